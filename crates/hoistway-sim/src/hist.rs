@@ -1,0 +1,231 @@
+//! The latency histogram: log-linear, integer nanoseconds, bounded relative error (statistics.md 1.1).
+
+/// Significant decimal digits 3: the smallest power of two not below 2 * 10^3.
+const SUB_BITS: u32 = 11;
+const SUB: u64 = 1 << SUB_BITS;
+const HALF: u64 = SUB / 2;
+/// Bucket rows above the first: values up to 2^42 ns (73 minutes).
+const ROWS: u64 = 31;
+const SLOTS: usize = ((ROWS + 2) * HALF) as usize;
+
+/// Counts of values in nanoseconds, with exact moments beside them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum: u128,
+    sum_sq: u128,
+    min: u64,
+    max: u64,
+    overflow: u64,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new() -> Histogram {
+        Histogram { min: u64::MAX, ..Histogram::default() }
+    }
+
+    /// Counts one value.
+    pub fn record(&mut self, ns: u64) {
+        self.record_n(ns, 1);
+    }
+
+    /// Counts `n` equal values.
+    pub fn record_n(&mut self, ns: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
+        let mut slot = slot_of(ns);
+        if slot >= SLOTS {
+            slot = SLOTS - 1;
+            self.overflow += n;
+        }
+        if self.counts.len() <= slot {
+            self.counts.resize(slot + 1, 0);
+        }
+        self.counts[slot] += n;
+        self.count += n;
+        self.sum += u128::from(ns) * u128::from(n);
+        self.sum_sq += u128::from(ns) * u128::from(ns) * u128::from(n);
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+    }
+
+    /// Adds all of `other`, exactly.
+    pub fn merge(&mut self, other: &Histogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.sum_sq += other.sum_sq;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.overflow += other.overflow;
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Exact sum in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Exact sum of squares.
+    pub fn sum_sq(&self) -> u128 {
+        self.sum_sq
+    }
+
+    /// Exact minimum; `None` when empty.
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// Exact maximum; `None` when empty.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// Values above the range; they are counted in the last slot.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// Mean in nanoseconds; `None` when empty.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// Standard deviation (n - 1) in nanoseconds; `None` below two values. Exact integer sums.
+    pub fn sd(&self) -> Option<f64> {
+        if self.count < 2 {
+            return None;
+        }
+        let n = u128::from(self.count);
+        // sum_sq - sum^2 / n, kept in integers until the end: no cancellation.
+        let scaled = (self.sum_sq * n).saturating_sub(self.sum * self.sum);
+        Some((scaled as f64 / n as f64 / (n - 1) as f64).sqrt())
+    }
+
+    /// The value of which `numerator / denominator` of all values are not larger: rank
+    /// max(1, ceil(n * p)), the highest value equivalent to its slot, capped at the maximum
+    /// (statistics.md 1.2). `None` when empty.
+    pub fn quantile(&self, numerator: u64, denominator: u64) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        if numerator == 0 {
+            return Some(self.min);
+        }
+        let rank = (u128::from(self.count) * u128::from(numerator))
+            .div_ceil(u128::from(denominator))
+            .max(1) as u64;
+        let mut seen = 0;
+        for (slot, &n) in self.counts.iter().enumerate() {
+            seen += n;
+            if seen >= rank {
+                return Some(highest_of(slot).min(self.max));
+            }
+        }
+        Some(self.max)
+    }
+
+    /// Non-empty slots as (index, count).
+    pub fn slots(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.counts.iter().copied().enumerate().filter(|&(_, n)| n > 0)
+    }
+
+    /// Rebuilds a histogram from its slots and exact moments.
+    pub fn from_parts(
+        slots: &[(usize, u64)],
+        sum: u128,
+        sum_sq: u128,
+        min: u64,
+        max: u64,
+        overflow: u64,
+    ) -> Option<Histogram> {
+        let mut h = Histogram { sum, sum_sq, min, max, overflow, ..Histogram::new() };
+        for &(slot, n) in slots {
+            if slot >= SLOTS {
+                return None;
+            }
+            if h.counts.len() <= slot {
+                h.counts.resize(slot + 1, 0);
+            }
+            h.counts[slot] += n;
+            h.count += n;
+        }
+        Some(h)
+    }
+}
+
+fn slot_of(v: u64) -> usize {
+    if v < SUB {
+        return v as usize;
+    }
+    let bucket = u64::from(63 - v.leading_zeros() - SUB_BITS + 1);
+    ((bucket + 1) * HALF + ((v >> bucket) - HALF)) as usize
+}
+
+/// The lowest value of a slot.
+pub fn lowest_of(slot: usize) -> u64 {
+    let slot = slot as u64;
+    if slot < SUB {
+        return slot;
+    }
+    let bucket = slot / HALF - 1;
+    (slot - (bucket + 1) * HALF + HALF) << bucket
+}
+
+/// The highest value of a slot.
+pub fn highest_of(slot: usize) -> u64 {
+    lowest_of(slot + 1) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_its_slot_within_a_thousandth() {
+        let mut v = 1u64;
+        while v < 4_000_000_000_000 {
+            let s = slot_of(v);
+            assert!(lowest_of(s) <= v && v <= highest_of(s), "{v}");
+            assert!((highest_of(s) - lowest_of(s)) as f64 <= v as f64 / 1000.0);
+            v = v * 5 / 4 + 1;
+        }
+        assert_eq!(slot_of(2047), 2047);
+        assert_eq!(slot_of(2048), 2048);
+    }
+
+    #[test]
+    fn quantiles_follow_the_rank_rule() {
+        let mut h = Histogram::new();
+        for v in 1..=100 {
+            h.record(v);
+        }
+        assert_eq!(h.quantile(50, 100), Some(50));
+        assert_eq!(h.quantile(1, 1000), Some(1));
+        assert_eq!(h.quantile(0, 1), Some(1));
+        assert_eq!(h.quantile(1, 1), Some(100));
+        assert_eq!(h.mean(), Some(50.5));
+        assert!((h.sd().unwrap() - 29.011491975882016).abs() < 1e-12);
+        let parts: Vec<_> = h.slots().collect();
+        assert_eq!(Histogram::from_parts(&parts, h.sum(), h.sum_sq(), 1, 100, 0), Some(h));
+    }
+
+    #[test]
+    fn a_value_above_the_range_is_counted_not_dropped() {
+        let mut h = Histogram::new();
+        h.record(u64::MAX / 4);
+        assert_eq!((h.count(), h.overflow(), h.max()), (1, 1, Some(u64::MAX / 4)));
+    }
+}

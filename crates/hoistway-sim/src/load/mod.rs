@@ -1,0 +1,1 @@
+//! Workloads (specs/experiments.md section 5).

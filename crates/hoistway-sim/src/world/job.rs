@@ -1,0 +1,229 @@
+//! What a run is made of, and what it yields. The same types serve every world.
+
+use crate::hist::Histogram;
+use hoistway::{Instant, IoPrio, Nanos};
+
+/// Who a process is in an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It is measured.
+    Target,
+    /// It makes the load.
+    Interferer,
+}
+
+/// One process: a name, a place, a priority and a load.
+#[derive(Clone, Debug)]
+pub struct ProcSpec {
+    /// Unique in the job, such as `target` or `reader3`.
+    pub name: String,
+    /// Measured, or part of the load.
+    pub role: Role,
+    /// Index into [`Job::groups`]; `None`: the root group.
+    pub group: Option<usize>,
+    /// I/O priority; [`IoPrio::NONE`] if never set.
+    pub prio: IoPrio,
+    /// When it starts.
+    pub start: Nanos,
+    /// Name of the load in the registry (`reader`, `writer`, `sporadic_probe`).
+    pub load: String,
+    /// Its parameters, as in the experiment file.
+    pub params: toml::Table,
+}
+
+/// A group directly below the root.
+#[derive(Clone, Debug)]
+pub struct GroupSpec {
+    /// Its name.
+    pub name: String,
+}
+
+/// The scheduler and what is set on it, in order.
+#[derive(Clone, Debug)]
+pub struct SchedulerSpec {
+    /// Registry name.
+    pub name: String,
+    /// Tunables.
+    pub set: Vec<(String, u64)>,
+    /// Tunables of the block layer (`nr_requests`, `nomerges`, `max_sectors_kb`).
+    pub queue: Vec<(String, u64)>,
+}
+
+/// When measuring begins and ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Measuring begins so long after the target's start (the ramp).
+    pub ramp: Nanos,
+    /// Length of the measured window.
+    pub measured: Nanos,
+    /// The target's last I/O runs to its end with the load still on, at most this long
+    /// (statistics.md 1.4); then it is censored.
+    pub grace: Nanos,
+    /// Interval of the target's throughput series (0.5 s) and of the device's (1 s).
+    pub target_interval: Nanos,
+    /// The device's interval.
+    pub device_interval: Nanos,
+}
+
+/// How much of the trace a run keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceMode {
+    /// Nothing.
+    Off,
+    /// The digest.
+    Digest,
+    /// The digest and the first so many records.
+    Keep(usize),
+}
+
+/// One run: everything that decides its result.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The drive.
+    pub drive: &'a crate::drive::DriveFile,
+    /// Host parameters: the era's profile and what differs from it.
+    pub host: crate::host::HostConfig,
+    /// The scheduler.
+    pub scheduler: SchedulerSpec,
+    /// Groups, all directly below the root.
+    pub groups: Vec<GroupSpec>,
+    /// Processes in order of `ProcId`; files are laid out target first (experiments.md 3.1).
+    pub procs: Vec<ProcSpec>,
+    /// When measuring begins and ends.
+    pub window: Window,
+    /// The seed.
+    pub seed: u64,
+    /// How much of the trace is kept.
+    pub trace: TraceMode,
+}
+
+/// Bytes and I/Os completed in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// Begin, relative to the beginning of measuring.
+    pub at: Nanos,
+    /// Bytes completed in it.
+    pub bytes: u64,
+    /// I/Os completed in it.
+    pub ios: u64,
+}
+
+/// What one process did inside the measured window.
+#[derive(Clone, Debug)]
+pub struct ProcRecord {
+    /// Its name in the job.
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// Latency of every I/O (system call, or I/O of the probe) in the window: from the instant it was
+    /// meant to be issued to its completion. The target's last one counts although it ends later.
+    pub latency: Histogram,
+    /// Bytes of I/Os that completed in the window.
+    pub bytes: u64,
+    /// I/Os that completed in the window.
+    pub ios: u64,
+    /// Throughput series.
+    pub intervals: Vec<Interval>,
+    /// Time already waited by an I/O that was still unfinished at the end of the grace.
+    pub censored: Option<Nanos>,
+    /// Longest gap between completions while an I/O was outstanding.
+    pub starved: Nanos,
+}
+
+/// What the device did inside the measured window.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceRecord {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Commands completed (flushes included).
+    pub commands: u64,
+    /// Flushes among them.
+    pub flushes: u64,
+    /// Commands that began where an earlier one had ended.
+    pub sequential: u64,
+    /// Bios that joined a waiting request.
+    pub merges: u64,
+    /// Share of the window with at least one request outstanding, 0 to 1.
+    pub utilisation: f64,
+    /// Time average of requests outstanding at the device.
+    pub depth: f64,
+    /// Throughput series (reads and writes together).
+    pub intervals: Vec<Interval>,
+    /// Device time of reads and writes (issue to completion).
+    pub device_time: Histogram,
+}
+
+/// A named figure of the host or scheduler, for the record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedFigure {
+    /// Name with its unit.
+    pub name: String,
+    /// Whose figure it is, if not the whole's.
+    pub of: Option<u32>,
+    /// The value.
+    pub value: i64,
+}
+
+/// What a run yields.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Per process, in the job's order.
+    pub procs: Vec<ProcRecord>,
+    /// The device.
+    pub device: DeviceRecord,
+    /// Length of the measured window.
+    pub measured: Nanos,
+    /// Marks of the loads: time since the beginning of measuring, process, text.
+    pub marks: Vec<(Nanos, String, String)>,
+    /// The scheduler's tunables in force at the end.
+    pub tunables: Vec<(String, u64)>,
+    /// The host's parameters in force.
+    pub host_parameters: Vec<(String, String)>,
+    /// Figures of the host.
+    pub host_figures: Vec<NamedFigure>,
+    /// Figures of the scheduler.
+    pub scheduler_figures: Vec<NamedFigure>,
+    /// When the run ended.
+    pub end: Instant,
+    /// Commands issued to the device over the whole run.
+    pub commands_total: u64,
+    /// Digest of every step of the stack; 0 when the trace is off.
+    pub trace_digest: u64,
+    /// Kept trace records.
+    pub trace: Vec<hoistway::trace::Record>,
+}
+
+/// Why a job cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobError {
+    /// No scheduler, load or profile of that name.
+    Unknown {
+        /// What kind of thing.
+        kind: &'static str,
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// A parameter of a load, or of the host, is wrong.
+    Parameter {
+        /// Whose parameter.
+        of: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A tunable was refused.
+    Tunable(hoistway::tunable::TunableError),
+    /// The files do not fit on the drive.
+    DoesNotFit {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+    },
+    /// `watch` said stop.
+    Interrupted,
+}

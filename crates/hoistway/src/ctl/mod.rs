@@ -1,0 +1,121 @@
+//! I/O controllers: the trait and the registry.
+//!
+//! A controller answers one question: may this I/O enter now? It sees bios as they are submitted, before
+//! and after merging, reorders nothing inside a group and direction, and may ask that a submitter be
+//! delayed. Where it stands in the path of an I/O is a field of its registry entry
+//! ([`Gate`]; the order is that of Linux 6.1, specs/groups-and-priorities.md section 5).
+
+use crate::device::Device;
+use crate::env::Cx;
+use crate::group::{GroupId, ProcId};
+use crate::request::{BioId, ReqId};
+use crate::sched::{Change, Figure};
+use crate::tunable::{Tunable, TunableError};
+use crate::unit::{Instant, Nanos};
+use alloc::boxed::Box;
+
+/// May the bio go on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Pass,
+    /// Not now: the controller keeps it until `release` returns it.
+    Hold,
+}
+
+/// Where a controller stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gate {
+    /// Before splitting and merging; a hold does not stop the submitting task (io.max).
+    BeforeMerge,
+    /// After merging, before the tag; a hold stops the submitting task (io.cost, wbt, io.latency).
+    BeforeTag,
+}
+
+/// One I/O controller for one device.
+///
+/// The contract: a controller never loses a bio, and never reorders within a group and direction.
+pub trait Controller: core::fmt::Debug + Send {
+    /// A bio arrives.
+    fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict;
+
+    /// A held bio that may go on now; asked after every event until `None`.
+    fn release(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId>;
+
+    /// A bio joined a request and will not be submitted.
+    fn merged(&mut self, _now: Instant, _bio: BioId, _into: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// A request goes to the device.
+    fn issue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// The device has served a request; it is still in the table during the call.
+    fn complete(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// How long this submitter must wait before it goes on.
+    fn delay(&mut self, _now: Instant, _proc: ProcId) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Something outside the path of an I/O has changed.
+    fn changed(&mut self, _now: Instant, _change: &Change, _cx: &mut Cx<'_>) {}
+
+    /// The time `next_timer` named has come.
+    fn timer(&mut self, _now: Instant, _cx: &mut Cx<'_>) {}
+
+    /// When `timer` must be called; `None`: not at all.
+    fn next_timer(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Sets a tunable; on an error nothing changes.
+    fn set(
+        &mut self,
+        now: Instant,
+        name: &str,
+        value: u64,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError>;
+
+    /// The value of a tunable in force; `None` if there is no such tunable.
+    fn value(&self, name: &str) -> Option<u64>;
+
+    /// Sets a tunable of a group; `None` goes back to the default.
+    fn set_group(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError>;
+
+    /// Figures for reports.
+    fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
+}
+
+/// One line of the registry.
+#[derive(Debug)]
+pub struct Entry {
+    /// Name on the command line, the kernel's knob.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The specification and papers it is written from.
+    pub source: &'static str,
+    /// Where it stands.
+    pub gate: Gate,
+    /// Tunables of the device.
+    pub tunables: &'static [Tunable],
+    /// Tunables of a group.
+    pub group_tunables: &'static [Tunable],
+    /// Makes an instance with all tunables at their defaults.
+    pub build: fn(&Device) -> Box<dyn Controller>,
+}
+
+/// Every controller, in the order in which gate 2 asks them.
+pub static CONTROLLERS: &[&Entry] = &[];
+
+/// Finds an entry by name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    CONTROLLERS.iter().copied().find(|e| e.name == name)
+}

@@ -1,0 +1,139 @@
+//! What the block layer knows about a device, and in which generation of it the device lives.
+
+use crate::request::{Flags, Op};
+use crate::unit::{Nanos, QueueId, Sectors};
+use alloc::vec::Vec;
+
+/// Which block layer surrounds the scheduler (specs/blk-mq-and-noop.md: legacy and modern).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// The single-queue request layer of 2.6.30 to 2.6.34.
+    Legacy,
+    /// blk-mq as of Linux 6.1.
+    #[default]
+    MultiQueue,
+}
+
+/// How a task that finds no free tag waits (specs/blk-mq-and-noop.md section 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TagWait {
+    /// Eight wait lists and batched wake-ups, as in Linux 6.1.
+    #[default]
+    Kernel,
+    /// The oldest waiter whose depth limit allows it is handed the freed tag.
+    Fifo,
+}
+
+/// Which bios merge (the `nomerges` file of sysfs).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Merging {
+    /// All look-ups.
+    #[default]
+    All,
+    /// The one-hit cache and the plug only.
+    Simple,
+    /// None.
+    Never,
+}
+
+/// One block device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Generation of the block layer.
+    pub profile: Profile,
+    /// Spinning disk.
+    pub rotational: bool,
+    /// Size.
+    pub capacity: Sectors,
+    /// Number of hardware queues.
+    pub hw_queues: u16,
+    /// Driver tags of the whole device (drives.md 1.2).
+    pub queue_depth: u32,
+    /// Requests that may exist: per pool (legacy), scheduler tags per hardware queue (multi-queue), or
+    /// the driver tags when there is no scheduler.
+    pub nr_requests: u32,
+    /// Largest request built by merging or splitting.
+    pub max_sectors: Sectors,
+    /// Largest number of scatter-gather segments of a request.
+    pub max_segments: u32,
+    /// Requests must not cross multiples of this; 0 = no such rule.
+    pub chunk_sectors: Sectors,
+    /// Largest discard; 0 = discards are not supported.
+    pub max_discard_sectors: Sectors,
+    /// Granularity of discards.
+    pub discard_granularity: Sectors,
+    /// Ranges per discard command.
+    pub max_discard_segments: u32,
+    /// Volatile write cache present.
+    pub write_cache: bool,
+    /// The device knows forced unit access.
+    pub fua: bool,
+    /// A flush runs alone (SATA, PATA, SD, eMMC, USB).
+    pub flush_nonqueued: bool,
+    /// `nomerges`.
+    pub merging: Merging,
+    /// `overask`: a scheduler may be asked for one request more than there are driver tags.
+    pub overask: bool,
+    /// How tasks wait for tags.
+    pub tag_wait: TagWait,
+    /// Length of the kernel's tick.
+    pub tick: Nanos,
+    /// Delay between the completion that makes a flush possible and its issue (drives.md 1.2).
+    pub flush_kick_delay: Nanos,
+    /// Sector ranges of independent actuators; empty or one entry for a single one.
+    pub actuators: Vec<(Sectors, Sectors)>,
+}
+
+impl Device {
+    /// A multi-queue device with one hardware queue and the usual limits.
+    pub fn new(capacity: Sectors, queue_depth: u32) -> Device {
+        let mut device = Device {
+            profile: Profile::MultiQueue,
+            rotational: false,
+            capacity,
+            hw_queues: 1,
+            queue_depth,
+            nr_requests: 0,
+            max_sectors: Sectors(2560),
+            max_segments: 128,
+            chunk_sectors: Sectors(0),
+            max_discard_sectors: Sectors(0),
+            discard_granularity: Sectors(8),
+            max_discard_segments: 1,
+            write_cache: false,
+            fua: false,
+            flush_nonqueued: false,
+            merging: Merging::All,
+            overask: false,
+            tag_wait: TagWait::Kernel,
+            tick: Nanos::ms(4),
+            flush_kick_delay: Nanos::us(20),
+            actuators: Vec::new(),
+        };
+        device.nr_requests = device.default_nr_requests(true);
+        device
+    }
+
+    /// The usual number of requests (specs/blk-mq-and-noop.md sections 5 and 6).
+    pub fn default_nr_requests(&self, with_scheduler: bool) -> u32 {
+        match (self.profile, with_scheduler) {
+            (Profile::Legacy, _) => 128,
+            (Profile::MultiQueue, true) => 2 * self.queue_depth.min(128),
+            (Profile::MultiQueue, false) => self.queue_depth,
+        }
+    }
+
+    /// Somebody waits for it. Legacy: a read, or SYNC. Modern: a read, or any of SYNC, FUA, PREFLUSH.
+    pub fn is_sync(&self, op: Op, flags: Flags) -> bool {
+        let waits = match self.profile {
+            Profile::Legacy => Flags::SYNC,
+            Profile::MultiQueue => Flags::SYNC | Flags::FUA | Flags::PREFLUSH,
+        };
+        op == Op::Read || flags.any(waits)
+    }
+
+    /// The hardware queue of a CPU.
+    pub fn queue_of(&self, cpu: u32) -> QueueId {
+        QueueId((cpu % u32::from(self.hw_queues)) as u16)
+    }
+}

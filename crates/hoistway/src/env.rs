@@ -1,0 +1,126 @@
+//! What a stage may look at while it decides: [`Cx`]; and the owner of all of it: [`Env`].
+
+use crate::device::Device;
+use crate::group::{Groups, Procs};
+use crate::request::Requests;
+use crate::trace::Trace;
+use crate::unit::QueueId;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The context of one call into a scheduler or controller.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    /// Every request, and the bios it is made of.
+    pub requests: &'a Requests,
+    /// Processes: priority, group, alive.
+    pub procs: &'a Procs,
+    /// The group tree.
+    pub groups: &'a Groups,
+    /// The device.
+    pub device: &'a Device,
+    /// Where a stage writes its reasons; costs one test when off.
+    pub trace: &'a mut Trace,
+    /// Queue runs a stage asks for, and what it may know about the queues.
+    pub runs: &'a mut Runs,
+}
+
+impl Cx<'_> {
+    /// Asks for a run of that hardware queue (specs/blk-mq-and-noop.md 7.4 c).
+    pub fn run(&mut self, queue: QueueId) {
+        self.runs.ask(queue);
+    }
+}
+
+/// Asked-for queue runs and the busy indicators of the hardware queues.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    asked: Vec<bool>,
+    any: bool,
+    busy: Vec<u8>,
+}
+
+impl Runs {
+    /// For a device with `queues` hardware queues.
+    pub fn new(queues: u16) -> Runs {
+        Runs { asked: vec![false; queues.into()], any: false, busy: vec![0; queues.into()] }
+    }
+
+    /// Asks for a run of `queue`.
+    pub fn ask(&mut self, queue: QueueId) {
+        self.asked[usize::from(queue.0)] = true;
+        self.any = true;
+    }
+
+    /// Takes the lowest queue that was asked for.
+    pub fn take(&mut self) -> Option<QueueId> {
+        if !self.any {
+            return None;
+        }
+        match self.asked.iter().position(|&a| a) {
+            Some(i) => {
+                self.asked[i] = false;
+                Some(QueueId(i as u16))
+            }
+            None => {
+                self.any = false;
+                None
+            }
+        }
+    }
+
+    /// The busy indicator of `queue` (specs/blk-mq-and-noop.md 7.6): above 0 after refused sends.
+    pub fn busy(&self, queue: QueueId) -> bool {
+        self.busy[usize::from(queue.0)] > 0
+    }
+
+    /// Moves the busy indicator after a send: failed, b = (7 b + 16) / 8; successful, b = 7 b / 8.
+    pub fn sent(&mut self, queue: QueueId, ok: bool) {
+        let b = &mut self.busy[usize::from(queue.0)];
+        *b = if ok { 7 * *b / 8 } else { (7 * *b + 16) / 8 };
+    }
+}
+
+/// Everything a [`Cx`] refers to, for whoever drives a stage: the stack, a test bench, a benchmark.
+#[derive(Debug)]
+pub struct Env {
+    /// Every request.
+    pub requests: Requests,
+    /// Processes.
+    pub procs: Procs,
+    /// Groups.
+    pub groups: Groups,
+    /// The device.
+    pub device: Device,
+    /// The trace sink.
+    pub trace: Trace,
+    /// Asked-for runs.
+    pub runs: Runs,
+}
+
+impl Env {
+    /// An environment with room for `requests` requests and `bios` bios at a time.
+    pub fn new(device: Device, requests: usize, bios: usize) -> Env {
+        let runs = Runs::new(device.hw_queues);
+        Env {
+            requests: Requests::new(requests, bios),
+            procs: Procs::new(),
+            groups: Groups::new(),
+            device,
+            trace: Trace::off(),
+            runs,
+        }
+    }
+
+    /// The context of one call.
+    pub fn cx(&mut self) -> Cx<'_> {
+        Cx {
+            requests: &self.requests,
+            procs: &self.procs,
+            groups: &self.groups,
+            device: &self.device,
+            trace: &mut self.trace,
+            runs: &mut self.runs,
+        }
+    }
+}

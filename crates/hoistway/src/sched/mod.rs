@@ -1,0 +1,252 @@
+//! I/O schedulers: the trait, its vocabulary, and the registry.
+//!
+//! A scheduler answers one question: which request goes to the device next? It is told of events by
+//! method calls and answers with return values; it holds no clock. The names of the events are those of
+//! the block layer (specs/blk-mq-and-noop.md section 12).
+
+use crate::device::{Device, Profile};
+use crate::env::Cx;
+use crate::group::{GroupId, ProcId};
+use crate::request::{Io, ReqId, Side};
+use crate::tunable::{Tunable, TunableError};
+use crate::unit::{Instant, QueueId};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+
+/// How many requests may exist when a bio asks for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// As many as the pool has.
+    Usual,
+    /// Refused when this many or more exist in the pool, of whatever kind.
+    AtMost(u32),
+    /// Past the pool's size up to its absolute cap (legacy 3/2; elsewhere as `Usual`).
+    Insist,
+}
+
+/// Which end of its queue a request joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The ordinary place.
+    Tail,
+    /// Before everything else (requeues).
+    Head,
+}
+
+/// The answer to `insert`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// The stack runs the queue when it usually does.
+    Usual,
+    /// Run the queue although it is plugged (legacy profile).
+    Now,
+}
+
+/// The answer to `dispatch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// This one goes to the device now.
+    Issue(ReqId),
+    /// Requests are pending but held back on purpose (idling, no token, too young).
+    Idle,
+    /// Nothing is pending. The call changed no state.
+    Empty,
+}
+
+/// What joined a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// A bio, at that side.
+    Bio(Side),
+    /// Another request, which no longer exists in the table when the call returns. Stands for its
+    /// completion too.
+    Request(ReqId),
+}
+
+/// Something outside the path of a request has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A group was added.
+    GroupAdded(GroupId),
+    /// A group is going away; it is still in the tree during the call.
+    GroupRemoved(GroupId),
+    /// A process changed its group.
+    ProcMoved {
+        /// Which.
+        proc: ProcId,
+        /// Old group.
+        from: GroupId,
+        /// New group.
+        to: GroupId,
+    },
+    /// A process changed its priority.
+    ProcPriority(ProcId),
+    /// A process has exited.
+    ProcExited(ProcId),
+    /// A property of the device changed (`nr_requests`, rotational, actuators).
+    Device,
+}
+
+/// A figure a stage keeps about itself, for reports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Name with unit, such as `slots_expired_timeout` or `peak_rate_sectors_per_s`.
+    pub name: &'static str,
+    /// Whose figure it is: a queue, level or group number of the stage; `None` for the whole.
+    pub of: Option<u32>,
+    /// The value.
+    pub value: i64,
+}
+
+/// One I/O scheduler for one device.
+///
+/// The contract, tested once for all implementations: every insertion is answered by exactly one
+/// [`Dispatch::Issue`] or by being merged away; a requeue is a new insertion; `now` never goes back.
+/// `dispatch` is asked only while the device has room, and only when the queue *runs* (never merely
+/// because something completed). `timer(now)` is called when `next_timer() <= now`, never later than
+/// needed; afterwards `next_timer()` is in the future or `None`. A scheduler that answers `Idle` and
+/// waits for time alone must say until when by `next_timer`, and its `timer` asks for the run
+/// ([`Cx::run`]).
+pub trait Scheduler: core::fmt::Debug + Send {
+    /// How many requests may exist when this bio asks for one.
+    fn depth_limit(&mut self, _now: Instant, _io: &Io, _cx: &mut Cx<'_>) -> Depth {
+        Depth::Usual
+    }
+
+    /// A request exists for a bio that joined no other. Choose its queue here; the stack may still merge
+    /// it into a neighbour before `insert` (then `merged(kept, Request(this))` follows instead).
+    fn prepare(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// Takes the request in.
+    fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run;
+
+    /// Which request goes to the device next, for a run of `queue`?
+    fn dispatch(&mut self, now: Instant, queue: QueueId, cx: &mut Cx<'_>) -> Dispatch;
+
+    /// The device has served it. It is still in the table during the call.
+    fn complete(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// The device gave it back unserved; `prepare` and `insert(At::Head)` follow.
+    fn requeue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// Hands over everything, ignoring idling, batches and limits; called until it returns `None`.
+    fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
+        match self.dispatch(now, QueueId(0), cx) {
+            Dispatch::Issue(id) => Some(id),
+            Dispatch::Idle | Dispatch::Empty => None,
+        }
+    }
+
+    /// May this bio join that request, which passes the generic tests? Asked before the position is
+    /// compared.
+    fn may_merge(&mut self, _now: Instant, _io: &Io, _into: ReqId, _cx: &mut Cx<'_>) -> bool {
+        true
+    }
+
+    /// The scheduler's own look-up: the front-merge candidate (`Search::Elevator`), or the whole search
+    /// (`Search::Own`).
+    fn find_merge(&mut self, _now: Instant, _io: &Io, _cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
+        None
+    }
+
+    /// The request next to a queued one in the scheduler's order, for joining two requests.
+    fn neighbour(&self, _id: ReqId, _side: Side, _cx: &Cx<'_>) -> Option<ReqId> {
+        None
+    }
+
+    /// Something joined `kept`. For a bio the table already shows the new start and length; for a
+    /// request both are still in the table as they were before the join.
+    fn merged(&mut self, _now: Instant, _kept: ReqId, _what: Merged, _cx: &mut Cx<'_>) {}
+
+    /// Something outside the path of a request has changed; the context shows the new state.
+    fn changed(&mut self, _now: Instant, _change: &Change, _cx: &mut Cx<'_>) {}
+
+    /// The time `next_timer` named has come.
+    fn timer(&mut self, _now: Instant, _cx: &mut Cx<'_>) {}
+
+    /// When `timer` must be called; `None`: not at all.
+    fn next_timer(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Sets a tunable; on an error nothing changes.
+    fn set(
+        &mut self,
+        now: Instant,
+        name: &str,
+        value: u64,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError>;
+
+    /// The value of a tunable in force; `None` if there is no such tunable.
+    fn value(&self, name: &str) -> Option<u64>;
+
+    /// Sets a tunable of a group; `None` goes back to the default.
+    fn set_group(
+        &mut self,
+        _now: Instant,
+        _group: GroupId,
+        name: &str,
+        _value: Option<u64>,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        Err(TunableError::Unknown { name: name.to_string(), stage: "this scheduler" })
+    }
+
+    /// Figures for reports.
+    fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
+}
+
+/// Who looks for a request that a bio can join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// One-hit cache, back-merge hash, then `find_merge` (specs/blk-mq-and-noop.md 3.3).
+    Elevator,
+    /// `find_merge` is the whole search (none, kyber).
+    Own,
+}
+
+/// What a constructor gets to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// Number of request slots: the size of side tables.
+    pub requests: usize,
+    /// When the scheduler comes into force.
+    pub now: Instant,
+}
+
+/// One line of the registry.
+#[derive(Debug)]
+pub struct Entry {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The specification and papers it is written from.
+    pub source: &'static str,
+    /// Its usual surroundings.
+    pub profile: Profile,
+    /// Who searches for merges.
+    pub search: Search,
+    /// Drained requests are sorted into the dispatch list (legacy noop and cfq).
+    pub sorted: bool,
+    /// No scheduler at all: driver tags, direct issue, software queues (`none`).
+    pub direct: bool,
+    /// Tunables of the device.
+    pub tunables: &'static [Tunable],
+    /// Tunables of a group.
+    pub group_tunables: &'static [Tunable],
+    /// Makes an instance with all tunables at their defaults.
+    pub build: fn(&Setup<'_>) -> Box<dyn Scheduler>,
+}
+
+/// Every scheduler, in the order of listing.
+pub static SCHEDULERS: &[&Entry] = &[];
+
+/// Finds an entry by name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    SCHEDULERS.iter().copied().find(|e| e.name == name)
+}

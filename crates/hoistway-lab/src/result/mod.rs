@@ -1,0 +1,160 @@
+//! What a run directory holds. Everything a report shows comes from here.
+//!
+//! `records/` is raw and never rewritten; metrics and reports are derived from it.
+
+use hoistway::Nanos;
+use hoistway_sim::world::{DeviceRecord, NamedFigure, ProcRecord};
+
+/// Version of the layout of run directories.
+pub const SCHEMA: u32 = 1;
+
+/// The manifest: everything that decided the results.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Layout version.
+    pub schema: u32,
+    /// Experiment id, such as `latency-2019`.
+    pub experiment: String,
+    /// Its title.
+    pub title: String,
+    /// One paragraph: what is measured and against what.
+    pub about: String,
+    /// The world: `sim`.
+    pub world: String,
+    /// hoistway version, with git revision where known.
+    pub version: String,
+    /// The command that repeats the run.
+    pub command: String,
+    /// First seed; repetition r uses seed + r.
+    pub seed: u64,
+    /// Repetitions.
+    pub reps: u32,
+    /// Drives by id, in the order asked for.
+    pub drives: Vec<DriveInfo>,
+    /// Configurations, in the order asked for.
+    pub configs: Vec<ConfigInfo>,
+    /// Workloads, in the order asked for.
+    pub workloads: Vec<WorkloadInfo>,
+    /// Host parameters in force, by name.
+    pub host: Vec<(String, String)>,
+    /// Durations were cut (`--quick`).
+    pub quick: bool,
+}
+
+/// A drive of the run.
+#[derive(Clone, Debug)]
+pub struct DriveInfo {
+    /// Id.
+    pub id: String,
+    /// Title.
+    pub name: String,
+    /// Model family.
+    pub model: String,
+    /// The parameters in force as TOML text.
+    pub parameters: String,
+}
+
+/// A configuration of the run.
+#[derive(Clone, Debug)]
+pub struct ConfigInfo {
+    /// Name as given (`none-bfq`, `deadline{fifo_batch=8}`).
+    pub id: String,
+    /// Scheduler's registry name.
+    pub scheduler: String,
+    /// One line about it.
+    pub summary: String,
+    /// Every tunable in force.
+    pub tunables: Vec<(String, u64)>,
+}
+
+/// A workload of the run.
+#[derive(Clone, Debug)]
+pub struct WorkloadInfo {
+    /// Short id, such as `readers`.
+    pub id: String,
+    /// One line about it.
+    pub summary: String,
+}
+
+/// One drive under one configuration and workload.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Drive id.
+    pub drive: String,
+    /// Configuration id.
+    pub config: String,
+    /// Workload id.
+    pub workload: String,
+    /// Repetitions in order of their seeds.
+    pub reps: Vec<Rep>,
+}
+
+/// One repetition: the raw records.
+#[derive(Clone, Debug)]
+pub struct Rep {
+    /// Its seed.
+    pub seed: u64,
+    /// Length of the measured window.
+    pub measured: Nanos,
+    /// Per process.
+    pub procs: Vec<ProcRecord>,
+    /// The device.
+    pub device: DeviceRecord,
+    /// Marks: time, process, text.
+    pub marks: Vec<(Nanos, String, String)>,
+    /// Digest of the trace.
+    pub trace_digest: u64,
+    /// Figures of host and scheduler.
+    pub figures: Vec<NamedFigure>,
+}
+
+/// One line of `metrics.csv`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Experiment id.
+    pub experiment: String,
+    /// Drive id.
+    pub drive: String,
+    /// Configuration id.
+    pub config: String,
+    /// Workload id.
+    pub workload: String,
+    /// One word per quantity (`latency_avg`, `throughput_total`), see docs/reference/metrics.md.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// The value; `None` prints as an empty field (too few samples).
+    pub value: Option<f64>,
+    /// Repetition from 1; `None`: over all repetitions.
+    pub rep: Option<u32>,
+    /// `sim`, or the published source.
+    pub source: String,
+}
+
+/// A value over repetitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Mean over repetitions.
+    pub mean: f64,
+    /// Half width of the two-sided 99 % Student interval; `None` below three repetitions.
+    pub half_width: Option<f64>,
+    /// Smallest repetition.
+    pub min: f64,
+    /// Largest repetition.
+    pub max: f64,
+    /// Number of repetitions.
+    pub n: u32,
+}
+
+/// A whole run directory in memory.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Every cell, in the order drive, workload, configuration of the manifest.
+    pub cells: Vec<Cell>,
+    /// Derived metrics.
+    pub metrics: Vec<Metric>,
+    /// Warnings for the reader: (cell as `drive/config/workload`, text), such as "censored I/Os".
+    pub flags: Vec<(String, String)>,
+}

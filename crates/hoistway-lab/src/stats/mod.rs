@@ -1,0 +1,1 @@
+//! Statistics over repetitions (specs/statistics.md).

@@ -1,7 +1,11 @@
 //! Drive models: commands in, completions out, told the time (specs/drives.md).
 
+mod embedded;
 mod file;
-pub use file::{DriveFile, DriveFileError, HostSide, Identity, IoCost};
+mod hdd;
+pub mod keys;
+
+pub use file::{DriveFile, DriveFileError, HostSide, Identity, IoCost, Link, Wrong};
 
 use hoistway::{Instant, Nanos, Op};
 
@@ -51,4 +55,44 @@ pub trait Drive: std::fmt::Debug + Send {
 
     /// Works off everything due until `now`; ask until `WaitUntil`.
     fn poll(&mut self, now: Instant) -> Said;
+}
+
+/// A drive model as the registry knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Model {
+    /// The `model` of drive files, and the name of its table.
+    pub name: &'static str,
+    /// One line for `hoistway list`.
+    pub summary: &'static str,
+    /// The keys of its table.
+    pub keys: &'static [keys::Key],
+    /// What one key alone does not tell, such as dies being a multiple of channels.
+    pub check: fn(&DriveFile) -> Result<(), Wrong>,
+    /// Makes a drive; its randomness comes from the seed alone.
+    pub build: fn(&DriveFile, u64) -> Box<dyn Drive>,
+}
+
+/// All models.
+pub const MODELS: &[Model] = &[hdd::MODEL];
+
+impl Model {
+    /// A model by name.
+    pub fn find(name: &str) -> Option<&'static Model> {
+        MODELS.iter().find(|m| m.name == name)
+    }
+}
+
+/// Time to move `bytes` at `rate` bytes per second, rounded to the nearest nanosecond, in 128-bit
+/// integer arithmetic (specs/drives.md 1). The rate is taken in millibytes per second: rates of drive
+/// files are decimal MB/s with at most nine digits behind the point.
+pub(crate) fn dur(bytes: u64, rate: f64) -> u64 {
+    let milli = ((rate * 1000.0 + 0.5) as u128).max(1);
+    ((u128::from(bytes) * 1_000_000_000_000 + milli / 2) / milli) as u64
+}
+
+/// A resource is the time at which it is free. Takes it for `d` at `earliest` or as soon as it is
+/// free; returns the end (specs/drives.md 1).
+pub(crate) fn reserve(resource: &mut u64, earliest: u64, d: u64) -> u64 {
+    *resource = earliest.max(*resource) + d;
+    *resource
 }

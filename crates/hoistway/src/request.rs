@@ -204,10 +204,12 @@ pub(crate) struct Bio {
     pub io: Io,
     /// Next bio of the same request.
     pub next: Option<BioId>,
-    /// The piece list of a split I/O: slot of its account in the stack, `NIL` if not split.
-    pub account: u32,
-    /// When it was submitted or last re-entered.
+    /// The account of the split I/O it is a piece of.
+    pub account: Option<Handle>,
+    /// When it was submitted, later when it asked for a tag.
     pub alloc: Instant,
+    /// Its submitter was told to go on.
+    pub accepted: bool,
 }
 
 /// One request.
@@ -317,7 +319,8 @@ impl Requests {
 
     /// Stores a bio; `None` when the table is full.
     pub fn add_bio(&mut self, io: Io, now: Instant) -> Option<BioId> {
-        self.bios.insert(Bio { io, next: None, account: NIL, alloc: now }).map(BioId)
+        let bio = Bio { io, next: None, account: None, alloc: now, accepted: false };
+        self.bios.insert(bio).map(BioId)
     }
 
     /// Makes a request of one stored bio; `None` when the table is full.
@@ -425,8 +428,25 @@ impl Requests {
         self.bios.remove(id.0).expect("a bio is finished once")
     }
 
-    pub(crate) fn bios_free(&self) -> usize {
-        self.bios.capacity() - self.bios.len()
+    /// Stores a bio; the table doubles when it is full.
+    pub(crate) fn store_bio(&mut self, io: Io, now: Instant) -> BioId {
+        if self.bios.len() == self.bios.capacity() {
+            self.bios.grow(self.bios.capacity().max(32) * 2);
+        }
+        self.add_bio(io, now).expect("the table has just grown")
+    }
+
+    /// A request without a bio: the flush machine's own command.
+    pub(crate) fn add_bare(&mut self, op: Op, now: Instant, queue: QueueId) -> Option<ReqId> {
+        let bio = self.store_bio(Io { op, ..Io::read(0, ProcId::NONE, 0, 0) }, now);
+        let id = self.add(bio, now, now, true, queue);
+        self.bios.remove(bio.0);
+        if let Some(id) = id {
+            let r = &mut self[id.0];
+            r.first_io = None;
+            r.last_io = None;
+        }
+        id
     }
 
     /// Changes a request; the scheduler must be told where that matters.
@@ -476,6 +496,6 @@ mod tests {
         assert_eq!(ids, [3, 1, 4, 2]);
         assert!(rq.get(b).is_none());
         rq.remove(a);
-        assert!(rq.is_empty() && rq.bios_free() == 8);
+        assert!(rq.is_empty() && rq.bios.is_empty());
     }
 }

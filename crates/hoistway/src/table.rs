@@ -52,6 +52,16 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
+    /// Makes room for `capacity` slots (allocates).
+    pub fn grow(&mut self, capacity: usize) {
+        assert!(capacity < NIL as usize, "slot numbers are 32 bits wide");
+        let from = self.slots.len();
+        for slot in (from..capacity).rev() {
+            self.free.push(slot as u32);
+        }
+        self.slots.resize_with(capacity.max(from), || Slot { generation: 0, value: None });
+    }
+
     /// `None` when full.
     pub fn insert(&mut self, value: T) -> Option<Handle> {
         let slot = self.free.pop()?;

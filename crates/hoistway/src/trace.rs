@@ -8,7 +8,8 @@ use crate::request::{Op, Side};
 use crate::unit::{Instant, QueueId, Sectors};
 use alloc::vec::Vec;
 
-/// One step.
+/// One step. Numbers of requests and bios are their slots; sizes and places are in sectors.
+#[allow(missing_docs)] // The fields are what their types and the variant say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// An I/O was submitted.

@@ -1,0 +1,363 @@
+//! The legacy profile: two request pools with batchers, the device plug, the dispatch list and drain
+//! barriers (specs/blk-mq-and-noop.md sections 4, 5, 7.1 to 7.3 and 8.3).
+
+use super::*;
+use crate::request::Flags;
+use crate::sched::{At, Depth, Dispatch, Run};
+use crate::unit::{Nanos, Sectors};
+
+/// The device plug is released by itself after 3 ms.
+const PLUG_TIME: Nanos = Nanos::ms(3);
+/// ... or when so many requests wait.
+const PLUG_REQUESTS: u32 = 4;
+/// A batcher may allocate so many requests ...
+const BATCH_REQUESTS: u32 = 32;
+/// ... or for so long (HZ/50).
+const BATCH_TIME: Nanos = Nanos::ms(20);
+
+/// Right of a process to allocate although its pool is full.
+#[derive(Clone, Copy, Debug, Default)]
+struct Batch {
+    left: u32,
+    since: Instant,
+}
+
+/// A barrier on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Barrier {
+    /// Earlier requests are still with the device.
+    Draining,
+    /// The flush before it is with the device.
+    PreFlush,
+    /// The barrier write is with the device.
+    Write,
+    /// The flush behind it is with the device.
+    PostFlush,
+}
+
+/// State of the legacy surroundings.
+#[derive(Debug)]
+pub(super) struct Legacy {
+    nr: u32,
+    /// Allocated requests, async and sync.
+    count: [u32; 2],
+    full: [bool; 2],
+    waiters: [VecDeque<BioId>; 2],
+    /// Waiters that were woken and have not run yet.
+    woken: [u32; 2],
+    batches: Vec<Batch>,
+    unplug_at: Option<Instant>,
+    barrier: Option<(ReqId, Barrier)>,
+    /// Boundary and holder of the sorted insertion (7.2).
+    boundary: Sectors,
+    holder: Option<ReqId>,
+}
+
+impl Legacy {
+    pub fn new(nr: u32) -> Legacy {
+        Legacy {
+            nr,
+            count: [0; 2],
+            full: [false; 2],
+            waiters: Default::default(),
+            woken: [0; 2],
+            batches: Vec::new(),
+            unplug_at: None,
+            barrier: None,
+            boundary: Sectors(0),
+            holder: None,
+        }
+    }
+
+    pub fn unplug_at(&self) -> Option<Instant> {
+        self.unplug_at
+    }
+
+    pub fn unplug(&mut self) {
+        self.unplug_at = None;
+    }
+
+    pub fn has_waiters(&self) -> bool {
+        self.waiters.iter().any(|w| !w.is_empty()) || self.woken.iter().any(|&n| n > 0)
+    }
+
+    /// The marks that write-back and read-ahead look at: congestion goes on, and off.
+    #[cfg(test)]
+    pub fn congestion_marks(nr: u32) -> (u32, u32) {
+        let on = (nr - nr / 8 + 1).min(nr);
+        let off = (nr - nr / 8).saturating_sub(nr / 16 + 1).max(1);
+        (on, off)
+    }
+
+    fn batch(&mut self, proc: ProcId) -> Option<&mut Batch> {
+        if proc == ProcId::NONE {
+            return None;
+        }
+        if self.batches.len() <= proc.index() {
+            self.batches.resize(proc.index() + 1, Batch::default());
+        }
+        Some(&mut self.batches[proc.index()])
+    }
+
+    fn start_batch(&mut self, proc: ProcId, now: Instant) {
+        if let Some(b) = self.batch(proc) {
+            *b = Batch { left: BATCH_REQUESTS, since: now };
+        }
+    }
+
+    /// A fresh batcher may always allocate one.
+    fn is_batcher(&mut self, proc: ProcId, now: Instant) -> bool {
+        self.batch(proc)
+            .is_some_and(|b| b.left == BATCH_REQUESTS || (b.left > 0 && now < b.since + BATCH_TIME))
+    }
+
+    /// Section 5: takes a request of pool `s`, if the caller may.
+    fn take(&mut self, s: usize, proc: ProcId, depth: Depth, now: Instant) -> bool {
+        if let Depth::AtMost(n) = depth
+            && self.count[s] >= n
+        {
+            return false;
+        }
+        if self.count[s] + 1 >= self.nr {
+            if !self.full[s] {
+                self.full[s] = true;
+                self.start_batch(proc, now);
+            } else if depth != Depth::Insist && !self.is_batcher(proc, now) {
+                return false;
+            }
+        }
+        if self.count[s] >= 3 * self.nr / 2 {
+            return false;
+        }
+        self.count[s] += 1;
+        if self.is_batcher(proc, now)
+            && let Some(b) = self.batch(proc)
+        {
+            b.left -= 1;
+        }
+        true
+    }
+}
+
+impl Stack {
+    pub(super) fn ask_legacy_run(&mut self) {
+        if !self.is_mq() {
+            self.env.runs.ask(QueueId(0));
+        }
+    }
+
+    /// Somebody goes to sleep: the device is unplugged for it.
+    pub(super) fn legacy_unplug_for_sleeper(&mut self) {
+        if !self.is_mq() && self.legacy.unplug_at.take().is_some() {
+            self.ask_legacy_run();
+        }
+    }
+
+    pub(super) fn get_legacy_request(&mut self, bio: BioId) {
+        let io = *self.env.requests.bio(bio);
+        let s = usize::from(self.env.device.is_sync(io.op, io.flags));
+        let depth = self.depth_limit(bio);
+        if self.legacy.take(s, io.proc, depth, self.now) {
+            return self.start(bio, QueueId(0));
+        }
+        self.counters.tag_waits += 1;
+        self.legacy.waiters[s].push_back(bio);
+        self.legacy_unplug_for_sleeper();
+    }
+
+    pub(super) fn free_legacy_request(&mut self, sync: bool) {
+        let s = usize::from(sync);
+        let now = self.now;
+        let pool = &mut self.legacy;
+        pool.count[s] -= 1;
+        if pool.count[s] < pool.nr {
+            pool.full[s] = false;
+            if let Some(bio) = pool.waiters[s].pop_front() {
+                let proc = self.env.requests.bio(bio).proc;
+                pool.start_batch(proc, now);
+                self.woken.push_back(Waiter { bio, queue: QueueId(0) });
+            }
+        }
+    }
+
+    /// A new request of the legacy profile: barrier, flush sequence, or the scheduler.
+    pub(super) fn insert_legacy(&mut self, id: ReqId) {
+        let flags = self.env.requests[id].flags;
+        if flags.any(Flags::PREFLUSH | Flags::FUA) {
+            return self.begin_sequence(id);
+        }
+        if flags.any(Flags::BARRIER) {
+            // Everything submitted before leaves the scheduler first.
+            self.drain_legacy();
+            self.append(id);
+            self.legacy.unplug();
+            return self.ask_legacy_run();
+        }
+        let empty = self.legacy.count[0] + self.legacy.count[1] <= self.driver_used + 1
+            && self.residual_head(QueueId(0)).is_none();
+        let device = &self.env.device;
+        let plugs = device.rotational || device.queue_depth <= 1;
+        if empty && plugs && self.legacy.unplug_at.is_none() {
+            self.legacy.unplug_at = Some(self.now + PLUG_TIME);
+        }
+        let run = self.give_to_scheduler(id, At::Tail);
+        let waiting = self.legacy.count[0] + self.legacy.count[1] - self.driver_used;
+        if run == Run::Now || flags.any(Flags::UNPLUG) || waiting >= PLUG_REQUESTS {
+            self.legacy.unplug();
+        }
+        if self.legacy.unplug_at.is_none() {
+            self.ask_legacy_run();
+        }
+    }
+
+    /// The driver's queue run: dispatch list first, then the scheduler, while there is room.
+    pub(super) fn run_legacy(&mut self) {
+        self.legacy.unplug();
+        while self.room() {
+            if let Some((_, phase)) = self.legacy.barrier {
+                if phase == Barrier::Draining && self.driver_used == 0 {
+                    self.barrier_next();
+                    continue;
+                }
+                return;
+            }
+            if let Some(id) = self.residual_head(QueueId(0)) {
+                if self.is_barrier(id) {
+                    self.residual_pop(QueueId(0));
+                    self.legacy.barrier = Some((id, Barrier::Draining));
+                    continue;
+                }
+                self.residual_pop(QueueId(0));
+                self.peeked(id);
+                self.issue(id);
+                continue;
+            }
+            match self.ask_scheduler(QueueId(0)) {
+                Dispatch::Issue(id) => {
+                    self.peeked(id);
+                    self.issue(id);
+                }
+                Dispatch::Idle | Dispatch::Empty => return,
+            }
+        }
+    }
+
+    /// 7.2: the boundary moves with what is handed to the driver.
+    fn peeked(&mut self, id: ReqId) {
+        if self.legacy.holder.is_none_or(|h| h == id) {
+            self.legacy.boundary = self.env.requests[id].end();
+            self.legacy.holder = None;
+        }
+    }
+
+    /// Appends to the dispatch list.
+    fn append(&mut self, id: ReqId) {
+        self.legacy.boundary = self.env.requests[id].end();
+        self.legacy.holder = Some(id);
+        self.residual_push(id, false);
+    }
+
+    /// 7.3: everything leaves the scheduler for the dispatch list, idling and limits ignored.
+    pub(super) fn drain_legacy(&mut self) {
+        while let Some(id) = self.scheduler.drain(self.now, &mut self.env.cx()) {
+            self.left_scheduler(id);
+            if self.entry.sorted {
+                self.insert_sorted(id);
+            } else {
+                self.append(id);
+            }
+        }
+    }
+
+    /// 7.2: a one-way elevator from the boundary, with wrap-around.
+    fn insert_sorted(&mut self, id: ReqId) {
+        let new = self.env.requests[id];
+        let boundary = self.legacy.boundary;
+        // Walk from the tail: collect those the new one goes before.
+        let mut behind = Vec::new();
+        while let Some(last) = self.residual_tail() {
+            let e = &self.env.requests[last];
+            let other = e.dir() != new.dir() || (e.op == Op::Discard) != (new.op == Op::Discard);
+            let fixed = self.is_barrier(last) || self.state[last.index()].flush_command;
+            let stop = if new.start >= boundary {
+                e.start >= boundary && new.start >= e.start
+            } else {
+                e.start >= boundary || new.start >= e.start
+            };
+            if other || fixed || stop {
+                break;
+            }
+            behind.push(last);
+            self.residual_remove(last);
+        }
+        self.residual_push(id, false);
+        for later in behind.into_iter().rev() {
+            self.residual_push(later, false);
+        }
+    }
+
+    pub(super) fn is_barrier(&self, id: ReqId) -> bool {
+        !self.is_mq() && self.env.requests[id].flags.any(Flags::BARRIER)
+    }
+
+    /// The barrier goes to its next phase: drain, flush, write (with FUA if supported), flush.
+    fn barrier_next(&mut self) {
+        let Some((id, phase)) = self.legacy.barrier else { return };
+        let cached = self.env.device.write_cache;
+        let next = match phase {
+            Barrier::Draining if cached => Barrier::PreFlush,
+            Barrier::Draining | Barrier::PreFlush => Barrier::Write,
+            Barrier::Write => Barrier::PostFlush,
+            Barrier::PostFlush => unreachable!("the barrier is over after its second flush"),
+        };
+        self.legacy.barrier = Some((id, next));
+        match next {
+            Barrier::Write => {
+                if self.env.device.fua {
+                    self.env.requests.get_mut(id).flags |= Flags::FUA;
+                }
+                self.issue(id);
+            }
+            _ => {
+                let now = self.now;
+                let flush = self
+                    .env
+                    .requests
+                    .add_bare(Op::Flush, now, QueueId(0))
+                    .expect("one slot is kept for the barrier's flush");
+                self.state[flush.index()] = State { barrier_flush: true, ..State::default() };
+                self.issue(flush);
+            }
+        }
+    }
+
+    /// A completion that belongs to a barrier; true if it did (and the request is taken care of).
+    pub(super) fn barrier_step_done(&mut self, id: ReqId, error: Option<IoError>) -> bool {
+        let Some((barrier, phase)) = self.legacy.barrier else { return false };
+        if phase == Barrier::Draining {
+            return false;
+        }
+        if self.state[id.index()].barrier_flush {
+            self.env.requests.remove(id);
+        }
+        let fua = self.env.device.fua || !self.env.device.write_cache;
+        let over =
+            error.is_some() || phase == Barrier::PostFlush || (phase == Barrier::Write && fua);
+        if over {
+            self.legacy.barrier = None;
+            self.finish(barrier, error);
+        } else {
+            self.barrier_next();
+        }
+        true
+    }
+
+    fn residual_tail(&self) -> Option<ReqId> {
+        let tail = self.queues[0].residual_tail();
+        (tail != NIL).then(|| self.env.requests.at(tail).id)
+    }
+
+    fn residual_remove(&mut self, id: ReqId) {
+        self.queues[0].residual_remove(&mut self.links, id.slot());
+    }
+}

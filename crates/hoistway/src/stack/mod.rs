@@ -1,0 +1,639 @@
+//! The block layer in small: the path of one I/O from submission to completion.
+//!
+//! One rule for callers: one [`Stack::handle`], then [`Stack::poll`] until it returns
+//! [`Output::WaitUntil`], then wait. The stack asserts it.
+
+mod elevator;
+mod flush;
+mod legacy;
+mod merge;
+mod mq;
+mod path;
+mod settings;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+use crate::ctl::{self, Controller, Gate};
+use crate::device::{Device, Profile};
+use crate::env::Env;
+use crate::group::{GroupId, ProcId};
+use crate::list::{Links, List};
+use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
+use crate::sched::{Change, Entry, Scheduler, Setup};
+use crate::table::{NIL, Table};
+use crate::tunable::{Tunable, TunableError, Unit};
+use crate::unit::{Instant, IoPrio, QueueId};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use elevator::Elevator;
+use flush::FlushMachine;
+use legacy::Legacy;
+use mq::{HwQueue, Plug};
+use tags::TagSet;
+
+/// Which stage a setting is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StageName {
+    /// The block layer itself: `nr_requests`, `nomerges`, `max_sectors_kb`.
+    Queue,
+    /// The scheduler in force.
+    Scheduler,
+    /// A controller, by its registry name.
+    Controller(String),
+}
+
+/// The device could not serve a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IoError {
+    /// Medium or transport error (EIO).
+    Io,
+    /// Beyond the end of the device, or misaligned (EINVAL).
+    Invalid,
+    /// The operation is not supported (EOPNOTSUPP).
+    NotSupported,
+}
+
+/// What a caller tells the stack.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A new I/O.
+    Submit(Io),
+    /// The process opens a plug section.
+    Plug(ProcId),
+    /// The process closes its plug section.
+    Unplug(ProcId),
+    /// The process goes to sleep: its plug is emptied (the section stays open).
+    Sleep(ProcId),
+    /// The device has completed a command.
+    Done {
+        /// Which.
+        req: ReqId,
+        /// `None`: served.
+        error: Option<IoError>,
+    },
+    /// The device gives a command back unserved.
+    Requeue(ReqId),
+    /// Time has passed.
+    Tick,
+    /// A setting of a stage.
+    Set {
+        /// Which stage.
+        stage: StageName,
+        /// Its tunable.
+        name: String,
+        /// The value.
+        value: u64,
+    },
+    /// A setting of a group.
+    SetGroup {
+        /// Which group.
+        group: GroupId,
+        /// Which stage reads it.
+        stage: StageName,
+        /// Its tunable.
+        name: String,
+        /// `None`: back to the default.
+        value: Option<u64>,
+    },
+    /// Another scheduler takes over.
+    SwitchScheduler(&'static Entry),
+}
+
+/// What the stack tells its caller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Hand this request to the device.
+    Issue {
+        /// Which; [`Stack::request`] has its details.
+        req: ReqId,
+        /// Its hardware queue.
+        queue: QueueId,
+    },
+    /// The submission is over: the submitting task may go on.
+    Accepted {
+        /// Which I/O.
+        io: IoId,
+    },
+    /// The I/O is finished.
+    Finished {
+        /// Which I/O.
+        io: IoId,
+        /// How it ended.
+        result: Result<(), IoError>,
+    },
+    /// A controller wants this process to wait before its next operation.
+    Delay {
+        /// Which process.
+        proc: ProcId,
+        /// Until when.
+        until: Instant,
+    },
+    /// Nothing more to say; call again at that time at the latest (`Tick`), or with the next input.
+    WaitUntil(Option<Instant>),
+}
+
+/// Why an input was refused. Nothing changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StackError {
+    /// A tunable was refused.
+    Tunable(TunableError),
+    /// No such controller is installed.
+    NoSuchStage(String),
+    /// A request id that is not in the device's hands.
+    StaleRequest(ReqId),
+    /// Beyond the device, empty, or larger than the legacy limits allow.
+    BadIo(IoId),
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Nowhere,
+    /// In the plug list of its process.
+    Plugged,
+    /// In the scheduler's hands, not issued.
+    Queued,
+    /// On the residual list of its queue, or (legacy) the dispatch list.
+    Residual,
+    /// In the flush machine, between two steps.
+    Flushing,
+    /// With the device.
+    Device,
+}
+
+/// What the stack knows about a request beside the request itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    place: Place,
+    /// The scheduler knows it.
+    scheduled: bool,
+    /// It was issued before: never merges again.
+    started: bool,
+    /// Steps of its flush sequence still to do; 0: an ordinary request.
+    steps: u8,
+    /// It is the flush machine's own command.
+    flush_command: bool,
+    /// It is the flush of a legacy barrier.
+    barrier_flush: bool,
+}
+
+/// A bio whose submitter sleeps until a tag is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiter {
+    bio: BioId,
+    queue: QueueId,
+}
+
+impl Waiter {
+    #[cfg(test)]
+    fn for_test(n: u32) -> Waiter {
+        let bio = BioId(crate::table::Handle { slot: n, generation: 0 });
+        Waiter { bio, queue: QueueId(0) }
+    }
+}
+
+/// An I/O that was split: what is left of it and how many pieces are under way.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    id: IoId,
+    rest: Option<Io>,
+    outstanding: u32,
+    accepted: bool,
+    error: Option<IoError>,
+}
+
+/// A change that must wait until no request exists.
+#[derive(Clone, Debug)]
+enum Pending {
+    Switch(&'static Entry),
+    NrRequests(u32),
+}
+
+/// An installed controller.
+#[derive(Debug)]
+struct Installed {
+    entry: &'static ctl::Entry,
+    stage: Box<dyn Controller>,
+}
+
+/// The block layer of one device.
+///
+/// Life of an I/O: gate 1 (io.max), split, merge, gate 2 (io.cost, wbt, io.latency), tag, flush machine
+/// or plug, scheduler, device, completion. Each step is a function in `path.rs`; what differs between
+/// the generations is in `mq.rs` and `legacy.rs`.
+#[derive(Debug)]
+pub struct Stack {
+    env: Env,
+    entry: &'static Entry,
+    scheduler: Box<dyn Scheduler>,
+    controllers: Vec<Installed>,
+
+    state: Vec<State>,
+    /// Residual lists, plug lists, dispatch list: a request is on at most one of them.
+    links: Links,
+    elevator: Elevator,
+    flush: FlushMachine,
+    queues: Vec<HwQueue>,
+    tag_sets: Vec<TagSet>,
+    plugs: Vec<Plug>,
+    legacy: Legacy,
+    /// Driver tags in use.
+    driver_used: u32,
+    /// A command that runs alone is with the device (or waits in its adapter).
+    nonqueued: bool,
+    /// Set when a run stopped for lack of room at the device.
+    starved: bool,
+
+    accounts: Table<Account>,
+    /// Pieces and released bios that go on before anything else.
+    reenter: VecDeque<(BioId, Stage)>,
+    /// Waiters that were woken in this instant.
+    woken: VecDeque<Waiter>,
+    /// New bios wait here while a change is pending.
+    frozen: VecDeque<BioId>,
+    pending: Option<Pending>,
+    collected: Vec<ReqId>,
+
+    outputs: VecDeque<Output>,
+    drained: bool,
+    now: Instant,
+    counters: Counters,
+}
+
+/// Where a bio goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Gate 1 from this controller on.
+    Gate1(usize),
+    /// Behind gate 1: split and merge.
+    Merge,
+    /// Gate 2 from this controller on.
+    Gate2(usize),
+}
+
+/// What the stack has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// I/Os submitted.
+    pub submitted: u64,
+    /// I/Os finished.
+    pub finished: u64,
+    /// Bios that joined a request.
+    pub merged: u64,
+    /// Requests that joined another request.
+    pub joined: u64,
+    /// Requests handed to the device, flush commands included.
+    pub issued: u64,
+    /// Requests the device has completed, flush commands included.
+    pub completed: u64,
+    /// Times a submitter went to sleep for a tag.
+    pub tag_waits: u64,
+}
+
+/// Tunables of the block layer itself.
+pub static QUEUE_TUNABLES: &[Tunable] = &[
+    Tunable {
+        name: "nr_requests",
+        unit: Unit::Requests,
+        default: 0,
+        min: 1,
+        max: 2048,
+        doc: "Requests that may exist per pool (legacy) or hardware queue; 1 to 2048. The default \
+              follows the device.",
+    },
+    Tunable {
+        name: "nomerges",
+        unit: Unit::Choice(&["all", "simple", "never"]),
+        default: 0,
+        min: 0,
+        max: 2,
+        doc: "Which merge look-ups are made: all, one-hit cache and plug only, none.",
+    },
+    Tunable {
+        name: "max_sectors_kb",
+        unit: Unit::Kib,
+        default: 1280,
+        min: 4,
+        max: 65536,
+        doc: "Largest request built by merging or splitting.",
+    },
+];
+
+impl Stack {
+    /// A stack for `device` under the scheduler `entry`, with room for `ios` outstanding I/Os (more
+    /// may be submitted; the tables then grow).
+    ///
+    /// `device.nr_requests` of 0 takes the default for this scheduler.
+    pub fn new(mut device: Device, entry: &'static Entry, ios: usize) -> Stack {
+        assert!(
+            !(entry.direct && device.profile == Profile::Legacy),
+            "'{}' exists in the multi-queue profile only",
+            entry.name
+        );
+        if device.nr_requests == 0 || entry.direct {
+            device.nr_requests = device.default_nr_requests(!entry.direct);
+        }
+        let requests = capacity(&device);
+        let setup = Setup { device: &device, requests, now: Instant::ZERO };
+        let scheduler = (entry.build)(&setup);
+        let queues = usize::from(device.hw_queues);
+        let mut stack = Stack {
+            entry,
+            scheduler,
+            controllers: Vec::new(),
+            state: vec![State::default(); requests],
+            links: Links::new(requests),
+            elevator: Elevator::new(requests),
+            flush: FlushMachine::new(),
+            queues: (0..queues).map(|_| HwQueue::default()).collect(),
+            tag_sets: Vec::new(),
+            plugs: Vec::new(),
+            legacy: Legacy::new(device.nr_requests),
+            driver_used: 0,
+            nonqueued: false,
+            starved: false,
+            accounts: Table::with_capacity(0),
+            reenter: VecDeque::new(),
+            woken: VecDeque::new(),
+            frozen: VecDeque::new(),
+            pending: None,
+            collected: Vec::with_capacity(requests.min(1024)),
+            outputs: VecDeque::with_capacity(64),
+            drained: true,
+            now: Instant::ZERO,
+            counters: Counters::default(),
+            env: Env::new(device, requests, ios),
+        };
+        stack.tag_sets = stack.make_tag_sets();
+        stack
+    }
+
+    /// Installs a controller; the order of installation within a gate is the order of asking.
+    pub fn install(&mut self, entry: &'static ctl::Entry) {
+        let stage = (entry.build)(&self.env.device);
+        self.install_built(entry, stage);
+    }
+
+    /// Installs a controller of the embedder's own.
+    pub fn install_built(&mut self, entry: &'static ctl::Entry, stage: Box<dyn Controller>) {
+        let at = self.controllers.partition_point(|c| c.entry.gate <= entry.gate);
+        self.controllers.insert(at, Installed { entry, stage });
+    }
+
+    /// Everything the stages see.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The trace sink, to turn it on or take the records.
+    pub fn trace_mut(&mut self) -> &mut crate::trace::Trace {
+        &mut self.env.trace
+    }
+
+    /// A request that exists.
+    pub fn request(&self, id: ReqId) -> &Request {
+        &self.env.requests[id]
+    }
+
+    /// The scheduler in force.
+    pub fn scheduler(&self) -> &dyn Scheduler {
+        &*self.scheduler
+    }
+
+    /// The registry entry of the scheduler in force.
+    pub fn scheduler_entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// What the stack has done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Requests with the device.
+    pub fn in_flight(&self) -> u32 {
+        self.driver_used
+    }
+
+    /// Takes an input. The outputs of the one before must have been drained.
+    ///
+    /// `now` must not be earlier than at the last call.
+    pub fn handle(&mut self, now: Instant, input: Input) -> Result<(), StackError> {
+        assert!(self.drained, "drain poll() until WaitUntil before the next handle()");
+        assert!(now >= self.now, "time never goes back");
+        self.now = now;
+        // What was due before this input happens before it; what is due now happens after it.
+        self.fire_timers(|due| due < now);
+        let result = match input {
+            Input::Submit(io) => self.submit(io),
+            Input::Plug(proc) => {
+                self.plug(proc).open = true;
+                Ok(())
+            }
+            Input::Unplug(proc) => {
+                self.plug(proc).open = false;
+                self.flush_plug(proc, false);
+                Ok(())
+            }
+            Input::Sleep(proc) => {
+                self.flush_plug(proc, true);
+                self.legacy_unplug_for_sleeper();
+                Ok(())
+            }
+            Input::Done { req, error } => self.done(req, error),
+            Input::Requeue(req) => self.requeue(req),
+            Input::Tick => Ok(()),
+            Input::Set { stage, name, value } => self.set(stage, &name, value),
+            Input::SetGroup { group, stage, name, value } => {
+                self.set_group(group, stage, &name, value)
+            }
+            Input::SwitchScheduler(entry) => self.switch(entry),
+        };
+        self.settle();
+        self.drained = false;
+        result
+    }
+
+    /// The next output; `WaitUntil` ends the drain.
+    pub fn poll(&mut self, now: Instant) -> Output {
+        debug_assert!(now >= self.now);
+        match self.outputs.pop_front() {
+            Some(output) => output,
+            None => {
+                self.drained = true;
+                Output::WaitUntil(self.next_timer())
+            }
+        }
+    }
+
+    /// Changes processes, groups or the device and tells every stage. The outputs of the call before
+    /// must have been drained; drain those of this one.
+    pub fn change(&mut self, now: Instant, change: Change, edit: impl FnOnce(&mut Env)) {
+        assert!(self.drained, "drain poll() until WaitUntil before the next change()");
+        self.now = now;
+        edit(&mut self.env);
+        self.tell(&change);
+        self.settle();
+        self.drained = false;
+    }
+
+    /// Adds a group below `parent`.
+    pub fn add_group(&mut self, now: Instant, parent: GroupId, name: &str) -> GroupId {
+        self.now = now;
+        let group = self.env.groups.add(parent, name);
+        self.tell(&Change::GroupAdded(group));
+        group
+    }
+
+    /// Removes a group: the stages hear of it while it is still in the tree. Drain the outputs.
+    pub fn remove_group(&mut self, now: Instant, group: GroupId) {
+        assert!(self.drained, "drain poll() until WaitUntil before remove_group()");
+        self.now = now;
+        self.tell(&Change::GroupRemoved(group));
+        self.env.groups.remove(group);
+        self.settle();
+        self.drained = false;
+    }
+
+    /// Adds a process.
+    pub fn add_proc(&mut self, group: GroupId, prio: IoPrio) -> ProcId {
+        self.env.procs.add(group, prio)
+    }
+
+    fn tell(&mut self, change: &Change) {
+        self.scheduler.changed(self.now, change, &mut self.env.cx());
+        for c in &mut self.controllers {
+            c.stage.changed(self.now, change, &mut self.env.cx());
+        }
+        self.ask_legacy_run();
+    }
+
+    fn is_mq(&self) -> bool {
+        self.env.device.profile == Profile::MultiQueue
+    }
+
+    /// Room at the device: a free driver tag, and no command that runs alone waits or runs.
+    fn room(&self) -> bool {
+        !self.nonqueued && self.driver_used < self.env.device.queue_depth
+    }
+
+    /// Works off everything that follows from an input in the same instant: re-entering bios first,
+    /// then queue runs (the worker), then the tasks that were woken, one at a time.
+    fn settle(&mut self) {
+        loop {
+            // Every turn consumes a bio, a run, a waiter, a held bio or a timer; each input makes
+            // finitely many of them.
+            if let Some((bio, stage)) = self.reenter.pop_front() {
+                self.enter(bio, stage);
+            } else if let Some(queue) = self.env.runs.take() {
+                self.run(queue);
+            } else if let Some(waiter) = self.woken.pop_front() {
+                self.wake(waiter);
+            } else if self.release_held() || self.thaw() {
+                continue;
+            } else {
+                let now = self.now;
+                if !self.fire_timers(|due| due <= now) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, queue: QueueId) {
+        if self.is_mq() {
+            self.run_queue(queue);
+        } else {
+            self.run_legacy();
+        }
+    }
+
+    /// The earliest time at which anything must be done.
+    fn next_timer(&self) -> Option<Instant> {
+        let mut next = self.scheduler.next_timer();
+        let mut consider = |at: Option<Instant>| {
+            if let Some(at) = at {
+                next = Some(next.map_or(at, |n: Instant| n.min(at)));
+            }
+        };
+        for c in &self.controllers {
+            consider(c.stage.next_timer());
+        }
+        for q in &self.queues {
+            consider(q.rerun_at);
+        }
+        consider(self.flush.kick_at());
+        consider(self.legacy.unplug_at());
+        next
+    }
+
+    /// Fires every timer for which `due` holds; true if there was one.
+    fn fire_timers(&mut self, due: impl Fn(Instant) -> bool) -> bool {
+        let now = self.now;
+        let mut fired = false;
+        if self.scheduler.next_timer().is_some_and(&due) {
+            fired = true;
+            self.scheduler.timer(now, &mut self.env.cx());
+            debug_assert!(
+                self.scheduler.next_timer().is_none_or(|at| at > now),
+                "after timer() the next one lies in the future"
+            );
+            self.ask_legacy_run();
+        }
+        for c in &mut self.controllers {
+            if c.stage.next_timer().is_some_and(&due) {
+                fired = true;
+                c.stage.timer(now, &mut self.env.cx());
+            }
+        }
+        for i in 0..self.queues.len() {
+            if self.queues[i].rerun_at.is_some_and(&due) {
+                fired = true;
+                self.queues[i].rerun_at = None;
+                self.env.runs.ask(QueueId(i as u16));
+            }
+        }
+        if self.flush.kick_at().is_some_and(&due) {
+            fired = true;
+            self.flush.clear_kick();
+            self.issue_flush();
+        }
+        if self.legacy.unplug_at().is_some_and(&due) {
+            fired = true;
+            self.legacy.unplug();
+            self.ask_legacy_run();
+        }
+        fired
+    }
+
+    fn done(&mut self, req: ReqId, error: Option<IoError>) -> Result<(), StackError> {
+        let known =
+            self.env.requests.get(req).is_some() && self.state[req.index()].place == Place::Device;
+        if !known {
+            return Err(StackError::StaleRequest(req));
+        }
+        self.complete(req, error);
+        Ok(())
+    }
+}
+
+/// Request slots: all tags that can exist, and one for the flush command.
+fn capacity(device: &Device) -> usize {
+    let tags = match device.profile {
+        // Two pools with an absolute cap of 3/2.
+        Profile::Legacy => 3 * device.nr_requests as usize,
+        Profile::MultiQueue => {
+            let scheduler = device.nr_requests as usize * usize::from(device.hw_queues);
+            scheduler.max(device.queue_depth as usize)
+        }
+    };
+    // Room to raise nr_requests at run time; the cap keeps drives with many queues small.
+    tags.max(512.min(2048 * usize::from(device.hw_queues))) + 2
+}

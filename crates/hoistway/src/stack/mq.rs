@@ -1,0 +1,370 @@
+//! The multi-queue profile: task plugs, tags, runs of hardware queues
+//! (specs/blk-mq-and-noop.md sections 4, 6, 7.4 to 7.8 and 11).
+
+use super::*;
+use crate::device::Merging;
+use crate::sched::{At, Depth, Dispatch};
+use crate::unit::{Nanos, Sectors};
+
+/// One hardware queue.
+#[derive(Debug, Default)]
+pub(super) struct HwQueue {
+    /// Requests that left the scheduler but could not be sent, flush commands, data steps.
+    residual: List,
+    /// Run again when a request of this queue is freed.
+    restart: bool,
+    /// The delayed rerun.
+    pub rerun_at: Option<Instant>,
+}
+
+impl HwQueue {
+    pub fn residual_tail(&self) -> u32 {
+        self.residual.tail()
+    }
+
+    pub fn residual_remove(&mut self, links: &mut Links, slot: u32) {
+        self.residual.remove(links, slot);
+    }
+}
+
+/// The plug of one process.
+#[derive(Debug, Default)]
+pub(super) struct Plug {
+    pub open: bool,
+    list: List,
+}
+
+/// A plug is flushed when it holds so many requests at the moment another is added.
+const PLUG_REQUESTS: u32 = 32;
+/// A plug is flushed when its newest request has reached 128 KiB at that moment.
+const PLUG_SECTORS: Sectors = Sectors(256);
+/// After a run in which the scheduler withheld everything all queues are run again.
+const RERUN_DELAY: Nanos = Nanos::ms(3);
+
+impl Stack {
+    pub(super) fn plug(&mut self, proc: ProcId) -> &mut Plug {
+        let at = proc.index();
+        if self.plugs.len() <= at {
+            self.plugs.resize_with(at + 1, Plug::default);
+        }
+        &mut self.plugs[at]
+    }
+
+    pub(super) fn plug_is_open(&self, proc: ProcId) -> bool {
+        self.plugs.get(proc.index()).is_some_and(|p| p.open)
+    }
+
+    pub(super) fn newest_in_plug(&self, proc: ProcId) -> Option<ReqId> {
+        let newest = self.plugs.get(proc.index())?.list.tail();
+        (newest != NIL).then(|| self.env.requests.at(newest).id)
+    }
+
+    pub(super) fn add_to_plug(&mut self, id: ReqId) {
+        let proc = self.env.requests[id].proc;
+        if let Some(newest) = self.newest_in_plug(proc) {
+            let large = self.env.requests[newest].sectors >= PLUG_SECTORS
+                && self.env.device.merging == Merging::All;
+            if large || self.plugs[proc.index()].list.len() >= PLUG_REQUESTS {
+                self.flush_plug(proc, false);
+            }
+        }
+        self.state[id.index()].place = Place::Plugged;
+        self.plugs[proc.index()].list.push_back(&mut self.links, id.slot());
+    }
+
+    /// Hands the plugged requests over, grouped by hardware queue and CPU, in order of submission
+    /// within a group; `sleeping`: because the task goes to sleep.
+    pub(super) fn flush_plug(&mut self, proc: ProcId, sleeping: bool) {
+        if self.plugs.get(proc.index()).is_none_or(|p| p.list.is_empty()) {
+            return;
+        }
+        // A process runs on one CPU, so there is one group unless it moved: take the head's group
+        // until the list is empty.
+        while !self.plugs[proc.index()].list.is_empty() {
+            let head = self.plugs[proc.index()].list.head();
+            let cpu = self.env.requests.at(head).cpu;
+            let mut at = head;
+            while at != NIL {
+                let next = self.links.next(at);
+                let r = self.env.requests.at(at);
+                if r.cpu == cpu {
+                    let (id, queue) = (r.id, r.queue);
+                    self.plugs[proc.index()].list.remove(&mut self.links, at);
+                    self.state[id.index()].place = Place::Nowhere;
+                    self.insert_mq(id, sleeping);
+                    self.env.runs.ask(queue);
+                }
+                at = next;
+            }
+        }
+    }
+
+    /// Puts a new request where it belongs: the scheduler, or (`none`) straight to the device.
+    pub(super) fn insert_mq(&mut self, id: ReqId, sleeping: bool) {
+        let (queue, sync) = (self.env.requests[id].queue, self.env.requests[id].sync);
+        if self.entry.direct && !sleeping {
+            let several = self.env.device.hw_queues > 1;
+            if !self.env.runs.busy(queue) || (sync && several) {
+                if self.room() {
+                    self.issue(id);
+                    self.env.runs.sent(queue, true);
+                } else {
+                    self.refused(id);
+                }
+                return;
+            }
+        }
+        self.give_to_scheduler(id, At::Tail);
+        self.env.runs.ask(queue);
+    }
+
+    /// The device could not take it: residual list, busy indicator, restart mark.
+    fn refused(&mut self, id: ReqId) {
+        let queue = self.env.requests[id].queue;
+        self.residual_push(id, false);
+        self.env.runs.sent(queue, false);
+        self.mark_restart(queue);
+    }
+
+    fn mark_restart(&mut self, queue: QueueId) {
+        self.queues[usize::from(queue.0)].restart = true;
+        self.starved = true;
+    }
+
+    /// Puts a request on the residual list of its queue (legacy: the dispatch list).
+    pub(super) fn residual_push(&mut self, id: ReqId, front: bool) {
+        let queue = usize::from(self.env.requests[id].queue.0);
+        self.state[id.index()].place = Place::Residual;
+        let list = &mut self.queues[queue].residual;
+        if front {
+            list.push_front(&mut self.links, id.slot());
+        } else {
+            list.push_back(&mut self.links, id.slot());
+        }
+    }
+
+    pub(super) fn residual_head(&self, queue: QueueId) -> Option<ReqId> {
+        let head = self.queues[usize::from(queue.0)].residual.head();
+        (head != NIL).then(|| self.env.requests.at(head).id)
+    }
+
+    pub(super) fn residual_pop(&mut self, queue: QueueId) -> Option<ReqId> {
+        let slot = self.queues[usize::from(queue.0)].residual.pop_front(&mut self.links)?;
+        let id = self.env.requests.at(slot).id;
+        self.state[id.index()].place = Place::Nowhere;
+        Some(id)
+    }
+
+    /// One run of a hardware queue (7.4).
+    pub(super) fn run_queue(&mut self, queue: QueueId) {
+        self.queues[usize::from(queue.0)].rerun_at = None;
+        for _ in 0..2 {
+            if self.residual_head(queue).is_some() {
+                self.queues[usize::from(queue.0)].restart = true;
+                if !self.send_residual(queue) {
+                    self.starved = true;
+                    return;
+                }
+            }
+            if self.entry.direct {
+                self.run_direct(queue);
+            } else {
+                self.run_scheduler(queue);
+            }
+            if self.residual_head(queue).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// True when the whole residual list could be sent.
+    fn send_residual(&mut self, queue: QueueId) -> bool {
+        while let Some(id) = self.residual_head(queue) {
+            if !self.room() {
+                self.env.runs.sent(queue, false);
+                return false;
+            }
+            self.residual_pop(queue);
+            self.issue(id);
+            self.env.runs.sent(queue, true);
+        }
+        true
+    }
+
+    fn run_scheduler(&mut self, queue: QueueId) {
+        // A round sends what it collected; rounds go on while each sends all of at least one.
+        loop {
+            let most =
+                if self.env.runs.busy(queue) { 1 } else { self.env.device.nr_requests as usize };
+            let mut withheld = false;
+            debug_assert!(self.collected.is_empty());
+            while self.collected.len() < most {
+                let used = self.driver_used + self.collected.len() as u32;
+                let tag_free = used < self.env.device.queue_depth;
+                if self.nonqueued || (!tag_free && !self.env.device.overask) {
+                    self.mark_restart(queue);
+                    break;
+                }
+                match self.ask_scheduler(queue) {
+                    Dispatch::Issue(id) => self.collected.push(id),
+                    Dispatch::Idle => {
+                        withheld = true;
+                        break;
+                    }
+                    Dispatch::Empty => break,
+                }
+                if !tag_free {
+                    break;
+                }
+            }
+            if self.collected.is_empty() {
+                if withheld {
+                    self.rerun_later();
+                }
+                return;
+            }
+            if !self.send_collected() {
+                return;
+            }
+        }
+    }
+
+    fn run_direct(&mut self, queue: QueueId) {
+        if self.env.runs.busy(queue) {
+            while self.env.runs.busy(queue) && self.room() {
+                let Dispatch::Issue(id) = self.ask_scheduler(queue) else { return };
+                self.issue(id);
+                self.env.runs.sent(queue, true);
+            }
+            if self.env.runs.busy(queue) {
+                return self.mark_restart(queue);
+            }
+        }
+        while let Dispatch::Issue(id) = self.ask_scheduler(queue) {
+            self.collected.push(id);
+        }
+        self.send_collected();
+    }
+
+    /// Sends the collected requests in order; what does not go out joins the residual lists. True when
+    /// all were sent.
+    fn send_collected(&mut self) -> bool {
+        let mut all = true;
+        for i in 0..self.collected.len() {
+            let id = self.collected[i];
+            let queue = self.env.requests[id].queue;
+            if all && self.room() {
+                self.issue(id);
+                self.env.runs.sent(queue, true);
+            } else if all {
+                all = false;
+                self.refused(id);
+            } else {
+                self.residual_push(id, false);
+                self.mark_restart(queue);
+            }
+        }
+        self.collected.clear();
+        all
+    }
+
+    /// A delay of d kept in ticks fires at the (ceil(d / tick) + 1)-th tick edge after now.
+    fn rerun_later(&mut self) {
+        let tick = self.env.device.tick.0.max(1);
+        let edges = RERUN_DELAY.0.div_ceil(tick) + 1;
+        let at = Instant::from_nanos((self.now.as_nanos() / tick + edges) * tick);
+        for q in &mut self.queues {
+            q.rerun_at.get_or_insert(at);
+        }
+    }
+
+    /// A request of `queue` was freed: its mark, and the marks of all if the device was short of room.
+    pub(super) fn restart_queues(&mut self, queue: QueueId) {
+        let q = &mut self.queues[usize::from(queue.0)];
+        if core::mem::take(&mut q.restart) {
+            self.env.runs.ask(queue);
+        }
+        if core::mem::take(&mut self.starved) {
+            for i in 0..self.queues.len() {
+                if core::mem::take(&mut self.queues[i].restart) {
+                    self.env.runs.ask(QueueId(i as u16));
+                }
+            }
+        }
+    }
+
+    fn tag_set(&self, queue: QueueId) -> usize {
+        if self.entry.direct { 0 } else { usize::from(queue.0) }
+    }
+
+    fn limit(&mut self, bio: BioId) -> u32 {
+        match self.depth_limit(bio) {
+            Depth::Usual | Depth::Insist => u32::MAX,
+            Depth::AtMost(n) => n,
+        }
+    }
+
+    /// Takes a tag for the bio, or puts its submitter to sleep (section 6).
+    pub(super) fn get_tag(&mut self, bio: BioId) {
+        let io = self.env.requests.bio(bio);
+        let (queue, proc) = (self.env.device.queue_of(io.cpu), io.proc);
+        let set = self.tag_set(queue);
+        let limit = self.limit(bio);
+        if self.tag_sets[set].take(limit) {
+            return self.start(bio, queue);
+        }
+        if self.sleep_unless_freed(bio, queue, limit) {
+            self.flush_plug(proc, true);
+        }
+    }
+
+    /// Runs the hardware queue in the caller's context, tries once more, and sleeps if that fails.
+    fn sleep_unless_freed(&mut self, bio: BioId, queue: QueueId, limit: u32) -> bool {
+        let set = self.tag_set(queue);
+        let list = self.tag_sets[set].draw_list();
+        self.run_queue(queue);
+        if self.tag_sets[set].take(limit) {
+            self.start(bio, queue);
+            return false;
+        }
+        self.counters.tag_waits += 1;
+        self.tag_sets[set].sleep(list, Waiter { bio, queue });
+        true
+    }
+
+    /// A woken waiter tries again.
+    pub(super) fn wake(&mut self, waiter: Waiter) {
+        if !self.is_mq() {
+            return self.get_legacy_request(waiter.bio);
+        }
+        let set = self.tag_set(waiter.queue);
+        self.tag_sets[set].ran();
+        // Deviation: the limit is computed anew (the kernel keeps the first one): hoistway counts the
+        // whole pool, where a limit of 1 could lock a waiter out (specs/bfq.md 8.5).
+        let limit = self.limit(waiter.bio);
+        self.sleep_unless_freed(waiter.bio, waiter.queue, limit);
+    }
+
+    pub(super) fn free_scheduler_tag(&mut self, queue: QueueId) {
+        let set = self.tag_set(queue);
+        self.tag_sets[set].free(&mut self.woken);
+        if self.tag_sets[set].is_fifo() {
+            self.hand_over_fifo(set);
+        }
+    }
+
+    /// Fifo: the oldest waiter whose own limit allows it gets the tag; the list is walked once.
+    fn hand_over_fifo(&mut self, set: usize) {
+        let mut at = 0;
+        while let Some(waiter) = self.tag_sets[set].fifo(at) {
+            let limit = self.limit(waiter.bio);
+            if self.tag_sets[set].take(limit) {
+                self.tag_sets[set].ran();
+                self.start(waiter.bio, waiter.queue);
+                return;
+            }
+            self.tag_sets[set].fifo_put_back(at, waiter);
+            at += 1;
+        }
+    }
+}

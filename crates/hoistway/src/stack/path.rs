@@ -1,0 +1,443 @@
+//! The path of one I/O: submission, gates, splitting, tag, and completion.
+
+use super::*;
+use crate::ctl::Verdict;
+use crate::request::{Bio, Flags};
+use crate::sched::{At, Depth, Search};
+use crate::trace::Event;
+use crate::unit::Sectors;
+
+impl Stack {
+    pub(super) fn submit(&mut self, mut io: Io) -> Result<(), StackError> {
+        let pure_flush = io.op == Op::Flush || (io.sectors.0 == 0 && io.flags.any(Flags::PREFLUSH));
+        if pure_flush {
+            io.op = Op::Flush;
+            io.flags |= Flags::PREFLUSH;
+            io.sectors = Sectors(0);
+        }
+        self.check(&io)?;
+        self.counters.submitted += 1;
+        let event = Event::Queued {
+            io: io.id.0,
+            proc: io.proc,
+            group: io.group,
+            op: io.op,
+            start: io.start,
+            sectors: io.sectors,
+        };
+        self.env.trace.emit(self.now, event);
+        if !self.env.device.write_cache {
+            io.flags = io.flags.without(Flags::PREFLUSH | Flags::FUA);
+            if pure_flush {
+                // Without a volatile cache there is nothing to do; no policy is met.
+                self.outputs.push_back(Output::Accepted { io: io.id });
+                self.finished(io.id, None);
+                return Ok(());
+            }
+        }
+        let bio = self.env.requests.store_bio(io, self.now);
+        self.enter(bio, Stage::Gate1(0));
+        Ok(())
+    }
+
+    fn check(&self, io: &Io) -> Result<(), StackError> {
+        let device = &self.env.device;
+        let empty = io.sectors.0 == 0 && io.op != Op::Flush;
+        let beyond = io.end() > device.capacity;
+        let unsupported = io.op == Op::Discard && device.max_discard_sectors.0 == 0;
+        let too_large = !self.is_mq() && io.op != Op::Discard && io.sectors > device.max_sectors;
+        if empty || beyond || unsupported || too_large {
+            return Err(StackError::BadIo(io.id));
+        }
+        Ok(())
+    }
+
+    /// A bio goes on at `stage`.
+    pub(super) fn enter(&mut self, bio: BioId, stage: Stage) {
+        let mut stage = stage;
+        loop {
+            match stage {
+                Stage::Gate1(from) => {
+                    if self.gate(bio, from, Gate::BeforeMerge) {
+                        self.accept(bio);
+                        return;
+                    }
+                    stage = Stage::Merge;
+                }
+                Stage::Merge => {
+                    if self.pending.is_some() {
+                        self.frozen.push_back(bio);
+                        return;
+                    }
+                    if self.is_mq() {
+                        self.split(bio);
+                    }
+                    if self.try_merge(bio) {
+                        return;
+                    }
+                    stage = Stage::Gate2(0);
+                }
+                Stage::Gate2(from) => {
+                    if self.gate(bio, from, Gate::BeforeTag) {
+                        // The submitter sleeps: its plug is emptied first.
+                        let proc = self.env.requests.bio(bio).proc;
+                        self.flush_plug(proc, true);
+                        return;
+                    }
+                    self.env.requests.bio_mut(bio).alloc = self.now;
+                    if self.is_mq() {
+                        self.get_tag(bio);
+                    } else {
+                        self.get_legacy_request(bio);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Asks the controllers of `gate` from number `from` on; true if one holds the bio.
+    fn gate(&mut self, bio: BioId, from: usize, gate: Gate) -> bool {
+        for i in from..self.controllers.len() {
+            let c = &mut self.controllers[i];
+            if c.entry.gate != gate {
+                continue;
+            }
+            if c.stage.submit(self.now, bio, &mut self.env.cx()) == Verdict::Hold {
+                let event = Event::Held { bio: bio.0.slot, stage: i as u8 };
+                self.env.trace.emit(self.now, event);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets one held bio go on; true if there was one.
+    pub(super) fn release_held(&mut self) -> bool {
+        for i in 0..self.controllers.len() {
+            let c = &mut self.controllers[i];
+            if let Some(bio) = c.stage.release(self.now, &mut self.env.cx()) {
+                let stage = match c.entry.gate {
+                    Gate::BeforeMerge => Stage::Gate1(i + 1),
+                    Gate::BeforeTag => Stage::Gate2(i + 1),
+                };
+                self.env.trace.emit(self.now, Event::Released { bio: bio.0.slot });
+                self.reenter.push_back((bio, stage));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Cuts a bio above the limits: this piece goes on marked NOMERGE, the rest waits in the account
+    /// until the piece has passed (specs/blk-mq-and-noop.md section 2).
+    fn split(&mut self, bio: BioId) {
+        let io = *self.env.requests.bio(bio);
+        let piece = self.piece_sectors(&io);
+        if piece >= io.sectors {
+            return;
+        }
+        let account = match self.env.requests.bio_ref(bio).account {
+            Some(account) => account,
+            None => {
+                if self.accounts.len() == self.accounts.capacity() {
+                    self.accounts.grow(self.accounts.capacity().max(16) * 2);
+                }
+                let accepted = self.env.requests.bio_ref(bio).accepted;
+                let fresh =
+                    Account { id: io.id, rest: None, outstanding: 1, accepted, error: None };
+                self.accounts.insert(fresh).expect("the table has just grown")
+            }
+        };
+        let rest = Io {
+            start: io.start + piece,
+            sectors: io.sectors - piece,
+            segments: io.segments.saturating_sub(segments(&io, piece)).max(1),
+            // Only the first piece flushes before; the medium must hold all of them.
+            flags: io.flags.without(Flags::PREFLUSH),
+            ..io
+        };
+        self.accounts.get_mut(account).expect("a piece keeps its account").rest = Some(rest);
+        let stored = self.env.requests.bio_mut(bio);
+        stored.account = Some(account);
+        stored.io.sectors = piece;
+        stored.io.segments = segments(&io, piece);
+        stored.io.flags |= Flags::NOMERGE;
+    }
+
+    /// Sectors of the first piece.
+    fn piece_sectors(&self, io: &Io) -> Sectors {
+        let d = &self.env.device;
+        match io.op {
+            Op::Flush => io.sectors,
+            Op::Discard => {
+                let grain = d.discard_granularity.0.max(1);
+                let most = d.max_discard_sectors.0 / grain * grain;
+                if io.sectors.0 <= most || most == 0 {
+                    return io.sectors;
+                }
+                // The next start is to be aligned.
+                let end = (io.start.0 + most) / grain * grain;
+                Sectors(end.saturating_sub(io.start.0).max(1))
+            }
+            _ => {
+                let mut most = d.max_sectors.0;
+                if d.chunk_sectors.0 > 0 {
+                    most = most.min(d.chunk_sectors.0 - io.start.0 % d.chunk_sectors.0);
+                }
+                if io.segments > d.max_segments {
+                    let per_segment = io.sectors.0.div_ceil(u64::from(io.segments));
+                    most = most.min(per_segment * u64::from(d.max_segments));
+                }
+                if io.sectors.0 <= most {
+                    return io.sectors;
+                }
+                // End on a 4 KiB block where possible.
+                let end = (io.start.0 + most) / 8 * 8;
+                Sectors(if end > io.start.0 { end - io.start.0 } else { most })
+            }
+        }
+    }
+
+    /// The bio joined a request or has one of its own: the rest of a split I/O follows, or the
+    /// submitter goes on.
+    pub(super) fn passed(&mut self, bio: BioId) {
+        let Some(account) = self.env.requests.bio_ref(bio).account else {
+            return self.accept(bio);
+        };
+        let a = self.accounts.get_mut(account).expect("a piece keeps its account");
+        match a.rest.take() {
+            None => self.accept(bio),
+            Some(rest) => {
+                a.outstanding += 1;
+                let next = self.env.requests.store_bio(rest, self.now);
+                self.env.requests.bio_mut(next).account = Some(account);
+                self.reenter.push_front((next, Stage::Gate1(0)));
+            }
+        }
+    }
+
+    fn accept(&mut self, bio: BioId) {
+        let b = self.env.requests.bio_mut(bio);
+        let (id, proc) = (b.io.id, b.io.proc);
+        let accepted = match b.account {
+            None => &mut b.accepted,
+            Some(a) => &mut self.accounts.get_mut(a).expect("a piece keeps its account").accepted,
+        };
+        if core::mem::replace(accepted, true) {
+            return;
+        }
+        self.outputs.push_back(Output::Accepted { io: id });
+        if self.controllers.is_empty() {
+            return;
+        }
+        let now = self.now;
+        let delay = self.controllers.iter_mut().map(|c| c.stage.delay(now, proc)).max();
+        if let Some(delay) = delay.filter(|d| d.0 > 0) {
+            self.outputs.push_back(Output::Delay { proc, until: now + delay });
+        }
+    }
+
+    pub(super) fn depth_limit(&mut self, bio: BioId) -> Depth {
+        let io = *self.env.requests.bio(bio);
+        self.scheduler.depth_limit(self.now, &io, &mut self.env.cx())
+    }
+
+    /// A tag is there: the bio becomes a request.
+    pub(super) fn start(&mut self, bio: BioId, queue: QueueId) {
+        let b = self.env.requests.bio_ref(bio);
+        let (io, alloc) = (b.io, b.alloc);
+        let sync = self.env.device.is_sync(io.op, io.flags);
+        let id = self
+            .env
+            .requests
+            .add(bio, alloc, self.now, sync, queue)
+            .expect("there are at least as many slots as tags");
+        self.state[id.index()] = State::default();
+        if self.is_mq() && io.flags.any(Flags::PREFLUSH | Flags::FUA) {
+            self.begin_sequence(id);
+        } else if !self.is_mq() {
+            self.insert_legacy(id);
+        } else if self.plug_is_open(io.proc) {
+            self.add_to_plug(id);
+        } else {
+            self.insert_mq(id, false);
+        }
+        self.passed(bio);
+    }
+
+    /// Hands a request to the scheduler; false if it was absorbed by one that is there.
+    pub(super) fn give_to_scheduler(&mut self, id: ReqId, at: At) -> crate::sched::Run {
+        let now = self.now;
+        self.state[id.index()].scheduled = true;
+        self.scheduler.prepare(now, id, &mut self.env.cx());
+        let elevator = self.entry.search == Search::Elevator;
+        if at == At::Tail && elevator && self.is_mq() && self.merge_at_insertion(id) {
+            return crate::sched::Run::Usual;
+        }
+        self.state[id.index()].place = Place::Queued;
+        let run = self.scheduler.insert(now, id, at, &mut self.env.cx());
+        let r = &self.env.requests[id];
+        let event =
+            Event::Inserted { req: id.slot(), proc: r.proc, start: r.start, sectors: r.sectors };
+        if elevator && at == At::Tail && self.mergeable(id) {
+            let end = self.env.requests[id].end();
+            self.elevator.add(id.slot(), end);
+        }
+        self.env.trace.emit(now, event);
+        run
+    }
+
+    /// Asks the scheduler for a request.
+    pub(super) fn ask_scheduler(&mut self, queue: QueueId) -> crate::sched::Dispatch {
+        let answer = self.scheduler.dispatch(self.now, queue, &mut self.env.cx());
+        if let crate::sched::Dispatch::Issue(id) = answer {
+            self.left_scheduler(id);
+        }
+        answer
+    }
+
+    pub(super) fn left_scheduler(&mut self, id: ReqId) {
+        let state = &mut self.state[id.index()];
+        assert!(state.place == Place::Queued, "a scheduler issues what it was given, once");
+        state.place = Place::Nowhere;
+        state.started = true;
+        if self.entry.search == Search::Elevator {
+            self.elevator.remove(id.slot());
+        }
+    }
+
+    /// Hands a request to the device. The caller has checked the room.
+    pub(super) fn issue(&mut self, id: ReqId) {
+        let now = self.now;
+        let alone = self.env.device.flush_nonqueued;
+        let r = self.env.requests.get_mut(id);
+        r.issued = now;
+        let (queue, proc, op, start, sectors) = (r.queue, r.proc, r.op, r.start, r.sectors);
+        let state = &mut self.state[id.index()];
+        debug_assert!(state.place != Place::Device);
+        state.place = Place::Device;
+        state.started = true;
+        self.driver_used += 1;
+        self.nonqueued |= alone && matches!(op, Op::Flush | Op::Discard);
+        self.counters.issued += 1;
+        for c in &mut self.controllers {
+            c.stage.issue(now, id, &mut self.env.cx());
+        }
+        let req = id.slot();
+        self.env.trace.emit(now, Event::Issued { req, queue, proc, op, start, sectors });
+        self.outputs.push_back(Output::Issue { req: id, queue });
+    }
+
+    fn left_device(&mut self, id: ReqId) {
+        let op = self.env.requests[id].op;
+        self.driver_used -= 1;
+        if self.env.device.flush_nonqueued && matches!(op, Op::Flush | Op::Discard) {
+            self.nonqueued = false;
+        }
+        self.state[id.index()].place = Place::Nowhere;
+    }
+
+    pub(super) fn complete(&mut self, id: ReqId, error: Option<IoError>) {
+        let now = self.now;
+        self.counters.completed += 1;
+        self.env.trace.emit(now, Event::Done { req: id.slot() });
+        self.left_device(id);
+        let queue = self.env.requests[id].queue;
+        let state = self.state[id.index()];
+        if state.flush_command {
+            self.env.requests.remove(id);
+            self.flush_command_done(error);
+        } else {
+            if state.scheduled {
+                self.scheduler.complete(now, id, &mut self.env.cx());
+            }
+            for c in &mut self.controllers {
+                c.stage.complete(now, id, &mut self.env.cx());
+            }
+            if state.steps != 0 {
+                self.data_step_done(id, error);
+            } else if !self.barrier_step_done(id, error) {
+                self.finish(id, error);
+            }
+        }
+        if self.is_mq() {
+            self.restart_queues(queue);
+        } else {
+            self.ask_legacy_run();
+        }
+    }
+
+    /// The request is over: its bios are finished and its tag is free.
+    pub(super) fn finish(&mut self, id: ReqId, error: Option<IoError>) {
+        let (queue, sync) = (self.env.requests[id].queue, self.env.requests[id].sync);
+        let mut at = self.env.requests.remove_keeping_bios(id);
+        while let Some(bio) = at {
+            let bio = self.env.requests.take_bio(bio);
+            at = bio.next;
+            self.finish_bio(bio, error);
+        }
+        self.free_tag(queue, sync);
+    }
+
+    /// A tag or pool place is free again.
+    pub(super) fn free_tag(&mut self, queue: QueueId, sync: bool) {
+        if self.is_mq() {
+            self.free_scheduler_tag(queue);
+        } else {
+            self.free_legacy_request(sync);
+        }
+    }
+
+    fn finish_bio(&mut self, bio: Bio, error: Option<IoError>) {
+        let Some(account) = bio.account else {
+            return self.finished(bio.io.id, error);
+        };
+        let a = self.accounts.get_mut(account).expect("a piece keeps its account");
+        a.outstanding -= 1;
+        a.error = a.error.or(error);
+        if a.outstanding == 0 && a.rest.is_none() {
+            let (id, error) = (a.id, a.error);
+            self.accounts.remove(account);
+            self.finished(id, error);
+        }
+    }
+
+    fn finished(&mut self, io: IoId, error: Option<IoError>) {
+        self.counters.finished += 1;
+        self.env.trace.emit(self.now, Event::Finished { io: io.0 });
+        self.outputs.push_back(Output::Finished { io, result: error.map_or(Ok(()), Err) });
+    }
+
+    /// The device gives a request back unserved: it returns to the head of the scheduler.
+    pub(super) fn requeue(&mut self, id: ReqId) -> Result<(), StackError> {
+        let known =
+            self.env.requests.get(id).is_some() && self.state[id.index()].place == Place::Device;
+        if !known {
+            return Err(StackError::StaleRequest(id));
+        }
+        let now = self.now;
+        self.env.trace.emit(now, Event::Requeued { req: id.slot() });
+        self.left_device(id);
+        let state = self.state[id.index()];
+        let in_sequence = state.steps != 0 || state.flush_command || self.is_barrier(id);
+        let flagged = self.env.requests[id].flags.any(Flags::FUA | Flags::PREFLUSH);
+        if in_sequence || flagged {
+            self.residual_push(id, true);
+        } else {
+            if state.scheduled {
+                self.scheduler.requeue(now, id, &mut self.env.cx());
+            }
+            self.give_to_scheduler(id, At::Head);
+        }
+        for q in 0..self.env.device.hw_queues {
+            self.env.runs.ask(QueueId(q));
+        }
+        Ok(())
+    }
+}
+
+fn segments(io: &Io, piece: Sectors) -> u32 {
+    let share = u128::from(io.segments) * u128::from(piece.0);
+    (share.div_ceil(u128::from(io.sectors.0.max(1))) as u32).max(1)
+}

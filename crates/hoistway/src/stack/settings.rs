@@ -1,0 +1,156 @@
+//! Settings of the stages, and changes that wait until no request exists
+//! (specs/blk-mq-and-noop.md section 13).
+
+use super::*;
+use crate::device::Merging;
+use crate::tunable;
+use crate::unit::Sectors;
+
+impl Stack {
+    pub(super) fn set(
+        &mut self,
+        stage: StageName,
+        name: &str,
+        value: u64,
+    ) -> Result<(), StackError> {
+        let now = self.now;
+        match stage {
+            StageName::Queue => self.set_queue(name, value)?,
+            StageName::Scheduler => {
+                tunable::check(self.entry.tunables, self.entry.name, name, value)
+                    .map_err(StackError::Tunable)?;
+                let mut cx = self.env.cx();
+                self.scheduler.set(now, name, value, &mut cx).map_err(StackError::Tunable)?;
+            }
+            StageName::Controller(which) => {
+                let c = self.controllers.iter_mut().find(|c| c.entry.name == which);
+                let c = c.ok_or(StackError::NoSuchStage(which))?;
+                tunable::check(c.entry.tunables, c.entry.name, name, value)
+                    .map_err(StackError::Tunable)?;
+                let mut cx = self.env.cx();
+                c.stage.set(now, name, value, &mut cx).map_err(StackError::Tunable)?;
+            }
+        }
+        self.ask_legacy_run();
+        Ok(())
+    }
+
+    pub(super) fn set_group(
+        &mut self,
+        group: GroupId,
+        stage: StageName,
+        name: &str,
+        value: Option<u64>,
+    ) -> Result<(), StackError> {
+        let now = self.now;
+        let mut cx = self.env.cx();
+        match stage {
+            StageName::Queue => Err(StackError::NoSuchStage("queue (per group)".into())),
+            StageName::Scheduler => self
+                .scheduler
+                .set_group(now, group, name, value, &mut cx)
+                .map_err(StackError::Tunable),
+            StageName::Controller(which) => {
+                let c = self.controllers.iter_mut().find(|c| c.entry.name == which);
+                let c = c.ok_or(StackError::NoSuchStage(which))?;
+                c.stage.set_group(now, group, name, value, &mut cx).map_err(StackError::Tunable)
+            }
+        }
+    }
+
+    fn set_queue(&mut self, name: &str, value: u64) -> Result<(), StackError> {
+        let t =
+            tunable::check(QUEUE_TUNABLES, "queue", name, value).map_err(StackError::Tunable)?;
+        let device = &mut self.env.device;
+        match t.name {
+            "nr_requests" => {
+                let max = self.most_requests();
+                if value > u64::from(max) {
+                    return Err(StackError::Tunable(TunableError::OutOfRange {
+                        name: t.name,
+                        got: value,
+                        min: t.min,
+                        max: max.into(),
+                    }));
+                }
+                self.pending = Some(Pending::NrRequests(value as u32));
+            }
+            "nomerges" => {
+                device.merging = [Merging::All, Merging::Simple, Merging::Never][value as usize];
+            }
+            "max_sectors_kb" => device.max_sectors = Sectors(2 * value),
+            _ => unreachable!("every name of the table has its arm"),
+        }
+        Ok(())
+    }
+
+    /// The largest `nr_requests` the tables were made for; `none` is bound to the driver tags.
+    fn most_requests(&self) -> u32 {
+        let slots = self.env.requests.capacity() as u32 - 2;
+        match self.env.device.profile {
+            Profile::Legacy => slots / 3,
+            Profile::MultiQueue if self.entry.direct => self.env.device.queue_depth,
+            Profile::MultiQueue => slots / u32::from(self.env.device.hw_queues),
+        }
+    }
+
+    /// Another scheduler takes over once no request exists; until then new bios wait before the merge
+    /// step.
+    pub(super) fn switch(&mut self, entry: &'static Entry) -> Result<(), StackError> {
+        if entry.direct && !self.is_mq() {
+            return Err(StackError::NoSuchStage(entry.name.into()));
+        }
+        self.pending = Some(Pending::Switch(entry));
+        if !self.is_mq() {
+            self.drain_legacy();
+            self.ask_legacy_run();
+        }
+        Ok(())
+    }
+
+    /// Carries out a pending change when no request exists any more; true if it did.
+    pub(super) fn thaw(&mut self) -> bool {
+        if self.pending.is_none() || !self.env.requests.is_empty() || self.tag_waiters() {
+            return false;
+        }
+        match self.pending.take() {
+            Some(Pending::Switch(entry)) => {
+                self.env.device.nr_requests = self.env.device.default_nr_requests(!entry.direct);
+                let most = self.env.requests.capacity() as u32 - 2;
+                let per = match self.env.device.profile {
+                    Profile::Legacy => 3,
+                    Profile::MultiQueue if entry.direct => 1,
+                    Profile::MultiQueue => u32::from(self.env.device.hw_queues),
+                };
+                let nr = &mut self.env.device.nr_requests;
+                *nr = (*nr).min(most / per).max(1);
+                let requests = self.env.requests.capacity();
+                let setup = Setup { device: &self.env.device, requests, now: self.now };
+                self.scheduler = (entry.build)(&setup);
+                self.entry = entry;
+            }
+            Some(Pending::NrRequests(n)) => {
+                self.env.device.nr_requests = n;
+                let now = self.now;
+                self.scheduler.changed(now, &Change::Device, &mut self.env.cx());
+            }
+            None => return false,
+        }
+        self.elevator = Elevator::new(self.env.requests.capacity());
+        self.tag_sets = self.make_tag_sets();
+        self.legacy = Legacy::new(self.env.device.nr_requests);
+        self.reenter.extend(self.frozen.drain(..).map(|bio| (bio, Stage::Merge)));
+        true
+    }
+
+    pub(super) fn make_tag_sets(&self) -> Vec<TagSet> {
+        let device = &self.env.device;
+        let sets = if self.entry.direct { 1 } else { usize::from(device.hw_queues) };
+        let make = |_| TagSet::new(device.nr_requests, device.tag_wait, self.entry.direct, None);
+        (0..sets).map(make).collect()
+    }
+
+    fn tag_waiters(&self) -> bool {
+        self.tag_sets.iter().any(TagSet::has_waiters) || self.legacy.has_waiters()
+    }
+}

@@ -4,6 +4,13 @@
 //! method calls and answers with return values; it holds no clock. The names of the events are those of
 //! the block layer (specs/blk-mq-and-noop.md section 12).
 
+mod lane;
+
+pub mod deadline;
+pub mod mq_deadline;
+pub mod none;
+pub mod noop;
+
 use crate::device::{Device, Profile};
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
@@ -244,7 +251,8 @@ pub struct Entry {
 }
 
 /// Every scheduler, in the order of listing.
-pub static SCHEDULERS: &[&Entry] = &[];
+pub static SCHEDULERS: &[&Entry] =
+    &[&none::ENTRY, &noop::ENTRY, &deadline::ENTRY, &mq_deadline::ENTRY];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -1,0 +1,324 @@
+//! `deadline`, the elevator of Linux 2.6.30 to 2.6.34 (specs/deadline.md A).
+//!
+//! *Problem.* A disk is fastest when served in sector order, but a pure sweep lets a request far from
+//! the head wait without bound, and buffered writes, which arrive by the thousand, drown the reads
+//! somebody waits for.
+//!
+//! *Idea.* Reads and writes are kept apart. Each direction has its requests twice: sorted by start
+//! sector, and in order of arrival with a soft deadline. Dispatching runs *batches*: up to `fifo_batch`
+//! requests of one direction in ascending sector order. Deadlines and the choice between reads and
+//! writes are looked at only between batches.
+//!
+//! *State.* Per direction the two orders and `next`, the request a sweep would go on with (set for at
+//! most one direction). `batching`: requests sent in the current batch. `starved`: read batches begun
+//! while writes waited.
+//!
+//! *Guarantees.* After `writes_starved` read batches with writes waiting comes a write batch. A request
+//! whose deadline has passed waits for at most the running batch, the batches of the other direction
+//! that precede the next batch of its own, and the older ones of its own direction that have expired too,
+//! one batch each.
+//!
+//! *Weaknesses.* A batch is not cut short for anything; 16 distant reads take 150 ms on a disk. The
+//! sweep restarts at the oldest request after each change of direction. Nobody is told from anybody
+//! else: no processes, no priorities, no idling.
+//!
+//! Times are kernel ticks, 1 ms here; a request is expired when `now > deadline`, in whole ticks.
+
+use super::lane::{Lane, Place, Pool};
+use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use crate::device::Profile;
+use crate::env::Cx;
+use crate::list::List;
+use crate::request::{Dir, Io, ReqId, Side};
+use crate::table::NIL;
+use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::unit::{Instant, QueueId, Sectors};
+use alloc::boxed::Box;
+
+/// The registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "deadline",
+    summary: "sector-sorted batches per direction, soft expiry",
+    source: "specs/deadline.md A (Linux 2.6.30)",
+    profile: Profile::Legacy,
+    search: Search::Elevator,
+    sorted: false,
+    direct: false,
+    tunables: &[
+        Tunable {
+            name: "read_expire",
+            unit: Unit::Millis,
+            default: 500,
+            min: 0,
+            max: EXPIRE_MS_MAX,
+            doc: "A read older than this starts the next batch of reads. Affects later insertions.",
+        },
+        Tunable {
+            name: "write_expire",
+            unit: Unit::Millis,
+            default: 5000,
+            min: 0,
+            max: EXPIRE_MS_MAX,
+            doc: "A write older than this starts the next batch of writes. Affects later insertions.",
+        },
+        Tunable {
+            name: "writes_starved",
+            unit: Unit::Count,
+            default: 2,
+            min: 0,
+            max: COUNT_MAX,
+            doc: "Batches of reads that may go before waiting writes.",
+        },
+        Tunable {
+            name: "fifo_batch",
+            unit: Unit::Requests,
+            default: 16,
+            min: 0,
+            max: COUNT_MAX,
+            doc: "Longest batch; 0 behaves as 1.",
+        },
+        Tunable {
+            name: "front_merges",
+            unit: Unit::Switch,
+            default: 1,
+            min: 0,
+            max: 1,
+            doc: "Look for requests that begin where a bio ends.",
+        },
+    ],
+    group_tunables: &[],
+    build: |setup| Box::new(Deadline::new(setup)),
+};
+
+/// Largest expiry: ten minutes, beyond which nothing expires in practice (chosen).
+const EXPIRE_MS_MAX: u64 = 600_000;
+/// Largest count: the kernel's `int`.
+const COUNT_MAX: u64 = i32::MAX as u64;
+/// The tick in which times are compared: 1 ms (specs/deadline.md, head). Expiries in ms are ticks.
+const TICK_NS: u64 = 1_000_000;
+
+const READ: usize = Dir::Read as usize;
+const WRITE: usize = Dir::Write as usize;
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Deadline {
+    /// In ticks, by direction.
+    expire: [i64; 2],
+    writes_starved: u64,
+    fifo_batch: u64,
+    front_merges: bool,
+    pool: Pool,
+    lanes: [Lane; 2],
+    /// Aliases pushed out by an insertion and requeued requests: returned before anything is decided.
+    out: List,
+    batching: u64,
+    starved: u64,
+    /// End of the last dispatched request, for reports.
+    last_sector: Sectors,
+}
+
+impl Deadline {
+    /// An empty scheduler with all tunables at their defaults.
+    pub fn new(setup: &Setup<'_>) -> Deadline {
+        Deadline {
+            expire: [500, 5000],
+            writes_starved: 2,
+            fifo_batch: 16,
+            front_merges: true,
+            pool: Pool::new(setup.requests),
+            lanes: [Lane::new(); 2],
+            out: List::new(),
+            batching: 0,
+            starved: 0,
+            last_sector: Sectors(0),
+        }
+    }
+
+    /// Sorts `slot` in at `start`. An older request at the same sector goes out at once (A4 step 1).
+    fn sort(&mut self, dir: usize, slot: u32, start: Sectors, cx: &Cx<'_>) {
+        let alias = self.lanes[dir].starting_at(&self.pool, start);
+        if alias != NIL {
+            self.take(dir, alias, cx);
+            self.pool.slot_mut(alias).place = Place::Aside;
+            self.out.push_back(&mut self.pool.links, alias);
+        }
+        self.lanes[dir].sort(&mut self.pool, slot, start);
+    }
+
+    /// A6 step 5 without the hand-over: the sweep now stands behind `slot`.
+    fn take(&mut self, dir: usize, slot: u32, cx: &Cx<'_>) -> ReqId {
+        self.lanes[1 - dir].next = NIL;
+        self.lanes[dir].next = self.pool.after(slot);
+        self.lanes[dir].unlink(&mut self.pool, slot);
+        let id = self.pool.slot(slot).id;
+        self.last_sector = cx.requests[id].end();
+        id
+    }
+
+    /// A6 steps 2 to 4: direction and first request of a new batch.
+    fn start_batch(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<(usize, u32)> {
+        let (reads, writes) = (!self.lanes[READ].is_empty(), !self.lanes[WRITE].is_empty());
+        let dir = if reads && !(writes && self.spend_patience()) {
+            READ
+        } else if writes {
+            self.starved = 0;
+            WRITE
+        } else {
+            return None;
+        };
+        let lane = &self.lanes[dir];
+        let oldest = lane.fifo.head();
+        let expired = ticks(now) > self.pool.slot(oldest).deadline;
+        let first = if expired || lane.next == NIL { oldest } else { lane.next };
+        self.batching = 0;
+        let why = if expired { "batch: expired" } else { "batch" };
+        cx.trace.why(now, why, dir as u32, self.starved as i64, lane.fifo.len().into());
+        Some((dir, first))
+    }
+
+    /// Reads are about to pass waiting writes: true when they have done so often enough.
+    fn spend_patience(&mut self) -> bool {
+        let before = self.starved;
+        self.starved += 1;
+        before >= self.writes_starved
+    }
+}
+
+impl Scheduler for Deadline {
+    fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
+        let slot = id.slot();
+        let r = &cx.requests[id];
+        let (dir, start) = (r.dir() as usize, r.start);
+        let entry = self.pool.slot_mut(slot);
+        entry.id = id;
+        entry.lane = dir as u8;
+        if at == At::Head {
+            entry.place = Place::Aside;
+            self.out.push_front(&mut self.pool.links, slot);
+            return Run::Usual;
+        }
+        entry.place = Place::Lane;
+        entry.deadline = ticks(now) + self.expire[dir];
+        self.sort(dir, slot, start, cx);
+        self.lanes[dir].queue(&mut self.pool, slot);
+        Run::Usual
+    }
+
+    fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
+        if let Some(slot) = self.out.pop_front(&mut self.pool.links) {
+            let entry = self.pool.slot_mut(slot);
+            entry.place = Place::Nowhere;
+            return Dispatch::Issue(entry.id);
+        }
+        let dir = if self.lanes[WRITE].next != NIL { WRITE } else { READ };
+        let next = self.lanes[dir].next;
+        let (dir, slot) = if next != NIL && self.batching < self.fifo_batch {
+            (dir, next)
+        } else {
+            match self.start_batch(now, cx) {
+                Some(first) => first,
+                None => return Dispatch::Empty,
+            }
+        };
+        self.batching += 1;
+        Dispatch::Issue(self.take(dir, slot, cx))
+    }
+
+    /// What has left the two orders has left the elevator: it joins nothing any more (3.6).
+    fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
+        self.pool.place(into) != Place::Aside
+    }
+
+    fn find_merge(&mut self, _now: Instant, io: &Io, _cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
+        if !self.front_merges {
+            return None;
+        }
+        let slot = self.lanes[io.op.dir() as usize].starting_at(&self.pool, io.end());
+        (slot != NIL).then(|| (self.pool.slot(slot).id, Side::Front))
+    }
+
+    fn neighbour(&self, id: ReqId, side: Side, _cx: &Cx<'_>) -> Option<ReqId> {
+        if self.pool.place(id) != Place::Lane {
+            return None;
+        }
+        let slot = match side {
+            Side::Front => self.pool.before(id.slot()),
+            Side::Back => self.pool.after(id.slot()),
+        };
+        (slot != NIL).then(|| self.pool.slot(slot).id)
+    }
+
+    fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        match what {
+            Merged::Bio(Side::Back) => {}
+            Merged::Bio(Side::Front) => {
+                if self.pool.place(kept) == Place::Lane {
+                    let dir = usize::from(self.pool.slot(kept.slot()).lane);
+                    self.lanes[dir].unsort(&mut self.pool, kept.slot());
+                    self.sort(dir, kept.slot(), cx.requests[kept].start, cx);
+                }
+            }
+            Merged::Request(gone) => match self.pool.place(gone) {
+                Place::Nowhere => {}
+                Place::Aside => {
+                    self.out.remove(&mut self.pool.links, gone.slot());
+                    self.pool.slot_mut(gone.slot()).place = Place::Nowhere;
+                }
+                Place::Lane => {
+                    let lane = self.pool.slot(gone.slot()).lane;
+                    let dir = usize::from(lane);
+                    if self.pool.place(kept) == Place::Lane
+                        && self.pool.slot(kept.slot()).lane == lane
+                    {
+                        self.lanes[dir].hand_over(&mut self.pool, kept.slot(), gone.slot());
+                    }
+                    self.lanes[dir].forget(&mut self.pool, gone.slot());
+                }
+            },
+        }
+    }
+
+    fn set(
+        &mut self,
+        _now: Instant,
+        name: &str,
+        value: u64,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        match tunable::check(ENTRY.tunables, ENTRY.name, name, value)?.name {
+            "read_expire" => self.expire[READ] = value as i64,
+            "write_expire" => self.expire[WRITE] = value as i64,
+            "writes_starved" => self.writes_starved = value,
+            "fifo_batch" => self.fifo_batch = value,
+            "front_merges" => self.front_merges = value != 0,
+            other => unreachable!("{other} is in the table of tunables but not read"),
+        }
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        Some(match name {
+            "read_expire" => self.expire[READ] as u64,
+            "write_expire" => self.expire[WRITE] as u64,
+            "writes_starved" => self.writes_starved,
+            "fifo_batch" => self.fifo_batch,
+            "front_merges" => self.front_merges.into(),
+            _ => return None,
+        })
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        let mut put = |name, value| sink(Figure { name, of: None, value });
+        put("reads_waiting", self.lanes[READ].fifo.len().into());
+        put("writes_waiting", self.lanes[WRITE].fifo.len().into());
+        put("batching", self.batching as i64);
+        put("starved", self.starved as i64);
+        put("last_sector", self.last_sector.0 as i64);
+    }
+}
+
+/// The tick `now` lies in.
+fn ticks(now: Instant) -> i64 {
+    (now.as_nanos() / TICK_NS) as i64
+}

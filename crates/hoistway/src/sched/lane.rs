@@ -1,0 +1,154 @@
+//! What the deadline family shares: requests of one kind in sector order and in order of arrival.
+//!
+//! A [`Lane`] is a sector-sorted tree, a FIFO of the same requests with a soft deadline each, and the
+//! request to continue a sweep with. All lanes of a scheduler keep their links in one [`Pool`], indexed
+//! by request slot.
+
+use crate::list::{Links, List};
+use crate::request::ReqId;
+use crate::table::{Handle, NIL};
+use crate::tree::{Nodes, Tree};
+use crate::unit::Sectors;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Where a request waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Place {
+    /// Not in this scheduler: not yet, or with the driver.
+    Nowhere,
+    /// In tree and FIFO of its lane.
+    Lane,
+    /// On a list that is served before the lanes.
+    Aside,
+}
+
+/// What a scheduler of this family knows of the request in one slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// Soft deadline in ticks.
+    pub deadline: i64,
+    /// Its id, so that dispatching does not touch the request table.
+    pub id: ReqId,
+    /// Index of its lane in the scheduler's own numbering.
+    pub lane: u8,
+    /// Where it is.
+    pub place: Place,
+    /// Counted as inserted and not yet as finished (mq-deadline).
+    pub counted: bool,
+}
+
+/// Links and facts of all slots.
+#[derive(Debug)]
+pub(super) struct Pool {
+    nodes: Nodes<u64>,
+    pub links: Links,
+    pub slots: Vec<Slot>,
+}
+
+impl Pool {
+    pub fn new(requests: usize) -> Pool {
+        let vacant = Slot {
+            deadline: 0,
+            id: ReqId(Handle { slot: NIL, generation: 0 }),
+            lane: 0,
+            place: Place::Nowhere,
+            counted: false,
+        };
+        Pool {
+            nodes: Nodes::new(requests),
+            links: Links::new(requests),
+            slots: vec![vacant; requests],
+        }
+    }
+
+    pub fn slot(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
+    }
+
+    pub fn slot_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Where this very request is: a slot may still tell of an earlier tenant.
+    pub fn place(&self, id: ReqId) -> Place {
+        let s = &self.slots[id.index()];
+        if s.id == id { s.place } else { Place::Nowhere }
+    }
+
+    /// The slot after `slot` in sector order, `NIL` after the last.
+    pub fn after(&self, slot: u32) -> u32 {
+        self.nodes.next(slot)
+    }
+
+    /// The slot before `slot` in sector order, `NIL` before the first.
+    pub fn before(&self, slot: u32) -> u32 {
+        self.nodes.prev(slot)
+    }
+}
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    sorted: Tree,
+    pub fifo: List,
+    /// The request to continue with in ascending order, or `NIL`.
+    pub next: u32,
+}
+
+impl Lane {
+    pub const fn new() -> Lane {
+        Lane { sorted: Tree::new(), fifo: List::new(), next: NIL }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fifo.is_empty()
+    }
+
+    /// Puts `slot` into the sector order only, behind those that start at the same sector.
+    pub fn sort(&mut self, pool: &mut Pool, slot: u32, start: Sectors) {
+        self.sorted.insert(&mut pool.nodes, slot, start.0, ());
+    }
+
+    /// Takes `slot` out of the sector order only; `next` may still name it.
+    pub fn unsort(&mut self, pool: &mut Pool, slot: u32) {
+        self.sorted.remove(&mut pool.nodes, slot);
+    }
+
+    /// Appends `slot` to the FIFO.
+    pub fn queue(&mut self, pool: &mut Pool, slot: u32) {
+        self.fifo.push_back(&mut pool.links, slot);
+    }
+
+    /// Takes `slot` out of both orders; does not look at `next`.
+    pub fn unlink(&mut self, pool: &mut Pool, slot: u32) {
+        self.sorted.remove(&mut pool.nodes, slot);
+        self.fifo.remove(&mut pool.links, slot);
+        pool.slot_mut(slot).place = Place::Nowhere;
+    }
+
+    /// The same for a request that was merged away: a sweep about to go on with it goes on behind it.
+    pub fn forget(&mut self, pool: &mut Pool, slot: u32) {
+        if self.next == slot {
+            self.next = pool.after(slot);
+        }
+        self.unlink(pool, slot);
+    }
+
+    /// The first request that starts at `start`, `NIL` if there is none.
+    pub fn starting_at(&self, pool: &Pool, start: Sectors) -> u32 {
+        let slot = self.sorted.lower_bound(&pool.nodes, start.0);
+        if slot != NIL && pool.nodes.key(slot) == start.0 { slot } else { NIL }
+    }
+
+    /// Before `gone` is forgotten: `kept` inherits its FIFO place and deadline if that is the earlier
+    /// one (specs/deadline.md A5).
+    pub fn hand_over(&mut self, pool: &mut Pool, kept: u32, gone: u32) {
+        let deadline = pool.slot(gone).deadline;
+        if deadline < pool.slot(kept).deadline {
+            self.fifo.remove(&mut pool.links, kept);
+            self.fifo.insert_before(&mut pool.links, gone, kept);
+            pool.slot_mut(kept).deadline = deadline;
+        }
+    }
+}

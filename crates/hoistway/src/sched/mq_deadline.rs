@@ -1,0 +1,600 @@
+//! `mq-deadline` as of Linux 6.1 (specs/deadline.md C).
+//!
+//! *Problem.* As `deadline`'s, on multi-queue devices and with I/O priority classes: real-time requests
+//! go first, idle ones last, and nobody is forgotten.
+//!
+//! *Idea.* Three levels (real-time, best-effort, idle), each with two sector-sorted trees, two FIFOs with
+//! soft deadlines and a list of requeued requests. A level is served only when every more important one
+//! has nothing queued **and nothing in flight**; a request that has waited for `prio_aging_expire` is
+//! served before all that. Within a level batches run as in `deadline`, with three differences: the
+//! sweeps of both directions survive each other, a request is expired at its deadline and not one tick
+//! later, and `batching`, `starved` and the last direction are shared by the levels.
+//!
+//! *State.* Per level: the lists and the counters `inserted`, `merged`, `dispatched`, `completed`;
+//! `queued = inserted - completed` includes what the driver holds. Global: `last_dir`, `batching`,
+//! `starved`.
+//!
+//! *Guarantees.* Within a level those of `deadline`. Across levels: once the oldest waiting request of a
+//! lower level is `prio_aging_expire` old, each dispatch serves that level until it is no longer so,
+//! unless a running sweep hides it behind a younger one (scenario C-9).
+//!
+//! *Weaknesses.* Nothing asks again when the last request of an important level completes: the answer
+//! is then `Idle` without a timer, and the queue is run by the next insertion or by the stack's delayed
+//! rerun (specs/blk-mq-and-noop.md 7.4, N-21). A refused aged look leaves its traces in `batching`,
+//! `starved` and the last direction (C-8), as in the kernel.
+//!
+//! Times are kernel ticks of the length the device's description gives. Zoned devices (C8) are not
+//! modelled.
+
+use super::lane::{Lane, Place, Pool};
+use super::{At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use crate::device::Profile;
+use crate::env::Cx;
+use crate::list::List;
+use crate::request::{Dir, Io, ReqId, Side};
+use crate::table::NIL;
+use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
+use alloc::boxed::Box;
+
+/// The registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "mq-deadline",
+    summary: "deadline with three priority levels and ageing, multi-queue",
+    source: "specs/deadline.md C (Linux 6.1)",
+    profile: Profile::MultiQueue,
+    search: Search::Elevator,
+    sorted: false,
+    direct: false,
+    tunables: &[
+        Tunable {
+            name: "read_expire",
+            unit: Unit::Millis,
+            default: 500,
+            min: 0,
+            max: EXPIRE_MS_MAX,
+            doc: "A read this old starts the next batch of reads of its level.",
+        },
+        Tunable {
+            name: "write_expire",
+            unit: Unit::Millis,
+            default: 5000,
+            min: 0,
+            max: EXPIRE_MS_MAX,
+            doc: "A write this old starts the next batch of writes of its level.",
+        },
+        Tunable {
+            name: "prio_aging_expire",
+            unit: Unit::Millis,
+            default: 10_000,
+            min: 0,
+            max: EXPIRE_MS_MAX,
+            doc: "A request this old is served although more important levels are busy.",
+        },
+        Tunable {
+            name: "writes_starved",
+            unit: Unit::Count,
+            default: 2,
+            min: 0,
+            max: COUNT_MAX,
+            doc: "Batches of reads that may go before waiting writes.",
+        },
+        Tunable {
+            name: "fifo_batch",
+            unit: Unit::Requests,
+            default: 16,
+            min: 0,
+            max: COUNT_MAX,
+            doc: "Longest batch; 0 behaves as 1.",
+        },
+        Tunable {
+            name: "front_merges",
+            unit: Unit::Switch,
+            default: 1,
+            min: 0,
+            max: 1,
+            doc: "Look for requests that begin where a bio ends.",
+        },
+        Tunable {
+            name: "async_depth",
+            unit: Unit::Requests,
+            default: 256,
+            min: 1,
+            max: COUNT_MAX,
+            doc: "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
+                  it follows nr_requests (256 on deep devices) as async_depth_default says.",
+        },
+        Tunable {
+            name: "async_depth_default",
+            unit: Unit::Choice(&["full", "three_quarters"]),
+            default: 0,
+            min: 0,
+            max: 1,
+            doc: "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
+                  quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
+        },
+        Tunable {
+            name: "shared_at_head",
+            unit: Unit::Switch,
+            default: 0,
+            min: 0,
+            max: 1,
+            doc: "Requeued requests of all levels go before everything else (recent kernels).",
+        },
+    ],
+    group_tunables: &[],
+    build: |setup| Box::new(MqDeadline::new(setup)),
+};
+
+/// Largest expiry: ten minutes (chosen).
+const EXPIRE_MS_MAX: u64 = 600_000;
+/// Largest count: the kernel's `int`.
+const COUNT_MAX: u64 = i32::MAX as u64;
+
+const READ: usize = Dir::Read as usize;
+const WRITE: usize = Dir::Write as usize;
+
+const RT: usize = 0;
+const BE: usize = 1;
+const IDLE: usize = 2;
+
+/// Ticks since the run began, and conversions.
+#[derive(Debug)]
+struct Clock {
+    tick_ns: u64,
+    /// The tick last asked for and when it began: saves most divisions.
+    tick: i64,
+    tick_start_ns: u64,
+}
+
+impl Clock {
+    fn new(tick: Nanos) -> Clock {
+        Clock { tick_ns: tick.0.max(1), tick: 0, tick_start_ns: 0 }
+    }
+
+    fn ticks(&mut self, now: Instant) -> i64 {
+        let ns = now.as_nanos();
+        if ns.wrapping_sub(self.tick_start_ns) >= self.tick_ns {
+            self.tick = (ns / self.tick_ns) as i64;
+            self.tick_start_ns = self.tick as u64 * self.tick_ns;
+        }
+        self.tick
+    }
+
+    /// Whole ticks of a time in ms, rounded up, as the kernel converts.
+    fn whole_ticks(&self, ms: u64) -> i64 {
+        Nanos::ms(ms).0.div_ceil(self.tick_ns) as i64
+    }
+}
+
+/// One priority level.
+#[derive(Debug)]
+struct Level {
+    at_head: List,
+    lanes: [Lane; 2],
+    inserted: u64,
+    merged: u64,
+    dispatched: u64,
+    completed: u64,
+}
+
+impl Level {
+    const fn new() -> Level {
+        Level {
+            at_head: List::new(),
+            lanes: [Lane::new(); 2],
+            inserted: 0,
+            merged: 0,
+            dispatched: 0,
+            completed: 0,
+        }
+    }
+
+    /// Requests of this level that wait or are with the driver.
+    fn queued(&self) -> u64 {
+        self.inserted - self.completed
+    }
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct MqDeadline {
+    clock: Clock,
+    read_expire_ms: u64,
+    write_expire_ms: u64,
+    aging_expire_ms: u64,
+    /// The same in ticks, by direction.
+    expire: [i64; 2],
+    aging_expire: i64,
+    writes_starved: u64,
+    fifo_batch: u64,
+    front_merges: bool,
+    async_depth: u64,
+    three_quarters: bool,
+    shared_at_head: bool,
+    nr_requests: u32,
+    pool: Pool,
+    levels: [Level; 3],
+    /// Requeued requests of all levels, with `shared_at_head`.
+    at_head: List,
+    /// Requests on any list: zero is what "has no work" means.
+    waiting: u32,
+    last_dir: usize,
+    batching: u64,
+    starved: u64,
+}
+
+impl MqDeadline {
+    /// An empty scheduler with all tunables at their defaults.
+    pub fn new(setup: &Setup<'_>) -> MqDeadline {
+        let clock = Clock::new(setup.device.tick);
+        MqDeadline {
+            expire: [clock.whole_ticks(500), clock.whole_ticks(5000)],
+            aging_expire: clock.whole_ticks(10_000),
+            clock,
+            read_expire_ms: 500,
+            write_expire_ms: 5000,
+            aging_expire_ms: 10_000,
+            writes_starved: 2,
+            fifo_batch: 16,
+            front_merges: true,
+            async_depth: setup.device.nr_requests.max(1).into(),
+            three_quarters: false,
+            shared_at_head: false,
+            nr_requests: setup.device.nr_requests,
+            pool: Pool::new(setup.requests),
+            levels: [const { Level::new() }; 3],
+            at_head: List::new(),
+            waiting: 0,
+            last_dir: WRITE,
+            batching: 0,
+            starved: 0,
+        }
+    }
+
+    /// C3 step 2: level and counter, the first time this request is seen.
+    fn admit(&mut self, id: ReqId, cx: &Cx<'_>) {
+        let known = &self.pool.slots[id.index()];
+        if known.id == id && known.counted {
+            return;
+        }
+        let r = &cx.requests[id];
+        let level = level_of(r.prio);
+        let entry = self.pool.slot_mut(id.slot());
+        entry.id = id;
+        entry.lane = (2 * level + r.dir() as usize) as u8;
+        entry.place = Place::Nowhere;
+        entry.counted = true;
+        self.levels[level].inserted += 1;
+    }
+
+    /// C6: the request is freed.
+    fn finish(&mut self, id: ReqId) {
+        let entry = &mut self.pool.slots[id.index()];
+        if entry.id == id && entry.counted {
+            entry.counted = false;
+            self.levels[usize::from(entry.lane / 2)].completed += 1;
+        }
+    }
+
+    fn too_young(&self, slot: u32, latest_start: i64) -> bool {
+        let entry = self.pool.slot(slot);
+        entry.deadline - self.expire[usize::from(entry.lane % 2)] > latest_start
+    }
+
+    /// Takes the first request off an `at_head` list.
+    fn take_aside(&mut self, slot: u32, shared: bool) -> ReqId {
+        let entry = &mut self.pool.slots[slot as usize];
+        entry.place = Place::Nowhere;
+        let (id, level) = (entry.id, &mut self.levels[usize::from(entry.lane / 2)]);
+        let list = if shared { &mut self.at_head } else { &mut level.at_head };
+        list.remove(&mut self.pool.links, slot);
+        level.dispatched += 1;
+        self.waiting -= 1;
+        id
+    }
+
+    /// C5 pick. What steps 3 to 5 change stays although the request is then refused as too young.
+    fn pick(&mut self, level: usize, now: i64, latest_start: i64) -> Option<ReqId> {
+        let head = self.levels[level].at_head.head();
+        if head != NIL {
+            if self.too_young(head, latest_start) {
+                return None;
+            }
+            return Some(self.take_aside(head, false));
+        }
+        let next = self.levels[level].lanes[self.last_dir].next;
+        let slot = if next != NIL && self.batching < self.fifo_batch {
+            next
+        } else {
+            self.start_batch(level, now)?
+        };
+        if self.too_young(slot, latest_start) {
+            return None;
+        }
+        self.batching += 1;
+        let level = &mut self.levels[level];
+        let lane = &mut level.lanes[self.last_dir];
+        lane.next = self.pool.after(slot);
+        lane.unlink(&mut self.pool, slot);
+        level.dispatched += 1;
+        self.waiting -= 1;
+        Some(self.pool.slot(slot).id)
+    }
+
+    /// C5 steps 3 to 5.
+    fn start_batch(&mut self, level: usize, now: i64) -> Option<u32> {
+        let lanes = &self.levels[level].lanes;
+        let (reads, writes) = (!lanes[READ].is_empty(), !lanes[WRITE].is_empty());
+        let mut dir = READ;
+        if reads && writes {
+            if self.starved >= self.writes_starved {
+                dir = WRITE;
+            }
+            self.starved += 1;
+        } else if writes {
+            dir = WRITE;
+        } else if !reads {
+            return None;
+        }
+        if dir == WRITE {
+            self.starved = 0;
+        }
+        let lane = &lanes[dir];
+        let oldest = lane.fifo.head();
+        let expired = now >= self.pool.slot(oldest).deadline;
+        self.last_dir = dir;
+        self.batching = 0;
+        Some(if expired || lane.next == NIL { oldest } else { lane.next })
+    }
+
+    fn default_async_depth(&self) -> u64 {
+        let nr = u64::from(self.nr_requests);
+        if self.three_quarters { (3 * nr / 4).max(1) } else { nr.max(1) }
+    }
+}
+
+impl Scheduler for MqDeadline {
+    /// C7. Deviation: the kernel applies the limit per bitmap word; here the hardware queue's tags are
+    /// counted as a whole (as the specification simplifies it).
+    fn depth_limit(&mut self, _now: Instant, io: &Io, _cx: &mut Cx<'_>) -> Depth {
+        match io.op.dir() {
+            Dir::Read => Depth::Usual,
+            Dir::Write => Depth::AtMost(self.async_depth as u32),
+        }
+    }
+
+    fn prepare(&mut self, _now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        self.admit(id, cx);
+    }
+
+    fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
+        self.admit(id, cx);
+        let slot = id.slot();
+        let now = self.clock.ticks(now);
+        let entry = &mut self.pool.slots[slot as usize];
+        let (level, dir) = (usize::from(entry.lane / 2), usize::from(entry.lane % 2));
+        self.waiting += 1;
+        if at == At::Head {
+            entry.place = Place::Aside;
+            entry.deadline = now;
+            let list = if self.shared_at_head {
+                &mut self.at_head
+            } else {
+                &mut self.levels[level].at_head
+            };
+            list.push_front(&mut self.pool.links, slot);
+            return Run::Usual;
+        }
+        entry.place = Place::Lane;
+        entry.deadline = now + self.expire[dir];
+        let lane = &mut self.levels[level].lanes[dir];
+        lane.sort(&mut self.pool, slot, cx.requests[id].start);
+        lane.queue(&mut self.pool, slot);
+        Run::Usual
+    }
+
+    fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
+        if self.waiting == 0 {
+            return Dispatch::Empty;
+        }
+        let head = self.at_head.head();
+        if head != NIL {
+            return Dispatch::Issue(self.take_aside(head, true));
+        }
+        let tick = self.clock.ticks(now);
+        let busy_levels = self.levels.iter().filter(|l| l.queued() > 0).count();
+        if busy_levels >= 2 {
+            for level in [BE, IDLE] {
+                if let Some(id) = self.pick(level, tick, tick - self.aging_expire) {
+                    cx.trace.why(now, "aged", level as u32, 0, 0);
+                    return Dispatch::Issue(id);
+                }
+            }
+        }
+        for level in [RT, BE, IDLE] {
+            if let Some(id) = self.pick(level, tick, tick) {
+                return Dispatch::Issue(id);
+            }
+            if self.levels[level].queued() > 0 {
+                let l = &self.levels[level];
+                let flying = (l.dispatched + l.merged) as i64 - l.completed as i64;
+                cx.trace.why(now, "held by a busier level", level as u32, flying, 0);
+                break;
+            }
+        }
+        Dispatch::Idle
+    }
+
+    /// Everything that waits, by level; the limits between the levels do not count.
+    fn drain(&mut self, now: Instant, _cx: &mut Cx<'_>) -> Option<ReqId> {
+        let head = self.at_head.head();
+        if head != NIL {
+            return Some(self.take_aside(head, true));
+        }
+        let tick = self.clock.ticks(now);
+        [RT, BE, IDLE].into_iter().find_map(|level| self.pick(level, tick, i64::MAX))
+    }
+
+    fn complete(&mut self, _now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
+        self.finish(id);
+    }
+
+    /// Deviation: the kernel has no such hook and counts a requeued request as dispatched twice, which
+    /// spoils `owned_by_driver`; here it is taken back. No decision depends on that counter.
+    fn requeue(&mut self, _now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
+        let entry = self.pool.slot(id.slot());
+        if entry.id == id && entry.counted {
+            self.levels[usize::from(entry.lane / 2)].dispatched -= 1;
+        }
+    }
+
+    /// A request on an `at_head` list is neither in the sector order nor in the hash (C4).
+    fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
+        self.pool.place(into) != Place::Aside
+    }
+
+    fn find_merge(&mut self, _now: Instant, io: &Io, _cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
+        if !self.front_merges {
+            return None;
+        }
+        let lane = &self.levels[level_of(io.prio)].lanes[io.op.dir() as usize];
+        let slot = lane.starting_at(&self.pool, io.end());
+        (slot != NIL).then(|| (self.pool.slot(slot).id, Side::Front))
+    }
+
+    fn neighbour(&self, id: ReqId, side: Side, _cx: &Cx<'_>) -> Option<ReqId> {
+        if self.pool.place(id) != Place::Lane {
+            return None;
+        }
+        let slot = match side {
+            Side::Front => self.pool.before(id.slot()),
+            Side::Back => self.pool.after(id.slot()),
+        };
+        (slot != NIL).then(|| self.pool.slot(slot).id)
+    }
+
+    fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        match what {
+            Merged::Bio(Side::Back) => {}
+            Merged::Bio(Side::Front) => {
+                if self.pool.place(kept) == Place::Lane {
+                    let lane = usize::from(self.pool.slot(kept.slot()).lane);
+                    let lane = &mut self.levels[lane / 2].lanes[lane % 2];
+                    lane.unsort(&mut self.pool, kept.slot());
+                    lane.sort(&mut self.pool, kept.slot(), cx.requests[kept].start);
+                }
+            }
+            Merged::Request(gone) => self.absorb(kept, gone, cx),
+        }
+    }
+
+    fn changed(&mut self, _now: Instant, change: &Change, cx: &mut Cx<'_>) {
+        if *change == Change::Device && cx.device.nr_requests != self.nr_requests {
+            self.nr_requests = cx.device.nr_requests;
+            self.async_depth = self.default_async_depth();
+        }
+    }
+
+    fn set(
+        &mut self,
+        _now: Instant,
+        name: &str,
+        value: u64,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        match tunable::check(ENTRY.tunables, ENTRY.name, name, value)?.name {
+            "read_expire" => {
+                self.read_expire_ms = value;
+                self.expire[READ] = self.clock.whole_ticks(value);
+            }
+            "write_expire" => {
+                self.write_expire_ms = value;
+                self.expire[WRITE] = self.clock.whole_ticks(value);
+            }
+            "prio_aging_expire" => {
+                self.aging_expire_ms = value;
+                self.aging_expire = self.clock.whole_ticks(value);
+            }
+            "writes_starved" => self.writes_starved = value,
+            "fifo_batch" => self.fifo_batch = value,
+            "front_merges" => self.front_merges = value != 0,
+            "async_depth" => self.async_depth = value,
+            "async_depth_default" => {
+                self.three_quarters = value != 0;
+                self.async_depth = self.default_async_depth();
+            }
+            "shared_at_head" => self.shared_at_head = value != 0,
+            other => unreachable!("{other} is in the table of tunables but not read"),
+        }
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        Some(match name {
+            "read_expire" => self.read_expire_ms,
+            "write_expire" => self.write_expire_ms,
+            "prio_aging_expire" => self.aging_expire_ms,
+            "writes_starved" => self.writes_starved,
+            "fifo_batch" => self.fifo_batch,
+            "front_merges" => self.front_merges.into(),
+            "async_depth" => self.async_depth,
+            "async_depth_default" => self.three_quarters.into(),
+            "shared_at_head" => self.shared_at_head.into(),
+            _ => return None,
+        })
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        for (i, l) in self.levels.iter().enumerate() {
+            let mut put = |name, value| sink(Figure { name, of: Some(i as u32), value });
+            put("inserted", l.inserted as i64);
+            put("merged", l.merged as i64);
+            put("dispatched", l.dispatched as i64);
+            put("completed", l.completed as i64);
+            put("queued", l.queued() as i64);
+            put("owned_by_driver", (l.dispatched + l.merged) as i64 - l.completed as i64);
+        }
+        let mut put = |name, value| sink(Figure { name, of: None, value });
+        put("batching", self.batching as i64);
+        put("starved", self.starved as i64);
+        put("last_dir", self.last_dir as i64);
+    }
+}
+
+impl MqDeadline {
+    /// Requests merged: C4, and C6 for `gone`. One absorbed at its insertion is on no list yet.
+    fn absorb(&mut self, kept: ReqId, gone: ReqId, cx: &Cx<'_>) {
+        self.admit(gone, cx);
+        let lane = self.pool.slot(gone.slot()).lane;
+        let at = usize::from(lane);
+        match self.pool.place(gone) {
+            Place::Nowhere => {}
+            Place::Aside => {
+                // An at_head request merges with nobody, so the stack never names one here.
+                unreachable!("a request on an at_head list was merged away");
+            }
+            Place::Lane => {
+                let side_by_side = self.pool.place(kept) == Place::Lane
+                    && self.pool.slot(kept.slot()).lane == lane;
+                let lane = &mut self.levels[at / 2].lanes[at % 2];
+                if side_by_side {
+                    lane.hand_over(&mut self.pool, kept.slot(), gone.slot());
+                }
+                lane.forget(&mut self.pool, gone.slot());
+                self.waiting -= 1;
+            }
+        }
+        self.levels[at / 2].merged += 1;
+        self.finish(gone);
+    }
+}
+
+/// Only the class counts; no class is best-effort.
+fn level_of(prio: IoPrio) -> usize {
+    match prio.class() {
+        Class::Rt => RT,
+        Class::None | Class::Be => BE,
+        Class::Idle => IDLE,
+    }
+}

@@ -1,10 +1,12 @@
 //! Drive models: commands in, completions out, told the time (specs/drives.md).
 
+mod adapter;
 mod embedded;
 mod file;
 mod hdd;
 pub mod keys;
 
+pub use adapter::Adapter;
 pub use file::{DriveFile, DriveFileError, HostSide, Identity, IoCost, Link, Wrong};
 
 use hoistway::{Instant, Nanos, Op};

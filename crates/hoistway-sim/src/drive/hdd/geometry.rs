@@ -1,0 +1,240 @@
+//! Where a byte lies, when it passes under the head, and how long a seek takes (specs/drives.md 3.1
+//! and 3.2).
+//!
+//! The *media clock* P(lba) is the time a perfect sequential read from byte 0 would need. Tracks are
+//! skewed by the track switch, so the angle of a byte is P mod one revolution: the media time of a range
+//! is the difference of two clocks, and a rotation wait is one remainder.
+
+use crate::drive::DriveFile;
+
+/// Geometry and times of one actuator.
+#[derive(Clone, Debug)]
+pub(super) struct Geometry {
+    /// One revolution in ns.
+    pub rev: u64,
+    /// One revolution and a track switch in ns.
+    track_ns: u64,
+    tracks_per_zone: u64,
+    heads: u64,
+    zones: Vec<Zone>,
+    pub seek: Seek,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    start: u64,
+    track_bytes: u64,
+    /// ns of rotation per byte.
+    ns_per_byte: f64,
+    /// Sustained rate in bytes per ns.
+    rate: f64,
+}
+
+/// A byte's place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Place {
+    /// Media clock in ns.
+    pub clock: u64,
+    /// Cylinder.
+    pub cyl: u64,
+}
+
+/// A rotation wait of this much less than a revolution is none: the buffer hides it.
+const SLACK_NS: u64 = 20_000;
+
+/// Reading a whole drive takes less than 146 years (2^62 ns), so that clocks fit with room to add.
+const CLOCK_MAX: u128 = 1 << 62;
+
+impl Geometry {
+    /// `None` if the figures make no drive: no byte, tracks below one sector, or centuries to read.
+    pub fn new(file: &DriveFile, capacity: u64) -> Option<Geometry> {
+        if capacity == 0 {
+            return None;
+        }
+        let f = |key| file.f64("hdd", key);
+        let (zone_count, heads) = (file.u64("hdd", "zones"), file.u64("hdd", "heads"));
+        let rev = (60e9 / f("rpm")) as u64;
+        let track_ns = rev + ns(f("track_switch_ms"));
+        let (outer, inner) = (f("outer_mb_s") * 1e-3, f("inner_mb_s") * 1e-3);
+        let mut zones: Vec<Zone> = (0..zone_count)
+            .map(|z| {
+                let rate = outer - (outer - inner) * z as f64 / (zone_count - 1) as f64;
+                let track_bytes = (rate * track_ns as f64 / 512.0) as u64 * 512;
+                let ns_per_byte = rev as f64 / track_bytes as f64;
+                Zone { start: 0, track_bytes, ns_per_byte, rate }
+            })
+            .collect();
+        if zones.iter().any(|z| z.track_bytes == 0) {
+            return None;
+        }
+        let ring: u128 = zones.iter().map(|z| u128::from(z.track_bytes)).sum();
+        let tracks_per_zone = u128::from(capacity).div_ceil(ring);
+        if tracks_per_zone * u128::from(zone_count + 1) * u128::from(track_ns) > CLOCK_MAX
+            || tracks_per_zone * ring > CLOCK_MAX
+        {
+            return None;
+        }
+        let tracks_per_zone = tracks_per_zone as u64;
+        let mut start = 0;
+        for zone in &mut zones {
+            zone.start = start;
+            start += tracks_per_zone * zone.track_bytes;
+        }
+        let cylinders = (tracks_per_zone * zone_count / heads).max(2);
+        let seek = Seek::new(file, cylinders);
+        Some(Geometry { rev, track_ns, tracks_per_zone, heads, zones, seek })
+    }
+
+    fn zone(&self, lba: u64) -> usize {
+        self.zones.partition_point(|z| z.start <= lba) - 1
+    }
+
+    pub fn place(&self, lba: u64) -> Place {
+        let z = self.zone(lba);
+        let zone = &self.zones[z];
+        let offset = lba - zone.start;
+        let track = offset / zone.track_bytes;
+        let rest = offset - track * zone.track_bytes;
+        let tracks = z as u64 * self.tracks_per_zone + track;
+        Place {
+            clock: tracks * self.track_ns + (rest as f64 * zone.ns_per_byte) as u64,
+            cyl: tracks / self.heads,
+        }
+    }
+
+    /// Sustained rate at a byte, in bytes per ns.
+    pub fn rate(&self, lba: u64) -> f64 {
+        self.zones[self.zone(lba)].rate
+    }
+
+    /// Time from `t` until the byte with this clock (or angle) comes under the head.
+    pub fn rotation(&self, clock: u64, t: u64) -> u64 {
+        let (angle, phase) = (clock % self.rev, t % self.rev);
+        let wait = if angle >= phase { angle - phase } else { angle + self.rev - phase };
+        if wait + SLACK_NS > self.rev { 0 } else { wait }
+    }
+}
+
+/// Milliseconds of a drive file as whole ns.
+pub(super) fn ns(ms: f64) -> u64 {
+    (ms * 1e6 + 0.5) as u64
+}
+
+/// Seek time over a distance.
+#[derive(Clone, Debug)]
+pub(super) struct Seek {
+    /// Shortest seek in ns (seek over one cylinder).
+    pub track: f64,
+    root: f64,
+    linear: f64,
+    /// (square root of the distance, ns); empty: the formula.
+    knots: Vec<(f64, f64)>,
+}
+
+impl Seek {
+    fn new(file: &DriveFile, cylinders: u64) -> Seek {
+        let f = |key| file.f64("hdd", key) * 1e6;
+        let (t1, ta, tf) = (f("seek_track_ms"), f("seek_avg_ms"), f("seek_full_ms"));
+        let n = cylinders as f64;
+        let mut root = (-10.0 * t1 + 15.0 * ta - 5.0 * tf) / (3.0 * n.sqrt());
+        let mut linear = (7.0 * t1 - 15.0 * ta + 8.0 * tf) / (3.0 * n);
+        if root < 0.0 {
+            (root, linear) = (0.0, (tf - t1) / (n - 1.0));
+        }
+        let knots: Vec<(f64, f64)> = file
+            .knots("hdd", "seek_knots")
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(d, ms)| (d.sqrt(), ms * 1e6))
+            .collect();
+        let track = knots.first().map_or(t1, |k| k.1);
+        Seek { track, root, linear, knots }
+    }
+
+    /// Time in ns over `d` cylinders.
+    pub fn time(&self, d: u64) -> u64 {
+        if d == 0 {
+            return 0;
+        }
+        if !self.knots.is_empty() {
+            return self.interpolated(d) as u64;
+        }
+        let d = (d - 1) as f64;
+        let t = self.track + self.root * d.sqrt() + self.linear * d;
+        t.max(self.track) as u64
+    }
+
+    /// Outside the knots the nearest one's time holds.
+    fn interpolated(&self, d: u64) -> f64 {
+        let x = (d as f64).sqrt();
+        let above = self.knots.partition_point(|k| k.0 < x);
+        if above == 0 {
+            return self.knots[0].1;
+        }
+        let (x0, y0) = self.knots[above - 1];
+        match self.knots.get(above) {
+            None => y0,
+            Some(&(x1, y1)) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng;
+
+    fn hitachi() -> (DriveFile, Geometry) {
+        let file = DriveFile::load("hitachi-hts727550a9e364").unwrap();
+        let geometry = Geometry::new(&file, file.identity.capacity_bytes).unwrap();
+        (file, geometry)
+    }
+
+    #[test]
+    fn the_media_clock_grows_and_reaches_the_zones_rates() {
+        let (file, g) = hitachi();
+        let capacity = file.identity.capacity_bytes;
+        let (mut last, step) = (0, 1 << 20);
+        for mib in 1..20_000 {
+            let clock = g.place(mib * step).clock;
+            assert!(clock > last);
+            last = clock;
+        }
+        for (lba, wanted) in [(0, 124e6), (capacity - (200 << 20), 62e6)] {
+            let took = g.place(lba + (100 << 20)).clock - g.place(lba).clock;
+            let rate = (100u64 << 20) as f64 * 1e9 / took as f64;
+            assert!((rate / wanted - 1.0).abs() < 0.01, "{rate}");
+        }
+    }
+
+    /// specs/drives.md 8.2, item 4.
+    #[test]
+    fn the_mean_position_over_random_pairs_is_the_average_seek_and_half_a_turn() {
+        for id in ["hitachi-hts727550a9e364", "hdd-nearline-16tb", "maxtor-7l250s0"] {
+            let file = DriveFile::load(id).unwrap();
+            let capacity = file.identity.capacity_bytes;
+            let g = Geometry::new(&file, capacity).unwrap();
+            let mut r = rng::stream(1, "pairs");
+            let (mut sum, pairs) = (0.0, 200_000);
+            for _ in 0..pairs {
+                let (a, b) = (g.place(r.below(capacity)), g.place(r.below(capacity)));
+                let seek = g.seek.time(a.cyl.abs_diff(b.cyl));
+                sum += (seek + g.rotation(b.clock, r.below(1 << 40) + seek)) as f64;
+            }
+            let wanted = file.f64("hdd", "seek_avg_ms") * 1e6 + g.rev as f64 / 2.0;
+            let mean = sum / f64::from(pairs);
+            assert!((mean / wanted - 1.0).abs() < 0.03, "{id}: {mean} instead of {wanted}");
+        }
+    }
+
+    #[test]
+    fn knots_replace_the_formula() {
+        let text = DriveFile::embedded("hitachi-hts727550a9e364").unwrap();
+        let with = text.replace("[hdd]", "[hdd]\nseek_knots = [[1, 2], [4, 4], [10000, 18.5]]");
+        let file = DriveFile::parse("k.toml", &with).unwrap();
+        let g = Geometry::new(&file, file.identity.capacity_bytes).unwrap();
+        let t = |d| g.seek.time(d);
+        assert_eq!((t(0), t(1), t(4), t(1_000_000)), (0, 2_000_000, 4_000_000, 18_500_000));
+        assert!(t(2) > 2_800_000 && t(2) < 2_840_000, "sqrt(2) of the way from 1 to 2");
+    }
+}

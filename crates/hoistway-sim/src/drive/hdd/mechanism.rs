@@ -1,0 +1,568 @@
+//! One actuator: its queue, buffer and read-ahead, and the choice of its next operation
+//! (specs/drives.md 3.3 to 3.6).
+
+use super::Bus;
+use super::geometry::{Geometry, Place, ns};
+use crate::drive::DriveFile;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A read or write of this actuator; places count from its first byte.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub job: u32,
+    pub write: bool,
+    pub fua: bool,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// One actuator.
+#[derive(Debug)]
+pub(super) struct Mechanism {
+    geometry: Geometry,
+    cfg: Config,
+    /// Reads and uncached writes, in no order; ties are decided by number.
+    queue: Vec<Queued>,
+    /// Writes that wait for room in the buffer.
+    waiting: VecDeque<Waiting>,
+    /// Dirty extents by start.
+    dirty: BTreeMap<u64, Extent>,
+    /// Bytes of `dirty` and of the destaging operation in progress.
+    dirty_bytes: u64,
+    /// Read segments, least recently used first.
+    segments: Vec<(u64, u64)>,
+    /// What became available in segments and extents since the last choice: queued reads inside hit.
+    grown: Vec<(u64, u64)>,
+    head: Head,
+    read_ahead: Option<ReadAhead>,
+    busy: Option<Busy>,
+    /// Flushes that wait for the last dirty byte.
+    flushes: Vec<(u32, u64)>,
+    /// Last arrival or end of a command: what idling is counted from.
+    activity: u64,
+    /// End of the last operation if it was a destage.
+    destaged_to: Option<u64>,
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Config {
+    overhead: u64,
+    settle: u64,
+    segments: usize,
+    segment: u64,
+    readahead: u64,
+    skip_gap: u64,
+    write_cache: bool,
+    buffer: u64,
+    high: u64,
+    idle: u64,
+    penalty: f64,
+    chunk: u64,
+    /// ns of positioning per ns of age.
+    age_weight: f64,
+    /// 0 = none.
+    age_limit: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    access: Access,
+    arrival: u64,
+    number: u64,
+    from: Place,
+    to: Place,
+    /// Not yet looked up in the segments.
+    fresh: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    access: Access,
+    arrival: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    end: u64,
+    arrival: u64,
+    number: u64,
+    from: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    cyl: u64,
+    lba: u64,
+}
+
+/// The drive reads on from `base` since `since`.
+#[derive(Clone, Copy, Debug)]
+struct ReadAhead {
+    base: u64,
+    since: u64,
+    clock: u64,
+    rate: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Busy {
+    until: u64,
+    begun: u64,
+    /// When the first byte passed.
+    media: u64,
+    work: Work,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// `base`: a read that continued the read-ahead begun there.
+    Command {
+        queued: Queued,
+        base: Option<u64>,
+    },
+    Destage {
+        start: u64,
+        end: u64,
+        to: Place,
+    },
+}
+
+/// What the arm does next.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    Continue(usize),
+    Go(usize),
+    Destage(u64),
+}
+
+/// Dirty extents looked at on each side of the head.
+const EXTENTS_LOOKED_AT: usize = 32;
+
+/// What of a read is still on the link when the medium is done.
+const TAIL_BYTES: u64 = 4096;
+
+impl Mechanism {
+    pub fn new(file: &DriveFile, capacity: u64) -> Mechanism {
+        let f = |key| file.f64("hdd", key);
+        let kib = |key| file.u64("hdd", key) * 1024;
+        let buffer = kib("write_buffer_kib");
+        Mechanism {
+            geometry: Geometry::new(file, capacity).expect("checked when the file was read"),
+            cfg: Config {
+                overhead: ns(f("cmd_overhead_us") / 1e3),
+                settle: ns(f("write_settle_ms")),
+                segments: file.u64("hdd", "segments") as usize,
+                segment: kib("segment_kib"),
+                readahead: kib("readahead_kib"),
+                skip_gap: kib("skip_gap_kib"),
+                write_cache: file.bool("hdd", "write_cache"),
+                buffer,
+                high: (u128::from(buffer) * u128::from(file.u64("hdd", "destage_high_pct")) / 100)
+                    as u64,
+                idle: ns(f("destage_idle_ms")),
+                penalty: f("destage_penalty_ms") * 1e6,
+                chunk: kib("destage_chunk_kib"),
+                age_weight: f("age_weight_ms_per_s") / 1e3,
+                age_limit: ns(f("age_limit_ms")),
+            },
+            queue: Vec::new(),
+            waiting: VecDeque::new(),
+            dirty: BTreeMap::new(),
+            dirty_bytes: 0,
+            segments: Vec::new(),
+            grown: Vec::new(),
+            head: Head { cyl: 0, lba: 0 },
+            read_ahead: None,
+            busy: None,
+            flushes: Vec::new(),
+            activity: 0,
+            destaged_to: None,
+            number: 0,
+        }
+    }
+
+    /// Bytes in the write buffer.
+    #[cfg(test)]
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes
+    }
+
+    /// The end of the operation in progress, or the end of idling with dirty data.
+    pub fn next_event(&self) -> Option<u64> {
+        match &self.busy {
+            Some(busy) => Some(busy.until),
+            None if self.dirty.is_empty() => None,
+            None => Some(self.activity + self.cfg.idle),
+        }
+    }
+
+    pub fn access(&mut self, now: u64, access: Access, bus: &mut Bus) {
+        self.activity = now;
+        if access.write {
+            self.cut_segments(access.start, access.end, now);
+        }
+        if access.write && self.cfg.write_cache && !access.fua {
+            self.waiting.push_back(Waiting { access, arrival: now });
+            self.admit(now, bus);
+        } else {
+            self.number += 1;
+            self.queue.push(Queued {
+                access,
+                arrival: now,
+                number: self.number,
+                from: self.geometry.place(access.start),
+                to: self.geometry.place(access.end),
+                fresh: true,
+            });
+        }
+        if self.busy.is_none() {
+            self.choose(now, bus);
+        }
+    }
+
+    pub fn flush(&mut self, now: u64, job: u32, bus: &mut Bus) {
+        self.activity = now;
+        self.flushes.push((job, now));
+        if self.busy.is_none() {
+            self.choose(now, bus);
+        }
+    }
+
+    /// The event that [`Mechanism::next_event`] announced.
+    pub fn advance(&mut self, now: u64, bus: &mut Bus) {
+        if let Some(busy) = self.busy.take() {
+            match busy.work {
+                Work::Command { queued, base } => self.command_over(&busy, queued, base, bus),
+                Work::Destage { start, end, to } => {
+                    self.dirty_bytes -= end - start;
+                    self.head = Head { cyl: to.cyl, lba: end };
+                    self.destaged_to = Some(end);
+                }
+            }
+        }
+        self.choose(now, bus);
+    }
+
+    fn command_over(&mut self, busy: &Busy, queued: Queued, base: Option<u64>, bus: &mut Bus) {
+        let Busy { until, begun, media, .. } = *busy;
+        let Access { job, write, start, end, .. } = queued.access;
+        let tail = if write { 0 } else { bus.dur(false, TAIL_BYTES) };
+        let done = bus.overlapped(write, media, end - start, until + tail);
+        bus.end(job, done, [begun - queued.arrival, until - begun, done - until]);
+        self.activity = until;
+        self.destaged_to = None;
+        self.head = Head { cyl: queued.to.cyl, lba: end };
+        if !write {
+            self.extend_segment(base.unwrap_or(start), start, end);
+            let (clock, rate) = (queued.to.clock, self.geometry.rate(end));
+            self.read_ahead = Some(ReadAhead { base: end, since: until, clock, rate });
+        }
+    }
+
+    // ---- The choice (3.5).
+
+    fn choose(&mut self, now: u64, bus: &mut Bus) {
+        debug_assert!(self.busy.is_none());
+        self.end_flushes(now, bus);
+        self.admit(now, bus);
+        self.serve_hits(now, bus);
+        match self.best(now) {
+            None => {}
+            Some(Choice::Continue(at)) => self.begin_continued(now, at),
+            Some(Choice::Go(at)) => self.begin_command(now, at),
+            Some(Choice::Destage(start)) => self.begin_destage(now, start),
+        }
+    }
+
+    fn end_flushes(&mut self, now: u64, bus: &mut Bus) {
+        if self.dirty_bytes > 0 {
+            return;
+        }
+        for (job, arrival) in self.flushes.drain(..) {
+            let overhead = self.cfg.overhead;
+            bus.end(job, now + overhead, [0, now - arrival + overhead, 0]);
+        }
+    }
+
+    /// Waiting writes that fit enter the buffer, in order of arrival; long ones in pieces of half of it.
+    fn admit(&mut self, now: u64, bus: &mut Bus) {
+        let half = self.cfg.buffer / 2 / 512 * 512;
+        while let Some(Waiting { access, arrival }) = self.waiting.front().copied() {
+            let piece = (access.end - access.start).min(half);
+            if self.dirty_bytes + piece > self.cfg.buffer {
+                break;
+            }
+            let done = bus.transfer(true, now + self.cfg.overhead, piece);
+            let middle = access.start + piece;
+            self.soil(access.start, middle, now);
+            if middle == access.end {
+                self.waiting.pop_front();
+                bus.end(access.job, done, [now - arrival, 0, done - now]);
+            } else {
+                self.waiting[0].access.start = middle;
+            }
+        }
+    }
+
+    /// Marks a range as dirty. Adjacent and overlapping extents become one, as old as the oldest.
+    fn soil(&mut self, mut start: u64, mut end: u64, now: u64) {
+        self.number += 1;
+        let (mut arrival, mut number) = (now, self.number);
+        while let Some((&s, &x)) = self.dirty.range(..=end).next_back() {
+            if x.end < start {
+                break;
+            }
+            self.dirty.remove(&s);
+            self.dirty_bytes -= x.end - s;
+            (start, end) = (start.min(s), end.max(x.end));
+            (arrival, number) = (arrival.min(x.arrival), number.min(x.number));
+        }
+        let from = self.geometry.place(start);
+        self.dirty.insert(start, Extent { end, arrival, number, from });
+        self.dirty_bytes += end - start;
+        if !self.queue.is_empty() {
+            self.grown.push((start, end));
+        }
+    }
+
+    /// Queued reads that lie in a segment or a dirty extent need no mechanics. Reads that were looked
+    /// up before are compared only with what has grown since.
+    fn serve_hits(&mut self, now: u64, bus: &mut Bus) {
+        let mut at = 0;
+        while at < self.queue.len() {
+            let q = &mut self.queue[at];
+            let fresh = std::mem::take(&mut q.fresh);
+            let Access { job, write, start, end, .. } = q.access;
+            let inside = |&(s, e): &(u64, u64)| s <= start && end <= e;
+            let mut hit = false;
+            if !write && fresh {
+                let segment = self.segments.iter().rposition(inside);
+                if let Some(n) = segment {
+                    // Used: the most recent now.
+                    self.segments[n..].rotate_left(1);
+                }
+                hit = segment.is_some() || self.is_dirty(start, end);
+            } else if !write {
+                hit = self.grown.iter().any(inside);
+            }
+            if !hit {
+                at += 1;
+                continue;
+            }
+            let q = self.queue.swap_remove(at);
+            let done = bus.transfer(false, now + self.cfg.overhead, end - start);
+            bus.end(job, done, [now - q.arrival, 0, done - now]);
+        }
+        self.grown.clear();
+    }
+
+    fn is_dirty(&self, start: u64, end: u64) -> bool {
+        self.dirty.range(..=start).next_back().is_some_and(|(_, x)| end <= x.end)
+    }
+
+    /// The lowest score: cost less the credit for waiting; ties go to the lower arrival number.
+    fn best(&self, now: u64) -> Option<Choice> {
+        let flushing = !self.flushes.is_empty();
+        if !flushing && let Some(at) = self.overdue(now) {
+            return Some(if self.continues(now, at) {
+                Choice::Continue(at)
+            } else {
+                Choice::Go(at)
+            });
+        }
+        let mut best: Option<(f64, u64, Choice)> = None;
+        if !flushing {
+            self.best_queued(now, &mut best);
+        }
+        if !self.dirty.is_empty() && self.may_destage(now) {
+            self.best_extent(now, flushing, &mut best);
+        }
+        best.map(|(_, _, choice)| choice)
+    }
+
+    /// The oldest command above the age limit.
+    fn overdue(&self, now: u64) -> Option<usize> {
+        let limit = self.cfg.age_limit;
+        if limit == 0 {
+            return None;
+        }
+        let late = self.queue.iter().enumerate().filter(|(_, q)| now - q.arrival > limit);
+        late.min_by_key(|(_, q)| q.number).map(|(at, _)| at)
+    }
+
+    fn best_queued(&self, now: u64, best: &mut Option<(f64, u64, Choice)>) {
+        let window = self.continued_window(now);
+        let lies_ahead = |q: &Queued| {
+            !q.access.write && q.access.start >= window.0 && q.access.start <= window.1
+        };
+        // First what costs nothing: its score lets most others be dropped by a bound.
+        for (at, q) in self.queue.iter().enumerate().filter(|(_, q)| lies_ahead(q)) {
+            let score = -self.credit(now, q.arrival);
+            offer(best, score, q.number, Choice::Continue(at));
+        }
+        let (then, phase) =
+            (now + self.cfg.overhead, (now + self.cfg.overhead) % self.geometry.rev);
+        for (at, q) in self.queue.iter().enumerate() {
+            let credit = self.credit(now, q.arrival);
+            let distance = self.head.cyl.abs_diff(q.from.cyl);
+            let least = if distance == 0 { 0.0 } else { self.geometry.seek.track };
+            if best.is_some_and(|(score, _, _)| (least as u64) as f64 - credit > score)
+                || lies_ahead(q)
+            {
+                continue;
+            }
+            let cost = self.position(q.from, q.access.write, then, phase);
+            offer(best, cost as f64 - credit, q.number, Choice::Go(at));
+        }
+    }
+
+    fn best_extent(&self, now: u64, flushing: bool, best: &mut Option<(f64, u64, Choice)>) {
+        let free = flushing || self.dirty_bytes >= self.cfg.high;
+        let penalty = if free { 0.0 } else { self.cfg.penalty };
+        let phase = now % self.geometry.rev;
+        let above = self.dirty.range(self.head.lba..).take(EXTENTS_LOOKED_AT);
+        let below = self.dirty.range(..self.head.lba).rev().take(EXTENTS_LOOKED_AT);
+        for (&start, x) in above.chain(below) {
+            let cost = self.position(x.from, true, now, phase) as f64 + penalty;
+            offer(best, cost - self.credit(now, x.arrival), x.number, Choice::Destage(start));
+        }
+    }
+
+    fn may_destage(&self, now: u64) -> bool {
+        !self.flushes.is_empty()
+            || self.dirty_bytes >= self.cfg.high
+            || !self.queue.is_empty()
+            || !self.waiting.is_empty()
+            || now >= self.activity + self.cfg.idle
+            || self.destaged_to.is_some_and(|end| self.dirty.contains_key(&end))
+    }
+
+    fn credit(&self, now: u64, arrival: u64) -> f64 {
+        (now - arrival) as f64 * self.cfg.age_weight
+    }
+
+    /// Seek and rotation wait when the arm starts at `t`; `phase` = t mod one revolution.
+    fn position(&self, to: Place, write: bool, t: u64, phase: u64) -> u64 {
+        debug_assert_eq!(phase, t % self.geometry.rev);
+        let distance = self.head.cyl.abs_diff(to.cyl);
+        let settle = if write && distance > 0 { self.cfg.settle } else { 0 };
+        let seek = self.geometry.seek.time(distance) + settle;
+        seek + self.geometry.rotation(to.clock, phase + seek)
+    }
+
+    // ---- Beginning an operation.
+
+    fn begin_continued(&mut self, now: u64, at: usize) {
+        let ahead = self.read_ahead.take().expect("a read continues a read-ahead");
+        let queued = self.queue.swap_remove(at);
+        let until = now.max(ahead.since + (queued.to.clock - ahead.clock));
+        let work = Work::Command { queued, base: Some(ahead.base) };
+        self.busy = Some(Busy { until, begun: now, media: now, work });
+    }
+
+    fn begin_command(&mut self, now: u64, at: usize) {
+        self.end_read_ahead(now);
+        let queued = self.queue.swap_remove(at);
+        let then = now + self.cfg.overhead;
+        let phase = then % self.geometry.rev;
+        let media = then + self.position(queued.from, queued.access.write, then, phase);
+        let until = media + (queued.to.clock - queued.from.clock);
+        // The data of a write come over the link while the arm moves.
+        let media = if queued.access.write { then } else { media };
+        let work = Work::Command { queued, base: None };
+        self.busy = Some(Busy { until, begun: now, media, work });
+    }
+
+    fn begin_destage(&mut self, now: u64, start: u64) {
+        self.end_read_ahead(now);
+        let extent = self.dirty.remove(&start).expect("it was just looked at");
+        let end = extent.end.min(start + self.cfg.chunk);
+        let to = self.geometry.place(end);
+        if end < extent.end {
+            self.dirty.insert(end, Extent { from: to, ..extent });
+        }
+        let media = now + self.position(extent.from, true, now, now % self.geometry.rev);
+        let until = media + (to.clock - extent.from.clock);
+        let work = Work::Destage { start, end, to };
+        self.busy = Some(Busy { until, begun: now, media, work });
+    }
+
+    // ---- Read-ahead and segments (3.4).
+
+    /// Where a read must start to continue the read-ahead; an empty range if there is none.
+    fn continued_window(&self, now: u64) -> (u64, u64) {
+        match &self.read_ahead {
+            None => (1, 0),
+            Some(ahead) => {
+                let last = self.reached(ahead, now) + self.cfg.skip_gap;
+                (ahead.base, last.min(ahead.base + self.cfg.readahead))
+            }
+        }
+    }
+
+    fn continues(&self, now: u64, at: usize) -> bool {
+        let (first, last) = self.continued_window(now);
+        let access = &self.queue[at].access;
+        !access.write && access.start >= first && access.start <= last
+    }
+
+    /// How far the read-ahead has come.
+    fn reached(&self, ahead: &ReadAhead, now: u64) -> u64 {
+        let read = ahead.rate * (now - ahead.since) as f64;
+        ahead.base + (read as u64).min(self.cfg.readahead)
+    }
+
+    fn end_read_ahead(&mut self, now: u64) {
+        if let Some(ahead) = self.read_ahead.take() {
+            let reached = self.reached(&ahead, now);
+            if reached > ahead.base {
+                self.extend_segment(ahead.base, ahead.base, reached);
+            }
+        }
+    }
+
+    /// The segment that ends at `base` now ends at `end`; if there is none, [start, end) becomes one.
+    fn extend_segment(&mut self, base: u64, start: u64, end: u64) {
+        if self.cfg.segments == 0 || self.cfg.segment == 0 {
+            return;
+        }
+        let begin = match self.segments.iter().rposition(|s| s.1 == base) {
+            Some(n) => self.segments.remove(n).0,
+            None => start,
+        };
+        if self.segments.len() == self.cfg.segments {
+            self.segments.remove(0);
+        }
+        let segment = (begin.max(end.saturating_sub(self.cfg.segment)), end);
+        self.segments.push(segment);
+        if !self.queue.is_empty() {
+            self.grown.push(segment);
+        }
+    }
+
+    /// A write makes what was read before stale: of each segment the longer rest stays.
+    fn cut_segments(&mut self, start: u64, end: u64, now: u64) {
+        if let Some(ahead) = &self.read_ahead
+            && start < ahead.base + self.cfg.readahead
+            && end > ahead.base
+            && self.busy.is_none()
+        {
+            self.end_read_ahead(now);
+        }
+        self.segments.retain_mut(|s| {
+            if start < s.1 && s.0 < end {
+                let (before, after) = (start.saturating_sub(s.0), s.1.saturating_sub(end));
+                *s = if before >= after { (s.0, s.0 + before) } else { (s.1 - after, s.1) };
+            }
+            s.0 < s.1
+        });
+    }
+}
+
+fn offer(best: &mut Option<(f64, u64, Choice)>, score: f64, number: u64, choice: Choice) {
+    let better = best.is_none_or(|(s, n, _)| score < s || (score == s && number < n));
+    if better {
+        *best = Some((score, number, choice));
+    }
+}

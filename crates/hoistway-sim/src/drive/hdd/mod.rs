@@ -1,0 +1,281 @@
+//! Hard disk drives (specs/drives.md section 3).
+//!
+//! One [`Mechanism`] per actuator decides what the arm does next: it prefers the shortest positioning
+//! (seek and rotation, known from the geometry) less a credit for waiting, keeps reading ahead while
+//! nothing else is to be done, and writes cached data back between reads. This file is what they have in
+//! common: the link, commands that span both, completions in order of time.
+//!
+//! The consequences are what the model is for: a running sequential stream always has a request that
+//! costs nothing, so a lone random reader beside many streams waits until its age outweighs a seek
+//! (section 7), and a flush costs one short seek per scattered block.
+
+mod geometry;
+mod mechanism;
+
+use super::keys::Key;
+use super::{Command, Completion, Drive, DriveFile, Link, Model, Said, Wrong, dur};
+use geometry::Geometry;
+use hoistway::{Instant, Nanos, Op};
+use mechanism::{Access, Mechanism};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+pub(super) const MODEL: Model = Model {
+    name: "hdd",
+    summary: "hard disk: zones, seeks, rotation, read-ahead, write cache, choice of the next command",
+    keys: HDD_KEYS,
+    check,
+    build,
+};
+
+const HDD_KEYS: &[Key] = &[
+    Key::int("actuators", 1, 2, "Independent arm assemblies."),
+    Key::int("rpm", 1, 1_000_000, "Revolutions per minute."),
+    Key::int("heads", 1, 1000, "Surfaces (per actuator)."),
+    Key::int("zones", 2, 10_000, "Recording zones, all with equally many tracks."),
+    Key::rate("outer_mb_s", "Sustained rate of the outermost zone (per actuator)."),
+    Key::rate("inner_mb_s", "Sustained rate of the innermost zone (per actuator)."),
+    Key::ms("track_switch_ms", "From one track to the next; the skew between tracks."),
+    Key::ms("seek_track_ms", "Seek over one cylinder."),
+    Key::ms("seek_avg_ms", "Mean seek over random pairs."),
+    Key::ms("seek_full_ms", "Seek over all cylinders."),
+    Key::ms("write_settle_ms", "More for a write after a seek."),
+    Key::knots("seek_knots", "Measured seek curve, instead of the formula.").or("the formula"),
+    Key::us("cmd_overhead_us", "Controller time per command."),
+    Key::int("segments", 0, 100_000, "Segments of the read buffer."),
+    Key::kib("segment_kib", "Size of a segment."),
+    Key::kib("readahead_kib", "How far the drive reads on after a read."),
+    Key::kib("skip_gap_kib", "Gap up to which a read still continues the read-ahead."),
+    Key::flag("write_cache", "Writes complete when they are in the buffer."),
+    Key::kib("write_buffer_kib", "Size of the write buffer (per actuator)."),
+    Key::int(
+        "destage_high_pct",
+        1,
+        100,
+        "Share of the buffer from which destaging has no penalty.",
+    ),
+    Key::ms("destage_idle_ms", "Idle time after which the drive destages."),
+    Key::ms("destage_penalty_ms", "Handicap of destaging against waiting commands."),
+    Key::kib1("destage_chunk_kib", "Most that one destaging operation writes."),
+    Key::ms("age_weight_ms_per_s", "Positioning time that one second of waiting outweighs."),
+    Key::ms("age_limit_ms", "Waiting time from which a command goes first; 0 = none."),
+];
+
+fn check(file: &DriveFile) -> Result<(), Wrong> {
+    let wrong = |key, what: &str| Err(Wrong { table: "hdd", key, what: what.into() });
+    if file.bool("hdd", "write_cache") && file.u64("hdd", "write_buffer_kib") < 8 {
+        return wrong("write_buffer_kib", "must be at least 8 when write_cache = true");
+    }
+    if shares(file).into_iter().any(|share| Geometry::new(file, share).is_none()) {
+        let what = "makes no drive: a track must hold at least a sector, and a whole read may not \
+                    take more than a century; check the rates, rpm, zones and capacity";
+        return wrong("outer_mb_s", what);
+    }
+    Ok(())
+}
+
+fn build(file: &DriveFile, _seed: u64) -> Box<dyn Drive> {
+    Box::new(Hdd::new(file))
+}
+
+/// First byte of the second actuator.
+pub(super) fn border(file: &DriveFile) -> u64 {
+    let sector = file.identity.sector_bytes;
+    file.identity.capacity_bytes / 2 / sector * sector
+}
+
+/// Bytes of each actuator.
+fn shares(file: &DriveFile) -> Vec<u64> {
+    let capacity = file.identity.capacity_bytes;
+    match file.u64("hdd", "actuators") {
+        2 => vec![border(file), capacity - border(file)],
+        _ => vec![capacity],
+    }
+}
+
+/// A drive with one or two actuators. Nothing in it is random.
+#[derive(Debug)]
+struct Hdd {
+    overhead: u64,
+    border: u64,
+    capacity: u64,
+    mechanisms: Vec<Mechanism>,
+    bus: Bus,
+}
+
+/// What the mechanisms share: the link and the commands they work for.
+#[derive(Debug)]
+struct Bus {
+    link: Link,
+    /// Time at which the link is free, towards the host and towards the drive.
+    free: [u64; 2],
+    jobs: Vec<Job>,
+    spare: Vec<u32>,
+    /// Ended jobs in order of time, then of their ends' creation.
+    ended: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    number: u64,
+}
+
+/// A command while the drive has it. Up to two parts, one per actuator.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    parts: u32,
+    completion: Completion,
+}
+
+impl Hdd {
+    fn new(file: &DriveFile) -> Hdd {
+        let capacity = file.identity.capacity_bytes;
+        let shares = shares(file);
+        let border = shares[0];
+        Hdd {
+            overhead: (file.f64("hdd", "cmd_overhead_us") * 1e3 + 0.5) as u64,
+            border,
+            capacity,
+            mechanisms: shares.into_iter().map(|share| Mechanism::new(file, share)).collect(),
+            bus: Bus {
+                link: file.link,
+                free: [0; 2],
+                jobs: Vec::new(),
+                spare: Vec::new(),
+                ended: BinaryHeap::new(),
+                number: 0,
+            },
+        }
+    }
+
+    /// The mechanism with the earliest event, and its time.
+    fn next(&self) -> Option<(u64, usize)> {
+        let times = self.mechanisms.iter().enumerate();
+        times.filter_map(|(n, m)| Some((m.next_event()?, n))).min()
+    }
+
+    fn run_until(&mut self, now: u64) {
+        while let Some((at, n)) = self.next() {
+            if at > now {
+                break;
+            }
+            self.mechanisms[n].advance(at, &mut self.bus);
+        }
+    }
+}
+
+impl Drive for Hdd {
+    fn handle(&mut self, now: Instant, command: Command) {
+        let now = now.as_nanos();
+        self.run_until(now);
+        let Command { op, start, len, .. } = command;
+        let end = start + len;
+        let media = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
+        assert!(end <= self.capacity, "a command ends behind the drive");
+        assert!(len > 0 || !media, "a command without data");
+        let job = self.bus.open(command.tag);
+        match op {
+            Op::Discard => self.bus.end(job, now + self.overhead, [0, self.overhead, 0]),
+            Op::Flush => {
+                self.bus.jobs[job as usize].parts = self.mechanisms.len() as u32;
+                for mechanism in &mut self.mechanisms {
+                    mechanism.flush(now, job, &mut self.bus);
+                }
+            }
+            Op::Read | Op::Write | Op::WriteZeroes => {
+                let write = op != Op::Read;
+                let access = |start, end| Access { job, write, fua: command.fua, start, end };
+                let (first, second) = (start..end.min(self.border), start.max(self.border)..end);
+                self.bus.jobs[job as usize].parts =
+                    u32::from(!first.is_empty()) + u32::from(!second.is_empty());
+                if !first.is_empty() {
+                    self.mechanisms[0].access(now, access(first.start, first.end), &mut self.bus);
+                }
+                if !second.is_empty() {
+                    let (from, to) = (second.start - self.border, second.end - self.border);
+                    self.mechanisms[1].access(now, access(from, to), &mut self.bus);
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self, now: Instant) -> Said {
+        let now = now.as_nanos();
+        loop {
+            let event = self.next();
+            let ended = self.bus.ended.peek().map(|&Reverse((at, _, _))| at);
+            if let Some(at) = ended
+                && at <= now
+                && event.is_none_or(|(e, _)| at <= e)
+            {
+                return Said::Done(self.bus.close());
+            }
+            match event {
+                Some((at, n)) if at <= now => self.mechanisms[n].advance(at, &mut self.bus),
+                _ => {
+                    let next = [ended, event.map(|(at, _)| at)].into_iter().flatten().min();
+                    return Said::WaitUntil(next.map(Instant::from_nanos));
+                }
+            }
+        }
+    }
+}
+
+impl Bus {
+    fn open(&mut self, tag: u64) -> u32 {
+        let none = Nanos::ZERO;
+        let completion =
+            Completion { tag, at: Instant::ZERO, waiting: none, media: none, transfer: none };
+        let job = Job { parts: 1, completion };
+        match self.spare.pop() {
+            Some(slot) => {
+                self.jobs[slot as usize] = job;
+                slot
+            }
+            None => {
+                self.jobs.push(job);
+                self.jobs.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A part of a job is over at `at`; its time went into [waiting, media, transfer]. The part that
+    /// ends last gives the job's figures.
+    fn end(&mut self, job: u32, at: u64, spent: [u64; 3]) {
+        let entry = &mut self.jobs[job as usize];
+        entry.parts = entry.parts.checked_sub(1).expect("a part ends once");
+        let at = Instant::from_nanos(at);
+        if at >= entry.completion.at {
+            let [waiting, media, transfer] = spent.map(Nanos);
+            entry.completion = Completion { at, waiting, media, transfer, ..entry.completion };
+        }
+        if entry.parts == 0 {
+            self.number += 1;
+            self.ended.push(Reverse((entry.completion.at.as_nanos(), self.number, job)));
+        }
+    }
+
+    fn close(&mut self) -> Completion {
+        let Reverse((_, _, job)) = self.ended.pop().expect("the caller looked");
+        self.spare.push(job);
+        self.jobs[job as usize].completion
+    }
+
+    /// Time of `len` bytes on the link.
+    fn dur(&self, write: bool, len: u64) -> u64 {
+        dur(len, if write { self.link.write_rate } else { self.link.read_rate })
+    }
+
+    /// Moves `len` bytes not before `earliest`; returns the end.
+    fn transfer(&mut self, write: bool, earliest: u64, len: u64) -> u64 {
+        let d = self.dur(write, len);
+        let free = &mut self.free[usize::from(write && self.link.full_duplex)];
+        super::reserve(free, earliest, d)
+    }
+
+    /// The end of a transfer that ran beside the medium since `begin`; not before `least`.
+    fn overlapped(&mut self, write: bool, begin: u64, len: u64, least: u64) -> u64 {
+        let end = self.transfer(write, begin, len).max(least);
+        self.free[usize::from(write && self.link.full_duplex)] = end;
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests;

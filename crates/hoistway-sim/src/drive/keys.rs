@@ -204,7 +204,7 @@ fn short(value: &toml::Value) -> String {
 }
 
 /// The known word nearest to `word`, if one is near enough to be meant.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 2.max(word.chars().count() / 3);
     known
         .into_iter()

@@ -1,1 +1,670 @@
+//! Scenarios N-1 to N-22 of specs/blk-mq-and-noop.md section 14, as far as they concern the stack, and a
+//! seeded run of everything at once.
 
+use super::*;
+use crate::request::Flags;
+use crate::sched;
+use crate::unit::{Nanos, Sectors};
+use alloc::string::ToString;
+
+/// A stack and a device that never completes anything by itself.
+struct Rig {
+    stack: Stack,
+    now: Instant,
+    next_io: u64,
+    /// Requests with the device, in order of issue.
+    device: Vec<ReqId>,
+    accepted: Vec<u64>,
+    finished: Vec<u64>,
+    /// What was issued: operation, start, sectors.
+    log: Vec<String>,
+    wake: Option<Instant>,
+}
+
+impl Rig {
+    fn new(scheduler: &str, edit: impl FnOnce(&mut Device)) -> Rig {
+        let entry = sched::find(scheduler).expect("the scheduler is in the registry");
+        let mut device = Device::new(Sectors(1 << 30), 32);
+        device.profile = entry.profile;
+        device.max_sectors = Sectors(1024);
+        device.rotational = true;
+        device.nr_requests = 0;
+        edit(&mut device);
+        let mut stack = Stack::new(device, entry, 64);
+        for _ in 0..8 {
+            stack.add_proc(GroupId::ROOT, IoPrio::NONE);
+        }
+        Rig {
+            stack,
+            now: Instant::ZERO,
+            next_io: 0,
+            device: Vec::new(),
+            accepted: Vec::new(),
+            finished: Vec::new(),
+            log: Vec::new(),
+            wake: None,
+        }
+    }
+
+    fn at(&mut self, now: Nanos) -> &mut Rig {
+        self.now = Instant::ZERO + now;
+        self
+    }
+
+    fn input(&mut self, input: Input) {
+        self.stack.handle(self.now, input).expect("the scenario gives valid inputs");
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        loop {
+            match self.stack.poll(self.now) {
+                Output::Issue { req, .. } => {
+                    let r = self.stack.request(req);
+                    let op = match r.op {
+                        Op::Read => "R",
+                        Op::Write if r.flags.any(Flags::FUA) => "WF",
+                        Op::Write => "W",
+                        Op::Flush => "F",
+                        Op::Discard => "D",
+                        Op::WriteZeroes => "Z",
+                    };
+                    let text = if r.op == Op::Flush {
+                        op.to_string()
+                    } else {
+                        alloc::format!("{op}({},{})", r.start.0, r.sectors.0)
+                    };
+                    self.log.push(text);
+                    self.device.push(req);
+                }
+                Output::Accepted { io } => self.accepted.push(io.0),
+                Output::Finished { io, result } => {
+                    assert_eq!(result, Ok(()));
+                    self.finished.push(io.0);
+                }
+                Output::Delay { .. } => {}
+                Output::WaitUntil(at) => {
+                    self.wake = at;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn submit_as(&mut self, proc: u32, edit: impl FnOnce(&mut Io)) -> u64 {
+        self.next_io += 1;
+        let mut io = Io::read(self.next_io, ProcId(proc), 0, 8);
+        edit(&mut io);
+        self.input(Input::Submit(io));
+        self.next_io
+    }
+
+    fn read(&mut self, start: u64, sectors: u64) -> u64 {
+        self.submit_as(0, |io| *io = Io::read(io.id.0, io.proc, start, sectors))
+    }
+
+    fn write(&mut self, start: u64, sectors: u64) -> u64 {
+        self.submit_as(0, |io| *io = Io::write(io.id.0, io.proc, start, sectors))
+    }
+
+    /// Completes the oldest command.
+    fn complete(&mut self) {
+        let req = self.device.remove(0);
+        self.input(Input::Done { req, error: None });
+    }
+
+    fn tick(&mut self) {
+        self.input(Input::Tick);
+    }
+
+    fn log(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.log)
+    }
+
+    fn requests(&self) -> usize {
+        self.stack.env().requests.len()
+    }
+
+    /// Runs until nothing is left; every command takes 1 ms.
+    fn run_dry(&mut self) {
+        for _ in 0..100_000 {
+            if !self.device.is_empty() {
+                self.now += Nanos::ms(1);
+                self.complete();
+            } else if let Some(at) = self.wake {
+                self.now = self.now.max(at);
+                self.tick();
+            } else {
+                return;
+            }
+        }
+        panic!("the stack does not come to rest");
+    }
+}
+
+fn plugged(scheduler: &str) -> Rig {
+    // A full device: what is submitted stays in the scheduler.
+    let mut rig = Rig::new(scheduler, |d| d.queue_depth = 1);
+    rig.submit_as(7, |io| *io = Io::read(io.id.0, io.proc, 1 << 29, 8));
+    rig.at(Nanos::ms(5)).tick();
+    assert_eq!(rig.device.len(), 1);
+    rig.log();
+    rig
+}
+
+#[test]
+fn n_1_and_n_2_noop_merges_at_the_back_by_hash_and_at_the_front_by_the_one_hit_cache() {
+    let mut rig = plugged("noop");
+    rig.write(100, 8);
+    rig.write(108, 8);
+    rig.write(92, 8);
+    assert_eq!(rig.requests(), 2);
+    rig.write(500, 8);
+    rig.write(508, 8);
+    assert_eq!(rig.requests(), 3, "back merge through the hash");
+    rig.write(84, 8);
+    assert_eq!(rig.requests(), 4, "the cache is the other request and noop has no front look-up");
+    rig.run_dry();
+    assert_eq!(rig.log(), ["W(92,24)", "W(500,16)", "W(84,8)"]);
+}
+
+#[test]
+fn n_2_deadline_finds_the_front_merge() {
+    let mut rig = plugged("deadline");
+    rig.write(100, 8);
+    rig.write(500, 8);
+    rig.write(508, 8);
+    rig.write(92, 8);
+    assert_eq!(rig.requests(), 3);
+}
+
+#[test]
+fn n_3_a_request_at_its_limit_never_merges_again() {
+    let mut rig = plugged("noop");
+    rig.write(0, 1020);
+    rig.write(1020, 8);
+    assert_eq!(rig.requests(), 3);
+    rig.write(2000, 4);
+    // 1020 ends at 1028 now belongs to the second; the first stays alone.
+    rig.submit_as(0, |io| {
+        *io = Io::write(io.id.0, io.proc, 1020, 4);
+    });
+    assert_eq!(rig.requests(), 5);
+}
+
+#[test]
+fn n_4_deadline_joins_two_requests_that_a_bio_connects() {
+    let mut rig = plugged("deadline");
+    rig.write(0, 8);
+    rig.write(16, 8);
+    rig.write(8, 8);
+    assert_eq!(rig.requests(), 2);
+    assert_eq!(rig.stack.counters().joined, 1);
+    rig.run_dry();
+    assert_eq!(rig.log(), ["W(0,24)"]);
+    assert_eq!(rig.finished.len(), 4);
+}
+
+#[test]
+fn n_5_noop_joins_only_neighbours_of_its_list() {
+    let mut rig = plugged("noop");
+    rig.write(0, 8);
+    rig.write(900, 8);
+    rig.write(16, 8);
+    rig.write(8, 8);
+    assert_eq!(rig.requests(), 4);
+    rig.run_dry();
+    assert_eq!(rig.log(), ["W(0,16)", "W(900,8)", "W(16,8)"]);
+}
+
+#[test]
+fn n_6_priorities_must_agree_in_the_multi_queue_profile_only() {
+    let submit = |rig: &mut Rig| {
+        for (start, level) in [(0, 4), (8, 2)] {
+            rig.submit_as(0, |io| {
+                *io = Io::read(io.id.0, io.proc, start, 8);
+                io.prio = IoPrio::be(level);
+            });
+        }
+    };
+    let mut rig = plugged("mq-deadline");
+    submit(&mut rig);
+    assert_eq!(rig.requests(), 3);
+    let mut rig = plugged("deadline");
+    submit(&mut rig);
+    assert_eq!(rig.requests(), 2);
+    rig.complete();
+    let id = rig.device[0];
+    assert_eq!(rig.stack.request(id).prio, IoPrio::be(2), "the better of the two");
+}
+
+#[test]
+fn n_7_the_legacy_plug_opens_after_3_ms_or_at_the_fourth_request_or_at_once() {
+    let mut rig = Rig::new("noop", |_| {});
+    rig.write(0, 8);
+    assert!(rig.log.is_empty());
+    rig.at(Nanos::ms(3)).tick();
+    assert_eq!(rig.log(), ["W(0,8)"]);
+
+    let mut rig = Rig::new("noop", |_| {});
+    rig.at(Nanos::ms(1));
+    for i in 0..3 {
+        rig.write(100 * i, 8);
+    }
+    assert!(rig.log.is_empty());
+    rig.write(1000, 8);
+    assert_eq!(rig.log.len(), 4);
+
+    let mut rig = Rig::new("noop", |_| {});
+    rig.submit_as(0, |io| io.flags = Flags::UNPLUG);
+    assert_eq!(rig.log.len(), 1);
+
+    let mut rig = Rig::new("noop", |d| d.rotational = false);
+    rig.write(0, 8);
+    assert_eq!(rig.log.len(), 1, "a non-rotational device with tags is never plugged");
+}
+
+#[test]
+fn n_8_a_batcher_may_pass_the_full_pool_for_20_ms() {
+    let mut rig = Rig::new("noop", |d| {
+        d.queue_depth = 1;
+        d.nr_requests = 128;
+    });
+    for i in 0..127 {
+        rig.write(100 * i, 8);
+    }
+    assert_eq!(rig.accepted.len(), 127);
+    let q = rig.submit_as(1, |io| *io = Io::write(io.id.0, io.proc, 1_000_000, 8));
+    assert!(rig.accepted.contains(&q), "the one that marks the pool full becomes the batcher");
+    let p = rig.write(50_000, 8);
+    assert!(!rig.accepted.contains(&p));
+    for i in 0..31 {
+        rig.submit_as(1, |io| *io = Io::write(io.id.0, io.proc, 2_000_000 + 100 * i, 8));
+    }
+    assert_eq!(rig.accepted.len(), 127 + 32);
+    let more = rig.submit_as(1, |io| *io = Io::write(io.id.0, io.proc, 3_000_000, 8));
+    assert!(!rig.accepted.contains(&more), "32 requests are a batch");
+    let sync = rig.read(4_000_000, 8);
+    assert!(rig.accepted.contains(&sync), "the sync pool is another one");
+    rig.run_dry();
+    assert_eq!(rig.finished.len() as u64, rig.next_io);
+}
+
+#[test]
+fn n_9_congestion_marks() {
+    assert_eq!(Legacy::congestion_marks(128), (113, 103));
+    assert_eq!(Legacy::congestion_marks(4), (4, 3));
+}
+
+#[test]
+fn n_10_the_pool_follows_the_depth() {
+    let nr = |scheduler: &str, depth: u32| {
+        Rig::new(scheduler, |d| d.queue_depth = depth).stack.env().device.nr_requests
+    };
+    assert_eq!(nr("mq-deadline", 32), 64);
+    assert_eq!(nr("none", 32), 32);
+    assert_eq!(nr("mq-deadline", 1023), 256);
+    assert_eq!(nr("mq-deadline", 1), 2);
+}
+
+#[test]
+fn n_12_with_overask_one_request_too_many_waits_in_the_residual_list() {
+    for overask in [true, false] {
+        let mut rig = Rig::new("mq-deadline", |d| {
+            d.queue_depth = 2;
+            d.overask = overask;
+        });
+        rig.input(Input::Plug(ProcId(0)));
+        for i in [10, 20, 30, 40] {
+            rig.read(100 * i, 8);
+        }
+        rig.input(Input::Unplug(ProcId(0)));
+        assert_eq!(rig.log(), ["R(1000,8)", "R(2000,8)"]);
+        // A read before 3000 is served first by a scheduler that still has it, last by one that gave it up.
+        rig.complete();
+        assert_eq!(rig.log(), ["R(3000,8)"]);
+        // The fourth can still merge.
+        rig.read(4008, 8);
+        assert_eq!(rig.requests(), 3);
+    }
+}
+
+#[test]
+fn n_13_the_busy_indicator_decays() {
+    let q = QueueId(0);
+    let mut runs = crate::env::Runs::new(1);
+    runs.sent(q, false);
+    runs.sent(q, true);
+    assert!(runs.busy(q));
+    runs.sent(q, true);
+    assert!(!runs.busy(q));
+}
+
+#[test]
+fn n_16_a_plug_holds_32_requests_and_is_flushed_behind_a_large_one() {
+    let mut rig = Rig::new("none", |d| d.queue_depth = 64);
+    rig.input(Input::Plug(ProcId(0)));
+    for i in 0..32 {
+        rig.read(1000 * i, 8);
+    }
+    assert!(rig.log.is_empty());
+    rig.read(100_000, 8);
+    assert_eq!(rig.log().len(), 32);
+    rig.input(Input::Unplug(ProcId(0)));
+    assert_eq!(rig.log(), ["R(100000,8)"]);
+
+    rig.input(Input::Plug(ProcId(0)));
+    rig.read(0, 256);
+    rig.read(5000, 8);
+    assert_eq!(rig.log(), ["R(0,256)"]);
+    rig.read(5008, 8);
+    rig.input(Input::Sleep(ProcId(0)));
+    assert_eq!(rig.log(), ["R(5000,16)"], "merged in the plug");
+}
+
+#[test]
+fn n_17_fsyncs_share_a_flush() {
+    let mut rig = Rig::new("none", |d| {
+        d.write_cache = true;
+        d.flush_kick_delay = Nanos::ZERO;
+    });
+    let journal = |rig: &mut Rig, start: u64| {
+        rig.submit_as(0, |io| {
+            *io = Io::write(io.id.0, io.proc, start, 8);
+            io.flags = Flags::SYNC | Flags::PREFLUSH | Flags::FUA;
+        })
+    };
+    journal(&mut rig, 0);
+    assert_eq!(rig.log(), ["F"]);
+    rig.at(Nanos::ms(1));
+    journal(&mut rig, 100);
+    journal(&mut rig, 200);
+    assert!(rig.log.is_empty());
+    rig.at(Nanos::ms(5)).complete();
+    assert_eq!(rig.log(), ["W(0,8)"], "no flush while data of a sequence is in flight");
+    rig.at(Nanos::ms(8)).complete();
+    assert_eq!(rig.log(), ["F"], "one flush for all three");
+    assert!(rig.finished.is_empty());
+    rig.at(Nanos::ms(13)).complete();
+    assert_eq!(rig.finished, [1]);
+    let mut data = rig.log();
+    data.sort();
+    assert_eq!(data, ["W(100,8)", "W(200,8)"]);
+    rig.run_dry();
+    assert_eq!(rig.finished.len(), 3);
+}
+
+#[test]
+fn a_device_without_a_cache_completes_a_flush_at_once() {
+    let mut rig = Rig::new("none", |_| {});
+    rig.submit_as(0, |io| {
+        io.op = Op::Flush;
+        io.sectors = Sectors(0);
+    });
+    assert_eq!((rig.accepted.len(), rig.finished.len(), rig.log.len()), (1, 1, 0));
+}
+
+#[test]
+fn a_flush_that_follows_a_completion_lets_waiting_commands_go_first() {
+    let mut rig = Rig::new("none", |d| {
+        d.write_cache = true;
+        d.flush_nonqueued = true;
+    });
+    let flush = |rig: &mut Rig, proc| {
+        rig.submit_as(proc, |io| {
+            io.op = Op::Flush;
+            io.sectors = Sectors(0);
+        })
+    };
+    flush(&mut rig, 0);
+    assert_eq!(rig.log(), ["F"]);
+    flush(&mut rig, 1);
+    rig.read(0, 8);
+    assert!(rig.log.is_empty(), "nothing passes a flush that runs alone");
+    rig.at(Nanos::ms(2)).complete();
+    assert_eq!(rig.log(), ["R(0,8)"]);
+    assert_eq!(rig.wake, Some(Instant::ZERO + Nanos::ms(2) + Nanos::us(20)));
+    rig.at(Nanos::ms(2) + Nanos::us(20)).tick();
+    assert_eq!(rig.log(), ["F"]);
+    rig.run_dry();
+    assert_eq!(rig.finished.len(), 3);
+}
+
+#[test]
+fn n_18_a_barrier_drains_flushes_writes_and_flushes() {
+    let mut rig = Rig::new("noop", |d| {
+        d.write_cache = true;
+        d.queue_depth = 2;
+        d.rotational = false;
+    });
+    rig.write(0, 8);
+    rig.write(100, 8);
+    rig.write(200, 8);
+    rig.submit_as(0, |io| {
+        *io = Io::write(io.id.0, io.proc, 300, 8);
+        io.flags = Flags::BARRIER;
+    });
+    rig.write(400, 8);
+    rig.run_dry();
+    assert_eq!(
+        rig.log(),
+        ["W(0,8)", "W(100,8)", "W(200,8)", "F", "W(300,8)", "F", "W(400,8)"]
+    );
+    assert_eq!(rig.finished.len(), 5);
+}
+
+#[test]
+fn n_20_a_discard_is_split_so_that_pieces_end_aligned() {
+    let mut rig = Rig::new("none", |d| {
+        d.max_discard_sectors = Sectors(100);
+        d.discard_granularity = Sectors(8);
+    });
+    rig.submit_as(0, |io| {
+        *io = Io::write(io.id.0, io.proc, 4, 200);
+        io.op = Op::Discard;
+    });
+    assert_eq!(rig.log(), ["D(4,92)", "D(96,96)", "D(192,12)"]);
+    rig.run_dry();
+    assert_eq!(rig.finished, [1]);
+}
+
+#[test]
+fn a_large_read_is_split_at_the_limit_and_finishes_once() {
+    let mut rig = Rig::new("none", |_| {});
+    let io = rig.read(0, 2500);
+    assert_eq!(rig.log(), ["R(0,1024)", "R(1024,1024)", "R(2048,452)"]);
+    assert_eq!(rig.accepted, [io]);
+    rig.run_dry();
+    assert_eq!(rig.finished, [io]);
+}
+
+#[test]
+fn n_21_a_completion_alone_does_not_run_the_queue() {
+    let mut rig = Rig::new("mq-deadline", |d| d.tick = Nanos::ms(10));
+    let rt = |rig: &mut Rig, start| {
+        rig.submit_as(0, |io| {
+            *io = Io::read(io.id.0, io.proc, start, 8);
+            io.prio = IoPrio::rt(4);
+        });
+    };
+    rt(&mut rig, 0);
+    assert_eq!(rig.log(), ["R(0,8)"]);
+    rig.submit_as(1, |io| *io = Io::read(io.id.0, io.proc, 1000, 8));
+    rig.submit_as(2, |io| *io = Io::read(io.id.0, io.proc, 2000, 8));
+    assert!(rig.log.is_empty());
+    assert_eq!(rig.wake, Some(Instant::ZERO + Nanos::ms(20)));
+    rig.at(Nanos::ms(2)).complete();
+    assert!(rig.log.is_empty());
+    rig.at(Nanos::us(2010));
+    rt(&mut rig, 5000);
+    assert_eq!(rig.log(), ["R(5000,8)"]);
+    rig.at(Nanos::ms(4)).complete();
+    assert!(rig.log.is_empty());
+    rig.at(Nanos::ms(20)).tick();
+    assert_eq!(rig.log(), ["R(1000,8)", "R(2000,8)"]);
+}
+
+#[test]
+fn a_submitter_waits_for_a_tag_and_goes_on() {
+    for wait in [crate::device::TagWait::Kernel, crate::device::TagWait::Fifo] {
+        let mut rig = Rig::new("none", |d| {
+            d.queue_depth = 4;
+            d.tag_wait = wait;
+        });
+        for i in 0..6u32 {
+            rig.submit_as(i, |io| *io = Io::read(io.id.0, io.proc, 1000 * u64::from(i), 8));
+        }
+        assert_eq!(rig.accepted, [1, 2, 3, 4]);
+        rig.complete();
+        assert_eq!(rig.accepted, [1, 2, 3, 4, 5]);
+        rig.run_dry();
+        assert_eq!(rig.finished.len(), 6);
+    }
+}
+
+#[test]
+fn a_requeued_command_is_issued_again() {
+    for scheduler in sched::SCHEDULERS {
+        let mut rig = Rig::new(scheduler.name, |d| d.rotational = false);
+        rig.read(0, 8);
+        let req = rig.device.pop().unwrap();
+        rig.input(Input::Requeue(req));
+        assert_eq!(rig.log(), ["R(0,8)", "R(0,8)"], "{}", scheduler.name);
+        rig.run_dry();
+        assert_eq!(rig.finished, [1]);
+    }
+}
+
+#[test]
+fn a_bad_io_is_refused_and_changes_nothing() {
+    let mut rig = Rig::new("none", |_| {});
+    let io = Io::read(1, ProcId(0), (1 << 30) - 4, 8);
+    let refused = rig.stack.handle(rig.now, Input::Submit(io));
+    assert_eq!(refused, Err(StackError::BadIo(IoId(1))));
+    rig.drain();
+    let stale = ReqId(crate::table::Handle { slot: 0, generation: 7 });
+    let refused = rig.stack.handle(rig.now, Input::Done { req: stale, error: None });
+    assert_eq!(refused, Err(StackError::StaleRequest(stale)));
+    rig.drain();
+    let stage = StageName::Scheduler;
+    let set = Input::Set { stage, name: "no_such".into(), value: 1 };
+    assert!(matches!(rig.stack.handle(rig.now, set), Err(StackError::Tunable(_))));
+}
+
+#[test]
+fn the_scheduler_is_switched_when_the_last_request_is_gone() {
+    let mut rig = Rig::new("mq-deadline", |d| d.queue_depth = 2);
+    for i in 0..4 {
+        rig.read(1000 * i, 8);
+    }
+    rig.input(Input::SwitchScheduler(sched::find("none").unwrap()));
+    let late = rig.read(50_000, 8);
+    assert!(!rig.accepted.contains(&late), "new bios wait before the merge step");
+    assert_eq!(rig.stack.scheduler_entry().name, "mq-deadline");
+    rig.run_dry();
+    assert_eq!(rig.stack.scheduler_entry().name, "none");
+    assert_eq!(rig.stack.env().device.nr_requests, 2);
+    assert_eq!(rig.finished.len(), 5);
+}
+
+/// Random loads on random devices under every scheduler: what goes in comes out once, and the stack
+/// comes to rest.
+#[test]
+fn everything_submitted_is_finished_once_under_every_scheduler() {
+    for seed in 0..60u64 {
+        let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut draw = move |n: u64| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x % n
+        };
+        for entry in sched::SCHEDULERS {
+            let legacy = !entry.direct && draw(3) == 0;
+            let mut rig = Rig::new(entry.name, |d| {
+                if legacy {
+                    d.profile = Profile::Legacy;
+                } else {
+                    d.profile = Profile::MultiQueue;
+                    d.hw_queues = 1 + draw(3) as u16;
+                }
+                d.queue_depth = 1 + draw(8) as u32;
+                d.rotational = draw(2) == 0;
+                d.write_cache = draw(2) == 0;
+                d.fua = draw(2) == 0;
+                d.flush_nonqueued = draw(2) == 0;
+                d.overask = draw(2) == 0;
+                if draw(4) == 0 {
+                    d.tag_wait = crate::device::TagWait::Fifo;
+                }
+            });
+            let mut blocked = [None; 8];
+            for _ in 0..400 {
+                rig.now += Nanos::us(draw(3000));
+                let proc = draw(8) as u32;
+                match draw(12) {
+                    0 if !legacy => rig.input(Input::Plug(ProcId(proc))),
+                    1 => rig.input(Input::Unplug(ProcId(proc))),
+                    2 => rig.input(Input::Sleep(ProcId(proc))),
+                    3..=5 if !rig.device.is_empty() => {
+                        let at = draw(rig.device.len() as u64) as usize;
+                        let req = rig.device.remove(at);
+                        if draw(10) == 0 {
+                            rig.input(Input::Requeue(req));
+                        } else {
+                            rig.input(Input::Done { req, error: None });
+                        }
+                    }
+                    6 => {
+                        if let Some(at) = rig.wake {
+                            rig.now = rig.now.max(at);
+                            rig.tick();
+                        }
+                    }
+                    7 if draw(8) == 0 => {
+                        let to = sched::SCHEDULERS[draw(sched::SCHEDULERS.len() as u64) as usize];
+                        if !(to.direct && legacy) {
+                            rig.input(Input::SwitchScheduler(to));
+                        }
+                    }
+                    _ => {
+                        let slot = &mut blocked[proc as usize];
+                        if slot.is_some_and(|io| !rig.accepted.contains(&io)) {
+                            continue;
+                        }
+                        let (start, len) = (draw(4000) * 8, 8 * (1 + draw(4)));
+                        let kind = draw(10);
+                        let id = rig.submit_as(proc, |io| {
+                            *io = match kind {
+                                0..=5 => Io::read(io.id.0, io.proc, start, len),
+                                _ => Io::write(io.id.0, io.proc, start, len),
+                            };
+                            io.cpu = proc;
+                            if kind == 7 {
+                                io.flags = Flags::SYNC;
+                            } else if kind == 8 {
+                                io.flags = Flags::SYNC | Flags::PREFLUSH | Flags::FUA;
+                            } else if kind == 9 {
+                                io.op = Op::Flush;
+                                io.sectors = Sectors(0);
+                            } else if legacy && kind == 6 {
+                                io.flags = Flags::BARRIER;
+                            }
+                        });
+                        *slot = Some(id);
+                    }
+                }
+            }
+            for proc in 0..8 {
+                rig.input(Input::Unplug(ProcId(proc)));
+            }
+            rig.run_dry();
+            let mut finished = core::mem::take(&mut rig.finished);
+            finished.sort_unstable();
+            let all: Vec<u64> = (1..=rig.next_io).collect();
+            assert_eq!(finished, all, "{} seed {seed}", entry.name);
+            assert_eq!(rig.requests(), 0, "{} seed {seed}", entry.name);
+            assert_eq!(rig.stack.in_flight(), 0);
+        }
+    }
+}

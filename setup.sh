@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs what hoistway's commands need on Debian/Ubuntu: a C linker for Rust, and (with "test") the real
+# programs that tests look for. Does nothing when everything is there.
+set -euo pipefail
+
+say() { printf '%s\n' "$*" >&2; }
+
+packages=()
+command -v cc >/dev/null || packages+=(gcc libc6-dev)
+if [ "${1:-}" = test ]; then
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+    command -v google-chrome >/dev/null || packages+=(chromium)
+fi
+
+if [ "${#packages[@]}" -gt 0 ]; then
+  sudo=""
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { say "needs ${packages[*]}: run as root, or install them by hand"; exit 3; }
+    sudo=sudo
+  fi
+  say "installing ${packages[*]}"
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+fi
+
+if ! command -v cargo >/dev/null; then
+  if [ -x "$HOME/.cargo/bin/cargo" ]; then
+    say "cargo is not on the PATH: run  . \"\$HOME/.cargo/env\"  and try again"
+  else
+    say "no Rust tool chain found (1.88 or newer is needed): install one from https://rustup.rs and try again"
+  fi
+  exit 3
+fi

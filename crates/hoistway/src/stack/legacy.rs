@@ -300,6 +300,11 @@ impl Stack {
         !self.is_mq() && self.env.requests[id].flags.any(Flags::BARRIER)
     }
 
+    /// A command of a barrier is with the device, and no other is.
+    pub(super) fn barrier_is_out(&self) -> bool {
+        self.legacy.barrier.is_some_and(|(_, phase)| phase != Barrier::Draining)
+    }
+
     /// The barrier goes to its next phase: drain, flush, write (with FUA if supported), flush.
     fn barrier_next(&mut self) {
         let Some((id, phase)) = self.legacy.barrier else { return };

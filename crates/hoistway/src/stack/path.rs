@@ -420,9 +420,12 @@ impl Stack {
         self.env.trace.emit(now, Event::Requeued { req: id.slot() });
         self.left_device(id);
         let state = self.state[id.index()];
-        let in_sequence = state.steps != 0 || state.flush_command || self.is_barrier(id);
+        let in_sequence = state.steps != 0 || state.flush_command;
         let flagged = self.env.requests[id].flags.any(Flags::FUA | Flags::PREFLUSH);
-        if in_sequence || flagged {
+        if self.barrier_is_out() {
+            // The device is empty but for this command; nothing may pass it.
+            self.issue(id);
+        } else if in_sequence || flagged {
             self.residual_push(id, true);
         } else {
             if state.scheduled {

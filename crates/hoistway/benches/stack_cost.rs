@@ -3,7 +3,9 @@
 //! 32 outstanding 256 KiB reads of 16 processes, each at its own place, nothing mergeable; virtual time
 //! moves 1 us per turn. Prints the fastest of the rounds in ns per I/O.
 
-use hoistway::{Device, GroupId, Input, Instant, Io, IoPrio, Nanos, Output, ProcId, Sectors, Stack};
+use hoistway::{
+    Device, GroupId, Input, Instant, Io, IoPrio, Nanos, Output, ProcId, Sectors, Stack,
+};
 use std::collections::VecDeque;
 
 const TURNS: u64 = 1_000_000;

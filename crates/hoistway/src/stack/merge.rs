@@ -76,10 +76,11 @@ impl Stack {
         if hit != NIL {
             let id = self.env.requests.at(hit).id;
             // The veto comes before the position is compared: BFQ merges queues there.
-            if self.compatible(io, id) && self.may_merge(io, id) {
-                if let Some(side) = adjacent(&self.env.requests[id], io) {
-                    return Some((id, side));
-                }
+            if self.compatible(io, id)
+                && self.may_merge(io, id)
+                && let Some(side) = adjacent(&self.env.requests[id], io)
+            {
+                return Some((id, side));
             }
         }
         if merging == Merging::Simple {

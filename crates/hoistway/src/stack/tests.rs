@@ -450,10 +450,7 @@ fn n_18_a_barrier_drains_flushes_writes_and_flushes() {
     });
     rig.write(400, 8);
     rig.run_dry();
-    assert_eq!(
-        rig.log(),
-        ["W(0,8)", "W(100,8)", "W(200,8)", "F", "W(300,8)", "F", "W(400,8)"]
-    );
+    assert_eq!(rig.log(), ["W(0,8)", "W(100,8)", "W(200,8)", "F", "W(300,8)", "F", "W(400,8)"]);
     assert_eq!(rig.finished.len(), 5);
 }
 

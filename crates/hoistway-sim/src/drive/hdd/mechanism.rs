@@ -412,7 +412,9 @@ impl Mechanism {
             {
                 continue;
             }
-            let cost = self.position(q.from, q.access.write, then, phase);
+            // The overhead is a part of the cost: what continues does not pay it. Without it a lone
+            // reader beside 15 streams waits 4.0 s instead of 4.4 s (published 4.5 s).
+            let cost = self.cfg.overhead + self.position(q.from, q.access.write, then, phase);
             offer(best, cost as f64 - credit, q.number, Choice::Go(at));
         }
     }

@@ -1,1 +1,39 @@
-//! Report formats.
+//! Report formats. A format is a file here and a line in [`FORMATS`].
+
+mod chart;
+mod figures;
+pub mod html;
+pub mod markdown;
+mod section;
+mod svg;
+
+use crate::result::Run;
+
+/// A way to write a run down.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// Extension of the file, without the dot.
+    pub extension: &'static str,
+    /// The whole file. The same run gives the same text.
+    pub render: fn(&Run) -> String,
+}
+
+/// Every format; the first is the default.
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "html",
+        summary: "one self-contained page: charts, tables, what was run",
+        extension: "html",
+        render: html::render,
+    },
+    Format {
+        name: "markdown",
+        summary: "the tables, to paste into an issue or a document",
+        extension: "md",
+        render: markdown::render,
+    },
+];

@@ -1,0 +1,210 @@
+//! Horizontal bars: one row per configuration, labelled directly.
+
+use super::super::svg::{Scale, Svg, Unit, WIDTH, letter};
+use crate::result::Spread;
+
+/// A bar with its error bar.
+pub(in super::super) struct Bar {
+    /// Configuration's place in the manifest.
+    pub(in super::super) key: usize,
+    /// Its name.
+    pub(in super::super) label: String,
+    /// The value; `None` prints a dash.
+    pub(in super::super) value: Option<Spread>,
+    /// A published value to compare with.
+    pub(in super::super) published: Option<f64>,
+}
+
+/// Two quantities that add up.
+pub(in super::super) struct Stack {
+    /// Configuration's place in the manifest.
+    pub(in super::super) key: usize,
+    /// Its name.
+    pub(in super::super) label: String,
+    /// The target's share, MB/s.
+    pub(in super::super) target: f64,
+    /// The interferers', MB/s.
+    pub(in super::super) others: f64,
+}
+
+/// Bars with 99 % intervals; the axis turns logarithmic where the values need it.
+pub(in super::super) fn bars(id: &str, title: &str, unit: Unit, rows: &[Bar]) -> String {
+    let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
+    let means: Vec<f64> =
+        rows.iter().flat_map(|r| r.value.map(|s| s.mean).into_iter().chain(r.published)).collect();
+    let most = rows
+        .iter()
+        .filter_map(|r| r.value.map(|s| s.mean + s.half_width.unwrap_or(0.0)))
+        .chain(means.iter().copied())
+        .fold(0.0, f64::max);
+    let x = Scale::fitting(&means, most, unit, layout.left, RIGHT);
+    let about = rows.iter().map(|r| tip(r, unit)).collect::<Vec<_>>().join("; ");
+    let mut svg = Svg::open(id, layout.height(), title, &about);
+    let name = if x.log { format!("{}, log scale", axis(unit)) } else { axis(unit).to_string() };
+    layout.frame(&mut svg, &x, &name);
+    for (i, row) in rows.iter().enumerate() {
+        let y = layout.bar_top(i);
+        svg.group(row.key, &tip(row, unit));
+        layout.label(&mut svg, i, row.key, &row.label);
+        let Some(value) = row.value else {
+            svg.text("t mute", layout.left + 6.0, y + BAR / 2.0 + 4.0, "no I/O completed");
+            svg.end();
+            continue;
+        };
+        let end = x.at(value.mean);
+        svg.rect("bar", layout.left, y, end - layout.left, BAR);
+        let mut clear = end;
+        if let Some(half) = value.half_width {
+            let (a, b) = (x.at((value.mean - half).max(0.0)), x.at(value.mean + half));
+            let mid = y + BAR / 2.0;
+            // An interval thinner than its own caps says nothing a stroke could show.
+            if b - a >= 1.0 {
+                svg.line("err", a, mid, b, mid);
+                svg.line("err", a, mid - 3.5, a, mid + 3.5);
+                svg.line("err", b, mid - 3.5, b, mid + 3.5);
+            }
+            clear = b;
+        }
+        if let Some(published) = row.published {
+            let p = x.at(published);
+            svg.line("pub", p, y - 2.5, p, y + BAR + 2.5);
+            if p > clear && p - clear < 60.0 {
+                clear = p;
+            }
+        }
+        svg.text("t val", clear + 6.0, y + BAR / 2.0 + 4.0, &unit.value(value.mean));
+        svg.end();
+    }
+    svg.close()
+}
+
+/// Target and interferers laid end to end, MB/s.
+pub(in super::super) fn stacks(id: &str, title: &str, rows: &[Stack]) -> String {
+    let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
+    let most = rows.iter().map(|r| r.target + r.others).fold(0.0, f64::max);
+    let x = Scale::linear(most, Unit::Rate, layout.left, RIGHT);
+    let tip = |r: &Stack| {
+        format!(
+            "{}: target {}, interferers {}",
+            r.label,
+            Unit::Rate.value(r.target),
+            Unit::Rate.value(r.others)
+        )
+    };
+    let about = rows.iter().map(tip).collect::<Vec<_>>().join("; ");
+    let mut svg = Svg::open(id, layout.height(), title, &about);
+    layout.frame(&mut svg, &x, axis(Unit::Rate));
+    for (i, row) in rows.iter().enumerate() {
+        let y = layout.bar_top(i);
+        svg.group(row.key, &tip(row));
+        layout.label(&mut svg, i, row.key, &row.label);
+        let (a, b) = (x.at(row.target), x.at(row.target + row.others));
+        svg.rect("rest", a, y, b - a, BAR);
+        if row.target > 0.0 {
+            svg.rect("mine", layout.left, y, (a - layout.left).max(1.0), BAR);
+        }
+        let text = super::super::svg::number(row.target + row.others);
+        svg.text("t val", b + 6.0, y + BAR / 2.0 + 4.0, &text);
+        svg.end();
+    }
+    svg.close()
+}
+
+/// Where rows lie. Names stand left of the bars while short, above them otherwise.
+struct Layout {
+    left: f64,
+    above: f64,
+    rows: usize,
+}
+
+impl Layout {
+    fn of<'a>(labels: impl Iterator<Item = &'a str>, rows: usize) -> Layout {
+        let longest = labels.map(|l| l.chars().count()).max().unwrap_or(0);
+        if longest <= SHORT {
+            Layout { left: 26.0 + 6.6 * longest as f64, above: 0.0, rows }
+        } else {
+            Layout { left: 24.0, above: 15.0, rows }
+        }
+    }
+
+    fn pitch(&self) -> f64 {
+        BAR + GAP + self.above
+    }
+
+    fn bar_top(&self, row: usize) -> f64 {
+        TOP + row as f64 * self.pitch() + self.above + GAP / 2.0
+    }
+
+    fn bottom(&self) -> f64 {
+        TOP + self.rows as f64 * self.pitch() + 2.0
+    }
+
+    fn height(&self) -> f64 {
+        self.bottom() + 38.0
+    }
+
+    fn frame(&self, svg: &mut Svg, x: &Scale, name: &str) {
+        let bottom = self.bottom();
+        for (at, label) in x.ticks() {
+            svg.line("grid", at, TOP, at, bottom);
+            svg.text("t mid", at, bottom + 15.0, &label);
+        }
+        svg.line("axis", self.left, TOP, self.left, bottom);
+        svg.text("t mid name", (self.left + RIGHT) / 2.0, bottom + 32.0, name);
+    }
+
+    fn label(&self, svg: &mut Svg, row: usize, key: usize, label: &str) {
+        let y = self.bar_top(row);
+        let cut = shorten(label, if self.above > 0.0 { 58 } else { SHORT });
+        if self.above > 0.0 {
+            svg.badge(key, 9.0, y + BAR / 2.0);
+            svg.text("t", self.left + 1.0, y - 4.5, &cut);
+        } else {
+            svg.badge(key, 9.0, y + BAR / 2.0);
+            svg.text("t", 20.0, y + BAR / 2.0 + 4.0, &cut);
+        }
+    }
+}
+
+fn shorten(label: &str, most: usize) -> String {
+    if label.chars().count() <= most {
+        return label.to_string();
+    }
+    label.chars().take(most - 1).chain(['…']).collect()
+}
+
+fn tip(row: &Bar, unit: Unit) -> String {
+    let mut tip = format!("{} {}: ", letter(row.key), row.label);
+    match row.value {
+        None => tip.push_str("no I/O completed"),
+        Some(s) => {
+            tip.push_str(&unit.value(s.mean));
+            if let Some(half) = s.half_width {
+                tip.push_str(&format!(" ± {}", unit.value(half)));
+            }
+            let span = format!(" (runs {} to {})", unit.value(s.min), unit.value(s.max));
+            if s.n > 1 {
+                tip.push_str(&span);
+            }
+        }
+    }
+    if let Some(p) = row.published {
+        tip.push_str(&format!(", published {}", unit.value(p)));
+    }
+    tip
+}
+
+fn axis(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Time => "mean latency of the target",
+        _ => "MB/s",
+    }
+}
+
+/// Longest name, in characters, that stands left of its bar.
+const SHORT: usize = 16;
+const BAR: f64 = 15.0;
+const GAP: f64 = 9.0;
+const TOP: f64 = 6.0;
+/// Where the axis ends: the rest is for the values behind the bars.
+const RIGHT: f64 = WIDTH - 72.0;

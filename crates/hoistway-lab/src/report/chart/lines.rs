@@ -1,0 +1,198 @@
+//! Lines: distributions and series. Letters on the lines name them; colour and dash only help.
+
+use super::super::svg::{Scale, Svg, Unit, WIDTH, dash, letter, px};
+use hoistway_sim::hist::{Histogram, highest_of};
+use std::fmt::Write;
+
+/// A line of one configuration.
+pub(in super::super) struct Line {
+    /// Configuration's place in the manifest.
+    pub(in super::super) key: usize,
+    /// Its name, shown on hover.
+    pub(in super::super) tip: String,
+    /// Points: seconds, MB/s.
+    pub(in super::super) points: Vec<(f64, f64)>,
+}
+
+/// One of the panels that share a time axis.
+pub(in super::super) struct Panel {
+    /// What it shows.
+    pub(in super::super) name: &'static str,
+    /// Its lines.
+    pub(in super::super) lines: Vec<Line>,
+}
+
+/// Share of I/Os at most so long, one line per configuration, logarithmic time.
+pub(in super::super) fn ecdf(
+    id: &str,
+    title: &str,
+    about: &str,
+    all: &[(usize, String, &Histogram)],
+) -> String {
+    let all: Vec<_> = all.iter().filter(|(_, _, h)| h.count() > 0).collect();
+    let least = all.iter().filter_map(|(_, _, h)| h.min()).min().unwrap_or(1).max(1) as f64;
+    let most = all.iter().filter_map(|(_, _, h)| h.max()).max().unwrap_or(10).max(2) as f64;
+    let (top, bottom) = (8.0, 232.0);
+    let x = Scale::log(least, most, Unit::Time, LEFT, RIGHT);
+    let y = Scale::linear(1.0, Unit::Share, bottom, top);
+    let mut svg = Svg::open(id, bottom + 40.0, title, about);
+    frame(&mut svg, &x, &y, top, bottom);
+    svg.text("t mid name", (LEFT + RIGHT) / 2.0, bottom + 34.0, "latency of the target, log scale");
+    let mut badges = Vec::new();
+    for (i, (key, label, hist)) in all.iter().enumerate() {
+        let points = steps(hist, &x, &y, bottom);
+        svg.group(*key, &format!("{} {label}", letter(*key)));
+        svg.line_path(*key, &points, true);
+        svg.end();
+        // Not on the flat end, where all lines meet.
+        badges.push((*key, on_path(&points[..points.len() - 1], i, all.len())));
+    }
+    put_badges(&mut svg, badges);
+    svg.close()
+}
+
+/// Panels of series above each other.
+pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]) -> String {
+    const EACH: f64 = 92.0;
+    const BETWEEN: f64 = 30.0;
+    let end = all
+        .iter()
+        .flat_map(|p| &p.lines)
+        .filter_map(|l| l.points.last())
+        .map(|p| p.0)
+        .fold(0.0, f64::max);
+    let x = Scale::linear(end, Unit::Seconds, LEFT, RIGHT);
+    let height = all.len() as f64 * (EACH + BETWEEN) + 28.0;
+    let mut svg = Svg::open(id, height, title, about);
+    for (n, panel) in all.iter().enumerate() {
+        let top = 20.0 + n as f64 * (EACH + BETWEEN);
+        let bottom = top + EACH;
+        let values: Vec<f64> = panel.lines.iter().flat_map(|l| &l.points).map(|p| p.1).collect();
+        let most = values.iter().copied().fold(0.0, f64::max);
+        // Intervals without a completion are real and have no place on a logarithmic axis.
+        let y = if values.iter().all(|&v| v > 0.0) {
+            Scale::fitting(&values, most, Unit::Rate, bottom, top)
+        } else {
+            Scale::linear(most, Unit::Rate, bottom, top)
+        };
+        frame(&mut svg, &x, &y, top, bottom);
+        let log = if y.log { ", log scale" } else { "" };
+        svg.text("t name", LEFT, top - 7.0, &format!("{}, MB/s{log}", panel.name));
+        let mut badges = Vec::new();
+        for (i, line) in panel.lines.iter().enumerate() {
+            let points: Vec<_> = line.points.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
+            svg.group(line.key, &format!("{} {}", letter(line.key), line.tip));
+            svg.line_path(line.key, &points, false);
+            svg.end();
+            if !points.is_empty() {
+                badges.push((line.key, on_path(&points, i, panel.lines.len())));
+            }
+        }
+        put_badges(&mut svg, badges);
+    }
+    svg.text("t mid name", (LEFT + RIGHT) / 2.0, height - 6.0, "seconds of simulated time");
+    svg.close()
+}
+
+impl Svg {
+    fn line_path(&mut self, key: usize, points: &[(f64, f64)], step: bool) {
+        let mut d = String::new();
+        for (i, &(x, y)) in points.iter().enumerate() {
+            let _ = match (i, step) {
+                (0, _) => write!(d, "M{} {}", px(x), px(y)),
+                (_, true) => write!(d, "H{}V{}", px(x), px(y)),
+                (_, false) => write!(d, "L{} {}", px(x), px(y)),
+            };
+        }
+        let _ = write!(self.out, "<path class=\"line {}\" d=\"{d}\"/>", dash(key));
+    }
+}
+
+fn frame(svg: &mut Svg, x: &Scale, y: &Scale, top: f64, bottom: f64) {
+    for (at, label) in y.ticks() {
+        svg.line("grid", LEFT, at, RIGHT, at);
+        svg.text("t end", LEFT - 6.0, at + 4.0, &label);
+    }
+    for (at, label) in x.ticks() {
+        svg.line("grid", at, top, at, bottom);
+        svg.text("t mid", at, bottom + 16.0, &label);
+    }
+    svg.line("axis", LEFT, bottom, RIGHT, bottom);
+}
+
+/// The curve as corners of steps. A rising curve is at most width + height long in the L1 sense,
+/// so a corner every 1/190 of that leaves fewer than [`POINTS`].
+fn steps(hist: &Histogram, x: &Scale, y: &Scale, bottom: f64) -> Vec<(f64, f64)> {
+    let stride = (RIGHT - LEFT + bottom) / (POINTS - 10) as f64;
+    let (n, cap) = (hist.count() as f64, hist.max().unwrap_or(0));
+    let mut last = (x.at(hist.min().unwrap_or(1) as f64), bottom);
+    let mut out = vec![last];
+    let mut seen = 0u64;
+    for (slot, count) in hist.slots() {
+        seen += count;
+        let here = (x.at(highest_of(slot).min(cap) as f64), y.at(seen as f64 / n));
+        if (here.0 - last.0).abs() + (here.1 - last.1).abs() >= stride || seen == hist.count() {
+            out.push(here);
+            last = here;
+        }
+    }
+    // All I/Os are done from here on.
+    out.push((RIGHT, last.1));
+    out
+}
+
+/// A place on the path for the letter, another share of the length for each line.
+fn on_path(points: &[(f64, f64)], i: usize, n: usize) -> (f64, f64) {
+    let length = |a: (f64, f64), b: (f64, f64)| (b.0 - a.0).abs() + (b.1 - a.1).abs();
+    let total: f64 = points.windows(2).map(|w| length(w[0], w[1])).sum();
+    let share = if n < 2 { 0.5 } else { 0.16 + 0.62 * i as f64 / (n - 1) as f64 };
+    let mut left = total * share;
+    for w in points.windows(2) {
+        let step = length(w[0], w[1]);
+        if step >= left && step > 0.0 {
+            let f = left / step;
+            return (w[0].0 + (w[1].0 - w[0].0) * f, w[0].1 + (w[1].1 - w[0].1) * f);
+        }
+        left -= step;
+    }
+    points[0]
+}
+
+/// Letters last, above all lines.
+fn put_badges(svg: &mut Svg, badges: Vec<(usize, (f64, f64))>) {
+    for (key, (x, y)) in badges {
+        let _ = write!(
+            svg.out,
+            "<g class=\"k k{}\" data-k=\"{key}\">",
+            key % super::super::svg::PALETTE
+        );
+        svg.badge(key, x, y);
+        svg.end();
+    }
+}
+
+/// Most points of a distribution.
+const POINTS: usize = 200;
+const LEFT: f64 = 46.0;
+const RIGHT: f64 = WIDTH - 16.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_is_thinned_and_still_reaches_one() {
+        let mut h = Histogram::new();
+        let mut v = 1000u64;
+        for _ in 0..20_000 {
+            v = v * 48_271 % 0x7fff_ffff;
+            h.record(10_000 + v % 90_000_000);
+        }
+        let x = Scale::log(10_000.0, 90_010_000.0, Unit::Time, LEFT, RIGHT);
+        let y = Scale::linear(1.0, Unit::Share, 232.0, 8.0);
+        let points = steps(&h, &x, &y, 232.0);
+        assert!((100..=POINTS).contains(&points.len()), "{}", points.len());
+        assert!(points.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 >= w[1].1));
+        assert_eq!(points.last().unwrap().1, 8.0);
+    }
+}

@@ -1,0 +1,264 @@
+//! The report as one self-contained page: no network, no fonts, readable without scripts.
+
+use super::figures::Figures;
+use super::section;
+use super::svg::{duration, esc, letter};
+use crate::result::Run;
+use std::fmt::Write;
+
+/// The page. The same run gives the same bytes.
+pub fn render(run: &Run) -> String {
+    let m = &run.manifest;
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"hoistway {}\">\n<title>{}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+        esc(&m.version),
+        esc(&m.title)
+    );
+    out.push_str(&navigation(run));
+    out.push_str("<main>\n");
+    out.push_str(&opening(run));
+    if m.drives.len() > 1 {
+        out.push_str(&glance(run));
+    }
+    for (n, drive) in m.drives.iter().enumerate() {
+        out.push_str(&section::drive(run, n, drive));
+    }
+    out.push_str(READING);
+    out.push_str(&what_was_run(run));
+    out.push_str(&trust(run));
+    let _ = write!(
+        out,
+        "<footer>Made by hoistway {} from the records of the run.</footer>\n</main>\n\
+         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        esc(&m.version)
+    );
+    out
+}
+
+fn navigation(run: &Run) -> String {
+    let mut out = String::from(
+        "<nav aria-label=\"Sections\"><div class=\"bar-in\"><a class=\"brand\" href=\"#top\">\
+         hoistway</a><ul>",
+    );
+    for (n, drive) in run.manifest.drives.iter().enumerate() {
+        let _ = write!(out, "<li><a href=\"#d{n}\">{}</a></li>", esc(&drive.name));
+    }
+    out.push_str(
+        "<li><a href=\"#run\">What was run</a></li><li><a href=\"#trust\">How far to trust it</a>\
+         </li></ul><button id=\"theme\" type=\"button\" hidden \
+         aria-label=\"Switch between light and dark\"></button></div></nav>\n",
+    );
+    out
+}
+
+fn opening(run: &Run) -> String {
+    let m = &run.manifest;
+    let mut out = format!(
+        "<header id=\"top\">\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n<ul class=\"chips\">",
+        esc(&m.title),
+        esc(&m.about)
+    );
+    let count = |n: usize, what: &str| {
+        format!("<li><b>{n}</b> {what}{}</li>", if n == 1 { "" } else { "s" })
+    };
+    out.push_str(&count(m.drives.len(), "drive"));
+    out.push_str(&count(m.configs.len(), "configuration"));
+    out.push_str(&count(m.workloads.len(), "workload"));
+    out.push_str(&count(m.reps as usize, "repetition"));
+    let last = m.seed.saturating_add(u64::from(m.reps.saturating_sub(1)));
+    let seeds = if last == m.seed { format!("{last}") } else { format!("{} to {last}", m.seed) };
+    let _ = write!(
+        out,
+        "<li>seed <b>{seeds}</b></li><li>world <b>{}</b></li><li>experiment <b>{}</b></li>\
+         <li>hoistway <b>{}</b></li></ul>\n",
+        esc(&m.world),
+        esc(&m.experiment),
+        esc(&m.version)
+    );
+    if m.quick {
+        out.push_str(
+            "<p class=\"warn\">Quick run: durations were cut. Good for a first look, not for \
+             figures to quote.</p>\n",
+        );
+    }
+    let known = |name: &str| {
+        run.cells.iter().any(|c| name == format!("{}/{}/{}", c.drive, c.config, c.workload))
+    };
+    let rest: Vec<_> = run.flags.iter().filter(|f| !known(&f.0)).collect();
+    if !rest.is_empty() {
+        out.push_str("<ul class=\"warn\">");
+        for (place, text) in rest {
+            let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+            let _ = write!(out, "<li>{}{}</li>", esc(&place), esc(text));
+        }
+        out.push_str("</ul>\n");
+    }
+    out.push_str("</header>\n");
+    out
+}
+
+/// One row per drive and workload, for runs with several drives.
+fn glance(run: &Run) -> String {
+    let mut out = String::from("<section id=\"glance\">\n<h2>At a glance</h2>\n");
+    let reference = run.manifest.configs.first().map_or("", |c| c.id.as_str());
+    let _ = writeln!(
+        out,
+        "<p class=\"mute\">Mean latency of the target under {} and under the configuration with \
+         the shortest.</p>",
+        esc(reference)
+    );
+    out.push_str(&section::open_table("Shortest latency per drive and workload"));
+    let _ = write!(
+        out,
+        "<thead><tr><th scope=\"col\" class=\"l\">drive</th><th scope=\"col\" class=\"l\">workload\
+         </th><th scope=\"col\">{}</th><th scope=\"col\">shortest</th>\
+         <th scope=\"col\" class=\"l\">under</th><th scope=\"col\">shorter by</th>\
+         <th scope=\"col\">total throughput</th></tr></thead>\n<tbody>\n",
+        esc(reference)
+    );
+    for (n, drive) in run.manifest.drives.iter().enumerate() {
+        for (w, workload) in run.manifest.workloads.iter().enumerate() {
+            let all = Figures::of(run, &drive.id, &workload.id);
+            let mean = |f: &Figures<'_>| f.latency.map_or(f64::INFINITY, |l| l.mean);
+            let Some(first) = all.first() else { continue };
+            let Some(best) = all.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))) else {
+                continue;
+            };
+            let show = |f: &Figures<'_>| f.latency.map_or("–".into(), |l| duration(l.mean));
+            let share = first.total.zip(best.total).filter(|(a, _)| a.mean > 0.0);
+            let _ = writeln!(
+                out,
+                "<tr><th scope=\"row\"><a href=\"#d{n}w{w}\">{}</a></th><td class=\"l\">{}</td>\
+                 <td>{}</td><td class=\"b\">{}</td><td class=\"l\">{} {}</td><td>{}</td><td>{}</td>\
+                 </tr>",
+                esc(&drive.name),
+                esc(&workload.id),
+                show(first),
+                show(best),
+                letter(best.key),
+                esc(&run.manifest.configs[best.key].id),
+                section::gain_text(best.gain).unwrap_or("–".into()),
+                share
+                    .map_or("–".into(), |(a, b)| { format!("{:.0} %", b.mean / a.mean * 100.0) })
+            );
+        }
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
+    out
+}
+
+fn what_was_run(run: &Run) -> String {
+    let m = &run.manifest;
+    let mut out = format!(
+        "<section id=\"run\">\n<h2>What was run</h2>\n<p class=\"mute\">This command repeats it, \
+         to the digit.</p>\n<pre class=\"cmd\"><code>{}</code></pre>\n",
+        esc(&m.command)
+    );
+    out.push_str("<details><summary>Workloads</summary><div>");
+    for w in &m.workloads {
+        let _ = write!(out, "<p><b>{}</b>: {}</p>", esc(&w.id), esc(&w.summary));
+    }
+    out.push_str("</div></details>\n<details><summary>Configurations and tunables</summary><div>");
+    let rows = m.configs.iter().enumerate().map(|(key, c)| {
+        let set: Vec<String> = c.tunables.iter().map(|(n, v)| format!("{n} = {v}")).collect();
+        let set = if set.is_empty() { "none".into() } else { set.join(", ") };
+        let name = format!("{} {}", letter(key), c.id);
+        [name, c.scheduler.clone(), c.summary.clone(), set]
+    });
+    let heads = ["configuration", "scheduler", "what it is", "tunables in force"];
+    out.push_str(&rows_table("Configurations and tunables", heads, rows));
+    out.push_str("</div></details>\n<details><summary>Host parameters</summary><div>");
+    let rows = m.host.iter().map(|(n, v)| [n.clone(), v.clone()]);
+    out.push_str(&rows_table("Host parameters", ["parameter", "value"], rows));
+    out.push_str("</div></details>\n");
+    for d in &m.drives {
+        let _ = writeln!(
+            out,
+            "<details><summary>Drive {}: parameters</summary><pre><code>{}</code></pre></details>",
+            esc(&d.id),
+            esc(&d.parameters)
+        );
+    }
+    out.push_str("<details><summary>Trace digests</summary><div>");
+    let rows = run.cells.iter().map(|c| {
+        let name = format!("{} / {} / {}", c.drive, c.config, c.workload);
+        let each: Vec<_> =
+            c.reps.iter().map(|r| format!("{}: {:016x}", r.seed, r.trace_digest)).collect();
+        [name, each.join("  ")]
+    });
+    out.push_str(&rows_table("Trace digests", ["cell", "seed: digest"], rows));
+    out.push_str("</div></details>\n</section>\n");
+    out
+}
+
+/// A table of texts; the last column is set as code and wraps.
+fn rows_table<const N: usize>(
+    title: &str,
+    heads: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let mut out = format!(
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table><thead><tr>",
+        esc(title)
+    );
+    for head in heads {
+        let _ = write!(out, "<th scope=\"col\" class=\"l\">{}</th>", esc(head));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for (i, text) in row.iter().enumerate() {
+            let _ = match i {
+                0 => write!(out, "<th scope=\"row\">{}</th>", esc(text)),
+                i if i == N - 1 => write!(out, "<td class=\"code\">{}</td>", esc(text)),
+                _ => write!(out, "<td class=\"l\">{}</td>", esc(text)),
+            };
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>");
+    out
+}
+
+fn trust(run: &Run) -> String {
+    let mut out =
+        String::from("<section id=\"trust\">\n<h2>How far to trust it</h2>\n<ul class=\"trust\">");
+    if run.manifest.world == "sim" {
+        out.push_str(SIMULATED);
+    } else {
+        let _ = write!(
+            out,
+            "<li>World {}: measured on one machine; another drive, firmware or kernel gives other \
+             figures.</li>",
+            esc(&run.manifest.world)
+        );
+    }
+    out.push_str(
+        "<li>The intervals say how much the result moves from seed to seed, nothing about how \
+         well the setting matches yours.</li></ul>\n</section>\n",
+    );
+    out
+}
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("report.js");
+
+const READING: &str = "<p class=\"note\" style=\"margin-top:26px\">Reading the tables. <b>mean</b>: \
+mean over repetitions of each repetition's mean, ± half the 99 % Student interval. <b>shorter by</b>: \
+the first configuration's latency over this one's, geometric mean over repetitions with the same seed; \
+<i>same</i> when the 99 % interval of the ratio holds 1 or the ratio is within 3 %. <b>sd</b>, \
+percentiles and <b>max</b>: of the I/Os of all repetitions together; a percentile needs ten I/Os above \
+it, else a dash; ≥ marks a wait the end of the run cut off. <b>time-weighted</b>: what a random instant \
+would wait through (Σx²/Σx). The load is closed: the target issues its next I/O when the last one is \
+done.</p>\n";
+
+const SIMULATED: &str = "<li>Simulated. The schedulers are the real subject and follow their \
+specifications; drive and host are models with the parameters above.</li>\
+<li>Trust ratios between configurations on one drive more than absolute times, and absolute times more \
+than comparisons between drives.</li>\
+<li>The drive models know no firmware secrets: error recovery, thermal throttling and background work \
+appear only where a parameter says so. Processor time of the schedulers is not charged.</li>\
+<li>Where a published measurement of the same setting exists, it stands beside ours.</li>";

@@ -1,0 +1,372 @@
+//! The little SVG the charts need: escaping, numbers, scales and ticks.
+//!
+//! Colours, strokes and fonts are classes of `style.css`, so that one drawing serves light, dark and
+//! print. Everything is in the user units of a view box [`WIDTH`] wide; the page scales it.
+
+use std::fmt::Write;
+
+/// Width of every chart in user units: readable without zoom on a phone, two abreast on a desk.
+pub(super) const WIDTH: f64 = 440.0;
+
+/// Text safe inside elements and quoted attributes.
+pub(super) fn esc(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Control characters have no place in HTML; a user's name may still hold one.
+            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A coordinate: one decimal, no trailing zero.
+pub(super) fn px(v: f64) -> String {
+    let tenths = (v * 10.0).round() as i64;
+    if tenths % 10 == 0 {
+        return (tenths / 10).to_string();
+    }
+    let sign = if tenths < 0 { "-" } else { "" };
+    format!("{sign}{}.{}", tenths.abs() / 10, tenths.abs() % 10)
+}
+
+/// Three significant digits, thousands parted by a narrow space.
+pub(super) fn number(v: f64) -> String {
+    let size = v.abs();
+    let decimals = match size {
+        s if s == 0.0 || s >= 99.95 => 0,
+        s if s >= 9.995 => 1,
+        s if s >= 0.9995 => 2,
+        s if s >= 0.09995 => 3,
+        s if s >= 0.009995 => 4,
+        _ => 5,
+    };
+    let text = format!("{v:.decimals$}");
+    if decimals > 0 || size < 9999.5 {
+        return text;
+    }
+    let mut out = String::new();
+    let digits = text.trim_start_matches('-');
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push('\u{202f}');
+        }
+        out.push(c);
+    }
+    if v < 0.0 { format!("-{out}") } else { out }
+}
+
+/// What an axis counts.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Unit {
+    /// Nanoseconds, printed in the unit that fits.
+    Time,
+    /// MB/s.
+    Rate,
+    /// Seconds of simulated time.
+    Seconds,
+    /// A share, 0 to 1.
+    Share,
+}
+
+/// A length of time in the unit that fits.
+pub(super) fn duration(ns: f64) -> String {
+    let (scale, unit) = time_unit(ns);
+    format!("{} {unit}", number(ns / scale))
+}
+
+fn time_unit(ns: f64) -> (f64, &'static str) {
+    match ns {
+        n if n >= 999.5e6 => (1e9, "s"),
+        n if n >= 999.5e3 => (1e6, "ms"),
+        n if n >= 999.5 => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    }
+}
+
+impl Unit {
+    /// A value with its unit.
+    pub(super) fn value(self, v: f64) -> String {
+        match self {
+            Unit::Time => duration(v),
+            Unit::Rate => format!("{} MB/s", number(v)),
+            Unit::Seconds => format!("{} s", short(v)),
+            Unit::Share => format!("{} %", short(v * 100.0)),
+        }
+    }
+
+    /// A tick: the unit stands in the axis title, except for times, which change theirs.
+    fn tick(self, v: f64) -> String {
+        match self {
+            Unit::Time if v == 0.0 => "0".into(),
+            Unit::Time => {
+                let (scale, unit) = time_unit(v);
+                format!("{} {unit}", short(v / scale))
+            }
+            Unit::Rate | Unit::Seconds => short(v),
+            Unit::Share => format!("{} %", short(v * 100.0)),
+        }
+    }
+}
+
+/// A round number without trailing zeros.
+fn short(v: f64) -> String {
+    let text = format!("{v:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// Maps values to coordinates.
+pub(super) struct Scale {
+    lo: f64,
+    hi: f64,
+    from: f64,
+    to: f64,
+    /// Logarithmic.
+    pub(super) log: bool,
+    unit: Unit,
+}
+
+impl Scale {
+    /// From 0 to a round number not below `max`.
+    pub(super) fn linear(max: f64, unit: Unit, from: f64, to: f64) -> Scale {
+        let max = if max > 0.0 { max } else { 1.0 };
+        let step = step_of(max);
+        let hi = if unit == Unit::Seconds || unit == Unit::Share {
+            max
+        } else {
+            (max / step - 1e-9).ceil() * step
+        };
+        Scale { lo: 0.0, hi, from, to, log: false, unit }
+    }
+
+    /// Between round numbers around `min > 0` and `max`.
+    pub(super) fn log(min: f64, max: f64, unit: Unit, from: f64, to: f64) -> Scale {
+        let lo = round_down(min);
+        let mut hi = round_down(max);
+        while hi < max || hi <= lo {
+            hi = next_round(hi);
+        }
+        Scale { lo, hi, from, to, log: true, unit }
+    }
+
+    /// Logarithmic where the values span more than a factor of 20, otherwise from zero.
+    pub(super) fn fitting(values: &[f64], max: f64, unit: Unit, from: f64, to: f64) -> Scale {
+        let positive = values.iter().copied().filter(|&v| v > 0.0);
+        let least = positive.clone().fold(f64::INFINITY, f64::min);
+        let most = positive.fold(0.0, f64::max);
+        if least.is_finite() && most / least > 20.0 {
+            // Half the least value, so that its bar has a length.
+            Scale::log(least / 2.0, max, unit, from, to)
+        } else {
+            Scale::linear(max, unit, from, to)
+        }
+    }
+
+    /// Coordinate of a value, cut to the axis.
+    pub(super) fn at(&self, v: f64) -> f64 {
+        let share = if self.log {
+            (v.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln()
+        } else {
+            (v - self.lo) / (self.hi - self.lo)
+        };
+        self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    /// Ticks as (coordinate, label).
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        let mut out = Vec::new();
+        let mut tick = |v: f64| out.push((self.at(v), self.unit.tick(v)));
+        if !self.log {
+            let step = step_of(self.hi);
+            let n = (self.hi / step + 1e-9).floor() as u64;
+            (0..=n).for_each(|i| tick(i as f64 * step));
+            return out;
+        }
+        let wide = self.hi / self.lo > 60.0;
+        let mut v = self.lo;
+        while v <= self.hi * 1.000_001 {
+            let decade = power_below(v);
+            if !wide || v / decade < 1.5 {
+                tick(v);
+            }
+            v = next_round(v);
+        }
+        // More than six labels collide on a phone.
+        let every = out.len().div_ceil(6);
+        out.into_iter().step_by(every.max(1)).collect()
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, so that at most five steps reach `max`.
+fn step_of(max: f64) -> f64 {
+    let mut step = power_below(max / 5.0);
+    while max / step > 5.000_001 {
+        step = next_round(step);
+    }
+    step
+}
+
+/// Largest power of ten not above `v > 0`.
+fn power_below(v: f64) -> f64 {
+    let mut p = 10f64.powi(v.log10().floor() as i32);
+    // log10 may round across the border.
+    if p * 9.999_999 <= v {
+        p *= 10.0;
+    }
+    p
+}
+
+fn round_down(v: f64) -> f64 {
+    let p = power_below(v);
+    [5.0, 2.0].into_iter().map(|m| m * p).find(|&c| c <= v).unwrap_or(p)
+}
+
+fn next_round(v: f64) -> f64 {
+    let p = power_below(v);
+    match v / p {
+        m if m < 1.5 => 2.0 * p,
+        m if m < 3.0 => 5.0 * p,
+        _ => 10.0 * p,
+    }
+}
+
+/// An open `<svg>` with its title and description.
+pub(super) struct Svg {
+    pub(super) out: String,
+}
+
+impl Svg {
+    /// `id` is unique in the page.
+    pub(super) fn open(id: &str, height: f64, title: &str, about: &str) -> Svg {
+        let mut out = String::new();
+        let _ = write!(
+            out,
+            "<svg role=\"img\" viewBox=\"0 0 {} {}\" aria-labelledby=\"{id}t {id}d\">\
+             <title id=\"{id}t\">{}</title><desc id=\"{id}d\">{}</desc>",
+            px(WIDTH),
+            px(height),
+            esc(title),
+            esc(about)
+        );
+        Svg { out }
+    }
+
+    /// A straight line of a class.
+    pub(super) fn line(&mut self, class: &str, x1: f64, y1: f64, x2: f64, y2: f64) {
+        let d = format!("M{} {}L{} {}", px(x1), px(y1), px(x2), px(y2));
+        let _ = write!(self.out, "<path class=\"{class}\" d=\"{d}\"/>");
+    }
+
+    /// A box of a class; slivers keep half a unit.
+    pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, w: f64, h: f64) {
+        let _ = write!(
+            self.out,
+            "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
+            px(x),
+            px(y),
+            px(w.max(0.5)),
+            px(h)
+        );
+    }
+
+    /// Text of a class at its baseline.
+    pub(super) fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
+        let (x, y) = (px(x), px(y));
+        let _ =
+            write!(self.out, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", esc(text));
+    }
+
+    /// Opens a group that belongs to a configuration and explains itself.
+    pub(super) fn group(&mut self, key: usize, tip: &str) {
+        let _ = write!(self.out, "<g class=\"k k{}\" data-k=\"{key}\">", key % PALETTE);
+        let _ = write!(self.out, "<title>{}</title>", esc(tip));
+    }
+
+    /// The letter of a configuration in a ring of its colour.
+    pub(super) fn badge(&mut self, key: usize, x: f64, y: f64) {
+        let (x, y) = (px(x), px(y));
+        let _ = write!(
+            self.out,
+            "<circle class=\"badge\" cx=\"{x}\" cy=\"{y}\" r=\"7\"/>\
+             <text class=\"letter\" x=\"{x}\" y=\"{y}\" dy=\"3.2\">{}</text>",
+            letter(key)
+        );
+    }
+
+    /// Closes a group.
+    pub(super) fn end(&mut self) {
+        self.out.push_str("</g>");
+    }
+
+    /// The finished drawing.
+    pub(super) fn close(mut self) -> String {
+        self.out.push_str("</svg>");
+        self.out
+    }
+}
+
+/// Colours of the palette; configurations beyond repeat them with another dash.
+pub(super) const PALETTE: usize = 8;
+
+/// Dash pattern of a configuration, as a class.
+pub(super) fn dash(key: usize) -> String {
+    format!("d{}", (key + key / PALETTE) % 4)
+}
+
+/// The letter that stands for a configuration wherever its name is too long.
+pub(super) fn letter(key: usize) -> String {
+    let c = char::from(b'A' + (key % 26) as u8);
+    if key < 26 { c.to_string() } else { format!("{c}{}", key / 26) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let of = |v| number(v);
+        assert_eq!(of(0.0), "0");
+        assert_eq!(of(0.08123), "0.0812");
+        assert_eq!(of(0.9999), "1.00");
+        assert_eq!(of(41.26), "41.3");
+        assert_eq!(of(4512.4), "4512");
+        assert_eq!(of(1_234_567.0), "1\u{202f}234\u{202f}567");
+        assert_eq!(duration(999_600.0), "1.00 ms");
+        assert_eq!(duration(81_230.0), "81.2 µs");
+        assert_eq!((px(-0.04), px(-0.5), px(12.0)), ("0".into(), "-0.5".into(), "12".into()));
+    }
+
+    #[test]
+    fn a_wide_span_makes_the_axis_logarithmic_and_a_narrow_one_does_not() {
+        let s = Scale::fitting(&[0.9e6, 41e6], 41e6, Unit::Time, 0.0, 100.0);
+        assert!(s.log);
+        let labels: Vec<String> = s.ticks().into_iter().map(|(_, l)| l).collect();
+        assert_eq!(labels, ["1 ms", "10 ms"]);
+        let s = Scale::fitting(&[3e6, 41e6], 41e6, Unit::Time, 0.0, 100.0);
+        assert!(!s.log);
+        let labels: Vec<String> = s.ticks().into_iter().map(|(_, l)| l).collect();
+        assert_eq!(labels, ["0", "10 ms", "20 ms", "30 ms", "40 ms", "50 ms"]);
+        assert_eq!((s.at(0.0), s.at(50e6)), (0.0, 100.0));
+    }
+
+    #[test]
+    fn scales_end_and_stay_inside_whatever_the_values() {
+        for e in -3..13 {
+            for m in [1.0, 1.99, 2.0, 4.9, 5.0, 9.99] {
+                let v = m * 10f64.powi(e);
+                let s = Scale::log(v, v, Unit::Time, 10.0, 90.0);
+                assert!((10.0..=90.0).contains(&s.at(v)) && !s.ticks().is_empty(), "{v}");
+                assert!(s.ticks().len() <= 6);
+                let s = Scale::linear(v, Unit::Rate, 10.0, 90.0);
+                assert!((2..=6).contains(&s.ticks().len()), "{v} {:?}", s.ticks());
+            }
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::figures::Figures;
 use super::section::{gain_text, headline};
-use super::svg::number;
+use super::svg::{number, plus_minus};
 use crate::result::{Run, Spread};
 use std::fmt::Write;
 
@@ -67,8 +67,8 @@ fn row(f: &Figures<'_>) -> [String; 9] {
 
 fn spread(s: Option<Spread>, scale: f64) -> String {
     let Some(s) = s else { return "–".into() };
-    let half = s.half_width.map(|h| format!(" ± {}", number(h / scale))).unwrap_or_default();
-    format!("{}{half}", number(s.mean / scale))
+    let (mean, half) = plus_minus(s.mean / scale, s.half_width.unwrap_or(0.0) / scale);
+    if s.half_width.is_none() { mean } else { format!("{mean} ± {half}") }
 }
 
 /// One line that no character of a name can break out of.

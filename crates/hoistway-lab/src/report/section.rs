@@ -2,7 +2,7 @@
 
 use super::chart::{Bar, Line, Panel, Stack, bars, ecdf, panels, stacks};
 use super::figures::{Figures, Gain};
-use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number};
+use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number, plus_minus};
 use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo};
 use hoistway_sim::world::Role;
 use std::fmt::Write;
@@ -309,11 +309,8 @@ pub(super) fn gain_text(gain: Option<Gain>) -> Option<String> {
 
 fn mean_cell(s: Option<Spread>, scale: f64) -> String {
     let Some(s) = s else { return dash_cell() };
-    let mean = number(s.mean / scale);
-    match s.half_width {
-        Some(half) => format!("{mean} <small>± {}</small>", number(half / scale)),
-        None => mean,
-    }
+    let (mean, half) = plus_minus(s.mean / scale, s.half_width.unwrap_or(0.0) / scale);
+    if s.half_width.is_none() { mean } else { format!("{mean} <small>± {half}</small>") }
 }
 
 fn dash_cell() -> String {

@@ -62,6 +62,14 @@ pub(super) fn number(v: f64) -> String {
     if v < 0.0 { format!("-{out}") } else { out }
 }
 
+/// A value and its uncertainty, which gets no more decimals than the value.
+pub(super) fn plus_minus(v: f64, half: f64) -> (String, String) {
+    let text = number(v);
+    let decimals = text.split_once('.').map_or(0, |(_, d)| d.len());
+    let half = if decimals == 0 { number(half.round()) } else { format!("{half:.decimals$}") };
+    (text, half)
+}
+
 /// What an axis counts.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Unit {

@@ -47,16 +47,16 @@ pub(in super::super) fn bars(id: &str, title: &str, unit: Unit, rows: &[Bar]) ->
         svg.group(row.key, &tip(row, unit));
         layout.label(&mut svg, i, row.key, &row.label);
         let Some(value) = row.value else {
-            svg.text("t mute", layout.left + 6.0, y + BAR / 2.0 + 4.0, "no I/O completed");
+            svg.text("t mute", layout.left + 6.0, y + layout.bar / 2.0 + 4.0, "no I/O completed");
             svg.end();
             continue;
         };
         let end = x.at(value.mean);
-        svg.rect("bar", layout.left, y, end - layout.left, BAR);
+        svg.rect("bar", layout.left, y, end - layout.left, layout.bar);
         let mut clear = end;
         if let Some(half) = value.half_width {
             let (a, b) = (x.at((value.mean - half).max(0.0)), x.at(value.mean + half));
-            let mid = y + BAR / 2.0;
+            let mid = y + layout.bar / 2.0;
             // An interval thinner than its own caps says nothing a stroke could show.
             if b - a >= 1.0 {
                 svg.line("err", a, mid, b, mid);
@@ -67,12 +67,12 @@ pub(in super::super) fn bars(id: &str, title: &str, unit: Unit, rows: &[Bar]) ->
         }
         if let Some(published) = row.published {
             let p = x.at(published);
-            svg.line("pub", p, y - 2.5, p, y + BAR + 2.5);
+            svg.line("pub", p, y - 2.5, p, y + layout.bar + 2.5);
             if p > clear && p - clear < 60.0 {
                 clear = p;
             }
         }
-        svg.text("t val", clear + 6.0, y + BAR / 2.0 + 4.0, &unit.value(value.mean));
+        svg.text("t val", clear + 6.0, y + layout.bar / 2.0 + 4.0, &unit.value(value.mean));
         svg.end();
     }
     svg.close()
@@ -99,12 +99,12 @@ pub(in super::super) fn stacks(id: &str, title: &str, rows: &[Stack]) -> String 
         svg.group(row.key, &tip(row));
         layout.label(&mut svg, i, row.key, &row.label);
         let (a, b) = (x.at(row.target), x.at(row.target + row.others));
-        svg.rect("rest", a, y, b - a, BAR);
+        svg.rect("rest", a, y, b - a, layout.bar);
         if row.target > 0.0 {
-            svg.rect("mine", layout.left, y, (a - layout.left).max(1.0), BAR);
+            svg.rect("mine", layout.left, y, (a - layout.left).max(1.0), layout.bar);
         }
         let text = super::super::svg::number(row.target + row.others);
-        svg.text("t val", b + 6.0, y + BAR / 2.0 + 4.0, &text);
+        svg.text("t val", b + 6.0, y + layout.bar / 2.0 + 4.0, &text);
         svg.end();
     }
     svg.close()
@@ -114,21 +114,24 @@ pub(in super::super) fn stacks(id: &str, title: &str, rows: &[Stack]) -> String 
 struct Layout {
     left: f64,
     above: f64,
+    /// Height of a bar: few rows fill the figure.
+    bar: f64,
     rows: usize,
 }
 
 impl Layout {
     fn of<'a>(labels: impl Iterator<Item = &'a str>, rows: usize) -> Layout {
+        let bar = (180.0 / rows.max(1) as f64 - GAP).clamp(BAR, 30.0);
         let longest = labels.map(|l| l.chars().count()).max().unwrap_or(0);
         if longest <= SHORT {
-            Layout { left: 26.0 + 6.6 * longest as f64, above: 0.0, rows }
+            Layout { left: 26.0 + 6.6 * longest as f64, above: 0.0, bar, rows }
         } else {
-            Layout { left: 24.0, above: 15.0, rows }
+            Layout { left: 24.0, above: 15.0, bar: bar.min(20.0), rows }
         }
     }
 
     fn pitch(&self) -> f64 {
-        BAR + GAP + self.above
+        self.bar + GAP + self.above
     }
 
     fn bar_top(&self, row: usize) -> f64 {
@@ -157,11 +160,11 @@ impl Layout {
         let y = self.bar_top(row);
         let cut = shorten(label, if self.above > 0.0 { 58 } else { SHORT });
         if self.above > 0.0 {
-            svg.badge(key, 9.0, y + BAR / 2.0);
+            svg.badge(key, 9.0, y + self.bar / 2.0);
             svg.text("t", self.left + 1.0, y - 4.5, &cut);
         } else {
-            svg.badge(key, 9.0, y + BAR / 2.0);
-            svg.text("t", 20.0, y + BAR / 2.0 + 4.0, &cut);
+            svg.badge(key, 9.0, y + self.bar / 2.0);
+            svg.text("t", 20.0, y + self.bar / 2.0 + 4.0, &cut);
         }
     }
 }
@@ -203,6 +206,7 @@ fn axis(unit: Unit) -> &'static str {
 
 /// Longest name, in characters, that stands left of its bar.
 const SHORT: usize = 16;
+/// Least height of a bar.
 const BAR: f64 = 15.0;
 const GAP: f64 = 9.0;
 const TOP: f64 = 6.0;

@@ -53,8 +53,8 @@ pub(in super::super) fn ecdf(
 
 /// Panels of series above each other.
 pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]) -> String {
-    const EACH: f64 = 92.0;
-    const BETWEEN: f64 = 30.0;
+    const EACH: f64 = 84.0;
+    const BETWEEN: f64 = 48.0;
     let end = all
         .iter()
         .flat_map(|p| &p.lines)
@@ -62,7 +62,7 @@ pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]
         .map(|p| p.0)
         .fold(0.0, f64::max);
     let x = Scale::linear(end, Unit::Seconds, LEFT, RIGHT);
-    let height = all.len() as f64 * (EACH + BETWEEN) + 28.0;
+    let height = all.len() as f64 * (EACH + BETWEEN) + 14.0;
     let mut svg = Svg::open(id, height, title, about);
     for (n, panel) in all.iter().enumerate() {
         let top = 20.0 + n as f64 * (EACH + BETWEEN);

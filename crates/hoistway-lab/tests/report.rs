@@ -1,0 +1,163 @@
+//! Reports of a made-up run: stored page, escaping, balanced tags, size.
+
+#[path = "common/sample.rs"]
+mod sample;
+
+use hoistway_lab::report::{FORMATS, html, markdown};
+use std::path::Path;
+
+/// `UPDATE=1` rewrites the stored text; the diff is reviewed like code.
+fn golden(name: &str, got: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, got).unwrap();
+    }
+    let want = std::fs::read_to_string(&path).expect("a stored report; UPDATE=1 writes it");
+    for (n, (w, g)) in want.lines().zip(got.lines()).enumerate() {
+        assert_eq!(w, g, "{name}, line {}", n + 1);
+    }
+    assert_eq!(want.len(), got.len(), "{name}");
+}
+
+#[test]
+fn the_pages_are_as_stored() {
+    let run = sample::run(1, 3, 4, 1200);
+    golden("sample.html", &html::render(&run));
+    golden("sample.md", &markdown::render(&run));
+}
+
+#[test]
+fn every_format_renders_the_same_run_to_the_same_bytes() {
+    for format in FORMATS {
+        let (a, b) = (sample::run(2, 4, 3, 300), sample::run(2, 4, 3, 300));
+        assert_eq!((format.render)(&a), (format.render)(&b), "{}", format.name);
+    }
+}
+
+#[test]
+fn names_of_users_stay_text() {
+    let mut run = sample::run(1, 2, 3, 100);
+    let evil = "<script>alert(1)</script>\"'&|`</title></svg>";
+    let m = &mut run.manifest;
+    for field in [&mut m.experiment, &mut m.title, &mut m.about, &mut m.version, &mut m.command] {
+        *field = evil.into();
+    }
+    m.drives[0].name = evil.into();
+    m.drives[0].parameters = evil.into();
+    m.configs[1].id = evil.into();
+    m.configs[1].summary = evil.into();
+    m.configs[1].tunables[0].0 = evil.into();
+    m.workloads[0].id = evil.into();
+    m.workloads[0].summary = evil.into();
+    m.host[0] = (evil.into(), evil.into());
+    run.cells.iter_mut().filter(|c| c.config == "none-bfq").for_each(|c| c.config = evil.into());
+    run.cells.iter_mut().filter(|c| c.workload == "readers").for_each(|c| c.workload = evil.into());
+    for m in &mut run.metrics {
+        m.source = evil.into();
+    }
+    run.flags.push((format!("{}/{evil}/{evil}", run.manifest.drives[0].id), evil.into()));
+    run.flags.push(("elsewhere".into(), evil.into()));
+    let page = html::render(&run);
+    assert_eq!(page.matches("<script>").count(), 1, "only our own");
+    assert!(!page.contains("alert(1)</"));
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
+    balanced(&page);
+    let text = markdown::render(&run);
+    let command = text.lines().last().unwrap();
+    let rest = text.strip_suffix(&format!("{command}\n")).unwrap();
+    assert!(!rest.contains("<script>"), "only the code block holds the command as it is");
+}
+
+#[test]
+fn tags_balance_and_ids_are_unique() {
+    for (drives, configs, reps, samples) in [(1, 1, 1, 0), (1, 2, 2, 5), (3, 12, 3, 400)] {
+        balanced(&html::render(&sample::run(drives, configs, reps, samples)));
+    }
+    let mut run = sample::run(1, 2, 3, 10);
+    run.cells.clear();
+    balanced(&html::render(&run));
+}
+
+#[test]
+fn three_drives_and_ten_configurations_stay_below_400_kb() {
+    let page = html::render(&sample::run(3, 10, 10, 20_000));
+    assert!(page.len() < 400_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_page_loads_nothing_from_elsewhere() {
+    let page = html::render(&sample::run(2, 4, 3, 100));
+    for word in ["http:", "https:", "@import", "url(", " src=", "NaN", "inf "] {
+        assert!(!page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_ten_samples_rule_turns_percentiles_into_dashes() {
+    let row = |samples| {
+        let page = html::render(&sample::run(1, 1, 1, samples));
+        let at = page.find("<th scope=\"row\">A none-none").unwrap();
+        let row = page[at..].lines().next().unwrap().to_string();
+        row.matches("<td>–</td>").count()
+    };
+    // The reference itself has no "shorter by".
+    assert_eq!(row(10_000), 1);
+    assert_eq!(row(9_999), 2);
+    assert_eq!(row(999), 3);
+    assert_eq!(row(199), 4);
+    assert_eq!(row(19), 5);
+}
+
+#[test]
+fn the_headline_follows_the_data() {
+    let mut run = sample::run(1, 2, 5, 500);
+    for (cell, bytes) in run.cells.iter_mut().zip([1000, 970]) {
+        for rep in &mut cell.reps {
+            rep.procs[0].bytes = 0;
+            rep.procs[1].bytes = bytes * 1_000_000;
+        }
+    }
+    let text = markdown::render(&run);
+    assert!(text.contains("times less**, for 3 % of the total throughput."), "{text}");
+    let mut run = sample::run(1, 2, 5, 500);
+    let first = run.cells[0].reps.clone();
+    run.cells[1].reps = first;
+    assert!(markdown::render(&run).contains("no difference beyond the spread"));
+}
+
+/// Every tag is closed in order, attributes are quoted, no id occurs twice.
+fn balanced(page: &str) {
+    const VOID: [&str; 4] = ["meta", "link", "br", "!doctype"];
+    let (mut open, mut ids) = (Vec::new(), std::collections::BTreeSet::new());
+    let mut rest = page;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let end = rest.find('>').expect("a tag ends");
+        let tag = &rest[..end];
+        assert!(!tag.contains('<') && tag.matches('"').count() % 2 == 0, "<{tag}>");
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "</{name}>");
+            continue;
+        }
+        if let Some((_, id)) = tag.split_once(" id=\"") {
+            let id = id.split('"').next().unwrap();
+            assert!(ids.insert(id.to_string()), "id {id} twice");
+        }
+        let name = tag.split([' ', '/']).next().unwrap();
+        if VOID.contains(&name) || tag.ends_with('/') {
+            continue;
+        }
+        open.push(name);
+        if name == "script" || name == "style" {
+            let close = format!("</{name}>");
+            rest = &rest[rest.find(&close).expect("a script or style ends")..];
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    for link in page.split("href=\"#").skip(1) {
+        let id = link.split('"').next().unwrap();
+        assert!(ids.contains(id), "no place #{id}");
+    }
+}

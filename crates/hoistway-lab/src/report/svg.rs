@@ -66,7 +66,7 @@ pub(super) fn number(v: f64) -> String {
 pub(super) fn plus_minus(v: f64, half: f64) -> (String, String) {
     let text = number(v);
     let decimals = text.split_once('.').map_or(0, |(_, d)| d.len());
-    let half = if decimals == 0 { number(half.round()) } else { format!("{half:.decimals$}") };
+    let half = format!("{half:.decimals$}");
     (text, half)
 }
 

@@ -1,0 +1,274 @@
+//! Cost per request at N busy queues, for every registered scheduler.
+//!
+//! N processes in one group (best-effort, level 4), each with 4 requests of 4 KiB pending at its own
+//! place, 9 reads to 1 sync write, none mergeable; device depth 32, one hardware queue. One turn: dispatch
+//! one request, complete the oldest in the device, insert a new one of the completed process; virtual time
+//! moves 10 us. The scheduler is called directly with a real context, tracing off. The figure is the
+//! fastest of 20 runs of 10^6 turns.
+//!
+//! A turn reuses the completed request's entry of the request table: the table is the stack's, its cost is
+//! not the scheduler's. Allocations are counted; one in steady state fails the bench.
+//!
+//! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--only SCHEDULER] [--queues N]`
+
+use hoistway::request::{Io, Op, ReqId};
+use hoistway::sched::{self, At, Dispatch, Entry, Scheduler, Setup};
+use hoistway::{Device, Env, GroupId, Instant, IoPrio, Nanos, ProcId, QueueId, Sectors};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on unchanged to the system allocator, which upholds the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Requests each process has pending.
+const PENDING: usize = 4;
+/// Requests with the device.
+const DEPTH: usize = 32;
+/// Virtual time per turn.
+const TURN: Nanos = Nanos::us(10);
+/// Length of a request: 4 KiB.
+const LENGTH: u64 = 8;
+/// Prepared requests per process, walked round and round. Odd, so that a place is not always read or always
+/// written when it comes round again.
+const PLAN: usize = 61;
+
+/// One scheduler under load.
+struct Load {
+    env: Env,
+    sched: Box<dyn Scheduler>,
+    now: Instant,
+    device: [ReqId; DEPTH],
+    oldest: usize,
+    /// Start sectors and operations by process, prepared outside the timed part.
+    plan: Vec<(u64, Op)>,
+    at: Vec<u8>,
+}
+
+impl Load {
+    fn new(entry: &'static Entry, queues: usize) -> Load {
+        let slots = queues * PENDING + DEPTH + 1;
+        let region = 1u64 << 20;
+        let mut device = Device::new(Sectors(region * queues as u64), DEPTH as u32);
+        device.profile = entry.profile;
+        device.nr_requests = slots as u32;
+        let mut env = Env::new(device, slots, slots);
+        for _ in 0..queues {
+            env.procs.add(GroupId::ROOT, IoPrio::be(4));
+        }
+        let setup = Setup { device: &env.device, requests: slots, now: Instant::ZERO };
+        let sched = (entry.build)(&setup);
+        let nobody = ReqId(hoistway::table::Handle { slot: u32::MAX, generation: 0 });
+        let mut load = Load {
+            env,
+            sched,
+            now: Instant::ZERO,
+            device: [nobody; DEPTH],
+            oldest: 0,
+            plan: plan(queues, region),
+            at: vec![0; queues],
+        };
+        for _ in 0..PENDING {
+            (0..queues).for_each(|proc| load.add(proc));
+        }
+        for i in 0..DEPTH {
+            // With fewer pending requests than the device takes, new ones arrive at once.
+            load.device[i] = load.dispatch();
+            let proc = load.env.requests[load.device[i]].proc.index();
+            load.add(proc);
+        }
+        load
+    }
+
+    /// The next request of a process: where and what.
+    fn next(&mut self, proc: usize) -> (u64, Op) {
+        let at = &mut self.at[proc];
+        let planned = self.plan[proc * PLAN + usize::from(*at)];
+        *at = if usize::from(*at) + 1 == PLAN { 0 } else { *at + 1 };
+        planned
+    }
+
+    /// A new request of `proc` in a new entry of the table.
+    fn add(&mut self, proc: usize) {
+        let (start, op) = self.next(proc);
+        let mut io = Io::read(0, ProcId(proc as u32), start, LENGTH);
+        io.op = op;
+        io.prio = IoPrio::be(4);
+        io.flags = flags_of(op);
+        io.cpu = proc as u32 % 8;
+        let id = self.env.requests.create(io, true, QueueId(0), self.now);
+        self.insert(id.expect("the table holds all pending requests"));
+    }
+
+    fn insert(&mut self, id: ReqId) {
+        let mut cx = self.env.cx();
+        self.sched.prepare(self.now, id, &mut cx);
+        black_box(self.sched.insert(self.now, id, At::Tail, &mut cx));
+    }
+
+    /// One request for the device. Idling schedulers are driven as the stack would: time passes up to
+    /// their timer.
+    fn dispatch(&mut self) -> ReqId {
+        loop {
+            match self.sched.dispatch(self.now, QueueId(0), &mut self.env.cx()) {
+                Dispatch::Issue(id) => return id,
+                Dispatch::Idle => self.wait(),
+                Dispatch::Empty => panic!("requests are pending, the scheduler says Empty"),
+            }
+        }
+    }
+
+    #[cold]
+    fn wait(&mut self) {
+        match self.sched.next_timer() {
+            Some(at) => {
+                self.now = self.now.max(at);
+                self.sched.timer(self.now, &mut self.env.cx());
+            }
+            // Held back by what is in the device; the load keeps going, so time alone must do.
+            None => self.now += Nanos::ms(3),
+        }
+    }
+
+    fn turn(&mut self) {
+        self.now += TURN;
+        if self.sched.next_timer().is_some_and(|at| at <= self.now) {
+            self.sched.timer(self.now, &mut self.env.cx());
+        }
+        let issued = self.dispatch();
+        let done = core::mem::replace(&mut self.device[self.oldest], issued);
+        self.oldest = (self.oldest + 1) % DEPTH;
+        self.sched.complete(self.now, done, &mut self.env.cx());
+        let proc = self.env.requests[done].proc.index();
+        let (start, op) = self.next(proc);
+        let r = self.env.requests.get_mut(done);
+        r.start = Sectors(start);
+        r.op = op;
+        r.flags = flags_of(op);
+        self.insert(done);
+    }
+}
+
+/// Sync writes carry the flag that makes them so.
+fn flags_of(op: Op) -> hoistway::Flags {
+    if op == Op::Read { hoistway::Flags::NONE } else { hoistway::Flags::SYNC }
+}
+
+/// Random places in each process's own region, 64 KiB apart so that nothing is adjacent; every tenth
+/// request a write.
+fn plan(queues: usize, region: u64) -> Vec<(u64, Op)> {
+    let mut x = 0x2545_F491_4F6C_DD1Du64;
+    let mut plan = Vec::with_capacity(queues * PLAN);
+    for i in 0..queues * PLAN {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        let place = (x >> 20) % (region / 128) * 128;
+        let op = if i % 10 == 9 { Op::Write } else { Op::Read };
+        plan.push(((i / PLAN) as u64 * region + place, op));
+    }
+    plan
+}
+
+struct Args {
+    runs: u32,
+    turns: u64,
+    only: Option<String>,
+    queues: Vec<usize>,
+}
+
+fn args() -> Args {
+    let mut args = Args { runs: 20, turns: 1_000_000, only: None, queues: vec![1, 100, 10_000] };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().expect("this option needs a value");
+        match word.as_str() {
+            "--bench" => {}
+            "--quick" => (args.runs, args.turns) = (5, 200_000),
+            "--runs" => args.runs = value().parse().expect("--runs takes a number"),
+            "--turns" => args.turns = value().parse().expect("--turns takes a number"),
+            "--only" => args.only = Some(value()),
+            "--queues" => args.queues = vec![value().parse().expect("--queues takes a number")],
+            other => panic!("unknown option {other}; see the head of benches/sched_cost.rs"),
+        }
+    }
+    args
+}
+
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(|| "unknown machine".into(), |(_, n)| n.trim().to_string())
+}
+
+/// Nanoseconds per turn of the fastest run, and the allocations of all runs.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures wall-clock time")]
+fn measure(entry: &'static Entry, queues: usize, args: &Args) -> (f64, u64) {
+    let mut load = Load::new(entry, queues);
+    let warm_up = (args.turns / 2).max(20 * queues as u64);
+    (0..warm_up).for_each(|_| load.turn());
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let mut fastest = f64::INFINITY;
+    for _ in 0..args.runs {
+        let start = std::time::Instant::now();
+        for _ in 0..args.turns {
+            load.turn();
+        }
+        let ns = start.elapsed().as_nanos() as f64 / args.turns as f64;
+        fastest = fastest.min(ns);
+    }
+    (fastest, ALLOCATIONS.load(Ordering::Relaxed) - before)
+}
+
+fn main() {
+    let args = args();
+    println!("cost per request: insert + dispatch + complete, ns, fastest of {} runs", args.runs);
+    println!("of {} turns, on {}", args.turns, machine());
+    println!(
+        "{:<20} {:>12} {:>12} {:>16} {:>12}",
+        "scheduler", "busy queues", "ns/request", "requests/s", "allocations"
+    );
+    let mut leaks = false;
+    for entry in sched::SCHEDULERS {
+        if args.only.as_deref().is_some_and(|only| only != entry.name) {
+            continue;
+        }
+        for &queues in &args.queues {
+            let (ns, allocations) = measure(entry, queues, &args);
+            leaks |= allocations > 0;
+            println!(
+                "{:<20} {queues:>12} {ns:>12.1} {:>16.0} {allocations:>12}",
+                entry.name,
+                1e9 / ns
+            );
+        }
+    }
+    if leaks {
+        eprintln!("a scheduler allocated in steady state");
+        std::process::exit(1);
+    }
+}

@@ -11,6 +11,7 @@
 use crate::table::NIL;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// What a tree is ordered by. `before` must be a strict weak order over the keys that are in one tree
 /// at the same time (virtual times that wrap are such an order while they span less than half the range).
@@ -46,15 +47,21 @@ impl Augment for () {
 
 #[derive(Clone, Copy, Debug)]
 struct Node<K, A> {
+    key: K,
+    /// Left and right.
+    child: [u32; 2],
     parent: u32,
-    left: u32,
-    right: u32,
+    /// Neighbours in key order: a step along the order costs no walk.
+    prev: u32,
+    next: u32,
     red: bool,
     linked: bool,
-    key: K,
     own: A,
     sum: A,
 }
+
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
 
 /// The nodes of all slots.
 #[derive(Clone, Debug)]
@@ -72,12 +79,13 @@ impl<K: Key, A: Augment> Nodes<K, A> {
     pub fn grow(&mut self, slots: usize) {
         if slots > self.0.len() {
             let empty = Node {
+                key: K::default(),
+                child: [NIL; 2],
                 parent: NIL,
-                left: NIL,
-                right: NIL,
+                prev: NIL,
+                next: NIL,
                 red: false,
                 linked: false,
-                key: K::default(),
                 own: A::default(),
                 sum: A::default(),
             };
@@ -107,52 +115,27 @@ impl<K: Key, A: Augment> Nodes<K, A> {
 
     /// The left child, `NIL` if none.
     pub fn left(&self, slot: u32) -> u32 {
-        self.0[slot as usize].left
+        self.0[slot as usize].child[LEFT]
     }
 
     /// The right child, `NIL` if none.
     pub fn right(&self, slot: u32) -> u32 {
-        self.0[slot as usize].right
+        self.0[slot as usize].child[RIGHT]
     }
 
-    /// The slot that follows in key order, `NIL` after the last.
+    /// The slot that follows in key order, `NIL` after the last. Constant time.
     pub fn next(&self, slot: u32) -> u32 {
-        let n = &self.0[slot as usize];
-        if n.right != NIL {
-            return self.leftmost(n.right);
-        }
-        let (mut child, mut up) = (slot, n.parent);
-        while up != NIL && self.0[up as usize].right == child {
-            child = up;
-            up = self.0[up as usize].parent;
-        }
-        up
+        self.0[slot as usize].next
     }
 
-    /// The slot that precedes in key order, `NIL` before the first.
+    /// The slot that precedes in key order, `NIL` before the first. Constant time.
     pub fn prev(&self, slot: u32) -> u32 {
-        let n = &self.0[slot as usize];
-        if n.left != NIL {
-            return self.rightmost(n.left);
-        }
-        let (mut child, mut up) = (slot, n.parent);
-        while up != NIL && self.0[up as usize].left == child {
-            child = up;
-            up = self.0[up as usize].parent;
-        }
-        up
-    }
-
-    fn leftmost(&self, mut at: u32) -> u32 {
-        while self.0[at as usize].left != NIL {
-            at = self.0[at as usize].left;
-        }
-        at
+        self.0[slot as usize].prev
     }
 
     fn rightmost(&self, mut at: u32) -> u32 {
-        while self.0[at as usize].right != NIL {
-            at = self.0[at as usize].right;
+        while self.0[at as usize].child[RIGHT] != NIL {
+            at = self.0[at as usize].child[RIGHT];
         }
         at
     }
@@ -164,11 +147,10 @@ impl<K: Key, A: Augment> Nodes<K, A> {
     fn refresh(&mut self, at: u32) {
         let n = &self.0[at as usize];
         let mut sum = n.own;
-        if n.left != NIL {
-            sum = sum.join(self.0[n.left as usize].sum);
-        }
-        if n.right != NIL {
-            sum = sum.join(self.0[n.right as usize].sum);
+        for child in n.child {
+            if child != NIL {
+                sum = sum.join(self.0[child as usize].sum);
+            }
         }
         self.0[at as usize].sum = sum;
     }
@@ -233,12 +215,9 @@ impl Tree {
         let (mut at, mut found) = (self.root, NIL);
         while at != NIL {
             let n = &nodes.0[at as usize];
-            if n.key.before(&key) {
-                at = n.right;
-            } else {
-                found = at;
-                at = n.left;
-            }
+            let before = n.key.before(&key);
+            found = select_unpredictable(before, found, at);
+            at = select_unpredictable(before, n.child[RIGHT], n.child[LEFT]);
         }
         found
     }
@@ -252,25 +231,45 @@ impl Tree {
         own: A,
     ) {
         debug_assert!(!nodes.linked(slot));
-        let (mut parent, mut at, mut left, mut leftmost) = (NIL, self.root, false, true);
+        let (mut parent, mut at, mut left) = (NIL, self.root, false);
         while at != NIL {
             parent = at;
-            left = key.before(&nodes.0[at as usize].key);
-            leftmost &= left;
             let n = &nodes.0[at as usize];
-            at = if left { n.left } else { n.right };
+            left = key.before(&n.key);
+            // Which way it goes is a coin toss: a wrong guess costs more than waiting for the key.
+            at = select_unpredictable(left, n.child[LEFT], n.child[RIGHT]);
         }
-        nodes.0[slot as usize] =
-            Node { parent, left: NIL, right: NIL, red: true, linked: true, key, own, sum: own };
+        let (mut prev, mut next) = (NIL, NIL);
         if parent == NIL {
             self.root = slot;
-        } else if left {
-            nodes.0[parent as usize].left = slot;
         } else {
-            nodes.0[parent as usize].right = slot;
+            let p = &mut nodes.0[parent as usize];
+            if left {
+                p.child[LEFT] = slot;
+                (prev, next) = (p.prev, parent);
+            } else {
+                p.child[RIGHT] = slot;
+                (prev, next) = (parent, p.next);
+            }
         }
-        if leftmost {
+        nodes.0[slot as usize] = Node {
+            key,
+            child: [NIL; 2],
+            parent,
+            prev,
+            next,
+            red: true,
+            linked: true,
+            own,
+            sum: own,
+        };
+        if prev == NIL {
             self.first = slot;
+        } else {
+            nodes.0[prev as usize].next = slot;
+        }
+        if next != NIL {
+            nodes.0[next as usize].prev = slot;
         }
         self.len += 1;
         nodes.refresh_up(parent);
@@ -280,31 +279,36 @@ impl Tree {
     /// Takes `slot` out; it must be in this tree.
     pub fn remove<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, slot: u32) {
         debug_assert!(nodes.linked(slot));
-        if self.first == slot {
-            self.first = nodes.next(slot);
+        let Node { child: [left, right], parent, red, prev, next, .. } = nodes.0[slot as usize];
+        if prev == NIL {
+            self.first = next;
+        } else {
+            nodes.0[prev as usize].next = next;
+        }
+        if next != NIL {
+            nodes.0[next as usize].prev = prev;
         }
         self.len -= 1;
-        let Node { left, right, parent, red, .. } = nodes.0[slot as usize];
         let (child, child_parent, removed_red);
         if left == NIL || right == NIL {
             child = if left == NIL { right } else { left };
             child_parent = parent;
             removed_red = red;
-            self.transplant(nodes, slot, child);
+            self.transplant(nodes, parent, slot, child);
         } else {
-            let heir = nodes.leftmost(right);
+            let heir = next;
             removed_red = nodes.0[heir as usize].red;
-            child = nodes.0[heir as usize].right;
+            child = nodes.0[heir as usize].child[RIGHT];
             if heir == right {
                 child_parent = heir;
             } else {
                 child_parent = nodes.0[heir as usize].parent;
-                self.transplant(nodes, heir, child);
-                nodes.0[heir as usize].right = right;
+                self.transplant(nodes, child_parent, heir, child);
+                nodes.0[heir as usize].child[RIGHT] = right;
                 nodes.0[right as usize].parent = heir;
             }
-            self.transplant(nodes, slot, heir);
-            nodes.0[heir as usize].left = left;
+            self.transplant(nodes, parent, slot, heir);
+            nodes.0[heir as usize].child[LEFT] = left;
             nodes.0[left as usize].parent = heir;
             nodes.0[heir as usize].red = red;
         }
@@ -321,14 +325,19 @@ impl Tree {
         nodes.refresh_up(slot);
     }
 
-    fn transplant<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, old: u32, new: u32) {
-        let parent = nodes.0[old as usize].parent;
+    /// Puts `new` (or nothing) where `old` hangs below `parent`.
+    fn transplant<K: Key, A: Augment>(
+        &mut self,
+        nodes: &mut Nodes<K, A>,
+        parent: u32,
+        old: u32,
+        new: u32,
+    ) {
         if parent == NIL {
             self.root = new;
-        } else if nodes.0[parent as usize].left == old {
-            nodes.0[parent as usize].left = new;
         } else {
-            nodes.0[parent as usize].right = new;
+            let child = &mut nodes.0[parent as usize].child;
+            child[usize::from(child[LEFT] != old)] = new;
         }
         if new != NIL {
             nodes.0[new as usize].parent = parent;
@@ -337,26 +346,16 @@ impl Tree {
 
     /// Rotates `at` down to the left or to the right; its child on the other side takes its place.
     fn rotate<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, at: u32, to_left: bool) {
-        let up;
-        let inner;
-        if to_left {
-            up = nodes.0[at as usize].right;
-            inner = nodes.0[up as usize].left;
-            nodes.0[at as usize].right = inner;
-        } else {
-            up = nodes.0[at as usize].left;
-            inner = nodes.0[up as usize].right;
-            nodes.0[at as usize].left = inner;
-        }
+        let (near, far) = if to_left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
+        let Node { parent, child, .. } = nodes.0[at as usize];
+        let up = child[far];
+        let inner = nodes.0[up as usize].child[near];
+        nodes.0[at as usize].child[far] = inner;
         if inner != NIL {
             nodes.0[inner as usize].parent = at;
         }
-        self.transplant(nodes, at, up);
-        if to_left {
-            nodes.0[up as usize].left = at;
-        } else {
-            nodes.0[up as usize].right = at;
-        }
+        self.transplant(nodes, parent, at, up);
+        nodes.0[up as usize].child[near] = at;
         nodes.0[at as usize].parent = up;
         if A::ACTIVE {
             nodes.0[up as usize].sum = nodes.0[at as usize].sum;
@@ -371,9 +370,9 @@ impl Tree {
                 break;
             }
             let grand = nodes.0[parent as usize].parent;
-            let parent_left = nodes.0[grand as usize].left == parent;
-            let g = &nodes.0[grand as usize];
-            let uncle = if parent_left { g.right } else { g.left };
+            let [left, right] = nodes.0[grand as usize].child;
+            let parent_left = left == parent;
+            let uncle = if parent_left { right } else { left };
             if nodes.red(uncle) {
                 nodes.0[parent as usize].red = false;
                 nodes.0[uncle as usize].red = false;
@@ -381,7 +380,7 @@ impl Tree {
                 at = grand;
                 continue;
             }
-            let at_left = nodes.0[parent as usize].left == at;
+            let at_left = nodes.0[parent as usize].child[LEFT] == at;
             if at_left != parent_left {
                 self.rotate(nodes, parent, parent_left);
                 core::mem::swap(&mut at, &mut parent);
@@ -401,8 +400,8 @@ impl Tree {
         mut parent: u32,
     ) {
         while parent != NIL && !nodes.red(at) {
-            let at_left = nodes.0[parent as usize].left == at;
-            let side = |n: &Node<K, A>, same: bool| if at_left == same { n.left } else { n.right };
+            let at_left = nodes.0[parent as usize].child[LEFT] == at;
+            let side = |n: &Node<K, A>, same: bool| n.child[usize::from(at_left != same)];
             let mut sibling = side(&nodes.0[parent as usize], false);
             if nodes.red(sibling) {
                 nodes.0[sibling as usize].red = false;
@@ -466,9 +465,9 @@ mod tests {
             return (1, u64::MAX);
         }
         let n = nodes.0[at as usize];
-        assert!(!(n.red && (nodes.red(n.left) || nodes.red(n.right))));
-        let (l, lm) = check(nodes, n.left);
-        let (r, rm) = check(nodes, n.right);
+        assert!(!(n.red && (n.child.iter().any(|&c| nodes.red(c)))));
+        let (l, lm) = check(nodes, n.child[LEFT]);
+        let (r, rm) = check(nodes, n.child[RIGHT]);
         assert_eq!(l, r);
         let least = n.own.0.min(lm).min(rm);
         assert_eq!(n.sum.0, least);

@@ -135,15 +135,16 @@ impl Deadline {
         }
     }
 
-    /// Sorts `slot` in at `start`. An older request at the same sector goes out at once (A4 step 1).
+    /// Sorts `slot` in at `start`. An older request at the same sector goes out at once (A4 step 1); the
+    /// sweep then stands at what followed *that* one, which is never the new one.
     fn sort(&mut self, dir: usize, slot: u32, start: Sectors, cx: &Cx<'_>) {
-        let alias = self.lanes[dir].starting_at(&self.pool, start);
-        if alias != NIL {
+        self.lanes[dir].sort(&mut self.pool, slot, start);
+        if let Some(alias) = self.pool.alias(slot) {
             self.take(dir, alias, cx);
+            self.lanes[dir].next = self.pool.after(slot);
             self.pool.slot_mut(alias).place = Place::Aside;
             self.out.push_back(&mut self.pool.links, alias);
         }
-        self.lanes[dir].sort(&mut self.pool, slot, start);
     }
 
     /// A6 step 5 without the hand-over: the sweep now stands behind `slot`.

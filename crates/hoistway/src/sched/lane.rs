@@ -81,6 +81,12 @@ impl Pool {
         self.nodes.next(slot)
     }
 
+    /// Another request that starts at the same sector and came before `slot`.
+    pub fn alias(&self, slot: u32) -> Option<u32> {
+        let before = self.nodes.prev(slot);
+        (before != NIL && self.nodes.key(before) == self.nodes.key(slot)).then_some(before)
+    }
+
     /// The slot before `slot` in sector order, `NIL` before the first.
     pub fn before(&self, slot: u32) -> u32 {
         self.nodes.prev(slot)

@@ -1,0 +1,577 @@
+//! The contract of `Scheduler`, for every entry of the registry: nothing is lost, nothing is issued twice,
+//! `Empty` changes nothing, early timers do no harm, tunables keep to their ranges, and nothing allocates
+//! in steady state.
+
+mod common;
+
+use common::Rng;
+use hoistway::request::{Op, ReqId, Side};
+use hoistway::sched::{At, Change, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
+use hoistway::tunable::TunableError;
+use hoistway::{Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, Sectors};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    /// Allocations of this thread: tests run side by side.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is going away counts nothing.
+    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+}
+
+// SAFETY: every call is passed on unchanged to the system allocator, which upholds the contract; the
+// counter neither allocates nor has a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SLOTS: usize = 64;
+const BIOS: usize = 512;
+const PROCS: u32 = 6;
+const DEPTH: usize = 8;
+/// Small, so that random places are often adjacent and often equal.
+const SECTORS: u64 = 2048;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Free,
+    Waiting(ReqId),
+    /// In the device.
+    Flying(ReqId),
+    /// Waits again after it was given back; nothing joins it.
+    Returned(ReqId),
+}
+
+/// A scheduler, a device that keeps `DEPTH` requests, and the book that is kept on them.
+struct Harness {
+    entry: &'static Entry,
+    env: Env,
+    sched: Box<dyn Scheduler>,
+    now: Instant,
+    rng: Rng,
+    book: [State; SLOTS],
+    flying: Vec<ReqId>,
+    waiting: usize,
+    joined: u64,
+    issued: u64,
+    prios: [IoPrio; PROCS as usize],
+}
+
+impl Harness {
+    fn new(entry: &'static Entry, queues: u16, seed: u64) -> Harness {
+        let mut device = Device::new(Sectors(SECTORS), DEPTH as u32);
+        device.hw_queues = queues;
+        device.profile = entry.profile;
+        device.rotational = seed % 2 == 1;
+        device.nr_requests = SLOTS as u32;
+        let mut env = Env::new(device, SLOTS, BIOS);
+        let group = env.groups.add(GroupId::ROOT, "a");
+        let prios = [
+            IoPrio::be(4),
+            IoPrio::be(0),
+            IoPrio::rt(4),
+            IoPrio::idle(),
+            IoPrio::be(7),
+            IoPrio::be(4),
+        ];
+        for (i, prio) in prios.into_iter().enumerate() {
+            env.procs.add(if i % 2 == 0 { GroupId::ROOT } else { group }, prio);
+        }
+        let setup = Setup { device: &env.device, requests: SLOTS, now: Instant::ZERO };
+        let mut sched = (entry.build)(&setup);
+        sched.changed(Instant::ZERO, &Change::GroupAdded(group), &mut env.cx());
+        Harness {
+            entry,
+            env,
+            sched,
+            now: Instant::ZERO,
+            rng: Rng(seed),
+            book: [State::Free; SLOTS],
+            flying: Vec::with_capacity(SLOTS),
+            waiting: 0,
+            joined: 0,
+            issued: 0,
+            prios,
+        }
+    }
+
+    fn io(&mut self) -> Io {
+        let proc = self.rng.below(PROCS.into()) as u32;
+        let start = self.rng.below(SECTORS / 8 - 4) * 8;
+        let mut io = Io::read(0, ProcId(proc), start, 8 * (1 + self.rng.below(2)));
+        if self.rng.one_in(3) {
+            io.op = Op::Write;
+            if self.rng.one_in(2) {
+                io.flags = Flags::SYNC;
+            }
+        }
+        io.cpu = proc;
+        io.group = self.env.procs.group(io.proc);
+        io.prio = self.env.procs.prio(io.proc);
+        io
+    }
+
+    /// A bio arrives: it joins a request or becomes one. False when there is no room.
+    fn submit(&mut self) -> bool {
+        let io = self.io();
+        if self.join(&io) {
+            return true;
+        }
+        let _ = self.sched.depth_limit(self.now, &io, &mut self.env.cx());
+        let sync = self.env.device.is_sync(io.op, io.flags);
+        let queue = self.env.device.queue_of(io.cpu);
+        let Some(id) = self.env.requests.create(io, sync, queue, self.now) else {
+            return false;
+        };
+        assert_eq!(self.book[id.index()], State::Free);
+        self.sched.prepare(self.now, id, &mut self.env.cx());
+        if self.entry.search != hoistway::sched::Search::Own && self.join_at_insertion(id) {
+            return true;
+        }
+        self.insert(id, At::Tail);
+        true
+    }
+
+    fn insert(&mut self, id: ReqId, at: At) {
+        self.sched.insert(self.now, id, at, &mut self.env.cx());
+        self.book[id.index()] =
+            if at == At::Head { State::Returned(id) } else { State::Waiting(id) };
+        self.waiting += 1;
+    }
+
+    /// May `io` join `into`, position aside?
+    fn generic(&self, io: &Io, into: ReqId) -> bool {
+        let r = &self.env.requests[into];
+        self.book[into.index()] == State::Waiting(into)
+            && (r.op, r.prio, r.group) == (io.op, io.prio, io.group)
+    }
+
+    /// The elevator search (or the scheduler's own) and what follows it.
+    fn join(&mut self, io: &Io) -> bool {
+        let by_hash = (0..SLOTS).find_map(|slot| match self.book[slot] {
+            State::Waiting(id) if self.env.requests[id].end() == io.start => Some((id, Side::Back)),
+            _ => None,
+        });
+        let own = self.entry.search == hoistway::sched::Search::Own;
+        let candidate = match by_hash {
+            Some(found) if !own => Some(found),
+            _ => self.sched.find_merge(self.now, io, &mut self.env.cx()),
+        };
+        let Some((id, side)) = candidate else { return false };
+        assert!(matches!(self.book[id.index()], State::Waiting(i) if i == id), "only what waits");
+        if !self.generic(io, id) || !self.sched.may_merge(self.now, io, id, &mut self.env.cx()) {
+            return false;
+        }
+        let r = &self.env.requests[id];
+        let fits = match side {
+            Side::Back => r.end() == io.start,
+            Side::Front => io.end() == r.start,
+        };
+        assert!(fits, "a candidate lies beside the bio");
+        let Some(bio) = self.env.requests.add_bio(*io, self.now) else { return false };
+        self.env.requests.join_bio(id, bio, side);
+        self.joined += 1;
+        if !self.join_neighbour(id, side) {
+            self.sched.merged(self.now, id, Merged::Bio(side), &mut self.env.cx());
+        }
+        true
+    }
+
+    /// After a bio merge: the neighbour on that side may have become contiguous.
+    fn join_neighbour(&mut self, id: ReqId, side: Side) -> bool {
+        let Some(other) = self.sched.neighbour(id, side, &self.env.cx()) else { return false };
+        let (kept, gone) = if side == Side::Back { (id, other) } else { (other, id) };
+        self.absorb(kept, gone)
+    }
+
+    /// A request about to be inserted may be absorbed by one that ends where it begins.
+    fn join_at_insertion(&mut self, id: ReqId) -> bool {
+        let start = self.env.requests[id].start;
+        let found = (0..SLOTS).find_map(|slot| match self.book[slot] {
+            State::Waiting(k) if self.env.requests[k].end() == start => Some(k),
+            _ => None,
+        });
+        let Some(kept) = found else { return false };
+        let io = self.env.requests.bios(id).next().map(|(_, io)| *io).unwrap();
+        self.sched.may_merge(self.now, &io, kept, &mut self.env.cx()) && self.absorb(kept, id)
+    }
+
+    fn absorb(&mut self, kept: ReqId, gone: ReqId) -> bool {
+        let (k, g) = (self.env.requests[kept], self.env.requests[gone]);
+        let alike = (k.op, k.prio, k.group) == (g.op, g.prio, g.group);
+        let waits = self.book[kept.index()] == State::Waiting(kept)
+            && matches!(self.book[gone.index()], State::Waiting(_) | State::Free);
+        if !alike || !waits || k.end() != g.start {
+            return false;
+        }
+        self.sched.merged(self.now, kept, Merged::Request(gone), &mut self.env.cx());
+        self.env.requests.join(kept, gone);
+        if self.book[gone.index()] != State::Free {
+            self.waiting -= 1;
+            self.book[gone.index()] = State::Free;
+        }
+        true
+    }
+
+    /// Asks once for `queue`; what was issued is flying.
+    fn dispatch(&mut self, queue: u16) -> Dispatch {
+        let answer = self.sched.dispatch(self.now, QueueId(queue), &mut self.env.cx());
+        match answer {
+            Dispatch::Issue(id) => {
+                let state = self.book[id.index()];
+                let waited = matches!(state, State::Waiting(i) | State::Returned(i) if i == id);
+                assert!(waited, "{} issued {id:?}, which is {state:?}", self.entry.name);
+                self.book[id.index()] = State::Flying(id);
+                self.flying.push(id);
+                self.waiting -= 1;
+                self.issued += 1;
+            }
+            Dispatch::Idle => assert!(self.waiting > 0, "Idle although nothing waits"),
+            Dispatch::Empty => {
+                let one = self.env.device.hw_queues == 1;
+                assert!(
+                    !one || self.waiting == 0,
+                    "{}: Empty, {} wait",
+                    self.entry.name,
+                    self.waiting
+                );
+            }
+        }
+        answer
+    }
+
+    fn finish(&mut self, index: usize) {
+        let id = self.flying.remove(index);
+        self.sched.complete(self.now, id, &mut self.env.cx());
+        self.env.requests.remove(id);
+        self.book[id.index()] = State::Free;
+    }
+
+    fn give_back(&mut self, index: usize) {
+        let id = self.flying.remove(index);
+        self.sched.requeue(self.now, id, &mut self.env.cx());
+        self.sched.prepare(self.now, id, &mut self.env.cx());
+        self.insert(id, At::Head);
+    }
+
+    fn pass(&mut self, time: Nanos) {
+        let until = self.now + time;
+        while let Some(at) = self.sched.next_timer().filter(|&at| at <= until) {
+            self.now = self.now.max(at);
+            self.sched.timer(self.now, &mut self.env.cx());
+            let next = self.sched.next_timer();
+            assert!(next.is_none_or(|next| next > self.now), "the timer did not move");
+        }
+        self.now = until;
+    }
+
+    /// One random step of a load; `settings` also allows what may allocate.
+    fn step(&mut self, settings: bool) {
+        let us = self.rng.below(400);
+        self.pass(Nanos::us(us));
+        match self.rng.below(if settings { 120 } else { 100 }) {
+            0..40 => {
+                self.submit();
+            }
+            40..70 => {
+                if self.flying.len() < DEPTH {
+                    let queue = self.rng.below(self.env.device.hw_queues.into()) as u16;
+                    self.dispatch(queue);
+                }
+            }
+            70..95 => {
+                if !self.flying.is_empty() {
+                    let index = self.rng.below(self.flying.len() as u64) as usize;
+                    self.finish(index);
+                }
+            }
+            95..98 => {
+                if !self.flying.is_empty() {
+                    self.give_back(0);
+                }
+            }
+            98..100 => {
+                // An early wake-up: not its time yet.
+                self.sched.timer(self.now, &mut self.env.cx());
+            }
+            100..105 => self.change_priority(),
+            105..108 => self.exit(),
+            _ => self.set_something(),
+        }
+    }
+
+    fn change_priority(&mut self) {
+        let proc = self.rng.below(PROCS.into()) as usize;
+        let prio = self.prios[self.rng.below(PROCS.into()) as usize];
+        let id = ProcId(proc as u32);
+        self.env.procs.get_mut(id).unwrap().prio = prio;
+        self.sched.changed(self.now, &Change::ProcPriority(id), &mut self.env.cx());
+    }
+
+    /// A process exits, perhaps with requests pending; another takes its number over in this harness.
+    fn exit(&mut self) {
+        let id = ProcId(self.rng.below(PROCS.into()) as u32);
+        self.env.procs.get_mut(id).unwrap().alive = false;
+        self.sched.changed(self.now, &Change::ProcExited(id), &mut self.env.cx());
+        self.env.procs.get_mut(id).unwrap().alive = true;
+    }
+
+    fn set_something(&mut self) {
+        let tunables = self.entry.tunables;
+        if tunables.is_empty() {
+            return;
+        }
+        let t = &tunables[self.rng.below(tunables.len() as u64) as usize];
+        let value = match self.rng.below(3) {
+            0 => t.min,
+            1 => t.max.min(t.min + 20),
+            _ => t.default,
+        };
+        self.sched.set(self.now, t.name, value, &mut self.env.cx()).unwrap();
+    }
+
+    /// The load stops: everything that waits comes out in bounded time.
+    fn run_dry(&mut self) {
+        let queues = self.env.device.hw_queues;
+        for round in 0..20_000u64 {
+            let mut moved = false;
+            for queue in 0..queues {
+                while self.flying.len() < DEPTH
+                    && matches!(self.dispatch(queue), Dispatch::Issue(_))
+                {
+                    moved = true;
+                }
+            }
+            if !self.flying.is_empty() {
+                self.finish(0);
+                self.pass(Nanos::us(50));
+            } else if self.waiting == 0 {
+                break;
+            } else if !moved {
+                // Nothing flies and nothing comes: time must do. The delayed rerun takes 3 ms; the pauses
+                // grow so that the longest settings of the tunables pass.
+                let pause =
+                    self.sched.next_timer().map_or(Nanos::ms(3 + round), |at| at.since(self.now));
+                self.pass(pause);
+            }
+        }
+        assert_eq!(self.waiting, 0, "{}: {} requests never came", self.entry.name, self.waiting);
+        assert!(self.env.requests.is_empty());
+        self.assert_empty();
+    }
+
+    /// Asking an empty scheduler is answered by Empty and changes nothing.
+    fn assert_empty(&mut self) {
+        for queue in 0..self.env.device.hw_queues {
+            let before = format!("{:?}", self.sched);
+            assert_eq!(self.dispatch(queue), Dispatch::Empty, "{}", self.entry.name);
+            assert_eq!(before, format!("{:?}", self.sched), "Empty changed something");
+        }
+        assert_eq!(self.sched.drain(self.now, &mut self.env.cx()), None);
+    }
+}
+
+#[test]
+fn an_empty_scheduler_says_so() {
+    for entry in SCHEDULERS {
+        Harness::new(entry, 1, 1).assert_empty();
+    }
+}
+
+#[test]
+fn one_request_comes_out_once() {
+    for entry in SCHEDULERS {
+        let mut h = Harness::new(entry, 1, 2);
+        assert!(h.submit());
+        h.run_dry();
+        assert_eq!(h.issued, 1, "{}", entry.name);
+    }
+}
+
+#[test]
+fn a_full_table_empties() {
+    for entry in SCHEDULERS {
+        for seed in 0..4 {
+            let mut h = Harness::new(entry, 1, seed);
+            while h.submit() {}
+            assert_eq!(h.env.requests.len(), SLOTS);
+            h.run_dry();
+            assert_eq!(h.issued, SLOTS as u64, "{}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn draining_hands_over_everything_at_once() {
+    for entry in SCHEDULERS {
+        let mut h = Harness::new(entry, 1, 5);
+        while h.submit() {}
+        let mut seen = vec![false; SLOTS];
+        while let Some(id) = h.sched.drain(h.now, &mut h.env.cx()) {
+            assert!(!core::mem::replace(&mut seen[id.index()], true), "{} twice", entry.name);
+        }
+        assert!(seen.iter().all(|&s| s), "{} kept something", entry.name);
+    }
+}
+
+#[test]
+fn random_loads_lose_nothing_and_repeat_nothing() {
+    for entry in SCHEDULERS {
+        for queues in [1, 3] {
+            let (mut joined, mut issued) = (0, 0);
+            for seed in 0..12 {
+                let mut h = Harness::new(entry, queues, seed);
+                for _ in 0..4000 {
+                    h.step(true);
+                }
+                h.run_dry();
+                (joined, issued) = (joined + h.joined, issued + h.issued);
+            }
+            assert!(issued > 5000, "{}: the load issued only {issued}", entry.name);
+            // `none` merges least: requests of six CPUs never meet.
+            assert!(joined > 30, "{}: the load merged only {joined}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for entry in SCHEDULERS {
+        let run = || {
+            let mut h = Harness::new(entry, 1, 77);
+            (0..3000).for_each(|_| h.step(true));
+            format!("{:?} {} {}", h.sched, h.joined, h.issued)
+        };
+        assert_eq!(run(), run(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn steady_state_allocates_nothing() {
+    for entry in SCHEDULERS {
+        let mut h = Harness::new(entry, 1, 9);
+        (0..20_000).for_each(|_| h.step(false));
+        let before = ALLOCATIONS.with(Cell::get);
+        (0..50_000).for_each(|_| h.step(false));
+        let n = ALLOCATIONS.with(Cell::get) - before;
+        assert_eq!(n, 0, "{} allocated {n} times in 50000 steps", entry.name);
+        h.run_dry();
+    }
+}
+
+#[test]
+fn an_early_timer_changes_no_order() {
+    for entry in SCHEDULERS {
+        let run = |early: bool| {
+            let mut h = Harness::new(entry, 1, 21);
+            let mut order = Vec::new();
+            for turn in 0..3000u64 {
+                h.pass(Nanos::us(150));
+                if early && h.sched.next_timer().is_none_or(|at| at > h.now) {
+                    h.sched.timer(h.now, &mut h.env.cx());
+                }
+                h.submit();
+                if turn % 2 == 0 && h.flying.len() < DEPTH {
+                    order.push(h.dispatch(0));
+                }
+                if turn % 3 == 0 && !h.flying.is_empty() {
+                    h.finish(0);
+                }
+            }
+            h.run_dry();
+            order
+        };
+        assert_eq!(run(false), run(true), "{}", entry.name);
+    }
+}
+
+#[test]
+fn tunables_take_their_ends_and_nothing_beyond() {
+    for entry in SCHEDULERS {
+        for t in entry.tunables {
+            for value in [t.min, t.max] {
+                let mut h = Harness::new(entry, 1, 3);
+                h.sched.set(h.now, t.name, value, &mut h.env.cx()).unwrap();
+                assert_eq!(h.sched.value(t.name), Some(value), "{} {}", entry.name, t.name);
+                while h.submit() {}
+                (0..1000).for_each(|_| h.step(false));
+                h.run_dry();
+            }
+            let mut h = Harness::new(entry, 1, 3);
+            let before = format!("{:?}", h.sched);
+            for value in [t.min.checked_sub(1), t.max.checked_add(1)].into_iter().flatten() {
+                let got = h.sched.set(h.now, t.name, value, &mut h.env.cx());
+                let want = Err(TunableError::OutOfRange {
+                    name: t.name,
+                    got: value,
+                    min: t.min,
+                    max: t.max,
+                });
+                assert_eq!(got, want, "{}", entry.name);
+            }
+            assert_eq!(before, format!("{:?}", h.sched), "{}: refused, but changed", entry.name);
+        }
+    }
+}
+
+#[test]
+fn a_fresh_instance_has_its_defaults() {
+    for entry in SCHEDULERS {
+        let h = Harness::new(entry, 1, 3);
+        for t in entry.tunables {
+            assert!((t.min..=t.max).contains(&t.default), "{} {}", entry.name, t.name);
+            // async_depth follows the device (specs/deadline.md C2).
+            let want = if t.name == "async_depth" { SLOTS as u64 } else { t.default };
+            assert_eq!(h.sched.value(t.name), Some(want), "{} {}", entry.name, t.name);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_tunable_is_refused_by_name() {
+    for entry in SCHEDULERS {
+        let mut h = Harness::new(entry, 1, 3);
+        let before = format!("{:?}", h.sched);
+        let error = h.sched.set(h.now, "no_such_thing", 1, &mut h.env.cx()).unwrap_err();
+        let known = matches!(&error, TunableError::Unknown { name, stage }
+            if name == "no_such_thing" && *stage == entry.name);
+        assert!(known, "{}: {error}", entry.name);
+        assert_eq!(h.sched.value("no_such_thing"), None);
+        let group = h.sched.set_group(h.now, GroupId(1), "no_such_thing", None, &mut h.env.cx());
+        assert!(group.is_err());
+        assert_eq!(before, format!("{:?}", h.sched));
+    }
+}
+
+#[test]
+fn registry_names_are_unique_and_sourced() {
+    for (i, entry) in SCHEDULERS.iter().enumerate() {
+        assert!(SCHEDULERS[..i].iter().all(|e| e.name != entry.name));
+        assert!(!entry.summary.is_empty() && entry.source.contains("specs/"), "{}", entry.name);
+        assert!(hoistway::sched::find(entry.name).is_some());
+        assert!(entry.tunables.iter().all(|t| !t.doc.is_empty()), "{}", entry.name);
+    }
+}

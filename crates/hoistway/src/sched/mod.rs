@@ -6,6 +6,7 @@
 
 mod lane;
 
+pub mod bfq;
 pub mod deadline;
 pub mod mq_deadline;
 pub mod none;
@@ -252,7 +253,7 @@ pub struct Entry {
 
 /// Every scheduler, in the order of listing.
 pub static SCHEDULERS: &[&Entry] =
-    &[&none::ENTRY, &noop::ENTRY, &deadline::ENTRY, &mq_deadline::ENTRY];
+    &[&none::ENTRY, &noop::ENTRY, &deadline::ENTRY, &mq_deadline::ENTRY, &bfq::ENTRY];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

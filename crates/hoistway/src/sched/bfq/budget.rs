@@ -1,0 +1,278 @@
+//! Budgets: what a request costs, when a slot ends and what the queue gets next time
+//! (specs/bfq.md section 3).
+
+use super::Bfq;
+use super::wf2q::{Entity, ROOT};
+use crate::env::Cx;
+use crate::table::NIL;
+use crate::unit::{Instant, Nanos};
+
+/// Why a slot ended (3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    TooIdle,
+    Timeout,
+    Exhausted,
+    NoMore,
+    Preempted,
+}
+
+impl Reason {
+    pub const NAMES: [&str; 5] = [
+        "slots_expired_too_idle",
+        "slots_expired_timeout",
+        "slots_expired_exhausted",
+        "slots_expired_no_more_requests",
+        "slots_expired_preempted",
+    ];
+
+    fn why(self) -> &'static str {
+        match self {
+            Reason::TooIdle => "expired: too idle",
+            Reason::Timeout => "expired: budget timeout",
+            Reason::Exhausted => "expired: budget exhausted",
+            Reason::NoMore => "expired: no more requests",
+            Reason::Preempted => "expired: preempted",
+        }
+    }
+}
+
+impl Bfq {
+    /// The largest budget; the estimate is trusted after some slots (3.1).
+    pub(super) fn maxb(&self) -> u64 {
+        if self.budgets_assigned < TRUSTED { DEFAULT_MAX_BUDGET } else { self.max_budget }
+    }
+
+    pub(super) fn minb(&self) -> u64 {
+        self.maxb() / 32
+    }
+
+    /// What a request of `len` sectors costs its queue (3.2).
+    pub(super) fn charge_len(&self, len: u64, q: u32) -> u64 {
+        let full = self.queues[q as usize].sync || self.fair.ents[q as usize].wr > 1;
+        if full || self.asymmetric(q) { len } else { len * self.conf.async_charge_factor }
+    }
+
+    /// What the next request of `q` costs.
+    pub(super) fn charge_next(&self, q: u32) -> u64 {
+        let next = self.queues[q as usize].next;
+        self.charge_len(self.rqs[next as usize].len.into(), q)
+    }
+
+    /// Accounts service to a queue and its groups (2.7).
+    pub(super) fn serve(&mut self, q: u32, n: u64) {
+        self.fair.serve(q, n);
+    }
+
+    /// A queue has been set in service (3.4).
+    pub(super) fn start_slot(&mut self, now: Instant, q: u32) {
+        let e = &self.fair.ents[q as usize];
+        let factor = u64::from(e.weight / e.orig_weight);
+        let queue = &mut self.queues[q as usize];
+        queue.fifo_checked = false;
+        queue.budget_deadline = Some(now + self.conf.timeout * factor);
+        self.budgets_assigned = (7 * self.budgets_assigned + 256) / 8;
+        self.last_budget_start = now;
+    }
+
+    /// The slot may end by its time limit (3.4): not while a queue that still has much of its budget is
+    /// being waited for.
+    pub(super) fn may_time_out(&self, q: u32, now: Instant) -> bool {
+        let queue = &self.queues[q as usize];
+        let e = &self.fair.ents[q as usize];
+        queue.timed_out(now) && (!queue.waiting || e.left() >= e.budget / 3)
+    }
+
+    /// The last request came soon enough after the last completion to belong to the same run (3.5).
+    fn in_time(&self, q: u32, now: Instant) -> bool {
+        let end = Instant::from_nanos(self.queues[q as usize].tt_last_end);
+        now <= end + self.conf.slice_idle * 3
+    }
+
+    /// Sets the budget of a queue that becomes busy; true: it wants to preempt, to recover its service
+    /// hole (3.5).
+    pub(super) fn budget_on_activation(&mut self, q: u32, now: Instant) -> bool {
+        let recovers = self.queues[q as usize].hole && self.in_time(q, now);
+        let left = self.fair.ents[q as usize].left();
+        let cost = self.charge_next(q);
+        let queue = &mut self.queues[q as usize];
+        let e = &mut self.fair.ents[q as usize];
+        e.service = 0;
+        if recovers && left > 0 {
+            e.budget = left.min(queue.max_budget);
+            return true;
+        }
+        e.budget = queue.max_budget.max(cost);
+        queue.hole = false;
+        false
+    }
+
+    /// `next` of a busy queue has changed (3.6). The budget of a slot never changes while it lasts.
+    pub(super) fn update_budget(&mut self, q: u32, now: Instant) {
+        let queue = &self.queues[q as usize];
+        if queue.next == NIL || self.in_service == q || !self.fair.ents[q as usize].busy {
+            return;
+        }
+        let b = queue.max_budget.max(self.charge_next(q)).max(self.fair.ents[q as usize].service);
+        if b != self.fair.ents[q as usize].budget {
+            self.fair.ents[q as usize].budget = b;
+            self.fair.activate_or_requeue(q, false, false, now);
+        }
+    }
+
+    /// Was the slot slow, and how many milliseconds did it last (3.8 step 1)?
+    fn slowness(&self, q: u32, end: Instant) -> (bool, u64) {
+        if !self.queues[q as usize].sync {
+            return (false, 0);
+        }
+        let us = end.since(self.last_budget_start).as_us();
+        let seeky = self.queues[q as usize].seeky();
+        if us < 1000 {
+            // Quirk Q5: the default idling times, whatever the tunables.
+            return (seeky, if self.rotational { 8 } else { 2 });
+        }
+        let little = self.fair.ents[q as usize].service < self.max_budget / 2;
+        (if us > SLOW_AFTER_US { little } else { seeky }, us / 1000)
+    }
+
+    /// Ends the slot of the queue in service (3.8). `compensate`: the time spent idling is not its fault.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        q: u32,
+        compensate: bool,
+        reason: Reason,
+        cx: &mut Cx<'_>,
+    ) {
+        debug_assert_eq!(self.in_service, q);
+        let end = if compensate { self.last_idling_start } else { now };
+        let (slow, ms) = self.slowness(q, end);
+        let e = &mut self.fair.ents[q as usize];
+        if e.wr == 1 && (slow || (reason == Reason::Timeout && e.left() >= e.budget / 3)) {
+            // Quirk Q5: the default limit of 125 ms, whatever the tunable.
+            let by_time = self.max_budget * ms.min(SLOT_MS) / SLOT_MS;
+            let tot = by_time.max(e.service);
+            e.budget = e.budget.max(tot);
+            let extra = tot - e.service;
+            self.time_charges += 1;
+            self.time_charged += extra;
+            self.serve(q, extra);
+        }
+        self.adapt(q, reason);
+        let service = self.fair.ents[q as usize].service;
+        cx.trace.why(
+            now,
+            reason.why(),
+            q,
+            service as i64,
+            self.queues[q as usize].max_budget as i64,
+        );
+        self.slots[reason as usize] += 1;
+        self.leave_service(now, q, reason);
+        let e = &mut self.fair.ents[q as usize];
+        if !e.busy && !matches!(reason, Reason::Timeout | Reason::Exhausted) {
+            self.queues[q as usize].hole = true;
+        } else {
+            e.service = 0;
+        }
+        self.fair.clear_ancestor_service(q);
+    }
+
+    /// Steps 8 and 9 of 3.8: out of service, and idle or back on its tree.
+    fn leave_service(&mut self, now: Instant, q: u32, reason: Reason) {
+        let stays = reason == Reason::Preempted && self.guarantee_needs_idling(q);
+        let queue = &mut self.queues[q as usize];
+        if queue.empty() && !stays {
+            if queue.inflight == 0 {
+                queue.budget_deadline = Some(now);
+            }
+            self.no_longer_busy(now, q, true);
+        } else {
+            self.fair.activate_or_requeue(q, false, true, now);
+        }
+        self.fair.clear_in_service(q);
+        self.in_service = NIL;
+        if core::mem::take(&mut self.queues[q as usize].waiting) {
+            self.idled += now.since(self.last_idling_start);
+        }
+        self.timer = None;
+    }
+
+    /// The last user of the queue in service has exited (3.8, last paragraph).
+    pub(super) fn end_slot_of_exited(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        cx.trace.why(now, "expired: its last user exited", q, 0, 0);
+        self.leave_service(now, q, Reason::Timeout);
+        self.kick(cx);
+    }
+
+    /// Off the busy queues and into the idle set.
+    pub(super) fn no_longer_busy(&mut self, now: Instant, q: u32, expiring: bool) {
+        self.fair.census.clear_busy(&mut self.fair.ents[q as usize]);
+        self.fair.deactivate(q, true, expiring, now);
+        if self.queues[q as usize].inflight == 0 {
+            self.fair.census.uncount(&mut self.fair.ents[q as usize]);
+        }
+    }
+
+    /// The feedback of a slot on the next budget (3.9).
+    fn adapt(&mut self, q: u32, reason: Reason) {
+        let minb = self.minb();
+        let queue = &self.queues[q as usize];
+        let e = &self.fair.ents[q as usize];
+        let b = if e.wr == 1 { queue.max_budget } else { 2 * minb };
+        let mut b = if !queue.sync {
+            self.max_budget
+        } else if e.wr > 1 {
+            2 * minb
+        } else {
+            match reason {
+                Reason::TooIdle if queue.inflight > 0 => (2 * b).min(self.max_budget),
+                Reason::TooIdle if b > 5 * minb => b - 4 * minb,
+                Reason::TooIdle => minb,
+                Reason::Timeout => (2 * b).min(self.max_budget),
+                Reason::Exhausted => (4 * b).min(self.max_budget),
+                Reason::NoMore => e.service.max(minb),
+                Reason::Preempted => return,
+            }
+        };
+        if self.budgets_assigned >= TRUSTED && self.conf.user_max_budget == 0 {
+            b = b.min(self.max_budget);
+        }
+        self.queues[q as usize].max_budget = b;
+        if self.queues[q as usize].next != NIL {
+            self.fair.ents[q as usize].budget = b.max(self.charge_next(q));
+        }
+    }
+
+    /// The estimate moved, or `max_budget` or `timeout_sync` was written.
+    pub(super) fn recompute_max_budget(&mut self) {
+        self.max_budget = match self.conf.user_max_budget {
+            0 => self.rate.max_budget(self.conf.timeout.as_ms()),
+            user => user,
+        };
+    }
+
+    /// A queue of another, higher class or larger weight than `s` (4.5 step 8).
+    pub(super) fn outranks(&self, q: u32, s: u32) -> bool {
+        let (a, b) = (&self.fair.ents[q as usize], &self.fair.ents[s as usize]);
+        let rank = |queue: u32, e: &Entity| match (a.node == b.node, e.node) {
+            (true, _) | (_, ROOT) => self.fair.ents[queue as usize].weight,
+            (false, node) => {
+                let group = self.fair.nodes[node as usize].entity;
+                self.fair.ents[group as usize].weight
+            }
+        };
+        a.class < b.class || rank(q, a) > rank(s, b)
+    }
+}
+
+/// 3.1: a full budget before the estimate is trusted, in sectors.
+pub(super) const DEFAULT_MAX_BUDGET: u64 = 16_384;
+/// `budgets_assigned` from which the estimate is trusted: eleven slots (3.1).
+const TRUSTED: u32 = 194;
+/// A slot longer than this is judged by its service (3.8).
+const SLOW_AFTER_US: u64 = 20_000;
+/// Default slot limit in milliseconds (3.1).
+const SLOT_MS: u64 = 125;
+/// The same as a time.
+pub(super) const SLOT: Nanos = Nanos::ms(SLOT_MS);

@@ -1,0 +1,102 @@
+//! Who is busy, and with which weights: what tells a symmetric scenario from an asymmetric one
+//! (specs/bfq.md 4.3).
+
+use super::wf2q::Entity;
+use alloc::vec::Vec;
+
+/// Counts over all queues of a device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Census {
+    /// Busy queues by class.
+    pub busy: [u32; 3],
+    /// Busy queues whose weight is raised.
+    pub wr_busy: u32,
+    /// Ascending weights of the queues that have pending or in-flight requests and are not raised, and
+    /// how many queues have each. Queue weights take eight values, so it does not grow for long.
+    weights: Vec<(u32, u32)>,
+}
+
+impl Census {
+    /// Number of busy queues.
+    pub fn tot_busy(&self) -> u32 {
+        self.busy.iter().sum()
+    }
+
+    /// At least two classes have busy queues.
+    pub fn classes_differ(&self) -> bool {
+        self.busy.iter().filter(|&&n| n > 0).count() > 1
+    }
+
+    /// Two or more weights are counted, unless `e` is counted itself and has the smallest one.
+    pub fn weights_differ(&self, e: &Entity) -> bool {
+        self.weights.len() > 1 && e.counted != self.weights[0].0
+    }
+
+    /// The queue has become busy.
+    pub fn set_busy(&mut self, e: &mut Entity) {
+        debug_assert!(!e.busy);
+        e.busy = true;
+        self.busy[e.class as usize] += 1;
+        if e.wr > 1 {
+            self.wr_busy += 1;
+        }
+    }
+
+    /// The queue is no longer busy.
+    pub fn clear_busy(&mut self, e: &mut Entity) {
+        debug_assert!(e.busy);
+        e.busy = false;
+        self.busy[e.class as usize] -= 1;
+        if e.wr > 1 {
+            self.wr_busy -= 1;
+        }
+    }
+
+    /// Counts the weight of a queue unless it is counted.
+    pub fn count(&mut self, e: &mut Entity) {
+        if e.counted != 0 {
+            return;
+        }
+        e.counted = e.weight;
+        match self.weights.binary_search_by_key(&e.weight, |w| w.0) {
+            Ok(at) => self.weights[at].1 += 1,
+            Err(at) => self.weights.insert(at, (e.weight, 1)),
+        }
+    }
+
+    /// No longer counts the weight of a queue, if it is counted.
+    pub fn uncount(&mut self, e: &mut Entity) {
+        if e.counted == 0 {
+            return;
+        }
+        let at = self.weights.binary_search_by_key(&e.counted, |w| w.0);
+        let at = at.expect("a counted weight is in the table");
+        self.weights[at].1 -= 1;
+        if self.weights[at].1 == 0 {
+            self.weights.remove(at);
+        }
+        e.counted = 0;
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl Census {
+    /// Everything recomputed from the entities.
+    pub fn check(&self, ents: &[Entity]) {
+        for class in 0..3 {
+            let n = ents.iter().filter(|e| e.busy && e.class == class).count();
+            assert_eq!(self.busy[class as usize] as usize, n);
+        }
+        let raised = ents.iter().filter(|e| e.busy && e.wr > 1).count();
+        assert_eq!(self.wr_busy as usize, raised);
+        let mut counts: Vec<(u32, u32)> = Vec::new();
+        for e in ents.iter().filter(|e| e.counted != 0) {
+            assert!(e.wr == 1 && e.counted == e.weight);
+            match counts.binary_search_by_key(&e.counted, |w| w.0) {
+                Ok(at) => counts[at].1 += 1,
+                Err(at) => counts.insert(at, (e.counted, 1)),
+            }
+        }
+        assert_eq!(self.weights, counts);
+    }
+}

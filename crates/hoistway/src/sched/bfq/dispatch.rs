@@ -1,0 +1,174 @@
+//! From the queues to the device and back: dispatch, choice of the queue, completion
+//! (specs/bfq.md 4.1, 4.2, 4.9).
+
+use super::Bfq;
+use super::budget::Reason;
+use super::rate::Dispatched;
+use super::requests::Place;
+use super::wf2q::IDLE;
+use crate::env::Cx;
+use crate::request::ReqId;
+use crate::sched::Dispatch;
+use crate::table::NIL;
+use crate::unit::{Instant, QueueId};
+
+impl Bfq {
+    /// Which request goes to the device next (4.1)?
+    pub(super) fn dispatch_one(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
+        if let Some(slot) = self.dispatch_list.pop_front(&mut self.links) {
+            return Dispatch::Issue(self.issue_listed(slot, cx));
+        }
+        // Nothing else may be examined here: an empty queue in service keeps its slot.
+        if self.queued == 0 {
+            return Dispatch::Empty;
+        }
+        if self.conf.strict_guarantees && self.inflight > 0 {
+            return Dispatch::Idle;
+        }
+        match self.select(now, cx) {
+            Some(q) => Dispatch::Issue(self.issue_next(now, q, cx)),
+            None => Dispatch::Idle,
+        }
+    }
+
+    /// Any request, ignoring idling and the one-in-flight rule.
+    pub(super) fn drain_one(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
+        if let Some(slot) = self.dispatch_list.pop_front(&mut self.links) {
+            return Some(self.issue_listed(slot, cx));
+        }
+        while self.queued > 0 {
+            // Bounded: each turn without a request takes one empty queue off the busy ones.
+            if let Some(q) = self.select(now, cx) {
+                return Some(self.issue_next(now, q, cx));
+            }
+            self.expire(now, self.in_service, false, Reason::NoMore, cx);
+        }
+        None
+    }
+
+    fn issue_listed(&mut self, slot: u32, cx: &Cx<'_>) -> ReqId {
+        let rq = &mut self.rqs[slot as usize];
+        rq.place = Place::Issued;
+        if rq.queue != NIL {
+            self.queues[rq.queue as usize].inflight += 1;
+            self.inflight += 1;
+        }
+        cx.requests.at(slot).id
+    }
+
+    /// Hands over the next request of `q` (4.1 step 5).
+    fn issue_next(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) -> ReqId {
+        let slot = self.queues[q as usize].next;
+        let cost = self.charge_next(q);
+        self.serve(q, cost);
+        self.queues[q as usize].inflight += 1;
+        let rq = &self.rqs[slot as usize];
+        let seen = Dispatched {
+            pos: rq.pos,
+            len: rq.len.into(),
+            inflight: self.inflight,
+            rotational: self.rotational,
+        };
+        if self.rate.dispatched(now, seen) && self.conf.user_max_budget == 0 {
+            self.recompute_max_budget();
+        }
+        self.remove_request(now, slot);
+        self.rqs[slot as usize].place = Place::Issued;
+        if self.in_service == q && self.fair.class(q) == IDLE && self.fair.census.tot_busy() > 1 {
+            self.expire(now, q, false, Reason::Exhausted, cx);
+        }
+        self.inflight += 1;
+        cx.requests.at(slot).id
+    }
+
+    /// The queue to serve, `None` while an empty one is being waited for (4.2).
+    fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<u32> {
+        let mut q = self.in_service;
+        let mut reason = Reason::Timeout;
+        let mut keep = q != NIL && (!self.may_time_out(q, now) || self.must_idle(q));
+        // Bounded: each turn but the first ends the slot of a queue that was just set in service, and a
+        // queue with a request that fits its budget ends the loop.
+        loop {
+            if keep {
+                if self.queues[q as usize].next != NIL {
+                    if self.charge_next(q) <= self.fair.ents[q as usize].left() {
+                        if self.queues[q as usize].waiting {
+                            self.stop_waiting(now, q);
+                        }
+                        return Some(q);
+                    }
+                    reason = Reason::Exhausted;
+                } else if self.queues[q as usize].waiting
+                    || (self.queues[q as usize].inflight > 0 && self.better_to_idle(q))
+                {
+                    return None;
+                } else {
+                    reason = Reason::NoMore;
+                }
+            }
+            if q != NIL {
+                self.expire(now, q, false, reason, cx);
+            }
+            if self.fair.census.tot_busy() == 0 {
+                return None;
+            }
+            q = self.fair.select(now);
+            self.in_service = q;
+            self.start_slot(now, q);
+            cx.trace.why(now, "in service", q, self.fair.ents[q as usize].budget as i64, 0);
+            keep = true;
+        }
+    }
+
+    /// The device has served a request, or gave it back (4.9).
+    pub(super) fn completed(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) {
+        let rq = self.rqs[slot as usize];
+        assert_eq!(rq.place, Place::Issued, "only an issued request completes");
+        if rq.queue != NIL {
+            self.completed_in_queue(now, rq.queue, cx);
+        }
+        self.release(now, slot, cx);
+    }
+
+    fn completed_in_queue(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        self.detect_queueing();
+        self.inflight -= 1;
+        let queue = &mut self.queues[q as usize];
+        queue.inflight -= 1;
+        let drained = queue.inflight == 0;
+        if drained && !self.fair.ents[q as usize].busy {
+            queue.budget_deadline = Some(now);
+            self.fair.census.uncount(&mut self.fair.ents[q as usize]);
+        }
+        queue.tt_last_end = now.as_nanos();
+        if self.rate.completed(now) && self.conf.user_max_budget == 0 {
+            self.recompute_max_budget();
+        }
+        if self.in_service == q {
+            if self.must_idle(q) {
+                if drained {
+                    self.arm(now, q, cx);
+                }
+                return;
+            }
+            let empty = self.queues[q as usize].empty();
+            if self.may_time_out(q, now) {
+                self.expire(now, q, false, Reason::Timeout, cx);
+            } else if empty && (drained || !self.better_to_idle(q)) {
+                self.expire(now, q, false, Reason::NoMore, cx);
+            }
+        }
+        if self.inflight == 0 {
+            self.kick(cx);
+        }
+    }
+
+    /// Asks for dispatches soon, if there is something to dispatch (1.7).
+    pub(super) fn kick(&self, cx: &mut Cx<'_>) {
+        if self.queued > 0 || !self.dispatch_list.is_empty() {
+            for queue in 0..cx.device.hw_queues {
+                cx.run(QueueId(queue));
+            }
+        }
+    }
+}

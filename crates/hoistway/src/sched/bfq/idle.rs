@@ -1,0 +1,215 @@
+//! When the device is kept idle for a queue, and what is known about its issuer: think time, I/O
+//! intensity, symmetry, command queueing of the device (specs/bfq.md 4.3, 4.4, 4.6, 5.6 to 5.8).
+
+use super::Bfq;
+use super::budget::Reason;
+use super::wf2q::IDLE;
+use crate::env::Cx;
+use crate::group::ProcId;
+use crate::unit::{Instant, Nanos};
+
+/// Does the device queue commands internally? Unknown counts as yes (quirk Q8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HwTag {
+    Unknown,
+    No,
+    Yes,
+}
+
+/// Detection of command queueing (4.6).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ncq {
+    pub tag: HwTag,
+    max_inflight: u32,
+    samples: u32,
+}
+
+impl Ncq {
+    pub fn new() -> Ncq {
+        Ncq { tag: HwTag::Unknown, max_inflight: 0, samples: 0 }
+    }
+}
+
+impl Bfq {
+    /// Serving everybody alike would not give the guarantees (4.3).
+    pub(super) fn asymmetric(&self, q: u32) -> bool {
+        let census = &self.fair.census;
+        census.weights_differ(&self.fair.ents[q as usize]) || census.classes_differ()
+    }
+
+    /// Idling raises throughput and harms nobody (4.4).
+    pub(super) fn thr_idling(&self, q: u32) -> bool {
+        let queue = &self.queues[q as usize];
+        if queue.users == 0 || self.fair.census.wr_busy > 0 {
+            return false;
+        }
+        let queueing = self.ncq.tag != HwTag::No;
+        let steady = !queue.seeky() && queue.io_bound && queue.short_tt;
+        (self.rotational && !queueing) || ((self.rotational || !queueing) && steady)
+    }
+
+    /// Idling preserves service guarantees (4.4).
+    pub(super) fn guarantee_needs_idling(&self, q: u32) -> bool {
+        let queue = &self.queues[q as usize];
+        if queue.users == 0 {
+            return false;
+        }
+        let census = &self.fair.census;
+        let raised = self.fair.ents[q as usize].wr > 1;
+        (raised
+            && (census.wr_busy < census.tot_busy()
+                || self.inflight >= queue.inflight + RAISED_INFLIGHT))
+            || census.tot_busy() == 1
+            || self.asymmetric(q)
+    }
+
+    pub(super) fn better_to_idle(&self, q: u32) -> bool {
+        let queue = &self.queues[q as usize];
+        if queue.users == 0 {
+            return false;
+        }
+        if self.conf.strict_guarantees {
+            return true;
+        }
+        if self.conf.slice_idle == Nanos::ZERO || !queue.sync || self.fair.class(q) == IDLE {
+            return false;
+        }
+        self.thr_idling(q) || self.guarantee_needs_idling(q)
+    }
+
+    pub(super) fn must_idle(&self, q: u32) -> bool {
+        self.queues[q as usize].empty() && self.better_to_idle(q)
+    }
+
+    /// Starts waiting for the next request of the queue in service (4.4).
+    pub(super) fn arm(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        let raised = self.fair.ents[q as usize].wr > 1;
+        let seeky = self.queues[q as usize].seeky();
+        let wait = if seeky && !raised && !self.asymmetric(q) {
+            self.conf.slice_idle.min(SEEKY_IDLE)
+        } else if raised {
+            self.conf.slice_idle.max(RAISED_IDLE)
+        } else {
+            self.conf.slice_idle
+        };
+        self.queues[q as usize].waiting = true;
+        self.last_idling_start = now;
+        self.timer = Some((now + wait, q));
+        self.idle_armed += 1;
+        cx.trace.why(now, "idles: waits for the next request", q, wait.0 as i64, 0);
+    }
+
+    /// The wait is over because a request came.
+    pub(super) fn stop_waiting(&mut self, now: Instant, q: u32) {
+        self.queues[q as usize].waiting = false;
+        self.timer = None;
+        self.idle_useful += 1;
+        self.idled += now.since(self.last_idling_start);
+    }
+
+    /// The idle timer fired (4.4).
+    pub(super) fn idle_over(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        if self.in_service == q {
+            let queue = &mut self.queues[q as usize];
+            queue.waiting = false;
+            self.idled += now.since(self.last_idling_start);
+            let reason = if queue.timed_out(now) {
+                Some(Reason::Timeout)
+            } else {
+                queue.empty().then_some(Reason::TooIdle)
+            };
+            match reason {
+                Some(reason) => self.expire(now, q, true, reason, cx),
+                None => self.idle_useful += 1,
+            }
+        }
+        self.kick(cx);
+    }
+
+    /// Think time of the issuer, sampled when the queue has nothing left (5.6).
+    pub(super) fn sample_think_time(&mut self, now: Instant, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        if self.fair.ents[q as usize].busy || queue.inflight > 0 {
+            return;
+        }
+        // Quirk Q18: with `first_think = long` the end lies 1 ns after the creation, and the difference
+        // wraps when no time has passed since.
+        let gap = now.as_nanos().wrapping_sub(queue.tt_last_end);
+        let x = gap.min(2 * self.conf.slice_idle.0);
+        queue.tt_samples = (7 * queue.tt_samples + 256) / 8;
+        queue.tt_total = (7 * queue.tt_total + 256 * x) / 8;
+        queue.tt_mean = (queue.tt_total + 128) / queue.tt_samples;
+    }
+
+    /// Does the issuer come back soon (5.7)?
+    pub(super) fn update_short_tt(&mut self, q: u32, proc: ProcId) {
+        let queue = &mut self.queues[q as usize];
+        if !queue.sync
+            || self.fair.ents[q as usize].class == IDLE
+            || self.conf.slice_idle == Nanos::ZERO
+        {
+            return;
+        }
+        let gone = self.ctxs[proc.index()].gone;
+        let long = queue.tt_samples > VALID_SAMPLES && queue.tt_mean > self.conf.slice_idle.0 / 2;
+        queue.short_tt = !gone && !long;
+    }
+
+    /// Is the issuer nearly always waiting for I/O (5.8)?
+    pub(super) fn update_io_intensity(&mut self, now: Instant, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        let tot = now.since(queue.io_start);
+        if queue.sorted.is_empty() && queue.inflight == 0 {
+            // Wrapping: quirk Q18.
+            let gap = now.as_nanos().wrapping_sub(queue.tt_last_end);
+            queue.tot_idle = queue.tot_idle.wrapping_add(gap);
+        }
+        if queue.just_created {
+            return;
+        }
+        queue.io_bound = queue.tot_idle.wrapping_mul(5) <= tot.0;
+        if tot > INTENSITY_WINDOW {
+            queue.io_start = Instant::from_nanos(now.as_nanos() - tot.0 / 2);
+            queue.tot_idle /= 2;
+        }
+    }
+
+    /// Detects command queueing, at a completion before the in-flight counts go down (4.6).
+    pub(super) fn detect_queueing(&mut self) {
+        let ncq = &mut self.ncq;
+        ncq.max_inflight = ncq.max_inflight.max(self.inflight);
+        if ncq.tag == HwTag::Yes || self.inflight + self.queued <= QUEUEING_MIN {
+            return;
+        }
+        if self.in_service != crate::table::NIL {
+            let queue = &self.queues[self.in_service as usize];
+            if queue.short_tt
+                && queue.inflight + queue.queued < QUEUEING_MIN
+                && self.inflight < QUEUEING_MIN
+            {
+                return;
+            }
+        }
+        ncq.samples += 1;
+        if ncq.samples <= QUEUEING_SAMPLES {
+            return;
+        }
+        ncq.tag = if ncq.max_inflight > QUEUEING_MIN { HwTag::Yes } else { HwTag::No };
+        ncq.max_inflight = 0;
+        ncq.samples = 0;
+    }
+}
+
+/// A raised queue is also waited for when others have this many requests in the device (4.4).
+const RAISED_INFLIGHT: u32 = 4;
+/// Wait for a seeky queue (3.1).
+const SEEKY_IDLE: Nanos = Nanos::ms(2);
+/// Least wait for a raised queue (4.4).
+const RAISED_IDLE: Nanos = Nanos::ms(20);
+/// Think time is valid above this sum of sample weights: from the third sample (5.6).
+const VALID_SAMPLES: u64 = 80;
+/// 5.8.
+const INTENSITY_WINDOW: Nanos = Nanos::ms(200);
+/// 4.6: the threshold of three different tests.
+const QUEUEING_MIN: u32 = 3;
+const QUEUEING_SAMPLES: u32 = 32;

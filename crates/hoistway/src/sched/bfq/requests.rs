@@ -1,0 +1,410 @@
+//! Requests in their queues: insertion, choice of the next one, removal, merging
+//! (specs/bfq.md 4.5, 5.1 to 5.5).
+
+use super::Bfq;
+use super::budget::Reason;
+use super::rate::seeky_req;
+use crate::env::Cx;
+use crate::group::ProcId;
+use crate::request::{Flags, Io, ReqId, Request, Side};
+use crate::sched::{At, Depth, Merged};
+use crate::table::NIL;
+use crate::unit::Instant;
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The slot is free, or its request is unknown here.
+    Nowhere,
+    /// Between `prepare` and `insert`.
+    Prepared,
+    /// On the dispatch list, past the queues.
+    Listed,
+    /// Pending in its queue.
+    Queued,
+    /// In the device.
+    Issued,
+}
+
+/// What is kept per request, by slot: a compact copy of what decisions need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rq {
+    pub pos: u64,
+    pub fifo_deadline: Instant,
+    pub len: u32,
+    /// `NIL` for a request of nobody.
+    pub queue: u32,
+    pub proc: ProcId,
+    pub place: Place,
+    pub sync: bool,
+    pub meta: bool,
+}
+
+impl Rq {
+    pub const NONE: Rq = Rq {
+        pos: 0,
+        fifo_deadline: Instant::ZERO,
+        len: 0,
+        queue: NIL,
+        proc: ProcId::NONE,
+        place: Place::Nowhere,
+        sync: false,
+        meta: false,
+    };
+
+    fn end(&self) -> u64 {
+        self.pos + u64::from(self.len)
+    }
+}
+
+impl Bfq {
+    /// Step 1 of 5.1.
+    pub(super) fn prepare_request(&mut self, now: Instant, r: &Request, cx: &Cx<'_>) {
+        let queue = if r.proc == ProcId::NONE {
+            NIL
+        } else {
+            let q = self.resolve(now, r.proc, r.sync, cx);
+            self.queues[q as usize].allocated += 1;
+            self.ctxs[r.proc.index()].in_pool += 1;
+            q
+        };
+        let rq = &mut self.rqs[r.id.index()];
+        debug_assert_eq!(rq.place, Place::Nowhere);
+        *rq = Rq {
+            pos: r.start.0,
+            fifo_deadline: now,
+            len: r.sectors.0 as u32,
+            queue,
+            proc: r.proc,
+            place: Place::Prepared,
+            sync: r.sync,
+            meta: r.flags.any(Flags::META),
+        };
+    }
+
+    /// Steps 3 to 10 of 5.1.
+    pub(super) fn insert_request(&mut self, now: Instant, slot: u32, at: At, cx: &mut Cx<'_>) {
+        let rq = self.rqs[slot as usize];
+        assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
+        if at == At::Head || rq.queue == NIL {
+            self.rqs[slot as usize].place = Place::Listed;
+            match at {
+                At::Head => self.dispatch_list.push_front(&mut self.links, slot),
+                At::Tail => self.dispatch_list.push_back(&mut self.links, slot),
+            }
+            return;
+        }
+        let q = rq.queue;
+        self.sample_think_time(now, q);
+        self.update_short_tt(q, rq.proc);
+        let queue = &mut self.queues[q as usize];
+        let seeky = seeky_req(queue.last_pos, rq.pos, rq.len.into(), self.rotational);
+        queue.seek_hist = (queue.seek_hist << 1) | u32::from(seeky);
+        queue.queued += 1;
+        self.queued += 1;
+        if rq.sync {
+            self.update_io_intensity(now, q);
+        }
+        let queue = &mut self.queues[q as usize];
+        queue.sorted.insert(&mut self.sorted, slot, rq.pos, ());
+        self.rqs[slot as usize].place = Place::Queued;
+        let old = self.queues[q as usize].next;
+        let next = self.better(old, slot, self.rate.last_pos);
+        self.queues[q as usize].next = next;
+        if !self.fair.ents[q as usize].busy {
+            self.idle_to_busy(now, q, cx);
+        } else if next != old {
+            self.update_budget(q, now);
+        }
+        let expire = if rq.sync { self.conf.fifo_expire_sync } else { self.conf.fifo_expire_async };
+        self.rqs[slot as usize].fifo_deadline = now + expire;
+        let queue = &mut self.queues[q as usize];
+        queue.fifo.push_back(&mut self.links, slot);
+        queue.last_pos = rq.end();
+        if self.in_service == q && self.queues[q as usize].waiting {
+            self.request_while_waiting(now, q, &rq, cx);
+        }
+    }
+
+    /// The request the device is kept idle for has come (5.1 step 10).
+    fn request_while_waiting(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
+        let timed_out = self.queues[q as usize].timed_out(now);
+        let small = self.queues[q as usize].queued == 1 && rq.len < SMALL;
+        if small && self.thr_idling(q) && !timed_out {
+            // More may come and merge with it: the timer keeps running, nobody is kicked.
+            return;
+        }
+        self.stop_waiting(now, q);
+        if timed_out {
+            self.expire(now, q, false, Reason::Timeout, cx);
+        }
+    }
+
+    /// A queue gets its first request (4.5).
+    fn idle_to_busy(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        let recovers = self.budget_on_activation(q, now);
+        let queue = &mut self.queues[q as usize];
+        queue.just_created = false;
+        let hole = core::mem::replace(&mut queue.hole, false);
+        let inflight = queue.inflight;
+        self.fair.activate_or_requeue(q, hole, false, now);
+        let e = &mut self.fair.ents[q as usize];
+        self.fair.census.set_busy(e);
+        if inflight == 0 && e.wr == 1 {
+            self.fair.census.count(e);
+        }
+        let s = self.in_service;
+        let root = &self.fair.nodes[super::wf2q::ROOT as usize];
+        if s == NIL || root.cached == root.in_service {
+            return;
+        }
+        let (mine, its) = (&self.fair.ents[q as usize], &self.fair.ents[s as usize]);
+        let what = if recovers && mine.wr >= its.wr {
+            "preempts: recovers its service hole"
+        } else if self.outranks(q, s) {
+            "preempts: higher class or weight"
+        } else if !self.better_to_idle(s) {
+            "preempts: idling is pointless"
+        } else {
+            return;
+        };
+        cx.trace.why(now, what, q, s.into(), 0);
+        self.expire(now, s, false, Reason::Preempted, cx);
+    }
+
+    /// Which of two pending requests (or `NIL`) is better served after one that ended at `last` (5.2)?
+    pub(super) fn better(&self, a: u32, b: u32, last: u64) -> u32 {
+        if a == NIL || a == b {
+            return b;
+        }
+        if b == NIL {
+            return a;
+        }
+        let (x, y) = (&self.rqs[a as usize], &self.rqs[b as usize]);
+        if x.sync != y.sync {
+            return if x.sync { a } else { b };
+        }
+        if x.meta != y.meta {
+            return if x.meta { a } else { b };
+        }
+        let back_max = 2 * self.conf.back_seek_max_kib;
+        let distance = |pos: u64| {
+            if pos >= last {
+                Some(pos - last)
+            } else if pos + back_max >= last {
+                Some((last - pos) * self.conf.back_seek_penalty)
+            } else {
+                None // Behind the arm's reach: the next sweep.
+            }
+        };
+        let a_is_better = match (distance(x.pos), distance(y.pos)) {
+            (Some(da), Some(db)) if da != db => da < db,
+            (Some(_), Some(_)) => x.pos >= y.pos,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => x.pos <= y.pos,
+        };
+        if a_is_better { a } else { b }
+    }
+
+    /// Takes a pending request out of its queue and chooses the next one (5.3).
+    pub(super) fn remove_request(&mut self, now: Instant, slot: u32) {
+        let rq = self.rqs[slot as usize];
+        let q = rq.queue;
+        let was_next = self.queues[q as usize].next == slot;
+        if was_next {
+            let next = self.next_after(now, slot, &rq);
+            self.queues[q as usize].next = next;
+        }
+        let queue = &mut self.queues[q as usize];
+        queue.sorted.remove(&mut self.sorted, slot);
+        queue.fifo.remove(&mut self.links, slot);
+        queue.queued -= 1;
+        self.queued -= 1;
+        if was_next {
+            self.update_budget(q, now);
+        }
+        // Its last request was injected or merged away.
+        if self.queues[q as usize].empty()
+            && self.fair.ents[q as usize].busy
+            && self.in_service != q
+        {
+            self.no_longer_busy(now, q, false);
+            let e = &mut self.fair.ents[q as usize];
+            e.budget = 0;
+            e.service = 0;
+        }
+    }
+
+    /// The request to be served after `slot`, which is still in its queue.
+    fn next_after(&mut self, now: Instant, slot: u32, rq: &Rq) -> u32 {
+        let queue = &mut self.queues[rq.queue as usize];
+        if !queue.fifo_checked {
+            queue.fifo_checked = true;
+            let head = queue.fifo.head();
+            if head != slot && now >= self.rqs[head as usize].fifo_deadline {
+                return head;
+            }
+        }
+        let mut after = self.sorted.next(slot);
+        if after == NIL && queue.sorted.first() != slot {
+            after = queue.sorted.first();
+        }
+        let before = self.sorted.prev(slot);
+        self.better(after, before, rq.pos)
+    }
+
+    // Merging: 5.5.
+
+    /// The queue that process uses for requests like this bio, `NIL` if it has none.
+    fn queue_of(&self, io: &Io, cx: &Cx<'_>) -> u32 {
+        if io.proc == ProcId::NONE {
+            return NIL;
+        }
+        let sync = cx.device.is_sync(io.op, io.flags);
+        self.ctxs.get(io.proc.index()).map_or(NIL, |ctx| ctx.queue(sync))
+    }
+
+    /// The veto.
+    pub(super) fn allows_merge(&self, io: &Io, into: ReqId, cx: &Cx<'_>) -> bool {
+        let rq = &self.rqs[into.index()];
+        if cx.device.is_sync(io.op, io.flags) && !rq.sync {
+            return false;
+        }
+        let q = self.queue_of(io, cx);
+        q != NIL && rq.queue == q
+    }
+
+    /// The front-merge candidate: a request of that queue which starts where the bio ends.
+    pub(super) fn front_merge(&self, io: &Io, cx: &Cx<'_>) -> Option<(ReqId, Side)> {
+        let q = self.queue_of(io, cx);
+        if q == NIL {
+            return None;
+        }
+        let end = io.end().0;
+        let slot = self.queues[q as usize].sorted.lower_bound(&self.sorted, end);
+        let hit = slot != NIL && self.sorted.key(slot) == end;
+        hit.then(|| (cx.requests.at(slot).id, Side::Front))
+    }
+
+    pub(super) fn beside(&self, id: ReqId, side: Side, cx: &Cx<'_>) -> Option<ReqId> {
+        if self.rqs[id.index()].place != Place::Queued {
+            return None;
+        }
+        let slot = match side {
+            Side::Front => self.sorted.prev(id.slot()),
+            Side::Back => self.sorted.next(id.slot()),
+        };
+        (slot != NIL).then(|| cx.requests.at(slot).id)
+    }
+
+    pub(super) fn was_merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        match what {
+            Merged::Bio(side) => {
+                let r = &cx.requests[kept];
+                let rq = &mut self.rqs[kept.index()];
+                rq.len = r.sectors.0 as u32;
+                let moved = rq.pos != r.start.0;
+                rq.pos = r.start.0;
+                if side == Side::Front && moved && rq.place == Place::Queued {
+                    self.reposition(now, kept.slot());
+                }
+            }
+            Merged::Request(gone) => {
+                self.joined(now, kept.slot(), gone.slot());
+                self.release(now, gone.slot(), cx);
+            }
+        }
+    }
+
+    /// A front merge moved the start of a pending request.
+    fn reposition(&mut self, now: Instant, slot: u32) {
+        let rq = self.rqs[slot as usize];
+        let queue = &mut self.queues[rq.queue as usize];
+        queue.sorted.remove(&mut self.sorted, slot);
+        queue.sorted.insert(&mut self.sorted, slot, rq.pos, ());
+        let old = queue.next;
+        let next = self.better(old, slot, self.rate.last_pos);
+        if next != old {
+            self.queues[rq.queue as usize].next = next;
+            self.update_budget(rq.queue, now);
+        }
+    }
+
+    /// Two requests became one; `gone` is pending, on the dispatch list, or not inserted yet.
+    fn joined(&mut self, now: Instant, kept: u32, gone: u32) {
+        let g = self.rqs[gone as usize];
+        self.rqs[kept as usize].len += g.len;
+        match g.place {
+            Place::Queued => {
+                self.inherit_fifo_place(kept, gone);
+                let queue = &mut self.queues[g.queue as usize];
+                // Deviation: the text does not say who follows when the absorbed request was to be
+                // served next; the survivor contains it, so it is the survivor.
+                if queue.next == gone && self.rqs[kept as usize].queue == g.queue {
+                    queue.next = kept;
+                    self.update_budget(g.queue, now);
+                }
+                self.remove_request(now, gone);
+            }
+            Place::Listed => self.dispatch_list.remove(&mut self.links, gone),
+            Place::Prepared => {}
+            Place::Nowhere | Place::Issued => panic!("only a waiting request is merged away"),
+        }
+    }
+
+    /// The survivor of a join takes the earlier fifo place and its deadline.
+    fn inherit_fifo_place(&mut self, kept: u32, gone: u32) {
+        let (k, g) = (self.rqs[kept as usize], self.rqs[gone as usize]);
+        if k.place != Place::Queued || k.queue != g.queue || g.fifo_deadline >= k.fifo_deadline {
+            return;
+        }
+        self.rqs[kept as usize].fifo_deadline = g.fifo_deadline;
+        let fifo = &mut self.queues[g.queue as usize].fifo;
+        fifo.remove(&mut self.links, kept);
+        fifo.insert_before(&mut self.links, gone, kept);
+    }
+
+    /// The request no longer exists: the counts of `prepare` go back.
+    pub(super) fn release(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) {
+        let rq = core::mem::replace(&mut self.rqs[slot as usize], Rq::NONE);
+        if rq.queue == NIL {
+            return;
+        }
+        self.queues[rq.queue as usize].allocated -= 1;
+        let ctx = &mut self.ctxs[rq.proc.index()];
+        ctx.in_pool -= 1;
+        if ctx.gone && ctx.in_pool == 0 {
+            // I/O on behalf of a process that had exited made it a queue again.
+            self.ctx_exit(now, rq.proc, cx);
+        }
+    }
+
+    // Request-pool limits: 8.5.
+
+    /// How many requests may exist when this bio asks for one.
+    pub(super) fn pool_limit(&self, io: &Io, cx: &Cx<'_>) -> Depth {
+        let n = u64::from(cx.device.nr_requests);
+        let sync = cx.device.is_sync(io.op, io.flags);
+        let by_kind = match (sync, io.op.dir()) {
+            (true, crate::request::Dir::Read) => n,
+            (true, crate::request::Dir::Write) => 3 * n / 4,
+            (false, _) => n / 2,
+        }
+        .max(1);
+        let unreduced = if by_kind == n { Depth::Usual } else { Depth::AtMost(by_kind as u32) };
+        let q = self.queue_of(io, cx);
+        if q == NIL || !self.fair.ents[q as usize].tracked {
+            return unreduced;
+        }
+        let e = &self.fair.ents[q as usize];
+        let trees = &self.fair.nodes[e.node as usize].trees;
+        let wsum = trees[..=usize::from(e.class)].iter().fold(0, |sum, tree| 8 * sum + tree.wsum);
+        let share = (by_kind * u64::from(e.weight) + wsum / 2) / wsum;
+        let allocated = self.queues[q as usize].allocated;
+        if u64::from(allocated) >= share && allocated > 0 { Depth::AtMost(1) } else { unreduced }
+    }
+}
+
+/// A lone request below this many sectors does not end the wait (5.1 step 10).
+const SMALL: u32 = 32;

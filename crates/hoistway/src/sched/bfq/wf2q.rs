@@ -1,0 +1,678 @@
+//! The fair-queue core: hierarchical B-WF2Q+ (specs/bfq.md section 2).
+//!
+//! It knows entities, weights, budgets and service, but neither requests nor devices. A leaf entity
+//! is a queue; a group is a scheduling [`Node`] with an entity of its own in the node above. Every walk
+//! goes along the path from a leaf to the root; with the root alone a path has one step.
+//!
+//! ```text
+//!   start  = max(V, finish of the last slot)      V: virtual time of the service tree
+//!   finish = start + budget / weight
+//!   V      advances by service / (sum of the weights of all tracked entities)
+//!   next   = smallest finish among those with start <= V
+//! ```
+//!
+//! Service and budgets are in sectors; they stay plain integers here because virtual time mixes them
+//! with weights.
+
+use super::census::Census;
+use crate::table::NIL;
+use crate::tree::{Augment, Key, Nodes, Tree};
+use crate::unit::{Instant, Nanos};
+use alloc::vec::Vec;
+
+/// Virtual time: sectors over weight, times 2^22. Compared by signed difference, so it may wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct VTime(pub u64);
+
+impl VTime {
+    pub fn after(self, other: VTime) -> bool {
+        self.0.wrapping_sub(other.0) as i64 > 0
+    }
+
+    pub fn later(self, other: VTime) -> VTime {
+        if other.after(self) { other } else { self }
+    }
+
+    fn plus(self, d: u64) -> VTime {
+        VTime(self.0.wrapping_add(d))
+    }
+}
+
+impl Key for VTime {
+    fn before(&self, other: &VTime) -> bool {
+        other.after(*self)
+    }
+}
+
+/// Least start of a subtree.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct MinStart(VTime);
+
+impl Augment for MinStart {
+    fn join(self, other: MinStart) -> MinStart {
+        if self.0.after(other.0) { other } else { self }
+    }
+}
+
+/// Sectors to virtual time for a weight or a sum of weights (2.1), rounded down. Budgets stay below
+/// 2^34 sectors, so the shift does not overflow.
+pub(super) fn delta(sectors: u64, weight: u64) -> u64 {
+    (sectors << SERVICE_SHIFT) / weight
+}
+
+/// Fraction bits of virtual time (2.1).
+const SERVICE_SHIFT: u32 = 22;
+
+/// Real-time, the first service tree of a node.
+pub(super) const RT: u8 = 0;
+/// Best-effort.
+pub(super) const BE: u8 = 1;
+/// Idle class.
+pub(super) const IDLE: u8 = 2;
+
+/// The node of the root group.
+pub(super) const ROOT: u32 = 0;
+
+/// Largest weight (2.8).
+const WEIGHT_MAX: u32 = 1000;
+
+/// Which set an entity is in. One that is in service is in neither (a group may stay active).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    None,
+    Active,
+    Idle,
+}
+
+/// A queue or a group as its node sees it (1.4).
+#[derive(Clone, Debug)]
+pub(super) struct Entity {
+    /// The node it is scheduled by.
+    pub node: u32,
+    /// The node it stands for; `NIL` for a queue.
+    pub child: u32,
+    pub start: VTime,
+    pub finish: VTime,
+    /// Sectors received in the current slot.
+    pub service: u64,
+    /// Sectors it may receive in a slot.
+    pub budget: u64,
+    /// Weight in force: `orig_weight * wr`.
+    pub weight: u32,
+    pub orig_weight: u32,
+    pub new_weight: u32,
+    /// Weight-raising coefficient; 1 = not raised.
+    pub wr: u32,
+    /// The weight it is counted under in the census, 0 if it is not.
+    pub counted: u32,
+    pub class: u8,
+    pub new_class: u8,
+    pub on: On,
+    /// On a tree or in service: its weight is part of `wsum`.
+    pub tracked: bool,
+    /// `new_weight`, `new_class` or `wr` wait to be applied.
+    pub prio_dirty: bool,
+    /// Counted as a busy queue of its class.
+    pub busy: bool,
+}
+
+impl Entity {
+    /// What is left of the budget, in sectors.
+    pub fn left(&self) -> u64 {
+        self.budget.saturating_sub(self.service)
+    }
+
+    fn is_queue(&self) -> bool {
+        self.child == NIL
+    }
+}
+
+/// One B-WF2Q+ instance: a class of a node (1.5).
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServiceTree {
+    active: Tree,
+    idle: Tree,
+    /// The remembered last of the idle set (2.7); not always the last.
+    idle_hi: Option<u32>,
+    pub v: VTime,
+    pub wsum: u64,
+}
+
+/// The scheduler of one group.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub trees: [ServiceTree; 3],
+    pub in_service: u32,
+    /// The candidate for the next slot.
+    pub cached: u32,
+    idle_class_last: Instant,
+    /// Its entity in the node above; `NIL` for the root.
+    pub entity: u32,
+}
+
+impl Node {
+    fn active(&self) -> u32 {
+        self.trees.iter().map(|t| t.active.len()).sum()
+    }
+}
+
+/// All nodes and entities of a device.
+#[derive(Clone, Debug)]
+pub(super) struct FairQueue {
+    pub ents: Vec<Entity>,
+    links: Nodes<VTime, MinStart>,
+    pub nodes: Vec<Node>,
+    pub census: Census,
+    /// Quirk Q1: the exact minimum, or the reference's descent.
+    pub exact_pick: bool,
+    /// Quirk Q15: a look-up instead of the comparison with the cached candidate.
+    pub exact_candidate: bool,
+    /// How often a waiting idle class is offered a selection (2.2).
+    pub idle_class_period: Nanos,
+}
+
+impl FairQueue {
+    /// The root node, nothing in it.
+    pub fn new(now: Instant) -> FairQueue {
+        let mut fair = FairQueue {
+            ents: Vec::new(),
+            links: Nodes::new(0),
+            nodes: Vec::new(),
+            census: Census::default(),
+            exact_pick: true,
+            exact_candidate: false,
+            idle_class_period: Nanos::ms(200),
+        };
+        fair.add_node(NIL, now);
+        fair
+    }
+
+    fn add_node(&mut self, entity: u32, now: Instant) -> u32 {
+        self.nodes.push(Node {
+            trees: Default::default(),
+            in_service: NIL,
+            cached: NIL,
+            idle_class_last: now,
+            entity,
+        });
+        self.nodes.len() as u32 - 1
+    }
+
+    /// A blank entity scheduled by `node` (allocates).
+    pub fn add_entity(&mut self, node: u32, class: u8, weight: u32) -> u32 {
+        let id = self.ents.len() as u32;
+        self.ents.push(Entity::new(node, class, weight));
+        self.links.grow(self.ents.len());
+        id
+    }
+
+    /// Gives a forgotten entity to somebody new.
+    pub fn reuse_entity(&mut self, e: u32, node: u32, class: u8, weight: u32) {
+        assert!(!self.ents[e as usize].tracked, "only a forgotten entity is reused");
+        self.ents[e as usize] = Entity::new(node, class, weight);
+    }
+
+    /// A group below `parent`; returns its node. Its own entity is always best-effort (1.5).
+    #[cfg(test)]
+    pub fn add_group(&mut self, parent: u32, weight: u32, now: Instant) -> u32 {
+        let e = self.add_entity(parent, BE, weight);
+        let node = self.add_node(e, now);
+        self.ents[e as usize].child = node;
+        node
+    }
+
+    /// The tree of an entity's class.
+    pub fn tree(&self, e: u32) -> &ServiceTree {
+        let ent = &self.ents[e as usize];
+        &self.nodes[ent.node as usize].trees[ent.class as usize]
+    }
+
+    fn tree_mut(&mut self, e: u32) -> &mut ServiceTree {
+        let ent = &self.ents[e as usize];
+        &mut self.nodes[ent.node as usize].trees[ent.class as usize]
+    }
+
+    // Choice: 2.2 and 2.3.
+
+    /// Which entity of the tree is next (2.2). `push`: nobody is in service, V may jump ahead.
+    fn pick(&mut self, node: u32, class: u8, push: bool) -> u32 {
+        let tree = &mut self.nodes[node as usize].trees[class as usize];
+        let root = tree.active.root();
+        if root == NIL {
+            return NIL;
+        }
+        let v = tree.v.later(self.links.sum(root).0);
+        if push && v.after(tree.v) {
+            tree.v = v;
+            self.forget(node, class);
+        }
+        if self.exact_pick { self.pick_exact(root, v) } else { self.pick_reference(root, v) }
+    }
+
+    /// The smallest finish among the eligible; the caller knows that there is one.
+    fn pick_exact(&self, mut at: u32, v: VTime) -> u32 {
+        loop {
+            let left = self.links.left(at);
+            if left != NIL && !self.links.sum(left).0.after(v) {
+                at = left;
+            } else if !self.links.own(at).0.after(v) {
+                return at;
+            } else {
+                at = self.links.right(at);
+            }
+        }
+    }
+
+    /// Quirk Q1: once an eligible node has been met, right subtrees are never entered.
+    fn pick_reference(&self, mut at: u32, v: VTime) -> u32 {
+        let mut found = NIL;
+        loop {
+            if !self.links.own(at).0.after(v) {
+                found = at;
+            }
+            let left = self.links.left(at);
+            if left != NIL && !self.links.sum(left).0.after(v) {
+                at = left;
+            } else if found != NIL {
+                return found;
+            } else {
+                at = self.links.right(at);
+            }
+        }
+    }
+
+    fn lookup(&mut self, node: u32, expiring: bool, now: Instant) -> u32 {
+        let n = &mut self.nodes[node as usize];
+        let mut first = RT;
+        if n.idle_class_last + self.idle_class_period < now {
+            if !n.trees[IDLE as usize].active.is_empty() {
+                first = IDLE;
+            }
+            n.idle_class_last = now;
+        }
+        let push = n.in_service == NIL || expiring;
+        (first..=IDLE).map(|class| self.pick(node, class, push)).find(|&e| e != NIL).unwrap_or(NIL)
+    }
+
+    /// Refreshes the cached candidate after `changed` (or `NIL`) was activated or requeued (2.3). True:
+    /// the level above must be updated.
+    pub fn refresh(&mut self, node: u32, changed: u32, expiring: bool, now: Instant) -> bool {
+        let cached = self.nodes[node as usize].cached;
+        let candidate = if changed == NIL || changed == cached || self.exact_candidate {
+            self.lookup(node, expiring, now)
+        } else if cached == NIL {
+            changed
+        } else {
+            let (new, old) = (&self.ents[changed as usize], &self.ents[cached as usize]);
+            let v = self.nodes[node as usize].trees[new.class as usize].v;
+            if new.class == old.class && !new.start.after(v) && old.finish.after(new.finish) {
+                changed
+            } else {
+                self.lookup(node, expiring, now)
+            }
+        };
+        let mut shrunk = false;
+        let up = self.nodes[node as usize].entity;
+        if candidate != NIL && up != NIL {
+            let budget = self.ents[candidate as usize].budget;
+            shrunk = self.ents[up as usize].budget > budget;
+            self.ents[up as usize].budget = budget;
+        }
+        self.nodes[node as usize].cached = candidate;
+        candidate != NIL && (cached == NIL || shrunk)
+    }
+
+    // Activation and requeue: 2.4 and 2.5.
+
+    fn activate(&mut self, e: u32, hole: bool) {
+        let v = self.tree(e).v;
+        let finish = self.ents[e as usize].finish;
+        let back = hole && v.after(finish);
+        let base = if back { finish } else { v };
+        if self.ents[e as usize].on == On::Idle {
+            self.idle_remove(e);
+            self.ents[e as usize].start = base.later(finish);
+        } else {
+            let ent = &mut self.ents[e as usize];
+            debug_assert!(!ent.tracked && ent.on == On::None);
+            ent.start = base;
+            ent.tracked = true;
+            let weight = u64::from(ent.weight);
+            self.tree_mut(e).wsum += weight;
+        }
+        self.enqueue(e, back);
+    }
+
+    fn enqueue(&mut self, e: u32, back: bool) {
+        self.apply(e, true);
+        let v = self.tree(e).v;
+        let ent = &mut self.ents[e as usize];
+        ent.finish = ent.start.plus(delta(ent.budget, ent.weight.into()));
+        if back && v.after(ent.finish) {
+            // Without the push a queue that is often back-shifted could keep timestamps far in the
+            // past and monopolise the device.
+            let mut push = v.0.wrapping_sub(ent.finish.0);
+            if ent.is_queue() {
+                push /= u64::from(ent.wr);
+            }
+            ent.start = ent.start.plus(push);
+            ent.finish = ent.finish.plus(push);
+        }
+        ent.on = On::Active;
+        let (start, finish) = (ent.start, ent.finish);
+        let (node, class) = (ent.node as usize, ent.class as usize);
+        let active = &mut self.nodes[node].trees[class].active;
+        active.insert(&mut self.links, e, finish, MinStart(start));
+    }
+
+    fn requeue(&mut self, e: u32) {
+        let ent = &mut self.ents[e as usize];
+        if self.nodes[ent.node as usize].in_service == e {
+            ent.finish = ent.start.plus(delta(ent.service, ent.weight.into()));
+            ent.start = ent.finish;
+        }
+        self.active_remove(e);
+        self.enqueue(e, false);
+    }
+
+    /// Takes `e` off the active set if it is there.
+    fn active_remove(&mut self, e: u32) {
+        let ent = &mut self.ents[e as usize];
+        if ent.on == On::Active {
+            ent.on = On::None;
+            let (node, class) = (ent.node as usize, ent.class as usize);
+            self.nodes[node].trees[class].active.remove(&mut self.links, e);
+        }
+    }
+
+    /// Activates a queue's entity, or requeues it if it is active or in service, and whatever above it
+    /// has to follow (2.5).
+    pub fn activate_or_requeue(&mut self, e: u32, hole: bool, expiry: bool, now: Instant) {
+        let mut at = e;
+        loop {
+            let node = self.ents[at as usize].node;
+            let in_service = self.nodes[node as usize].in_service == at;
+            if in_service || self.ents[at as usize].on == On::Active {
+                self.requeue(at);
+            } else {
+                self.activate(at, hole);
+            }
+            // At expiry every ancestor stops being served, so all are requeued.
+            if !self.refresh(node, at, expiry, now) && !expiry {
+                return;
+            }
+            at = self.nodes[node as usize].entity;
+            if at == NIL {
+                return;
+            }
+        }
+    }
+
+    // Deactivation and forgetting: 2.6 and 2.7.
+
+    fn deactivate_one(&mut self, e: u32, keep_idle: bool) -> bool {
+        let ent = &mut self.ents[e as usize];
+        if !ent.tracked {
+            return false;
+        }
+        ent.finish = ent.start.plus(delta(ent.service, ent.weight.into()));
+        let node = &mut self.nodes[ent.node as usize];
+        let was_in_service = node.in_service == e;
+        if was_in_service {
+            node.in_service = NIL;
+        } else {
+            ent.service = 0;
+        }
+        match ent.on {
+            On::Active => self.active_remove(e),
+            On::Idle if !was_in_service => self.idle_remove(e),
+            On::Idle | On::None => {}
+        }
+        let finish = self.ents[e as usize].finish;
+        if keep_idle && finish.after(self.tree(e).v) {
+            self.idle_insert(e);
+        } else {
+            self.untrack(e);
+        }
+        true
+    }
+
+    /// Takes a queue's entity out of service or off its tree, and ancestors that are left without work
+    /// (2.6).
+    pub fn deactivate(&mut self, e: u32, keep_idle: bool, expiring: bool, now: Instant) {
+        let (mut at, mut keep) = (e, keep_idle);
+        let mut up;
+        loop {
+            if !self.deactivate_one(at, keep) {
+                return;
+            }
+            let node = self.ents[at as usize].node;
+            if self.nodes[node as usize].cached == at {
+                self.refresh(node, NIL, expiring, now);
+            }
+            let n = &self.nodes[node as usize];
+            up = n.entity;
+            if n.cached != NIL || n.in_service != NIL || up == NIL {
+                break;
+            }
+            at = up;
+            keep = true;
+        }
+        while up != NIL {
+            self.requeue(up);
+            let node = self.ents[up as usize].node;
+            if !self.refresh(node, up, expiring, now) && !expiring {
+                return;
+            }
+            up = self.nodes[node as usize].entity;
+        }
+    }
+
+    fn untrack(&mut self, e: u32) {
+        let ent = &mut self.ents[e as usize];
+        ent.tracked = false;
+        let weight = u64::from(ent.weight);
+        self.tree_mut(e).wsum -= weight;
+    }
+
+    fn idle_insert(&mut self, e: u32) {
+        let ent = &mut self.ents[e as usize];
+        ent.on = On::Idle;
+        let (start, finish) = (ent.start, ent.finish);
+        let (node, class) = (ent.node as usize, ent.class as usize);
+        let tree = &mut self.nodes[node].trees[class];
+        tree.idle.insert(&mut self.links, e, finish, MinStart(start));
+        if tree.idle_hi.is_none_or(|hi| finish.after(self.ents[hi as usize].finish)) {
+            tree.idle_hi = Some(e);
+        }
+    }
+
+    fn idle_remove(&mut self, e: u32) {
+        let ent = &mut self.ents[e as usize];
+        ent.on = On::None;
+        let (node, class) = (ent.node as usize, ent.class as usize);
+        let tree = &mut self.nodes[node].trees[class];
+        if tree.idle_hi == Some(e) {
+            // Quirk Q17: none if it was first, even if others remain.
+            let prev = self.links.prev(e);
+            tree.idle_hi = (prev != NIL).then_some(prev);
+        }
+        tree.idle.remove(&mut self.links, e);
+    }
+
+    /// Forgets the first idle entity once V has passed it (2.7).
+    fn forget(&mut self, node: u32, class: u8) {
+        let tree = &mut self.nodes[node as usize].trees[class as usize];
+        let lo = tree.idle.first();
+        if lo == NIL {
+            return;
+        }
+        if tree.active.is_empty() {
+            // Quirk Q2: V moves back to the last idle finish.
+            if let Some(hi) = tree.idle_hi {
+                let finish = self.ents[hi as usize].finish;
+                if !finish.after(tree.v) {
+                    tree.v = finish;
+                }
+            }
+        }
+        if !self.ents[lo as usize].finish.after(tree.v) {
+            self.idle_remove(lo);
+            self.untrack(lo);
+        }
+    }
+
+    /// Accounts `n` sectors of service to `e` and its ancestors (2.7).
+    pub fn serve(&mut self, e: u32, n: u64) {
+        let mut at = e;
+        while at != NIL {
+            let ent = &mut self.ents[at as usize];
+            ent.service += n;
+            let (node, class) = (ent.node, ent.class);
+            let tree = &mut self.nodes[node as usize].trees[class as usize];
+            tree.v = tree.v.plus(delta(n, tree.wsum));
+            self.forget(node, class);
+            at = self.nodes[node as usize].entity;
+        }
+    }
+
+    // Weight and class changes: 2.8.
+
+    /// Applies a pending change of weight, raising and (`with_class`) class to a tracked entity.
+    pub fn apply(&mut self, e: u32, with_class: bool) {
+        let ent = &mut self.ents[e as usize];
+        if !ent.prio_dirty {
+            return;
+        }
+        let trees = &mut self.nodes[ent.node as usize].trees;
+        trees[ent.class as usize].wsum -= u64::from(ent.weight);
+        if ent.new_weight != ent.orig_weight {
+            ent.orig_weight = ent.new_weight.clamp(1, WEIGHT_MAX);
+            ent.new_weight = ent.orig_weight;
+        }
+        let mut moved = false;
+        if ent.is_queue() && with_class && ent.class != ent.new_class {
+            if ent.busy {
+                self.census.busy[ent.class as usize] -= 1;
+                self.census.busy[ent.new_class as usize] += 1;
+            }
+            ent.class = ent.new_class;
+            moved = true;
+        }
+        ent.prio_dirty = ent.is_queue() && ent.class != ent.new_class;
+        let weight = ent.orig_weight * if ent.is_queue() { ent.wr } else { 1 };
+        if weight != ent.weight {
+            ent.weight = weight;
+            if ent.is_queue() {
+                self.census.uncount(ent);
+                if ent.wr == 1 {
+                    self.census.count(ent);
+                }
+            }
+        }
+        let tree = &mut trees[ent.class as usize];
+        tree.wsum += u64::from(weight);
+        if moved {
+            ent.start = tree.v;
+        }
+    }
+
+    // Setting in service: 2.9.
+
+    /// Puts the next queue in service and returns it; something must be active.
+    pub fn select(&mut self, now: Instant) -> u32 {
+        let mut node = ROOT;
+        let mut e;
+        loop {
+            e = self.nodes[node as usize].cached;
+            assert!(e != NIL, "a node with work has a candidate");
+            self.nodes[node as usize].in_service = e;
+            let child = self.ents[e as usize].child;
+            // A group with more active children stays on the tree while in service.
+            if child == NIL || self.nodes[child as usize].active() == 1 {
+                self.active_remove(e);
+            }
+            if child == NIL {
+                break;
+            }
+            node = child;
+        }
+        let mut at = e;
+        while at != NIL {
+            let node = self.ents[at as usize].node;
+            if !self.refresh(node, NIL, false, now) {
+                break;
+            }
+            at = self.nodes[node as usize].entity;
+        }
+        e
+    }
+
+    /// The slot is over: nobody on the path of `e` is in service any more.
+    pub fn clear_in_service(&mut self, e: u32) {
+        let mut at = e;
+        while at != NIL {
+            let node = self.ents[at as usize].node as usize;
+            self.nodes[node].in_service = NIL;
+            at = self.nodes[node].entity;
+        }
+    }
+
+    /// Forgets the service of the slot for every ancestor of `e` (3.8 step 10).
+    pub fn clear_ancestor_service(&mut self, e: u32) {
+        let mut at = self.nodes[self.ents[e as usize].node as usize].entity;
+        while at != NIL {
+            self.ents[at as usize].service = 0;
+            at = self.nodes[self.ents[at as usize].node as usize].entity;
+        }
+    }
+}
+
+impl Entity {
+    fn new(node: u32, class: u8, weight: u32) -> Entity {
+        Entity {
+            node,
+            child: NIL,
+            start: VTime(0),
+            finish: VTime(0),
+            service: 0,
+            budget: 0,
+            weight,
+            orig_weight: weight,
+            new_weight: weight,
+            wr: 1,
+            counted: 0,
+            class,
+            new_class: class,
+            on: On::None,
+            tracked: false,
+            prio_dirty: false,
+            busy: false,
+        }
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl FairQueue {
+    /// The sets and sums of every node, recomputed (specs/bfq.md section 13, last item).
+    pub fn check(&self) {
+        for (n, node) in self.nodes.iter().enumerate() {
+            for class in [RT, BE, IDLE] {
+                let tree = &node.trees[class as usize];
+                let mine = |e: &&Entity| e.node as usize == n && e.class == class;
+                let of = |on| self.ents.iter().filter(mine).filter(|e| e.on == on).count() as u32;
+                assert_eq!(tree.active.len(), of(On::Active));
+                assert_eq!(tree.idle.len(), of(On::Idle));
+                let sum = |e: &Entity| if e.tracked { u64::from(e.weight) } else { 0 };
+                assert_eq!(tree.wsum, self.ents.iter().filter(mine).map(sum).sum::<u64>());
+            }
+            assert!(node.active() == 0 || node.cached != NIL);
+        }
+        for (i, e) in self.ents.iter().enumerate() {
+            let in_service = self.nodes[e.node as usize].in_service == i as u32;
+            assert_eq!(e.tracked, in_service || e.on != On::None);
+            assert!(!in_service || e.on == On::None || (e.on == On::Active && !e.is_queue()));
+        }
+        self.census.check(&self.ents);
+    }
+}

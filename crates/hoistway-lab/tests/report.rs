@@ -135,7 +135,7 @@ fn balanced(page: &str) {
         rest = &rest[at + 1..];
         let end = rest.find('>').expect("a tag ends");
         let tag = &rest[..end];
-        assert!(!tag.contains('<') && tag.matches('"').count() % 2 == 0, "<{tag}>");
+        assert!(!tag.contains('<') && tag.matches('"').count().is_multiple_of(2), "<{tag}>");
         rest = &rest[end + 1..];
         if let Some(name) = tag.strip_prefix('/') {
             assert_eq!(open.pop(), Some(name), "</{name}>");

@@ -70,10 +70,10 @@ fn opening(run: &Run) -> String {
     out.push_str(&count(m.reps as usize, "repetition"));
     let last = m.seed.saturating_add(u64::from(m.reps.saturating_sub(1)));
     let seeds = if last == m.seed { format!("{last}") } else { format!("{} to {last}", m.seed) };
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<li>seed <b>{seeds}</b></li><li>world <b>{}</b></li><li>experiment <b>{}</b></li>\
-         <li>hoistway <b>{}</b></li></ul>\n",
+         <li>hoistway <b>{}</b></li></ul>",
         esc(&m.world),
         esc(&m.experiment),
         esc(&m.version)

@@ -1,6 +1,7 @@
 //! What the formats print, computed from the raw records of a run (specs/statistics.md).
 
 use crate::result::{Cell, Rep, Run, Spread};
+use crate::stats;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{ProcRecord, Role};
 
@@ -58,12 +59,12 @@ impl<'a> Figures<'a> {
 
     fn of_cell(run: &'a Run, cell: &'a Cell, key: usize) -> Figures<'a> {
         let mut hist = Histogram::new();
-        let mut cut = None;
+        let mut censored = Vec::new();
         for p in cell.reps.iter().flat_map(targets) {
             hist.merge(&p.latency);
-            cut = cut.max(p.censored);
+            censored.extend(p.censored);
         }
-        let longest = match (hist.max(), cut) {
+        let longest = match (hist.max(), censored.iter().max()) {
             (max, Some(cut)) if max.is_none_or(|m| cut.0 > m) => Some((cut.0, true)),
             (max, _) => max.map(|m| (m, false)),
         };
@@ -75,7 +76,7 @@ impl<'a> Figures<'a> {
             key,
             latency: spread(cell.reps.iter().filter_map(mean_latency)),
             longest,
-            time_weighted: (hist.sum() > 0).then(|| hist.sum_sq() as f64 / hist.sum() as f64),
+            time_weighted: stats::time_weighted(&hist, &censored),
             total: rate(None),
             target: rate(Some(Role::Target)),
             others: rate(Some(Role::Interferer)),
@@ -113,38 +114,10 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// Mean, range and 99 % interval.
-pub(super) fn spread(values: impl Iterator<Item = f64>) -> Option<Spread> {
-    let values: Vec<f64> = values.collect();
-    let n = u32::try_from(values.len()).ok().filter(|&n| n > 0)?;
-    let mean = values.iter().sum::<f64>() / f64::from(n);
-    let half_width = (n >= 3).then(|| {
-        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-        let sd = (squares / f64::from(n - 1)).sqrt();
-        student_99(n - 1) * sd / f64::from(n).sqrt()
-    });
-    let min = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some(Spread { mean, half_width, min, max, n })
+/// Mean, range and 99 % interval; `None` of nothing.
+fn spread(values: impl Iterator<Item = f64>) -> Option<Spread> {
+    stats::spread(&values.collect::<Vec<_>>())
 }
-
-/// Two-sided 99 % point of Student's t.
-fn student_99(freedom: u32) -> f64 {
-    if let Some(&t) = STUDENT_99.get(freedom.max(1) as usize - 1) {
-        return t;
-    }
-    // Cornish-Fisher around the normal point; off by less than 1e-4 from 30 degrees on.
-    let (z, f) = (2.575_829_3_f64, f64::from(freedom));
-    let (z3, z5) = (z * z * z, z * z * z * z * z);
-    z + (z3 + z) / (4.0 * f) + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * f * f)
-}
-
-/// By degrees of freedom from 1 (statistics.md 4).
-const STUDENT_99: [f64; 29] = [
-    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012,
-    2.977, 2.947, 2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779,
-    2.771, 2.763, 2.756,
-];
 
 fn targets(rep: &Rep) -> impl Iterator<Item = &ProcRecord> {
     of_role(rep, Some(Role::Target))
@@ -180,20 +153,4 @@ fn gain(reference: &Cell, cell: &Cell) -> Option<Gain> {
     let factor = s.mean.exp();
     let far = !(0.97..=1.03).contains(&factor);
     Some(Gain { factor, differs: s.half_width.map(|h| far && s.mean.abs() > h) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interval_is_students() {
-        let s = spread([1.0, 2.0, 3.0].into_iter()).unwrap();
-        assert_eq!((s.mean, s.min, s.max, s.n), (2.0, 1.0, 3.0, 3));
-        assert!((s.half_width.unwrap() - 9.925 / 3f64.sqrt()).abs() < 1e-12);
-        assert_eq!(spread([1.0, 2.0].into_iter()).unwrap().half_width, None);
-        assert_eq!(spread(std::iter::empty()), None);
-        assert!((student_99(30) - 2.750).abs() < 5e-4);
-        assert!((student_99(60) - 2.660).abs() < 5e-4);
-    }
 }

@@ -3,7 +3,7 @@
 //! `cargo bench -p hoistway-sim --bench drives`
 
 use hoistway::{Instant, Op};
-use hoistway_sim::drive::{Command, Drive, DriveFile, Said};
+use hoistway_sim::drive::{Command, DriveFile, Said};
 use hoistway_sim::rng::{self, Rng};
 
 /// What is kept outstanding.

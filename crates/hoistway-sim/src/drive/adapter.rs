@@ -87,3 +87,78 @@ impl Adapter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HDD: &str = "hitachi-hts727550a9e364";
+
+    fn adapter(text: &str) -> Adapter {
+        let file = DriveFile::parse("x.toml", text).unwrap();
+        let drive = file.build(1);
+        Adapter::new(&file, drive)
+    }
+
+    fn command(tag: u64, op: Op) -> Command {
+        let len = if op == Op::Flush { 0 } else { 4096 };
+        Command { tag, op, start: tag << 30, len, fua: false }
+    }
+
+    /// Tags in order of completion, with whether there was room right after each.
+    fn drain(adapter: &mut Adapter) -> Vec<(u64, bool)> {
+        let (mut now, mut done) = (Instant::ZERO, Vec::new());
+        loop {
+            match adapter.poll(now) {
+                Said::Done(c) => done.push((c.tag, adapter.room())),
+                Said::WaitUntil(Some(at)) => now = at,
+                Said::WaitUntil(None) => return done,
+            }
+        }
+    }
+
+    #[test]
+    fn a_non_queued_command_waits_until_the_drive_is_empty_and_runs_alone() {
+        for op in [Op::Flush, Op::Discard] {
+            let mut a = adapter(DriveFile::embedded(HDD).unwrap());
+            a.handle(Instant::ZERO, command(1, Op::Read));
+            a.handle(Instant::ZERO, command(2, Op::Write));
+            a.handle(Instant::ZERO, command(3, op));
+            assert!(!a.room(), "nothing is passed on meanwhile");
+            assert_eq!(a.in_flight(), 2);
+            assert_eq!(drain(&mut a), [(2, false), (1, false), (3, true)]);
+        }
+    }
+
+    #[test]
+    fn a_queued_flush_is_an_ordinary_command() {
+        let text = DriveFile::embedded(HDD).unwrap();
+        let text = text.replace("flush_nonqueued = true", "flush_nonqueued = false");
+        let mut a = adapter(&text);
+        a.handle(Instant::ZERO, command(1, Op::Read));
+        a.handle(Instant::ZERO, command(2, Op::Flush));
+        assert!(a.room());
+        assert_eq!(a.in_flight(), 2);
+        assert_eq!(drain(&mut a).len(), 2);
+    }
+
+    #[test]
+    fn there_is_room_for_as_many_as_there_are_tags() {
+        let mut a = adapter(DriveFile::embedded(HDD).unwrap());
+        for tag in 0..31 {
+            assert!(a.room());
+            a.handle(Instant::ZERO, command(tag, Op::Read));
+        }
+        assert!(!a.room());
+        assert_eq!(drain(&mut a).len(), 31);
+    }
+
+    #[test]
+    #[should_panic(expected = "without room")]
+    fn a_command_without_room_is_a_mistake_of_the_caller() {
+        let mut a = adapter(DriveFile::embedded(HDD).unwrap());
+        a.handle(Instant::ZERO, command(1, Op::Read));
+        a.handle(Instant::ZERO, command(2, Op::Flush));
+        a.handle(Instant::ZERO, command(3, Op::Read));
+    }
+}

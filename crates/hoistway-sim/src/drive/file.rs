@@ -166,7 +166,7 @@ impl DriveFile {
         // "Derived, not stored", specs/drives.md 2.1.
         device.write_cache = self.model != "hdd" || self.bool("hdd", "write_cache");
         device.nr_requests = device.default_nr_requests(true);
-        // Conventional disks and USB sticks do not offer discard.
+        // Deviation: the specification does not say who offers discard. Conventional disks and USB sticks do not offer discard.
         if !device.rotational && self.host.bus != "usb" {
             device.max_discard_sectors = Sectors(MAX_DISCARD_SECTORS);
             device.discard_granularity = Sectors(8.max(self.identity.sector_bytes / 512));

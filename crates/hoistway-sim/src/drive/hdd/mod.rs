@@ -28,6 +28,8 @@ pub(super) const MODEL: Model = Model {
     build,
 };
 
+// Deviation: where the specification states no lower bound and 0 makes no drive (rpm, heads, the
+// destaging chunk), the bound is 1.
 const HDD_KEYS: &[Key] = &[
     Key::int("actuators", 1, 2, "Independent arm assemblies."),
     Key::int("rpm", 1, 1_000_000, "Revolutions per minute."),
@@ -270,6 +272,8 @@ impl Bus {
     }
 
     /// The end of a transfer that ran beside the medium since `begin`; not before `least`.
+    // Deviation: 3.5 step 5 charges the last 4096 bytes only. The whole length is charged from the first
+    // byte on, so that data which the read-ahead held already cannot beat the link (8.2, item 6).
     fn overlapped(&mut self, write: bool, begin: u64, len: u64, least: u64) -> u64 {
         let end = self.transfer(write, begin, len).max(least);
         self.free[usize::from(write && self.link.full_duplex)] = end;

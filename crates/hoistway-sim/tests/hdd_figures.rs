@@ -1,5 +1,5 @@
-//! Published and prototype figures of hard disks, driven by raw loads (specs/drives.md sections 8, 8.1
-//! and 8.2).
+//! Published and prototype figures of hard disks, driven by raw loads (specs/drives.md sections 8,
+//! 8.1 and 8.2).
 
 mod raw;
 
@@ -25,7 +25,8 @@ fn agrees(what: &str, got: f64, published: Option<f64>, simulated: f64, toleranc
     assert!((got / simulated - 1.0).abs() <= tolerance, "{what}: {got:.3}, not {simulated}");
 }
 
-/// The target and interferers in 500 MiB files: (mean latency of the target in ms, MB/s of the rest).
+/// The target and interferers in 500 MiB files: (mean latency of the target in ms, MB/s of the
+/// rest).
 fn against(file: &DriveFile, load: Load, count: usize, seconds: u64, seeds: u64) -> (f64, f64) {
     let mut loads = vec![TARGET];
     loads.extend(std::iter::repeat_n(load, count));
@@ -180,8 +181,8 @@ fn sensitivity_of_the_hitachi() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// 8.2, items 2, 5 and 6 on random mixtures: same seed, same completions; nothing lost, nothing early,
-/// never more in the drive than its depth, never more over the link than its rate.
+/// 8.2, items 2, 5 and 6 on random mixtures: same seed, same completions; nothing lost, nothing
+/// early, never more in the drive than its depth, never more over the link than its rate.
 #[test]
 fn random_mixtures_keep_the_contract() {
     let loads = [

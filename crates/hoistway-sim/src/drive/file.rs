@@ -1,9 +1,9 @@
 //! Drive files: parameters of one drive, with the origin of each (specs/drives.md section 2).
 //!
-//! A file is read in two steps. *Layers*: the file and those it is derived from (`base = "id"`), each
-//! with the lines of its keys. *Checking*: the merged tables against the keys as declared in
-//! [`super::keys`] and in the model's file; every complaint names the file and line where the value, or
-//! the table that lacks it, stands. What passed is valid, so the accessors cannot fail.
+//! A file is read in two steps. *Layers*: the file and those it is derived from (`base = "id"`),
+//! each with the lines of its keys. *Checking*: the merged tables against the keys as declared in
+//! [`super::keys`] and in the model's file; every complaint names the file and line where the
+//! value, or the table that lacks it, stands. What passed is valid, so the accessors cannot fail.
 
 use super::embedded::EMBEDDED;
 use super::keys::{self, Key, TABLES, nearest};
@@ -143,8 +143,8 @@ impl DriveFile {
         Chain::read(source)?.check()
     }
 
-    /// A drive file from its text; `label` stands in messages and its last part without `.toml` is the
-    /// id. Bases by path are looked for relative to the label's folder.
+    /// A drive file from its text; `label` stands in messages and its last part without `.toml` is
+    /// the id. Bases by path are looked for relative to the label's folder.
     pub fn parse(label: &str, text: &str) -> Result<DriveFile, DriveFileError> {
         let path = PathBuf::from(label);
         let source = Source { label: label.into(), path: Some(path), text: text.into() };
@@ -166,7 +166,8 @@ impl DriveFile {
         // "Derived, not stored", specs/drives.md 2.1.
         device.write_cache = self.model != "hdd" || self.bool("hdd", "write_cache");
         device.nr_requests = device.default_nr_requests(true);
-        // Deviation: the specification does not say who offers discard. Conventional disks and USB sticks do not offer discard.
+        // Deviation: the specification does not say who offers discard. Conventional disks and USB
+        // sticks do not offer discard.
         if !device.rotational && self.host.bus != "usb" {
             device.max_discard_sectors = Sectors(MAX_DISCARD_SECTORS);
             device.discard_granularity = Sectors(8.max(self.identity.sector_bytes / 512));
@@ -277,6 +278,7 @@ impl DriveFile {
         let baseline = file.table["baseline"].as_table().expect(CHECKED);
         file.baseline =
             baseline.iter().map(|(k, v)| (k.clone(), keys::number(v).expect(CHECKED))).collect();
+        file.baseline.entry("file_start_frac".into()).or_insert(FILE_START_FRAC);
         let cost = |key| file.u64("iocost", key);
         file.iocost = IoCost {
             rbps: cost("rbps"),
@@ -289,6 +291,9 @@ impl DriveFile {
         file
     }
 }
+
+/// Where files begin when `[baseline]` does not say (specs/host.md section 3).
+const FILE_START_FRAC: f64 = 0.05;
 
 const CHECKED: &str = "every key was checked against its declaration when the file was read";
 
@@ -457,7 +462,8 @@ impl Chain {
         }
         if capacity_bytes % sector_bytes != 0 {
             let what = format!(
-                "capacity_bytes = {capacity_bytes} must be a multiple of sector_bytes = {sector_bytes}"
+                "capacity_bytes = {capacity_bytes} must be a multiple of sector_bytes \
+                 = {sector_bytes}"
             );
             return Err(self.wrong("identity", "capacity_bytes", &what));
         }

@@ -1,8 +1,9 @@
-//! The keys of drive files as data: what `hoistway show` lists, the documents are made from, and every
-//! file is checked against (specs/drives.md 2.1). A model's own keys live in the model's file.
+//! The keys of drive files as data: what `hoistway show` lists, the documents are made from, and
+//! every file is checked against (specs/drives.md 2.1). A model's own keys live in the model's
+//! file.
 //!
-//! Bounds above those of the specification keep arithmetic in range: no size above 2^50 bytes, no time
-//! above 11 days, no rate above 10^6 MB/s.
+//! Bounds above those of the specification keep arithmetic in range: no size above 2^50 bytes, no
+//! time above 11 days, no rate above 10^6 MB/s.
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -250,7 +251,7 @@ pub const TABLES: &[TableKeys] = &[
     TableKeys {
         name: "baseline",
         keys: BASELINE_KEYS,
-        doc: "Published figures and the reference experiment's geometry; any further number is welcome.",
+        doc: "Published figures, the reference experiment's geometry, and any further number.",
     },
     TableKeys {
         name: "iocost",

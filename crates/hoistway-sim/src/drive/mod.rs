@@ -85,8 +85,8 @@ impl Model {
 }
 
 /// Time to move `bytes` at `rate` bytes per second, rounded to the nearest nanosecond, in 128-bit
-/// integer arithmetic (specs/drives.md 1). The rate is taken in millibytes per second: rates of drive
-/// files are decimal MB/s with at most nine digits behind the point.
+/// integer arithmetic (specs/drives.md 1). The rate is taken in millibytes per second: rates of
+/// drive files are decimal MB/s with at most nine digits behind the point.
 pub(crate) fn dur(bytes: u64, rate: f64) -> u64 {
     let milli = ((rate * 1000.0 + 0.5) as u128).max(1);
     ((u128::from(bytes) * 1_000_000_000_000 + milli / 2) / milli) as u64

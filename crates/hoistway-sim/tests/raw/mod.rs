@@ -1,5 +1,6 @@
 //! A small host for tests of drives alone: a queue in order of arrival above the adapter, coalesced
-//! flushes (specs/drives.md 1.2), and the loads of section 7. No page cache, no CPU but what is stated.
+//! flushes (specs/drives.md 1.2), and the loads of section 7. No page cache, no CPU but what is
+//! stated.
 
 use hoistway::{Instant, Nanos, Op};
 use hoistway_sim::drive::{Adapter, Command, Completion, DriveFile, Said};
@@ -95,8 +96,8 @@ pub struct Raw {
 const FLUSH: u64 = u64::MAX;
 
 impl Raw {
-    /// Processes with files of `len` bytes, in order from `frac` of the capacity, each followed by a
-    /// random gap (specs/host.md section 3).
+    /// Processes with files of `len` bytes, in order from `frac` of the capacity, each followed by
+    /// a random gap (specs/host.md section 3).
     pub fn new(file: &DriveFile, seed: u64, frac: f64, len: u64, loads: &[Load]) -> Raw {
         let mut layout = rng::stream(seed, "layout");
         let mut at = (file.identity.capacity_bytes as f64 * frac) as u64 / 4096 * 4096;

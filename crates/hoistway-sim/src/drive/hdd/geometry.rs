@@ -1,9 +1,9 @@
 //! Where a byte lies, when it passes under the head, and how long a seek takes (specs/drives.md 3.1
 //! and 3.2).
 //!
-//! The *media clock* P(lba) is the time a perfect sequential read from byte 0 would need. Tracks are
-//! skewed by the track switch, so the angle of a byte is P mod one revolution: the media time of a range
-//! is the difference of two clocks, and a rotation wait is one remainder.
+//! The *media clock* P(lba) is the time a perfect sequential read from byte 0 would need. Tracks
+//! are skewed by the track switch, so the angle of a byte is P mod one revolution: the media time
+//! of a range is the difference of two clocks, and a rotation wait is one remainder.
 
 use crate::drive::DriveFile;
 

@@ -31,7 +31,8 @@ pub(super) struct Mechanism {
     dirty_bytes: u64,
     /// Read segments, least recently used first.
     segments: Vec<(u64, u64)>,
-    /// What became available in segments and extents since the last choice: queued reads inside hit.
+    /// What became available in segments and extents since the last choice: queued reads inside
+    /// hit.
     grown: Vec<(u64, u64)>,
     /// Scratch: the reads that a choice serves from the buffer.
     hits: Vec<Queued>,
@@ -289,7 +290,8 @@ impl Mechanism {
         }
     }
 
-    /// Waiting writes that fit enter the buffer, in order of arrival; long ones in pieces of half of it.
+    /// Waiting writes that fit enter the buffer, in order of arrival; long ones in pieces of half
+    /// of it.
     fn admit(&mut self, now: u64, bus: &mut Bus) {
         let half = self.cfg.buffer / 2 / 512 * 512;
         while let Some(Waiting { access, arrival }) = self.waiting.front().copied() {
@@ -330,8 +332,8 @@ impl Mechanism {
         }
     }
 
-    /// Queued reads that lie in a segment or a dirty extent need no mechanics. Reads that were looked
-    /// up before are compared only with what has grown since.
+    /// Queued reads that lie in a segment or a dirty extent need no mechanics. Reads that were
+    /// looked up before are compared only with what has grown since.
     fn serve_hits(&mut self, now: u64, bus: &mut Bus) {
         let mut at = 0;
         while at < self.queue.len() {
@@ -420,9 +422,10 @@ impl Mechanism {
             {
                 continue;
             }
-            // Deviation (or reading): "the overhead must be inside the estimate" (3.5) is taken to make it
-            // a part of the cost, not only of its starting time: what continues does not pay it. Without it a lone
-            // reader beside 15 streams waits 4.0 s instead of 4.4 s (published 4.5 s).
+            // Deviation (or reading): "the overhead must be inside the estimate" (3.5) is taken to
+            // make it a part of the cost, not only of its starting time: what continues does not
+            // pay it. Without it a lone reader beside 15 streams waits 4.0 s instead of 4.4 s
+            // (published 4.5 s).
             let cost = self.cfg.overhead + self.position(q.from, q.access.write, then, phase);
             offer(best, cost as f64 - credit, q.number, Choice::Go(at));
         }
@@ -533,7 +536,8 @@ impl Mechanism {
         }
     }
 
-    /// The segment that ends at `base` now ends at `end`; if there is none, [start, end) becomes one.
+    /// The segment that ends at `base` now ends at `end`; if there is none, [start, end) becomes
+    /// one.
     fn extend_segment(&mut self, base: u64, start: u64, end: u64) {
         if self.cfg.segments == 0 || self.cfg.segment == 0 {
             return;

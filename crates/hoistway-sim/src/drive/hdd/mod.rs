@@ -1,13 +1,14 @@
 //! Hard disk drives (specs/drives.md section 3).
 //!
-//! One [`Mechanism`] per actuator decides what the arm does next: it prefers the shortest positioning
-//! (seek and rotation, known from the geometry) less a credit for waiting, keeps reading ahead while
-//! nothing else is to be done, and writes cached data back between reads. This file is what they have in
-//! common: the link, commands that span both, completions in order of time.
+//! One [`Mechanism`] per actuator decides what the arm does next: it prefers the shortest
+//! positioning (seek and rotation, known from the geometry) less a credit for waiting, keeps
+//! reading ahead while nothing else is to be done, and writes cached data back between reads. This
+//! file is what they have in common: the link, commands that span both, completions in order of
+//! time.
 //!
-//! The consequences are what the model is for: a running sequential stream always has a request that
-//! costs nothing, so a lone random reader beside many streams waits until its age outweighs a seek
-//! (section 7), and a flush costs one short seek per scattered block.
+//! The consequences are what the model is for: a running sequential stream always has a request
+//! that costs nothing, so a lone random reader beside many streams waits until its age outweighs a
+//! seek (section 7), and a flush costs one short seek per scattered block.
 
 mod geometry;
 mod mechanism;
@@ -22,7 +23,7 @@ use std::collections::BinaryHeap;
 
 pub(super) const MODEL: Model = Model {
     name: "hdd",
-    summary: "hard disk: zones, seeks, rotation, read-ahead, write cache, choice of the next command",
+    summary: "hard disk: zones, seeks, rotation, read-ahead, write cache, reordering",
     keys: HDD_KEYS,
     check,
     build,
@@ -237,8 +238,8 @@ impl Bus {
         }
     }
 
-    /// A part of a job is over at `at`; its time went into [waiting, media, transfer]. The part that
-    /// ends last gives the job's figures.
+    /// A part of a job is over at `at`; its time went into [waiting, media, transfer]. The part
+    /// that ends last gives the job's figures.
     fn end(&mut self, job: u32, at: u64, spent: [u64; 3]) {
         let entry = &mut self.jobs[job as usize];
         entry.parts = entry.parts.checked_sub(1).expect("a part ends once");
@@ -272,8 +273,9 @@ impl Bus {
     }
 
     /// The end of a transfer that ran beside the medium since `begin`; not before `least`.
-    // Deviation: 3.5 step 5 charges the last 4096 bytes only. The whole length is charged from the first
-    // byte on, so that data which the read-ahead held already cannot beat the link (8.2, item 6).
+    // Deviation: 3.5 step 5 charges the last 4096 bytes only. The whole length is charged from the
+    // first byte on, so that data which the read-ahead held already cannot beat the link (8.2, item
+    // 6).
     fn overlapped(&mut self, write: bool, begin: u64, len: u64, least: u64) -> u64 {
         let end = self.transfer(write, begin, len).max(least);
         self.free[usize::from(write && self.link.full_duplex)] = end;

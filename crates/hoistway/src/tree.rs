@@ -48,8 +48,7 @@ impl Augment for () {
 #[derive(Clone, Copy, Debug)]
 struct Node<K, A> {
     key: K,
-    /// Left and right.
-    child: [u32; 2],
+    child: Children,
     parent: u32,
     /// Neighbours in key order: a step along the order costs no walk.
     prev: u32,
@@ -62,6 +61,30 @@ struct Node<K, A> {
 
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
+
+/// Left child in the low half, right child in the high half. One word, so that a descent loads both while it
+/// compares the keys and then shifts: picking one of two fields would cost a dependent load per level.
+#[derive(Clone, Copy, Debug)]
+struct Children(u64);
+
+impl Children {
+    const NONE: Children = Children(u64::MAX);
+
+    #[inline]
+    fn get(self, side: usize) -> u32 {
+        (self.0 >> (32 * side)) as u32
+    }
+
+    #[inline]
+    fn set(&mut self, side: usize, slot: u32) {
+        self.0 = self.0 & !(u64::from(u32::MAX) << (32 * side)) | u64::from(slot) << (32 * side);
+    }
+
+    #[inline]
+    fn both(self) -> [u32; 2] {
+        [self.get(LEFT), self.get(RIGHT)]
+    }
+}
 
 /// The nodes of all slots.
 #[derive(Clone, Debug)]
@@ -80,7 +103,7 @@ impl<K: Key, A: Augment> Nodes<K, A> {
         if slots > self.0.len() {
             let empty = Node {
                 key: K::default(),
-                child: [NIL; 2],
+                child: Children::NONE,
                 parent: NIL,
                 prev: NIL,
                 next: NIL,
@@ -115,12 +138,12 @@ impl<K: Key, A: Augment> Nodes<K, A> {
 
     /// The left child, `NIL` if none.
     pub fn left(&self, slot: u32) -> u32 {
-        self.0[slot as usize].child[LEFT]
+        self.0[slot as usize].child.get(LEFT)
     }
 
     /// The right child, `NIL` if none.
     pub fn right(&self, slot: u32) -> u32 {
-        self.0[slot as usize].child[RIGHT]
+        self.0[slot as usize].child.get(RIGHT)
     }
 
     /// The slot that follows in key order, `NIL` after the last. Constant time.
@@ -134,8 +157,8 @@ impl<K: Key, A: Augment> Nodes<K, A> {
     }
 
     fn rightmost(&self, mut at: u32) -> u32 {
-        while self.0[at as usize].child[RIGHT] != NIL {
-            at = self.0[at as usize].child[RIGHT];
+        while self.0[at as usize].child.get(RIGHT) != NIL {
+            at = self.0[at as usize].child.get(RIGHT);
         }
         at
     }
@@ -147,7 +170,7 @@ impl<K: Key, A: Augment> Nodes<K, A> {
     fn refresh(&mut self, at: u32) {
         let n = &self.0[at as usize];
         let mut sum = n.own;
-        for child in n.child {
+        for child in n.child.both() {
             if child != NIL {
                 sum = sum.join(self.0[child as usize].sum);
             }
@@ -217,7 +240,7 @@ impl Tree {
             let n = &nodes.0[at as usize];
             let before = n.key.before(&key);
             found = select_unpredictable(before, found, at);
-            at = select_unpredictable(before, n.child[RIGHT], n.child[LEFT]);
+            at = n.child.get(usize::from(before));
         }
         found
     }
@@ -237,7 +260,7 @@ impl Tree {
             let n = &nodes.0[at as usize];
             left = key.before(&n.key);
             // Which way it goes is a coin toss: a wrong guess costs more than waiting for the key.
-            at = select_unpredictable(left, n.child[LEFT], n.child[RIGHT]);
+            at = n.child.get(usize::from(!left));
         }
         let (mut prev, mut next) = (NIL, NIL);
         if parent == NIL {
@@ -245,16 +268,16 @@ impl Tree {
         } else {
             let p = &mut nodes.0[parent as usize];
             if left {
-                p.child[LEFT] = slot;
+                p.child.set(LEFT, slot);
                 (prev, next) = (p.prev, parent);
             } else {
-                p.child[RIGHT] = slot;
+                p.child.set(RIGHT, slot);
                 (prev, next) = (parent, p.next);
             }
         }
         nodes.0[slot as usize] = Node {
             key,
-            child: [NIL; 2],
+            child: Children::NONE,
             parent,
             prev,
             next,
@@ -279,7 +302,8 @@ impl Tree {
     /// Takes `slot` out; it must be in this tree.
     pub fn remove<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, slot: u32) {
         debug_assert!(nodes.linked(slot));
-        let Node { child: [left, right], parent, red, prev, next, .. } = nodes.0[slot as usize];
+        let Node { child, parent, red, prev, next, .. } = nodes.0[slot as usize];
+        let [left, right] = child.both();
         if prev == NIL {
             self.first = next;
         } else {
@@ -298,17 +322,17 @@ impl Tree {
         } else {
             let heir = next;
             removed_red = nodes.0[heir as usize].red;
-            child = nodes.0[heir as usize].child[RIGHT];
+            child = nodes.0[heir as usize].child.get(RIGHT);
             if heir == right {
                 child_parent = heir;
             } else {
                 child_parent = nodes.0[heir as usize].parent;
                 self.transplant(nodes, child_parent, heir, child);
-                nodes.0[heir as usize].child[RIGHT] = right;
+                nodes.0[heir as usize].child.set(RIGHT, right);
                 nodes.0[right as usize].parent = heir;
             }
             self.transplant(nodes, parent, slot, heir);
-            nodes.0[heir as usize].child[LEFT] = left;
+            nodes.0[heir as usize].child.set(LEFT, left);
             nodes.0[left as usize].parent = heir;
             nodes.0[heir as usize].red = red;
         }
@@ -337,7 +361,7 @@ impl Tree {
             self.root = new;
         } else {
             let child = &mut nodes.0[parent as usize].child;
-            child[usize::from(child[LEFT] != old)] = new;
+            child.set(usize::from(child.get(LEFT) != old), new);
         }
         if new != NIL {
             nodes.0[new as usize].parent = parent;
@@ -348,14 +372,14 @@ impl Tree {
     fn rotate<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, at: u32, to_left: bool) {
         let (near, far) = if to_left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
         let Node { parent, child, .. } = nodes.0[at as usize];
-        let up = child[far];
-        let inner = nodes.0[up as usize].child[near];
-        nodes.0[at as usize].child[far] = inner;
+        let up = child.get(far);
+        let inner = nodes.0[up as usize].child.get(near);
+        nodes.0[at as usize].child.set(far, inner);
         if inner != NIL {
             nodes.0[inner as usize].parent = at;
         }
         self.transplant(nodes, parent, at, up);
-        nodes.0[up as usize].child[near] = at;
+        nodes.0[up as usize].child.set(near, at);
         nodes.0[at as usize].parent = up;
         if A::ACTIVE {
             nodes.0[up as usize].sum = nodes.0[at as usize].sum;
@@ -370,7 +394,7 @@ impl Tree {
                 break;
             }
             let grand = nodes.0[parent as usize].parent;
-            let [left, right] = nodes.0[grand as usize].child;
+            let [left, right] = nodes.0[grand as usize].child.both();
             let parent_left = left == parent;
             let uncle = if parent_left { right } else { left };
             if nodes.red(uncle) {
@@ -380,7 +404,7 @@ impl Tree {
                 at = grand;
                 continue;
             }
-            let at_left = nodes.0[parent as usize].child[LEFT] == at;
+            let at_left = nodes.0[parent as usize].child.get(LEFT) == at;
             if at_left != parent_left {
                 self.rotate(nodes, parent, parent_left);
                 core::mem::swap(&mut at, &mut parent);
@@ -400,8 +424,8 @@ impl Tree {
         mut parent: u32,
     ) {
         while parent != NIL && !nodes.red(at) {
-            let at_left = nodes.0[parent as usize].child[LEFT] == at;
-            let side = |n: &Node<K, A>, same: bool| n.child[usize::from(at_left != same)];
+            let at_left = nodes.0[parent as usize].child.get(LEFT) == at;
+            let side = |n: &Node<K, A>, same: bool| n.child.get(usize::from(at_left != same));
             let mut sibling = side(&nodes.0[parent as usize], false);
             if nodes.red(sibling) {
                 nodes.0[sibling as usize].red = false;
@@ -465,9 +489,9 @@ mod tests {
             return (1, u64::MAX);
         }
         let n = nodes.0[at as usize];
-        assert!(!(n.red && (n.child.iter().any(|&c| nodes.red(c)))));
-        let (l, lm) = check(nodes, n.child[LEFT]);
-        let (r, rm) = check(nodes, n.child[RIGHT]);
+        assert!(!(n.red && (n.child.both().iter().any(|&c| nodes.red(c)))));
+        let (l, lm) = check(nodes, n.child.get(LEFT));
+        let (r, rm) = check(nodes, n.child.get(RIGHT));
         assert_eq!(l, r);
         let least = n.own.0.min(lm).min(rm);
         assert_eq!(n.sum.0, least);

@@ -429,7 +429,7 @@ fn draining_hands_over_everything_at_once() {
     for entry in SCHEDULERS {
         let mut h = Harness::new(entry, 1, 5);
         while h.submit() {}
-        let mut seen = vec![false; SLOTS];
+        let mut seen = [false; SLOTS];
         while let Some(id) = h.sched.drain(h.now, &mut h.env.cx()) {
             assert!(!core::mem::replace(&mut seen[id.index()], true), "{} twice", entry.name);
         }

@@ -63,7 +63,7 @@ const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
 /// Left child in the low half, right child in the high half. One word, so that a descent loads both while it
-/// compares the keys and then shifts: picking one of two fields would cost a dependent load per level.
+/// compares the keys: picking one of two fields would cost a dependent load per level.
 #[derive(Clone, Copy, Debug)]
 struct Children(u64);
 
@@ -73,6 +73,12 @@ impl Children {
     #[inline]
     fn get(self, side: usize) -> u32 {
         (self.0 >> (32 * side)) as u32
+    }
+
+    /// One of both without a branch and without an indexed load.
+    #[inline]
+    fn choose(self, left: bool) -> u32 {
+        select_unpredictable(left, self.0, self.0 >> 32) as u32
     }
 
     #[inline]
@@ -240,7 +246,7 @@ impl Tree {
             let n = &nodes.0[at as usize];
             let before = n.key.before(&key);
             found = select_unpredictable(before, found, at);
-            at = n.child.get(usize::from(before));
+            at = n.child.choose(!before);
         }
         found
     }
@@ -260,7 +266,7 @@ impl Tree {
             let n = &nodes.0[at as usize];
             left = key.before(&n.key);
             // Which way it goes is a coin toss: a wrong guess costs more than waiting for the key.
-            at = n.child.get(usize::from(!left));
+            at = n.child.choose(left);
         }
         let (mut prev, mut next) = (NIL, NIL);
         if parent == NIL {

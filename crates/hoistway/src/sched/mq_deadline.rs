@@ -172,6 +172,8 @@ impl Clock {
 struct Level {
     at_head: List,
     lanes: [Lane; 2],
+    /// Requests on the three lists above.
+    waiting: u32,
     inserted: u64,
     merged: u64,
     dispatched: u64,
@@ -183,6 +185,7 @@ impl Level {
         Level {
             at_head: List::new(),
             lanes: [Lane::new(); 2],
+            waiting: 0,
             inserted: 0,
             merged: 0,
             dispatched: 0,
@@ -287,7 +290,12 @@ impl MqDeadline {
         let entry = &mut self.pool.slots[slot as usize];
         entry.place = Place::Nowhere;
         let (id, level) = (entry.id, &mut self.levels[usize::from(entry.lane / 2)]);
-        let list = if shared { &mut self.at_head } else { &mut level.at_head };
+        let list = if shared {
+            &mut self.at_head
+        } else {
+            level.waiting -= 1;
+            &mut level.at_head
+        };
         list.remove(&mut self.pool.links, slot);
         level.dispatched += 1;
         self.waiting -= 1;
@@ -296,6 +304,9 @@ impl MqDeadline {
 
     /// C5 pick. What steps 3 to 5 change stays although the request is then refused as too young.
     fn pick(&mut self, level: usize, now: i64, latest_start: i64) -> Option<ReqId> {
+        if self.levels[level].waiting == 0 {
+            return None;
+        }
         let head = self.levels[level].at_head.head();
         if head != NIL {
             if self.too_young(head, latest_start) {
@@ -317,6 +328,7 @@ impl MqDeadline {
         let lane = &mut level.lanes[self.last_dir];
         lane.next = self.pool.after(slot);
         lane.unlink(&mut self.pool, slot);
+        level.waiting -= 1;
         level.dispatched += 1;
         self.waiting -= 1;
         Some(self.pool.slot(slot).id)
@@ -381,6 +393,7 @@ impl Scheduler for MqDeadline {
             let list = if self.shared_at_head {
                 &mut self.at_head
             } else {
+                self.levels[level].waiting += 1;
                 &mut self.levels[level].at_head
             };
             list.push_front(&mut self.pool.links, slot);
@@ -388,7 +401,9 @@ impl Scheduler for MqDeadline {
         }
         entry.place = Place::Lane;
         entry.deadline = now + self.expire[dir];
-        let lane = &mut self.levels[level].lanes[dir];
+        let level = &mut self.levels[level];
+        level.waiting += 1;
+        let lane = &mut level.lanes[dir];
         lane.sort(&mut self.pool, slot, cx.requests[id].start);
         lane.queue(&mut self.pool, slot);
         Run::Usual
@@ -577,7 +592,9 @@ impl MqDeadline {
             Place::Lane => {
                 let side_by_side = self.pool.place(kept) == Place::Lane
                     && self.pool.slot(kept.slot()).lane == lane;
-                let lane = &mut self.levels[at / 2].lanes[at % 2];
+                let level = &mut self.levels[at / 2];
+                level.waiting -= 1;
+                let lane = &mut level.lanes[at % 2];
                 if side_by_side {
                     lane.hand_over(&mut self.pool, kept.slot(), gone.slot());
                 }

@@ -273,13 +273,9 @@ impl Tree {
             self.root = slot;
         } else {
             let p = &mut nodes.0[parent as usize];
-            if left {
-                p.child.set(LEFT, slot);
-                (prev, next) = (p.prev, parent);
-            } else {
-                p.child.set(RIGHT, slot);
-                (prev, next) = (parent, p.next);
-            }
+            prev = select_unpredictable(left, p.prev, parent);
+            next = select_unpredictable(left, parent, p.next);
+            p.child.set(usize::from(!left), slot);
         }
         nodes.0[slot as usize] = Node {
             key,

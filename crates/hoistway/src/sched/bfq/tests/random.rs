@@ -1,1 +1,315 @@
+//! Random runs through the trait: nothing is lost, nothing issued twice, everything drains.
 
+use super::bounds::Rng;
+use super::rig::Rig;
+use crate::group::ProcId;
+use crate::request::{Flags, Io, Op, ReqId, Side};
+use crate::sched::bfq::idle::HwTag;
+use crate::sched::bfq::requests::Place;
+use crate::sched::{At, Change, Dispatch, Merged, Scheduler};
+use crate::unit::{Class, IoPrio, Nanos, QueueId};
+use alloc::vec::Vec;
+
+/// A small block layer: merges as specs/blk-mq-and-noop.md section 3 does, keeps count of requests.
+struct World {
+    rig: Rig,
+    rng: Rng,
+    procs: Vec<ProcId>,
+    /// Inserted and not issued.
+    pending: Vec<ReqId>,
+    /// In the device.
+    inside: Vec<ReqId>,
+    merges: u32,
+    timers: u32,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut rng = Rng::new(seed);
+        let mut rig = Rig::sized(rng.below(2) == 0, 64);
+        rig.env.trace = crate::trace::Trace::digest_only();
+        rig.bfq.ncq.tag = [HwTag::Unknown, HwTag::No, HwTag::Yes][rng.below(3) as usize];
+        let mut w = World {
+            rig,
+            rng,
+            procs: Vec::new(),
+            pending: Vec::new(),
+            inside: Vec::new(),
+            merges: 0,
+            timers: 0,
+        };
+        for (name, n) in [("exact_pick", 2), ("exact_candidate", 2), ("first_think", 2)] {
+            let value = w.rng.below(n);
+            w.rig.set(name, value);
+        }
+        if w.rng.below(8) == 0 {
+            w.rig.set("strict_guarantees", 1);
+        }
+        if w.rng.below(4) == 0 {
+            w.rig.set("max_budget", 16);
+        }
+        for _ in 0..3 {
+            w.fork();
+        }
+        w
+    }
+
+    fn prio(&mut self) -> IoPrio {
+        let level = self.rng.below(8) as u8;
+        match self.rng.below(8) {
+            0 => IoPrio::rt(level),
+            1 => IoPrio::idle(),
+            2 => IoPrio::NONE,
+            3 | 4 => IoPrio::new(Class::Be, level).unwrap(),
+            _ => IoPrio::be(4),
+        }
+    }
+
+    fn fork(&mut self) {
+        let prio = self.prio();
+        let p = self.rig.proc(prio);
+        self.procs.push(p);
+    }
+
+    fn bio(&mut self) -> Io {
+        let mut proc = self.procs[self.rng.below(self.procs.len() as u64) as usize];
+        if self.rng.below(40) == 0 {
+            proc = ProcId::NONE;
+        }
+        let op = if self.rng.below(3) == 0 { Op::Write } else { Op::Read };
+        let mut flags = Flags::NONE;
+        if self.rng.below(3) == 0 {
+            flags |= Flags::SYNC;
+        }
+        if self.rng.below(10) == 0 {
+            flags |= Flags::META;
+        }
+        // Crowded, so that neighbours meet; now and then far away.
+        let far = if self.rng.below(6) == 0 { self.rng.below(1 << 20) * 1_000 } else { 0 };
+        let start = 8 * self.rng.below(64) + far;
+        let sectors = 8 * (1 + self.rng.below(4));
+        self.rig.io(proc, op, start, sectors, flags)
+    }
+
+    /// 3.1: kind, priority; a request that was issued never merges again, nor do requeued ones.
+    fn mergeable(&self, io: &Io, id: ReqId) -> bool {
+        let r = &self.rig.env.requests[id];
+        let place = self.rig.bfq.rqs[id.index()].place;
+        r.op == io.op && r.prio == io.prio && place == Place::Queued
+    }
+
+    fn find(&self, io: &Io, fits: impl Fn(u64, u64) -> bool) -> Option<ReqId> {
+        let all = self.pending.iter().copied();
+        all.filter(|&id| self.mergeable(io, id)).find(|&id| {
+            let r = &self.rig.env.requests[id];
+            fits(r.start.0, r.end().0)
+        })
+    }
+
+    fn submit(&mut self) {
+        if self.rig.env.requests.capacity() - self.rig.env.requests.len() < 4 {
+            return;
+        }
+        let io = self.bio();
+        let now = self.rig.now;
+        let limit = self.rig.bfq.depth_limit(now, &io, &mut self.rig.env.cx());
+        if let crate::sched::Depth::AtMost(n) = limit {
+            assert!(n > 0, "a limit of nothing would lock the process out");
+        }
+        if self.merge_bio(&io) {
+            return;
+        }
+        let sync = self.rig.env.device.is_sync(io.op, io.flags);
+        let id = self.rig.env.requests.create(io, sync, QueueId(0), now).unwrap();
+        self.rig.bfq.prepare(now, id, &mut self.rig.env.cx());
+        if self.rng.below(2) == 0
+            && let Some(kept) = self.find(&io, |_, end| end == io.start.0)
+        {
+            // The insertion merge knows no veto.
+            self.join(kept, id);
+            return;
+        }
+        let at = if self.rng.below(30) == 0 { At::Head } else { At::Tail };
+        self.rig.bfq.insert(now, id, at, &mut self.rig.env.cx());
+        self.pending.push(id);
+    }
+
+    fn merge_bio(&mut self, io: &Io) -> bool {
+        let now = self.rig.now;
+        let back = self.find(io, |_, end| end == io.start.0);
+        let back = back.filter(|&id| self.rig.bfq.may_merge(now, io, id, &mut self.rig.env.cx()));
+        let own = self.rig.bfq.find_merge(now, io, &mut self.rig.env.cx());
+        let own = own.filter(|&(id, _)| self.mergeable(io, id));
+        let own =
+            own.filter(|&(id, _)| self.rig.bfq.may_merge(now, io, id, &mut self.rig.env.cx()));
+        let Some((id, side)) = back.map(|id| (id, Side::Back)).or(own) else { return false };
+        if side == Side::Front {
+            assert_eq!(self.rig.env.requests[id].start, io.end());
+        }
+        let bio = self.rig.env.requests.add_bio(*io, now).unwrap();
+        self.rig.env.requests.join_bio(id, bio, side);
+        self.rig.bfq.merged(now, id, Merged::Bio(side), &mut self.rig.env.cx());
+        self.merges += 1;
+        // Does it now touch its neighbour?
+        if let Some(near) = self.rig.bfq.neighbour(id, side, &self.rig.env.cx()) {
+            let (low, high) = if side == Side::Back { (id, near) } else { (near, id) };
+            let (a, b) = (self.rig.env.requests[low], self.rig.env.requests[high]);
+            if a.end() == b.start && a.op == b.op && a.prio == b.prio {
+                self.join(low, high);
+            }
+        }
+        true
+    }
+
+    fn join(&mut self, kept: ReqId, gone: ReqId) {
+        let now = self.rig.now;
+        self.rig.bfq.merged(now, kept, Merged::Request(gone), &mut self.rig.env.cx());
+        self.rig.env.requests.join(kept, gone);
+        self.pending.retain(|&id| id != gone);
+        self.merges += 1;
+    }
+
+    fn issued(&mut self, id: ReqId) {
+        let at = self.pending.iter().position(|&p| p == id);
+        self.pending.remove(at.expect("only a pending request is issued, and once"));
+        let (r, rq) = (&self.rig.env.requests[id], &self.rig.bfq.rqs[id.index()]);
+        assert_eq!((r.start.0, r.sectors.0), (rq.pos, rq.len.into()));
+        self.inside.push(id);
+    }
+
+    fn dispatch(&mut self) -> bool {
+        match self.rig.dispatch() {
+            Dispatch::Issue(id) => self.issued(id),
+            Dispatch::Empty => {
+                assert!(self.pending.is_empty(), "Empty although requests are pending");
+                return false;
+            }
+            Dispatch::Idle => {
+                assert!(!self.pending.is_empty(), "Idle although nothing is pending");
+                // Whoever is waited for comes back by timer or completion.
+                assert!(self.rig.bfq.next_timer().is_some() || !self.inside.is_empty());
+                return false;
+            }
+        }
+        true
+    }
+
+    fn complete_or_requeue(&mut self) {
+        if self.inside.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.inside.len() as u64) as usize;
+        let id = self.inside.swap_remove(at);
+        if self.rng.below(20) == 0 {
+            let now = self.rig.now;
+            self.rig.bfq.requeue(now, id, &mut self.rig.env.cx());
+            self.rig.bfq.prepare(now, id, &mut self.rig.env.cx());
+            self.rig.bfq.insert(now, id, At::Head, &mut self.rig.env.cx());
+            self.pending.push(id);
+        } else {
+            self.rig.complete(id);
+        }
+    }
+
+    fn change(&mut self) {
+        match self.rng.below(4) {
+            0 => self.fork(),
+            1 if self.procs.len() > 2 => {
+                let at = self.rng.below(self.procs.len() as u64) as usize;
+                let p = self.procs[at];
+                self.rig.exit(p);
+                // Some I/O still comes on behalf of the dead.
+                if self.rng.below(4) > 0 {
+                    self.procs.swap_remove(at);
+                }
+            }
+            2 => {
+                let at = self.rng.below(self.procs.len() as u64) as usize;
+                let prio = self.prio();
+                self.rig.env.procs.get_mut(self.procs[at]).unwrap().prio = prio;
+            }
+            _ => {
+                let now = self.rig.now;
+                self.rig.env.device.rotational = self.rng.below(2) == 0;
+                self.rig.bfq.changed(now, &Change::Device, &mut self.rig.env.cx());
+            }
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let step = [1, 50, 2_000, 30_000][self.rng.below(4) as usize];
+        let until = self.rig.now + Nanos::us(self.rng.below(step));
+        while self.rig.bfq.next_timer().is_some_and(|at| at <= until) {
+            self.rig.fire_timer();
+            self.timers += 1;
+        }
+        self.rig.now = until;
+    }
+
+    /// Without new requests everything is served in bounded time.
+    fn finish(&mut self) {
+        let now = self.rig.now;
+        if self.rng.below(2) == 0 {
+            while let Some(id) = self.rig.bfq.drain(now, &mut self.rig.env.cx()) {
+                self.issued(id);
+            }
+            assert!(self.pending.is_empty(), "drain leaves nothing behind");
+        }
+        let mut turns = 4 * (self.pending.len() + self.inside.len()) + 100;
+        while !self.pending.is_empty() || !self.inside.is_empty() {
+            assert!(turns > 0, "does not drain");
+            turns -= 1;
+            if self.dispatch() {
+                continue;
+            }
+            if let Some(id) = self.inside.pop() {
+                self.rig.complete(id);
+            } else if self.rig.bfq.next_timer().is_some() {
+                self.rig.fire_timer();
+            }
+        }
+        self.rig.bfq.check();
+        assert_eq!((self.rig.bfq.queued, self.rig.bfq.inflight), (0, 0));
+        assert!(self.rig.env.requests.is_empty());
+    }
+}
+
+fn run(seed: u64, steps: u32) -> World {
+    let mut w = World::new(seed);
+    let depth = 1 + w.rng.below(32) as usize;
+    for _ in 0..steps {
+        match w.rng.below(20) {
+            0..7 => w.submit(),
+            7..13 if w.inside.len() < depth => {
+                w.dispatch();
+            }
+            13..17 => w.complete_or_requeue(),
+            17 if w.rng.below(5) == 0 => w.change(),
+            _ => w.pass_time(),
+        }
+        w.rig.bfq.check();
+    }
+    w.finish();
+    w
+}
+
+#[test]
+fn nothing_is_lost_or_issued_twice_and_everything_drains() {
+    let (mut merges, mut timers) = (0, 0);
+    for seed in 0..300 {
+        let w = run(seed, 1_000);
+        merges += w.merges;
+        timers += w.timers;
+    }
+    assert!(merges > 1_000 && timers > 1_000, "{merges} merges, {timers} timers: too tame");
+}
+
+#[test]
+fn equal_seeds_give_equal_traces() {
+    for seed in 0..10 {
+        let digest = |w: World| (w.rig.env.trace.digest(), w.rig.env.trace.count());
+        let first = digest(run(seed, 400));
+        assert!(first.1 > 0);
+        assert_eq!(first, digest(run(seed, 400)));
+    }
+}

@@ -22,11 +22,16 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(rotational: bool) -> Rig {
+        Rig::sized(rotational, 2048)
+    }
+
+    /// With room for that many requests.
+    pub fn sized(rotational: bool, requests: usize) -> Rig {
         let mut device = Device::new(Sectors(1 << 32), 128);
         device.rotational = rotational;
-        let mut env = Env::new(device, 2048, 4096);
+        let mut env = Env::new(device, requests, 4 * requests);
         env.trace = Trace::keep(100_000);
-        let setup = Setup { device: &env.device, requests: 2048, now: Instant::ZERO };
+        let setup = Setup { device: &env.device, requests, now: Instant::ZERO };
         let bfq = Bfq::new(&setup);
         Rig { env, bfq, now: Instant::ZERO, ids: 0 }
     }

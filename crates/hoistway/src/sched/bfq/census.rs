@@ -89,14 +89,12 @@ impl Census {
         }
         let raised = ents.iter().filter(|e| e.busy && e.wr > 1).count();
         assert_eq!(self.wr_busy as usize, raised);
-        let mut counts: Vec<(u32, u32)> = Vec::new();
-        for e in ents.iter().filter(|e| e.counted != 0) {
-            assert!(e.wr == 1 && e.counted == e.weight);
-            match counts.binary_search_by_key(&e.counted, |w| w.0) {
-                Ok(at) => counts[at].1 += 1,
-                Err(at) => counts.insert(at, (e.counted, 1)),
-            }
+        let counted = || ents.iter().filter(|e| e.counted != 0);
+        assert!(counted().all(|e| e.wr == 1 && e.counted == e.weight));
+        assert!(self.weights.is_sorted_by(|a, b| a.0 < b.0));
+        for &(weight, n) in &self.weights {
+            assert_eq!(n as usize, counted().filter(|e| e.counted == weight).count());
         }
-        assert_eq!(self.weights, counts);
+        assert_eq!(self.weights.iter().map(|w| w.1).sum::<u32>() as usize, counted().count());
     }
 }

@@ -1,19 +1,442 @@
-//! The host model: page cache, read-ahead, write-back, journal (specs/host.md).
+//! The host model: page cache, read-ahead, journal, and what a system call costs (specs/host.md).
+//!
+//! A state machine like all others. A process is given an [`Operation`] ([`Host::begin`]); then
+//! [`Host::step`] is asked, each time the process may go on, what it does next ([`Act`]): submit a bio,
+//! wait until a time, block, finish. [`Host::completed`] tells of bios that the device has served;
+//! processes that this wakes come out of [`Host::woken`]. The caller owns the clock.
+//!
+//! The *shape* of the I/O at the block layer is what the model keeps: sizes, order, who waits for what.
+//! Runs of calls that cannot block are one step (host.md 1.3): without that a 256 KiB window read in
+//! 4 KiB calls would cost 64 events instead of one.
+//!
+//! Built: buffered reads and writes, direct I/O, fdatasync of allocated files, reclaim, the periodic
+//! journal commit. Not built: write-back by the flusher and dirty throttling (host.md 8 and 9), new
+//! blocks, fsync. A load that would need them ends the run with an error instead of a wrong result.
 
-use crate::world::JobError;
+mod ahead;
+mod cache;
+mod config;
+mod layout;
+mod process;
+mod submit;
+#[cfg(test)]
+mod tests;
 
-/// Parameters of the host: an era's profile (host.md 1.4) and what differs from it (host.md 15).
+pub use ahead::Variant;
+pub use cache::PAGE;
+pub use config::{Fs, HostConfig};
+
+use crate::drive::DriveFile;
+use crate::world::{JobError, NamedFigure};
+use cache::{FileCache, Memory};
+use hoistway::{GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, Profile};
+use layout::Layout;
+use process::{Proc, Stage, Wait};
+use submit::Flight;
+
+/// A file of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(pub u32);
+
+/// A process's advice on the file it has opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Advice {
+    /// None.
+    #[default]
+    Normal,
+    /// The read-ahead limit is doubled.
+    Sequential,
+    /// No read-ahead.
+    Random,
+}
+
+/// What a process asks of its host, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Operation {
+    /// Opens a file afresh: forgets the read-ahead state.
+    Open {
+        /// Which.
+        file: FileId,
+        /// What it will do.
+        advice: Advice,
+    },
+    /// Starts the write-back of the file's dirty pages and drops the clean ones (host.md 4.3).
+    DontNeed(FileId),
+    /// `count` buffered calls of `bs` bytes, one behind the other, from `offset` on. The file is open.
+    Read {
+        /// From where.
+        offset: u64,
+        /// Bytes of a call.
+        bs: u64,
+        /// Number of calls.
+        count: u64,
+    },
+    /// The same with writes, into blocks that exist; whole pages only.
+    Write {
+        /// From where.
+        offset: u64,
+        /// Bytes of a call, a multiple of the page.
+        bs: u64,
+        /// Number of calls.
+        count: u64,
+        /// The last call is followed by an fdatasync, which counts into its latency.
+        sync: bool,
+    },
+    /// One direct call (host.md 6). The file is open.
+    Direct {
+        /// A write into blocks that exist, instead of a read.
+        write: bool,
+        /// From where; a multiple of the sector size.
+        offset: u64,
+        /// How much; a multiple of the sector size.
+        len: u64,
+        /// When it was meant to be issued, if not now: latency counts from there.
+        since: Option<Instant>,
+        /// It is followed by an fdatasync, which counts into its latency.
+        sync: bool,
+    },
+    /// fdatasync of a file.
+    Fdatasync(FileId),
+    /// Drops all clean pages of all files.
+    DropCaches,
+    /// Nothing until then.
+    Sleep(Instant),
+    /// The process ends.
+    Exit,
+}
+
+/// Calls that are over: the first took `first` and ended at `first_end`, each further one took `each`
+/// and followed at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ran {
+    /// Latency of the first call.
+    pub first: Nanos,
+    /// When it ended.
+    pub first_end: Instant,
+    /// Latency of each further call.
+    pub each: Nanos,
+    /// Number of calls.
+    pub calls: u64,
+    /// Bytes of one call.
+    pub bytes: u64,
+    /// When the process goes on; ask again then.
+    pub until: Instant,
+}
+
+/// What a process does next.
 #[derive(Clone, Debug)]
-pub struct HostConfig {}
+pub enum Act {
+    /// It opens a plug section. Ask again at once.
+    Plug,
+    /// It closes the plug section. Ask again at once.
+    Unplug,
+    /// It submits this I/O. Ask again when the submission is over (accepted).
+    Submit(Io),
+    /// It is busy. Ask again then.
+    WaitUntil(Instant),
+    /// Calls are over.
+    Ran(Ran),
+    /// It waits for I/O; [`Host::woken`] says when it goes on.
+    Block,
+    /// The operation is over: [`Host::begin`] another one, at this instant.
+    Finished,
+    /// It has reached its stop time between two calls.
+    Stopped,
+    /// It has exited.
+    Exited,
+    /// The model cannot do that.
+    Fault(Box<JobError>),
+}
 
-impl HostConfig {
-    /// A profile by name: `2019`, `2018`, `today`, `2012`, `2010`, `2009`, `netbook-2009`.
-    pub fn profile(_name: &str) -> Result<HostConfig, JobError> {
-        todo!()
+/// Who a process is to the host.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcInfo {
+    /// Its id in the block layer.
+    pub id: ProcId,
+    /// Its group.
+    pub group: GroupId,
+    /// Its effective I/O priority.
+    pub prio: IoPrio,
+    /// Its CPU.
+    pub cpu: u32,
+}
+
+#[derive(Debug)]
+struct File {
+    cache: FileCache,
+    /// Place on the device in bytes.
+    start: u64,
+    bytes: u64,
+    /// The group that dirtied it first.
+    owner: Option<GroupId>,
+    /// When its oldest dirty page became dirty.
+    dirtied_at: Instant,
+    /// The 4 ms tick of its last time stamp.
+    stamped: Option<u64>,
+    /// Processes that wait for its pages or write-back.
+    waiters: Vec<u32>,
+    /// Number of the write-back bio emitted last.
+    write_seq: u64,
+    /// Write-back bios in flight.
+    writing: u64,
+}
+
+/// Length of the tick in which time stamps count (host.md 7).
+const STAMP_TICK: Nanos = Nanos::ms(4);
+/// Age at which the flusher would write a dirty page (`dirty_expire_centisecs`).
+const DIRTY_EXPIRE: Nanos = Nanos::secs(30);
+/// Longest run of calls in one step (host.md 1.3).
+const STEP: u64 = 10_000_000;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    hits: u64,
+    misses: u64,
+    windows: u64,
+    ahead_pages: u64,
+    read_bios: u64,
+    write_bios: u64,
+    commits: u64,
+    commit_time: Nanos,
+    flush_bios: u64,
+    dirty: u64,
+    dirty_max: u64,
+}
+
+/// The host: memory, files and processes.
+#[derive(Debug)]
+pub struct Host {
+    config: HostConfig,
+    copy_ns_per_kib: u64,
+    start_frac: f64,
+    /// Most pages of a bio.
+    bio_pages: u64,
+    /// Largest request of the device in pages.
+    request_pages: u64,
+    sector: u64,
+    /// Dirty pages above which the flusher would start.
+    background: u64,
+    layout: Layout,
+    memory: Memory,
+    files: Vec<File>,
+    /// The loads' processes, then the journal's.
+    procs: Vec<Proc>,
+    journal: Option<usize>,
+    /// First change of the running transaction.
+    running: Option<Instant>,
+    /// Where the next transaction is written, relative to the journal's start.
+    journal_cursor: u64,
+    commit_began: Instant,
+    flights: Vec<Flight>,
+    free: Vec<u32>,
+    woken: Vec<(usize, Instant)>,
+    fault: Option<JobError>,
+    counts: Counts,
+}
+
+impl Host {
+    /// A host for `drive`; `max_request_kib` is the block layer's limit.
+    pub fn new(config: HostConfig, drive: &DriveFile, seed: u64) -> Host {
+        let legacy = config.block_profile == Profile::Legacy;
+        let request_kib = drive.host.max_request_kib;
+        let request_pages = if legacy { request_kib.min(512) } else { request_kib } / 4;
+        let start_frac = config
+            .start_frac
+            .or_else(|| drive.baseline.get("file_start_frac").copied())
+            .unwrap_or(0.05);
+        // Kernel, programs and reserves take the rest (host.md 4.2): floor(0.85 total).
+        let limit = config.ram / PAGE * 85 / 100;
+        let layout =
+            Layout::new(drive.identity.capacity_bytes, start_frac, config.layout_gap_kib, seed);
+        Host {
+            copy_ns_per_kib: config.copy_ns_per_kib.unwrap_or(drive.host.copy_ns_per_kib),
+            start_frac,
+            bio_pages: if legacy { request_pages.clamp(1, 256) } else { 256 },
+            request_pages,
+            sector: drive.identity.sector_bytes,
+            background: limit * config.dirty_background_ratio / 100,
+            layout,
+            memory: Memory::new(limit),
+            files: Vec::new(),
+            procs: Vec::new(),
+            journal: None,
+            running: None,
+            journal_cursor: 0,
+            commit_began: Instant::ZERO,
+            flights: Vec::new(),
+            free: Vec::new(),
+            woken: Vec::new(),
+            fault: None,
+            counts: Counts::default(),
+            config,
+        }
     }
 
-    /// Sets one parameter by its name in host.md 15.
-    pub fn set(&mut self, _name: &str, _value: &toml::Value) -> Result<(), JobError> {
-        todo!()
+    /// Lays out an allocated file; files lie in the order of these calls.
+    pub fn add_file(&mut self, bytes: u64) -> Result<FileId, JobError> {
+        let start = self.layout.place(bytes)?;
+        let id = self.files.len() as u32;
+        self.files.push(File {
+            cache: self.memory.add_file(id, bytes.div_ceil(PAGE)),
+            start,
+            bytes,
+            owner: None,
+            dirtied_at: Instant::ZERO,
+            stamped: None,
+            waiters: Vec::new(),
+            write_seq: 0,
+            writing: 0,
+        });
+        Ok(FileId(id))
+    }
+
+    /// Adds a process; processes are numbered from 0 in the order of these calls. `stop`: it starts no
+    /// call at or after that time.
+    pub fn add_proc(&mut self, info: ProcInfo, stop: Option<Instant>) -> usize {
+        self.procs.push(Proc::new(info, stop));
+        self.procs.len() - 1
+    }
+
+    /// Adds the journal's thread: the last process.
+    pub fn add_journal(&mut self, info: ProcInfo) -> usize {
+        let p = self.add_proc(info, None);
+        self.procs[p].stage = Stage::JournalRest;
+        self.journal = Some(p);
+        p
+    }
+
+    /// First byte of a file on the device.
+    pub fn place_of(&self, file: FileId) -> u64 {
+        self.files[file.0 as usize].start
+    }
+
+    /// First byte of the journal on the device.
+    pub fn journal_place(&self) -> u64 {
+        self.layout.journal
+    }
+
+    /// Smallest unit of direct I/O in bytes.
+    pub fn sector(&self) -> u64 {
+        self.sector
+    }
+
+    /// Bytes of the device.
+    pub fn capacity(&self) -> u64 {
+        self.layout.capacity()
+    }
+
+    /// Gives process `p`, whose last operation is over, its next one.
+    pub fn begin(&mut self, now: Instant, p: usize, operation: Operation) {
+        assert!(matches!(self.procs[p].stage, Stage::Idle), "one operation of a process at a time");
+        self.procs[p].stage = Stage::of(now, operation);
+    }
+
+    /// Takes a process that goes on because I/O has completed, and when.
+    pub fn woken(&mut self) -> Option<(usize, Instant)> {
+        self.woken.pop()
+    }
+
+    /// Since when the unfinished call of process `p` has been running.
+    pub fn call_begun(&self, p: usize) -> Option<Instant> {
+        self.procs[p].stage.begun()
+    }
+
+    /// The device has served an I/O.
+    pub fn completed(&mut self, now: Instant, io: IoId) {
+        let flight = self.land(io);
+        match flight.kind {
+            submit::Kind::Read => {
+                let f = &mut self.files[flight.file as usize];
+                let (a, b) = (flight.first, flight.first + u64::from(flight.pages));
+                f.cache.set_ready(a, b);
+                self.wake_waiters(now, flight.file, |wait| match *wait {
+                    Wait::Page(page) => a <= page && page < b,
+                    _ => false,
+                });
+            }
+            submit::Kind::Write => {
+                let f = &mut self.files[flight.file as usize];
+                f.cache.end_write(flight.first, flight.first + u64::from(flight.pages));
+                f.writing -= 1;
+                self.wake_waiters(now, flight.file, |wait| match wait {
+                    Wait::Writes { mark, left } if flight.seq <= *mark => {
+                        *left -= 1;
+                        *left == 0
+                    }
+                    _ => false,
+                });
+            }
+            submit::Kind::Own => {
+                let proc = &mut self.procs[flight.proc as usize];
+                proc.own_left -= 1;
+                if proc.own_left == 0 && proc.wait == Wait::Own {
+                    self.wake(now, flight.proc as usize);
+                }
+            }
+        }
+    }
+
+    /// Wakes the waiters of a file of which `ends` says that their wait is over.
+    fn wake_waiters(&mut self, now: Instant, file: u32, mut ends: impl FnMut(&mut Wait) -> bool) {
+        let mut i = 0;
+        while i < self.files[file as usize].waiters.len() {
+            let p = self.files[file as usize].waiters[i] as usize;
+            if ends(&mut self.procs[p].wait) {
+                self.files[file as usize].waiters.remove(i);
+                self.wake(now, p);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    fn wake(&mut self, now: Instant, p: usize) {
+        let proc = &mut self.procs[p];
+        let waited = now - proc.blocked_at;
+        match proc.wait {
+            Wait::Page(_) => proc.waited_page += waited,
+            _ => proc.waited_io += waited,
+        }
+        proc.wait = Wait::None;
+        self.woken.push((p, now + Nanos(self.config.wake_ns)));
+    }
+
+    /// Every parameter in force.
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        self.config.parameters(self.copy_ns_per_kib, self.start_frac)
+    }
+
+    /// Figures of the whole run.
+    pub fn figures(&self) -> Vec<NamedFigure> {
+        let c = &self.counts;
+        let whole = [
+            ("cache_hit_pages", c.hits),
+            ("cache_misses", c.misses),
+            ("cached_pages", self.memory.cached()),
+            ("reclaimed_pages", self.memory.reclaimed),
+            ("dropped_unread_pages", self.memory.dropped_unread),
+            ("ahead_windows", c.windows),
+            ("ahead_pages", c.ahead_pages),
+            ("read_bios", c.read_bios),
+            ("write_bios", c.write_bios),
+            ("flush_bios", c.flush_bios),
+            ("dirty_pages_max", c.dirty_max),
+            ("commits", c.commits),
+            ("commit_time_ns", c.commit_time.0),
+        ];
+        let figure = |name: &str, of, value: u64| NamedFigure {
+            name: name.to_string(),
+            of,
+            value: i64::try_from(value).unwrap_or(i64::MAX),
+        };
+        let mut all: Vec<_> =
+            whole.iter().map(|&(name, value)| figure(name, None, value)).collect();
+        for (i, p) in self.procs.iter().enumerate() {
+            let of = Some(i as u32);
+            all.push(figure("waited_for_page_ns", of, p.waited_page.0));
+            all.push(figure("waited_for_io_ns", of, p.waited_io.0));
+            all.push(figure("waited_for_submission_ns", of, p.waited_submit.0));
+        }
+        all
     }
 }

@@ -1,1 +1,189 @@
-//! Workloads (specs/experiments.md section 5).
+//! Workloads (specs/experiments.md section 5): each is a state machine that is asked for its next
+//! operation whenever the last one is over.
+//!
+//! A load hands a sequential run to the host as one operation covering many calls, so that the host can
+//! do a whole window in one step (specs/host.md 1.3).
+
+pub mod params;
+mod probe;
+mod reader;
+mod writer;
+
+use crate::host::{Host, Operation};
+use crate::rng::{Rng, stream};
+use crate::world::JobError;
+use hoistway::{Instant, Nanos};
+use params::{ParamDoc, Params};
+
+/// One process's workload.
+pub trait Load: core::fmt::Debug + Send {
+    /// The next operation: asked at the process's start and whenever the last one is over.
+    fn next(&mut self, now: Instant) -> Operation;
+}
+
+/// What a load is built from.
+#[derive(Debug)]
+pub struct Build<'a> {
+    /// Its parameters.
+    pub params: Params<'a>,
+    /// The host its files are laid out on.
+    pub host: &'a mut Host,
+    /// Number of the process in the job: every random choice is drawn from (seed, index).
+    pub index: usize,
+    /// The run's seed.
+    pub seed: u64,
+    /// When the process starts.
+    pub start: Instant,
+}
+
+/// One line of the registry.
+#[derive(Debug)]
+pub struct LoadEntry {
+    /// Name in experiment files.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Its parameters.
+    pub params: &'static [ParamDoc],
+    /// Builds the load and lays out its file.
+    pub build: fn(&mut Build<'_>) -> Result<Box<dyn Load>, JobError>,
+}
+
+/// Every load, in the order of listing.
+pub static LOADS: &[LoadEntry] = &[reader::ENTRY, writer::ENTRY, probe::ENTRY];
+
+/// Finds a load by name.
+pub fn find(name: &str) -> Result<&'static LoadEntry, JobError> {
+    LOADS.iter().find(|l| l.name == name).ok_or_else(|| JobError::Unknown {
+        kind: "load",
+        name: name.to_string(),
+        known: LOADS.iter().map(|l| l.name.to_string()).collect(),
+    })
+}
+
+impl Build<'_> {
+    /// The stream of this process's random choices.
+    fn rng(&self) -> Rng {
+        stream(self.seed, &format!("load/{}", self.index))
+    }
+
+    /// Parameter `size`: by default 500 MiB, less on small drives (experiments.md 3.1: a fifteenth of
+    /// half the drive), in whole blocks.
+    fn size(&self, bs: u64) -> Result<u64, JobError> {
+        let usual = (500 << 20).min(self.host.capacity() / 30) >> 20 << 20;
+        let size = self.params.bytes("size")?.unwrap_or(usual);
+        if size < bs || size / bs > u64::from(u32::MAX) {
+            return Err(self
+                .params
+                .wrong(format!("size = {size}: choose at least one block of {bs}")));
+        }
+        Ok(size / bs * bs)
+    }
+
+    /// Parameter `bs`, a positive multiple of `unit`.
+    fn block_size(&self, unit: u64) -> Result<u64, JobError> {
+        let bs = self.params.bytes("bs")?.unwrap_or(4096);
+        if bs == 0 || bs % unit != 0 || bs > 1 << 30 {
+            return Err(self.params.wrong(format!("bs = {bs}: choose a multiple of {unit}")));
+        }
+        Ok(bs)
+    }
+}
+
+/// Words of the parameter `pattern`; the long forms have odd indices.
+const PATTERNS: &[&str] = &["seq", "sequential", "rand", "random"];
+
+const PATTERN: ParamDoc = ParamDoc {
+    name: "pattern",
+    default: "seq",
+    doc: "`seq`: one block behind the other, and again from the start; `rand`: every block of the file \
+          once per pass, in a random order.",
+};
+const BS: ParamDoc = ParamDoc { name: "bs", default: "4k", doc: "Bytes of a call." };
+const DIRECT: ParamDoc =
+    ParamDoc { name: "direct", default: "false", doc: "Past the page cache (O_DIRECT)." };
+const SIZE: ParamDoc = ParamDoc {
+    name: "size",
+    default: "500 MiB",
+    doc: "Size of the process's own file; by default less on drives below 15 GB.",
+};
+const RATE: ParamDoc = ParamDoc {
+    name: "rate",
+    default: "0",
+    doc: "Bytes per second at most, evenly paced; 0: no limit.",
+};
+
+/// The order in which the blocks of a file are visited, and the pace.
+#[derive(Debug)]
+struct Blocks {
+    bs: u64,
+    count: u64,
+    /// A permutation of the blocks; empty for a sequential run.
+    order: Vec<u32>,
+    next: u64,
+    /// Time between two calls; zero without a rate.
+    gap: Nanos,
+    due: Instant,
+}
+
+/// The next blocks of a pass.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// The pass is over; the next one begins with the next question.
+    Pass,
+    /// Not before then.
+    Wait(Instant),
+    /// `calls` blocks from this offset on.
+    Calls { offset: u64, calls: u64 },
+}
+
+impl Blocks {
+    fn new(build: &Build<'_>, bs: u64, size: u64) -> Result<Blocks, JobError> {
+        let count = size / bs;
+        let random = build.params.choice("pattern", PATTERNS)?.is_some_and(|i| i >= 2);
+        let mut order = Vec::new();
+        if random {
+            let mut rng = build.rng();
+            order = (0..count as u32).collect();
+            for i in (1..order.len()).rev() {
+                order.swap(i, rng.below(i as u64 + 1) as usize);
+            }
+        }
+        let gap = match build.params.bytes("rate")?.unwrap_or(0) {
+            0 => Nanos::ZERO,
+            rate => Nanos((u128::from(bs) * 1_000_000_000 / u128::from(rate)) as u64),
+        };
+        // The first question starts a pass.
+        Ok(Blocks { bs, count, order, next: count, gap, due: build.start })
+    }
+
+    fn random(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// `most`: how many calls one operation may cover.
+    fn turn(&mut self, now: Instant, most: u64) -> Turn {
+        if self.next == self.count {
+            self.next = 0;
+            return Turn::Pass;
+        }
+        let mut calls = most.min(self.count - self.next);
+        if self.gap > Nanos::ZERO {
+            if now < self.due {
+                return Turn::Wait(self.due);
+            }
+            // The schedule is kept on average: a late call does not shift those behind it.
+            self.due += self.gap;
+            calls = 1;
+        }
+        if self.random() {
+            calls = 1;
+        }
+        let block = match self.order.get(self.next as usize) {
+            Some(&block) => u64::from(block),
+            None => self.next,
+        };
+        self.next += calls;
+        Turn::Calls { offset: block * self.bs, calls }
+    }
+}

@@ -1,0 +1,55 @@
+//! Where files lie (specs/host.md 3): one after another from a fraction of the capacity on, each
+//! contiguous, with a random gap behind it; the journal in the middle of the file system.
+
+use super::cache::PAGE;
+use crate::rng::{Rng, stream};
+use crate::world::JobError;
+
+/// Length of the journal.
+pub(super) const JOURNAL: u64 = 128 << 20;
+
+/// Places of files on the device.
+#[derive(Debug)]
+pub(super) struct Layout {
+    capacity: u64,
+    /// Where the next file may begin.
+    next: u64,
+    /// First byte of the journal.
+    pub journal: u64,
+    gap_pages: u64,
+    gaps: Rng,
+}
+
+impl Layout {
+    pub fn new(capacity: u64, start_frac: f64, gap_kib: u64, seed: u64) -> Layout {
+        let down = |byte: u64| byte / PAGE * PAGE;
+        Layout {
+            capacity,
+            next: down((capacity as f64 * start_frac) as u64),
+            journal: down(capacity / 2),
+            gap_pages: gap_kib * 1024 / PAGE,
+            gaps: stream(seed, "layout"),
+        }
+    }
+
+    /// Bytes of the device.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The first byte of a new file of `bytes`.
+    pub fn place(&mut self, bytes: u64) -> Result<u64, JobError> {
+        let mut at = self.next;
+        if at < self.journal + JOURNAL && at + bytes > self.journal {
+            at = self.journal + JOURNAL;
+        }
+        if at + bytes > self.capacity {
+            let available = self.capacity.saturating_sub(at);
+            return Err(JobError::DoesNotFit { needed: bytes, available });
+        }
+        // Drawn for every file, the last one too, so that a file's place depends only on those before.
+        let gap = if self.gap_pages == 0 { 0 } else { self.gaps.below(self.gap_pages) };
+        self.next = at + bytes.next_multiple_of(PAGE) + gap * PAGE;
+        Ok(at)
+    }
+}

@@ -1,0 +1,171 @@
+//! Parameters of loads and of the host as they stand in experiment files.
+
+use crate::world::JobError;
+use toml::Value;
+
+/// One parameter, for `hoistway show` and the documents.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamDoc {
+    /// Name in the experiment file.
+    pub name: &'static str,
+    /// Value when it is not given.
+    pub default: &'static str,
+    /// One or two sentences.
+    pub doc: &'static str,
+}
+
+/// A whole number of bytes: an integer, or a text with a unit (`4k`, `500 MiB`, `10MB`). k, M, G, KiB,
+/// MiB, GiB are powers of 1024; kB, MB, GB powers of 1000.
+pub fn quantity(value: &Value) -> Result<u64, String> {
+    if let Some(text) = value.as_str() {
+        let text = text.trim();
+        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (digits, unit) = text.split_at(split);
+        let factor: u64 = match unit.trim() {
+            "" | "B" => 1,
+            "k" | "K" | "KiB" => 1 << 10,
+            "m" | "M" | "MiB" => 1 << 20,
+            "g" | "G" | "GiB" => 1 << 30,
+            "kB" | "KB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            _ => return Err("give a number of bytes, such as 4096, \"4k\" or \"500 MiB\"".into()),
+        };
+        let n = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
+        return n.ok_or_else(|| "give a number of bytes, such as 4096 or \"4k\"".into());
+    }
+    whole(value)
+}
+
+/// A length of time in nanoseconds: an integer of nanoseconds, or a text with a unit (`10 ms`, `2s`).
+pub fn duration(value: &Value) -> Result<u64, String> {
+    let Some(text) = value.as_str() else { return whole(value) };
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let factor: u64 = match unit.trim() {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err("give a time with its unit, such as \"10 ms\"".into()),
+    };
+    let n = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
+    n.ok_or_else(|| "give a time with its unit, such as \"10 ms\"".into())
+}
+
+/// A whole number, not negative.
+pub fn whole(value: &Value) -> Result<u64, String> {
+    value
+        .as_integer()
+        .and_then(|n| u64::try_from(n).ok())
+        .ok_or_else(|| "give a whole number, 0 or above".into())
+}
+
+/// A number.
+pub fn real(value: &Value) -> Result<f64, String> {
+    let n = value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
+    n.filter(|n| n.is_finite()).ok_or_else(|| "give a number".into())
+}
+
+/// true or false, also as 1 or 0.
+pub fn switch(value: &Value) -> Result<bool, String> {
+    match (value.as_bool(), value.as_integer()) {
+        (Some(b), _) => Ok(b),
+        (None, Some(0)) => Ok(false),
+        (None, Some(1)) => Ok(true),
+        _ => Err("give true or false".into()),
+    }
+}
+
+/// The parameter table of one process while its load is built.
+#[derive(Debug)]
+pub struct Params<'a> {
+    /// Whose they are, for messages.
+    of: String,
+    table: &'a toml::Table,
+}
+
+impl<'a> Params<'a> {
+    /// Checks that `table` names only parameters in `docs`.
+    pub fn new(
+        of: &str,
+        table: &'a toml::Table,
+        docs: &[ParamDoc],
+    ) -> Result<Params<'a>, JobError> {
+        let params = Params { of: of.to_string(), table };
+        for name in table.keys() {
+            if !docs.iter().any(|d| d.name == name) {
+                let known: Vec<&str> = docs.iter().map(|d| d.name).collect();
+                return Err(params.wrong(format!(
+                    "unknown parameter '{name}'; there are: {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(params)
+    }
+
+    /// An error about this process's load.
+    pub fn wrong(&self, message: String) -> JobError {
+        JobError::Parameter { of: self.of.clone(), message }
+    }
+
+    fn read<T>(
+        &self,
+        name: &str,
+        parse: fn(&Value) -> Result<T, String>,
+    ) -> Result<Option<T>, JobError> {
+        let Some(value) = self.table.get(name) else { return Ok(None) };
+        parse(value).map(Some).map_err(|m| self.wrong(format!("{name} = {value}: {m}")))
+    }
+
+    /// A number of bytes.
+    pub fn bytes(&self, name: &str) -> Result<Option<u64>, JobError> {
+        self.read(name, quantity)
+    }
+
+    /// A length of time in nanoseconds.
+    pub fn time(&self, name: &str) -> Result<Option<u64>, JobError> {
+        self.read(name, duration)
+    }
+
+    /// A whole number.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, JobError> {
+        self.read(name, whole)
+    }
+
+    /// A switch.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, JobError> {
+        self.read(name, switch)
+    }
+
+    /// One of `words`, as its index.
+    pub fn choice(&self, name: &str, words: &[&str]) -> Result<Option<usize>, JobError> {
+        let Some(value) = self.table.get(name) else { return Ok(None) };
+        let hit = value.as_str().and_then(|v| words.iter().position(|&w| w == v));
+        match hit {
+            Some(i) => Ok(Some(i)),
+            None => {
+                Err(self.wrong(format!("{name} = {value}: choose one of {}", words.join(", "))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_know_their_units() {
+        assert_eq!(quantity(&Value::from("4k")), Ok(4096));
+        assert_eq!(quantity(&Value::from("500 MiB")), Ok(500 << 20));
+        assert_eq!(quantity(&Value::from("10MB")), Ok(10_000_000));
+        assert_eq!(quantity(&Value::from(512)), Ok(512));
+        assert!(quantity(&Value::from("4 parsec")).is_err());
+        assert!(quantity(&Value::from(-1)).is_err());
+        assert_eq!(duration(&Value::from("10 ms")), Ok(10_000_000));
+        assert!(duration(&Value::from("10")).is_err());
+    }
+}

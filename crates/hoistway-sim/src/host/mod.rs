@@ -305,6 +305,11 @@ impl Host {
         p
     }
 
+    /// Best-effort level of the journal's thread (host.md 11).
+    pub fn journal_level(&self) -> u8 {
+        if self.config.fs == Fs::Ext4 { 3 } else { 4 }
+    }
+
     /// First byte of a file on the device.
     pub fn place_of(&self, file: FileId) -> u64 {
         self.files[file.0 as usize].start

@@ -1,0 +1,301 @@
+//! What is counted while a run goes on: latencies and throughput per process, and the device.
+
+use super::{DeviceRecord, Interval, NamedFigure, ProcRecord, ProcSpec, Role, Window};
+use crate::hist::Histogram;
+use crate::host::Ran;
+use hoistway::{Instant, Nanos, Op};
+
+/// The measured window as instants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub begin: Instant,
+    pub end: Instant,
+}
+
+/// A throughput series: counters of equal intervals; the last, partial one is discarded
+/// (statistics.md 3).
+#[derive(Clone, Debug)]
+struct Series {
+    begin: Instant,
+    length: u64,
+    slots: Vec<Interval>,
+    /// The interval counted into last, as instants [from, to).
+    at: usize,
+    from: Instant,
+    to: Instant,
+}
+
+impl Series {
+    fn new(span: Span, length: Nanos) -> Series {
+        let length = length.0.max(1);
+        let n = (span.end - span.begin).0 / length;
+        let slots = (0..n).map(|i| Interval { at: Nanos(i * length), bytes: 0, ios: 0 }).collect();
+        let to = span.begin + Nanos(length);
+        Series { begin: span.begin, length, slots, at: 0, from: span.begin, to }
+    }
+
+    /// Counts what was completed at `end`, which lies in the measured window.
+    #[inline]
+    fn add(&mut self, end: Instant, bytes: u64, ios: u64) {
+        if end < self.from || end >= self.to {
+            self.at = ((end - self.begin).0 / self.length) as usize;
+            self.from = self.begin + Nanos(self.at as u64 * self.length);
+            self.to = self.from + Nanos(self.length);
+        }
+        if let Some(slot) = self.slots.get_mut(self.at) {
+            slot.bytes += bytes;
+            slot.ios += ios;
+        }
+    }
+}
+
+/// Counters of one process.
+#[derive(Debug)]
+pub(super) struct Tally {
+    span: Span,
+    target: bool,
+    latency: Histogram,
+    bytes: u64,
+    ios: u64,
+    series: Series,
+    last_end: Instant,
+    starved: Nanos,
+    pub censored: Option<Nanos>,
+}
+
+impl Tally {
+    pub fn new(spec: &ProcSpec, span: Span, window: &Window) -> Tally {
+        Tally {
+            span,
+            target: spec.role == Role::Target,
+            latency: Histogram::new(),
+            bytes: 0,
+            ios: 0,
+            series: Series::new(span, window.target_interval),
+            last_end: Instant::ZERO,
+            starved: Nanos::ZERO,
+            censored: None,
+        }
+    }
+
+    /// Calls are over.
+    #[inline]
+    pub fn ran(&mut self, ran: &Ran) {
+        let last_end = ran.first_end + ran.each * (ran.calls - 1);
+        let one_interval = ran.first_end >= self.series.from && last_end < self.series.to;
+        if ran.first_end >= self.span.begin && last_end < self.span.end && one_interval {
+            self.latency.record(ran.first.0);
+            self.latency.record_n(ran.each.0, ran.calls - 1);
+            self.count(ran.first_end, ran.bytes, ran.calls);
+            self.gap(ran.first_end, ran.first);
+            if ran.calls > 1 {
+                self.starved = self.starved.max(ran.each);
+            }
+        } else if last_end >= self.span.begin {
+            self.one_by_one(ran);
+        }
+        self.last_end = last_end;
+    }
+
+    /// A run that crosses a border of the window or of an interval.
+    fn one_by_one(&mut self, ran: &Ran) {
+        for i in 0..ran.calls {
+            let end = ran.first_end + ran.each * i;
+            let latency = if i == 0 { ran.first } else { ran.each };
+            if end < self.span.begin {
+                continue;
+            }
+            let inside = end < self.span.end;
+            // A call that began in the window counts although it ends behind it, if it is the target's.
+            let began = Instant::from_nanos(end.as_nanos().saturating_sub(latency.0));
+            if inside || (self.target && began < self.span.end) {
+                self.latency.record(latency.0);
+                self.gap(end, latency);
+            }
+            if inside {
+                self.count(end, ran.bytes, 1);
+            }
+            self.last_end = end;
+        }
+    }
+
+    fn count(&mut self, end: Instant, bytes: u64, calls: u64) {
+        self.bytes += bytes * calls;
+        self.ios += calls;
+        self.series.add(end, bytes * calls, calls);
+    }
+
+    /// The time without a completion while this call was outstanding.
+    fn gap(&mut self, end: Instant, latency: Nanos) {
+        let began = Instant::from_nanos(end.as_nanos().saturating_sub(latency.0));
+        let since = began.max(self.last_end).max(self.span.begin);
+        self.starved = self.starved.max(end.since(since));
+    }
+
+    /// A call begun at `began` is still open when the process is no longer looked at.
+    pub fn left_open(&mut self, now: Instant, began: Instant) {
+        let since = began.max(self.last_end).max(self.span.begin);
+        self.starved = self.starved.max(now.since(since));
+    }
+
+    pub fn record(self, spec: &ProcSpec) -> ProcRecord {
+        ProcRecord {
+            name: spec.name.clone(),
+            role: spec.role,
+            latency: self.latency,
+            bytes: self.bytes,
+            ios: self.ios,
+            intervals: self.series.slots,
+            censored: self.censored,
+            starved: self.starved,
+        }
+    }
+}
+
+/// One command at the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub op: Op,
+    pub bytes: u64,
+    pub issued: Instant,
+    pub sequential: bool,
+}
+
+/// Sums over the time of one value of the depth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Area {
+    /// Integral of requests outstanding, in request-nanoseconds.
+    depth: u128,
+    /// Time with at least one.
+    busy: u64,
+}
+
+/// Counters of the device.
+#[derive(Debug)]
+pub(super) struct Meter {
+    span: Span,
+    record: DeviceRecord,
+    series: Series,
+    outstanding: u64,
+    last: Instant,
+    area: Area,
+    at_begin: Area,
+    at_end: Area,
+    /// Sum of the device times of all commands served.
+    served_time: u128,
+    /// Sum of the issue times of the commands outstanding.
+    issue_times: u128,
+    pub issued: u64,
+    /// Where recent commands ended, by a hash of the place: a command that begins there is sequential.
+    ends: Vec<u64>,
+}
+
+/// Size of the table of recent ends, a power of two.
+const ENDS: usize = 1024;
+
+fn end_slot(byte: u64) -> usize {
+    ((byte >> 9).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54) as usize & (ENDS - 1)
+}
+
+impl Meter {
+    pub fn new(span: Span, window: &Window) -> Meter {
+        Meter {
+            span,
+            record: DeviceRecord { device_time: Histogram::new(), ..DeviceRecord::default() },
+            series: Series::new(span, window.device_interval),
+            outstanding: 0,
+            last: Instant::ZERO,
+            area: Area::default(),
+            at_begin: Area::default(),
+            at_end: Area::default(),
+            served_time: 0,
+            issue_times: 0,
+            issued: 0,
+            ends: vec![u64::MAX; ENDS],
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Instant) {
+        let passed = now - self.last;
+        self.last = now;
+        self.area.depth += u128::from(self.outstanding * passed.0);
+        if self.outstanding > 0 {
+            self.area.busy += passed.0;
+        }
+    }
+
+    /// A command goes to the device; true when it begins where an earlier one ended.
+    #[inline]
+    pub fn issue(&mut self, now: Instant, op: Op, start: u64, bytes: u64) -> bool {
+        self.advance(now);
+        self.outstanding += 1;
+        self.issued += 1;
+        self.issue_times += u128::from(now.as_nanos());
+        if op == Op::Flush {
+            return false;
+        }
+        let sequential = self.ends[end_slot(start)] == start;
+        self.ends[end_slot(start + bytes)] = start + bytes;
+        sequential
+    }
+
+    /// It has been served.
+    #[inline]
+    pub fn done(&mut self, now: Instant, served: &Served) {
+        self.advance(now);
+        self.outstanding -= 1;
+        let time = now - served.issued;
+        self.served_time += u128::from(time.0);
+        self.issue_times -= u128::from(served.issued.as_nanos());
+        if now < self.span.begin || now >= self.span.end {
+            return;
+        }
+        let r = &mut self.record;
+        r.commands += 1;
+        match served.op {
+            Op::Flush => {
+                r.flushes += 1;
+                return;
+            }
+            Op::Read => r.read_bytes += served.bytes,
+            _ => r.written_bytes += served.bytes,
+        }
+        r.sequential += u64::from(served.sequential);
+        r.device_time.record(time.0);
+        self.series.add(now, served.bytes, 1);
+    }
+
+    /// The window begins; `merged`: bios that have joined a request so far.
+    pub fn begin(&mut self, merged: u64) {
+        self.advance(self.span.begin);
+        self.at_begin = self.area;
+        self.record.merges = merged;
+    }
+
+    /// The window ends.
+    pub fn end(&mut self, merged: u64) {
+        self.advance(self.span.end);
+        self.at_end = self.area;
+        self.record.merges = merged - self.record.merges;
+    }
+
+    /// The record, once Little's law has been found to hold over the whole run: the integral of the
+    /// depth is the sum of the times in the device (statistics.md 6). In integers it holds exactly.
+    pub fn finish(mut self, now: Instant) -> DeviceRecord {
+        self.advance(now);
+        let open = u128::from(self.outstanding) * u128::from(now.as_nanos()) - self.issue_times;
+        assert_eq!(self.area.depth, self.served_time + open, "Little's law, L = lambda W");
+        let length = (self.span.end - self.span.begin).0.max(1) as f64;
+        let depth = self.at_end.depth - self.at_begin.depth;
+        self.record.depth = depth as f64 / length;
+        self.record.utilisation = (self.at_end.busy - self.at_begin.busy) as f64 / length;
+        self.record.intervals = self.series.slots;
+        self.record
+    }
+}
+
+/// A figure of the scheduler for the record.
+pub(super) fn figure(f: hoistway::sched::Figure) -> NamedFigure {
+    NamedFigure { name: f.name.to_string(), of: f.of, value: f.value }
+}

@@ -1,0 +1,481 @@
+//! One run in virtual time. This is the only place that owns a clock: everything else is told `now`.
+//!
+//! The wheel names who is next; ties at one instant go in the order drive, stack timers, journal,
+//! processes (specs/host.md 1.2). Every input to the stack is followed by its own drain.
+
+use super::record::{Meter, Served, Span, Tally, figure};
+use super::wheel::{NEVER, Wheel};
+use super::{Job, JobError, Outcome, Role, TraceMode};
+use crate::drive::{Adapter, Command, Said};
+use crate::host::{Act, Host, ProcInfo};
+use crate::load::params::Params;
+use crate::load::{self, Build, Load};
+use hoistway::sched::{self, Change};
+use hoistway::stack::{StackError, StageName};
+use hoistway::table::Handle;
+use hoistway::trace::Trace;
+use hoistway::{Flags, GroupId, Input, Instant, IoId, IoPrio, Nanos, Output, ProcId, Profile};
+use hoistway::{ReqId, Stack};
+
+const DRIVE: usize = 0;
+const TICK: usize = 1;
+const JOURNAL: usize = 2;
+const FIRST: usize = 3;
+
+/// How often `watch` is asked.
+const WATCH_TIME: Nanos = Nanos::ms(10);
+const WATCH_EVENTS: u64 = 50_000;
+
+/// A process of the job.
+#[derive(Debug)]
+struct Actor {
+    id: ProcId,
+    load: Box<dyn Load>,
+    target: bool,
+    /// It has done its last call, or exited.
+    over: bool,
+    /// A controller's wish: no next operation before then.
+    delay: Instant,
+    tally: Tally,
+}
+
+pub(super) struct World {
+    now: Instant,
+    wheel: Wheel,
+    stack: Stack,
+    adapter: Adapter,
+    host: Host,
+    actors: Vec<Actor>,
+    journal: ProcId,
+    legacy: bool,
+    span: Span,
+    meter: Meter,
+    /// What the commands at the device were when issued, by request slot.
+    sequential: Vec<bool>,
+    /// The adapter was given something since it was last asked.
+    touched: bool,
+    /// The submission under way, and whether it is over.
+    submission: IoId,
+    accepted: bool,
+    /// Targets that have not done their last call.
+    running: usize,
+}
+
+/// Runs a job to its end. `watch` is called about every 10 ms of simulated time or 50,000 events with
+/// the simulated time; `false` interrupts the run.
+pub fn run(job: &Job<'_>, watch: &mut dyn FnMut(Instant) -> bool) -> Result<Outcome, JobError> {
+    let mut world = World::new(job)?;
+    world.turn(job, watch)?;
+    Ok(world.outcome(job))
+}
+
+impl World {
+    fn new(job: &Job<'_>) -> Result<World, JobError> {
+        let mut stack = stack_of(job)?;
+        let mut host = Host::new(job.host.clone(), job.drive, job.seed);
+        let span = span_of(job);
+        let groups: Vec<GroupId> = (job.groups.iter())
+            .map(|g| stack.add_group(Instant::ZERO, GroupId::ROOT, &g.name))
+            .collect();
+
+        // Files are laid out in order of creation, the target's before the interferers'.
+        let mut loads: Vec<Option<Box<dyn Load>>> = job.procs.iter().map(|_| None).collect();
+        for role in [Role::Target, Role::Interferer] {
+            for (index, spec) in job.procs.iter().enumerate().filter(|(_, p)| p.role == role) {
+                let entry = load::find(&spec.load)?;
+                let params = Params::new(&spec.name, &spec.params, entry.params)?;
+                let start = Instant::ZERO + spec.start;
+                let mut build = Build { params, host: &mut host, index, seed: job.seed, start };
+                loads[index] = Some((entry.build)(&mut build)?);
+            }
+        }
+
+        let mut wheel = Wheel::new(FIRST + job.procs.len());
+        let mut actors = Vec::with_capacity(job.procs.len());
+        for (index, (spec, load)) in job.procs.iter().zip(loads).enumerate() {
+            let group = match spec.group {
+                None => GroupId::ROOT,
+                Some(g) => *groups.get(g).ok_or_else(|| JobError::Parameter {
+                    of: spec.name.clone(),
+                    message: format!("group {g} does not exist; there are {}", groups.len()),
+                })?,
+            };
+            let target = spec.role == Role::Target;
+            let id = stack.add_proc(group, spec.prio);
+            let prio = stack.env().procs.prio(id);
+            // Process i runs on CPU i mod 8 (architecture.md 2.4).
+            let info = ProcInfo { id, group, prio, cpu: (index % 8) as u32 };
+            host.add_proc(info, target.then_some(span.end));
+            wheel.set(FIRST + index, Instant::ZERO + spec.start);
+            actors.push(Actor {
+                id,
+                load: load.expect("every process has one of the two roles"),
+                target,
+                over: false,
+                delay: Instant::ZERO,
+                tally: Tally::new(spec, span, &job.window),
+            });
+        }
+        let journal = stack.add_proc(GroupId::ROOT, IoPrio::be(host.journal_level()));
+        let prio = stack.env().procs.prio(journal);
+        let cpu = (actors.len() % 8) as u32;
+        host.add_journal(ProcInfo { id: journal, group: GroupId::ROOT, prio, cpu });
+
+        Ok(World {
+            now: Instant::ZERO,
+            wheel,
+            sequential: vec![false; stack.env().requests.capacity()],
+            adapter: Adapter::new(job.drive, job.drive.build(job.seed)),
+            legacy: job.host.block_profile() == Profile::Legacy,
+            stack,
+            host,
+            running: actors.iter().filter(|a| a.target).count(),
+            actors,
+            journal,
+            span,
+            meter: Meter::new(span, &job.window),
+            touched: false,
+            submission: IoId(u64::MAX),
+            accepted: true,
+        })
+    }
+
+    fn turn(
+        &mut self,
+        job: &Job<'_>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<(), JobError> {
+        let limit = self.span.end + job.window.grace;
+        // The next instant at which something is due that no entity asks for.
+        let mut border = self.span.begin;
+        let mut watch_at = Instant::ZERO + WATCH_TIME;
+        let mut events = 0;
+        loop {
+            if self.touched {
+                self.ask_drive();
+            }
+            let (who, at) = self.wheel.next();
+            while at >= border {
+                if border == self.span.begin {
+                    self.meter.begin(self.stack.counters().merged);
+                    border = self.span.end;
+                } else if border == self.span.end {
+                    self.end_window();
+                    border = limit.max(self.span.end + Nanos(1));
+                } else {
+                    return Ok(self.censor(limit));
+                }
+            }
+            if border > self.span.end && self.running == 0 {
+                return Ok(());
+            }
+            events += 1;
+            if at >= watch_at || events >= WATCH_EVENTS {
+                events = 0;
+                watch_at = at.max(watch_at) + WATCH_TIME;
+                if !watch(at) {
+                    return Err(JobError::Interrupted);
+                }
+            }
+            assert!(at >= self.now, "time never goes back");
+            self.now = at;
+            match who {
+                DRIVE => self.touched = true,
+                TICK => self.input(Input::Tick),
+                _ => {
+                    self.wheel.set(who, NEVER);
+                    self.go_on(who)?;
+                }
+            }
+        }
+    }
+
+    /// The measured window is over: the target finishes its current call, everybody else is only load.
+    fn end_window(&mut self) {
+        let end = self.span.end;
+        self.meter.end(self.stack.counters().merged);
+        for p in 0..self.actors.len() {
+            let open = self.host.call_begun(p);
+            let actor = &mut self.actors[p];
+            match open {
+                Some(began) if !actor.target => actor.tally.left_open(end, began),
+                None if actor.target && !actor.over => {
+                    actor.over = true;
+                    self.running -= 1;
+                    self.wheel.set(FIRST + p, NEVER);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The grace is over and a target's last call is not.
+    fn censor(&mut self, now: Instant) {
+        self.now = now;
+        for (p, actor) in self.actors.iter_mut().enumerate() {
+            if actor.target && !actor.over {
+                if let Some(began) = self.host.call_begun(p) {
+                    actor.tally.censored = Some(now - began);
+                    actor.tally.left_open(now, began);
+                }
+            }
+        }
+    }
+
+    /// Tells the stack something, and carries out what it says.
+    #[inline]
+    fn input(&mut self, input: Input) {
+        if let Err(error) = self.stack.handle(self.now, input) {
+            // The host keeps to the device's limits and the world to the life of requests.
+            panic!("the stack refuses what the world must never say: {error:?}");
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        loop {
+            match self.stack.poll(self.now) {
+                Output::Issue { req, .. } => self.issue(req),
+                Output::Accepted { io } => {
+                    if io == self.submission {
+                        self.accepted = true;
+                    } else {
+                        let p = self.host.submitter(io);
+                        self.wheel.set(self.seat(p), self.now);
+                    }
+                }
+                Output::Finished { io, result } => {
+                    assert_eq!(result, Ok(()), "simulated drives serve every command");
+                    self.host.completed(self.now, io);
+                    self.wake();
+                }
+                Output::Delay { proc, until } => {
+                    if let Some(actor) = self.actors.get_mut(proc.index()) {
+                        actor.delay = until;
+                    }
+                }
+                Output::WaitUntil(at) => {
+                    self.wheel.set(TICK, at.unwrap_or(NEVER));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn issue(&mut self, req: ReqId) {
+        let r = self.stack.request(req);
+        let command = Command {
+            tag: u64::from(req.0.generation) << 32 | u64::from(req.0.slot),
+            op: r.op,
+            start: r.start.bytes().0,
+            len: r.sectors.bytes().0,
+            fua: r.flags.any(Flags::FUA),
+        };
+        self.sequential[req.index()] =
+            self.meter.issue(self.now, command.op, command.start, command.len);
+        self.adapter.handle(self.now, command);
+        self.touched = true;
+    }
+
+    /// Takes what the drive has served, until it has nothing more to say.
+    fn ask_drive(&mut self) {
+        self.touched = false;
+        loop {
+            match self.adapter.poll(self.now) {
+                Said::Done(done) => {
+                    let slot = (done.tag & 0xffff_ffff) as u32;
+                    let req = ReqId(Handle { slot, generation: (done.tag >> 32) as u32 });
+                    let r = self.stack.request(req);
+                    let served = Served {
+                        op: r.op,
+                        bytes: r.sectors.bytes().0,
+                        issued: r.issued,
+                        sequential: self.sequential[req.index()],
+                    };
+                    self.meter.done(self.now, &served);
+                    self.input(Input::Done { req, error: None });
+                }
+                Said::WaitUntil(at) => {
+                    self.touched = false;
+                    self.wheel.set(DRIVE, at.unwrap_or(NEVER));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Where process `p` of the host sits in the wheel.
+    #[inline]
+    fn seat(&self, p: usize) -> usize {
+        if p == self.actors.len() { JOURNAL } else { FIRST + p }
+    }
+
+    #[inline]
+    fn wake(&mut self) {
+        while let Some((p, at)) = self.host.woken() {
+            self.wheel.set(self.seat(p), at);
+        }
+    }
+
+    /// A process goes on.
+    fn go_on(&mut self, who: usize) -> Result<(), JobError> {
+        let p = if who == JOURNAL { self.actors.len() } else { who - FIRST };
+        if self.actors.get(p).is_some_and(|a| a.over) {
+            return Ok(());
+        }
+        self.steps(who, p)?;
+        self.wake();
+        Ok(())
+    }
+
+    fn steps(&mut self, who: usize, p: usize) -> Result<(), JobError> {
+        let id = self.actors.get(p).map_or(self.journal, |a| a.id);
+        loop {
+            match self.host.step(self.now, p) {
+                Act::Plug => self.input(Input::Plug(id)),
+                Act::Unplug => self.input(Input::Unplug(id)),
+                Act::Submit(io) => {
+                    self.submission = io.id;
+                    self.accepted = false;
+                    self.input(Input::Submit(io));
+                    self.submission = IoId(u64::MAX);
+                    if !self.accepted {
+                        // It sleeps (tag, controller); the stack will say when it is accepted.
+                        return Ok(());
+                    }
+                }
+                Act::WaitUntil(at) => {
+                    self.wheel.set(who, at);
+                    return Ok(());
+                }
+                Act::Ran(ran) => {
+                    self.actors[p].tally.ran(&ran);
+                    if ran.until > self.now {
+                        self.wheel.set(who, ran.until);
+                        return Ok(());
+                    }
+                }
+                Act::Block => {
+                    if self.legacy {
+                        // Whoever waits starts the device's queue.
+                        self.input(Input::Sleep(id));
+                    }
+                    return Ok(());
+                }
+                Act::Finished => {
+                    let actor = &mut self.actors[p];
+                    if actor.target && self.now >= self.span.end {
+                        self.retire(p);
+                        return Ok(());
+                    }
+                    if actor.delay > self.now {
+                        self.wheel.set(who, actor.delay);
+                        return Ok(());
+                    }
+                    let operation = actor.load.next(self.now);
+                    self.host.begin(self.now, p, operation);
+                }
+                Act::Stopped => {
+                    self.retire(p);
+                    return Ok(());
+                }
+                Act::Exited => {
+                    self.retire(p);
+                    self.stack.change(self.now, Change::ProcExited(id), |env| {
+                        if let Some(proc) = env.procs.get_mut(id) {
+                            proc.alive = false;
+                        }
+                    });
+                    self.drain();
+                    return Ok(());
+                }
+                Act::Fault(error) => return Err(*error),
+            }
+        }
+    }
+
+    fn retire(&mut self, p: usize) {
+        let actor = &mut self.actors[p];
+        if actor.target && !actor.over {
+            self.running -= 1;
+        }
+        actor.over = true;
+    }
+
+    fn outcome(mut self, job: &Job<'_>) -> Outcome {
+        let scheduler = self.stack.scheduler();
+        let entry = self.stack.scheduler_entry();
+        let tunables = (entry.tunables.iter())
+            .filter_map(|t| scheduler.value(t.name).map(|v| (t.name.to_string(), v)))
+            .collect();
+        let mut scheduler_figures = Vec::new();
+        scheduler.figures(&mut |f| scheduler_figures.push(figure(f)));
+        let trace = self.stack.trace_mut();
+        let trace_digest = if job.trace == TraceMode::Off { 0 } else { trace.digest() };
+        Outcome {
+            trace: trace.take(),
+            trace_digest,
+            tunables,
+            scheduler_figures,
+            commands_total: self.meter.issued,
+            device: self.meter.finish(self.now.max(self.span.end)),
+            procs: (self.actors.into_iter().zip(&job.procs))
+                .map(|(actor, spec)| actor.tally.record(spec))
+                .collect(),
+            measured: job.window.measured,
+            marks: Vec::new(),
+            host_parameters: self.host.parameters(),
+            host_figures: self.host.figures(),
+            end: self.now,
+        }
+    }
+}
+
+/// The measured window begins when the first target has run for the ramp.
+fn span_of(job: &Job<'_>) -> Span {
+    let start = job.procs.iter().filter(|p| p.role == Role::Target).map(|p| p.start).min();
+    let begin = Instant::ZERO + start.unwrap_or_default() + job.window.ramp;
+    Span { begin, end: begin + job.window.measured.max(Nanos(1)) }
+}
+
+fn stack_of(job: &Job<'_>) -> Result<Stack, JobError> {
+    let spec = &job.scheduler;
+    let entry = sched::find(&spec.name).ok_or_else(|| JobError::Unknown {
+        kind: "scheduler",
+        name: spec.name.clone(),
+        known: sched::SCHEDULERS.iter().map(|e| e.name.to_string()).collect(),
+    })?;
+    let mut device = job.drive.device();
+    device.profile = job.host.block_profile();
+    device.nr_requests = 0;
+    if device.profile == Profile::Legacy {
+        if entry.direct {
+            return Err(JobError::Parameter {
+                of: spec.name.clone(),
+                message: "exists in the multi-queue block layer only; choose noop, or a host \
+                          profile from 2018 on"
+                    .into(),
+            });
+        }
+        // The legacy layer caps requests at 512 KiB (host.md 1.4) and has one queue.
+        device.max_sectors.0 = device.max_sectors.0.min(1024);
+        device.hw_queues = 1;
+    }
+    let mut stack = Stack::new(device, entry, 4096 + 64 * job.procs.len());
+    *stack.trace_mut() = match job.trace {
+        TraceMode::Off => Trace::off(),
+        TraceMode::Digest => Trace::digest_only(),
+        TraceMode::Keep(n) => Trace::keep(n),
+    };
+    let settings = (spec.queue.iter().map(|s| (StageName::Queue, s)))
+        .chain(spec.set.iter().map(|s| (StageName::Scheduler, s)));
+    for (stage, (name, value)) in settings {
+        let input = Input::Set { stage, name: name.clone(), value: *value };
+        stack.handle(Instant::ZERO, input).map_err(|error| match error {
+            StackError::Tunable(error) => JobError::Tunable(error),
+            other => JobError::Parameter { of: spec.name.clone(), message: format!("{other:?}") },
+        })?;
+        while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
+    }
+    Ok(stack)
+}

@@ -116,7 +116,7 @@ impl HostConfig {
         match name {
             "ram" => {
                 let bytes = quantity(value).map_err(wrong)?;
-                if bytes < 64 << 20 || bytes > 1 << 50 {
+                if !(64 << 20..=1 << 50).contains(&bytes) {
                     return Err(wrong("choose 64M or more".into()));
                 }
                 self.ram = bytes;

@@ -311,7 +311,7 @@ impl Host {
         if let Some(stop) = self.procs[p].stop {
             room = room.min(stop.since(now).0);
         }
-        if cost == 0 { left } else { left.min((room / cost).max(1)) }
+        room.checked_div(cost).map_or(left, |fit| left.min(fit.max(1)))
     }
 
     fn stopped(&self, now: Instant, p: usize) -> bool {

@@ -163,7 +163,8 @@ impl World {
                     self.end_window();
                     border = limit.max(self.span.end + Nanos(1));
                 } else {
-                    return Ok(self.censor(limit));
+                    self.censor(limit);
+                    return Ok(());
                 }
             }
             if border > self.span.end && self.running == 0 {
@@ -213,11 +214,12 @@ impl World {
     fn censor(&mut self, now: Instant) {
         self.now = now;
         for (p, actor) in self.actors.iter_mut().enumerate() {
-            if actor.target && !actor.over {
-                if let Some(began) = self.host.call_begun(p) {
-                    actor.tally.censored = Some(now - began);
-                    actor.tally.left_open(now, began);
-                }
+            if actor.target
+                && !actor.over
+                && let Some(began) = self.host.call_begun(p)
+            {
+                actor.tally.censored = Some(now - began);
+                actor.tally.left_open(now, began);
             }
         }
     }

@@ -1,10 +1,14 @@
 //! Drive models: commands in, completions out, told the time (specs/drives.md).
 
 mod adapter;
+mod bucket;
+mod card;
 mod embedded;
 mod file;
+mod flash;
 mod hdd;
 pub mod keys;
+mod rate;
 
 pub use adapter::Adapter;
 pub use file::{DriveFile, DriveFileError, HostSide, Identity, IoCost, Link, Wrong};
@@ -75,7 +79,7 @@ pub struct Model {
 }
 
 /// All models.
-pub const MODELS: &[Model] = &[hdd::MODEL];
+pub const MODELS: &[Model] = &[bucket::MODEL, card::MODEL, flash::MODEL, hdd::MODEL];
 
 impl Model {
     /// A model by name.

@@ -36,7 +36,7 @@ impl Key for (u64, u64) {
 pub trait Augment: Copy + Default + PartialEq {
     /// False removes all upkeep at compile time.
     const ACTIVE: bool = true;
-    /// The summary of both.
+    /// The summary of both; associative and commutative.
     fn join(self, other: Self) -> Self;
 }
 
@@ -184,12 +184,34 @@ impl<K: Key, A: Augment> Nodes<K, A> {
         self.0[at as usize].sum = sum;
     }
 
-    fn refresh_up(&mut self, mut at: u32) {
-        if A::ACTIVE {
-            while at != NIL {
-                self.refresh(at);
-                at = self.0[at as usize].parent;
+    /// Recomputes summaries from `at` to the root. Above `through` (`NIL`: from the start) the walk ends
+    /// at the first that stays the same.
+    fn refresh_up(&mut self, mut at: u32, through: u32) {
+        if !A::ACTIVE {
+            return;
+        }
+        let mut may_stop = through == NIL;
+        while at != NIL {
+            let old = self.0[at as usize].sum;
+            self.refresh(at);
+            may_stop |= at == through;
+            if may_stop && self.0[at as usize].sum == old {
+                return;
             }
+            at = self.0[at as usize].parent;
+        }
+    }
+
+    /// A new leaf below `at`: joins its value into the summaries until one stays the same.
+    fn join_up(&mut self, mut at: u32, own: A) {
+        while A::ACTIVE && at != NIL {
+            let n = &mut self.0[at as usize];
+            let sum = n.sum.join(own);
+            if sum == n.sum {
+                return;
+            }
+            n.sum = sum;
+            at = n.parent;
         }
     }
 }
@@ -297,7 +319,7 @@ impl Tree {
             nodes.0[next as usize].prev = slot;
         }
         self.len += 1;
-        nodes.refresh_up(parent);
+        nodes.join_up(parent, own);
         self.balance_after_insert(nodes, slot);
     }
 
@@ -316,6 +338,7 @@ impl Tree {
         }
         self.len -= 1;
         let (child, child_parent, removed_red);
+        let mut replaced_by = NIL;
         if left == NIL || right == NIL {
             child = if left == NIL { right } else { left };
             child_parent = parent;
@@ -337,9 +360,12 @@ impl Tree {
             nodes.0[heir as usize].child.set(LEFT, left);
             nodes.0[left as usize].parent = heir;
             nodes.0[heir as usize].red = red;
+            // What the nodes above expect of this place, for the comparison on the way up.
+            nodes.0[heir as usize].sum = nodes.0[slot as usize].sum;
+            replaced_by = heir;
         }
         nodes.0[slot as usize].linked = false;
-        nodes.refresh_up(child_parent);
+        nodes.refresh_up(child_parent, replaced_by);
         if !removed_red {
             self.balance_after_remove(nodes, child, child_parent);
         }
@@ -348,7 +374,7 @@ impl Tree {
     /// Changes the own value of `slot`, which must be in this tree; the key stays.
     pub fn set_own<K: Key, A: Augment>(&self, nodes: &mut Nodes<K, A>, slot: u32, own: A) {
         nodes.0[slot as usize].own = own;
-        nodes.refresh_up(slot);
+        nodes.refresh_up(slot, NIL);
     }
 
     /// Puts `new` (or nothing) where `old` hangs below `parent`.

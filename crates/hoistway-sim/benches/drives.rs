@@ -25,6 +25,12 @@ const CASES: &[(&str, Pattern, u64)] = &[
         Pattern::Random { op: Op::Read, depth: 32, len: 4096 },
         500_000,
     ),
+    ("samsung-970-pro", Pattern::Readers { streams: 15, window: 262_144 }, 5_000_000),
+    ("samsung-970-pro", Pattern::Random { op: Op::Read, depth: 256, len: 4096 }, 5_000_000),
+    ("samsung-970-pro", Pattern::Random { op: Op::Write, depth: 256, len: 4096 }, 5_000_000),
+    ("plextor-px-256m5s", Pattern::Readers { streams: 15, window: 262_144 }, 3_000_000),
+    ("sd-card-2009", Pattern::Random { op: Op::Write, depth: 1, len: 4096 }, 1_000_000),
+    ("cloud-gp3", Pattern::Random { op: Op::Read, depth: 256, len: 4096 }, 2_000_000),
 ];
 
 const STREAM_BYTES: u64 = 500 << 20;

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 /// Division by a number known when the drive is built: one multiplication and one correction.
 ///
-/// With m = floor((2^64 - 1) / d) the estimate floor(n * m / 2^64) is the quotient or one less,
-/// for every 64-bit n: m > (2^64 - 1)/d - 1, hence n*m/2^64 > n/d - (1 + d)/d * n/2^64 + ... >=
-/// n/d - 1. The remainder tells which.
+/// With m = floor((2^64 - 1) / d), which is at least 2^64/d - 1, the estimate floor(n * m / 2^64) is
+/// the quotient or one less for every 64-bit n: n*m/2^64 >= n/d - n/2^64 > n/d - 1. The remainder
+/// tells which.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divisor {
     by: u64,

@@ -60,8 +60,8 @@ fn measure(drive: &str, scheduler: &str, seconds: u64) {
 }
 
 fn main() {
-    // The first word that is no option chooses the drives.
-    let only = std::env::args().skip(1).find(|a| !a.starts_with('-')).unwrap_or_default();
+    // Words that are no options choose among the lines: `cargo bench --bench path -- samsung none`.
+    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     for (drive, scheduler, seconds) in [
         ("samsung-970-pro", "none", 4),
         ("hitachi-hts727550a9e364", "none", 60),
@@ -69,7 +69,7 @@ fn main() {
         ("hitachi-hts727550a9e364", "bfq", 60),
     ] {
         let exists = hoistway::sched::find(scheduler).is_some();
-        if drive.contains(&only) && exists {
+        if exists && words.iter().all(|w| drive.contains(w) || scheduler.contains(w)) {
             measure(drive, scheduler, seconds);
         }
     }

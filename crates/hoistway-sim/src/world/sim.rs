@@ -26,6 +26,17 @@ const FIRST: usize = 3;
 const WATCH_TIME: Nanos = Nanos::ms(10);
 const WATCH_EVENTS: u64 = 50_000;
 
+/// When a process goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Then.
+    At(Instant),
+    /// When I/O it waits for has completed.
+    Asleep,
+    /// When the stack has accepted its submission, or never.
+    Called,
+}
+
 /// A process of the job.
 #[derive(Debug)]
 struct Actor {
@@ -183,10 +194,7 @@ impl World {
             match who {
                 DRIVE => self.touched = true,
                 TICK => self.input(Input::Tick),
-                _ => {
-                    self.wheel.set(who, NEVER);
-                    self.go_on(who)?;
-                }
+                _ => self.go_on(who)?,
             }
         }
     }
@@ -322,15 +330,20 @@ impl World {
     /// A process goes on.
     fn go_on(&mut self, who: usize) -> Result<(), JobError> {
         let p = if who == JOURNAL { self.actors.len() } else { who - FIRST };
-        if self.actors.get(p).is_some_and(|a| a.over) {
-            return Ok(());
-        }
-        self.steps(who, p)?;
+        let over = self.actors.get(p).is_some_and(|a| a.over);
+        let next = if over { Next::Called } else { self.steps(p)? };
+        self.wheel.set(who, if let Next::At(at) = next { at } else { NEVER });
         self.wake();
+        if self.legacy && next == Next::Asleep {
+            // Whoever waits for I/O starts the device's queue.
+            let id = self.actors.get(p).map_or(self.journal, |a| a.id);
+            self.input(Input::Sleep(id));
+        }
         Ok(())
     }
 
-    fn steps(&mut self, who: usize, p: usize) -> Result<(), JobError> {
+    /// What a process does until it has to wait.
+    fn steps(&mut self, p: usize) -> Result<Next, JobError> {
         let id = self.actors.get(p).map_or(self.journal, |a| a.id);
         loop {
             match self.host.step(self.now, p) {
@@ -343,43 +356,36 @@ impl World {
                     self.submission = IoId(u64::MAX);
                     if !self.accepted {
                         // It sleeps (tag, controller); the stack will say when it is accepted.
-                        return Ok(());
+                        return Ok(Next::Called);
                     }
                 }
                 Act::WaitUntil(at) => {
-                    self.wheel.set(who, at);
-                    return Ok(());
+                    return Ok(Next::At(at));
                 }
                 Act::Ran(ran) => {
                     self.actors[p].tally.ran(&ran);
                     if ran.until > self.now {
-                        self.wheel.set(who, ran.until);
-                        return Ok(());
+                        return Ok(Next::At(ran.until));
                     }
                 }
                 Act::Block => {
-                    if self.legacy {
-                        // Whoever waits starts the device's queue.
-                        self.input(Input::Sleep(id));
-                    }
-                    return Ok(());
+                    return Ok(Next::Asleep);
                 }
                 Act::Finished => {
                     let actor = &mut self.actors[p];
                     if actor.target && self.now >= self.span.end {
                         self.retire(p);
-                        return Ok(());
+                        return Ok(Next::Called);
                     }
                     if actor.delay > self.now {
-                        self.wheel.set(who, actor.delay);
-                        return Ok(());
+                        return Ok(Next::At(actor.delay));
                     }
                     let operation = actor.load.next(self.now);
                     self.host.begin(self.now, p, operation);
                 }
                 Act::Stopped => {
                     self.retire(p);
-                    return Ok(());
+                    return Ok(Next::Called);
                 }
                 Act::Exited => {
                     self.retire(p);
@@ -389,7 +395,7 @@ impl World {
                         }
                     });
                     self.drain();
-                    return Ok(());
+                    return Ok(Next::Called);
                 }
                 Act::Fault(error) => return Err(*error),
             }

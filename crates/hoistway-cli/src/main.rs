@@ -1,1 +1,68 @@
-fn main() {}
+//! The command line of hoistway: arguments in, tables out. Everything else is in `hoistway-lab`.
+#![forbid(unsafe_code)]
+
+mod args;
+mod compare;
+mod list;
+mod show;
+mod table;
+
+use clap::Parser;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// How a command ends when it does not end well.
+#[derive(Debug)]
+enum Failure {
+    /// Wrong usage: names, files and flags (exit code 2).
+    Usage(String),
+    /// The work failed (exit code 1).
+    Failed(String),
+    /// The environment lacks something (exit code 3).
+    Environment(String),
+    /// Ctrl-C (exit code 130).
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => fail(2, &message),
+        Err(Failure::Failed(message)) => fail(1, &message),
+        Err(Failure::Environment(message)) => fail(3, &message),
+        Err(Failure::Interrupted) => fail(130, "interrupted; nothing was written"),
+    }
+}
+
+fn fail(code: u8, message: &str) -> ExitCode {
+    eprintln!("error: {message}");
+    ExitCode::from(code)
+}
+
+fn run(args: args::Args) -> Result<(), Failure> {
+    match args.command {
+        args::Command::List(list) => list::list(&list),
+        args::Command::Show(show) => show::show(&show.name),
+        args::Command::Compare(options) => compare::compare(&options),
+        args::Command::Run(options) => compare::run_one(&options),
+        args::Command::Report(options) => compare::report(&options),
+        args::Command::Completions { shell } => {
+            let mut text = Vec::new();
+            let mut command = <args::Args as clap::CommandFactory>::command();
+            clap_complete::generate(shell, &mut command, "hoistway", &mut text);
+            print(&String::from_utf8_lossy(&text))
+        }
+    }
+}
+
+/// Data goes to stdout. A reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(format!("stdout: {e}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,6 +1,10 @@
 //! Experiments, statistics, results and reports.
 #![forbid(unsafe_code)]
 
+pub mod config;
+pub mod experiment;
+pub mod quantity;
 pub mod report;
 pub mod result;
+pub mod run;
 pub mod stats;

@@ -2,14 +2,25 @@
 //!
 //! `records/` is raw and never rewritten; metrics and reports are derived from it.
 
+pub mod csv;
+mod derive;
+mod directory;
+pub mod published;
+mod records;
+
+pub use derive::{REFERENCE, derive, ratio, reference, target};
+pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
+
 use hoistway::Nanos;
-use hoistway_sim::world::{DeviceRecord, NamedFigure, ProcRecord};
+use hoistway_sim::world::{DeviceRecord, Interval, NamedFigure, ProcRecord};
+use serde::{Deserialize, Serialize};
 
 /// Version of the layout of run directories.
 pub const SCHEMA: u32 = 1;
 
 /// The manifest: everything that decided the results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Layout version.
     pub schema: u32,
@@ -42,7 +53,8 @@ pub struct Manifest {
 }
 
 /// A drive of the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DriveInfo {
     /// Id.
     pub id: String,
@@ -55,7 +67,8 @@ pub struct DriveInfo {
 }
 
 /// A configuration of the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConfigInfo {
     /// Name as given (`none-bfq`, `deadline{fifo_batch=8}`).
     pub id: String,
@@ -68,7 +81,8 @@ pub struct ConfigInfo {
 }
 
 /// A workload of the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WorkloadInfo {
     /// Short id, such as `readers`.
     pub id: String,
@@ -158,3 +172,13 @@ pub struct Run {
     /// Warnings for the reader: (cell as `drive/config/workload`, text), such as "censored I/Os".
     pub flags: Vec<(String, String)>,
 }
+
+/// The throughput series of a repetition by name: `device`, then `proc:NAME` for every process.
+pub fn series_of(rep: &Rep) -> Vec<(String, &[Interval])> {
+    let device = ("device".to_string(), rep.device.intervals.as_slice());
+    let procs = rep.procs.iter().map(|p| (format!("proc:{}", p.name), p.intervals.as_slice()));
+    std::iter::once(device).chain(procs).collect()
+}
+
+#[cfg(test)]
+mod tests;

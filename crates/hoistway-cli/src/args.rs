@@ -1,0 +1,149 @@
+//! The arguments as data.
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Linux's I/O schedulers and controllers in a deterministic lab.
+#[derive(Debug, Parser)]
+#[command(name = "hoistway", version, arg_required_else_help = true, infer_long_args = false)]
+#[command(
+    after_help = "Start with `hoistway compare`. Exit codes: 0 done, 1 failed, 2 wrong usage, \
+                        3 environment, 130 interrupted."
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compare configurations in an experiment
+    Compare(Compare),
+    /// Run an experiment under one configuration
+    Run(RunOne),
+    /// Compute metrics and report of run directories afresh from their records
+    Report(Report),
+    /// List what there is
+    List(List),
+    /// Show one thing: its tunables or parameters
+    Show(Show),
+    /// Print a completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `hoistway list`.
+#[derive(Debug, ClapArgs)]
+pub struct List {
+    /// Only this kind
+    pub kind: Option<Kind>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// I/O schedulers
+    Schedulers,
+    /// I/O controllers
+    Controllers,
+    /// Drive files
+    Drives,
+    /// Drive models
+    Models,
+    /// Experiments
+    Experiments,
+    /// Workloads of the experiments
+    Workloads,
+    /// Loads that workloads are made of
+    Loads,
+    /// Configurations of I/O control
+    Configs,
+}
+
+/// `hoistway show`.
+#[derive(Debug, ClapArgs)]
+pub struct Show {
+    /// A scheduler, controller, drive, model, experiment, load or configuration; or a drive file's path
+    pub name: String,
+}
+
+/// `hoistway compare`.
+#[derive(Debug, ClapArgs)]
+pub struct Compare {
+    /// Experiment, or path of an experiment file
+    #[arg(default_value = "latency-2019")]
+    pub experiment: String,
+    /// Configurations, such as none-bfq,mq-deadline{fifo_batch=8}
+    #[arg(long, short, value_name = "LIST")]
+    pub config: Vec<String>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `hoistway run`.
+#[derive(Debug, ClapArgs)]
+pub struct RunOne {
+    /// Experiment, or path of an experiment file
+    pub experiment: String,
+    /// Configuration; the experiment's first if not given
+    pub config: Option<String>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What `compare` and `run` share.
+#[derive(Debug, ClapArgs)]
+pub struct Common {
+    /// Drives: names or paths
+    #[arg(long, short, value_name = "LIST")]
+    pub drive: Vec<String>,
+    /// Workloads of the experiment
+    #[arg(long, short, value_name = "LIST")]
+    pub workload: Vec<String>,
+    /// Repetitions
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub reps: Option<u32>,
+    /// First seed; repetition r uses seed + r - 1
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    pub seed: u64,
+    /// Threads; all cores if not given. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Measured time of every run, such as 60s
+    #[arg(long, value_name = "TIME", conflicts_with = "quick")]
+    pub duration: Option<String>,
+    /// A quarter of the measured time, not below 1 s
+    #[arg(long)]
+    pub quick: bool,
+    /// Run directory; runs/EXPERIMENT.sim.DIGEST if not given
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// All metrics as CSV on stdout
+    #[arg(long, conflicts_with_all = ["json", "dry_run"])]
+    pub csv: bool,
+    /// All metrics as JSON on stdout
+    #[arg(long, conflicts_with = "dry_run")]
+    pub json: bool,
+    /// Print what would run, and write nothing
+    #[arg(long, conflicts_with = "out")]
+    pub dry_run: bool,
+    /// No progress bar
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `hoistway report`.
+#[derive(Debug, ClapArgs)]
+pub struct Report {
+    /// Run directories
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+}

@@ -1,0 +1,102 @@
+//! `hoistway list`: what there is, read from the registries.
+
+use crate::args::{Kind, List};
+use crate::table::Table;
+use crate::{Failure, print};
+use hoistway::{ctl, sched};
+use hoistway_lab::config::{Config, NAMED};
+use hoistway_lab::experiment::Experiment;
+use hoistway_sim::drive::{DriveFile, MODELS};
+use hoistway_sim::load::LOADS;
+
+const KINDS: &[(Kind, &str)] = &[
+    (Kind::Schedulers, "schedulers"),
+    (Kind::Controllers, "controllers"),
+    (Kind::Drives, "drives"),
+    (Kind::Models, "models"),
+    (Kind::Experiments, "experiments"),
+    (Kind::Workloads, "workloads"),
+    (Kind::Loads, "loads"),
+    (Kind::Configs, "configs"),
+];
+
+pub fn list(options: &List) -> Result<(), Failure> {
+    let wanted = KINDS.iter().filter(|(kind, _)| options.kind.is_none_or(|k| k == *kind));
+    let mut sections = Vec::new();
+    for &(kind, name) in wanted {
+        sections.push((name, rows(kind)?));
+    }
+    if options.json {
+        let object = |(name, summary): &(String, String)| serde_json::json!({ "name": name, "summary": summary });
+        let mut all = serde_json::Map::from_iter([("schema".to_string(), 1.into())]);
+        for (name, rows) in &sections {
+            all.insert(name.to_string(), rows.iter().map(object).collect());
+        }
+        return print(&format!("{:#}\n", serde_json::Value::Object(all)));
+    }
+    let mut out = String::new();
+    for (name, rows) in &sections {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let mut table = Table::new(&[name, ""], 2);
+        for (name, summary) in rows {
+            table.row(vec![name.clone(), summary.clone()]);
+        }
+        out.push_str(&if rows.is_empty() { format!("{name}: none yet\n") } else { table.render() });
+    }
+    print(&out)
+}
+
+/// Name and one line of everything of a kind.
+fn rows(kind: Kind) -> Result<Vec<(String, String)>, Failure> {
+    let broken = |e: String| Failure::Failed(e);
+    let pair = |name: &str, summary: &str| (name.to_string(), summary.to_string());
+    Ok(match kind {
+        Kind::Schedulers => sched::SCHEDULERS.iter().map(|e| pair(e.name, e.summary)).collect(),
+        Kind::Controllers => ctl::CONTROLLERS.iter().map(|e| pair(e.name, e.summary)).collect(),
+        Kind::Models => MODELS.iter().map(|m| pair(m.name, m.summary)).collect(),
+        Kind::Loads => LOADS.iter().map(|l| pair(l.name, l.summary)).collect(),
+        Kind::Drives => {
+            let mut rows = Vec::new();
+            for id in DriveFile::ids() {
+                match DriveFile::load(id) {
+                    Ok(d) => rows.push((id.to_string(), format!("{} ({})", d.name, d.model))),
+                    Err(e) => return Err(broken(e.to_string())),
+                }
+            }
+            rows
+        }
+        Kind::Experiments => {
+            let mut rows = Vec::new();
+            for id in Experiment::ids() {
+                let e = Experiment::load(id).map_err(|e| broken(e.to_string()))?;
+                rows.push((id.to_string(), e.title));
+            }
+            rows
+        }
+        Kind::Workloads => {
+            let mut rows = Vec::new();
+            for id in Experiment::ids() {
+                let e = Experiment::load(id).map_err(|e| broken(e.to_string()))?;
+                for w in e.workloads {
+                    rows.push((w.id, format!("{} ({id})", w.summary)));
+                }
+            }
+            rows
+        }
+        Kind::Configs => {
+            let mut rows = Vec::new();
+            for n in NAMED {
+                let summary = match Config::parse(n.name) {
+                    Ok(_) => n.summary.to_string(),
+                    Err(e) => format!("{} ({e})", n.summary),
+                };
+                rows.push((n.name.to_string(), summary));
+            }
+            let bare = |e: &&sched::Entry| pair(e.name, &format!("{}, alone", e.name));
+            rows.extend(sched::SCHEDULERS.iter().map(bare));
+            rows
+        }
+    })
+}

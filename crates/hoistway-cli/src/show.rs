@@ -1,0 +1,167 @@
+//! `hoistway show NAME`: one object of a registry in full.
+
+use crate::table::Table;
+use crate::{Failure, print};
+use hoistway::tunable::{Tunable, Unit};
+use hoistway::{Profile, ctl, sched};
+use hoistway_lab::config::{Config, ConfigError, NAMED};
+use hoistway_lab::experiment::Experiment;
+use hoistway_sim::drive::keys::{Key, Kind, nearest};
+use hoistway_sim::drive::{DriveFile, MODELS, Model};
+use hoistway_sim::load::LOADS;
+
+pub fn show(name: &str) -> Result<(), Failure> {
+    if let Some(text) = find(name)? {
+        return print(&text);
+    }
+    let known = known_names();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(n) => format!("; did you mean '{n}'?"),
+        None => String::new(),
+    };
+    Err(Failure::Usage(format!("there is no '{name}'{hint} (`hoistway list` lists everything)")))
+}
+
+fn find(name: &str) -> Result<Option<String>, Failure> {
+    if name.contains('/') || name.ends_with(".toml") {
+        return file(name).map(Some);
+    }
+    if let Some(entry) = sched::find(name) {
+        return Ok(Some(scheduler(entry)));
+    }
+    if let Some(entry) = ctl::find(name) {
+        let head = format!("{}: {}\nspecification: {}\n", entry.name, entry.summary, entry.source);
+        return Ok(Some(head + &tunables("tunable", entry.tunables)));
+    }
+    if DriveFile::ids().contains(&name) {
+        let drive = DriveFile::load(name).map_err(|e| Failure::Failed(e.to_string()))?;
+        return Ok(Some(show_drive(&drive)));
+    }
+    if let Some(model) = Model::find(name) {
+        return Ok(Some(show_model(model)));
+    }
+    if Experiment::ids().any(|id| id == name) {
+        let experiment = Experiment::load(name).map_err(|e| Failure::Failed(e.to_string()))?;
+        return Ok(Some(experiment.text));
+    }
+    if let Some(load) = LOADS.iter().find(|l| l.name == name) {
+        let mut table = Table::new(&["parameter", "default", ""], 3);
+        for p in load.params {
+            table.row(vec![p.name.into(), p.default.into(), p.doc.into()]);
+        }
+        return Ok(Some(format!("{}: {}\n\n{}", load.name, load.summary, table.render())));
+    }
+    match Config::parse(name) {
+        Ok(config) => Ok(Some(show_config(&config))),
+        Err(ConfigError::Unknown { .. }) => Ok(None),
+        Err(error) => Err(Failure::Usage(error.to_string())),
+    }
+}
+
+/// A file by path: an experiment if it has workloads, else a drive.
+fn file(path: &str) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::Usage(format!("{path}: cannot be read: {e}")))?;
+    if text.lines().any(|l| l.trim_start().starts_with("[workload")) {
+        return match Experiment::parse(path, &text) {
+            Ok(experiment) => Ok(experiment.text),
+            Err(e) => Err(Failure::Usage(e.to_string())),
+        };
+    }
+    match DriveFile::load(path) {
+        Ok(drive) => Ok(show_drive(&drive)),
+        Err(e) => Err(Failure::Usage(e.to_string())),
+    }
+}
+
+fn known_names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = sched::SCHEDULERS.iter().map(|e| e.name).collect();
+    names.extend(ctl::CONTROLLERS.iter().map(|e| e.name));
+    names.extend(DriveFile::ids());
+    names.extend(MODELS.iter().map(|m| m.name));
+    names.extend(Experiment::ids());
+    names.extend(LOADS.iter().map(|l| l.name));
+    names.extend(NAMED.iter().map(|n| n.name));
+    names
+}
+
+fn scheduler(entry: &sched::Entry) -> String {
+    let profile = match entry.profile {
+        Profile::Legacy => "single-queue (2.6.30 to 2.6.34)",
+        Profile::MultiQueue => "multi-queue (blk-mq, 6.1)",
+    };
+    let mut out = format!(
+        "{}: {}\nspecification: {}\nblock layer: {profile}\n",
+        entry.name, entry.summary, entry.source
+    );
+    out.push_str(&tunables("tunable", entry.tunables));
+    if !entry.group_tunables.is_empty() {
+        out.push_str(&tunables("per group", entry.group_tunables));
+    }
+    out
+}
+
+fn tunables(heading: &str, list: &[Tunable]) -> String {
+    if list.is_empty() {
+        return "no tunables\n".into();
+    }
+    let mut table = Table::new(&[heading, "default", "unit", "range", ""], 5);
+    for t in list {
+        let (default, range) = match t.unit {
+            Unit::Choice(words) => {
+                let word = words.get(t.default as usize).copied().unwrap_or("?");
+                (word.to_string(), words.join(", "))
+            }
+            _ => (t.default.to_string(), format!("{}..={}", t.min, t.max)),
+        };
+        let unit = match t.unit {
+            Unit::Switch => "0 or 1",
+            Unit::Choice(_) => "word",
+            unit => unit.suffix(),
+        };
+        table.row(vec![t.name.into(), default, unit.into(), range, t.doc.into()]);
+    }
+    format!("\n{}", table.render())
+}
+
+fn show_config(config: &Config) -> String {
+    let mut out = format!("{}: {}\n", config.id, config.summary);
+    let settings: Vec<String> =
+        config.set.iter().chain(&config.queue).map(|(n, v)| format!("{n} = {v}")).collect();
+    if !settings.is_empty() {
+        out.push_str(&format!("sets: {}\n", settings.join(", ")));
+    }
+    out.push('\n');
+    out + &scheduler(config.scheduler)
+}
+
+fn show_drive(drive: &DriveFile) -> String {
+    let mut out = format!("# {}: {}\n", drive.id, drive.name);
+    match DriveFile::embedded(&drive.id) {
+        // With the origin of each value in its comment.
+        Some(text) => out.push_str(text),
+        None => out.push_str(&drive.table.to_string()),
+    }
+    out
+}
+
+fn show_model(model: &Model) -> String {
+    let mut table = Table::new(&["key", "values", "if missing", ""], 4);
+    for key in model.keys {
+        let missing = key.default.unwrap_or("required");
+        table.row(vec![key.name.into(), values(key), missing.into(), key.doc.into()]);
+    }
+    format!("{}: {}\n\n{}", model.name, model.summary, table.render())
+}
+
+fn values(key: &Key) -> String {
+    match key.kind {
+        Kind::Int { min, max } => format!("{min}..={max}"),
+        Kind::Num { min, max } => format!("{min}..={max}"),
+        Kind::Positive { max } => format!("above 0, at most {max}"),
+        Kind::Bool => "true, false".into(),
+        Kind::Text => "text".into(),
+        Kind::Word(words) => words.join(", "),
+        Kind::Knots => "[[cylinders, ms], ...]".into(),
+    }
+}

@@ -1,0 +1,233 @@
+//! Reading an experiment file, strictly: unknown and missing keys are errors.
+
+use super::source::{Section, Source};
+use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Workload};
+use crate::config;
+use hoistway::Nanos;
+use hoistway_sim::drive::keys::nearest;
+use hoistway_sim::load::LOADS;
+use hoistway_sim::world::Window;
+
+type Result<T> = std::result::Result<T, ExperimentError>;
+
+/// Most processes of one template; bounds the memory of a job.
+const PROCS_MAX: u64 = 10_000;
+/// Most repetitions.
+pub(crate) const REPS_MAX: u32 = 10_000;
+/// Longest measured time of a run: a day.
+pub(crate) const MEASURED_MAX: Nanos = Nanos::secs(86_400);
+
+pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
+    let source = Source::parse(label, text)?;
+    let top = source.top();
+    top.only(&[
+        "schema",
+        "title",
+        "about",
+        "drives",
+        "configs",
+        "workloads",
+        "reps",
+        "host",
+        "window",
+        "target",
+        "workload",
+    ])?;
+    top.number("schema", SCHEMA, SCHEMA)?;
+    let host = top.section("host")?;
+    let (window, head_start, longer) = read_window(&top.section("window")?)?;
+    let workloads = read_workloads(&top.section("workload")?)?;
+    let experiment = Experiment {
+        id,
+        title: top.text("title")?.to_string(),
+        about: top.text("about")?.split_whitespace().collect::<Vec<_>>().join(" "),
+        host_profile: host.text("profile")?.to_string(),
+        host: host
+            .table
+            .iter()
+            .filter(|(k, _)| *k != "profile")
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
+        head_start,
+        window,
+        longer,
+        target: read_proc(&top.section("target")?, true)?,
+        workloads,
+        drives: top.texts("drives")?,
+        configs: top.texts("configs")?,
+        default_workloads: top.texts("workloads")?,
+        reps: top.number("reps", 1, u64::from(REPS_MAX))? as u32,
+        text: text.to_string(),
+    };
+    check_names(&top, &experiment)?;
+    check_host(&host, &experiment)?;
+    Ok(experiment)
+}
+
+fn read_window(section: &Section<'_>) -> Result<(Window, Nanos, Vec<Longer>)> {
+    section.only(&[
+        "head_start",
+        "ramp",
+        "measured",
+        "grace",
+        "target_interval",
+        "device_interval",
+        "longer",
+    ])?;
+    let interval = |key: &str| -> Result<Nanos> {
+        let t = section.time(key)?;
+        if t < Nanos::us(100) {
+            return Err(section.wrong(key, format!("{key} must be at least 100us")));
+        }
+        Ok(t)
+    };
+    let window = Window {
+        ramp: section.opt_time("ramp")?.unwrap_or(Nanos::ZERO),
+        measured: measured(section)?,
+        grace: section.time("grace")?,
+        target_interval: interval("target_interval")?,
+        device_interval: interval("device_interval")?,
+    };
+    let mut longer = Vec::new();
+    for case in section.sections("longer")? {
+        case.only(&["rotational", "configs", "measured"])?;
+        let configs = match case.table.contains_key("configs") {
+            true => case.texts("configs")?,
+            false => Vec::new(),
+        };
+        for (i, name) in configs.iter().enumerate() {
+            if !config::is_known(name) {
+                let known = config::all_names(hoistway::sched::SCHEDULERS);
+                let at = format!("configs[{i}]");
+                return Err(case.wrong(&at, unknown("configuration", name, known)));
+            }
+        }
+        let rotational = case.opt_flag("rotational")?;
+        longer.push(Longer { rotational, configs, measured: measured(&case)? });
+    }
+    Ok((window, section.opt_time("head_start")?.unwrap_or(Nanos::ZERO), longer))
+}
+
+/// The key `measured`: above 0, at most a day.
+fn measured(section: &Section<'_>) -> Result<Nanos> {
+    let t = section.time("measured")?;
+    if t == Nanos::ZERO || t > MEASURED_MAX {
+        return Err(section.wrong("measured", "measured must be above 0 and at most 24h"));
+    }
+    Ok(t)
+}
+
+fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
+    let mut workloads = Vec::new();
+    for id in section.table.keys() {
+        let w = section.section(id)?;
+        w.only(&["summary", "target", "measured", "procs"])?;
+        let mut procs = Vec::new();
+        for p in w.sections("procs")? {
+            procs.push(read_proc(&p, false)?);
+        }
+        let target = w.opt_section("target")?.map(|t| read_proc(&t, true)).transpose()?;
+        let mut names: Vec<&str> = procs.iter().map(|p| p.name.as_str()).collect();
+        names.push("target");
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|p| p[0] == p[1]) {
+            let what = format!("two kinds of processes are named '{}'; give each a name", twice[0]);
+            return Err(w.wrong("procs", what));
+        }
+        workloads.push(Workload {
+            id: id.clone(),
+            summary: w.text("summary")?.to_string(),
+            measured: w.table.contains_key("measured").then(|| measured(&w)).transpose()?,
+            target,
+            procs,
+        });
+    }
+    if workloads.is_empty() {
+        return Err(section.wrong("", "no workload; add a table [workload.NAME]"));
+    }
+    Ok(workloads)
+}
+
+fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
+    // What is not ours belongs to the load.
+    const OURS: &[&str] = &["name", "count", "stagger", "load"];
+    let params: toml::Table = section
+        .table
+        .iter()
+        .filter(|(k, _)| !OURS.contains(&k.as_str()))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    let several = ["name", "count", "stagger"].into_iter();
+    if target && let Some(key) = several.into_iter().find(|k| section.table.contains_key(*k)) {
+        return Err(section.wrong(key, format!("the target is one process; it has no '{key}'")));
+    }
+    let name = if target { "target" } else { section.text("name")? };
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        return Err(
+            section.wrong("name", format!("name '{name}' must be letters, digits, - and _"))
+        );
+    }
+    check_load(section, &params)?;
+    Ok(ProcTemplate {
+        name: name.to_string(),
+        count: section.opt_number("count", 1, PROCS_MAX)?.unwrap_or(1) as u32,
+        stagger: section.opt_time("stagger")?.unwrap_or(Nanos::ZERO),
+        load: section.text("load")?.to_string(),
+        params,
+    })
+}
+
+/// The load must exist and have these parameters; their values are checked when it is built.
+fn check_load(section: &Section<'_>, params: &toml::Table) -> Result<()> {
+    let load = section.text("load")?;
+    let Some(entry) = LOADS.iter().find(|l| l.name == load) else {
+        let known = LOADS.iter().map(|l| l.name);
+        return Err(section.wrong("load", unknown("load", load, known)));
+    };
+    let known = entry.params.iter().map(|p| p.name);
+    match params.keys().find(|k| !known.clone().any(|n| n == k.as_str())) {
+        None => Ok(()),
+        Some(key) => {
+            let kind = format!("parameter of load '{load}'");
+            Err(section.wrong(key, unknown(&kind, key, known)))
+        }
+    }
+}
+
+/// The defaults must name things that exist.
+fn check_names(top: &Section<'_>, experiment: &Experiment) -> Result<()> {
+    for (i, name) in experiment.default_workloads.iter().enumerate() {
+        if experiment.workload(name).is_none() {
+            let known = experiment.workloads.iter().map(|w| w.id.as_str());
+            return Err(top.wrong(&format!("workloads[{i}]"), unknown("workload", name, known)));
+        }
+    }
+    for (i, name) in experiment.configs.iter().enumerate() {
+        let base = name.split('{').next().unwrap_or(name);
+        if !config::is_known(base) {
+            let known = config::all_names(hoistway::sched::SCHEDULERS);
+            let what = unknown("configuration", base, known);
+            return Err(top.wrong(&format!("configs[{i}]"), what));
+        }
+    }
+    Ok(())
+}
+
+/// The host's parameters are checked by the host.
+fn check_host(host: &Section<'_>, experiment: &Experiment) -> Result<()> {
+    use hoistway_sim::host::HostConfig;
+    let say = crate::run::job_error;
+    let mut config = HostConfig::profile(&experiment.host_profile)
+        .map_err(|e| host.wrong("profile", say(&e)))?;
+    for (name, value) in &experiment.host {
+        config.set(name, value).map_err(|e| host.wrong(name, say(&e)))?;
+    }
+    Ok(())
+}
+
+fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    match nearest(name, known.clone()) {
+        Some(n) => format!("no {kind} '{name}'; did you mean '{n}'?"),
+        None => format!("no {kind} '{name}'; there are: {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}

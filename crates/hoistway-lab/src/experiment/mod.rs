@@ -1,0 +1,235 @@
+//! Experiments: what runs against what, for how long, and what is measured. Each is one small TOML file
+//! that can be copied, edited and shared; those of `experiments/` are embedded.
+//!
+//! An experiment has a *target* that is measured and *workloads* that disturb it. A run is one
+//! workload under one configuration on one drive with one seed ([`Experiment::job`]).
+
+mod file;
+mod source;
+
+pub use source::ExperimentError;
+
+use crate::config::Config;
+use hoistway::{IoPrio, Nanos, Profile};
+use hoistway_sim::drive::DriveFile;
+use hoistway_sim::drive::keys::nearest;
+use hoistway_sim::host::HostConfig;
+use hoistway_sim::world::{Job, JobError, ProcSpec, Role, TraceMode, Window};
+use std::path::Path;
+
+/// Id and text of every file of `experiments/`, sorted by id.
+pub const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
+
+/// Version of the format.
+pub const SCHEMA: u64 = 1;
+
+/// One experiment, checked.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// File name without `.toml`.
+    pub id: String,
+    /// Title for people.
+    pub title: String,
+    /// One paragraph: what is measured and against what.
+    pub about: String,
+    /// Name of the host's profile (specs/host.md 1.4).
+    pub host_profile: String,
+    /// Host parameters that differ from the profile.
+    pub host: Vec<(String, toml::Value)>,
+    /// The interferers start so long before the target.
+    pub head_start: Nanos,
+    /// When measuring begins and ends, if nothing else is said.
+    pub window: Window,
+    /// Cases with another measured time; the first that fits holds.
+    pub longer: Vec<Longer>,
+    /// The process that is measured.
+    pub target: ProcTemplate,
+    /// Every workload, in the order of the file's names.
+    pub workloads: Vec<Workload>,
+    /// Default drives.
+    pub drives: Vec<String>,
+    /// Default configurations.
+    pub configs: Vec<String>,
+    /// Default workloads.
+    pub default_workloads: Vec<String>,
+    /// Default number of repetitions.
+    pub reps: u32,
+    /// The file, for the manifest and `hoistway show`.
+    pub text: String,
+}
+
+/// A case with another measured time.
+#[derive(Clone, Debug)]
+pub struct Longer {
+    /// Only on spinning (or not spinning) drives.
+    pub rotational: Option<bool>,
+    /// Only under these configurations (names before the braces); empty: under all.
+    pub configs: Vec<String>,
+    /// The measured time.
+    pub measured: Nanos,
+}
+
+/// What disturbs the target.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Short id, such as `readers`.
+    pub id: String,
+    /// One line.
+    pub summary: String,
+    /// Another target than the experiment's.
+    pub target: Option<ProcTemplate>,
+    /// Another measured time than the window's.
+    pub measured: Option<Nanos>,
+    /// The interferers.
+    pub procs: Vec<ProcTemplate>,
+}
+
+/// One or several processes alike.
+#[derive(Clone, Debug)]
+pub struct ProcTemplate {
+    /// Their name; several are numbered from 0.
+    pub name: String,
+    /// How many.
+    pub count: u32,
+    /// Their starts are so far apart.
+    pub stagger: Nanos,
+    /// Registry name of the load.
+    pub load: String,
+    /// Its parameters.
+    pub params: toml::Table,
+}
+
+/// What the command line changes about every run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// A quarter of ramp and measured time, not below 1 s (specs/experiments.md 8).
+    pub quick: bool,
+    /// Another measured time.
+    pub duration: Option<Nanos>,
+    /// Keep so many trace records; `None`: the digest alone.
+    pub trace: Option<usize>,
+}
+
+impl Experiment {
+    /// Ids of the embedded experiments, sorted.
+    pub fn ids() -> impl Iterator<Item = &'static str> + Clone {
+        EMBEDDED.iter().map(|&(id, _)| id)
+    }
+
+    /// An embedded experiment by id, or a file by path (contains `/` or ends in `.toml`).
+    pub fn load(id_or_path: &str) -> Result<Experiment, ExperimentError> {
+        if id_or_path.contains('/') || id_or_path.ends_with(".toml") {
+            let text = std::fs::read_to_string(id_or_path).map_err(|e| {
+                ExperimentError(format!(
+                    "{id_or_path}: cannot be read: {e}; give an id or the path of a file"
+                ))
+            })?;
+            return Experiment::parse(id_or_path, &text);
+        }
+        match EMBEDDED.iter().find(|&&(id, _)| id == id_or_path) {
+            Some((id, text)) => Experiment::parse(&format!("experiments/{id}.toml"), text),
+            None => {
+                let hint = nearest(id_or_path, Experiment::ids())
+                    .map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
+                Err(ExperimentError(format!(
+                    "no experiment '{id_or_path}'{hint} (`hoistway list experiments` lists them; a \
+                     path contains '/' or ends in .toml)"
+                )))
+            }
+        }
+    }
+
+    /// An experiment from its text; `label` stands in messages, and its last part without `.toml` is
+    /// the id.
+    pub fn parse(label: &str, text: &str) -> Result<Experiment, ExperimentError> {
+        let stem = Path::new(label).file_stem();
+        let id = stem.map_or_else(|| label.to_string(), |s| s.to_string_lossy().into_owned());
+        file::read(id, label, text)
+    }
+
+    /// A workload by id.
+    pub fn workload(&self, id: &str) -> Option<&Workload> {
+        self.workloads.iter().find(|w| w.id == id)
+    }
+
+    /// The window of a run.
+    pub fn window(
+        &self,
+        drive: &DriveFile,
+        workload: &Workload,
+        config: &Config,
+        options: &Options,
+    ) -> Window {
+        let fits = |l: &&Longer| {
+            l.rotational.is_none_or(|r| r == drive.identity.rotational)
+                && (l.configs.is_empty() || l.configs.contains(&config.base))
+        };
+        let case = self.longer.iter().find(fits).map(|l| l.measured);
+        let mut window = self.window;
+        window.measured = workload.measured.or(case).unwrap_or(window.measured);
+        if let Some(duration) = options.duration {
+            window.measured = duration;
+        }
+        if options.quick {
+            // Nothing is made longer than it was.
+            let quarter = |t: Nanos| Nanos(t.0.min((t.0 / 4).max(Nanos::secs(1).0)));
+            window.ramp = quarter(window.ramp);
+            window.measured = quarter(window.measured);
+        }
+        window
+    }
+
+    /// Everything that decides one run.
+    pub fn job<'a>(
+        &self,
+        drive: &'a DriveFile,
+        workload: &Workload,
+        config: &Config,
+        seed: u64,
+        options: &Options,
+    ) -> Result<Job<'a>, JobError> {
+        let mut host = HostConfig::profile(&self.host_profile)?;
+        for (name, value) in &self.host {
+            host.set(name, value)?;
+        }
+        // A scheduler lives in the block layer it was written for.
+        let profile = match config.scheduler.profile {
+            Profile::Legacy => "legacy",
+            Profile::MultiQueue => "multi-queue",
+        };
+        host.set("block_profile", &toml::Value::from(profile))?;
+        let target = workload.target.as_ref().unwrap_or(&self.target);
+        let mut procs = target.specs(Role::Target, config.target_prio, self.head_start);
+        for template in &workload.procs {
+            procs.extend(template.specs(Role::Interferer, IoPrio::NONE, Nanos::ZERO));
+        }
+        Ok(Job {
+            drive,
+            host,
+            scheduler: config.scheduler_spec(),
+            groups: Vec::new(),
+            procs,
+            window: self.window(drive, workload, config, options),
+            seed,
+            trace: options.trace.map_or(TraceMode::Digest, TraceMode::Keep),
+        })
+    }
+}
+
+impl ProcTemplate {
+    fn specs(&self, role: Role, prio: IoPrio, start: Nanos) -> Vec<ProcSpec> {
+        let spec = |i: u32| ProcSpec {
+            name: if self.count == 1 { self.name.clone() } else { format!("{}{i}", self.name) },
+            role,
+            group: None,
+            prio,
+            start: Nanos(start.0 + self.stagger.0 * u64::from(i)),
+            load: self.load.clone(),
+            params: self.params.clone(),
+        };
+        (0..self.count).map(spec).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

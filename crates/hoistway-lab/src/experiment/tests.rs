@@ -1,0 +1,103 @@
+use super::*;
+use crate::config::tests::ENTRIES;
+
+fn latency() -> Experiment {
+    Experiment::load("latency-2019").unwrap()
+}
+
+fn config(text: &str) -> Config {
+    Config::parse_with(text, ENTRIES).unwrap()
+}
+
+#[test]
+fn every_embedded_experiment_is_valid() {
+    for id in Experiment::ids() {
+        let e = Experiment::load(id).unwrap();
+        assert_eq!(e.id, id);
+        for drive in &e.drives {
+            DriveFile::load(drive).unwrap();
+        }
+    }
+}
+
+#[test]
+fn latency_2019_is_the_published_setup() {
+    let e = latency();
+    let plextor = DriveFile::load("plextor-px-256m5s").unwrap();
+    let workload = e.workload("writers").unwrap();
+    let job = e.job(&plextor, workload, &config("none-bfq"), 3, &Options::default()).unwrap();
+    assert_eq!((job.procs.len(), job.seed), (16, 3));
+    let target = &job.procs[0];
+    assert_eq!((target.role, target.prio), (Role::Target, IoPrio::rt(4)));
+    assert_eq!(target.start, Nanos::ms(200));
+    assert_eq!((job.procs[1].name.as_str(), job.procs[15].name.as_str()), ("writer0", "writer14"));
+    assert_eq!(job.procs[15].start, Nanos::us(42), "3 us apart");
+    assert_eq!(job.procs[15].prio, IoPrio::NONE);
+    assert_eq!((job.window.measured, job.window.grace), (Nanos::secs(2), Nanos::secs(60)));
+}
+
+#[test]
+fn the_hard_disk_without_control_is_measured_for_ten_seconds() {
+    let e = latency();
+    let hdd = DriveFile::load("hitachi-hts727550a9e364").unwrap();
+    let readers = e.workload("readers").unwrap();
+    let window = |c: &str, o: Options| e.window(&hdd, readers, &config(c), &o).measured;
+    assert_eq!(window("none-none", Options::default()), Nanos::secs(10));
+    assert_eq!(window("none-bfq", Options::default()), Nanos::secs(2));
+    assert_eq!(window("mq-deadline{fifo_batch=8}", Options::default()), Nanos::secs(10));
+    let quick = Options { quick: true, ..Options::default() };
+    assert_eq!(window("none-none", quick), Nanos::ms(2500));
+    assert_eq!(window("none-bfq", quick), Nanos::secs(1), "not below 1 s");
+    let minute = Options { duration: Some(Nanos::secs(60)), ..Options::default() };
+    assert_eq!(window("none-none", minute), Nanos::secs(60));
+}
+
+#[test]
+fn a_workload_may_bring_its_own_target() {
+    let e = latency();
+    let drive = DriveFile::load("plextor-px-256m5s").unwrap();
+    let sporadic = e.workload("sporadic").unwrap();
+    let job = e.job(&drive, sporadic, &config("none"), 1, &Options::default()).unwrap();
+    assert_eq!(job.procs[0].load, "sporadic_probe");
+    assert_eq!(job.window.measured, Nanos::secs(10));
+}
+
+/// Replaces one piece of the embedded file and returns the complaint.
+fn complaint(from: &str, to: &str) -> String {
+    let text = latency().text;
+    assert!(text.contains(from), "{from}");
+    let error = Experiment::parse("my/own.toml", &text.replacen(from, to, 1)).unwrap_err();
+    error.to_string()
+}
+
+#[test]
+fn every_mistake_has_file_line_and_advice() {
+    let text = latency().text;
+    let line = |of: &str| 1 + text[..text.find(of).unwrap()].matches('\n').count();
+    let cases = [
+        ("reps = 10", "reps = 0", "reps = 10", "reps = 0 must be a whole number in 1..=10000"),
+        ("reps = 10", "rep = 10", "reps = 10", "unknown key 'rep'; did you mean 'reps'?"),
+        ("ramp = \"0s\"", "ramp = \"5 m\"", "ramp =", "'5 m' is not a time"),
+        ("ramp = \"0s\"", "ramp = 5", "ramp =", "must be a time in quotes"),
+        ("[\"readers\", \"writers\"]", "[\"reader\"]", "workloads =", "did you mean 'readers'?"),
+        ("\"none-bfq\"]", "\"none-bfk\"]", "configs =", "did you mean 'none-bfq'?"),
+        ("count = 15", "count = 0", "count = 15", "count = 0 must be a whole number in 1..=10000"),
+        ("load = \"writer\"", "load = \"writr\"", "load = \"writer\"", "did you mean 'writer'?"),
+        ("dsync = 1", "dsinc = 1", "dsync = 1", "did you mean 'dsync'?"),
+        ("measured = \"2s\"", "measured = \"0s\"", "measured = \"2s\"", "above 0"),
+        ("schema = 1", "schema = 2", "schema = 1", "schema = 2 must be"),
+        ("profile = \"2019\"", "profile = \"2020\"", "profile =", "no host profile '2020'"),
+        ("reps = 10", "reps = = 10", "reps = 10", "my/own.toml"),
+    ];
+    for (from, to, at, expected) in cases {
+        let message = complaint(from, to);
+        let place = format!("my/own.toml:{}: ", line(at));
+        assert!(message.starts_with(&place), "{to}: {message}, expected {place}");
+        assert!(message.contains(expected), "{to}: {message}");
+    }
+    assert!(complaint("title = ", "#").contains("missing key 'title'"));
+    let nowhere = Experiment::load("nowhere/x.toml").unwrap_err().to_string();
+    assert!(nowhere.starts_with("nowhere/x.toml: cannot be read"), "{nowhere}");
+    let near = Experiment::load("latency-2018").unwrap_err().to_string();
+    assert!(near.contains("did you mean 'latency-2019'?"), "{near}");
+}

@@ -1,0 +1,239 @@
+//! From raw records to metrics (docs/reference/metrics.md).
+
+use super::{Cell, Manifest, Metric, Rep, Run, published};
+use crate::stats::{self, PERCENTILES};
+use hoistway::Nanos;
+use hoistway_sim::hist::Histogram;
+use hoistway_sim::world::{ProcRecord, Role};
+
+/// Id of the configuration that others are compared with, if it takes part.
+pub const REFERENCE: &str = "none-none";
+
+/// Limits of the time-weighted view (specs/statistics.md 1.4).
+const LIMITS: &[(&str, Nanos)] = &[
+    ("time_share_over_10ms", Nanos::ms(10)),
+    ("time_share_over_100ms", Nanos::ms(100)),
+    ("time_share_over_1s", Nanos::secs(1)),
+    ("time_share_over_2s", Nanos::secs(2)),
+    ("time_share_over_10s", Nanos::secs(10)),
+];
+
+/// A target with fewer I/Os per run than this is flagged.
+const FEW_SAMPLES: u64 = 30;
+
+/// Metrics and flags of raw records: the only way a [`Run`] comes into being.
+pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
+    let reference = reference(&manifest).map(str::to_string);
+    let (mut metrics, mut warnings) = (Vec::new(), Vec::new());
+    for cell in &cells {
+        let mut sink = Sink { experiment: &manifest.experiment, cell, metrics: &mut metrics };
+        for (i, rep) in cell.reps.iter().enumerate() {
+            sink.repetition(i as u32 + 1, rep);
+        }
+        sink.over_repetitions();
+        let other = cells.iter().find(|c| {
+            Some(&c.config) == reference.as_ref()
+                && (&c.drive, &c.workload) == (&cell.drive, &cell.workload)
+        });
+        if let Some(other) = other.filter(|o| o.config != cell.config) {
+            sink.ratios(other);
+        }
+        sink.published();
+        warnings.extend(flags(cell));
+    }
+    Run { manifest, cells, metrics, flags: warnings }
+}
+
+/// The configuration others are compared with: `none-none` if it takes part, else the first.
+pub fn reference(manifest: &Manifest) -> Option<&str> {
+    let ids = || manifest.configs.iter().map(|c| c.id.as_str());
+    ids().find(|&id| id == REFERENCE).or_else(|| ids().next())
+}
+
+/// The measured process of a repetition.
+pub fn target(rep: &Rep) -> Option<&ProcRecord> {
+    rep.procs.iter().find(|p| p.role == Role::Target)
+}
+
+/// The others.
+fn interferers(rep: &Rep) -> impl Iterator<Item = &ProcRecord> {
+    rep.procs.iter().filter(|p| p.role == Role::Interferer)
+}
+
+/// Bytes per window as MB/s (10^6).
+fn mb_s(bytes: u64, window: Nanos) -> Option<f64> {
+    (window.0 > 0).then(|| bytes as f64 * 1e3 / window.0 as f64)
+}
+
+fn ms(ns: f64) -> f64 {
+    ns / 1e6
+}
+
+/// The quantities of one repetition of which means over repetitions are taken, with their units.
+fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
+    let target = target(rep);
+    let window = rep.measured;
+    let target_bytes = target.map(|t| t.bytes);
+    let others: Vec<u64> = interferers(rep).map(|p| p.bytes).collect();
+    let shares: Vec<f64> = others.iter().map(|&b| b as f64).collect();
+    let device = &rep.device;
+    let transfers = device.commands - device.flushes;
+    let moved = device.read_bytes + device.written_bytes;
+    let per = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    vec![
+        ("latency_avg", "ms", target.and_then(|t| t.latency.mean()).map(ms)),
+        ("throughput_total", "MB/s", mb_s(moved, window)),
+        ("throughput_target", "MB/s", target_bytes.and_then(|b| mb_s(b, window))),
+        ("throughput_interferers", "MB/s", mb_s(others.iter().sum(), window)),
+        ("jain_interferers", "1", stats::jain(&shares)),
+        ("iops", "1/s", mb_s(transfers, window).map(|per_us| per_us * 1e6)),
+        ("utilisation", "1", Some(device.utilisation)),
+        ("depth_avg", "requests", Some(device.depth)),
+        ("commands", "1", Some(device.commands as f64)),
+        ("request_size_avg", "KiB", per(moved, transfers).map(|b| b / 1024.0)),
+        ("sequential_share", "1", per(device.sequential, transfers)),
+        ("merges", "1", Some(device.merges as f64)),
+        ("device_time_avg", "ms", device.device_time.mean().map(ms)),
+        ("starved_max", "ms", rep.procs.iter().map(|p| p.starved.0).max().map(|n| ms(n as f64))),
+    ]
+}
+
+/// Writes the metrics of one cell.
+struct Sink<'a> {
+    experiment: &'a str,
+    cell: &'a Cell,
+    metrics: &'a mut Vec<Metric>,
+}
+
+impl Sink<'_> {
+    fn put(&mut self, metric: &str, unit: &str, value: Option<f64>, rep: Option<u32>) {
+        self.metrics.push(Metric {
+            experiment: self.experiment.to_string(),
+            drive: self.cell.drive.clone(),
+            config: self.cell.config.clone(),
+            workload: self.cell.workload.clone(),
+            metric: metric.to_string(),
+            unit: unit.to_string(),
+            value,
+            rep,
+            source: "sim".to_string(),
+        });
+    }
+
+    /// What describes the target's samples, of one repetition or of all in one.
+    fn samples(&mut self, h: &Histogram, censored: &[Nanos], window: Nanos, rep: Option<u32>) {
+        let in_ms = |ns: Option<u64>| ns.map(|n| ms(n as f64));
+        self.put("latency_sd", "ms", h.sd().map(ms), rep);
+        self.put("latency_min", "ms", in_ms(h.min()), rep);
+        for p in PERCENTILES {
+            self.put(&format!("latency_{}", p.name), "ms", in_ms(p.of(h)), rep);
+        }
+        let max = h.max().into_iter().chain(censored.iter().map(|c| c.0)).max();
+        self.put("latency_max", "ms", in_ms(max), rep);
+        let weighted = stats::time_weighted(h, censored).map(ms);
+        self.put("latency_time_weighted", "ms", weighted, rep);
+        // The last I/O may end behind the window: then the time is that of all I/Os.
+        let spent = h.sum() as f64 + censored.iter().map(|c| c.0 as f64).sum::<f64>();
+        let time = spent.max(window.0 as f64);
+        for &(name, limit) in LIMITS {
+            let over = stats::time_over(h, censored, limit);
+            self.put(name, "percent", (time > 0.0).then(|| 100.0 * over / time), rep);
+        }
+        self.put("samples", "1", Some(h.count() as f64), rep);
+        self.put("censored", "1", Some(censored.len() as f64), rep);
+    }
+
+    fn repetition(&mut self, number: u32, rep: &Rep) {
+        for (metric, unit, value) in values(rep) {
+            self.put(metric, unit, value, Some(number));
+        }
+        if let Some(target) = target(rep) {
+            let censored: Vec<Nanos> = target.censored.into_iter().collect();
+            self.samples(&target.latency, &censored, rep.measured, Some(number));
+        }
+    }
+
+    fn over_repetitions(&mut self) {
+        let cell = self.cell;
+        let per_rep: Vec<_> = cell.reps.iter().map(values).collect();
+        let Some(first) = per_rep.first() else { return };
+        for (i, &(metric, unit, _)) in first.iter().enumerate() {
+            let column: Option<Vec<f64>> = per_rep.iter().map(|rep| rep[i].2).collect();
+            let spread = column.and_then(|c| stats::spread(&c));
+            self.put(metric, unit, spread.map(|s| s.mean), None);
+            let interval = spread.and_then(|s| s.half_width);
+            self.put(&format!("{metric}_ci99"), unit, interval, None);
+        }
+        let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
+        let all = stats::merged(targets.iter().map(|t| &t.latency));
+        let censored: Vec<Nanos> = targets.iter().filter_map(|t| t.censored).collect();
+        let window = Nanos(cell.reps.iter().map(|r| r.measured.0).sum());
+        self.samples(&all, &censored, window, None);
+    }
+
+    /// This configuration over the reference, paired by seed.
+    fn ratios(&mut self, reference: &Cell) {
+        for metric in ["latency_avg", "throughput_total", "throughput_target"] {
+            let ratio = ratio(self.cell, reference, metric);
+            self.put(&format!("{metric}_ratio"), "1", ratio.map(|r| r.mean), None);
+            let bounds = ratio.and_then(|r| r.interval);
+            self.put(&format!("{metric}_ratio_low"), "1", bounds.map(|b| b.0), None);
+            self.put(&format!("{metric}_ratio_high"), "1", bounds.map(|b| b.1), None);
+        }
+    }
+
+    /// Published values of the same cell, beside ours.
+    fn published(&mut self) {
+        let (experiment, cell) = (self.experiment, self.cell);
+        for row in published::rows_of(experiment, &cell.drive, &cell.config, &cell.workload) {
+            let source = row.source.to_string();
+            self.put(row.metric, row.unit, Some(row.value), None);
+            self.metrics.last_mut().expect("one was just put").source = source;
+        }
+    }
+}
+
+/// One of the per-repetition quantities of `cell` over the same of `reference`, paired by seed.
+pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio> {
+    let column = |cell: &Cell| -> Option<Vec<f64>> {
+        let of = |rep: &Rep| values(rep).into_iter().find(|v| v.0 == metric)?.2;
+        cell.reps.iter().map(of).collect()
+    };
+    let seeds = |cell: &Cell| cell.reps.iter().map(|r| r.seed).collect::<Vec<_>>();
+    if seeds(cell) != seeds(reference) {
+        return None;
+    }
+    stats::paired_ratio(&column(cell)?, &column(reference)?)
+}
+
+/// Warnings about one cell.
+fn flags(cell: &Cell) -> Vec<(String, String)> {
+    let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
+    let mut flags = Vec::new();
+    let mut flag = |text: String| flags.push((name.clone(), text));
+    let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
+    let censored = targets
+        .iter()
+        .filter(|t| stats::censored_too_many(t.latency.count(), t.censored.iter().count() as u64))
+        .count();
+    if censored > 0 {
+        flag(format!("censored I/Os: the target's last one did not end in {censored} runs"));
+    }
+    let overflow: u64 = targets.iter().map(|t| t.latency.overflow()).sum();
+    if overflow > 0 {
+        flag(format!("{overflow} latencies lie above the histogram's range of 73 minutes"));
+    }
+    let fewest = targets.iter().map(|t| t.latency.count()).min();
+    if let Some(n) = fewest.filter(|&n| n < FEW_SAMPLES) {
+        flag(format!("few samples: a run has only {n} I/Os of the target"));
+    }
+    let steps = cell.reps.iter().filter(|rep| {
+        let series: Vec<f64> = rep.device.intervals.iter().map(|i| i.bytes as f64).collect();
+        stats::level_changed(&series)
+    });
+    let steps = steps.count();
+    if steps > 0 {
+        flag(format!("the device's throughput changed its level in {steps} runs"));
+    }
+    flags
+}

@@ -1,0 +1,288 @@
+//! The files of `records/`: raw, never rewritten, exact.
+
+use super::{Cell, Rep, csv, series_of};
+use hoistway::Nanos;
+use hoistway_sim::hist::Histogram;
+use hoistway_sim::world::{DeviceRecord, Interval, NamedFigure, ProcRecord, Role};
+use serde::{Deserialize, Serialize};
+
+/// `histograms.json`.
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: u32,
+    cells: Vec<CellRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CellRecord {
+    drive: String,
+    config: String,
+    workload: String,
+    reps: Vec<RepRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RepRecord {
+    seed: u64,
+    measured_ns: u64,
+    trace_digest: String,
+    procs: Vec<ProcText>,
+    device: DeviceText,
+    figures: Vec<FigureText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ProcText {
+    name: String,
+    target: bool,
+    bytes: u64,
+    ios: u64,
+    censored_ns: Option<u64>,
+    starved_ns: u64,
+    latency_ns: HistogramText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DeviceText {
+    read_bytes: u64,
+    written_bytes: u64,
+    commands: u64,
+    flushes: u64,
+    sequential: u64,
+    merges: u64,
+    utilisation: f64,
+    depth: f64,
+    device_time_ns: HistogramText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FigureText {
+    name: String,
+    of: Option<u32>,
+    value: i64,
+}
+
+/// Sparse (index, count) pairs and the exact moments; sums are texts since they exceed 64 bits.
+#[derive(Serialize, Deserialize)]
+struct HistogramText {
+    count: u64,
+    sum: String,
+    sum_sq: String,
+    min: Option<u64>,
+    max: Option<u64>,
+    overflow: u64,
+    slots: Vec<(usize, u64)>,
+}
+
+impl HistogramText {
+    fn of(h: &Histogram) -> HistogramText {
+        HistogramText {
+            count: h.count(),
+            sum: h.sum().to_string(),
+            sum_sq: h.sum_sq().to_string(),
+            min: h.min(),
+            max: h.max(),
+            overflow: h.overflow(),
+            slots: h.slots().collect(),
+        }
+    }
+
+    fn read(self) -> Result<Histogram, String> {
+        let moment = |text: &str| {
+            text.parse::<u128>().map_err(|_| format!("'{text}' is not a sum of nanoseconds"))
+        };
+        let (sum, sum_sq) = (moment(&self.sum)?, moment(&self.sum_sq)?);
+        let (min, max) = (self.min.unwrap_or(u64::MAX), self.max.unwrap_or(0));
+        let h = Histogram::from_parts(&self.slots, sum, sum_sq, min, max, self.overflow)
+            .filter(|h| h.count() == self.count);
+        h.ok_or_else(|| "a histogram's slots do not match its count".to_string())
+    }
+}
+
+pub(super) fn histograms_json(cells: &[Cell]) -> String {
+    let cell = |c: &Cell| CellRecord {
+        drive: c.drive.clone(),
+        config: c.config.clone(),
+        workload: c.workload.clone(),
+        reps: c.reps.iter().map(rep_record).collect(),
+    };
+    let file = File { schema: super::SCHEMA, cells: cells.iter().map(cell).collect() };
+    let mut text = serde_json::to_string(&file).expect("no map, and every number is finite");
+    text.push('\n');
+    text
+}
+
+fn rep_record(rep: &Rep) -> RepRecord {
+    let proc = |p: &ProcRecord| ProcText {
+        name: p.name.clone(),
+        target: p.role == Role::Target,
+        bytes: p.bytes,
+        ios: p.ios,
+        censored_ns: p.censored.map(|c| c.0),
+        starved_ns: p.starved.0,
+        latency_ns: HistogramText::of(&p.latency),
+    };
+    let figure = |f: &NamedFigure| FigureText { name: f.name.clone(), of: f.of, value: f.value };
+    let d = &rep.device;
+    RepRecord {
+        seed: rep.seed,
+        measured_ns: rep.measured.0,
+        trace_digest: format!("{:016x}", rep.trace_digest),
+        procs: rep.procs.iter().map(proc).collect(),
+        device: DeviceText {
+            read_bytes: d.read_bytes,
+            written_bytes: d.written_bytes,
+            commands: d.commands,
+            flushes: d.flushes,
+            sequential: d.sequential,
+            merges: d.merges,
+            utilisation: d.utilisation,
+            depth: d.depth,
+            device_time_ns: HistogramText::of(&d.device_time),
+        },
+        figures: rep.figures.iter().map(figure).collect(),
+    }
+}
+
+pub(super) fn read_histograms(text: &str) -> Result<Vec<Cell>, String> {
+    let file: File = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let cell = |c: CellRecord| {
+        let reps: Result<Vec<Rep>, String> = c.reps.into_iter().map(read_rep).collect();
+        Ok(Cell { drive: c.drive, config: c.config, workload: c.workload, reps: reps? })
+    };
+    file.cells.into_iter().map(cell).collect()
+}
+
+fn read_rep(rep: RepRecord) -> Result<Rep, String> {
+    let proc = |p: ProcText| {
+        Ok(ProcRecord {
+            name: p.name,
+            role: if p.target { Role::Target } else { Role::Interferer },
+            latency: p.latency_ns.read()?,
+            bytes: p.bytes,
+            ios: p.ios,
+            intervals: Vec::new(),
+            censored: p.censored_ns.map(Nanos),
+            starved: Nanos(p.starved_ns),
+        })
+    };
+    let procs: Result<Vec<ProcRecord>, String> = rep.procs.into_iter().map(proc).collect();
+    let figure = |f: FigureText| NamedFigure { name: f.name, of: f.of, value: f.value };
+    let d = rep.device;
+    Ok(Rep {
+        seed: rep.seed,
+        measured: Nanos(rep.measured_ns),
+        procs: procs?,
+        device: DeviceRecord {
+            read_bytes: d.read_bytes,
+            written_bytes: d.written_bytes,
+            commands: d.commands,
+            flushes: d.flushes,
+            sequential: d.sequential,
+            merges: d.merges,
+            utilisation: d.utilisation,
+            depth: d.depth,
+            intervals: Vec::new(),
+            device_time: d.device_time_ns.read()?,
+        },
+        marks: Vec::new(),
+        trace_digest: u64::from_str_radix(&rep.trace_digest, 16)
+            .map_err(|_| format!("trace_digest '{}' is not hexadecimal", rep.trace_digest))?,
+        figures: rep.figures.into_iter().map(figure).collect(),
+    })
+}
+
+const INTERVALS: &[&str] =
+    &["drive", "config", "workload", "rep", "series", "at_ns", "bytes", "ios"];
+
+/// Throughput series: `series` is `device` or `proc:NAME`.
+pub(super) fn intervals_csv(cells: &[Cell]) -> String {
+    let mut out = String::new();
+    csv::push_line(&mut out, INTERVALS.iter().copied());
+    each_rep(cells, |cell, number, rep| {
+        for (name, intervals) in &series_of(rep) {
+            for i in intervals.iter() {
+                let (at, bytes, ios) = (i.at.0.to_string(), i.bytes.to_string(), i.ios.to_string());
+                let fields =
+                    [&cell.drive, &cell.config, &cell.workload, number, name, &at, &bytes, &ios];
+                csv::push_line(&mut out, fields);
+            }
+        }
+    });
+    out
+}
+
+pub(super) fn read_intervals(text: &str, cells: &mut [Cell]) -> Result<(), String> {
+    for (line, row) in lines(text, INTERVALS)? {
+        let rep = find_rep(cells, &row, line)?;
+        let number = |i: usize| whole(&row[i], line);
+        let interval = Interval { at: Nanos(number(5)?), bytes: number(6)?, ios: number(7)? };
+        if row[4] == "device" {
+            rep.device.intervals.push(interval);
+            continue;
+        }
+        let proc = row[4].strip_prefix("proc:");
+        let proc = proc.and_then(|name| rep.procs.iter_mut().find(|p| p.name == name));
+        let proc = proc.ok_or_else(|| format!("line {line}: no series '{}'", row[4]))?;
+        proc.intervals.push(interval);
+    }
+    Ok(())
+}
+
+const MARKS: &[&str] = &["drive", "config", "workload", "rep", "at_ns", "process", "text"];
+
+pub(super) fn marks_csv(cells: &[Cell]) -> String {
+    let mut out = String::new();
+    csv::push_line(&mut out, MARKS.iter().copied());
+    each_rep(cells, |cell, number, rep| {
+        for (at, process, text) in &rep.marks {
+            let at = at.0.to_string();
+            let fields = [&cell.drive, &cell.config, &cell.workload, number, &at, process, text];
+            csv::push_line(&mut out, fields.map(|f: &str| f));
+        }
+    });
+    out
+}
+
+pub(super) fn read_marks(text: &str, cells: &mut [Cell]) -> Result<(), String> {
+    for (line, row) in lines(text, MARKS)? {
+        let at = Nanos(whole(&row[4], line)?);
+        find_rep(cells, &row, line)?.marks.push((at, row[5].clone(), row[6].clone()));
+    }
+    Ok(())
+}
+
+fn each_rep(cells: &[Cell], mut each: impl FnMut(&Cell, &str, &Rep)) {
+    for cell in cells {
+        for (i, rep) in cell.reps.iter().enumerate() {
+            each(cell, &(i + 1).to_string(), rep);
+        }
+    }
+}
+
+/// Number and fields of every line behind the header.
+fn lines(text: &str, header: &[&str]) -> Result<Vec<(usize, Vec<String>)>, String> {
+    let rows = csv::parse(text).map_err(|e| format!("line {e}"))?;
+    match rows.first() {
+        Some(first) if first == header => {}
+        _ => return Err(format!("line 1: the columns must be {}", header.join(","))),
+    }
+    let numbered: Vec<_> = rows.into_iter().enumerate().skip(1).map(|(i, r)| (i + 1, r)).collect();
+    match numbered.iter().find(|(_, row)| row.len() != header.len()) {
+        Some((line, _)) => Err(format!("line {line}: {} fields are needed", header.len())),
+        None => Ok(numbered),
+    }
+}
+
+fn find_rep<'a>(cells: &'a mut [Cell], row: &[String], line: usize) -> Result<&'a mut Rep, String> {
+    let number = whole(&row[3], line)?;
+    let cell = cells
+        .iter_mut()
+        .find(|c| (&c.drive, &c.config, &c.workload) == (&row[0], &row[1], &row[2]));
+    let rep = cell.and_then(|c| c.reps.get_mut(usize::try_from(number.checked_sub(1)?).ok()?));
+    rep.ok_or_else(|| format!("line {line}: histograms.json has no such repetition"))
+}
+
+fn whole(text: &str, line: usize) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("line {line}: '{text}' is not a whole number"))
+}

@@ -1,0 +1,212 @@
+use super::*;
+use hoistway_sim::hist::Histogram;
+use hoistway_sim::world::Role;
+
+fn histogram(values: &[u64]) -> Histogram {
+    let mut h = Histogram::new();
+    values.iter().for_each(|&v| h.record(v));
+    h
+}
+
+fn proc(name: &str, role: Role, latency: &[u64], bytes: u64) -> ProcRecord {
+    ProcRecord {
+        name: name.into(),
+        role,
+        latency: histogram(latency),
+        bytes,
+        ios: latency.len() as u64,
+        intervals: vec![
+            Interval { at: Nanos(0), bytes: bytes / 2, ios: 1 },
+            Interval { at: Nanos::ms(500), bytes: bytes - bytes / 2, ios: 2 },
+        ],
+        censored: (name == "stuck").then_some(Nanos::secs(60)),
+        starved: Nanos(7),
+    }
+}
+
+fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
+    let target = [target_ms * 1_000_000, target_ms * 3_000_000];
+    Rep {
+        seed,
+        measured: Nanos::secs(1),
+        procs: vec![
+            proc(with, Role::Target, &target, 8192),
+            proc("reader0", Role::Interferer, &[10, 20], 3_000_000),
+            proc("reader1", Role::Interferer, &[], 1_000_000),
+        ],
+        device: DeviceRecord {
+            read_bytes: 4_008_192,
+            written_bytes: 0,
+            commands: 20,
+            flushes: 0,
+            sequential: 5,
+            merges: 1,
+            utilisation: 0.1 + 0.2,
+            depth: 1.5,
+            intervals: vec![Interval { at: Nanos(0), bytes: 4_008_192, ios: 20 }],
+            device_time: histogram(&[100_000, u64::MAX / 8]),
+        },
+        marks: vec![(Nanos(5), "reader0".into(), "a, \"quoted\"\nmark".into())],
+        trace_digest: u64::MAX - seed,
+        figures: vec![NamedFigure { name: "x_ns".into(), of: Some(3), value: -4 }],
+    }
+}
+
+fn config(id: &str) -> ConfigInfo {
+    ConfigInfo {
+        id: id.into(),
+        scheduler: "mq-deadline".into(),
+        summary: "for tests".into(),
+        tunables: vec![("writes_starved".into(), 2), ("fifo_batch".into(), 16)],
+    }
+}
+
+fn cell(config: &str, factor: u64, with: &str) -> Cell {
+    let reps = (1..=3).map(|seed| rep(seed, factor * (10 + seed), with)).collect();
+    Cell {
+        drive: "plextor-px-256m5s".into(),
+        config: config.into(),
+        workload: "readers".into(),
+        reps,
+    }
+}
+
+fn run() -> Run {
+    let manifest = Manifest {
+        schema: SCHEMA,
+        experiment: "latency-2019".into(),
+        title: "A \"title\"".into(),
+        about: "About.".into(),
+        world: "sim".into(),
+        version: "0.1.0".into(),
+        command: "hoistway compare".into(),
+        seed: 1,
+        reps: 3,
+        drives: vec![DriveInfo {
+            id: "plextor-px-256m5s".into(),
+            name: "Plextor".into(),
+            model: "flash".into(),
+            parameters: "a = 1\n[b]\nc = 2.5\n".into(),
+        }],
+        configs: vec![config("none-none"), config("mq-deadline{fifo_batch=8,front_merges=0}")],
+        workloads: vec![WorkloadInfo { id: "readers".into(), summary: "15 readers".into() }],
+        host: vec![("ram".into(), "8589934592".into())],
+        quick: false,
+    };
+    let cells = vec![
+        cell("none-none", 4, "target"),
+        cell("mq-deadline{fifo_batch=8,front_merges=0}", 1, "stuck"),
+    ];
+    derive(manifest, cells)
+}
+
+/// A folder of this test's own that is gone at its end.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("hoistway-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_run_directory_is_read_back_exactly() {
+    let folder = Folder::new("round-trip");
+    let dir = folder.0.join("run");
+    let run = run();
+    run.write(&dir, "<html>").unwrap();
+    let back = Run::read(&dir).unwrap();
+    assert_eq!(back.manifest, run.manifest);
+    assert_eq!(format!("{:?}", back.cells), format!("{:?}", run.cells));
+    assert_eq!(back.metrics, run.metrics);
+    assert_eq!(back.flags, run.flags);
+    // Again over the old one; nothing else is left lying about.
+    back.write(&dir, "<html>").unwrap();
+    let names: Vec<_> =
+        std::fs::read_dir(&folder.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["run"]);
+}
+
+#[test]
+fn a_foreign_folder_is_not_replaced() {
+    let folder = Folder::new("foreign");
+    std::fs::write(folder.0.join("precious.txt"), "x").unwrap();
+    let error = run().write(&folder.0, "").unwrap_err();
+    assert!(matches!(error, DirectoryError::InTheWay { .. }), "{error}");
+    assert!(folder.0.join("precious.txt").is_file());
+}
+
+#[test]
+fn damaged_records_are_refused_with_file_and_line() {
+    let folder = Folder::new("damaged");
+    let dir = folder.0.join("run");
+    run().write(&dir, "").unwrap();
+    let path = dir.join("records/intervals.csv");
+    let good = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, good.replacen("device,0,", "device,zero,", 1)).unwrap();
+    let error = Run::read(&dir).unwrap_err().to_string();
+    assert!(error.contains("intervals.csv: line 2: 'zero' is not a whole number"), "{error}");
+}
+
+fn value(run: &Run, config: usize, metric: &str, rep: Option<u32>) -> Option<f64> {
+    let id = &run.manifest.configs[config].id;
+    let mut found = run
+        .metrics
+        .iter()
+        .filter(|m| m.metric == metric && &m.config == id && m.rep == rep && m.source == "sim");
+    let first = found.next().unwrap_or_else(|| panic!("no {metric}"));
+    assert!(found.next().is_none(), "{metric} twice");
+    first.value
+}
+
+#[test]
+fn metrics_are_means_of_repetitions_and_percentiles_of_all_samples() {
+    let run = run();
+    // 44 and 132 ms, 48 and 144, 52 and 156: means 88, 96, 104.
+    assert_eq!(value(&run, 0, "latency_avg", Some(1)), Some(88.0));
+    assert_eq!(value(&run, 0, "latency_avg", None), Some(96.0));
+    let half = value(&run, 0, "latency_avg_ci99", None).unwrap();
+    assert!((half - 9.925 * 8.0 / 3f64.sqrt()).abs() < 0.01, "{half}");
+    assert_eq!(value(&run, 0, "latency_max", None), Some(156.0));
+    assert_eq!(value(&run, 0, "latency_p50", None), None, "ten samples above are needed");
+    assert_eq!(value(&run, 0, "throughput_total", Some(2)), Some(4.008192));
+    assert_eq!(value(&run, 0, "throughput_interferers", None), Some(4.0));
+    assert_eq!(value(&run, 0, "jain_interferers", Some(1)), Some(0.8));
+    assert!((value(&run, 1, "latency_avg_ratio", None).unwrap() - 0.25).abs() < 1e-12);
+    let published: Vec<_> = run.metrics.iter().filter(|m| m.source != "sim").collect();
+    assert_eq!(published.len(), 1);
+    assert_eq!((published[0].config.as_str(), published[0].value), ("none-none", Some(39.0)));
+}
+
+#[test]
+fn an_unfinished_io_counts_in_the_maximum_and_is_flagged() {
+    let run = run();
+    assert_eq!(value(&run, 1, "latency_max", None), Some(60_000.0));
+    assert_eq!(value(&run, 1, "latency_avg", None), Some(24.0), "not in the mean");
+    assert_eq!(value(&run, 1, "censored", None), Some(3.0));
+    let weighted = value(&run, 1, "latency_time_weighted", Some(1)).unwrap();
+    assert!(weighted > 59_000.0, "{weighted}");
+    assert!(
+        run.flags.iter().any(|(at, text)| at.contains("mq-deadline") && text.contains("censored"))
+    );
+    assert!(
+        !run.flags.iter().any(|(at, text)| at.contains("none-none") && text.contains("censored"))
+    );
+}
+
+#[test]
+fn numbers_are_plain_decimals() {
+    assert_eq!(number_text(39.0), "39");
+    assert_eq!(number_text(0.1 + 0.2), "0.3");
+    assert_eq!(number_text(1_234_567_890_123.0), "1234567890000");
+    assert_eq!(number_text(0.0), "0");
+}

@@ -1,0 +1,348 @@
+//! Running a grid: drives x workloads x configurations x repetitions, on as many threads as wanted.
+//!
+//! Each run depends on its own job alone and results are put together in the order of the grid, so they
+//! do not depend on the number of threads or on which of them was faster.
+
+use crate::config::Config;
+use crate::experiment::{Experiment, Options};
+use crate::result::{
+    Cell, ConfigInfo, DriveInfo, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
+};
+use hoistway::Instant;
+use hoistway_sim::drive::DriveFile;
+use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome};
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What carries out a job: the simulator, or a stand-in in tests.
+pub type World = fn(&Job<'_>, &mut dyn FnMut(Instant) -> bool) -> Result<Outcome, JobError>;
+
+/// Everything that is to run.
+#[derive(Debug)]
+pub struct Grid {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Drives, in the order asked for.
+    pub drives: Vec<DriveFile>,
+    /// Workload ids, in the order asked for; all exist in the experiment.
+    pub workloads: Vec<String>,
+    /// Configurations, in the order asked for.
+    pub configs: Vec<Config>,
+    /// Repetitions.
+    pub reps: u32,
+    /// First seed; repetition r, counted from 0, uses `seed + r`.
+    pub seed: u64,
+    /// What is changed about every run.
+    pub options: Options,
+    /// The command that repeats it, for the manifest.
+    pub command: String,
+}
+
+/// How far a grid is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Runs finished.
+    pub done: usize,
+    /// All runs.
+    pub total: usize,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A job cannot run.
+    Job {
+        /// `drive/config/workload`.
+        cell: String,
+        /// Why.
+        error: JobError,
+    },
+    /// Stopped from outside.
+    Interrupted,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Job { cell, error } => write!(f, "{cell}: {}", job_error(error)),
+            RunError::Interrupted => f.write_str("interrupted; nothing was written"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// A job's error in words.
+pub fn job_error(error: &JobError) -> String {
+    match error {
+        JobError::Unknown { kind, name, known } => {
+            let known_names = known.iter().map(String::as_str);
+            match hoistway_sim::drive::keys::nearest(name, known_names) {
+                Some(n) => format!("no {kind} '{name}'; did you mean '{n}'?"),
+                None => format!("no {kind} '{name}'; there are: {}", known.join(", ")),
+            }
+        }
+        JobError::Parameter { of, message } => format!("{of}: {message}"),
+        JobError::Tunable(error) => error.to_string(),
+        JobError::DoesNotFit { needed, available } => format!(
+            "the files need {} MB, the drive has {} MB for them; use smaller files or a larger drive",
+            needed / 1_000_000,
+            available / 1_000_000
+        ),
+        JobError::Interrupted => "interrupted".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// One run of the grid.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    drive: usize,
+    workload: usize,
+    config: usize,
+    rep: u32,
+}
+
+impl Grid {
+    /// Number of runs.
+    pub fn len(&self) -> usize {
+        self.drives.len() * self.workloads.len() * self.configs.len() * self.reps as usize
+    }
+
+    /// Nothing to run?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every run: drive, workload, configuration, repetition.
+    fn places(&self) -> Vec<Place> {
+        let mut places = Vec::with_capacity(self.len());
+        for drive in 0..self.drives.len() {
+            for workload in 0..self.workloads.len() {
+                for config in 0..self.configs.len() {
+                    places.extend((0..self.reps).map(|rep| Place { drive, workload, config, rep }));
+                }
+            }
+        }
+        places
+    }
+
+    fn job(&self, place: Place) -> Result<Job<'_>, RunError> {
+        let workload = self
+            .experiment
+            .workload(&self.workloads[place.workload])
+            .expect("the grid names workloads of its experiment");
+        self.experiment
+            .job(
+                &self.drives[place.drive],
+                workload,
+                &self.configs[place.config],
+                self.seed + u64::from(place.rep),
+                &self.options,
+            )
+            .map_err(|error| RunError::Job { cell: self.cell_name(place), error })
+    }
+
+    fn cell_name(&self, place: Place) -> String {
+        format!(
+            "{}/{}/{}",
+            self.drives[place.drive].id,
+            self.configs[place.config].id,
+            self.workloads[place.workload]
+        )
+    }
+
+    /// The first job of every cell, for `--dry-run`.
+    pub fn preview(&self) -> Result<Vec<(String, Job<'_>)>, RunError> {
+        let firsts = self.places().into_iter().filter(|p| p.rep == 0);
+        firsts.map(|p| Ok((self.cell_name(p), self.job(p)?))).collect()
+    }
+
+    /// Runs everything on `threads` threads. `stop` ends it early; `progress` hears of every run that is
+    /// over.
+    pub fn run(
+        &self,
+        world: World,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Run, RunError> {
+        let places = self.places();
+        let outcomes: Vec<Mutex<Option<Result<Outcome, RunError>>>> =
+            places.iter().map(|_| Mutex::new(None)).collect();
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // A failed run ends those that have not begun; those before it in the grid have all begun, so
+        // the first error of the grid is the one reported, whatever the threads do.
+        let failed = AtomicBool::new(false);
+        let work = || {
+            while !failed.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&place) = places.get(index) else { return };
+                let outcome = self.job(place).and_then(|job| {
+                    world(&job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error
+                    {
+                        JobError::Interrupted => RunError::Interrupted,
+                        error => RunError::Job { cell: self.cell_name(place), error },
+                    })
+                });
+                failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                *outcomes[index].lock().expect("no thread panics while it holds the lock") =
+                    Some(outcome);
+                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                progress(Progress { done, total: places.len() });
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..threads.clamp(1, places.len().max(1)) {
+                scope.spawn(work);
+            }
+        });
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let mut results = Vec::with_capacity(places.len());
+        for outcome in outcomes {
+            let outcome = outcome.into_inner().expect("no thread panicked");
+            // A run is missing only behind one that failed.
+            results.push(outcome.unwrap_or(Err(RunError::Interrupted))?);
+        }
+        Ok(self.assemble(&places, results))
+    }
+
+    fn assemble(&self, places: &[Place], outcomes: Vec<Outcome>) -> Run {
+        let manifest = self.manifest(places, &outcomes);
+        let mut cells: Vec<Cell> = Vec::new();
+        for (&place, outcome) in places.iter().zip(outcomes) {
+            if place.rep == 0 {
+                cells.push(Cell {
+                    drive: self.drives[place.drive].id.clone(),
+                    config: self.configs[place.config].id.clone(),
+                    workload: self.workloads[place.workload].clone(),
+                    reps: Vec::with_capacity(self.reps as usize),
+                });
+            }
+            let cell = cells.last_mut().expect("repetition 0 comes first");
+            cell.reps.push(rep_of(self.seed + u64::from(place.rep), outcome));
+        }
+        derive(manifest, cells)
+    }
+
+    fn manifest(&self, places: &[Place], outcomes: &[Outcome]) -> Manifest {
+        let by_drive = |of: &dyn Fn(&Outcome) -> Vec<(String, String)>, wanted: Option<usize>| {
+            let mut rows: Vec<(String, String, String)> = Vec::new();
+            for (place, outcome) in places.iter().zip(outcomes) {
+                if place.rep == 0 && wanted.is_none_or(|c| c == place.config) {
+                    let drive = &self.drives[place.drive].id;
+                    rows.extend(of(outcome).into_iter().map(|(n, v)| (drive.clone(), n, v)));
+                }
+            }
+            unite(&rows)
+        };
+        let configs = self.configs.iter().enumerate().map(|(i, c)| {
+            let tunables = |o: &Outcome| {
+                o.tunables.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
+            };
+            let number = |(name, value): (String, String)| {
+                (name, value.parse().expect("the value was printed from a number"))
+            };
+            ConfigInfo {
+                id: c.id.clone(),
+                scheduler: c.scheduler.name.to_string(),
+                summary: c.summary.clone(),
+                tunables: by_drive(&tunables, Some(i)).into_iter().map(number).collect(),
+            }
+        });
+        let drives = self.drives.iter().map(|d| DriveInfo {
+            id: d.id.clone(),
+            name: d.name.clone(),
+            model: d.model.clone(),
+            parameters: d.table.to_string(),
+        });
+        let workloads = self.workloads.iter().map(|id| WorkloadInfo {
+            id: id.clone(),
+            summary: self.experiment.workload(id).map_or_else(String::new, |w| w.summary.clone()),
+        });
+        Manifest {
+            schema: SCHEMA,
+            experiment: self.experiment.id.clone(),
+            title: self.experiment.title.clone(),
+            about: self.experiment.about.clone(),
+            world: "sim".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            command: self.command.clone(),
+            seed: self.seed,
+            reps: self.reps,
+            drives: drives.collect(),
+            configs: configs.collect(),
+            workloads: workloads.collect(),
+            host: by_drive(&|o| o.host_parameters.clone(), None),
+            quick: self.options.quick,
+        }
+    }
+
+    /// Eight hexadecimal digits that differ between grids: part of the name of a run directory.
+    pub fn digest(&self) -> String {
+        // FNV-1a, 64 bits, folded.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut add = |text: &str| {
+            for byte in text.bytes().chain([0]) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        };
+        add(env!("CARGO_PKG_VERSION"));
+        add(&self.experiment.id);
+        add(&self.experiment.text);
+        for drive in &self.drives {
+            add(&drive.id);
+            add(&drive.table.to_string());
+        }
+        self.workloads.iter().for_each(|w| add(w));
+        self.configs.iter().for_each(|c| add(&c.id));
+        add(&format!("{} {} {:?}", self.reps, self.seed, self.options));
+        format!("{:08x}", (hash >> 32) as u32 ^ hash as u32)
+    }
+}
+
+fn rep_of(seed: u64, outcome: Outcome) -> Rep {
+    let mut figures = outcome.host_figures;
+    figures.extend(outcome.scheduler_figures);
+    let commands = i64::try_from(outcome.commands_total).unwrap_or(i64::MAX);
+    figures.push(NamedFigure { name: "commands_total".into(), of: None, value: commands });
+    Rep {
+        seed,
+        measured: outcome.measured,
+        procs: outcome.procs,
+        device: outcome.device,
+        marks: outcome.marks,
+        trace_digest: outcome.trace_digest,
+        figures,
+    }
+}
+
+/// (drive, name, value) to (name, value): one line for what is the same on every drive, else one per
+/// drive as `name[drive]`. Order of first appearance.
+fn unite(rows: &[(String, String, String)]) -> Vec<(String, String)> {
+    let mut names: Vec<&String> = Vec::new();
+    for (_, name, _) in rows {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut all: Vec<(String, String)> = Vec::new();
+    for name in names {
+        let of_name: Vec<_> = rows.iter().filter(|(_, n, _)| n == name).collect();
+        if of_name.iter().all(|r| r.2 == of_name[0].2) {
+            all.push((name.clone(), of_name[0].2.clone()));
+            continue;
+        }
+        for (drive, _, value) in of_name {
+            let key = format!("{name}[{drive}]");
+            if !all.iter().any(|(known, _)| *known == key) {
+                all.push((key, value.clone()));
+            }
+        }
+    }
+    all
+}

@@ -58,8 +58,10 @@ pub fn three(value: f64) -> String {
         s if s >= 10.0 => 1,
         s if s >= 1.0 => 2,
         s if s >= 0.1 => 3,
+        s if s >= 0.01 => 4,
+        s if s >= 0.001 => 5,
         s if s == 0.0 => 0,
-        _ => 4,
+        _ => 6,
     };
     format!("{value:.digits$}")
 }

@@ -42,7 +42,8 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
     }
     if Experiment::ids().any(|id| id == name) {
         let experiment = Experiment::load(name).map_err(|e| Failure::Failed(e.to_string()))?;
-        return Ok(Some(experiment.text));
+        // As a comment, so that the output is a valid experiment file.
+        return Ok(Some(format!("# {name}\n{}", experiment.text)));
     }
     if let Some(load) = LOADS.iter().find(|l| l.name == name) {
         let mut table = Table::new(&["parameter", "default", ""], 3);

@@ -1,0 +1,233 @@
+//! The binary from outside: what it prints, what it writes, how it ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An empty folder that is gone at the test's end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("hoistway-cli-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+        command.args(args).current_dir(&self.0).output().unwrap()
+    }
+
+    fn entries(&self) -> usize {
+        fs::read_dir(&self.0).unwrap().count()
+    }
+
+    fn file(&self, name: &str) -> Vec<u8> {
+        fs::read(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["compare", "latency-2018"], "did you mean 'latency-2019'?"),
+        (&["compare", "no/such.toml"], "no/such.toml: cannot be read"),
+        (&["compare", "--drive", "plextor-px-256m5"], "did you mean 'plextor-px-256m5s'?"),
+        (&["compare", "--drive", "cloud-gp3,cloud-gp3"], "drive 'cloud-gp3' is given twice"),
+        (&["compare", "--workload", "reader"], "did you mean 'readers'?"),
+        (&["compare", "--config", "none-bfk"], "did you mean 'none-bfq'?"),
+        (&["compare", "--config", "lat-none"], "needs the io.latency controller"),
+        (&["compare", "--config", "mq-deadline{fifo_bach=8}"], "did you mean 'fifo_batch'?"),
+        (&["compare", "--config", "mq-deadline{front_merges=2}"], "is outside"),
+        (&["compare", "--config", "none-none,,"], "no configuration ''"),
+        (&["compare", "--reps", "0"], "0 is not in 1..=10000"),
+        (&["compare", "--jobs", "0"], "0 is not in 1..=1024"),
+        (&["compare", "--duration", "8"], "'8' is not a time"),
+        (&["compare", "--duration", "0s"], "must be above 0"),
+        (&["compare", "--csv", "--json"], "cannot be used with"),
+        (&["compare", "--quick", "--duration", "1s"], "cannot be used with"),
+        (&["compare", "--dry-run", "--out", "x"], "cannot be used with"),
+        (&["compare", "--sead", "1"], "--seed"),
+        (&["run", "latency-2019", "none-none,none-bfq"], "run takes one configuration"),
+        (&["run"], "<EXPERIMENT>"),
+        (&["report", "nowhere"], "nowhere is not a run directory"),
+        (&["show", "bfk"], "did you mean 'bfq'?"),
+        (&["list", "drive"], "'drives'"),
+        (&["frobnicate"], "unrecognized subcommand"),
+    ];
+    let folder = Folder::new("bad-input");
+    for (args, expected) in cases {
+        let output = folder.run(args);
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        assert!(errors.contains(expected), "{args:?}: {errors}");
+        assert_eq!(errors.matches("error:").count(), 1, "{args:?}: {errors}");
+        assert_eq!(stdout(&output), "", "{args:?}");
+        assert_eq!(folder.entries(), 0, "{args:?} wrote something");
+    }
+}
+
+#[test]
+fn mistakes_in_files_name_file_and_line() {
+    let folder = Folder::new("files");
+    let shown = stdout(&folder.run(&["show", "latency-2019"]));
+    let line = 1 + shown[..shown.find("reps = ").unwrap()].matches('\n').count();
+    fs::write(folder.0.join("own.toml"), shown.replace("reps = ", "rep = ")).unwrap();
+    let output = folder.run(&["compare", "own.toml"]);
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = format!("own.toml:{line}: unknown key 'rep'; did you mean 'reps'?");
+    assert!(errors.contains(&expected), "{errors}");
+
+    let drive = stdout(&folder.run(&["show", "plextor-px-256m5s"]));
+    fs::write(folder.0.join("d.toml"), drive.replace("queue_depth =", "queue_deepth =")).unwrap();
+    let output = folder.run(&["compare", "--drive", "d.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("did you mean 'queue_depth'?"), "{}", stderr(&output));
+    assert_eq!(folder.entries(), 2, "nothing else was written");
+}
+
+#[test]
+fn an_unwritable_place_is_refused_before_anything_runs() {
+    let folder = Folder::new("in-the-way");
+    fs::create_dir(folder.0.join("mine")).unwrap();
+    fs::write(folder.0.join("mine/notes.txt"), "x").unwrap();
+    let output = folder.run(&["compare", "--out", "mine"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not a run directory"));
+    assert!(folder.0.join("mine/notes.txt").is_file());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
+    let folder = Folder::new("same-bytes");
+    let compare = |jobs: &str, out: &str, seed: &str| {
+        let base = ["compare", "--quick", "--reps", "3", "--jobs", jobs, "--out", out];
+        let output = folder.run(&[&base[..], &["--seed", seed, "--csv"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("seed:   {seed}")));
+        output.stdout
+    };
+    let one = compare("1", "a", "1");
+    let two = compare("4", "b", "1");
+    assert_eq!(one, two);
+    let files = ["metrics.csv", "series.csv", "report.html", "run.toml", "records/histograms.json"];
+    for name in files {
+        let (a, b) = (folder.file(&format!("a/{name}")), folder.file(&format!("b/{name}")));
+        assert!(a == b, "{name} differs");
+    }
+    assert_eq!(one, folder.file("a/metrics.csv"), "--csv prints the file");
+    let header = "experiment,drive,config,workload,metric,unit,value,rep,source\n";
+    assert!(one.starts_with(header.as_bytes()));
+    assert_ne!(one, compare("2", "c", "2"), "another seed, other figures");
+}
+
+#[test]
+fn report_computes_the_same_from_the_records() {
+    let folder = Folder::new("report");
+    let output = folder.run(&["run", "latency-2019", "none-none", "--quick", "--reps", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let path = text.lines().find_map(|l| l.strip_prefix("report: ")).unwrap();
+    assert!(text.contains("seed:   1"), "{text}");
+    let dir = Path::new(path).parent().unwrap().to_str().unwrap().to_string();
+    let before: Vec<_> =
+        ["metrics.csv", "report.html"].map(|f| folder.file(&format!("{dir}/{f}"))).into();
+    fs::remove_file(folder.0.join(&dir).join("metrics.csv")).unwrap();
+    let output = folder.run(&["report", &dir]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let after: Vec<_> =
+        ["metrics.csv", "report.html"].map(|f| folder.file(&format!("{dir}/{f}"))).into();
+    assert!(before == after, "the report of the same records differs");
+    assert_eq!(folder.entries(), 1, "one folder, runs/");
+}
+
+#[test]
+fn dry_run_says_what_would_run_and_writes_nothing() {
+    let folder = Folder::new("dry-run");
+    let hdd = "hitachi-hts727550a9e364";
+    let output = folder.run(&["compare", "--drive", hdd, "--dry-run"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(text.contains("40 runs: 10 repetitions of each, seeds 1 to 10"), "{text}");
+    assert!(text.contains(&format!("{hdd}/none-none/readers")) && text.contains("10 s"), "{text}");
+    assert_eq!(folder.entries(), 0);
+}
+
+#[test]
+fn everything_listed_can_be_shown() {
+    let folder = Folder::new("list");
+    for kind in ["schedulers", "models", "drives", "experiments", "loads"] {
+        let listed = stdout(&folder.run(&["list", kind]));
+        let names = listed.lines().skip(2).filter_map(|l| l.split_whitespace().next());
+        let names: Vec<&str> = names.collect();
+        assert!(!names.is_empty(), "{kind}: {listed}");
+        for name in names {
+            let output = folder.run(&["show", name]);
+            assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+            assert!(stdout(&output).contains(name), "{name}");
+        }
+    }
+    let json = stdout(&folder.run(&["list", "--json"]));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(parsed["schema"], 1);
+    assert!(parsed["configs"].as_array().unwrap().len() > 5);
+}
+
+#[test]
+fn json_is_one_document_with_all_metrics() {
+    let folder = Folder::new("json");
+    let output = folder.run(&["compare", "--quick", "--reps", "1", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let parsed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&parsed["schema"], &parsed["seed"]), (&1.into(), &1.into()));
+    let metrics = parsed["metrics"].as_array().unwrap();
+    assert!(metrics.iter().any(|m| m["metric"] == "latency_avg" && m["rep"].is_null()));
+}
+
+#[test]
+fn help_fits_a_screen_and_completions_exist() {
+    let folder = Folder::new("help");
+    for args in [&["-h"][..], &["compare", "-h"], &["run", "-h"], &["list", "-h"]] {
+        let text = stdout(&folder.run(args));
+        assert!(text.lines().count() <= 30, "{args:?}: {} lines", text.lines().count());
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let text = stdout(&folder.run(&["completions", shell]));
+        assert!(text.contains("hoistway") && text.contains("compare"), "{shell}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_with_130_and_leaves_nothing() {
+    let folder = Folder::new("ctrl-c");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hoistway"))
+        .args(["compare", "--reps", "1000", "--duration", "1h", "--jobs", "1"])
+        .current_dir(&folder.0)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The signal must come after the handler is installed: a run takes minutes, this half a second.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(folder.entries(), 0, "nothing half-written");
+}

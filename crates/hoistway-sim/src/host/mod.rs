@@ -230,7 +230,7 @@ pub struct Host {
     flights: Vec<Flight>,
     free: Vec<u32>,
     woken: Vec<(usize, Instant)>,
-    fault: Option<JobError>,
+    fault: Option<Box<JobError>>,
     counts: Counts,
 }
 

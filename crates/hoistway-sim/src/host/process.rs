@@ -224,7 +224,7 @@ impl Host {
     pub fn step(&mut self, now: Instant, p: usize) -> Act {
         loop {
             if let Some(fault) = self.fault.take() {
-                return Act::Fault(Box::new(fault));
+                return Act::Fault(fault);
             }
             if let Some(act) = self.submitting(now, p) {
                 return act;
@@ -432,7 +432,7 @@ impl Host {
             }
             let b = cache.find(a, to.min(a + self.bio_pages), |w| w.cached);
             if !self.memory.insert(&mut self.files, file, a, b, false) {
-                self.fault = Some(self.no_memory());
+                self.fault = Some(Box::new(self.no_memory()));
                 return;
             }
             let f = &mut self.files[file as usize];
@@ -535,7 +535,7 @@ impl Host {
             let from = cache.find(at, b, |w| !w.cached);
             let to = cache.find(from, b, |w| w.cached);
             if from < to && !self.memory.insert(&mut self.files, file, from, to, true) {
-                self.fault = Some(self.no_memory());
+                self.fault = Some(Box::new(self.no_memory()));
                 return false;
             }
             at = to;
@@ -555,13 +555,13 @@ impl Host {
             } else {
                 format!("more than {} pages (dirty_background_ratio) are dirty", self.background)
             };
-            self.fault = Some(JobError::Parameter {
+            self.fault = Some(Box::new(JobError::Parameter {
                 of: "host".into(),
                 message: format!(
                     "{why}: background write-back would begin, which the host does not model; let the \
                      writers call fdatasync more often (dsync)"
                 ),
-            });
+            }));
             return false;
         }
         let tick = now.as_nanos() / STAMP_TICK.0;

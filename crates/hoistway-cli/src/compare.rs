@@ -80,6 +80,9 @@ fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<String
         list if list.is_empty() => default.to_vec(),
         list => list,
     };
+    if list.iter().any(String::is_empty) {
+        return Err(Failure::Usage(format!("a {what} without a name; leave out the extra comma")));
+    }
     match list.iter().enumerate().find(|(i, x)| list[..*i].contains(x)) {
         Some((_, twice)) => Err(Failure::Usage(format!("{what} '{twice}' is given twice"))),
         None => Ok(list),

@@ -60,7 +60,7 @@ pub fn three(value: f64) -> String {
         s if s >= 0.1 => 3,
         s if s >= 0.01 => 4,
         s if s >= 0.001 => 5,
-        s if s == 0.0 => 0,
+        0.0 => 0,
         _ => 6,
     };
     format!("{value:.digits$}")

@@ -55,7 +55,7 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["compare", "--config", "lat-none"], "needs the io.latency controller"),
         (&["compare", "--config", "mq-deadline{fifo_bach=8}"], "did you mean 'fifo_batch'?"),
         (&["compare", "--config", "mq-deadline{front_merges=2}"], "is outside"),
-        (&["compare", "--config", "none-none,,"], "no configuration ''"),
+        (&["compare", "--config", "none-none,,"], "a configuration without a name"),
         (&["compare", "--reps", "0"], "0 is not in 1..=10000"),
         (&["compare", "--jobs", "0"], "0 is not in 1..=1024"),
         (&["compare", "--duration", "8"], "'8' is not a time"),

@@ -250,6 +250,8 @@ pub struct Stack {
     nonqueued: bool,
     /// Set when a run stopped for lack of room at the device.
     starved: bool,
+    /// Some queue may have a delayed rerun.
+    reruns: bool,
 
     accounts: Table<Account>,
     /// Pieces and released bios that go on before anything else.
@@ -263,6 +265,8 @@ pub struct Stack {
 
     outputs: VecDeque<Output>,
     drained: bool,
+    /// The earliest timer, as of the end of the last call.
+    wake: Option<Instant>,
     now: Instant,
     counters: Counters,
 }
@@ -359,6 +363,7 @@ impl Stack {
             driver_used: 0,
             nonqueued: false,
             starved: false,
+            reruns: false,
             accounts: Table::with_capacity(0),
             reenter: VecDeque::new(),
             woken: VecDeque::new(),
@@ -367,6 +372,7 @@ impl Stack {
             collected: Vec::with_capacity(requests.min(1024)),
             outputs: VecDeque::with_capacity(64),
             drained: true,
+            wake: None,
             now: Instant::ZERO,
             counters: Counters::default(),
             env: Env::new(device, requests, ios),
@@ -430,7 +436,9 @@ impl Stack {
         assert!(now >= self.now, "time never goes back");
         self.now = now;
         // What was due before this input happens before it; what is due now happens after it.
-        self.fire_timers(|due| due < now);
+        if self.wake.is_some_and(|due| due < now) {
+            self.fire_timers(|due| due < now);
+        }
         let result = match input {
             Input::Submit(io) => self.submit(io),
             Input::Plug(proc) => {
@@ -468,7 +476,7 @@ impl Stack {
             Some(output) => output,
             None => {
                 self.drained = true;
-                Output::WaitUntil(self.next_timer())
+                Output::WaitUntil(self.wake)
             }
         }
     }
@@ -540,9 +548,11 @@ impl Stack {
                 continue;
             } else {
                 let now = self.now;
-                if !self.fire_timers(|due| due <= now) {
+                self.wake = self.next_timer();
+                if self.wake.is_none_or(|due| due > now) {
                     return;
                 }
+                self.fire_timers(|due| due <= now);
             }
         }
     }
@@ -566,20 +576,20 @@ impl Stack {
         for c in &self.controllers {
             consider(c.stage.next_timer());
         }
-        for q in &self.queues {
-            consider(q.rerun_at);
+        if self.reruns {
+            for q in &self.queues {
+                consider(q.rerun_at);
+            }
         }
         consider(self.flush.kick_at());
         consider(self.legacy.unplug_at());
         next
     }
 
-    /// Fires every timer for which `due` holds; true if there was one.
-    fn fire_timers(&mut self, due: impl Fn(Instant) -> bool) -> bool {
+    /// Fires every timer for which `due` holds.
+    fn fire_timers(&mut self, due: impl Fn(Instant) -> bool) {
         let now = self.now;
-        let mut fired = false;
         if self.scheduler.next_timer().is_some_and(&due) {
-            fired = true;
             self.scheduler.timer(now, &mut self.env.cx());
             debug_assert!(
                 self.scheduler.next_timer().is_none_or(|at| at > now),
@@ -589,28 +599,24 @@ impl Stack {
         }
         for c in &mut self.controllers {
             if c.stage.next_timer().is_some_and(&due) {
-                fired = true;
                 c.stage.timer(now, &mut self.env.cx());
             }
         }
-        for i in 0..self.queues.len() {
+        for i in 0..if self.reruns { self.queues.len() } else { 0 } {
             if self.queues[i].rerun_at.is_some_and(&due) {
-                fired = true;
                 self.queues[i].rerun_at = None;
                 self.env.runs.ask(QueueId(i as u16));
             }
         }
+        self.reruns &= self.queues.iter().any(|q| q.rerun_at.is_some());
         if self.flush.kick_at().is_some_and(&due) {
-            fired = true;
             self.flush.clear_kick();
             self.issue_flush();
         }
         if self.legacy.unplug_at().is_some_and(&due) {
-            fired = true;
             self.legacy.unplug();
             self.ask_legacy_run();
         }
-        fired
     }
 
     fn done(&mut self, req: ReqId, error: Option<IoError>) -> Result<(), StackError> {

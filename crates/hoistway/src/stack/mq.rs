@@ -273,6 +273,7 @@ impl Stack {
         let tick = self.env.device.tick.0.max(1);
         let edges = RERUN_DELAY.0.div_ceil(tick) + 1;
         let at = Instant::from_nanos((self.now.as_nanos() / tick + edges) * tick);
+        self.reruns = true;
         for q in &mut self.queues {
             q.rerun_at.get_or_insert(at);
         }

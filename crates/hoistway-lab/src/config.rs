@@ -4,7 +4,8 @@
 use crate::quantity::tunable_value;
 use hoistway::IoPrio;
 use hoistway::sched::{self, Entry};
-use hoistway::tunable::{Tunable, TunableError, Unit, check};
+use hoistway::stack::QUEUE_TUNABLES;
+use hoistway::tunable::{TunableError, check};
 use hoistway_sim::drive::keys::nearest;
 use hoistway_sim::world::SchedulerSpec;
 use std::fmt;
@@ -64,34 +65,6 @@ const fn missing(
 /// Schedulers of specs/experiments.md 2, whether they exist yet or not.
 const PLANNED: &[&str] =
     &["none", "noop", "deadline", "mq-deadline", "bfq", "sio", "cfq", "kyber", "deadline-zoccolo"];
-
-/// Tunables of the block layer (specs/blk-mq-and-noop.md 3 and 6); they may stand in the braces too.
-pub static QUEUE_TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "nr_requests",
-        unit: Unit::Requests,
-        default: 0,
-        min: 4,
-        max: 65_536,
-        doc: "How many requests may exist; usually twice the device's depth, at most 256.",
-    },
-    Tunable {
-        name: "nomerges",
-        unit: Unit::Choice(&["all", "simple", "never"]),
-        default: 0,
-        min: 0,
-        max: 2,
-        doc: "Which look-ups a bio may be merged by.",
-    },
-    Tunable {
-        name: "max_sectors_kb",
-        unit: Unit::Kib,
-        default: 1280,
-        min: 4,
-        max: 1 << 20,
-        doc: "Largest request built by merging or splitting.",
-    },
-];
 
 /// A configuration that can run.
 #[derive(Clone, Debug)]
@@ -322,6 +295,7 @@ pub(crate) mod tests {
     use super::*;
     use hoistway::Profile;
     use hoistway::sched::{Scheduler, Search, Setup};
+    use hoistway::tunable::{Tunable, Unit};
 
     fn unbuilt(_: &Setup<'_>) -> Box<dyn Scheduler> {
         unreachable!("configurations are only parsed here")

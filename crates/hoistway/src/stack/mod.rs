@@ -307,10 +307,10 @@ pub static QUEUE_TUNABLES: &[Tunable] = &[
         name: "nr_requests",
         unit: Unit::Requests,
         default: 0,
-        min: 1,
+        min: 4,
         max: 2048,
-        doc: "Requests that may exist per pool (legacy) or hardware queue; 1 to 2048. The default \
-              follows the device.",
+        doc: "Requests that may exist per pool (legacy) or hardware queue. Unset, it follows the \
+              device: 128 (legacy), twice the depth but at most 256, or the depth itself (none).",
     },
     Tunable {
         name: "nomerges",

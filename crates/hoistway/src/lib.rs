@@ -33,3 +33,8 @@ pub use group::{GroupId, Groups, ProcId, Procs};
 pub use request::{BioId, Flags, Io, IoId, Op, ReqId, Request, Requests};
 pub use stack::{Input, Output, Stack};
 pub use unit::{Bytes, Class, Instant, IoPrio, Nanos, QueueId, Sectors, Weight};
+
+/// The README's example is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -8,7 +8,7 @@
 //!
 //! - *Order.* Hardware queue not busy: CPUs in index order, oldest first. Busy (its last sends were
 //!   refused): one request per CPU in turn, beginning where the last turn ended.
-//! - *Merging.* A bio looks at the newest [`SCAN`] entries of the submitting CPU's list, newest first.
+//! - *Merging.* A bio looks at the newest 8 entries of the submitting CPU's list, newest first.
 //!   Requests of different CPUs never meet, and nothing is joined afterwards: this is why `none` merges
 //!   less than any elevator.
 //!

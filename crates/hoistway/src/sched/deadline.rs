@@ -25,6 +25,7 @@
 //! Times are kernel ticks, 1 ms here; a request is expired when `now > deadline`, in whole ticks.
 
 use super::lane::{Lane, Place, Pool};
+use super::tick::{COUNT_MAX, EXPIRE_MS_MAX, ticks};
 use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
@@ -89,13 +90,6 @@ pub static ENTRY: Entry = Entry {
     group_tunables: &[],
     build: |setup| Box::new(Deadline::new(setup)),
 };
-
-/// Largest expiry: ten minutes, beyond which nothing expires in practice (chosen).
-const EXPIRE_MS_MAX: u64 = 600_000;
-/// Largest count: the kernel's `int`.
-const COUNT_MAX: u64 = i32::MAX as u64;
-/// The tick in which times are compared: 1 ms (specs/deadline.md, head). Expiries in ms are ticks.
-const TICK_NS: u64 = 1_000_000;
 
 const READ: usize = Dir::Read as usize;
 const WRITE: usize = Dir::Write as usize;
@@ -317,9 +311,4 @@ impl Scheduler for Deadline {
         put("starved", self.starved as i64);
         put("last_sector", self.last_sector.0 as i64);
     }
-}
-
-/// The tick `now` lies in.
-fn ticks(now: Instant) -> i64 {
-    (now.as_nanos() / TICK_NS) as i64
 }

@@ -5,12 +5,14 @@
 //! the block layer (specs/blk-mq-and-noop.md section 12).
 
 mod lane;
+mod tick;
 
 pub mod bfq;
 pub mod deadline;
 pub mod mq_deadline;
 pub mod none;
 pub mod noop;
+pub mod sio;
 
 use crate::device::{Device, Profile};
 use crate::env::Cx;
@@ -252,8 +254,15 @@ pub struct Entry {
 }
 
 /// Every scheduler, in the order of listing.
-pub static SCHEDULERS: &[&Entry] =
-    &[&none::ENTRY, &noop::ENTRY, &deadline::ENTRY, &mq_deadline::ENTRY, &bfq::ENTRY];
+pub static SCHEDULERS: &[&Entry] = &[
+    &none::ENTRY,
+    &noop::ENTRY,
+    &deadline::ENTRY,
+    &mq_deadline::ENTRY,
+    &bfq::ENTRY,
+    &sio::ENTRY,
+    &sio::ENTRY_1,
+];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

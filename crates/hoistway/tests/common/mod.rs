@@ -15,12 +15,15 @@
 //! | `set:fifo_batch=2` | a tunable |
 //!
 //! The letters of a name say what it is: a leading `rt`, `be`, `id` sets the priority class; a `w` (also
-//! behind those, and `bw`) makes it a write, anything else is a read.
+//! behind those, and `bw`, `aw`) makes it an async write, `sw` a sync write, `D` a discard, `Z` a
+//! write-zeroes; anything else is a read.
 #![allow(dead_code, reason = "each test binary uses a part of the bench")]
 
 use hoistway::device::Profile;
 use hoistway::sched::{self, At, Change, Dispatch, Figure, Merged, Scheduler, Setup};
-use hoistway::{Device, Env, Instant, Io, IoPrio, Nanos, Op, ProcId, QueueId, ReqId, Sectors};
+use hoistway::{
+    Device, Env, Flags, Instant, Io, IoPrio, Nanos, Op, ProcId, QueueId, ReqId, Sectors,
+};
 use std::collections::BTreeMap;
 
 pub const SLOTS: usize = 256;
@@ -79,8 +82,15 @@ impl Bench {
         };
         self.next_io += 1;
         let mut io = Io::read(self.next_io, ProcId(0), start, sectors);
-        if rest.starts_with('w') || rest.starts_with("bw") {
+        if ["w", "bw", "aw", "sw"].iter().any(|w| rest.starts_with(w)) {
             io.op = Op::Write;
+        } else if rest.starts_with('D') {
+            io.op = Op::Discard;
+        } else if rest.starts_with('Z') {
+            io.op = Op::WriteZeroes;
+        }
+        if rest.starts_with("sw") {
+            io.flags = Flags::SYNC;
         }
         io.prio = prio;
         io

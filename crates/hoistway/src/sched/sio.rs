@@ -1,0 +1,340 @@
+//! `sio`, the simple I/O scheduler for flash (out of tree, 2010 to 2018; specs/sio.md).
+//!
+//! *Problem.* On a device without seeks sorting buys nothing and costs time, but plain first in, first out
+//! lets buffered writes stand before the reads and syncs somebody waits for.
+//!
+//! *Idea.* One FIFO per class, no order by sector. Synchronous goes before asynchronous and reads go
+//! before writes. Each request has a soft deadline by its class; only the heads of the lists are looked
+//! at, and only once in a while.
+//!
+//! *State.* `sio` (revision 0.2 of 2012) has four lists, {sync, async} x {read, write}; `sio-1` (2010) has
+//! two, {sync, async}. `batched`: dispatches since the last look at the deadlines. `starved`: reads
+//! dispatched since the last write (`sio` only).
+//!
+//! *Rule.* When `batched > fifo_batch`, the first expired head goes, the least favoured class being asked
+//! first. Otherwise the preferred direction is read, or write when `starved > writes_starved`; the first
+//! non-empty list of sync[preferred], async[preferred], sync[other], async[other] gives its head. `sio-1`
+//! knows no directions: it is the same rule with every request taken for a read.
+//!
+//! *Guarantees.* With reads and writes pending at most `writes_starved + 1` reads go in a row, plus one if
+//! it had expired. An expired head of the least favoured class goes after at most `fifo_batch + 1` others;
+//! every further one needs as many again.
+//!
+//! *Weaknesses.* Deadlines are very soft: at most one expired request per `fifo_batch + 1` dispatches. In
+//! `sio-1` an async write waits for its expiry while sync requests keep coming. No processes, no
+//! priorities, no idling. Two requests are joined only if they are neighbours in their FIFO.
+//!
+//! Times are kernel ticks, 1 ms here; a request is expired when `now > deadline`.
+
+use super::tick::{COUNT_MAX, EXPIRE_MS_MAX, ticks};
+use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use crate::device::Profile;
+use crate::env::Cx;
+use crate::list::{Links, List};
+use crate::request::{Dir, Io, ReqId, Request, Side};
+use crate::table::{Handle, NIL};
+use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::unit::{Instant, QueueId};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The registry entry of the revision of 2012, the usual one.
+pub static ENTRY: Entry = Entry {
+    name: "sio",
+    summary: "first in, first out per class: sync before async, reads before writes",
+    source: "specs/sio.md (sio 0.2, 2012)",
+    profile: Profile::Legacy,
+    search: Search::Elevator,
+    sorted: false,
+    direct: false,
+    tunables: &[
+        expire("sync_read_expire", 500, "Age at which a sync read counts as expired."),
+        expire("sync_write_expire", 2000, "Age at which a sync write counts as expired."),
+        expire("async_read_expire", 4000, "Age at which an async read counts as expired."),
+        expire("async_write_expire", 16_000, "Age at which an async write counts as expired."),
+        fifo_batch(8),
+        Tunable {
+            name: "writes_starved",
+            unit: Unit::Count,
+            default: 2,
+            min: 0,
+            max: COUNT_MAX,
+            doc: "A write is due when more reads than this have gone since the last one.",
+        },
+    ],
+    group_tunables: &[],
+    build: |setup| Box::new(Sio::new(setup, Revision::Directions)),
+};
+
+/// The registry entry of the revision of 2010.
+pub static ENTRY_1: Entry = Entry {
+    name: "sio-1",
+    summary: "first in, first out, sync before async (the sio of 2010)",
+    source: "specs/sio.md (sio-1, 2010)",
+    tunables: &[
+        expire("sync_expire", 500, "Age at which a sync request counts as expired."),
+        expire("async_expire", 5000, "Age at which an async request counts as expired."),
+        fifo_batch(16),
+    ],
+    build: |setup| Box::new(Sio::new(setup, Revision::SyncOnly)),
+    ..ENTRY
+};
+
+const fn expire(name: &'static str, default: u64, doc: &'static str) -> Tunable {
+    Tunable { name, unit: Unit::Millis, default, min: 0, max: EXPIRE_MS_MAX, doc }
+}
+
+const fn fifo_batch(default: u64) -> Tunable {
+    Tunable {
+        name: "fifo_batch",
+        unit: Unit::Requests,
+        default,
+        min: 0,
+        max: COUNT_MAX,
+        doc: "Dispatches that go, less one, before deadlines are looked at again.",
+    }
+}
+
+/// Which of the two published schedulers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Revision {
+    /// 2012: reads and writes apart.
+    Directions,
+    /// 2010: sync and async only.
+    SyncOnly,
+}
+
+/// Lists: two bits, async in the upper and write in the lower; the last is no class but what was given
+/// back by the device and goes before all others.
+const ASYNC: usize = 2;
+const SYNC_READ: usize = Dir::Read as usize;
+const SYNC_WRITE: usize = Dir::Write as usize;
+const ASYNC_READ: usize = ASYNC + SYNC_READ;
+const ASYNC_WRITE: usize = ASYNC + SYNC_WRITE;
+const CLASSES: usize = 4;
+const ASIDE: usize = CLASSES;
+
+/// The order of section 6 by preferred direction.
+const CHOICE: [[usize; CLASSES]; 2] = [
+    [SYNC_READ, ASYNC_READ, SYNC_WRITE, ASYNC_WRITE],
+    [SYNC_WRITE, ASYNC_WRITE, SYNC_READ, ASYNC_READ],
+];
+/// The order of section 5.
+const EXPIRY: [usize; CLASSES] = [ASYNC_WRITE, ASYNC_READ, SYNC_WRITE, SYNC_READ];
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// In ticks.
+    deadline: i64,
+    id: ReqId,
+    /// Index of its list.
+    list: u8,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Sio {
+    revision: Revision,
+    /// In ticks, by class.
+    expire: [i64; CLASSES],
+    fifo_batch: u64,
+    writes_starved: u64,
+    links: Links,
+    slots: Vec<Slot>,
+    lists: [List; CLASSES + 1],
+    batched: u64,
+    starved: u64,
+}
+
+impl Sio {
+    fn new(setup: &Setup<'_>, revision: Revision) -> Sio {
+        let nobody = ReqId(Handle { slot: NIL, generation: 0 });
+        let (expire, fifo_batch) = match revision {
+            Revision::Directions => ([500, 2000, 4000, 16_000], 8),
+            Revision::SyncOnly => ([500, 500, 5000, 5000], 16),
+        };
+        Sio {
+            revision,
+            expire,
+            fifo_batch,
+            // Quirk Q1: the published source leaves both uninitialised; these are the intended values.
+            writes_starved: 2,
+            starved: 0,
+            links: Links::new(setup.requests),
+            slots: vec![Slot { deadline: 0, id: nobody, list: 0 }; setup.requests],
+            lists: [List::new(); CLASSES + 1],
+            batched: 0,
+        }
+    }
+
+    fn entry(&self) -> &'static Entry {
+        match self.revision {
+            Revision::Directions => &ENTRY,
+            Revision::SyncOnly => &ENTRY_1,
+        }
+    }
+
+    fn class_of(&self, r: &Request) -> usize {
+        let dir = match self.revision {
+            Revision::Directions => r.dir() as usize,
+            Revision::SyncOnly => Dir::Read as usize,
+        };
+        if r.sync { dir } else { ASYNC + dir }
+    }
+
+    /// The list this very request waits on (its slot may have had other tenants).
+    fn list_of(&self, id: ReqId) -> Option<usize> {
+        let s = &self.slots[id.index()];
+        (s.id == id && self.links.linked(id.slot())).then_some(s.list.into())
+    }
+
+    /// Section 5: the first expired head, the least favoured class first.
+    fn expired(&self, now: Instant) -> Option<usize> {
+        let tick = ticks(now);
+        EXPIRY.into_iter().find(|&class| {
+            let head = self.lists[class].head();
+            head != NIL && tick > self.slots[head as usize].deadline
+        })
+    }
+
+    /// Section 6: the first non-empty list in order of preference.
+    fn preferred(&self) -> Option<usize> {
+        let dir = usize::from(self.starved > self.writes_starved);
+        CHOICE[dir].into_iter().find(|&class| !self.lists[class].is_empty())
+    }
+
+    fn pop(&mut self, list: usize) -> Option<ReqId> {
+        let slot = self.lists[list].pop_front(&mut self.links)?;
+        Some(self.slots[slot as usize].id)
+    }
+}
+
+impl Scheduler for Sio {
+    fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
+        let slot = id.slot();
+        match at {
+            At::Tail => {
+                let class = self.class_of(&cx.requests[id]);
+                let deadline = ticks(now) + self.expire[class];
+                self.slots[id.index()] = Slot { deadline, id, list: class as u8 };
+                self.lists[class].push_back(&mut self.links, slot);
+            }
+            At::Head => {
+                self.slots[id.index()] = Slot { deadline: 0, id, list: ASIDE as u8 };
+                self.lists[ASIDE].push_front(&mut self.links, slot);
+            }
+        }
+        Run::Usual
+    }
+
+    /// Section 4. `Empty` may still have reset `batched`: scenario 7 asks for it.
+    fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
+        if let Some(id) = self.pop(ASIDE) {
+            return Dispatch::Issue(id);
+        }
+        let mut class = None;
+        if self.batched > self.fifo_batch {
+            self.batched = 0;
+            class = self.expired(now);
+            if let Some(class) = class {
+                cx.trace.why(now, "expired", class as u32, self.starved as i64, 0);
+            }
+        }
+        let Some(class) = class.or_else(|| self.preferred()) else { return Dispatch::Empty };
+        self.batched += 1;
+        if self.revision == Revision::Directions {
+            let read = class == SYNC_READ || class == ASYNC_READ;
+            self.starved = if read { self.starved + 1 } else { 0 };
+        }
+        Dispatch::Issue(self.pop(class).expect("the chosen list has a head"))
+    }
+
+    /// What the device gave back has left the elevator: it joins nothing any more.
+    fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
+        self.list_of(into) != Some(ASIDE)
+    }
+
+    fn neighbour(&self, id: ReqId, side: Side, _cx: &Cx<'_>) -> Option<ReqId> {
+        if self.list_of(id).is_none_or(|list| list == ASIDE) {
+            return None;
+        }
+        let slot = match side {
+            Side::Front => self.links.prev(id.slot()),
+            Side::Back => self.links.next(id.slot()),
+        };
+        (slot != NIL).then(|| self.slots[slot as usize].id)
+    }
+
+    fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, _cx: &mut Cx<'_>) {
+        let Merged::Request(gone) = what else { return };
+        // One absorbed before its insertion (blk-mq-and-noop.md 3.5) is on no list.
+        let Some(of_gone) = self.list_of(gone) else { return };
+        let (k, g) = (kept.index(), gone.index());
+        if let Some(of_kept) = self.list_of(kept)
+            && of_kept != ASIDE
+            && of_gone != ASIDE
+            && self.slots[g].deadline < self.slots[k].deadline
+        {
+            // Directly behind `gone`, which then goes, is where `gone` was; also in the other list, when
+            // a sync and an async write are joined.
+            self.lists[of_kept].remove(&mut self.links, kept.slot());
+            self.lists[of_gone].insert_before(&mut self.links, gone.slot(), kept.slot());
+            self.slots[k].deadline = self.slots[g].deadline;
+            self.slots[k].list = of_gone as u8;
+        }
+        self.lists[of_gone].remove(&mut self.links, gone.slot());
+    }
+
+    fn set(
+        &mut self,
+        _now: Instant,
+        name: &str,
+        value: u64,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        let entry = self.entry();
+        let ticks = value as i64;
+        match tunable::check(entry.tunables, entry.name, name, value)?.name {
+            "sync_read_expire" | "sync_expire" => self.expire[SYNC_READ] = ticks,
+            "sync_write_expire" => self.expire[SYNC_WRITE] = ticks,
+            "async_read_expire" | "async_expire" => self.expire[ASYNC_READ] = ticks,
+            "async_write_expire" => self.expire[ASYNC_WRITE] = ticks,
+            "fifo_batch" => self.fifo_batch = value,
+            "writes_starved" => self.writes_starved = value,
+            other => unreachable!("{other} is in the table of tunables but not read"),
+        }
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        let known = self.entry().tunables.iter().find(|t| t.name == name)?;
+        Some(match known.name {
+            "sync_read_expire" | "sync_expire" => self.expire[SYNC_READ] as u64,
+            "sync_write_expire" => self.expire[SYNC_WRITE] as u64,
+            "async_read_expire" | "async_expire" => self.expire[ASYNC_READ] as u64,
+            "async_write_expire" => self.expire[ASYNC_WRITE] as u64,
+            "fifo_batch" => self.fifo_batch,
+            "writes_starved" => self.writes_starved,
+            other => unreachable!("{other} is in the table of tunables but not read"),
+        })
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        let mut put = |name, value| sink(Figure { name, of: None, value });
+        put("batched", self.batched as i64);
+        match self.revision {
+            Revision::Directions => {
+                put("sync_reads_waiting", self.lists[SYNC_READ].len().into());
+                put("sync_writes_waiting", self.lists[SYNC_WRITE].len().into());
+                put("async_reads_waiting", self.lists[ASYNC_READ].len().into());
+                put("async_writes_waiting", self.lists[ASYNC_WRITE].len().into());
+                put("starved", self.starved as i64);
+            }
+            Revision::SyncOnly => {
+                put("sync_waiting", self.lists[SYNC_READ].len().into());
+                put("async_waiting", self.lists[ASYNC_READ].len().into());
+            }
+        }
+    }
+}

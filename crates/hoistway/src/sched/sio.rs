@@ -13,7 +13,7 @@
 //!
 //! *Rule.* When `batched > fifo_batch`, the first expired head goes, the least favoured class being asked
 //! first. Otherwise the preferred direction is read, or write when `starved > writes_starved`; the first
-//! non-empty list of sync[preferred], async[preferred], sync[other], async[other] gives its head. `sio-1`
+//! non-empty list of sync preferred, async preferred, sync other, async other gives its head. `sio-1`
 //! knows no directions: it is the same rule with every request taken for a read.
 //!
 //! *Guarantees.* With reads and writes pending at most `writes_starved + 1` reads go in a row, plus one if

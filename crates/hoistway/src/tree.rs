@@ -45,6 +45,9 @@ impl Augment for () {
     fn join(self, _: ()) {}
 }
 
+/// Links count *places*: that of a slot is one above it, and the first is taken by nobody. Nobody is black,
+/// takes part in no tree and may be written to (Cormen's `nil`), so that most steps below need not ask
+/// whether a relative exists, which is a coin toss. What its links say means nothing.
 #[derive(Clone, Copy, Debug)]
 struct Node<K, A> {
     key: K,
@@ -59,6 +62,19 @@ struct Node<K, A> {
     sum: A,
 }
 
+/// The place of no slot.
+const NOBODY: u32 = 0;
+
+/// Place of a slot; `NIL` has that of nobody.
+fn place(slot: u32) -> u32 {
+    slot.wrapping_add(1)
+}
+
+/// Slot of a place, `NIL` for that of nobody.
+fn slot_of(place: u32) -> u32 {
+    place.wrapping_sub(1)
+}
+
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
@@ -68,7 +84,8 @@ const RIGHT: usize = 1;
 struct Children(u64);
 
 impl Children {
-    const NONE: Children = Children(u64::MAX);
+    const NONE: Children = Children(0);
+    const LOW: u64 = u32::MAX as u64;
 
     #[inline]
     fn get(self, side: usize) -> u32 {
@@ -82,13 +99,23 @@ impl Children {
     }
 
     #[inline]
-    fn set(&mut self, side: usize, slot: u32) {
-        self.0 = self.0 & !(u64::from(u32::MAX) << (32 * side)) | u64::from(slot) << (32 * side);
+    fn with(self, left: bool, at: u32) -> Children {
+        let (at, old) = (u64::from(at), self.0);
+        Children(select_unpredictable(
+            left,
+            (old & !Self::LOW) | at,
+            (old & Self::LOW) | (at << 32),
+        ))
     }
 
     #[inline]
     fn both(self) -> [u32; 2] {
         [self.get(LEFT), self.get(RIGHT)]
+    }
+
+    #[inline]
+    fn of(left: u32, right: u32) -> Children {
+        Children(u64::from(left) | (u64::from(right) << 32))
     }
 }
 
@@ -106,92 +133,91 @@ impl<K: Key, A: Augment> Nodes<K, A> {
 
     /// Makes room for at least `slots` slots (allocates).
     pub fn grow(&mut self, slots: usize) {
-        if slots > self.0.len() {
+        if slots + 1 > self.0.len() {
             let empty = Node {
                 key: K::default(),
                 child: Children::NONE,
-                parent: NIL,
-                prev: NIL,
-                next: NIL,
+                parent: NOBODY,
+                prev: NOBODY,
+                next: NOBODY,
                 red: false,
                 linked: false,
                 own: A::default(),
                 sum: A::default(),
             };
-            self.0.extend(vec![empty; slots - self.0.len()]);
+            self.0.extend(vec![empty; slots + 1 - self.0.len()]);
         }
+    }
+
+    #[inline]
+    fn node(&self, slot: u32) -> &Node<K, A> {
+        debug_assert!(slot != NIL);
+        &self.0[place(slot) as usize]
     }
 
     /// True when `slot` is in a tree.
     pub fn linked(&self, slot: u32) -> bool {
-        self.0[slot as usize].linked
+        self.node(slot).linked
     }
 
     /// The key `slot` was last inserted with.
     pub fn key(&self, slot: u32) -> K {
-        self.0[slot as usize].key
+        self.node(slot).key
     }
 
     /// The summary of the subtree at `slot`.
     pub fn sum(&self, slot: u32) -> A {
-        self.0[slot as usize].sum
+        self.node(slot).sum
     }
 
     /// The own value of `slot`.
     pub fn own(&self, slot: u32) -> A {
-        self.0[slot as usize].own
+        self.node(slot).own
     }
 
     /// The left child, `NIL` if none.
     pub fn left(&self, slot: u32) -> u32 {
-        self.0[slot as usize].child.get(LEFT)
+        slot_of(self.node(slot).child.get(LEFT))
     }
 
     /// The right child, `NIL` if none.
     pub fn right(&self, slot: u32) -> u32 {
-        self.0[slot as usize].child.get(RIGHT)
+        slot_of(self.node(slot).child.get(RIGHT))
     }
 
     /// The slot that follows in key order, `NIL` after the last. Constant time.
     pub fn next(&self, slot: u32) -> u32 {
-        self.0[slot as usize].next
+        slot_of(self.node(slot).next)
     }
 
     /// The slot that precedes in key order, `NIL` before the first. Constant time.
     pub fn prev(&self, slot: u32) -> u32 {
-        self.0[slot as usize].prev
+        slot_of(self.node(slot).prev)
     }
 
-    fn rightmost(&self, mut at: u32) -> u32 {
-        while self.0[at as usize].child.get(RIGHT) != NIL {
-            at = self.0[at as usize].child.get(RIGHT);
-        }
-        at
-    }
-
-    fn red(&self, at: u32) -> bool {
-        at != NIL && self.0[at as usize].red
+    fn at(&mut self, place: u32) -> &mut Node<K, A> {
+        &mut self.0[place as usize]
     }
 
     fn refresh(&mut self, at: u32) {
         let n = &self.0[at as usize];
         let mut sum = n.own;
         for child in n.child.both() {
-            if child != NIL {
+            if child != NOBODY {
                 sum = sum.join(self.0[child as usize].sum);
             }
         }
         self.0[at as usize].sum = sum;
     }
 
-    /// Recomputes summaries from `at` to the root. Above `through` (`NIL`: from the start) the walk ends
+    /// Recomputes summaries from `at` to the root. Above `through` (nobody: from the start) the walk ends
     /// at the first that stays the same.
     fn refresh_up(&mut self, mut at: u32, through: u32) {
         if !A::ACTIVE {
             return;
         }
-        let mut may_stop = through == NIL;
-        while at != NIL {
+        let mut may_stop = through == NOBODY;
+        while at != NOBODY {
             let old = self.0[at as usize].sum;
             self.refresh(at);
             may_stop |= at == through;
@@ -204,7 +230,7 @@ impl<K: Key, A: Augment> Nodes<K, A> {
 
     /// A new leaf below `at`: joins its value into the summaries until one stays the same.
     fn join_up(&mut self, mut at: u32, own: A) {
-        while A::ACTIVE && at != NIL {
+        while A::ACTIVE && at != NOBODY {
             let n = &mut self.0[at as usize];
             let sum = n.sum.join(own);
             if sum == n.sum {
@@ -233,22 +259,27 @@ impl Default for Tree {
 impl Tree {
     /// An empty tree.
     pub const fn new() -> Tree {
-        Tree { root: NIL, first: NIL, len: 0 }
+        Tree { root: NOBODY, first: NOBODY, len: 0 }
     }
 
     /// The root's slot, `NIL` when empty.
     pub fn root(&self) -> u32 {
-        self.root
+        slot_of(self.root)
     }
 
     /// The slot with the smallest key, `NIL` when empty. Constant time.
     pub fn first(&self) -> u32 {
-        self.first
+        slot_of(self.first)
     }
 
     /// The slot with the largest key, `NIL` when empty.
     pub fn last<K: Key, A: Augment>(&self, nodes: &Nodes<K, A>) -> u32 {
-        if self.root == NIL { NIL } else { nodes.rightmost(self.root) }
+        let (mut at, mut last) = (self.root, NOBODY);
+        while at != NOBODY {
+            last = at;
+            at = nodes.0[at as usize].child.get(RIGHT);
+        }
+        slot_of(last)
     }
 
     /// Number of slots in the tree.
@@ -258,19 +289,19 @@ impl Tree {
 
     /// True when nothing is in the tree.
     pub fn is_empty(&self) -> bool {
-        self.root == NIL
+        self.root == NOBODY
     }
 
     /// The first slot in key order whose key is not before `key`, `NIL` if there is none.
     pub fn lower_bound<K: Key, A: Augment>(&self, nodes: &Nodes<K, A>, key: K) -> u32 {
-        let (mut at, mut found) = (self.root, NIL);
-        while at != NIL {
+        let (mut at, mut found) = (self.root, NOBODY);
+        while at != NOBODY {
             let n = &nodes.0[at as usize];
             let before = n.key.before(&key);
             found = select_unpredictable(before, found, at);
             at = n.child.choose(!before);
         }
-        found
+        slot_of(found)
     }
 
     /// Inserts `slot`, which must be in no tree, behind all equal keys.
@@ -282,24 +313,25 @@ impl Tree {
         own: A,
     ) {
         debug_assert!(!nodes.linked(slot));
-        let (mut parent, mut at, mut left) = (NIL, self.root, false);
-        while at != NIL {
+        let new = place(slot);
+        let (mut parent, mut at, mut left) = (NOBODY, self.root, false);
+        while at != NOBODY {
             parent = at;
             let n = &nodes.0[at as usize];
             left = key.before(&n.key);
             // Which way it goes is a coin toss: a wrong guess costs more than waiting for the key.
             at = n.child.choose(left);
         }
-        let (mut prev, mut next) = (NIL, NIL);
-        if parent == NIL {
-            self.root = slot;
+        let (mut prev, mut next) = (NOBODY, NOBODY);
+        if parent == NOBODY {
+            self.root = new;
         } else {
-            let p = &mut nodes.0[parent as usize];
+            let p = nodes.at(parent);
             prev = select_unpredictable(left, p.prev, parent);
             next = select_unpredictable(left, parent, p.next);
-            p.child.set(usize::from(!left), slot);
+            p.child = p.child.with(left, new);
         }
-        nodes.0[slot as usize] = Node {
+        *nodes.at(new) = Node {
             key,
             child: Children::NONE,
             parent,
@@ -310,61 +342,57 @@ impl Tree {
             own,
             sum: own,
         };
-        if prev == NIL {
-            self.first = slot;
-        } else {
-            nodes.0[prev as usize].next = slot;
-        }
-        if next != NIL {
-            nodes.0[next as usize].prev = slot;
+        nodes.at(prev).next = new;
+        nodes.at(next).prev = new;
+        if prev == NOBODY {
+            self.first = new;
         }
         self.len += 1;
         nodes.join_up(parent, own);
-        self.balance_after_insert(nodes, slot);
+        self.balance_after_insert(nodes, new, parent);
     }
 
     /// Takes `slot` out; it must be in this tree.
     pub fn remove<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, slot: u32) {
         debug_assert!(nodes.linked(slot));
-        let Node { child, parent, red, prev, next, .. } = nodes.0[slot as usize];
+        let gone = place(slot);
+        let n = nodes.at(gone);
+        n.linked = false;
+        let Node { child, parent, red, prev, next, .. } = *n;
         let [left, right] = child.both();
-        if prev == NIL {
+        nodes.at(prev).next = next;
+        nodes.at(next).prev = prev;
+        if prev == NOBODY {
             self.first = next;
-        } else {
-            nodes.0[prev as usize].next = next;
-        }
-        if next != NIL {
-            nodes.0[next as usize].prev = prev;
         }
         self.len -= 1;
         let (child, child_parent, removed_red);
-        let mut replaced_by = NIL;
-        if left == NIL || right == NIL {
-            child = if left == NIL { right } else { left };
+        let mut replaced_by = NOBODY;
+        if left == NOBODY || right == NOBODY {
+            child = left | right; // The one that is somebody.
             child_parent = parent;
             removed_red = red;
-            self.transplant(nodes, parent, slot, child);
+            self.hang(nodes, parent, gone, child);
         } else {
             let heir = next;
-            removed_red = nodes.0[heir as usize].red;
-            child = nodes.0[heir as usize].child.get(RIGHT);
-            if heir == right {
-                child_parent = heir;
-            } else {
-                child_parent = nodes.0[heir as usize].parent;
-                self.transplant(nodes, child_parent, heir, child);
-                nodes.0[heir as usize].child.set(RIGHT, right);
-                nodes.0[right as usize].parent = heir;
-            }
-            self.transplant(nodes, parent, slot, heir);
-            nodes.0[heir as usize].child.set(LEFT, left);
-            nodes.0[left as usize].parent = heir;
-            nodes.0[heir as usize].red = red;
+            let Node { child: below, parent: above, red: heir_red, .. } = *nodes.at(heir);
+            removed_red = heir_red;
+            child = below.get(RIGHT);
+            // If the heir is the right child this changes `gone`, from where its new right child is taken.
+            self.hang(nodes, above, heir, child);
+            let right = nodes.at(gone).child.get(RIGHT);
+            nodes.at(right).parent = heir;
+            nodes.at(left).parent = heir;
+            self.hang(nodes, parent, gone, heir);
             // What the nodes above expect of this place, for the comparison on the way up.
-            nodes.0[heir as usize].sum = nodes.0[slot as usize].sum;
+            let sum = nodes.at(gone).sum;
+            let h = nodes.at(heir);
+            h.child = Children::of(left, right);
+            h.red = red;
+            h.sum = sum;
+            child_parent = select_unpredictable(above == gone, heir, above);
             replaced_by = heir;
         }
-        nodes.0[slot as usize].linked = false;
         nodes.refresh_up(child_parent, replaced_by);
         if !removed_red {
             self.balance_after_remove(nodes, child, child_parent);
@@ -373,121 +401,120 @@ impl Tree {
 
     /// Changes the own value of `slot`, which must be in this tree; the key stays.
     pub fn set_own<K: Key, A: Augment>(&self, nodes: &mut Nodes<K, A>, slot: u32, own: A) {
-        nodes.0[slot as usize].own = own;
-        nodes.refresh_up(slot, NIL);
+        nodes.at(place(slot)).own = own;
+        nodes.refresh_up(place(slot), NOBODY);
     }
 
-    /// Puts `new` (or nothing) where `old` hangs below `parent`.
-    fn transplant<K: Key, A: Augment>(
+    /// Puts `new` (or nobody) where `old` hangs below `parent`.
+    #[inline]
+    fn hang<K: Key, A: Augment>(
         &mut self,
         nodes: &mut Nodes<K, A>,
         parent: u32,
         old: u32,
         new: u32,
     ) {
-        if parent == NIL {
+        nodes.at(new).parent = parent;
+        let p = nodes.at(parent);
+        p.child = p.child.with(p.child.get(LEFT) == old, new);
+        if parent == NOBODY {
             self.root = new;
-        } else {
-            let child = &mut nodes.0[parent as usize].child;
-            child.set(usize::from(child.get(LEFT) != old), new);
-        }
-        if new != NIL {
-            nodes.0[new as usize].parent = parent;
         }
     }
 
     /// Rotates `at` down to the left or to the right; its child on the other side takes its place.
     fn rotate<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, at: u32, to_left: bool) {
-        let (near, far) = if to_left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
-        let Node { parent, child, .. } = nodes.0[at as usize];
-        let up = child.get(far);
-        let inner = nodes.0[up as usize].child.get(near);
-        nodes.0[at as usize].child.set(far, inner);
-        if inner != NIL {
-            nodes.0[inner as usize].parent = at;
-        }
-        self.transplant(nodes, parent, at, up);
-        nodes.0[up as usize].child.set(near, at);
-        nodes.0[at as usize].parent = up;
+        let Node { parent, child, .. } = *nodes.at(at);
+        let up = child.choose(!to_left);
+        let u = nodes.at(up);
+        let inner = u.child.choose(to_left);
+        u.child = u.child.with(to_left, at);
+        let n = nodes.at(at);
+        n.child = child.with(!to_left, inner);
+        n.parent = up;
+        nodes.at(inner).parent = at;
+        self.hang(nodes, parent, at, up);
         if A::ACTIVE {
-            nodes.0[up as usize].sum = nodes.0[at as usize].sum;
+            nodes.at(up).sum = nodes.at(at).sum;
             nodes.refresh(at);
         }
     }
 
-    fn balance_after_insert<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, mut at: u32) {
-        loop {
-            let mut parent = nodes.0[at as usize].parent;
-            if parent == NIL || !nodes.0[parent as usize].red {
-                break;
-            }
-            let grand = nodes.0[parent as usize].parent;
-            let [left, right] = nodes.0[grand as usize].child.both();
-            let parent_left = left == parent;
-            let uncle = if parent_left { right } else { left };
-            if nodes.red(uncle) {
-                nodes.0[parent as usize].red = false;
-                nodes.0[uncle as usize].red = false;
-                nodes.0[grand as usize].red = true;
+    #[inline]
+    fn balance_after_insert<K: Key, A: Augment>(
+        &mut self,
+        nodes: &mut Nodes<K, A>,
+        mut at: u32,
+        mut parent: u32,
+    ) {
+        while nodes.at(parent).red {
+            // A red node has a parent: the root is black.
+            let grand = nodes.at(parent).parent;
+            let children = nodes.at(grand).child;
+            let parent_left = children.get(LEFT) == parent;
+            let uncle = children.choose(!parent_left);
+            if nodes.at(uncle).red {
+                nodes.at(parent).red = false;
+                nodes.at(uncle).red = false;
+                let g = nodes.at(grand);
+                g.red = true;
                 at = grand;
+                parent = g.parent;
                 continue;
             }
-            let at_left = nodes.0[parent as usize].child.get(LEFT) == at;
-            if at_left != parent_left {
+            if nodes.at(parent).child.choose(parent_left) != at {
                 self.rotate(nodes, parent, parent_left);
-                core::mem::swap(&mut at, &mut parent);
+                parent = at;
             }
-            nodes.0[parent as usize].red = false;
-            nodes.0[grand as usize].red = true;
+            nodes.at(parent).red = false;
+            nodes.at(grand).red = true;
             self.rotate(nodes, grand, !parent_left);
+            break;
         }
-        let root = self.root;
-        nodes.0[root as usize].red = false;
+        nodes.at(self.root).red = false;
     }
 
+    #[inline]
     fn balance_after_remove<K: Key, A: Augment>(
         &mut self,
         nodes: &mut Nodes<K, A>,
         mut at: u32,
         mut parent: u32,
     ) {
-        while parent != NIL && !nodes.red(at) {
-            let at_left = nodes.0[parent as usize].child.get(LEFT) == at;
-            let side = |n: &Node<K, A>, same: bool| n.child.get(usize::from(at_left != same));
-            let mut sibling = side(&nodes.0[parent as usize], false);
-            if nodes.red(sibling) {
-                nodes.0[sibling as usize].red = false;
-                nodes.0[parent as usize].red = true;
+        while parent != NOBODY && !nodes.at(at).red {
+            let children = nodes.at(parent).child;
+            let at_left = children.get(LEFT) == at;
+            let mut sibling = children.choose(!at_left);
+            if nodes.at(sibling).red {
+                nodes.at(sibling).red = false;
+                nodes.at(parent).red = true;
                 self.rotate(nodes, parent, at_left);
-                sibling = side(&nodes.0[parent as usize], false);
+                sibling = nodes.at(parent).child.choose(!at_left);
             }
-            let near = side(&nodes.0[sibling as usize], true);
-            let far = side(&nodes.0[sibling as usize], false);
-            if !nodes.red(near) && !nodes.red(far) {
-                nodes.0[sibling as usize].red = true;
+            let nephews = nodes.at(sibling).child;
+            let (near, far) = (nephews.choose(at_left), nephews.choose(!at_left));
+            let (near_red, far_red) = (nodes.at(near).red, nodes.at(far).red);
+            if !(near_red | far_red) {
+                nodes.at(sibling).red = true;
                 at = parent;
-                parent = nodes.0[at as usize].parent;
+                parent = nodes.at(at).parent;
                 continue;
             }
-            if !nodes.red(far) {
-                nodes.0[near as usize].red = false;
-                nodes.0[sibling as usize].red = true;
+            let mut far = far;
+            if !far_red {
+                nodes.at(near).red = false;
                 self.rotate(nodes, sibling, !at_left);
-                sibling = side(&nodes.0[parent as usize], false);
+                (sibling, far) = (near, sibling);
             }
-            let far = side(&nodes.0[sibling as usize], false);
-            nodes.0[sibling as usize].red = nodes.0[parent as usize].red;
-            nodes.0[parent as usize].red = false;
-            if far != NIL {
-                nodes.0[far as usize].red = false;
-            }
+            let parent_red = nodes.at(parent).red;
+            nodes.at(sibling).red = parent_red;
+            nodes.at(parent).red = false;
+            nodes.at(far).red = false;
             self.rotate(nodes, parent, at_left);
             at = self.root;
             break;
         }
-        if at != NIL {
-            nodes.0[at as usize].red = false;
-        }
+        nodes.at(at).red = false;
     }
 }
 
@@ -513,11 +540,16 @@ mod tests {
 
     /// Black height, after checking order of colours and summaries below `at`.
     fn check(nodes: &Nodes<u64, Least>, at: u32) -> (u32, u64) {
-        if at == NIL {
+        if at == NOBODY {
+            assert!(!nodes.0[0].red && !nodes.0[0].linked);
             return (1, u64::MAX);
         }
         let n = nodes.0[at as usize];
-        assert!(!(n.red && (n.child.both().iter().any(|&c| nodes.red(c)))));
+        for child in n.child.both() {
+            let c = &nodes.0[child as usize];
+            assert!(!(n.red && c.red));
+            assert!(child == NOBODY || c.parent == at);
+        }
         let (l, lm) = check(nodes, n.child.get(LEFT));
         let (r, rm) = check(nodes, n.child.get(RIGHT));
         assert_eq!(l, r);
@@ -562,7 +594,7 @@ mod tests {
                 }
                 back.reverse();
                 assert_eq!(back, model);
-                check(&nodes, tree.root());
+                check(&nodes, tree.root);
                 let bound = (x >> 30) % 42;
                 let want = model.iter().find(|&&(k, _)| k >= bound).map_or(NIL, |&(_, s)| s);
                 assert_eq!(tree.lower_bound(&nodes, bound), want);

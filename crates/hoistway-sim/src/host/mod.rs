@@ -16,11 +16,16 @@
 mod ahead;
 mod cache;
 mod config;
+mod direct;
+mod journal;
 mod layout;
 mod process;
+mod read;
 mod submit;
+mod sync;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use ahead::Variant;
 pub use cache::PAGE;

@@ -1,4 +1,4 @@
-//! The whole path: loads, host, stack, drive. Published and prototype figures: specs/drives.md 8.
+//! The whole path: loads, host, stack, drive. Its figures: tests/latency_2019.rs.
 
 use super::*;
 use crate::drive::DriveFile;
@@ -81,34 +81,8 @@ fn readers(drive: &str) -> Setting<'_> {
     }
 }
 
-fn writers(drive: &str) -> Setting<'_> {
-    Setting { interferer: "writer", ..readers(drive) }
-}
-
-/// Mean latency of the target in ms over ten seeds (ten layouts).
-fn ten_seeds(base: &Setting<'_>) -> f64 {
-    let mean =
-        |seed| Setting { seed, ..*base }.run().procs[0].latency.mean().expect("it reads") / 1e6;
-    (1..=10).map(mean).sum::<f64>() / 10.0
-}
-
 fn near(got: f64, want: f64, tolerance: f64) {
     assert!((got / want - 1.0).abs() <= tolerance, "{got} is not within {tolerance} of {want}");
-}
-
-#[test]
-fn a_disk_starves_a_reader_behind_fifteen_streams() {
-    // Prototype: 4.76 s over ten layouts and 60 s; 15 % as drives.md 8.2 allows.
-    let base = Setting { measured: Nanos::secs(60), ..readers(HITACHI) };
-    let got = ten_seeds(&base);
-    near(got, 4760.0, 0.15);
-}
-
-#[test]
-fn a_disk_makes_a_reader_wait_for_the_writers_flushes() {
-    let base = Setting { measured: Nanos::secs(10), ..writers(HITACHI) };
-    let got = ten_seeds(&base);
-    near(got, 46.8, 0.15);
 }
 
 #[test]
@@ -241,22 +215,5 @@ fn every_load_runs_under_every_scheduler_of_both_generations() {
                 near(rate, 4_096_000.0, 0.02);
             }
         }
-    }
-}
-
-#[test]
-fn flash_drives_hold_a_reader_up_as_published() {
-    // Prototype: specs/drives.md 8; 10 % as 8.2 allows.
-    for (drive, with_readers, with_writers) in
-        [("plextor-px-256m5s", 41.0, 2.84), ("samsung-970-pro", 2.09, 2.77)]
-    {
-        let mean = |s: Setting<'_>| s.run().procs[0].latency.mean().unwrap() / 1e6;
-        let measured = Nanos::ms(2500);
-        let (r, w) = (
-            mean(Setting { measured, ..readers(drive) }),
-            mean(Setting { measured, ..writers(drive) }),
-        );
-        near(r, with_readers, 0.1);
-        near(w, with_writers, 0.1);
     }
 }

@@ -424,8 +424,10 @@ impl Mechanism {
             }
             // Deviation (or reading): "the overhead must be inside the estimate" (3.5) is taken to
             // make it a part of the cost, not only of its starting time: what continues does not
-            // pay it. Without it a lone reader beside 15 streams waits 4.0 s instead of 4.4 s
-            // (published 4.5 s).
+            // pay it. The prototype's rows decide (specs/drives.md 8 and 8.1; whole path, 40 layouts
+            // of 60 s): beside 15 streams a lone reader waits 4.80 +- 0.07 s so and 4.27 +- 0.08 s
+            // without (prototype 4.76 s), beside 4 streams 3.2 and 2.8 s (3.6 s), beside one 0.57 and
+            // 0.52 s (0.65 s).
             let cost = self.cfg.overhead + self.position(q.from, q.access.write, then, phase);
             offer(best, cost as f64 - credit, q.number, Choice::Go(at));
         }

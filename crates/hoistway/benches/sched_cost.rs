@@ -13,7 +13,7 @@
 
 use hoistway::request::{Io, Op, ReqId};
 use hoistway::sched::{self, At, Dispatch, Entry, Scheduler, Setup};
-use hoistway::{Device, Env, GroupId, Instant, IoPrio, Nanos, ProcId, QueueId, Sectors};
+use hoistway::{Device, Env, Flags, GroupId, Instant, IoPrio, Nanos, ProcId, QueueId, Sectors};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,6 +57,14 @@ const LENGTH: u64 = 8;
 /// written when it comes round again.
 const PLAN: usize = 61;
 
+/// A request to come.
+#[derive(Clone, Copy)]
+struct Planned {
+    start: u64,
+    op: Op,
+    flags: Flags,
+}
+
 /// One scheduler under load.
 struct Load {
     env: Env,
@@ -64,8 +72,8 @@ struct Load {
     now: Instant,
     device: [ReqId; DEPTH],
     oldest: usize,
-    /// Start sectors and operations by process, prepared outside the timed part.
-    plan: Vec<(u64, Op)>,
+    /// The requests to come by process, prepared outside the timed part.
+    plan: Vec<Planned>,
     at: Vec<u8>,
 }
 
@@ -104,21 +112,13 @@ impl Load {
         load
     }
 
-    /// The next request of a process: where and what.
-    fn next(&mut self, proc: usize) -> (u64, Op) {
-        let at = &mut self.at[proc];
-        let planned = self.plan[proc * PLAN + usize::from(*at)];
-        *at = if usize::from(*at) + 1 == PLAN { 0 } else { *at + 1 };
-        planned
-    }
-
     /// A new request of `proc` in a new entry of the table.
     fn add(&mut self, proc: usize) {
-        let (start, op) = self.next(proc);
-        let mut io = Io::read(0, ProcId(proc as u32), start, LENGTH);
-        io.op = op;
+        let planned = next(&self.plan, &mut self.at, proc);
+        let mut io = Io::read(0, ProcId(proc as u32), planned.start, LENGTH);
+        io.op = planned.op;
         io.prio = IoPrio::be(4);
-        io.flags = flags_of(op);
+        io.flags = planned.flags;
         io.cpu = proc as u32 % 8;
         let id = self.env.requests.create(io, true, QueueId(0), self.now);
         self.insert(id.expect("the table holds all pending requests"));
@@ -163,24 +163,27 @@ impl Load {
         let done = core::mem::replace(&mut self.device[self.oldest], issued);
         self.oldest = (self.oldest + 1) % DEPTH;
         self.sched.complete(self.now, done, &mut self.env.cx());
-        let proc = self.env.requests[done].proc.index();
-        let (start, op) = self.next(proc);
         let r = self.env.requests.get_mut(done);
-        r.start = Sectors(start);
-        r.op = op;
-        r.flags = flags_of(op);
+        let proc = r.proc.index();
+        let planned = next(&self.plan, &mut self.at, proc);
+        r.start = Sectors(planned.start);
+        r.op = planned.op;
+        r.flags = planned.flags;
         self.insert(done);
     }
 }
 
-/// Sync writes carry the flag that makes them so.
-fn flags_of(op: Op) -> hoistway::Flags {
-    if op == Op::Read { hoistway::Flags::NONE } else { hoistway::Flags::SYNC }
+/// The next request of a process.
+fn next(plan: &[Planned], at: &mut [u8], proc: usize) -> Planned {
+    let at = &mut at[proc];
+    let planned = plan[proc * PLAN + usize::from(*at)];
+    *at = if usize::from(*at) + 1 == PLAN { 0 } else { *at + 1 };
+    planned
 }
 
 /// Random places in each process's own region, 64 KiB apart so that nothing is adjacent; every tenth
 /// request a write.
-fn plan(queues: usize, region: u64) -> Vec<(u64, Op)> {
+fn plan(queues: usize, region: u64) -> Vec<Planned> {
     let mut x = 0x2545_F491_4F6C_DD1Du64;
     let mut plan = Vec::with_capacity(queues * PLAN);
     for i in 0..queues * PLAN {
@@ -188,8 +191,10 @@ fn plan(queues: usize, region: u64) -> Vec<(u64, Op)> {
         x ^= x >> 7;
         x ^= x << 17;
         let place = (x >> 20) % (region / 128) * 128;
-        let op = if i % 10 == 9 { Op::Write } else { Op::Read };
-        plan.push(((i / PLAN) as u64 * region + place, op));
+        // Sync writes carry the flag that makes them so.
+        let (op, flags) =
+            if i % 10 == 9 { (Op::Write, Flags::SYNC) } else { (Op::Read, Flags::NONE) };
+        plan.push(Planned { start: (i / PLAN) as u64 * region + place, op, flags });
     }
     plan
 }

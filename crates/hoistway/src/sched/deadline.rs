@@ -131,10 +131,10 @@ impl Deadline {
 
     /// Sorts `slot` in at `start`. An older request at the same sector goes out at once (A4 step 1); the
     /// sweep then stands at what followed *that* one, which is never the new one.
-    fn sort(&mut self, dir: usize, slot: u32, start: Sectors, cx: &Cx<'_>) {
+    fn sort(&mut self, dir: usize, slot: u32, start: Sectors) {
         self.lanes[dir].sort(&mut self.pool, slot, start);
         if let Some(alias) = self.pool.alias(slot) {
-            self.take(dir, alias, cx);
+            self.take(dir, alias);
             self.lanes[dir].next = self.pool.after(slot);
             self.pool.slot_mut(alias).place = Place::Aside;
             self.out.push_back(&mut self.pool.links, alias);
@@ -142,13 +142,12 @@ impl Deadline {
     }
 
     /// A6 step 5 without the hand-over: the sweep now stands behind `slot`.
-    fn take(&mut self, dir: usize, slot: u32, cx: &Cx<'_>) -> ReqId {
+    fn take(&mut self, dir: usize, slot: u32) -> ReqId {
         self.lanes[1 - dir].next = NIL;
         self.lanes[dir].next = self.pool.after(slot);
         self.lanes[dir].unlink(&mut self.pool, slot);
-        let id = self.pool.slot(slot).id;
-        self.last_sector = cx.requests[id].end();
-        id
+        self.last_sector = self.pool.end(slot);
+        self.pool.slot(slot).id
     }
 
     /// A6 steps 2 to 4: direction and first request of a new batch.
@@ -184,10 +183,11 @@ impl Scheduler for Deadline {
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let slot = id.slot();
         let r = &cx.requests[id];
-        let (dir, start) = (r.dir() as usize, r.start);
+        let (dir, start, sectors) = (r.dir() as usize, r.start, r.sectors.0 as u32);
         let entry = self.pool.slot_mut(slot);
         entry.id = id;
         entry.lane = dir as u8;
+        entry.sectors = sectors;
         if at == At::Head {
             entry.place = Place::Aside;
             self.out.push_front(&mut self.pool.links, slot);
@@ -195,7 +195,7 @@ impl Scheduler for Deadline {
         }
         entry.place = Place::Lane;
         entry.deadline = ticks(now) + self.expire[dir];
-        self.sort(dir, slot, start, cx);
+        self.sort(dir, slot, start);
         self.lanes[dir].queue(&mut self.pool, slot);
         Run::Usual
     }
@@ -217,7 +217,7 @@ impl Scheduler for Deadline {
             }
         };
         self.batching += 1;
-        Dispatch::Issue(self.take(dir, slot, cx))
+        Dispatch::Issue(self.take(dir, slot))
     }
 
     /// What has left the two orders has left the elevator: it joins nothing any more (3.6).
@@ -245,13 +245,14 @@ impl Scheduler for Deadline {
     }
 
     fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        self.pool.slot_mut(kept.slot()).sectors = cx.requests[kept].sectors.0 as u32;
         match what {
             Merged::Bio(Side::Back) => {}
             Merged::Bio(Side::Front) => {
                 if self.pool.place(kept) == Place::Lane {
                     let dir = usize::from(self.pool.slot(kept.slot()).lane);
                     self.lanes[dir].unsort(&mut self.pool, kept.slot());
-                    self.sort(dir, kept.slot(), cx.requests[kept].start, cx);
+                    self.sort(dir, kept.slot(), cx.requests[kept].start);
                 }
             }
             Merged::Request(gone) => match self.pool.place(gone) {

@@ -30,6 +30,8 @@ pub(super) struct Slot {
     pub deadline: i64,
     /// Its id, so that dispatching does not touch the request table.
     pub id: ReqId,
+    /// Its length, for the same reason (deadline).
+    pub sectors: u32,
     /// Index of its lane in the scheduler's own numbering.
     pub lane: u8,
     /// Where it is.
@@ -51,6 +53,7 @@ impl Pool {
         let vacant = Slot {
             deadline: 0,
             id: ReqId(Handle { slot: NIL, generation: 0 }),
+            sectors: 0,
             lane: 0,
             place: Place::Nowhere,
             counted: false,
@@ -85,6 +88,11 @@ impl Pool {
     pub fn alias(&self, slot: u32) -> Option<u32> {
         let before = self.nodes.prev(slot);
         (before != NIL && self.nodes.key(before) == self.nodes.key(slot)).then_some(before)
+    }
+
+    /// Where the request in `slot` ends, if its length is kept up to date.
+    pub fn end(&self, slot: u32) -> Sectors {
+        Sectors(self.nodes.key(slot) + u64::from(self.slot(slot).sectors))
     }
 
     /// The slot before `slot` in sector order, `NIL` before the first.

@@ -30,7 +30,7 @@ use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
-use crate::request::{Dir, Io, ReqId, Side};
+use crate::request::{Dir, Io, ReqId, Request, Side};
 use crate::table::NIL;
 use crate::tunable::{self, Tunable, TunableError, Unit};
 use crate::unit::{Instant, QueueId, Sectors};
@@ -129,10 +129,10 @@ impl Deadline {
         }
     }
 
-    /// Sorts `slot` in at `start`. An older request at the same sector goes out at once (A4 step 1); the
+    /// Sorts `slot` in at its start. An older request at the same sector goes out at once (A4 step 1); the
     /// sweep then stands at what followed *that* one, which is never the new one.
-    fn sort(&mut self, dir: usize, slot: u32, start: Sectors) {
-        self.lanes[dir].sort(&mut self.pool, slot, start);
+    fn sort(&mut self, dir: usize, slot: u32, r: &Request) {
+        self.lanes[dir].sort(&mut self.pool, slot, r.start, r.proc);
         if let Some(alias) = self.pool.alias(slot) {
             self.take(dir, alias);
             self.lanes[dir].next = self.pool.after(slot);
@@ -183,11 +183,11 @@ impl Scheduler for Deadline {
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         let slot = id.slot();
         let r = &cx.requests[id];
-        let (dir, start, sectors) = (r.dir() as usize, r.start, r.sectors.0 as u32);
+        let dir = r.dir() as usize;
         let entry = self.pool.slot_mut(slot);
         entry.id = id;
         entry.lane = dir as u8;
-        entry.sectors = sectors;
+        entry.sectors = r.sectors.0 as u32;
         if at == At::Head {
             entry.place = Place::Aside;
             self.out.push_front(&mut self.pool.links, slot);
@@ -195,7 +195,7 @@ impl Scheduler for Deadline {
         }
         entry.place = Place::Lane;
         entry.deadline = ticks(now) + self.expire[dir];
-        self.sort(dir, slot, start);
+        self.sort(dir, slot, r);
         self.lanes[dir].queue(&mut self.pool, slot);
         Run::Usual
     }
@@ -252,7 +252,7 @@ impl Scheduler for Deadline {
                 if self.pool.place(kept) == Place::Lane {
                     let dir = usize::from(self.pool.slot(kept.slot()).lane);
                     self.lanes[dir].unsort(&mut self.pool, kept.slot());
-                    self.sort(dir, kept.slot(), cx.requests[kept].start);
+                    self.sort(dir, kept.slot(), &cx.requests[kept]);
                 }
             }
             Merged::Request(gone) => match self.pool.place(gone) {

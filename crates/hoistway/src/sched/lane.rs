@@ -4,6 +4,7 @@
 //! request to continue a sweep with. All lanes of a scheduler keep their links in one [`Pool`], indexed
 //! by request slot.
 
+use crate::group::ProcId;
 use crate::list::{Links, List};
 use crate::request::ReqId;
 use crate::table::{Handle, NIL};
@@ -46,6 +47,9 @@ pub(super) struct Pool {
     nodes: Nodes<u64>,
     pub links: Links,
     pub slots: Vec<Slot>,
+    /// The slot last sorted in for the processes of equal low bits. The requests of a process tend to lie
+    /// close together: a guess where the next one goes, which decides nothing.
+    newest: Vec<u32>,
 }
 
 impl Pool {
@@ -62,6 +66,7 @@ impl Pool {
             nodes: Nodes::new(requests),
             links: Links::new(requests),
             slots: vec![vacant; requests],
+            newest: vec![NIL; requests.next_power_of_two()],
         }
     }
 
@@ -120,8 +125,16 @@ impl Lane {
     }
 
     /// Puts `slot` into the sector order only, behind those that start at the same sector.
-    pub fn sort(&mut self, pool: &mut Pool, slot: u32, start: Sectors) {
-        self.sorted.insert(&mut pool.nodes, slot, start.0, ());
+    pub fn sort(&mut self, pool: &mut Pool, slot: u32, start: Sectors, proc: ProcId) {
+        let mask = pool.newest.len() - 1;
+        let near = core::mem::replace(&mut pool.newest[proc.0 as usize & mask], slot);
+        let lane = pool.slot(slot).lane;
+        let of_this_lane = |s: &Slot| s.place == Place::Lane && s.lane == lane;
+        if near != slot && pool.slots.get(near as usize).is_some_and(of_this_lane) {
+            self.sorted.insert_near(&mut pool.nodes, near, slot, start.0, ());
+        } else {
+            self.sorted.insert(&mut pool.nodes, slot, start.0, ());
+        }
     }
 
     /// Takes `slot` out of the sector order only; `next` may still name it.

@@ -404,7 +404,8 @@ impl Scheduler for MqDeadline {
         let level = &mut self.levels[level];
         level.waiting += 1;
         let lane = &mut level.lanes[dir];
-        lane.sort(&mut self.pool, slot, cx.requests[id].start);
+        let r = &cx.requests[id];
+        lane.sort(&mut self.pool, slot, r.start, r.proc);
         lane.queue(&mut self.pool, slot);
         Run::Usual
     }
@@ -497,7 +498,8 @@ impl Scheduler for MqDeadline {
                     let lane = usize::from(self.pool.slot(kept.slot()).lane);
                     let lane = &mut self.levels[lane / 2].lanes[lane % 2];
                     lane.unsort(&mut self.pool, kept.slot());
-                    lane.sort(&mut self.pool, kept.slot(), cx.requests[kept].start);
+                    let r = &cx.requests[kept];
+                    lane.sort(&mut self.pool, kept.slot(), r.start, r.proc);
                 }
             }
             Merged::Request(gone) => self.absorb(kept, gone, cx),

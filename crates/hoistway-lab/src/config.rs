@@ -314,6 +314,7 @@ pub(crate) mod tests {
             search: Search::Elevator,
             sorted: false,
             direct: false,
+            tag_percent_min: None,
             tunables,
             group_tunables: &[],
             build: unbuilt,

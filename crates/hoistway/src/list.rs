@@ -128,6 +128,22 @@ impl List {
         self.len += 1;
     }
 
+    /// Appends everything on `other`, which is empty afterwards; both must use these links.
+    pub fn append(&mut self, links: &mut Links, other: &mut List) {
+        if other.is_empty() {
+            return;
+        }
+        links.0[other.head as usize].prev = self.tail;
+        if self.tail == NIL {
+            self.head = other.head;
+        } else {
+            links.0[self.tail as usize].next = other.head;
+        }
+        self.tail = other.tail;
+        self.len += other.len;
+        *other = List::new();
+    }
+
     /// Takes `slot` off; it must be on this list.
     pub fn remove(&mut self, links: &mut Links, slot: u32) {
         debug_assert!(links.linked(slot));
@@ -200,6 +216,25 @@ mod tests {
             }
             assert_eq!(list.iter(&links).collect::<Vec<_>>(), model);
             assert_eq!(list.len() as usize, model.len());
+        }
+    }
+
+    #[test]
+    fn appending_keeps_both_orders_and_empties_the_other_list() {
+        for (mine, others) in [(0, 0), (0, 2), (2, 0), (2, 3)] {
+            let mut links = Links::new(8);
+            let (mut list, mut other) = (List::new(), List::new());
+            (0..mine).for_each(|slot| list.push_back(&mut links, slot));
+            (0..others).for_each(|slot| other.push_back(&mut links, 4 + slot));
+            list.append(&mut links, &mut other);
+            assert_eq!((other.head(), other.tail(), other.len()), (NIL, NIL, 0));
+            let want: Vec<u32> = (0..mine).chain((0..others).map(|slot| 4 + slot)).collect();
+            assert_eq!(list.iter(&links).collect::<Vec<_>>(), want);
+            assert_eq!((list.len(), list.tail()), (mine + others, *want.last().unwrap_or(&NIL)));
+            let before = |&slot: &u32| Some(links.prev(slot)).filter(|&slot| slot != NIL);
+            let last = Some(list.tail()).filter(|&slot| slot != NIL);
+            let reverse: Vec<u32> = core::iter::successors(last, before).collect();
+            assert_eq!(reverse, want.into_iter().rev().collect::<Vec<_>>());
         }
     }
 }

@@ -45,6 +45,7 @@ pub static ENTRY: Entry = Entry {
     search: Search::Elevator,
     sorted: false,
     direct: false,
+    tag_percent_min: None,
     tunables: &[
         Tunable {
             name: "read_expire",

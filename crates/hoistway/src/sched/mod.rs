@@ -5,10 +5,12 @@
 //! the block layer (specs/blk-mq-and-noop.md section 12).
 
 mod lane;
+mod software_queue;
 mod tick;
 
 pub mod bfq;
 pub mod deadline;
+pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
 pub mod noop;
@@ -245,6 +247,10 @@ pub struct Entry {
     pub sorted: bool,
     /// No scheduler at all: driver tags, direct issue, software queues (`none`).
     pub direct: bool,
+    /// The smallest share of a word of tags that `depth_limit` may leave to an I/O, in percent (rounded
+    /// down to whole tags); `None`: a single tag. Decides how many waiters a freed tag wakes
+    /// (specs/blk-mq-and-noop.md section 6).
+    pub tag_percent_min: Option<u32>,
     /// Tunables of the device.
     pub tunables: &'static [Tunable],
     /// Tunables of a group.
@@ -262,6 +268,7 @@ pub static SCHEDULERS: &[&Entry] = &[
     &bfq::ENTRY,
     &sio::ENTRY,
     &sio::ENTRY_1,
+    &kyber::ENTRY,
 ];
 
 /// Finds an entry by name.

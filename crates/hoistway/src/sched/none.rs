@@ -14,11 +14,12 @@
 //!
 //! No tunables, no timers, no state per process.
 
+use super::software_queue::newest_match;
 use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
-use crate::request::{Flags, Io, Op, ReqId, Request, Side};
+use crate::request::{Io, ReqId, Side};
 use crate::table::NIL;
 use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, QueueId};
@@ -35,17 +36,11 @@ pub static ENTRY: Entry = Entry {
     search: Search::Own,
     sorted: false,
     direct: true,
+    tag_percent_min: None,
     tunables: &[],
     group_tunables: &[],
     build: |setup| Box::new(SoftwareQueues::new(setup)),
 };
-
-/// Entries of a software queue a bio is compared with (specs/blk-mq-and-noop.md 3.8).
-const SCAN: u32 = 8;
-
-/// Flags that keep a bio or request from merging in the multi-queue block layer (section 1).
-const UNMERGEABLE: Flags =
-    Flags::from_bits(Flags::NOMERGE.bits() | Flags::PREFLUSH.bits() | Flags::FUA.bits());
 
 /// Where a request waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -181,20 +176,10 @@ impl Scheduler for SoftwareQueues {
     }
 
     fn find_merge(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
-        let mut slot = self.cpus.get(io.cpu as usize)?.tail();
-        for _ in 0..SCAN {
-            if slot == NIL {
-                return None;
-            }
-            let r = cx.requests.at(slot);
-            if let Some(side) = adjacent(io, r)
-                && mergeable(io, r)
-            {
-                return Some((r.id, side));
-            }
-            slot = self.links.prev(slot);
-        }
-        None
+        // What was issued once waits in the list of requeued requests, where nobody looks.
+        let list = self.cpus.get(io.cpu as usize)?;
+        let (slot, side) = newest_match(list, &self.links, cx.requests, io, |_| true)?;
+        Some((self.slots[slot as usize].0, side))
     }
 
     fn merged(&mut self, _now: Instant, _kept: ReqId, what: Merged, _cx: &mut Cx<'_>) {
@@ -224,26 +209,4 @@ impl Scheduler for SoftwareQueues {
             sink(Figure { name: "waiting", of: Some(queue as u32), value: n.into() });
         }
     }
-}
-
-/// On which side of `r` the bio lies, if directly beside it.
-fn adjacent(io: &Io, r: &Request) -> Option<Side> {
-    if r.end() == io.start {
-        Some(Side::Back)
-    } else if io.end() == r.start {
-        Some(Side::Front)
-    } else {
-        None
-    }
-}
-
-/// The generic test (specs/blk-mq-and-noop.md 3.1, modern form) as far as request and bio show it. What
-/// was issued once waits in the list of requeued requests, where nobody looks.
-fn mergeable(io: &Io, r: &Request) -> bool {
-    matches!(io.op, Op::Read | Op::Write | Op::Discard)
-        && io.op == r.op
-        && io.prio == r.prio
-        && io.group == r.group
-        && !io.flags.any(UNMERGEABLE)
-        && !r.flags.any(UNMERGEABLE)
 }

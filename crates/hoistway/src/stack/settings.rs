@@ -146,7 +146,8 @@ impl Stack {
     pub(super) fn make_tag_sets(&self) -> Vec<TagSet> {
         let device = &self.env.device;
         let sets = if self.entry.direct { 1 } else { usize::from(device.hw_queues) };
-        let make = |_| TagSet::new(device.nr_requests, device.tag_wait, self.entry.direct, None);
+        let (direct, least) = (self.entry.direct, self.entry.tag_percent_min);
+        let make = |_| TagSet::new(device.nr_requests, device.tag_wait, direct, least);
         (0..sets).map(make).collect()
     }
 

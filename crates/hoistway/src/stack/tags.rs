@@ -26,13 +26,14 @@ pub(super) struct TagSet {
 }
 
 impl TagSet {
-    /// A set of `size` tags; `direct`: no scheduler divides them.
-    pub fn new(size: u32, mode: TagWait, direct: bool, word_limit: Option<u32>) -> TagSet {
+    /// A set of `size` tags; `direct`: no scheduler divides them; `percent_min`: the smallest share of a
+    /// word the scheduler may use.
+    pub fn new(size: u32, mode: TagWait, direct: bool, percent_min: Option<u32>) -> TagSet {
         TagSet {
             size,
             used: 0,
             mode,
-            batch: wake_batch(size, direct, word_limit),
+            batch: wake_batch(size, direct, percent_min),
             credit: 0,
             next_wait: 0,
             next_wake: 0,
@@ -125,12 +126,12 @@ impl TagSet {
 /// batch = clamp(effective / 8, 1, 8). The tags form words of w = the largest power of two <= 64 with
 /// 4 w <= tags; effective = the tags themselves without a scheduler, else the sum over the words of
 /// min(bits in the word, smallest per-word limit the scheduler may use).
-fn wake_batch(tags: u32, direct: bool, word_limit: Option<u32>) -> u32 {
+fn wake_batch(tags: u32, direct: bool, percent_min: Option<u32>) -> u32 {
     let effective = if direct {
         tags
     } else {
         let word = word_bits(tags);
-        let limit = word_limit.unwrap_or(1);
+        let limit = percent_min.map_or(1, |percent| word * percent / 100);
         (0..tags.div_ceil(word)).map(|i| (tags - i * word).min(word).min(limit)).sum()
     };
     (effective / 8).clamp(1, 8)
@@ -156,10 +157,9 @@ mod tests {
         }
         // kyber: floor(0.75 w) per word. (The text names 5 for 62 tags; its own formula gives 6.)
         for (tags, batch) in [(32, 3), (64, 6), (256, 8)] {
-            let limit = word_bits(tags) * 3 / 4;
-            assert_eq!(wake_batch(tags, false, Some(limit)), batch, "kyber, {tags} tags");
+            assert_eq!(wake_batch(tags, false, Some(75)), batch, "kyber, {tags} tags");
         }
-        assert_eq!(wake_batch(256, false, Some(1)), 1);
+        assert_eq!(wake_batch(256, false, None), 1);
     }
 
     #[test]

@@ -524,6 +524,42 @@ fn a_submitter_waits_for_a_tag_and_goes_on() {
 }
 
 #[test]
+fn a_freed_kyber_token_runs_the_queue_that_waits_for_it() {
+    let mut rig = Rig::new("kyber", |d| d.queue_depth = 128);
+    for i in 0..20 {
+        rig.submit_as(0, |io| {
+            *io = Io { op: Op::WriteZeroes, ..Io::write(io.id.0, io.proc, 1000 * i, 8) };
+        });
+    }
+    assert_eq!(rig.log().len(), 16, "the tokens of that domain");
+    rig.at(Nanos::us(100)).complete();
+    assert_eq!(rig.log(), ["Z(16000,8)"], "at once, not with the delayed rerun");
+    rig.run_dry();
+    assert_eq!(rig.finished.len(), 20);
+}
+
+#[test]
+fn under_kyber_async_writes_leave_a_quarter_of_the_tags() {
+    let mut rig = Rig::new("kyber", |d| d.queue_depth = 128);
+    assert_eq!(rig.stack.env().device.nr_requests, 256);
+    for i in 0..191 {
+        rig.read(1000 * i, 8);
+    }
+    let write = |rig: &mut Rig, start, flags| {
+        rig.submit_as(1, |io| *io = Io { flags, ..Io::write(io.id.0, io.proc, start, 8) })
+    };
+    let admitted = write(&mut rig, 500, Flags::NONE);
+    assert!(rig.accepted.contains(&admitted), "191 tags were taken");
+    let waits = write(&mut rig, 1500, Flags::NONE);
+    assert!(!rig.accepted.contains(&waits), "192 tags were taken");
+    let sync = write(&mut rig, 2500, Flags::SYNC);
+    let read = rig.read(3500, 8);
+    assert!(rig.accepted.contains(&sync) && rig.accepted.contains(&read));
+    rig.run_dry();
+    assert_eq!(rig.finished.len(), 195);
+}
+
+#[test]
 fn a_requeued_command_is_issued_again() {
     for scheduler in sched::SCHEDULERS {
         let mut rig = Rig::new(scheduler.name, |d| d.rotational = false);

@@ -82,6 +82,7 @@ pub static ENTRY: Entry = Entry {
     search: Search::Elevator,
     sorted: false,
     direct: false,
+    tag_percent_min: None,
     tunables: TUNABLES,
     group_tunables: &[],
     build: |setup| Box::new(Bfq::new(setup)),

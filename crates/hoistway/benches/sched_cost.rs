@@ -9,7 +9,11 @@
 //! A turn reuses the completed request's entry of the request table: the table is the stack's, its cost is
 //! not the scheduler's. Allocations are counted; one in steady state fails the bench.
 //!
-//! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--only SCHEDULER] [--queues N]`
+//! `--instructions` counts the instructions of a turn instead of measuring time: stable on a busy machine.
+//! It runs the bench under `valgrind --tool=callgrind`, twice per line, and divides the difference.
+//!
+//! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--runs N] [--only SCHEDULER]
+//! [--queues N] [--instructions]`
 
 use hoistway::request::{Io, Op, ReqId};
 use hoistway::sched::{self, At, Dispatch, Entry, Scheduler, Setup};
@@ -53,14 +57,18 @@ const DEPTH: usize = 32;
 const TURN: Nanos = Nanos::us(10);
 /// Length of a request: 4 KiB.
 const LENGTH: u64 = 8;
-/// Prepared requests per process, walked round and round. Odd, so that a place is not always read or always
-/// written when it comes round again.
-const PLAN: usize = 61;
+/// Prepared requests, walked round and round; each process begins elsewhere. Few enough to stay in the cache,
+/// so that the figures do not count the bench's own misses. Prime, so that a place is not always read or
+/// always written when it comes round again.
+const PLAN: usize = 1021;
+/// Size of a process's region.
+const REGION: u64 = 1 << 20;
 
 /// A request to come.
 #[derive(Clone, Copy)]
 struct Planned {
-    start: u64,
+    /// Start sector in the process's region.
+    place: u64,
     op: Op,
     flags: Flags,
 }
@@ -72,16 +80,16 @@ struct Load {
     now: Instant,
     device: [ReqId; DEPTH],
     oldest: usize,
-    /// The requests to come by process, prepared outside the timed part.
+    /// The requests to come, prepared outside the timed part.
     plan: Vec<Planned>,
-    at: Vec<u8>,
+    /// How far each process has come in it.
+    at: Vec<u16>,
 }
 
 impl Load {
     fn new(entry: &'static Entry, queues: usize) -> Load {
         let slots = queues * PENDING + DEPTH + 1;
-        let region = 1u64 << 20;
-        let mut device = Device::new(Sectors(region * queues as u64), DEPTH as u32);
+        let mut device = Device::new(Sectors(REGION * queues as u64), DEPTH as u32);
         device.profile = entry.profile;
         device.nr_requests = slots as u32;
         let mut env = Env::new(device, slots, slots);
@@ -97,8 +105,8 @@ impl Load {
             now: Instant::ZERO,
             device: [nobody; DEPTH],
             oldest: 0,
-            plan: plan(queues, region),
-            at: vec![0; queues],
+            plan: plan(),
+            at: (0..queues).map(|proc| (proc * 61 % PLAN) as u16).collect(),
         };
         for _ in 0..PENDING {
             (0..queues).for_each(|proc| load.add(proc));
@@ -115,7 +123,8 @@ impl Load {
     /// A new request of `proc` in a new entry of the table.
     fn add(&mut self, proc: usize) {
         let planned = next(&self.plan, &mut self.at, proc);
-        let mut io = Io::read(0, ProcId(proc as u32), planned.start, LENGTH);
+        let start = proc as u64 * REGION + planned.place;
+        let mut io = Io::read(0, ProcId(proc as u32), start, LENGTH);
         io.op = planned.op;
         io.prio = IoPrio::be(4);
         io.flags = planned.flags;
@@ -166,7 +175,7 @@ impl Load {
         let r = self.env.requests.get_mut(done);
         let proc = r.proc.index();
         let planned = next(&self.plan, &mut self.at, proc);
-        r.start = Sectors(planned.start);
+        r.start = Sectors(proc as u64 * REGION + planned.place);
         r.op = planned.op;
         r.flags = planned.flags;
         self.insert(done);
@@ -174,27 +183,27 @@ impl Load {
 }
 
 /// The next request of a process.
-fn next(plan: &[Planned], at: &mut [u8], proc: usize) -> Planned {
+fn next(plan: &[Planned], at: &mut [u16], proc: usize) -> Planned {
     let at = &mut at[proc];
-    let planned = plan[proc * PLAN + usize::from(*at)];
+    let planned = plan[usize::from(*at)];
     *at = if usize::from(*at) + 1 == PLAN { 0 } else { *at + 1 };
     planned
 }
 
-/// Random places in each process's own region, 64 KiB apart so that nothing is adjacent; every tenth
+/// Random places in a process's own region, 64 KiB apart so that nothing is adjacent; every tenth
 /// request a write.
-fn plan(queues: usize, region: u64) -> Vec<Planned> {
+fn plan() -> Vec<Planned> {
     let mut x = 0x2545_F491_4F6C_DD1Du64;
-    let mut plan = Vec::with_capacity(queues * PLAN);
-    for i in 0..queues * PLAN {
+    let mut plan = Vec::with_capacity(PLAN);
+    for i in 0..PLAN {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        let place = (x >> 20) % (region / 128) * 128;
+        let place = (x >> 20) % (REGION / 128) * 128;
         // Sync writes carry the flag that makes them so.
         let (op, flags) =
             if i % 10 == 9 { (Op::Write, Flags::SYNC) } else { (Op::Read, Flags::NONE) };
-        plan.push(Planned { start: (i / PLAN) as u64 * region + place, op, flags });
+        plan.push(Planned { place, op, flags });
     }
     plan
 }
@@ -204,10 +213,12 @@ struct Args {
     turns: u64,
     only: Option<String>,
     queues: Vec<usize>,
+    instructions: bool,
 }
 
 fn args() -> Args {
-    let mut args = Args { runs: 20, turns: 1_000_000, only: None, queues: vec![1, 100, 10_000] };
+    let queues = vec![1, 100, 10_000];
+    let mut args = Args { runs: 20, turns: 1_000_000, only: None, queues, instructions: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().expect("this option needs a value");
@@ -216,6 +227,7 @@ fn args() -> Args {
             "--quick" => (args.runs, args.turns) = (5, 200_000),
             "--runs" => args.runs = value().parse().expect("--runs takes a number"),
             "--turns" => args.turns = value().parse().expect("--turns takes a number"),
+            "--instructions" => args.instructions = true,
             "--only" => args.only = Some(value()),
             "--queues" => args.queues = vec![value().parse().expect("--queues takes a number")],
             other => panic!("unknown option {other}; see the head of benches/sched_cost.rs"),
@@ -230,12 +242,37 @@ fn machine() -> String {
     name.map_or_else(|| "unknown machine".into(), |(_, n)| n.trim().to_string())
 }
 
+/// Turns before the timed part.
+fn warm_up(turns: u64, queues: usize) -> u64 {
+    (turns / 2).max(20 * queues as u64)
+}
+
+/// Instructions per turn, the bench's own included.
+fn instructions(name: &str, queues: usize) -> f64 {
+    let count = |turns: u64| {
+        let words = ["--only", name, "--runs", "1", "--turns", &turns.to_string(), "--queues"];
+        let out = std::process::Command::new("valgrind")
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(std::env::current_exe().expect("the bench knows its own file"))
+            .args(words)
+            .arg(queues.to_string())
+            .output()
+            .expect("--instructions needs valgrind");
+        let text = String::from_utf8_lossy(&out.stderr);
+        let total = text.lines().find_map(|l| l.split_once("Collected :"));
+        let (_, total) = total.unwrap_or_else(|| panic!("valgrind counted nothing: {text}"));
+        total.trim().parse::<f64>().expect("a count of instructions")
+    };
+    let (short, long) = (20_000, 120_000);
+    let turns = long + warm_up(long, queues) - short - warm_up(short, queues);
+    (count(long) - count(short)) / turns as f64
+}
+
 /// Nanoseconds per turn of the fastest run, and the allocations of all runs.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures wall-clock time")]
 fn measure(entry: &'static Entry, queues: usize, args: &Args) -> (f64, u64) {
     let mut load = Load::new(entry, queues);
-    let warm_up = (args.turns / 2).max(20 * queues as u64);
-    (0..warm_up).for_each(|_| load.turn());
+    (0..warm_up(args.turns, queues)).for_each(|_| load.turn());
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     let mut fastest = f64::INFINITY;
     for _ in 0..args.runs {
@@ -249,8 +286,24 @@ fn measure(entry: &'static Entry, queues: usize, args: &Args) -> (f64, u64) {
     (fastest, ALLOCATIONS.load(Ordering::Relaxed) - before)
 }
 
+/// The table of `--instructions`.
+fn count(args: &Args) {
+    println!("{:<20} {:>12} {:>12}", "scheduler", "busy queues", "instructions");
+    for entry in sched::SCHEDULERS {
+        if args.only.as_deref().is_none_or(|only| only == entry.name) {
+            for &queues in &args.queues {
+                let n = instructions(entry.name, queues);
+                println!("{:<20} {queues:>12} {n:>12.0}", entry.name);
+            }
+        }
+    }
+}
+
 fn main() {
     let args = args();
+    if args.instructions {
+        return count(&args);
+    }
     println!("cost per request: insert + dispatch + complete, ns, fastest of {} runs", args.runs);
     println!("of {} turns, on {}", args.turns, machine());
     println!(

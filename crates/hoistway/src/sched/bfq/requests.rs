@@ -26,7 +26,8 @@ pub(super) enum Place {
     Issued,
 }
 
-/// What is kept per request, by slot: a compact copy of what decisions need.
+/// What is kept per request, by slot: a compact copy of what decisions need, in one cache line.
+#[repr(align(32))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rq {
     pub pos: u64,

@@ -17,6 +17,18 @@ pub(super) enum Reason {
     Preempted,
 }
 
+/// A slot that ended, for comparison with recorded runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Expiry {
+    pub queue: u32,
+    pub reason: Reason,
+    pub slow: bool,
+    pub service: u64,
+    pub max_budget: u64,
+    pub start: u64,
+    pub finish: u64,
+}
+
 impl Reason {
     pub const NAMES: [&str; 5] = [
         "slots_expired_too_idle",
@@ -61,26 +73,38 @@ impl Bfq {
 
     /// Accounts service to a queue and its groups (2.7).
     pub(super) fn serve(&mut self, q: u32, n: u64) {
+        let queue = &mut self.queues[q as usize];
+        if queue.svc_backlog == 0 {
+            queue.first_io = self.tn;
+        }
+        if self.fair.ents[q as usize].wr > 1 {
+            queue.svc_wr += n;
+        }
+        queue.svc_backlog += n;
         self.fair.serve(q, n);
     }
 
     /// A queue has been set in service (3.4).
     pub(super) fn start_slot(&mut self, now: Instant, q: u32) {
+        self.shift_softrt_period(q);
+        let timeout = self.down(self.conf.timeout);
         let e = &self.fair.ents[q as usize];
-        let factor = u64::from(e.weight / e.orig_weight);
         let queue = &mut self.queues[q as usize];
+        let soft = queue.wr_limit == self.conf.wr_rt_max_time;
+        let factor = if soft { 1 } else { u64::from(e.weight / e.orig_weight) };
         queue.fifo_checked = false;
-        queue.budget_deadline = Some(now + self.conf.timeout * factor);
+        queue.budget_deadline = Some(self.tn + timeout * factor);
         self.budgets_assigned = (7 * self.budgets_assigned + 256) / 8;
         self.last_budget_start = now;
+        self.serv_last_pos = 0;
     }
 
     /// The slot may end by its time limit (3.4): not while a queue that still has much of its budget is
     /// being waited for.
-    pub(super) fn may_time_out(&self, q: u32, now: Instant) -> bool {
+    pub(super) fn may_time_out(&self, q: u32) -> bool {
         let queue = &self.queues[q as usize];
         let e = &self.fair.ents[q as usize];
-        queue.timed_out(now) && (!queue.waiting || e.left() >= e.budget / 3)
+        queue.timed_out(self.tn) && (!queue.waiting || e.left() >= e.budget / 3)
     }
 
     /// The last request came soon enough after the last completion to belong to the same run (3.5).
@@ -108,7 +132,7 @@ impl Bfq {
     }
 
     /// `next` of a busy queue has changed (3.6). The budget of a slot never changes while it lasts.
-    pub(super) fn update_budget(&mut self, q: u32, now: Instant) {
+    pub(super) fn update_budget(&mut self, q: u32) {
         let queue = &self.queues[q as usize];
         if queue.next == NIL || self.in_service == q || !self.fair.ents[q as usize].busy {
             return;
@@ -116,7 +140,7 @@ impl Bfq {
         let b = queue.max_budget.max(self.charge_next(q)).max(self.fair.ents[q as usize].service);
         if b != self.fair.ents[q as usize].budget {
             self.fair.ents[q as usize].budget = b;
-            self.fair.activate_or_requeue(q, false, false, now);
+            self.fair.activate_or_requeue(q, false, false, self.tn);
         }
     }
 
@@ -147,19 +171,34 @@ impl Bfq {
         debug_assert_eq!(self.in_service, q);
         let end = if compensate { self.last_idling_start } else { now };
         let (slow, ms) = self.slowness(q, end);
+        let slot = self.down(SLOT).as_ms();
         let e = &mut self.fair.ents[q as usize];
         if e.wr == 1 && (slow || (reason == Reason::Timeout && e.left() >= e.budget / 3)) {
             // Quirk Q5: the default limit of 125 ms, whatever the tunable.
-            let by_time = self.max_budget * ms.min(SLOT_MS) / SLOT_MS;
+            let by_time = self.max_budget * ms.min(slot) / slot;
             let tot = by_time.max(e.service);
             e.budget = e.budget.max(tot);
             let extra = tot - e.service;
-            self.time_charges += 1;
-            self.time_charged += extra;
+            self.stats.time_charges += 1;
+            self.stats.time_charged += extra;
             self.serve(q, extra);
         }
+        if self.conf.low_latency {
+            self.note_end_of_slot(q);
+        }
+        self.measure.reset();
         self.adapt(q, reason);
-        let service = self.fair.ents[q as usize].service;
+        let queue = &mut self.queues[q as usize];
+        if queue.coop && queue.seeky() {
+            queue.split_me = true;
+        }
+        let e = &self.fair.ents[q as usize];
+        let service = e.service;
+        if let Some(log) = &mut self.expiries {
+            let max_budget = self.queues[q as usize].max_budget;
+            let (start, finish) = (e.start.0, e.finish.0);
+            log.push(Expiry { queue: q, reason, slow, service, max_budget, start, finish });
+        }
         cx.trace.why(
             now,
             reason.why(),
@@ -167,7 +206,7 @@ impl Bfq {
             service as i64,
             self.queues[q as usize].max_budget as i64,
         );
-        self.slots[reason as usize] += 1;
+        self.stats.slots[reason as usize] += 1;
         self.leave_service(now, q, reason);
         let e = &mut self.fair.ents[q as usize];
         if !e.busy && !matches!(reason, Reason::Timeout | Reason::Exhausted) {
@@ -178,22 +217,39 @@ impl Bfq {
         self.fair.clear_ancestor_service(q);
     }
 
+    /// Steps 3 and 4 of 3.8.
+    fn note_end_of_slot(&mut self, q: u32) {
+        if self.fair.ents[q as usize].wr == 1 {
+            self.queues[q as usize].wr_start = self.tn;
+        }
+        let queue = &self.queues[q as usize];
+        if self.conf.wr_max_softrt_rate > 0 && queue.empty() {
+            if queue.inflight == 0 {
+                let next = self.softrt_next(q);
+                self.queues[q as usize].srt_next = next;
+            } else {
+                self.queues[q as usize].softrt_pending = true;
+            }
+        }
+    }
+
     /// Steps 8 and 9 of 3.8: out of service, and idle or back on its tree.
     fn leave_service(&mut self, now: Instant, q: u32, reason: Reason) {
         let stays = reason == Reason::Preempted && self.guarantee_needs_idling(q);
         let queue = &mut self.queues[q as usize];
         if queue.empty() && !stays {
             if queue.inflight == 0 {
-                queue.budget_deadline = Some(now);
+                queue.budget_deadline = Some(self.tn);
             }
-            self.no_longer_busy(now, q, true);
+            self.no_longer_busy(q, true);
         } else {
-            self.fair.activate_or_requeue(q, false, true, now);
+            self.fair.activate_or_requeue(q, false, true, self.tn);
+            self.index_update(q);
         }
         self.fair.clear_in_service(q);
         self.in_service = NIL;
         if core::mem::take(&mut self.queues[q as usize].waiting) {
-            self.idled += now.since(self.last_idling_start);
+            self.stats.idled += now.since(self.last_idling_start);
         }
         self.timer = None;
     }
@@ -201,16 +257,20 @@ impl Bfq {
     /// The last user of the queue in service has exited (3.8, last paragraph).
     pub(super) fn end_slot_of_exited(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
         cx.trace.why(now, "expired: its last user exited", q, 0, 0);
+        let queue = &mut self.queues[q as usize];
+        if queue.coop && queue.seeky() {
+            queue.split_me = true;
+        }
         self.leave_service(now, q, Reason::Timeout);
         self.kick(cx);
     }
 
     /// Off the busy queues and into the idle set.
-    pub(super) fn no_longer_busy(&mut self, now: Instant, q: u32, expiring: bool) {
+    pub(super) fn no_longer_busy(&mut self, q: u32, expiring: bool) {
         self.fair.census.clear_busy(&mut self.fair.ents[q as usize]);
-        self.fair.deactivate(q, true, expiring, now);
+        self.fair.deactivate(q, true, expiring, self.tn);
         if self.queues[q as usize].inflight == 0 {
-            self.fair.census.uncount(&mut self.fair.ents[q as usize]);
+            self.fair.uncount(q);
         }
     }
 
@@ -247,7 +307,7 @@ impl Bfq {
     /// The estimate moved, or `max_budget` or `timeout_sync` was written.
     pub(super) fn recompute_max_budget(&mut self) {
         self.max_budget = match self.conf.user_max_budget {
-            0 => self.rate.max_budget(self.conf.timeout.as_ms()),
+            0 => self.rate.max_budget(self.down(self.conf.timeout).as_ms()),
             user => user,
         };
     }

@@ -11,6 +11,10 @@ pub(super) struct Census {
     pub busy: [u32; 3],
     /// Busy queues whose weight is raised.
     pub wr_busy: u32,
+    /// Groups, the root included, of which a direct queue is busy or has requests in flight.
+    pub groups: u32,
+    /// Groups but the root that count as having pending requests in the sense of base 6.1.
+    pub groups_pending: u32,
     /// Ascending weights of the queues that have pending or in-flight requests and are not raised, and
     /// how many queues have each. Queue weights take eight values, so it does not grow for long.
     weights: Vec<(u32, u32)>,
@@ -90,7 +94,7 @@ impl Census {
         let raised = ents.iter().filter(|e| e.busy && e.wr > 1).count();
         assert_eq!(self.wr_busy as usize, raised);
         let counted = || ents.iter().filter(|e| e.counted != 0);
-        assert!(counted().all(|e| e.wr == 1 && e.counted == e.weight));
+        assert!(counted().all(|e| e.counted == e.weight));
         assert!(self.weights.is_sorted_by(|a, b| a.0 < b.0));
         for &(weight, n) in &self.weights {
             assert_eq!(n as usize, counted().filter(|e| e.counted == weight).count());

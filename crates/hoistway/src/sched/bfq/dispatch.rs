@@ -50,7 +50,9 @@ impl Bfq {
         let rq = &mut self.rqs[slot as usize];
         rq.place = Place::Issued;
         if rq.queue != NIL {
-            self.queues[rq.queue as usize].inflight += 1;
+            let queue = &mut self.queues[rq.queue as usize];
+            queue.inflight += 1;
+            self.inflight_by[usize::from(queue.actuator)] += 1;
             self.inflight += 1;
         }
         cx.requests.at(slot).id
@@ -61,6 +63,9 @@ impl Bfq {
         let slot = self.queues[q as usize].next;
         let cost = self.charge_next(q);
         self.serve(q, cost);
+        if self.in_service == q && core::mem::take(&mut self.measure.wait_dispatch) {
+            self.measure.waited = slot;
+        }
         self.queues[q as usize].inflight += 1;
         let rq = &self.rqs[slot as usize];
         let seen = Dispatched {
@@ -72,11 +77,18 @@ impl Bfq {
         if self.rate.dispatched(now, seen) && self.conf.user_max_budget == 0 {
             self.recompute_max_budget();
         }
+        if self.in_service == q {
+            self.serv_last_pos = self.rate.last_pos;
+        }
         self.remove_request(now, slot);
         self.rqs[slot as usize].place = Place::Issued;
-        if self.in_service == q && self.fair.class(q) == IDLE && self.fair.census.tot_busy() > 1 {
-            self.expire(now, q, false, Reason::Exhausted, cx);
+        if self.in_service == q {
+            self.update_raising(now, q, cx);
+            if self.fair.class(q) == IDLE && self.fair.census.tot_busy() > 1 {
+                self.expire(now, q, false, Reason::Exhausted, cx);
+            }
         }
+        self.inflight_by[usize::from(self.queues[q as usize].actuator)] += 1;
         self.inflight += 1;
         cx.requests.at(slot).id
     }
@@ -85,11 +97,14 @@ impl Bfq {
     fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<u32> {
         let mut q = self.in_service;
         let mut reason = Reason::Timeout;
-        let mut keep = q != NIL && (!self.may_time_out(q, now) || self.must_idle(q));
+        let mut keep = q != NIL && (!self.may_time_out(q) || self.must_idle(q));
         // Bounded: each turn but the first ends the slot of a queue that was just set in service, and a
         // queue with a request that fits its budget ends the loop.
         loop {
             if keep {
+                if let Some(other) = self.underused_actuator(q) {
+                    return Some(other);
+                }
                 if self.queues[q as usize].next != NIL {
                     if self.charge_next(q) <= self.fair.ents[q as usize].left() {
                         if self.queues[q as usize].waiting {
@@ -101,7 +116,7 @@ impl Bfq {
                 } else if self.queues[q as usize].waiting
                     || (self.queues[q as usize].inflight > 0 && self.better_to_idle(q))
                 {
-                    return None;
+                    return self.injection(now, q);
                 } else {
                     reason = Reason::NoMore;
                 }
@@ -112,7 +127,7 @@ impl Bfq {
             if self.fair.census.tot_busy() == 0 {
                 return None;
             }
-            q = self.fair.select(now);
+            q = self.fair.select(self.tn);
             self.in_service = q;
             self.start_slot(now, q);
             cx.trace.why(now, "in service", q, self.fair.ents[q as usize].budget as i64, 0);
@@ -125,6 +140,9 @@ impl Bfq {
         let rq = self.rqs[slot as usize];
         assert_eq!(rq.place, Place::Issued, "only an issued request completes");
         if rq.queue != NIL {
+            if slot == self.measure.waited {
+                self.update_inject_limit(now);
+            }
             self.completed_in_queue(now, rq.queue, cx);
         }
         self.release(now, slot, cx);
@@ -134,15 +152,26 @@ impl Bfq {
         self.detect_queueing();
         self.inflight -= 1;
         let queue = &mut self.queues[q as usize];
+        self.inflight_by[usize::from(queue.actuator)] -= 1;
         queue.inflight -= 1;
         let drained = queue.inflight == 0;
         if drained && !self.fair.ents[q as usize].busy {
-            queue.budget_deadline = Some(now);
-            self.fair.census.uncount(&mut self.fair.ents[q as usize]);
+            queue.budget_deadline = Some(self.tn);
+            self.fair.uncount(q);
         }
-        queue.tt_last_end = now.as_nanos();
+        self.queues[q as usize].tt_last_end = now.as_nanos();
         if self.rate.completed(now) && self.conf.user_max_budget == 0 {
             self.recompute_max_budget();
+        }
+        let queue = &self.queues[q as usize];
+        self.last_completed_q = if queue.coop { NIL } else { q };
+        if queue.softrt_pending
+            && drained
+            && queue.empty()
+            && self.fair.ents[q as usize].wr != self.conf.wr_coeff
+        {
+            let next = self.softrt_next(q);
+            self.queues[q as usize].srt_next = next;
         }
         if self.in_service == q {
             if self.must_idle(q) {
@@ -152,7 +181,7 @@ impl Bfq {
                 return;
             }
             let empty = self.queues[q as usize].empty();
-            if self.may_time_out(q, now) {
+            if self.may_time_out(q) {
                 self.expire(now, q, false, Reason::Timeout, cx);
             } else if empty && (drained || !self.better_to_idle(q)) {
                 self.expire(now, q, false, Reason::NoMore, cx);

@@ -3,6 +3,8 @@
 
 use super::Bfq;
 use super::budget::Reason;
+use super::requests::SPLIT_REST;
+use super::tunables::Base;
 use super::wf2q::IDLE;
 use crate::env::Cx;
 use crate::group::ProcId;
@@ -20,7 +22,7 @@ pub(super) enum HwTag {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ncq {
     pub tag: HwTag,
-    max_inflight: u32,
+    pub max_inflight: u32,
     samples: u32,
 }
 
@@ -34,7 +36,12 @@ impl Bfq {
     /// Serving everybody alike would not give the guarantees (4.3).
     pub(super) fn asymmetric(&self, q: u32) -> bool {
         let census = &self.fair.census;
-        census.weights_differ(&self.fair.ents[q as usize]) || census.classes_differ()
+        census.weights_differ(&self.fair.ents[q as usize])
+            || census.classes_differ()
+            || match self.conf.base {
+                Base::V61 => census.groups_pending > 0,
+                Base::V62 => census.groups > 1,
+            }
     }
 
     /// Idling raises throughput and harms nobody (4.4).
@@ -95,7 +102,7 @@ impl Bfq {
         self.queues[q as usize].waiting = true;
         self.last_idling_start = now;
         self.timer = Some((now + wait, q));
-        self.idle_armed += 1;
+        self.stats.idle_armed += 1;
         cx.trace.why(now, "idles: waits for the next request", q, wait.0 as i64, 0);
     }
 
@@ -103,8 +110,8 @@ impl Bfq {
     pub(super) fn stop_waiting(&mut self, now: Instant, q: u32) {
         self.queues[q as usize].waiting = false;
         self.timer = None;
-        self.idle_useful += 1;
-        self.idled += now.since(self.last_idling_start);
+        self.stats.idle_useful += 1;
+        self.stats.idled += now.since(self.last_idling_start);
     }
 
     /// The idle timer fired (4.4).
@@ -112,15 +119,15 @@ impl Bfq {
         if self.in_service == q {
             let queue = &mut self.queues[q as usize];
             queue.waiting = false;
-            self.idled += now.since(self.last_idling_start);
-            let reason = if queue.timed_out(now) {
+            self.stats.idled += now.since(self.last_idling_start);
+            let reason = if queue.timed_out(self.tn) {
                 Some(Reason::Timeout)
             } else {
                 queue.empty().then_some(Reason::TooIdle)
             };
             match reason {
                 Some(reason) => self.expire(now, q, true, reason, cx),
-                None => self.idle_useful += 1,
+                None => self.stats.idle_useful += 1,
             }
         }
         self.kick(cx);
@@ -150,9 +157,20 @@ impl Bfq {
         {
             return;
         }
+        if queue.split_time.is_some_and(|at| at + SPLIT_REST >= self.tn) {
+            return;
+        }
         let gone = self.ctxs[proc.index()].gone;
         let long = queue.tt_samples > VALID_SAMPLES && queue.tt_mean > self.conf.slice_idle.0 / 2;
-        queue.short_tt = !gone && !long;
+        let short = !gone && !long;
+        let changed = short != queue.short_tt;
+        queue.short_tt = short;
+        if changed
+            && queue.base_serv == Nanos::ZERO
+            && (!short || self.inject_quiet_for(q, LIMIT_REST))
+        {
+            self.reset_inject_limit(q);
+        }
     }
 
     /// Is the issuer nearly always waiting for I/O (5.8)?
@@ -213,3 +231,5 @@ const INTENSITY_WINDOW: Nanos = Nanos::ms(200);
 /// 4.6: the threshold of three different tests.
 const QUEUEING_MIN: u32 = 3;
 const QUEUEING_SAMPLES: u32 = 32;
+/// A change of think time resets an injection limit that was left alone for this long (5.7).
+const LIMIT_REST: Nanos = Nanos::ms(100);

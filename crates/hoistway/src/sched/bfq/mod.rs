@@ -42,12 +42,20 @@
 //! Queueing Algorithms", IEEE/ACM ToN 5(5), 1997.
 
 mod budget;
+mod burst;
 mod census;
+mod ctx;
 mod dispatch;
+mod groups;
 mod idle;
+mod inject;
+mod merge;
+mod pool;
 mod queue;
+mod raise;
 mod rate;
 mod requests;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod tunables;
@@ -56,6 +64,7 @@ mod wf2q;
 use super::{At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
+use crate::group::GroupId;
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
 use crate::table::NIL;
@@ -65,13 +74,19 @@ use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use budget::{DEFAULT_MAX_BUDGET, Reason};
+use budget::{DEFAULT_MAX_BUDGET, Expiry};
+use burst::Burst;
+use ctx::{Ctx, Pair};
+use groups::{GROUP_TUNABLES, GroupPart};
 use idle::Ncq;
-use queue::{AsyncTable, Ctx, Queue};
+use inject::Measure;
+use pool::{ACTUATORS, actuators};
+use queue::Queue;
 use rate::PeakRate;
 use requests::Rq;
+use stats::Stats;
 use tunables::{Conf, TUNABLES};
-use wf2q::FairQueue;
+use wf2q::{FairQueue, ROOT};
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
@@ -84,7 +99,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: None,
     tunables: TUNABLES,
-    group_tunables: &[],
+    group_tunables: GROUP_TUNABLES,
     build: |setup| Box::new(Bfq::new(setup)),
 };
 
@@ -98,12 +113,21 @@ struct Bfq {
     queues: Vec<Queue>,
     /// Numbers of freed queues.
     free: Vec<u32>,
-    /// Queues without users, which are freed when nothing holds them any more.
-    dying: List,
-    queue_links: Links,
+    /// A queue is among those that its waker wakes.
+    woken_links: Links,
+    burst: Burst,
+    /// By process.
     ctxs: Vec<Ctx>,
-    /// Of the root group.
-    async_queues: AsyncTable,
+    /// By process and actuator.
+    pairs: Vec<Pair>,
+    /// By node.
+    groups: Vec<GroupPart>,
+    /// Node by group number.
+    group_nodes: Vec<u32>,
+    /// Queues by the position of their next request, in the index of their group.
+    positions: Nodes<u64>,
+    /// How many are told apart.
+    actuators: u8,
 
     /// By request slot.
     rqs: Vec<Rq>,
@@ -116,6 +140,13 @@ struct Bfq {
     in_service: u32,
     queued: u32,
     inflight: u32,
+    /// By actuator.
+    inflight_by: [u32; ACTUATORS],
+    /// The queue of the request that was completed last, `NIL` if it is shared or gone.
+    last_completed_q: u32,
+    /// End of the last request dispatched from the queue in service, 0 at its start.
+    serv_last_pos: u64,
+    measure: Measure,
     /// How far `max_budget` is to be trusted (3.1).
     budgets_assigned: u32,
     /// Sectors.
@@ -127,29 +158,35 @@ struct Bfq {
     /// When the idle timer fires, and the queue it was armed for.
     timer: Option<(Instant, u32)>,
 
-    /// Slots by reason of expiry.
-    slots: [u64; 5],
-    time_charges: u64,
-    /// Sectors charged for time beyond the service received.
-    time_charged: u64,
-    idle_armed: u64,
-    idle_useful: u64,
-    idled: Nanos,
+    /// The time of the call as the reference keeps it in ticks, if `tick_rounding` is on (10.1).
+    tn: Instant,
+    /// Length of a tick.
+    tick: Nanos,
+    /// The tick a recording names, instead of the one of the clock.
+    recorded_tick: Option<Instant>,
+    /// Every slot that ends, if somebody compares them.
+    expiries: Option<Vec<Expiry>>,
+    stats: Stats,
 }
 
 impl Bfq {
     fn new(setup: &Setup<'_>) -> Bfq {
         let rotational = setup.device.rotational;
+        let actuators = actuators(setup.device);
         Bfq {
             conf: Conf::default(),
             rotational,
             fair: FairQueue::new(setup.now),
             queues: Vec::new(),
             free: Vec::new(),
-            dying: List::new(),
-            queue_links: Links::new(0),
+            woken_links: Links::new(0),
+            burst: Burst::new(),
             ctxs: Vec::new(),
-            async_queues: [NIL; 17],
+            pairs: Vec::new(),
+            groups: vec![GroupPart::new(actuators, GroupId::ROOT)],
+            group_nodes: vec![ROOT],
+            positions: Nodes::new(0),
+            actuators,
             rqs: vec![Rq::NONE; setup.requests],
             sorted: Nodes::new(setup.requests),
             links: Links::new(setup.requests),
@@ -157,6 +194,10 @@ impl Bfq {
             in_service: NIL,
             queued: 0,
             inflight: 0,
+            inflight_by: [0; ACTUATORS],
+            last_completed_q: NIL,
+            serv_last_pos: 0,
+            measure: Measure::new(setup.now),
             budgets_assigned: 0,
             max_budget: DEFAULT_MAX_BUDGET,
             rate: PeakRate::new(rotational, setup.now),
@@ -164,13 +205,45 @@ impl Bfq {
             last_budget_start: setup.now,
             last_idling_start: setup.now,
             timer: None,
-            slots: [0; 5],
-            time_charges: 0,
-            time_charged: 0,
-            idle_armed: 0,
-            idle_useful: 0,
-            idled: Nanos::ZERO,
+            tn: setup.now,
+            tick: setup.device.tick,
+            recorded_tick: None,
+            expiries: None,
+            stats: Stats::default(),
         }
+    }
+
+    /// Reads the clock at the start of a call.
+    fn clock(&mut self, now: Instant) {
+        self.tn = match self.recorded_tick {
+            _ if !self.conf.tick_rounding => now,
+            Some(tick) => tick,
+            None => Instant::from_nanos(now.as_nanos() / self.tick.0 * self.tick.0),
+        };
+    }
+
+    /// A duration that is compared with instants kept in ticks.
+    fn up(&self, d: Nanos) -> Nanos {
+        if !self.conf.tick_rounding {
+            return d;
+        }
+        Nanos(d.0.div_ceil(self.tick.0) * self.tick.0)
+    }
+
+    /// The limit of a slot, which the reference rounds down.
+    fn down(&self, d: Nanos) -> Nanos {
+        if !self.conf.tick_rounding {
+            return d;
+        }
+        Nanos((d.0 / self.tick.0).max(1) * self.tick.0)
+    }
+
+    /// The end of a call.
+    fn tidy(&mut self, now: Instant) {
+        if !self.fair.loose.is_empty() {
+            self.free_loose();
+        }
+        self.check_sometimes(now);
     }
 
     /// Debug builds recompute all counts at some of the calls.
@@ -184,46 +257,61 @@ impl Bfq {
 }
 
 impl Scheduler for Bfq {
-    fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
+    fn depth_limit(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
+        self.clock(now);
         self.pool_limit(io, cx)
     }
 
     fn prepare(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
-        let request = &cx.requests[id];
-        self.prepare_request(now, request, cx);
+        self.clock(now);
+        let requests = cx.requests;
+        self.prepare_request(now, &requests[id], cx);
+        self.tidy(now);
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
+        self.clock(now);
         self.insert_request(now, id.slot(), at, cx);
-        self.check_sometimes(now);
+        self.tidy(now);
         Run::Usual
     }
 
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
+        self.clock(now);
         let answer = self.dispatch_one(now, cx);
-        self.check_sometimes(now);
+        self.tidy(now);
         answer
     }
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        self.clock(now);
         self.completed(now, id.slot(), cx);
-        self.check_sometimes(now);
+        self.tidy(now);
     }
 
     fn requeue(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
-        self.completed(now, id.slot(), cx);
+        self.complete(now, id, cx);
     }
 
     fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
-        self.drain_one(now, cx)
+        self.clock(now);
+        let answer = self.drain_one(now, cx);
+        self.tidy(now);
+        answer
     }
 
-    fn may_merge(&mut self, _now: Instant, io: &Io, into: ReqId, cx: &mut Cx<'_>) -> bool {
-        self.allows_merge(io, into, cx)
+    fn may_merge(&mut self, now: Instant, io: &Io, into: ReqId, cx: &mut Cx<'_>) -> bool {
+        self.clock(now);
+        let answer = self.allows_merge(now, io, into, cx);
+        self.tidy(now);
+        answer
     }
 
-    fn find_merge(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
-        self.front_merge(io, cx)
+    fn find_merge(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
+        self.clock(now);
+        let answer = self.front_merge(now, io, cx);
+        self.tidy(now);
+        answer
     }
 
     fn neighbour(&self, id: ReqId, side: Side, cx: &Cx<'_>) -> Option<ReqId> {
@@ -231,26 +319,36 @@ impl Scheduler for Bfq {
     }
 
     fn merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        self.clock(now);
         self.was_merged(now, kept, what, cx);
-        self.check_sometimes(now);
+        self.tidy(now);
     }
 
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
+        self.clock(now);
         match *change {
             Change::ProcExited(proc) => self.ctx_exit(now, proc, cx),
-            Change::Device => self.rotational = cx.device.rotational,
-            // Priorities are compared at each `prepare`; every group counts as the root.
+            Change::GroupRemoved(group) => self.remove_group(now, group, cx),
+            Change::Device => {
+                // Deviation: the number of actuators is read once, when the scheduler comes into force.
+                self.rotational = cx.device.rotational;
+                self.tick = cx.device.tick;
+            }
+            // Priorities and groups are compared at each `prepare`.
             _ => {}
         }
+        self.tidy(now);
     }
 
     fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        self.clock(now);
         if let Some((at, q)) = self.timer
             && at <= now
         {
             self.timer = None;
             self.idle_over(now, q, cx);
         }
+        self.tidy(now);
     }
 
     fn next_timer(&self) -> Option<Instant> {
@@ -259,33 +357,33 @@ impl Scheduler for Bfq {
 
     fn set(
         &mut self,
-        _now: Instant,
+        now: Instant,
         name: &str,
         value: u64,
-        _cx: &mut Cx<'_>,
+        cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.set_tunable(name, value)
+        self.clock(now);
+        self.set_tunable(now, name, value, cx)
     }
 
     fn value(&self, name: &str) -> Option<u64> {
         self.tunable(name)
     }
 
+    fn set_group(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        self.clock(now);
+        self.set_group_weight(group, name, value, cx.groups)
+    }
+
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
-        let mut put = |name, value: u64| sink(Figure { name, of: None, value: value as i64 });
-        for (name, n) in Reason::NAMES.iter().zip(self.slots) {
-            put(name, n);
-        }
-        put("time_charges", self.time_charges);
-        put("time_charged_sectors", self.time_charged);
-        put("idle_timer_armed", self.idle_armed);
-        put("idle_timer_useful", self.idle_useful);
-        put("idle_time_ns", self.idled.0);
-        put("peak_rate_sectors_per_s", (self.rate.peak * 1_000_000) >> 16);
-        put("rate_intervals_accepted", self.rate.accepted);
-        put("rate_intervals_rejected", self.rate.rejected);
-        put("max_budget_sectors", self.max_budget);
-        put("queues", (self.queues.len() - self.free.len()) as u64);
+        self.all_figures(sink);
     }
 }
 
@@ -309,20 +407,23 @@ impl Bfq {
             assert_eq!(queue.inflight, mine(Place::Issued));
             assert_eq!(queue.allocated, count(&|r| r.queue == q));
             assert_eq!(queue.next == NIL, queue.queued == 0);
-            let users = self.ctxs.iter().filter(|c| c.sync == q || c.other == q).count();
-            assert_eq!(queue.users as usize, users);
+            let users = self.pairs.iter().filter(|c| c.sync == q || c.other == q).count() as u32;
+            let chained = self.queues.iter().filter(|p| p.live && p.merge_into == q);
+            assert_eq!(queue.users, users + chained.map(|p| p.users).sum::<u32>());
             assert!(queue.queued == 0 || e.busy, "a queue with requests is busy");
             assert!(!queue.waiting || (self.in_service == q && self.timer.is_some()));
             // Not the other way round: a queue that becomes busy while a request of its that bypassed
             // the queues is in the device is not counted (4.3).
-            assert!(e.counted == 0 || (e.wr == 1 && (e.busy || queue.inflight > 0)));
+            assert!(e.counted == 0 || e.busy || queue.inflight > 0);
+            assert!(!e.grouped || e.busy || queue.inflight > 0);
         }
         assert!(self.in_service == NIL || self.fair.ents[self.in_service as usize].busy);
         assert!(self.timer.is_none_or(|(_, q)| self.queues[q as usize].waiting));
-        for ctx in &self.ctxs {
-            assert!(ctx.sync == NIL || self.queues[ctx.sync as usize].sync);
-            assert!(ctx.other == NIL || !self.queues[ctx.other as usize].sync);
+        for pair in &self.pairs {
+            assert!(pair.sync == NIL || self.queues[pair.sync as usize].sync);
+            assert!(pair.other == NIL || !self.queues[pair.other as usize].sync);
         }
+        assert_eq!(self.inflight_by.iter().sum::<u32>(), self.inflight);
     }
 }
 

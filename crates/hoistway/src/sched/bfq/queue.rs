@@ -1,17 +1,14 @@
-//! Queues and issuer contexts: what is known about them, which context uses which queue, and when a
-//! queue is created and freed (specs/bfq.md 1.2, 1.3, 5.1 step 1).
+//! Queues: what is known about them, and when they are created and freed (specs/bfq.md 1.3).
 //!
 //! A queue has the same number as its entity in the fair-queue core; the numbers of group entities are
 //! unused here.
 
 use super::Bfq;
-use super::wf2q::{BE, FairQueue, IDLE, ROOT, RT};
-use crate::env::Cx;
-use crate::group::ProcId;
+use super::wf2q::{BE, FairQueue, IDLE};
 use crate::list::List;
 use crate::table::NIL;
 use crate::tree::Tree;
-use crate::unit::{Class, Instant, IoPrio};
+use crate::unit::{Instant, Nanos};
 
 /// Per-queue state (1.3); weight, budget and service are in its entity.
 #[derive(Clone, Debug)]
@@ -46,6 +43,56 @@ pub(super) struct Queue {
     pub io_bound: bool,
     /// In the table of live queues.
     pub live: bool,
+    /// An async queue of a group, which stays although nobody uses it.
+    pub pinned: bool,
+    /// Shared by contexts that were merged (7.4).
+    pub coop: bool,
+    /// To be split at the next insertion (7.6).
+    pub split_me: bool,
+    /// Created in a large burst of queues (6.5).
+    pub in_large_burst: bool,
+    /// The next soft real-time instant must be computed at completion (6.3).
+    pub softrt_pending: bool,
+    /// In the index of positions (7.2).
+    pub indexed: bool,
+    /// Times in a row that `tent_waker` woke it (4.8).
+    pub waker_hits: u8,
+    /// Whose requests it holds (8.4).
+    pub actuator: u8,
+    /// The process whose queue it is, `NIL` if it is shared.
+    pub owner: u32,
+    /// The queue it will be merged into, `NIL` if none (7.3).
+    pub merge_into: u32,
+    /// The queue whose completions wake it, and the one that is suspected to; `NIL` if none.
+    pub waker: u32,
+    pub tent_waker: u32,
+    pub waker_t0: Instant,
+    /// The queues it wakes, the latest to become busy first.
+    pub woken: List,
+    /// Largest number of requests in the device while the gap it leaves is filled (4.7).
+    pub inject_limit: u32,
+    /// How often the number has been given to another queue.
+    pub generation: u32,
+    /// Service time without injection, 0 = unknown.
+    pub base_serv: Nanos,
+    /// When the limit was last lowered or reset; `None`: long ago.
+    pub inj_decr: Option<Instant>,
+    /// Start of the raising period, or end of the last one, or arrival time (6.2).
+    pub wr_start: Instant,
+    /// Duration of the raising period.
+    pub wr_limit: Nanos,
+    /// `wr_start` of the interactive period that a soft real-time one interrupted (6.3).
+    pub wr_start_before_srt: Option<Instant>,
+    /// Sectors served while raised; since it became busy.
+    pub svc_wr: u64,
+    pub svc_backlog: u64,
+    pub busy_since: Instant,
+    pub first_io: Instant,
+    pub created: Instant,
+    /// When it was split off a shared queue; `None`: long ago.
+    pub split_time: Option<Instant>,
+    /// From then on an arrival is soft real-time (6.3).
+    pub srt_next: Instant,
     /// Feedback budget, in sectors.
     pub max_budget: u64,
     /// End of the slot's time allowance; when idle: the instant at which it became empty with nothing in
@@ -67,7 +114,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    fn new(sync: bool, class: u8, max_budget: u64, now: Instant, think_wraps: bool) -> Queue {
+    /// `now` in nanoseconds, `tn` as the instants that the reference keeps in ticks (10.1).
+    fn new(sync: bool, class: u8, max_budget: u64, (now, tn): (Instant, Instant)) -> Queue {
         Queue {
             sorted: Tree::new(),
             fifo: List::new(),
@@ -84,11 +132,39 @@ impl Queue {
             short_tt: sync && class != IDLE,
             io_bound: true,
             live: true,
+            pinned: false,
+            coop: false,
+            split_me: false,
+            in_large_burst: false,
+            softrt_pending: false,
+            indexed: false,
+            waker_hits: 0,
+            actuator: 0,
+            owner: NIL,
+            merge_into: NIL,
+            waker: NIL,
+            tent_waker: NIL,
+            waker_t0: now,
+            woken: List::new(),
+            inject_limit: 0,
+            generation: 0,
+            base_serv: Nanos::ZERO,
+            inj_decr: None,
+            wr_start: tn,
+            wr_limit: Nanos::ZERO,
+            wr_start_before_srt: None,
+            svc_wr: 0,
+            svc_backlog: 0,
+            busy_since: tn,
+            first_io: tn,
+            created: tn,
+            split_time: None,
+            srt_next: tn,
             max_budget,
             budget_deadline: None,
             seek_hist: 1,
             last_pos: 0,
-            tt_last_end: now.as_nanos() + u64::from(think_wraps),
+            tt_last_end: now.as_nanos(),
             tt_total: 0,
             tt_samples: 0,
             tt_mean: 0,
@@ -99,7 +175,7 @@ impl Queue {
 
     /// The slot number of a group entity: nothing is ever kept here.
     fn unused() -> Queue {
-        Queue { live: false, ..Queue::new(false, BE, 0, Instant::ZERO, false) }
+        Queue { live: false, ..Queue::new(false, BE, 0, (Instant::ZERO, Instant::ZERO)) }
     }
 
     /// 20 or more of the last 32 requests were far from their predecessor.
@@ -112,60 +188,24 @@ impl Queue {
         self.budget_deadline.is_none_or(|at| at <= now)
     }
 
+    /// All of the last 32 requests were.
+    pub fn totally_seeky(&self) -> bool {
+        self.seek_hist == u32::MAX
+    }
+
     pub fn empty(&self) -> bool {
         self.queued == 0
     }
 }
 
-/// An issuer context: a process, thread, client or tenant (1.2).
+/// What is asked of a new queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ctx {
-    /// Its queue for sync requests, `NIL` if it has none.
-    pub sync: u32,
-    /// The shared queue it uses for async requests, `NIL` if none.
-    pub other: u32,
-    /// Its requests that exist.
-    pub in_pool: u32,
-    /// Has exited.
-    pub gone: bool,
-    /// Its own priority as last seen, and the one in force.
-    prio: IoPrio,
-    effective: IoPrio,
-}
-
-impl Ctx {
-    fn new(prio: IoPrio, effective: IoPrio) -> Ctx {
-        Ctx { sync: NIL, other: NIL, in_pool: 0, gone: false, prio, effective }
-    }
-
-    /// The queue it uses for requests of that kind, `NIL` if none.
-    pub fn queue(&self, sync: bool) -> u32 {
-        if sync { self.sync } else { self.other }
-    }
-}
-
-/// The async queues of one group: 8 levels of RT, 8 of BE, one of IDLE.
-pub(super) type AsyncTable = [u32; 17];
-
-/// Where an async queue is found. Class none uses best-effort 4 (1.3).
-fn async_place(prio: IoPrio) -> (usize, u8, u8) {
-    let level = prio.level();
-    match prio.class() {
-        Class::Rt => (usize::from(level), RT, level),
-        Class::Be => (8 + usize::from(level), BE, level),
-        Class::None => (8 + 4, BE, 4),
-        Class::Idle => (16, IDLE, 7),
-    }
-}
-
-/// Class and level of a priority in force.
-fn class_level(prio: IoPrio) -> (u8, u8) {
-    match prio.class() {
-        Class::Rt => (RT, prio.level()),
-        Class::Be => (BE, prio.level()),
-        Class::None => (BE, 4),
-        Class::Idle => (IDLE, 7),
-    }
+pub(super) struct Wanted {
+    pub node: u32,
+    pub sync: bool,
+    pub class: u8,
+    pub level: u8,
+    pub actuator: u8,
 }
 
 /// Weight of a queue of that level (2.10).
@@ -174,115 +214,79 @@ pub(super) fn weight_of(level: u8) -> u32 {
 }
 
 impl Bfq {
-    /// The queue a new request of that context belongs to; makes contexts and queues as needed.
-    pub(super) fn resolve(&mut self, now: Instant, proc: ProcId, sync: bool, cx: &Cx<'_>) -> u32 {
-        let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
-        let effective = cx.procs.prio(proc);
-        while self.ctxs.len() <= proc.index() {
-            self.ctxs.push(Ctx::new(IoPrio::NONE, IoPrio::be(4)));
-        }
-        let ctx = &mut self.ctxs[proc.index()];
-        ctx.gone = cx.procs.get(proc).is_some_and(|p| !p.alive);
-        if ctx.prio != own || ctx.effective != effective {
-            ctx.prio = own;
-            ctx.effective = effective;
-            self.priority_changed(proc);
-        }
-        let ctx = self.ctxs[proc.index()];
-        let found = ctx.queue(sync);
-        if found != NIL {
-            return found;
-        }
-        let q = if sync {
-            let (class, level) = class_level(effective);
-            self.create(now, true, class, level)
-        } else {
-            let (place, class, level) = async_place(own);
-            if self.async_queues[place] == NIL {
-                self.async_queues[place] = self.create(now, false, class, level);
-            }
-            self.async_queues[place]
-        };
-        self.queues[q as usize].users += 1;
-        let ctx = &mut self.ctxs[proc.index()];
-        *(if sync { &mut ctx.sync } else { &mut ctx.other }) = q;
-        q
-    }
-
-    /// The sync queue gets its new weight and class lazily; the async pointer is looked up anew (2.10).
-    fn priority_changed(&mut self, proc: ProcId) {
-        let ctx = self.ctxs[proc.index()];
-        if ctx.sync != NIL {
-            let (class, level) = class_level(ctx.effective);
-            let e = &mut self.fair.ents[ctx.sync as usize];
-            e.new_weight = weight_of(level);
-            e.new_class = class;
-            e.prio_dirty = true;
-        }
-        if ctx.other != NIL {
-            self.ctxs[proc.index()].other = NIL;
-            self.queues[ctx.other as usize].users -= 1;
-        }
-    }
-
-    fn create(&mut self, now: Instant, sync: bool, class: u8, level: u8) -> u32 {
+    pub(super) fn create(&mut self, now: Instant, wanted: Wanted) -> u32 {
         let max_budget = 2 * self.maxb() / 3;
-        let queue = Queue::new(sync, class, max_budget, now, self.conf.first_think_long);
-        self.sweep();
-        let weight = weight_of(level);
+        let mut queue = Queue::new(wanted.sync, wanted.class, max_budget, (now, self.tn));
+        queue.actuator = wanted.actuator;
+        // Quirk Q18: one nanosecond after the creation.
+        queue.tt_last_end += u64::from(self.conf.first_think_long);
+        let weight = weight_of(wanted.level);
         if let Some(q) = self.free.pop() {
-            self.fair.reuse_entity(q, ROOT, class, weight);
+            self.fair.reuse_entity(q, wanted.node, wanted.class, weight);
+            queue.generation = self.queues[q as usize].generation.wrapping_add(1);
             self.queues[q as usize] = queue;
             return q;
         }
-        let q = self.fair.add_entity(ROOT, class, weight);
+        let q = self.fair.add_entity(wanted.node, wanted.class, weight);
         while self.queues.len() < q as usize {
             self.queues.push(Queue::unused());
         }
         self.queues.push(queue);
-        self.queue_links.grow(self.queues.len());
+        self.burst.links.grow(self.queues.len());
+        self.woken_links.grow(self.queues.len());
+        self.positions.grow(self.queues.len());
         self.free.reserve(self.queues.len() - self.free.len());
         q
     }
 
-    /// The context lets go of its queues. The last user of a queue in service ends its slot (3.8).
-    pub(super) fn ctx_exit(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
-        let Some(ctx) = self.ctxs.get_mut(proc.index()) else { return };
-        let (sync, other) = (ctx.sync, ctx.other);
-        ctx.sync = NIL;
-        ctx.other = NIL;
-        ctx.gone = true;
-        if other != NIL {
-            self.queues[other as usize].users -= 1;
+    /// A context, or a scheduled merge, no longer designates the queue, nor what that is to be merged into.
+    pub(super) fn drop_users(&mut self, q: u32) {
+        let mut at = q;
+        while at != NIL {
+            self.drop_user(at);
+            at = self.queues[at as usize].merge_into;
         }
-        if sync == NIL {
-            return;
-        }
-        self.queues[sync as usize].users -= 1;
-        if self.queues[sync as usize].users > 0 {
-            return;
-        }
-        if self.in_service == sync {
-            self.end_slot_of_exited(now, sync, cx);
-        }
-        self.dying.push_back(&mut self.queue_links, sync);
     }
 
-    /// Frees queues nobody uses any more. At most [`SWEEP`] are examined, so creating a queue stays
-    /// cheap after a mass exit; one that still waits in an idle set goes to the back.
-    fn sweep(&mut self) {
-        for _ in 0..SWEEP.min(self.dying.len()) {
-            let q = self.dying.pop_front(&mut self.queue_links).expect("the length was asked");
-            let queue = &mut self.queues[q as usize];
-            let e = &self.fair.ents[q as usize];
-            if queue.allocated == 0 && !e.busy && !e.tracked && self.in_service != q {
-                debug_assert!(queue.users == 0 && queue.queued == 0 && queue.inflight == 0);
-                queue.live = false;
-                self.free.push(q);
-            } else {
-                self.dying.push_back(&mut self.queue_links, q);
+    pub(super) fn drop_user(&mut self, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        queue.users -= 1;
+        if queue.users == 0 && !queue.pinned {
+            self.fair.ents[q as usize].dying = true;
+            self.fair.loose.push(q);
+        }
+    }
+
+    /// Frees the queues that nobody uses and nothing holds any more.
+    pub(super) fn free_loose(&mut self) {
+        while let Some(q) = self.fair.loose.pop() {
+            let (queue, e) = (&self.queues[q as usize], &self.fair.ents[q as usize]);
+            if queue.live && e.dying && queue.allocated == 0 && !e.tracked {
+                self.free_queue(q);
             }
         }
+    }
+
+    fn free_queue(&mut self, q: u32) {
+        let queue = &mut self.queues[q as usize];
+        debug_assert!(queue.users == 0 && queue.queued == 0 && queue.inflight == 0);
+        queue.live = false;
+        let (coop, node) = (queue.coop, self.fair.ents[q as usize].node as usize);
+        self.index_remove(q);
+        self.forget_waker(q);
+        while let Some(woken) = self.queues[q as usize].woken.pop_front(&mut self.woken_links) {
+            self.queues[woken as usize].waker = NIL;
+        }
+        if self.burst.leave(q) && !coop {
+            self.burst.size = self.burst.size.saturating_sub(1);
+        }
+        if self.groups[node].last_created == q {
+            self.groups[node].last_created = NIL;
+        }
+        if self.last_completed_q == q {
+            self.last_completed_q = NIL;
+        }
+        self.free.push(q);
     }
 }
 
@@ -295,5 +299,3 @@ impl FairQueue {
 
 /// A queue with more seeky bits than this is seeky (1.3).
 const SEEKY_BITS: u32 = 19;
-/// Dying queues examined per creation (chosen).
-const SWEEP: u32 = 4;

@@ -17,6 +17,8 @@ pub(super) struct PeakRate {
     /// End of the last dispatched request.
     pub last_pos: u64,
     pub last_completion: Instant,
+    /// Which reference the estimate started from.
+    rotational: bool,
     /// Intervals that moved the estimate.
     pub accepted: u64,
     /// Intervals that did not.
@@ -47,8 +49,18 @@ impl PeakRate {
             peak: reference * 2 / 3,
             last_pos: 0,
             last_completion: now,
+            rotational,
             accepted: 0,
             rejected: 0,
+        }
+    }
+
+    /// The reference device of 6.1: its peak rate, and how long raising lasts on it.
+    pub fn reference(&self) -> (u64, Nanos) {
+        if self.rotational {
+            (REF_RATE_ROT, Nanos::secs(7))
+        } else {
+            (REF_RATE_NONROT, Nanos::ms(2500))
         }
     }
 

@@ -3,13 +3,14 @@
 
 use super::Bfq;
 use super::budget::Reason;
+use super::ctx::Ask;
 use super::rate::seeky_req;
 use crate::env::Cx;
 use crate::group::ProcId;
 use crate::request::{Flags, Io, ReqId, Request, Side};
-use crate::sched::{At, Depth, Merged};
+use crate::sched::{At, Merged};
 use crate::table::NIL;
-use crate::unit::Instant;
+use crate::unit::{Instant, Nanos};
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +61,19 @@ impl Rq {
 
 impl Bfq {
     /// Step 1 of 5.1.
-    pub(super) fn prepare_request(&mut self, now: Instant, r: &Request, cx: &Cx<'_>) {
+    pub(super) fn prepare_request(&mut self, now: Instant, r: &Request, cx: &mut Cx<'_>) {
         let queue = if r.proc == ProcId::NONE {
             NIL
         } else {
-            let q = self.resolve(now, r.proc, r.sync, cx);
-            self.queues[q as usize].allocated += 1;
+            let actuator = self.actuator_of(r.end().0, cx.device);
+            let ask = Ask { proc: r.proc, group: r.group, sync: r.sync, actuator };
+            let q = self.resolve(now, ask, cx);
+            self.count_allocated(q, 1);
             self.ctxs[r.proc.index()].in_pool += 1;
+            let burst = self.burst.size > 0 || self.fair.census.tot_busy() == 0;
+            if self.queues[q as usize].just_created && burst {
+                self.handle_burst(q);
+            }
             q
         };
         let rq = &mut self.rqs[r.id.index()];
@@ -95,15 +102,16 @@ impl Bfq {
             }
             return;
         }
-        let q = rq.queue;
+        let q = self.cooperate(now, slot, cx);
         self.sample_think_time(now, q);
         self.update_short_tt(q, rq.proc);
-        let queue = &mut self.queues[q as usize];
-        let seeky = seeky_req(queue.last_pos, rq.pos, rq.len.into(), self.rotational);
-        queue.seek_hist = (queue.seek_hist << 1) | u32::from(seeky);
-        queue.queued += 1;
+        self.update_seek_history(now, q, &rq, cx);
+        self.queues[q as usize].queued += 1;
         self.queued += 1;
         if rq.sync {
+            if self.ctxs[rq.proc.index()].in_pool <= 1 {
+                self.first_request(now, q, cx);
+            }
             self.update_io_intensity(now, q);
         }
         let queue = &mut self.queues[q as usize];
@@ -112,10 +120,21 @@ impl Bfq {
         let old = self.queues[q as usize].next;
         let next = self.better(old, slot, self.rate.last_pos);
         self.queues[q as usize].next = next;
+        if next != old {
+            self.index_update(q);
+        }
+        let old_wr = self.fair.ents[q as usize].wr;
+        let mut inter = false;
         if !self.fair.ents[q as usize].busy {
-            self.idle_to_busy(now, q, cx);
-        } else if next != old {
-            self.update_budget(q, now);
+            inter = self.idle_to_busy(now, q, rq.proc, cx);
+        } else {
+            self.raise_async(now, q, cx);
+            if next != old {
+                self.update_budget(q);
+            }
+        }
+        if self.conf.low_latency && (old_wr == 1 || self.fair.ents[q as usize].wr == 1 || inter) {
+            self.queues[q as usize].wr_start = self.tn;
         }
         let expire = if rq.sync { self.conf.fifo_expire_sync } else { self.conf.fifo_expire_async };
         self.rqs[slot as usize].fifo_deadline = now + expire;
@@ -127,9 +146,49 @@ impl Bfq {
         }
     }
 
+    /// A scheduled merge of its queue takes the request along (5.1 step 4).
+    fn cooperate(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) -> u32 {
+        let Rq { queue: q, proc, pos, .. } = self.rqs[slot as usize];
+        let to = self.find_cooperator(q, proc, pos);
+        if to == NIL {
+            return q;
+        }
+        self.count_allocated(to, 1);
+        self.count_allocated(q, -1);
+        if self.queues[q as usize].allocated == 0 {
+            self.fair.loose.push(q);
+        }
+        self.queues[q as usize].just_created = false;
+        if self.pair(proc, self.queues[q as usize].actuator).is_some_and(|pair| pair.sync == q) {
+            self.merge_queues(now, proc, q, cx);
+        }
+        self.rqs[slot as usize].queue = to;
+        to
+    }
+
+    /// Is the request far from the last one (5.4)?
+    fn update_seek_history(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
+        let duration = self.wr_duration();
+        let queue = &mut self.queues[q as usize];
+        let seeky = seeky_req(queue.last_pos, rq.pos, rq.len.into(), self.rotational);
+        queue.seek_hist = (queue.seek_hist << 1) | u32::from(seeky);
+        if queue.totally_seeky()
+            && self.fair.ents[q as usize].wr > 1
+            && queue.wr_limit == self.conf.wr_rt_max_time
+        {
+            // Not the pattern of a player.
+            match queue.wr_start_before_srt {
+                Some(before) if before + duration >= self.tn => {
+                    self.back_to_interactive(q);
+                }
+                _ => self.end_raising(now, q, "raising ends: seeky", cx),
+            }
+        }
+    }
+
     /// The request the device is kept idle for has come (5.1 step 10).
     fn request_while_waiting(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
-        let timed_out = self.queues[q as usize].timed_out(now);
+        let timed_out = self.queues[q as usize].timed_out(self.tn);
         let small = self.queues[q as usize].queued == 1 && rq.len < SMALL;
         if small && self.thr_idling(q) && !timed_out {
             // More may come and merge with it: the timer keeps running, nobody is kicked.
@@ -141,30 +200,55 @@ impl Bfq {
         }
     }
 
-    /// A queue gets its first request (4.5).
-    fn idle_to_busy(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+    /// A queue gets its first request (4.5). True: it looks interactive.
+    fn idle_to_busy(&mut self, now: Instant, q: u32, proc: ProcId, cx: &mut Cx<'_>) -> bool {
+        let stable = self.pair(proc, self.queues[q as usize].actuator);
+        let arrival = self.arrival(q, stable.is_some_and(|pair| pair.stably_merged));
         let recovers = self.budget_on_activation(q, now);
+        if !self.queues[q as usize].just_created && arrival.very_long_idle {
+            self.burst.leave(q);
+            self.queues[q as usize].in_large_burst = false;
+        }
+        let (tn, suspended) = (self.tn, self.up(SPLIT_REST));
         let queue = &mut self.queues[q as usize];
         queue.just_created = false;
-        let hole = core::mem::replace(&mut queue.hole, false);
-        let inflight = queue.inflight;
-        self.fair.activate_or_requeue(q, hole, false, now);
-        let e = &mut self.fair.ents[q as usize];
-        self.fair.census.set_busy(e);
-        if inflight == 0 && e.wr == 1 {
-            self.fair.census.count(e);
+        if self.conf.low_latency && queue.split_time.is_none_or(|at| at + suspended < tn) {
+            self.raise_on_busy(now, q, arrival, cx);
         }
+        let queue = &mut self.queues[q as usize];
+        queue.busy_since = tn;
+        queue.svc_backlog = 0;
+        queue.softrt_pending = false;
+        let hole = core::mem::replace(&mut queue.hole, false);
+        let (inflight, waker) = (queue.inflight, queue.waker);
+        self.fair.activate_or_requeue(q, hole, false, tn);
+        self.fair.census.set_busy(&mut self.fair.ents[q as usize]);
+        if inflight == 0 {
+            self.fair.count(q);
+        }
+        if waker != NIL {
+            self.set_waker(q, waker);
+        }
+        self.preempt(now, q, recovers, cx);
+        arrival.inter
+    }
+
+    /// Does the queue that became busy take over (4.5 step 8)?
+    fn preempt(&mut self, now: Instant, q: u32, recovers: bool, cx: &mut Cx<'_>) {
         let s = self.in_service;
         let root = &self.fair.nodes[super::wf2q::ROOT as usize];
-        if s == NIL || root.cached == root.in_service {
+        if s == NIL || root.cached == root.in_service || !self.conf.preemption {
             return;
         }
         let (mine, its) = (&self.fair.ents[q as usize], &self.fair.ents[s as usize]);
         let what = if recovers && mine.wr >= its.wr {
+            self.stats.preempted_hole += 1;
             "preempts: recovers its service hole"
         } else if self.outranks(q, s) {
+            self.stats.preempted_rank += 1;
             "preempts: higher class or weight"
         } else if !self.better_to_idle(s) {
+            self.stats.preempted_pointless += 1;
             "preempts: idling is pointless"
         } else {
             return;
@@ -223,14 +307,15 @@ impl Bfq {
         queue.queued -= 1;
         self.queued -= 1;
         if was_next {
-            self.update_budget(q, now);
+            self.update_budget(q);
+            self.index_update(q);
         }
         // Its last request was injected or merged away.
         if self.queues[q as usize].empty()
             && self.fair.ents[q as usize].busy
             && self.in_service != q
         {
-            self.no_longer_busy(now, q, false);
+            self.no_longer_busy(q, false);
             let e = &mut self.fair.ents[q as usize];
             e.budget = 0;
             e.service = 0;
@@ -257,28 +342,50 @@ impl Bfq {
 
     // Merging: 5.5.
 
-    /// The queue that process uses for requests like this bio, `NIL` if it has none.
-    fn queue_of(&self, io: &Io, cx: &Cx<'_>) -> u32 {
-        if io.proc == ProcId::NONE {
+    /// The queue that process uses for requests like this bio, `NIL` if it has none; its group is read
+    /// again (8.3).
+    fn queue_of(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> u32 {
+        let actuator = self.actuator_of(io.end().0, cx.device);
+        if self.pair(io.proc, actuator).is_none() {
             return NIL;
         }
+        let node = self.node_of(io.group, cx.groups);
+        if self.ctxs[io.proc.index()].node != node {
+            self.group_changed(now, io.proc, node, cx);
+        }
         let sync = cx.device.is_sync(io.op, io.flags);
-        self.ctxs.get(io.proc.index()).map_or(NIL, |ctx| ctx.queue(sync))
+        self.pairs[self.pair_at(io.proc, actuator)].queue(sync)
     }
 
-    /// The veto.
-    pub(super) fn allows_merge(&self, io: &Io, into: ReqId, cx: &Cx<'_>) -> bool {
-        let rq = &self.rqs[into.index()];
-        if cx.device.is_sync(io.op, io.flags) && !rq.sync {
+    /// The veto. It may merge the queue of the bio's issuer into another.
+    pub(super) fn allows_merge(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        into: ReqId,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let q = self.queue_of(now, io, cx);
+        let rq = self.rqs[into.index()];
+        if (cx.device.is_sync(io.op, io.flags) && !rq.sync) || q == NIL {
             return false;
         }
-        let q = self.queue_of(io, cx);
-        q != NIL && rq.queue == q
+        let to = self.find_cooperator(q, io.proc, io.start.0);
+        if to == NIL {
+            return rq.queue == q;
+        }
+        self.merge_queues(now, io.proc, q, cx);
+        rq.queue == to
     }
 
     /// The front-merge candidate: a request of that queue which starts where the bio ends.
-    pub(super) fn front_merge(&self, io: &Io, cx: &Cx<'_>) -> Option<(ReqId, Side)> {
-        let q = self.queue_of(io, cx);
+    pub(super) fn front_merge(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        cx: &mut Cx<'_>,
+    ) -> Option<(ReqId, Side)> {
+        let q = self.queue_of(now, io, cx);
         if q == NIL {
             return None;
         }
@@ -308,10 +415,13 @@ impl Bfq {
                 let moved = rq.pos != r.start.0;
                 rq.pos = r.start.0;
                 if side == Side::Front && moved && rq.place == Place::Queued {
-                    self.reposition(now, kept.slot());
+                    self.reposition(kept.slot());
                 }
             }
             Merged::Request(gone) => {
+                // The bio that made them touch may have been told of by this call alone.
+                let all = cx.requests[kept].sectors + cx.requests[gone].sectors;
+                self.rqs[kept.index()].len = all.0 as u32;
                 self.joined(now, kept.slot(), gone.slot());
                 self.release(now, gone.slot(), cx);
             }
@@ -319,23 +429,27 @@ impl Bfq {
     }
 
     /// A front merge moved the start of a pending request.
-    fn reposition(&mut self, now: Instant, slot: u32) {
+    fn reposition(&mut self, slot: u32) {
         let rq = self.rqs[slot as usize];
         let queue = &mut self.queues[rq.queue as usize];
         queue.sorted.remove(&mut self.sorted, slot);
         queue.sorted.insert(&mut self.sorted, slot, rq.pos, ());
         let old = queue.next;
         let next = self.better(old, slot, self.rate.last_pos);
+        if next == slot {
+            // It may have been next before, and moved.
+            self.queues[rq.queue as usize].next = next;
+            self.index_update(rq.queue);
+        }
         if next != old {
             self.queues[rq.queue as usize].next = next;
-            self.update_budget(rq.queue, now);
+            self.update_budget(rq.queue);
         }
     }
 
     /// Two requests became one; `gone` is pending, on the dispatch list, or not inserted yet.
     fn joined(&mut self, now: Instant, kept: u32, gone: u32) {
         let g = self.rqs[gone as usize];
-        self.rqs[kept as usize].len += g.len;
         match g.place {
             Place::Queued => {
                 self.inherit_fifo_place(kept, gone);
@@ -344,7 +458,8 @@ impl Bfq {
                 // served next; the survivor contains it, so it is the survivor.
                 if queue.next == gone && self.rqs[kept as usize].queue == g.queue {
                     queue.next = kept;
-                    self.update_budget(g.queue, now);
+                    self.update_budget(g.queue);
+                    self.index_update(g.queue);
                 }
                 self.remove_request(now, gone);
             }
@@ -372,7 +487,11 @@ impl Bfq {
         if rq.queue == NIL {
             return;
         }
-        self.queues[rq.queue as usize].allocated -= 1;
+        self.count_allocated(rq.queue, -1);
+        let q = &self.queues[rq.queue as usize];
+        if q.users == 0 && q.allocated == 0 {
+            self.fair.loose.push(rq.queue);
+        }
         let ctx = &mut self.ctxs[rq.proc.index()];
         ctx.in_pool -= 1;
         if ctx.gone && ctx.in_pool == 0 {
@@ -380,32 +499,9 @@ impl Bfq {
             self.ctx_exit(now, rq.proc, cx);
         }
     }
-
-    // Request-pool limits: 8.5.
-
-    /// How many requests may exist when this bio asks for one.
-    pub(super) fn pool_limit(&self, io: &Io, cx: &Cx<'_>) -> Depth {
-        let n = u64::from(cx.device.nr_requests);
-        let sync = cx.device.is_sync(io.op, io.flags);
-        let by_kind = match (sync, io.op.dir()) {
-            (true, crate::request::Dir::Read) => n,
-            (true, crate::request::Dir::Write) => 3 * n / 4,
-            (false, _) => n / 2,
-        }
-        .max(1);
-        let unreduced = if by_kind == n { Depth::Usual } else { Depth::AtMost(by_kind as u32) };
-        let q = self.queue_of(io, cx);
-        if q == NIL || !self.fair.ents[q as usize].tracked {
-            return unreduced;
-        }
-        let e = &self.fair.ents[q as usize];
-        let trees = &self.fair.nodes[e.node as usize].trees;
-        let wsum = trees[..=usize::from(e.class)].iter().fold(0, |sum, tree| 8 * sum + tree.wsum);
-        let share = (by_kind * u64::from(e.weight) + wsum / 2) / wsum;
-        let allocated = self.queues[q as usize].allocated;
-        if u64::from(allocated) >= share && allocated > 0 { Depth::AtMost(1) } else { unreduced }
-    }
 }
 
 /// A lone request below this many sectors does not end the wait (5.1 step 10).
 const SMALL: u32 = 32;
+/// Nothing is decided about raising for this long after a split (7.6).
+pub(super) const SPLIT_REST: Nanos = Nanos::secs(2);

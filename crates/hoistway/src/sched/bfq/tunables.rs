@@ -2,8 +2,9 @@
 
 use super::Bfq;
 use super::budget::SLOT;
+use crate::env::Cx;
 use crate::tunable::{Tunable, TunableError, Unit, check};
-use crate::unit::Nanos;
+use crate::unit::{Instant, Nanos};
 
 /// What the tunables say, in the units of the decisions.
 #[derive(Clone, Debug)]
@@ -19,6 +20,34 @@ pub(super) struct Conf {
     pub back_seek_penalty: u64,
     pub async_charge_factor: u64,
     pub first_think_long: bool,
+    pub tick_rounding: bool,
+    pub base: Base,
+    /// The "idled too long" test of 4.7.3 works as intended (quirk Q4).
+    pub inject_after_long_idle: bool,
+    pub low_latency: bool,
+    pub wr_coeff: u32,
+    pub wr_rt_max_time: Nanos,
+    /// Zero: derived from the peak rate.
+    pub wr_max_time: Nanos,
+    pub wr_min_idle: Nanos,
+    pub wr_min_inter_arr_async: Nanos,
+    /// Sectors per second.
+    pub wr_max_softrt_rate: u64,
+    pub large_burst_thresh: u32,
+    pub burst_interval: Nanos,
+    /// In-flight requests from which an actuator counts as loaded.
+    pub actuator_load: u32,
+    pub injection: bool,
+    pub preemption: bool,
+    pub queue_merge: bool,
+    pub stable_merge: bool,
+}
+
+/// Which version of the reference where they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    V61,
+    V62,
 }
 
 impl Default for Conf {
@@ -34,6 +63,23 @@ impl Default for Conf {
             back_seek_penalty: 2,
             async_charge_factor: 3,
             first_think_long: false,
+            tick_rounding: false,
+            base: Base::V62,
+            inject_after_long_idle: true,
+            low_latency: true,
+            wr_coeff: 30,
+            wr_rt_max_time: Nanos::ms(300),
+            wr_max_time: Nanos::ZERO,
+            wr_min_idle: Nanos::secs(2),
+            wr_min_inter_arr_async: Nanos::ms(500),
+            wr_max_softrt_rate: 7_000,
+            large_burst_thresh: 8,
+            burst_interval: Nanos::ms(180),
+            actuator_load: 4,
+            injection: true,
+            preemption: true,
+            queue_merge: true,
+            stable_merge: true,
         }
     }
 }
@@ -138,13 +184,150 @@ pub(super) static TUNABLES: &[Tunable] = &[
         (0, 1),
         "First think-time sample of a queue when no time passes between creation and insertion (Q18).",
     ),
+    tunable(
+        "low_latency",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "Raises the weight of interactive and soft real-time queues for a while.",
+    ),
+    tunable(
+        "base",
+        Unit::Choice(&["6.1", "6.2+"]),
+        1,
+        (0, 1),
+        "Version of the reference. Writing 6.1 also turns exact_pick and inject_after_long_idle off and \
+         tick_rounding on; 6.2+ the other way round.",
+    ),
+    tunable(
+        "tick_rounding",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "Instants that the reference keeps in clock ticks are rounded to the device's tick (Q12).",
+    ),
+    tunable(
+        "inject_after_long_idle",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "One request is injected once idling has lasted slice_idle, whatever was learnt (Q4).",
+    ),
+    tunable(
+        "fix_group_double_charge",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "1: a group that is repositioned while in service is not charged twice (Q3).",
+    ),
+    tunable(
+        "wr_coeff",
+        Unit::Factor,
+        30,
+        (2, 100),
+        "Weight of an interactive queue, times its own.",
+    ),
+    tunable("wr_rt_max_time", Unit::Millis, 300, (1, MS_MAX), "Raising of a soft real-time queue."),
+    tunable(
+        "wr_max_time",
+        Unit::Millis,
+        0,
+        (0, MS_MAX),
+        "Raising of an interactive queue. 0: 3 to 25 s, by the peak rate of the device.",
+    ),
+    tunable(
+        "wr_min_idle_time",
+        Unit::Millis,
+        2_000,
+        (0, MS_MAX),
+        "A queue idle for longer counts as interactive when it comes back.",
+    ),
+    tunable(
+        "wr_min_inter_arr_async",
+        Unit::Millis,
+        500,
+        (0, MS_MAX),
+        "A busy async queue without arrivals for longer is raised.",
+    ),
+    tunable(
+        "wr_max_softrt_rate",
+        Unit::Sectors,
+        7_000,
+        (0, 1 << 30),
+        "Sectors per second up to which a periodic queue is soft real-time. 0: none is.",
+    ),
+    tunable(
+        "large_burst_thresh",
+        Unit::Count,
+        8,
+        (2, 1 << 20),
+        "From so many queues created at once on they are not raised.",
+    ),
+    tunable("burst_interval", Unit::Millis, 180, (0, MS_MAX), "Pause that ends such a burst."),
+    tunable(
+        "actuator_load_threshold",
+        Unit::Requests,
+        4,
+        (1, 1_000),
+        "An actuator with fewer requests in it may be kept busy by a queue out of turn.",
+    ),
+    tunable(
+        "injection",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "Others fill the gaps while a queue is waited for.",
+    ),
+    tunable("preemption", Unit::Switch, 1, (0, 1), "A queue that becomes busy may end a slot."),
+    tunable(
+        "queue_merge",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "Queues with interleaved positions are merged (rotational or non-queueing devices).",
+    ),
+    tunable("stable_merge", Unit::Switch, 1, (0, 1), "Queues created within 180 ms are merged."),
 ];
 
 impl Bfq {
-    pub(super) fn set_tunable(&mut self, name: &str, value: u64) -> Result<(), TunableError> {
+    pub(super) fn set_tunable(
+        &mut self,
+        now: Instant,
+        name: &str,
+        value: u64,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
         check(TUNABLES, "bfq", name, value)?;
         let on = value != 0;
         match name {
+            "low_latency" => {
+                self.conf.low_latency = on;
+                if !on {
+                    self.end_all_raising(now, cx);
+                }
+            }
+            "base" => {
+                self.conf.base = if on { Base::V62 } else { Base::V61 };
+                self.fair.exact_pick = on;
+                self.conf.inject_after_long_idle = on;
+                self.set_tick_rounding(!on);
+            }
+            "tick_rounding" => self.set_tick_rounding(on),
+            "inject_after_long_idle" => self.conf.inject_after_long_idle = on,
+            "fix_group_double_charge" => self.fair.fix_double_charge = on,
+            "wr_coeff" => self.conf.wr_coeff = value as u32,
+            "wr_rt_max_time" => self.conf.wr_rt_max_time = Nanos::ms(value),
+            "wr_max_time" => self.conf.wr_max_time = Nanos::ms(value),
+            "wr_min_idle_time" => self.conf.wr_min_idle = Nanos::ms(value),
+            "wr_min_inter_arr_async" => self.conf.wr_min_inter_arr_async = Nanos::ms(value),
+            "wr_max_softrt_rate" => self.conf.wr_max_softrt_rate = value,
+            "large_burst_thresh" => self.conf.large_burst_thresh = value as u32,
+            "burst_interval" => self.conf.burst_interval = Nanos::ms(value),
+            "actuator_load_threshold" => self.conf.actuator_load = value as u32,
+            "injection" => self.conf.injection = on,
+            "preemption" => self.conf.preemption = on,
+            "queue_merge" => self.conf.queue_merge = on,
+            "stable_merge" => self.conf.stable_merge = on,
             "slice_idle" => self.conf.slice_idle = Nanos::ms(value),
             "slice_idle_us" => self.conf.slice_idle = Nanos::us(value),
             "strict_guarantees" => {
@@ -175,6 +358,11 @@ impl Bfq {
         Ok(())
     }
 
+    /// A new unit for the instants kept in ticks; those already taken stay what they are.
+    fn set_tick_rounding(&mut self, on: bool) {
+        self.conf.tick_rounding = on;
+    }
+
     pub(super) fn tunable(&self, name: &str) -> Option<u64> {
         let conf = &self.conf;
         Some(match name {
@@ -192,6 +380,24 @@ impl Bfq {
             "exact_pick" => self.fair.exact_pick.into(),
             "exact_candidate" => self.fair.exact_candidate.into(),
             "first_think" => conf.first_think_long.into(),
+            "low_latency" => conf.low_latency.into(),
+            "base" => u64::from(conf.base == Base::V62),
+            "tick_rounding" => conf.tick_rounding.into(),
+            "inject_after_long_idle" => conf.inject_after_long_idle.into(),
+            "fix_group_double_charge" => self.fair.fix_double_charge.into(),
+            "wr_coeff" => conf.wr_coeff.into(),
+            "wr_rt_max_time" => conf.wr_rt_max_time.as_ms(),
+            "wr_max_time" => conf.wr_max_time.as_ms(),
+            "wr_min_idle_time" => conf.wr_min_idle.as_ms(),
+            "wr_min_inter_arr_async" => conf.wr_min_inter_arr_async.as_ms(),
+            "wr_max_softrt_rate" => conf.wr_max_softrt_rate,
+            "large_burst_thresh" => conf.large_burst_thresh.into(),
+            "burst_interval" => conf.burst_interval.as_ms(),
+            "actuator_load_threshold" => conf.actuator_load.into(),
+            "injection" => conf.injection.into(),
+            "preemption" => conf.preemption.into(),
+            "queue_merge" => conf.queue_merge.into(),
+            "stable_merge" => conf.stable_merge.into(),
             _ => return None,
         })
     }

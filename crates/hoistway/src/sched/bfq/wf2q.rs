@@ -15,6 +15,7 @@
 //! with weights.
 
 use super::census::Census;
+use crate::list::{Links, List};
 use crate::table::NIL;
 use crate::tree::{Augment, Key, Nodes, Tree};
 use crate::unit::{Instant, Nanos};
@@ -114,6 +115,10 @@ pub(super) struct Entity {
     pub prio_dirty: bool,
     /// Counted as a busy queue of its class.
     pub busy: bool,
+    /// Counted in its group as a queue that is busy or has requests in flight (4.3).
+    pub grouped: bool,
+    /// A queue without users: to be freed once it is forgotten.
+    pub dying: bool,
 }
 
 impl Entity {
@@ -148,6 +153,10 @@ pub(super) struct Node {
     idle_class_last: Instant,
     /// Its entity in the node above; `NIL` for the root.
     pub entity: u32,
+    /// Its queues that are busy or have requests in flight (4.3).
+    queues: u32,
+    /// Counted as a group with pending requests (4.3, base 6.1).
+    pending: bool,
 }
 
 impl Node {
@@ -169,6 +178,13 @@ pub(super) struct FairQueue {
     pub exact_candidate: bool,
     /// How often a waiting idle class is offered a selection (2.2).
     pub idle_class_period: Nanos,
+    /// Quirk Q3: a group in service that is repositioned is not charged twice.
+    pub fix_double_charge: bool,
+    /// Queues on an active set, the latest insertion first.
+    pub active_list: List,
+    pub active_links: Links,
+    /// Queues that may be freed: looked at when the call ends.
+    pub loose: Vec<u32>,
 }
 
 impl FairQueue {
@@ -182,6 +198,10 @@ impl FairQueue {
             exact_pick: true,
             exact_candidate: false,
             idle_class_period: Nanos::ms(200),
+            fix_double_charge: false,
+            active_list: List::new(),
+            active_links: Links::new(0),
+            loose: Vec::new(),
         };
         fair.add_node(NIL, now);
         fair
@@ -194,6 +214,8 @@ impl FairQueue {
             cached: NIL,
             idle_class_last: now,
             entity,
+            queues: 0,
+            pending: false,
         });
         self.nodes.len() as u32 - 1
     }
@@ -203,6 +225,8 @@ impl FairQueue {
         let id = self.ents.len() as u32;
         self.ents.push(Entity::new(node, class, weight));
         self.links.grow(self.ents.len());
+        self.active_links.grow(self.ents.len());
+        self.loose.reserve(2 * self.ents.len());
         id
     }
 
@@ -213,7 +237,6 @@ impl FairQueue {
     }
 
     /// A group below `parent`; returns its node. Its own entity is always best-effort (1.5).
-    #[cfg(test)]
     pub fn add_group(&mut self, parent: u32, weight: u32, now: Instant) -> u32 {
         let e = self.add_entity(parent, BE, weight);
         let node = self.add_node(e, now);
@@ -340,6 +363,11 @@ impl FairQueue {
             let weight = u64::from(ent.weight);
             self.tree_mut(e).wsum += weight;
         }
+        let child = self.ents[e as usize].child;
+        if child != NIL && !self.nodes[child as usize].pending {
+            self.nodes[child as usize].pending = true;
+            self.census.groups_pending += 1;
+        }
         self.enqueue(e, back);
     }
 
@@ -359,6 +387,10 @@ impl FairQueue {
             ent.finish = ent.finish.plus(push);
         }
         ent.on = On::Active;
+        if ent.is_queue() {
+            self.active_list.push_front(&mut self.active_links, e);
+        }
+        let ent = &self.ents[e as usize];
         let (start, finish) = (ent.start, ent.finish);
         let (node, class) = (ent.node as usize, ent.class as usize);
         let active = &mut self.nodes[node].trees[class].active;
@@ -370,6 +402,9 @@ impl FairQueue {
         if self.nodes[ent.node as usize].in_service == e {
             ent.finish = ent.start.plus(delta(ent.service, ent.weight.into()));
             ent.start = ent.finish;
+            if self.fix_double_charge && !ent.is_queue() {
+                ent.service = 0;
+            }
         }
         self.active_remove(e);
         self.enqueue(e, false);
@@ -381,6 +416,9 @@ impl FairQueue {
         if ent.on == On::Active {
             ent.on = On::None;
             let (node, class) = (ent.node as usize, ent.class as usize);
+            if ent.is_queue() {
+                self.active_list.remove(&mut self.active_links, e);
+            }
             self.nodes[node].trees[class].active.remove(&mut self.links, e);
         }
     }
@@ -471,6 +509,9 @@ impl FairQueue {
     fn untrack(&mut self, e: u32) {
         let ent = &mut self.ents[e as usize];
         ent.tracked = false;
+        if ent.dying {
+            self.loose.push(e);
+        }
         let weight = u64::from(ent.weight);
         self.tree_mut(e).wsum -= weight;
     }
@@ -577,6 +618,81 @@ impl FairQueue {
         }
     }
 
+    // Counts of 4.3.
+
+    /// The queue has become busy with nothing in flight.
+    pub fn count(&mut self, q: u32) {
+        let e = &mut self.ents[q as usize];
+        if e.wr == 1 {
+            self.census.count(e);
+        }
+        if !e.grouped {
+            e.grouped = true;
+            let node = &mut self.nodes[e.node as usize];
+            node.queues += 1;
+            self.census.groups += u32::from(node.queues == 1);
+        }
+    }
+
+    /// The queue is neither busy nor has it requests in flight.
+    pub fn uncount(&mut self, q: u32) {
+        self.census.uncount(&mut self.ents[q as usize]);
+        self.leave_group_count(q);
+        let mut at = self.ents[q as usize].node;
+        while self.nodes[at as usize].entity != NIL {
+            let node = &mut self.nodes[at as usize];
+            if node.cached != NIL || node.in_service != NIL {
+                break;
+            }
+            self.census.groups_pending -= u32::from(core::mem::take(&mut node.pending));
+            at = self.ents[node.entity as usize].node;
+        }
+    }
+
+    fn leave_group_count(&mut self, q: u32) {
+        let e = &mut self.ents[q as usize];
+        if core::mem::take(&mut e.grouped) {
+            let node = &mut self.nodes[e.node as usize];
+            node.queues -= 1;
+            self.census.groups -= u32::from(node.queues == 0);
+        }
+    }
+
+    /// Puts an entity that is on no tree below another node (8.3).
+    pub fn reparent(&mut self, q: u32, node: u32) {
+        assert!(!self.ents[q as usize].tracked, "an entity leaves its tree before it moves");
+        let grouped = self.ents[q as usize].grouped;
+        self.leave_group_count(q);
+        self.ents[q as usize].node = node;
+        if grouped {
+            self.ents[q as usize].grouped = true;
+            let node = &mut self.nodes[node as usize];
+            node.queues += 1;
+            self.census.groups += u32::from(node.queues == 1);
+        }
+    }
+
+    /// Forgets an entity that waits in the idle set.
+    pub fn forget_idle(&mut self, e: u32) {
+        if self.ents[e as usize].on == On::Idle {
+            self.idle_remove(e);
+            self.untrack(e);
+        }
+    }
+
+    /// Forgets everything in the idle sets of a node that goes away.
+    pub fn flush_idle(&mut self, node: u32) {
+        for class in [RT, BE, IDLE] {
+            loop {
+                let e = self.nodes[node as usize].trees[class as usize].idle.first();
+                if e == NIL {
+                    break;
+                }
+                self.forget_idle(e);
+            }
+        }
+    }
+
     // Setting in service: 2.9.
 
     /// Puts the next queue in service and returns it; something must be active.
@@ -648,6 +764,8 @@ impl Entity {
             tracked: false,
             prio_dirty: false,
             busy: false,
+            grouped: false,
+            dying: false,
         }
     }
 }
@@ -673,6 +791,15 @@ impl FairQueue {
             assert_eq!(e.tracked, in_service || e.on != On::None);
             assert!(!in_service || e.on == On::None || (e.on == On::Active && !e.is_queue()));
         }
+        let live = |n: u32| self.ents.iter().filter(|e| e.grouped && e.node == n).count() as u32;
+        for (n, node) in (0u32..).zip(&self.nodes) {
+            assert_eq!(node.queues, live(n));
+        }
+        let with = |f: &dyn Fn(&Node) -> bool| self.nodes.iter().filter(|n| f(n)).count() as u32;
+        assert_eq!(self.census.groups, with(&|n| n.queues > 0));
+        assert_eq!(self.census.groups_pending, with(&|n| n.pending));
+        let active = self.ents.iter().filter(|e| e.is_queue() && e.on == On::Active).count() as u32;
+        assert_eq!(self.active_list.len(), active);
         self.census.check(&self.ents);
     }
 }

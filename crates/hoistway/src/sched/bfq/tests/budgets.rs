@@ -79,7 +79,7 @@ fn c13_an_exhausted_budget_grows_fourfold() {
     assert_eq!(rig.expiries(), [(q, "budget exhausted")]);
     assert_eq!(rig.ent(a).start.0 - start, 1_127_428_915);
     assert_eq!((rig.queue(a).max_budget, rig.ent(a).budget), (16_384, 16_384));
-    assert_eq!(rig.bfq.time_charges, 0);
+    assert_eq!(rig.bfq.stats.time_charges, 0);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn c14_a_random_reader_is_charged_for_its_time() {
     rig.issue();
     let q = rig.q(a);
     assert_eq!(rig.expiries(), [(q, "budget timeout")]);
-    assert_eq!(rig.bfq.time_charged, 16_384 - 240);
+    assert_eq!(rig.bfq.stats.time_charged, 16_384 - 240);
     assert_eq!(rig.ent(a).start.0 - start, 1_717_986_918);
     assert_eq!(rig.queue(a).max_budget, 16_384);
 }
@@ -176,7 +176,7 @@ fn c19_a_preempted_queue_keeps_its_budget() {
     rig.write(a, 0, 8);
     rig.write(a, 8, 8);
     rig.issue();
-    let q = rig.bfq.ctxs[a.index()].other;
+    let q = rig.bfq.pairs[a.index()].other;
     rig.bfq.queues[q as usize].max_budget = 4_000;
     rig.bfq.expire(rig.now, q, false, Reason::Preempted, &mut rig.env.cx());
     assert_eq!(rig.bfq.queues[q as usize].max_budget, 16_384);
@@ -205,7 +205,7 @@ fn c20_an_async_request_costs_three_times_when_all_weigh_alike() {
         let [writer] = rig.procs();
         rig.read(reader, 0, 8);
         rig.write(writer, 1 << 20, 8);
-        let q = rig.bfq.ctxs[writer.index()].other;
+        let q = rig.bfq.pairs[writer.index()].other;
         assert_eq!(rig.bfq.charge_next(q), cost, "sync queue of {prio}");
         let q = rig.q(reader);
         assert_eq!(rig.bfq.charge_next(q), 8);
@@ -309,13 +309,13 @@ fn the_priority_of_a_process_is_read_at_every_insertion() {
     rig.read(b, 0, 8);
     rig.read(a, 1 << 20, 8);
     rig.write(a, 1 << 21, 8);
-    let old = rig.bfq.ctxs[a.index()].other;
+    let old = rig.bfq.pairs[a.index()].other;
     rig.env.procs.get_mut(a).unwrap().prio = IoPrio::new(Class::Rt, 2).unwrap();
     assert_eq!(rig.ent(a).new_weight, 40);
     rig.read(a, (1 << 20) + 8, 8);
     assert_eq!((rig.ent(a).weight, rig.ent(a).new_weight, rig.ent(a).prio_dirty), (40, 60, true));
     rig.write(a, (1 << 21) + 8, 8);
-    assert_ne!(rig.bfq.ctxs[a.index()].other, old);
+    assert_ne!(rig.bfq.pairs[a.index()].other, old);
     // Lazily: the class changes when the queue is enqueued again.
     for _ in 0..5 {
         if let Dispatch::Issue(id) = rig.dispatch() {

@@ -414,7 +414,7 @@ fn c45_the_pool_is_shared_by_weight() {
     // Async queues of weights 50 and 40.
     let c = rig.proc(IoPrio::be(3));
     rig.write(c, 1 << 20, 8);
-    let other = rig.bfq.ctxs[c.index()].other;
+    let other = rig.bfq.pairs[c.index()].other;
     let tree = rig.bfq.fair.tree(other).wsum;
     assert_eq!(tree, 50);
     for n in 0..56 {

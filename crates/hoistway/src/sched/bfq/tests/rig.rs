@@ -33,7 +33,12 @@ impl Rig {
         env.trace = Trace::keep(100_000);
         let setup = Setup { device: &env.device, requests, now: Instant::ZERO };
         let bfq = Bfq::new(&setup);
-        Rig { env, bfq, now: Instant::ZERO, ids: 0 }
+        let mut rig = Rig { env, bfq, now: Instant::ZERO, ids: 0 };
+        // Scenarios about raising turn it on; so do those about merging.
+        rig.set("low_latency", 0);
+        rig.set("stable_merge", 0);
+        rig.set("queue_merge", 0);
+        rig
     }
 
     /// A disk that serves one command at a time.
@@ -126,7 +131,7 @@ impl Rig {
 
     /// The number of the sync queue of a process.
     pub fn q(&self, proc: ProcId) -> u32 {
-        self.bfq.ctxs[proc.index()].sync
+        self.bfq.pairs[proc.index()].sync
     }
 
     pub fn queue(&mut self, proc: ProcId) -> &mut Queue {

@@ -1,0 +1,260 @@
+//! Issuer contexts: which queues a process uses, and what happens when its priority or group changes or
+//! it exits (specs/bfq.md 1.2, 2.10, 5.1 step 1, 8.3).
+
+use super::Bfq;
+use super::merge::Saved;
+use super::queue::{Wanted, weight_of};
+use super::wf2q::{BE, IDLE, ROOT, RT};
+use crate::env::Cx;
+use crate::group::{GroupId, ProcId};
+use crate::table::NIL;
+use crate::unit::{Class, Instant, IoPrio};
+
+/// An issuer context: a process, thread, client or tenant (1.2).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ctx {
+    /// Its requests that exist.
+    pub in_pool: u32,
+    /// Has exited.
+    pub gone: bool,
+    /// Its own priority as last seen, and the one in force.
+    prio: IoPrio,
+    effective: IoPrio,
+    /// The node of its group as last seen.
+    pub node: u32,
+}
+
+/// What a context has per actuator.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    /// Its queue for sync requests, `NIL` if it has none.
+    pub sync: u32,
+    /// The shared queue it uses for async requests, `NIL` if none.
+    pub other: u32,
+    /// Was merged for good with queues born at the same time (7.5).
+    pub stably_merged: bool,
+    /// A queue to be merged with later, and its generation (7.5).
+    pub stable_candidate: (u32, u32),
+    /// State of its own queue while it uses a shared one (7.6).
+    pub saved: Option<Saved>,
+}
+
+impl Pair {
+    const NONE: Pair = Pair {
+        sync: NIL,
+        other: NIL,
+        stably_merged: false,
+        stable_candidate: (NIL, 0),
+        saved: None,
+    };
+
+    /// The queue used for requests of that kind, `NIL` if none.
+    pub fn queue(&self, sync: bool) -> u32 {
+        if sync { self.sync } else { self.other }
+    }
+}
+
+/// The async queues of one group and actuator: 8 levels of RT, 8 of BE, one of IDLE.
+pub(super) type AsyncTable = [u32; 17];
+
+/// Where an async queue is found. Class none uses best-effort 4 (1.3).
+fn async_place(prio: IoPrio) -> (usize, u8, u8) {
+    let level = prio.level();
+    match prio.class() {
+        Class::Rt => (usize::from(level), RT, level),
+        Class::Be => (8 + usize::from(level), BE, level),
+        Class::None => (8 + 4, BE, 4),
+        Class::Idle => (16, IDLE, 7),
+    }
+}
+
+/// Class and level of a priority in force.
+fn class_level(prio: IoPrio) -> (u8, u8) {
+    match prio.class() {
+        Class::Rt => (RT, prio.level()),
+        Class::Be => (BE, prio.level()),
+        Class::None => (BE, 4),
+        Class::Idle => (IDLE, 7),
+    }
+}
+
+/// Who asks for a queue, and which.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub proc: ProcId,
+    pub group: GroupId,
+    pub sync: bool,
+    pub actuator: u8,
+}
+
+impl Bfq {
+    /// Index of what a context has for an actuator.
+    pub(super) fn pair_at(&self, proc: ProcId, actuator: u8) -> usize {
+        proc.index() * usize::from(self.actuators) + usize::from(actuator)
+    }
+
+    /// The same, `None` for nobody and for a process without a context.
+    pub(super) fn pair(&self, proc: ProcId, actuator: u8) -> Option<&Pair> {
+        if proc == ProcId::NONE {
+            return None;
+        }
+        self.pairs.get(self.pair_at(proc, actuator))
+    }
+
+    /// The queue a new request of that context belongs to; makes contexts and queues as needed.
+    pub(super) fn resolve(&mut self, now: Instant, ask: Ask, cx: &mut Cx<'_>) -> u32 {
+        let proc = ask.proc;
+        let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
+        let effective = cx.procs.prio(proc);
+        let node = self.node_of(ask.group, cx.groups);
+        while self.ctxs.len() <= proc.index() {
+            self.ctxs.push(Ctx {
+                in_pool: 0,
+                gone: false,
+                prio: IoPrio::NONE,
+                effective: IoPrio::be(4),
+                node: ROOT,
+            });
+            self.pairs.extend((0..self.actuators).map(|_| Pair::NONE));
+        }
+        let ctx = &mut self.ctxs[proc.index()];
+        ctx.gone = cx.procs.get(proc).is_some_and(|p| !p.alive);
+        if ctx.prio != own || ctx.effective != effective {
+            ctx.prio = own;
+            ctx.effective = effective;
+            self.priority_changed(proc);
+        }
+        if self.ctxs[proc.index()].node != node {
+            self.group_changed(now, proc, node, cx);
+        }
+        let at = self.pair_at(proc, ask.actuator);
+        let found = self.pairs[at].queue(ask.sync);
+        if found != NIL {
+            let queue = &self.queues[found as usize];
+            if queue.coop && queue.split_me && ask.sync && !self.pairs[at].stably_merged {
+                return self.split(now, ask, found, cx);
+            }
+            self.own_if_alone(found, proc);
+            return found;
+        }
+        if ask.sync {
+            let q = self.new_sync_queue(now, ask);
+            self.stable_merge_at_creation(now, ask, q, cx)
+        } else {
+            let q = self.async_queue(now, ask, own);
+            self.queues[q as usize].users += 1;
+            self.pairs[at].other = q;
+            self.own_if_alone(q, proc);
+            q
+        }
+    }
+
+    /// A fresh queue for the context, used by it alone.
+    pub(super) fn new_sync_queue(&mut self, now: Instant, ask: Ask) -> u32 {
+        let ctx = &self.ctxs[ask.proc.index()];
+        let (class, level) = class_level(ctx.effective);
+        let wanted = Wanted { node: ctx.node, sync: true, class, level, actuator: ask.actuator };
+        let q = self.create(now, wanted);
+        self.queues[q as usize].users = 1;
+        self.queues[q as usize].owner = ask.proc.0;
+        let at = self.pair_at(ask.proc, ask.actuator);
+        self.pairs[at].sync = q;
+        q
+    }
+
+    fn async_queue(&mut self, now: Instant, ask: Ask, own: IoPrio) -> u32 {
+        let node = self.ctxs[ask.proc.index()].node;
+        let (place, class, level) = async_place(own);
+        let table = usize::from(ask.actuator);
+        let found = self.groups[node as usize].async_queues[table][place];
+        if found != NIL {
+            return found;
+        }
+        let wanted = Wanted { node, sync: false, class, level, actuator: ask.actuator };
+        let q = self.create(now, wanted);
+        self.queues[q as usize].pinned = true;
+        self.groups[node as usize].async_queues[table][place] = q;
+        q
+    }
+
+    /// A queue used by exactly one context is owned by it (5.1 step 1).
+    fn own_if_alone(&mut self, q: u32, proc: ProcId) {
+        let queue = &mut self.queues[q as usize];
+        if queue.users == 1 {
+            queue.owner = proc.0;
+        }
+    }
+
+    /// The sync queue gets its new weight and class lazily; the async pointer is looked up anew (2.10).
+    fn priority_changed(&mut self, proc: ProcId) {
+        let (class, level) = class_level(self.ctxs[proc.index()].effective);
+        for actuator in 0..self.actuators {
+            let at = self.pair_at(proc, actuator);
+            let sync = self.pairs[at].sync;
+            if sync != NIL {
+                let e = &mut self.fair.ents[sync as usize];
+                e.new_weight = weight_of(level);
+                e.new_class = class;
+                e.prio_dirty = true;
+            }
+            let other = core::mem::replace(&mut self.pairs[at].other, NIL);
+            if other != NIL {
+                self.drop_user(other);
+            }
+        }
+    }
+
+    /// The context issues I/O of another group (8.3).
+    pub(super) fn group_changed(&mut self, now: Instant, proc: ProcId, node: u32, cx: &mut Cx<'_>) {
+        self.ctxs[proc.index()].node = node;
+        for actuator in 0..self.actuators {
+            let at = self.pair_at(proc, actuator);
+            let other = self.pairs[at].other;
+            if other != NIL && self.fair.ents[other as usize].node != node {
+                self.pairs[at].other = NIL;
+                self.drop_user(other);
+            }
+            let q = self.pairs[at].sync;
+            if q == NIL {
+                continue;
+            }
+            let queue = &self.queues[q as usize];
+            if queue.users == 1 && !queue.coop && queue.merge_into == NIL {
+                self.move_queue(now, q, node, cx);
+                continue;
+            }
+            let mut at_q = q;
+            while at_q != NIL && self.fair.ents[at_q as usize].node == node {
+                at_q = self.queues[at_q as usize].merge_into;
+            }
+            if at_q != NIL {
+                self.pairs[at].sync = NIL;
+                self.drop_users(q);
+            }
+        }
+    }
+
+    /// The context lets go of its queues. The last user of a queue in service ends its slot (3.8).
+    pub(super) fn ctx_exit(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
+        let Some(ctx) = self.ctxs.get_mut(proc.index()) else { return };
+        ctx.gone = true;
+        for actuator in 0..self.actuators {
+            let at = self.pair_at(proc, actuator);
+            let (sync, other) = (self.pairs[at].sync, self.pairs[at].other);
+            self.pairs[at] = Pair::NONE;
+            if other != NIL {
+                self.drop_user(other);
+            }
+            if sync == NIL {
+                continue;
+            }
+            self.drop_users(sync);
+            if self.queues[sync as usize].users == 0 && self.in_service == sync {
+                self.end_slot_of_exited(now, sync, cx);
+            }
+            if self.queues[sync as usize].owner == proc.0 {
+                self.queues[sync as usize].owner = NIL;
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Groups: their nodes, weights, moves of queues between them, removal (specs/bfq.md 8.1 to 8.3).
+
+use super::Bfq;
+use super::budget::Reason;
+use super::ctx::AsyncTable;
+use super::wf2q::ROOT;
+use crate::env::Cx;
+use crate::group::{GroupId, Groups};
+use crate::table::NIL;
+use crate::tree::Tree;
+use crate::tunable::{Tunable, TunableError, Unit, check};
+use crate::unit::Instant;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What BFQ keeps per group besides the fair-queue node; the index is the node's.
+#[derive(Debug)]
+pub(super) struct GroupPart {
+    /// By actuator.
+    pub async_queues: Vec<AsyncTable>,
+    /// The sync queue created last (7.5).
+    pub last_created: u32,
+    /// Queues by the position of their next request (7.2).
+    pub index: Tree,
+    /// Requests that exist of its subtree (8.5).
+    pub allocated: u32,
+    group: GroupId,
+    removed: bool,
+}
+
+impl GroupPart {
+    pub fn new(actuators: u8, group: GroupId) -> GroupPart {
+        GroupPart {
+            async_queues: vec![[NIL; 17]; actuators.into()],
+            last_created: NIL,
+            index: Tree::new(),
+            allocated: 0,
+            group,
+            removed: false,
+        }
+    }
+}
+
+/// The only tunable of a group (8.2).
+pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable {
+    name: "weight",
+    unit: Unit::Weight,
+    default: DEFAULT_WEIGHT as u64,
+    min: 1,
+    max: 1000,
+    doc: "Share of the group among its siblings. Queues of the same parent weigh 10 to 80.",
+}];
+
+const DEFAULT_WEIGHT: u32 = 100;
+
+impl Bfq {
+    /// The node of a group, made if there is none; of a removed group that of its nearest living
+    /// ancestor.
+    pub(super) fn node_of(&mut self, group: GroupId, groups: &Groups) -> u32 {
+        if let Some(&node) = self.group_nodes.get(group.index())
+            && node != NIL
+        {
+            return node;
+        }
+        if group == GroupId::ROOT {
+            return ROOT;
+        }
+        let parent = groups.parent(group).expect("only the root has no parent");
+        let above = self.node_of(parent, groups);
+        if !groups.alive(group) {
+            return above;
+        }
+        let node = self.fair.add_group(above, DEFAULT_WEIGHT, self.tn);
+        while self.group_nodes.len() <= group.index() {
+            self.group_nodes.push(NIL);
+        }
+        self.group_nodes[group.index()] = node;
+        debug_assert_eq!(self.groups.len(), node as usize);
+        self.groups.push(GroupPart::new(self.actuators, group));
+        node
+    }
+
+    pub(super) fn set_group_weight(
+        &mut self,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        groups: &Groups,
+    ) -> Result<(), TunableError> {
+        let weight = value.unwrap_or(DEFAULT_WEIGHT.into());
+        check(GROUP_TUNABLES, "bfq", name, weight)?;
+        let node = self.node_of(group, groups);
+        let up = self.fair.nodes[node as usize].entity;
+        if up == NIL {
+            // The root has no weight (8.2), and the groups of the kernel's root cannot be told one.
+            return Err(TunableError::Unknown { name: name.into(), stage: "the root group" });
+        }
+        let e = &mut self.fair.ents[up as usize];
+        if u64::from(e.new_weight) != weight {
+            e.new_weight = weight as u32;
+            e.prio_dirty = true;
+        }
+        Ok(())
+    }
+
+    /// Counts (or uncounts) requests of a queue in its groups.
+    pub(super) fn count_allocated(&mut self, q: u32, n: i32) {
+        let queue = &mut self.queues[q as usize];
+        queue.allocated = queue.allocated.wrapping_add_signed(n);
+        self.count_in_groups(self.fair.ents[q as usize].node, n);
+    }
+
+    fn count_in_groups(&mut self, mut node: u32, n: i32) {
+        loop {
+            let up = self.fair.nodes[node as usize].entity;
+            if up == NIL {
+                return;
+            }
+            let part = &mut self.groups[node as usize];
+            part.allocated = part.allocated.wrapping_add_signed(n);
+            node = self.fair.ents[up as usize].node;
+        }
+    }
+
+    /// Moves a queue to another group (8.3).
+    pub(super) fn move_queue(&mut self, now: Instant, q: u32, node: u32, cx: &mut Cx<'_>) {
+        let from = self.fair.ents[q as usize].node;
+        if from == node {
+            return;
+        }
+        if self.in_service == q {
+            self.expire(now, q, false, Reason::Preempted, cx);
+        }
+        if self.fair.ents[q as usize].busy {
+            self.fair.deactivate(q, false, false, self.tn);
+        } else {
+            self.fair.forget_idle(q);
+        }
+        self.index_remove(q);
+        if self.groups[from as usize].last_created == q {
+            self.groups[from as usize].last_created = NIL;
+        }
+        let allocated = self.queues[q as usize].allocated as i32;
+        self.count_in_groups(from, -allocated);
+        self.fair.reparent(q, node);
+        self.count_in_groups(node, allocated);
+        if self.fair.ents[q as usize].busy {
+            self.fair.activate_or_requeue(q, false, false, self.tn);
+            self.index_update(q);
+        }
+        if self.in_service == NIL && self.inflight == 0 {
+            self.kick(cx);
+        }
+    }
+
+    /// A group goes away (8.3).
+    pub(super) fn remove_group(&mut self, now: Instant, group: GroupId, cx: &mut Cx<'_>) {
+        let Some(&node) = self.group_nodes.get(group.index()) else { return };
+        if node == NIL || group == GroupId::ROOT {
+            return;
+        }
+        self.remove_node(now, node, cx);
+        let up = self.fair.nodes[node as usize].entity;
+        let parent = self.fair.ents[up as usize].node;
+        // Ids are not reused: later look-ups find the ancestor at once.
+        self.group_nodes[group.index()] = parent;
+        for ctx in &mut self.ctxs {
+            if ctx.node == node {
+                ctx.node = NIL;
+            }
+        }
+    }
+
+    fn remove_node(&mut self, now: Instant, node: u32, cx: &mut Cx<'_>) {
+        // Groups below it lose their place too.
+        for child in 0..self.groups.len() as u32 {
+            let up = self.fair.nodes[child as usize].entity;
+            if up != NIL
+                && self.fair.ents[up as usize].node == node
+                && !self.groups[child as usize].removed
+            {
+                let group = self.groups[child as usize].group;
+                self.remove_group(now, group, cx);
+            }
+        }
+        for q in 0..self.queues.len() as u32 {
+            if self.queues[q as usize].live && self.fair.ents[q as usize].node == node {
+                self.move_queue(now, q, ROOT, cx);
+            }
+        }
+        for table in 0..usize::from(self.actuators) {
+            for place in 0..17 {
+                let tables = &mut self.groups[node as usize].async_queues;
+                let q = core::mem::replace(&mut tables[table][place], NIL);
+                if q != NIL {
+                    let queue = &mut self.queues[q as usize];
+                    queue.pinned = false;
+                    if queue.users == 0 {
+                        self.fair.ents[q as usize].dying = true;
+                        self.fair.loose.push(q);
+                    }
+                }
+            }
+        }
+        self.fair.flush_idle(node);
+        let up = self.fair.nodes[node as usize].entity;
+        self.fair.deactivate(up, false, false, self.tn);
+        self.groups[node as usize].removed = true;
+    }
+}

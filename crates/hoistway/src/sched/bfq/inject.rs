@@ -1,0 +1,223 @@
+//! Injection: requests of others fill the gaps in which the device waits for the queue in service; and
+//! wakers: queues whose completions make another one go on (specs/bfq.md 4.7, 4.8).
+
+use super::Bfq;
+use super::tunables::Base;
+use crate::env::Cx;
+use crate::table::NIL;
+use crate::unit::{Instant, Nanos};
+
+/// Measurement of the total service time of the queue in service (4.7.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measure {
+    /// Requests of others were dispatched in the gap.
+    pub injected: bool,
+    /// The next request dispatched from the queue in service is the one to be measured.
+    pub wait_dispatch: bool,
+    /// Slot of the request that is being measured, `NIL` if none.
+    pub waited: u32,
+    first: Instant,
+}
+
+impl Measure {
+    pub fn new(now: Instant) -> Measure {
+        Measure { injected: false, wait_dispatch: false, waited: NIL, first: now }
+    }
+
+    /// A slot ended.
+    pub fn reset(&mut self) {
+        self.injected = false;
+        self.wait_dispatch = false;
+        self.waited = NIL;
+    }
+}
+
+impl Bfq {
+    pub(super) fn reset_inject_limit(&mut self, q: u32) {
+        self.measure.waited = NIL;
+        let queue = &mut self.queues[q as usize];
+        queue.base_serv = Nanos::ZERO;
+        queue.inject_limit = u32::from(!queue.short_tt);
+        queue.inj_decr = Some(self.tn);
+    }
+
+    /// `inj_decr + d` is past or now.
+    pub(super) fn inject_quiet_for(&self, q: u32, d: Nanos) -> bool {
+        self.queues[q as usize].inj_decr.is_none_or(|at| at + self.up(d) <= self.tn)
+    }
+
+    /// A request arrives at a sync queue whose context has no other (4.7.1).
+    pub(super) fn first_request(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        self.check_waker(now, q, cx);
+        if self.inject_quiet_for(q, LIMIT_LIFE) {
+            self.reset_inject_limit(q);
+        }
+        let known = self.queues[q as usize].base_serv > Nanos::ZERO;
+        if self.in_service == q
+            && (self.inflight == 0 || (known && self.measure.injected))
+            && self.inject_quiet_for(q, SAMPLE_PAUSE)
+        {
+            self.measure.first = now;
+            self.measure.wait_dispatch = true;
+            if self.inflight == 0 {
+                self.measure.injected = false;
+            }
+        }
+    }
+
+    /// The measured request is done (4.7.2).
+    pub(super) fn update_inject_limit(&mut self, now: Instant) {
+        let total = now.since(self.measure.first);
+        let q = self.rqs[self.measure.waited as usize].queue;
+        let (injected, max, inflight) =
+            (self.measure.injected, self.ncq.max_inflight, self.inflight);
+        let queue = &mut self.queues[q as usize];
+        let old = queue.inject_limit;
+        if queue.base_serv > Nanos::ZERO && injected {
+            let threshold = Nanos(3 * queue.base_serv.0 / 2);
+            if total >= threshold && old > 0 {
+                queue.inject_limit -= 1;
+                queue.inj_decr = Some(self.tn);
+            } else if total < threshold && old <= max {
+                queue.inject_limit += 1;
+            }
+        }
+        if (queue.base_serv == Nanos::ZERO && inflight == 1) || total < queue.base_serv {
+            if queue.base_serv == Nanos::ZERO {
+                queue.inject_limit = old.max(1);
+            }
+            queue.base_serv = total;
+        } else if !injected && inflight == 1 {
+            queue.base_serv = total;
+        }
+        self.measure.waited = NIL;
+        self.measure.injected = false;
+    }
+
+    /// Is `p` busy with a request that fits what is left of its budget?
+    fn injectable(&self, p: u32) -> bool {
+        p != NIL
+            && self.fair.ents[p as usize].busy
+            && self.queues[p as usize].next != NIL
+            && self.charge_next(p) <= self.fair.ents[p as usize].left()
+    }
+
+    /// The queue to serve while `q`, in service, is empty and waited for (4.7.3).
+    pub(super) fn injection(&mut self, now: Instant, q: u32) -> Option<u32> {
+        if !self.conf.injection {
+            return None;
+        }
+        let queue = &self.queues[q as usize];
+        if queue.owner != NIL {
+            let owner = crate::group::ProcId(queue.owner);
+            let other = self.pair(owner, queue.actuator).map_or(NIL, |pair| pair.other);
+            if self.injectable(other) {
+                let next = self.queues[other as usize].next;
+                if self.rqs[next as usize].proc == owner {
+                    self.stats.injected_async += 1;
+                    return Some(other);
+                }
+            }
+        }
+        if self.injectable(queue.waker) {
+            self.stats.injected_waker += 1;
+            return Some(queue.waker);
+        }
+        let woken = queue.woken.head();
+        if self.injectable(woken) {
+            self.stats.injected_woken += 1;
+            return Some(woken);
+        }
+        let raised = self.fair.ents[q as usize].wr > 1;
+        if !self.thr_idling(q) && (!raised || self.fair.census.wr_busy > 1 || !queue.short_tt) {
+            let found = self.general_injection(now, q);
+            if found.is_some() {
+                self.measure.injected = true;
+                self.stats.injected_general += 1;
+            }
+            return found;
+        }
+        None
+    }
+
+    fn general_injection(&self, now: Instant, q: u32) -> Option<u32> {
+        let queue = &self.queues[q as usize];
+        let mut limit = queue.inject_limit;
+        if limit == 0
+            && self.conf.inject_after_long_idle
+            && queue.base_serv == Nanos::ZERO
+            && queue.waiting
+            && now.since(self.last_idling_start) >= self.conf.slice_idle
+        {
+            limit = 1;
+        }
+        if self.inflight >= limit {
+            return None;
+        }
+        let only_raised = self.fair.ents[q as usize].wr > 1 && queue.short_tt;
+        self.fair.active_list.iter(&self.fair.active_links).find(|&p| {
+            let (other, e) = (&self.queues[p as usize], &self.fair.ents[p as usize]);
+            if other.next == NIL || (only_raised && e.wr == 1) || self.charge_next(p) > e.left() {
+                return false;
+            }
+            let large = !self.rotational && self.rqs[other.next as usize].len >= LARGE;
+            match self.conf.base {
+                Base::V61 if large => self.inflight < limit.min(1),
+                Base::V61 => self.inflight < queue.inject_limit,
+                Base::V62 => !large || self.inflight == 0,
+            }
+        })
+    }
+
+    /// Does the queue that was served last wake this one (4.8)?
+    fn check_waker(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        let last = self.last_completed_q;
+        let queue = &mut self.queues[q as usize];
+        if last == NIL
+            || last == q
+            || queue.short_tt
+            || now.since(self.rate.last_completion) >= WAKE_GAP
+        {
+            return;
+        }
+        if last != queue.tent_waker || now > queue.waker_t0 + self.conf.slice_idle * WAKE_WINDOW {
+            queue.tent_waker = last;
+            queue.waker_hits = 1;
+            queue.waker_t0 = now;
+        } else {
+            queue.waker_hits += 1;
+        }
+        if queue.waker_hits == WAKE_HITS {
+            queue.tent_waker = NIL;
+            queue.waker_hits = 0;
+            self.set_waker(q, last);
+            self.stats.wakers += 1;
+            cx.trace.why(now, "waker found", q, last.into(), 0);
+        }
+    }
+
+    /// `q` is woken by `waker`, at the front of whose list it goes.
+    pub(super) fn set_waker(&mut self, q: u32, waker: u32) {
+        self.forget_waker(q);
+        self.queues[q as usize].waker = waker;
+        self.queues[waker as usize].woken.push_front(&mut self.woken_links, q);
+    }
+
+    pub(super) fn forget_waker(&mut self, q: u32) {
+        let waker = core::mem::replace(&mut self.queues[q as usize].waker, NIL);
+        if waker != NIL {
+            self.queues[waker as usize].woken.remove(&mut self.woken_links, q);
+        }
+    }
+}
+
+/// A limit that was not lowered for this long is learnt anew (4.7.1).
+const LIMIT_LIFE: Nanos = Nanos::ms(1000);
+/// No measurement for this long after the limit was lowered (4.7.1).
+const SAMPLE_PAUSE: Nanos = Nanos::ms(10);
+/// A request this large is injected only into an idle device, on flash (4.7.3), in sectors.
+const LARGE: u32 = 64;
+/// 4.8.
+const WAKE_GAP: Nanos = Nanos::ms(4);
+const WAKE_WINDOW: u64 = 128;
+const WAKE_HITS: u8 = 3;

@@ -1,0 +1,450 @@
+//! Cooperation: contexts whose I/O interleaves, or whose queues were born together, share a queue, and
+//! part again when that turns seeky (specs/bfq.md section 7).
+
+use super::Bfq;
+use super::ctx::Ask;
+use super::idle::HwTag;
+use super::wf2q::IDLE;
+use crate::env::Cx;
+use crate::group::ProcId;
+use crate::table::NIL;
+use crate::tree::Tree;
+use crate::unit::{Instant, Nanos};
+
+/// State of a context's own queue while it uses a shared one (7.6).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    short_tt: bool,
+    io_bound: bool,
+    in_large_burst: bool,
+    was_in_burst: bool,
+    inject_limit: u32,
+    new_weight: u32,
+    wr: u32,
+    base_serv: Nanos,
+    inj_decr: Option<Instant>,
+    think: (u64, u64, u64, u64),
+    io_start: Instant,
+    tot_idle: u64,
+    svc_wr: u64,
+    wr_start: Instant,
+    wr_start_before_srt: Option<Instant>,
+    wr_limit: Nanos,
+}
+
+impl Bfq {
+    /// The device queues commands and has no head to move: positions do not matter.
+    pub(super) fn nonrot_queueing(&self) -> bool {
+        !self.rotational && self.ncq.tag != HwTag::No
+    }
+
+    // The index of positions: 7.2.
+
+    /// It has been served for so long that others would have shown their interest in its region.
+    fn too_late(&self, q: u32) -> bool {
+        let queue = &self.queues[q as usize];
+        queue.svc_backlog > 0 && queue.first_io + self.up(MERGE_WINDOW) < self.tn
+    }
+
+    pub(super) fn index_remove(&mut self, q: u32) {
+        if core::mem::take(&mut self.queues[q as usize].indexed) {
+            let node = self.fair.ents[q as usize].node as usize;
+            self.groups[node].index.remove(&mut self.positions, q);
+        }
+    }
+
+    /// The next request of a queue has changed, or it goes back on its tree.
+    pub(super) fn index_update(&mut self, q: u32) {
+        self.index_remove(q);
+        if self.nonrot_queueing() || !self.conf.queue_merge {
+            return;
+        }
+        let (next, e) = (self.queues[q as usize].next, &self.fair.ents[q as usize]);
+        if next == NIL || e.class == IDLE || self.too_late(q) {
+            return;
+        }
+        let (pos, node) = (self.rqs[next as usize].pos, e.node as usize);
+        let index: &mut Tree = &mut self.groups[node].index;
+        let at = index.lower_bound(&self.positions, pos);
+        // Quirk Q14: two queues at the same place are not both there.
+        if at == NIL || self.positions.key(at) != pos {
+            index.insert(&mut self.positions, q, pos, ());
+            self.queues[q as usize].indexed = true;
+        }
+    }
+
+    /// The queue whose next request is nearest, as the reference's search finds it (7.3 step 5).
+    fn nearest(&self, node: u32, pos: u64) -> u32 {
+        let mut at = self.groups[node as usize].index.root();
+        let mut end = NIL;
+        while at != NIL {
+            end = at;
+            let key = self.positions.key(at);
+            at = match pos.cmp(&key) {
+                core::cmp::Ordering::Equal => return at,
+                core::cmp::Ordering::Greater => self.positions.right(at),
+                core::cmp::Ordering::Less => self.positions.left(at),
+            };
+        }
+        if end == NIL {
+            return NIL;
+        }
+        let key = self.positions.key(end);
+        if key.abs_diff(pos) <= CLOSE {
+            return end;
+        }
+        let beside = if key < pos { self.positions.next(end) } else { self.positions.prev(end) };
+        let close = beside != NIL && self.positions.key(beside).abs_diff(pos) <= CLOSE;
+        if close { beside } else { NIL }
+    }
+
+    // Finding a partner: 7.3.
+
+    /// The queue that `q`, asked for by `proc` at that position, is to be merged into; `NIL` if none.
+    pub(super) fn find_cooperator(&mut self, q: u32, proc: ProcId, pos: u64) -> u32 {
+        let mut end = self.queues[q as usize].merge_into;
+        if end != NIL {
+            while self.queues[end as usize].merge_into != NIL {
+                end = self.queues[end as usize].merge_into;
+            }
+            return end;
+        }
+        // From here on, merging by position or by age, both of which flash has no use for.
+        if self.nonrot_queueing() {
+            return NIL;
+        }
+        if let Some(found) = self.late_stable_merge(q, proc) {
+            return found;
+        }
+        if !self.conf.queue_merge || self.too_late(q) || self.fair.census.tot_busy() == 1 {
+            return NIL;
+        }
+        let (s, node) = (self.in_service, self.fair.ents[q as usize].node);
+        if s != NIL
+            && s != q
+            && self.serv_last_pos.abs_diff(pos) <= CLOSE
+            && self.fair.ents[s as usize].node == node
+            && self.compatible(q, s)
+        {
+            let found = self.setup_merge(q, s);
+            if found != NIL {
+                return found;
+            }
+        }
+        let near = self.nearest(node, pos);
+        if near != NIL && near != q && self.compatible(q, near) {
+            return self.setup_merge(q, near);
+        }
+        NIL
+    }
+
+    /// A queue born at about the same time was remembered (7.3 step 2). `None`: not the time for it.
+    fn late_stable_merge(&mut self, q: u32, proc: ProcId) -> Option<u32> {
+        let queue = &self.queues[q as usize];
+        let (tn, window) = (self.tn, self.up(STABLE_LATER));
+        let ripe = queue.sync
+            && !queue.just_created
+            && queue.split_time.is_none_or(|at| at + window < tn)
+            && queue.created + window < tn;
+        let at = self.pair_at(proc, queue.actuator);
+        let (candidate, generation) = self.pairs[at].stable_candidate;
+        if !ripe || candidate == NIL {
+            return None;
+        }
+        self.pairs[at].stable_candidate.0 = NIL;
+        let same = self.queues[candidate as usize].generation == generation;
+        let fits = same && self.queues[candidate as usize].live && !self.thr_idling(q);
+        if !fits {
+            return Some(NIL);
+        }
+        let found = self.setup_merge(q, candidate);
+        if found != NIL {
+            self.mark_stably_merged(q);
+            self.mark_stably_merged(found);
+        }
+        Some(found)
+    }
+
+    /// Marks the owner of a queue as merged for good.
+    fn mark_stably_merged(&mut self, q: u32) {
+        let queue = &self.queues[q as usize];
+        if queue.owner != NIL {
+            let at = self.pair_at(ProcId(queue.owner), queue.actuator);
+            self.pairs[at].stably_merged = true;
+        }
+    }
+
+    fn compatible(&self, q: u32, p: u32) -> bool {
+        let (a, b) = (&self.queues[q as usize], &self.queues[p as usize]);
+        let class = self.fair.class(q);
+        !self.too_late(p)
+            && class == self.fair.class(p)
+            && class != IDLE
+            && !a.seeky()
+            && !b.seeky()
+            && a.sync
+            && b.sync
+            && a.actuator == b.actuator
+    }
+
+    /// Schedules the merge of `q` into the end of `p`'s chain; returns that end, `NIL` if it cannot be.
+    fn setup_merge(&mut self, q: u32, mut p: u32) -> u32 {
+        if self.queues[p as usize].users == 0 || p == q {
+            return NIL;
+        }
+        while self.queues[p as usize].merge_into != NIL {
+            p = self.queues[p as usize].merge_into;
+            if p == q {
+                return NIL;
+            }
+        }
+        let users = self.queues[q as usize].users;
+        let same_parent = self.fair.ents[q as usize].node == self.fair.ents[p as usize].node;
+        if users == 0 || self.queues[p as usize].users == 0 || !same_parent {
+            return NIL;
+        }
+        self.queues[q as usize].merge_into = p;
+        self.queues[p as usize].users += users;
+        p
+    }
+
+    // Merging: 7.4.
+
+    /// The context, which uses `q`, goes on with the end of `q`'s chain.
+    pub(super) fn merge_queues(&mut self, now: Instant, proc: ProcId, q: u32, cx: &mut Cx<'_>) {
+        let mut from = q;
+        while self.queues[from as usize].merge_into != NIL {
+            let to = self.queues[from as usize].merge_into;
+            self.merge_one(proc, from, to);
+            cx.trace.why(now, "queues merged", from, to.into(), 0);
+            from = to;
+        }
+        self.stats.merges += 1;
+    }
+
+    fn merge_one(&mut self, proc: ProcId, q: u32, p: u32) {
+        self.save(q);
+        self.save(p);
+        let bound = core::mem::take(&mut self.queues[q as usize].io_bound);
+        self.queues[p as usize].io_bound |= bound;
+        let waker = self.queues[q as usize].waker;
+        if waker != NIL && waker != p && self.queues[p as usize].waker == NIL {
+            self.queues[p as usize].tent_waker = NIL;
+            self.set_waker(p, waker);
+        }
+        self.hand_over_raising(q, p);
+        let node = self.fair.ents[q as usize].node as usize;
+        if self.groups[node].last_created == q {
+            self.groups[node].last_created = p;
+        }
+        let at = self.pair_at(proc, self.queues[q as usize].actuator);
+        self.pairs[at].sync = p;
+        self.queues[p as usize].coop = true;
+        self.queues[p as usize].owner = NIL;
+        self.queues[q as usize].owner = NIL;
+        self.drop_user(q);
+        let queue = &self.queues[q as usize];
+        if queue.users == 0
+            && queue.empty()
+            && self.fair.ents[q as usize].busy
+            && self.in_service != q
+        {
+            self.no_longer_busy(q, false);
+        }
+    }
+
+    fn hand_over_raising(&mut self, q: u32, p: u32) {
+        let wr = self.fair.ents[q as usize].wr;
+        if wr == 1 {
+            return;
+        }
+        let from = &self.queues[q as usize];
+        let (limit, start, before) = (from.wr_limit, from.wr_start, from.wr_start_before_srt);
+        let e = &mut self.fair.ents[p as usize];
+        if e.wr == 1 {
+            e.wr = wr;
+            e.prio_dirty = true;
+            self.fair.census.wr_busy += u32::from(e.busy);
+            let to = &mut self.queues[p as usize];
+            to.wr_limit = limit;
+            to.wr_start = start;
+            to.wr_start_before_srt = before;
+        }
+        let e = &mut self.fair.ents[q as usize];
+        e.wr = 1;
+        e.prio_dirty = true;
+        self.fair.census.wr_busy -= u32::from(e.busy);
+    }
+
+    fn save(&mut self, q: u32) {
+        let queue = &self.queues[q as usize];
+        if queue.owner == NIL {
+            return;
+        }
+        let at = self.pair_at(ProcId(queue.owner), queue.actuator);
+        let e = &self.fair.ents[q as usize];
+        let fresh = queue.just_created && !queue.in_large_burst && self.conf.low_latency;
+        let (wr, start, limit) = if fresh {
+            (self.conf.wr_coeff, self.tn, self.wr_duration())
+        } else {
+            (e.wr, queue.wr_start, queue.wr_limit)
+        };
+        self.pairs[at].saved = Some(Saved {
+            short_tt: queue.short_tt,
+            io_bound: queue.io_bound,
+            in_large_burst: queue.in_large_burst,
+            was_in_burst: self.burst.listed(q),
+            inject_limit: queue.inject_limit,
+            new_weight: e.new_weight,
+            wr,
+            base_serv: queue.base_serv,
+            inj_decr: queue.inj_decr,
+            think: (queue.tt_last_end, queue.tt_total, queue.tt_samples, queue.tt_mean),
+            io_start: queue.io_start,
+            tot_idle: queue.tot_idle,
+            svc_wr: queue.svc_wr,
+            wr_start: start,
+            wr_start_before_srt: queue.wr_start_before_srt,
+            wr_limit: limit,
+        });
+    }
+
+    // Queues born together: 7.5.
+
+    /// A sync queue was created for a context; returns the queue the context then uses.
+    pub(super) fn stable_merge_at_creation(
+        &mut self,
+        now: Instant,
+        ask: Ask,
+        q: u32,
+        cx: &mut Cx<'_>,
+    ) -> u32 {
+        let node = self.fair.ents[q as usize].node as usize;
+        let last = self.groups[node].last_created;
+        let created = self.queues[q as usize].created;
+        let kept = last != NIL
+            && self.queues[last as usize].created + self.up(STABLE_LATER) >= created
+            && self.alike(q, last);
+        if !kept {
+            self.groups[node].last_created = q;
+            return q;
+        }
+        let near = self.queues[last as usize].created + self.up(STABLE_NOW) >= created;
+        if !near || !self.conf.stable_merge {
+            return q;
+        }
+        if !self.nonrot_queueing() {
+            let at = self.pair_at(ask.proc, ask.actuator);
+            let generation = self.queues[last as usize].generation;
+            self.pairs[at].stable_candidate = (last, generation);
+            return q;
+        }
+        let found = self.setup_merge(q, last);
+        if found == NIL {
+            return q;
+        }
+        self.mark_stably_merged(found);
+        self.mark_stably_merged(q);
+        self.stats.stable_merges += 1;
+        self.merge_queues(now, ask.proc, q, cx);
+        found
+    }
+
+    /// Same level, class and actuator.
+    fn alike(&self, q: u32, last: u32) -> bool {
+        let (a, b) = (&self.fair.ents[q as usize], &self.fair.ents[last as usize]);
+        let actuator = |q: u32| self.queues[q as usize].actuator;
+        a.orig_weight == b.orig_weight && a.class == b.class && actuator(q) == actuator(last)
+    }
+
+    // Splitting: 7.6.
+
+    /// The shared queue of the context has turned seeky; returns the queue the context then uses.
+    pub(super) fn split(&mut self, now: Instant, ask: Ask, q: u32, cx: &mut Cx<'_>) -> u32 {
+        let at = self.pair_at(ask.proc, ask.actuator);
+        if self.queues[q as usize].in_large_burst
+            && let Some(saved) = &mut self.pairs[at].saved
+        {
+            saved.in_large_burst = true;
+        }
+        self.stats.splits += 1;
+        let queue = &mut self.queues[q as usize];
+        if queue.users == 1 && queue.merge_into == NIL {
+            queue.owner = ask.proc.0;
+            queue.coop = false;
+            queue.split_me = false;
+            cx.trace.why(now, "shared queue kept by its last user", q, ask.proc.0.into(), 0);
+            self.resume(q, at);
+            return q;
+        }
+        let waker = queue.waker;
+        self.pairs[at].sync = NIL;
+        self.drop_users(q);
+        let new = self.new_sync_queue(now, ask);
+        if waker != NIL {
+            self.set_waker(new, waker);
+        }
+        self.queues[new as usize].split_time = Some(self.tn);
+        if let Some(saved) = &self.pairs[at].saved {
+            if (saved.was_in_burst && self.burst.large) || saved.in_large_burst {
+                self.queues[new as usize].in_large_burst = true;
+            } else if saved.was_in_burst {
+                self.burst.rejoin(new);
+            }
+        }
+        cx.trace.why(now, "split off a shared queue", new, q.into(), 0);
+        self.resume(new, at);
+        new
+    }
+
+    /// Restores what was saved when the context's queue was merged.
+    fn resume(&mut self, q: u32, at: usize) {
+        let Some(s) = self.pairs[at].saved else { return };
+        let duration = self.wr_duration();
+        let queue = &mut self.queues[q as usize];
+        let e = &mut self.fair.ents[q as usize];
+        queue.short_tt = s.short_tt;
+        queue.io_bound = s.io_bound;
+        queue.base_serv = s.base_serv;
+        queue.inject_limit = s.inject_limit;
+        queue.inj_decr = s.inj_decr;
+        (queue.tt_last_end, queue.tt_total, queue.tt_samples, queue.tt_mean) = s.think;
+        queue.io_start = s.io_start;
+        queue.tot_idle = s.tot_idle;
+        queue.svc_wr = s.svc_wr;
+        queue.wr_start_before_srt = s.wr_start_before_srt;
+        queue.wr_start = s.wr_start;
+        queue.wr_limit = s.wr_limit;
+        e.new_weight = s.new_weight;
+        let old = e.wr;
+        if self.conf.low_latency {
+            e.wr = s.wr;
+        }
+        let over = queue.in_large_burst || queue.wr_start + queue.wr_limit < self.tn;
+        if e.wr > 1 && over {
+            let resumes = queue.wr_limit == self.conf.wr_rt_max_time
+                && !queue.in_large_burst
+                && queue.wr_start_before_srt.is_some_and(|at| at + duration >= self.tn);
+            if resumes {
+                self.back_to_interactive(q);
+            } else {
+                e.wr = 1;
+            }
+        }
+        let e = &mut self.fair.ents[q as usize];
+        e.prio_dirty = true;
+        if e.busy {
+            self.fair.census.wr_busy += u32::from(e.wr > 1);
+            self.fair.census.wr_busy -= u32::from(old > 1);
+        }
+    }
+}
+
+/// Positions this near belong together (3.1), in sectors.
+const CLOSE: u64 = 8192;
+/// A queue served for longer is not merged any more (7.2).
+const MERGE_WINDOW: Nanos = Nanos::ms(100);
+/// Queues created this close to each other may be merged at once (7.5), and how long a queue is the one
+/// that others are compared with.
+const STABLE_NOW: Nanos = Nanos::ms(180);
+const STABLE_LATER: Nanos = Nanos::ms(600);

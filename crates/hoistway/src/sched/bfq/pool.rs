@@ -1,0 +1,111 @@
+//! Limits in the request pool, and drives with several actuators (specs/bfq.md 8.5, 8.4).
+
+use super::Bfq;
+use super::tunables::Base;
+use crate::device::Device;
+use crate::env::Cx;
+use crate::request::{Dir, Io};
+use crate::sched::Depth;
+use crate::table::NIL;
+
+impl Bfq {
+    /// How many requests may exist when this bio asks for one.
+    pub(super) fn pool_limit(&self, io: &Io, cx: &Cx<'_>) -> Depth {
+        let n = u64::from(cx.device.nr_requests);
+        let sync = cx.device.is_sync(io.op, io.flags);
+        let raised = self.fair.census.wr_busy > 0;
+        let by_kind = match (sync, io.op.dir(), raised) {
+            (true, Dir::Read, _) => n,
+            (true, Dir::Write, false) => 3 * n / 4,
+            (true, Dir::Write, true) => 6 * n / 16,
+            (false, _, false) => n / 2,
+            (false, _, true) => 3 * n / 16,
+        }
+        .max(1);
+        let unreduced = if by_kind == n { Depth::Usual } else { Depth::AtMost(by_kind as u32) };
+        for actuator in 0..self.actuators {
+            let q = self.pair(io.proc, actuator).map_or(NIL, |pair| pair.queue(sync));
+            // One queue over its limit is enough. One without requests is never locked out.
+            if q != NIL
+                && self.queues[q as usize].allocated > 0
+                && self.share(q, by_kind).is_some_and(|share| share.over)
+            {
+                return Depth::AtMost(1);
+            }
+        }
+        unreduced
+    }
+
+    /// The share of an entity in `n` requests, from the top down; `None` if some level is not tracked.
+    fn share(&self, e: u32, n: u64) -> Option<Share> {
+        let ent = &self.fair.ents[e as usize];
+        if !ent.tracked {
+            return None;
+        }
+        let up = self.fair.nodes[ent.node as usize].entity;
+        let above = if up == NIL { Share { limit: n, over: false } } else { self.share(up, n)? };
+        let trees = &self.fair.nodes[ent.node as usize].trees;
+        let (wsum, allocated) = if ent.child == NIL {
+            let upto = &trees[..=usize::from(ent.class)];
+            let wsum = upto.iter().fold(0, |sum, tree| 8 * sum + tree.wsum);
+            (wsum, self.queues[e as usize].allocated)
+        } else {
+            (trees[usize::from(ent.class)].wsum, self.groups[ent.child as usize].allocated)
+        };
+        let limit = (above.limit * u64::from(ent.weight) + wsum / 2) / wsum;
+        Some(Share { limit, over: above.over || u64::from(allocated) >= limit })
+    }
+
+    /// The actuator of a request that ends before `end`.
+    pub(super) fn actuator_of(&self, end: u64, device: &Device) -> u8 {
+        if self.actuators == 1 {
+            return 0;
+        }
+        let last = end.saturating_sub(1);
+        let at = device.actuators.iter().position(|&(from, to)| from.0 <= last && last < to.0);
+        at.map_or(0, |i| (i as u8).min(self.actuators - 1))
+    }
+
+    /// A queue that keeps an otherwise idle actuator busy, if it is not the one in service (8.4).
+    pub(super) fn underused_actuator(&self, q: u32) -> Option<u32> {
+        if self.actuators == 1 || self.conf.base == Base::V61 {
+            return None;
+        }
+        let last = usize::from(self.actuators) - 1;
+        for i in 0..=last {
+            let load = self.inflight_by[i];
+            if load >= self.conf.actuator_load || (i < last && load >= self.inflight_by[i + 1]) {
+                continue;
+            }
+            if usize::from(self.queues[q as usize].actuator) == i {
+                return None;
+            }
+            let found = self.fair.active_list.iter(&self.fair.active_links).find(|&p| {
+                let other = &self.queues[p as usize];
+                usize::from(other.actuator) == i
+                    && other.next != NIL
+                    && self.charge_next(p) <= self.fair.ents[p as usize].left()
+            });
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+}
+
+struct Share {
+    limit: u64,
+    over: bool,
+}
+
+/// How many actuators BFQ tells apart (8.4).
+pub(super) const ACTUATORS: usize = 8;
+
+/// Drives with more ranges than that count as one.
+pub(super) fn actuators(device: &Device) -> u8 {
+    match device.actuators.len() {
+        n @ 1..=ACTUATORS => n as u8,
+        _ => 1,
+    }
+}

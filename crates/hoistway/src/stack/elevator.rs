@@ -16,7 +16,7 @@ struct Link {
 
 /// Requests by the sector behind their end, newest first, and the request of the latest merge.
 #[derive(Debug)]
-pub(super) struct Elevator {
+pub(crate) struct Elevator {
     buckets: Vec<u32>,
     links: Vec<Link>,
     one_hit: u32,

@@ -3,7 +3,7 @@
 //! One rule for callers: one [`Stack::handle`], then [`Stack::poll`] until it returns
 //! [`Output::WaitUntil`], then wait. The stack asserts it.
 
-mod elevator;
+pub(crate) mod elevator;
 mod flush;
 mod legacy;
 mod merge;

@@ -54,6 +54,7 @@ mod pool;
 mod queue;
 mod raise;
 mod rate;
+pub mod replay;
 mod requests;
 mod stats;
 #[cfg(test)]

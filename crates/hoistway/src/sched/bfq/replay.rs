@@ -121,8 +121,7 @@ struct Replay {
     number_of: Vec<usize>,
     procs: Vec<Option<ProcId>>,
     groups: Vec<(String, GroupId)>,
-    /// Recorded expiries of the last event are checked against these, in order.
-    expiries: Vec<Expiry>,
+    /// Expiries of the last event that were compared.
     seen: usize,
     agreement: Agreement,
 }
@@ -165,7 +164,6 @@ impl Replay {
             number_of: alloc::vec![0; SLOTS],
             procs: Vec::new(),
             groups,
-            expiries: Vec::new(),
             seen: 0,
             agreement: Agreement::default(),
         })

@@ -1,19 +1,20 @@
 //! Cost per request at N busy queues, for every registered scheduler.
 //!
-//! N processes in one group (best-effort, level 4), each with 4 requests of 4 KiB pending at its own
-//! place, 9 reads to 1 sync write, none mergeable; device depth 32, one hardware queue. One turn: dispatch
-//! one request, complete the oldest in the device, insert a new one of the completed process; virtual time
-//! moves 10 us. The scheduler is called directly with a real context, tracing off. The figure is the
-//! fastest of 20 runs of 10^6 turns.
+//! N processes in one group (best-effort, level 4), each with 4 requests of 4 KiB pending at its
+//! own place, 9 reads to 1 sync write, none mergeable; device depth 32, one hardware queue. One
+//! turn: dispatch one request, complete the oldest in the device, insert a new one of the completed
+//! process; virtual time moves 10 us. The scheduler is called directly with a real context, tracing
+//! off. The figure is the fastest of 20 runs of 10^6 turns.
 //!
-//! A turn reuses the completed request's entry of the request table: the table is the stack's, its cost is
-//! not the scheduler's. Allocations are counted; one in steady state fails the bench.
+//! A turn reuses the completed request's entry of the request table: the table is the stack's, its
+//! cost is not the scheduler's. Allocations are counted; one in steady state fails the bench.
 //!
-//! `--instructions` counts the instructions of a turn instead of measuring time: stable on a busy machine.
-//! It runs the bench under `valgrind --tool=callgrind`, twice per line, and divides the difference.
+//! `--instructions` counts the instructions of a turn instead of measuring time: stable on a busy
+//! machine. It runs the bench under `valgrind --tool=callgrind`, twice per line, and divides the
+//! difference.
 //!
-//! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--runs N] [--only SCHEDULER]
-//! [--queues N] [--instructions]`
+//! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--runs N]
+//! [--only SCHEDULER] [--queues N] [--instructions]`
 
 use hoistway::request::{Io, Op, ReqId};
 use hoistway::sched::{self, At, Dispatch, Entry, Scheduler, Setup};
@@ -57,9 +58,9 @@ const DEPTH: usize = 32;
 const TURN: Nanos = Nanos::us(10);
 /// Length of a request: 4 KiB.
 const LENGTH: u64 = 8;
-/// Prepared requests, walked round and round; each process begins elsewhere. Few enough to stay in the cache,
-/// so that the figures do not count the bench's own misses. Prime, so that a place is not always read or
-/// always written when it comes round again.
+/// Prepared requests, walked round and round; each process begins elsewhere. Few enough to stay in
+/// the cache, so that the figures do not count the bench's own misses. Prime, so that a place is
+/// not always read or always written when it comes round again.
 const PLAN: usize = 1021;
 /// Size of a process's region.
 const REGION: u64 = 1 << 20;
@@ -139,8 +140,8 @@ impl Load {
         black_box(self.sched.insert(self.now, id, At::Tail, &mut cx));
     }
 
-    /// One request for the device. Idling schedulers are driven as the stack would: time passes up to
-    /// their timer.
+    /// One request for the device. Idling schedulers are driven as the stack would: time passes up
+    /// to their timer.
     fn dispatch(&mut self) -> ReqId {
         loop {
             match self.sched.dispatch(self.now, QueueId(0), &mut self.env.cx()) {

@@ -1,20 +1,22 @@
 //! The one ordered tree: a red-black tree on slot numbers, optionally augmented.
 //!
-//! [`Nodes`] holds one node per slot (key, links, colour, summary); any number of [`Tree`] roots may share
-//! it as long as a slot is in at most one of them at a time. Equal keys keep insertion order: the later
-//! one sorts after. Nothing here allocates after construction.
+//! [`Nodes`] holds one node per slot (key, links, colour, summary); any number of [`Tree`] roots
+//! may share it as long as a slot is in at most one of them at a time. Equal keys keep insertion
+//! order: the later one sorts after. Nothing here allocates after construction.
 //!
 //! The shape is the textbook one (Cormen et al., chapter 13; a removed node with two children is
 //! replaced by its in-order successor). That matters: BFQ's reference walks the shape itself
-//! (specs/bfq.md 2.2, quirk Q1), so [`Tree::root`], [`Nodes::left`] and [`Nodes::right`] are public.
+//! (specs/bfq.md 2.2, quirk Q1), so [`Tree::root`], [`Nodes::left`] and [`Nodes::right`] are
+//! public.
 
 use crate::table::NIL;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-/// What a tree is ordered by. `before` must be a strict weak order over the keys that are in one tree
-/// at the same time (virtual times that wrap are such an order while they span less than half the range).
+/// What a tree is ordered by. `before` must be a strict weak order over the keys that are in one
+/// tree at the same time (virtual times that wrap are such an order while they span less than half
+/// the range).
 pub trait Key: Copy + Default {
     /// True when `self` sorts strictly before `other`.
     fn before(&self, other: &Self) -> bool;
@@ -45,9 +47,9 @@ impl Augment for () {
     fn join(self, _: ()) {}
 }
 
-/// Links count *places*: that of a slot is one above it, and the first is taken by nobody. Nobody is black,
-/// takes part in no tree and may be written to (Cormen's `nil`), so that most steps below need not ask
-/// whether a relative exists, which is a coin toss. What its links say means nothing.
+/// Links count *places*: that of a slot is one above it, and the first is taken by nobody. Nobody
+/// is black, takes part in no tree and may be written to (Cormen's `nil`), so that most steps below
+/// need not ask whether a relative exists, which is a coin toss. What its links say means nothing.
 ///
 /// Aligned so that a node lies in one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +83,8 @@ fn slot_of(place: u32) -> u32 {
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// Left child in the low half, right child in the high half. One word, so that a descent loads both while it
-/// compares the keys: picking one of two fields would cost a dependent load per level.
+/// Left child in the low half, right child in the high half. One word, so that a descent loads both
+/// while it compares the keys: picking one of two fields would cost a dependent load per level.
 #[derive(Clone, Copy, Debug)]
 struct Children(u64);
 
@@ -224,8 +226,8 @@ impl<K: Key, A: Augment> Nodes<K, A> {
         self.0[at as usize].sum = sum;
     }
 
-    /// Recomputes summaries from `at` to the root. Above `through` (nobody: from the start) the walk ends
-    /// at the first that stays the same.
+    /// Recomputes summaries from `at` to the root. Above `through` (nobody: from the start) the
+    /// walk ends at the first that stays the same.
     fn refresh_up(&mut self, mut at: u32, through: u32) {
         if !A::ACTIVE {
             return;
@@ -343,8 +345,8 @@ impl Tree {
         self.link(nodes, slot, Gap { prev, next, parent, left }, key, own);
     }
 
-    /// The same, with the same outcome, if `near` is a slot of this tree that probably has few others
-    /// between itself and the new one.
+    /// The same, with the same outcome, if `near` is a slot of this tree that probably has few
+    /// others between itself and the new one.
     pub fn insert_near<K: Key, A: Augment>(
         &mut self,
         nodes: &mut Nodes<K, A>,
@@ -437,7 +439,8 @@ impl Tree {
             let Node { child: below, parent: above, red: heir_red, .. } = *nodes.at(heir);
             removed_red = heir_red;
             child = below.get(RIGHT);
-            // If the heir is the right child this changes `gone`, from where its new right child is taken.
+            // If the heir is the right child this changes `gone`, from where its new right child is
+            // taken.
             self.hang(nodes, above, heir, child);
             let right = nodes.at(gone).child.get(RIGHT);
             nodes.at(right).parent = heir;

@@ -1,8 +1,8 @@
 //! What the deadline family shares: requests of one kind in sector order and in order of arrival.
 //!
-//! A [`Lane`] is a sector-sorted tree, a FIFO of the same requests with a soft deadline each, and the
-//! request to continue a sweep with. All lanes of a scheduler keep their links in one [`Pool`], indexed
-//! by request slot.
+//! A [`Lane`] is a sector-sorted tree, a FIFO of the same requests with a soft deadline each, and
+//! the request to continue a sweep with. All lanes of a scheduler keep their links in one [`Pool`],
+//! indexed by request slot.
 
 use crate::group::ProcId;
 use crate::list::{Links, List};
@@ -47,8 +47,8 @@ pub(super) struct Pool {
     nodes: Nodes<u64>,
     pub links: Links,
     pub slots: Vec<Slot>,
-    /// The slot last sorted in for the processes of equal low bits. The requests of a process tend to lie
-    /// close together: a guess where the next one goes, which decides nothing.
+    /// The slot last sorted in for the processes of equal low bits. The requests of a process tend
+    /// to lie close together: a guess where the next one goes, which decides nothing.
     newest: Vec<u32>,
 }
 
@@ -154,7 +154,8 @@ impl Lane {
         pool.slot_mut(slot).place = Place::Nowhere;
     }
 
-    /// The same for a request that was merged away: a sweep about to go on with it goes on behind it.
+    /// The same for a request that was merged away: a sweep about to go on with it goes on behind
+    /// it.
     pub fn forget(&mut self, pool: &mut Pool, slot: u32) {
         if self.next == slot {
             self.next = pool.after(slot);
@@ -168,8 +169,8 @@ impl Lane {
         if slot != NIL && pool.nodes.key(slot) == start.0 { slot } else { NIL }
     }
 
-    /// Before `gone` is forgotten: `kept` inherits its FIFO place and deadline if that is the earlier
-    /// one (specs/deadline.md A5).
+    /// Before `gone` is forgotten: `kept` inherits its FIFO place and deadline if that is the
+    /// earlier one (specs/deadline.md A5).
     pub fn hand_over(&mut self, pool: &mut Pool, kept: u32, gone: u32) {
         let deadline = pool.slot(gone).deadline;
         if deadline < pool.slot(kept).deadline {

@@ -163,6 +163,11 @@ impl Lane {
         self.unlink(pool, slot);
     }
 
+    /// The request at the lowest sector, `NIL` when empty.
+    pub fn lowest(&self) -> u32 {
+        self.sorted.first()
+    }
+
     /// The first request that starts at `start`, `NIL` if there is none.
     pub fn starting_at(&self, pool: &Pool, start: Sectors) -> u32 {
         let slot = self.sorted.lower_bound(&pool.nodes, start.0);

@@ -15,6 +15,7 @@ pub mod mq_deadline;
 pub mod none;
 pub mod noop;
 pub mod sio;
+pub mod zoccolo;
 
 use crate::device::{Device, Profile};
 use crate::env::Cx;
@@ -264,6 +265,7 @@ pub static SCHEDULERS: &[&Entry] = &[
     &none::ENTRY,
     &noop::ENTRY,
     &deadline::ENTRY,
+    &zoccolo::ENTRY,
     &mq_deadline::ENTRY,
     &bfq::ENTRY,
     &sio::ENTRY,

@@ -2,9 +2,10 @@
 //! (specs/drives.md 3.3 to 3.6).
 
 use super::Bus;
+use super::dirty::{Extent, Extents};
 use super::geometry::{Geometry, Place, ns};
 use crate::drive::DriveFile;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A read or write of this actuator; places count from its first byte.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ pub(super) struct Mechanism {
     /// Writes that wait for room in the buffer.
     waiting: VecDeque<Waiting>,
     /// Dirty extents by start.
-    dirty: BTreeMap<u64, Extent>,
+    dirty: Extents,
     /// Bytes of `dirty` and of the destaging operation in progress.
     dirty_bytes: u64,
     /// Read segments, least recently used first.
@@ -84,14 +85,6 @@ struct Queued {
 struct Waiting {
     access: Access,
     arrival: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Extent {
-    end: u64,
-    arrival: u64,
-    number: u64,
-    from: Place,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -172,7 +165,7 @@ impl Mechanism {
             },
             queue: Vec::new(),
             waiting: VecDeque::new(),
-            dirty: BTreeMap::new(),
+            dirty: Extents::new(),
             dirty_bytes: 0,
             segments: Vec::new(),
             grown: Vec::new(),
@@ -315,17 +308,17 @@ impl Mechanism {
     fn soil(&mut self, mut start: u64, mut end: u64, now: u64) {
         self.number += 1;
         let (mut arrival, mut number) = (now, self.number);
-        while let Some((&s, &x)) = self.dirty.range(..=end).next_back() {
+        while let Some(x) = self.dirty.at_or_below(end) {
             if x.end < start {
                 break;
             }
-            self.dirty.remove(&s);
-            self.dirty_bytes -= x.end - s;
-            (start, end) = (start.min(s), end.max(x.end));
+            self.dirty.remove(x.start);
+            self.dirty_bytes -= x.end - x.start;
+            (start, end) = (start.min(x.start), end.max(x.end));
             (arrival, number) = (arrival.min(x.arrival), number.min(x.number));
         }
         let from = self.geometry.place(start);
-        self.dirty.insert(start, Extent { end, arrival, number, from });
+        self.dirty.insert(Extent { start, end, arrival, number, from });
         self.dirty_bytes += end - start;
         if !self.queue.is_empty() {
             self.grown.push((start, end));
@@ -368,7 +361,7 @@ impl Mechanism {
     }
 
     fn is_dirty(&self, start: u64, end: u64) -> bool {
-        self.dirty.range(..=start).next_back().is_some_and(|(_, x)| end <= x.end)
+        self.dirty.at_or_below(start).is_some_and(|x| end <= x.end)
     }
 
     /// The lowest score: cost less the credit for waiting; ties go to the lower arrival number.
@@ -437,11 +430,11 @@ impl Mechanism {
         let free = flushing || self.dirty_bytes >= self.cfg.high;
         let penalty = if free { 0.0 } else { self.cfg.penalty };
         let phase = now % self.geometry.rev;
-        let above = self.dirty.range(self.head.lba..).take(EXTENTS_LOOKED_AT);
-        let below = self.dirty.range(..self.head.lba).rev().take(EXTENTS_LOOKED_AT);
-        for (&start, x) in above.chain(below) {
+        let above = self.dirty.up_from(self.head.lba).take(EXTENTS_LOOKED_AT);
+        let below = self.dirty.down_from(self.head.lba).take(EXTENTS_LOOKED_AT);
+        for x in above.chain(below) {
             let cost = self.position(x.from, true, now, phase) as f64 + penalty;
-            offer(best, cost - self.credit(now, x.arrival), x.number, Choice::Destage(start));
+            offer(best, cost - self.credit(now, x.arrival), x.number, Choice::Destage(x.start));
         }
     }
 
@@ -451,7 +444,7 @@ impl Mechanism {
             || !self.queue.is_empty()
             || !self.waiting.is_empty()
             || now >= self.activity + self.cfg.idle
-            || self.destaged_to.is_some_and(|end| self.dirty.contains_key(&end))
+            || self.destaged_to.is_some_and(|end| self.dirty.starts_at(end))
     }
 
     fn credit(&self, now: u64, arrival: u64) -> f64 {
@@ -492,11 +485,11 @@ impl Mechanism {
 
     fn begin_destage(&mut self, now: u64, start: u64) {
         self.end_read_ahead(now);
-        let extent = self.dirty.remove(&start).expect("it was just looked at");
+        let extent = self.dirty.remove(start).expect("it was just looked at");
         let end = extent.end.min(start + self.cfg.chunk);
         let to = self.geometry.place(end);
         if end < extent.end {
-            self.dirty.insert(end, Extent { from: to, ..extent });
+            self.dirty.insert(Extent { start: end, from: to, ..extent });
         }
         let media = now + self.position(extent.from, true, now, now % self.geometry.rev);
         let until = media + (to.clock - extent.from.clock);

@@ -10,6 +10,7 @@
 //! that costs nothing, so a lone random reader beside many streams waits until its age outweighs a
 //! seek (section 7), and a flush costs one short seek per scattered block.
 
+mod dirty;
 mod geometry;
 mod mechanism;
 

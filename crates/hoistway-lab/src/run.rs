@@ -66,35 +66,13 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Job { cell, error } => write!(f, "{cell}: {}", job_error(error)),
+            RunError::Job { cell, error } => write!(f, "{cell}: {error}"),
             RunError::Interrupted => f.write_str("interrupted; nothing was written"),
         }
     }
 }
 
 impl std::error::Error for RunError {}
-
-/// A job's error in words.
-pub fn job_error(error: &JobError) -> String {
-    match error {
-        JobError::Unknown { kind, name, known } => {
-            let known_names = known.iter().map(String::as_str);
-            match hoistway_sim::drive::keys::nearest(name, known_names) {
-                Some(n) => format!("no {kind} '{name}'; did you mean '{n}'?"),
-                None => format!("no {kind} '{name}'; there are: {}", known.join(", ")),
-            }
-        }
-        JobError::Parameter { of, message } => format!("{of}: {message}"),
-        JobError::Tunable(error) => error.to_string(),
-        JobError::DoesNotFit { needed, available } => format!(
-            "the files need {} MB, the drive has {} MB for them; use smaller files or a larger drive",
-            needed / 1_000_000,
-            available / 1_000_000
-        ),
-        JobError::Interrupted => "interrupted".into(),
-        other => format!("{other:?}"),
-    }
-}
 
 /// One run of the grid.
 #[derive(Clone, Copy, Debug)]

@@ -216,11 +216,10 @@ fn check_names(top: &Section<'_>, experiment: &Experiment) -> Result<()> {
 /// The host's parameters are checked by the host.
 fn check_host(host: &Section<'_>, experiment: &Experiment) -> Result<()> {
     use hoistway_sim::host::HostConfig;
-    let say = crate::run::job_error;
     let mut config = HostConfig::profile(&experiment.host_profile)
-        .map_err(|e| host.wrong("profile", say(&e)))?;
+        .map_err(|e| host.wrong("profile", e.to_string()))?;
     for (name, value) in &experiment.host {
-        config.set(name, value).map_err(|e| host.wrong(name, say(&e)))?;
+        config.set(name, value).map_err(|e| host.wrong(name, e.to_string()))?;
     }
     Ok(())
 }

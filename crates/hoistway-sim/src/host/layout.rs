@@ -40,6 +40,10 @@ impl Layout {
     /// The first byte of a new file of `bytes`.
     pub fn place(&mut self, bytes: u64) -> Result<u64, JobError> {
         let mut at = self.next;
+        if self.capacity - self.journal < JOURNAL {
+            // Not even the journal fits into the second half.
+            return Err(JobError::DoesNotFit { needed: bytes, available: 0 });
+        }
         if at < self.journal + JOURNAL && at + bytes > self.journal {
             at = self.journal + JOURNAL;
         }

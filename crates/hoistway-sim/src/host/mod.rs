@@ -34,7 +34,7 @@ pub use config::{Fs, HostConfig};
 use crate::drive::DriveFile;
 use crate::world::{JobError, NamedFigure};
 use cache::{FileCache, Memory};
-use hoistway::{GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, Profile};
+use hoistway::{GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, Profile, Sectors};
 use layout::Layout;
 use process::{Proc, Stage, Wait};
 use submit::Flight;
@@ -240,11 +240,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host for `drive`; `max_request_kib` is the block layer's limit.
-    pub fn new(config: HostConfig, drive: &DriveFile, seed: u64) -> Host {
+    /// A host for `drive`, whose block layer builds requests of at most `max_request`.
+    pub fn new(config: HostConfig, drive: &DriveFile, max_request: Sectors, seed: u64) -> Host {
         let legacy = config.block_profile == Profile::Legacy;
-        let request_kib = drive.host.max_request_kib;
-        let request_pages = if legacy { request_kib.min(512) } else { request_kib } / 4;
+        let request_pages = max_request.bytes().0 / PAGE;
         let start_frac = config
             .start_frac
             .or_else(|| drive.baseline.get("file_start_frac").copied())
@@ -333,6 +332,11 @@ impl Host {
     /// Bytes of the device.
     pub fn capacity(&self) -> u64 {
         self.layout.capacity()
+    }
+
+    /// I/Os submitted and not completed.
+    pub fn in_flight(&self) -> u64 {
+        (self.flights.len() - self.free.len()) as u64
     }
 
     /// Gives process `p`, whose last operation is over, its next one.

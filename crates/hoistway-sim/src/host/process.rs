@@ -306,10 +306,11 @@ impl Host {
         None
     }
 
-    /// Cost of a buffered call: 1.5 x + 0.625 x per KiB (host.md 2.1), rounded down.
+    /// Cost of a buffered call: 1.5 x + 0.625 x per KiB (host.md 2.1), rounded down. At least 1 ns, so
+    /// that no process calls for ever at one instant.
     pub(super) fn call_cost(&self, bs: u64) -> u64 {
         let x = self.copy_ns_per_kib;
-        x * 3 / 2 + x * 5 * bs / (8 * 1024)
+        (x * 3 / 2 + x * 5 * bs / (8 * 1024)).max(1)
     }
 
     /// How many calls of `cost` may be done in one step that begins now.
@@ -318,7 +319,7 @@ impl Host {
         if let Some(stop) = self.procs[p].stop {
             room = room.min(stop.since(now).0);
         }
-        room.checked_div(cost).map_or(left, |fit| left.min(fit.max(1)))
+        left.min((room / cost).max(1))
     }
 
     pub(super) fn stopped(&self, now: Instant, p: usize) -> bool {

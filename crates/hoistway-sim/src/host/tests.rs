@@ -32,7 +32,8 @@ fn config(profile: &str, set: &[(&str, toml::Value)]) -> HostConfig {
 impl Bench {
     fn new(config: HostConfig, procs: usize, service: Nanos) -> Bench {
         let drive = DriveFile::load(HITACHI).unwrap();
-        let mut host = Host::new(config, &drive, 7);
+        let kib = if config.block_profile == Profile::Legacy { 512 } else { 1280 };
+        let mut host = Host::new(config, &drive, Sectors(2 * kib), 7);
         let info = |i: usize| ProcInfo {
             id: ProcId(i as u32),
             group: GroupId(i as u32),
@@ -387,7 +388,7 @@ fn a_page_dirtied_again_during_its_write_is_written_twice_in_order() {
 fn scenario_15_files_lie_in_order_with_gaps_that_depend_on_the_seed_alone() {
     let drive = DriveFile::load(HITACHI).unwrap();
     let places = |seed, scheduler_independent: &str| {
-        let mut host = Host::new(config(scheduler_independent, &[]), &drive, seed);
+        let mut host = Host::new(config(scheduler_independent, &[]), &drive, Sectors(1024), seed);
         [0; 4].map(|_| {
             let f = host.add_file(500 << 20).unwrap();
             host.place_of(f)

@@ -72,10 +72,13 @@ impl Build<'_> {
     fn size(&self, bs: u64) -> Result<u64, JobError> {
         let usual = (500 << 20).min(self.host.capacity() / 30) >> 20 << 20;
         let size = self.params.bytes("size")?.unwrap_or(usual);
-        if size < bs || size / bs > u64::from(u32::MAX) {
-            return Err(self
-                .params
-                .wrong(format!("size = {size}: choose at least one block of {bs}")));
+        if size < bs {
+            let message = format!("size = {size}: choose at least one block of {bs}");
+            return Err(self.params.wrong(message));
+        }
+        if size / bs > u64::from(u32::MAX) {
+            let message = format!("size = {size}: choose at most 2^32 blocks of {bs}");
+            return Err(self.params.wrong(message));
         }
         Ok(size / bs * bs)
     }

@@ -39,8 +39,9 @@ struct Probe {
 impl Probe {
     fn new(build: &mut Build<'_>) -> Result<Probe, JobError> {
         let interval = build.params.time("interval")?.unwrap_or(100_000_000);
-        if interval == 0 {
-            return Err(build.params.wrong("interval = 0: choose a time above 0".into()));
+        if interval == 0 || interval > LONGEST {
+            let message = format!("interval = {interval} ns: choose a time above 0, at most 24 h");
+            return Err(build.params.wrong(message));
         }
         let bs = build.block_size(build.host.sector())?;
         let size = build.size(bs)?;
@@ -56,6 +57,9 @@ impl Probe {
         })
     }
 }
+
+/// Longest interval: a day in ns.
+const LONGEST: u64 = 24 * 3_600_000_000_000;
 
 impl Load for Probe {
     fn next(&mut self, now: Instant) -> Operation {

@@ -45,8 +45,10 @@ impl Reader {
         let direct = build.params.flag("direct")?.unwrap_or(false);
         let bs = build.block_size(if direct { build.host.sector() } else { 512 })?;
         let size = build.size(bs)?;
+        // The file first: a permutation is made only of blocks that exist.
+        let file = build.host.add_file(size)?;
         let blocks = Blocks::new(build, bs, size)?;
-        Ok(Reader { file: build.host.add_file(size)?, direct, blocks, opens: false })
+        Ok(Reader { file, direct, blocks, opens: false })
     }
 }
 

@@ -46,8 +46,9 @@ impl Writer {
         let bs = build.block_size(if direct { build.host.sector() } else { PAGE })?;
         let size = build.size(bs)?;
         let dsync = build.params.number("dsync")?.unwrap_or(1);
-        let blocks = Blocks::new(build, bs, size)?;
+        // The file first: a permutation is made only of blocks that exist.
         let file = build.host.add_file(size)?;
+        let blocks = Blocks::new(build, bs, size)?;
         Ok(Writer { file, direct, dsync, unsynced: 0, blocks, opens: false })
     }
 }

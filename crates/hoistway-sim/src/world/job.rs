@@ -1,7 +1,9 @@
 //! What a run is made of, and what it yields. The same types serve every world.
 
+use crate::drive::keys::nearest;
 use crate::hist::Histogram;
 use hoistway::{Instant, IoPrio, Nanos};
+use std::fmt;
 
 /// Who a process is in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,3 +229,28 @@ pub enum JobError {
     /// `watch` said stop.
     Interrupted,
 }
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JobError::Unknown { kind, name, known } => {
+                match nearest(name, known.iter().map(String::as_str)) {
+                    Some(near) => write!(f, "no {kind} '{name}'; did you mean '{near}'?"),
+                    None => write!(f, "no {kind} '{name}'; there are: {}", known.join(", ")),
+                }
+            }
+            JobError::Parameter { of, message } => write!(f, "{of}: {message}"),
+            JobError::Tunable(error) => error.fmt(f),
+            JobError::DoesNotFit { needed, available } => write!(
+                f,
+                "the files need {} MB, the drive has {} MB for them; use smaller files or a larger \
+                 drive",
+                needed / 1_000_000,
+                available / 1_000_000
+            ),
+            JobError::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for JobError {}

@@ -176,7 +176,7 @@ pub(super) struct Meter {
     span: Span,
     record: DeviceRecord,
     series: Series,
-    outstanding: u64,
+    pub outstanding: u64,
     last: Instant,
     area: Area,
     at_begin: Area,

@@ -4,7 +4,7 @@
 //! processes (specs/host.md 1.2). Every input to the stack is followed by its own drain.
 
 use super::record::{Meter, Served, Span, Tally, figure};
-use super::wheel::{NEVER, Wheel};
+use super::wheel::{MOST, NEVER, Wheel};
 use super::{Job, JobError, Outcome, Role, TraceMode};
 use crate::drive::{Adapter, Command, Said};
 use crate::host::{Act, Host, ProcInfo};
@@ -14,6 +14,7 @@ use hoistway::sched::{self, Change};
 use hoistway::stack::{StackError, StageName};
 use hoistway::table::Handle;
 use hoistway::trace::Trace;
+use hoistway::tunable::TunableError;
 use hoistway::{Flags, GroupId, Input, Instant, IoId, IoPrio, Nanos, Output, ProcId, Profile};
 use hoistway::{ReqId, Stack};
 
@@ -82,8 +83,10 @@ pub fn run(job: &Job<'_>, watch: &mut dyn FnMut(Instant) -> bool) -> Result<Outc
 
 impl World {
     fn new(job: &Job<'_>) -> Result<World, JobError> {
+        check_limits(job)?;
         let mut stack = stack_of(job)?;
-        let mut host = Host::new(job.host.clone(), job.drive, job.seed);
+        let most = stack.env().device.max_sectors;
+        let mut host = Host::new(job.host.clone(), job.drive, most, job.seed);
         let span = span_of(job);
         let groups: Vec<GroupId> = (job.groups.iter())
             .map(|g| stack.add_group(Instant::ZERO, GroupId::ROOT, &g.name))
@@ -410,7 +413,20 @@ impl World {
         actor.over = true;
     }
 
+    /// Nothing is lost: what was submitted has been finished or is still in flight, at each border
+    /// (statistics.md 6).
+    fn check_conservation(&self) {
+        let c = self.stack.counters();
+        assert_eq!(c.submitted, c.finished + self.host.in_flight(), "I/Os of the host");
+        assert_eq!(c.issued, c.completed + self.meter.outstanding, "requests at the device");
+        assert_eq!(
+            (c.issued, self.meter.outstanding),
+            (self.meter.issued, u64::from(self.stack.in_flight()))
+        );
+    }
+
     fn outcome(mut self, job: &Job<'_>) -> Outcome {
+        self.check_conservation();
         let scheduler = self.stack.scheduler();
         let entry = self.stack.scheduler_entry();
         let tunables = (entry.tunables.iter())
@@ -437,6 +453,26 @@ impl World {
             end: self.now,
         }
     }
+}
+
+/// What the clock and the wheel can hold.
+fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
+    let wrong = |of: &str, message: String| Err(JobError::Parameter { of: of.into(), message });
+    if job.procs.len() > MOST - FIRST {
+        return wrong(
+            "procs",
+            format!("{} processes; choose at most {}", job.procs.len(), MOST - FIRST),
+        );
+    }
+    let w = &job.window;
+    let latest = job.procs.iter().map(|p| p.start.0).max().unwrap_or(0);
+    let end = [w.ramp.0, w.measured.0, w.grace.0].iter().try_fold(latest, |t, &d| t.checked_add(d));
+    if end.is_none_or(|end| end >= NEVER.as_nanos()) {
+        let message =
+            "start, ramp, measured time and grace come to more than 78 hours; choose less";
+        return wrong("window", message.into());
+    }
+    Ok(())
 }
 
 /// The measured window begins when the first target has run for the ramp.
@@ -477,7 +513,14 @@ fn stack_of(job: &Job<'_>) -> Result<Stack, JobError> {
     };
     let settings = (spec.queue.iter().map(|s| (StageName::Queue, s)))
         .chain(spec.set.iter().map(|s| (StageName::Scheduler, s)));
+    let most_kib = stack.env().device.max_sectors.0 / 2;
     for (stage, (name, value)) in settings {
+        if stage == StageName::Queue && name == "max_sectors_kb" && *value > most_kib {
+            // The tunable is a soft limit below the device's own (blk-mq-and-noop.md 2).
+            let (name, min) = ("max_sectors_kb", 4);
+            let error = TunableError::OutOfRange { name, got: *value, min, max: most_kib };
+            return Err(JobError::Tunable(error));
+        }
         let input = Input::Set { stage, name: name.clone(), value: *value };
         stack.handle(Instant::ZERO, input).map_err(|error| match error {
             StackError::Tunable(error) => JobError::Tunable(error),

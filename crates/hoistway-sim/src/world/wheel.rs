@@ -8,11 +8,14 @@
 
 use hoistway::Instant;
 
-/// Never.
+/// Never; also what any later time counts as. Runs are shorter.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX >> WHO);
 
 /// Bits of a number: 65,536 entities, and 2^48 ns, 78 hours, of simulated time.
 const WHO: u32 = 16;
+
+/// Most entities.
+pub(super) const MOST: usize = 1 << WHO;
 
 #[derive(Debug)]
 pub(super) struct Wheel {
@@ -22,7 +25,7 @@ pub(super) struct Wheel {
 
 impl Wheel {
     pub fn new(entities: usize) -> Wheel {
-        assert!(entities <= 1 << WHO, "a run has at most 65,533 processes");
+        assert!(entities <= MOST, "the world checks the number of processes");
         let leaves = entities.next_power_of_two().max(2);
         Wheel { keys: vec![u64::MAX; 2 * leaves] }
     }
@@ -37,8 +40,7 @@ impl Wheel {
     /// Entity `who` wants to be called at `at`, and at no other time.
     #[inline]
     pub fn set(&mut self, who: usize, at: Instant) {
-        assert!(at <= NEVER, "a run lasts at most 78 hours of simulated time");
-        let key = if at == NEVER { u64::MAX } else { at.as_nanos() << WHO | who as u64 };
+        let key = if at >= NEVER { u64::MAX } else { at.as_nanos() << WHO | who as u64 };
         let mut node = self.keys.len() / 2 + who;
         if self.keys[node] == key {
             return;

@@ -1,0 +1,112 @@
+//! The whole path does not allocate in steady state (style.md section 3): loads, host, stack, drive and
+//! what is counted. Tables and rings grow while a run warms up; then only a histogram may, when its
+//! process sees a latency longer than ever before.
+
+use hoistway::{Instant, IoPrio, Nanos};
+use hoistway_sim::drive::DriveFile;
+use hoistway_sim::host::HostConfig;
+use hoistway_sim::world::{Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps `dealloc`'s contract, and `at` came from `System`.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps `realloc`'s contract, and `at` came from `System`.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Allocations in the second half of a run, and the commands of the whole.
+fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) -> (u64, u64) {
+    let drive = DriveFile::load(drive).unwrap();
+    let spec = |i: u64, role, load: &str, params: &str| ProcSpec {
+        name: format!("{load}{i}"),
+        role,
+        group: None,
+        prio: IoPrio::NONE,
+        start: Nanos::us(3) * i,
+        load: load.into(),
+        params: params.parse().unwrap(),
+    };
+    let mut procs = vec![spec(0, Role::Target, "reader", "pattern = \"rand\"")];
+    procs.extend((1..=15).map(|i| spec(i, Role::Interferer, load, params)));
+    let job = Job {
+        drive: &drive,
+        host: HostConfig::profile("2019").unwrap(),
+        scheduler: SchedulerSpec { name: scheduler.into(), set: vec![], queue: vec![] },
+        groups: vec![],
+        procs,
+        window: Window {
+            ramp: Nanos::ZERO,
+            measured: Nanos::ms(ms),
+            grace: Nanos::ZERO,
+            target_interval: Nanos::ms(500),
+            device_interval: Nanos::secs(1),
+        },
+        seed: 1,
+        trace: TraceMode::Digest,
+    };
+    let half = Instant::ZERO + Nanos::ms(ms / 2);
+    let (mut from, mut to) = (None, 0);
+    let outcome = run(&job, &mut |now| {
+        to = ALLOCATIONS.load(Ordering::Relaxed);
+        if now >= half && from.is_none() {
+            from = Some(to);
+        }
+        true
+    });
+    (to - from.expect("the run lasts longer"), outcome.unwrap().commands_total)
+}
+
+/// 16 processes and the device have a histogram each, a vector that doubles; most stay as they are.
+const GROWTH: u64 = 17;
+
+#[test]
+fn nothing_is_allocated_once_a_run_is_warm() {
+    // One test alone in its binary: nobody else allocates meanwhile.
+    let mut wrong = 0;
+    for (drive, ms) in [
+        ("samsung-970-pro", 400),
+        ("plextor-px-256m5s", 1000),
+        ("hitachi-hts727550a9e364", 20_000),
+        ("usb-stick-32g", 60_000),
+        ("cloud-gp3", 2000),
+    ] {
+        for scheduler in ["none", "mq-deadline", "bfq"] {
+            for (load, params) in [
+                ("reader", ""),
+                ("reader", "direct = true"),
+                ("reader", "pattern = \"rand\""),
+                ("writer", ""),
+                ("writer", "pattern = \"rand\"\ndirect = true"),
+                ("sporadic_probe", "interval = \"5 ms\""),
+            ] {
+                let (allocations, commands) = second_half(drive, scheduler, load, params, ms);
+                let what = format!("{drive}, {scheduler}, {load} {params}");
+                println!("{what}: {allocations} allocations, {commands} commands");
+                wrong += u64::from(allocations > GROWTH);
+            }
+        }
+    }
+    assert_eq!(wrong, 0, "jobs that allocate when warm");
+}

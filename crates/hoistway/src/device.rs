@@ -74,6 +74,9 @@ pub struct Device {
     pub merging: Merging,
     /// `overask`: a scheduler may be asked for one request more than there are driver tags.
     pub overask: bool,
+    /// `none` hands a flushed plug over newest first, as Linux 5.16 to about 6.12 did
+    /// (specs/blk-mq-and-noop.md section 4).
+    pub none_plug_lifo: bool,
     /// How tasks wait for tags.
     pub tag_wait: TagWait,
     /// Length of the kernel's tick.
@@ -105,6 +108,7 @@ impl Device {
             flush_nonqueued: false,
             merging: Merging::All,
             overask: false,
+            none_plug_lifo: false,
             tag_wait: TagWait::Kernel,
             tick: Nanos::ms(4),
             flush_kick_delay: Nanos::us(20),

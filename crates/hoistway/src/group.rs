@@ -104,6 +104,13 @@ impl Groups {
         }
     }
 
+    /// The living groups below the root, parents before their children.
+    pub fn living(&self) -> impl Iterator<Item = GroupId> + use<> {
+        let alive: Vec<GroupId> =
+            (1..self.all.len() as u32).map(GroupId).filter(|&g| self.alive(g)).collect();
+        alive.into_iter()
+    }
+
     /// The parent, `None` for the root.
     pub fn parent(&self, id: GroupId) -> Option<GroupId> {
         self.all[id.index()].parent

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 pub enum Event {
     /// An I/O was submitted.
     Queued { io: u64, proc: ProcId, group: GroupId, op: Op, start: Sectors, sectors: Sectors },
-    /// A controller holds a bio; `stage` is its place in the registry.
+    /// A controller holds a bio; `stage` is its place among the installed ones.
     Held { bio: u32, stage: u8 },
     /// A held bio goes on.
     Released { bio: u32 },

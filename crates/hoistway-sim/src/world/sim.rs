@@ -524,7 +524,7 @@ fn stack_of(job: &Job<'_>) -> Result<Stack, JobError> {
         let input = Input::Set { stage, name: name.clone(), value: *value };
         stack.handle(Instant::ZERO, input).map_err(|error| match error {
             StackError::Tunable(error) => JobError::Tunable(error),
-            other => JobError::Parameter { of: spec.name.clone(), message: format!("{other:?}") },
+            other => JobError::Parameter { of: spec.name.clone(), message: other.to_string() },
         })?;
         while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
     }

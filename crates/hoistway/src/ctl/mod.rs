@@ -34,7 +34,9 @@ pub enum Gate {
 
 /// One I/O controller for one device.
 ///
-/// The contract: a controller never loses a bio, and never reorders within a group and direction.
+/// The contract: a controller never loses a bio, and never reorders within a group and direction. A bio
+/// that passed is told of exactly once more: by `merged`, or by the `complete` of the request it became
+/// (or that absorbed this one). After `timer`, `next_timer` lies in the future or is `None`.
 pub trait Controller: core::fmt::Debug + Send {
     /// A bio arrives.
     fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict;
@@ -45,10 +47,12 @@ pub trait Controller: core::fmt::Debug + Send {
     /// A bio joined a request and will not be submitted.
     fn merged(&mut self, _now: Instant, _bio: BioId, _into: ReqId, _cx: &mut Cx<'_>) {}
 
-    /// A request goes to the device.
+    /// A request goes to the device; again if the device gave it back. A pure flush never does itself,
+    /// the stack's own flush command does it for all that wait.
     fn issue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
-    /// The device has served a request; it is still in the table during the call.
+    /// A request is over, its flush steps included, whether it was served or failed; it is still in the
+    /// table during the call.
     fn complete(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
     /// How long this submitter must wait before it goes on.

@@ -45,7 +45,7 @@ pub static ENTRY: Entry = Entry {
     search: Search::Elevator,
     sorted: false,
     direct: false,
-    tag_percent_min: None,
+    tag_percent_min: Some(100),
     tunables: &[
         Tunable {
             name: "read_expire",

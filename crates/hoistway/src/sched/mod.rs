@@ -249,7 +249,7 @@ pub struct Entry {
     /// No scheduler at all: driver tags, direct issue, software queues (`none`).
     pub direct: bool,
     /// The smallest share of a word of tags that `depth_limit` may leave to an I/O, in percent (rounded
-    /// down to whole tags); `None`: a single tag. Decides how many waiters a freed tag wakes
+    /// down to whole tags); 100: it sets no limit; `None`: a single tag. Decides how many waiters a freed tag wakes
     /// (specs/blk-mq-and-noop.md section 6).
     pub tag_percent_min: Option<u32>,
     /// Tunables of the device.

@@ -26,7 +26,7 @@ pub static ENTRY: Entry = Entry {
     search: Search::Elevator,
     sorted: true,
     direct: false,
-    tag_percent_min: None,
+    tag_percent_min: Some(100),
     tunables: &[],
     group_tunables: &[],
     build: |setup| Box::new(Noop::new(setup)),

@@ -48,7 +48,7 @@ pub static ENTRY: Entry = Entry {
     search: Search::Elevator,
     sorted: false,
     direct: false,
-    tag_percent_min: None,
+    tag_percent_min: Some(100),
     tunables: &[
         expire("sync_read_expire", 500, "Age at which a sync read counts as expired."),
         expire("sync_write_expire", 2000, "Age at which a sync write counts as expired."),

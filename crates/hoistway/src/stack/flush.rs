@@ -89,11 +89,10 @@ impl Stack {
             self.env.runs.ask(queue);
             return;
         }
-        if !fua || pure {
-            // The device must not see a flag it does not know.
-            let r = self.env.requests.get_mut(id);
-            r.flags = r.flags.without(Flags::FUA);
-        }
+        // The device must not see a flag it does not know, nor one that others carry out for it.
+        let gone = if !fua || pure { Flags::PREFLUSH | Flags::FUA } else { Flags::PREFLUSH };
+        let r = self.env.requests.get_mut(id);
+        r.flags = r.flags.without(gone);
         self.state[id.index()].steps = steps;
         self.next_step(id, false);
     }
@@ -154,6 +153,7 @@ impl Stack {
     pub(super) fn flush_command_done(&mut self, error: Option<IoError>) {
         self.flush.command = None;
         let mut done = core::mem::take(&mut self.flush.running);
+        let mut data = List::new();
         while let Some(slot) = done.pop_front(&mut self.links) {
             let id = self.env.requests.at(slot).id;
             if error.is_some() {
@@ -163,7 +163,17 @@ impl Stack {
             }
             let steps = &mut self.state[id.index()].steps;
             *steps &= if *steps & PRE != 0 { !PRE } else { !POST };
-            self.next_step(id, true);
+            if *steps & DATA != 0 {
+                data.push_back(&mut self.links, slot);
+            } else {
+                self.next_step(id, true);
+            }
+        }
+        // Each goes to the head of the residual list: from the last to the first, to keep their order.
+        while !data.is_empty() {
+            let slot = data.tail();
+            data.remove(&mut self.links, slot);
+            self.next_step(self.env.requests.at(slot).id, true);
         }
         self.try_flush(true);
     }

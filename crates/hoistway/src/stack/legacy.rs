@@ -43,11 +43,11 @@ pub(super) struct Legacy {
     count: [u32; 2],
     full: [bool; 2],
     waiters: [VecDeque<BioId>; 2],
-    /// Waiters that were woken and have not run yet.
-    woken: [u32; 2],
     batches: Vec<Batch>,
     unplug_at: Option<Instant>,
     barrier: Option<(ReqId, Barrier)>,
+    /// Barriers that exist, the one on its way included.
+    barriers: u32,
     /// Boundary and holder of the sorted insertion (7.2).
     boundary: Sectors,
     holder: Option<ReqId>,
@@ -60,10 +60,10 @@ impl Legacy {
             count: [0; 2],
             full: [false; 2],
             waiters: Default::default(),
-            woken: [0; 2],
             batches: Vec::new(),
             unplug_at: None,
             barrier: None,
+            barriers: 0,
             boundary: Sectors(0),
             holder: None,
         }
@@ -78,7 +78,7 @@ impl Legacy {
     }
 
     pub fn has_waiters(&self) -> bool {
-        self.waiters.iter().any(|w| !w.is_empty()) || self.woken.iter().any(|&n| n > 0)
+        self.waiters.iter().any(|w| !w.is_empty())
     }
 
     /// The marks that write-back and read-ahead look at: congestion goes on, and off.
@@ -183,21 +183,20 @@ impl Stack {
     /// A new request of the legacy profile: barrier, flush sequence, or the scheduler.
     pub(super) fn insert_legacy(&mut self, id: ReqId) {
         let flags = self.env.requests[id].flags;
-        if flags.any(Flags::PREFLUSH | Flags::FUA) {
-            return self.begin_sequence(id);
-        }
         if flags.any(Flags::BARRIER) {
             // Everything submitted before leaves the scheduler first.
+            self.legacy.barriers += 1;
             self.drain_legacy();
             self.append(id);
             self.legacy.unplug();
             return self.ask_legacy_run();
         }
+        if flags.any(Flags::PREFLUSH | Flags::FUA) {
+            return self.begin_sequence(id);
+        }
         let empty = self.legacy.count[0] + self.legacy.count[1] <= self.driver_used + 1
             && self.residual_head(QueueId(0)).is_none();
-        let device = &self.env.device;
-        let plugs = device.rotational || device.queue_depth <= 1;
-        if empty && plugs && self.legacy.unplug_at.is_none() {
+        if empty && self.device_is_plugged_when_empty() && self.legacy.unplug_at.is_none() {
             self.legacy.unplug_at = Some(self.now + PLUG_TIME);
         }
         let run = self.give_to_scheduler(id, At::Tail);
@@ -206,6 +205,19 @@ impl Stack {
             self.legacy.unplug();
         }
         if self.legacy.unplug_at.is_none() {
+            self.ask_legacy_run();
+        }
+    }
+
+    /// A non-rotational device with tags is never plugged.
+    fn device_is_plugged_when_empty(&self) -> bool {
+        self.env.device.rotational || self.env.device.queue_depth <= 1
+    }
+
+    /// A bio has joined a waiting request: no request is added, but UNPLUG holds all the same.
+    pub(super) fn unplug_after_merge(&mut self, flags: Flags) {
+        if !self.is_mq() && (flags.any(Flags::UNPLUG) || !self.device_is_plugged_when_empty()) {
+            self.legacy.unplug();
             self.ask_legacy_run();
         }
     }
@@ -224,6 +236,7 @@ impl Stack {
             if let Some(id) = self.residual_head(QueueId(0)) {
                 if self.is_barrier(id) {
                     self.residual_pop(QueueId(0));
+                    self.peeked(id);
                     self.legacy.barrier = Some((id, Barrier::Draining));
                     continue;
                 }
@@ -273,12 +286,13 @@ impl Stack {
     fn insert_sorted(&mut self, id: ReqId) {
         let new = self.env.requests[id];
         let boundary = self.legacy.boundary;
-        // Walk from the tail: collect those the new one goes before.
-        let mut behind = Vec::new();
-        while let Some(last) = self.residual_tail() {
-            let e = &self.env.requests[last];
+        // Walk from the tail past those the new one goes before.
+        let mut at = self.queues[0].residual_tail();
+        while at != NIL {
+            let e = self.env.requests.at(at);
             let other = e.dir() != new.dir() || (e.op == Op::Discard) != (new.op == Op::Discard);
-            let fixed = self.is_barrier(last) || self.state[last.index()].flush_command;
+            let state = self.state[at as usize];
+            let fixed = self.is_barrier(e.id) || state.steps != 0 || state.own_command();
             let stop = if new.start >= boundary {
                 e.start >= boundary && new.start >= e.start
             } else {
@@ -287,17 +301,28 @@ impl Stack {
             if other || fixed || stop {
                 break;
             }
-            behind.push(last);
-            self.residual_remove(last);
+            at = self.links.prev(at);
         }
-        self.residual_push(id, false);
-        for later in behind.into_iter().rev() {
-            self.residual_push(later, false);
-        }
+        self.state[id.index()].place = Place::Residual;
+        self.queues[0].residual_insert_behind(&mut self.links, at, id.slot());
     }
 
     pub(super) fn is_barrier(&self, id: ReqId) -> bool {
         !self.is_mq() && self.env.requests[id].flags.any(Flags::BARRIER)
+    }
+
+    /// Some barrier exists whose commands have not begun.
+    pub(super) fn barrier_waits(&self) -> bool {
+        self.legacy.barriers > 0 && !self.barrier_is_out()
+    }
+
+    /// What is with the device while a barrier waits was submitted before it and must stay before it:
+    /// it returns to the dispatch list, not to the scheduler, which may hold later ones.
+    pub(super) fn requeue_before_barrier(&mut self, id: ReqId) {
+        if let Some((barrier, _)) = self.legacy.barrier.take() {
+            self.residual_push(barrier, true);
+        }
+        self.residual_push(id, true);
     }
 
     /// A command of a barrier is with the device, and no other is.
@@ -309,8 +334,11 @@ impl Stack {
     fn barrier_next(&mut self) {
         let Some((id, phase)) = self.legacy.barrier else { return };
         let cached = self.env.device.write_cache;
+        let empty = self.env.requests[id].op == Op::Flush;
         let next = match phase {
             Barrier::Draining if cached => Barrier::PreFlush,
+            // An empty barrier is drain and flush.
+            Barrier::Draining | Barrier::PreFlush if empty => return self.barrier_over(id, None),
             Barrier::Draining | Barrier::PreFlush => Barrier::Write,
             Barrier::Write => Barrier::PostFlush,
             Barrier::PostFlush => unreachable!("the barrier is over after its second flush"),
@@ -318,7 +346,7 @@ impl Stack {
         self.legacy.barrier = Some((id, next));
         match next {
             Barrier::Write => {
-                if self.env.device.fua {
+                if cached && self.env.device.fua {
                     self.env.requests.get_mut(id).flags |= Flags::FUA;
                 }
                 self.issue(id);
@@ -349,20 +377,16 @@ impl Stack {
         let over =
             error.is_some() || phase == Barrier::PostFlush || (phase == Barrier::Write && fua);
         if over {
-            self.legacy.barrier = None;
-            self.finish(barrier, error);
+            self.barrier_over(barrier, error);
         } else {
             self.barrier_next();
         }
         true
     }
 
-    fn residual_tail(&self) -> Option<ReqId> {
-        let tail = self.queues[0].residual_tail();
-        (tail != NIL).then(|| self.env.requests.at(tail).id)
-    }
-
-    fn residual_remove(&mut self, id: ReqId) {
-        self.queues[0].residual_remove(&mut self.links, id.slot());
+    fn barrier_over(&mut self, barrier: ReqId, error: Option<IoError>) {
+        self.legacy.barrier = None;
+        self.legacy.barriers -= 1;
+        self.finish(barrier, error);
     }
 }

@@ -35,7 +35,7 @@ impl Stack {
         if merging == Merging::Never || !data || io.flags.any(never()) {
             return false;
         }
-        if self.is_mq() && self.merge_with_plug(bio, &io) {
+        if self.is_mq() && !self.detached(bio) && self.merge_with_plug(bio, &io) {
             return true;
         }
         let found = match self.entry.search {
@@ -51,6 +51,7 @@ impl Stack {
         }
         self.join_bio(bio, id, side);
         self.after_bio_merge(id, side);
+        self.unplug_after_merge(io.flags);
         self.passed(bio);
         true
     }

@@ -1,9 +1,10 @@
 //! The block layer in small: the path of one I/O from submission to completion.
 //!
 //! One rule for callers: one [`Stack::handle`], then [`Stack::poll`] until it returns
-//! [`Output::WaitUntil`], then wait. The stack asserts it.
+//! [`Output::WaitUntil`], then wait (also after an error). The stack asserts it.
 
 pub(crate) mod elevator;
+mod error;
 mod flush;
 mod legacy;
 mod merge;
@@ -22,7 +23,7 @@ use crate::list::{Links, List};
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
 use crate::sched::{Change, Entry, Scheduler, Setup};
 use crate::table::{NIL, Table};
-use crate::tunable::{Tunable, TunableError, Unit};
+use crate::tunable::{Tunable, Unit};
 use crate::unit::{Instant, IoPrio, QueueId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -30,6 +31,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use elevator::Elevator;
+pub use error::StackError;
 use flush::FlushMachine;
 use legacy::Legacy;
 use mq::{HwQueue, Plug};
@@ -137,20 +139,6 @@ pub enum Output {
     WaitUntil(Option<Instant>),
 }
 
-/// Why an input was refused. Nothing changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StackError {
-    /// A tunable was refused.
-    Tunable(TunableError),
-    /// No such controller is installed.
-    NoSuchStage(String),
-    /// A request id that is not in the device's hands.
-    StaleRequest(ReqId),
-    /// Beyond the device, empty, or larger than the legacy limits allow.
-    BadIo(IoId),
-}
-
 /// Where a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
@@ -182,6 +170,13 @@ struct State {
     flush_command: bool,
     /// It is the flush of a legacy barrier.
     barrier_flush: bool,
+}
+
+impl State {
+    /// A command of the stack itself: it carries no bio and no policy knows of it.
+    fn own_command(self) -> bool {
+        self.flush_command || self.barrier_flush
+    }
 }
 
 /// A bio whose submitter sleeps until a tag is free.
@@ -258,9 +253,12 @@ pub struct Stack {
     reenter: VecDeque<(BioId, Stage)>,
     /// Waiters that were woken in this instant.
     woken: VecDeque<Waiter>,
+    /// Tag sets of which a tag is to be handed to a waiter (`tag_wait = fifo`), one entry per tag.
+    handovers: VecDeque<usize>,
     /// New bios wait here while a change is pending.
     frozen: VecDeque<BioId>,
-    pending: Option<Pending>,
+    /// Changes that wait until no request exists, in the order in which they were asked for.
+    pending: VecDeque<Pending>,
     collected: Vec<ReqId>,
 
     outputs: VecDeque<Output>,
@@ -335,12 +333,20 @@ impl Stack {
     /// may be submitted; the tables then grow).
     ///
     /// `device.nr_requests` of 0 takes the default for this scheduler.
+    ///
+    /// # Panics
+    ///
+    /// When no I/O could ever be served: no hardware queue, no driver tag, `max_sectors` of 0; and for
+    /// a scheduler that the profile does not have (`none` in the legacy profile).
     pub fn new(mut device: Device, entry: &'static Entry, ios: usize) -> Stack {
         assert!(
             !(entry.direct && device.profile == Profile::Legacy),
             "'{}' exists in the multi-queue profile only",
             entry.name
         );
+        assert!(device.hw_queues > 0, "a device has at least one hardware queue");
+        assert!(device.queue_depth > 0, "a device takes at least one command");
+        assert!(device.max_sectors.0 > 0, "a request is at least one sector long");
         if device.nr_requests == 0 || entry.direct {
             device.nr_requests = device.default_nr_requests(!entry.direct);
         }
@@ -367,8 +373,9 @@ impl Stack {
             accounts: Table::with_capacity(0),
             reenter: VecDeque::new(),
             woken: VecDeque::new(),
+            handovers: VecDeque::new(),
             frozen: VecDeque::new(),
-            pending: None,
+            pending: VecDeque::new(),
             collected: Vec::with_capacity(requests.min(1024)),
             outputs: VecDeque::with_capacity(64),
             drained: true,
@@ -381,7 +388,8 @@ impl Stack {
         stack
     }
 
-    /// Installs a controller; the order of installation within a gate is the order of asking.
+    /// Installs a controller; the order of installation within a gate is the order of asking. It is
+    /// told of the groups that exist already.
     pub fn install(&mut self, entry: &'static ctl::Entry) {
         let stage = (entry.build)(&self.env.device);
         self.install_built(entry, stage);
@@ -390,6 +398,10 @@ impl Stack {
     /// Installs a controller of the embedder's own.
     pub fn install_built(&mut self, entry: &'static ctl::Entry, stage: Box<dyn Controller>) {
         let at = self.controllers.partition_point(|c| c.entry.gate <= entry.gate);
+        let mut stage = stage;
+        for group in self.env.groups.living() {
+            stage.changed(self.now, &Change::GroupAdded(group), &mut self.env.cx());
+        }
         self.controllers.insert(at, Installed { entry, stage });
     }
 
@@ -403,7 +415,7 @@ impl Stack {
         &mut self.env.trace
     }
 
-    /// A request that exists.
+    /// A request that exists; panics for a stale id. Valid from its `Issue` to its `Done`.
     pub fn request(&self, id: ReqId) -> &Request {
         &self.env.requests[id]
     }
@@ -428,26 +440,22 @@ impl Stack {
         self.driver_used
     }
 
-    /// Takes an input. The outputs of the one before must have been drained.
+    /// Takes an input. After an error nothing of the input was done, but the outputs of timers that
+    /// were due must be drained as after a success.
     ///
-    /// `now` must not be earlier than at the last call.
+    /// # Panics
+    ///
+    /// When the outputs of the call before were not drained, or `now` is earlier than at that call.
     pub fn handle(&mut self, now: Instant, input: Input) -> Result<(), StackError> {
-        assert!(self.drained, "drain poll() until WaitUntil before the next handle()");
-        assert!(now >= self.now, "time never goes back");
-        self.now = now;
-        // What was due before this input happens before it; what is due now happens after it.
-        if self.wake.is_some_and(|due| due < now) {
-            self.fire_timers(|due| due < now);
-        }
+        self.advance(now);
         let result = match input {
             Input::Submit(io) => self.submit(io),
-            Input::Plug(proc) => {
-                self.plug(proc).open = true;
-                Ok(())
-            }
+            Input::Plug(proc) => self.check_proc(proc).map(|()| self.plug(proc).open = true),
             Input::Unplug(proc) => {
-                self.plug(proc).open = false;
-                self.flush_plug(proc, false);
+                if self.plug_is_open(proc) {
+                    self.plug(proc).open = false;
+                    self.flush_plug(proc, false);
+                }
                 Ok(())
             }
             Input::Sleep(proc) => {
@@ -484,26 +492,26 @@ impl Stack {
     /// Changes processes, groups or the device and tells every stage. The outputs of the call before
     /// must have been drained; drain those of this one.
     pub fn change(&mut self, now: Instant, change: Change, edit: impl FnOnce(&mut Env)) {
-        assert!(self.drained, "drain poll() until WaitUntil before the next change()");
-        self.now = now;
+        self.advance(now);
         edit(&mut self.env);
         self.tell(&change);
         self.settle();
         self.drained = false;
     }
 
-    /// Adds a group below `parent`.
+    /// Adds a group below `parent`; drain the outputs if I/O is under way.
     pub fn add_group(&mut self, now: Instant, parent: GroupId, name: &str) -> GroupId {
-        self.now = now;
+        self.advance(now);
         let group = self.env.groups.add(parent, name);
         self.tell(&Change::GroupAdded(group));
+        self.settle();
+        self.drained = self.outputs.is_empty();
         group
     }
 
     /// Removes a group: the stages hear of it while it is still in the tree. Drain the outputs.
     pub fn remove_group(&mut self, now: Instant, group: GroupId) {
-        assert!(self.drained, "drain poll() until WaitUntil before remove_group()");
-        self.now = now;
+        self.advance(now);
         self.tell(&Change::GroupRemoved(group));
         self.env.groups.remove(group);
         self.settle();
@@ -513,6 +521,17 @@ impl Stack {
     /// Adds a process.
     pub fn add_proc(&mut self, group: GroupId, prio: IoPrio) -> ProcId {
         self.env.procs.add(group, prio)
+    }
+
+    /// The clock moves. What was due before this input happens before it; what is due now happens after
+    /// it.
+    fn advance(&mut self, now: Instant) {
+        assert!(self.drained, "drain poll() until WaitUntil before the next input");
+        assert!(now >= self.now, "time never goes back");
+        self.now = now;
+        if self.wake.is_some_and(|due| due < now) {
+            self.fire_timers(|due| due < now);
+        }
     }
 
     fn tell(&mut self, change: &Change) {
@@ -538,7 +557,9 @@ impl Stack {
         loop {
             // Every turn consumes a bio, a run, a waiter, a held bio or a timer; each input makes
             // finitely many of them.
-            if let Some((bio, stage)) = self.reenter.pop_front() {
+            if let Some(set) = self.handovers.pop_front() {
+                self.hand_over_fifo(set);
+            } else if let Some((bio, stage)) = self.reenter.pop_front() {
                 self.enter(bio, stage);
             } else if let Some(queue) = self.env.runs.take() {
                 self.run(queue);
@@ -559,6 +580,8 @@ impl Stack {
 
     fn run(&mut self, queue: QueueId) {
         if self.is_mq() {
+            // A run at once replaces the delayed one of the same work item.
+            self.queues[usize::from(queue.0)].rerun_at = None;
             self.run_queue(queue);
         } else {
             self.run_legacy();
@@ -591,7 +614,7 @@ impl Stack {
         let now = self.now;
         if self.scheduler.next_timer().is_some_and(&due) {
             self.scheduler.timer(now, &mut self.env.cx());
-            debug_assert!(
+            assert!(
                 self.scheduler.next_timer().is_none_or(|at| at > now),
                 "after timer() the next one lies in the future"
             );
@@ -600,6 +623,11 @@ impl Stack {
         for c in &mut self.controllers {
             if c.stage.next_timer().is_some_and(&due) {
                 c.stage.timer(now, &mut self.env.cx());
+                assert!(
+                    c.stage.next_timer().is_none_or(|at| at > now),
+                    "after timer() the next one of '{}' lies in the future",
+                    c.entry.name
+                );
             }
         }
         for i in 0..if self.reruns { self.queues.len() } else { 0 } {
@@ -620,26 +648,34 @@ impl Stack {
     }
 
     fn done(&mut self, req: ReqId, error: Option<IoError>) -> Result<(), StackError> {
-        let known =
-            self.env.requests.get(req).is_some() && self.state[req.index()].place == Place::Device;
-        if !known {
-            return Err(StackError::StaleRequest(req));
-        }
+        self.check_issued(req)?;
         self.complete(req, error);
         Ok(())
     }
+
+    fn check_issued(&self, req: ReqId) -> Result<(), StackError> {
+        let issued =
+            self.env.requests.get(req).is_some() && self.state[req.index()].place == Place::Device;
+        if issued { Ok(()) } else { Err(StackError::StaleRequest(req)) }
+    }
+
+    fn check_proc(&self, proc: ProcId) -> Result<(), StackError> {
+        let known = self.env.procs.get(proc).is_some();
+        if known { Ok(()) } else { Err(StackError::NoSuchProcess(proc)) }
+    }
 }
 
-/// Request slots: all tags that can exist, and one for the flush command.
+/// Request slots: all tags that can exist, one for the flush command and one for a barrier's flush.
 fn capacity(device: &Device) -> usize {
     let tags = match device.profile {
         // Two pools with an absolute cap of 3/2.
         Profile::Legacy => 3 * device.nr_requests as usize,
         Profile::MultiQueue => {
-            let scheduler = device.nr_requests as usize * usize::from(device.hw_queues);
-            scheduler.max(device.queue_depth as usize)
+            // Also enough for a scheduler that takes over from `none`.
+            let usual = device.default_nr_requests(true).max(device.nr_requests) as usize;
+            (usual * usize::from(device.hw_queues)).max(device.queue_depth as usize)
         }
     };
-    // Room to raise nr_requests at run time; the cap keeps drives with many queues small.
-    tags.max(512.min(2048 * usize::from(device.hw_queues))) + 2
+    // Room to raise nr_requests at run time.
+    tags.max(512) + 2
 }

@@ -22,8 +22,15 @@ impl HwQueue {
         self.residual.tail()
     }
 
-    pub fn residual_remove(&mut self, links: &mut Links, slot: u32) {
-        self.residual.remove(links, slot);
+    /// Puts a request directly behind `at`, `NIL`: before all others.
+    pub fn residual_insert_behind(&mut self, links: &mut Links, at: u32, slot: u32) {
+        if at == NIL {
+            return self.residual.push_front(links, slot);
+        }
+        match links.next(at) {
+            NIL => self.residual.push_back(links, slot),
+            next => self.residual.insert_before(links, next, slot),
+        }
     }
 }
 
@@ -38,6 +45,8 @@ pub(super) struct Plug {
 const PLUG_REQUESTS: u32 = 32;
 /// A plug is flushed when its newest request has reached 128 KiB at that moment.
 const PLUG_SECTORS: Sectors = Sectors(256);
+/// The busy indicator is at most 16; so many successful sends bring it to 0.
+const FALLS_TO_0: u32 = 16;
 /// After a run in which the scheduler withheld everything all queues are run again.
 const RERUN_DELAY: Nanos = Nanos::ms(3);
 
@@ -74,48 +83,63 @@ impl Stack {
 
     /// Hands the plugged requests over, grouped by hardware queue and CPU, in order of submission
     /// within a group; `sleeping`: because the task goes to sleep.
+    ///
+    /// Without a scheduler they go straight to the device unless the task sleeps; the first that is
+    /// refused joins the residual list, the rest the software queues (section 11).
     pub(super) fn flush_plug(&mut self, proc: ProcId, sleeping: bool) {
         if self.plugs.get(proc.index()).is_none_or(|p| p.list.is_empty()) {
             return;
         }
-        // A process runs on one CPU, so there is one group unless it moved: take the head's group
+        let mut direct = self.entry.direct && !sleeping;
+        let lifo = direct && self.env.device.none_plug_lifo;
+        // A process runs on one CPU, so there is one group unless it moved: take the first one's group
         // until the list is empty.
         while !self.plugs[proc.index()].list.is_empty() {
-            let head = self.plugs[proc.index()].list.head();
-            let cpu = self.env.requests.at(head).cpu;
-            let mut at = head;
+            let list = &self.plugs[proc.index()].list;
+            let mut at = if lifo { list.tail() } else { list.head() };
+            let first = self.env.requests.at(at);
+            let (cpu, queue) = (first.cpu, first.queue);
             while at != NIL {
-                let next = self.links.next(at);
+                let next = if lifo { self.links.prev(at) } else { self.links.next(at) };
                 let r = self.env.requests.at(at);
                 if r.cpu == cpu {
-                    let (id, queue) = (r.id, r.queue);
+                    let id = r.id;
                     self.plugs[proc.index()].list.remove(&mut self.links, at);
                     self.state[id.index()].place = Place::Nowhere;
-                    self.insert_mq(id, sleeping);
-                    self.env.runs.ask(queue);
+                    if direct {
+                        direct = self.issue_directly(id);
+                    } else {
+                        self.give_to_scheduler(id, At::Tail);
+                    }
                 }
                 at = next;
             }
+            self.env.runs.ask(queue);
         }
     }
 
     /// Puts a new request where it belongs: the scheduler, or (`none`) straight to the device.
-    pub(super) fn insert_mq(&mut self, id: ReqId, sleeping: bool) {
+    pub(super) fn insert_mq(&mut self, id: ReqId) {
         let (queue, sync) = (self.env.requests[id].queue, self.env.requests[id].sync);
-        if self.entry.direct && !sleeping {
-            let several = self.env.device.hw_queues > 1;
-            if !self.env.runs.busy(queue) || (sync && several) {
-                if self.room() {
-                    self.issue(id);
-                    self.env.runs.sent(queue, true);
-                } else {
-                    self.refused(id);
-                }
-                return;
-            }
+        let several = self.env.device.hw_queues > 1;
+        if self.entry.direct && (!self.env.runs.busy(queue) || (sync && several)) {
+            self.issue_directly(id);
+            return;
         }
         self.give_to_scheduler(id, At::Tail);
         self.env.runs.ask(queue);
+    }
+
+    /// From the submitting context; false if the device refused it, then it is on the residual list.
+    fn issue_directly(&mut self, id: ReqId) -> bool {
+        if !self.room() {
+            self.refused(id);
+            return false;
+        }
+        let queue = self.env.requests[id].queue;
+        self.issue(id);
+        self.env.runs.sent(queue, true);
+        true
     }
 
     /// The device could not take it: residual list, busy indicator, restart mark.
@@ -157,7 +181,6 @@ impl Stack {
 
     /// One run of a hardware queue (7.4).
     pub(super) fn run_queue(&mut self, queue: QueueId) {
-        self.queues[usize::from(queue.0)].rerun_at = None;
         for _ in 0..2 {
             if self.residual_head(queue).is_some() {
                 self.queues[usize::from(queue.0)].restart = true;
@@ -230,20 +253,28 @@ impl Stack {
     }
 
     fn run_direct(&mut self, queue: QueueId) {
-        if self.env.runs.busy(queue) {
-            while self.env.runs.busy(queue) && self.room() {
-                let Dispatch::Issue(id) = self.ask_scheduler(queue) else { return };
-                self.issue(id);
-                self.env.runs.sent(queue, true);
+        if !self.env.runs.busy(queue) {
+            while let Dispatch::Issue(id) = self.ask_scheduler(queue) {
+                self.collected.push(id);
             }
-            if self.env.runs.busy(queue) {
-                return self.mark_restart(queue);
+            self.send_collected();
+            return;
+        }
+        // One at a time to the end of this run, though the indicator may fall to 0 on the way: it is
+        // moved afterwards.
+        let mut sent = 0;
+        loop {
+            if !self.room() {
+                self.mark_restart(queue);
+                break;
             }
+            let Dispatch::Issue(id) = self.ask_scheduler(queue) else { break };
+            self.issue(id);
+            sent += 1;
         }
-        while let Dispatch::Issue(id) = self.ask_scheduler(queue) {
-            self.collected.push(id);
+        for _ in 0..sent.min(FALLS_TO_0) {
+            self.env.runs.sent(queue, true);
         }
-        self.send_collected();
     }
 
     /// Sends the collected requests in order; what does not go out joins the residual lists. True when
@@ -307,15 +338,14 @@ impl Stack {
 
     /// Takes a tag for the bio, or puts its submitter to sleep (section 6).
     pub(super) fn get_tag(&mut self, bio: BioId) {
-        let io = self.env.requests.bio(bio);
-        let (queue, proc) = (self.env.device.queue_of(io.cpu), io.proc);
+        let queue = self.env.device.queue_of(self.env.requests.bio(bio).cpu);
         let set = self.tag_set(queue);
         let limit = self.limit(bio);
         if self.tag_sets[set].take(limit) {
             return self.start(bio, queue);
         }
         if self.sleep_unless_freed(bio, queue, limit) {
-            self.flush_plug(proc, true);
+            self.submitter_sleeps(bio);
         }
     }
 
@@ -349,13 +379,14 @@ impl Stack {
     pub(super) fn free_scheduler_tag(&mut self, queue: QueueId) {
         let set = self.tag_set(queue);
         self.tag_sets[set].free(&mut self.woken);
-        if self.tag_sets[set].is_fifo() {
-            self.hand_over_fifo(set);
+        if self.tag_sets[set].is_fifo() && self.tag_sets[set].has_waiters() {
+            // Not here: the tag may have become free in the middle of a merge.
+            self.handovers.push_back(set);
         }
     }
 
     /// Fifo: the oldest waiter whose own limit allows it gets the tag; the list is walked once.
-    fn hand_over_fifo(&mut self, set: usize) {
+    pub(super) fn hand_over_fifo(&mut self, set: usize) {
         let mut at = 0;
         while let Some(waiter) = self.tag_sets[set].fifo(at) {
             let limit = self.limit(waiter.bio);

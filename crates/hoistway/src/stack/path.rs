@@ -9,12 +9,19 @@ use crate::unit::Sectors;
 
 impl Stack {
     pub(super) fn submit(&mut self, mut io: Io) -> Result<(), StackError> {
-        let pure_flush = io.op == Op::Flush || (io.sectors.0 == 0 && io.flags.any(Flags::PREFLUSH));
+        let barrier = io.flags.any(Flags::BARRIER);
+        let empty = io.sectors.0 == 0 && io.flags.any(Flags::PREFLUSH | Flags::BARRIER);
+        let pure_flush = io.op == Op::Flush || empty;
         if pure_flush {
             io.op = Op::Flush;
             io.flags |= Flags::PREFLUSH;
             io.sectors = Sectors(0);
         }
+        io.segments = match io.op {
+            Op::Read | Op::Write => io.segments.clamp(1, io.sectors.0.clamp(1, 1 << 30) as u32),
+            // No data: one range.
+            Op::Discard | Op::WriteZeroes | Op::Flush => 1,
+        };
         self.check(&io)?;
         self.counters.submitted += 1;
         let event = Event::Queued {
@@ -28,7 +35,7 @@ impl Stack {
         self.env.trace.emit(self.now, event);
         if !self.env.device.write_cache {
             io.flags = io.flags.without(Flags::PREFLUSH | Flags::FUA);
-            if pure_flush {
+            if pure_flush && !barrier {
                 // Without a volatile cache there is nothing to do; no policy is met.
                 self.outputs.push_back(Output::Accepted { io: io.id });
                 self.finished(io.id, None);
@@ -43,13 +50,39 @@ impl Stack {
     fn check(&self, io: &Io) -> Result<(), StackError> {
         let device = &self.env.device;
         let empty = io.sectors.0 == 0 && io.op != Op::Flush;
-        let beyond = io.end() > device.capacity;
-        let unsupported = io.op == Op::Discard && device.max_discard_sectors.0 == 0;
-        let too_large = !self.is_mq() && io.op != Op::Discard && io.sectors > device.max_sectors;
+        let end = io.start.0.checked_add(io.sectors.0);
+        let beyond = end.is_none_or(|end| end > device.capacity.0);
+        let unsupported = (io.op == Op::Discard && device.max_discard_sectors.0 == 0)
+            || (self.is_mq() && io.flags.any(Flags::BARRIER));
+        let too_large = !self.is_mq()
+            && io.op != Op::Discard
+            && (io.sectors > device.max_sectors || io.segments > device.max_segments);
         if empty || beyond || unsupported || too_large {
             return Err(StackError::BadIo(io.id));
         }
-        Ok(())
+        if io.group.index() >= self.env.groups.len() {
+            return Err(StackError::NoSuchGroup(io.group));
+        }
+        if io.proc == ProcId::NONE { Ok(()) } else { self.check_proc(io.proc) }
+    }
+
+    /// The submitting task has gone on (the bio was held by gate 1): what happens to the bio now does
+    /// not happen in its context.
+    pub(super) fn detached(&self, bio: BioId) -> bool {
+        let b = self.env.requests.bio_ref(bio);
+        match b.account {
+            None => b.accepted,
+            Some(a) => self.accounts.get(a).expect("a piece keeps its account").accepted,
+        }
+    }
+
+    /// The submitter has to wait: its plug, or the legacy device plug, must not hold anything back.
+    pub(super) fn submitter_sleeps(&mut self, bio: BioId) {
+        if !self.detached(bio) {
+            let proc = self.env.requests.bio(bio).proc;
+            self.flush_plug(proc, true);
+            self.legacy_unplug_for_sleeper();
+        }
     }
 
     /// A bio goes on at `stage`.
@@ -65,9 +98,9 @@ impl Stack {
                     stage = Stage::Merge;
                 }
                 Stage::Merge => {
-                    if self.pending.is_some() {
+                    if !self.pending.is_empty() {
                         self.frozen.push_back(bio);
-                        return;
+                        return self.submitter_sleeps(bio);
                     }
                     if self.is_mq() {
                         self.split(bio);
@@ -79,10 +112,7 @@ impl Stack {
                 }
                 Stage::Gate2(from) => {
                     if self.gate(bio, from, Gate::BeforeTag) {
-                        // The submitter sleeps: its plug is emptied first.
-                        let proc = self.env.requests.bio(bio).proc;
-                        self.flush_plug(proc, true);
-                        return;
+                        return self.submitter_sleeps(bio);
                     }
                     self.env.requests.bio_mut(bio).alloc = self.now;
                     if self.is_mq() {
@@ -135,6 +165,10 @@ impl Stack {
         let io = *self.env.requests.bio(bio);
         let piece = self.piece_sectors(&io);
         if piece >= io.sectors {
+            if io.segments > self.env.device.max_segments {
+                // As many as its sectors make of segments of that size, which fits.
+                self.env.requests.bio_mut(bio).io.segments = segments(&io, io.sectors);
+            }
             return;
         }
         let account = match self.env.requests.bio_ref(bio).account {
@@ -152,9 +186,8 @@ impl Stack {
         let rest = Io {
             start: io.start + piece,
             sectors: io.sectors - piece,
-            segments: io.segments.saturating_sub(segments(&io, piece)).max(1),
-            // Only the first piece flushes before; the medium must hold all of them.
-            flags: io.flags.without(Flags::PREFLUSH),
+            segments: segments(&io, io.sectors - piece),
+            // PREFLUSH stays: no piece may reach the device before the flush it asks for.
             ..io
         };
         self.accounts.get_mut(account).expect("a piece keeps its account").rest = Some(rest);
@@ -186,8 +219,7 @@ impl Stack {
                     most = most.min(d.chunk_sectors.0 - io.start.0 % d.chunk_sectors.0);
                 }
                 if io.segments > d.max_segments {
-                    let per_segment = io.sectors.0.div_ceil(u64::from(io.segments));
-                    most = most.min(per_segment * u64::from(d.max_segments));
+                    most = most.min(segment_sectors(io) * u64::from(d.max_segments)).max(1);
                 }
                 if io.sectors.0 <= most {
                     return io.sectors;
@@ -258,15 +290,15 @@ impl Stack {
             self.begin_sequence(id);
         } else if !self.is_mq() {
             self.insert_legacy(id);
-        } else if self.plug_is_open(io.proc) {
+        } else if self.plug_is_open(io.proc) && !self.detached(bio) {
             self.add_to_plug(id);
         } else {
-            self.insert_mq(id, false);
+            self.insert_mq(id);
         }
         self.passed(bio);
     }
 
-    /// Hands a request to the scheduler; false if it was absorbed by one that is there.
+    /// Hands a request to the scheduler; it may be absorbed by one that is there.
     pub(super) fn give_to_scheduler(&mut self, id: ReqId, at: At) -> crate::sched::Run {
         let now = self.now;
         self.state[id.index()].scheduled = true;
@@ -321,8 +353,10 @@ impl Stack {
         self.driver_used += 1;
         self.nonqueued |= alone && matches!(op, Op::Flush | Op::Discard);
         self.counters.issued += 1;
-        for c in &mut self.controllers {
-            c.stage.issue(now, id, &mut self.env.cx());
+        if !state.own_command() {
+            for c in &mut self.controllers {
+                c.stage.issue(now, id, &mut self.env.cx());
+            }
         }
         let req = id.slot();
         self.env.trace.emit(now, Event::Issued { req, queue, proc, op, start, sectors });
@@ -352,9 +386,6 @@ impl Stack {
             if state.scheduled {
                 self.scheduler.complete(now, id, &mut self.env.cx());
             }
-            for c in &mut self.controllers {
-                c.stage.complete(now, id, &mut self.env.cx());
-            }
             if state.steps != 0 {
                 self.data_step_done(id, error);
             } else if !self.barrier_step_done(id, error) {
@@ -368,8 +399,13 @@ impl Stack {
         }
     }
 
-    /// The request is over: its bios are finished and its tag is free.
+    /// The request is over, flush steps included: controllers hear of it, its bios are finished and its
+    /// tag is free.
     pub(super) fn finish(&mut self, id: ReqId, error: Option<IoError>) {
+        let now = self.now;
+        for c in &mut self.controllers {
+            c.stage.complete(now, id, &mut self.env.cx());
+        }
         let (queue, sync) = (self.env.requests[id].queue, self.env.requests[id].sync);
         let mut at = self.env.requests.remove_keeping_bios(id);
         while let Some(bio) = at {
@@ -411,22 +447,20 @@ impl Stack {
 
     /// The device gives a request back unserved: it returns to the head of the scheduler.
     pub(super) fn requeue(&mut self, id: ReqId) -> Result<(), StackError> {
-        let known =
-            self.env.requests.get(id).is_some() && self.state[id.index()].place == Place::Device;
-        if !known {
-            return Err(StackError::StaleRequest(id));
-        }
+        self.check_issued(id)?;
         let now = self.now;
         self.env.trace.emit(now, Event::Requeued { req: id.slot() });
         self.left_device(id);
         let state = self.state[id.index()];
-        let in_sequence = state.steps != 0 || state.flush_command;
+        let in_sequence = state.steps != 0 || state.own_command();
         let flagged = self.env.requests[id].flags.any(Flags::FUA | Flags::PREFLUSH);
         if self.barrier_is_out() {
             // The device is empty but for this command; nothing may pass it.
             self.issue(id);
         } else if in_sequence || flagged {
             self.residual_push(id, true);
+        } else if self.barrier_waits() {
+            self.requeue_before_barrier(id);
         } else {
             if state.scheduled {
                 self.scheduler.requeue(now, id, &mut self.env.cx());
@@ -440,7 +474,12 @@ impl Stack {
     }
 }
 
-fn segments(io: &Io, piece: Sectors) -> u32 {
-    let share = u128::from(io.segments) * u128::from(piece.0);
-    (share.div_ceil(u128::from(io.sectors.0.max(1))) as u32).max(1)
+/// Sectors of one segment of the bio, all but its last being of one size.
+fn segment_sectors(io: &Io) -> u64 {
+    io.sectors.0.div_ceil(u64::from(io.segments.max(1))).max(1)
+}
+
+/// Segments of so many sectors of the bio.
+fn segments(io: &Io, sectors: Sectors) -> u32 {
+    (sectors.0.div_ceil(segment_sectors(io)) as u32).max(1)
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::device::Merging;
-use crate::tunable;
+use crate::tunable::{self, TunableError};
 use crate::unit::Sectors;
 
 impl Stack {
@@ -65,15 +65,12 @@ impl Stack {
         match t.name {
             "nr_requests" => {
                 let max = self.most_requests();
-                if value > u64::from(max) {
-                    return Err(StackError::Tunable(TunableError::OutOfRange {
-                        name: t.name,
-                        got: value,
-                        min: t.min,
-                        max: max.into(),
-                    }));
+                if value > max {
+                    let (name, min) = (t.name, t.min.min(max));
+                    let error = TunableError::OutOfRange { name, got: value, min, max };
+                    return Err(StackError::Tunable(error));
                 }
-                self.pending = Some(Pending::NrRequests(value as u32));
+                self.pending.push_back(Pending::NrRequests(value as u32));
             }
             "nomerges" => {
                 device.merging = [Merging::All, Merging::Simple, Merging::Never][value as usize];
@@ -84,13 +81,25 @@ impl Stack {
         Ok(())
     }
 
+    /// The scheduler that will be in force when all pending changes are made.
+    fn entry_to_come(&self) -> &'static Entry {
+        let switches = self.pending.iter().rev().filter_map(|p| match p {
+            Pending::Switch(entry) => Some(*entry),
+            Pending::NrRequests(_) => None,
+        });
+        switches.into_iter().next().unwrap_or(self.entry)
+    }
+
     /// The largest `nr_requests` the tables were made for; `none` is bound to the driver tags.
-    fn most_requests(&self) -> u32 {
-        let slots = self.env.requests.capacity() as u32 - 2;
+    fn most_requests(&self) -> u64 {
+        let slots = self.env.requests.capacity() as u64 - 2;
         match self.env.device.profile {
+            // Two pools with an absolute cap of 3/2.
             Profile::Legacy => slots / 3,
-            Profile::MultiQueue if self.entry.direct => self.env.device.queue_depth,
-            Profile::MultiQueue => slots / u32::from(self.env.device.hw_queues),
+            Profile::MultiQueue if self.entry_to_come().direct => {
+                self.env.device.queue_depth.into()
+            }
+            Profile::MultiQueue => slots / u64::from(self.env.device.hw_queues),
         }
     }
 
@@ -98,9 +107,9 @@ impl Stack {
     /// step.
     pub(super) fn switch(&mut self, entry: &'static Entry) -> Result<(), StackError> {
         if entry.direct && !self.is_mq() {
-            return Err(StackError::NoSuchStage(entry.name.into()));
+            return Err(StackError::WrongProfile(entry.name));
         }
-        self.pending = Some(Pending::Switch(entry));
+        self.pending.push_back(Pending::Switch(entry));
         if !self.is_mq() {
             self.drain_legacy();
             self.ask_legacy_run();
@@ -108,39 +117,39 @@ impl Stack {
         Ok(())
     }
 
-    /// Carries out a pending change when no request exists any more; true if it did.
+    /// Carries out the pending changes when no request exists any more; true if it did.
     pub(super) fn thaw(&mut self) -> bool {
-        if self.pending.is_none() || !self.env.requests.is_empty() || self.tag_waiters() {
+        if self.pending.is_empty() || !self.env.requests.is_empty() || self.tag_waiters() {
             return false;
         }
-        match self.pending.take() {
-            Some(Pending::Switch(entry)) => {
-                self.env.device.nr_requests = self.env.device.default_nr_requests(!entry.direct);
-                let most = self.env.requests.capacity() as u32 - 2;
-                let per = match self.env.device.profile {
-                    Profile::Legacy => 3,
-                    Profile::MultiQueue if entry.direct => 1,
-                    Profile::MultiQueue => u32::from(self.env.device.hw_queues),
-                };
-                let nr = &mut self.env.device.nr_requests;
-                *nr = (*nr).min(most / per).max(1);
-                let requests = self.env.requests.capacity();
-                let setup = Setup { device: &self.env.device, requests, now: self.now };
-                self.scheduler = (entry.build)(&setup);
-                self.entry = entry;
+        while let Some(change) = self.pending.pop_front() {
+            match change {
+                Pending::Switch(entry) => self.swap_scheduler(entry),
+                Pending::NrRequests(n) => {
+                    self.env.device.nr_requests = n;
+                    self.tell(&Change::Device);
+                }
             }
-            Some(Pending::NrRequests(n)) => {
-                self.env.device.nr_requests = n;
-                let now = self.now;
-                self.scheduler.changed(now, &Change::Device, &mut self.env.cx());
-            }
-            None => return false,
         }
         self.elevator = Elevator::new(self.env.requests.capacity());
         self.tag_sets = self.make_tag_sets();
         self.legacy = Legacy::new(self.env.device.nr_requests);
         self.reenter.extend(self.frozen.drain(..).map(|bio| (bio, Stage::Merge)));
         true
+    }
+
+    fn swap_scheduler(&mut self, entry: &'static Entry) {
+        if self.is_mq() {
+            // The tags are made anew; the pools of the legacy profile belong to the device.
+            self.env.device.nr_requests = self.env.device.default_nr_requests(!entry.direct);
+        }
+        let requests = self.env.requests.capacity();
+        let setup = Setup { device: &self.env.device, requests, now: self.now };
+        self.scheduler = (entry.build)(&setup);
+        self.entry = entry;
+        for group in self.env.groups.living() {
+            self.scheduler.changed(self.now, &Change::GroupAdded(group), &mut self.env.cx());
+        }
     }
 
     pub(super) fn make_tag_sets(&self) -> Vec<TagSet> {

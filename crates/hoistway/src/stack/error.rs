@@ -1,0 +1,72 @@
+//! Why the stack refuses an input.
+
+use super::IoId;
+use crate::group::{GroupId, ProcId};
+use crate::request::ReqId;
+use crate::tunable::TunableError;
+use alloc::string::String;
+use core::fmt;
+
+/// Why an input was refused. Nothing of it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StackError {
+    /// A tunable was refused.
+    Tunable(TunableError),
+    /// No such controller is installed, or the stage has no settings of groups.
+    NoSuchStage(String),
+    /// A request id that is not in the device's hands.
+    StaleRequest(ReqId),
+    /// Empty, beyond the device, a discard on a device that knows none, above the limits in the legacy
+    /// profile (where nothing is split), or a barrier in the multi-queue profile (which has none).
+    BadIo(IoId),
+    /// The process was never added.
+    NoSuchProcess(ProcId),
+    /// The group was never added.
+    NoSuchGroup(GroupId),
+    /// This scheduler does not exist in the profile of the device.
+    WrongProfile(&'static str),
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StackError::Tunable(error) => error.fmt(f),
+            StackError::NoSuchStage(name) => {
+                write!(f, "no stage '{name}' takes this setting; install that controller first")
+            }
+            StackError::StaleRequest(id) => write!(
+                f,
+                "request {} (generation {}) is not with the device; answer each Issue once, by Done \
+                 or Requeue",
+                id.slot(),
+                id.0.generation
+            ),
+            StackError::BadIo(io) => write!(
+                f,
+                "I/O {} is empty, ends beyond the device or is of a kind or size the device does not \
+                 take; check its range, operation and flags against the device's limits",
+                io.0
+            ),
+            StackError::NoSuchProcess(proc) => {
+                write!(f, "process {} is unknown; add it with add_proc first", proc.0)
+            }
+            StackError::NoSuchGroup(group) => {
+                write!(f, "group {} is unknown; add it with add_group first", group.0)
+            }
+            StackError::WrongProfile(name) => write!(
+                f,
+                "'{name}' exists in the multi-queue profile only; choose another scheduler or profile"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for StackError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            StackError::Tunable(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -20,6 +20,8 @@ struct Rig {
     accepted: Vec<u64>,
     finished: Vec<u64>,
     failed: Vec<(u64, IoError)>,
+    /// Legacy barriers, by their I/O; while there are any their order is checked.
+    barriers: Vec<u64>,
     /// What was issued: operation, start, sectors.
     log: Vec<String>,
     wake: Option<Instant>,
@@ -46,6 +48,7 @@ impl Rig {
             accepted: Vec::new(),
             finished: Vec::new(),
             failed: Vec::new(),
+            barriers: Vec::new(),
             log: Vec::new(),
             wake: None,
         }
@@ -66,6 +69,7 @@ impl Rig {
             match self.stack.poll(self.now) {
                 Output::Issue { req, .. } => {
                     self.check_room();
+                    self.check_barriers(req);
                     let r = self.stack.request(req);
                     let op = match r.op {
                         Op::Read => "R",
@@ -105,6 +109,28 @@ impl Rig {
         let alone = |id: &ReqId| matches!(self.stack.request(*id).op, Op::Flush | Op::Discard);
         if device.flush_nonqueued {
             assert!(!self.device.iter().any(alone), "a command beside one that runs alone");
+        }
+    }
+
+    fn over(&self, io: u64) -> bool {
+        self.finished.contains(&io) || self.failed.iter().any(|f| f.0 == io)
+    }
+
+    /// Everything accepted before a barrier is over before it is written, nothing accepted behind it is
+    /// issued before it is over.
+    fn check_barriers(&self, req: ReqId) {
+        if self.barriers.is_empty() || self.stack.request(req).op == Op::Flush {
+            return;
+        }
+        let place = |io: u64| self.accepted.iter().position(|&a| a == io);
+        for (_, bio) in self.stack.env().requests.bios(req) {
+            let Some(at) = place(bio.id.0) else { continue };
+            let (before, is_barrier) = (&self.accepted[..at], self.barriers.contains(&bio.id.0));
+            for &io in before {
+                if is_barrier || self.barriers.contains(&io) {
+                    assert!(self.over(io), "I/O {} passed the barrier with {io}", bio.id.0);
+                }
+            }
         }
     }
 

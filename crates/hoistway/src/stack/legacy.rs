@@ -59,7 +59,7 @@ impl Legacy {
             nr,
             count: [0; 2],
             full: [false; 2],
-            waiters: Default::default(),
+            waiters: [VecDeque::with_capacity(64), VecDeque::with_capacity(64)],
             batches: Vec::new(),
             unplug_at: None,
             barrier: None,

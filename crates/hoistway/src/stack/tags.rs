@@ -38,7 +38,7 @@ impl TagSet {
             next_wait: 0,
             next_wake: 0,
             waiting: 0,
-            lists: Default::default(),
+            lists: core::array::from_fn(|_| VecDeque::with_capacity(16)),
         }
     }
 

@@ -1,0 +1,187 @@
+//! The whole stack allocates nothing in steady state: submission, merging, waiting for a tag, plugs, flush
+//! sequences, completion and requeue, under every scheduler.
+
+mod common;
+
+use common::Rng;
+use hoistway::device::Profile;
+use hoistway::sched::SCHEDULERS;
+use hoistway::{
+    Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId, Sectors,
+    Stack,
+};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    /// Allocations of this thread: tests run side by side.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is going away counts nothing.
+    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+}
+
+// SAFETY: every call is passed on unchanged to the system allocator, which upholds the contract; the
+// counter neither allocates nor has a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const PROCS: usize = 16;
+
+struct World {
+    stack: Stack,
+    rng: Rng,
+    now: Instant,
+    /// With the device.
+    flying: Vec<ReqId>,
+    /// The I/O whose acceptance a process waits for.
+    waits: [Option<u64>; PROCS],
+    wake: Option<Instant>,
+    next_io: u64,
+    finished: u64,
+}
+
+impl World {
+    fn new(scheduler: &'static hoistway::sched::Entry, profile: Profile) -> World {
+        let mut device = Device::new(Sectors(1 << 20), 4);
+        device.profile = profile;
+        device.hw_queues = if profile == Profile::Legacy { 1 } else { 2 };
+        device.nr_requests = if profile == Profile::Legacy { 6 } else { 8 };
+        device.write_cache = true;
+        device.max_discard_sectors = Sectors(64);
+        let mut stack = Stack::new(device, scheduler, 4096);
+        for _ in 0..PROCS {
+            stack.add_proc(GroupId::ROOT, IoPrio::NONE);
+        }
+        World {
+            stack,
+            rng: Rng(1),
+            now: Instant::ZERO,
+            flying: Vec::with_capacity(64),
+            waits: [None; PROCS],
+            wake: None,
+            next_io: 0,
+            finished: 0,
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        self.stack.handle(self.now, input).expect("valid inputs");
+        loop {
+            match self.stack.poll(self.now) {
+                Output::Issue { req, .. } => self.flying.push(req),
+                Output::Accepted { io } => {
+                    for wait in &mut self.waits {
+                        *wait = wait.filter(|&w| w != io.0);
+                    }
+                }
+                Output::Finished { .. } => self.finished += 1,
+                Output::Delay { .. } => {}
+                Output::WaitUntil(at) => {
+                    self.wake = at;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += Nanos::us(self.rng.below(200));
+        let at = self.rng.below(PROCS as u64) as usize;
+        let proc = ProcId(at as u32);
+        match self.rng.below(10) {
+            0 => self.input(Input::Plug(proc)),
+            1 => self.input(Input::Unplug(proc)),
+            2 => self.input(Input::Tick),
+            3..=5 if !self.flying.is_empty() => {
+                let req =
+                    self.flying.swap_remove(self.rng.below(self.flying.len() as u64) as usize);
+                let back = self.rng.below(20) == 0;
+                self.input(if back {
+                    Input::Requeue(req)
+                } else {
+                    Input::Done { req, error: None }
+                });
+            }
+            _ if self.waits[at].is_none() => self.submit(at),
+            _ => {
+                if let Some(wake) = self.wake {
+                    self.now = self.now.max(wake);
+                    self.input(Input::Tick);
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, at: usize) {
+        self.next_io += 1;
+        let start = 8 * self.rng.below(400);
+        let mut io = Io::read(self.next_io, ProcId(at as u32), start, 8);
+        io.cpu = at as u32 % 8;
+        match self.rng.below(12) {
+            0..=4 => {}
+            5 => (io.op, io.flags) = (Op::Write, Flags::PREFLUSH | Flags::FUA),
+            6 => (io.op, io.sectors) = (Op::Flush, Sectors(0)),
+            7 => io.op = Op::Discard,
+            8 if self.stack.env().device.profile == Profile::MultiQueue => {
+                io.sectors = Sectors(4000);
+                io.segments = 500;
+            }
+            9 if self.stack.env().device.profile == Profile::Legacy => {
+                (io.op, io.flags) = (Op::Write, Flags::BARRIER);
+            }
+            _ => io.op = Op::Write,
+        }
+        self.waits[at] = Some(self.next_io);
+        self.input(Input::Submit(io));
+    }
+}
+
+#[test]
+fn nothing_is_allocated_after_warming_up() {
+    for entry in SCHEDULERS {
+        for profile in [Profile::MultiQueue, Profile::Legacy] {
+            if entry.direct && profile == Profile::Legacy {
+                continue;
+            }
+            let mut world = World::new(entry, profile);
+            for _ in 0..100_000 {
+                world.step();
+            }
+            let (before, finished) = (ALLOCATIONS.get(), world.finished);
+            let joined = world.stack.counters().merged;
+            for _ in 0..40_000 {
+                world.step();
+            }
+            let new = ALLOCATIONS.get() - before;
+            assert_eq!(new, 0, "{} in {profile:?}: allocations", entry.name);
+            // The loop did what it is about.
+            let counters = world.stack.counters();
+            assert!(world.finished > finished + 2000, "{}: {counters:?}", entry.name);
+            assert!(counters.merged > joined && counters.tag_waits > 100, "{counters:?}");
+        }
+    }
+}

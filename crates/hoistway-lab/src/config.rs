@@ -21,6 +21,8 @@ pub struct Named {
     pub scheduler: &'static str,
     /// Priority of the target; `None`: never set.
     pub target_prio: Option<IoPrio>,
+    /// Every process is alone in a group below the root, all weights at their default.
+    pub groups: bool,
     /// Set if the scheduler has such a tunable, and unless the braces say otherwise.
     pub set_if_known: &'static [(&'static str, u64)],
     /// The controller it needs, if that does not exist yet.
@@ -34,6 +36,7 @@ pub static NAMED: &[Named] = &[
         summary: "no I/O control: the reference",
         scheduler: "none",
         target_prio: None,
+        groups: false,
         set_if_known: &[],
         needs: None,
     },
@@ -43,12 +46,21 @@ pub static NAMED: &[Named] = &[
         scheduler: "bfq",
         // The class alone, as ionice sets it: level 4.
         target_prio: Some(IoPrio::rt(4)),
+        groups: false,
+        set_if_known: &[("low_latency", 0)],
+        needs: None,
+    },
+    Named {
+        name: "prop-bfq",
+        summary: "BFQ, a group of weight 100 per process, the target in the real-time class",
+        scheduler: "bfq",
+        target_prio: Some(IoPrio::rt(4)),
+        groups: true,
         set_if_known: &[("low_latency", 0)],
         needs: None,
     },
     missing("lat-none", "io.latency, target 10 us", "none", "io.latency"),
     missing("cost-none", "io.cost, equal weights", "none", "io.cost"),
-    missing("prop-bfq", "BFQ, proportional shares of groups", "bfq", "group scheduling of bfq"),
     missing("max-none", "io.max, equal limits", "none", "io.max"),
     missing("low-none", "blk-throttle low limits", "none", "blk-throttle low"),
 ];
@@ -59,7 +71,15 @@ const fn missing(
     scheduler: &'static str,
     needs: &'static str,
 ) -> Named {
-    Named { name, summary, scheduler, target_prio: None, set_if_known: &[], needs: Some(needs) }
+    Named {
+        name,
+        summary,
+        scheduler,
+        target_prio: None,
+        groups: false,
+        set_if_known: &[],
+        needs: Some(needs),
+    }
 }
 
 /// Schedulers of specs/experiments.md 2, whether they exist yet or not.
@@ -83,6 +103,8 @@ pub struct Config {
     pub queue: Vec<(String, u64)>,
     /// Priority of the target; [`IoPrio::NONE`] if never set.
     pub target_prio: IoPrio,
+    /// Every process is alone in a group below the root.
+    pub groups: bool,
 }
 
 /// Why a configuration cannot run.
@@ -176,6 +198,7 @@ impl Config {
             set: Vec::new(),
             queue: Vec::new(),
             target_prio: named.and_then(|n| n.target_prio).unwrap_or(IoPrio::NONE),
+            groups: named.is_some_and(|n| n.groups),
             id: id.clone(),
         };
         for &(name, value) in named.map_or(&[][..], |n| n.set_if_known) {
@@ -374,7 +397,7 @@ pub(crate) mod tests {
         let cases = [
             ("mq-deadlin", "did you mean 'mq-deadline'?"),
             ("lat-none", "lat-none is not available yet: needs the io.latency controller"),
-            ("prop-bfq", "needs group scheduling of bfq"),
+            ("max-none", "needs the io.max controller"),
             ("kyber", "not available yet: needs the kyber scheduler"),
             ("mq-deadline{fifo_bach=8}", "did you mean 'fifo_batch'?"),
             ("mq-deadline{fifo_batch=65}", "fifo_batch = 65 is outside 0..=64"),

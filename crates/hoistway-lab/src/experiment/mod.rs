@@ -14,7 +14,7 @@ use hoistway::{IoPrio, Nanos, Profile};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::drive::keys::nearest;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{Job, JobError, ProcSpec, Role, TraceMode, Window};
+use hoistway_sim::world::{GroupSpec, Job, JobError, ProcSpec, Role, TraceMode, Window};
 use std::path::Path;
 
 /// Id and text of every file of `experiments/`, sorted by id.
@@ -203,11 +203,19 @@ impl Experiment {
         for template in &workload.procs {
             procs.extend(template.specs(Role::Interferer, IoPrio::NONE, Nanos::ZERO));
         }
+        let mut groups = Vec::new();
+        if config.groups {
+            // One process, one group of its name, directly below the root (specs/experiments.md 2).
+            for (i, proc) in procs.iter_mut().enumerate() {
+                proc.group = Some(i);
+                groups.push(GroupSpec { name: proc.name.clone() });
+            }
+        }
         Ok(Job {
             drive,
             host,
             scheduler: config.scheduler_spec(),
-            groups: Vec::new(),
+            groups,
             procs,
             window: self.window(drive, workload, config, options),
             seed,

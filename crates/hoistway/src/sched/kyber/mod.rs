@@ -8,7 +8,7 @@
 //! follows latency histograms: when the device looks congested, domains that meet their target get fewer,
 //! domains that miss it get more.
 //!
-//! *State.* Per domain a depth, the token numbers held ([`tokens`]) and the histograms ([`latency`]). Per
+//! *State.* Per domain a depth, the token numbers held (`tokens`) and the histograms (`latency`). Per
 //! hardware queue the domain in turn, its batch, a list of *flushed* requests per domain (taken out of the
 //! software queues, so that nothing merges into them any more) and a mark per domain for which it waits.
 //!
@@ -27,7 +27,7 @@
 //!
 //! *Weaknesses.* Sync and async writes share a domain. Nobody is told from anybody else: no processes, groups
 //! or priorities. A depth of 1 comes back only if its latency is worse than 1.75 times the target.
-//! With fewer than 500 completions per second total latencies are looked at late (see [`latency`]).
+//! With fewer than 500 completions per second total latencies are looked at late (see `latency`).
 
 mod latency;
 mod tokens;

@@ -29,7 +29,7 @@
 //! urgency. A sorted batch on a device that sorts by itself wastes its queue.
 //!
 //! Times are kernel ticks, 1 ms here; a request is expired when `now > deadline`. All points the thread leaves
-//! open are decided in the specification (marked [choice] there).
+//! open are decided in the specification (marked "choice" there).
 
 mod tunables;
 

@@ -9,6 +9,7 @@ mod software_queue;
 mod tick;
 
 pub mod bfq;
+pub mod cfq;
 pub mod deadline;
 pub mod kyber;
 pub mod mq_deadline;

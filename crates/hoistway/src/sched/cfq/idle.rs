@@ -67,7 +67,8 @@ impl Cfq {
         let think = self.ctxs[ctx as usize].think;
         let next = self.q(q).next;
         // From release history: later kernels do not idle for a queue whose next request says not to.
-        let asks_not = self.version == Version::V38 && next != NIL && self.rqs[next as usize].noidle;
+        let asks_not =
+            self.version == Version::V38 && next != NIL && self.rqs[next as usize].noidle;
         let queue = self.q_mut(q);
         if !queue.sync || queue.class == IDLE {
             return;
@@ -149,7 +150,8 @@ impl Cfq {
             if used.is_some() {
                 return used;
             }
-            let pair = group::kind(new) == NOIDLE && self.rr_nodes.linked(n) && self.tree_len(n) == 2;
+            let pair =
+                group::kind(new) == NOIDLE && self.rr_nodes.linked(n) && self.tree_len(n) == 2;
             if self.serving_type == NOIDLE && pair && a.empty() {
                 return Some("preempted: no need to idle for one of two");
             }
@@ -362,8 +364,11 @@ impl Cfq {
         let c = if above != NIL && self.close(start(above)) {
             above
         } else {
-            let below =
-                if above == NIL { tree.last(&self.near_nodes) } else { self.near_nodes.prev(above) };
+            let below = if above == NIL {
+                tree.last(&self.near_nodes)
+            } else {
+                self.near_nodes.prev(above)
+            };
             if below == NIL || !self.close(start(below)) {
                 return NIL;
             }

@@ -232,7 +232,13 @@ impl Cfq {
     }
 
     /// The queue a new request of that process belongs to: section 6, `prepare`.
-    pub(super) fn resolve(&mut self, now: Instant, proc: ProcId, sync: bool, cx: &mut Cx<'_>) -> u32 {
+    pub(super) fn resolve(
+        &mut self,
+        now: Instant,
+        proc: ProcId,
+        sync: bool,
+        cx: &mut Cx<'_>,
+    ) -> u32 {
         let ctx = ctx_of(proc);
         while self.ctxs.len() <= ctx as usize {
             let fresh = Ctx {
@@ -254,7 +260,8 @@ impl Cfq {
         }
         if q == NIL {
             let (class, level) = class_level(cx.procs.prio(proc));
-            let group = if self.version == Version::V30 { GroupId::ROOT } else { cx.procs.group(proc) };
+            let group =
+                if self.version == Version::V30 { GroupId::ROOT } else { cx.procs.group(proc) };
             self.ensure_group(group);
             q = self.create(Queue::new(true, class, level, group.0));
             self.q_mut(q).users = 1;

@@ -143,7 +143,10 @@ impl Cfq {
     fn insert_at_head(&mut self, slot: u32) {
         let rq = &mut self.rqs[slot as usize];
         let counted = rq.place == Place::Returned;
-        assert!(counted || rq.place == Place::Prepared, "a request is prepared before it is inserted");
+        assert!(
+            counted || rq.place == Place::Prepared,
+            "a request is prepared before it is inserted"
+        );
         rq.place = Place::Listed;
         rq.started = true;
         let q = rq.queue;

@@ -130,7 +130,8 @@ impl Cfq {
                 Verdict::GiveWay => self.expire(now, true, "expired: a real-time queue waits", cx),
                 Verdict::Expire(c) => {
                     let used = self.q(a).slice_used(t);
-                    let why = if used { "expired: slice used" } else { "expired: no more requests" };
+                    let why =
+                        if used { "expired: slice used" } else { "expired: no more requests" };
                     self.jump(a, c);
                     self.expire(now, false, why, cx);
                     q = c;
@@ -152,7 +153,8 @@ impl Cfq {
         if queue.wait_busy && !queue.empty() {
             return Verdict::Expire(NIL);
         }
-        let group_waits = self.conf.group_idle > 0 && self.g(a).nr_q == 1 && self.g(a).dispatched > 0;
+        let group_waits =
+            self.conf.group_idle > 0 && self.g(a).nr_q == 1 && self.g(a).dispatched > 0;
         if queue.slice_used(t) && !queue.must_dispatch {
             // Let the group get backlogged again before it loses its place.
             let alone = !self.early() && self.g(a).nr_q == 1;
@@ -237,8 +239,7 @@ impl Cfq {
     /// What is in flight will take the rest of the slice.
     fn used_soon(&self, t: i64, q: u32) -> bool {
         let queue = self.q(q);
-        queue.slice_new
-            || t + self.conf.slice_idle * i64::from(queue.dispatched) > queue.slice_end
+        queue.slice_new || t + self.conf.slice_idle * i64::from(queue.dispatched) > queue.slice_end
     }
 
     /// Requests an async queue may dispatch in a slice.
@@ -268,7 +269,8 @@ impl Cfq {
         let queue = self.q_mut(q);
         queue.slice_dispatch += 1;
         queue.must_dispatch = false;
-        let (sync, class, level, sent) = (queue.sync, queue.class, queue.level, queue.slice_dispatch);
+        let (sync, class, level, sent) =
+            (queue.sync, queue.class, queue.level, queue.slice_dispatch);
         let over = class == IDLE || (!sync && sent >= self.max_async(level));
         if self.busy_queues > 1 && over {
             self.q_mut(q).slice_end = t + 1;

@@ -93,13 +93,8 @@ const FIFO_EXPIRE_SYNC: Tunable = tunable(
     (1, MS_MAX),
     "A sync request older than this is the first of its queue's next slice.",
 );
-const FIFO_EXPIRE_ASYNC: Tunable = tunable(
-    "fifo_expire_async",
-    Unit::Millis,
-    250,
-    (1, MS_MAX),
-    "The same for async requests.",
-);
+const FIFO_EXPIRE_ASYNC: Tunable =
+    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests.");
 const BACK_SEEK_MAX: Tunable = tunable(
     "back_seek_max",
     Unit::Kib,

@@ -257,7 +257,7 @@ impl Cfq {
     }
 
     /// 9 step 1: does the device take more than one request at a time?
-    fn watch_queueing(&mut self) {
+    pub(super) fn watch_queueing(&mut self) {
         self.hw_depth = self.hw_depth.max(self.in_driver);
         let light = self.queued_total <= QUEUEING && self.in_driver <= QUEUEING;
         if light || (self.hw_tag == 1 && !self.early()) {

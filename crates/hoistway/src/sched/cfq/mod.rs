@@ -79,7 +79,7 @@ pub static ENTRY: Entry = Entry {
     search: Search::Elevator,
     sorted: true,
     direct: false,
-    tag_percent_min: Some(100),
+    tag_percent_min: None,
     tunables: TUNABLES_34,
     group_tunables: GROUP_TUNABLES,
     build: |setup| Box::new(Cfq::new(setup, Version::V34)),

@@ -1,1 +1,7 @@
+//! Conformance scenarios of specs/cfq.md 13 and what the algorithm promises, with a look inside.
 
+mod fairness;
+mod idling;
+mod rig;
+mod slices;
+mod versions;

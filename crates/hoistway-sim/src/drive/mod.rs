@@ -88,14 +88,6 @@ impl Model {
     }
 }
 
-/// Time to move `bytes` at `rate` bytes per second, rounded to the nearest nanosecond, in 128-bit
-/// integer arithmetic (specs/drives.md 1). The rate is taken in millibytes per second: rates of
-/// drive files are decimal MB/s with at most nine digits behind the point.
-pub(crate) fn dur(bytes: u64, rate: f64) -> u64 {
-    let milli = ((rate * 1000.0 + 0.5) as u128).max(1);
-    ((u128::from(bytes) * 1_000_000_000_000 + milli / 2) / milli) as u64
-}
-
 /// A resource is the time at which it is free. Takes it for `d` at `earliest` or as soon as it is
 /// free; returns the end (specs/drives.md 1).
 pub(crate) fn reserve(resource: &mut u64, earliest: u64, d: u64) -> u64 {

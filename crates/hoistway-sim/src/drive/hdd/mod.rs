@@ -15,7 +15,8 @@ mod geometry;
 mod mechanism;
 
 use super::keys::Key;
-use super::{Command, Completion, Drive, DriveFile, Link, Model, Said, Wrong, dur};
+use super::rate::Rate;
+use super::{Command, Completion, Drive, DriveFile, Model, Said, Wrong, reserve};
 use geometry::Geometry;
 use hoistway::{Instant, Nanos, Op};
 use mechanism::{Access, Mechanism};
@@ -110,7 +111,9 @@ struct Hdd {
 /// What the mechanisms share: the link and the commands they work for.
 #[derive(Debug)]
 struct Bus {
-    link: Link,
+    /// Rates towards the host and towards the drive.
+    rates: [Rate; 2],
+    full_duplex: bool,
     /// Time at which the link is free, towards the host and towards the drive.
     free: [u64; 2],
     jobs: Vec<Job>,
@@ -138,7 +141,8 @@ impl Hdd {
             capacity,
             mechanisms: shares.into_iter().map(|share| Mechanism::new(file, share)).collect(),
             bus: Bus {
-                link: file.link,
+                rates: [file.link.read_rate, file.link.write_rate].map(|r| Rate::mb_s(r / 1e6)),
+                full_duplex: file.link.full_duplex,
                 free: [0; 2],
                 jobs: Vec::new(),
                 spare: Vec::new(),
@@ -263,14 +267,14 @@ impl Bus {
 
     /// Time of `len` bytes on the link.
     fn dur(&self, write: bool, len: u64) -> u64 {
-        dur(len, if write { self.link.write_rate } else { self.link.read_rate })
+        self.rates[usize::from(write)].dur(len)
     }
 
     /// Moves `len` bytes not before `earliest`; returns the end.
     fn transfer(&mut self, write: bool, earliest: u64, len: u64) -> u64 {
         let d = self.dur(write, len);
-        let free = &mut self.free[usize::from(write && self.link.full_duplex)];
-        super::reserve(free, earliest, d)
+        let free = &mut self.free[usize::from(write && self.full_duplex)];
+        reserve(free, earliest, d)
     }
 
     /// The end of a transfer that ran beside the medium since `begin`; not before `least`.
@@ -279,7 +283,7 @@ impl Bus {
     // 6).
     fn overlapped(&mut self, write: bool, begin: u64, len: u64, least: u64) -> u64 {
         let end = self.transfer(write, begin, len).max(least);
-        self.free[usize::from(write && self.link.full_duplex)] = end;
+        self.free[usize::from(write && self.full_duplex)] = end;
         end
     }
 }

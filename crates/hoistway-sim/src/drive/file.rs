@@ -159,6 +159,9 @@ impl DriveFile {
         // The block layer's own limit is 1280 KiB; a request is always a multiple of 4 KiB pages.
         let limit = (self.host.max_request_kib * 2).min(device.max_sectors.0);
         device.max_sectors = Sectors(limit / 8 * 8);
+        // `max_request_kib` is where the block layer splits (1.2), so a request of that size of single
+        // pages must not be cut earlier by the usual 128 segments, which would be 512 KiB.
+        device.max_segments = device.max_segments.max((limit / 8) as u32);
         device.hw_queues = self.host.hw_queues;
         device.rotational = self.identity.rotational;
         device.flush_nonqueued = self.host.flush_nonqueued;

@@ -304,6 +304,14 @@ impl Bfq {
         }
     }
 
+    /// The peak rate has a new estimate.
+    pub(super) fn peak_rate_changed(&mut self) {
+        self.recompute_wr_duration();
+        if self.conf.user_max_budget == 0 {
+            self.recompute_max_budget();
+        }
+    }
+
     /// The estimate moved, or `max_budget` or `timeout_sync` was written.
     pub(super) fn recompute_max_budget(&mut self) {
         self.max_budget = match self.conf.user_max_budget {

@@ -74,8 +74,8 @@ impl Bfq {
             inflight: self.inflight,
             rotational: self.rotational,
         };
-        if self.rate.dispatched(now, seen) && self.conf.user_max_budget == 0 {
-            self.recompute_max_budget();
+        if self.rate.dispatched(now, seen) {
+            self.peak_rate_changed();
         }
         if self.in_service == q {
             self.serv_last_pos = self.rate.last_pos;
@@ -160,8 +160,8 @@ impl Bfq {
             self.fair.uncount(q);
         }
         self.queues[q as usize].tt_last_end = now.as_nanos();
-        if self.rate.completed(now) && self.conf.user_max_budget == 0 {
-            self.recompute_max_budget();
+        if self.rate.completed(now) {
+            self.peak_rate_changed();
         }
         let queue = &self.queues[q as usize];
         self.last_completed_q = if queue.coop { NIL } else { q };

@@ -285,7 +285,7 @@ impl Bfq {
         let e = &self.fair.ents[q as usize];
         let fresh = queue.just_created && !queue.in_large_burst && self.conf.low_latency;
         let (wr, start, limit) = if fresh {
-            (self.conf.wr_coeff, self.tn, self.wr_duration())
+            (self.conf.wr_coeff, self.tn, self.wr_duration)
         } else {
             (e.wr, queue.wr_start, queue.wr_limit)
         };
@@ -400,7 +400,7 @@ impl Bfq {
     /// Restores what was saved when the context's queue was merged.
     fn resume(&mut self, q: u32, at: usize) {
         let Some(s) = self.pairs[at].saved else { return };
-        let duration = self.wr_duration();
+        let duration = self.wr_duration;
         let queue = &mut self.queues[q as usize];
         let e = &mut self.fair.ents[q as usize];
         queue.short_tt = s.short_tt;

@@ -154,6 +154,8 @@ struct Bfq {
     max_budget: u64,
     rate: PeakRate,
     ncq: Ncq,
+    /// How long an interactive queue stays raised (6.1).
+    wr_duration: Nanos,
     last_budget_start: Instant,
     last_idling_start: Instant,
     /// When the idle timer fires, and the queue it was armed for.
@@ -174,7 +176,7 @@ impl Bfq {
     fn new(setup: &Setup<'_>) -> Bfq {
         let rotational = setup.device.rotational;
         let actuators = actuators(setup.device);
-        Bfq {
+        let mut bfq = Bfq {
             conf: Conf::default(),
             rotational,
             fair: FairQueue::new(setup.now),
@@ -203,6 +205,7 @@ impl Bfq {
             max_budget: DEFAULT_MAX_BUDGET,
             rate: PeakRate::new(rotational, setup.now),
             ncq: Ncq::new(),
+            wr_duration: Nanos::ZERO,
             last_budget_start: setup.now,
             last_idling_start: setup.now,
             timer: None,
@@ -211,7 +214,9 @@ impl Bfq {
             recorded_tick: None,
             expiries: None,
             stats: Stats::default(),
-        }
+        };
+        bfq.recompute_wr_duration();
+        bfq
     }
 
     /// Reads the clock at the start of a call.
@@ -334,6 +339,7 @@ impl Scheduler for Bfq {
                 // Deviation: the number of actuators is read once, when the scheduler comes into force.
                 self.rotational = cx.device.rotational;
                 self.tick = cx.device.tick;
+                self.recompute_wr_duration();
             }
             // Priorities and groups are compared at each `prepare`.
             _ => {}
@@ -364,7 +370,9 @@ impl Scheduler for Bfq {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.clock(now);
-        self.set_tunable(now, name, value, cx)
+        self.set_tunable(now, name, value, cx)?;
+        self.recompute_wr_duration();
+        Ok(())
     }
 
     fn value(&self, name: &str) -> Option<u64> {

@@ -18,8 +18,13 @@ pub(super) struct Arrival {
 }
 
 impl Bfq {
-    /// How long an interactive queue stays raised (6.1): longer on a slower device.
-    pub(super) fn wr_duration(&self) -> Nanos {
+    /// How long an interactive queue stays raised (6.1): longer on a slower device. It changes with the
+    /// peak rate, the tunables and the device.
+    pub(super) fn recompute_wr_duration(&mut self) {
+        self.wr_duration = self.wr_duration_now();
+    }
+
+    fn wr_duration_now(&self) -> Nanos {
         let (fixed, t) = (self.conf.wr_max_time, self.tick);
         if fixed > Nanos::ZERO {
             return self.up(fixed);
@@ -58,7 +63,7 @@ impl Bfq {
     /// Starts, changes or ends raising of a queue that becomes busy (6.2).
     pub(super) fn raise_on_busy(&mut self, now: Instant, q: u32, a: Arrival, cx: &mut Cx<'_>) {
         let (coeff, rt_coeff) = (self.conf.wr_coeff, self.conf.wr_coeff * SOFTRT_FACTOR);
-        let (duration, rt, tn) = (self.wr_duration(), self.conf.wr_rt_max_time, self.tn);
+        let (duration, rt, tn) = (self.wr_duration, self.conf.wr_rt_max_time, self.tn);
         let small = 2 * self.minb();
         let queue = &mut self.queues[q as usize];
         let e = &mut self.fair.ents[q as usize];
@@ -117,7 +122,7 @@ impl Bfq {
         if queue.sync || !self.conf.low_latency || self.fair.ents[q as usize].wr > 1 || !paused {
             return;
         }
-        let duration = self.wr_duration();
+        let duration = self.wr_duration;
         let coeff = self.conf.wr_coeff;
         self.queues[q as usize].wr_limit = duration;
         let e = &mut self.fair.ents[q as usize];
@@ -160,7 +165,7 @@ impl Bfq {
     /// After a dispatch from the queue in service (6.4).
     pub(super) fn update_raising(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
         if self.fair.ents[q as usize].wr > 1 {
-            let (duration, rt, tn) = (self.wr_duration(), self.conf.wr_rt_max_time, self.tn);
+            let (duration, rt, tn) = (self.wr_duration, self.conf.wr_rt_max_time, self.tn);
             let queue = &mut self.queues[q as usize];
             if queue.in_large_burst {
                 self.end_raising(now, q, "raising ends: large burst", cx);
@@ -188,7 +193,7 @@ impl Bfq {
 
     /// A soft real-time period is over within an interactive one.
     pub(super) fn back_to_interactive(&mut self, q: u32) {
-        let duration = self.wr_duration();
+        let duration = self.wr_duration;
         let queue = &mut self.queues[q as usize];
         queue.wr_limit = duration;
         queue.wr_start = queue.wr_start_before_srt.expect("an interactive period was interrupted");

@@ -168,7 +168,7 @@ impl Bfq {
 
     /// Is the request far from the last one (5.4)?
     fn update_seek_history(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
-        let duration = self.wr_duration();
+        let duration = self.wr_duration;
         let queue = &mut self.queues[q as usize];
         let seeky = seeky_req(queue.last_pos, rq.pos, rq.len.into(), self.rotational);
         queue.seek_hist = (queue.seek_hist << 1) | u32::from(seeky);

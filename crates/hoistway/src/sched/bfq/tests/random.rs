@@ -2,7 +2,7 @@
 
 use super::bounds::Rng;
 use super::rig::Rig;
-use crate::group::ProcId;
+use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Io, Op, ReqId, Side};
 use crate::sched::bfq::idle::HwTag;
 use crate::sched::bfq::requests::Place;
@@ -15,6 +15,7 @@ struct World {
     rig: Rig,
     rng: Rng,
     procs: Vec<ProcId>,
+    groups: Vec<GroupId>,
     /// Inserted and not issued.
     pending: Vec<ReqId>,
     /// In the device.
@@ -26,20 +27,22 @@ struct World {
 impl World {
     fn new(seed: u64) -> World {
         let mut rng = Rng::new(seed);
-        let mut rig = Rig::sized(rng.below(2) == 0, 64);
+        let borders: &[u64] = if rng.below(3) == 0 { &[200, 380, 1 << 20] } else { &[] };
+        let mut rig = Rig::with_actuators(rng.below(2) == 0, 64, borders);
         rig.env.trace = crate::trace::Trace::digest_only();
         rig.bfq.ncq.tag = [HwTag::Unknown, HwTag::No, HwTag::Yes][rng.below(3) as usize];
         let mut w = World {
             rig,
             rng,
             procs: Vec::new(),
+            groups: alloc::vec![GroupId::ROOT],
             pending: Vec::new(),
             inside: Vec::new(),
             merges: 0,
             timers: 0,
         };
-        for (name, n) in [("exact_pick", 2), ("exact_candidate", 2), ("first_think", 2)] {
-            let value = w.rng.below(n);
+        for name in SWITCHES {
+            let value = w.rng.below(2);
             w.rig.set(name, value);
         }
         if w.rng.below(8) == 0 {
@@ -76,6 +79,7 @@ impl World {
         if self.rng.below(40) == 0 {
             proc = ProcId::NONE;
         }
+        let group = self.rig.env.procs.group(proc);
         let op = if self.rng.below(3) == 0 { Op::Write } else { Op::Read };
         let mut flags = Flags::NONE;
         if self.rng.below(3) == 0 {
@@ -88,14 +92,14 @@ impl World {
         let far = if self.rng.below(6) == 0 { self.rng.below(1 << 20) * 1_000 } else { 0 };
         let start = 8 * self.rng.below(64) + far;
         let sectors = 8 * (1 + self.rng.below(4));
-        self.rig.io(proc, op, start, sectors, flags)
+        Io { group, ..self.rig.io(proc, op, start, sectors, flags) }
     }
 
     /// 3.1: kind, priority; a request that was issued never merges again, nor do requeued ones.
     fn mergeable(&self, io: &Io, id: ReqId) -> bool {
         let r = &self.rig.env.requests[id];
         let place = self.rig.bfq.rqs[id.index()].place;
-        r.op == io.op && r.prio == io.prio && place == Place::Queued
+        r.op == io.op && r.prio == io.prio && r.group == io.group && place == Place::Queued
     }
 
     fn find(&self, io: &Io, fits: impl Fn(u64, u64) -> bool) -> Option<ReqId> {
@@ -154,7 +158,7 @@ impl World {
         if let Some(near) = self.rig.bfq.neighbour(id, side, &self.rig.env.cx()) {
             let (low, high) = if side == Side::Back { (id, near) } else { (near, id) };
             let (a, b) = (self.rig.env.requests[low], self.rig.env.requests[high]);
-            if a.end() == b.start && a.op == b.op && a.prio == b.prio {
+            if a.end() == b.start && a.op == b.op && a.prio == b.prio && a.group == b.group {
                 self.join(low, high);
             }
         }
@@ -211,8 +215,48 @@ impl World {
         }
     }
 
+    fn group(&mut self) -> GroupId {
+        let at = self.rng.below(self.groups.len() as u64) as usize;
+        self.groups[at]
+    }
+
+    fn change_groups(&mut self) {
+        let group = self.group();
+        let now = self.rig.now;
+        match self.rng.below(5) {
+            0 if self.groups.len() < 8 => {
+                let new = self.rig.env.groups.add(group, "g");
+                self.groups.push(new);
+                let change = Change::GroupAdded(new);
+                self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
+            }
+            1 if group != GroupId::ROOT && self.rig.env.groups.children(group).is_empty() => {
+                let change = Change::GroupRemoved(group);
+                self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
+                self.rig.env.groups.remove(group);
+                self.groups.retain(|&g| g != group);
+                // Its processes may stay in it for a while.
+            }
+            2 if group != GroupId::ROOT => {
+                let weight = Some(1 + self.rng.below(1000)).filter(|w| w % 7 > 0);
+                let cx = &mut self.rig.env.cx();
+                self.rig.bfq.set_group(now, group, "weight", weight, cx).unwrap();
+            }
+            _ => {
+                let at = self.rng.below(self.procs.len() as u64) as usize;
+                self.rig.env.procs.get_mut(self.procs[at]).unwrap().group = group;
+            }
+        }
+    }
+
     fn change(&mut self) {
-        match self.rng.below(4) {
+        match self.rng.below(9) {
+            4 => {
+                let name = SWITCHES[self.rng.below(12) as usize];
+                let value = self.rng.below(2);
+                self.rig.set(name, value);
+            }
+            5..8 => self.change_groups(),
             0 => self.fork(),
             1 if self.procs.len() > 2 => {
                 let at = self.rng.below(self.procs.len() as u64) as usize;
@@ -274,6 +318,22 @@ impl World {
     }
 }
 
+/// Tunables of two values; the order lets `base` and the quirks differ.
+const SWITCHES: [&str; 12] = [
+    "base",
+    "exact_pick",
+    "exact_candidate",
+    "first_think",
+    "tick_rounding",
+    "inject_after_long_idle",
+    "fix_group_double_charge",
+    "low_latency",
+    "injection",
+    "preemption",
+    "queue_merge",
+    "stable_merge",
+];
+
 fn run(seed: u64, steps: u32) -> World {
     let mut w = World::new(seed);
     let depth = 1 + w.rng.below(32) as usize;
@@ -296,12 +356,28 @@ fn run(seed: u64, steps: u32) -> World {
 #[test]
 fn nothing_is_lost_or_issued_twice_and_everything_drains() {
     let (mut merges, mut timers) = (0, 0);
+    let mut seen = [0; 8];
     for seed in 0..300 {
         let w = run(seed, 1_000);
         merges += w.merges;
         timers += w.timers;
+        let s = &w.rig.bfq.stats;
+        let now = [
+            s.injected_general,
+            s.injected_waker + s.injected_woken + s.injected_async,
+            s.raised_interactive,
+            s.raised_soft,
+            s.merges,
+            s.stable_merges,
+            s.splits,
+            w.rig.bfq.burst.seen,
+        ];
+        for (sum, n) in seen.iter_mut().zip(now) {
+            *sum += n;
+        }
     }
     assert!(merges > 1_000 && timers > 1_000, "{merges} merges, {timers} timers: too tame");
+    assert!(seen.iter().all(|&n| n > 0), "hardly used: {seen:?}");
 }
 
 #[test]

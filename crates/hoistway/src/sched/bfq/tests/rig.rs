@@ -27,8 +27,21 @@ impl Rig {
 
     /// With room for that many requests.
     pub fn sized(rotational: bool, requests: usize) -> Rig {
-        let mut device = Device::new(Sectors(1 << 32), 128);
+        Rig::with_actuators(rotational, requests, &[])
+    }
+
+    /// With actuators that begin at sector 0 and at those borders.
+    pub fn with_actuators(rotational: bool, requests: usize, borders: &[u64]) -> Rig {
+        let capacity = 1 << 32;
+        let mut device = Device::new(Sectors(capacity), 128);
         device.rotational = rotational;
+        let mut from = 0;
+        if !borders.is_empty() {
+            for &to in borders.iter().chain(&[capacity]) {
+                device.actuators.push((Sectors(from), Sectors(to)));
+                from = to;
+            }
+        }
         let mut env = Env::new(device, requests, 4 * requests);
         env.trace = Trace::keep(100_000);
         let setup = Setup { device: &env.device, requests, now: Instant::ZERO };
@@ -78,7 +91,8 @@ impl Rig {
 
     pub fn io(&mut self, proc: ProcId, op: Op, start: u64, sectors: u64, flags: Flags) -> Io {
         self.ids += 1;
-        Io { op, flags, id: IoId(self.ids), ..Io::read(0, proc, start, sectors) }
+        let group = self.env.procs.group(proc);
+        Io { op, flags, group, id: IoId(self.ids), ..Io::read(0, proc, start, sectors) }
     }
 
     pub fn submit(&mut self, io: Io, at: At) -> ReqId {
@@ -99,6 +113,21 @@ impl Rig {
     pub fn write(&mut self, proc: ProcId, start: u64, sectors: u64) -> ReqId {
         let io = self.io(proc, Op::Write, start, sectors, Flags::NONE);
         self.submit(io, At::Tail)
+    }
+
+    /// A group below the root, of that weight.
+    pub fn group(&mut self, weight: u64) -> GroupId {
+        let group = self.env.groups.add(GroupId::ROOT, "group");
+        let cx = &mut self.env.cx();
+        self.bfq.set_group(self.now, group, "weight", Some(weight), cx).unwrap();
+        group
+    }
+
+    /// Issues and completes everything of a queue that is alone, at once.
+    pub fn serve_all(&mut self) {
+        while let Dispatch::Issue(id) = self.dispatch() {
+            self.complete(id);
+        }
     }
 
     pub fn dispatch(&mut self) -> Dispatch {
@@ -124,6 +153,20 @@ impl Rig {
         assert!(self.bfq.next_timer().is_none_or(|at| at > self.now));
     }
 
+    /// Fires the idle timer at the present time if it is due.
+    pub fn fire_timer_if_due(&mut self) {
+        if self.bfq.next_timer().is_some_and(|at| at <= self.now) {
+            self.bfq.timer(self.now, &mut self.env.cx());
+        }
+    }
+
+    /// Goes on to the idle timer if it is armed.
+    pub fn fire_timer_if_armed(&mut self) {
+        if self.bfq.next_timer().is_some() {
+            self.fire_timer();
+        }
+    }
+
     pub fn exit(&mut self, proc: ProcId) {
         self.env.procs.get_mut(proc).unwrap().alive = false;
         self.bfq.changed(self.now, &Change::ProcExited(proc), &mut self.env.cx());
@@ -131,7 +174,7 @@ impl Rig {
 
     /// The number of the sync queue of a process.
     pub fn q(&self, proc: ProcId) -> u32 {
-        self.bfq.pairs[proc.index()].sync
+        self.bfq.pairs[self.bfq.pair_at(proc, 0)].sync
     }
 
     pub fn queue(&mut self, proc: ProcId) -> &mut Queue {

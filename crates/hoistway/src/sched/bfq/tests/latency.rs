@@ -1,0 +1,184 @@
+//! C35 to C39: weight raising.
+
+use super::rig::Rig;
+use crate::group::ProcId;
+use crate::sched::Scheduler;
+use crate::unit::{IoPrio, Nanos};
+use alloc::vec::Vec;
+
+fn disk() -> Rig {
+    let mut rig = Rig::hdd();
+    rig.set("low_latency", 1);
+    rig
+}
+
+#[test]
+fn c35_a_new_queue_is_raised_as_interactive() {
+    let mut rig = disk();
+    let [a] = rig.procs();
+    rig.read(a, 1_000, 8);
+    assert_eq!((rig.ent(a).wr, rig.ent(a).weight, rig.ent(a).budget), (30, 1200, 1024));
+    // 14000 * 7 s / 9333.
+    assert_eq!(rig.queue(a).wr_limit.as_ms(), 10_500);
+    let (id, _) = rig.issue();
+    let limit = rig.now + Nanos::ms(3_750);
+    assert_eq!(rig.queue(a).budget_deadline, Some(limit));
+    rig.complete(id);
+    assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(20)));
+
+    let mut rig = disk();
+    let b = rig.proc(IoPrio::be(0));
+    rig.read(b, 1_000, 8);
+    assert_eq!((rig.ent(b).wr, rig.ent(b).weight), (1, 80));
+}
+
+#[test]
+fn c35_raising_ends_after_10_5_seconds() {
+    let mut rig = disk();
+    let [a] = rig.procs();
+    for (n, ms) in [0, 1_900, 3_800, 5_700, 7_600, 9_500, 10_500, 10_501].into_iter().enumerate() {
+        rig.at_ms(ms);
+        rig.fire_timer_if_due();
+        rig.read(a, 8 * n as u64, 8);
+        rig.serve_all();
+        let wr = if ms > 10_500 { 1 } else { 30 };
+        assert_eq!((rig.ent(a).wr, rig.ent(a).weight), (wr, 40 * wr));
+    }
+}
+
+/// Serves `n` requests of 256 sectors of a process.
+fn stream(rig: &mut Rig, a: ProcId, from: u64, n: u64) {
+    for i in from..from + n {
+        rig.read(a, 256 * i, 256);
+        rig.serve_all();
+    }
+}
+
+#[test]
+fn c35_raising_ends_with_the_dispatch_that_exceeds_120000_sectors() {
+    let mut rig = disk();
+    let [a] = rig.procs();
+    stream(&mut rig, a, 0, 468);
+    assert_eq!((rig.ent(a).wr, rig.ent(a).weight), (30, 1200));
+    stream(&mut rig, a, 468, 1);
+    assert_eq!((rig.ent(a).wr, rig.ent(a).weight), (1, 40));
+    assert_eq!(rig.bfq.fair.census.wr_busy, 0);
+}
+
+#[test]
+fn c36_a_queue_is_interactive_again_after_two_idle_seconds() {
+    for (idle_ms, wr) in [(1_900, 1), (2_100, 30)] {
+        let mut rig = disk();
+        let [a] = rig.procs();
+        stream(&mut rig, a, 0, 469);
+        rig.fire_timer();
+        rig.now += Nanos::ms(idle_ms);
+        rig.read(a, 256 * 469, 256);
+        assert_eq!(rig.ent(a).wr, wr);
+    }
+}
+
+/// Batches of 512 sectors, each done in 10 ms; coefficients at the arrival of batches 1 to 3 after an
+/// interactive period.
+fn batches(period_ms: u64, seeky: bool) -> Vec<u32> {
+    let mut rig = disk();
+    let [a] = rig.procs();
+    let mut wr = Vec::new();
+    for n in 0..4 {
+        rig.at_ms(period_ms * n);
+        rig.fire_timer_if_due();
+        if seeky && n > 0 {
+            rig.queue(a).seek_hist = u32::MAX;
+        }
+        let far = if seeky { n << 24 } else { 512 * n };
+        rig.read(a, far, 256);
+        wr.push(rig.ent(a).wr);
+        if wr[n as usize] == 3_000 {
+            assert_eq!((rig.queue(a).wr_limit, rig.ent(a).weight), (Nanos::ms(300), 120_000));
+            assert!(rig.ent(a).budget <= 1_024);
+        }
+        let (first, _) = rig.issue();
+        rig.read(a, far + 256, 256);
+        let (second, _) = rig.issue();
+        if n == 0 {
+            // The interactive period ends.
+            rig.set("low_latency", 0);
+            rig.set("low_latency", 1);
+        }
+        rig.at_ms(period_ms * n + 10);
+        rig.complete(first);
+        rig.complete(second);
+        rig.fire_timer();
+        let softrt = rig.queue(a).srt_next;
+        let start = Nanos::ms(period_ms * n);
+        assert!(softrt.as_nanos() >= start.0 + 73_142_857, "{softrt:?}");
+    }
+    wr.split_off(1)
+}
+
+#[test]
+fn c37_a_periodic_reader_below_7000_sectors_per_second_is_soft_real_time() {
+    assert_eq!(batches(100, false), [3_000, 3_000, 3_000]);
+    assert_eq!(batches(60, false), [1, 1, 1]);
+    assert_eq!(batches(100, true), [1, 1, 1]);
+}
+
+#[test]
+fn c38_queues_of_a_large_burst_are_not_raised() {
+    let mut rig = disk();
+    let p: [ProcId; 10] = rig.procs();
+    for n in 0..8 {
+        rig.at_ms(10 * n);
+        rig.read(p[n as usize], (n + 1) << 24, 8);
+        rig.read(p[n as usize], ((n + 1) << 24) + 64, 8);
+    }
+    for &p in &p[..7] {
+        assert_eq!(rig.ent(p).wr, 30);
+    }
+    assert_eq!(rig.ent(p[7]).wr, 1);
+    rig.at_ms(170);
+    rig.read(p[8], 9 << 24, 8);
+    assert_eq!(rig.ent(p[8]).wr, 1);
+    for _ in 0..16 {
+        let (id, by) = rig.issue();
+        let in_service = rig.in_service(by);
+        assert!(!in_service || rig.ent(by).wr == 1, "raising ends with the first dispatch");
+        rig.complete(id);
+        rig.fire_timer_if_armed();
+    }
+    rig.read(p[0], 1 << 28, 8);
+    rig.at_ms(170 + 200);
+    rig.read(p[9], 10 << 24, 8);
+    assert_eq!((rig.ent(p[9]).wr, rig.bfq.burst.size, rig.bfq.burst.large), (30, 0, false));
+}
+
+#[test]
+fn c39_a_busy_async_queue_is_raised_after_a_pause() {
+    let mut rig = disk();
+    let [a] = rig.procs();
+    rig.write(a, 0, 8);
+    let q = rig.bfq.pairs[a.index()].other as usize;
+    assert_eq!(rig.bfq.fair.ents[q].wr, 1);
+    rig.at_ms(400);
+    rig.write(a, 1_000, 8);
+    assert_eq!(rig.bfq.fair.ents[q].wr, 1);
+    rig.at_ms(1_000);
+    rig.write(a, 2_000, 8);
+    assert_eq!((rig.bfq.fair.ents[q].wr, rig.bfq.fair.census.wr_busy), (30, 1));
+}
+
+#[test]
+fn c45_raised_queues_leave_writers_a_smaller_part_of_the_pool() {
+    use crate::request::{Flags, Op};
+    use crate::sched::Depth;
+    let mut rig = disk();
+    let [a, b] = rig.procs();
+    rig.read(a, 1_000, 8);
+    let mut limit = |op, flags| {
+        let io = rig.io(b, op, 0, 8, flags);
+        rig.bfq.pool_limit(&io, &rig.env.cx())
+    };
+    assert_eq!(limit(Op::Write, Flags::NONE), Depth::AtMost(48));
+    assert_eq!(limit(Op::Write, Flags::SYNC), Depth::AtMost(96));
+    assert_eq!(limit(Op::Read, Flags::NONE), Depth::Usual);
+}

@@ -272,6 +272,7 @@ pub static SCHEDULERS: &[&Entry] = &[
     &cfq::ENTRY_30,
     &cfq::ENTRY_38,
     &bfq::ENTRY,
+    &bfq::v1::ENTRY,
     &sio::ENTRY,
     &sio::ENTRY_1,
     &kyber::ENTRY,

@@ -61,6 +61,9 @@ impl Bfq {
 
     /// What a request of `len` sectors costs its queue (3.2).
     pub(super) fn charge_len(&self, len: u64, q: u32) -> u64 {
+        if self.conf.v1 {
+            return if self.queues[q as usize].sync { len } else { len * V1_ASYNC_FACTOR };
+        }
         let full = self.queues[q as usize].sync || self.fair.ents[q as usize].wr > 1;
         if full || self.asymmetric(q) { len } else { len * self.conf.async_charge_factor }
     }
@@ -199,14 +202,7 @@ impl Bfq {
             let (start, finish) = (e.start.0, e.finish.0);
             log.push(Expiry { queue: q, reason, slow, service, max_budget, start, finish });
         }
-        cx.trace.why(
-            now,
-            reason.why(),
-            q,
-            service as i64,
-            self.queues[q as usize].max_budget as i64,
-        );
-        self.stats.slots[reason as usize] += 1;
+        self.tell_expiry(now, q, reason, cx);
         self.leave_service(now, q, reason);
         let e = &mut self.fair.ents[q as usize];
         if !e.busy && !matches!(reason, Reason::Timeout | Reason::Exhausted) {
@@ -215,6 +211,14 @@ impl Bfq {
             e.service = 0;
         }
         self.fair.clear_ancestor_service(q);
+    }
+
+    /// Counts and traces the end of a slot.
+    pub(super) fn tell_expiry(&mut self, now: Instant, q: u32, reason: Reason, cx: &mut Cx<'_>) {
+        let service = self.fair.ents[q as usize].service;
+        let max_budget = self.queues[q as usize].max_budget;
+        cx.trace.why(now, reason.why(), q, service as i64, max_budget as i64);
+        self.stats.slots[reason as usize] += 1;
     }
 
     /// Steps 3 and 4 of 3.8.
@@ -234,7 +238,7 @@ impl Bfq {
     }
 
     /// Steps 8 and 9 of 3.8: out of service, and idle or back on its tree.
-    fn leave_service(&mut self, now: Instant, q: u32, reason: Reason) {
+    pub(super) fn leave_service(&mut self, now: Instant, q: u32, reason: Reason) {
         let stays = reason == Reason::Preempted && self.guarantee_needs_idling(q);
         let queue = &mut self.queues[q as usize];
         if queue.empty() && !stays {
@@ -275,7 +279,7 @@ impl Bfq {
     }
 
     /// The feedback of a slot on the next budget (3.9).
-    fn adapt(&mut self, q: u32, reason: Reason) {
+    pub(super) fn adapt(&mut self, q: u32, reason: Reason) {
         let minb = self.minb();
         let queue = &self.queues[q as usize];
         let e = &self.fair.ents[q as usize];
@@ -291,6 +295,7 @@ impl Bfq {
                 Reason::TooIdle => minb,
                 Reason::Timeout => (2 * b).min(self.max_budget),
                 Reason::Exhausted => (4 * b).min(self.max_budget),
+                Reason::NoMore if self.conf.v1 => b,
                 Reason::NoMore => e.service.max(minb),
                 Reason::Preempted => return,
             }
@@ -334,6 +339,8 @@ impl Bfq {
     }
 }
 
+/// An async sector of `bfq-v1` costs this much (11.2).
+const V1_ASYNC_FACTOR: u64 = 11;
 /// 3.1: a full budget before the estimate is trusted, in sectors.
 pub(super) const DEFAULT_MAX_BUDGET: u64 = 16_384;
 /// `budgets_assigned` from which the estimate is trusted: eleven slots (3.1).

@@ -3,7 +3,7 @@
 
 use super::Bfq;
 use super::merge::Saved;
-use super::queue::{Wanted, weight_of};
+use super::queue::Wanted;
 use super::wf2q::{BE, IDLE, ROOT, RT};
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
@@ -188,12 +188,13 @@ impl Bfq {
     /// The sync queue gets its new weight and class lazily; the async pointer is looked up anew (2.10).
     fn priority_changed(&mut self, proc: ProcId) {
         let (class, level) = class_level(self.ctxs[proc.index()].effective);
+        let weight = self.weight_of(level);
         for actuator in 0..self.actuators {
             let at = self.pair_at(proc, actuator);
             let sync = self.pairs[at].sync;
             if sync != NIL {
                 let e = &mut self.fair.ents[sync as usize];
-                e.new_weight = weight_of(level);
+                e.new_weight = weight;
                 e.new_class = class;
                 e.prio_dirty = true;
             }

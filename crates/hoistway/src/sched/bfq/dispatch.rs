@@ -46,7 +46,7 @@ impl Bfq {
         None
     }
 
-    fn issue_listed(&mut self, slot: u32, cx: &Cx<'_>) -> ReqId {
+    pub(super) fn issue_listed(&mut self, slot: u32, cx: &Cx<'_>) -> ReqId {
         let rq = &mut self.rqs[slot as usize];
         rq.place = Place::Issued;
         if rq.queue != NIL {

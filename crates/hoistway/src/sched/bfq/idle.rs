@@ -23,7 +23,7 @@ pub(super) enum HwTag {
 pub(super) struct Ncq {
     pub tag: HwTag,
     pub max_inflight: u32,
-    samples: u32,
+    pub samples: u32,
 }
 
 impl Ncq {
@@ -99,6 +99,11 @@ impl Bfq {
         } else {
             self.conf.slice_idle
         };
+        self.wait_for(now, q, wait, cx);
+    }
+
+    /// Arms the idle timer.
+    pub(super) fn wait_for(&mut self, now: Instant, q: u32, wait: Nanos, cx: &mut Cx<'_>) {
         self.queues[q as usize].waiting = true;
         self.last_idling_start = now;
         self.timer = Some((now + wait, q));

@@ -60,6 +60,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod tunables;
+pub mod v1;
 mod wf2q;
 
 use super::{At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};

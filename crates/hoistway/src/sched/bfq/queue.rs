@@ -208,19 +208,19 @@ pub(super) struct Wanted {
     pub actuator: u8,
 }
 
-/// Weight of a queue of that level (2.10).
-pub(super) fn weight_of(level: u8) -> u32 {
-    (8 - u32::from(level)) * 10
-}
-
 impl Bfq {
+    /// Weight of a queue of that level (2.10, 11.2).
+    pub(super) fn weight_of(&self, level: u8) -> u32 {
+        (8 - u32::from(level)) * if self.conf.v1 { 1 } else { 10 }
+    }
+
     pub(super) fn create(&mut self, now: Instant, wanted: Wanted) -> u32 {
         let max_budget = 2 * self.maxb() / 3;
         let mut queue = Queue::new(wanted.sync, wanted.class, max_budget, (now, self.tn));
         queue.actuator = wanted.actuator;
         // Quirk Q18: one nanosecond after the creation.
         queue.tt_last_end += u64::from(self.conf.first_think_long);
-        let weight = weight_of(wanted.level);
+        let weight = self.weight_of(wanted.level);
         if let Some(q) = self.free.pop() {
             self.fair.reuse_entity(q, wanted.node, wanted.class, weight);
             queue.generation = self.queues[q as usize].generation.wrapping_add(1);

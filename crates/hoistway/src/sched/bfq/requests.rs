@@ -54,7 +54,7 @@ impl Rq {
         meta: false,
     };
 
-    fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.pos + u64::from(self.len)
     }
 }
@@ -95,11 +95,7 @@ impl Bfq {
         let rq = self.rqs[slot as usize];
         assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
         if at == At::Head || rq.queue == NIL {
-            self.rqs[slot as usize].place = Place::Listed;
-            match at {
-                At::Head => self.dispatch_list.push_front(&mut self.links, slot),
-                At::Tail => self.dispatch_list.push_back(&mut self.links, slot),
-            }
+            self.list_request(slot, at);
             return;
         }
         let q = self.cooperate(now, slot, cx);
@@ -144,6 +140,26 @@ impl Bfq {
         if self.in_service == q && self.queues[q as usize].waiting {
             self.request_while_waiting(now, q, &rq, cx);
         }
+    }
+
+    /// Puts a request on the dispatch list.
+    pub(super) fn list_request(&mut self, slot: u32, at: At) {
+        self.rqs[slot as usize].place = Place::Listed;
+        match at {
+            At::Head => self.dispatch_list.push_front(&mut self.links, slot),
+            At::Tail => self.dispatch_list.push_back(&mut self.links, slot),
+        }
+    }
+
+    /// Puts a request into its queue and at the end of its fifo.
+    pub(super) fn queue_request(&mut self, slot: u32) {
+        let rq = &mut self.rqs[slot as usize];
+        rq.place = Place::Queued;
+        let queue = &mut self.queues[rq.queue as usize];
+        queue.sorted.insert(&mut self.sorted, slot, rq.pos, ());
+        queue.fifo.push_back(&mut self.links, slot);
+        queue.queued += 1;
+        self.queued += 1;
     }
 
     /// A scheduled merge of its queue takes the request along (5.1 step 4).

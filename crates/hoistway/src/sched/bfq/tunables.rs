@@ -20,6 +20,8 @@ pub(super) struct Conf {
     pub back_seek_penalty: u64,
     pub async_charge_factor: u64,
     pub first_think_long: bool,
+    /// The rules of 2010 (11) for weights and costs.
+    pub v1: bool,
     pub tick_rounding: bool,
     pub base: Base,
     /// The "idled too long" test of 4.7.3 works as intended (quirk Q4).
@@ -63,6 +65,7 @@ impl Default for Conf {
             back_seek_penalty: 2,
             async_charge_factor: 3,
             first_think_long: false,
+            v1: false,
             tick_rounding: false,
             base: Base::V62,
             inject_after_long_idle: true,

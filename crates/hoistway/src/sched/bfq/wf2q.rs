@@ -71,6 +71,9 @@ pub(super) const BE: u8 = 1;
 /// Idle class.
 pub(super) const IDLE: u8 = 2;
 
+/// Sectors over which the boost of `bfq-v1` fades: 24 MiB (11.5).
+pub(super) const BOOST_SECTORS: u32 = 49_152;
+
 /// The node of the root group.
 pub(super) const ROOT: u32 = 0;
 
@@ -119,6 +122,8 @@ pub(super) struct Entity {
     pub grouped: bool,
     /// A queue without users: to be freed once it is forgotten.
     pub dying: bool,
+    /// What is left of the boost of `bfq-v1`, in sectors (11.5).
+    pub boost: u32,
 }
 
 impl Entity {
@@ -180,6 +185,8 @@ pub(super) struct FairQueue {
     pub idle_class_period: Nanos,
     /// Quirk Q3: a group in service that is repositioned is not charged twice.
     pub fix_double_charge: bool,
+    /// Weights are counted (4.3); `bfq-v1` knows no symmetry.
+    pub count_weights: bool,
     /// Queues on an active set, the latest insertion first.
     pub active_list: List,
     pub active_links: Links,
@@ -199,6 +206,7 @@ impl FairQueue {
             exact_candidate: false,
             idle_class_period: Nanos::ms(200),
             fix_double_charge: false,
+            count_weights: true,
             active_list: List::new(),
             active_links: Links::new(0),
             loose: Vec::new(),
@@ -601,10 +609,13 @@ impl FairQueue {
             moved = true;
         }
         ent.prio_dirty = ent.is_queue() && ent.class != ent.new_class;
-        let weight = ent.orig_weight * if ent.is_queue() { ent.wr } else { 1 };
+        let weight = match ent.is_queue() {
+            true => ent.orig_weight * ent.wr + 9 * ent.orig_weight * ent.boost / BOOST_SECTORS,
+            false => ent.orig_weight,
+        };
         if weight != ent.weight {
             ent.weight = weight;
-            if ent.is_queue() {
+            if ent.is_queue() && self.count_weights {
                 self.census.uncount(ent);
                 if ent.wr == 1 {
                     self.census.count(ent);
@@ -766,6 +777,7 @@ impl Entity {
             busy: false,
             grouped: false,
             dying: false,
+            boost: 0,
         }
     }
 }

@@ -1,0 +1,734 @@
+//! The original BFQ of 2010 (specs/bfq.md section 11): budgets, idling and the first `low_latency`, a
+//! weight boost that fades with the service received.
+//!
+//! *The idea.* As BFQ's, with the plain rules of its first release: an async request costs eleven times
+//! its size, a slow queue is charged its whole budget, batches of four requests go to the device, and a
+//! process that was idle for 20 s weighs up to ten times as much for its first 24 MiB or 6 s.
+//!
+//! ```text
+//!   weight = w + 9 w * boost_left / 49152      boost_left falls with every sector served
+//! ```
+//!
+//! It drives the fair queue, the queues and the contexts of [`super::Bfq`]; only the rules that differ are
+//! here. What v1 did not have is off there: back-shifting, preemption, injection, merging, raising,
+//! symmetry, hole recovery, pool limits.
+//!
+//! *Known weaknesses.* It idles on flash as on a disk unless the reader seeks, and async queues wait for
+//! all sync requests to leave the device.
+
+use super::budget::Reason;
+use super::groups::GROUP_TUNABLES;
+use super::idle::HwTag;
+use super::requests::Place;
+use super::wf2q::IDLE;
+use super::{Bfq, requests::Rq};
+use crate::device::Profile;
+use crate::env::Cx;
+use crate::group::GroupId;
+use crate::request::{Io, ReqId, Side};
+use crate::sched::{
+    At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup,
+};
+use crate::table::NIL;
+use crate::tunable::{Tunable, TunableError, Unit, check};
+use crate::unit::{Instant, Nanos, QueueId};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// The registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "bfq-v1",
+    summary: "BFQ as first released in 2010: budgets, idling, a boost for what starts",
+    source: "specs/bfq.md section 11",
+    profile: Profile::Legacy,
+    search: Search::Elevator,
+    sorted: false,
+    direct: false,
+    tag_percent_min: Some(100),
+    tunables: TUNABLES,
+    group_tunables: GROUP_TUNABLES,
+    build: |setup| Box::new(BfqV1::new(setup)),
+};
+
+const fn tunable(
+    name: &'static str,
+    unit: Unit,
+    default: u64,
+    range: (u64, u64),
+    doc: &'static str,
+) -> Tunable {
+    Tunable { name, unit, default, min: range.0, max: range.1, doc }
+}
+
+const MS_MAX: u64 = 600_000;
+
+static TUNABLES: &[Tunable] = &[
+    tunable("slice_idle", Unit::Millis, 8, (0, MS_MAX), "Longest wait for a sync queue. 0: none."),
+    tunable("low_latency", Unit::Switch, 1, (0, 1), "Boosts queues that come back after 20 s."),
+    tunable(
+        "max_budget",
+        Unit::Sectors,
+        0,
+        (0, i32::MAX as u64),
+        "Largest service of a slot. 0: what the device serves in timeout_sync at its peak rate.",
+    ),
+    tunable("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a sync slot."),
+    tunable("timeout_async", Unit::Millis, 40, (1, MS_MAX), "Time limit of an async slot."),
+    tunable(
+        "fifo_expire_sync",
+        Unit::Millis,
+        125,
+        (1, MS_MAX),
+        "Age that breaks the sorted order.",
+    ),
+    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests."),
+    tunable("back_seek_max", Unit::Kib, 16_384, (0, 1 << 40), "Reach behind the head."),
+    tunable("back_seek_penalty", Unit::Factor, 2, (1, 1_000), "Cost of a way back."),
+    tunable("quantum", Unit::Requests, 4, (1, 1_000), "Requests of a sync queue per batch."),
+    tunable("max_budget_async_rq", Unit::Requests, 4, (1, 1_000), "The same of an async queue."),
+    tunable("class_idle_period", Unit::Millis, 200, (1, MS_MAX), "Look-in of the idle class."),
+    tunable(
+        "exact_pick",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: the eligible queue with the smallest finish. 0: the reference's tree descent (Q1).",
+    ),
+    tunable("exact_candidate", Unit::Switch, 0, (0, 1), "1: a look-up at every activation (Q15)."),
+    tunable(
+        "v1_rules",
+        Unit::Choice(&["shipped", "described"]),
+        0,
+        (0, 1),
+        "What was released, or what its page says, where they differ: slow queues, age of a boost.",
+    ),
+];
+
+/// What v1 keeps per queue besides the shared state.
+#[derive(Clone, Copy, Debug)]
+struct Extra {
+    generation: u32,
+    /// Waiting for it may pay.
+    idle_window: bool,
+    seek: Mean,
+    /// The boost started, or the queue last became busy; `None` for a newborn.
+    boost_t0: Option<Instant>,
+    /// It became idle.
+    idle_since: Option<Instant>,
+    /// Requests of this slot.
+    dispatched: u64,
+    /// First completion of this slot.
+    slot_start: Option<Instant>,
+}
+
+/// An average with weights 7/8 and 1/8, as for think times (5.6).
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    samples: u64,
+    total: u64,
+    mean: u64,
+}
+
+impl Mean {
+    fn add(&mut self, x: u64) {
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = (7 * self.total + 256 * x) / 8;
+        self.mean = (self.total + 128) / self.samples;
+    }
+
+    /// A distance in sectors; far ones are clipped, the more the more is known (11.3).
+    fn add_distance(&mut self, d: u64) {
+        let slack = if self.samples <= FEW { FAR_AT_FIRST } else { FAR };
+        self.add(d.min(4 * self.mean + slack));
+    }
+
+    fn valid(&self) -> bool {
+        self.samples > VALID
+    }
+
+    fn seeky(&self) -> bool {
+        self.mean > SEEKY
+    }
+}
+
+#[derive(Debug)]
+struct BfqV1 {
+    b: Bfq,
+    extra: Vec<Extra>,
+    sync_inflight: u32,
+    /// 2^16 sectors per microsecond.
+    peak: u64,
+    peak_samples: u32,
+    timeout_async: Nanos,
+    quantum: u64,
+    async_batch: u64,
+    low_latency: bool,
+    described: bool,
+    boosts: u64,
+}
+
+impl BfqV1 {
+    fn new(setup: &Setup<'_>) -> BfqV1 {
+        let mut b = Bfq::new(setup);
+        b.conf.v1 = true;
+        b.conf.low_latency = false;
+        b.conf.stable_merge = false;
+        b.conf.queue_merge = false;
+        b.fair.count_weights = false;
+        // The largest budget is trusted from the start.
+        b.budgets_assigned = 255;
+        b.ncq.tag = HwTag::Yes;
+        BfqV1 {
+            b,
+            extra: Vec::new(),
+            sync_inflight: 0,
+            peak: 0,
+            peak_samples: 0,
+            timeout_async: Nanos::ms(40),
+            quantum: 4,
+            async_batch: 4,
+            low_latency: true,
+            described: false,
+            boosts: 0,
+        }
+    }
+
+    /// The state of a queue, fresh if the number belongs to a new one.
+    fn extra(&mut self, q: u32) -> &mut Extra {
+        let queue = &self.b.queues[q as usize];
+        let fresh = Extra {
+            generation: queue.generation,
+            idle_window: queue.sync && self.b.fair.class(q) != IDLE,
+            seek: Mean::default(),
+            boost_t0: None,
+            idle_since: None,
+            dispatched: 0,
+            slot_start: None,
+        };
+        while self.extra.len() <= q as usize {
+            self.extra.push(Extra { generation: queue.generation.wrapping_sub(1), ..fresh });
+        }
+        let extra = &mut self.extra[q as usize];
+        if extra.generation != fresh.generation {
+            *extra = fresh;
+        }
+        extra
+    }
+
+    // Insertion: 11.3.
+
+    fn insert_request(&mut self, now: Instant, slot: u32, at: At, cx: &mut Cx<'_>) {
+        let rq = self.b.rqs[slot as usize];
+        assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
+        if at == At::Head || rq.queue == NIL {
+            self.b.list_request(slot, at);
+            return;
+        }
+        let q = rq.queue;
+        self.extra(q);
+        let expire =
+            if rq.sync { self.b.conf.fifo_expire_sync } else { self.b.conf.fifo_expire_async };
+        self.b.rqs[slot as usize].fifo_deadline = now + expire;
+        self.b.queue_request(slot);
+        let old = self.b.queues[q as usize].next;
+        let next = self.b.better(old, slot, self.b.rate.last_pos);
+        self.b.queues[q as usize].next = next;
+        let cost = self.b.charge_next(q);
+        let budget = self.b.queues[q as usize].max_budget.max(cost);
+        if !self.b.fair.ents[q as usize].busy {
+            self.b.fair.ents[q as usize].service = 0;
+            self.b.fair.ents[q as usize].budget = budget;
+            self.start_boost(now, q, cx);
+            self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
+            self.b.fair.census.set_busy(&mut self.b.fair.ents[q as usize]);
+        } else if self.b.in_service != q && self.b.fair.ents[q as usize].budget != budget {
+            self.b.fair.ents[q as usize].budget = budget;
+            self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
+        }
+        if rq.sync {
+            self.sample(now, q, &rq);
+        }
+        self.b.queues[q as usize].last_pos = rq.end();
+        if self.b.in_service == q && self.b.queues[q as usize].waiting {
+            self.b.stop_waiting(now, q);
+            if self.b.queues[q as usize].timed_out(now) {
+                self.expire(now, q, false, Reason::Timeout, cx);
+            }
+            self.b.kick(cx);
+        }
+    }
+
+    fn sample(&mut self, now: Instant, q: u32, rq: &Rq) {
+        let maxb = self.b.max_budget;
+        let idle = self.b.conf.slice_idle;
+        let queue = &mut self.b.queues[q as usize];
+        let x = now.as_nanos().saturating_sub(queue.tt_last_end).min(2 * idle.0);
+        let mut think =
+            Mean { samples: queue.tt_samples, total: queue.tt_total, mean: queue.tt_mean };
+        think.add(x);
+        (queue.tt_samples, queue.tt_total, queue.tt_mean) =
+            (think.samples, think.total, think.mean);
+        let distance = if queue.last_pos == 0 { 0 } else { queue.last_pos.abs_diff(rq.pos) };
+        let gone = self.b.ctxs[rq.proc.index()].gone;
+        let service = self.b.fair.ents[q as usize].service;
+        let queueing = self.b.ncq.tag == HwTag::Yes;
+        let class = self.b.fair.class(q);
+        let extra = self.extra(q);
+        extra.seek.add_distance(distance);
+        if (service > maxb / 8 || !extra.seek.seeky()) && class != IDLE {
+            if gone || idle == Nanos::ZERO || (queueing && extra.seek.seeky()) {
+                extra.idle_window = false;
+            } else if think.valid() {
+                extra.idle_window = think.mean <= idle.0;
+            }
+        }
+    }
+
+    // The boost: 11.5.
+
+    fn start_boost(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        let (on, described) = (self.low_latency, self.described);
+        let boosted = self.b.fair.ents[q as usize].boost > 0;
+        let extra = self.extra(q);
+        let since = if described { extra.idle_since } else { extra.boost_t0 };
+        let newborn = extra.boost_t0.is_none();
+        let long_ago = newborn || since.is_none_or(|at| at + BOOST_PAUSE < now);
+        if boosted {
+            return;
+        }
+        extra.boost_t0 = Some(now);
+        if on && long_ago {
+            let e = &mut self.b.fair.ents[q as usize];
+            e.boost = BOOST_SECTORS;
+            e.prio_dirty = true;
+            self.boosts += 1;
+            cx.trace.why(now, "boosted: starts", q, BOOST_SECTORS.into(), 0);
+        }
+    }
+
+    fn use_boost(&mut self, now: Instant, q: u32, cost: u64) {
+        let left = u64::from(self.b.fair.ents[q as usize].boost);
+        if left == 0 {
+            return;
+        }
+        let t0 = self.extra(q).boost_t0.expect("a boost has a start");
+        let fresh = now.since(t0) <= BOOST_TIME && left > cost;
+        let e = &mut self.b.fair.ents[q as usize];
+        e.boost = if fresh { (left - cost) as u32 } else { 0 };
+        e.prio_dirty = true;
+        self.b.fair.apply(q, false);
+    }
+
+    // Dispatch: 11.3.
+
+    fn dispatch_one(&mut self, now: Instant, force: bool, cx: &mut Cx<'_>) -> Dispatch {
+        // Bounded: each turn ends a slot, or stops.
+        while self.b.dispatch_list.is_empty() {
+            if self.b.queued == 0 {
+                return Dispatch::Empty;
+            }
+            let Some(q) = self.select(now, cx) else {
+                if !force {
+                    return Dispatch::Idle;
+                }
+                self.expire(now, self.b.in_service, false, Reason::NoMore, cx);
+                continue;
+            };
+            let queue = &self.b.queues[q as usize];
+            let lim = match (queue.sync, self.b.fair.class(q)) {
+                (_, IDLE) => 1,
+                (false, _) => self.async_batch,
+                (true, _) => self.quantum,
+            };
+            let inside = u64::from(queue.inflight);
+            let full = (inside >= lim && self.b.fair.census.tot_busy() > 1) || inside >= 4 * lim;
+            if !force && (full || (!queue.sync && self.sync_inflight > 0)) {
+                return Dispatch::Idle;
+            }
+            self.batch(now, q, lim, cx);
+        }
+        let slot = self.b.dispatch_list.pop_front(&mut self.b.links).expect("just filled");
+        let rq = &self.b.rqs[slot as usize];
+        self.sync_inflight += u32::from(rq.queue != NIL && rq.sync);
+        Dispatch::Issue(self.b.issue_listed(slot, cx))
+    }
+
+    /// Moves up to `lim` requests of the queue in service to the dispatch list.
+    fn batch(&mut self, now: Instant, q: u32, lim: u64, cx: &mut Cx<'_>) {
+        for _ in 0..lim {
+            let queue = &mut self.b.queues[q as usize];
+            if queue.next == NIL {
+                break;
+            }
+            let mut slot = queue.next;
+            if !core::mem::replace(&mut queue.fifo_checked, true) {
+                let head = queue.fifo.head();
+                if now >= self.b.rqs[head as usize].fifo_deadline {
+                    slot = head;
+                }
+            }
+            let cost = self.b.charge_len(self.b.rqs[slot as usize].len.into(), q);
+            if cost > self.b.fair.ents[q as usize].left() {
+                self.b.queues[q as usize].next = slot;
+                self.expire(now, q, false, Reason::Exhausted, cx);
+                return;
+            }
+            self.b.serve(q, cost);
+            self.b.remove_request(now, slot);
+            self.b.rate.last_pos = self.b.rqs[slot as usize].end();
+            self.b.list_request(slot, At::Tail);
+            self.use_boost(now, q, cost);
+            self.extra(q).dispatched += 1;
+        }
+        let others = self.b.fair.census.tot_busy() > 1;
+        let many = !self.b.queues[q as usize].sync && self.extra(q).dispatched >= self.async_batch;
+        if others && (many || self.b.fair.class(q) == IDLE) {
+            self.expire(now, q, false, Reason::Exhausted, cx);
+        }
+    }
+
+    fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<u32> {
+        // Bounded: a queue just set in service has a request and a fresh budget that fits it.
+        loop {
+            let q = self.b.in_service;
+            if q != NIL {
+                let queue = &self.b.queues[q as usize];
+                let reason = if self.b.may_time_out(q) {
+                    Reason::Timeout
+                } else if queue.next != NIL {
+                    if self.b.charge_next(q) <= self.b.fair.ents[q as usize].left() {
+                        return Some(q);
+                    }
+                    Reason::Exhausted
+                } else if queue.waiting || (queue.inflight > 0 && self.extra(q).idle_window) {
+                    return None;
+                } else {
+                    Reason::NoMore
+                };
+                self.expire(now, q, false, reason, cx);
+            }
+            if self.b.fair.census.tot_busy() == 0 {
+                return None;
+            }
+            let q = self.b.fair.select(self.b.tn);
+            self.b.in_service = q;
+            let extra = self.extra(q);
+            extra.dispatched = 0;
+            extra.slot_start = None;
+            let queue = &mut self.b.queues[q as usize];
+            queue.fifo_checked = false;
+            queue.budget_deadline = Some(NEVER);
+            cx.trace.why(now, "in service", q, self.b.fair.ents[q as usize].budget as i64, 0);
+        }
+    }
+
+    // Completion: 11.3.
+
+    fn completed(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) {
+        let rq = self.b.rqs[slot as usize];
+        assert_eq!(rq.place, Place::Issued, "only an issued request completes");
+        if rq.queue != NIL {
+            self.completed_in_queue(now, &rq, cx);
+        }
+        self.b.release(now, slot, cx);
+    }
+
+    fn completed_in_queue(&mut self, now: Instant, rq: &Rq, cx: &mut Cx<'_>) {
+        let q = rq.queue;
+        self.detect_queueing();
+        self.b.inflight -= 1;
+        self.sync_inflight -= u32::from(rq.sync);
+        let queue = &mut self.b.queues[q as usize];
+        queue.inflight -= 1;
+        self.b.inflight_by[usize::from(queue.actuator)] -= 1;
+        if rq.sync {
+            queue.tt_last_end = now.as_nanos();
+        }
+        if self.b.in_service == q {
+            self.after_completion(now, q, rq, cx);
+        }
+        self.b.kick(cx);
+    }
+
+    fn after_completion(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
+        if self.extra(q).slot_start.is_none() {
+            self.extra(q).slot_start = Some(now);
+            let e = &self.b.fair.ents[q as usize];
+            let factor = u64::from(e.weight / e.orig_weight);
+            let queue = &mut self.b.queues[q as usize];
+            let limit = if queue.sync { self.b.conf.timeout } else { self.timeout_async };
+            queue.budget_deadline = Some(now + limit * factor);
+        }
+        if self.b.may_time_out(q) {
+            self.expire(now, q, false, Reason::Timeout, cx);
+        } else if rq.sync
+            && self.b.inflight == 0
+            && self.b.queues[q as usize].empty()
+            && self.extra(q).idle_window
+            && self.b.queues[q as usize].users > 0
+        {
+            self.arm(now, q, cx);
+        } else if self.b.queued == 0
+            && !self.b.queues[q as usize].waiting
+            && (self.b.queues[q as usize].inflight == 0 || !self.extra(q).idle_window)
+        {
+            // Deviation: a run with nothing queued may change no state here, so the end of the slot that
+            // the run after this completion would bring comes now.
+            self.expire(now, q, false, Reason::NoMore, cx);
+        }
+    }
+
+    fn arm(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        let much = self.b.fair.ents[q as usize].service > self.b.max_budget / 8;
+        let seek = self.extra(q).seek;
+        let idle = self.b.conf.slice_idle;
+        let seeks = seek.valid() && seek.seeky() && much;
+        let wait = if seeks { idle.min(SEEKY_IDLE) } else { idle };
+        self.b.wait_for(now, q, wait, cx);
+    }
+
+    /// Whether the device queues commands is decided anew every 33 valid samples (11.2).
+    fn detect_queueing(&mut self) {
+        let ncq = &mut self.b.ncq;
+        ncq.max_inflight = ncq.max_inflight.max(self.b.inflight);
+        if self.b.inflight + self.b.queued < QUEUEING {
+            return;
+        }
+        ncq.samples += 1;
+        if ncq.samples >= QUEUEING_SAMPLES {
+            ncq.tag = if ncq.max_inflight >= QUEUEING { HwTag::Yes } else { HwTag::No };
+            ncq.max_inflight = 0;
+            ncq.samples = 0;
+        }
+    }
+
+    // Expiry: 11.4.
+
+    /// Was the slot slow? Moves the estimate of the peak rate.
+    fn slow(&mut self, q: u32, end: Instant, reason: Reason) -> bool {
+        let Some(start) = self.extra(q).slot_start else { return false };
+        let us = end.since(start).as_us();
+        if !self.b.queues[q as usize].sync || us < SHORT_US {
+            return false;
+        }
+        let e = &self.b.fair.ents[q as usize];
+        let (service, budget) = (e.service, e.budget);
+        let bw = (service << RATE_SHIFT) / us;
+        let seeky = self.extra(q).seek.seeky();
+        if us > LONG_US && (bw > self.peak || (!seeky && reason == Reason::Timeout)) {
+            self.peak = 7 * self.peak / 8 + bw / 8;
+            self.peak_samples = (self.peak_samples + 1).min(PEAK_SAMPLES);
+            self.recompute_max_budget();
+        }
+        if budget <= self.b.max_budget / 8 {
+            return false;
+        }
+        let expected = (bw * 1000 * self.b.conf.timeout.as_ms()) >> RATE_SHIFT;
+        if self.described { expected < 3 * budget / 4 } else { expected > 4 * budget / 3 }
+    }
+
+    fn recompute_max_budget(&mut self) {
+        self.b.max_budget = match self.b.conf.user_max_budget {
+            0 if self.peak_samples < PEAK_SAMPLES => super::budget::DEFAULT_MAX_BUDGET,
+            // At least one sector, or no request could ever be served.
+            0 => ((self.peak * 1000 * self.b.conf.timeout.as_ms()) >> RATE_SHIFT).max(1),
+            user => user,
+        };
+    }
+
+    fn expire(&mut self, now: Instant, q: u32, compensate: bool, reason: Reason, cx: &mut Cx<'_>) {
+        let end = if compensate { self.b.last_idling_start } else { now };
+        let slow = self.slow(q, end, reason);
+        let e = &self.b.fair.ents[q as usize];
+        let left = e.left();
+        if slow || (reason == Reason::Timeout && left >= e.budget / 3) {
+            self.b.stats.time_charges += 1;
+            self.b.stats.time_charged += left;
+            self.b.serve(q, left);
+        }
+        self.b.adapt(q, reason);
+        let queue = &self.b.queues[q as usize];
+        if queue.next == NIL {
+            self.b.fair.ents[q as usize].budget = queue.max_budget;
+        }
+        self.b.tell_expiry(now, q, reason, cx);
+        self.b.leave_service(now, q, reason);
+        if !self.b.fair.ents[q as usize].busy {
+            self.extra(q).idle_since = Some(now);
+        }
+        self.b.fair.ents[q as usize].service = 0;
+        self.b.fair.clear_ancestor_service(q);
+    }
+}
+
+impl Scheduler for BfqV1 {
+    fn depth_limit(&mut self, _now: Instant, _io: &Io, _cx: &mut Cx<'_>) -> Depth {
+        Depth::Usual
+    }
+
+    fn prepare(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        self.b.prepare(now, id, cx);
+    }
+
+    fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
+        self.b.clock(now);
+        self.insert_request(now, id.slot(), at, cx);
+        self.b.tidy(now);
+        Run::Usual
+    }
+
+    fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
+        self.b.clock(now);
+        let answer = self.dispatch_one(now, false, cx);
+        self.b.tidy(now);
+        answer
+    }
+
+    fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        self.b.clock(now);
+        self.completed(now, id.slot(), cx);
+        self.b.tidy(now);
+    }
+
+    fn requeue(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        self.complete(now, id, cx);
+    }
+
+    fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
+        self.b.clock(now);
+        let answer = self.dispatch_one(now, true, cx);
+        self.b.tidy(now);
+        match answer {
+            Dispatch::Issue(id) => Some(id),
+            Dispatch::Idle | Dispatch::Empty => None,
+        }
+    }
+
+    fn may_merge(&mut self, now: Instant, io: &Io, into: ReqId, cx: &mut Cx<'_>) -> bool {
+        self.b.may_merge(now, io, into, cx)
+    }
+
+    fn find_merge(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
+        self.b.find_merge(now, io, cx)
+    }
+
+    fn neighbour(&self, id: ReqId, side: Side, cx: &Cx<'_>) -> Option<ReqId> {
+        self.b.neighbour(id, side, cx)
+    }
+
+    fn merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        self.b.merged(now, kept, what, cx);
+    }
+
+    fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
+        self.b.changed(now, change, cx);
+    }
+
+    fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        self.b.clock(now);
+        if let Some((at, q)) = self.b.timer
+            && at <= now
+        {
+            self.b.timer = None;
+            if self.b.in_service == q {
+                let queue = &mut self.b.queues[q as usize];
+                queue.waiting = false;
+                let timed_out = queue.timed_out(now);
+                self.b.stats.idled += now.since(self.b.last_idling_start);
+                let reason = if timed_out { Reason::Timeout } else { Reason::TooIdle };
+                self.expire(now, q, true, reason, cx);
+            }
+            self.b.kick(cx);
+        }
+        self.b.tidy(now);
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.b.next_timer()
+    }
+
+    fn set(
+        &mut self,
+        now: Instant,
+        name: &str,
+        value: u64,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        check(TUNABLES, "bfq-v1", name, value)?;
+        match name {
+            "low_latency" => self.low_latency = value != 0,
+            "timeout_async" => self.timeout_async = Nanos::ms(value),
+            "quantum" => self.quantum = value,
+            "max_budget_async_rq" => self.async_batch = value,
+            "v1_rules" => self.described = value != 0,
+            _ => self.b.set(now, name, value, cx)?,
+        }
+        self.recompute_max_budget();
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        TUNABLES.iter().find(|t| t.name == name)?;
+        Some(match name {
+            "low_latency" => self.low_latency.into(),
+            "timeout_async" => self.timeout_async.as_ms(),
+            "quantum" => self.quantum,
+            "max_budget_async_rq" => self.async_batch,
+            "v1_rules" => self.described.into(),
+            _ => return self.b.value(name),
+        })
+    }
+
+    fn set_group(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        self.b.set_group(now, group, name, value, cx)
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        let mut put = |name, value: u64| sink(Figure { name, of: None, value: value as i64 });
+        let s = &self.b.stats;
+        for (name, n) in Reason::NAMES.iter().zip(s.slots) {
+            put(name, n);
+        }
+        put("full_charges", s.time_charges);
+        put("full_charged_sectors", s.time_charged);
+        put("idle_timer_armed", s.idle_armed);
+        put("idle_timer_useful", s.idle_useful);
+        put("idle_time_ns", s.idled.0);
+        put("boosts", self.boosts);
+        put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> RATE_SHIFT);
+        put("max_budget_sectors", self.b.max_budget);
+        put("queues_busy", self.b.fair.census.tot_busy().into());
+    }
+}
+
+/// No slot ends before its first completion.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+/// 24 MiB (11.5).
+const BOOST_SECTORS: u32 = super::wf2q::BOOST_SECTORS;
+const BOOST_TIME: Nanos = Nanos::secs(6);
+const BOOST_PAUSE: Nanos = Nanos::secs(20);
+/// 11.3.
+const FEW: u64 = 60;
+const FAR_AT_FIRST: u64 = 2 << 20;
+const FAR: u64 = 2 << 16;
+const VALID: u64 = 80;
+/// Mean distance above which a queue seeks, in sectors (11.2).
+const SEEKY: u64 = 8192;
+const SEEKY_IDLE: Nanos = Nanos::ms(2);
+const QUEUEING: u32 = 4;
+const QUEUEING_SAMPLES: u32 = 33;
+/// 11.4.
+const RATE_SHIFT: u32 = 16;
+const SHORT_US: u64 = 100;
+const LONG_US: u64 = 20_000;
+const PEAK_SAMPLES: u32 = 32;
+
+#[cfg(test)]
+mod tests;

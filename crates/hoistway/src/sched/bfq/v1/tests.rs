@@ -1,0 +1,293 @@
+//! C46 to C48 (specs/bfq.md section 14), and a random run.
+
+use super::{BfqV1, NEVER};
+use crate::Device;
+use crate::device::Profile;
+use crate::env::Env;
+use crate::group::{GroupId, ProcId};
+use crate::request::{Io, IoId, Op, ReqId};
+use crate::sched::{At, Dispatch, Scheduler, Setup};
+use crate::table::NIL;
+use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
+use alloc::vec::Vec;
+
+struct Rig {
+    env: Env,
+    v1: BfqV1,
+    now: Instant,
+    ids: u64,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let mut device = Device::new(Sectors(1 << 32), 128);
+        device.profile = Profile::Legacy;
+        device.rotational = true;
+        let env = Env::new(device, 1_024, 2_048);
+        let setup = Setup { device: &env.device, requests: 1_024, now: Instant::ZERO };
+        let v1 = BfqV1::new(&setup);
+        Rig { env, v1, now: Instant::ZERO, ids: 0 }
+    }
+
+    fn proc(&mut self) -> ProcId {
+        self.env.procs.add(GroupId::ROOT, IoPrio::be(4))
+    }
+
+    fn at_ms(&mut self, ms: u64) {
+        self.now = Instant::ZERO + Nanos::ms(ms);
+        while self.v1.next_timer().is_some_and(|at| at <= self.now) {
+            self.v1.timer(self.now, &mut self.env.cx());
+        }
+    }
+
+    fn submit(&mut self, proc: ProcId, op: Op, start: u64, sectors: u64) {
+        self.ids += 1;
+        let io = Io { op, id: IoId(self.ids), ..Io::read(0, proc, start, sectors) };
+        let sync = self.env.device.is_sync(io.op, io.flags);
+        let id = self.env.requests.create(io, sync, QueueId(0), self.now).unwrap();
+        self.v1.prepare(self.now, id, &mut self.env.cx());
+        self.v1.insert(self.now, id, At::Tail, &mut self.env.cx());
+    }
+
+    fn read(&mut self, proc: ProcId, start: u64, sectors: u64) {
+        self.submit(proc, Op::Read, start, sectors);
+    }
+
+    fn dispatch(&mut self) -> Dispatch {
+        self.v1.dispatch(self.now, QueueId(0), &mut self.env.cx())
+    }
+
+    fn complete(&mut self, id: ReqId) {
+        self.v1.complete(self.now, id, &mut self.env.cx());
+        self.env.requests.remove(id);
+    }
+
+    /// All that is dispatched without a completion.
+    fn fill(&mut self) -> Vec<ReqId> {
+        let mut all = Vec::new();
+        while let Dispatch::Issue(id) = self.dispatch() {
+            all.push(id);
+        }
+        all
+    }
+
+    fn serve_all(&mut self) {
+        loop {
+            let some = self.fill();
+            if some.is_empty() {
+                return;
+            }
+            for id in some {
+                self.complete(id);
+            }
+        }
+    }
+
+    fn q(&self, proc: ProcId) -> usize {
+        self.v1.b.pairs[proc.index()].sync as usize
+    }
+
+    fn weight(&self, proc: ProcId) -> u32 {
+        self.v1.b.fair.ents[self.q(proc)].weight
+    }
+}
+
+#[test]
+fn c46_a_new_queue_is_boosted_tenfold_and_less_with_every_sector() {
+    let mut rig = Rig::new();
+    let a = rig.proc();
+    rig.read(a, 0, 256);
+    assert_eq!(rig.weight(a), 40, "level 4 weighs 4");
+    for n in 1..96 {
+        rig.read(a, 256 * n, 256);
+    }
+    rig.serve_all();
+    assert_eq!(rig.weight(a), 22);
+    for n in 96..192 {
+        rig.read(a, 256 * n, 256);
+    }
+    rig.serve_all();
+    assert_eq!(rig.weight(a), 4);
+    rig.v1.b.check();
+}
+
+#[test]
+fn c46_the_boost_ends_with_the_first_dispatch_after_6_seconds_and_returns_after_20() {
+    let mut rig = Rig::new();
+    let a = rig.proc();
+    rig.read(a, 0, 8);
+    rig.serve_all();
+    rig.at_ms(5_999);
+    rig.read(a, 8, 8);
+    rig.serve_all();
+    assert_eq!(rig.weight(a), 39);
+    rig.at_ms(6_001);
+    rig.read(a, 16, 8);
+    rig.serve_all();
+    assert_eq!(rig.weight(a), 4);
+    rig.at_ms(16_100);
+    rig.read(a, 24, 8);
+    assert_eq!(rig.weight(a), 4, "10 s later: no boost");
+    rig.serve_all();
+    rig.at_ms(16_200 + 21_000);
+    rig.read(a, 32, 8);
+    assert_eq!(rig.weight(a), 40);
+    assert_eq!(rig.v1.boosts, 2);
+}
+
+#[test]
+fn without_low_latency_nobody_is_boosted() {
+    let mut rig = Rig::new();
+    rig.v1.set(rig.now, "low_latency", 0, &mut rig.env.cx()).unwrap();
+    let a = rig.proc();
+    rig.read(a, 0, 8);
+    assert_eq!(rig.weight(a), 4);
+}
+
+#[test]
+fn c47_an_async_request_costs_eleven_times_its_size() {
+    let mut rig = Rig::new();
+    let a = rig.proc();
+    rig.submit(a, Op::Write, 0, 8);
+    let q = rig.v1.b.pairs[a.index()].other;
+    assert_eq!(rig.v1.b.charge_next(q), 88);
+}
+
+#[test]
+fn c47_a_slot_that_times_out_is_charged_in_full() {
+    let mut rig = Rig::new();
+    let a = rig.proc();
+    // Random: the estimate of the peak rate is not moved by a timeout, and the queue is not slow.
+    for n in 0..40 {
+        rig.read(a, (n * 7 % 40) << 20, 8);
+    }
+    let mut t = 0;
+    let q = rig.q(a);
+    let budget = rig.v1.b.fair.ents[q].budget;
+    assert_eq!(budget, 10_922);
+    while rig.v1.b.stats.slots[1] == 0 {
+        let Dispatch::Issue(id) = rig.dispatch() else { break };
+        t += 60;
+        rig.at_ms(t);
+        rig.complete(id);
+    }
+    assert_eq!(rig.v1.b.stats.slots[1], 1, "one timeout");
+    assert_eq!(rig.v1.b.queues[q].max_budget, 16_384);
+    assert!(rig.v1.b.stats.time_charged > 10_000);
+}
+
+#[test]
+fn c47_a_queue_that_runs_dry_keeps_its_budget() {
+    let mut rig = Rig::new();
+    let (a, b) = (rig.proc(), rig.proc());
+    rig.read(a, 0, 8);
+    let q = rig.q(a) as u32;
+    rig.v1.extra(q).idle_window = false;
+    rig.serve_all();
+    rig.read(b, 1 << 20, 8);
+    rig.fill();
+    assert_ne!(rig.v1.b.in_service, q);
+    assert_eq!(rig.v1.b.queues[q as usize].max_budget, 10_922);
+    assert_eq!(rig.v1.b.stats.slots[3], 1, "no more requests");
+}
+
+#[test]
+fn c48_a_queue_has_4_requests_in_flight_beside_others_and_16_alone() {
+    let mut rig = Rig::new();
+    let a = rig.proc();
+    for n in 0..20 {
+        rig.read(a, 8 * n, 8);
+    }
+    assert_eq!(rig.fill().len(), 16);
+
+    let mut rig = Rig::new();
+    let (a, b) = (rig.proc(), rig.proc());
+    for n in 0..20 {
+        rig.read(a, 8 * n, 8);
+        rig.read(b, (1 << 20) + 8 * n, 8);
+    }
+    assert_eq!(rig.fill().len(), 4);
+}
+
+#[test]
+fn c48_async_queues_wait_for_sync_requests_in_flight() {
+    let mut rig = Rig::new();
+    let (a, b) = (rig.proc(), rig.proc());
+    rig.read(a, 0, 8);
+    let q = rig.q(a) as u32;
+    rig.v1.extra(q).idle_window = false;
+    let inside = rig.fill();
+    rig.submit(b, Op::Write, 1 << 20, 8);
+    assert_eq!(rig.dispatch(), Dispatch::Idle);
+    for id in inside {
+        rig.complete(id);
+    }
+    assert!(matches!(rig.dispatch(), Dispatch::Issue(_)));
+}
+
+#[test]
+fn the_slot_limit_runs_from_the_first_completion() {
+    let mut rig = Rig::new();
+    let a = rig.proc();
+    rig.read(a, 0, 8);
+    rig.read(a, 8, 8);
+    let q = rig.q(a);
+    rig.v1.low_latency = false;
+    let inside = rig.fill();
+    assert_eq!(rig.v1.b.queues[q].budget_deadline, Some(NEVER));
+    rig.at_ms(50);
+    rig.complete(inside[0]);
+    // The boost of a newborn multiplies it: weight 39 over 4.
+    let limit = Nanos::ms(125) * 9;
+    assert_eq!(rig.v1.b.queues[q].budget_deadline, Some(rig.now + limit));
+}
+
+#[test]
+fn random_loads_drain() {
+    let mut x = 9_u64;
+    let mut draw = |n: u64| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x % n
+    };
+    for _ in 0..40 {
+        let mut rig = Rig::new();
+        let procs: Vec<ProcId> = (0..5).map(|_| rig.proc()).collect();
+        let (mut inside, mut given, mut done) = (Vec::new(), 0, 0);
+        for _ in 0..600 {
+            match draw(5) {
+                0 | 1 => {
+                    let op = if draw(4) == 0 { Op::Write } else { Op::Read };
+                    let far = draw(3) << 24;
+                    rig.submit(procs[draw(5) as usize], op, far + 8 * draw(1_000), 8);
+                    given += 1;
+                }
+                2 => {
+                    if let Dispatch::Issue(id) = rig.dispatch() {
+                        inside.push(id);
+                    }
+                }
+                3 if !inside.is_empty() => {
+                    let at = draw(inside.len() as u64) as usize;
+                    rig.complete(inside.swap_remove(at));
+                    done += 1;
+                }
+                _ => {
+                    let ms = rig.now.as_nanos() / 1_000_000 + draw(20);
+                    rig.at_ms(ms);
+                }
+            }
+            rig.v1.b.check();
+        }
+        while let Some(id) = rig.v1.drain(rig.now, &mut rig.env.cx()) {
+            inside.push(id);
+        }
+        for id in inside.drain(..) {
+            rig.complete(id);
+            done += 1;
+        }
+        assert_eq!((given, rig.v1.b.queued, rig.v1.sync_inflight), (done, 0, 0));
+        assert!(rig.v1.b.in_service == NIL || rig.v1.b.inflight == 0);
+    }
+}

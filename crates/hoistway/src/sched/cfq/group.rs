@@ -1,5 +1,5 @@
-//! Groups and service trees: weighted virtual time between groups, keys within a tree, and which group,
-//! class and type is served next (specs/cfq.md 5, 7.1 step 4, 7.4).
+//! Groups and service trees: weighted virtual time between groups, keys within a tree, and which
+//! group, class and type is served next (specs/cfq.md 5, 7.1 step 4, 7.4).
 
 use super::queue::{NOWHERE, Queue, UNSET};
 use super::{BE, Cfq, IDLE, RT, TARGET_LATENCY, Version};
@@ -159,8 +159,8 @@ impl Cfq {
         }
     }
 
-    /// 5.1 step 1: without isolation a queue not worth idling for is served in the root group. True if it
-    /// changed its group; it is then off its tree and counted out.
+    /// 5.1 step 1: without isolation a queue not worth idling for is served in the root group. True
+    /// if it changed its group; it is then off its tree and counted out.
     fn rehome(&mut self, q: u32, was_on: bool) -> bool {
         if self.conf.group_isolation || self.version == Version::V30 {
             return false;
@@ -293,7 +293,8 @@ impl Cfq {
         }
     }
 
-    /// 7.1 step 4: the group of `q` pays for its slice, and what is left of the workload slice is kept.
+    /// 7.1 step 4: the group of `q` pays for its slice, and what is left of the workload slice is
+    /// kept.
     pub(super) fn charge(&mut self, now: i64, q: u32) {
         if self.version == Version::V30 {
             return;
@@ -333,8 +334,8 @@ impl Cfq {
         TARGET_LATENCY * self.groups[group as usize].weight / self.total_weight
     }
 
-    /// 7.4, and the first queue of what was chosen. Requests are queued and no queue is active, so there
-    /// is one, and it has a request.
+    /// 7.4, and the first queue of what was chosen. Requests are queued and no queue is active, so
+    /// there is one, and it has a request.
     pub(super) fn choose_queue(&mut self, now: i64) -> u32 {
         let group = self.group_tree.first();
         debug_assert_ne!(group, NIL, "requests are queued, so a queue is busy");

@@ -1,5 +1,5 @@
-//! Idling: what is known of a process's habits, whether the device can queue, when the device is kept
-//! idle, and who may interrupt (specs/cfq.md 6, 6.1, 6.2, 9, 9.1, 10).
+//! Idling: what is known of a process's habits, whether the device can queue, when the device is
+//! kept idle, and who may interrupt (specs/cfq.md 6, 6.1, 6.2, 9, 9.1, 10).
 
 use super::group::{self, NOIDLE, SYNC};
 use super::queue::NOWHERE;
@@ -13,7 +13,8 @@ use crate::unit::Instant;
 const CLOSE: u64 = 8192;
 /// A request farther from its predecessor than this (in sectors) is a seek.
 const FAR: u64 = 800;
-/// On non-rotational devices distance is nothing, but requests shorter than this (in sectors) are small.
+/// On non-rotational devices distance is nothing, but requests shorter than this (in sectors) are
+/// small.
 const SMALL: u32 = 64;
 /// So many requests of one queue at a time make seeking cheap for a queueing device.
 const DEEP: u32 = 4;
@@ -22,7 +23,8 @@ const QUEUEING: u32 = 5;
 const HW_SAMPLES: u32 = 50;
 /// 2.6.30 idles no longer than this for a seeky process, in ticks.
 const SEEKY_IDLE: i64 = 2;
-/// 2.6.30: a distance counts at most 4 means and this many sectors: until there are enough samples, and then.
+/// 2.6.30: a distance counts at most 4 means and this many sectors: until there are enough samples,
+/// and then.
 const FIRST_DISTANCE: i64 = 2_097_152;
 const LATER_DISTANCE: i64 = 131_072;
 const FEW_SAMPLES: i64 = 60;
@@ -66,7 +68,8 @@ impl Cfq {
         let (early, slice_idle) = (self.early(), self.conf.slice_idle);
         let think = self.ctxs[ctx as usize].think;
         let next = self.q(q).next;
-        // From release history: later kernels do not idle for a queue whose next request says not to.
+        // From release history: later kernels do not idle for a queue whose next request says not
+        // to.
         let asks_not =
             self.version == Version::V38 && next != NIL && self.rqs[next as usize].noidle;
         let queue = self.q_mut(q);
@@ -239,7 +242,8 @@ impl Cfq {
         }
     }
 
-    /// The only queue of its group gets time for its next request, so that the group keeps its place.
+    /// The only queue of its group gets time for its next request, so that the group keeps its
+    /// place.
     fn should_wait_busy(&self, t: i64, q: u32) -> bool {
         if self.early() || self.g(q).nr_q != 1 {
             return false;

@@ -1,47 +1,51 @@
 //! `cfq`, completely fair queueing as in Linux 2.6.34 with `low_latency` (specs/cfq.md).
 //!
-//! *Problem.* Processes that read in turn, each waiting for one request before it issues the next, look to
-//! an elevator as if none of them had anything to do; it goes to and fro between them, and who issues most
-//! gets most.
+//! *Problem.* Processes that read in turn, each waiting for one request before it issues the next,
+//! look to an elevator as if none of them had anything to do; it goes to and fro between them, and
+//! who issues most gets most.
 //!
-//! *Idea.* Every process has a *sync queue* of its own; all async writes go to a few *shared queues*, one per
-//! I/O priority. Queues are served in time slices, one at a time, each in sector order with one look at its
-//! oldest request. When the queue being served runs empty the device may be kept *idle* for some ms,
-//! because the process will probably issue a request nearby.
+//! *Idea.* Every process has a *sync queue* of its own; all async writes go to a few *shared
+//! queues*, one per I/O priority. Queues are served in time slices, one at a time, each in sector
+//! order with one look at its oldest request. When the queue being served runs empty the device may
+//! be kept *idle* for some ms, because the process will probably issue a request nearby.
 //!
-//! *Which queue.* Queues are sorted into three types (SYNC: idled for; NOIDLE: sync, not worth it; ASYNC)
-//! within classes (RT before BE before IDLE) within groups. Groups are served by weighted virtual time
+//! *Which queue.* Queues are sorted into three types (SYNC: idled for; NOIDLE: sync, not worth it;
+//! ASYNC) within classes (RT before BE before IDLE) within groups. Groups are served by weighted
+//! virtual time
 //!
 //! ```text
 //!   vtime += charge * 4096 * 500 / weight        charge: ms of the slice
 //! ```
 //!
-//! and get `300 ms * weight / total weight` per round, which the types of a group share by their number of
-//! queues (the *workload slice*). Within a tree the order is a key, `now + (queues - 1) * (base(0) -
-//! base(level)) - residual`: a queue of a lower priority starts that much later.
+//! and get `300 ms * weight / total weight` per round, which the types of a group share by their
+//! number of queues (the *workload slice*). Within a tree the order is a key, `now + (queues - 1) *
+//! (base(0) - base(level)) - residual`: a queue of a lower priority starts that much later.
 //!
-//! *How long.* `base = slice + slice / 5 * (4 - level)`; with `low_latency` it shrinks so that all busy
-//! queues of the group come round within the group's 300 ms.
+//! *How long.* `base = slice + slice / 5 * (4 - level)`; with `low_latency` it shrinks so that all
+//! busy queues of the group come round within the group's 300 ms.
 //!
-//! *State.* Per queue: its requests by sector and by arrival, seek history, slice, flags. Per process: its two
-//! queues and its think time (8:1 running means). Per group: six trees and one for IDLE. Per device: the
-//! active queue, near-trees (queues by the sector of their next request, for *cooperators*: processes that
-//! read next to each other share a queue until it becomes seeky), and whether the device can queue.
+//! *State.* Per queue: its requests by sector and by arrival, seek history, slice, flags. Per
+//! process: its two queues and its think time (8:1 running means). Per group: six trees and one for
+//! IDLE. Per device: the active queue, near-trees (queues by the sector of their next request, for
+//! *cooperators*: processes that read next to each other share a queue until it becomes seeky), and
+//! whether the device can queue.
 //!
-//! *Guarantees.* Backlogged queues of one level, type and group get slices of equal length in turn; no queue
-//! of RT or BE waits for ever while others of its class are served (its key stays, theirs grow). IDLE waits
-//! for both. Nothing is promised in bytes: seeky readers get the time, not the throughput.
+//! *Guarantees.* Backlogged queues of one level, type and group get slices of equal length in turn;
+//! no queue of RT or BE waits for ever while others of its class are served (its key stays, theirs
+//! grow). IDLE waits for both. Nothing is promised in bytes: seeky readers get the time, not the
+//! throughput.
 //!
-//! *Weaknesses.* Shared async queues tell nobody from anybody else. A depth above 1 undoes much of the
-//! isolation, and idling a device that queues costs throughput, so flash is not idled for. A sync queue that
-//! preempts an async one is not selected while the async workload slice lasts (6.2; switch
-//! `preempt_switches_workload`).
+//! *Weaknesses.* Shared async queues tell nobody from anybody else. A depth above 1 undoes much of
+//! the isolation, and idling a device that queues costs throughput, so flash is not idled for. A
+//! sync queue that preempts an async one is not selected while the async workload slice lasts (6.2;
+//! switch `preempt_switches_workload`).
 //!
-//! *Versions.* `cfq-2.6.30` is the CFQ of BFQ's first comparison: one tree, no groups, types or merging,
-//! full slices. `cfq-2.6.38` adds what later kernels changed (section 12); each is also a switch of `cfq`.
+//! *Versions.* `cfq-2.6.30` is the CFQ of BFQ's first comparison: one tree, no groups, types or
+//! merging, full slices. `cfq-2.6.38` adds what later kernels changed (section 12); each is also a
+//! switch of `cfq`.
 //!
-//! Time is counted in ticks of 1 ms, all divisions are of integers: think times and depths depend on it. A
-//! slice or wait of `n` ticks thus lasts up to one tick less.
+//! Time is counted in ticks of 1 ms, all divisions are of integers: think times and depths depend
+//! on it. A slice or wait of `n` ticks thus lasts up to one tick less.
 
 mod group;
 mod idle;
@@ -436,7 +440,7 @@ impl Cfq {
     }
 }
 
-/// Debug builds check everything in microseconds divisible by this (chosen: a check costs as much as many
-/// calls).
+/// Debug builds check everything in microseconds divisible by this (chosen: a check costs as much
+/// as many calls).
 #[cfg(debug_assertions)]
 const CHECK_EVERY: u64 = 61;

@@ -1,6 +1,6 @@
-//! Queues and issuer contexts: what is known about them, which context uses which queue, how queues of
-//! cooperating processes are merged and split again, and when a queue is freed (specs/cfq.md 3, 6, 7.7,
-//! 11).
+//! Queues and issuer contexts: what is known about them, which context uses which queue, how queues
+//! of cooperating processes are merged and split again, and when a queue is freed (specs/cfq.md 3,
+//! 6, 7.7, 11).
 
 use super::{BE, Cfq, IDLE, RT, Version, tick};
 use crate::env::Cx;
@@ -197,8 +197,8 @@ pub(super) fn proc_of(ctx: u32) -> ProcId {
     if ctx == 0 { ProcId::NONE } else { ProcId(ctx - 1) }
 }
 
-/// Where the shared async queue of a priority is found: 8 levels of RT, 8 of BE, one of IDLE. A priority
-/// that was never set counts as best-effort 4.
+/// Where the shared async queue of a priority is found: 8 levels of RT, 8 of BE, one of IDLE. A
+/// priority that was never set counts as best-effort 4.
 fn async_slot(prio: IoPrio) -> usize {
     match prio.class() {
         Class::Rt => usize::from(prio.level()),
@@ -288,8 +288,8 @@ impl Cfq {
         let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
         let slot = async_slot(own);
         if self.async_queues[slot] == NIL {
-            // The queue gets the priority in force of who needs it first, also where that follows the
-            // nice value and the slot does not.
+            // The queue gets the priority in force of who needs it first, also where that follows
+            // the nice value and the slot does not.
             let (class, level) = class_level(cx.procs.prio(proc));
             self.async_queues[slot] = self.create(Queue::new(false, class, level, 0));
         }
@@ -314,8 +314,8 @@ impl Cfq {
         q as u32
     }
 
-    /// A shared queue has become seeky: the first to come gets a queue of its own, the last one keeps
-    /// this one. Answers the queue that is kept, `NIL` for a fresh one.
+    /// A shared queue has become seeky: the first to come gets a queue of its own, the last one
+    /// keeps this one. Answers the queue that is kept, `NIL` for a fresh one.
     fn split(&mut self, now: Instant, ctx: u32, q: u32, cx: &mut Cx<'_>) -> u32 {
         cx.trace.why(now, "queue split", q, ctx.into(), self.q(q).users.into());
         self.queue_splits += 1;
@@ -330,7 +330,8 @@ impl Cfq {
         NIL
     }
 
-    /// A slot no longer refers to `q`, which was the cause of a reference along the chain of merges.
+    /// A slot no longer refers to `q`, which was the cause of a reference along the chain of
+    /// merges.
     fn drop_merge_references(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
         let mut at = self.q(q).merge_into;
         // The chain has no loop: a merge is planned with the end of a chain only.
@@ -380,8 +381,8 @@ impl Cfq {
         if mine == 0 {
             return;
         }
-        // Deviation: the text compares only. A candidate without users is about to be freed, and as the one that
-        // goes over it would bring no one: then there is nothing to plan.
+        // Deviation: the text compares only. A candidate without users is about to be freed, and as
+        // the one that goes over it would bring no one: then there is nothing to plan.
         if its == 0 {
             return;
         }

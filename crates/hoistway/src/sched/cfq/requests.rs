@@ -1,5 +1,5 @@
-//! Requests inside CFQ: insertion, order within a queue, merging, hand-over to the driver (specs/cfq.md
-//! 4, 6, 8.4).
+//! Requests inside CFQ: insertion, order within a queue, merging, hand-over to the driver
+//! (specs/cfq.md 4, 6, 8.4).
 
 use super::queue::ctx_of;
 use super::{Cfq, Version, tick};
@@ -172,8 +172,8 @@ impl Cfq {
         Run::Usual
     }
 
-    /// 6 steps 2 and 3: into the sorted set; an older request at the same sector is handed over. Makes
-    /// the queue busy.
+    /// 6 steps 2 and 3: into the sorted set; an older request at the same sector is handed over.
+    /// Makes the queue busy.
     fn sort(&mut self, t: i64, slot: u32) {
         let rq = self.rqs[slot as usize];
         let q = rq.queue;
@@ -288,9 +288,9 @@ impl Cfq {
         self.list_sorted(slot);
     }
 
-    /// Sorted insertion into the dispatch list: a one-way elevator from the end of the last request that
-    /// went to the driver, with wrap-around (specs/blk-mq-and-noop.md 7.2). The list is empty but for aliases,
-    /// requeues and drains.
+    /// Sorted insertion into the dispatch list: a one-way elevator from the end of the last request
+    /// that went to the driver, with wrap-around (specs/blk-mq-and-noop.md 7.2). The list is empty
+    /// but for aliases, requeues and drains.
     fn list_sorted(&mut self, slot: u32) {
         let new = self.rqs[slot as usize];
         let boundary = self.last_pos;
@@ -395,7 +395,8 @@ impl Cfq {
         }
     }
 
-    /// A front merge moved the start of a pending request: sorted anew, its place in the fifo stays.
+    /// A front merge moved the start of a pending request: sorted anew, its place in the fifo
+    /// stays.
     fn reposition(&mut self, t: i64, slot: u32, start: u64) {
         let q = self.rqs[slot as usize].queue;
         self.queues[q as usize].sorted.remove(&mut self.sorted, slot);
@@ -427,14 +428,14 @@ impl Cfq {
         if !self.q(g.queue).empty() {
             self.follow_next(g.queue);
         } else if self.active != g.queue && self.q(g.queue).on_rr {
-            // Merged into a request of another queue (only without the veto): only the active queue may be
-            // busy and empty.
+            // Merged into a request of another queue (only without the veto): only the active queue
+            // may be busy and empty.
             self.stop_busy(g.queue);
         }
     }
 
-    /// A request on the dispatch list is merged away: the insertion merge of the multi-queue profile asks for
-    /// no veto.
+    /// A request on the dispatch list is merged away: the insertion merge of the multi-queue
+    /// profile asks for no veto.
     fn dispatched_was_joined(&mut self, gone: u32) {
         self.dispatch_list.remove(&mut self.links, gone);
         let q = self.rqs[gone as usize].queue;

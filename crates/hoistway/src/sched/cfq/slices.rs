@@ -1,5 +1,5 @@
-//! Slices and dispatch: which queue is served, for how long, and whether a request of it goes to the
-//! driver now (specs/cfq.md 7 and 8).
+//! Slices and dispatch: which queue is served, for how long, and whether a request of it goes to
+//! the driver now (specs/cfq.md 7 and 8).
 
 use super::queue::UNSET;
 use super::{BE, Cfq, IDLE, RT, Version, tick};
@@ -183,7 +183,8 @@ impl Cfq {
         first != NIL && self.q(first).class == RT
     }
 
-    /// The neighbour goes next although it is not its turn; later kernels let both share a queue then.
+    /// The neighbour goes next although it is not its turn; later kernels let both share a queue
+    /// then.
     fn jump(&mut self, a: u32, c: u32) {
         if c == NIL {
             return;

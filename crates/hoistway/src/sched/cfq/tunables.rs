@@ -126,8 +126,8 @@ const fn low_latency(default: u64) -> Tunable {
         Unit::Switch,
         default,
         (0, 1),
-        "Slices shrink with the number of queues (not in 2.6.30), and async queues start slowly after a \
-         late sync request.",
+        "Slices shrink with the number of queues (not in 2.6.30), and async queues start slowly \
+         after a late sync request.",
     )
 }
 
@@ -157,8 +157,8 @@ const fn iops_mode(default: u64) -> Tunable {
         Unit::Switch,
         default,
         (0, 1),
-        "With slice_idle 0 and a queueing device, groups pay by request instead of by time (2.6.36 and \
-         later).",
+        "With slice_idle 0 and a queueing device, groups pay by request instead of by time \
+         (2.6.36 and later).",
     )
 }
 
@@ -168,7 +168,8 @@ const fn preempt_switches_workload(default: u64) -> Tunable {
         Unit::Switch,
         default,
         (0, 1),
-        "A queue of another type that preempts ends the workload slice too (about 2.6.38 and later).",
+        "A queue of another type that preempts ends the workload slice too (about 2.6.38 and \
+         later).",
     )
 }
 

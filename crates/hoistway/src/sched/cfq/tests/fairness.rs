@@ -8,8 +8,8 @@ use crate::unit::IoPrio;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A device of depth 1 that serves every request in so many ms, and processes that always have four requests
-/// pending: ms of service by process after `until` ms, and the longest wait for service.
+/// A device of depth 1 that serves every request in so many ms, and processes that always have four
+/// requests pending: ms of service by process after `until` ms, and the longest wait for service.
 struct Served {
     ms: Vec<u64>,
     gap: Vec<u64>,
@@ -66,7 +66,8 @@ fn backlogged_queues_of_one_level_get_equal_time() {
                 let served = serve(&mut rig, &procs, cost, 20_000);
                 let (most, least) =
                     (served.ms.iter().max().unwrap(), served.ms.iter().min().unwrap());
-                // A slice begins with the first completion, so one request of `cost` comes before it.
+                // A slice begins with the first completion, so one request of `cost` comes before
+                // it.
                 let bound = 100 + 2 * cost;
                 assert!(
                     most - least <= bound,
@@ -104,8 +105,8 @@ fn levels_share_in_the_ratio_of_their_slices() {
         let procs = [0, 4, 7].map(|level| (rig.proc(IoPrio::be(level)), Op::Read));
         let served = serve(&mut rig, &procs, 2, 60_000).ms;
         assert!(served[0] > served[1] && served[1] > served[2] && served[2] > 0, "{served:?}");
-        // 180 : 100 : 40, and each slice is longer by its first request (2 ms) and up to one more. A lower
-        // level also comes later by its key, so it may get less than its ratio, never more.
+        // 180 : 100 : 40, and each slice is longer by its first request (2 ms) and up to one more.
+        // A lower level also comes later by its key, so it may get less than its ratio, never more.
         assert!(served[0] * 104 >= served[1] * 180, "{version:?} {served:?}");
         assert!(served[1] * 44 >= served[2] * 100, "{version:?} {served:?}");
     }

@@ -28,7 +28,8 @@ fn think_time_is_a_rounded_running_mean() {
     assert_eq!(only_means(8, 7), [12, 10, 9, 9, 9, 9, 8]);
 }
 
-/// The idle window after each of `n` requests, each `think` ms after the completion of the one before.
+/// The idle window after each of `n` requests, each `think` ms after the completion of the one
+/// before.
 fn windows(think: u64, n: u64) -> Vec<bool> {
     let mut rig = Rig::new();
     let [p] = rig.procs();

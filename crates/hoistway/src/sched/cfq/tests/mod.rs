@@ -2,6 +2,7 @@
 
 mod fairness;
 mod idling;
+mod random;
 mod rig;
 mod slices;
 mod versions;

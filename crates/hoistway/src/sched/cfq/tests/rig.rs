@@ -124,7 +124,8 @@ impl Rig {
         }
     }
 
-    /// The process of the request that is dispatched, which is returned too; panics if there is none.
+    /// The process of the request that is dispatched, which is returned too; panics if there is
+    /// none.
     pub fn issue(&mut self) -> (ReqId, ProcId) {
         let id = self.dispatch().expect("something to dispatch");
         (id, self.env.requests[id].proc)

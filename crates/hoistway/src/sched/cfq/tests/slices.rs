@@ -171,7 +171,8 @@ fn async_depth_grows_with_the_time_since_a_late_sync_request() {
     assert_eq!((fill(0), fill(500)), (10, 15));
 }
 
-/// A disk on which a sync request allocated at 0 was completed at `done`, with async requests waiting.
+/// A disk on which a sync request allocated at 0 was completed at `done`, with async requests
+/// waiting.
 fn after_sync(done: u64) -> Rig {
     let mut rig = Rig::new();
     let [p] = rig.procs();

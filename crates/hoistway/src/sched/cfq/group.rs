@@ -319,6 +319,8 @@ impl Cfq {
         debug_assert!(charge >= 0);
         self.group_tree.remove(&mut self.group_nodes, group);
         g.vtime += ((charge << SHIFT) * WEIGHT / g.weight) as u64;
+        // Deviation: section 11 applies a new weight when the group is next off the tree; a group
+        // that always has requests would never get there, but it is off the tree for this moment.
         self.total_weight += g.new_weight - g.weight;
         g.weight = g.new_weight;
         self.group_tree.insert(&mut self.group_nodes, group, g.vtime, ());

@@ -41,8 +41,8 @@
 //! switch `preempt_switches_workload`).
 //!
 //! *Versions.* `cfq-2.6.30` is the CFQ of BFQ's first comparison: one tree, no groups, types or
-//! merging, full slices. `cfq-2.6.38` adds what later kernels changed (section 12); each is also a
-//! switch of `cfq`.
+//! merging, full slices. `cfq-2.6.38` adds what later kernels changed (section 12); most of it is
+//! also there as switches of `cfq`.
 //!
 //! Time is counted in ticks of 1 ms, all divisions are of integers: think times and depths depend
 //! on it. A slice or wait of `n` ticks thus lasts up to one tick less.

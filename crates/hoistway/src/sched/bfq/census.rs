@@ -1,7 +1,8 @@
 //! Who is busy, and with which weights: what tells a symmetric scenario from an asymmetric one
 //! (specs/bfq.md 4.3).
 
-use super::wf2q::Entity;
+use super::wf2q::{Entity, FairQueue};
+use crate::table::NIL;
 use alloc::vec::Vec;
 
 /// Counts over all queues of a device.
@@ -80,6 +81,60 @@ impl Census {
             self.weights.remove(at);
         }
         e.counted = 0;
+    }
+}
+
+impl FairQueue {
+    /// The queue has become busy with nothing in flight.
+    pub fn count(&mut self, q: u32) {
+        let e = &mut self.ents[q as usize];
+        if e.wr == 1 {
+            self.census.count(e);
+        }
+        if !e.grouped {
+            e.grouped = true;
+            let node = &mut self.nodes[e.node as usize];
+            node.queues += 1;
+            self.census.groups += u32::from(node.queues == 1);
+        }
+    }
+
+    /// The queue is neither busy nor has it requests in flight.
+    pub fn uncount(&mut self, q: u32) {
+        self.census.uncount(&mut self.ents[q as usize]);
+        self.leave_group_count(q);
+        let mut at = self.ents[q as usize].node;
+        while self.nodes[at as usize].entity != NIL {
+            let node = &mut self.nodes[at as usize];
+            if node.cached != NIL || node.in_service != NIL {
+                break;
+            }
+            self.census.groups_pending -= u32::from(core::mem::take(&mut node.pending));
+            at = self.ents[node.entity as usize].node;
+        }
+    }
+
+    fn leave_group_count(&mut self, q: u32) {
+        let e = &mut self.ents[q as usize];
+        if core::mem::take(&mut e.grouped) {
+            let node = &mut self.nodes[e.node as usize];
+            node.queues -= 1;
+            self.census.groups -= u32::from(node.queues == 0);
+        }
+    }
+
+    /// Puts an entity that is on no tree below another node (8.3).
+    pub fn reparent(&mut self, q: u32, node: u32) {
+        assert!(!self.ents[q as usize].tracked, "an entity leaves its tree before it moves");
+        let grouped = self.ents[q as usize].grouped;
+        self.leave_group_count(q);
+        self.ents[q as usize].node = node;
+        if grouped {
+            self.ents[q as usize].grouped = true;
+            let node = &mut self.nodes[node as usize];
+            node.queues += 1;
+            self.census.groups += u32::from(node.queues == 1);
+        }
     }
 }
 

@@ -24,7 +24,10 @@ pub(super) struct GroupPart {
     pub index: Tree,
     /// Requests that exist of its subtree (8.5).
     pub allocated: u32,
-    group: GroupId,
+    /// Requests and sectors its own queues sent to the device.
+    pub requests_served: u64,
+    pub sectors_served: u64,
+    pub group: GroupId,
     removed: bool,
 }
 
@@ -35,6 +38,8 @@ impl GroupPart {
             last_created: NIL,
             index: Tree::new(),
             allocated: 0,
+            requests_served: 0,
+            sectors_served: 0,
             group,
             removed: false,
         }
@@ -205,6 +210,13 @@ impl Bfq {
         self.fair.flush_idle(node);
         let up = self.fair.nodes[node as usize].entity;
         self.fair.deactivate(up, false, false, self.tn);
-        self.groups[node as usize].removed = true;
+        // What it received counts for its parent from now on (8.3).
+        let parent = self.fair.ents[up as usize].node as usize;
+        let gone = &mut self.groups[node as usize];
+        gone.removed = true;
+        let (requests, sectors) = (gone.requests_served, gone.sectors_served);
+        (gone.requests_served, gone.sectors_served) = (0, 0);
+        self.groups[parent].requests_served += requests;
+        self.groups[parent].sectors_served += sectors;
     }
 }

@@ -150,7 +150,7 @@ impl Bfq {
         let x = gap.min(2 * self.conf.slice_idle.0);
         queue.tt_samples = (7 * queue.tt_samples + 256) / 8;
         queue.tt_total = (7 * queue.tt_total + 256 * x) / 8;
-        queue.tt_mean = (queue.tt_total + 128) / queue.tt_samples;
+        queue.tt_mean = (queue.tt_total + 128) / u64::from(queue.tt_samples);
     }
 
     /// Does the issuer come back soon (5.7)?
@@ -230,7 +230,7 @@ const SEEKY_IDLE: Nanos = Nanos::ms(2);
 /// Least wait for a raised queue (4.4).
 const RAISED_IDLE: Nanos = Nanos::ms(20);
 /// Think time is valid above this sum of sample weights: from the third sample (5.6).
-const VALID_SAMPLES: u64 = 80;
+const VALID_SAMPLES: u32 = 80;
 /// 5.8.
 const INTENSITY_WINDOW: Nanos = Nanos::ms(200);
 /// 4.6: the threshold of three different tests.

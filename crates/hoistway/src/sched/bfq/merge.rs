@@ -23,7 +23,7 @@ pub(super) struct Saved {
     wr: u32,
     base_serv: Nanos,
     inj_decr: Option<Instant>,
-    think: (u64, u64, u64, u64),
+    think: (u64, u64, u32, u64),
     io_start: Instant,
     tot_idle: u64,
     svc_wr: u64,

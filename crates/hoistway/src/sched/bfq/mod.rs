@@ -1,4 +1,5 @@
-//! BFQ, budget fair queueing (specs/bfq.md), layers 1 to 3: the fair queue, budgets, device idling.
+//! BFQ, budget fair queueing (specs/bfq.md), complete: the fair queue, budgets, device idling,
+//! injection, latency heuristics, merging of queues, groups, actuators. The first version is in [`v1`].
 //!
 //! *The problem.* A disk serves a queue fast only if it may serve it for a while. Fair queueing by
 //! request size knows nothing of that, and a process that sends its next request only when the last one
@@ -18,9 +19,9 @@
 //! if the queue would otherwise lose its share because weights or classes differ.
 //!
 //! *State.* `wf2q`: entities, service trees, virtual times, along paths of groups. `census`: who is busy
-//! with which weight. `queue`: queues and contexts. `requests`: requests in queues. `budget`: slots.
+//! with which weight. `queue`, `ctx`, `groups`: queues, who uses them, where they belong. `requests`: requests in queues. `budget`: slots.
 //! `idle`: waiting and what justifies it. `rate`: the peak rate, which makes the largest budget.
-//! `dispatch`: the flow. Times are nanoseconds, everything else is in sectors.
+//! `dispatch`: the flow. `inject`, `raise`, `burst`, `merge`, `pool`: what their names say. Times are nanoseconds, everything else is in sectors.
 //!
 //! *Guarantees*, with B the largest budget, w weights, φ a queue's share, W service (section 13; tested in
 //! `tests/bounds.rs` for fixed budgets): with `exact_candidate`, over any interval from the instant
@@ -29,9 +30,15 @@
 //! adds one B. A slow or seeky queue is charged for time instead of service, an unraised async
 //! queue three times its service when all weights are equal; that is policy and outside the bounds.
 //!
-//! *Not here*: injection and wakers (4.7, 4.8), weight raising (6), queue merging (7), groups (8.1 to
-//! 8.3: every group counts as the root; the fair-queue core already is hierarchical), several
-//! actuators (8.4). The coefficient `wr` is 1 throughout, but the rules that depend on it are in place.
+//! *Latency.* With `low_latency` a queue that was idle for long, or issues periodically at a low rate, is
+//! *raised*: it weighs 30 or 3000 times as much for some seconds. While a queue is waited for, requests
+//! of others are *injected* as far as its own do not get slower. Contexts whose I/O interleaves, or whose
+//! queues were born together, share a queue. Each layer has a switch: `low_latency`, `injection`,
+//! `preemption`, `queue_merge`, `stable_merge`, `slice_idle`; with all of them off this is plain B-WF2Q+
+//! over budgets.
+//!
+//! *The reference.* `base` = 6.1 decides as Linux 6.1 does: fed with recordings of every call into its BFQ,
+//! this one answers the same on every line ([`replay`], `tests/kernel_replay.rs`).
 //!
 //! *Known weaknesses.* A queue with one request at a time in a symmetric scenario on flash is not
 //! waited for and gets its share of slots, not of sectors. Quirks of the reference are kept unless a

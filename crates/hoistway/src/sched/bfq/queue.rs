@@ -105,7 +105,7 @@ pub(super) struct Queue {
     /// Nanoseconds; wraps around with quirk Q18, hence no `Instant`.
     pub tt_last_end: u64,
     pub tt_total: u64,
-    pub tt_samples: u64,
+    pub tt_samples: u32,
     pub tt_mean: u64,
     /// Start of the window over which I/O intensity is measured.
     pub io_start: Instant,

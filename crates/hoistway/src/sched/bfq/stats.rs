@@ -69,5 +69,11 @@ impl Bfq {
         put("queues_busy_raised", self.fair.census.wr_busy.into());
         put("virtual_time_best_effort", self.fair.nodes[ROOT as usize].trees[1].v.0);
         put("weight_sum_best_effort", self.fair.nodes[ROOT as usize].trees[1].wsum);
+        for group in &self.groups {
+            let of = Some(group.group.0);
+            let mut put = |name, value: u64| sink(Figure { name, of, value: value as i64 });
+            put("group_requests_served", group.requests_served);
+            put("group_sectors_served", group.sectors_served);
+        }
     }
 }

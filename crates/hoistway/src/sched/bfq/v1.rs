@@ -264,10 +264,10 @@ impl BfqV1 {
         let queue = &mut self.b.queues[q as usize];
         let x = now.as_nanos().saturating_sub(queue.tt_last_end).min(2 * idle.0);
         let mut think =
-            Mean { samples: queue.tt_samples, total: queue.tt_total, mean: queue.tt_mean };
+            Mean { samples: queue.tt_samples.into(), total: queue.tt_total, mean: queue.tt_mean };
         think.add(x);
         (queue.tt_samples, queue.tt_total, queue.tt_mean) =
-            (think.samples, think.total, think.mean);
+            (think.samples as u32, think.total, think.mean);
         let distance = if queue.last_pos == 0 { 0 } else { queue.last_pos.abs_diff(rq.pos) };
         let gone = self.b.ctxs[rq.proc.index()].gone;
         let service = self.b.fair.ents[q as usize].service;

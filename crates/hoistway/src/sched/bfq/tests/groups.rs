@@ -156,3 +156,16 @@ fn a_request_belongs_to_the_actuator_of_its_last_sector() {
     let of = |end| rig.bfq.actuator_of(end, &rig.env.device);
     assert_eq!((of(8), of(1_000), of(1_001), of(1 << 30)), (0, 0, 1, 1));
 }
+
+#[test]
+fn a_queue_takes_at_most_512_bytes() {
+    use crate::sched::bfq::{Ctx, Pair, Queue, wf2q::Entity};
+    use core::mem::size_of;
+    // Two tree nodes (service tree, positions) and three list links, all by queue number; the loose list
+    // has room for two numbers and the free list for one.
+    let links = 64 + 32 + 3 * 8 + 3 * 4;
+    let queue = size_of::<Queue>() + size_of::<Entity>() + links;
+    assert!(queue <= 512, "{queue} bytes: {} + {}", size_of::<Queue>(), size_of::<Entity>());
+    let context = size_of::<Ctx>() + size_of::<Pair>();
+    assert!(context <= 256, "{context} bytes per context");
+}

@@ -450,7 +450,15 @@ impl Stack {
         self.advance(now);
         let result = match input {
             Input::Submit(io) => self.submit(io),
-            Input::Plug(proc) => self.check_proc(proc).map(|()| self.plug(proc).open = true),
+            Input::Plug(proc) => {
+                let result = self.check_proc(proc).map(|()| self.plug(proc).open = true);
+                if self.wake.is_none_or(|due| due > now) {
+                    // Nothing follows from it.
+                    self.drained = false;
+                    return result;
+                }
+                result
+            }
             Input::Unplug(proc) => {
                 if self.plug_is_open(proc) {
                     self.plug(proc).open = false;

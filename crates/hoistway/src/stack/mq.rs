@@ -114,7 +114,9 @@ impl Stack {
                 }
                 at = next;
             }
-            self.env.runs.ask(queue);
+            if !direct {
+                self.env.runs.ask(queue);
+            }
         }
     }
 

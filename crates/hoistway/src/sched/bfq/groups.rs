@@ -61,15 +61,18 @@ const DEFAULT_WEIGHT: u32 = 100;
 impl Bfq {
     /// The node of a group, made if there is none; of a removed group that of its nearest living
     /// ancestor.
+    #[inline]
     pub(super) fn node_of(&mut self, group: GroupId, groups: &Groups) -> u32 {
         if let Some(&node) = self.group_nodes.get(group.index())
             && node != NIL
         {
             return node;
         }
-        if group == GroupId::ROOT {
-            return ROOT;
-        }
+        self.make_node(group, groups)
+    }
+
+    #[cold]
+    fn make_node(&mut self, group: GroupId, groups: &Groups) -> u32 {
         let parent = groups.parent(group).expect("only the root has no parent");
         let above = self.node_of(parent, groups);
         if !groups.alive(group) {

@@ -228,6 +228,7 @@ impl Bfq {
     }
 
     /// Reads the clock at the start of a call.
+    #[inline]
     fn clock(&mut self, now: Instant) {
         self.tn = match self.recorded_tick {
             _ if !self.conf.tick_rounding => now,
@@ -237,6 +238,7 @@ impl Bfq {
     }
 
     /// A duration that is compared with instants kept in ticks.
+    #[inline]
     fn up(&self, d: Nanos) -> Nanos {
         if !self.conf.tick_rounding {
             return d;
@@ -253,6 +255,7 @@ impl Bfq {
     }
 
     /// The end of a call.
+    #[inline]
     fn tidy(&mut self, now: Instant) {
         if !self.fair.loose.is_empty() {
             self.free_loose();
@@ -261,6 +264,7 @@ impl Bfq {
     }
 
     /// Debug builds recompute all counts at some of the calls.
+    #[inline]
     fn check_sometimes(&self, now: Instant) {
         #[cfg(debug_assertions)]
         if (now.as_nanos() / 1_000).is_multiple_of(CHECK_EVERY) {

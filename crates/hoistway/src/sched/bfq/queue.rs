@@ -258,6 +258,7 @@ impl Bfq {
     }
 
     /// Frees the queues that nobody uses and nothing holds any more.
+    #[cold]
     pub(super) fn free_loose(&mut self) {
         while let Some(q) = self.fair.loose.pop() {
             let (queue, e) = (&self.queues[q as usize], &self.fair.ents[q as usize]);

@@ -100,7 +100,7 @@ impl Bfq {
         let node = self.node_of(group, groups);
         let up = self.fair.nodes[node as usize].entity;
         if up == NIL {
-            // The root has no weight (8.2), and the groups of the kernel's root cannot be told one.
+            // The root has no weight (8.2).
             return Err(TunableError::Unknown { name: name.into(), stage: "the root group" });
         }
         let e = &mut self.fair.ents[up as usize];

@@ -152,6 +152,8 @@ impl Bfq {
             return None;
         }
         self.pairs[at].stable_candidate.0 = NIL;
+        // Deviation: the reference keeps the remembered queue alive; here one that was freed in the
+        // meantime, which has no users, is told by its generation.
         let same = self.queues[candidate as usize].generation == generation;
         let fits = same && self.queues[candidate as usize].live && !self.thr_idling(q);
         if !fits {
@@ -399,6 +401,8 @@ impl Bfq {
 
     /// Restores what was saved when the context's queue was merged.
     fn resume(&mut self, q: u32, at: usize) {
+        // Deviation: a context whose queue was never its own has nothing saved; the text does not say what
+        // then, and the new queue stays as it is.
         let Some(s) = self.pairs[at].saved else { return };
         let duration = self.wr_duration;
         let queue = &mut self.queues[q as usize];

@@ -25,7 +25,8 @@ impl Bfq {
         let unreduced = if by_kind == n { Depth::Usual } else { Depth::AtMost(by_kind as u32) };
         for actuator in 0..self.actuators {
             let q = self.pair(io.proc, actuator).map_or(NIL, |pair| pair.queue(sync));
-            // One queue over its limit is enough. One without requests is never locked out.
+            // One queue over its limit is enough. Deviation: one without requests is never locked out,
+            // since there are no words of tags that would leave it a place (8.5, open in the text).
             if q != NIL
                 && self.queues[q as usize].allocated > 0
                 && self.share(q, by_kind).is_some_and(|share| share.over)

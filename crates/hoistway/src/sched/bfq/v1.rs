@@ -286,6 +286,7 @@ impl BfqV1 {
 
     // The boost: 11.5.
 
+    /// Deviation: the text does not limit the boost to sync queues; async queues get it too.
     fn start_boost(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
         let (on, described) = (self.low_latency, self.described);
         let boosted = self.b.fair.ents[q as usize].boost > 0;

@@ -377,10 +377,6 @@ impl Scheduler for MqDeadline {
         }
     }
 
-    fn prepare(&mut self, _now: Instant, id: ReqId, cx: &mut Cx<'_>) {
-        self.admit(id, cx);
-    }
-
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         self.admit(id, cx);
         let slot = id.slot();

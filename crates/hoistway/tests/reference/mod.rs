@@ -1,0 +1,4 @@
+//! The world of the recorded kernel runs.
+
+pub mod host;
+pub mod scenario;

@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 0.10;
 const SHARE_TOLERANCE: f64 = 0.06;
 
 const PLAIN_T0: u64 = 60_166_065;
-/// Writing the weights delays the processes.
+/// Under BFQ the recorded processes start 2 us later.
 const BFQ_T0: u64 = 60_168_065;
 
 const MQ_DEADLINE: Config =

@@ -297,6 +297,7 @@ impl Host {
         self.program();
     }
 
+    /// Who runs next: see [`LATE_TASKS`].
     fn next_task(&mut self) -> Option<usize> {
         let usual = self.ready.iter().position(|&t| t >= LATE_TASKS);
         let at = match usual {

@@ -25,6 +25,8 @@ pub enum Command {
     Run(RunOne),
     /// Compute metrics and report of run directories afresh from their records
     Report(Report),
+    /// Feed recorded kernel decisions to BFQ and compare every one
+    ReplayDecisions(ReplayDecisions),
     /// List what there is
     List(List),
     /// Show one thing: its tunables or parameters
@@ -94,6 +96,15 @@ pub struct RunOne {
     pub experiment: String,
     /// Configuration; the experiment's first if not given
     pub config: Option<String>,
+    /// Print the story of this process instead: its requests, and every decision about it with the
+    /// reason. One drive, one workload, one repetition; writes nothing
+    #[arg(long, value_name = "PROCESS")]
+    #[arg(conflicts_with_all = ["csv", "json", "dry_run", "out"])]
+    pub explain: Option<String>,
+    /// Lines of the story; 200 if not given
+    #[arg(long, value_name = "N", requires = "explain")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub limit: Option<u32>,
     #[command(flatten)]
     pub common: Common,
 }
@@ -138,6 +149,23 @@ pub struct Common {
     /// No progress bar
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// `hoistway replay-decisions`.
+#[derive(Debug, ClapArgs)]
+pub struct ReplayDecisions {
+    /// Recordings: CSV, plain or gzip (.gz)
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Whether they were made with low_latency; if not given, 0 if the file's name has bfq-ll0 in it
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
+    pub low_latency: Option<u64>,
+    /// Weight of a group, as GROUP=N; may be repeated
+    #[arg(long, value_name = "GROUP=N")]
+    pub weight: Vec<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `hoistway report`.

@@ -2,7 +2,7 @@
 
 use crate::args::{Common, Compare, Report, RunOne};
 use crate::table::{Table, three};
-use crate::{Failure, print};
+use crate::{Failure, explain, print};
 use hoistway_lab::config::{Config, split_list};
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::quantity;
@@ -40,6 +40,10 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         return Err(Failure::Usage(format!(
             "run takes one configuration, not '{config}'; `hoistway compare` takes several"
         )));
+    }
+    if let Some(process) = &options.explain {
+        let grid = explain::grid_of(experiment, &[config], &options.common, &options.experiment)?;
+        return explain::explain(&grid, process, options.limit);
     }
     carry_out(experiment, &[config], &options.common, "run", &options.experiment)
 }
@@ -90,7 +94,7 @@ fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<String
 }
 
 /// Everything is checked here, before anything runs or is written.
-fn grid(
+pub fn grid(
     experiment: Experiment,
     configs: &[String],
     common: &Common,
@@ -232,11 +236,7 @@ fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
 }
 
 fn execute(grid: &Grid, threads: usize, common: &Common) -> Result<Run, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // A second handler cannot exist: this process installs one, once.
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .map_err(|e| Failure::Environment(format!("Ctrl-C cannot be caught: {e}")))?;
+    let stop = stop_flag()?;
     let visible = !common.quiet && std::io::stderr().is_terminal();
     let bar = match visible {
         true => indicatif::ProgressBar::new(grid.len() as u64),
@@ -251,8 +251,18 @@ fn execute(grid: &Grid, threads: usize, common: &Common) -> Result<Run, Failure>
     run.map_err(run_failure)
 }
 
+/// Set by Ctrl-C.
+pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // A second handler cannot exist: a command asks for one, once.
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
+        .map_err(|e| Failure::Environment(format!("Ctrl-C cannot be caught: {e}")))?;
+    Ok(stop)
+}
+
 /// A job that cannot run was asked for in a wrong way.
-fn run_failure(error: RunError) -> Failure {
+pub fn run_failure(error: RunError) -> Failure {
     match error {
         RunError::Interrupted => Failure::Interrupted,
         error => Failure::Usage(error.to_string()),

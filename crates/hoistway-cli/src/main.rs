@@ -3,7 +3,9 @@
 
 mod args;
 mod compare;
+mod explain;
 mod list;
+mod replay;
 mod show;
 mod table;
 
@@ -46,6 +48,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Show(show) => show::show(&show.name),
         args::Command::Compare(options) => compare::compare(&options),
         args::Command::Run(options) => compare::run_one(&options),
+        args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
         args::Command::Report(options) => compare::report(&options),
         args::Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -3,6 +3,7 @@
 
 pub mod config;
 pub mod experiment;
+pub mod explain;
 pub mod quantity;
 pub mod report;
 pub mod result;

@@ -38,6 +38,9 @@ pub enum Event {
 
 /// Why a stage did what it did: `what` names the decision, `of` its subject (a queue, process or group
 /// number of that stage), `a` and `b` are its figures.
+///
+/// Schedulers with queues tell whose they are: "queue of process" has the queue as its subject, the
+/// process as its first figure and 1 (sync) or 0 (async) as its second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Why {
     /// Name of the decision, such as "expired: budget exhausted".

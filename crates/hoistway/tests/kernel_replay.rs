@@ -7,25 +7,18 @@
 //! that start together; 15 sequential readers of depth 4.
 
 use flate2::read::GzDecoder;
-use hoistway::sched::bfq::replay::{Agreement, Recorded, replay};
-use hoistway::{Nanos, Sectors};
+use hoistway::sched::bfq::replay::{Agreement, Cause, Recorded, replay};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-fn agree(name: &str, low_latency: u64) -> Agreement {
+fn agree(name: &str) -> Agreement {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    let file = File::open(path.join(format!("tags16.{name}.csv.gz"))).unwrap();
+    let name = format!("tags16.{name}.csv.gz");
+    let file = File::open(path.join(&name)).unwrap();
     let mut recording = String::new();
     GzDecoder::new(file).read_to_string(&mut recording).unwrap();
-    let recorded = Recorded {
-        rotational: false,
-        tick: Nanos::ms(10),
-        max_sectors: Sectors(1024),
-        tunables: &[("base", 0), ("first_think", 1), ("low_latency", low_latency)],
-        weights: &[("a", 300), ("b", 100), ("w0", 100), ("w1", 200), ("w2", 300), ("w3", 400)],
-    };
-    match replay(&recording, &recorded) {
+    match replay(&recording, &Recorded::named(&name)) {
         Ok(agreement) => agreement,
         Err(difference) => panic!("{name}: {difference}"),
     }
@@ -33,38 +26,38 @@ fn agree(name: &str, low_latency: u64) -> Agreement {
 
 #[test]
 fn eight_levels_without_low_latency_decide_as_the_kernel() {
-    let a = agree("bfq-ll0.ioprio_st", 0);
+    let a = agree("bfq-ll0.ioprio_st");
     assert_eq!((a.inserted, a.dispatches, a.expiries), (7_770, 18_956, 3_138));
 }
 
 #[test]
 fn four_weighted_groups_decide_as_the_kernel() {
-    let a = agree("bfq-ll0.cgw_d8_st", 0);
+    let a = agree("bfq-ll0.cgw_d8_st");
     assert_eq!((a.inserted, a.dispatches, a.expiries), (10_256, 31_894, 80));
 }
 
 #[test]
 fn eight_levels_with_low_latency_decide_as_the_kernel() {
-    let a = agree("bfq.ioprio_st", 1);
+    let a = agree("bfq.ioprio_st");
     assert_eq!((a.inserted, a.dispatches, a.expiries), (6_982, 16_051, 2_578));
 }
 
 #[test]
 fn readers_and_writers_with_low_latency_decide_as_the_kernel() {
-    let a = agree("bfq.mixed_rw_st", 1);
+    let a = agree("bfq.mixed_rw_st");
     assert_eq!((a.inserted, a.dispatches, a.expiries), (15_577, 32_704, 3_066));
     assert!(a.merged > 0);
 }
 
 #[test]
 fn sixteen_random_readers_in_one_stably_merged_queue_decide_as_the_kernel() {
-    let a = agree("bfq.rand15", 1);
+    let a = agree("bfq.rand15");
     assert_eq!((a.inserted, a.dispatches, a.expiries), (7_472, 7_472, 58));
 }
 
 #[test]
 fn fifteen_sequential_readers_with_low_latency_decide_as_the_kernel() {
-    let a = agree("bfq.seq_d4_st", 1);
+    let a = agree("bfq.seq_d4_st");
     assert_eq!((a.inserted, a.dispatches, a.expiries), (12_566, 26_300, 3_306));
 }
 
@@ -74,15 +67,36 @@ fn a_recording_that_differs_in_one_decision_is_told_by_its_line() {
                      merge,60180212,6,,,0,256,R,0,root,0\n\
                      insert,60180468,6,1,0,0,256,R,0,root,\n\
                      dispatch,60180468,6,,,,,,,,\n";
-    let recorded = Recorded {
-        rotational: false,
-        tick: Nanos::ms(10),
-        max_sectors: Sectors(1024),
-        tunables: &[("base", 0)],
-        weights: &[],
-    };
+    let recorded = Recorded::linux_6_1(true);
     let difference = replay(recording, &recorded).unwrap_err();
+    assert_eq!(difference.cause, Cause::Decision);
     assert_eq!((difference.line, &*difference.ours), (4, "dispatched 1"));
     let good = recording.replace("dispatch,60180468,6,,", "dispatch,60180468,6,1,");
     assert_eq!(replay(&good, &recorded).unwrap().dispatches, 1);
+}
+
+#[test]
+fn a_line_that_no_recording_has_is_told_apart_from_a_difference() {
+    let head = "event,ns,tick,request,ctx,sector,sectors,op,level,group,result\n";
+    let insert = "insert,60180468,6,1,0,0,256,R,0,root,\n";
+    let cases = [
+        ("event,ns\n".to_string(), 1, "not a recording"),
+        (format!("{head}insert,1\n"), 2, "has not the columns"),
+        (format!("{head}insert,1,x,1,0,0,8,R,0,root,\n"), 2, "'x' is not a number"),
+        (format!("{head}sleep,1,0,,,,,,,,\n"), 2, "no such event: 'sleep'"),
+        (format!("{head}insert,1,0,1,0,0,0,R,0,root,\n"), 2, "0 sectors"),
+        (format!("{head}insert,1,0,1,0,0,8,T,0,root,\n"), 2, "no such operation: 'T'"),
+        (format!("{head}insert,1,0,99999999999,0,0,8,R,0,root,\n"), 2, "is not below"),
+        (format!("{head}{insert}dispatch,60180467,6,1,,,,,,,\n"), 3, "time goes back"),
+        (format!("{head}{insert}complete,60180469,6,1,,,,,,,\n"), 3, "is not at the device"),
+    ];
+    for (recording, line, message) in cases {
+        let e = replay(&recording, &Recorded::linux_6_1(true)).unwrap_err();
+        assert_eq!((e.cause, e.line), (Cause::Unreadable, line), "{recording}{}", e.ours);
+        assert!(e.ours.contains(message), "{}", e.ours);
+    }
+    let mut odd = Recorded::linux_6_1(true);
+    odd.set_weight("w0", 0);
+    let e = replay(head, &odd).unwrap_err();
+    assert_eq!((e.cause, e.line), (Cause::Setting, 0), "{}", e.ours);
 }

@@ -99,6 +99,14 @@ pub struct Job<'a> {
     pub trace: TraceMode,
 }
 
+impl Job<'_> {
+    /// Measuring begins when the first target has run for the ramp.
+    pub fn measuring_begins(&self) -> Instant {
+        let start = self.procs.iter().filter(|p| p.role == Role::Target).map(|p| p.start).min();
+        Instant::ZERO + start.unwrap_or_default() + self.window.ramp
+    }
+}
+
 /// Bytes and I/Os completed in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {

@@ -475,10 +475,8 @@ fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
     Ok(())
 }
 
-/// The measured window begins when the first target has run for the ramp.
 fn span_of(job: &Job<'_>) -> Span {
-    let start = job.procs.iter().filter(|p| p.role == Role::Target).map(|p| p.start).min();
-    let begin = Instant::ZERO + start.unwrap_or_default() + job.window.ramp;
+    let begin = job.measuring_begins();
     Span { begin, end: begin + job.window.measured.max(Nanos(1)) }
 }
 

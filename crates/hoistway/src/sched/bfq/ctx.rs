@@ -139,11 +139,13 @@ impl Bfq {
         }
         if ask.sync {
             let q = self.new_sync_queue(now, ask);
+            cx.trace.why(now, "queue of process", q, proc.0.into(), 1);
             self.stable_merge_at_creation(now, ask, q, cx)
         } else {
             let q = self.async_queue(now, ask, own);
             self.queues[q as usize].users += 1;
             self.pairs[at].other = q;
+            cx.trace.why(now, "queue of process", q, proc.0.into(), 0);
             self.own_if_alone(q, proc);
             q
         }

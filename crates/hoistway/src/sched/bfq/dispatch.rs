@@ -119,7 +119,7 @@ impl Bfq {
                 } else if self.queues[q as usize].waiting
                     || (self.queues[q as usize].inflight > 0 && self.better_to_idle(q))
                 {
-                    return self.injection(now, q);
+                    return self.injection(now, q, cx);
                 } else {
                     reason = Reason::NoMore;
                 }

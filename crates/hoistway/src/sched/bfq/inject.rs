@@ -103,10 +103,17 @@ impl Bfq {
     }
 
     /// The queue to serve while `q`, in service, is empty and waited for (4.7.3).
-    pub(super) fn injection(&mut self, now: Instant, q: u32) -> Option<u32> {
+    pub(super) fn injection(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) -> Option<u32> {
         if !self.conf.injection {
             return None;
         }
+        let (other, what) = self.to_inject(now, q)?;
+        cx.trace.why(now, what, other, q.into(), self.inflight.into());
+        Some(other)
+    }
+
+    /// That queue, and why it.
+    fn to_inject(&mut self, now: Instant, q: u32) -> Option<(u32, &'static str)> {
         let queue = &self.queues[q as usize];
         if queue.owner != NIL {
             let owner = crate::group::ProcId(queue.owner);
@@ -115,18 +122,18 @@ impl Bfq {
                 let next = self.queues[other as usize].next;
                 if self.rqs[next as usize].proc == owner {
                     self.stats.injected_async += 1;
-                    return Some(other);
+                    return Some((other, "injected: async of the same process"));
                 }
             }
         }
         if self.injectable(queue.waker) {
             self.stats.injected_waker += 1;
-            return Some(queue.waker);
+            return Some((queue.waker, "injected: it wakes the queue waited for"));
         }
         let woken = queue.woken.head();
         if self.injectable(woken) {
             self.stats.injected_woken += 1;
-            return Some(woken);
+            return Some((woken, "injected: woken by the queue waited for"));
         }
         let raised = self.fair.ents[q as usize].wr > 1;
         if !self.thr_idling(q) && (!raised || self.fair.census.wr_busy > 1 || !queue.short_tt) {
@@ -135,7 +142,7 @@ impl Bfq {
                 self.measure.injected = true;
                 self.stats.injected_general += 1;
             }
-            return found;
+            return found.map(|other| (other, "injected: the device has room"));
         }
         None
     }

@@ -218,7 +218,7 @@ impl Bfq {
         while self.queues[from as usize].merge_into != NIL {
             let to = self.queues[from as usize].merge_into;
             self.merge_one(proc, from, to);
-            cx.trace.why(now, "queues merged", from, to.into(), 0);
+            cx.trace.why(now, "queues merged", from, to.into(), proc.0.into());
             from = to;
         }
         self.stats.merges += 1;
@@ -394,7 +394,7 @@ impl Bfq {
                 self.burst.rejoin(new);
             }
         }
-        cx.trace.why(now, "split off a shared queue", new, q.into(), 0);
+        cx.trace.why(now, "split off a shared queue", new, q.into(), ask.proc.0.into());
         self.resume(new, at);
         new
     }

@@ -35,7 +35,7 @@ use core::fmt;
 
 /// The device and the settings a recording was made with.
 #[derive(Clone, Debug)]
-pub struct Recorded<'a> {
+pub struct Recorded {
     /// Spinning disk.
     pub rotational: bool,
     /// Length of a tick.
@@ -43,9 +43,52 @@ pub struct Recorded<'a> {
     /// Largest request built by merging.
     pub max_sectors: Sectors,
     /// Tunables of the scheduler, in the order they are set.
-    pub tunables: &'a [(&'a str, u64)],
+    pub tunables: Vec<(String, u64)>,
     /// Weights by group name; other groups have the default.
-    pub weights: &'a [(&'a str, u64)],
+    pub weights: Vec<(String, u64)>,
+}
+
+/// The first line of every recording.
+const HEADER: &str = "event,ns,tick,request,ctx,sector,sectors,op,level,group,result";
+/// Weights of the groups in the recordings of Linux 6.1.
+const WEIGHTS: [(&str, u64); 6] =
+    [("a", 300), ("b", 100), ("w0", 100), ("w1", 200), ("w2", 300), ("w3", 400)];
+
+impl Recorded {
+    /// How the recordings of Linux 6.1 were made: flash, a tick of 10 ms, requests up to 512 KiB, a
+    /// clock that stands still while a call lasts (hence `first_think`), group weights 100 to 400.
+    pub fn linux_6_1(low_latency: bool) -> Recorded {
+        let tunables = [("base", 0), ("first_think", 1), ("low_latency", low_latency.into())];
+        Recorded {
+            rotational: false,
+            tick: Nanos::ms(10),
+            max_sectors: Sectors(1024),
+            tunables: tunables.map(|(name, value)| (name.to_string(), value)).into(),
+            weights: WEIGHTS.map(|(name, weight)| (name.to_string(), weight)).into(),
+        }
+    }
+
+    /// The same, with `low_latency` as the name of the file tells (`tags16.bfq-ll0.SCENARIO.csv.gz`).
+    pub fn named(file: &str) -> Recorded {
+        Recorded::linux_6_1(!file.split('.').any(|part| part == "bfq-ll0"))
+    }
+
+    /// Sets a tunable of the scheduler, in place of its earlier value if it has one.
+    pub fn set(&mut self, name: &str, value: u64) {
+        put(&mut self.tunables, name, value);
+    }
+
+    /// Sets the weight of a group, in place of its earlier one if it has one.
+    pub fn set_weight(&mut self, group: &str, weight: u64) {
+        put(&mut self.weights, group, weight);
+    }
+}
+
+fn put(list: &mut Vec<(String, u64)>, name: &str, value: u64) {
+    match list.iter_mut().find(|entry| entry.0 == name) {
+        Some(entry) => entry.1 = value,
+        None => list.push((name.to_string(), value)),
+    }
 }
 
 /// What was compared.
@@ -63,10 +106,23 @@ pub struct Agreement {
     pub expiries: u64,
 }
 
+/// What ended a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// This BFQ decided otherwise.
+    Decision,
+    /// The line is not one of a recording, or cannot follow those before it.
+    Unreadable,
+    /// A setting was refused.
+    Setting,
+}
+
 /// The first line that differs, or that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Number of the line, from 1.
+    /// Which of the two it is, or neither.
+    pub cause: Cause,
+    /// Number of the line, from 1; 0 if a setting was refused.
     pub line: usize,
     /// The line of the recording.
     pub recorded: String,
@@ -78,37 +134,69 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "line {} differs: recorded '{}', ours: {}\n{}",
-            self.line, self.recorded, self.ours, self.state
-        )
+        match self.cause {
+            Cause::Decision => write!(
+                f,
+                "line {} differs: recorded '{}', ours: {}\n{}",
+                self.line, self.recorded, self.ours, self.state
+            ),
+            Cause::Unreadable => write!(f, "line {}: {}", self.line, self.ours),
+            Cause::Setting => f.write_str(&self.ours),
+        }
     }
 }
 
 impl core::error::Error for Difference {}
 
 /// Feeds a recording to a fresh BFQ and compares all decisions, to the end or the first difference.
-pub fn replay(recording: &str, recorded: &Recorded<'_>) -> Result<Agreement, Difference> {
-    let mut lines = (1..).zip(recording.lines());
-    let mut replay = Replay::new(recorded).map_err(|ours| Difference {
-        line: 0,
-        recorded: String::new(),
+pub fn replay(recording: &str, recorded: &Recorded) -> Result<Agreement, Difference> {
+    let wrong = |cause, line, text: &str, ours| Difference {
+        cause,
+        line,
+        recorded: text.to_string(),
         ours,
         state: String::new(),
-    })?;
-    lines.next();
+    };
+    let mut lines = (1..).zip(recording.lines());
+    let mut replay = Replay::new(recorded).map_err(|e| wrong(Cause::Setting, 0, "", e))?;
+    let first = lines.next().map_or("", |(_, text)| text);
+    if first != HEADER {
+        let ours = format!("not a recording: it must begin with '{HEADER}'");
+        return Err(wrong(Cause::Unreadable, 1, first, ours));
+    }
     for (line, text) in lines {
-        if let Err(ours) = replay.step(text) {
-            let state = replay.describe();
-            return Err(Difference { line, recorded: text.to_string(), ours, state });
+        match replay.step(text) {
+            Ok(()) => {}
+            Err(Wrong::Unreadable(ours)) => {
+                return Err(wrong(Cause::Unreadable, line, text, ours));
+            }
+            Err(Wrong::Differs(ours)) => {
+                let state = replay.describe();
+                return Err(Difference { state, ..wrong(Cause::Decision, line, text, ours) });
+            }
         }
     }
     Ok(replay.agreement)
 }
 
+/// Why a line ends the comparison.
+enum Wrong {
+    Unreadable(String),
+    Differs(String),
+}
+
+impl From<String> for Wrong {
+    fn from(text: String) -> Wrong {
+        Wrong::Unreadable(text)
+    }
+}
+
 /// Request slots: more than any recording has at a time.
 const SLOTS: usize = 1024;
+/// Numbers in a recording are below these: requests, contexts, and everything else.
+const REQUESTS: u64 = 1 << 24;
+const CONTEXTS: u64 = 1 << 16;
+const NUMBERS: u64 = 1 << 56;
 
 struct Replay {
     env: Env,
@@ -119,6 +207,10 @@ struct Replay {
     numbers: Vec<Option<ReqId>>,
     /// Recorded number by slot.
     number_of: Vec<usize>,
+    /// At the device, by slot.
+    issued: Vec<bool>,
+    /// The time and tick of the last call.
+    last: (Instant, u64),
     procs: Vec<Option<ProcId>>,
     groups: Vec<(String, GroupId)>,
     /// Expiries of the last event that were compared.
@@ -135,7 +227,7 @@ struct Call<'a> {
 }
 
 impl Replay {
-    fn new(recorded: &Recorded<'_>) -> Result<Replay, String> {
+    fn new(recorded: &Recorded) -> Result<Replay, String> {
         let mut device = Device::new(Sectors(1 << 40), SLOTS as u32);
         device.rotational = recorded.rotational;
         device.tick = recorded.tick;
@@ -143,15 +235,15 @@ impl Replay {
         env.trace = Trace::off();
         let setup = Setup { device: &env.device, requests: SLOTS, now: Instant::ZERO };
         let mut bfq = Bfq::new(&setup);
-        for &(name, value) in recorded.tunables {
-            bfq.set(Instant::ZERO, name, value, &mut env.cx()).map_err(|e| e.to_string())?;
+        for (name, value) in &recorded.tunables {
+            bfq.set(Instant::ZERO, name, *value, &mut env.cx()).map_err(|e| e.to_string())?;
         }
         bfq.expiries = Some(Vec::new());
         let mut groups = Vec::new();
-        for &(name, weight) in recorded.weights {
+        for (name, weight) in &recorded.weights {
             let id = env.groups.add(GroupId::ROOT, name);
             groups.push((name.to_string(), id));
-            bfq.set_group(Instant::ZERO, id, "weight", Some(weight), &mut env.cx())
+            bfq.set_group(Instant::ZERO, id, "weight", Some(*weight), &mut env.cx())
                 .map_err(|e| e.to_string())?;
         }
         debug_assert_eq!(ENTRY.search, crate::sched::Search::Elevator);
@@ -162,6 +254,8 @@ impl Replay {
             max_sectors: recorded.max_sectors.0,
             numbers: Vec::new(),
             number_of: alloc::vec![0; SLOTS],
+            issued: alloc::vec![false; SLOTS],
+            last: (Instant::ZERO, 0),
             procs: Vec::new(),
             groups,
             seen: 0,
@@ -170,7 +264,12 @@ impl Replay {
     }
 
     /// One line; an error tells what this BFQ did, or what is wrong with the line.
-    fn step(&mut self, text: &str) -> Result<(), String> {
+    fn step(&mut self, text: &str) -> Result<(), Wrong> {
+        if text.matches(',').count() != HEADER.matches(',').count() {
+            return Err(Wrong::Unreadable(format!(
+                "'{text}' has not the columns of the first line"
+            )));
+        }
         let mut fields = text.split(',');
         let mut field = || fields.next().unwrap_or("");
         let (event, ns, tick) = (field(), field(), field());
@@ -180,22 +279,25 @@ impl Replay {
             return self.compare_expiry(result);
         }
         if let Some(e) = self.bfq.expiries.as_ref().and_then(|log| log.get(self.seen)) {
-            return Err(format!("a slot ended that did not: {}", expiry_text(e)));
+            let ours = format!("a slot ended that did not: {}", expiry_text(e));
+            return Err(Wrong::Differs(ours));
         }
         self.bfq.expiries.as_mut().expect("always kept").clear();
         self.seen = 0;
-        let now = Instant::from_nanos(number(ns)?);
-        let ticks = number(tick)?;
-        self.bfq.recorded_tick = Some(Instant::from_nanos(ticks * self.bfq.tick.0));
+        let now = self.clock(ns, tick)?;
         match event {
             "merge" | "insert" => {
                 let (start, len) = (number(sector)?, number(sectors)?);
+                if !(1..=self.max_sectors).contains(&len) {
+                    let most = self.max_sectors;
+                    return Err(format!("{len} sectors; a request has 1 to {most}").into());
+                }
                 let known = !ctx.is_empty();
                 let proc = if known { self.proc(ctx, level)? } else { ProcId::NONE };
                 let op = match op {
                     "R" => Op::Read,
                     "W" => Op::Write,
-                    other => return Err(format!("no such operation: {other}")),
+                    other => return Err(format!("no such operation: '{other}'").into()),
                 };
                 let flags = if op == Op::Write { Flags::SYNC } else { Flags::NONE };
                 let io = Io {
@@ -212,9 +314,13 @@ impl Replay {
             }
             "dispatch" => self.dispatch(now, request),
             "complete" => {
-                let number = number(request)? as usize;
+                let number = below(request, REQUESTS)?;
                 let id = self.numbers.get(number).copied().flatten();
-                let id = id.ok_or_else(|| format!("request {number} does not exist"))?;
+                let there =
+                    |id: &ReqId| self.issued[id.index()] && self.number_of[id.index()] == number;
+                let id = id.filter(there);
+                let id = id.ok_or_else(|| format!("request {number} is not at the device"))?;
+                self.issued[id.index()] = false;
                 self.bfq.complete(now, id, &mut self.env.cx());
                 self.env.requests.remove(id);
                 self.numbers[number] = None;
@@ -225,14 +331,27 @@ impl Replay {
                     self.bfq.timer(now, &mut self.env.cx());
                     Ok(())
                 }
-                other => Err(format!("the timer is not due: {other:?}")),
+                other => Err(Wrong::Differs(format!("the timer is not due: {other:?}"))),
             },
-            other => Err(format!("no such event: {other}")),
+            other => Err(format!("no such event: '{other}'").into()),
         }
     }
 
+    /// Time and tick of a call, which never go back.
+    fn clock(&mut self, ns: &str, tick: &str) -> Result<Instant, String> {
+        let (now, ticks) = (Instant::from_nanos(number(ns)?), number(tick)?);
+        let at = ticks.checked_mul(self.bfq.tick.0).filter(|&at| at < NUMBERS);
+        let at = at.ok_or_else(|| format!("tick {ticks} is later than any clock"))?;
+        if now < self.last.0 || ticks < self.last.1 {
+            return Err(format!("time goes back: {ns} ns, tick {tick}"));
+        }
+        self.last = (now, ticks);
+        self.bfq.recorded_tick = Some(Instant::from_nanos(at));
+        Ok(now)
+    }
+
     fn proc(&mut self, ctx: &str, level: &str) -> Result<ProcId, String> {
-        let at = number(ctx)? as usize;
+        let at = below(ctx, CONTEXTS)?;
         if self.procs.len() <= at {
             self.procs.resize(at + 1, None);
         }
@@ -294,7 +413,11 @@ impl Replay {
             self.elevator.forget(id.slot());
             return Ok(false);
         }
-        let bio = self.env.requests.add_bio(*io, now).ok_or("out of bios")?;
+        let bio = self
+            .env
+            .requests
+            .add_bio(*io, now)
+            .ok_or_else(|| format!("more than {} bios at a time", 4 * SLOTS))?;
         self.env.requests.join_bio(id, bio, side);
         if let Some(other) = self.bfq.neighbour(id, side, &self.env.cx()) {
             let (front, back) = if side == Side::Back { (id, other) } else { (other, id) };
@@ -333,34 +456,36 @@ impl Replay {
 
     // Events.
 
-    fn merge(&mut self, now: Instant, call: &Call<'_>) -> Result<(), String> {
+    fn merge(&mut self, now: Instant, call: &Call<'_>) -> Result<(), Wrong> {
         let merged = self.try_merge(now, &call.io)?;
         self.agreement.offered += 1;
         self.agreement.merged += u64::from(merged);
         if merged == (call.result == "1") {
             return Ok(());
         }
-        Err(format!("bio of context {} {}merged", call.ctx, if merged { "" } else { "not " }))
+        let not = if merged { "" } else { "not " };
+        Err(Wrong::Differs(format!("bio of context {} {not}merged", call.ctx)))
     }
 
-    fn insert(&mut self, now: Instant, call: &Call<'_>) -> Result<(), String> {
+    fn insert(&mut self, now: Instant, call: &Call<'_>) -> Result<(), Wrong> {
         let id = self.env.requests.create(call.io, true, QueueId(0), now);
-        let id = id.ok_or("out of requests")?;
+        let id = id.ok_or_else(|| format!("more than {SLOTS} requests at a time"))?;
         self.bfq.prepare(now, id, &mut self.env.cx());
         self.agreement.inserted += 1;
         let absorbed = self.merge_at_insertion(now, id);
         if absorbed != (call.result == "merged") {
-            return Err(format!("absorbed at insertion: {absorbed}"));
+            return Err(Wrong::Differs(format!("absorbed at insertion: {absorbed}")));
         }
         if absorbed {
             return Ok(());
         }
-        let number = number(call.request)? as usize;
+        let number = below(call.request, REQUESTS)?;
         if self.numbers.len() <= number {
             self.numbers.resize(number + 1, None);
         }
         self.numbers[number] = Some(id);
         self.number_of[id.index()] = number;
+        self.issued[id.index()] = false;
         self.bfq.insert(now, id, At::Tail, &mut self.env.cx());
         let end = self.env.requests[id].end();
         self.elevator.add(id.slot(), end);
@@ -392,29 +517,35 @@ impl Replay {
         }
     }
 
-    fn dispatch(&mut self, now: Instant, request: &str) -> Result<(), String> {
+    fn dispatch(&mut self, now: Instant, request: &str) -> Result<(), Wrong> {
         self.agreement.dispatches += 1;
         match self.bfq.dispatch(now, QueueId(0), &mut self.env.cx()) {
             Dispatch::Issue(id) => {
                 self.elevator.remove(id.slot());
+                self.issued[id.index()] = true;
                 let ours = self.number_of[id.index()];
-                match request.parse() {
-                    Ok(recorded) if ours == recorded => Ok(()),
-                    _ => Err(format!("dispatched {ours}")),
+                if !request.is_empty() && below(request, REQUESTS)? == ours {
+                    return Ok(());
                 }
+                Err(Wrong::Differs(format!("dispatched {ours}")))
             }
             Dispatch::Idle | Dispatch::Empty if request.is_empty() => Ok(()),
-            other => Err(format!("{other:?}")),
+            other => {
+                below(request, REQUESTS)?;
+                Err(Wrong::Differs(format!("dispatched nothing ({other:?})")))
+            }
         }
     }
 
-    fn compare_expiry(&mut self, recorded: &str) -> Result<(), String> {
+    fn compare_expiry(&mut self, recorded: &str) -> Result<(), Wrong> {
         let log = self.bfq.expiries.as_ref().expect("always kept");
-        let Some(e) = log.get(self.seen) else { return Err("no slot ended".to_string()) };
+        let Some(e) = log.get(self.seen) else {
+            return Err(Wrong::Differs("no slot ended".to_string()));
+        };
         self.seen += 1;
         self.agreement.expiries += 1;
         let ours = expiry_text(e);
-        if ours == recorded { Ok(()) } else { Err(ours) }
+        if ours == recorded { Ok(()) } else { Err(Wrong::Differs(ours)) }
     }
 
     /// The queues that matter, for a report.
@@ -451,7 +582,16 @@ impl Replay {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a number"))
+    let wrong = || format!("'{text}' is not a number, or too large");
+    text.parse().ok().filter(|&n| n < NUMBERS).ok_or_else(wrong)
+}
+
+/// A number that stands for something there are fewer than `bound` of.
+fn below(text: &str, bound: u64) -> Result<usize, String> {
+    match number(text)? {
+        n if n < bound => Ok(n as usize),
+        n => Err(format!("{n} is not below {bound}")),
+    }
 }
 
 fn prio(level: &str) -> Result<IoPrio, String> {

@@ -252,9 +252,10 @@ impl Cfq {
             self.ctxs.push(fresh);
         }
         if !sync {
-            return self.resolve_async(ctx, proc, cx);
+            return self.resolve_async(now, ctx, proc, cx);
         }
-        let mut q = self.ctxs[ctx as usize].sync_q;
+        let before = self.ctxs[ctx as usize].sync_q;
+        let mut q = before;
         if q != NIL && self.q(q).coop && self.q(q).split {
             q = self.split(now, ctx, q, cx);
         }
@@ -277,10 +278,13 @@ impl Cfq {
             self.lose_user(now, q, cx);
             q = into;
         }
+        if q != before {
+            cx.trace.why(now, "queue of process", q, proc.0.into(), 1);
+        }
         q
     }
 
-    fn resolve_async(&mut self, ctx: u32, proc: ProcId, cx: &Cx<'_>) -> u32 {
+    fn resolve_async(&mut self, now: Instant, ctx: u32, proc: ProcId, cx: &mut Cx<'_>) -> u32 {
         let found = self.ctxs[ctx as usize].async_q;
         if found != NIL {
             return found;
@@ -296,6 +300,7 @@ impl Cfq {
         let q = self.async_queues[slot];
         self.q_mut(q).users += 1;
         self.ctxs[ctx as usize].async_q = q;
+        cx.trace.why(now, "queue of process", q, proc.0.into(), 0);
         q
     }
 

@@ -1,0 +1,88 @@
+//! `hoistway run ... --explain PROCESS`: one run, and the story of one of its processes.
+
+use crate::args::Common;
+use crate::compare::{grid, run_failure, stop_flag};
+use crate::{Failure, print};
+use hoistway_lab::experiment::Experiment;
+use hoistway_lab::explain::{Subject, story};
+use hoistway_lab::run::{Grid, RunError};
+use hoistway_sim::drive::keys::nearest;
+use hoistway_sim::world::{JobError, run};
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+/// Records kept of a run: about 250 MB.
+const RECORDS: usize = 4_000_000;
+/// Lines told if not asked otherwise.
+const LINES: u32 = 200;
+
+/// The grid of one run.
+pub fn grid_of(
+    experiment: Experiment,
+    configs: &[String],
+    common: &Common,
+    source: &str,
+) -> Result<Grid, Failure> {
+    let mut grid = grid(experiment, configs, common, "run", source)?;
+    if common.reps.is_none() {
+        grid.reps = 1;
+    }
+    grid.options.trace = Some(RECORDS);
+    let several = [
+        (grid.drives.len(), "drives", "--drive"),
+        (grid.workloads.len(), "workloads", "--workload"),
+        (grid.reps as usize, "repetitions", "--reps 1"),
+    ];
+    match several.iter().find(|(n, ..)| *n != 1) {
+        Some((n, what, flag)) => Err(Failure::Usage(format!(
+            "--explain tells of one run, not of {n} {what}; choose one with {flag}"
+        ))),
+        None => Ok(grid),
+    }
+}
+
+pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Failure> {
+    let jobs = grid.preview().map_err(run_failure)?;
+    let [(cell, job)] = &jobs[..] else {
+        unreachable!("a grid of one run has one job");
+    };
+    let subject = Subject::of(job, process).ok_or_else(|| {
+        let known: Vec<&str> = job.procs.iter().map(|p| p.name.as_str()).collect();
+        let hint = match nearest(process, known.iter().copied()) {
+            Some(n) => format!("did you mean '{n}'?"),
+            None => format!("there are: {}", known.join(", ")),
+        };
+        Failure::Usage(format!("{cell} has no process '{process}'; {hint}"))
+    })?;
+    let stop = stop_flag()?;
+    let outcome =
+        run(job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error {
+            JobError::Interrupted => Failure::Interrupted,
+            error => run_failure(RunError::Job { cell: cell.clone(), error }),
+        })?;
+    let limit = limit.unwrap_or(LINES);
+    let told = story(&outcome.trace, &subject, limit as usize);
+    let mut out = format!("{cell}, seed {}: the story of {process}\n", grid.seed);
+    out.push_str("times since measuring began; queues and requests by their numbers\n\n");
+    for line in &told.lines {
+        let _ = writeln!(out, "{line}");
+    }
+    if told.lines.is_empty() {
+        out.push_str("nothing happened to it\n");
+    }
+    if told.left_out > 0 {
+        let _ = writeln!(out, "\n{} more lines were left out; --limit N shows more", told.left_out);
+    }
+    if let Some(last) = outcome.trace.last()
+        && outcome.trace.len() == RECORDS
+        && last.at < subject.end
+    {
+        let told = last.at.as_nanos() as f64 / 1e6 - subject.begin.as_nanos() as f64 / 1e6;
+        let _ = writeln!(
+            out,
+            "\nthe trace was full ({RECORDS} records) {told:.3} ms after measuring began; what came \
+             later is not told"
+        );
+    }
+    print(&out)
+}

@@ -1,0 +1,264 @@
+//! `replay-decisions` and `run --explain` from outside.
+
+use flate2::read::GzDecoder;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An empty folder that is gone at the test's end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("hoistway-decisions-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+        let Output { status, stdout, stderr } =
+            command.args(args).current_dir(&self.0).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code(), text(stdout), text(stderr))
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.0.join(name), content).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Path of a recorded run of Linux 6.1.
+fn recording(name: &str) -> String {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hoistway/tests/data");
+    data.join(format!("tags16.{name}.csv.gz")).to_str().unwrap().to_string()
+}
+
+fn unpacked(name: &str) -> String {
+    let mut text = String::new();
+    let file = fs::File::open(recording(name)).unwrap();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text
+}
+
+const GROUPS: &str = "bfq-ll0.cgw_d8_st";
+
+#[test]
+fn recordings_agree_with_the_settings_their_names_tell() {
+    let folder = Folder::new("agree");
+    let (groups, levels) = (recording(GROUPS), recording("bfq.ioprio_st"));
+    let (code, out, err) = folder.run(&["replay-decisions", &groups, &levels]);
+    assert_eq!((code, &*err), (Some(0), ""), "{out}");
+    for (setting, times) in [("low_latency 0", 1), ("low_latency 1", 1), ("w0 100, w1 200", 2)] {
+        assert_eq!(out.matches(setting).count(), times, "{out}");
+    }
+    let counts = |merges, inserted, dispatches, expiries| {
+        format!(
+            "{merges} merged), {inserted} insertions, {dispatches} dispatches, {expiries} expiries"
+        )
+    };
+    assert!(out.contains(&counts(354, 10_256, 31_894, 80)), "{out}");
+    assert!(out.contains(&counts(0, 6_982, 16_051, 2_578)), "{out}");
+
+    // The same, unpacked and under a name that tells nothing.
+    folder.write("plain.csv", unpacked(GROUPS));
+    let (code, out, _) = folder.run(&["replay-decisions", "plain.csv", "--low-latency", "0"]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.contains("low_latency 0") && out.contains("31894 dispatches"), "{out}");
+}
+
+#[test]
+fn other_settings_differ_at_the_line_that_is_told() {
+    let folder = Folder::new("settings");
+    let file = recording(GROUPS);
+    let (code, out, err) = folder.run(&["replay-decisions", &file, "--weight", "w0=400"]);
+    assert_eq!(code, Some(1), "{out}");
+    assert_eq!(err, "error: 1 of 1 recordings differ\n");
+    assert!(out.contains("w0 400, w1 200"), "{out}");
+    let after = |what: &str| out.split(what).nth(1).unwrap().lines().next().unwrap().trim();
+    let line: usize = after("differs at line ").parse().unwrap();
+    assert_eq!(after("recorded:"), unpacked(GROUPS).lines().nth(line - 1).unwrap());
+    assert!(out.contains("queue 6: owner"), "{out}");
+}
+
+#[test]
+fn a_changed_decision_is_told_as_json_with_both_sides() {
+    let folder = Folder::new("changed");
+    let good = unpacked(GROUPS);
+    let lines: Vec<&str> = good.lines().collect();
+    let at = (500..).find(|&i| lines[i].starts_with("dispatch") && lines[i].contains(",,,,,,,"));
+    let at = at.unwrap();
+    let fields: Vec<&str> = lines[at].split(',').collect();
+    let other = format!("dispatch,{},{},77777,,,,,,,", fields[1], fields[2]);
+    let mut changed = lines.clone();
+    changed[at] = &other;
+    folder.write("bfq-ll0.csv", changed.join("\n"));
+    folder.write("bfq-ll0.good.csv", lines[..at].join("\n"));
+    let (_, text, _) = folder.run(&["replay-decisions", "bfq-ll0.csv"]);
+    assert!(text.contains(&format!("bfq-ll0.csv\n  settings: ")), "{text}");
+    let args = ["replay-decisions", "--json", "bfq-ll0.good.csv", "bfq-ll0.csv"];
+    let (code, out, _) = folder.run(&args);
+    assert_eq!(code, Some(1), "{out}");
+    let all: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let (same, differs) = (&all["recordings"][0], &all["recordings"][1]);
+    assert_eq!((&same["agrees"], &differs["agrees"]), (&true.into(), &false.into()));
+    assert!(same["counts"]["dispatches"].as_u64().unwrap() > 100, "{out}");
+    assert_eq!(differs["tunables"]["low_latency"], 0);
+    assert_eq!(differs["weights"]["w3"], 400);
+    let difference = &differs["difference"];
+    assert_eq!(difference["line"], at + 1);
+    assert_eq!(difference["recorded"], *other);
+    let ours = difference["ours"].as_str().unwrap();
+    let expected = match fields[3] {
+        "" => "dispatched nothing".to_string(),
+        n => format!("dispatched {n}"),
+    };
+    assert!(ours.starts_with(&expected), "{ours}");
+}
+
+#[test]
+fn bad_recordings_end_with_exit_2_file_and_line() {
+    let folder = Folder::new("bad");
+    let good = unpacked(GROUPS);
+    let packed = fs::read(recording(GROUPS)).unwrap();
+    let lines: Vec<&str> = good.lines().take(10).collect();
+    let broken = |line: usize, text: &str| {
+        let mut lines = lines.clone();
+        lines[line - 1] = text;
+        lines.join("\n")
+    };
+    folder.write("column.csv", broken(7, "insert,60170477,6,2"));
+    folder.write("event.csv", broken(5, "sleep,60170477,6,,,,,,,,"));
+    folder.write("back.csv", broken(5, "dispatch,1,6,,,,,,,,"));
+    folder.write("empty.csv", "");
+    folder.write("bytes.csv", b"event\nno\xff\n");
+    folder.write("not.csv.gz", &good[..100]);
+    folder.write("cut.csv.gz", &packed[..packed.len() / 2]);
+    let cases: &[(&[&str], &str)] = &[
+        (&["column.csv"], "column.csv:7: "),
+        (&["event.csv"], "event.csv:5: no such event: 'sleep'"),
+        (&["back.csv"], "back.csv:5: time goes back"),
+        (&["empty.csv"], "empty.csv:1: not a recording"),
+        (&["bytes.csv"], "bytes.csv:2: not text"),
+        (&["not.csv.gz"], "not.csv.gz: cannot be read"),
+        (&["cut.csv.gz"], "cut.csv.gz: cannot be read"),
+        (&["none.csv"], "none.csv: cannot be read"),
+        (&["column.csv", "--weight", "w0"], "'w0' is not GROUP=N"),
+        (&["column.csv", "--weight", "w0=0"], "weight = 0 is outside 1..=1000"),
+        (&["column.csv", "--low-latency", "2"], "2 is not in 0..=1"),
+        (&[], "<FILE>"),
+    ];
+    for (args, expected) in cases {
+        let (code, out, err) = folder.run(&[&["replay-decisions"], *args].concat());
+        assert_eq!((code, &*out), (Some(2), ""), "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+    }
+}
+
+const EXPLAIN: [&str; 6] = ["run", "latency-2019", "--workload", "readers", "--explain", "target"];
+
+/// The lines of a story, and how many were left out.
+fn story(folder: &Folder, more: &[&str]) -> (Vec<String>, usize) {
+    let (code, out, err) = folder.run(&[&EXPLAIN, more].concat());
+    assert_eq!((code, &*err), (Some(0), ""), "{more:?}: {out}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].contains("the story of target"), "{out}");
+    let body = lines[3..].iter().take_while(|l| !l.is_empty());
+    let left_out = lines.iter().find_map(|l| l.split_once(" more lines were left out"));
+    let left_out = left_out.map_or(0, |(n, _)| n.parse().unwrap());
+    (body.map(|l| l.to_string()).collect(), left_out)
+}
+
+fn time(line: &str) -> Option<f64> {
+    line.split_once(" ms  ").and_then(|(time, _)| time.trim().parse().ok())
+}
+
+#[test]
+fn a_story_tells_each_decision_with_its_figures() {
+    let folder = Folder::new("story");
+    let (all, none) = story(&folder, &["bfq", "--duration", "6s", "--limit", "1000000"]);
+    assert_eq!(none, 0);
+    let has = |text: &str| all.iter().filter(|l| l.contains(text)).count();
+    assert_eq!(has("weight raised x30 as interactive until"), 1);
+    assert_eq!(has("preempts queue 0 (reader0 and 14 more): higher class or weight"), 1);
+    assert_eq!(has("raising ends: time, after "), 1);
+    assert!(has("expired: budget exhausted, ") > 1);
+    assert!(has("; next: queue ") > 1);
+    assert!(has("others: ") > 1);
+    assert!(has("is empty: the drive is kept idle for it up to 20.000 ms") > 1000);
+    let times: Vec<f64> = all.iter().filter_map(|l| time(l)).collect();
+    assert!(times.is_sorted() && times[0] >= 0.0 && times[times.len() - 1] < 6000.0);
+
+    // What is raised until then ends then: at the next dispatch after it.
+    let at = |text: &str| all.iter().find(|l| l.contains(text)).unwrap();
+    let until = at("until").split("until ").nth(1).unwrap().split(' ').next().unwrap();
+    let (until, ended): (f64, f64) = (until.parse().unwrap(), time(at("raising ends")).unwrap());
+    assert!((until..until + 50.0).contains(&ended), "{until} {ended}");
+
+    // Budgets are used up by the requests that are told: sectors of a slot.
+    let slot = all.iter().position(|l| l.contains("in service, budget 1024")).unwrap();
+    let end = slot + all[slot..].iter().position(|l| l.contains("budget exhausted")).unwrap();
+    let requests = all[slot..end].iter().filter(|l| l.contains("to the drive: read, 4 KiB"));
+    assert_eq!(8 * requests.count(), 1024);
+    assert!(all[end].contains(", 1024 sectors in "), "{}", all[end]);
+
+    let (first, left_out) = story(&folder, &["bfq", "--duration", "6s", "--limit", "20"]);
+    assert_eq!((&first[..], left_out), (&all[..20], all.len() - 20));
+    let (usual, left_out) = story(&folder, &["bfq", "--duration", "6s"]);
+    assert_eq!((&usual[..199], left_out), (&all[..199], all.len() - 200));
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "nothing is written");
+}
+
+#[test]
+fn a_story_has_every_request_under_any_scheduler() {
+    let folder = Folder::new("schedulers");
+    for (scheduler, reason) in [
+        ("bfq", "in service, budget"),
+        ("bfq-v1", "in service, budget"),
+        ("cfq", "is kept idle for it up to 8 ticks"),
+        ("deadline", " (batch)"),
+        ("mq-deadline", ""),
+        ("none-none", ""),
+    ] {
+        let (all, _) = story(&folder, &[scheduler, "--duration", "1s", "--limit", "1000000"]);
+        assert!(all.iter().any(|l| l.contains(reason)), "{scheduler}");
+        let done = all.iter().filter(|l| l.contains(" done: ")).count();
+        // The metric of an ordinary run of the same seed, in MB over 1 s.
+        let args = ["run", "latency-2019", scheduler, "--duration", "1s", "--reps", "1", "--csv"];
+        let (code, csv, err) = folder.run(&[&args[..], &["--workload", "readers"]].concat());
+        assert_eq!(code, Some(0), "{err}");
+        let row = csv.lines().find(|l| l.contains(",throughput_target,")).unwrap();
+        let mb: f64 = row.split(',').nth(6).unwrap().parse().unwrap();
+        assert!((done as f64 - mb * 1e6 / 4096.0).abs() <= 2.0, "{scheduler}: {done}, {mb} MB");
+    }
+}
+
+#[test]
+fn a_story_is_of_one_process_in_one_run() {
+    let folder = Folder::new("one");
+    let run = |more: &[&str]| folder.run(&[&["run", "latency-2019", "bfq"], more].concat());
+    let cases: &[(&[&str], &str)] = &[
+        (&["--explain", "target"], "not of 2 workloads; choose one with --workload"),
+        (&["-w", "readers", "-d", "cloud-gp3,cloud-ssd", "--explain", "target"], "drive"),
+        (&["-w", "readers", "--reps", "2", "--explain", "target"], "not of 2 repetitions"),
+        (&["-w", "readers", "--explain", "reader99"], "no process 'reader99'; did you mean"),
+        (&["-w", "readers", "--explain", "target", "--csv"], "cannot be used with"),
+        (&["-w", "readers", "--explain", "target", "--limit", "0"], "0 is not in 1..="),
+        (&["-w", "readers", "--limit", "5"], "--explain"),
+    ];
+    for (args, expected) in cases {
+        let (code, out, err) = run(args);
+        assert_eq!((code, &*out), (Some(2), ""), "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+    }
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "nothing is written");
+}

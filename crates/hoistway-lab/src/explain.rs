@@ -1,0 +1,385 @@
+//! The story of one process, told from the trace of a run: its requests, every decision about its queue
+//! with its reason and figures, and in one line each what was served in between.
+//!
+//! Times are in milliseconds since measuring began.
+
+use hoistway::request::Op;
+use hoistway::trace::{Event, Record, Why};
+use hoistway::{Instant, Nanos, ProcId, Sectors};
+use hoistway_sim::world::Job;
+use std::collections::BTreeMap;
+
+/// What a story is about, and which part of it is told.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Names of the processes, in order of their ids.
+    pub names: Vec<String>,
+    /// Whose story.
+    pub proc: ProcId,
+    /// The scheduler has slots with budgets in sectors (BFQ), not slices of time.
+    pub budgets: bool,
+    /// Nothing before is told: measuring begins.
+    pub begin: Instant,
+    /// Nothing from then on is told: measuring ends.
+    pub end: Instant,
+}
+
+impl Subject {
+    /// The process of that name in a job; `None` if there is none.
+    pub fn of(job: &Job<'_>, name: &str) -> Option<Subject> {
+        let names: Vec<String> = job.procs.iter().map(|p| p.name.clone()).collect();
+        let at = names.iter().position(|n| n == name)?;
+        let begin = job.measuring_begins();
+        let end = begin + job.window.measured;
+        let budgets = job.scheduler.name.starts_with("bfq");
+        Some(Subject { names, proc: ProcId(at as u32), budgets, begin, end })
+    }
+}
+
+/// The story: its first lines, and how many more there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Story {
+    /// The lines, each with its time.
+    pub lines: Vec<String>,
+    /// Lines beyond the limit.
+    pub left_out: usize,
+}
+
+/// Tells the story of a trace that was kept from the start of the run, in at most `limit` lines.
+pub fn story(records: &[Record], subject: &Subject, limit: usize) -> Story {
+    let mut teller = Teller {
+        subject,
+        limit,
+        story: Story::default(),
+        began: false,
+        now: Instant::ZERO,
+        queues: BTreeMap::new(),
+        slots: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        flying: BTreeMap::new(),
+        others: (0, Sectors(0)),
+        ended: None,
+        reason: None,
+    };
+    for record in records.iter().take_while(|r| r.at < subject.end) {
+        teller.now = record.at;
+        if record.at >= subject.begin {
+            teller.begin();
+        }
+        teller.tell(&record.event);
+    }
+    teller.flush_others();
+    teller.story
+}
+
+/// A request at the drive.
+struct Flying {
+    proc: ProcId,
+    sectors: Sectors,
+    since: Instant,
+}
+
+struct Teller<'a> {
+    subject: &'a Subject,
+    limit: usize,
+    story: Story,
+    /// The first line has been told.
+    began: bool,
+    now: Instant,
+    /// The queue of a process for sync and for other requests: (process, sync) to queue.
+    queues: BTreeMap<(u32, bool), i64>,
+    /// When the queue was set in service.
+    slots: BTreeMap<i64, Instant>,
+    /// Requests of the process in the scheduler, and since when.
+    waiting: BTreeMap<u32, Instant>,
+    /// Requests at the drive.
+    flying: BTreeMap<u32, Flying>,
+    /// Requests and sectors of others served since the last line.
+    others: (u64, Sectors),
+    /// The line about the end of a slot, to which the next queue in service is added; `None` if it is not
+    /// wanted, or was left out.
+    ended: Option<usize>,
+    /// The last reason about no queue, which belongs to the next request that is issued at once.
+    reason: Option<(Instant, &'static str)>,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, event: &Event) {
+        let mine = self.subject.proc;
+        match *event {
+            Event::Inserted { req, proc, start, sectors } if proc == mine => {
+                self.waiting.insert(req, self.now);
+                self.line(&format!(
+                    "request {req} queued: {} at sector {}",
+                    size(sectors),
+                    start.0
+                ));
+            }
+            Event::Joined { kept, gone } if self.waiting.remove(&gone).is_some() => {
+                self.line(&format!("request {gone} merged into request {kept}"));
+            }
+            Event::Issued { req, proc, op, start, sectors, .. } => {
+                self.issued(req, Flying { proc, sectors, since: self.now }, op, start);
+            }
+            Event::Requeued { req } => {
+                if self.flying.remove(&req).is_some_and(|f| f.proc == mine) {
+                    self.waiting.insert(req, self.now);
+                    self.line(&format!("request {req} given back by the drive"));
+                }
+            }
+            Event::Done { req } => match self.flying.remove(&req) {
+                Some(f) if f.proc == mine => {
+                    let took = ms(self.now - f.since);
+                    self.line(&format!("request {req} done: {took} ms in the drive"));
+                }
+                Some(f) if self.now >= self.subject.begin => {
+                    self.others.0 += 1;
+                    self.others.1.0 += f.sectors.0;
+                }
+                _ => {}
+            },
+            Event::Why(why) => self.why(&why),
+            _ => {}
+        }
+    }
+
+    fn issued(&mut self, req: u32, flying: Flying, op: Op, start: Sectors) {
+        let because = self.reason.take().filter(|&(at, _)| at == self.now);
+        let waited = self.waiting.remove(&req);
+        if !self.subject.budgets {
+            self.next_is(&self.name(flying.proc.0));
+        }
+        if flying.proc == self.subject.proc {
+            let op = match op {
+                Op::Read => "read",
+                Op::Write => "write",
+                Op::Flush => "flush",
+                _ => "other operation",
+            };
+            let mut text = format!("request {req} to the drive: {op}, {}", size(flying.sectors));
+            text += &format!(" at sector {}", start.0);
+            if let Some(since) = waited {
+                text += &format!(", waited {} ms", ms(self.now - since));
+            }
+            if let Some((_, what)) = because {
+                text += &format!(" ({what})");
+            }
+            self.line(&text);
+        }
+        self.flying.insert(req, flying);
+    }
+
+    fn why(&mut self, why: &Why) {
+        let (of, a, b) = (i64::from(why.of), why.a, why.b);
+        let what = why.what;
+        let (head, tail) = what.split_once(": ").unwrap_or((what, ""));
+        match head {
+            "queue of process" => return self.designate(a, b != 0, of, "uses"),
+            "queues merged" => {
+                // Told of every process that uses either.
+                if self.is_mine(of) || self.is_mine(a) {
+                    let (from, into) = (self.queue(of), self.queue(a));
+                    self.line(&format!("{from} merged into {into}"));
+                }
+                // Others than BFQ name the process afterwards.
+                if self.subject.budgets {
+                    self.queues.insert((b as u32, true), a);
+                }
+                return;
+            }
+            "split off a shared queue" => {
+                if b == i64::from(self.subject.proc.0) {
+                    let old = self.queue(a);
+                    self.line(&format!("split off {old}, which has turned seeky"));
+                }
+                return self.designate(b, true, of, "goes on with");
+            }
+            // Nothing goes to the drive because of these.
+            "depth" | "held by a busier level" => return,
+            "in service" => {
+                self.slots.insert(of, self.now);
+                self.next_is(&self.queue(of));
+            }
+            _ => {}
+        }
+        let about_queue = matches!(
+            head,
+            "in service"
+                | "expired"
+                | "preempted"
+                | "idles"
+                | "idle"
+                | "raised"
+                | "raising ends"
+                | "boosted"
+                | "preempts"
+                | "injected"
+                | "waker found"
+                | "queue split"
+                | "shared queue kept by its last user"
+        ) && !self.queues.is_empty();
+        if !about_queue {
+            self.reason = Some((self.now, what));
+            return;
+        }
+        let names_two = matches!(head, "preempts" | "injected" | "waker found");
+        if self.is_mine(of) || (names_two && self.is_mine(a)) {
+            let text = self.decision(head, tail, of, a, b);
+            self.line(&text);
+            if matches!(head, "expired" | "preempted") {
+                self.ended = self.story.lines.len().checked_sub(1);
+                self.ended = self.ended.filter(|_| self.began && self.story.left_out == 0);
+            }
+        }
+        if head == "expired" {
+            self.slots.remove(&of);
+        }
+    }
+
+    /// A decision about a queue, in words.
+    fn decision(&self, head: &str, tail: &str, of: i64, a: i64, b: i64) -> String {
+        let queue = self.queue(of);
+        let budgets = self.subject.budgets;
+        match head {
+            "in service" => format!("{queue} in service, budget {a} sectors"),
+            "expired" | "preempted" if budgets => {
+                let mut text = format!("{queue} expired: {tail}");
+                if let Some(&since) = self.slots.get(&of) {
+                    text += &format!(", {a} sectors in {} ms", ms(self.now - since));
+                }
+                if b > 0 {
+                    text += &format!("; next budget {b} sectors");
+                }
+                text
+            }
+            "expired" | "preempted" => format!("{queue} {head}: {tail}, {a} requests"),
+            "idles" => {
+                let wait = ms(Nanos(a.unsigned_abs()));
+                format!("{queue} is empty: the drive is kept idle for it up to {wait} ms")
+            }
+            "idle" => format!("{queue} is empty: the drive is kept idle for it up to {a} ticks"),
+            "raised" => {
+                let until = self.since(self.now + Nanos(b.unsigned_abs()));
+                format!("{queue}: weight raised x{a} as {tail} until {until} ms at most")
+            }
+            "raising ends" if b == 0 => {
+                format!("{queue}: raising ends: {tail}, after {a} sectors")
+            }
+            "raising ends" => format!("{queue}: raising ends: {tail}"),
+            "boosted" => format!("{queue}: weight raised, it {tail}, for {a} sectors"),
+            "preempts" => format!("{queue} preempts {}: {tail}", self.queue(a)),
+            "injected" => {
+                let waited = self.queue(a);
+                format!("{queue} injected while {waited} is waited for: {tail}; {b} in the drive")
+            }
+            "waker found" => format!("{queue} is woken by {}", self.queue(a)),
+            "queue split" => format!("{queue} has turned seeky and is split"),
+            _ => format!("{queue}: {head}"),
+        }
+    }
+
+    /// A process uses another queue from now on.
+    fn designate(&mut self, proc: i64, sync: bool, queue: i64, verb: &str) {
+        let proc = proc as u32;
+        self.queues.insert((proc, sync), queue);
+        if proc == self.subject.proc.0 {
+            let kind = if sync { "" } else { " for async writes" };
+            let name = self.name(proc);
+            self.line(&format!("{name} {verb} {}{kind}", self.queue(queue)));
+        }
+    }
+
+    fn is_mine(&self, queue: i64) -> bool {
+        let mine = |sync| self.queues.get(&(self.subject.proc.0, sync)) == Some(&queue);
+        mine(true) || mine(false)
+    }
+
+    /// The next to be served is known: it is told with the end of the slot before.
+    fn next_is(&mut self, next: &str) {
+        if let Some(line) = self.ended.take() {
+            self.story.lines[line] += &format!("; next: {next}");
+        }
+    }
+
+    fn name(&self, proc: u32) -> String {
+        match self.subject.names.get(proc as usize) {
+            Some(name) => name.clone(),
+            None if proc == ProcId::NONE.0 => "a flush".to_string(),
+            None => "the journal".to_string(),
+        }
+    }
+
+    /// Number and users of a queue.
+    fn queue(&self, queue: i64) -> String {
+        let mut users: Vec<u32> =
+            self.queues.iter().filter(|&(_, &q)| q == queue).map(|(&(proc, _), _)| proc).collect();
+        users.dedup();
+        let shown: Vec<String> = users.iter().take(3).map(|&p| self.name(p)).collect();
+        match users.len() {
+            0 => format!("queue {queue}"),
+            1..=3 => format!("queue {queue} ({})", shown.join(", ")),
+            n => format!("queue {queue} ({} and {} more)", shown[0], n - 1),
+        }
+    }
+
+    fn since(&self, at: Instant) -> String {
+        ms(at - self.subject.begin)
+    }
+
+    fn line(&mut self, text: &str) {
+        if self.now < self.subject.begin {
+            return;
+        }
+        self.flush_others();
+        let line = format!("{:>12} ms  {text}", self.since(self.now));
+        self.push(line);
+    }
+
+    /// What the process has when measuring begins.
+    fn begin(&mut self) {
+        if std::mem::replace(&mut self.began, true) {
+            return;
+        }
+        for sync in [true, false] {
+            if let Some(&queue) = self.queues.get(&(self.subject.proc.0, sync)) {
+                let kind = if sync { "" } else { " for async writes" };
+                let name = self.name(self.subject.proc.0);
+                let line = format!("{:>12} ms  {name} has {}{kind}", "0.000", self.queue(queue));
+                self.push(line);
+            }
+        }
+    }
+
+    fn flush_others(&mut self) {
+        let (requests, sectors) = std::mem::take(&mut self.others);
+        if requests > 0 {
+            let s = if requests == 1 { "" } else { "s" };
+            self.push(format!("{:15}  others: {requests} request{s}, {}", "", size(sectors)));
+        }
+    }
+
+    fn push(&mut self, line: String) {
+        if self.story.lines.len() < self.limit {
+            self.story.lines.push(line);
+        } else {
+            self.story.left_out += 1;
+        }
+    }
+}
+
+/// Milliseconds with microseconds behind the point.
+fn ms(t: Nanos) -> String {
+    let us = t.0 / 1000;
+    format!("{}.{:03}", us / 1000, us % 1000)
+}
+
+/// A size with three significant digits at most.
+fn size(sectors: Sectors) -> String {
+    let bytes = sectors.bytes().0;
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_000_000 => format!("{} KiB", bytes / 1024),
+        1_000_000..10_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}

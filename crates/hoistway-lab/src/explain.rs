@@ -121,11 +121,9 @@ impl Teller<'_> {
             Event::Issued { req, proc, op, start, sectors, .. } => {
                 self.issued(req, Flying { proc, sectors, since: self.now }, op, start);
             }
-            Event::Requeued { req } => {
-                if self.flying.remove(&req).is_some_and(|f| f.proc == mine) {
-                    self.waiting.insert(req, self.now);
-                    self.line(&format!("request {req} given back by the drive"));
-                }
+            Event::Requeued { req } if self.flying.remove(&req).is_some_and(|f| f.proc == mine) => {
+                self.waiting.insert(req, self.now);
+                self.line(&format!("request {req} given back by the drive"));
             }
             Event::Done { req } => match self.flying.remove(&req) {
                 Some(f) if f.proc == mine => {
@@ -252,7 +250,10 @@ impl Teller<'_> {
                 }
                 text
             }
-            "expired" | "preempted" => format!("{queue} {head}: {tail}, {a} requests"),
+            "expired" | "preempted" => {
+                let s = if a == 1 { "" } else { "s" };
+                format!("{queue} {head}: {tail}, after {a} request{s}")
+            }
             "idles" => {
                 let wait = ms(Nanos(a.unsigned_abs()));
                 format!("{queue} is empty: the drive is kept idle for it up to {wait} ms")

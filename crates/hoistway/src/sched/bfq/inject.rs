@@ -107,13 +107,13 @@ impl Bfq {
         if !self.conf.injection {
             return None;
         }
-        let (other, what) = self.to_inject(now, q)?;
+        let (other, what) = self.injected(now, q)?;
         cx.trace.why(now, what, other, q.into(), self.inflight.into());
         Some(other)
     }
 
     /// That queue, and why it.
-    fn to_inject(&mut self, now: Instant, q: u32) -> Option<(u32, &'static str)> {
+    fn injected(&mut self, now: Instant, q: u32) -> Option<(u32, &'static str)> {
         let queue = &self.queues[q as usize];
         if queue.owner != NIL {
             let owner = crate::group::ProcId(queue.owner);

@@ -9,7 +9,7 @@
 //!   weight = w + 9 w * boost_left / 49152      boost_left falls with every sector served
 //! ```
 //!
-//! It drives the fair queue, the queues and the contexts of [`super::Bfq`]; only the rules that differ are
+//! It drives the fair queue, the queues and the contexts of `Bfq`; only the rules that differ are
 //! here. What v1 did not have is off there: back-shifting, preemption, injection, merging, raising,
 //! symmetry, hole recovery, pool limits.
 //!

@@ -139,7 +139,7 @@ fn job<'a>(drive: &'a DriveFile, seed: u64, rng: &mut Rng) -> Job<'a> {
             set: settings(rng, entry.tunables, 20),
             queue: settings(rng, QUEUE_TUNABLES, 10),
         },
-        groups: (0..groups).map(|g| GroupSpec { name: format!("g{g}") }).collect(),
+        groups: (0..groups).map(|g| GroupSpec { name: format!("g{g}"), set: vec![] }).collect(),
         procs,
         window: Window {
             ramp: Nanos::us(rng.below(30_000)),

@@ -208,7 +208,7 @@ impl Experiment {
             // One process, one group of its name, directly below the root (specs/experiments.md 2).
             for (i, proc) in procs.iter_mut().enumerate() {
                 proc.group = Some(i);
-                groups.push(GroupSpec { name: proc.name.clone() });
+                groups.push(GroupSpec { name: proc.name.clone(), set: Vec::new() });
             }
         }
         Ok(Job {

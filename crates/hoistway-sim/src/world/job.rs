@@ -38,6 +38,8 @@ pub struct ProcSpec {
 pub struct GroupSpec {
     /// Its name.
     pub name: String,
+    /// What is set on it at the scheduler, in order (such as `weight` of bfq).
+    pub set: Vec<(String, u64)>,
 }
 
 /// The scheduler and what is set on it, in order.

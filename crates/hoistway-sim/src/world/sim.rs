@@ -88,9 +88,7 @@ impl World {
         let most = stack.env().device.max_sectors;
         let mut host = Host::new(job.host.clone(), job.drive, most, job.seed);
         let span = span_of(job);
-        let groups: Vec<GroupId> = (job.groups.iter())
-            .map(|g| stack.add_group(Instant::ZERO, GroupId::ROOT, &g.name))
-            .collect();
+        let groups = add_groups(&mut stack, job)?;
 
         // Files are laid out in order of creation, the target's before the interferers'.
         let mut loads: Vec<Option<Box<dyn Load>>> = job.procs.iter().map(|_| None).collect();
@@ -520,11 +518,32 @@ fn stack_of(job: &Job<'_>) -> Result<Stack, JobError> {
             return Err(JobError::Tunable(error));
         }
         let input = Input::Set { stage, name: name.clone(), value: *value };
-        stack.handle(Instant::ZERO, input).map_err(|error| match error {
-            StackError::Tunable(error) => JobError::Tunable(error),
-            other => JobError::Parameter { of: spec.name.clone(), message: other.to_string() },
-        })?;
-        while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
+        set_up(&mut stack, input, &spec.name)?;
     }
     Ok(stack)
+}
+
+/// The job's groups, with what is set on them.
+fn add_groups(stack: &mut Stack, job: &Job<'_>) -> Result<Vec<GroupId>, JobError> {
+    let mut groups = Vec::with_capacity(job.groups.len());
+    for spec in &job.groups {
+        let group = stack.add_group(Instant::ZERO, GroupId::ROOT, &spec.name);
+        for (name, value) in &spec.set {
+            let stage = StageName::Scheduler;
+            let input = Input::SetGroup { group, stage, name: name.clone(), value: Some(*value) };
+            set_up(stack, input, &spec.name)?;
+        }
+        groups.push(group);
+    }
+    Ok(groups)
+}
+
+/// One setting before anything runs; `of`: whose it is, for the message.
+fn set_up(stack: &mut Stack, input: Input, of: &str) -> Result<(), JobError> {
+    stack.handle(Instant::ZERO, input).map_err(|error| match error {
+        StackError::Tunable(error) => JobError::Tunable(error),
+        other => JobError::Parameter { of: of.into(), message: other.to_string() },
+    })?;
+    while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
+    Ok(())
 }

@@ -315,7 +315,7 @@ fn no_queue_starves_the_idle_class_included() {
             c.ent(q as u32).service = 0;
             c.fair.clear_ancestor_service(q as u32);
             slots[q] += 1;
-            if q % 2 == 0 {
+            if q.is_multiple_of(2) {
                 last_idle = c.now;
             }
             let longest = &mut longest[usize::from(c.fair.exact_candidate)];

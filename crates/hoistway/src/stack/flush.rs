@@ -150,6 +150,8 @@ impl Stack {
         self.env.runs.ask(queue);
     }
 
+    /// Deviation: the text names no order for data steps that shared a flush; they go in order of
+    /// submission.
     pub(super) fn flush_command_done(&mut self, error: Option<IoError>) {
         self.flush.command = None;
         let mut done = core::mem::take(&mut self.flush.running);

@@ -187,7 +187,8 @@ impl Stack {
             start: io.start + piece,
             sectors: io.sectors - piece,
             segments: segments(&io, io.sectors - piece),
-            // PREFLUSH stays: no piece may reach the device before the flush it asks for.
+            // Deviation: the text does not say which piece of a split keeps PREFLUSH. All do: none may
+            // reach the device before the flush it asks for.
             ..io
         };
         self.accounts.get_mut(account).expect("a piece keeps its account").rest = Some(rest);

@@ -2,39 +2,13 @@
 //! what is counted. Tables and rings grow while a run warms up; then only a histogram may, when its
 //! process sees a latency longer than ever before.
 
+#[path = "../../hoistway/tests/common/counting.rs"]
+mod counting;
+
 use hoistway::{Instant, IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::{Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is handed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps `alloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract, and `at` came from `System`.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps `realloc`'s contract, and `at` came from `System`.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Allocations in the second half of a run, and the commands of the whole.
 fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) -> (u64, u64) {
@@ -69,7 +43,7 @@ fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) 
     let half = Instant::ZERO + Nanos::ms(ms / 2);
     let (mut from, mut to) = (None, 0);
     let outcome = run(&job, &mut |now| {
-        to = ALLOCATIONS.load(Ordering::Relaxed);
+        to = counting::allocations();
         if now >= half && from.is_none() {
             from = Some(to);
         }

@@ -17,39 +17,13 @@
 //! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--runs N]
 //! [--only SCHEDULER] [--queues N] [--instructions]`
 
+#[path = "../tests/common/counting.rs"]
+mod counting;
+
 use hoistway::request::{Io, Op, ReqId};
 use hoistway::sched::{self, At, Dispatch, Entry, Scheduler, Setup};
 use hoistway::{Device, Env, Flags, GroupId, Instant, IoPrio, Nanos, ProcId, QueueId, Sectors};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on unchanged to the system allocator, which upholds the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Requests each process has pending.
 const PENDING: usize = 4;
@@ -300,7 +274,7 @@ fn instructions(name: &str, queues: usize) -> f64 {
 fn measure(entry: &'static Entry, queues: usize, args: &Args) -> (f64, u64) {
     let mut load = Load::new(entry, queues);
     (0..warm_up(args.turns, queues)).for_each(|_| load.turn());
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = counting::allocations();
     let mut fastest = f64::INFINITY;
     for _ in 0..args.runs {
         let start = std::time::Instant::now();
@@ -310,7 +284,7 @@ fn measure(entry: &'static Entry, queues: usize, args: &Args) -> (f64, u64) {
         let ns = start.elapsed().as_nanos() as f64 / args.turns as f64;
         fastest = fastest.min(ns);
     }
-    (fastest, ALLOCATIONS.load(Ordering::Relaxed) - before)
+    (fastest, counting::allocations() - before)
 }
 
 /// The table of `--instructions`.

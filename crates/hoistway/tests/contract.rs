@@ -3,50 +3,14 @@
 //! in steady state.
 
 mod common;
+#[path = "common/counting.rs"]
+mod counting;
 
 use common::Rng;
 use hoistway::request::{Op, ReqId, Side};
 use hoistway::sched::{At, Change, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
 use hoistway::tunable::TunableError;
 use hoistway::{Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, Sectors};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    /// Allocations of this thread: tests run side by side.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is going away counts nothing.
-    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-}
-
-// SAFETY: every call is passed on unchanged to the system allocator, which upholds the contract; the
-// counter neither allocates nor has a destructor.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const SLOTS: usize = 64;
 const BIOS: usize = 512;
@@ -496,9 +460,9 @@ fn steady_state_allocates_nothing() {
     for entry in SCHEDULERS {
         let mut h = Harness::new(entry, 1, 9);
         (0..20_000).for_each(|_| h.step(false));
-        let before = ALLOCATIONS.with(Cell::get);
+        let before = counting::allocations();
         (0..50_000).for_each(|_| h.step(false));
-        let n = ALLOCATIONS.with(Cell::get) - before;
+        let n = counting::allocations() - before;
         assert_eq!(n, 0, "{} allocated {n} times in 50000 steps", entry.name);
         h.run_dry();
     }

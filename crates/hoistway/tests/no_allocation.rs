@@ -2,6 +2,8 @@
 //! sequences, completion and requeue, under every scheduler.
 
 mod common;
+#[path = "common/counting.rs"]
+mod counting;
 
 use common::Rng;
 use hoistway::device::Profile;
@@ -10,44 +12,6 @@ use hoistway::{
     Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId, Sectors,
     Stack,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    /// Allocations of this thread: tests run side by side.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is going away counts nothing.
-    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-}
-
-// SAFETY: every call is passed on unchanged to the system allocator, which upholds the contract; the
-// counter neither allocates nor has a destructor.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const PROCS: usize = 16;
 
@@ -171,12 +135,12 @@ fn nothing_is_allocated_after_warming_up() {
             for _ in 0..100_000 {
                 world.step();
             }
-            let (before, finished) = (ALLOCATIONS.get(), world.finished);
+            let (before, finished) = (counting::allocations(), world.finished);
             let joined = world.stack.counters().merged;
             for _ in 0..40_000 {
                 world.step();
             }
-            let new = ALLOCATIONS.get() - before;
+            let new = counting::allocations() - before;
             assert_eq!(new, 0, "{} in {profile:?}: allocations", entry.name);
             // The loop did what it is about.
             let counters = world.stack.counters();

@@ -9,8 +9,8 @@
 //! Runs of calls that cannot block are one step (host.md 1.3): without that a 256 KiB window read in
 //! 4 KiB calls would cost 64 events instead of one.
 //!
-//! Built: buffered reads and writes, direct I/O, fdatasync of allocated files, reclaim, the periodic
-//! journal commit. Not built: write-back by the flusher and dirty throttling (host.md 8 and 9), new
+//! Built: buffered reads and writes, the device as one raw file, direct I/O, fdatasync of allocated
+//! files, reclaim, the periodic journal commit. Not built: write-back by the flusher and dirty throttling (host.md 8 and 9), new
 //! blocks, fsync. A load that would need them ends the run with an error instead of a wrong result.
 
 mod ahead;
@@ -67,6 +67,15 @@ pub enum Operation {
     },
     /// Starts the write-back of the file's dirty pages and drops the clean ones (host.md 4.3).
     DontNeed(FileId),
+    /// The same for the pages of a part of it.
+    DontNeedPart {
+        /// Which file.
+        file: FileId,
+        /// From where; a multiple of the page.
+        offset: u64,
+        /// How much.
+        len: u64,
+    },
     /// `count` buffered calls of `bs` bytes, one behind the other, from `offset` on. The file is open.
     Read {
         /// From where.
@@ -190,6 +199,8 @@ struct File {
 const STAMP_TICK: Nanos = Nanos::ms(4);
 /// Age at which the flusher would write a dirty page (`dirty_expire_centisecs`).
 const DIRTY_EXPIRE: Nanos = Nanos::secs(30);
+/// Largest device that raw loads may use: its map takes 76 bytes for every 256 KiB, here 640 MB.
+const RAW_MOST: u64 = 1 << 41;
 /// Longest run of calls in one step (host.md 1.3).
 const STEP: u64 = 10_000_000;
 
@@ -224,6 +235,10 @@ pub struct Host {
     layout: Layout,
     memory: Memory,
     files: Vec<File>,
+    /// The device as one file, once somebody has asked for it.
+    device: Option<FileId>,
+    /// First byte of the device that no raw sequential load has been given.
+    raw_next: u64,
     /// The loads' processes, then the journal's.
     procs: Vec<Proc>,
     journal: Option<usize>,
@@ -262,6 +277,8 @@ impl Host {
             layout,
             memory: Memory::new(limit),
             files: Vec::new(),
+            device: None,
+            raw_next: 0,
             procs: Vec::new(),
             journal: None,
             running: None,
@@ -279,6 +296,44 @@ impl Host {
     /// Lays out an allocated file; files lie in the order of these calls.
     pub fn add_file(&mut self, bytes: u64) -> Result<FileId, JobError> {
         let start = self.layout.place(bytes)?;
+        Ok(self.push_file(start, bytes))
+    }
+
+    /// The device as one file with a page cache of its own (host.md 14, raw). It lies over the files of
+    /// [`Host::add_file`] and shares no page with them.
+    pub fn device_file(&mut self) -> Result<FileId, JobError> {
+        if let Some(file) = self.device {
+            return Ok(file);
+        }
+        let bytes = self.layout.capacity() / PAGE * PAGE;
+        if bytes > RAW_MOST {
+            return Err(JobError::Parameter {
+                of: "host".into(),
+                message: format!(
+                    "raw loads: the drive has {} GB; choose one of at most {} GB (the map of its page \
+                     cache is held in memory)",
+                    bytes / 1_000_000_000,
+                    RAW_MOST / 1_000_000_000
+                ),
+            });
+        }
+        let file = self.push_file(0, bytes);
+        self.device = Some(file);
+        Ok(file)
+    }
+
+    /// Gives the next raw sequential load its range of the device: the i-th asked for lies behind the
+    /// ones before it, from byte 0 on (experiments.md 3.2). Returns where it begins.
+    pub fn raw_range(&mut self, bytes: u64) -> Result<u64, JobError> {
+        let begin = self.raw_next;
+        if bytes > self.capacity() - begin {
+            return Err(JobError::DoesNotFit { needed: bytes, available: self.capacity() - begin });
+        }
+        self.raw_next += bytes.next_multiple_of(PAGE).min(self.capacity() - begin);
+        Ok(begin)
+    }
+
+    fn push_file(&mut self, start: u64, bytes: u64) -> FileId {
         let id = self.files.len() as u32;
         self.files.push(File {
             cache: self.memory.add_file(id, bytes.div_ceil(PAGE)),
@@ -291,7 +346,7 @@ impl Host {
             write_seq: 0,
             writing: 0,
         });
-        Ok(FileId(id))
+        FileId(id)
     }
 
     /// Adds a process; processes are numbered from 0 in the order of these calls. `stop`: it starts no

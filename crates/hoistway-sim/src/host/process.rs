@@ -50,8 +50,11 @@ pub(super) enum Stage {
         file: FileId,
         advice: Advice,
     },
+    /// Of the pages [from, to).
     DontNeed {
         file: FileId,
+        from: u64,
+        to: u64,
         sent: bool,
     },
     DropCaches,
@@ -135,7 +138,15 @@ impl Stage {
     pub(super) fn of(now: Instant, operation: Operation) -> Stage {
         match operation {
             Operation::Open { file, advice } => Stage::Open { file, advice },
-            Operation::DontNeed(file) => Stage::DontNeed { file, sent: false },
+            Operation::DontNeed(file) => {
+                Stage::DontNeed { file, from: 0, to: u64::MAX, sent: false }
+            }
+            Operation::DontNeedPart { file, offset, len } => Stage::DontNeed {
+                file,
+                from: offset / PAGE,
+                to: (offset + len).div_ceil(PAGE),
+                sent: false,
+            },
             Operation::Read { offset, bs, count } => Stage::Read(Reading {
                 offset,
                 bs,
@@ -271,16 +282,15 @@ impl Host {
                     Some(OpenFile { file: file.0, advice, ahead: Ahead::default() });
                 Stage::Over
             }
-            Stage::DontNeed { file, sent: false } => {
-                let pages = self.files[file.0 as usize].cache.pages();
-                self.gather(p, file.0, 0, pages, Flags::NONE);
+            Stage::DontNeed { file, from, to, sent: false } => {
+                let to = to.min(self.files[file.0 as usize].cache.pages());
+                self.gather(p, file.0, from, to, Flags::NONE);
                 self.submit(p, true);
-                Stage::DontNeed { file, sent: true }
+                Stage::DontNeed { file, from, to, sent: true }
             }
-            Stage::DontNeed { file, sent: true } => {
+            Stage::DontNeed { file, from, to, sent: true } => {
                 let cache = &mut self.files[file.0 as usize].cache;
-                let pages = cache.pages();
-                self.memory.drop_clean(cache, 0, pages);
+                self.memory.drop_clean(cache, from, to);
                 Stage::Over
             }
             Stage::DropCaches => {

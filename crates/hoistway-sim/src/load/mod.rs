@@ -4,6 +4,7 @@
 //! A load hands a sequential run to the host as one operation covering many calls, so that the host can
 //! do a whole window in one step (specs/host.md 1.3).
 
+mod order;
 pub mod params;
 mod probe;
 mod reader;
@@ -13,6 +14,7 @@ use crate::host::{Host, Operation};
 use crate::rng::{Rng, stream};
 use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use order::Order;
 use params::{ParamDoc, Params};
 
 /// One process's workload.
@@ -76,11 +78,12 @@ impl Build<'_> {
             let message = format!("size = {size}: choose at least one block of {bs}");
             return Err(self.params.wrong(message));
         }
-        if size / bs > u64::from(u32::MAX) {
-            let message = format!("size = {size}: choose at most 2^32 blocks of {bs}");
-            return Err(self.params.wrong(message));
-        }
         Ok(size / bs * bs)
+    }
+
+    /// Parameter `pattern`: at random?
+    fn random(&self) -> Result<bool, JobError> {
+        Ok(self.params.choice("pattern", PATTERNS)?.is_some_and(|i| i >= 2))
     }
 
     /// Parameter `bs`, a positive multiple of `unit`.
@@ -108,7 +111,7 @@ const DIRECT: ParamDoc =
 const SIZE: ParamDoc = ParamDoc {
     name: "size",
     default: "500 MiB",
-    doc: "Size of the process's own file; by default less on drives below 15 GB.",
+    doc: "Size of the process's own file or range; by default less on drives below 15 GB.",
 };
 const RATE: ParamDoc = ParamDoc {
     name: "rate",
@@ -119,10 +122,11 @@ const RATE: ParamDoc = ParamDoc {
 /// The order in which the blocks of a file are visited, and the pace.
 #[derive(Debug)]
 struct Blocks {
+    /// Where in the file the first block lies.
+    base: u64,
     bs: u64,
     count: u64,
-    /// A permutation of the blocks; empty for a sequential run.
-    order: Vec<u32>,
+    order: Order,
     next: u64,
     /// Time between two calls; zero without a rate.
     gap: Nanos,
@@ -143,25 +147,20 @@ enum Turn {
 impl Blocks {
     fn new(build: &Build<'_>, bs: u64, size: u64) -> Result<Blocks, JobError> {
         let count = size / bs;
-        let random = build.params.choice("pattern", PATTERNS)?.is_some_and(|i| i >= 2);
-        let mut order = Vec::new();
-        if random {
-            let mut rng = build.rng();
-            order = (0..count as u32).collect();
-            for i in (1..order.len()).rev() {
-                order.swap(i, rng.below(i as u64 + 1) as usize);
-            }
-        }
+        let order = match build.random()? {
+            true => Order::random(count, &mut build.rng()),
+            false => Order::Ascending,
+        };
         let gap = match build.params.bytes("rate")?.unwrap_or(0) {
             0 => Nanos::ZERO,
             rate => Nanos((u128::from(bs) * 1_000_000_000 / u128::from(rate)) as u64),
         };
         // The first question starts a pass.
-        Ok(Blocks { bs, count, order, next: count, gap, due: build.start })
+        Ok(Blocks { base: 0, bs, count, order, next: count, gap, due: build.start })
     }
 
     fn random(&self) -> bool {
-        !self.order.is_empty()
+        !matches!(self.order, Order::Ascending)
     }
 
     /// `most`: how many calls one operation may cover.
@@ -182,11 +181,8 @@ impl Blocks {
         if self.random() {
             calls = 1;
         }
-        let block = match self.order.get(self.next as usize) {
-            Some(&block) => u64::from(block),
-            None => self.next,
-        };
+        let block = self.order.block(self.next);
         self.next += calls;
-        Turn::Calls { offset: block * self.bs, calls }
+        Turn::Calls { offset: self.base + block * self.bs, calls }
     }
 }

@@ -1,4 +1,7 @@
 //! W1, the greedy reader: a closed loop over its own file, without think time.
+//!
+//! Raw, it reads the device instead, through the device's own page cache (experiments.md 3.2): in
+//! sequence a range of its own, at random blocks anywhere.
 
 use super::params::ParamDoc;
 use super::{BS, Blocks, Build, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
@@ -21,6 +24,13 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         },
         SIZE,
         RATE,
+        ParamDoc {
+            name: "raw",
+            default: "false",
+            doc: "Reads the device past the file system: with `pattern = \"seq\"` the i-th raw reader \
+                  has the range [i * size, (i + 1) * size), with `pattern = \"rand\"` each has the whole \
+                  device.",
+        },
     ],
     build: |build| Ok(Box::new(Reader::new(build)?)),
 };
@@ -28,6 +38,8 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
 #[derive(Debug)]
 struct Reader {
     file: FileId,
+    /// Bytes of the file it reads, from the first block on; a raw reader shares its file with others.
+    part: Option<u64>,
     direct: bool,
     blocks: Blocks,
     /// The file has been dropped from the cache and is to be opened for the next pass.
@@ -44,11 +56,22 @@ impl Reader {
         }
         let direct = build.params.flag("direct")?.unwrap_or(false);
         let bs = build.block_size(if direct { build.host.sector() } else { 512 })?;
-        let size = build.size(bs)?;
+        let raw = build.params.flag("raw")?.unwrap_or(false);
+        let random = build.random()?;
+        let own = build.size(bs)?;
         // The file first: a permutation is made only of blocks that exist.
-        let file = build.host.add_file(size)?;
-        let blocks = Blocks::new(build, bs, size)?;
-        Ok(Reader { file, direct, blocks, opens: false })
+        let (file, base, size) = match (raw, random) {
+            (false, _) => (build.host.add_file(own)?, 0, own),
+            (true, false) => (build.host.device_file()?, build.host.raw_range(own)?, own),
+            (true, true) if build.params.bytes("size")?.is_some() => {
+                let message = "size: a raw random reader has the whole device; leave size out";
+                return Err(build.params.wrong(message.into()));
+            }
+            (true, true) => (build.host.device_file()?, 0, build.host.capacity() / bs * bs),
+        };
+        let mut blocks = Blocks::new(build, bs, size)?;
+        blocks.base = base;
+        Ok(Reader { file, part: raw.then_some(size), direct, blocks, opens: false })
     }
 }
 
@@ -63,7 +86,12 @@ impl Load for Reader {
         match self.blocks.turn(now, if self.direct { 1 } else { u64::MAX }) {
             Turn::Pass => {
                 self.opens = true;
-                Operation::DontNeed(self.file)
+                match self.part {
+                    None => Operation::DontNeed(self.file),
+                    Some(len) => {
+                        Operation::DontNeedPart { file: self.file, offset: self.blocks.base, len }
+                    }
+                }
             }
             Turn::Wait(until) => Operation::Sleep(until),
             Turn::Calls { offset, .. } if self.direct => {
@@ -71,5 +99,79 @@ impl Load for Reader {
             }
             Turn::Calls { offset, calls } => Operation::Read { offset, bs, count: calls },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::DriveFile;
+    use crate::host::{Host, HostConfig};
+    use crate::load::params::Params;
+    use hoistway::Sectors;
+
+    /// What the `index`th process of a job with these parameters does first: opens aside.
+    fn reads(host: &mut Host, index: usize, params: &str, n: usize) -> Vec<Operation> {
+        let table: toml::Table = params.parse().unwrap();
+        let params = Params::new("reader", &table, ENTRY.params).unwrap();
+        let start = Instant::ZERO;
+        let mut load = (ENTRY.build)(&mut Build { params, host, index, seed: 1, start }).unwrap();
+        (0..n).map(|_| load.next(start)).collect()
+    }
+
+    fn host() -> Host {
+        let drive = DriveFile::load("intel-320-160g").unwrap();
+        Host::new(HostConfig::profile("2012").unwrap(), &drive, Sectors(1024), 1)
+    }
+
+    #[test]
+    fn raw_sequential_readers_have_ranges_side_by_side_and_drop_only_their_own() {
+        let mut host = host();
+        for i in 0..3 {
+            let len = 1 << 20;
+            let ops = reads(&mut host, i, "raw = true\nsize = \"1m\"", 4);
+            let file = host.device_file().unwrap();
+            let offset = i as u64 * len;
+            let pass = [
+                Operation::DontNeedPart { file, offset, len },
+                Operation::Open { file, advice: Advice::Sequential },
+                Operation::Read { offset, bs: 4096, count: 256 },
+            ];
+            assert_eq!(ops[..3], pass);
+            assert_eq!(ops[3], pass[0], "and again from the start");
+        }
+    }
+
+    #[test]
+    fn raw_random_readers_read_anywhere_on_the_device_each_in_its_own_order() {
+        let mut host = host();
+        let params = "raw = true\npattern = \"rand\"";
+        let offsets = |ops: Vec<Operation>| -> Vec<u64> {
+            let offset = |op| match op {
+                Operation::Read { offset, bs: 4096, count: 1 } => offset,
+                other => panic!("{other:?}"),
+            };
+            ops.into_iter().skip(2).map(offset).collect()
+        };
+        let a = offsets(reads(&mut host, 0, params, 1002));
+        let b = offsets(reads(&mut host, 1, params, 1002));
+        assert_ne!(a, b);
+        let capacity = host.capacity();
+        assert!(a.iter().all(|&o| o % 4096 == 0 && o < capacity));
+        // A thousand uniform draws leave no tenth of the device empty.
+        assert!((0..10).all(|t| a.iter().any(|&o| o * 10 / capacity == t)));
+    }
+
+    #[test]
+    fn a_raw_reader_beyond_the_device_is_refused() {
+        let mut host = host();
+        let table: toml::Table = "raw = true\nsize = \"100 GiB\"".parse().unwrap();
+        let mut build = |index| {
+            let params = Params::new("reader", &table, ENTRY.params).unwrap();
+            let start = Instant::ZERO;
+            (ENTRY.build)(&mut Build { params, host: &mut host, index, seed: 1, start })
+        };
+        assert!(build(0).is_ok());
+        assert!(matches!(build(1), Err(JobError::DoesNotFit { .. })));
     }
 }

@@ -217,3 +217,18 @@ fn every_load_runs_under_every_scheduler_of_both_generations() {
         }
     }
 }
+
+#[test]
+fn raw_readers_share_the_device_with_files() {
+    // In sequence windows of 256 KiB, two of which may merge; the target's reads of 4 KiB among them.
+    let kinds = [("raw = true", 64..513), ("raw = true\npattern = \"rand\"", 4..5)];
+    for (params, kib) in kinds {
+        for (profile, scheduler) in [("2019", "mq-deadline"), ("2012", "cfq")] {
+            let base = Setting { scheduler, params, interferers: 4, ..readers("intel-320-160g") };
+            let o = base.run_on(HostConfig::profile(profile).unwrap()).unwrap();
+            assert!(o.procs.iter().all(|p| p.ios > 0), "{profile} {params}");
+            let mean = o.device.read_bytes / o.device.commands / 1024;
+            assert!(kib.contains(&mean), "{profile} {params}: {mean} KiB per command");
+        }
+    }
+}

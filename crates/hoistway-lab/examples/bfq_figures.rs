@@ -5,7 +5,9 @@ use hoistway::trace::{Event, Record};
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run};
+use hoistway_sim::world::{
+    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
+};
 use std::fmt::Write;
 
 const COLOURS: [&str; 5] = ["#c1440e", "#2a6f97", "#4f772d", "#7b5ea7", "#8a6d00"];
@@ -39,6 +41,7 @@ fn trace(procs: Vec<ProcSpec>, low_latency: u64, secs: u64) -> Vec<Record> {
             set: vec![("low_latency".into(), low_latency)],
             queue: vec![],
         },
+        control: ControlSpec::default(),
         groups: vec![],
         procs,
         window: Window {

@@ -340,6 +340,7 @@ pub(crate) mod tests {
             tag_percent_min: None,
             tunables,
             group_tunables: &[],
+            knobs: &[],
             build: unbuilt,
         }
     }

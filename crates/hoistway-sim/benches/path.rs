@@ -4,7 +4,9 @@
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run};
+use hoistway_sim::world::{
+    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
+};
 
 fn procs(load: &str) -> Vec<ProcSpec> {
     let spec = |i: u64, role, load: &str, params: &str, prio| ProcSpec {
@@ -28,6 +30,7 @@ fn measure(drive: &str, scheduler: &str, seconds: u64) {
         drive: &drive,
         host: HostConfig::profile("2019").expect("a profile"),
         scheduler: SchedulerSpec { name: scheduler.into(), set: Vec::new(), queue: Vec::new() },
+        control: ControlSpec::default(),
         groups: Vec::new(),
         procs: procs("reader"),
         window: Window {

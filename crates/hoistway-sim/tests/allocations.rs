@@ -8,7 +8,9 @@ mod counting;
 use hoistway::{Instant, IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run};
+use hoistway_sim::world::{
+    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
+};
 
 /// Allocations in the second half of a run, and the commands of the whole.
 fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) -> (u64, u64) {
@@ -28,6 +30,7 @@ fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) 
         drive: &drive,
         host: HostConfig::profile("2019").unwrap(),
         scheduler: SchedulerSpec { name: scheduler.into(), set: vec![], queue: vec![] },
+        control: ControlSpec::default(),
         groups: vec![],
         procs,
         window: Window {

@@ -4,7 +4,9 @@
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{GroupSpec, Job, JobError, Outcome, ProcRecord, ProcSpec, Role};
+use hoistway_sim::world::{
+    ControlSpec, GroupSpec, Job, JobError, Outcome, ProcRecord, ProcSpec, Role,
+};
 use hoistway_sim::world::{SchedulerSpec, TraceMode, Window, run};
 
 const HITACHI: &str = "hitachi-hts727550a9e364";
@@ -31,6 +33,7 @@ fn job<'a>(drive: &'a DriveFile, scheduler: &str, procs: Vec<ProcSpec>, secs: u6
         drive,
         host: HostConfig::profile("2019").unwrap(),
         scheduler: SchedulerSpec { name: scheduler.into(), set, queue: vec![] },
+        control: ControlSpec::default(),
         groups: vec![],
         procs,
         window: Window {
@@ -113,7 +116,7 @@ fn groups_share_by_weight() {
     let mut job = job(&drive, "bfq", readers(3), 120);
     for (i, weight) in weights.into_iter().enumerate() {
         let set = vec![("weight".to_string(), weight)];
-        job.groups.push(GroupSpec { name: format!("g{weight}"), set });
+        job.groups.push(GroupSpec { name: format!("g{weight}"), set, ..GroupSpec::default() });
         job.procs[i].group = Some(i);
     }
     let outcome = outcome(&job);
@@ -131,7 +134,11 @@ fn a_wrong_setting_of_a_group_is_refused() {
     let drive = DriveFile::load(PLEXTOR).unwrap();
     for (name, value) in [("wieght", 100), ("weight", 1001)] {
         let mut job = job(&drive, "bfq", readers(1), 1);
-        job.groups.push(GroupSpec { name: "g".into(), set: vec![(name.into(), value)] });
+        job.groups.push(GroupSpec {
+            name: "g".into(),
+            set: vec![(name.into(), value)],
+            ..GroupSpec::default()
+        });
         let error = run(&job, &mut |_| true).err();
         assert!(matches!(error, Some(JobError::Tunable(_))), "{name} = {value}: {error:?}");
     }

@@ -14,7 +14,9 @@
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run};
+use hoistway_sim::world::{
+    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
+};
 
 const HITACHI: &str = "hitachi-hts727550a9e364";
 const PLEXTOR: &str = "plextor-px-256m5s";
@@ -69,6 +71,7 @@ impl Cell {
             drive,
             host,
             scheduler: SchedulerSpec { name: "none".into(), set: vec![], queue: vec![] },
+            control: ControlSpec::default(),
             groups: vec![],
             procs,
             window: Window {

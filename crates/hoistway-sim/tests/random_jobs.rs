@@ -12,7 +12,9 @@ use hoistway::{Instant, IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::rng::{Rng, stream};
-use hoistway_sim::world::{GroupSpec, Job, JobError, Outcome, ProcSpec, Role, SchedulerSpec};
+use hoistway_sim::world::{
+    ControlSpec, GroupSpec, Job, JobError, Outcome, ProcSpec, Role, SchedulerSpec,
+};
 use hoistway_sim::world::{TraceMode, Window, run};
 use toml::{Table, Value};
 
@@ -139,7 +141,10 @@ fn job<'a>(drive: &'a DriveFile, seed: u64, rng: &mut Rng) -> Job<'a> {
             set: settings(rng, entry.tunables, 20),
             queue: settings(rng, QUEUE_TUNABLES, 10),
         },
-        groups: (0..groups).map(|g| GroupSpec { name: format!("g{g}"), set: vec![] }).collect(),
+        control: ControlSpec::default(),
+        groups: (0..groups)
+            .map(|g| GroupSpec { name: format!("g{g}"), ..GroupSpec::default() })
+            .collect(),
         procs,
         window: Window {
             ramp: Nanos::us(rng.below(30_000)),

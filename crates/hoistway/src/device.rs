@@ -1,5 +1,6 @@
 //! What the block layer knows about a device, and in which generation of it the device lives.
 
+use crate::knob::DevNo;
 use crate::request::{Flags, Op};
 use crate::unit::{Nanos, QueueId, Sectors};
 use alloc::vec::Vec;
@@ -39,6 +40,8 @@ pub enum Merging {
 /// One block device.
 #[derive(Clone, Debug)]
 pub struct Device {
+    /// Its number in the lines of cgroup files.
+    pub number: DevNo,
     /// Generation of the block layer.
     pub profile: Profile,
     /// Spinning disk.
@@ -91,6 +94,7 @@ impl Device {
     /// A multi-queue device with one hardware queue and the usual limits.
     pub fn new(capacity: Sectors, queue_depth: u32) -> Device {
         let mut device = Device {
+            number: DevNo::default(),
             profile: Profile::MultiQueue,
             rotational: false,
             capacity,

@@ -17,6 +17,7 @@ pub mod ctl;
 pub mod device;
 pub mod env;
 pub mod group;
+pub mod knob;
 pub mod list;
 pub mod request;
 pub mod sched;

@@ -245,6 +245,11 @@ impl IoPrio {
         (self.0 & 7) as u8
     }
 
+    /// From the 16-bit word, which must be of a valid class and level.
+    pub(crate) const fn from_word(word: u16) -> IoPrio {
+        IoPrio(word)
+    }
+
     /// The 16-bit word.
     pub const fn word(self) -> u16 {
         self.0

@@ -97,7 +97,7 @@ impl Controller for Keeper {
         book.requests_completed.push(id);
     }
 
-    fn delay(&mut self, _now: Instant, proc: ProcId) -> Nanos {
+    fn delay(&mut self, _now: Instant, proc: ProcId, _cx: &mut Cx<'_>) -> Nanos {
         if proc == ProcId(1) { self.delay } else { Nanos::ZERO }
     }
 
@@ -145,6 +145,7 @@ macro_rules! entry {
             gate: Gate::$gate,
             tunables: &[],
             group_tunables: &[],
+            knobs: &[],
             build: |_| unreachable!("built by the test"),
         };
     };

@@ -14,7 +14,9 @@ use hoistway::{IoPrio, Nanos, Profile};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::drive::keys::nearest;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{GroupSpec, Job, JobError, ProcSpec, Role, TraceMode, Window};
+use hoistway_sim::world::{
+    ControlSpec, GroupSpec, Job, JobError, ProcSpec, Role, TraceMode, Window,
+};
 use std::path::Path;
 
 /// Id and text of every file of `experiments/`, sorted by id.
@@ -208,13 +210,14 @@ impl Experiment {
             // One process, one group of its name, directly below the root (specs/experiments.md 2).
             for (i, proc) in procs.iter_mut().enumerate() {
                 proc.group = Some(i);
-                groups.push(GroupSpec { name: proc.name.clone(), set: Vec::new() });
+                groups.push(GroupSpec { name: proc.name.clone(), ..GroupSpec::default() });
             }
         }
         Ok(Job {
             drive,
             host,
             scheduler: config.scheduler_spec(),
+            control: ControlSpec::default(),
             groups,
             procs,
             window: self.window(drive, workload, config, options),

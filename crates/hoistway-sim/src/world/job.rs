@@ -33,13 +33,37 @@ pub struct ProcSpec {
     pub params: toml::Table,
 }
 
-/// A group directly below the root.
-#[derive(Clone, Debug)]
+/// A group.
+#[derive(Clone, Debug, Default)]
 pub struct GroupSpec {
     /// Its name.
     pub name: String,
+    /// Index of its parent in [`Job::groups`], which must be smaller than its own; `None`: the root.
+    pub parent: Option<usize>,
     /// What is set on it at the scheduler, in order (such as `weight` of bfq).
     pub set: Vec<(String, u64)>,
+    /// Lines written to its cgroup files, in order: file and line. The device is 8:0.
+    pub write: Vec<(String, String)>,
+}
+
+/// A controller and what is set on it, in order.
+#[derive(Clone, Debug)]
+pub struct ControllerSpec {
+    /// Registry name.
+    pub name: String,
+    /// Tunables.
+    pub set: Vec<(String, u64)>,
+}
+
+/// The controllers, and what is written to the root's files.
+#[derive(Clone, Debug, Default)]
+pub struct ControlSpec {
+    /// Controllers, in any order: they stand in that of the registry.
+    pub controllers: Vec<ControllerSpec>,
+    /// Lines written to the cgroup files of the root, in order: file and line. The device is 8:0.
+    pub root: Vec<(String, String)>,
+    /// How often gauges are recorded, over the whole run; `None`: never.
+    pub monitor: Option<Nanos>,
 }
 
 /// The scheduler and what is set on it, in order.
@@ -89,7 +113,9 @@ pub struct Job<'a> {
     pub host: crate::host::HostConfig,
     /// The scheduler.
     pub scheduler: SchedulerSpec,
-    /// Groups, all directly below the root.
+    /// The controllers.
+    pub control: ControlSpec,
+    /// Groups, parents before their children.
     pub groups: Vec<GroupSpec>,
     /// Processes in order of `ProcId`; files are laid out target first (experiments.md 3.1).
     pub procs: Vec<ProcSpec>,
@@ -178,6 +204,21 @@ pub struct NamedFigure {
     pub value: i64,
 }
 
+/// A gauge over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitorSeries {
+    /// The stage: the registry name of a controller or scheduler.
+    pub stage: &'static str,
+    /// What it is.
+    pub name: &'static str,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// Whose it is; `None`: the device's.
+    pub group: Option<String>,
+    /// Time since the beginning of the run, and value. A gauge may be absent at some times.
+    pub points: Vec<(Nanos, i64)>,
+}
+
 /// What a run yields.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -197,6 +238,16 @@ pub struct Outcome {
     pub host_figures: Vec<NamedFigure>,
     /// Figures of the scheduler.
     pub scheduler_figures: Vec<NamedFigure>,
+    /// Figures of the controllers: their names and figures.
+    pub controller_figures: Vec<(&'static str, NamedFigure)>,
+    /// The controllers' tunables in force at the end: controller, tunable, value.
+    pub controller_tunables: Vec<(&'static str, &'static str, u64)>,
+    /// What the files of the root and of the groups print at the end: path of the group, file, text.
+    pub files: Vec<(String, &'static str, String)>,
+    /// Gauges over time.
+    pub monitor: Vec<MonitorSeries>,
+    /// When measuring began.
+    pub begin: Instant,
     /// When the run ended.
     pub end: Instant,
     /// Commands issued to the device over the whole run.

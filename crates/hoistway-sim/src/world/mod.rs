@@ -1,5 +1,6 @@
 //! The virtual-time loop: loads, host, stack and drive turned by one clock.
 
+mod control;
 mod job;
 mod record;
 mod sim;

@@ -3,6 +3,7 @@
 //! The wheel names who is next; ties at one instant go in the order drive, stack timers, journal,
 //! processes (specs/host.md 1.2). Every input to the stack is followed by its own drain.
 
+use super::control::{Monitor, add_groups, files, install};
 use super::record::{Meter, Served, Span, Tally, figure};
 use super::wheel::{MOST, NEVER, Wheel};
 use super::{Job, JobError, Outcome, Role, TraceMode};
@@ -71,6 +72,7 @@ pub(super) struct World {
     accepted: bool,
     /// Targets that have not done their last call.
     running: usize,
+    monitor: Monitor,
 }
 
 /// Runs a job to its end. `watch` is called about every 10 ms of simulated time or 50,000 events with
@@ -88,6 +90,7 @@ impl World {
         let most = stack.env().device.max_sectors;
         let mut host = Host::new(job.host.clone(), job.drive, most, job.seed);
         let span = span_of(job);
+        install(&mut stack, &job.control)?;
         let groups = add_groups(&mut stack, job)?;
 
         // Files are laid out in order of creation, the target's before the interferers'.
@@ -149,6 +152,7 @@ impl World {
             touched: false,
             submission: IoId(u64::MAX),
             accepted: true,
+            monitor: Monitor::new(job.control.monitor),
         })
     }
 
@@ -191,6 +195,7 @@ impl World {
                 }
             }
             assert!(at >= self.now, "time never goes back");
+            self.monitor.record(at, &mut self.stack);
             self.now = at;
             match who {
                 DRIVE => self.touched = true,
@@ -432,6 +437,15 @@ impl World {
             .collect();
         let mut scheduler_figures = Vec::new();
         scheduler.figures(&mut |f| scheduler_figures.push(figure(f)));
+        let mut controller_figures = Vec::new();
+        let mut controller_tunables = Vec::new();
+        for (entry, stage) in self.stack.controllers() {
+            stage.figures(&mut |f| controller_figures.push((entry.name, figure(f))));
+            let values = entry.tunables.iter().map(|t| (t.name, stage.value(t.name)));
+            controller_tunables
+                .extend(values.filter_map(|(name, v)| v.map(|v| (entry.name, name, v))));
+        }
+        let files = files(&mut self.stack);
         let trace = self.stack.trace_mut();
         let trace_digest = if job.trace == TraceMode::Off { 0 } else { trace.digest() };
         Outcome {
@@ -439,6 +453,11 @@ impl World {
             trace_digest,
             tunables,
             scheduler_figures,
+            controller_figures,
+            controller_tunables,
+            files,
+            monitor: self.monitor.finish(),
+            begin: self.span.begin,
             commands_total: self.meter.issued,
             device: self.meter.finish(self.now.max(self.span.end)),
             procs: (self.actors.into_iter().zip(&job.procs))
@@ -523,23 +542,8 @@ fn stack_of(job: &Job<'_>) -> Result<Stack, JobError> {
     Ok(stack)
 }
 
-/// The job's groups, with what is set on them.
-fn add_groups(stack: &mut Stack, job: &Job<'_>) -> Result<Vec<GroupId>, JobError> {
-    let mut groups = Vec::with_capacity(job.groups.len());
-    for spec in &job.groups {
-        let group = stack.add_group(Instant::ZERO, GroupId::ROOT, &spec.name);
-        for (name, value) in &spec.set {
-            let stage = StageName::Scheduler;
-            let input = Input::SetGroup { group, stage, name: name.clone(), value: Some(*value) };
-            set_up(stack, input, &spec.name)?;
-        }
-        groups.push(group);
-    }
-    Ok(groups)
-}
-
 /// One setting before anything runs; `of`: whose it is, for the message.
-fn set_up(stack: &mut Stack, input: Input, of: &str) -> Result<(), JobError> {
+pub(super) fn set_up(stack: &mut Stack, input: Input, of: &str) -> Result<(), JobError> {
     stack.handle(Instant::ZERO, input).map_err(|error| match error {
         StackError::Tunable(error) => JobError::Tunable(error),
         other => JobError::Parameter { of: of.into(), message: other.to_string() },

@@ -50,6 +50,7 @@ impl Setting<'_> {
                 set: Vec::new(),
                 queue: Vec::new(),
             },
+            control: ControlSpec::default(),
             groups: Vec::new(),
             procs,
             window: Window {
@@ -146,6 +147,7 @@ fn an_io_that_outlasts_the_grace_is_censored() {
         drive: &drive,
         host: HostConfig::profile("2019").unwrap(),
         scheduler,
+        control: ControlSpec::default(),
         groups: Vec::new(),
         procs: vec![target],
         window,

@@ -5,14 +5,22 @@
 //! delayed. Where it stands in the path of an I/O is a field of its registry entry
 //! ([`Gate`]; the order is that of Linux 6.1, specs/groups-and-priorities.md section 5).
 
+mod delay;
+mod tick_timer;
+
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
+use crate::knob::{Gauge, Knob, KnobError};
 use crate::request::{BioId, ReqId};
 use crate::sched::{Change, Figure};
 use crate::tunable::{Tunable, TunableError};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+pub use delay::Delay;
+pub use tick_timer::{TickTimers, tick_of};
 
 /// May the bio go on?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +63,8 @@ pub trait Controller: core::fmt::Debug + Send {
     /// table during the call.
     fn complete(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
-    /// How long this submitter must wait before it goes on.
-    fn delay(&mut self, _now: Instant, _proc: ProcId) -> Nanos {
+    /// How long this submitter must wait before it goes on; asked once when its submission is over.
+    fn delay(&mut self, _now: Instant, _proc: ProcId, _cx: &mut Cx<'_>) -> Nanos {
         Nanos::ZERO
     }
 
@@ -93,6 +101,36 @@ pub trait Controller: core::fmt::Debug + Send {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError>;
 
+    /// Writes one line to a file of a group, as into the kernel's cgroup file (the files of
+    /// [`Entry::knobs`] only); applied completely or not at all.
+    fn write_knob(
+        &mut self,
+        _now: Instant,
+        _group: GroupId,
+        file: &str,
+        _line: &str,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        Err(KnobError::unsupported(format!("no file '{file}'")))
+    }
+
+    /// Appends what reading that file prints, newlines included; nothing for a device at its defaults
+    /// where the kernel prints nothing.
+    fn read_knob(&self, _group: GroupId, _file: &str, _cx: &Cx<'_>, _out: &mut String) {}
+
+    /// Appends the controller's fields of the group's `io.stat` line, each with a blank before it
+    /// (specs/groups-and-priorities.md 6.9).
+    fn stat(&self, _now: Instant, _group: GroupId, _cx: &Cx<'_>, _out: &mut String) {}
+
+    /// Does a task of this group meet a delay, so that its read-ahead is cut to the missing page
+    /// (specs/groups-and-priorities.md section 7)? Ancestors count.
+    fn congested(&self, _group: GroupId, _cx: &Cx<'_>) -> bool {
+        false
+    }
+
+    /// What a monitor records over time: vrate, shares, depths, debts.
+    fn gauges(&self, _now: Instant, _cx: &Cx<'_>, _sink: &mut dyn FnMut(Gauge)) {}
+
     /// Figures for reports.
     fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
 }
@@ -112,6 +150,8 @@ pub struct Entry {
     pub tunables: &'static [Tunable],
     /// Tunables of a group.
     pub group_tunables: &'static [Tunable],
+    /// The cgroup files it understands.
+    pub knobs: &'static [Knob],
     /// Makes an instance with all tunables at their defaults.
     pub build: fn(&Device) -> Box<dyn Controller>,
 }

@@ -89,6 +89,7 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(Deadline::new(setup)),
 };
 

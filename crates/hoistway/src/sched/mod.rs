@@ -21,11 +21,13 @@ pub mod zoccolo;
 use crate::device::{Device, Profile};
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
+use crate::knob::{Gauge, Knob, KnobError};
 use crate::request::{Io, ReqId, Side};
 use crate::tunable::{Tunable, TunableError};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::format;
+use alloc::string::{String, ToString};
 
 /// How many requests may exist when a bio asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub enum Change {
     ProcExited(ProcId),
     /// A property of the device changed (`nr_requests`, rotational, actuators).
     Device,
+    /// The process slept because too many pages were dirty (write-back throttling asks).
+    DirtySlept(ProcId),
 }
 
 /// A figure a stage keeps about itself, for reports.
@@ -208,6 +212,25 @@ pub trait Scheduler: core::fmt::Debug + Send {
         Err(TunableError::Unknown { name: name.to_string(), stage: "this scheduler" })
     }
 
+    /// Writes one line to a file of a group, as into the kernel's cgroup file (the files of
+    /// [`Entry::knobs`] only); applied completely or not at all.
+    fn write_knob(
+        &mut self,
+        _now: Instant,
+        _group: GroupId,
+        file: &str,
+        _line: &str,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        Err(KnobError::unsupported(format!("no file '{file}'")))
+    }
+
+    /// Appends what reading that file prints, newlines included.
+    fn read_knob(&self, _group: GroupId, _file: &str, _cx: &Cx<'_>, _out: &mut String) {}
+
+    /// What a monitor records over time.
+    fn gauges(&self, _now: Instant, _cx: &Cx<'_>, _sink: &mut dyn FnMut(Gauge)) {}
+
     /// Figures for reports.
     fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
 }
@@ -257,6 +280,8 @@ pub struct Entry {
     pub tunables: &'static [Tunable],
     /// Tunables of a group.
     pub group_tunables: &'static [Tunable],
+    /// The cgroup files it understands.
+    pub knobs: &'static [Knob],
     /// Makes an instance with all tunables at their defaults.
     pub build: fn(&Setup<'_>) -> Box<dyn Scheduler>,
 }

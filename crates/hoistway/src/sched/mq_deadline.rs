@@ -124,6 +124,7 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(MqDeadline::new(setup)),
 };
 

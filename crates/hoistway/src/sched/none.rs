@@ -39,6 +39,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tunables: &[],
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(SoftwareQueues::new(setup)),
 };
 

@@ -29,6 +29,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tunables: &[],
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(Noop::new(setup)),
 };
 

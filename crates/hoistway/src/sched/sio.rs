@@ -65,6 +65,7 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(Sio::new(setup, Revision::Directions)),
 };
 

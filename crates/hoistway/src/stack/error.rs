@@ -2,6 +2,7 @@
 
 use super::IoId;
 use crate::group::{GroupId, ProcId};
+use crate::knob::KnobError;
 use crate::request::ReqId;
 use crate::tunable::TunableError;
 use alloc::string::String;
@@ -13,6 +14,17 @@ use core::fmt;
 pub enum StackError {
     /// A tunable was refused.
     Tunable(TunableError),
+    /// A line for a cgroup file was refused; the setting before it stays.
+    Knob {
+        /// The file.
+        file: String,
+        /// The line.
+        line: String,
+        /// The accepted form; empty for an unknown file.
+        form: &'static str,
+        /// What is wrong.
+        error: KnobError,
+    },
     /// No such controller is installed, or the stage has no settings of groups.
     NoSuchStage(String),
     /// A request id that is not in the device's hands.
@@ -32,6 +44,10 @@ impl fmt::Display for StackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StackError::Tunable(error) => error.fmt(f),
+            StackError::Knob { file, line, form, error } => {
+                write!(f, "{file}: '{line}': {error}")?;
+                if form.is_empty() { Ok(()) } else { write!(f, "; the form is: {form}") }
+            }
             StackError::NoSuchStage(name) => {
                 write!(f, "no stage '{name}' takes this setting; install that controller first")
             }
@@ -66,6 +82,7 @@ impl core::error::Error for StackError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             StackError::Tunable(error) => Some(error),
+            StackError::Knob { error, .. } => Some(error),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@
 pub(crate) mod elevator;
 mod error;
 mod flush;
+mod knobs;
 mod legacy;
 mod merge;
 mod mq;
@@ -33,6 +34,8 @@ use alloc::vec::Vec;
 use elevator::Elevator;
 pub use error::StackError;
 use flush::FlushMachine;
+use knobs::PrioPolicy;
+pub use knobs::{IoStat, QUEUE_KNOBS};
 use legacy::Legacy;
 use mq::{HwQueue, Plug};
 use tags::TagSet;
@@ -101,6 +104,16 @@ pub enum Input {
         name: String,
         /// `None`: back to the default.
         value: Option<u64>,
+    },
+    /// A line is written to a cgroup file of a group, as a shell would
+    /// (specs/groups-and-priorities.md section 6).
+    Write {
+        /// Whose file.
+        group: GroupId,
+        /// The file: `io.max`, `io.cost.qos`, ...
+        file: String,
+        /// The line.
+        line: String,
     },
     /// Another scheduler takes over.
     SwitchScheduler(&'static Entry),
@@ -229,6 +242,10 @@ pub struct Stack {
     entry: &'static Entry,
     scheduler: Box<dyn Scheduler>,
     controllers: Vec<Installed>,
+    /// `io.prio.class` by group; groups beyond the end have none.
+    prio_classes: Vec<PrioPolicy>,
+    /// What each group has submitted.
+    stats: Vec<IoStat>,
 
     state: Vec<State>,
     /// Residual lists, plug lists, dispatch list: a request is on at most one of them.
@@ -358,6 +375,8 @@ impl Stack {
             entry,
             scheduler,
             controllers: Vec::new(),
+            prio_classes: Vec::new(),
+            stats: Vec::with_capacity(16),
             state: vec![State::default(); requests],
             links: Links::new(requests),
             elevator: Elevator::new(requests),
@@ -478,6 +497,7 @@ impl Stack {
             Input::SetGroup { group, stage, name, value } => {
                 self.set_group(group, stage, &name, value)
             }
+            Input::Write { group, file, line } => self.write_knob(group, &file, &line),
             Input::SwitchScheduler(entry) => self.switch(entry),
         };
         self.settle();

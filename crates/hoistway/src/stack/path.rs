@@ -23,6 +23,9 @@ impl Stack {
             Op::Discard | Op::WriteZeroes | Op::Flush => 1,
         };
         self.check(&io)?;
+        if !self.prio_classes.is_empty() {
+            io.prio = self.prio_class(io.group).apply(io.prio);
+        }
         self.counters.submitted += 1;
         let event = Event::Queued {
             io: io.id.0,
@@ -95,6 +98,7 @@ impl Stack {
                         self.accept(bio);
                         return;
                     }
+                    self.count(bio);
                     stage = Stage::Merge;
                 }
                 Stage::Merge => {
@@ -265,7 +269,8 @@ impl Stack {
             return;
         }
         let now = self.now;
-        let delay = self.controllers.iter_mut().map(|c| c.stage.delay(now, proc)).max();
+        let mut cx = self.env.cx();
+        let delay = self.controllers.iter_mut().map(|c| c.stage.delay(now, proc, &mut cx)).max();
         if let Some(delay) = delay.filter(|d| d.0 > 0) {
             self.outputs.push_back(Output::Delay { proc, until: now + delay });
         }

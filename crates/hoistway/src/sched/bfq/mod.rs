@@ -109,6 +109,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tunables: TUNABLES,
     group_tunables: GROUP_TUNABLES,
+    knobs: &[],
     build: |setup| Box::new(Bfq::new(setup)),
 };
 

@@ -47,6 +47,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tunables: TUNABLES,
     group_tunables: GROUP_TUNABLES,
+    knobs: &[],
     build: |setup| Box::new(BfqV1::new(setup)),
 };
 

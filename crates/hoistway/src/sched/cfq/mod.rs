@@ -86,6 +86,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tunables: TUNABLES_34,
     group_tunables: GROUP_TUNABLES,
+    knobs: &[],
     build: |setup| Box::new(Cfq::new(setup, Version::V34)),
 };
 
@@ -96,6 +97,7 @@ pub static ENTRY_30: Entry = Entry {
     source: "specs/cfq.md 12 (Linux 2.6.30)",
     tunables: TUNABLES_30,
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(Cfq::new(setup, Version::V30)),
     ..ENTRY
 };
@@ -331,6 +333,7 @@ impl Scheduler for Cfq {
             Change::Device => self.rotational = cx.device.rotational,
             // Its queues go with its last requests.
             Change::GroupRemoved(_) => {}
+            Change::DirtySlept(_) => {}
         }
     }
 

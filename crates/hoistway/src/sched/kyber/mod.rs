@@ -76,6 +76,7 @@ pub static ENTRY: Entry = Entry {
         },
     ],
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(Kyber::new(setup)),
 };
 

@@ -60,6 +60,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tunables: TUNABLES,
     group_tunables: &[],
+    knobs: &[],
     build: |setup| Box::new(Zoccolo::new(setup)),
 };
 

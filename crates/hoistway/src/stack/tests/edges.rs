@@ -2,7 +2,6 @@
 
 use super::scenarios::plugged;
 use super::*;
-use alloc::format;
 
 fn cached(scheduler: &str, edit: impl FnOnce(&mut Device)) -> Rig {
     Rig::new(scheduler, |d| {

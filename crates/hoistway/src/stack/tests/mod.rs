@@ -1,6 +1,7 @@
 //! Tests of the stack: the rig, the scenarios of the specification, edges, and seeded runs.
 
 mod edges;
+mod knobs;
 mod random;
 mod scenarios;
 
@@ -8,6 +9,7 @@ use super::*;
 use crate::request::Flags;
 use crate::sched;
 use crate::unit::{Nanos, Sectors};
+use alloc::format;
 use alloc::string::ToString;
 
 /// A stack and a device that never completes anything by itself.

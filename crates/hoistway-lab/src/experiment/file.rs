@@ -35,8 +35,16 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
     ])?;
     top.number("schema", SCHEMA, SCHEMA)?;
     let host = top.section("host")?;
-    let (window, head_start, longer) = read_window(&top.section("window")?)?;
     let workloads = read_workloads(&top.section("workload")?)?;
+    let target = top.opt_section("target")?.map(|t| read_proc(&t, true)).transpose()?;
+    let measured = target.is_some() || workloads.iter().any(|w| w.target.is_some());
+    if target.is_none()
+        && let Some(w) = workloads.iter().find(|w| w.target.is_none() && w.procs.is_empty())
+    {
+        let what = format!("workload '{}' has no process; add [[workload.{}.procs]]", w.id, w.id);
+        return Err(top.wrong(&format!("workload.{}", w.id), what));
+    }
+    let (window, head_start, longer) = read_window(&top.section("window")?, measured)?;
     let experiment = Experiment {
         id,
         title: top.text("title")?.to_string(),
@@ -51,7 +59,7 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         head_start,
         window,
         longer,
-        target: read_proc(&top.section("target")?, true)?,
+        target,
         workloads,
         drives: top.texts("drives")?,
         configs: top.texts("configs")?,
@@ -64,7 +72,8 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
     Ok(experiment)
 }
 
-fn read_window(section: &Section<'_>) -> Result<(Window, Nanos, Vec<Longer>)> {
+/// `target`: some process is the target. Without one there is nobody to wait for.
+fn read_window(section: &Section<'_>, target: bool) -> Result<(Window, Nanos, Vec<Longer>)> {
     section.only(&[
         "head_start",
         "ramp",
@@ -81,10 +90,16 @@ fn read_window(section: &Section<'_>) -> Result<(Window, Nanos, Vec<Longer>)> {
         }
         Ok(t)
     };
+    let mut of_target = ["head_start", "grace"].into_iter();
+    if let Some(key) = of_target.find(|k| !target && section.table.contains_key(*k)) {
+        let what =
+            format!("{key} is about the target, and there is none; measuring begins after ramp");
+        return Err(section.wrong(key, what));
+    }
     let window = Window {
         ramp: section.opt_time("ramp")?.unwrap_or(Nanos::ZERO),
         measured: measured(section)?,
-        grace: section.time("grace")?,
+        grace: if target { section.time("grace")? } else { Nanos::ZERO },
         target_interval: interval("target_interval")?,
         device_interval: interval("device_interval")?,
     };

@@ -1,8 +1,9 @@
 //! Experiments: what runs against what, for how long, and what is measured. Each is one small TOML file
 //! that can be copied, edited and shared; those of `experiments/` are embedded.
 //!
-//! An experiment has a *target* that is measured and *workloads* that disturb it. A run is one
-//! workload under one configuration on one drive with one seed ([`Experiment::job`]).
+//! An experiment has a *target* that is measured and *workloads* that disturb it; without a target the
+//! workload itself is measured. A run is one workload under one configuration on one drive with one seed
+//! ([`Experiment::job`]).
 
 mod file;
 mod source;
@@ -38,14 +39,14 @@ pub struct Experiment {
     pub host_profile: String,
     /// Host parameters that differ from the profile.
     pub host: Vec<(String, toml::Value)>,
-    /// The interferers start so long before the target.
+    /// The interferers start so long before the target; zero without one.
     pub head_start: Nanos,
     /// When measuring begins and ends, if nothing else is said.
     pub window: Window,
     /// Cases with another measured time; the first that fits holds.
     pub longer: Vec<Longer>,
-    /// The process that is measured.
-    pub target: ProcTemplate,
+    /// The process that is measured; `None`: measured is what all processes move together.
+    pub target: Option<ProcTemplate>,
     /// Every workload, in the order of the file's names.
     pub workloads: Vec<Workload>,
     /// Default drives.
@@ -71,7 +72,7 @@ pub struct Longer {
     pub measured: Nanos,
 }
 
-/// What disturbs the target.
+/// What disturbs the target, or is measured itself.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Short id, such as `readers`.
@@ -82,7 +83,7 @@ pub struct Workload {
     pub target: Option<ProcTemplate>,
     /// Another measured time than the window's.
     pub measured: Option<Nanos>,
-    /// The interferers.
+    /// The processes beside the target.
     pub procs: Vec<ProcTemplate>,
 }
 
@@ -200,8 +201,10 @@ impl Experiment {
             Profile::MultiQueue => "multi-queue",
         };
         host.set("block_profile", &toml::Value::from(profile))?;
-        let target = workload.target.as_ref().unwrap_or(&self.target);
-        let mut procs = target.specs(Role::Target, config.target_prio, self.head_start);
+        let target = workload.target.as_ref().or(self.target.as_ref());
+        let mut procs = target
+            .map(|t| t.specs(Role::Target, config.target_prio, self.head_start))
+            .unwrap_or_default();
         for template in &workload.procs {
             procs.extend(template.specs(Role::Interferer, IoPrio::NONE, Nanos::ZERO));
         }

@@ -101,3 +101,30 @@ fn every_mistake_has_file_line_and_advice() {
     let near = Experiment::load("latency-2018").unwrap_err().to_string();
     assert!(near.contains("did you mean 'latency-2019'?"), "{near}");
 }
+
+#[test]
+fn without_a_target_measuring_begins_after_the_ramp() {
+    let e = Experiment::load("throughput-ssd-2012").unwrap();
+    let drive = DriveFile::load("intel-320-160g").unwrap();
+    let workload = e.workload("10r-rawrand").unwrap();
+    let noop = Config::parse("noop").unwrap();
+    let job = e.job(&drive, workload, &noop, 1, &Options::default()).unwrap();
+    assert!(job.procs.iter().all(|p| p.role == Role::Interferer && p.start == Nanos::ZERO));
+    assert_eq!(job.measuring_begins(), hoistway::Instant::ZERO + Nanos::ms(300));
+    assert_eq!((job.window.measured, job.window.grace), (Nanos::secs(10), Nanos::ZERO));
+    assert_eq!(job.host.block_profile(), Profile::Legacy);
+}
+
+#[test]
+fn what_only_a_target_has_is_refused_without_one() {
+    let text = Experiment::load("throughput-ssd-2012").unwrap().text;
+    let complaint = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        Experiment::parse("x.toml", &text.replacen(from, to, 1)).unwrap_err().to_string()
+    };
+    let grace = complaint("ramp =", "grace = \"60s\"\nramp =");
+    assert!(grace.contains("grace is about the target, and there is none"), "{grace}");
+    let idle = "[workload.idle]\nsummary = \"nobody\"\n\n[workload.10r-rawrand]";
+    let idle = complaint("[workload.10r-rawrand]", idle);
+    assert!(idle.contains("workload 'idle' has no process"), "{idle}");
+}

@@ -155,7 +155,8 @@ impl Bfq {
         let us = end.since(self.last_budget_start).as_us();
         let seeky = self.queues[q as usize].seeky();
         if us < 1000 {
-            // Quirk Q5: the default idling times, whatever the tunables.
+            // Quirk Q5: the default idling times, whatever the tunables. They stand for what a seek costs
+            // the device, so they are right also when idling is off.
             return (seeky, if self.rotational { 8 } else { 2 });
         }
         let little = self.fair.ents[q as usize].service < self.max_budget / 2;
@@ -174,10 +175,11 @@ impl Bfq {
         debug_assert_eq!(self.in_service, q);
         let end = if compensate { self.last_idling_start } else { now };
         let (slow, ms) = self.slowness(q, end);
-        let slot = self.down(SLOT).as_ms();
+        // Quirk Q5: the default limit of 125 ms, whatever the tunable.
+        let limit = if self.conf.charge_as_tuned { self.conf.timeout } else { SLOT };
+        let slot = self.down(limit).as_ms();
         let e = &mut self.fair.ents[q as usize];
         if e.wr == 1 && (slow || (reason == Reason::Timeout && e.left() >= e.budget / 3)) {
-            // Quirk Q5: the default limit of 125 ms, whatever the tunable.
             let by_time = self.max_budget * ms.min(slot) / slot;
             let tot = by_time.max(e.service);
             e.budget = e.budget.max(tot);

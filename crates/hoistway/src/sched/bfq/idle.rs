@@ -40,7 +40,7 @@ impl Bfq {
             || census.classes_differ()
             || match self.conf.base {
                 Base::V61 => census.groups_pending > 0,
-                Base::V62 => census.groups > 1,
+                Base::V62 | Base::Hoistway => census.groups > 1,
             }
     }
 

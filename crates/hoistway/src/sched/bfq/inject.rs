@@ -171,7 +171,7 @@ impl Bfq {
             match self.conf.base {
                 Base::V61 if large => self.inflight < limit.min(1),
                 Base::V61 => self.inflight < queue.inject_limit,
-                Base::V62 => !large || self.inflight == 0,
+                Base::V62 | Base::Hoistway => !large || self.inflight == 0,
             }
         })
     }

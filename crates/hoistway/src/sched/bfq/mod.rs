@@ -24,10 +24,9 @@
 //! `dispatch`: the flow. `inject`, `raise`, `burst`, `merge`, `pool`: what their names say. Times are nanoseconds, everything else is in sectors.
 //!
 //! *Guarantees*, with B the largest budget, w weights, φ a queue's share, W service (section 13; tested in
-//! `tests/bounds.rs` for fixed budgets): with `exact_candidate`, over any interval from the instant
-//! queue i became backlogged, `φ_i W - W_i <= B_i + (B - B_i) φ_i`; and for two queues backlogged from
-//! the start `|W_i/w_i - W_j/w_j| <= B_i/w_i + B_j/w_j`. The default keeps the reference's shortcut and
-//! adds one B. A slow or seeky queue is charged for time instead of service, an unraised async
+//! `tests/bounds.rs` for fixed budgets): over any interval from the instant queue i became backlogged,
+//! `φ_i W - W_i <= B_i + (B - B_i) φ_i`; and for two queues backlogged from the start
+//! `|W_i/w_i - W_j/w_j| <= B_i/w_i + B_j/w_j`. The shortcut of the reference adds one B. A slow or seeky queue is charged for time instead of service, an unraised async
 //! queue three times its service when all weights are equal; that is policy and outside the bounds.
 //!
 //! *Latency.* With `low_latency` a queue that was idle for long, or issues periodically at a low rate, is
@@ -37,12 +36,14 @@
 //! `preemption`, `queue_merge`, `stable_merge`, `slice_idle`; with all of them off this is plain B-WF2Q+
 //! over budgets.
 //!
-//! *The reference.* `base` = 6.1 decides as Linux 6.1 does: fed with recordings of every call into its BFQ,
-//! this one answers the same on every line ([`replay`], `tests/kernel_replay.rs`).
+//! *The reference.* `base` = 6.1 decides as Linux 6.1 does, quirks included: fed with recordings of every
+//! call into its BFQ, this one answers the same on every line ([`replay`], `tests/kernel_replay.rs`). The
+//! default, `base` = hoistway, mends the quirks that cost something (section 10; `docs/schedulers/bfq.md`
+//! lists each), and each has a switch of its own.
 //!
 //! *Known weaknesses.* A queue with one request at a time in a symmetric scenario on flash is not
-//! waited for and gets its share of slots, not of sectors. Quirks of the reference are kept unless a
-//! tunable says otherwise (section 10).
+//! waited for and gets its share of slots, not of sectors. What is in a queueing device is out of reach: it
+//! may leave a request there for seconds (`docs/guide/bfq.md`).
 //!
 //! Sources: P. Valente and F. Checconi, "High Throughput Disk Scheduling with Fair Bandwidth
 //! Distribution", IEEE Trans. Computers 59(9), 2010; J. Bennett and H. Zhang, "Hierarchical Packet Fair

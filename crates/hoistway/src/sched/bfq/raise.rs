@@ -65,6 +65,7 @@ impl Bfq {
         let (coeff, rt_coeff) = (self.conf.wr_coeff, self.conf.wr_coeff * SOFTRT_FACTOR);
         let (duration, rt, tn) = (self.wr_duration, self.conf.wr_rt_max_time, self.tn);
         let small = 2 * self.minb();
+        let first = self.rqs[self.queues[q as usize].next as usize].len.into();
         let queue = &mut self.queues[q as usize];
         let e = &mut self.fair.ents[q as usize];
         let old = e.wr;
@@ -78,8 +79,11 @@ impl Bfq {
                 e.wr = rt_coeff;
                 queue.wr_limit = rt;
             }
-            // Quirk Q6: this may be less than the first request.
             e.budget = e.budget.min(small);
+            if self.conf.raised_budget_fits {
+                // Quirk Q6: otherwise it may be less, and the first slot ends without any service.
+                e.budget = e.budget.max(first);
+            }
         } else if old > 1 {
             if a.inter {
                 e.wr = coeff;

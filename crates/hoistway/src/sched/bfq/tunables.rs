@@ -22,10 +22,15 @@ pub(super) struct Conf {
     pub first_think_long: bool,
     /// The rules of 2010 (11) for weights and costs.
     pub v1: bool,
-    pub tick_rounding: bool,
     pub base: Base,
+    /// Instants are kept in ticks (quirk Q12).
+    pub tick_rounding: bool,
     /// The "idled too long" test of 4.7.3 works as intended (quirk Q4).
     pub inject_after_long_idle: bool,
+    /// Slow slots are charged for their part of the time limit as it is set (quirk Q5).
+    pub charge_as_tuned: bool,
+    /// The small budget of a raised queue holds its first request (quirk Q6).
+    pub raised_budget_fits: bool,
     pub low_latency: bool,
     pub wr_coeff: u32,
     pub wr_rt_max_time: Nanos,
@@ -45,11 +50,17 @@ pub(super) struct Conf {
     pub stable_merge: bool,
 }
 
-/// Which version of the reference where they differ.
+/// Whose decisions: a version of the reference with its quirks, or what we make of the newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     V61,
     V62,
+    Hoistway,
+}
+
+impl Base {
+    const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway"];
+    const ALL: [Base; 3] = [Base::V61, Base::V62, Base::Hoistway];
 }
 
 impl Default for Conf {
@@ -66,9 +77,11 @@ impl Default for Conf {
             async_charge_factor: 3,
             first_think_long: false,
             v1: false,
+            base: Base::Hoistway,
             tick_rounding: false,
-            base: Base::V62,
             inject_after_long_idle: true,
+            charge_as_tuned: true,
+            raised_budget_fits: true,
             low_latency: true,
             wr_coeff: 30,
             wr_rt_max_time: Nanos::ms(300),
@@ -176,7 +189,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
     tunable(
         "exact_candidate",
         Unit::Switch,
-        0,
+        1,
         (0, 1),
         "1: the next queue is looked up at every activation. 0: it is compared with the cached one (Q15).",
     ),
@@ -196,11 +209,12 @@ pub(super) static TUNABLES: &[Tunable] = &[
     ),
     tunable(
         "base",
-        Unit::Choice(&["6.1", "6.2+"]),
-        1,
-        (0, 1),
-        "Version of the reference. Writing 6.1 also turns exact_pick and inject_after_long_idle off and \
-         tick_rounding on; 6.2+ the other way round.",
+        Unit::Choice(Base::WORDS),
+        Base::Hoistway as u64,
+        (0, Base::Hoistway as u64),
+        "Whose decisions. 6.1 or 6.2+: those of that version of the reference, its quirks included; writing \
+         it turns tick_rounding on and every switch that mends a quirk off. hoistway: the rules of 6.2+, \
+         all mended.",
     ),
     tunable(
         "tick_rounding",
@@ -219,9 +233,30 @@ pub(super) static TUNABLES: &[Tunable] = &[
     tunable(
         "fix_group_double_charge",
         Unit::Switch,
-        0,
+        1,
         (0, 1),
         "1: a group that is repositioned while in service is not charged twice (Q3).",
+    ),
+    tunable(
+        "charge_as_tuned",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: a slow slot is charged for its part of timeout_sync as set. 0: of 125 ms (Q5).",
+    ),
+    tunable(
+        "raised_budget_fits",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: the small budget of a queue that is raised holds its first request. 0: it may not (Q6).",
+    ),
+    tunable(
+        "keep_idle_ticket",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: the idle class keeps its turn of class_idle_period until it is served. 0: until it is chosen (Q10).",
     ),
     tunable(
         "wr_coeff",
@@ -309,13 +344,12 @@ impl Bfq {
                     self.end_all_raising(now, cx);
                 }
             }
-            "base" => {
-                self.conf.base = if on { Base::V62 } else { Base::V61 };
-                self.fair.exact_pick = on;
-                self.conf.inject_after_long_idle = on;
-                self.set_tick_rounding(!on);
-            }
-            "tick_rounding" => self.set_tick_rounding(on),
+            "base" => self.set_base(Base::ALL[value as usize]),
+            // Instants already taken stay what they are.
+            "tick_rounding" => self.conf.tick_rounding = on,
+            "charge_as_tuned" => self.conf.charge_as_tuned = on,
+            "raised_budget_fits" => self.conf.raised_budget_fits = on,
+            "keep_idle_ticket" => self.fair.keep_idle_ticket = on,
             "inject_after_long_idle" => self.conf.inject_after_long_idle = on,
             "fix_group_double_charge" => self.fair.fix_double_charge = on,
             "wr_coeff" => self.conf.wr_coeff = value as u32,
@@ -361,9 +395,16 @@ impl Bfq {
         Ok(())
     }
 
-    /// A new unit for the instants kept in ticks; those already taken stay what they are.
-    fn set_tick_rounding(&mut self, on: bool) {
-        self.conf.tick_rounding = on;
+    /// Takes over every decision of a version of the reference, or mends all that is to be mended
+    /// (section 10).
+    pub(super) fn set_base(&mut self, base: Base) {
+        let mended = base == Base::Hoistway;
+        self.conf.base = base;
+        self.conf.tick_rounding = !mended;
+        self.conf.inject_after_long_idle = mended;
+        self.conf.charge_as_tuned = mended;
+        self.conf.raised_budget_fits = mended;
+        self.fair.set_mended(mended);
     }
 
     pub(super) fn tunable(&self, name: &str) -> Option<u64> {
@@ -384,8 +425,11 @@ impl Bfq {
             "exact_candidate" => self.fair.exact_candidate.into(),
             "first_think" => conf.first_think_long.into(),
             "low_latency" => conf.low_latency.into(),
-            "base" => u64::from(conf.base == Base::V62),
+            "base" => conf.base as u64,
             "tick_rounding" => conf.tick_rounding.into(),
+            "charge_as_tuned" => conf.charge_as_tuned.into(),
+            "raised_budget_fits" => conf.raised_budget_fits.into(),
+            "keep_idle_ticket" => self.fair.keep_idle_ticket.into(),
             "inject_after_long_idle" => conf.inject_after_long_idle.into(),
             "fix_group_double_charge" => self.fair.fix_double_charge.into(),
             "wr_coeff" => conf.wr_coeff.into(),

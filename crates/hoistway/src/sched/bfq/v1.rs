@@ -175,6 +175,9 @@ impl BfqV1 {
         b.conf.low_latency = false;
         b.conf.stable_merge = false;
         b.conf.queue_merge = false;
+        b.fair.exact_candidate = false;
+        b.fair.fix_double_charge = false;
+        b.fair.keep_idle_ticket = false;
         b.fair.count_weights = false;
         // The largest budget is trusted from the start.
         b.budgets_assigned = 255;

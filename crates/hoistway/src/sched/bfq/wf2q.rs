@@ -185,6 +185,8 @@ pub(super) struct FairQueue {
     pub idle_class_period: Nanos,
     /// Quirk Q3: a group in service that is repositioned is not charged twice.
     pub fix_double_charge: bool,
+    /// Quirk Q10: the idle class keeps its turn until one of it is set in service.
+    pub keep_idle_ticket: bool,
     /// Weights are counted (4.3); `bfq-v1` knows no symmetry.
     pub count_weights: bool,
     /// Queues on an active set, the latest insertion first.
@@ -195,7 +197,7 @@ pub(super) struct FairQueue {
 }
 
 impl FairQueue {
-    /// The root node, nothing in it.
+    /// The root node, nothing in it; the quirks of the reference mended.
     pub fn new(now: Instant) -> FairQueue {
         let mut fair = FairQueue {
             ents: Vec::new(),
@@ -203,9 +205,10 @@ impl FairQueue {
             nodes: Vec::new(),
             census: Census::default(),
             exact_pick: true,
-            exact_candidate: false,
+            exact_candidate: true,
             idle_class_period: Nanos::ms(200),
-            fix_double_charge: false,
+            fix_double_charge: true,
+            keep_idle_ticket: true,
             count_weights: true,
             active_list: List::new(),
             active_links: Links::new(0),
@@ -213,6 +216,14 @@ impl FairQueue {
         };
         fair.add_node(NIL, now);
         fair
+    }
+
+    /// All quirks of the reference that concern the fair queue are mended, or none is.
+    pub fn set_mended(&mut self, on: bool) {
+        self.exact_pick = on;
+        self.exact_candidate = on;
+        self.fix_double_charge = on;
+        self.keep_idle_ticket = on;
     }
 
     fn add_node(&mut self, entity: u32, now: Instant) -> u32 {
@@ -319,7 +330,9 @@ impl FairQueue {
             if !n.trees[IDLE as usize].active.is_empty() {
                 first = IDLE;
             }
-            n.idle_class_last = now;
+            if first == RT || !self.keep_idle_ticket {
+                n.idle_class_last = now;
+            }
         }
         let push = n.in_service == NIL || expiring;
         (first..=IDLE).map(|class| self.pick(node, class, push)).find(|&e| e != NIL).unwrap_or(NIL)
@@ -662,6 +675,9 @@ impl FairQueue {
             e = self.nodes[node as usize].cached;
             assert!(e != NIL, "a node with work has a candidate");
             self.nodes[node as usize].in_service = e;
+            if self.keep_idle_ticket && self.ents[e as usize].class == IDLE {
+                self.nodes[node as usize].idle_class_last = now;
+            }
             let child = self.ents[e as usize].child;
             // A group with more active children stays on the tree while in service.
             if child == NIL || self.nodes[child as usize].active() == 1 {

@@ -39,12 +39,16 @@ struct Run {
 const SCENARIOS: u64 = 10_000;
 const SLOTS: u32 = 200;
 
-/// Always backlogged queues with fixed budgets from a common start.
-fn run(seed: u64, exact_candidate: bool, exact_pick: bool) -> Run {
-    let mut rng = Rng::new(seed);
+/// The fair queue as `base` has it: 6.1 and 6.2+ are the reference, which are alike here.
+fn core(reference: bool) -> Core {
     let mut c = Core::new();
-    c.fair.exact_candidate = exact_candidate;
-    c.fair.exact_pick = exact_pick;
+    c.fair.set_mended(!reference);
+    c
+}
+
+/// Always backlogged queues with fixed budgets from a common start.
+fn run(seed: u64, mut c: Core) -> Run {
+    let mut rng = Rng::new(seed);
     let n = 2 + rng.below(6) as usize;
     let weights: Vec<u64> = (0..n).map(|_| 1 + rng.below(300)).collect();
     let budgets: Vec<u64> = (0..n).map(|_| 100 + rng.below(3901)).collect();
@@ -121,7 +125,7 @@ impl Run {
 #[test]
 fn a_backlogged_queue_lags_by_at_most_the_worst_case_fair_index() {
     for seed in 0..SCENARIOS {
-        let r = run(seed, true, true);
+        let r = run(seed, core(false));
         let slack = r.least_slack(true, |i| r.alpha(i) + r.rounding());
         assert!(slack >= 0, "seed {seed}: from the start, {slack}");
         let slack = r.least_slack(false, |i| r.alpha(i) + r.lead(i) + r.rounding());
@@ -130,37 +134,49 @@ fn a_backlogged_queue_lags_by_at_most_the_worst_case_fair_index() {
 }
 
 #[test]
-fn the_reference_shortcut_costs_at_most_one_budget_more() {
+fn the_reference_costs_at_most_one_budget_more() {
     for exact_pick in [true, false] {
-        let mut exceeded = 0;
-        let mut worst = 0.0f64;
+        let mut exceeded = [0; 2];
+        let mut worst = [0.0f64; 2];
         for seed in 0..SCENARIOS {
-            let r = run(seed, false, exact_pick);
+            let mut c = core(true);
+            c.fair.exact_pick = exact_pick;
+            let r = run(seed, c);
             let extra = r.largest() + r.rounding();
             let slack = r.least_slack(true, |i| r.alpha(i) + extra);
             assert!(slack >= 0, "seed {seed}: from the start, {slack}");
             let slack = r.least_slack(false, |i| r.alpha(i) + r.lead(i) + extra);
             assert!(slack >= 0, "seed {seed}: any interval, {slack}");
-            let tight = r.least_slack(true, |i| r.alpha(i) + r.rounding());
-            exceeded += u32::from(tight < 0);
-            worst = worst.max(-tight as f64 / r.largest() as f64);
+            let tight = [
+                r.least_slack(true, |i| r.alpha(i) + r.rounding()),
+                r.least_slack(false, |i| r.alpha(i) + r.lead(i) + r.rounding()),
+            ];
+            for (at, slack) in tight.into_iter().enumerate() {
+                exceeded[at] += u32::from(slack < 0);
+                worst[at] = worst[at].max(-slack as f64 / r.largest() as f64);
+            }
         }
         std::println!(
-            "reference (exact_pick {exact_pick}): over the worst-case fair index in {exceeded} of \
-             {SCENARIOS} scenarios, by up to {worst:.3} of the largest budget"
+            "reference (exact_pick {exact_pick}): over the worst-case fair index in {} of {SCENARIOS} \
+             scenarios from the start, by up to {:.3} of the largest budget; over any interval in {}, \
+             by {:.3}",
+            exceeded[0],
+            worst[0],
+            exceeded[1],
+            worst[1].max(0.0),
         );
         // The looser bound is needed: the tight one does not hold with the shortcut.
-        assert!(exceeded > 0);
+        assert!(exceeded[0] > 0);
     }
 }
 
 #[test]
 fn two_backlogged_queues_never_drift_further_apart_than_their_budgets() {
     for seed in 0..SCENARIOS {
-        for exact_candidate in [true, false] {
-            let r = run(seed, exact_candidate, true);
+        for reference in [false, true] {
+            let r = run(seed, core(reference));
             let wsum: u64 = r.weights.iter().sum();
-            let extra = if exact_candidate { 0 } else { *r.budgets.iter().max().unwrap() };
+            let extra = if reference { *r.budgets.iter().max().unwrap() } else { 0 };
             for s in &r.history {
                 for i in 0..s.len() {
                     for j in 0..i {
@@ -184,9 +200,8 @@ fn two_backlogged_queues_never_drift_further_apart_than_their_budgets() {
 /// (and one more with the shortcut of the reference), nor leads by more than a budget.
 #[test]
 fn weights_from_1_to_1000_are_shared_within_the_bound_at_any_horizon() {
-    for exact_candidate in [true, false] {
-        let mut c = Core::new();
-        c.fair.exact_candidate = exact_candidate;
+    for reference in [false, true] {
+        let mut c = core(reference);
         let budget = 1000;
         for weight in 1..=1000 {
             c.fair.add_entity(ROOT, BE, weight);
@@ -216,13 +231,13 @@ fn weights_from_1_to_1000_are_shared_within_the_bound_at_any_horizon() {
         }
         c.fair.check();
         std::println!(
-            "weights 1:2:...:1000, exact candidate {exact_candidate}: worst lag {:.3} budgets, worst lead \
+            "weights 1:2:...:1000, reference {reference}: worst lag {:.3} budgets, worst lead \
              {:.3}",
             lag as f64 / (wsum * i128::from(budget)) as f64,
             lead as f64 / (wsum * i128::from(budget)) as f64
         );
         let bound = wsum * i128::from(budget);
-        let slack = if exact_candidate { 1 } else { 2 };
+        let slack = if reference { 2 } else { 1 };
         assert!(lag <= slack * bound + wsum, "a queue lags");
         assert!(lead <= bound + wsum, "a queue leads");
         assert!(served[999] > 50 * i128::from(budget), "the heaviest was hardly served");
@@ -234,56 +249,62 @@ fn weights_from_1_to_1000_are_shared_within_the_bound_at_any_horizon() {
 /// forgotten comes back at a random moment of the others' backlog, for one budget.
 #[test]
 fn a_budget_is_served_within_its_bound_of_delay() {
-    let mut worst = 0.0f64;
-    for seed in 0..SCENARIOS {
-        let mut rng = Rng::new(seed);
-        let mut c = Core::new();
-        c.fair.exact_candidate = true;
-        let n = 2 + rng.below(6) as usize;
-        let weights: Vec<u64> = (0..n).map(|_| 1 + rng.below(300)).collect();
-        let budgets: Vec<u64> = (0..n).map(|_| 100 + rng.below(3901)).collect();
-        for i in 0..n {
-            c.queue(weights[i] as u32, budgets[i]);
+    for reference in [false, true] {
+        let (mut worst, mut late) = (0.0f64, 0);
+        for seed in 0..SCENARIOS {
+            let (took, bound, slack) = delay(seed, core(reference));
+            worst = worst.max(took as f64 / bound as f64);
+            late += u32::from(took > bound + slack.0);
+            let more = if reference { slack.1 } else { 0 };
+            assert!(took <= bound + slack.0 + more, "seed {seed}: {took} of {bound}");
         }
-        // Queue 0 leaves at the end of a slot of its own.
-        let mut left = None;
-        let mut wait = 1 + rng.below(60);
-        let mut arrival = None;
-        let mut all = 0u64;
-        loop {
-            let q = c.select() as usize;
-            c.fair.serve(q as u32, budgets[q]);
-            all += budgets[q];
-            if q == 0 && arrival.is_none() {
-                c.expire_empty(0);
-                left = Some(());
-            } else {
-                c.requeue(q as u32);
-            }
-            if let (0, Some(at)) = (q, arrival) {
-                let took: u64 = all - at;
-                let wsum: u64 = weights.iter().sum();
-                let largest = *budgets.iter().max().unwrap();
-                // Times the weight of queue 0: Q wsum + B_0 wsum + (B - B_0) w_0.
-                let bound = 2 * budgets[0] * wsum + (largest - budgets[0]) * weights[0];
-                worst = worst.max((took * weights[0]) as f64 / bound as f64);
-                assert!(
-                    took * weights[0] <= bound + wsum,
-                    "seed {seed}: {took} sectors, bound {}",
-                    bound / weights[0]
-                );
-                break;
-            }
-            if left.is_some() && arrival.is_none() {
-                wait -= 1;
-                if wait == 0 {
-                    c.wake(0, budgets[0], false);
-                    arrival = Some(all);
-                }
+        std::println!(
+            "delay of one budget, reference {reference}: at worst {worst:.3} of the bound, over it in {late}"
+        );
+    }
+}
+
+/// How long the queue that comes back waits, in sectors of total service, and the bound, both times its
+/// weight; the rounding, and the largest budget, in the same unit.
+fn delay(seed: u64, mut c: Core) -> (u64, u64, (u64, u64)) {
+    let mut rng = Rng::new(seed);
+    let n = 2 + rng.below(6) as usize;
+    let weights: Vec<u64> = (0..n).map(|_| 1 + rng.below(300)).collect();
+    let budgets: Vec<u64> = (0..n).map(|_| 100 + rng.below(3901)).collect();
+    for i in 0..n {
+        c.queue(weights[i] as u32, budgets[i]);
+    }
+    // Queue 0 leaves at the end of a slot of its own.
+    let mut left = None;
+    let mut wait = 1 + rng.below(60);
+    let mut arrival = None;
+    let mut all = 0u64;
+    loop {
+        let q = c.select() as usize;
+        c.fair.serve(q as u32, budgets[q]);
+        all += budgets[q];
+        if q == 0 && arrival.is_none() {
+            c.expire_empty(0);
+            left = Some(());
+        } else {
+            c.requeue(q as u32);
+        }
+        if let (0, Some(at)) = (q, arrival) {
+            let took: u64 = all - at;
+            let wsum: u64 = weights.iter().sum();
+            let largest = *budgets.iter().max().unwrap();
+            // Times the weight of queue 0: Q wsum + B_0 wsum + (B - B_0) w_0.
+            let bound = 2 * budgets[0] * wsum + (largest - budgets[0]) * weights[0];
+            return (took * weights[0], bound, (wsum, largest * wsum));
+        }
+        if left.is_some() && arrival.is_none() {
+            wait -= 1;
+            if wait == 0 {
+                c.wake(0, budgets[0], false);
+                arrival = Some(all);
             }
         }
     }
-    std::println!("delay of one budget: at worst {worst:.3} of the bound");
 }
 
 /// Best-effort queues go before idle ones, yet the idle class gets a look-in every 200 ms, and within each
@@ -293,9 +314,8 @@ fn no_queue_starves_the_idle_class_included() {
     let mut longest = [Nanos::ZERO; 2];
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
-        let mut c = Core::new();
-        c.fair.exact_candidate = seed % 2 == 0;
-        c.fair.exact_pick = seed % 3 != 0;
+        let reference = seed % 2 == 1;
+        let mut c = core(reference);
         let n = 4 + rng.below(12) as usize;
         let mut budgets = Vec::new();
         for i in 0..n {
@@ -308,8 +328,15 @@ fn no_queue_starves_the_idle_class_included() {
         // 10 ms a slot; a queue of the least share comes round within the sum of weights.
         for _ in 0..40_000 {
             let q = c.select() as usize;
+            c.now += Nanos::ms(5);
+            // Somebody goes away and comes back in the middle of the slot.
+            let other = rng.below(n as u64) as u32;
+            if other as usize != q && rng.below(3) == 0 {
+                c.fair.deactivate(other, true, false, c.now);
+                c.fair.activate_or_requeue(other, false, false, c.now);
+            }
             c.fair.serve(q as u32, budgets[q]);
-            c.now += Nanos::ms(10);
+            c.now += Nanos::ms(5);
             c.fair.activate_or_requeue(q as u32, false, true, c.now);
             c.fair.clear_in_service(q as u32);
             c.ent(q as u32).service = 0;
@@ -318,16 +345,18 @@ fn no_queue_starves_the_idle_class_included() {
             if q.is_multiple_of(2) {
                 last_idle = c.now;
             }
-            let longest = &mut longest[usize::from(c.fair.exact_candidate)];
+            let longest = &mut longest[usize::from(reference)];
             *longest = (*longest).max(c.now - last_idle);
         }
         assert!(slots.iter().all(|&s| s > 0), "seed {seed}: {slots:?}");
     }
-    let [shortcut, exact] = longest;
-    std::println!("longest wait of the idle class: {exact:?}, with the shortcut {shortcut:?}");
-    // The period and a slot. With the shortcut a look-up may take the look-in and the choice be replaced
-    // before it is served (quirk Q10): then the class waits for the next, several times over.
-    assert!(exact <= Nanos::ms(210));
+    let [mended, reference] = longest;
+    std::println!("longest wait of the idle class: {mended:?}, in the reference {reference:?}");
+    // The period, and the slot of the idle class, and another before it is chosen. In the reference a look-up
+    // may take the look-in and the choice be replaced before it is served (quirk Q10): then the class waits
+    // for the next, several times over.
+    assert!(mended <= Nanos::ms(220));
+    assert!(reference > Nanos::ms(1_000));
 }
 
 /// With idling off a scheduler with requests always gives one, whatever is in the device.

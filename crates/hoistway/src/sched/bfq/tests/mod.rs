@@ -8,5 +8,6 @@ mod groups;
 mod idling;
 mod injection;
 mod latency;
+mod modes;
 mod random;
 mod rig;

@@ -41,9 +41,14 @@ impl World {
             merges: 0,
             timers: 0,
         };
-        for name in SWITCHES {
-            let value = w.rng.below(2);
-            w.rig.set(name, value);
+        let base = w.rng.below(3);
+        w.rig.set("base", base);
+        // Half of the runs in a pure mode.
+        if w.rng.below(2) == 0 {
+            for name in SWITCHES {
+                let value = w.rng.below(2);
+                w.rig.set(name, value);
+            }
         }
         if w.rng.below(8) == 0 {
             w.rig.set("strict_guarantees", 1);
@@ -252,7 +257,11 @@ impl World {
     fn change(&mut self) {
         match self.rng.below(9) {
             4 => {
-                let name = SWITCHES[self.rng.below(12) as usize];
+                if self.rng.below(4) == 0 {
+                    let base = self.rng.below(3);
+                    return self.rig.set("base", base);
+                }
+                let name = SWITCHES[self.rng.below(SWITCHES.len() as u64) as usize];
                 let value = self.rng.below(2);
                 self.rig.set(name, value);
             }
@@ -318,15 +327,17 @@ impl World {
     }
 }
 
-/// Tunables of two values; the order lets `base` and the quirks differ.
-const SWITCHES: [&str; 12] = [
-    "base",
+/// Tunables of two values.
+const SWITCHES: [&str; 14] = [
     "exact_pick",
     "exact_candidate",
     "first_think",
     "tick_rounding",
     "inject_after_long_idle",
     "fix_group_double_charge",
+    "charge_as_tuned",
+    "raised_budget_fits",
+    "keep_idle_ticket",
     "low_latency",
     "injection",
     "preemption",

@@ -1,15 +1,15 @@
 //! `hoistway compare`, `run` and `report`: a grid of runs, a table, a run directory.
 
 use crate::args::{Common, Compare, Report, RunOne};
-use crate::table::{Table, three};
+use crate::results::results;
+use crate::table::Table;
 use crate::{Failure, explain, print};
 use hoistway_lab::config::{Config, split_list};
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::quantity;
 use hoistway_lab::report::html;
-use hoistway_lab::result::{Metric, Run, metrics_csv, number_text, ratio, reference};
+use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
-use hoistway_lab::stats::Verdict;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::drive::keys::nearest;
 use std::fmt::Write as _;
@@ -288,78 +288,6 @@ fn preview(grid: &Grid) -> Result<String, Failure> {
         grid.seed + u64::from(grid.reps) - 1
     );
     Ok(out)
-}
-
-/// The table of a run and its warnings.
-fn results(run: &Run) -> String {
-    let m = &run.manifest;
-    let against = reference(m).unwrap_or_default().to_string();
-    let vs = format!("vs {against}");
-    let mut table = Table::new(
-        &[
-            "drive",
-            "workload",
-            "config",
-            "avg ms",
-            "+-99%",
-            "p99 ms",
-            "max ms",
-            &vs,
-            "MB/s all",
-            "MB/s target",
-            "published ms",
-        ],
-        3,
-    );
-    for cell in &run.cells {
-        let find = |metric: &str, published: bool| -> Option<&Metric> {
-            run.metrics.iter().find(|x| {
-                (&x.drive, &x.config, &x.workload) == (&cell.drive, &cell.config, &cell.workload)
-                    && x.metric == metric
-                    && x.rep.is_none()
-                    && (x.source != m.world) == published
-            })
-        };
-        let value = |metric: &str| find(metric, false).and_then(|x| x.value);
-        let shown = |metric: &str| value(metric).map_or_else(|| "-".into(), three);
-        let other = run.cells.iter().find(|c| {
-            (&c.drive, &c.workload, &c.config) == (&cell.drive, &cell.workload, &against)
-        });
-        let versus = match other.filter(|c| c.config != cell.config) {
-            None => String::new(),
-            Some(other) => match ratio(cell, other, "latency_avg") {
-                None => "-".into(),
-                Some(r) if r.verdict == Verdict::Same => "same".into(),
-                Some(r) => format!("x{}", three(r.mean)),
-            },
-        };
-        let published = find("latency_avg", true).and_then(|x| x.value);
-        let published = published.map_or_else(String::new, |p| match value("latency_avg") {
-            Some(ours) => format!("{} ({:+.0}%)", number_text(p), (ours / p - 1.0) * 100.0),
-            None => number_text(p),
-        });
-        table.row(vec![
-            cell.drive.clone(),
-            cell.workload.clone(),
-            cell.config.clone(),
-            shown("latency_avg"),
-            shown("latency_avg_ci99"),
-            shown("latency_p99"),
-            shown("latency_max"),
-            versus,
-            shown("throughput_total"),
-            shown("throughput_target"),
-            published,
-        ]);
-    }
-    let mut out = format!("{}\n", m.title);
-    let quick = if m.quick { ", quick: a quarter of the time" } else { "" };
-    let _ = writeln!(out, "latency of the target; {} repetitions{quick}\n", m.reps);
-    out.push_str(&table.render());
-    for (cell, text) in &run.flags {
-        let _ = writeln!(out, "! {cell}: {text}");
-    }
-    out
 }
 
 fn json(run: &Run, dir: &Path) -> String {

@@ -6,6 +6,7 @@ mod compare;
 mod explain;
 mod list;
 mod replay;
+mod results;
 mod show;
 mod table;
 

@@ -74,6 +74,9 @@ fn tags_balance_and_ids_are_unique() {
     for (drives, configs, reps, samples) in [(1, 1, 1, 0), (1, 2, 2, 5), (3, 12, 3, 400)] {
         balanced(&html::render(&sample::run(drives, configs, reps, samples)));
     }
+    for (drives, configs, reps) in [(1, 1, 1), (2, 3, 2), (3, 12, 3)] {
+        balanced(&html::render(&sample::free(drives, configs, reps)));
+    }
     let mut run = sample::run(1, 2, 3, 10);
     run.cells.clear();
     balanced(&html::render(&run));
@@ -124,6 +127,51 @@ fn the_headline_follows_the_data() {
     let first = run.cells[0].reps.clone();
     run.cells[1].reps = first;
     assert!(markdown::render(&run).contains("no difference beyond the spread"));
+}
+
+#[test]
+fn without_a_target_the_report_speaks_of_throughput_alone() {
+    for page in [html::render(&sample::free(2, 4, 3)), markdown::render(&sample::free(2, 4, 3))] {
+        for word in ["latency of the target", "Latency of the target", "p99", "waits", "shorter by"]
+        {
+            assert!(!page.contains(word), "{word}");
+        }
+        for word in ["The device moves", "MB/s", "Jain", "slowest", "written"] {
+            assert!(page.contains(word), "{word}");
+        }
+    }
+    // A run may hold both kinds.
+    let (mut both, free) = (sample::run(1, 3, 3, 100), sample::free(1, 3, 3));
+    for (cell, other) in both.cells.iter_mut().zip(free.cells).filter(|c| c.0.workload == "writers")
+    {
+        *cell = other;
+    }
+    let page = html::render(&both);
+    balanced(&page);
+    assert!(page.contains("The device moves") && page.contains("The target waits"));
+}
+
+#[test]
+fn the_headline_of_throughput_follows_the_data() {
+    let mut run = sample::free(1, 3, 3);
+    let mut set = |rates: [u64; 3]| {
+        for (cell, mb) in run.cells.iter_mut().zip(rates) {
+            for rep in &mut cell.reps {
+                (rep.device.read_bytes, rep.device.written_bytes) = (mb * 10_000_000, 0);
+            }
+        }
+        markdown::render(&run)
+    };
+    let text = set([100, 100, 101]);
+    assert!(text.contains("moves **100 MB/s** under none-none; no other"), "{text}");
+    let text = set([100, 60, 150]);
+    let all = "**100 MB/s** under none-none, **150 MB/s** under mq-deadline and **60.0 MB/s** under none-bfq.";
+    assert!(text.contains(all), "{text}");
+    let text = set([100, 60, 100]);
+    assert!(
+        text.contains("none moves more, and the least is **60.0 MB/s** under none-bfq."),
+        "{text}"
+    );
 }
 
 /// Every tag is closed in order, attributes are quoted, no id occurs twice.

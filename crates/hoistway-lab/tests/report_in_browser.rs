@@ -16,8 +16,15 @@ fn the_report_opens_without_console_errors() {
     };
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-in-browser");
     std::fs::create_dir_all(&dir).unwrap();
-    let page = dir.join("report.html");
-    std::fs::write(&page, hoistway_lab::report::html::render(&sample::run(2, 4, 3, 500))).unwrap();
+    // Four charts each: one page with a target and one without.
+    for (name, run) in [("report", sample::run(2, 4, 3, 500)), ("free", sample::free(2, 4, 3))] {
+        let page = dir.join(format!("{name}.html"));
+        std::fs::write(&page, hoistway_lab::report::html::render(&run)).unwrap();
+        open(chromium, &dir, &page);
+    }
+}
+
+fn open(chromium: &str, dir: &std::path::Path, page: &std::path::Path) {
     let out = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
         .args(["--disable-dev-shm-usage", "--enable-logging=stderr", "--v=0"])

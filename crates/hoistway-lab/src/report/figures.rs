@@ -3,7 +3,7 @@
 use crate::result::{Cell, Rep, Run, Spread};
 use crate::stats;
 use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{ProcRecord, Role};
+use hoistway_sim::world::{DeviceRecord, Interval, ProcRecord, Role};
 
 /// One cell, reduced.
 pub(super) struct Figures<'a> {
@@ -23,13 +23,23 @@ pub(super) struct Figures<'a> {
     pub(super) total: Option<Spread>,
     pub(super) target: Option<Spread>,
     pub(super) others: Option<Spread>,
+    /// Some process is the target.
+    pub(super) targeted: bool,
+    /// MB/s of the device: all, read, written.
+    pub(super) moved: Option<Spread>,
+    pub(super) read: Option<Spread>,
+    pub(super) written: Option<Spread>,
+    /// Jain's index of the processes' bytes.
+    pub(super) jain: Option<Spread>,
     /// Reference over this, mean latency; `None` for the reference and without I/Os.
     pub(super) gain: Option<Gain>,
+    /// This over reference, MB/s of the device; `None` for the reference.
+    pub(super) more: Option<Gain>,
     /// Texts of the flags on this cell.
     pub(super) flags: Vec<&'a str>,
 }
 
-/// How many times shorter the target waits than under the reference configuration.
+/// How many times better than the reference configuration: shorter waits, more throughput.
 #[derive(Clone, Copy)]
 pub(super) struct Gain {
     /// Geometric mean over the pairs of repetitions.
@@ -50,7 +60,9 @@ impl<'a> Figures<'a> {
             if let Some(cell) = found {
                 let mut f = Figures::of_cell(run, cell, key);
                 // The reference is the first configuration asked for, and no other.
-                f.gain = out.first().filter(|r| r.key == 0).and_then(|r| gain(r.cell, cell));
+                let reference = out.first().filter(|r| r.key == 0).map(|r| r.cell);
+                f.gain = reference.and_then(|r| gain(r, cell, |a, b| Some(wait(a)? / wait(b)?)));
+                f.more = reference.and_then(|r| gain(r, cell, |a, b| Some(moved(b) / moved(a))));
                 out.push(f);
             }
         }
@@ -71,16 +83,26 @@ impl<'a> Figures<'a> {
         let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
         let flags = run.flags.iter().filter(|f| f.0 == name).map(|f| f.1.as_str()).collect();
         let rate = |role| spread(cell.reps.iter().map(|r| rate(r, role)));
+        let device = |bytes: fn(&DeviceRecord) -> u64| {
+            spread(cell.reps.iter().map(|r| mb_s(bytes(&r.device), r.measured.0)))
+        };
+        let shares = |r: &Rep| r.procs.iter().map(|p| p.bytes as f64).collect::<Vec<_>>();
         Figures {
             cell,
             key,
-            latency: spread(cell.reps.iter().filter_map(mean_latency)),
+            latency: spread(cell.reps.iter().filter_map(wait)),
             longest,
             time_weighted: stats::time_weighted(&hist, &censored),
             total: rate(None),
             target: rate(Some(Role::Target)),
             others: rate(Some(Role::Interferer)),
+            targeted: cell.reps.iter().any(|r| targets(r).next().is_some()),
+            moved: device(|d| d.read_bytes + d.written_bytes),
+            read: device(|d| d.read_bytes),
+            written: device(|d| d.written_bytes),
+            jain: spread(cell.reps.iter().filter_map(|r| stats::jain(&shares(r)))),
             gain: None,
+            more: None,
             flags,
             hist,
         }
@@ -95,15 +117,34 @@ impl<'a> Figures<'a> {
         self.hist.quantile(per_mille, 1000)
     }
 
-    /// MB/s over time, averaged over the repetitions: (end of interval in s, MB/s).
-    pub(super) fn series(&self, role: Option<Role>) -> Vec<(f64, f64)> {
+    /// MB/s of each process, mean over the repetitions.
+    pub(super) fn each(&self) -> Vec<(&'a str, f64)> {
         let reps = &self.cell.reps;
-        let Some(length) = reps.iter().find_map(interval) else { return Vec::new() };
+        let Some(first) = reps.first() else { return Vec::new() };
+        // Repetitions of one cell have the same processes in the same order.
+        let of = |i: usize| reps.iter().map(move |r| mb_s(r.procs[i].bytes, r.measured.0));
+        let mean = |i| stats::sum(of(i)) / reps.len() as f64;
+        first.procs.iter().enumerate().map(|(i, p)| (p.name.as_str(), mean(i))).collect()
+    }
+
+    /// MB/s of the device over time, averaged over the repetitions: (end of interval in s, MB/s).
+    pub(super) fn device_series(&self) -> Vec<(f64, f64)> {
+        self.averaged(|r| vec![&r.device.intervals])
+    }
+
+    /// MB/s of processes over time, in the same way.
+    pub(super) fn series(&self, role: Option<Role>) -> Vec<(f64, f64)> {
+        self.averaged(|r| of_role(r, role).map(|p| &p.intervals).collect())
+    }
+
+    fn averaged(&self, of: impl Fn(&'a Rep) -> Vec<&'a Vec<Interval>>) -> Vec<(f64, f64)> {
+        let reps = &self.cell.reps;
+        let Some(length) = reps.iter().find_map(|r| interval(&of(r))) else { return Vec::new() };
         // Repetitions of one cell have one window; the last, partial interval is dropped.
         let whole = reps.iter().map(|r| r.measured.0 / length).min().unwrap_or(0);
         let seconds = length as f64 / 1e9;
         let mut bytes = vec![0u64; usize::try_from(whole).expect("a window has few intervals")];
-        for i in reps.iter().flat_map(|r| of_role(r, role)).flat_map(|p| &p.intervals) {
+        for i in reps.iter().flat_map(of).flatten() {
             let slot = usize::try_from(i.at.0 / length).expect("a window has few intervals");
             if let Some(sum) = bytes.get_mut(slot) {
                 *sum += i.bytes;
@@ -127,7 +168,7 @@ fn of_role(rep: &Rep, role: Option<Role>) -> impl Iterator<Item = &ProcRecord> {
     rep.procs.iter().filter(move |p| role.is_none_or(|r| r == p.role))
 }
 
-fn mean_latency(rep: &Rep) -> Option<f64> {
+fn wait(rep: &Rep) -> Option<f64> {
     let (sum, n) =
         targets(rep).fold((0u128, 0u64), |(s, n), p| (s + p.latency.sum(), n + p.latency.count()));
     (n > 0).then(|| sum as f64 / n as f64)
@@ -135,20 +176,29 @@ fn mean_latency(rep: &Rep) -> Option<f64> {
 
 fn rate(rep: &Rep, role: Option<Role>) -> f64 {
     let bytes: u64 = of_role(rep, role).map(|p| p.bytes).sum();
-    // Bytes per microsecond are MB/s.
-    if rep.measured.0 == 0 { 0.0 } else { bytes as f64 * 1e3 / rep.measured.0 as f64 }
+    mb_s(bytes, rep.measured.0)
 }
 
-/// Length of the intervals of a repetition.
-fn interval(rep: &Rep) -> Option<u64> {
-    let starts = rep.procs.iter().flat_map(|p| p.intervals.windows(2));
+/// What the device moved.
+fn moved(rep: &Rep) -> f64 {
+    mb_s(rep.device.read_bytes + rep.device.written_bytes, rep.measured.0)
+}
+
+/// Bytes per microsecond are MB/s.
+fn mb_s(bytes: u64, window: u64) -> f64 {
+    if window == 0 { 0.0 } else { bytes as f64 * 1e3 / window as f64 }
+}
+
+/// Length of the intervals of series.
+fn interval(all: &[&Vec<Interval>]) -> Option<u64> {
+    let starts = all.iter().flat_map(|p| p.windows(2));
     starts.map(|w| w[1].at.0.saturating_sub(w[0].at.0)).find(|&l| l > 0)
 }
 
-/// Common seeds pair the repetitions (statistics.md 4).
-fn gain(reference: &Cell, cell: &Cell) -> Option<Gain> {
+/// Common seeds pair the repetitions (statistics.md 4); `factor` of (reference, this).
+fn gain(reference: &Cell, cell: &Cell, factor: impl Fn(&Rep, &Rep) -> Option<f64>) -> Option<Gain> {
     let pairs = reference.reps.iter().zip(&cell.reps).filter(|(a, b)| a.seed == b.seed);
-    let logs = pairs.filter_map(|(a, b)| Some((mean_latency(a)? / mean_latency(b)?).ln()));
+    let logs = pairs.filter_map(|(a, b)| Some(factor(a, b)?.ln()));
     let s = spread(logs.filter(|l| l.is_finite()))?;
     let factor = s.mean.exp();
     let far = !(0.97..=1.03).contains(&factor);

@@ -2,8 +2,9 @@
 
 use super::figures::Figures;
 use super::section;
-use super::svg::{duration, esc, letter};
-use crate::result::Run;
+use super::svg::{duration, esc, letter, number};
+use super::throughput;
+use crate::result::{Cell, Run, target};
 use std::fmt::Write;
 
 /// The page. The same run gives the same bytes.
@@ -26,7 +27,13 @@ pub fn render(run: &Run) -> String {
     for (n, drive) in m.drives.iter().enumerate() {
         out.push_str(&section::drive(run, n, drive));
     }
-    out.push_str(READING);
+    let any = |targeted: bool| run.cells.iter().any(|c| with_target(c) == targeted);
+    if any(true) || run.cells.is_empty() {
+        out.push_str(READING);
+    }
+    if any(false) {
+        out.push_str(READING_RATES);
+    }
     out.push_str(&what_was_run(run));
     out.push_str(&trust(run));
     let _ = write!(
@@ -36,6 +43,10 @@ pub fn render(run: &Run) -> String {
         esc(&m.version)
     );
     out
+}
+
+fn with_target(cell: &Cell) -> bool {
+    cell.reps.iter().any(|rep| target(rep).is_some())
 }
 
 fn navigation(run: &Run) -> String {
@@ -103,51 +114,95 @@ fn opening(run: &Run) -> String {
 /// One row per drive and workload, for runs with several drives.
 fn glance(run: &Run) -> String {
     let mut out = String::from("<section id=\"glance\">\n<h2>At a glance</h2>\n");
-    let reference = run.manifest.configs.first().map_or("", |c| c.id.as_str());
-    let _ = writeln!(
-        out,
-        "<p class=\"mute\">Mean latency of the target under {} and under the configuration with \
-         the shortest.</p>",
-        esc(reference)
-    );
-    out.push_str(&section::open_table("Shortest latency per drive and workload"));
-    let _ = write!(
-        out,
-        "<thead><tr><th scope=\"col\" class=\"l\">drive</th><th scope=\"col\" class=\"l\">workload\
-         </th><th scope=\"col\">{}</th><th scope=\"col\">shortest</th>\
-         <th scope=\"col\" class=\"l\">under</th><th scope=\"col\">shorter by</th>\
-         <th scope=\"col\">total throughput</th></tr></thead>\n<tbody>\n",
-        esc(reference)
-    );
+    let (mut waits, mut rates) = (String::new(), String::new());
     for (n, drive) in run.manifest.drives.iter().enumerate() {
         for (w, workload) in run.manifest.workloads.iter().enumerate() {
             let all = Figures::of(run, &drive.id, &workload.id);
-            let mean = |f: &Figures<'_>| f.latency.map_or(f64::INFINITY, |l| l.mean);
-            let Some(first) = all.first() else { continue };
-            let Some(best) = all.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))) else {
-                continue;
-            };
-            let show = |f: &Figures<'_>| f.latency.map_or("–".into(), |l| duration(l.mean));
-            let share = first.total.zip(best.total).filter(|(a, _)| a.mean > 0.0);
-            let _ = writeln!(
-                out,
-                "<tr><th scope=\"row\"><a href=\"#d{n}w{w}\">{}</a></th><td class=\"l\">{}</td>\
-                 <td>{}</td><td class=\"b\">{}</td><td class=\"l\">{} {}</td><td>{}</td><td>{}</td>\
-                 </tr>",
+            let link = format!(
+                "<th scope=\"row\"><a href=\"#d{n}w{w}\">{}</a></th><td class=\"l\">{}</td>",
                 esc(&drive.name),
-                esc(&workload.id),
-                show(first),
-                show(best),
-                letter(best.key),
-                esc(&run.manifest.configs[best.key].id),
-                section::gain_text(best.gain).unwrap_or("–".into()),
-                share
-                    .map_or("–".into(), |(a, b)| { format!("{:.0} %", b.mean / a.mean * 100.0) })
+                esc(&workload.id)
             );
+            let free = section::free(&all);
+            let row = if free { glance_rate(run, &all) } else { glance_wait(run, &all) };
+            if let Some(row) = row {
+                let rows = if free { &mut rates } else { &mut waits };
+                let _ = writeln!(rows, "<tr>{link}{row}</tr>");
+            }
         }
     }
-    out.push_str("</tbody></table></div>\n</section>\n");
+    let reference = esc(run.manifest.configs.first().map_or("", |c| c.id.as_str()));
+    let mut table = |note: &str, title: &str, heads: &[&str], rows: &str| {
+        if rows.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "<p class=\"mute\">{note}</p>");
+        out.push_str(&section::open_table(title));
+        out.push_str("<thead><tr>");
+        for head in ["<drive", "<workload"].iter().chain(heads) {
+            let _ = match head.strip_prefix('<') {
+                Some(left) => write!(out, "<th scope=\"col\" class=\"l\">{left}</th>"),
+                None => write!(out, "<th scope=\"col\">{head}</th>"),
+            };
+        }
+        let _ = writeln!(out, "</tr></thead>\n<tbody>\n{rows}</tbody></table></div>");
+    };
+    table(
+        &format!(
+            "Mean latency of the target under {reference} and under the configuration with the \
+             shortest."
+        ),
+        "Shortest latency per drive and workload",
+        &[&reference, "shortest", "<under", "shorter by", "total throughput"],
+        &waits,
+    );
+    table(
+        &format!(
+            "Throughput of the device under {reference} and under the configurations with the most \
+             and the least."
+        ),
+        "Throughput per drive and workload, MB/s",
+        &[&reference, "most", "<under", "least", "<under"],
+        &rates,
+    );
+    out.push_str("</section>\n");
     out
+}
+
+fn glance_wait(run: &Run, all: &[Figures<'_>]) -> Option<String> {
+    let mean = |f: &Figures<'_>| f.latency.map_or(f64::INFINITY, |l| l.mean);
+    let first = all.first()?;
+    let best = all.iter().min_by(|a, b| mean(a).total_cmp(&mean(b)))?;
+    let show = |f: &Figures<'_>| f.latency.map_or("–".into(), |l| duration(l.mean));
+    let share = first.total.zip(best.total).filter(|(a, _)| a.mean > 0.0);
+    Some(format!(
+        "<td>{}</td><td class=\"b\">{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td>",
+        show(first),
+        show(best),
+        named(run, best),
+        section::gain_text(best.gain).unwrap_or("–".into()),
+        share.map_or("–".into(), |(a, b)| { format!("{:.0} %", b.mean / a.mean * 100.0) })
+    ))
+}
+
+fn glance_rate(run: &Run, all: &[Figures<'_>]) -> Option<String> {
+    let mean = throughput::mean;
+    let first = all.first()?;
+    let (most, least) = throughput::extremes(all);
+    let (most, least) = (most.unwrap_or(first), least.unwrap_or(first));
+    Some(format!(
+        "<td>{}</td><td class=\"b\">{}</td><td class=\"l\">{}</td><td>{}</td><td class=\"l\">{}</td>",
+        number(mean(first)),
+        number(mean(most)),
+        named(run, most),
+        number(mean(least)),
+        named(run, least)
+    ))
+}
+
+/// Letter and name of a configuration.
+fn named(run: &Run, f: &Figures<'_>) -> String {
+    format!("{} {}", letter(f.key), esc(&run.manifest.configs[f.key].id))
 }
 
 fn what_was_run(run: &Run) -> String {
@@ -254,6 +309,14 @@ percentiles and <b>max</b>: of the I/Os of all repetitions together; a percentil
 it, else a dash; ≥ marks a wait the end of the run cut off. <b>time-weighted</b>: what a random instant \
 would wait through (Σx²/Σx). The load is closed: the target issues its next I/O when the last one is \
 done.</p>\n";
+
+const READING_RATES: &str = "<p class=\"note\" style=\"margin-top:26px\">Reading the tables of throughput. \
+<b>all</b>, <b>read</b>, <b>written</b>: what the device moved in the measured window, mean over \
+repetitions ± half the 99 % Student interval. <b>times the first</b>: over the first configuration's, \
+geometric mean over repetitions with the same seed; <i>same</i> when the 99 % interval of the ratio holds \
+1 or the ratio is within 3 %. <b>slowest</b>, <b>fastest</b>: bytes of single processes' calls; what they \
+write may stay in the page cache. <b>Jain's index</b> of these: 1 when all get the same, 1/n when one of n \
+gets everything.</p>\n";
 
 const SIMULATED: &str = "<li>Simulated. The schedulers are the real subject and follow their \
 specifications; drive and host are models with the parameters above.</li>\

@@ -1,7 +1,7 @@
 //! The tables as Markdown, to paste into an issue or a document.
 
 use super::figures::Figures;
-use super::section::{gain_text, headline};
+use super::section::{free, gain_text, headline};
 use super::svg::{number, plus_minus};
 use crate::result::{Run, Spread};
 use std::fmt::Write;
@@ -19,14 +19,15 @@ pub fn render(run: &Run) -> String {
             }
             let _ = write!(
                 out,
-                "\n### {}\n\n{}\n\n{}\n\n{HEAD}",
+                "\n### {}\n\n{}\n\n{}\n\n{}",
                 plain(&workload.id),
                 plain(&workload.summary),
-                headline(run, &all, false).replace('|', "\\|").replace('<', "&lt;")
+                headline(run, &all, false).replace('|', "\\|").replace('<', "&lt;"),
+                if free(&all) { HEAD_RATES } else { HEAD }
             );
             for f in &all {
-                let _ =
-                    writeln!(out, "| {} | {} |", plain(&m.configs[f.key].id), row(f).join(" | "));
+                let row = if free(&all) { rates(f).join(" | ") } else { row(f).join(" | ") };
+                let _ = writeln!(out, "| {} | {row} |", plain(&m.configs[f.key].id));
             }
             for f in &all {
                 for flag in &f.flags {
@@ -65,6 +66,20 @@ fn row(f: &Figures<'_>) -> [String; 9] {
     ]
 }
 
+fn rates(f: &Figures<'_>) -> [String; 7] {
+    let each: Vec<f64> = f.each().iter().map(|e| e.1).collect();
+    let show = |v: Option<f64>| v.map_or("–".into(), number);
+    [
+        spread(f.moved, 1.0),
+        gain_text(f.more).unwrap_or("–".into()),
+        spread(f.read, 1.0),
+        spread(f.written, 1.0),
+        show(each.iter().copied().reduce(f64::min)),
+        show(each.iter().copied().reduce(f64::max)),
+        show(f.jain.map(|j| j.mean)),
+    ]
+}
+
 fn spread(s: Option<Spread>, scale: f64) -> String {
     let Some(s) = s else { return "–".into() };
     let (mean, half) = plus_minus(s.mean / scale, s.half_width.unwrap_or(0.0) / scale);
@@ -95,3 +110,6 @@ fn code(text: &str) -> String {
 
 const HEAD: &str = "| configuration | mean, ms | shorter by | p50, ms | p95, ms | p99, ms | max, ms \
 | all, MB/s | target, MB/s | interferers, MB/s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+
+const HEAD_RATES: &str = "| configuration | all, MB/s | times the first | read, MB/s | written, MB/s \
+| slowest, MB/s | fastest, MB/s | Jain's index |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";

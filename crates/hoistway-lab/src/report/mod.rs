@@ -6,6 +6,7 @@ pub mod html;
 pub mod markdown;
 mod section;
 mod svg;
+mod throughput;
 
 use crate::result::Run;
 

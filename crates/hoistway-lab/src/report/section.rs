@@ -3,6 +3,7 @@
 use super::chart::{Bar, Line, Panel, Stack, bars, ecdf, panels, stacks};
 use super::figures::{Figures, Gain};
 use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number, plus_minus};
+use super::throughput;
 use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo};
 use hoistway_sim::world::Role;
 use std::fmt::Write;
@@ -31,8 +32,13 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo) -> String {
             headline(run, &all, true)
         );
         out.push_str(&legend(run, &all));
-        out.push_str(&charts(run, &id, drive, workload, &all));
-        out.push_str(&table(run, drive, workload, &all));
+        if free(&all) {
+            out.push_str(&throughput::charts(run, &id, drive, workload, &all));
+            out.push_str(&throughput::table(run, drive, workload, &all));
+        } else {
+            out.push_str(&charts(run, &id, drive, workload, &all));
+            out.push_str(&table(run, drive, workload, &all));
+        }
         out.push_str(&published(run, drive, workload, &all));
         out.push_str("</div>\n");
     }
@@ -40,8 +46,16 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo) -> String {
     out
 }
 
+/// Nobody is the target: measured is what all move together.
+pub(super) fn free(all: &[Figures<'_>]) -> bool {
+    all.iter().all(|f| !f.targeted)
+}
+
 /// One sentence from the data. Marked up for the page, plain otherwise.
 pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
+    if free(all) {
+        return throughput::headline(run, all, html);
+    }
     let name = |f: &Figures<'_>| {
         let id = &run.manifest.configs[f.key].id;
         if html { esc(id) } else { id.clone() }
@@ -173,7 +187,8 @@ fn charts(
             others: f.others.map_or(0.0, |s| s.mean),
         })
         .collect();
-    let svg = stacks(&format!("{id}c"), &format!("Who gets the throughput: {of}"), &rows);
+    let title = format!("Who gets the throughput: {of}");
+    let svg = stacks(&format!("{id}c"), &title, ["target", "interferers"], &rows);
     let note = "<i class=\"swatch s-mine\"></i><em>target</em><i class=\"swatch s-rest\"></i>\
                 <em>interferers</em>";
     figure(&mut out, "Who gets the throughput", note, &svg);
@@ -197,7 +212,7 @@ fn charts(
 }
 
 /// `note` is markup of this file.
-fn figure(out: &mut String, title: &str, note: &str, svg: &str) {
+pub(super) fn figure(out: &mut String, title: &str, note: &str, svg: &str) {
     let _ = writeln!(
         out,
         "<figure><figcaption><h4>{title}</h4><span>{note}</span></figcaption>{svg}</figure>"
@@ -206,13 +221,23 @@ fn figure(out: &mut String, title: &str, note: &str, svg: &str) {
 
 fn table(run: &Run, drive: &DriveInfo, workload: &WorkloadInfo, all: &[Figures<'_>]) -> String {
     let title = format!("{}, {}: every figure", drive.name, workload.id);
-    let mut out = open_table(&title);
-    out.push_str(
-        "<thead><tr class=\"over\"><th></th><th scope=\"colgroup\" colspan=\"9\">latency of the \
-         target, ms</th><th></th><th scope=\"colgroup\" colspan=\"3\">throughput, MB/s</th>\
-         </tr><tr>",
-    );
-    for (i, head) in HEADS.iter().enumerate() {
+    let over = "<th></th><th scope=\"colgroup\" colspan=\"9\">latency of the target, ms</th>\
+                <th></th><th scope=\"colgroup\" colspan=\"3\">throughput, MB/s</th>";
+    rows_and_flags(run, &title, over, &HEADS, all, |f| cells(f).to_vec())
+}
+
+/// A table with a row per configuration, and the flags below it.
+pub(super) fn rows_and_flags(
+    run: &Run,
+    title: &str,
+    over: &str,
+    heads: &[&str],
+    all: &[Figures<'_>],
+    cells: impl Fn(&Figures<'_>) -> Vec<String>,
+) -> String {
+    let mut out = open_table(title);
+    let _ = write!(out, "<thead><tr class=\"over\">{over}</tr><tr>");
+    for (i, head) in heads.iter().enumerate() {
         let class = if i == 0 { " class=\"l\"" } else { "" };
         let _ = write!(out, "<th scope=\"col\"{class}>{head}</th>");
     }
@@ -307,18 +332,18 @@ pub(super) fn gain_text(gain: Option<Gain>) -> Option<String> {
     })
 }
 
-fn mean_cell(s: Option<Spread>, scale: f64) -> String {
+pub(super) fn mean_cell(s: Option<Spread>, scale: f64) -> String {
     let Some(s) = s else { return dash_cell() };
     let (mean, half) = plus_minus(s.mean / scale, s.half_width.unwrap_or(0.0) / scale);
     if s.half_width.is_none() { mean } else { format!("{mean} <small>± {half}</small>") }
 }
 
-fn dash_cell() -> String {
+pub(super) fn dash_cell() -> String {
     "–".into()
 }
 
 /// Published values for a cell.
-fn references<'a>(
+pub(super) fn references<'a>(
     run: &'a Run,
     drive: &'a DriveInfo,
     workload: &'a WorkloadInfo,

@@ -73,18 +73,26 @@ fn ms(ns: f64) -> f64 {
 fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
     let target = target(rep);
     let window = rep.measured;
-    let target_bytes = target.map(|t| t.bytes);
     let others: Vec<u64> = interferers(rep).map(|p| p.bytes).collect();
     let shares: Vec<f64> = others.iter().map(|&b| b as f64).collect();
     let device = &rep.device;
     let transfers = device.commands - device.flushes;
     let moved = device.read_bytes + device.written_bytes;
     let per = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-    vec![
-        ("latency_avg", "ms", target.and_then(|t| t.latency.mean()).map(ms)),
+    let least = others.iter().min().and_then(|&b| mb_s(b, window));
+    let most = others.iter().max().and_then(|&b| mb_s(b, window));
+    let mut all = Vec::new();
+    if let Some(target) = target {
+        all.push(("latency_avg", "ms", target.latency.mean().map(ms)));
+        all.push(("throughput_target", "MB/s", mb_s(target.bytes, window)));
+    }
+    all.extend([
         ("throughput_total", "MB/s", mb_s(moved, window)),
-        ("throughput_target", "MB/s", target_bytes.and_then(|b| mb_s(b, window))),
+        ("throughput_read", "MB/s", mb_s(device.read_bytes, window)),
+        ("throughput_written", "MB/s", mb_s(device.written_bytes, window)),
         ("throughput_interferers", "MB/s", mb_s(others.iter().sum(), window)),
+        ("throughput_interferer_min", "MB/s", least),
+        ("throughput_interferer_max", "MB/s", most),
         ("jain_interferers", "1", stats::jain(&shares)),
         ("iops", "1/s", mb_s(transfers, window).map(|per_us| per_us * 1e6)),
         ("utilisation", "1", Some(device.utilisation)),
@@ -95,7 +103,8 @@ fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
         ("merges", "1", Some(device.merges as f64)),
         ("device_time_avg", "ms", device.device_time.mean().map(ms)),
         ("starved_max", "ms", rep.procs.iter().map(|p| p.starved.0).max().map(|n| ms(n as f64))),
-    ]
+    ]);
+    all
 }
 
 /// Writes the metrics of one cell.
@@ -165,6 +174,9 @@ impl Sink<'_> {
             self.put(&format!("{metric}_ci99"), unit, interval, None);
         }
         let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
+        if targets.is_empty() {
+            return;
+        }
         let all = stats::merged(targets.iter().map(|t| &t.latency));
         let censored: Vec<Nanos> = targets.iter().filter_map(|t| t.censored).collect();
         let window = Nanos(cell.reps.iter().map(|r| r.measured.0).sum());
@@ -173,7 +185,9 @@ impl Sink<'_> {
 
     /// This configuration over the reference, paired by seed.
     fn ratios(&mut self, reference: &Cell) {
-        for metric in ["latency_avg", "throughput_total", "throughput_target"] {
+        let targeted = self.cell.reps.iter().any(|rep| target(rep).is_some());
+        let of_target = ["latency_avg", "throughput_target"].into_iter().filter(|_| targeted);
+        for metric in ["throughput_total"].into_iter().chain(of_target) {
             let ratio = ratio(self.cell, reference, metric);
             self.put(&format!("{metric}_ratio"), "1", ratio.map(|r| r.mean), None);
             let bounds = ratio.and_then(|r| r.interval);

@@ -160,3 +160,30 @@ fn one(seed: u64, wait: f64, rate: f64, samples: u64, key: usize) -> Rep {
         figures: Vec::new(),
     }
 }
+
+/// The same without a target: processes that share what the device moves, some of it written.
+pub fn free(drives: usize, configs: usize, reps: u32) -> Run {
+    let mut run = run(drives, configs, reps, 10);
+    run.flags.clear();
+    run.manifest.title = "Throughput of ten processes (SYNTHETIC SAMPLE DATA)".into();
+    for m in &mut run.metrics {
+        (m.metric, m.unit, m.value) = ("throughput_total".into(), "MB/s".into(), Some(88.0));
+    }
+    for (n, cell) in run.cells.iter_mut().enumerate() {
+        for rep in &mut cell.reps {
+            let moved: u64 = rep.procs.iter().map(|p| p.bytes).sum();
+            rep.device.read_bytes = moved / 10 * 7;
+            rep.device.written_bytes = moved / 10 * 3;
+            rep.device.intervals = rep.procs[1].intervals.clone();
+            let proc = rep.procs.pop().expect("a sample has two processes");
+            rep.procs.clear();
+            for i in 0..10u64 {
+                let mut p = proc.clone();
+                p.name = format!("reader{i}");
+                p.bytes = moved / 10 * (90 + i * (n as u64 % 3)) / 100;
+                rep.procs.push(p);
+            }
+        }
+    }
+    run
+}

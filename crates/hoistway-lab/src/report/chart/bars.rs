@@ -1,6 +1,6 @@
 //! Horizontal bars: one row per configuration, labelled directly.
 
-use super::super::svg::{Scale, Svg, Unit, WIDTH, letter};
+use super::super::svg::{Scale, Svg, Unit, WIDTH, letter, number};
 use crate::result::Spread;
 
 /// A bar with its error bar.
@@ -21,10 +21,22 @@ pub(in super::super) struct Stack {
     pub(in super::super) key: usize,
     /// Its name.
     pub(in super::super) label: String,
-    /// The target's share, MB/s.
+    /// The first quantity (the target's), MB/s.
     pub(in super::super) target: f64,
-    /// The interferers', MB/s.
+    /// The second (the interferers'), MB/s.
     pub(in super::super) others: f64,
+}
+
+/// Several values beside each other.
+pub(in super::super) struct Spots {
+    /// Configuration's place in the manifest.
+    pub(in super::super) key: usize,
+    /// Its name.
+    pub(in super::super) label: String,
+    /// Who, MB/s.
+    pub(in super::super) values: Vec<(String, f64)>,
+    /// Behind the row.
+    pub(in super::super) note: String,
 }
 
 /// Bars with 99 % intervals; the axis turns logarithmic where the values need it.
@@ -78,16 +90,18 @@ pub(in super::super) fn bars(id: &str, title: &str, unit: Unit, rows: &[Bar]) ->
     svg.close()
 }
 
-/// Target and interferers laid end to end, MB/s.
-pub(in super::super) fn stacks(id: &str, title: &str, rows: &[Stack]) -> String {
+/// Two quantities of these names laid end to end, MB/s.
+pub(in super::super) fn stacks(id: &str, title: &str, names: [&str; 2], rows: &[Stack]) -> String {
     let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
     let most = rows.iter().map(|r| r.target + r.others).fold(0.0, f64::max);
     let x = Scale::linear(most, Unit::Rate, layout.left, RIGHT);
     let tip = |r: &Stack| {
         format!(
-            "{}: target {}, interferers {}",
+            "{}: {} {}, {} {}",
             r.label,
+            names[0],
             Unit::Rate.value(r.target),
+            names[1],
             Unit::Rate.value(r.others)
         )
     };
@@ -103,8 +117,50 @@ pub(in super::super) fn stacks(id: &str, title: &str, rows: &[Stack]) -> String 
         if row.target > 0.0 {
             svg.rect("mine", layout.left, y, (a - layout.left).max(1.0), layout.bar);
         }
-        let text = super::super::svg::number(row.target + row.others);
+        let text = number(row.target + row.others);
         svg.text("t val", b + 6.0, y + layout.bar / 2.0 + 4.0, &text);
+        svg.end();
+    }
+    svg.close()
+}
+
+/// A stroke per value, MB/s.
+pub(in super::super) fn spots(id: &str, title: &str, rows: &[Spots]) -> String {
+    let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
+    let values: Vec<f64> = rows.iter().flat_map(|r| &r.values).map(|v| v.1).collect();
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let x = match values.iter().all(|&v| v > 0.0) {
+        true => Scale::fitting(&values, most, Unit::Rate, layout.left, RIGHT),
+        false => Scale::linear(most, Unit::Rate, layout.left, RIGHT),
+    };
+    let tip = |r: &Spots| {
+        let each = r.values.iter().map(|(who, v)| format!("{who} {}", Unit::Rate.value(*v)));
+        format!("{}: {}", r.label, each.collect::<Vec<_>>().join(", "))
+    };
+    let span = |r: &Spots| {
+        let of = || r.values.iter().map(|v| v.1);
+        let (least, most) = (of().fold(f64::INFINITY, f64::min), of().fold(0.0, f64::max));
+        (least.min(most), most)
+    };
+    let about = |r: &Spots| {
+        let (least, most) = span(r);
+        format!("{}: {} to {}", r.label, number(least), Unit::Rate.value(most))
+    };
+    let about = rows.iter().map(about).collect::<Vec<_>>().join("; ");
+    let mut svg = Svg::open(id, layout.height(), title, &about);
+    let log = if x.log { ", log scale" } else { "" };
+    layout.frame(&mut svg, &x, &format!("MB/s of one process{log}"));
+    for (i, row) in rows.iter().enumerate() {
+        let y = layout.bar_top(i);
+        let mid = y + layout.bar / 2.0;
+        svg.group(row.key, &tip(row));
+        layout.label(&mut svg, i, row.key, &row.label);
+        let (least, most) = span(row);
+        svg.line("grid", x.at(least), mid, x.at(most), mid);
+        for (_, v) in &row.values {
+            svg.line("spot", x.at(*v), y, x.at(*v), y + layout.bar);
+        }
+        svg.text("t val", x.at(most) + 6.0, mid + 4.0, &row.note);
         svg.end();
     }
     svg.close()

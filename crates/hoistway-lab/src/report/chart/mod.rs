@@ -3,5 +3,5 @@
 mod bars;
 mod lines;
 
-pub(super) use bars::{Bar, Stack, bars, stacks};
+pub(super) use bars::{Bar, Spots, Stack, bars, spots, stacks};
 pub(super) use lines::{Line, Panel, ecdf, panels};

@@ -1,0 +1,159 @@
+//! The tables of a run on the terminal: latency of the target, or throughput where nobody is the target.
+
+use crate::table::{Table, three};
+use hoistway_lab::result::{Cell, Metric, Run, number_text, ratio, reference, target};
+use hoistway_lab::stats::Verdict;
+use std::fmt::Write as _;
+
+/// The tables of a run and its warnings.
+pub fn results(run: &Run) -> String {
+    let mut out = format!("{}\n", run.manifest.title);
+    let quick = if run.manifest.quick { ", quick: a quarter of the time" } else { "" };
+    let with = |cell: &&Cell| cell.reps.iter().any(|rep| target(rep).is_some());
+    let (targeted, free): (Vec<&Cell>, Vec<&Cell>) = run.cells.iter().partition(with);
+    for (what, cells, table) in [
+        ("latency of the target", targeted, latency as fn(&Run, &[&Cell]) -> Table),
+        ("throughput of the device and of its processes", free, throughput),
+    ] {
+        if !cells.is_empty() {
+            let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
+            out.push_str(&table(run, &cells).render());
+        }
+    }
+    for (cell, text) in &run.flags {
+        let _ = writeln!(out, "! {cell}: {text}");
+    }
+    out
+}
+
+fn latency(run: &Run, cells: &[&Cell]) -> Table {
+    let vs = versus(run);
+    let mut table = Table::new(
+        &[
+            "drive",
+            "workload",
+            "config",
+            "avg ms",
+            "+-99%",
+            "p99 ms",
+            "max ms",
+            &vs,
+            "MB/s all",
+            "MB/s target",
+            "published ms",
+        ],
+        3,
+    );
+    for cell in cells {
+        let of = Of { run, cell };
+        table.row(vec![
+            cell.drive.clone(),
+            cell.workload.clone(),
+            cell.config.clone(),
+            of.shown("latency_avg"),
+            of.shown("latency_avg_ci99"),
+            of.shown("latency_p99"),
+            of.shown("latency_max"),
+            of.against("latency_avg"),
+            of.shown("throughput_total"),
+            of.shown("throughput_target"),
+            of.published("latency_avg"),
+        ]);
+    }
+    table
+}
+
+/// `slowest`, `fastest`: MB/s of single processes.
+fn throughput(run: &Run, cells: &[&Cell]) -> Table {
+    let vs = versus(run);
+    let written = cells.iter().any(|cell| {
+        let moved = Of { run, cell }.value("throughput_written");
+        moved.is_some_and(|v| v > 0.0)
+    });
+    let mut headings = vec!["drive", "workload", "config", "MB/s", "+-99%", &vs];
+    if written {
+        headings.extend(["read", "written"]);
+    }
+    headings.extend(["IOPS", "KiB/request", "slowest", "fastest", "Jain", "published MB/s"]);
+    let mut table = Table::new(&headings, 3);
+    for cell in cells {
+        let of = Of { run, cell };
+        let mut row = vec![
+            cell.drive.clone(),
+            cell.workload.clone(),
+            cell.config.clone(),
+            of.shown("throughput_total"),
+            of.shown("throughput_total_ci99"),
+            of.against("throughput_total"),
+        ];
+        if written {
+            row.extend([of.shown("throughput_read"), of.shown("throughput_written")]);
+        }
+        row.extend([
+            of.shown("iops"),
+            of.shown("request_size_avg"),
+            of.shown("throughput_interferer_min"),
+            of.shown("throughput_interferer_max"),
+            of.shown("jain_interferers"),
+            of.published("throughput_total"),
+        ]);
+        table.row(row);
+    }
+    table
+}
+
+/// Heading of the column with the ratios.
+fn versus(run: &Run) -> String {
+    format!("vs {}", reference(&run.manifest).unwrap_or_default())
+}
+
+/// The metrics of one cell.
+struct Of<'a> {
+    run: &'a Run,
+    cell: &'a Cell,
+}
+
+impl Of<'_> {
+    fn find(&self, metric: &str, published: bool) -> Option<&Metric> {
+        let cell = self.cell;
+        self.run.metrics.iter().find(|x| {
+            (&x.drive, &x.config, &x.workload) == (&cell.drive, &cell.config, &cell.workload)
+                && x.metric == metric
+                && x.rep.is_none()
+                && (x.source != self.run.manifest.world) == published
+        })
+    }
+
+    fn value(&self, metric: &str) -> Option<f64> {
+        self.find(metric, false).and_then(|x| x.value)
+    }
+
+    fn shown(&self, metric: &str) -> String {
+        self.value(metric).map_or_else(|| "-".into(), three)
+    }
+
+    /// Over the same of the reference configuration.
+    fn against(&self, metric: &str) -> String {
+        let cell = self.cell;
+        let reference = reference(&self.run.manifest).unwrap_or_default();
+        let other = self.run.cells.iter().find(|c| {
+            (&c.drive, &c.workload, c.config.as_str()) == (&cell.drive, &cell.workload, reference)
+        });
+        match other.filter(|c| c.config != cell.config) {
+            None => String::new(),
+            Some(other) => match ratio(cell, other, metric) {
+                None => "-".into(),
+                Some(r) if r.verdict == Verdict::Same => "same".into(),
+                Some(r) => format!("x{}", three(r.mean)),
+            },
+        }
+    }
+
+    fn published(&self, metric: &str) -> String {
+        let published = self.find(metric, true).and_then(|x| x.value);
+        published.map_or_else(String::new, |p| match self.value(metric) {
+            Some(ours) => format!("{} ({:+.0}%)", number_text(p), (ours / p - 1.0) * 100.0),
+            None => number_text(p),
+        })
+    }
+}

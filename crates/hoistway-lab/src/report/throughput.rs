@@ -1,0 +1,157 @@
+//! A workload without a target: what the device moves under each configuration, and how evenly the
+//! processes share it.
+
+use super::chart::{Bar, Line, Panel, Spots, Stack, bars, panels, spots, stacks};
+use super::figures::{Figures, Gain};
+use super::section::{dash_cell, figure, gain_text, mean_cell, references, rows_and_flags};
+use super::svg::{Unit, esc, number};
+use crate::result::{DriveInfo, Run, WorkloadInfo};
+
+/// One sentence from the data. Marked up for the page, plain otherwise.
+pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
+    let name = |f: &Figures<'_>| {
+        let id = &run.manifest.configs[f.key].id;
+        if html { esc(id) } else { id.clone() }
+    };
+    let bold = |text: String| if html { format!("<b>{text}</b>") } else { format!("**{text}**") };
+    let rate = |f: &Figures<'_>| bold(Unit::Rate.value(mean(f)));
+    let Some(first) = all.first() else { return "Nothing was run.".into() };
+    let start = format!("The device moves {} under {}", rate(first), name(first));
+    let (most, least) = extremes(all);
+    let of = |f: &Figures<'_>| format!("{} under {}", rate(f), name(f));
+    match (most, least) {
+        _ if all.len() == 1 => format!("{start}."),
+        (None, None) => {
+            format!("{start}; no other configuration differs beyond the spread of the repetitions.")
+        }
+        (Some(most), None) => format!("{start}, most with {}, and none moves less.", of(most)),
+        (None, Some(least)) => format!("{start}; none moves more, and the least is {}.", of(least)),
+        (Some(most), Some(least)) => format!("{start}, {} and {}.", of(most), of(least)),
+    }
+}
+
+/// The configurations that move the most and the least, if more and less than the first beyond the spread.
+pub(super) fn extremes<'a, 'b>(
+    all: &'b [Figures<'a>],
+) -> (Option<&'b Figures<'a>>, Option<&'b Figures<'a>>) {
+    let Some(first) = all.first() else { return (None, None) };
+    let differ = |f: &&Figures<'_>| !matches!(f.more, Some(Gain { differs: Some(false), .. }));
+    let others = || all[1..].iter().filter(differ);
+    let most = others().max_by(|a, b| mean(a).total_cmp(&mean(b)));
+    let least = others().min_by(|a, b| mean(a).total_cmp(&mean(b)));
+    (most.filter(|f| mean(f) > mean(first)), least.filter(|f| mean(f) < mean(first)))
+}
+
+/// MB/s of the device.
+pub(super) fn mean(f: &Figures<'_>) -> f64 {
+    f.moved.map_or(0.0, |s| s.mean)
+}
+
+pub(super) fn charts(
+    run: &Run,
+    id: &str,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+) -> String {
+    let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
+    let of = format!("{}, {}", drive.name, workload.id);
+    let mut out = String::from("<div class=\"charts\">\n");
+
+    let bar = |f: &Figures<'_>| Bar {
+        key: f.key,
+        label: name(f),
+        value: f.moved,
+        published: references(run, drive, workload, &name(f))
+            .find(|m| m.metric == "throughput_total" && m.unit == "MB/s")
+            .and_then(|m| m.value),
+    };
+    let rows: Vec<Bar> = all.iter().map(bar).collect();
+    let note = match (run.manifest.reps, rows.iter().any(|r| r.published.is_some())) {
+        (0..=2, false) => "mean; no interval below three repetitions",
+        (0..=2, true) => "mean; dashed stroke: published value",
+        (_, false) => "mean and 99 % interval over repetitions",
+        (_, true) => "mean and 99 % interval over repetitions; dashed stroke: published value",
+    };
+    let svg =
+        bars(&format!("{id}a"), &format!("Throughput of the device: {of}"), Unit::Rate, &rows);
+    figure(&mut out, "Throughput of the device", note, &svg);
+
+    let spot = |f: &Figures<'_>| Spots {
+        key: f.key,
+        label: name(f),
+        values: f.each().into_iter().map(|(who, v)| (who.to_string(), v)).collect(),
+        note: f.jain.map_or_else(String::new, |j| number(j.mean)),
+    };
+    let rows: Vec<Spots> = all.iter().map(spot).collect();
+    let svg = spots(&format!("{id}b"), &format!("Throughput of each process: {of}"), &rows);
+    let note = "a stroke per process; behind it Jain's index, 1 = equal shares";
+    figure(&mut out, "Who gets how much", note, &svg);
+
+    if all.iter().any(|f| f.written.is_some_and(|w| w.mean > 0.0)) {
+        let rate = |s: Option<crate::result::Spread>| s.map_or(0.0, |s| s.mean);
+        let row = |f: &Figures<'_>| Stack {
+            key: f.key,
+            label: name(f),
+            target: rate(f.read),
+            others: rate(f.written),
+        };
+        let rows: Vec<Stack> = all.iter().map(row).collect();
+        let title = format!("Reads and writes: {of}");
+        let svg = stacks(&format!("{id}c"), &title, ["read", "written"], &rows);
+        let note = "<i class=\"swatch s-mine\"></i><em>read</em><i class=\"swatch s-rest\"></i>\
+                    <em>written</em>";
+        figure(&mut out, "Reads and writes", note, &svg);
+    }
+
+    let line = |f: &Figures<'_>| Line { key: f.key, tip: name(f), points: f.device_series() };
+    let lines: Vec<Line> = all.iter().map(line).filter(|l| l.points.len() > 1).collect();
+    if !lines.is_empty() {
+        let title = format!("Throughput over time: {of}");
+        let about = "one line per configuration; the means are in the table";
+        let svg = panels(&format!("{id}d"), &title, about, &[Panel { name: "device", lines }]);
+        figure(&mut out, "Throughput over time", "mean over repetitions per interval", &svg);
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+pub(super) fn table(
+    run: &Run,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+) -> String {
+    let title = format!("{}, {}: every figure", drive.name, workload.id);
+    let over = "<th></th><th scope=\"colgroup\" colspan=\"4\">device, MB/s</th>\
+                <th scope=\"colgroup\" colspan=\"4\">of a process, MB/s</th>";
+    rows_and_flags(run, &title, over, &HEADS, all, |f| cells(f).to_vec())
+}
+
+const HEADS: [&str; 9] = [
+    "configuration",
+    "all",
+    "times the first",
+    "read",
+    "written",
+    "slowest",
+    "mean",
+    "fastest",
+    "Jain's index",
+];
+
+fn cells(f: &Figures<'_>) -> [String; 8] {
+    let each: Vec<f64> = f.each().iter().map(|e| e.1).collect();
+    let show = |v: Option<f64>| v.map_or_else(dash_cell, number);
+    let total: f64 = each.iter().sum();
+    [
+        mean_cell(f.moved, 1.0),
+        gain_text(f.more).unwrap_or_else(dash_cell),
+        mean_cell(f.read, 1.0),
+        mean_cell(f.written, 1.0),
+        show(each.iter().copied().reduce(f64::min)),
+        show((!each.is_empty()).then(|| total / each.len() as f64)),
+        show(each.iter().copied().reduce(f64::max)),
+        mean_cell(f.jain, 1.0),
+    ]
+}

@@ -87,10 +87,18 @@ impl Flags {
     pub const NOMERGE: Flags = Flags(1 << 10);
     /// Write-back of the flusher.
     pub const BACKGROUND: Flags = Flags(1 << 11);
+    /// Swapping.
+    pub const SWAP: Flags = Flags(1 << 12);
 
     /// True when any of `other` is set.
     pub const fn any(self, other: Flags) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Must not wait inside a controller, for a task of another group may depend on it: metadata and swap
+    /// (specs/groups-and-priorities.md section 3). Its group is charged afterwards.
+    pub const fn issue_as_root(self) -> bool {
+        self.any(Flags(Flags::META.0 | Flags::SWAP.0))
     }
 
     /// Without those of `other`.
@@ -105,7 +113,7 @@ impl Flags {
 
     /// From bits that [`Flags::bits`] gave.
     pub const fn from_bits(bits: u16) -> Flags {
-        Flags(bits & 0x0fff)
+        Flags(bits & 0x1fff)
     }
 }
 
@@ -208,6 +216,8 @@ pub(crate) struct Bio {
     pub account: Option<Handle>,
     /// When it was submitted, later when it asked for a tag.
     pub alloc: Instant,
+    /// When it left the first gate (the issue time of io.latency and io.cost).
+    pub entered: Instant,
     /// Its submitter was told to go on.
     pub accepted: bool,
 }
@@ -306,6 +316,12 @@ impl Requests {
         &self.bios.get(id.0).expect("a bio lives until its request is complete").io
     }
 
+    /// When a bio left the first gate: the time from which the controllers behind it count its latency
+    /// (specs/groups-and-priorities.md section 5, step 5). Panics for a stale id.
+    pub fn entered(&self, id: BioId) -> Instant {
+        self.bio_ref(id).entered
+    }
+
     /// The bios of a request in the order of their sectors.
     pub fn bios(&self, id: ReqId) -> impl Iterator<Item = (BioId, &Io)> {
         let mut at = self[id].first_io;
@@ -319,7 +335,7 @@ impl Requests {
 
     /// Stores a bio; `None` when the table is full.
     pub fn add_bio(&mut self, io: Io, now: Instant) -> Option<BioId> {
-        let bio = Bio { io, next: None, account: None, alloc: now, accepted: false };
+        let bio = Bio { io, next: None, account: None, alloc: now, entered: now, accepted: false };
         self.bios.insert(bio).map(BioId)
     }
 

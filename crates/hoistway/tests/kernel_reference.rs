@@ -19,7 +19,7 @@ const PLAIN_T0: u64 = 60_166_065;
 const BFQ_T0: u64 = 60_168_065;
 
 const MQ_DEADLINE: Config =
-    Config { scheduler: "mq-deadline", tunables: &[], tags: 16, t0: PLAIN_T0 };
+    Config { scheduler: "mq-deadline", tunables: &[], tags: 16, t0: PLAIN_T0, control: None };
 const KYBER: Config = Config { scheduler: "kyber", ..MQ_DEADLINE };
 const NONE: Config = Config { scheduler: "none", tags: 64, ..MQ_DEADLINE };
 const BFQ_LL0: Config = Config {
@@ -27,6 +27,7 @@ const BFQ_LL0: Config = Config {
     tunables: &[("base", 0), ("first_think", 1), ("low_latency", 0)],
     tags: 16,
     t0: BFQ_T0,
+    control: None,
 };
 const BFQ: Config = Config { tunables: &[("base", 0), ("first_think", 1)], ..BFQ_LL0 };
 

@@ -55,6 +55,7 @@ fn mergeable(io: &Io, r: &Request) -> bool {
         && io.op == r.op
         && io.prio == r.prio
         && io.group == r.group
+        && io.flags.issue_as_root() == r.flags.issue_as_root()
         && !io.flags.any(UNMERGEABLE)
         && !r.flags.any(UNMERGEABLE)
 }

@@ -24,7 +24,8 @@ impl Stack {
         let r = &self.env.requests[id];
         self.mergeable(id)
             && r.op == io.op
-            && (!self.is_mq() || (r.group == io.group && r.prio == io.prio))
+            && (!self.is_mq()
+                || (r.group == io.group && r.prio == io.prio && alike(r.flags, io.flags)))
     }
 
     /// Tries to join the bio to a request; true if it did (the submitter then goes on).
@@ -168,11 +169,11 @@ impl Stack {
 
     fn joinable(&mut self, front: ReqId, back: ReqId) -> bool {
         let (f, b) = (&self.env.requests[front], &self.env.requests[back]);
-        let alike = f.op == b.op && f.end() == b.start && (!self.is_mq() || f.prio == b.prio);
+        let fitting = f.op == b.op && f.end() == b.start && (!self.is_mq() || f.prio == b.prio);
         let (sectors, segments) = (b.sectors, b.segments);
-        let same_group = !self.is_mq() || f.group == b.group;
-        alike
-            && same_group
+        let one_payer = !self.is_mq() || f.group == b.group && alike(f.flags, b.flags);
+        fitting
+            && one_payer
             && self.mergeable(front)
             && self.mergeable(back)
             && self.sum_fits(front, sectors, segments)
@@ -245,6 +246,11 @@ impl Stack {
 /// Flags that forbid merging.
 fn never() -> Flags {
     Flags::NOMERGE | Flags::PREFLUSH | Flags::FUA | Flags::BARRIER
+}
+
+/// Both or neither pass the controllers at once (specs/groups-and-priorities.md section 5, step 7).
+fn alike(a: Flags, b: Flags) -> bool {
+    a.issue_as_root() == b.issue_as_root()
 }
 
 fn adjacent(r: &Request, io: &Io) -> Option<Side> {

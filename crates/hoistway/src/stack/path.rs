@@ -99,6 +99,7 @@ impl Stack {
                         return;
                     }
                     self.count(bio);
+                    self.env.requests.bio_mut(bio).entered = self.now;
                     stage = Stage::Merge;
                 }
                 Stage::Merge => {

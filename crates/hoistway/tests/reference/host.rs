@@ -6,6 +6,7 @@
 //! several processes are ready within a microsecond.
 
 use super::scenario::{DEVICE_BYTES, GROUPS, Job, Scenario};
+use hoistway::ctl;
 use hoistway::sched::{self, Entry};
 use hoistway::stack::StageName;
 use hoistway::{
@@ -43,6 +44,19 @@ pub struct Config {
     pub tags: u32,
     /// When the first processes start, in ns.
     pub t0: u64,
+    /// The controller beside it.
+    pub control: Option<Control>,
+}
+
+/// A controller of a run and the cgroup files written for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Control {
+    pub name: &'static str,
+    pub tunables: &'static [(&'static str, u64)],
+    /// Group (`/` for the root), file, line without the device number.
+    pub files: &'static [(&'static str, &'static str, &'static str)],
+    /// When the files are written, in ns; nothing else happens before.
+    pub written_at: u64,
 }
 
 /// The figures of one process.
@@ -127,6 +141,8 @@ struct Task {
     /// Those seen by the latest wait.
     batch: VecDeque<u64>,
     wait_began: u64,
+    /// A controller keeps it on its way back from the submission until then.
+    kept_until: Option<u64>,
     stopped: bool,
     measured: Measured,
 }
@@ -197,13 +213,13 @@ impl Host {
             }));
         }
         for setting in settings {
-            stack.handle(Instant::ZERO, setting).unwrap();
-            while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
+            set_up(&mut stack, 0, setting);
         }
+        let stack_wake = config.control.and_then(|c| install(&mut stack, &c, &groups));
         let mut host = Host {
             time: PHASE,
             stack,
-            stack_wake: None,
+            stack_wake,
             drive: Drive::default(),
             tasks: Vec::new(),
             ready: Vec::new(),
@@ -230,6 +246,7 @@ impl Host {
                 complete: VecDeque::new(),
                 batch: VecDeque::new(),
                 wait_began: 0,
+                kept_until: None,
                 stopped: false,
                 measured: Measured::default(),
             });
@@ -335,7 +352,10 @@ impl Host {
                         self.ready.push(done.task);
                     }
                 }
-                Output::Delay { .. } => unreachable!("no controller is installed"),
+                Output::Delay { proc, until } => {
+                    let task = self.tasks.iter_mut().find(|t| t.proc == proc).unwrap();
+                    task.kept_until = Some(until.as_nanos());
+                }
                 Output::WaitUntil(at) => {
                     self.stack_wake = at.map(Instant::as_nanos);
                     break;
@@ -363,6 +383,10 @@ impl Host {
                         self.tasks[at].step = Step::Parked;
                         return;
                     }
+                }
+                Step::Next if self.tasks[at].kept_until.is_some() => {
+                    let until = self.tasks[at].kept_until.take().expect("just seen");
+                    return self.sleep_until(until, at);
                 }
                 Step::Next if self.tasks[at].fill > 0 => {
                     self.tasks[at].fill -= 1;
@@ -439,6 +463,33 @@ impl Host {
         let starting = std::mem::take(&mut self.starting);
         if starting && self.stack.counters().merged == merged {
             self.read();
+        }
+    }
+}
+
+/// Installs the controller and writes its files; when it wants to be called.
+fn install(stack: &mut Stack, control: &Control, groups: &BTreeMap<&str, GroupId>) -> Option<u64> {
+    stack.install(ctl::find(control.name).expect("a registered controller"));
+    for &(name, value) in control.tunables {
+        let stage = StageName::Controller(control.name.into());
+        set_up(stack, 0, Input::Set { stage, name: name.into(), value });
+    }
+    let mut wake = None;
+    for &(group, file, body) in control.files {
+        let group = if group == "/" { GroupId::ROOT } else { groups[group] };
+        let line = format!("{} {body}", stack.env().device.number);
+        wake = set_up(stack, control.written_at, Input::Write { group, file: file.into(), line });
+    }
+    wake
+}
+
+/// An input before the processes start.
+fn set_up(stack: &mut Stack, at: u64, input: Input) -> Option<u64> {
+    let at = Instant::from_nanos(at);
+    stack.handle(at, input).unwrap();
+    loop {
+        if let Output::WaitUntil(wake) = stack.poll(at) {
+            return wake.map(Instant::as_nanos);
         }
     }
 }

@@ -93,3 +93,25 @@ fn io_stat_counts_bytes_once_and_every_piece_and_adds_descendants() {
     assert_eq!(of(&mut rig, a), format!("{expected}8192 dios=1\n"));
     assert_eq!(of(&mut rig, GroupId::ROOT), of(&mut rig, a));
 }
+
+/// Scenario 16: in the queue of every modern scheduler, one bio is kept at the device and two adjacent ones
+/// behind it.
+#[test]
+fn metadata_of_a_group_never_joins_its_other_io() {
+    for scheduler in ["mq-deadline", "bfq", "kyber"] {
+        let mut rig = Rig::new(scheduler, |d| d.queue_depth = 1);
+        rig.read(0, 8);
+        let merged = |rig: &mut Rig, start: u64, flags: Flags| {
+            let before = rig.stack.counters().merged;
+            rig.submit_as(0, |io| {
+                *io = Io { op: Op::Write, flags, ..Io::read(io.id.0, io.proc, start, 8) };
+            });
+            rig.stack.counters().merged - before
+        };
+        assert_eq!(merged(&mut rig, 1000, Flags::NONE), 0);
+        assert_eq!(merged(&mut rig, 1008, Flags::META), 0, "{scheduler}: a meta and a plain write");
+        assert_eq!(merged(&mut rig, 992, Flags::SWAP), 0, "{scheduler}: a swap and a plain write");
+        assert_eq!(merged(&mut rig, 1016, Flags::META), 1, "{scheduler}: two meta writes");
+        rig.run_dry();
+    }
+}

@@ -60,6 +60,12 @@ fn host(rng: &mut Rng) -> HostConfig {
     let choices: &[(&str, &[Value])] = &[
         ("ram", &["64M".into(), "1G".into()]),
         ("dirty_background_ratio", &[1.into(), 100.into()]),
+        ("dirty_ratio", &[1.into(), 100.into()]),
+        ("dirty_background_bytes", &["4k".into(), "3MiB".into()]),
+        ("dirty_bytes", &["64k".into(), "8MiB".into()]),
+        ("dirty_writeback_centisecs", &[1.into(), 20.into()]),
+        ("dirty_expire_centisecs", &[1.into(), 10.into()]),
+        ("group_writeback", &[true.into(), false.into()]),
         ("read_ahead_kb", &[0.into(), 4.into(), 64.into(), 1024.into(), 8192.into()]),
         ("fs", &["ext3".into(), "ext4".into()]),
         ("barriers", &[true.into(), false.into()]),

@@ -145,6 +145,19 @@ impl FileCache {
         Some((a, self.find(a, to.min(a + limit), |w| !w.dirty)))
     }
 
+    /// The first run of dirty pages in [from, to) that are not under write-back, at most `limit` long.
+    pub fn idle_run(&self, from: u64, to: u64, limit: u64) -> Option<(u64, u64)> {
+        if self.dirty == 0 {
+            return None;
+        }
+        let (from, to) = (from.max(self.dirty_lo), to.min(self.dirty_hi));
+        let a = self.find(from, to, |w| w.dirty & !w.out);
+        if a >= to {
+            return None;
+        }
+        Some((a, self.find(a, to.min(a + limit), |w| !w.dirty | w.out)))
+    }
+
     /// Dirty pages go to the device: clean, but under write-back.
     pub fn start_write(&mut self, a: u64, b: u64) {
         for (i, mask) in spans(a, b) {

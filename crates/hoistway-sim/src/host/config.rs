@@ -1,6 +1,7 @@
 //! Parameters of the host: eras and their differences (specs/host.md 1.4 and 15).
 
 use super::ahead::Variant;
+use super::cache::PAGE;
 use crate::load::params::{quantity, real, switch, whole};
 use crate::world::JobError;
 use hoistway::Profile;
@@ -14,14 +15,36 @@ pub enum Fs {
     Ext3,
 }
 
+/// Who writes when too much is dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writeback {
+    /// Linux 6.1: the writer sleeps, the flusher writes (specs/host.md 8.1).
+    Wb61,
+    /// Linux 2.6.30 to 36: the writer itself writes (specs/host.md 8.2).
+    Wb30,
+}
+
 /// Parameters of the host: an era's profile (host.md 1.4) and what differs from it (host.md 15).
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     profile: &'static str,
     /// Bytes of memory.
     pub(super) ram: u64,
-    /// Percent of the dirtyable memory above which background write-back would begin.
+    /// Percent of the dirtyable memory above which background write-back begins.
     pub(super) dirty_background_ratio: u64,
+    /// The same in bytes; rules where given.
+    pub(super) dirty_background_bytes: Option<u64>,
+    /// Percent of the dirtyable memory that may be dirty or under write-back.
+    pub(super) dirty_ratio: u64,
+    /// The same in bytes; rules where given.
+    pub(super) dirty_bytes: Option<u64>,
+    /// Interval of the periodic write-back, in hundredths of a second.
+    pub(super) dirty_writeback_centisecs: u64,
+    /// Age at which the periodic write-back writes a page, in hundredths of a second.
+    pub(super) dirty_expire_centisecs: u64,
+    pub(super) writeback_variant: Writeback,
+    /// One flusher per group; `None`: where the era's file system has it and the job has groups.
+    pub(super) group_writeback: Option<bool>,
     pub(super) read_ahead_kb: u64,
     pub(super) fs: Fs,
     pub(super) barriers: bool,
@@ -43,6 +66,13 @@ pub struct HostConfig {
 const NAMES: &[&str] = &[
     "ram",
     "dirty_background_ratio",
+    "dirty_background_bytes",
+    "dirty_ratio",
+    "dirty_bytes",
+    "dirty_writeback_centisecs",
+    "dirty_expire_centisecs",
+    "writeback_variant",
+    "group_writeback",
     "read_ahead_kb",
     "fs",
     "barriers",
@@ -73,6 +103,13 @@ impl HostConfig {
             profile,
             ram: 8 << 30,
             dirty_background_ratio: 10,
+            dirty_background_bytes: None,
+            dirty_ratio: 20,
+            dirty_bytes: None,
+            dirty_writeback_centisecs: 500,
+            dirty_expire_centisecs: 3000,
+            writeback_variant: Writeback::Wb61,
+            group_writeback: None,
             read_ahead_kb: 128,
             fs: Fs::Ext4,
             barriers: true,
@@ -113,6 +150,13 @@ impl HostConfig {
             Ok(v)
         };
         let word = || value.as_str().unwrap_or_default();
+        let bytes = || -> Result<u64, JobError> {
+            let bytes = quantity(value).map_err(wrong)?;
+            if !(PAGE..=1 << 50).contains(&bytes) {
+                return Err(wrong("choose at least one page of 4 KiB".into()));
+            }
+            Ok(bytes)
+        };
         match name {
             "ram" => {
                 let bytes = quantity(value).map_err(wrong)?;
@@ -122,6 +166,21 @@ impl HostConfig {
                 self.ram = bytes;
             }
             "dirty_background_ratio" => self.dirty_background_ratio = between(1, 100)?,
+            "dirty_background_bytes" => self.dirty_background_bytes = Some(bytes()?),
+            "dirty_ratio" => self.dirty_ratio = between(1, 100)?,
+            "dirty_bytes" => self.dirty_bytes = Some(bytes()?),
+            "dirty_writeback_centisecs" => {
+                self.dirty_writeback_centisecs = between(1, 360_000)?;
+            }
+            "dirty_expire_centisecs" => self.dirty_expire_centisecs = between(1, 360_000)?,
+            "writeback_variant" => {
+                self.writeback_variant = match word() {
+                    "wb61" => Writeback::Wb61,
+                    "wb30" => Writeback::Wb30,
+                    _ => return Err(wrong("choose \"wb61\" or \"wb30\"".into())),
+                }
+            }
+            "group_writeback" => self.group_writeback = Some(switch(value).map_err(wrong)?),
             "read_ahead_kb" => self.read_ahead_kb = between(0, 1 << 20)?,
             "fs" => {
                 self.fs = match word() {
@@ -169,6 +228,12 @@ impl HostConfig {
         Ok(())
     }
 
+    /// Each group has a flusher of its own (host.md 13), if the job has groups at all.
+    pub fn group_writeback(&self) -> bool {
+        let modern = self.block_profile == Profile::MultiQueue && self.fs == Fs::Ext4;
+        self.group_writeback.unwrap_or(modern) && self.writeback_variant == Writeback::Wb61
+    }
+
     /// The generation of the block layer.
     pub fn block_profile(&self) -> Profile {
         self.block_profile
@@ -179,6 +244,7 @@ impl HostConfig {
         &self,
         copy_ns_per_kib: u64,
         start_frac: f64,
+        group_writeback: bool,
     ) -> Vec<(String, String)> {
         let variant = match self.readahead_variant {
             Variant::Ra61 { large_requests: true } => "ra61",
@@ -187,10 +253,22 @@ impl HostConfig {
         };
         let fs = if self.fs == Fs::Ext4 { "ext4" } else { "ext3" };
         let block = if self.block_profile == Profile::Legacy { "legacy" } else { "multi-queue" };
-        let rows: [(&str, String); 15] = [
+        let bytes = |b: Option<u64>| b.map_or("by ratio".to_string(), |b| b.to_string());
+        let writeback = match self.writeback_variant {
+            Writeback::Wb61 => "wb61",
+            Writeback::Wb30 => "wb30",
+        };
+        let rows: [(&str, String); 22] = [
             ("profile", self.profile.into()),
             ("ram", self.ram.to_string()),
             ("dirty_background_ratio", self.dirty_background_ratio.to_string()),
+            ("dirty_background_bytes", bytes(self.dirty_background_bytes)),
+            ("dirty_ratio", self.dirty_ratio.to_string()),
+            ("dirty_bytes", bytes(self.dirty_bytes)),
+            ("dirty_writeback_centisecs", self.dirty_writeback_centisecs.to_string()),
+            ("dirty_expire_centisecs", self.dirty_expire_centisecs.to_string()),
+            ("writeback_variant", writeback.into()),
+            ("group_writeback", group_writeback.to_string()),
             ("read_ahead_kb", self.read_ahead_kb.to_string()),
             ("fs", fs.into()),
             ("barriers", self.barriers.to_string()),

@@ -11,8 +11,8 @@ impl Host {
         let file = self.procs[p].open.expect("a load opens its file before it reads").file;
         match self.procs[p].stage {
             Stage::DirectBegin { write, offset, len, begun, sync, late: false } => {
-                if self.stopped(now, p) {
-                    return Some(Act::Stopped);
+                if let Some(act) = self.held_back(now, p) {
+                    return Some(act);
                 }
                 self.procs[p].stage =
                     Stage::DirectBegin { write, offset, len, begun, sync, late: true };
@@ -73,6 +73,7 @@ impl Host {
                 group,
                 file,
                 first: 0,
+                seq: 0,
                 start: start + offset + at,
                 len: part,
             });

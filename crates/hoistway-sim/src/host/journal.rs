@@ -83,6 +83,7 @@ impl Host {
                 group: GroupId::ROOT,
                 file: 0,
                 first: 0,
+                seq: 0,
                 start: self.layout.journal + self.journal_cursor,
                 len: part,
             });

@@ -9,14 +9,15 @@
 //! Runs of calls that cannot block are one step (host.md 1.3): without that a 256 KiB window read in
 //! 4 KiB calls would cost 64 events instead of one.
 //!
-//! Built: buffered reads and writes, the device as one raw file, direct I/O, fdatasync of allocated
-//! files, reclaim, the periodic journal commit. Not built: write-back by the flusher and dirty throttling (host.md 8 and 9), new
-//! blocks, fsync. A load that would need them ends the run with an error instead of a wrong result.
+//! Built: buffered reads and writes, the device as one raw file, dirty throttling and write-back, direct
+//! I/O, fdatasync of allocated files, reclaim, the periodic journal commit. Not built: new blocks, fsync.
 
 mod ahead;
 mod cache;
 mod config;
 mod direct;
+mod dirty;
+mod flusher;
 mod journal;
 mod layout;
 mod process;
@@ -29,11 +30,14 @@ mod write;
 
 pub use ahead::Variant;
 pub use cache::PAGE;
-pub use config::{Fs, HostConfig};
+pub use config::{Fs, HostConfig, Writeback};
 
 use crate::drive::DriveFile;
 use crate::world::{JobError, NamedFigure};
 use cache::{FileCache, Memory};
+use dirty::Thresholds;
+use flusher::{Flusher, Listed};
+use hoistway::list::Links;
 use hoistway::{GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, Profile, Sectors};
 use layout::Layout;
 use process::{Proc, Stage, Wait};
@@ -152,6 +156,8 @@ pub enum Act {
     Ran(Ran),
     /// It waits for I/O; [`Host::woken`] says when it goes on.
     Block,
+    /// It has nothing to do; [`Host::woken`] says when it goes on.
+    Rest,
     /// The operation is over: [`Host::begin`] another one, at this instant.
     Finished,
     /// It has reached its stop time between two calls.
@@ -183,6 +189,13 @@ struct File {
     bytes: u64,
     /// The group that dirtied it first.
     owner: Option<GroupId>,
+    /// Its flusher, and where it stands with it.
+    flusher: u32,
+    listed: Listed,
+    /// Page at which the flusher goes on.
+    cursor: u64,
+    /// Pages under write-back.
+    out: u64,
     /// When its oldest dirty page became dirty.
     dirtied_at: Instant,
     /// The 4 ms tick of its last time stamp.
@@ -191,14 +204,12 @@ struct File {
     waiters: Vec<u32>,
     /// Number of the write-back bio emitted last.
     write_seq: u64,
-    /// Write-back bios in flight.
+    /// Write-back bios that are not served yet.
     writing: u64,
 }
 
 /// Length of the tick in which time stamps count (host.md 7).
 const STAMP_TICK: Nanos = Nanos::ms(4);
-/// Age at which the flusher would write a dirty page (`dirty_expire_centisecs`).
-const DIRTY_EXPIRE: Nanos = Nanos::secs(30);
 /// Largest device that raw loads may use: its map takes 76 bytes for every 256 KiB, here 640 MB.
 const RAW_MOST: u64 = 1 << 41;
 /// Longest run of calls in one step (host.md 1.3).
@@ -215,8 +226,10 @@ struct Counts {
     commits: u64,
     commit_time: Nanos,
     flush_bios: u64,
-    dirty: u64,
     dirty_max: u64,
+    held_max: u64,
+    pauses: u64,
+    pause_time: Nanos,
 }
 
 /// The host: memory, files and processes.
@@ -230,8 +243,19 @@ pub struct Host {
     /// Largest request of the device in pages.
     request_pages: u64,
     sector: u64,
-    /// Dirty pages above which the flusher would start.
-    background: u64,
+    thresholds: Thresholds,
+    /// Dirty pages, and pages under write-back.
+    dirty: u64,
+    out: u64,
+    flushers: Vec<Flusher>,
+    /// When the flushers' shares were computed last.
+    shares_at: Instant,
+    /// Places of the files in the flushers' lists.
+    inode_links: Links,
+    /// Processes that wait for memory.
+    memory_waiters: Vec<u32>,
+    /// The request made last was cut for want of memory.
+    short_of_memory: bool,
     layout: Layout,
     memory: Memory,
     files: Vec<File>,
@@ -239,7 +263,7 @@ pub struct Host {
     device: Option<FileId>,
     /// First byte of the device that no raw sequential load has been given.
     raw_next: u64,
-    /// The loads' processes, then the journal's.
+    /// The loads' processes, then the journal's, then the flushers'.
     procs: Vec<Proc>,
     journal: Option<usize>,
     /// First change of the running transaction.
@@ -273,7 +297,14 @@ impl Host {
             bio_pages: if legacy { request_pages.clamp(1, 256) } else { 256 },
             request_pages,
             sector: drive.identity.sector_bytes,
-            background: limit * config.dirty_background_ratio / 100,
+            thresholds: Thresholds::new(limit, &config),
+            dirty: 0,
+            out: 0,
+            flushers: Vec::new(),
+            shares_at: Instant::ZERO,
+            inode_links: Links::new(0),
+            memory_waiters: Vec::new(),
+            short_of_memory: false,
             layout,
             memory: Memory::new(limit),
             files: Vec::new(),
@@ -335,11 +366,16 @@ impl Host {
 
     fn push_file(&mut self, start: u64, bytes: u64) -> FileId {
         let id = self.files.len() as u32;
+        self.inode_links.grow(self.files.len() + 1);
         self.files.push(File {
             cache: self.memory.add_file(id, bytes.div_ceil(PAGE)),
             start,
             bytes,
             owner: None,
+            flusher: 0,
+            listed: Listed::No,
+            cursor: 0,
+            out: 0,
             dirtied_at: Instant::ZERO,
             stamped: None,
             waiters: Vec::new(),
@@ -356,7 +392,7 @@ impl Host {
         self.procs.len() - 1
     }
 
-    /// Adds the journal's thread: the last process.
+    /// Adds the journal's thread, behind the loads' processes.
     pub fn add_journal(&mut self, info: ProcInfo) -> usize {
         let p = self.add_proc(info, None);
         self.procs[p].stage = Stage::JournalRest;
@@ -424,9 +460,8 @@ impl Host {
                 });
             }
             submit::Kind::Write => {
-                let f = &mut self.files[flight.file as usize];
-                f.cache.end_write(flight.first, flight.first + u64::from(flight.pages));
-                f.writing -= 1;
+                let end = flight.first + u64::from(flight.pages);
+                self.written(now, flight.file, flight.first, end);
                 self.wake_waiters(now, flight.file, |wait| match wait {
                     Wait::Writes { mark, left } if flight.seq <= *mark => {
                         *left -= 1;
@@ -443,6 +478,20 @@ impl Host {
                 }
             }
         }
+        while let Some(p) = self.memory_waiters.pop() {
+            self.wake(now, p as usize);
+        }
+    }
+
+    /// A controller has process `p`, unless it is the journal or a flusher, start no call before `until`.
+    pub fn delay(&mut self, p: usize, until: Instant) {
+        let proc = &mut self.procs[p];
+        proc.delay = proc.delay.max(until);
+    }
+
+    /// Until when process `p` starts no call.
+    pub fn delayed(&self, p: usize) -> Instant {
+        self.procs[p].delay
     }
 
     /// Wakes the waiters of a file of which `ends` says that their wait is over.
@@ -472,7 +521,7 @@ impl Host {
 
     /// Every parameter in force.
     pub fn parameters(&self) -> Vec<(String, String)> {
-        self.config.parameters(self.copy_ns_per_kib, self.start_frac)
+        self.config.parameters(self.copy_ns_per_kib, self.start_frac, self.flushers.len() > 1)
     }
 
     /// Figures of the whole run.
@@ -490,6 +539,9 @@ impl Host {
             ("write_bios", c.write_bios),
             ("flush_bios", c.flush_bios),
             ("dirty_pages_max", c.dirty_max),
+            ("held_pages_max", c.held_max),
+            ("pauses", c.pauses),
+            ("pause_time_ns", c.pause_time.0),
             ("commits", c.commits),
             ("commit_time_ns", c.commit_time.0),
         ];
@@ -505,6 +557,7 @@ impl Host {
             all.push(figure("waited_for_page_ns", of, p.waited_page.0));
             all.push(figure("waited_for_io_ns", of, p.waited_io.0));
             all.push(figure("waited_for_submission_ns", of, p.waited_submit.0));
+            all.push(figure("waited_for_dirty_limit_ns", of, p.waited_throttle.0));
         }
         all
     }

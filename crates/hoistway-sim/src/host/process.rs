@@ -3,8 +3,10 @@
 //! own: `read`, `write`, `sync`, `direct` and `journal`.
 
 use super::ahead::Ahead;
+use super::dirty::Dirtier;
 use super::submit::{Pending, Phase};
-use super::{Act, Advice, FileId, Host, Operation, PAGE, ProcInfo, Ran, STEP};
+use super::write::{Step, Writing};
+use super::{Act, Advice, FileId, Host, Operation, PAGE, ProcInfo, Ran, STEP, Writeback};
 use crate::world::JobError;
 use hoistway::{Flags, Instant, Nanos, Profile};
 
@@ -21,6 +23,8 @@ pub(super) enum Wait {
     },
     /// All bios it counts itself.
     Own,
+    /// Pages that can be taken back.
+    Memory,
 }
 
 /// A call whose latency is still open.
@@ -60,14 +64,7 @@ pub(super) enum Stage {
     DropCaches,
     Sleep(Instant),
     Read(Reading),
-    Write {
-        offset: u64,
-        bs: u64,
-        left: u64,
-        begun: Instant,
-        entered: bool,
-        sync: bool,
-    },
+    Write(Writing),
     DirectBegin {
         write: bool,
         offset: u64,
@@ -105,6 +102,10 @@ pub(super) enum Stage {
     JournalRun,
     JournalCommit,
     JournalDone,
+    /// Flusher `index`.
+    Flusher {
+        index: usize,
+    },
 }
 
 /// A run of buffered reads.
@@ -156,7 +157,8 @@ impl Stage {
                 entered: false,
             }),
             Operation::Write { offset, bs, count, sync } => {
-                Stage::Write { offset, bs, left: count, begun: now, entered: false, sync }
+                let (begun, done, entered, next) = (now, 0, false, Step::Copy);
+                Stage::Write(Writing { offset, bs, left: count, begun, done, entered, next, sync })
             }
             Operation::Direct { write, offset, len, since, sync } => Stage::DirectBegin {
                 write,
@@ -177,7 +179,7 @@ impl Stage {
     pub(super) fn begun(&self) -> Option<Instant> {
         match *self {
             Stage::Read(Reading { begun, entered: true, .. })
-            | Stage::Write { begun, entered: true, .. }
+            | Stage::Write(Writing { begun, entered: true, .. })
             | Stage::DirectBegin { begun, late: true, .. }
             | Stage::DirectGo { begun, .. }
             | Stage::DirectSent { begun, .. } => Some(begun),
@@ -214,6 +216,11 @@ pub(super) struct Proc {
     pub waited_page: Nanos,
     pub waited_io: Nanos,
     pub waited_submit: Nanos,
+    pub waited_throttle: Nanos,
+    /// What it has dirtied since it last paused.
+    pub dirtier: Dirtier,
+    /// A controller's wish: no next call before then.
+    pub delay: Instant,
 }
 
 impl Proc {
@@ -234,6 +241,9 @@ impl Proc {
             waited_page: Nanos::ZERO,
             waited_io: Nanos::ZERO,
             waited_submit: Nanos::ZERO,
+            waited_throttle: Nanos::ZERO,
+            dirtier: Dirtier::new(),
+            delay: Instant::ZERO,
         }
     }
 }
@@ -257,7 +267,8 @@ impl Host {
                 }
                 Stage::Exit => return Act::Exited,
                 Stage::Read(reading) => self.read(now, p, reading),
-                Stage::Write { .. } => self.write(now, p),
+                Stage::Write(writing) => self.write(now, p, writing),
+                Stage::Flusher { index } => self.flush(now, p, index),
                 Stage::WriteOut { .. } => self.write_out(now, p),
                 Stage::DirectBegin { .. } | Stage::DirectGo { .. } | Stage::DirectSent { .. } => {
                     self.direct(now, p)
@@ -284,8 +295,12 @@ impl Host {
             }
             Stage::DontNeed { file, from, to, sent: false } => {
                 let to = to.min(self.files[file.0 as usize].cache.pages());
-                self.gather(p, file.0, from, to, Flags::NONE);
-                self.submit(p, true);
+                if self.config.writeback_variant == Writeback::Wb61 {
+                    self.ask_file(now, file.0, from, to);
+                } else {
+                    self.gather(p, file.0, from, to, Flags::NONE);
+                    self.submit(p, true);
+                }
                 Stage::DontNeed { file, from, to, sent: true }
             }
             Stage::DontNeed { file, from, to, sent: true } => {
@@ -332,8 +347,24 @@ impl Host {
         left.min((room / cost).max(1))
     }
 
-    pub(super) fn stopped(&self, now: Instant, p: usize) -> bool {
-        self.procs[p].stop.is_some_and(|stop| stop <= now)
+    /// Before a call: the process has reached its stop time, or a controller has it wait.
+    pub(super) fn held_back(&self, now: Instant, p: usize) -> Option<Act> {
+        let proc = &self.procs[p];
+        if proc.stop.is_some_and(|stop| stop <= now) {
+            return Some(Act::Stopped);
+        }
+        (proc.delay > now).then_some(Act::WaitUntil(proc.delay))
+    }
+
+    /// A process found no room in memory: it waits until something may be taken back.
+    pub(super) fn wait_for_memory(&mut self, now: Instant, p: usize) -> Option<Act> {
+        let waits = self.held() > 0 || self.in_flight() > 0;
+        if !waits && self.procs.iter().all(|p| p.batch.is_empty()) {
+            self.fault = Some(Box::new(self.no_memory()));
+            return None;
+        }
+        self.ask_reclaim(now);
+        Some(self.block(now, p, 0, Wait::Memory))
     }
 
     pub(super) fn no_memory(&self) -> JobError {
@@ -344,8 +375,10 @@ impl Host {
     }
 
     pub(super) fn block(&mut self, now: Instant, p: usize, file: u32, wait: Wait) -> Act {
-        if wait != Wait::Own {
-            self.files[file as usize].waiters.push(p as u32);
+        match wait {
+            Wait::Own | Wait::None => {}
+            Wait::Memory => self.memory_waiters.push(p as u32),
+            _ => self.files[file as usize].waiters.push(p as u32),
         }
         let proc = &mut self.procs[p];
         proc.wait = wait;

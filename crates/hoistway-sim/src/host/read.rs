@@ -14,8 +14,8 @@ impl Host {
             self.procs[p].stage = Stage::Over;
             return None;
         }
-        if !entered && self.stopped(now, p) {
-            return Some(Act::Stopped);
+        if !entered && let Some(act) = self.held_back(now, p) {
+            return Some(act);
         }
         let cost = self.call_cost(bs);
         let calls = self.run_length(now, p, left, cost);
@@ -69,6 +69,7 @@ impl Host {
         let open = self.procs[p].open.as_mut().expect("it is reading");
         let plain = open.advice == Advice::Random || self.config.read_ahead_kb == 0;
         let mut window = None;
+        let before = open.ahead;
         if marked {
             cache.unmark(page);
         }
@@ -89,6 +90,13 @@ impl Host {
         }
         if let Some(window) = window {
             self.request(p, file, window, absent);
+            if absent && self.procs[p].batch.is_empty() && self.short_of_memory {
+                // Not one page: it asks for the same again when there may be room.
+                if let Some(open) = &mut self.procs[p].open {
+                    open.ahead = before;
+                }
+                return self.wait_for_memory(now, p);
+            }
             self.submit(p, true);
         }
         None
@@ -102,6 +110,7 @@ impl Host {
         }
         let legacy = self.config.block_profile == Profile::Legacy;
         let group = self.procs[p].info.group;
+        self.short_of_memory = false;
         let mut at = window.from;
         loop {
             let cache = &mut self.files[file as usize].cache;
@@ -111,8 +120,9 @@ impl Host {
             }
             let b = cache.find(a, to.min(a + self.bio_pages), |w| w.cached);
             if !self.memory.insert(&mut self.files, file, a, b, false) {
-                self.fault = Some(Box::new(self.no_memory()));
-                return;
+                // The window ends here.
+                self.short_of_memory = true;
+                break;
             }
             let f = &mut self.files[file as usize];
             if let Some(marker) = window.marker
@@ -129,6 +139,7 @@ impl Host {
                 group,
                 file,
                 first: a,
+                seq: 0,
                 start: f.start + a * PAGE,
                 len: (b - a) * PAGE,
             });

@@ -26,6 +26,8 @@ pub(super) struct Pending {
     pub file: u32,
     /// First page in the file.
     pub first: u64,
+    /// Its number among the file's write-back bios.
+    pub seq: u64,
     /// Place on the device.
     pub start: u64,
     /// Bytes; 0 for a flush.
@@ -119,19 +121,13 @@ impl Host {
             proc: p as u32,
             pages,
             first: bio.first,
-            seq: 0,
+            seq: bio.seq,
             generation: 0,
             live: true,
         };
         match (bio.kind, bio.op) {
             (Kind::Read, _) => self.counts.read_bios += 1,
-            (Kind::Write, _) => {
-                let f = &mut self.files[bio.file as usize];
-                f.write_seq += 1;
-                f.writing += 1;
-                flight.seq = f.write_seq;
-                self.counts.write_bios += 1;
-            }
+            (Kind::Write, _) => self.counts.write_bios += 1,
             (Kind::Own, Op::Flush) => self.counts.flush_bios += 1,
             (Kind::Own, Op::Read) => self.counts.read_bios += 1,
             (Kind::Own, _) => self.counts.write_bios += 1,

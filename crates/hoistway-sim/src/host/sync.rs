@@ -3,7 +3,7 @@
 
 use super::process::{Direct, Out, Stage, Wait, one_call};
 use super::submit::{Kind, Pending};
-use super::{Act, Fs, Host, PAGE};
+use super::{Act, Fs, Host};
 use hoistway::{Flags, Instant, Op, Profile};
 
 impl Host {
@@ -18,28 +18,20 @@ impl Host {
         flags: Flags,
     ) -> Option<u64> {
         let mut at = from;
-        let f = &mut self.files[file as usize];
         // Deviation: the owner's group pays also without group write-back, as the specification's
         // section 13 says of fsync; the caller's priority goes with it.
-        let group = f.owner.unwrap_or(self.procs[p].info.group);
-        while let Some((a, b)) = f.cache.dirty_run(at, to, self.bio_pages) {
-            let b = match f.cache.find(a, b, |w| w.out) {
+        let group = self.files[file as usize].owner.unwrap_or(self.procs[p].info.group);
+        while let Some((a, b)) = self.files[file as usize].cache.dirty_run(at, to, self.bio_pages) {
+            let b = match self.files[file as usize].cache.find(a, b, |w| w.out) {
                 busy if busy == a => return Some(a),
                 busy => busy,
             };
-            f.cache.start_write(a, b);
-            self.counts.dirty -= b - a;
-            self.procs[p].batch.push(Pending {
-                kind: Kind::Write,
-                op: Op::Write,
-                flags,
-                group,
-                file,
-                first: a,
-                start: f.start + a * PAGE,
-                len: (b - a) * PAGE,
-            });
+            let bio = self.write_bio(file, a, b, flags, group);
+            self.procs[p].batch.push(bio);
             at = b;
+        }
+        if self.files[file as usize].cache.dirty == 0 {
+            self.unlist(file);
         }
         None
     }
@@ -92,6 +84,7 @@ impl Host {
                     group,
                     file,
                     first: 0,
+                    seq: 0,
                     start: 0,
                     len: 0,
                 });

@@ -22,7 +22,8 @@ use hoistway::{ReqId, Stack};
 const DRIVE: usize = 0;
 const TICK: usize = 1;
 const JOURNAL: usize = 2;
-const FIRST: usize = 3;
+/// Where the flushers begin; behind them the processes.
+const FLUSHERS: usize = 3;
 
 /// How often `watch` is asked.
 const WATCH_TIME: Nanos = Nanos::ms(10);
@@ -47,8 +48,6 @@ struct Actor {
     target: bool,
     /// It has done its last call, or exited.
     over: bool,
-    /// A controller's wish: no next operation before then.
-    delay: Instant,
     tally: Tally,
 }
 
@@ -59,7 +58,10 @@ pub(super) struct World {
     adapter: Adapter,
     host: Host,
     actors: Vec<Actor>,
-    journal: ProcId,
+    /// Of the journal's thread and of the flushers.
+    workers: Vec<ProcId>,
+    /// Where the processes begin in the wheel.
+    first: usize,
     legacy: bool,
     span: Span,
     meter: Meter,
@@ -105,7 +107,12 @@ impl World {
             }
         }
 
-        let mut wheel = Wheel::new(FIRST + job.procs.len());
+        let mut flushers = vec![GroupId::ROOT];
+        if job.host.group_writeback() {
+            flushers.extend(&groups);
+        }
+        let first = FLUSHERS + flushers.len();
+        let mut wheel = Wheel::new(first + job.procs.len());
         let mut actors = Vec::with_capacity(job.procs.len());
         for (index, (spec, load)) in job.procs.iter().zip(loads).enumerate() {
             let group = match spec.group {
@@ -121,13 +128,12 @@ impl World {
             // Process i runs on CPU i mod 8 (architecture.md 2.4).
             let info = ProcInfo { id, group, prio, cpu: (index % 8) as u32 };
             host.add_proc(info, target.then_some(span.end));
-            wheel.set(FIRST + index, Instant::ZERO + spec.start);
+            wheel.set(first + index, Instant::ZERO + spec.start);
             actors.push(Actor {
                 id,
                 load: load.expect("every process has one of the two roles"),
                 target,
                 over: false,
-                delay: Instant::ZERO,
                 tally: Tally::new(spec, span, &job.window),
             });
         }
@@ -135,6 +141,14 @@ impl World {
         let prio = stack.env().procs.prio(journal);
         let cpu = (actors.len() % 8) as u32;
         host.add_journal(ProcInfo { id: journal, group: GroupId::ROOT, prio, cpu });
+        let mut workers = vec![journal];
+        for group in flushers {
+            let id = stack.add_proc(group, IoPrio::be(4));
+            let prio = stack.env().procs.prio(id);
+            let cpu = ((actors.len() + workers.len()) % 8) as u32;
+            host.add_flusher(ProcInfo { id, group, prio, cpu });
+            workers.push(id);
+        }
 
         Ok(World {
             now: Instant::ZERO,
@@ -146,7 +160,8 @@ impl World {
             host,
             running: actors.iter().filter(|a| a.target).count(),
             actors,
-            journal,
+            workers,
+            first,
             span,
             meter: Meter::new(span, &job.window),
             touched: false,
@@ -217,7 +232,7 @@ impl World {
                 None if actor.target && !actor.over => {
                     actor.over = true;
                     self.running -= 1;
-                    self.wheel.set(FIRST + p, NEVER);
+                    self.wheel.set(self.first + p, NEVER);
                 }
                 _ => {}
             }
@@ -266,8 +281,9 @@ impl World {
                     self.wake();
                 }
                 Output::Delay { proc, until } => {
-                    if let Some(actor) = self.actors.get_mut(proc.index()) {
-                        actor.delay = until;
+                    // The journal's thread and the flushers, which come behind, are exempt.
+                    if proc.index() < self.actors.len() {
+                        self.host.delay(proc.index(), until);
                     }
                 }
                 Output::WaitUntil(at) => {
@@ -323,7 +339,11 @@ impl World {
     /// Where process `p` of the host sits in the wheel.
     #[inline]
     fn seat(&self, p: usize) -> usize {
-        if p == self.actors.len() { JOURNAL } else { FIRST + p }
+        match p.checked_sub(self.actors.len()) {
+            None => self.first + p,
+            Some(0) => JOURNAL,
+            Some(flusher) => FLUSHERS - 1 + flusher,
+        }
     }
 
     #[inline]
@@ -335,22 +355,30 @@ impl World {
 
     /// A process goes on.
     fn go_on(&mut self, who: usize) -> Result<(), JobError> {
-        let p = if who == JOURNAL { self.actors.len() } else { who - FIRST };
+        let p = match who {
+            JOURNAL => self.actors.len(),
+            _ if who < self.first => self.actors.len() + 1 + who - FLUSHERS,
+            _ => who - self.first,
+        };
         let over = self.actors.get(p).is_some_and(|a| a.over);
         let next = if over { Next::Called } else { self.steps(p)? };
         self.wheel.set(who, if let Next::At(at) = next { at } else { NEVER });
         self.wake();
         if self.legacy && next == Next::Asleep {
             // Whoever waits for I/O starts the device's queue.
-            let id = self.actors.get(p).map_or(self.journal, |a| a.id);
-            self.input(Input::Sleep(id));
+            self.input(Input::Sleep(self.id(p)));
         }
         Ok(())
     }
 
+    /// Process `p` of the host in the block layer.
+    fn id(&self, p: usize) -> ProcId {
+        self.actors.get(p).map_or_else(|| self.workers[p - self.actors.len()], |a| a.id)
+    }
+
     /// What a process does until it has to wait.
     fn steps(&mut self, p: usize) -> Result<Next, JobError> {
-        let id = self.actors.get(p).map_or(self.journal, |a| a.id);
+        let id = self.id(p);
         loop {
             match self.host.step(self.now, p) {
                 Act::Plug => self.input(Input::Plug(id)),
@@ -377,14 +405,16 @@ impl World {
                 Act::Block => {
                     return Ok(Next::Asleep);
                 }
+                Act::Rest => return Ok(Next::Called),
                 Act::Finished => {
                     let actor = &mut self.actors[p];
                     if actor.target && self.now >= self.span.end {
                         self.retire(p);
                         return Ok(Next::Called);
                     }
-                    if actor.delay > self.now {
-                        return Ok(Next::At(actor.delay));
+                    let until = self.host.delayed(p);
+                    if until > self.now {
+                        return Ok(Next::At(until));
                     }
                     let operation = actor.load.next(self.now);
                     self.host.begin(self.now, p, operation);
@@ -475,11 +505,9 @@ impl World {
 /// What the clock and the wheel can hold.
 fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
     let wrong = |of: &str, message: String| Err(JobError::Parameter { of: of.into(), message });
-    if job.procs.len() > MOST - FIRST {
-        return wrong(
-            "procs",
-            format!("{} processes; choose at most {}", job.procs.len(), MOST - FIRST),
-        );
+    let room = MOST.saturating_sub(FLUSHERS + 1 + job.groups.len());
+    if job.procs.len() > room {
+        return wrong("procs", format!("{} processes; choose at most {room}", job.procs.len()));
     }
     let w = &job.window;
     let latest = job.procs.iter().map(|p| p.start.0).max().unwrap_or(0);

@@ -1,0 +1,367 @@
+//! How much may be dirty, and how long a writer pauses for it: throttling without the writer's own I/O
+//! (specs/host.md 8.1).
+//!
+//! Pages that are dirty or under write-back are *held*. Below `freerun` nobody is slowed. Above, each
+//! writer is allowed `rate * position` pages a second: `rate` is the flusher's estimate of what one
+//! writer may dirty so that all of them together dirty as fast as the device writes, and `position` pulls
+//! the number of held pages to the setpoint half way between `freerun` and `limit`:
+//!
+//! ```text
+//! position = 1 + t^3,  t = (setpoint - held) / (limit - setpoint),  within 0 and 2
+//! pause    = pages dirtied / (rate * position) - time since the last pause
+//! ```
+//!
+//! Source: Wu Fengguang, "IO-less dirty throttling", 2011; specs/host.md 8.1.
+
+use super::config::HostConfig;
+use super::{Host, PAGE};
+use hoistway::{Instant, Nanos};
+
+/// Levels of held pages (host.md 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Thresholds {
+    /// Dirty pages above which the flusher writes in the background.
+    pub background: u64,
+    pub limit: u64,
+    /// Held pages up to which nobody is slowed.
+    pub freerun: u64,
+    pub setpoint: u64,
+}
+
+impl Thresholds {
+    /// For `dirtyable` pages of memory.
+    pub fn new(dirtyable: u64, config: &HostConfig) -> Thresholds {
+        let of = |bytes: Option<u64>, ratio: u64| match bytes {
+            Some(bytes) => (bytes / PAGE).min(dirtyable),
+            None => dirtyable * ratio / 100,
+        };
+        // Room for a few pages, so that the levels are in order.
+        let limit = of(config.dirty_bytes, config.dirty_ratio).max(8);
+        let background = of(config.dirty_background_bytes, config.dirty_background_ratio);
+        // Deviation: the text does not say what happens with a background level at or above the limit;
+        // it then counts as half of it, as the sysctls are documented.
+        let background = if background >= limit { limit / 2 } else { background };
+        let freerun = (background + limit) / 2;
+        Thresholds { background, limit, freerun, setpoint: (freerun + limit) / 2 }
+    }
+
+    /// All levels times `share` / 65536.
+    fn scaled(&self, share: u64) -> Thresholds {
+        let part = |n: u64| (n * share) >> SHARE_BITS;
+        Thresholds {
+            background: part(self.background),
+            limit: part(self.limit),
+            freerun: part(self.freerun),
+            setpoint: part(self.setpoint),
+        }
+    }
+
+    /// The position factor in 1/1024, within 0 and 2048.
+    pub fn position(&self, held: u64) -> u64 {
+        let span = self.limit.saturating_sub(self.setpoint).max(1) as i64;
+        // Beyond two spans either way the clamp decides; pages are below 2^40, so nothing overflows.
+        let t = ((self.setpoint as i64 - held as i64) * 1024 / span).clamp(-2048, 2048);
+        (1024 + t * t * t / (1024 * 1024)).clamp(0, 2048) as u64
+    }
+}
+
+/// Fixed point of a flusher's share.
+pub(super) const SHARE_BITS: u32 = 16;
+
+/// What one flusher has seen of its device and its writers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Pages written per second.
+    pub bw: u64,
+    /// Pages one writer may dirty per second at position 1.
+    pub rate: u64,
+    balanced: u64,
+    dirtied: u64,
+    written: u64,
+    updated: Instant,
+}
+
+/// 100 MiB/s in pages (host.md 8.1).
+const START: u64 = 25_600;
+/// Between two updates of the estimates.
+pub(super) const UPDATE: Nanos = Nanos::ms(200);
+/// Over which the bandwidth is averaged: 4.096 s.
+const PERIOD: u64 = 4_096_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+impl Pace {
+    pub fn new() -> Pace {
+        Pace {
+            bw: START,
+            rate: START,
+            balanced: START,
+            dirtied: 0,
+            written: 0,
+            updated: Instant::ZERO,
+        }
+    }
+
+    /// Pages became dirty.
+    pub fn dirtied(&mut self, pages: u64) {
+        self.dirtied += pages;
+    }
+
+    /// Pages have been written.
+    pub fn written(&mut self, pages: u64) {
+        self.written += pages;
+    }
+
+    /// Write-back begins after a time without any: what was not tried does not count as slow.
+    pub fn restart(&mut self, now: Instant) {
+        if now.since(self.updated).0 > SECOND {
+            (self.dirtied, self.written, self.updated) = (0, 0, now);
+        }
+    }
+
+    /// New estimates, if the last ones are 200 ms old. `position` in 1/1024; `below`: fewer pages are
+    /// held than the setpoint.
+    pub fn update(&mut self, now: Instant, position: u64, below: bool) {
+        let elapsed = now.since(self.updated).0;
+        if elapsed < UPDATE.0 {
+            return;
+        }
+        // u128: a rate times nanoseconds may pass 2^64.
+        let e = elapsed.min(PERIOD);
+        let sum = u128::from(self.bw) * u128::from(PERIOD - e)
+            + u128::from(self.written) * u128::from(SECOND);
+        self.bw = ((sum / u128::from(PERIOD)) as u64).max(1);
+        let dirtied = (u128::from(self.dirtied) * u128::from(SECOND) / u128::from(elapsed)) as u64;
+        if self.dirtied > 0 || elapsed <= SECOND {
+            self.adjust(dirtied, position, below);
+        }
+        (self.dirtied, self.written, self.updated) = (0, 0, now);
+    }
+
+    /// Moves the rate towards the balanced one, by smaller steps the nearer it is.
+    fn adjust(&mut self, dirtied: u64, position: u64, below: bool) {
+        let task = ((self.rate * position) >> 10) + 1;
+        let balanced = u128::from(task) * u128::from(self.bw) / u128::from(dirtied.max(1));
+        let balanced = balanced.min(u128::from(self.bw)) as u64;
+        let step = if below {
+            self.balanced.min(balanced).min(task).saturating_sub(self.rate)
+        } else {
+            self.rate.saturating_sub(self.balanced.max(balanced).max(task))
+        };
+        let shift = self.rate / (2 * step + 1);
+        let step = if shift < 64 { (step >> shift).div_ceil(8) } else { 0 };
+        if self.rate < balanced {
+            self.rate += step;
+        } else {
+            self.rate = self.rate.saturating_sub(step).max(1);
+        }
+        self.balanced = balanced;
+    }
+}
+
+/// What a writer has dirtied since it last paused.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dirtier {
+    pub dirtied: u64,
+    pub since: Instant,
+    /// Pages until the next check.
+    pub every: u64,
+}
+
+impl Dirtier {
+    pub fn new() -> Dirtier {
+        Dirtier { dirtied: 0, since: Instant::ZERO, every: 32 }
+    }
+}
+
+/// Shortest pause that is slept (host.md 8.1, step 4).
+const PAUSE_MIN: i64 = 10_000_000;
+/// Longest pause.
+const PAUSE_MAX: u64 = 200_000_000;
+/// `check_every` while more than the limit is held.
+const EVERY_ABOVE: u64 = 8;
+
+/// The end of one check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The writer goes on.
+    Go,
+    /// It pauses; with `again` it is checked once more behind the pause.
+    Pause { length: Nanos, again: bool },
+}
+
+impl Dirtier {
+    /// Steps 3 to 5 of the check, above `freerun`. `position` in 1/1024; `held`: the flusher's.
+    pub fn check(&mut self, now: Instant, pace: &Pace, position: u64, held: u64) -> Verdict {
+        let task = (pace.rate * position) >> 10;
+        let backlog = (u128::from(held) * 128_000_000 / u128::from(pace.bw)) as u64;
+        let most = PAUSE_MAX.min(4_000_000 + backlog.min(PAUSE_MAX));
+        if task > 0 {
+            let period = (u128::from(self.dirtied) * u128::from(SECOND) / u128::from(task)) as i64;
+            // `since` may lie ahead: that is credit not yet used up.
+            let passed = now.as_nanos() as i64 - self.since.as_nanos() as i64;
+            let pause = period - passed;
+            if pause < PAUSE_MIN {
+                let late = pause < -(SECOND as i64);
+                self.since = if late { now } else { self.since + Nanos(period as u64) };
+                self.dirtied = 0;
+                return Verdict::Go;
+            }
+            return Verdict::Pause { length: Nanos((pause as u64).min(most)), again: false };
+        }
+        Verdict::Pause { length: Nanos(most), again: true }
+    }
+
+    /// A pause is over (simplified: host.md 8.1, step 5).
+    fn paused(&mut self, now: Instant, rate: u64) {
+        self.since = now;
+        self.dirtied = 0;
+        self.every = (rate / 100).clamp(32, 1024);
+    }
+}
+
+impl Host {
+    /// Pages dirty or under write-back.
+    pub(super) fn held(&self) -> u64 {
+        self.dirty + self.out
+    }
+
+    /// Pages process `p` may still dirty before its next check; at least 1.
+    pub(super) fn check_room(&self, p: usize) -> u64 {
+        let d = &self.procs[p].dirtier;
+        let above = self.held() > self.thresholds.limit;
+        let every = if above { EVERY_ABOVE } else { d.every };
+        every.saturating_sub(d.dirtied).max(1)
+    }
+
+    /// Process `p` has dirtied as much as it may before a check.
+    pub(super) fn check_due(&self, p: usize) -> bool {
+        let d = &self.procs[p].dirtier;
+        let above = self.held() > self.thresholds.limit;
+        d.dirtied >= if above { EVERY_ABOVE } else { d.every }
+    }
+
+    /// The check of a writer that has dirtied pages of `file` (host.md 8.1).
+    pub(super) fn throttle(&mut self, now: Instant, p: usize, file: u32) -> Verdict {
+        let i = self.files[file as usize].flusher as usize;
+        if self.dirty > self.thresholds.background {
+            self.ask_background(now, i);
+        }
+        let held = self.held();
+        let Thresholds { limit, freerun, .. } = self.thresholds;
+        if held <= freerun {
+            let every = 1 << ((limit - held).ilog2() / 2);
+            self.procs[p].dirtier = Dirtier { dirtied: 0, since: now, every };
+            return Verdict::Go;
+        }
+        self.ask_background(now, i);
+        self.update_pace(now, i);
+        let position = self.position(i);
+        let f = &self.flushers[i];
+        let verdict = self.procs[p].dirtier.check(now, &f.pace, position, f.held);
+        if let Verdict::Pause { length, .. } = verdict {
+            self.counts.pauses += 1;
+            self.counts.pause_time += length;
+            let proc = &mut self.procs[p];
+            proc.waited_throttle += length;
+        }
+        verdict
+    }
+
+    /// A pause of process `p`, a writer of `file`, is over.
+    pub(super) fn paused(&mut self, now: Instant, p: usize, file: u32) {
+        let rate = self.flushers[self.files[file as usize].flusher as usize].pace.rate;
+        self.procs[p].dirtier.paused(now, rate);
+    }
+
+    /// The position factor of flusher `i` in 1/1024: of all held pages, and where there are several
+    /// flushers the smaller of that and the one of its own pages beside its share.
+    fn position(&self, i: usize) -> u64 {
+        let all = self.thresholds.position(self.held());
+        if self.flushers.len() == 1 {
+            return all;
+        }
+        let f = &self.flushers[i];
+        all.min(self.thresholds.scaled(f.share).position(f.held))
+    }
+
+    /// The estimates of flusher `i`, where due, and the shares of all.
+    pub(super) fn update_pace(&mut self, now: Instant, i: usize) {
+        let position = self.position(i);
+        let below = self.held() < self.thresholds.setpoint;
+        self.flushers[i].pace.update(now, position, below);
+        if now.since(self.shares_at) < UPDATE {
+            return;
+        }
+        self.shares_at = now;
+        let all: u64 = self.flushers.iter().map(|f| f.written).sum();
+        if all == 0 {
+            return;
+        }
+        let least = (1 << SHARE_BITS) / (2 * self.flushers.len() as u64);
+        for f in &mut self.flushers {
+            let now = (f.written << SHARE_BITS) / all;
+            f.share = (f.share * 7 / 8 + now / 8).max(least);
+            f.written = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn eight_gib() -> Thresholds {
+        let config = HostConfig::profile("2019").unwrap();
+        Thresholds::new((8u64 << 30) / PAGE * 85 / 100, &config)
+    }
+
+    #[test]
+    fn scenario_11_levels_of_8_gib_and_the_position_between_them() {
+        let t = eight_gib();
+        assert_eq!((8u64 << 30) / PAGE * 85 / 100, 1_782_579);
+        let levels = (t.background, t.limit, t.freerun, t.setpoint);
+        // The setpoint rounds down: (267 386 + 356 515) / 2 = 311 950.5.
+        assert_eq!(levels, (178_257, 356_515, 267_386, 311_950));
+        assert_eq!(t.position(t.setpoint), 1024);
+        assert_eq!(t.position(t.limit), 0);
+        assert_eq!(t.position(t.limit + 10_000), 0);
+        assert!((2040..=2048).contains(&t.position(t.freerun)), "{}", t.position(t.freerun));
+    }
+
+    #[test]
+    fn scenario_12_short_pauses_are_carried_on_and_long_ones_slept() {
+        let pace = Pace { rate: 7680, ..Pace::new() };
+        let now = Instant::ZERO + Nanos::secs(5);
+        let mut d = Dirtier { dirtied: 32, since: now, every: 32 };
+        assert_eq!(d.check(now, &pace, 1024, 300_000), Verdict::Go);
+        assert_eq!((d.dirtied, d.since), (0, now + Nanos(4_166_666)));
+        let mut d = Dirtier { dirtied: 128, since: now, every: 32 };
+        let length = Nanos(16_666_666);
+        assert_eq!(d.check(now, &pace, 1024, 300_000), Verdict::Pause { length, again: false });
+        let length = Nanos::ms(200);
+        assert_eq!(d.check(now, &pace, 0, 300_000), Verdict::Pause { length, again: true });
+        // A writer that was away for long gets no credit for it.
+        let mut d = Dirtier { dirtied: 8, since: Instant::ZERO, every: 32 };
+        assert_eq!(d.check(now, &pace, 1024, 300_000), Verdict::Go);
+        assert_eq!(d.since, now);
+    }
+
+    #[test]
+    fn the_rate_settles_where_writers_dirty_what_the_device_writes() {
+        // Four writers, a device of 10,000 pages/s, from the setpoint on.
+        let t = eight_gib();
+        let (mut pace, mut now, mut held) = (Pace::new(), Instant::ZERO, t.setpoint);
+        for _ in 0..500 {
+            now += Nanos::ms(200);
+            let position = t.position(held);
+            let dirtied = 4 * ((pace.rate * position) >> 10) / 5;
+            held = held + dirtied - 2000;
+            pace.dirtied(dirtied);
+            pace.written(2000);
+            pace.update(now, position, held < t.setpoint);
+        }
+        assert!(t.freerun < held && held < t.limit, "{held}");
+        assert!((9_900..=10_100).contains(&pace.bw), "{}", pace.bw);
+        assert!((2_200..=2_900).contains(&pace.rate), "{}", pace.rate);
+    }
+}

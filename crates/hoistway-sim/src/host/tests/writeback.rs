@@ -1,0 +1,205 @@
+//! Write-back and throttling: scenarios 13 and 14 of specs/host.md 18, and what must hold in any mix.
+
+use super::*;
+use crate::rng::stream;
+use hoistway::Flags;
+
+fn write(page: u64, pages: u64) -> Operation {
+    Operation::Write { offset: page * PAGE, bs: PAGE, count: pages, sync: false }
+}
+
+/// Bios of the flusher: file offsets are bytes from the file's place.
+fn flushed(b: &Bench) -> Vec<(Instant, u64, u64, Flags)> {
+    let flusher = b.seats.len() - 1;
+    let own = b.bios.iter().filter(|bio| bio.1 == flusher);
+    own.map(|(t, _, io)| (*t, io.start.0 * 512, io.sectors.0 / 8, io.flags)).collect()
+}
+
+#[test]
+fn scenario_14_the_quota_of_a_turn() {
+    assert_eq!(flusher::quota(25_600, 356_515), 13_312);
+    assert_eq!(flusher::quota(0, 356_515), 1024);
+    assert_eq!(flusher::quota(1 << 40, 8 * 5000), 5120);
+}
+
+#[test]
+fn scenario_14_two_big_files_take_turns_of_a_quota_in_bios_of_1_mib() {
+    // The first second of a device far faster than the estimate it starts with.
+    let mut b = Bench::new(config("2019", &[]), 1, Nanos::us(10));
+    let (x, y) = (b.file(100_000), b.file(100_000));
+    for f in [x, y] {
+        b.open(f, Advice::Normal);
+        b.does(write(0, 91_000));
+    }
+    while b.advance(Instant::ZERO + Nanos::secs(2)).is_some() {}
+    let bios = flushed(&b);
+    // More than 178,257 pages were dirty: the background work ran until they were not.
+    let pages: u64 = bios.iter().map(|bio| bio.2).sum();
+    assert!(pages >= 182_000 - 178_257, "{pages}");
+    assert!(bios.iter().all(|bio| bio.3 == Flags::BACKGROUND));
+    let turn: Vec<_> = bios.iter().take(52).collect();
+    assert!(turn.iter().all(|bio| bio.2 == 256), "{turn:?}");
+    assert_eq!(turn[0].1, b.host.place_of(x));
+    assert_eq!(turn[51].1, b.host.place_of(x) + 51 * 256 * PAGE);
+}
+
+#[test]
+fn scenario_14_turns_alternate_while_both_files_have_pages() {
+    let set = [("dirty_background_ratio", 1.into()), ("dirty_ratio", 20.into())];
+    let mut b = Bench::new(config("2019", &set), 1, Nanos::us(10));
+    let (x, y) = (b.file(50_000), b.file(50_000));
+    for f in [x, y] {
+        b.open(f, Advice::Normal);
+        // One call, so that the work does not begin before all is dirty.
+        b.does(Operation::Write { offset: 0, bs: 40_000 * PAGE, count: 1, sync: false });
+    }
+    while b.advance(Instant::ZERO + Nanos::secs(4)).is_some() {}
+    let border = b.host.place_of(y);
+    let mut turns: Vec<(bool, u64)> = Vec::new();
+    for (_, at, pages, _) in flushed(&b) {
+        let second = at >= border;
+        match turns.last_mut() {
+            Some((last, sum)) if *last == second => *sum += pages,
+            _ => turns.push((second, pages)),
+        }
+    }
+    assert!(turns.len() >= 4, "{turns:?}");
+    assert!(turns.windows(2).all(|w| w[0].0 != w[1].0));
+    // The estimate has moved since it began at 25,600 pages/s; the first turns are 1024-page multiples.
+    assert!(turns[..2].iter().all(|t| t.1 % 1024 == 0 && t.1 >= 1024), "{turns:?}");
+}
+
+#[test]
+fn scenario_14_an_old_page_is_written_by_the_periodic_work() {
+    let mut b = Bench::usual();
+    let f = b.file(1000);
+    b.open(f, Advice::Normal);
+    b.does(write(7, 1));
+    while b.advance(Instant::ZERO + Nanos::secs(100)).is_some() {}
+    let bios = flushed(&b);
+    let [(t, at, 1, Flags::BACKGROUND)] = bios[..] else { panic!("{bios:?}") };
+    assert_eq!(at, b.host.place_of(f) + 7 * PAGE);
+    let s = |n| Instant::ZERO + Nanos::secs(n);
+    assert!(s(30) <= t && t <= s(35), "{t:?}");
+    assert_eq!((b.host.dirty, b.host.out), (0, 0));
+}
+
+#[test]
+fn an_inode_that_is_always_written_does_not_keep_the_periodic_work_busy() {
+    let mut b = Bench::usual();
+    let f = b.file(1000);
+    b.open(f, Advice::Normal);
+    let end = Instant::ZERO + Nanos::secs(70);
+    while b.now < end {
+        b.does(write(3, 1));
+        let until = b.now + Nanos::ms(1);
+        b.does(Operation::Sleep(until));
+    }
+    let n = flushed(&b).len();
+    assert!((1..=3).contains(&n), "{n} bios");
+}
+
+#[test]
+fn a_writer_waits_for_memory_that_only_write_back_can_free() {
+    // Everything may be dirty, so that reclaim finds nothing else.
+    let set = [("ram", "64M".into()), ("dirty_ratio", 100.into())];
+    let mut b = Bench::new(config("2019", &set), 1, Nanos::us(100));
+    b.serial = true;
+    let f = b.file(30_000);
+    b.open(f, Advice::Normal);
+    b.does(write(0, 30_000));
+    assert_eq!(b.fault, None);
+    assert!(b.host.memory.reclaimed >= 30_000 - 13_926);
+    assert!(b.host.memory.cached() <= 13_926);
+}
+
+#[test]
+fn dontneed_has_the_flusher_write_and_does_not_block() {
+    let mut b = Bench::usual();
+    let f = b.file(1000);
+    b.open(f, Advice::Normal);
+    b.does(write(0, 300));
+    let before = b.now;
+    b.does(Operation::DontNeed(f));
+    assert_eq!(b.now, before);
+    while b.advance(Instant::ZERO + Nanos::secs(1)).is_some() {}
+    let sizes: Vec<_> = flushed(&b).iter().map(|bio| (bio.2, bio.3)).collect();
+    assert_eq!(sizes, [(256, Flags::NONE), (44, Flags::NONE)]);
+}
+
+#[test]
+fn no_page_is_lost_and_no_limit_overrun_in_a_random_mix() {
+    for seed in 1..40 {
+        mix(seed);
+    }
+}
+
+/// Three processes on three files with little memory; then all is left to drain.
+fn mix(seed: u64) {
+    let mut rng = stream(seed, "mix");
+    let mut config = config("2019", &[("ram", "64M".into()), ("commit_s", 1.into())]);
+    if rng.below(2) == 0 {
+        config.set("dirty_expire_centisecs", &100.into()).unwrap();
+    }
+    let service = Nanos::us(1 + rng.below(3000));
+    let mut b = Bench::new(config, 3, service);
+    b.serial = rng.below(3) > 0;
+    let files: Vec<FileId> = (0..3).map(|_| b.file(1 + rng.below(6000))).collect();
+    let mut left = [30; 3];
+    for (p, &file) in files.iter().enumerate() {
+        b.host.begin(b.now, p, Operation::Open { file, advice: Advice::Normal });
+        b.seats[p] = Some(b.now);
+    }
+    let limit = b.host.thresholds.limit;
+    let mut steps = 0;
+    while let Some(over) = b.advance(Instant::ZERO + Nanos::secs(400)) {
+        for p in over.into_iter().filter(|&p| p < 3) {
+            if left[p] == 0 {
+                continue;
+            }
+            left[p] -= 1;
+            let operation = operation(&mut rng, b.now, &b.host, files[p]);
+            b.host.begin(b.now, p, operation);
+            b.seats[p] = Some(b.now);
+        }
+        assert_eq!(b.fault, None, "seed {seed}");
+        check(&b.host, seed);
+        // Each writer may dirty 1024 pages between two checks.
+        assert!(b.host.held() <= limit + 3 * 1024, "seed {seed}");
+        steps += 1;
+        assert!(steps < 2_000_000, "seed {seed} does not end");
+    }
+    assert_eq!(left, [0; 3], "seed {seed}: a process hangs");
+    assert_eq!((b.host.dirty, b.host.out), (0, 0), "seed {seed}: pages stay dirty");
+    assert_eq!(b.host.in_flight(), 0);
+}
+
+fn operation(rng: &mut crate::rng::Rng, now: Instant, host: &Host, file: FileId) -> Operation {
+    let bytes = host.files[file.0 as usize].bytes;
+    let pages = bytes / PAGE;
+    let from = rng.below(pages);
+    let span = 1 + rng.below(pages - from);
+    let per_call = 1 + rng.below(span.min(3000));
+    let (offset, bs, count) = (from * PAGE, per_call * PAGE, span / per_call);
+    match rng.below(9) {
+        0 => Operation::Read { offset, bs, count },
+        1 => Operation::Fdatasync(file),
+        2 => Operation::DontNeed(file),
+        3 => Operation::Sleep(now + Nanos::us(rng.below(2_000_000))),
+        4 => Operation::Direct { write: true, offset, len: bs, since: None, sync: false },
+        5 => Operation::DropCaches,
+        _ => Operation::Write { offset, bs, count, sync: rng.below(4) == 0 },
+    }
+}
+
+/// What is counted is what the pages say.
+fn check(host: &Host, seed: u64) {
+    let (mut dirty, mut out) = (0, 0);
+    for f in &host.files {
+        assert!(f.listed != Listed::No || f.cache.dirty == 0, "seed {seed}: a dirty inode is lost");
+        dirty += f.cache.dirty;
+        out += f.out;
+    }
+    assert_eq!((host.dirty, host.out), (dirty, out), "seed {seed}");
+    assert_eq!(host.flushers.iter().map(|f| f.held).sum::<u64>(), dirty + out);
+}

@@ -1,0 +1,97 @@
+//! Buffered writers that never sync, over the whole path: dirty throttling and the flusher.
+
+use hoistway::{IoPrio, Nanos};
+use hoistway_sim::drive::DriveFile;
+use hoistway_sim::host::HostConfig;
+use hoistway_sim::world::{
+    ControlSpec, Job, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
+};
+
+const HITACHI: &str = "hitachi-hts727550a9e364";
+const PLEXTOR: &str = "plextor-px-256m5s";
+
+/// Seven writers of 500 MiB each beside a random reader; measured for 10 s behind a ramp.
+fn bandwidth(drive: &str, pattern: &str, target: &str, ramp: Nanos) -> Outcome {
+    let drive = DriveFile::load(drive).unwrap();
+    let target = ProcSpec {
+        name: "target".into(),
+        role: Role::Target,
+        group: None,
+        prio: IoPrio::NONE,
+        start: Nanos::ms(200),
+        load: "reader".into(),
+        params: format!("pattern = \"{target}\"").parse().unwrap(),
+    };
+    let writer = |i| ProcSpec {
+        name: format!("writer{i}"),
+        role: Role::Interferer,
+        start: Nanos::us(3) * i,
+        load: "writer".into(),
+        params: format!("dsync = 0\npattern = \"{pattern}\"").parse().unwrap(),
+        ..target.clone()
+    };
+    let mut procs = vec![target.clone()];
+    procs.extend((0..7).map(writer));
+    let job = Job {
+        drive: &drive,
+        host: HostConfig::profile("2019").unwrap(),
+        scheduler: SchedulerSpec { name: "none".into(), set: vec![], queue: vec![] },
+        control: ControlSpec::default(),
+        groups: vec![],
+        procs,
+        window: Window {
+            ramp,
+            measured: Nanos::secs(10),
+            grace: Nanos::secs(60),
+            target_interval: Nanos::ms(500),
+            device_interval: Nanos::secs(1),
+        },
+        seed: 1,
+        trace: TraceMode::Off,
+    };
+    run(&job, &mut |_| true).unwrap()
+}
+
+fn figure(o: &Outcome, name: &str) -> i64 {
+    o.host_figures.iter().find(|f| f.name == name && f.of.is_none()).unwrap().value
+}
+
+#[test]
+fn writers_settle_at_the_speed_of_the_device_and_share_it_evenly() {
+    // D = floor(0.85 * 2^21) pages; 20 % of it may be held, 10 % may be dirty without write-back.
+    let (background, limit) = (178_257, 356_515);
+    // A writer may dirty 1024 pages between two checks.
+    let slack = 7 * 1024;
+    for drive in [PLEXTOR, HITACHI] {
+        for pattern in ["seq", "rand"] {
+            let o = bandwidth(drive, pattern, "rand", Nanos::secs(5));
+            let held = figure(&o, "held_pages_max");
+            assert!(background < held && held < limit + slack, "{drive} {pattern}: {held} pages");
+            assert!(figure(&o, "pauses") > 0);
+            let bytes: Vec<u64> = o.procs[1..].iter().map(|p| p.bytes).collect();
+            let all: u64 = bytes.iter().sum();
+            println!(
+                "{drive}, 7 {pattern} writers: device {:.1} MB/s written, writers {:.1} MB/s, target \
+                 {:.3} MB/s, mean {:.2} ms",
+                o.device.written_bytes as f64 / 1e7,
+                all as f64 / 1e7,
+                o.procs[0].bytes as f64 / 1e7,
+                o.procs[0].latency.mean().expect("the target reads") / 1e6,
+            );
+            // What is dirtied is what is written, but for the change of what is held.
+            let off = all.abs_diff(o.device.written_bytes);
+            assert!(off < limit as u64 / 5 * 4096, "{drive} {pattern}: {off} bytes off");
+            let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
+            assert!(*most as f64 <= 1.1 * *least as f64, "{drive} {pattern}: {bytes:?}");
+        }
+    }
+}
+
+#[test]
+fn writers_are_not_slowed_before_the_limits_and_go_at_memory_speed() {
+    // 7 writers at 1.6 us per page dirty the 267,386 pages of the free run in 61 ms.
+    let o = bandwidth(HITACHI, "seq", "rand", Nanos::ZERO);
+    let first = &o.procs[1].latency;
+    assert_eq!(first.min(), Some(1600));
+    assert!(figure(&o, "held_pages_max") > 267_386);
+}

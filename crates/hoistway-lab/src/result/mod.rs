@@ -12,7 +12,7 @@ pub use derive::{REFERENCE, derive, ratio, reference, target};
 pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
 
 use hoistway::Nanos;
-use hoistway_sim::world::{DeviceRecord, Interval, NamedFigure, ProcRecord};
+use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord};
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout of run directories.
@@ -114,8 +114,8 @@ pub struct Rep {
     pub procs: Vec<ProcRecord>,
     /// The device.
     pub device: DeviceRecord,
-    /// Marks: time, process, text.
-    pub marks: Vec<(Nanos, String, String)>,
+    /// Marks of the loads.
+    pub marks: Vec<Mark>,
     /// Digest of the trace.
     pub trace_digest: u64,
     /// Figures of host and scheduler.

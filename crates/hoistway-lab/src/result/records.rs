@@ -3,7 +3,7 @@
 use super::{Cell, Rep, csv, series_of};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{DeviceRecord, Interval, NamedFigure, ProcRecord, Role};
+use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, Role};
 use serde::{Deserialize, Serialize};
 
 /// `histograms.json`.
@@ -229,15 +229,17 @@ pub(super) fn read_intervals(text: &str, cells: &mut [Cell]) -> Result<(), Strin
     Ok(())
 }
 
-const MARKS: &[&str] = &["drive", "config", "workload", "rep", "at_ns", "process", "text"];
+const MARKS: &[&str] =
+    &["drive", "config", "workload", "rep", "at_ns", "process", "text", "device_bytes"];
 
 pub(super) fn marks_csv(cells: &[Cell]) -> String {
     let mut out = String::new();
     csv::push_line(&mut out, MARKS.iter().copied());
     each_rep(cells, |cell, number, rep| {
-        for (at, process, text) in &rep.marks {
-            let at = at.0.to_string();
-            let fields = [&cell.drive, &cell.config, &cell.workload, number, &at, process, text];
+        for Mark { at, process, text, moved } in &rep.marks {
+            let (at, moved) = (at.0.to_string(), moved.to_string());
+            let (drive, config, workload) = (&cell.drive, &cell.config, &cell.workload);
+            let fields = [drive, config, workload, number, &at, process, text, &moved];
             csv::push_line(&mut out, fields.map(|f: &str| f));
         }
     });
@@ -246,8 +248,9 @@ pub(super) fn marks_csv(cells: &[Cell]) -> String {
 
 pub(super) fn read_marks(text: &str, cells: &mut [Cell]) -> Result<(), String> {
     for (line, row) in lines(text, MARKS)? {
-        let at = Nanos(whole(&row[4], line)?);
-        find_rep(cells, &row, line)?.marks.push((at, row[5].clone(), row[6].clone()));
+        let (at, moved) = (Nanos(whole(&row[4], line)?), whole(&row[7], line)?);
+        let (process, text) = (row[5].clone(), row[6].clone());
+        find_rep(cells, &row, line)?.marks.push(Mark { at, process, text, moved });
     }
     Ok(())
 }

@@ -46,7 +46,12 @@ fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
             intervals: vec![Interval { at: Nanos(0), bytes: 4_008_192, ios: 20 }],
             device_time: histogram(&[100_000, u64::MAX / 8]),
         },
-        marks: vec![(Nanos(5), "reader0".into(), "a, \"quoted\"\nmark".into())],
+        marks: vec![Mark {
+            at: Nanos(5),
+            process: "reader0".into(),
+            text: "a, \"quoted\"\nmark".into(),
+            moved: 4096,
+        }],
         trace_digest: u64::MAX - seed,
         figures: vec![NamedFigure { name: "x_ns".into(), of: Some(3), value: -4 }],
     }

@@ -13,6 +13,7 @@
 //! I/O, fdatasync of allocated files, reclaim, the periodic journal commit. Not built: new blocks, fsync.
 
 mod ahead;
+mod block;
 mod cache;
 mod config;
 mod direct;
@@ -29,6 +30,7 @@ mod tests;
 mod write;
 
 pub use ahead::Variant;
+pub use block::{BlockIo, Notice};
 pub use cache::PAGE;
 pub use config::{Fs, HostConfig, Writeback};
 
@@ -117,6 +119,10 @@ pub enum Operation {
     Fdatasync(FileId),
     /// Drops all clean pages of all files.
     DropCaches,
+    /// Straight to the block layer.
+    Block(BlockIo),
+    /// Nothing that the host does itself; takes no time.
+    Tell(Notice),
     /// Nothing until then.
     Sleep(Instant),
     /// The process ends.
@@ -158,6 +164,8 @@ pub enum Act {
     Block,
     /// It has nothing to do; [`Host::woken`] says when it goes on.
     Rest,
+    /// Something for the caller to carry out. Ask again at once.
+    Tell(Notice),
     /// The operation is over: [`Host::begin`] another one, at this instant.
     Finished,
     /// It has reached its stop time between two calls.
@@ -471,11 +479,7 @@ impl Host {
                 });
             }
             submit::Kind::Own => {
-                let proc = &mut self.procs[flight.proc as usize];
-                proc.own_left -= 1;
-                if proc.own_left == 0 && proc.wait == Wait::Own {
-                    self.wake(now, flight.proc as usize);
-                }
+                self.own_done(now, flight.proc as usize, flight.owner);
             }
         }
         while let Some(p) = self.memory_waiters.pop() {

@@ -3,12 +3,13 @@
 //! own: `read`, `write`, `sync`, `direct` and `journal`.
 
 use super::ahead::Ahead;
+use super::block::{BlockIo, BlockStep, Notice};
 use super::dirty::Dirtier;
 use super::submit::{Pending, Phase};
 use super::write::{Step, Writing};
 use super::{Act, Advice, FileId, Host, Operation, PAGE, ProcInfo, Ran, STEP, Writeback};
 use crate::world::JobError;
-use hoistway::{Flags, Instant, Nanos, Profile};
+use hoistway::{Flags, Instant, Nanos, ProcId, Profile};
 
 /// What a blocked process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,12 @@ pub(super) enum Stage {
     },
     DropCaches,
     Sleep(Instant),
+    Block {
+        io: BlockIo,
+        begun: Instant,
+        step: BlockStep,
+    },
+    Tell(Notice),
     Read(Reading),
     Write(Writing),
     DirectBegin {
@@ -171,6 +178,8 @@ impl Stage {
             Operation::Fdatasync(file) => Stage::SyncBegin { file: file.0, call: None },
             Operation::DropCaches => Stage::DropCaches,
             Operation::Sleep(until) => Stage::Sleep(until),
+            Operation::Block(io) => Stage::Block { io, begun: now, step: BlockStep::Begin },
+            Operation::Tell(notice) => Stage::Tell(notice),
             Operation::Exit => Stage::Exit,
         }
     }
@@ -182,7 +191,8 @@ impl Stage {
             | Stage::Write(Writing { begun, entered: true, .. })
             | Stage::DirectBegin { begun, late: true, .. }
             | Stage::DirectGo { begun, .. }
-            | Stage::DirectSent { begun, .. } => Some(begun),
+            | Stage::DirectSent { begun, .. }
+            | Stage::Block { begun, io: BlockIo { wait: true, .. }, .. } => Some(begun),
             Stage::SyncBegin { call, .. } => call.map(|c| c.begun),
             Stage::WriteOut { call, then, .. } => call.map(|c| c.begun).or(then.map(|d| d.begun)),
             _ => None,
@@ -212,6 +222,10 @@ pub(super) struct Proc {
     pub sent_at: Instant,
     /// Bios it counts itself (direct, flush, journal) that are not served yet.
     pub own_left: u32,
+    /// The same of identities that do not act now and have some under way.
+    pub away: Vec<(ProcId, u32)>,
+    /// Bytes submitted without waiting since the last call that was recorded.
+    pub unseen: u64,
     pub blocked_at: Instant,
     pub waited_page: Nanos,
     pub waited_io: Nanos,
@@ -237,6 +251,8 @@ impl Proc {
             plugged: false,
             sent_at: Instant::ZERO,
             own_left: 0,
+            away: Vec::new(),
+            unseen: 0,
             blocked_at: Instant::ZERO,
             waited_page: Nanos::ZERO,
             waited_io: Nanos::ZERO,
@@ -270,6 +286,7 @@ impl Host {
                 Stage::Write(writing) => self.write(now, p, writing),
                 Stage::Flusher { index } => self.flush(now, p, index),
                 Stage::WriteOut { .. } => self.write_out(now, p),
+                Stage::Block { io, begun, step } => self.block_io(now, p, io, begun, step),
                 Stage::DirectBegin { .. } | Stage::DirectGo { .. } | Stage::DirectSent { .. } => {
                     self.direct(now, p)
                 }
@@ -318,6 +335,10 @@ impl Host {
             Stage::Sleep(until) => {
                 self.procs[p].stage = Stage::Over;
                 return Some(Act::WaitUntil(until.max(now)));
+            }
+            Stage::Tell(notice) => {
+                self.procs[p].stage = Stage::Over;
+                return Some(Act::Tell(notice));
             }
             Stage::SyncBegin { file, call } => {
                 let to = self.files[file as usize].cache.pages();

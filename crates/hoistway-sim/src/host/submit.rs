@@ -3,7 +3,7 @@
 
 use super::process::Proc;
 use super::{Act, Host, PAGE};
-use hoistway::{Flags, GroupId, Instant, Io, IoId, Nanos, Op, Profile, Sectors};
+use hoistway::{Flags, GroupId, Instant, Io, IoId, Nanos, Op, ProcId, Profile, Sectors};
 
 /// What becomes of a bio when it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(super) struct Flight {
     pub kind: Kind,
     pub file: u32,
     pub proc: u32,
+    /// Whose identity it carries.
+    pub owner: ProcId,
     pub pages: u32,
     pub first: u64,
     /// Its number among the file's write-back bios.
@@ -119,6 +121,7 @@ impl Host {
             kind: bio.kind,
             file: bio.file,
             proc: p as u32,
+            owner: self.procs[p].info.id,
             pages,
             first: bio.first,
             seq: bio.seq,

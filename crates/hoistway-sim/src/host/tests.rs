@@ -3,7 +3,7 @@
 mod writeback;
 
 use super::*;
-use hoistway::Op;
+use hoistway::{Flags, Op};
 
 /// Host, one or more processes, and a device.
 struct Bench {
@@ -80,7 +80,7 @@ impl Bench {
     fn acts(&mut self, p: usize) -> bool {
         loop {
             match self.host.step(self.now, p) {
-                Act::Plug | Act::Unplug => {}
+                Act::Plug | Act::Unplug | Act::Tell(_) => {}
                 Act::Submit(io) => {
                     self.bios.push((self.now, p, io));
                     let queued = self.device.iter().map(|d| d.0).max().filter(|_| self.serial);
@@ -463,4 +463,28 @@ fn parameters_are_checked() {
     assert!(matches!(c.set("ram", &"tiny".into()), Err(JobError::Parameter { .. })));
     assert!(c.set("read_ahead_kb", &256.into()).is_ok());
     assert!(matches!(HostConfig::profile("1999"), Err(JobError::Unknown { .. })));
+}
+
+#[test]
+fn a_block_read_waits_for_what_its_own_process_has_under_way_and_for_nothing_else() {
+    let mut bench = Bench::usual();
+    let io = |start, wait| {
+        Operation::Block(BlockIo { write: false, start, len: PAGE, flags: Flags::SYNC, wait })
+    };
+    let (home, other) = (bench.host.procs[0].info, ProcId(77));
+    bench.does(io(0, false));
+    assert_eq!(bench.host.in_flight(), 1, "nobody waits for it");
+    bench.host.become_proc(0, ProcInfo { id: other, ..home });
+    bench.does(io(PAGE, false));
+    bench.host.become_proc(0, home);
+    bench.does(io(2 * PAGE, true));
+    // The first ends at 101 us: then the third goes, 1.4 us for the wake and 1 us for the submission
+    // later. The other process's I/O is not waited for.
+    let third = bench.bios.iter().find(|b| b.2.start.0 == 16).expect("it was submitted");
+    assert_eq!((third.0, third.2.proc), (Instant::ZERO + Nanos(103_400), home.id));
+    let owners: Vec<_> = bench.bios.iter().map(|b| b.2.proc).collect();
+    assert_eq!(owners, [home.id, other, home.id]);
+    let ran = bench.ran.last().expect("the call was recorded").1;
+    assert_eq!(ran.bytes, 3 * PAGE, "what was not waited for counts with it");
+    assert_eq!(bench.host.in_flight(), 0);
 }

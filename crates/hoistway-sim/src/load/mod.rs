@@ -4,6 +4,7 @@
 //! A load hands a sequential run to the host as one operation covering many calls, so that the host can
 //! do a whole window in one step (specs/host.md 1.3).
 
+mod app_start;
 mod order;
 pub mod params;
 mod probe;
@@ -52,7 +53,7 @@ pub struct LoadEntry {
 }
 
 /// Every load, in the order of listing.
-pub static LOADS: &[LoadEntry] = &[reader::ENTRY, writer::ENTRY, probe::ENTRY];
+pub static LOADS: &[LoadEntry] = &[reader::ENTRY, writer::ENTRY, probe::ENTRY, app_start::ENTRY];
 
 /// Finds a load by name.
 pub fn find(name: &str) -> Result<&'static LoadEntry, JobError> {

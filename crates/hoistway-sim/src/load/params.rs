@@ -135,6 +135,11 @@ impl<'a> Params<'a> {
         self.read(name, whole)
     }
 
+    /// A number.
+    pub fn real(&self, name: &str) -> Result<Option<f64>, JobError> {
+        self.read(name, real)
+    }
+
     /// A switch.
     pub fn flag(&self, name: &str) -> Result<Option<bool>, JobError> {
         self.read(name, switch)

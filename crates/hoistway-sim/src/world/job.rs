@@ -2,7 +2,7 @@
 
 use crate::drive::keys::nearest;
 use crate::hist::Histogram;
-use hoistway::{Instant, IoPrio, Nanos};
+use hoistway::{Instant, IoPrio, Nanos, ProcId};
 use std::fmt;
 
 /// Who a process is in an experiment.
@@ -219,6 +219,19 @@ pub struct MonitorSeries {
     pub points: Vec<(Nanos, i64)>,
 }
 
+/// A mark that a load has set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// When: time since the beginning of measuring; zero before it.
+    pub at: Nanos,
+    /// The process, by its name in the job.
+    pub process: String,
+    /// What: `start`, `done` or `unfinished` of a start-up.
+    pub text: String,
+    /// Bytes that the device had moved by then since the beginning of measuring.
+    pub moved: u64,
+}
+
 /// What a run yields.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -226,10 +239,13 @@ pub struct Outcome {
     pub procs: Vec<ProcRecord>,
     /// The device.
     pub device: DeviceRecord,
-    /// Length of the measured window.
+    /// Length of the measured window; shorter than the job's if the last target exited before its end.
     pub measured: Nanos,
-    /// Marks of the loads: time since the beginning of measuring, process, text.
-    pub marks: Vec<(Nanos, String, String)>,
+    /// Marks of the loads, in order of time.
+    pub marks: Vec<Mark>,
+    /// Processes of the block layer that loads made while the run went on, in order of their ids, with
+    /// their names (`target/xterm`, the second of its kind `target/xterm#2`).
+    pub made: Vec<(ProcId, String)>,
     /// The scheduler's tunables in force at the end.
     pub tunables: Vec<(String, u64)>,
     /// The host's parameters in force.

@@ -2,6 +2,7 @@
 
 mod control;
 mod job;
+mod made;
 mod record;
 mod sim;
 #[cfg(test)]

@@ -34,6 +34,11 @@ impl Series {
         Series { begin: span.begin, length, slots, at: 0, from: span.begin, to }
     }
 
+    /// The series ends at `end`.
+    fn cut(&mut self, end: Instant) {
+        self.slots.truncate(((end - self.begin).0 / self.length) as usize);
+    }
+
     /// Counts what was completed at `end`, which lies in the measured window.
     #[inline]
     fn add(&mut self, end: Instant, bytes: u64, ios: u64) {
@@ -76,6 +81,13 @@ impl Tally {
             starved: Nanos::ZERO,
             censored: None,
         }
+    }
+
+    /// The window, which has begun, ends sooner. Calls that the host did in one step stay counted, up to
+    /// 10 ms beyond `end`.
+    pub fn cut(&mut self, end: Instant) {
+        self.span.end = end;
+        self.series.cut(end);
     }
 
     /// Calls are over.
@@ -223,6 +235,17 @@ impl Meter {
         if self.outstanding > 0 {
             self.area.busy += passed.0;
         }
+    }
+
+    /// Bytes moved since measuring began.
+    pub fn moved(&self) -> u64 {
+        self.record.read_bytes + self.record.written_bytes
+    }
+
+    /// The window, which has begun, ends sooner: nothing has been counted beyond `end`.
+    pub fn cut(&mut self, end: Instant) {
+        self.span.end = end;
+        self.series.cut(end);
     }
 
     /// A command goes to the device; true when it begins where an earlier one ended.

@@ -4,11 +4,12 @@
 //! processes (specs/host.md 1.2). Every input to the stack is followed by its own drain.
 
 use super::control::{Monitor, add_groups, files, install};
+use super::made::Made;
 use super::record::{Meter, Served, Span, Tally, figure};
 use super::wheel::{MOST, NEVER, Wheel};
-use super::{Job, JobError, Outcome, Role, TraceMode};
+use super::{Job, JobError, Mark, Outcome, Role, TraceMode};
 use crate::drive::{Adapter, Command, Said};
-use crate::host::{Act, Host, ProcInfo};
+use crate::host::{Act, Host, Notice, ProcInfo};
 use crate::load::params::Params;
 use crate::load::{self, Build, Load};
 use hoistway::sched::{self, Change};
@@ -40,14 +41,28 @@ enum Next {
     Called,
 }
 
+/// Which part of the run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Ramp,
+    Window,
+    Grace,
+}
+
 /// A process of the job.
 #[derive(Debug)]
 struct Actor {
+    name: String,
+    /// Who it is to the host and the stack when it is not one of the processes it made.
+    home: ProcInfo,
+    prio: IoPrio,
+    /// Who acts now.
     id: ProcId,
     load: Box<dyn Load>,
     target: bool,
     /// It has done its last call, or exited.
     over: bool,
+    exited: bool,
     tally: Tally,
 }
 
@@ -62,6 +77,8 @@ pub(super) struct World {
     workers: Vec<ProcId>,
     /// Where the processes begin in the wheel.
     first: usize,
+    made: Made,
+    marks: Vec<Mark>,
     legacy: bool,
     span: Span,
     meter: Meter,
@@ -75,6 +92,8 @@ pub(super) struct World {
     /// Targets that have not done their last call.
     running: usize,
     monitor: Monitor,
+    /// The last target has just exited: nobody is left to be measured.
+    exited: bool,
 }
 
 /// Runs a job to its end. `watch` is called about every 10 ms of simulated time or 50,000 events with
@@ -130,10 +149,14 @@ impl World {
             host.add_proc(info, target.then_some(span.end));
             wheel.set(first + index, Instant::ZERO + spec.start);
             actors.push(Actor {
+                name: spec.name.clone(),
+                home: info,
+                prio: spec.prio,
                 id,
                 load: load.expect("every process has one of the two roles"),
                 target,
                 over: false,
+                exited: false,
                 tally: Tally::new(spec, span, &job.window),
             });
         }
@@ -158,10 +181,13 @@ impl World {
             legacy: job.host.block_profile() == Profile::Legacy,
             stack,
             host,
+            exited: false,
             running: actors.iter().filter(|a| a.target).count(),
             actors,
             workers,
             first,
+            made: Made::default(),
+            marks: Vec::new(),
             span,
             meter: Meter::new(span, &job.window),
             touched: false,
@@ -176,9 +202,7 @@ impl World {
         job: &Job<'_>,
         watch: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<(), JobError> {
-        let limit = self.span.end + job.window.grace;
-        // The next instant at which something is due that no entity asks for.
-        let mut border = self.span.begin;
+        let mut part = Part::Ramp;
         let mut watch_at = Instant::ZERO + WATCH_TIME;
         let mut events = 0;
         loop {
@@ -186,19 +210,29 @@ impl World {
                 self.ask_drive();
             }
             let (who, at) = self.wheel.next();
-            while at >= border {
-                if border == self.span.begin {
-                    self.meter.begin(self.stack.counters().merged);
-                    border = self.span.end;
-                } else if border == self.span.end {
-                    self.end_window();
-                    border = limit.max(self.span.end + Nanos(1));
-                } else {
-                    self.censor(limit);
-                    return Ok(());
-                }
+            if part == Part::Window && self.exited {
+                self.cut_window();
             }
-            if border > self.span.end && self.running == 0 {
+            // The next instant at which something is due that no entity asks for.
+            loop {
+                let limit = self.span.end + job.window.grace.max(Nanos(1));
+                part = match part {
+                    Part::Ramp if at >= self.span.begin => {
+                        self.meter.begin(self.stack.counters().merged);
+                        Part::Window
+                    }
+                    Part::Window if at >= self.span.end => {
+                        self.end_window();
+                        Part::Grace
+                    }
+                    Part::Grace if at >= limit => {
+                        self.censor(self.span.end + job.window.grace);
+                        return Ok(());
+                    }
+                    _ => break,
+                };
+            }
+            if part == Part::Grace && self.running == 0 {
                 return Ok(());
             }
             events += 1;
@@ -218,6 +252,15 @@ impl World {
                 _ => self.go_on(who)?,
             }
         }
+    }
+
+    /// Measuring ends with the exit of the last target.
+    fn cut_window(&mut self) {
+        self.exited = false;
+        let end = self.now.max(self.span.begin + Nanos(1)).min(self.span.end);
+        self.span.end = end;
+        self.meter.cut(end);
+        self.actors.iter_mut().for_each(|a| a.tally.cut(end));
     }
 
     /// The measured window is over: the target finishes its current call, everybody else is only load.
@@ -281,9 +324,10 @@ impl World {
                     self.wake();
                 }
                 Output::Delay { proc, until } => {
+                    let p = self.made.actor_of(proc).unwrap_or(proc.index());
                     // The journal's thread and the flushers, which come behind, are exempt.
-                    if proc.index() < self.actors.len() {
-                        self.host.delay(proc.index(), until);
+                    if p < self.actors.len() {
+                        self.host.delay(p, until);
                     }
                 }
                 Output::WaitUntil(at) => {
@@ -378,8 +422,8 @@ impl World {
 
     /// What a process does until it has to wait.
     fn steps(&mut self, p: usize) -> Result<Next, JobError> {
-        let id = self.id(p);
         loop {
+            let id = self.id(p);
             match self.host.step(self.now, p) {
                 Act::Plug => self.input(Input::Plug(id)),
                 Act::Unplug => self.input(Input::Unplug(id)),
@@ -425,17 +469,61 @@ impl World {
                 }
                 Act::Exited => {
                     self.retire(p);
-                    self.stack.change(self.now, Change::ProcExited(id), |env| {
-                        if let Some(proc) = env.procs.get_mut(id) {
-                            proc.alive = false;
-                        }
-                    });
-                    self.drain();
+                    self.end_procs(p, true);
+                    self.exit(self.actors[p].id);
+                    self.actors[p].exited = true;
+                    self.exited =
+                        self.actors[p].target && self.actors.iter().all(|a| a.exited || !a.target);
                     return Ok(Next::Called);
                 }
+                Act::Tell(notice) => self.told(p, notice),
                 Act::Fault(error) => return Err(*error),
             }
         }
+    }
+
+    /// What a load says to the world.
+    fn told(&mut self, p: usize, notice: Notice) {
+        match notice {
+            Notice::RunAs { slot, name, lasting } => {
+                let Actor { name: of, home, prio, .. } = &self.actors[p];
+                let id = self.made.find(p, slot).unwrap_or_else(|| {
+                    let id = self.stack.add_proc(home.group, *prio);
+                    self.made.add((p, of), slot, name, lasting, id);
+                    id
+                });
+                // The priority in force is that of the job's process; so are group and CPU.
+                self.host.become_proc(p, ProcInfo { id, ..*home });
+                self.actors[p].id = id;
+            }
+            Notice::EndProcs => self.end_procs(p, false),
+            Notice::Mark(text) => self.marks.push(Mark {
+                at: self.now.since(self.span.begin),
+                process: self.actors[p].name.clone(),
+                text: text.to_string(),
+                moved: self.meter.moved(),
+            }),
+        }
+    }
+
+    /// The processes that `p` made exit; the lasting ones only with it.
+    fn end_procs(&mut self, p: usize, everyone: bool) {
+        let home = self.actors[p].home;
+        self.host.become_proc(p, home);
+        self.actors[p].id = home.id;
+        while let Some(id) = self.made.end_one(p, everyone) {
+            self.exit(id);
+        }
+    }
+
+    /// A process of the block layer exits.
+    fn exit(&mut self, id: ProcId) {
+        self.stack.change(self.now, Change::ProcExited(id), |env| {
+            if let Some(proc) = env.procs.get_mut(id) {
+                proc.alive = false;
+            }
+        });
+        self.drain();
     }
 
     fn retire(&mut self, p: usize) {
@@ -493,8 +581,9 @@ impl World {
             procs: (self.actors.into_iter().zip(&job.procs))
                 .map(|(actor, spec)| actor.tally.record(spec))
                 .collect(),
-            measured: job.window.measured,
-            marks: Vec::new(),
+            measured: job.window.measured.min(self.span.end - self.span.begin),
+            marks: self.marks,
+            made: self.made.names(),
             host_parameters: self.host.parameters(),
             host_figures: self.host.figures(),
             end: self.now,

@@ -1,6 +1,7 @@
 //! The page cache: per file a bit map of page states, in words of 64 pages, and one memory for all files
 //! (specs/host.md 4).
 
+use hoistway::GroupId;
 use hoistway::list::{Links, List};
 use hoistway::table::NIL;
 
@@ -26,6 +27,8 @@ pub(super) struct Word {
     pub out: u64,
     /// A page was read again since insertion: a second chance in reclaim.
     pub hot: bool,
+    /// The group that brought its first page in.
+    pub group: GroupId,
 }
 
 /// Cached pages of one file.
@@ -77,6 +80,11 @@ impl FileCache {
     /// True when the bit of page `p` is set in what `pick` makes of its word.
     pub fn is(&self, p: u64, pick: impl Fn(&Word) -> u64) -> bool {
         pick(&self.words[(p / 64) as usize]) >> (p % 64) & 1 == 1
+    }
+
+    /// Owners of the pages [a, b), with the number of pages of each.
+    pub fn groups(&self, a: u64, b: u64) -> impl Iterator<Item = (GroupId, u64)> + '_ {
+        spans(a, b).map(|(i, mask)| (self.words[i].group, u64::from(mask.count_ones())))
     }
 
     /// Number of cached pages directly before `p`, at most `limit`.
@@ -235,6 +243,7 @@ impl Memory {
         a: u64,
         b: u64,
         ready: bool,
+        group: GroupId,
     ) -> bool {
         if self.cached + (b - a) > self.limit && !self.make_room(files, b - a) {
             return false;
@@ -244,6 +253,9 @@ impl Memory {
         for (i, mask) in spans(a, b) {
             let w = &mut cache.words[i];
             debug_assert_eq!(w.cached & mask, 0);
+            if w.cached == 0 {
+                w.group = group;
+            }
             w.cached |= mask;
             w.used &= !mask;
             if ready {

@@ -82,7 +82,7 @@ pub(super) struct Flusher {
     /// Pages of its inodes that are dirty or under write-back.
     pub held: u64,
     /// Those under write-back.
-    out: u64,
+    pub out: u64,
     /// Its part of recent write-back, in 1/65536.
     pub share: u64,
     /// Pages written since the shares were last computed.
@@ -357,9 +357,12 @@ impl Host {
             f.cursor = if turn.at >= f.cache.pages() { 0 } else { turn.at };
         }
         f.listed = Listed::No;
+        self.round_over(now, turn.file);
+        let f = &mut self.files[turn.file as usize];
         if f.cache.dirty > 0 {
             if turn.left == 0 {
                 f.listed = Listed::Again;
+                let flusher = &mut self.flushers[f.flusher as usize];
                 flusher.again.push_back(&mut self.inode_links, turn.file);
             } else {
                 // Deviation: what is dirty behind a turn that came to its end was dirtied during it, or
@@ -381,6 +384,9 @@ impl Host {
         flags: Flags,
         group: GroupId,
     ) -> Pending {
+        if self.flushers.len() > 1 {
+            self.count_owners(file, a, b);
+        }
         let f = &mut self.files[file as usize];
         f.cache.start_write(a, b);
         f.out += b - a;

@@ -21,6 +21,7 @@ mod dirty;
 mod flusher;
 mod journal;
 mod layout;
+mod owner;
 mod process;
 mod read;
 mod submit;
@@ -42,6 +43,7 @@ use flusher::{Flusher, Listed};
 use hoistway::list::Links;
 use hoistway::{GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, Profile, Sectors};
 use layout::Layout;
+use owner::Ballot;
 use process::{Proc, Stage, Wait};
 use submit::Flight;
 
@@ -197,6 +199,7 @@ struct File {
     bytes: u64,
     /// The group that dirtied it first.
     owner: Option<GroupId>,
+    ballot: Ballot,
     /// Its flusher, and where it stands with it.
     flusher: u32,
     listed: Listed,
@@ -236,6 +239,7 @@ struct Counts {
     flush_bios: u64,
     dirty_max: u64,
     held_max: u64,
+    owner_changes: u64,
     pauses: u64,
     pause_time: Nanos,
 }
@@ -380,6 +384,7 @@ impl Host {
             start,
             bytes,
             owner: None,
+            ballot: Ballot::default(),
             flusher: 0,
             listed: Listed::No,
             cursor: 0,
@@ -493,6 +498,12 @@ impl Host {
         proc.delay = proc.delay.max(until);
     }
 
+    /// A controller slows the group of process `p` down: its read-ahead is cut to the missing page
+    /// (host.md 5.1).
+    pub fn set_congested(&mut self, p: usize, congested: bool) {
+        self.procs[p].congested = congested;
+    }
+
     /// Until when process `p` starts no call.
     pub fn delayed(&self, p: usize) -> Instant {
         self.procs[p].delay
@@ -544,6 +555,7 @@ impl Host {
             ("flush_bios", c.flush_bios),
             ("dirty_pages_max", c.dirty_max),
             ("held_pages_max", c.held_max),
+            ("owner_changes", c.owner_changes),
             ("pauses", c.pauses),
             ("pause_time_ns", c.pause_time.0),
             ("commits", c.commits),

@@ -235,6 +235,8 @@ pub(super) struct Proc {
     pub dirtier: Dirtier,
     /// A controller's wish: no next call before then.
     pub delay: Instant,
+    /// A controller slows its group down.
+    pub congested: bool,
 }
 
 impl Proc {
@@ -260,6 +262,7 @@ impl Proc {
             waited_throttle: Nanos::ZERO,
             dirtier: Dirtier::new(),
             delay: Instant::ZERO,
+            congested: false,
         }
     }
 }
@@ -315,7 +318,7 @@ impl Host {
                 if self.config.writeback_variant == Writeback::Wb61 {
                     self.ask_file(now, file.0, from, to);
                 } else {
-                    self.gather(p, file.0, from, to, Flags::NONE);
+                    self.gather(now, p, file.0, from, to, Flags::NONE);
                     self.submit(p, true);
                 }
                 Stage::DontNeed { file, from, to, sent: true }

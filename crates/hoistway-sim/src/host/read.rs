@@ -66,8 +66,9 @@ impl Host {
         if !absent && !marked {
             return Some(self.block(now, p, file, Wait::Page(page)));
         }
+        let single = self.config.read_ahead_kb == 0 || self.procs[p].congested;
         let open = self.procs[p].open.as_mut().expect("it is reading");
-        let plain = open.advice == Advice::Random || self.config.read_ahead_kb == 0;
+        let plain = open.advice == Advice::Random || single;
         let mut window = None;
         let before = open.ahead;
         if marked {
@@ -77,7 +78,7 @@ impl Host {
             self.counts.misses += 1;
         }
         if plain && absent {
-            let to = if self.config.read_ahead_kb == 0 { page + 1 } else { page + want };
+            let to = if single { page + 1 } else { page + want };
             window = Some(Window { from: page, to, marker: None });
         } else if !plain && (absent || !cache.is(page, |w| w.out)) {
             let doubled = if open.advice == Advice::Sequential { 2 } else { 1 };
@@ -119,7 +120,7 @@ impl Host {
                 break;
             }
             let b = cache.find(a, to.min(a + self.bio_pages), |w| w.cached);
-            if !self.memory.insert(&mut self.files, file, a, b, false) {
+            if !self.memory.insert(&mut self.files, file, a, b, false, group) {
                 // The window ends here.
                 self.short_of_memory = true;
                 break;

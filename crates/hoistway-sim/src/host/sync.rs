@@ -11,6 +11,7 @@ impl Host {
     /// returns it.
     pub(super) fn gather(
         &mut self,
+        now: Instant,
         p: usize,
         file: u32,
         from: u64,
@@ -33,6 +34,7 @@ impl Host {
         if self.files[file as usize].cache.dirty == 0 {
             self.unlist(file);
         }
+        self.round_over(now, file);
         None
     }
 
@@ -53,7 +55,7 @@ impl Host {
         match step {
             Out::Gather => {
                 let flags = self.sync_flags();
-                let busy = self.gather(p, file, from, to, flags);
+                let busy = self.gather(now, p, file, from, to, flags);
                 if busy.is_none() {
                     self.unplug_last(p);
                     self.procs[p].stage = stage(from, Out::Sent);

@@ -169,7 +169,7 @@ impl Bench {
 
     /// Puts pages into the cache as if they had been read long ago.
     fn cached(&mut self, file: FileId, a: u64, b: u64) {
-        assert!(self.host.memory.insert(&mut self.host.files, file.0, a, b, true));
+        assert!(self.host.memory.insert(&mut self.host.files, file.0, a, b, true, GroupId::ROOT));
     }
 }
 

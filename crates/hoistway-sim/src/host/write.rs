@@ -175,7 +175,7 @@ impl Host {
             let cache = &self.files[file as usize].cache;
             let from = cache.find(at, b, |w| !w.cached);
             let to = cache.find(from, b, |w| w.cached);
-            if from < to && !self.memory.insert(&mut self.files, file, from, to, true) {
+            if from < to && !self.memory.insert(&mut self.files, file, from, to, true, group) {
                 return false;
             }
             at = to;

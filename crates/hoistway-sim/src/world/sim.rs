@@ -94,6 +94,8 @@ pub(super) struct World {
     monitor: Monitor,
     /// The last target has just exited: nobody is left to be measured.
     exited: bool,
+    /// Controllers are installed, which may want read-ahead cut.
+    controlled: bool,
 }
 
 /// Runs a job to its end. `watch` is called about every 10 ms of simulated time or 50,000 events with
@@ -113,6 +115,7 @@ impl World {
         let span = span_of(job);
         install(&mut stack, &job.control)?;
         let groups = add_groups(&mut stack, job)?;
+        let controlled = stack.controllers().next().is_some();
 
         // Files are laid out in order of creation, the target's before the interferers'.
         let mut loads: Vec<Option<Box<dyn Load>>> = job.procs.iter().map(|_| None).collect();
@@ -194,6 +197,7 @@ impl World {
             submission: IoId(u64::MAX),
             accepted: true,
             monitor: Monitor::new(job.control.monitor),
+            controlled,
         })
     }
 
@@ -424,6 +428,12 @@ impl World {
     fn steps(&mut self, p: usize) -> Result<Next, JobError> {
         loop {
             let id = self.id(p);
+            if self.controlled
+                && let Some(actor) = self.actors.get(p)
+            {
+                let congested = self.stack.congested(actor.home.group);
+                self.host.set_congested(p, congested);
+            }
             match self.host.step(self.now, p) {
                 Act::Plug => self.input(Input::Plug(id)),
                 Act::Unplug => self.input(Input::Unplug(id)),

@@ -127,6 +127,99 @@ fn dontneed_has_the_flusher_write_and_does_not_block() {
     assert_eq!(sizes, [(256, Flags::NONE), (44, Flags::NONE)]);
 }
 
+/// A bench with two processes in groups 1 and 2, each of which has a flusher.
+fn grouped() -> Bench {
+    let mut b = Bench::new(config("2019", &[]), 2, Nanos::us(100));
+    for p in 0..2 {
+        b.host.procs[p].info.group = GroupId(p as u32 + 1);
+    }
+    for g in 1..3 {
+        let prio = IoPrio::be(4);
+        b.host.add_flusher(ProcInfo { id: ProcId(10 + g), group: GroupId(g), prio, cpu: 0 });
+        b.seats.push(None);
+    }
+    b
+}
+
+#[test]
+fn each_group_has_a_flusher_that_pays_for_its_inodes() {
+    let mut b = grouped();
+    let (x, y) = (b.file(100), b.file(100));
+    b.open(x, Advice::Normal);
+    b.does(write(0, 10));
+    b.host.begin(b.now, 1, Operation::Open { file: y, advice: Advice::Normal });
+    assert!(b.go(1));
+    b.host.begin(b.now, 1, write(0, 10));
+    b.go(1);
+    while b.advance(Instant::ZERO + Nanos::secs(60)).is_some() {}
+    let mut paid: Vec<_> = b
+        .bios
+        .iter()
+        .filter(|x| x.2.flags == Flags::BACKGROUND)
+        .map(|x| (x.1, x.2.group))
+        .collect();
+    paid.sort();
+    // Processes 0 and 1, the journal, the root's flusher, then theirs.
+    assert_eq!(paid, [(4, GroupId(1)), (5, GroupId(2))]);
+}
+
+#[test]
+fn an_inode_goes_over_to_the_group_that_writes_it() {
+    let mut b = grouped();
+    let f = b.file(100_000);
+    b.open(f, Advice::Normal);
+    b.does(write(0, 1));
+    b.does(Operation::Fdatasync(f));
+    b.host.begin(b.now, 1, Operation::Open { file: f, advice: Advice::Normal });
+    assert!(b.go(1));
+    // Each round is 40,000 of process 1's pages at 25,600 pages/s: five bits.
+    for round in 0..3 {
+        let owner = b.host.files[f.0 as usize].owner;
+        assert_eq!(owner, Some(GroupId(if round < 2 { 1 } else { 2 })), "round {round}");
+        b.bios.clear();
+        b.host.begin(b.now, 1, write(64, 40_000));
+        b.go(1);
+        while b.advance(b.now + Nanos::secs(1)).is_some() {}
+        b.host.begin(b.now, 1, Operation::Fdatasync(f));
+        b.go(1);
+        while b.advance(b.now + Nanos::secs(1)).is_some() {}
+        let paid = b.bios.iter().filter(|x| x.2.op == Op::Write && x.1 == 1);
+        assert!(paid.map(|x| x.2.group).all(|g| g == owner.unwrap()), "the owner pays");
+        check(&b.host, 0);
+    }
+}
+
+#[test]
+fn a_congested_group_reads_single_pages() {
+    let mut b = Bench::usual();
+    let f = b.file(10_000);
+    b.open(f, Advice::Sequential);
+    b.read(0, PAGE);
+    assert_eq!((b.windows(f), b.marker(f)), (vec![(0, 3)], Some(1)));
+    b.host.set_congested(0, true);
+    // The marker passes without effect, then each missing page is read alone.
+    for page in 1..6 {
+        b.read(page, PAGE);
+    }
+    assert_eq!((b.windows(f), b.marker(f)), (vec![(4, 4), (5, 5)], None));
+    b.read(10, 2 * PAGE);
+    assert_eq!(b.windows(f), [(10, 10), (11, 11)]);
+}
+
+#[test]
+fn a_delayed_process_starts_no_call_before_its_time() {
+    let mut b = Bench::usual();
+    let f = b.file(1000);
+    b.open(f, Advice::Sequential);
+    b.does(Operation::Read { offset: 0, bs: PAGE, count: 10 });
+    let until = b.now + Nanos::ms(5);
+    b.host.delay(0, until);
+    let before = b.ran.len();
+    b.does(Operation::Read { offset: 0, bs: PAGE, count: 10 });
+    let run = b.ran[before].1;
+    assert_eq!((run.calls, run.first_end), (10, until + Nanos(1600)));
+}
+
 #[test]
 fn no_page_is_lost_and_no_limit_overrun_in_a_random_mix() {
     for seed in 1..40 {

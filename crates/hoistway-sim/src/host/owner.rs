@@ -1,0 +1,187 @@
+//! Whose inode it is: who pays for its write-back (specs/groups-and-priorities.md 3.1).
+//!
+//! An inode belongs to the group that dirtied it first. While it is written back, the bytes are counted
+//! per owner of the pages; a group that wins over and over gets the inode, and its flusher with it. A
+//! page belongs to the group that brought it into the cache; kept per chunk of 64 pages
+//! (simplified: the first page's).
+
+use super::flusher::Listed;
+use super::{Host, PAGE};
+use hoistway::{GroupId, Instant};
+
+/// The votes on an inode's owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ballot {
+    /// Winner of the last round.
+    last: Option<GroupId>,
+    /// Average length of a round in 1/8192 s; `None` before the first.
+    average: Option<u32>,
+    /// A bit per 1/16 of 2 s of write-back: set where somebody else than the owner had won.
+    history: u16,
+    /// Bytes of this round: the owner's, the last winner's, the candidate's by majority vote.
+    own: u64,
+    of_last: u64,
+    candidate: Option<GroupId>,
+    of_candidate: u64,
+}
+
+/// Units of a second.
+const UNITS: u64 = 8192;
+/// Units that one bit of the history stands for.
+const SLOT: u64 = 1024;
+/// Bits that one round may set.
+const SLOTS_MAX: u64 = 5;
+/// Bits above which the inode changes hands.
+const FOREIGN_MAX: u32 = 8;
+
+impl Ballot {
+    /// Bytes of pages of `group` are written.
+    fn count(&mut self, owner: GroupId, group: GroupId, bytes: u64) {
+        if group == owner {
+            self.own += bytes;
+            return;
+        }
+        if self.last == Some(group) {
+            self.of_last += bytes;
+        }
+        if self.of_candidate == 0 {
+            self.candidate = Some(group);
+        }
+        if self.candidate == Some(group) {
+            self.of_candidate += bytes;
+        } else {
+            self.of_candidate = self.of_candidate.saturating_sub(bytes);
+        }
+    }
+
+    /// The round is over; the new owner if it changes. `bw`: pages per second.
+    fn decide(&mut self, owner: GroupId, bw: u64) -> Option<GroupId> {
+        let (own, last, candidate) = (self.own, self.of_last, self.of_candidate);
+        let (winner, bytes) = if own >= last && own >= candidate {
+            (owner, own)
+        } else if let Some(group) = self.last.filter(|_| last >= candidate) {
+            (group, last)
+        } else {
+            (self.candidate.unwrap_or(owner), candidate)
+        };
+        (self.own, self.of_last, self.candidate, self.of_candidate) = (0, 0, None, 0);
+        if bytes == 0 {
+            return None;
+        }
+        self.last = Some(winner);
+        let time = (bytes.div_ceil(PAGE) * UNITS).div_ceil(bw.max(1));
+        let average = match self.average {
+            None => time,
+            Some(average) => u64::from(average) + time / 8 - u64::from(average) / 8,
+        };
+        let average = average.min(65_535);
+        self.average = Some(average as u32);
+        if time < average / 8 {
+            return None;
+        }
+        let slots = time.div_ceil(SLOT).min(SLOTS_MAX);
+        self.history <<= slots;
+        if winner != owner {
+            self.history |= (1 << slots) - 1;
+        }
+        if self.history.count_ones() <= FOREIGN_MAX {
+            return None;
+        }
+        self.history = 0;
+        Some(winner)
+    }
+}
+
+impl Host {
+    /// Pages [a, b) of a file are written back.
+    pub(super) fn count_owners(&mut self, file: u32, a: u64, b: u64) {
+        let f = &mut self.files[file as usize];
+        let Some(owner) = f.owner else { return };
+        for (group, pages) in f.cache.groups(a, b) {
+            f.ballot.count(owner, group, pages * PAGE);
+        }
+    }
+
+    /// A round of write-back of a file is over: its owner may change.
+    pub(super) fn round_over(&mut self, now: Instant, file: u32) {
+        if self.flushers.len() == 1 {
+            return;
+        }
+        let f = &mut self.files[file as usize];
+        let Some(owner) = f.owner else { return };
+        let bw = self.flushers[f.flusher as usize].pace.bw;
+        if let Some(winner) = f.ballot.decide(owner, bw) {
+            self.counts.owner_changes += 1;
+            self.hand_over(now, file, winner);
+        }
+    }
+
+    /// The inode becomes `group`'s, with all that is dirty or under write-back.
+    fn hand_over(&mut self, now: Instant, file: u32, group: GroupId) {
+        let was = self.files[file as usize].listed;
+        self.unlist(file);
+        let to = self.flusher_of(group);
+        let f = &mut self.files[file as usize];
+        let old = &mut self.flushers[f.flusher as usize];
+        let held = f.cache.dirty + f.out;
+        old.held -= held;
+        old.out -= f.out;
+        let new = &mut self.flushers[to as usize];
+        new.held += held;
+        new.out += f.out;
+        f.owner = Some(group);
+        f.flusher = to;
+        if matches!(was, Listed::First | Listed::Again) {
+            self.list(now, file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: GroupId = GroupId(1);
+    const B: GroupId = GroupId(2);
+    const C: GroupId = GroupId(3);
+
+    #[test]
+    fn an_inode_changes_hands_after_more_than_half_of_two_seconds_of_foreign_writes() {
+        let mut ballot = Ballot::default();
+        let bw = 8192;
+        // A round of 1/8 s (1024 units, one bit): eight of them are not enough, the ninth is.
+        for round in 0..9 {
+            ballot.count(A, B, 1024 * PAGE);
+            let new = ballot.decide(A, bw);
+            assert_eq!(new, (round == 8).then_some(B), "round {round}");
+        }
+        // It starts afresh; the owner's own bytes win ties.
+        ballot.count(B, B, PAGE * 1024);
+        ballot.count(B, A, PAGE * 1024);
+        assert_eq!(ballot.decide(B, bw), None);
+        assert_eq!(ballot.history, 0);
+    }
+
+    #[test]
+    fn a_long_round_counts_five_bits_and_a_short_one_does_not_vote() {
+        let mut ballot = Ballot::default();
+        ballot.count(A, B, 81_920 * PAGE);
+        assert_eq!(ballot.decide(A, 8192), None);
+        assert_eq!(ballot.history, 0b11111);
+        // 81,920 units on average: a round of 1,000 is below an eighth of it.
+        ballot.count(A, B, 1000 * PAGE);
+        assert_eq!(ballot.decide(A, 8192), None);
+        assert_eq!(ballot.history, 0b11111);
+    }
+
+    #[test]
+    fn the_candidate_is_found_by_majority_vote() {
+        let mut ballot = Ballot::default();
+        for group in [C, B, B, C, B] {
+            ballot.count(A, group, 1024 * PAGE);
+        }
+        assert_eq!(ballot.candidate, Some(B));
+        assert_eq!(ballot.decide(A, 8192), None);
+        assert_eq!(ballot.last, Some(B));
+    }
+}

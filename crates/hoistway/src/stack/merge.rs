@@ -36,7 +36,7 @@ impl Stack {
         if merging == Merging::Never || !data || io.flags.any(never()) {
             return false;
         }
-        if self.is_mq() && !self.detached(bio) && self.merge_with_plug(bio, &io) {
+        if self.is_mq() && self.merge_with_plug(bio, &io) {
             return true;
         }
         let found = match self.entry.search {
@@ -57,9 +57,9 @@ impl Stack {
         true
     }
 
-    /// 3.7: the newest request in the submitter's plug.
+    /// 3.7: the newest request in the plug of the submitter, or of the worker.
     fn merge_with_plug(&mut self, bio: BioId, io: &Io) -> bool {
-        let Some(id) = self.newest_in_plug(io.proc) else { return false };
+        let Some(id) = self.newest_in_plug(self.context(bio)) else { return false };
         if !self.compatible(io, id) {
             return false;
         }

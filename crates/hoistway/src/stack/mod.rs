@@ -15,6 +15,7 @@ mod settings;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use crate::ctl::{self, Controller, Gate};
 use crate::device::{Device, Profile};
@@ -39,6 +40,7 @@ pub use knobs::{IoStat, QUEUE_KNOBS};
 use legacy::Legacy;
 use mq::{HwQueue, Plug};
 use tags::TagSet;
+use worker::Worker;
 
 /// Which stage a setting is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,6 +257,7 @@ pub struct Stack {
     queues: Vec<HwQueue>,
     tag_sets: Vec<TagSet>,
     plugs: Vec<Plug>,
+    worker: Worker,
     legacy: Legacy,
     /// Driver tags in use.
     driver_used: u32,
@@ -266,7 +269,7 @@ pub struct Stack {
     reruns: bool,
 
     accounts: Table<Account>,
-    /// Pieces and released bios that go on before anything else.
+    /// Pieces, and bios that gate 2 released, that go on before anything else.
     reenter: VecDeque<(BioId, Stage)>,
     /// Waiters that were woken in this instant.
     woken: VecDeque<Waiter>,
@@ -284,6 +287,15 @@ pub struct Stack {
     wake: Option<Instant>,
     now: Instant,
     counters: Counters,
+}
+
+/// Who carries a bio through the stack: sleeps for it, collects its request in a plug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Context {
+    /// The task that submitted it.
+    Proc(ProcId),
+    /// The worker: gate 1 held it, and its submitter has gone on.
+    Worker,
 }
 
 /// Where a bio goes on.
@@ -384,6 +396,7 @@ impl Stack {
             queues: (0..queues).map(|_| HwQueue::default()).collect(),
             tag_sets: Vec::new(),
             plugs: Vec::new(),
+            worker: Worker::default(),
             legacy: Legacy::new(device.nr_requests),
             driver_used: 0,
             nonqueued: false,
@@ -479,14 +492,14 @@ impl Stack {
                 result
             }
             Input::Unplug(proc) => {
-                if self.plug_is_open(proc) {
+                if self.plug_of(Context::Proc(proc)).is_some_and(|p| p.open) {
                     self.plug(proc).open = false;
-                    self.flush_plug(proc, false);
+                    self.flush_plug(Context::Proc(proc), false);
                 }
                 Ok(())
             }
             Input::Sleep(proc) => {
-                self.flush_plug(proc, true);
+                self.flush_plug(Context::Proc(proc), true);
                 self.legacy_unplug_for_sleeper();
                 Ok(())
             }
@@ -580,7 +593,7 @@ impl Stack {
     }
 
     /// Works off everything that follows from an input in the same instant: re-entering bios first,
-    /// then queue runs (the worker), then the tasks that were woken, one at a time.
+    /// then queue runs, then the tasks that were woken, one at a time, then the worker of gate 1.
     fn settle(&mut self) {
         loop {
             // Every turn consumes a bio, a run, a waiter, a held bio or a timer; each input makes
@@ -593,7 +606,7 @@ impl Stack {
                 self.run(queue);
             } else if let Some(waiter) = self.woken.pop_front() {
                 self.wake(waiter);
-            } else if self.release_held() || self.thaw() {
+            } else if self.worker_step() || self.release_held() || self.thaw() {
                 continue;
             } else {
                 let now = self.now;

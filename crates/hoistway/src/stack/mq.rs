@@ -34,7 +34,7 @@ impl HwQueue {
     }
 }
 
-/// The plug of one process.
+/// The plug of one process, or of the worker.
 #[derive(Debug, Default)]
 pub(super) struct Plug {
     pub open: bool,
@@ -59,26 +59,38 @@ impl Stack {
         &mut self.plugs[at]
     }
 
-    pub(super) fn plug_is_open(&self, proc: ProcId) -> bool {
-        self.plugs.get(proc.index()).is_some_and(|p| p.open)
+    pub(super) fn plug_of(&self, context: Context) -> Option<&Plug> {
+        match context {
+            Context::Proc(proc) => self.plugs.get(proc.index()),
+            Context::Worker => Some(&self.worker.plug),
+        }
     }
 
-    pub(super) fn newest_in_plug(&self, proc: ProcId) -> Option<ReqId> {
-        let newest = self.plugs.get(proc.index())?.list.tail();
+    /// The list and the links it uses; the plug must exist.
+    fn plug_list(&mut self, context: Context) -> (&mut List, &mut Links) {
+        let plug = match context {
+            Context::Proc(proc) => &mut self.plugs[proc.index()],
+            Context::Worker => &mut self.worker.plug,
+        };
+        (&mut plug.list, &mut self.links)
+    }
+
+    pub(super) fn newest_in_plug(&self, context: Context) -> Option<ReqId> {
+        let newest = self.plug_of(context)?.list.tail();
         (newest != NIL).then(|| self.env.requests.at(newest).id)
     }
 
-    pub(super) fn add_to_plug(&mut self, id: ReqId) {
-        let proc = self.env.requests[id].proc;
-        if let Some(newest) = self.newest_in_plug(proc) {
+    pub(super) fn add_to_plug(&mut self, id: ReqId, context: Context) {
+        if let Some(newest) = self.newest_in_plug(context) {
             let large = self.env.requests[newest].sectors >= PLUG_SECTORS
                 && self.env.device.merging == Merging::All;
-            if large || self.plugs[proc.index()].list.len() >= PLUG_REQUESTS {
-                self.flush_plug(proc, false);
+            if large || self.plug_list(context).0.len() >= PLUG_REQUESTS {
+                self.flush_plug(context, false);
             }
         }
         self.state[id.index()].place = Place::Plugged;
-        self.plugs[proc.index()].list.push_back(&mut self.links, id.slot());
+        let (list, links) = self.plug_list(context);
+        list.push_back(links, id.slot());
     }
 
     /// Hands the plugged requests over, grouped by hardware queue and CPU, in order of submission
@@ -86,16 +98,16 @@ impl Stack {
     ///
     /// Without a scheduler they go straight to the device unless the task sleeps; the first that is
     /// refused joins the residual list, the rest the software queues (section 11).
-    pub(super) fn flush_plug(&mut self, proc: ProcId, sleeping: bool) {
-        if self.plugs.get(proc.index()).is_none_or(|p| p.list.is_empty()) {
+    pub(super) fn flush_plug(&mut self, context: Context, sleeping: bool) {
+        if self.plug_of(context).is_none_or(|p| p.list.is_empty()) {
             return;
         }
         let mut direct = self.entry.direct && !sleeping;
         let lifo = direct && self.env.device.none_plug_lifo;
         // A process runs on one CPU, so there is one group unless it moved: take the first one's group
         // until the list is empty.
-        while !self.plugs[proc.index()].list.is_empty() {
-            let list = &self.plugs[proc.index()].list;
+        while !self.plug_list(context).0.is_empty() {
+            let list = self.plug_list(context).0;
             let mut at = if lifo { list.tail() } else { list.head() };
             let first = self.env.requests.at(at);
             let (cpu, queue) = (first.cpu, first.queue);
@@ -104,7 +116,8 @@ impl Stack {
                 let r = self.env.requests.at(at);
                 if r.cpu == cpu {
                     let id = r.id;
-                    self.plugs[proc.index()].list.remove(&mut self.links, at);
+                    let (list, links) = self.plug_list(context);
+                    list.remove(links, at);
                     self.state[id.index()].place = Place::Nowhere;
                     if direct {
                         direct = self.issue_directly(id);
@@ -347,7 +360,7 @@ impl Stack {
             return self.start(bio, queue);
         }
         if self.sleep_unless_freed(bio, queue, limit) {
-            self.submitter_sleeps(bio);
+            self.carrier_sleeps(bio);
         }
     }
 

@@ -69,23 +69,21 @@ impl Stack {
         if io.proc == ProcId::NONE { Ok(()) } else { self.check_proc(io.proc) }
     }
 
-    /// The submitting task has gone on (the bio was held by gate 1): what happens to the bio now does
-    /// not happen in its context.
-    pub(super) fn detached(&self, bio: BioId) -> bool {
+    /// In whose context the bio goes on: its submitter's, until gate 1 holds it.
+    pub(super) fn context(&self, bio: BioId) -> Context {
         let b = self.env.requests.bio_ref(bio);
-        match b.account {
+        let accepted = match b.account {
             None => b.accepted,
             Some(a) => self.accounts.get(a).expect("a piece keeps its account").accepted,
-        }
+        };
+        if accepted { Context::Worker } else { Context::Proc(b.io.proc) }
     }
 
-    /// The submitter has to wait: its plug, or the legacy device plug, must not hold anything back.
-    pub(super) fn submitter_sleeps(&mut self, bio: BioId) {
-        if !self.detached(bio) {
-            let proc = self.env.requests.bio(bio).proc;
-            self.flush_plug(proc, true);
-            self.legacy_unplug_for_sleeper();
-        }
+    /// Whoever carries the bio has to wait: its plug, or the legacy device plug, must not hold anything
+    /// back.
+    pub(super) fn carrier_sleeps(&mut self, bio: BioId) {
+        self.flush_plug(self.context(bio), true);
+        self.legacy_unplug_for_sleeper();
     }
 
     /// A bio goes on at `stage`.
@@ -95,6 +93,7 @@ impl Stack {
             match stage {
                 Stage::Gate1(from) => {
                     if self.gate(bio, from, Gate::BeforeMerge) {
+                        self.worker.done_with(bio);
                         self.accept(bio);
                         return;
                     }
@@ -105,7 +104,7 @@ impl Stack {
                 Stage::Merge => {
                     if !self.pending.is_empty() {
                         self.frozen.push_back(bio);
-                        return self.submitter_sleeps(bio);
+                        return self.carrier_sleeps(bio);
                     }
                     if self.is_mq() {
                         self.split(bio);
@@ -117,7 +116,7 @@ impl Stack {
                 }
                 Stage::Gate2(from) => {
                     if self.gate(bio, from, Gate::BeforeTag) {
-                        return self.submitter_sleeps(bio);
+                        return self.carrier_sleeps(bio);
                     }
                     self.env.requests.bio_mut(bio).alloc = self.now;
                     if self.is_mq() {
@@ -147,17 +146,16 @@ impl Stack {
         false
     }
 
-    /// Lets one held bio go on; true if there was one.
+    /// Lets one bio that gate 2 held go on; true if there was one.
     pub(super) fn release_held(&mut self) -> bool {
         for i in 0..self.controllers.len() {
             let c = &mut self.controllers[i];
+            if c.entry.gate != Gate::BeforeTag {
+                continue;
+            }
             if let Some(bio) = c.stage.release(self.now, &mut self.env.cx()) {
-                let stage = match c.entry.gate {
-                    Gate::BeforeMerge => Stage::Gate1(i + 1),
-                    Gate::BeforeTag => Stage::Gate2(i + 1),
-                };
                 self.env.trace.emit(self.now, Event::Released { bio: bio.0.slot });
-                self.reenter.push_back((bio, stage));
+                self.reenter.push_back((bio, Stage::Gate2(i + 1)));
                 return true;
             }
         }
@@ -238,18 +236,23 @@ impl Stack {
     }
 
     /// The bio joined a request or has one of its own: the rest of a split I/O follows, or the
-    /// submitter goes on.
+    /// submitter, or the worker, goes on.
     pub(super) fn passed(&mut self, bio: BioId) {
         let Some(account) = self.env.requests.bio_ref(bio).account else {
+            self.worker.done_with(bio);
             return self.accept(bio);
         };
         let a = self.accounts.get_mut(account).expect("a piece keeps its account");
         match a.rest.take() {
-            None => self.accept(bio),
+            None => {
+                self.worker.done_with(bio);
+                self.accept(bio);
+            }
             Some(rest) => {
                 a.outstanding += 1;
                 let next = self.env.requests.store_bio(rest, self.now);
                 self.env.requests.bio_mut(next).account = Some(account);
+                self.worker.follow(bio, next);
                 self.reenter.push_front((next, Stage::Gate1(0)));
             }
         }
@@ -297,10 +300,12 @@ impl Stack {
             self.begin_sequence(id);
         } else if !self.is_mq() {
             self.insert_legacy(id);
-        } else if self.plug_is_open(io.proc) && !self.detached(bio) {
-            self.add_to_plug(id);
         } else {
-            self.insert_mq(id);
+            let context = self.context(bio);
+            match self.plug_of(context).is_some_and(|p| p.open) {
+                true => self.add_to_plug(id, context),
+                false => self.insert_mq(id),
+            }
         }
         self.passed(bio);
     }

@@ -322,6 +322,12 @@ impl Requests {
         self.bio_ref(id).entered
     }
 
+    /// True for what is left of an I/O whose first piece has gone on: io.max has counted the bytes of
+    /// all of it, and counts this as one more I/O (specs/groups-and-priorities.md section 5, step 6).
+    pub fn continues(&self, id: BioId) -> bool {
+        self.bio_ref(id).account.is_some()
+    }
+
     /// The bios of a request in the order of their sectors.
     pub fn bios(&self, id: ReqId) -> impl Iterator<Item = (BioId, &Io)> {
         let mut at = self[id].first_io;

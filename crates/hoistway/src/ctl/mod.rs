@@ -6,6 +6,7 @@
 //! ([`Gate`]; the order is that of Linux 6.1, specs/groups-and-priorities.md section 5).
 
 mod delay;
+pub mod max;
 mod tick_timer;
 
 use crate::device::Device;
@@ -157,7 +158,7 @@ pub struct Entry {
 }
 
 /// Every controller, in the order in which gate 2 asks them.
-pub static CONTROLLERS: &[&Entry] = &[];
+pub static CONTROLLERS: &[&Entry] = &[&max::ENTRY];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -33,14 +33,24 @@ impl TickTimers {
             TickTimers::Ideal => for_tick,
             TickTimers::Kernel if for_tick < at_tick => at_tick + 1,
             TickTimers::Kernel => {
-                // Levels of the wheel: 63 ticks at resolution 1, then times 8 each.
-                let distance = for_tick - at_tick;
-                let (mut reach, mut grain) = (63u64, 1u64);
-                while distance >= reach && grain < 1 << 24 {
-                    reach *= 8;
-                    grain *= 8;
-                }
+                let grain = resolution(at_tick, for_tick);
                 (for_tick / grain + 1) * grain
+            }
+        }
+    }
+
+    /// Where a timer stands among others: edge, then order at the edge. `seq` counts the settings.
+    ///
+    /// Kernel: coarser resolutions first, within one the latest set first. Ideal: in the order set; a
+    /// tick that has passed counts as the current one.
+    pub fn place(self, at_tick: u64, for_tick: u64, seq: u64) -> (u64, u64) {
+        const SEQ_BITS: u32 = 56;
+        let later_first = (1 << SEQ_BITS) - 1 - seq;
+        match self {
+            TickTimers::Ideal => (for_tick.max(at_tick), seq),
+            TickTimers::Kernel => {
+                let level = u64::from(resolution(at_tick, for_tick.max(at_tick)).ilog2()) / 3;
+                (self.fires(at_tick, for_tick), (15 - level) << SEQ_BITS | later_first)
             }
         }
     }
@@ -50,6 +60,17 @@ impl TickTimers {
         let edge = self.fires(tick_of(now, tick), for_tick).saturating_mul(tick.0);
         Instant::from_nanos(edge).max(now)
     }
+}
+
+/// The wheel's resolution in ticks: 1 up to 63 ticks ahead, then times 8 for each factor of 8.
+fn resolution(at_tick: u64, for_tick: u64) -> u64 {
+    let distance = for_tick - at_tick;
+    let (mut reach, mut grain) = (63u64, 1u64);
+    while distance >= reach && grain < 1 << 24 {
+        reach *= 8;
+        grain *= 8;
+    }
+    grain
 }
 
 /// The tick `now` lies in: the number of the last edge.
@@ -68,6 +89,20 @@ mod tests {
         assert_eq!(k.fires(100, 100), 101);
         assert_eq!(k.fires(100, 90), 101);
         assert_eq!(TickTimers::Ideal.fires(100, 103), 103);
+    }
+
+    #[test]
+    fn timers_of_one_edge_run_coarse_ones_first_then_the_latest_first() {
+        let k = TickTimers::Kernel;
+        // All at edge 168; the first two set at tick 80 with resolution 8, the others later with 1.
+        let places =
+            [k.place(80, 160, 1), k.place(80, 165, 2), k.place(150, 167, 3), k.place(160, 167, 4)];
+        assert!(places.iter().all(|p| p.0 == 168));
+        let mut order = [0, 1, 2, 3];
+        order.sort_by_key(|&i| places[i]);
+        assert_eq!(order, [1, 0, 3, 2]);
+        let ideal = TickTimers::Ideal;
+        assert!(ideal.place(100, 90, 1) < ideal.place(100, 100, 2));
     }
 
     #[test]

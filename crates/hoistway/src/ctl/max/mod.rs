@@ -1,0 +1,721 @@
+//! `io.max`: limits on bytes and I/Os per second for groups of a tree, as in Linux 6.1.
+//!
+//! # The problem and the idea
+//!
+//! A group is not to get more than a rate, whatever the drive could do. Per node and direction there is
+//! a limit on bytes and one on I/Os; an I/O must pass its own group and every ancestor below the root,
+//! bottom up. Nothing is lent: an idle drive does not lift a limit, an idle group saves up nothing.
+//!
+//! # Time slices
+//!
+//! Time is counted in ticks, rates are enforced on slices of 100 ms. A slice that began `e` ticks ago
+//! has allowed
+//!
+//! ```text
+//!   a = floor(rate * roundup(e, slice) / HZ)       (roundup(0) is a slice: a burst at its start)
+//! ```
+//!
+//! An I/O passes if what passed in the slice and itself are not above `a`; else it waits in its node,
+//! FIFO per direction, until enough time has passed. Whole slices that are over are cut off the front
+//! with what they allowed. A slice ends when nothing happened for one to two slices; the next starts
+//! with nothing used and nothing saved.
+//!
+//! # The tree
+//!
+//! Held I/O waits in the lowest node that it could not pass. Each parent keeps its waiting children in a
+//! tree by `due`, the tick at which the first of their heads may pass, and one timer. The timer lets due
+//! children pass up to 6 reads and 2 writes in turn, up to 32 I/Os per pass; what passes queues at the
+//! parent like an own I/O of it, each child a source of its own, sources served in turn. What passes a
+//! child of the root leaves as one batch of a worker thread, reads first.
+//!
+//! # Guarantee
+//!
+//! In any window of L ticks a node passes at most
+//!
+//! ```text
+//!   rate * (L + 4 * slice) / HZ, plus one I/O for a node that got I/O from below
+//! ```
+//!
+//! The slice in force at the window's start began at most 3 slices before it (one that was not cut yet,
+//! two without any I/O), what passes at its end may use the slice begun there; a node handed an I/O from
+//! below takes over the start of the child's slice, which its first I/O then uses up. (`bounds` test.)
+//!
+//! # Cost
+//!
+//! O(depth) per I/O that passes at once; a held one costs a tree step per level and pass besides. A
+//! write to `io.max` visits the subtree of the group, to mark which groups have a limit above them.
+//! Groups without one cost a byte and one look.
+//!
+//! # Weaknesses
+//!
+//! Waits are whole slices for I/O rates; bursts at slice starts; no priorities: meta, swap and journal
+//! I/O waits like any other, so an fsync can wait behind a throttled group's writes; I/Os count before
+//! merging.
+//!
+//! Sources: specs/io-max-throttling.md A; specs/groups-and-priorities.md 1.1, 5, 6.3.
+
+mod knob;
+mod queue;
+mod slice;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+use super::{Controller, Entry, Gate, TickTimers, Verdict};
+use crate::device::Device;
+use crate::env::Cx;
+use crate::group::GroupId;
+use crate::knob::{Gauge, Knob, KnobError, KnobOf};
+use crate::request::{BioId, Dir, Op};
+use crate::sched::{Change, Figure};
+use crate::table::NIL;
+use crate::tree::{Nodes, Tree};
+use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::unit::{Instant, Nanos};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use knob::Rates;
+use queue::{HeldBio, Queues, Source};
+use slice::{BPS_MAX, Clock, IOPS_MAX, Lane, Limit, Rate, Size};
+use timers::Timers;
+
+/// The registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "io.max",
+    summary: "limits on bytes and I/Os per second, enforced on time slices",
+    source: "specs/io-max-throttling.md",
+    gate: Gate::BeforeMerge,
+    tunables: TUNABLES,
+    group_tunables: GROUP_TUNABLES,
+    knobs: &[KNOB],
+    build: |device| Box::new(IoMax::new(device)),
+};
+
+const SLICE: &str = "slice";
+const QUANTUM: &str = "quantum";
+const SELECT_QUANTUM: &str = "select_quantum";
+const SLEEP_SLICES: &str = "sleep_slices";
+const TICK_TIMERS: &str = "tick_timers";
+
+static TUNABLES: &[Tunable] = &[
+    Tunable {
+        name: SLICE,
+        unit: Unit::Millis,
+        default: 100,
+        min: 1,
+        max: 1000,
+        doc: "Length of a slice, rounded down to whole ticks of the device, at least one.",
+    },
+    Tunable {
+        name: QUANTUM,
+        unit: Unit::Count,
+        default: 8,
+        min: 4,
+        max: 1024,
+        doc: "I/Os a node passes in its turn: three quarters reads, then the rest writes.",
+    },
+    Tunable {
+        name: SELECT_QUANTUM,
+        unit: Unit::Count,
+        default: 32,
+        min: 1,
+        max: 65_536,
+        doc: "I/Os after which a pass over the due nodes begins anew.",
+    },
+    Tunable {
+        name: SLEEP_SLICES,
+        unit: Unit::Count,
+        default: 8,
+        min: 1,
+        max: 1000,
+        doc: "The longest a timer sleeps, in slices.",
+    },
+    Tunable {
+        name: TICK_TIMERS,
+        unit: Unit::Choice(TickTimers::WORDS),
+        default: 0,
+        min: 0,
+        max: 1,
+        doc: "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
+    },
+];
+
+macro_rules! rate {
+    ($name:literal, $max:expr, $doc:literal) => {
+        Tunable { name: $name, unit: Unit::Count, default: $max, min: 2, max: $max, doc: $doc }
+    };
+}
+
+static GROUP_TUNABLES: &[Tunable] = &[
+    rate!("rbps", BPS_MAX, "Most bytes read per second."),
+    rate!("wbps", BPS_MAX, "Most bytes written per second; a discard counts as 512."),
+    rate!("riops", IOPS_MAX, "Most reads per second."),
+    rate!("wiops", IOPS_MAX, "Most writes, discards and flushes per second."),
+];
+
+const KNOB: Knob = Knob {
+    file: "io.max",
+    of: KnobOf::Groups,
+    form: "MAJ:MIN [rbps=N|max] [wbps=N|max] [riops=N|max] [wiops=N|max]",
+    doc: "Most bytes and I/Os per second of the group and its descendants, reads and writes apart; \
+          N is 2 or more. Keys that a line does not name keep their value \
+          (specs/groups-and-priorities.md 6.3).",
+};
+
+/// Which limits there are on the path from a group to the root.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rules(u8);
+
+impl Rules {
+    fn of(limits: [Rate; 2]) -> Rules {
+        let mut rules = 0;
+        for (dir, rate) in limits.iter().enumerate() {
+            rules |= u8::from(rate.bps != BPS_MAX) << (2 * dir);
+            rules |= u8::from(rate.iops != IOPS_MAX) << (2 * dir + 1);
+        }
+        Rules(rules)
+    }
+
+    fn and(self, other: Rules) -> Rules {
+        Rules(self.0 | other.0)
+    }
+
+    /// Does one apply to an I/O? Those on bytes do not if its bytes were counted before.
+    fn apply(self, dir: Dir, charged: bool) -> bool {
+        let here = self.0 >> (2 * dir as u32);
+        here & if charged { 2 } else { 3 } != 0
+    }
+}
+
+/// A group on this device. That of the root stands for the device: its rings hold what has passed
+/// everything and waits for the worker.
+#[derive(Clone, Debug)]
+struct Node {
+    lanes: [Lane; 2],
+    /// Children with queued I/O, by the tick at which they are due.
+    children: Tree,
+    /// A direction got its first I/O since `due` was computed.
+    was_empty: bool,
+    /// The group was removed: everything passes.
+    removed: bool,
+    /// Something is queued here since then.
+    queued_since: Instant,
+    /// Time with something queued, up to `queued_since`.
+    queued_for: Nanos,
+}
+
+impl Node {
+    const NEW: Node = Node {
+        lanes: [Lane::new(), Lane::new()],
+        children: Tree::new(),
+        was_empty: false,
+        removed: false,
+        queued_since: Instant::ZERO,
+        queued_for: Nanos::ZERO,
+    };
+
+    fn queued(&self) -> u32 {
+        self.lanes[0].queued + self.lanes[1].queued
+    }
+
+    fn rates(&self) -> Rates {
+        [self.lanes[0].limit.rate, self.lanes[1].limit.rate]
+    }
+}
+
+/// State of one device.
+#[derive(Debug)]
+pub struct IoMax {
+    quantum: u32,
+    select_quantum: u32,
+    sleep_slices: u64,
+    slice_ms: u64,
+
+    clock: Clock,
+    /// By group; as far as they were needed.
+    nodes: Vec<Node>,
+    /// By group; groups beyond the end have no limit above them.
+    rules: Vec<Rules>,
+    /// Place of each group among its siblings; the key is its `due`.
+    due: Nodes<u64>,
+    queues: Queues,
+    timers: Timers,
+
+    held: u64,
+    timers_fired: u64,
+}
+
+impl IoMax {
+    fn new(device: &Device) -> IoMax {
+        let of = |name| tunable_of(name).default;
+        let mut this = IoMax {
+            quantum: of(QUANTUM) as u32,
+            select_quantum: of(SELECT_QUANTUM) as u32,
+            sleep_slices: of(SLEEP_SLICES),
+            slice_ms: of(SLICE),
+            clock: Clock::new(device.tick, of(SLICE)),
+            nodes: Vec::new(),
+            rules: Vec::new(),
+            due: Nodes::new(0),
+            queues: Queues::new(),
+            timers: Timers::new(),
+            held: 0,
+            timers_fired: 0,
+        };
+        this.make_nodes(GroupId::ROOT);
+        this
+    }
+
+    /// Makes nodes up to that of a group.
+    fn make_nodes(&mut self, group: GroupId) {
+        let n = group.index() + 1;
+        if n > self.nodes.len() {
+            self.nodes.resize(n, Node::NEW);
+            self.due.grow(n);
+            self.queues.grow(n);
+            self.timers.grow(n);
+        }
+    }
+
+    fn lane(&mut self, node: u32, dir: Dir) -> &mut Lane {
+        &mut self.nodes[node as usize].lanes[dir as usize]
+    }
+
+    /// The limit in force.
+    fn limit(&self, node: u32, dir: Dir) -> Limit {
+        let n = &self.nodes[node as usize];
+        if n.removed { Limit::MAX } else { n.lanes[dir as usize].limit }
+    }
+
+    /// Ticks that an I/O must wait at a node; 0: it may pass.
+    fn wait(&mut self, node: u32, dir: Dir, size: Size) -> u64 {
+        let limit = self.limit(node, dir);
+        let clock = self.clock;
+        self.lane(node, dir).wait(&limit, size, &clock)
+    }
+
+    fn trim(&mut self, node: u32, dir: Dir) {
+        let limit = self.limit(node, dir);
+        let clock = self.clock;
+        self.lane(node, dir).trim(&limit, &clock);
+    }
+
+    /// Queues an I/O at a node, and the node at its parent (A.3.3).
+    fn queue(&mut self, node: u32, dir: Dir, source: u32, bio: HeldBio, cx: &Cx<'_>) {
+        let n = &mut self.nodes[node as usize];
+        if n.queued() == 0 {
+            n.queued_since = self.clock.instant;
+        }
+        let lane = &mut n.lanes[dir as usize];
+        n.was_empty |= lane.queued == 0;
+        lane.queued += 1;
+        self.queues.push(&mut lane.ring, source, bio);
+        if node != ROOT && !self.due.linked(node) {
+            let due = self.due.key(node);
+            self.children_of_parent(node, cx).insert_in(node, due);
+        }
+    }
+
+    /// The tree that a node waits in.
+    fn children_of_parent(&mut self, node: u32, cx: &Cx<'_>) -> Waiting<'_> {
+        let parent = parent(node, cx) as usize;
+        Waiting { tree: &mut self.nodes[parent].children, nodes: &mut self.due }
+    }
+
+    /// The head of a direction leaves the node's queue.
+    fn take(&mut self, node: u32, dir: Dir) -> HeldBio {
+        let n = &mut self.nodes[node as usize];
+        let lane = &mut n.lanes[dir as usize];
+        let bio = self.queues.pop(&mut lane.ring).expect("only a head that may pass is taken");
+        lane.queued -= 1;
+        if n.queued() == 0 {
+            n.queued_for += self.clock.instant.since(n.queued_since);
+        }
+        bio
+    }
+
+    /// When the first of a node's heads may pass (A.7).
+    fn update_due(&mut self, node: u32, cx: &Cx<'_>) {
+        let mut soonest = u64::MAX;
+        for dir in [Dir::Read, Dir::Write] {
+            let ring = self.lane(node, dir).ring;
+            if let Some(bio) = self.queues.head(&ring) {
+                soonest = soonest.min(self.wait(node, dir, bio.size));
+            }
+        }
+        let due = self.clock.now.saturating_add(soonest);
+        let mut waiting = self.children_of_parent(node, cx);
+        waiting.remove(node);
+        waiting.insert_in(node, due);
+        self.nodes[node as usize].was_empty = false;
+    }
+
+    /// The earliest tick at which a child of the node is due.
+    fn earliest(&self, node: u32) -> Option<u64> {
+        let first = self.nodes[node as usize].children.first();
+        (first != NIL).then(|| self.due.key(first))
+    }
+
+    /// Sets the timer of a node for its earliest child, or earlier: then changed limits are seen.
+    fn arm(&mut self, node: u32) {
+        if let Some(due) = self.earliest(node) {
+            let now = self.clock.now;
+            let cap = now + self.sleep_slices * self.clock.slice;
+            self.timers.set(node, now, due.min(cap));
+        }
+    }
+
+    /// The timer of a node (A.8).
+    fn fire(&mut self, node: u32, cx: &Cx<'_>) {
+        let mut node = node;
+        loop {
+            let passed = self.dispatch(node, cx);
+            if !passed || node == ROOT || !self.nodes[node as usize].was_empty {
+                return;
+            }
+            self.update_due(node, cx);
+            let parent = parent(node, cx);
+            if self.earliest(parent).is_some_and(|due| due > self.clock.now) {
+                self.arm(parent);
+                return;
+            }
+            node = parent;
+        }
+    }
+
+    /// Lets all children pass what is due (A.8.1); true if anything passed.
+    fn dispatch(&mut self, node: u32, cx: &Cx<'_>) -> bool {
+        let mut passed = false;
+        loop {
+            passed |= self.select(node, cx) > 0;
+            match self.earliest(node) {
+                None => return passed,
+                Some(due) if due > self.clock.now => {
+                    self.arm(node);
+                    return passed;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// One pass over the due children (A.8.2).
+    fn select(&mut self, node: u32, cx: &Cx<'_>) -> u32 {
+        let mut passed = 0;
+        while passed < self.select_quantum {
+            let child = self.nodes[node as usize].children.first();
+            if child == NIL || self.due.key(child) > self.clock.now {
+                break;
+            }
+            passed += self.round(child, cx);
+            if self.nodes[child as usize].queued() > 0 {
+                self.update_due(child, cx);
+            } else {
+                self.children_of_parent(child, cx).remove(child);
+            }
+        }
+        passed
+    }
+
+    /// A node's turn (A.8.3): some reads, then some writes.
+    fn round(&mut self, node: u32, cx: &Cx<'_>) -> u32 {
+        let reads = self.quantum * 3 / 4;
+        let mut all = 0;
+        for (dir, most) in [(Dir::Read, reads), (Dir::Write, self.quantum - reads)] {
+            let mut passed = 0;
+            while passed < most {
+                let ring = self.lane(node, dir).ring;
+                let Some(head) = self.queues.head(&ring) else { break };
+                if self.wait(node, dir, head.size) > 0 {
+                    break;
+                }
+                self.hand_up(node, dir, cx);
+                passed += 1;
+            }
+            all += passed;
+        }
+        all
+    }
+
+    /// The head of a direction passes the node.
+    fn hand_up(&mut self, node: u32, dir: Dir, cx: &Cx<'_>) {
+        let bio = self.take(node, dir);
+        let lane = self.lane(node, dir);
+        lane.charge(bio.size);
+        let start = lane.start;
+        let parent = parent(node, cx);
+        self.queue(parent, dir, Queues::source(node, dir, Source::Up), bio, cx);
+        if parent != ROOT {
+            let clock = self.clock;
+            self.lane(parent, dir).credit(start, &clock);
+        }
+        self.trim(node, dir);
+    }
+
+    /// New limits of a group (A.9).
+    fn set_limits(&mut self, group: GroupId, rates: Rates, cx: &Cx<'_>) {
+        self.make_nodes(group);
+        let clock = self.clock;
+        for (lane, rate) in self.nodes[group.index()].lanes.iter_mut().zip(rates) {
+            let old = lane.limit;
+            lane.carry(&old, &clock);
+            lane.limit = clock.limit(rate);
+            lane.limit_changed(&clock);
+        }
+        self.mark(group, cx);
+        self.look_again(group, cx);
+    }
+
+    /// What is queued at a group may be due earlier or later now.
+    fn look_again(&mut self, group: GroupId, cx: &Cx<'_>) {
+        let node = group.0;
+        if self.due.linked(node) {
+            self.update_due(node, cx);
+            self.arm(parent(node, cx));
+        }
+    }
+
+    /// Which limits apply to a group and its descendants.
+    fn mark(&mut self, group: GroupId, cx: &Cx<'_>) {
+        let mut todo = alloc::vec![group];
+        while let Some(g) = todo.pop() {
+            let above = cx.groups.parent(g).map_or(Rules::default(), |p| self.rules_of(p));
+            let own = self.nodes.get(g.index()).map_or(Rules::default(), |n| Rules::of(n.rates()));
+            let rules = own.and(above);
+            if self.rules_of(g) == rules && g != group {
+                // Its descendants have theirs.
+                continue;
+            }
+            if self.rules.len() <= g.index() {
+                self.rules.resize(g.index() + 1, Rules::default());
+            }
+            self.rules[g.index()] = rules;
+            todo.extend(cx.groups.children(g));
+        }
+    }
+
+    fn rules_of(&self, group: GroupId) -> Rules {
+        self.rules.get(group.index()).copied().unwrap_or_default()
+    }
+
+    fn rates(&self, group: GroupId) -> Rates {
+        self.nodes.get(group.index()).map_or([Rate::MAX; 2], Node::rates)
+    }
+
+    /// A bio held at some node of its path, or `None`.
+    fn pass_path(
+        &mut self,
+        group: GroupId,
+        dir: Dir,
+        size: Size,
+        cx: &Cx<'_>,
+    ) -> Option<(u32, u32)> {
+        let (mut node, mut source) = (group.0, Queues::source(group.0, dir, Source::Own));
+        while node != ROOT {
+            if self.lane(node, dir).queued > 0 || self.wait(node, dir, size) > 0 {
+                return Some((node, source));
+            }
+            self.lane(node, dir).charge(size);
+            self.trim(node, dir);
+            source = Queues::source(node, dir, Source::Up);
+            node = parent(node, cx);
+        }
+        None
+    }
+}
+
+/// The device's own node.
+const ROOT: u32 = GroupId::ROOT.0;
+
+/// Children of a node that have queued I/O.
+struct Waiting<'a> {
+    tree: &'a mut Tree,
+    nodes: &'a mut Nodes<u64>,
+}
+
+impl Waiting<'_> {
+    fn insert_in(&mut self, node: u32, due: u64) {
+        self.tree.insert(self.nodes, node, due, ());
+    }
+
+    fn remove(&mut self, node: u32) {
+        self.tree.remove(self.nodes, node);
+    }
+}
+
+fn parent(node: u32, cx: &Cx<'_>) -> u32 {
+    cx.groups.parent(GroupId(node)).expect("only the root has no parent").0
+}
+
+impl Controller for IoMax {
+    fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict {
+        let io = cx.requests.bio(bio);
+        let mut group = io.group;
+        while !cx.groups.alive(group) {
+            // A group that is gone: the nearest living ancestor pays.
+            group = cx.groups.parent(group).expect("the root lives");
+        }
+        let dir = io.op.dir();
+        let charged = cx.requests.continues(bio);
+        if !self.rules_of(group).apply(dir, charged) {
+            return Verdict::Pass;
+        }
+        let bytes = if io.op == Op::Discard { DISCARD_BYTES } else { io.sectors.bytes().0 };
+        let size = Size { bytes, charged };
+        self.clock.set(now);
+        self.make_nodes(group);
+        let Some((node, source)) = self.pass_path(group, dir, size, cx) else {
+            return Verdict::Pass;
+        };
+        self.held += 1;
+        self.queue(node, dir, source, HeldBio { bio, size }, cx);
+        if self.nodes[node as usize].was_empty {
+            self.update_due(node, cx);
+            self.arm(parent(node, cx));
+        }
+        Verdict::Hold
+    }
+
+    fn release(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<BioId> {
+        if self.nodes[ROOT as usize].queued() == 0 {
+            return None;
+        }
+        let dir = if self.lane(ROOT, Dir::Read).queued > 0 { Dir::Read } else { Dir::Write };
+        Some(self.take(ROOT, dir).bio)
+    }
+
+    fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
+        match *change {
+            Change::GroupAdded(group) => self.mark(group, cx),
+            Change::GroupRemoved(group) if group.index() < self.nodes.len() => {
+                self.clock.set(now);
+                self.nodes[group.index()].removed = true;
+                self.look_again(group, cx);
+            }
+            _ => {}
+        }
+    }
+
+    fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        self.clock.set(now);
+        while let Some(node) = self.timers.take_due(self.clock.now) {
+            self.timers_fired += 1;
+            self.fire(node, cx);
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.timers.next().map(|tick| self.clock.edge(tick))
+    }
+
+    fn set(
+        &mut self,
+        now: Instant,
+        name: &str,
+        value: u64,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        match tunable::check(TUNABLES, ENTRY.name, name, value)?.name {
+            SLICE => {
+                self.clock.set(now);
+                self.slice_ms = value;
+                self.clock.set_slice(value);
+                let clock = self.clock;
+                for lane in self.nodes.iter_mut().flat_map(|n| &mut n.lanes) {
+                    lane.limit = clock.limit(lane.limit.rate);
+                }
+            }
+            QUANTUM => self.quantum = value as u32,
+            SELECT_QUANTUM => self.select_quantum = value as u32,
+            SLEEP_SLICES => self.sleep_slices = value,
+            _ => self.timers.kind = TickTimers::from_value(value),
+        }
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        Some(match name {
+            SLICE => self.slice_ms,
+            QUANTUM => self.quantum.into(),
+            SELECT_QUANTUM => self.select_quantum.into(),
+            SLEEP_SLICES => self.sleep_slices,
+            TICK_TIMERS => self.timers.kind.value(),
+            _ => return None,
+        })
+    }
+
+    fn set_group(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        let value = value.unwrap_or_else(|| group_default(name));
+        let key = tunable::check(GROUP_TUNABLES, ENTRY.name, name, value)?.name;
+        self.clock.set(now);
+        let mut rates = self.rates(group);
+        knob::set(&mut rates, key, value);
+        self.set_limits(group, rates, cx);
+        Ok(())
+    }
+
+    fn write_knob(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        file: &str,
+        line: &str,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        if file != KNOB.file {
+            return Err(KnobError::unsupported(format!("no file '{file}'")));
+        }
+        let rates = knob::parse(cx.device.number, line, self.rates(group))?;
+        self.clock.set(now);
+        self.set_limits(group, rates, cx);
+        Ok(())
+    }
+
+    fn read_knob(&self, group: GroupId, _file: &str, cx: &Cx<'_>, out: &mut String) {
+        knob::print(cx.device.number, self.rates(group), out);
+    }
+
+    fn gauges(&self, now: Instant, cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {
+        for (g, n) in self.nodes.iter().enumerate().skip(1) {
+            let group = GroupId(g as u32);
+            let limited = n.rates() != [Rate::MAX; 2] || n.queued() > 0;
+            if !limited || !cx.groups.alive(group) {
+                continue;
+            }
+            let mut gauge = |name, unit, value: u64| {
+                sink(Gauge { name, unit, group: Some(group), value: value as i64 });
+            };
+            let running = if n.queued() > 0 { now.since(n.queued_since) } else { Nanos::ZERO };
+            gauge("queued", "I/Os", n.queued().into());
+            gauge("throttled", "ms", (n.queued_for + running).as_ms());
+            gauge("allowed", "bytes", n.lanes[0].passed_bytes + n.lanes[1].passed_bytes);
+        }
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        let mut figure = |name, value: u64| sink(Figure { name, of: None, value: value as i64 });
+        figure("held_ios", self.held);
+        figure("timers_fired", self.timers_fired);
+    }
+}
+
+/// A discard counts for so many bytes whatever its length.
+const DISCARD_BYTES: u64 = 512;
+
+fn tunable_of(name: &str) -> &'static Tunable {
+    TUNABLES.iter().find(|t| t.name == name).expect("every name is in the table")
+}
+
+/// "max"; 0, which no check passes, for a name that does not exist.
+fn group_default(name: &str) -> u64 {
+    GROUP_TUNABLES.iter().find(|t| t.name == name).map_or(0, |t| t.default)
+}

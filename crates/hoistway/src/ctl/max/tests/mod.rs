@@ -1,0 +1,4 @@
+//! Tests of `io.max` on its own; those with the stack are in `tests/io_max.rs`.
+
+mod rig;
+mod scenarios;

@@ -1,0 +1,66 @@
+//! The timers of all parents, on the kernel's wheel (specs/groups-and-priorities.md 1.1).
+
+use crate::ctl::TickTimers;
+use crate::table::NIL;
+use crate::tree::{Key, Nodes, Tree};
+
+/// When a timer fires: the tick, and its order among those of that tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(u64, u64);
+
+impl Key for Place {
+    fn before(&self, other: &Place) -> bool {
+        self < other
+    }
+}
+
+/// At most one timer per group.
+#[derive(Debug)]
+pub(super) struct Timers {
+    pub kind: TickTimers,
+    tree: Tree,
+    nodes: Nodes<Place>,
+    settings: u64,
+}
+
+impl Timers {
+    /// None set.
+    pub fn new() -> Timers {
+        Timers { kind: TickTimers::default(), tree: Tree::new(), nodes: Nodes::new(0), settings: 0 }
+    }
+
+    /// Makes room for so many groups.
+    pub fn grow(&mut self, groups: usize) {
+        self.nodes.grow(groups);
+    }
+
+    /// Sets the timer of a group for a tick; one that is set is moved, unless it fires at that edge
+    /// already.
+    pub fn set(&mut self, group: u32, now: u64, for_tick: u64) {
+        self.settings += 1;
+        let (edge, order) = self.kind.place(now, for_tick, self.settings);
+        if self.nodes.linked(group) {
+            if self.nodes.key(group).0 == edge {
+                return;
+            }
+            self.tree.remove(&mut self.nodes, group);
+        }
+        self.tree.insert(&mut self.nodes, group, Place(edge, order), ());
+    }
+
+    /// The tick of the next one.
+    pub fn next(&self) -> Option<u64> {
+        let first = self.tree.first();
+        (first != NIL).then(|| self.nodes.key(first).0)
+    }
+
+    /// Takes the next one that is due.
+    pub fn take_due(&mut self, now: u64) -> Option<u32> {
+        let first = self.tree.first();
+        if first == NIL || self.nodes.key(first).0 > now {
+            return None;
+        }
+        self.tree.remove(&mut self.nodes, first);
+        Some(first)
+    }
+}

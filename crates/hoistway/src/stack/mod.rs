@@ -462,6 +462,11 @@ impl Stack {
         self.entry
     }
 
+    /// A change of scheduler or of `nr_requests` waits for requests to complete.
+    pub fn is_changing(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// What the stack has done so far.
     pub fn counters(&self) -> Counters {
         self.counters

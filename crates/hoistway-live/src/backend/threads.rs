@@ -1,0 +1,182 @@
+//! A file or block device by a pool of threads: for machines whose kernel forbids io_uring.
+
+use super::{Backend, Command, Done, Extent, file};
+use crate::buffer::{Buffer, Part, advance};
+use hoistway::{Instant, Op};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev2};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+
+#[derive(Debug)]
+pub(super) struct Threads {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    block_device: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    file: File,
+    event: OwnedFd,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<(Command, Vec<Part>)>,
+    done: Vec<Done>,
+    stop: bool,
+}
+
+/// Commands under way at once; further ones wait in the pool.
+const WORKERS: usize = 16;
+
+impl Threads {
+    pub fn new(file: File, block_device: bool) -> io::Result<Threads> {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let shared =
+            Arc::new(Shared { file, event, state: Mutex::default(), work: Condvar::new() });
+        let mut pool = Threads { shared, workers: Vec::new(), block_device };
+        for n in 0..WORKERS {
+            let shared = Arc::clone(&pool.shared);
+            let name = format!("hoistway-io-{n}");
+            pool.workers.push(thread::Builder::new().name(name).spawn(move || shared.work())?);
+        }
+        Ok(pool)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no worker panics while it holds the lock")
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some((command, parts)) = state.waiting.pop_front() {
+                drop(state);
+                let result = carry_out(&self.file, command, parts);
+                state = self.lock();
+                state.done.push(Done { tag: command.tag, result });
+                if state.done.len() == 1 {
+                    // Full only after 2^64 wake-ups nobody took.
+                    let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+                }
+            } else if state.stop {
+                return;
+            } else {
+                state = self.work.wait(state).expect("no worker panics while it holds the lock");
+            }
+        }
+    }
+}
+
+impl Backend for Threads {
+    fn issue(&mut self, _now: Instant, command: Command, parts: &[Part]) {
+        self.shared.lock().waiting.push_back((command, parts.to_vec()));
+        self.shared.work.notify_one();
+    }
+
+    fn poll(&mut self, _now: Instant, done: &mut Vec<Done>) {
+        let mut state = self.shared.lock();
+        if !state.done.is_empty() {
+            let _ = rustix::io::read(&self.shared.event, &mut [0u8; 8]);
+            done.append(&mut state.done);
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.shared.event.as_fd())
+    }
+
+    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
+        file::extents(&self.shared.file, self.block_device, start, len, most)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // What was issued is carried out first: its memory is in use until then.
+        self.shared.lock().stop = true;
+        self.shared.work.notify_all();
+        for worker in self.workers.drain(..) {
+            let _ = worker.join();
+        }
+    }
+}
+
+fn carry_out(file: &File, command: Command, mut parts: Vec<Part>) -> Result<(), Errno> {
+    let at = command.start;
+    match command.op {
+        Op::Read => transfer(&mut parts, at, |parts, at| read(file, parts, at)),
+        Op::Write => {
+            let flags = if command.fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+            transfer(&mut parts, at, |parts, at| write(file, parts, at, flags))
+        }
+        Op::Flush | Op::Discard | Op::WriteZeroes => without_data(file, command),
+    }
+}
+
+/// Carries out a flush, discard or write-zeroes; does nothing for others.
+pub(super) fn without_data(file: &File, command: Command) -> Result<(), Errno> {
+    let (at, len) = (command.start, command.len);
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    match command.op {
+        Op::Read | Op::Write => return Ok(()),
+        Op::Flush => return fdatasync(file),
+        Op::Discard => fallocate(file, hole, at, len)?,
+        Op::WriteZeroes => match fallocate(file, zero, at, len) {
+            Err(Errno::OPNOTSUPP) => write_zeroes(file, at, len)?,
+            other => other?,
+        },
+    }
+    if command.fua { fdatasync(file) } else { Ok(()) }
+}
+
+fn write_zeroes(file: &File, mut at: u64, len: u64) -> Result<(), Errno> {
+    let (zeroes, end) = (Buffer::zeroed(64 << 10), at + len);
+    while at < end {
+        let piece = zeroes.len().min((end - at) as usize);
+        at += rustix::io::pwrite(file, &zeroes[..piece], at)? as u64;
+    }
+    Ok(())
+}
+
+fn transfer(
+    parts: &mut Vec<Part>,
+    mut at: u64,
+    mut step: impl FnMut(&mut [Part], u64) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    while !parts.is_empty() {
+        match step(parts, at) {
+            // The end of the file: somebody has cut it.
+            Ok(0) => return Err(Errno::IO),
+            Ok(moved) => {
+                advance(parts, moved);
+                at += moved as u64;
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn read(file: &File, parts: &mut [Part], at: u64) -> Result<usize, Errno> {
+    let mut slices: Vec<_> = parts.iter_mut().map(|p| IoSliceMut::new(p.bytes_mut())).collect();
+    preadv(file, &mut slices, at)
+}
+
+fn write(file: &File, parts: &[Part], at: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
+    let slices: Vec<_> = parts.iter().map(|p| IoSlice::new(p.bytes())).collect();
+    pwritev2(file, &slices, at, flags)
+}

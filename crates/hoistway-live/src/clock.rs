@@ -1,0 +1,44 @@
+//! The monotonic clock: the only place of this crate where time comes from.
+
+use hoistway::{Instant, Nanos};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Nanoseconds of the monotonic clock since the clock was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: u64,
+}
+
+impl Clock {
+    /// A clock that stands at [`Instant::ZERO`].
+    pub fn new() -> Clock {
+        Clock { start: monotonic() }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(monotonic() - self.start)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new()
+    }
+}
+
+/// The time from `now` until `at` as the kernel takes it; zero if it has passed.
+pub(crate) fn until(now: Instant, at: Instant) -> Timespec {
+    timespec(at.since(now))
+}
+
+pub(crate) fn timespec(span: Nanos) -> Timespec {
+    let ns = i64::try_from(span.0).unwrap_or(i64::MAX);
+    Timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 }
+}
+
+fn monotonic() -> u64 {
+    let t = clock_gettime(ClockId::Monotonic);
+    // The monotonic clock counts from boot: neither part is ever negative.
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

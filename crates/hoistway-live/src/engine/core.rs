@@ -1,0 +1,554 @@
+//! Stack, backend and the I/Os between them: everything of a device that runs on its owner thread,
+//! but for waiting.
+//!
+//! Submitters appear as *tenants*: a process of the stack with its group and priority. As in the kernel,
+//! a tenant whose I/O has to wait for a tag or a controller is stopped ([`Output::Accepted`]); what it
+//! submits meanwhile waits in its own backlog, not in the shared queue of the tag.
+
+use super::pending::Reply;
+use super::settings::{DeviceOptions, GroupRecord};
+use crate::backend::{Backend, Command, Done, Facts, Opened};
+use crate::buffer::{Buffer, Part, Pool};
+use crate::clock::Clock;
+use crate::error::LiveError;
+use hoistway::stack::{IoError, StackError};
+use hoistway::table::{Handle, Table};
+use hoistway::{Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ProcId, ReqId};
+use hoistway::{Sectors, Stack};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+
+/// What a tenant wants done.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub op: Op,
+    /// First byte; a multiple of the device's block, as is the length.
+    pub offset: u64,
+    pub len: u64,
+    pub flags: Flags,
+    /// The data of a write, or room for that of a read.
+    pub buffer: Buffer,
+    pub origin: Origin,
+}
+
+/// Who is to be told.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// Somebody in another thread.
+    Caller(Reply),
+    /// A guest of the owner thread; the cookie is its own.
+    Guest { guest: u64, cookie: u64 },
+}
+
+/// An I/O under way.
+#[derive(Debug)]
+struct Live {
+    start: Sectors,
+    buffer: Buffer,
+    origin: Origin,
+    tenant: TenantId,
+    /// The first error the backend reported for this very I/O.
+    errno: Option<Errno>,
+}
+
+/// An I/O that is over.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub origin: Origin,
+    pub buffer: Buffer,
+    pub result: Result<(), Errno>,
+}
+
+/// A submitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TenantId(Handle);
+
+#[derive(Debug)]
+struct Tenant {
+    proc: ProcId,
+    group: GroupId,
+    prio: IoPrio,
+    /// Its last I/O is not accepted yet.
+    blocked: Option<IoId>,
+    /// A controller's wish: nothing before then.
+    delay: Instant,
+    backlog: VecDeque<Order>,
+    in_flight: u32,
+    closing: bool,
+}
+
+/// A merged request that failed: its bios are tried one by one, so that each I/O gets its own result.
+#[derive(Debug)]
+struct Retry {
+    tag: u64,
+    pieces: Vec<(IoId, Sectors, Sectors)>,
+    next: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    // First, so that nothing is under way any more when the buffers are freed.
+    backend: Box<dyn Backend>,
+    pub facts: Facts,
+    pub pool: Pool,
+    clock: Clock,
+    now: Instant,
+    pub(super) stack: Stack,
+    pub(super) groups: Vec<GroupRecord>,
+    /// A change of scheduler waits until the stack is empty; settings of groups follow it.
+    pub(super) switching: Option<Vec<(String, u64)>>,
+
+    ios: Table<Live>,
+    tenants: Table<Tenant>,
+    /// Process ids of tenants that left, by group and priority.
+    procs: Vec<(GroupId, IoPrio, ProcId)>,
+    /// Tenants that may go on.
+    ready: VecDeque<TenantId>,
+    /// Tenants a controller delays.
+    delayed: Vec<TenantId>,
+    finished: VecDeque<Finished>,
+    retries: Vec<Retry>,
+    wake: Option<Instant>,
+
+    done: Vec<Done>,
+    parts: Vec<Part>,
+}
+
+impl Core {
+    pub fn new(opened: Opened, options: &DeviceOptions) -> Result<Core, LiveError> {
+        let Opened { backend, device, facts } = opened;
+        let mut stack = Stack::new(device, options.scheduler, 4096);
+        options.apply(&mut stack)?;
+        Ok(Core {
+            backend,
+            facts,
+            pool: Pool::new(),
+            clock: Clock::new(),
+            now: Instant::ZERO,
+            stack,
+            groups: Vec::new(),
+            switching: None,
+            ios: Table::with_capacity(1024),
+            tenants: Table::with_capacity(16),
+            procs: Vec::new(),
+            ready: VecDeque::new(),
+            delayed: Vec::new(),
+            finished: VecDeque::with_capacity(1024),
+            retries: Vec::new(),
+            wake: None,
+            done: Vec::with_capacity(256),
+            parts: Vec::with_capacity(128),
+        })
+    }
+
+    /// Reads the clock: once per turn.
+    pub fn read_clock(&mut self) -> Instant {
+        self.now = self.clock.now();
+        self.now
+    }
+
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub fn backend_mut(&mut self) -> &mut dyn Backend {
+        &mut *self.backend
+    }
+
+    // Tenants.
+
+    pub fn add_tenant(&mut self, group: GroupId, prio: IoPrio) -> TenantId {
+        let known = self.procs.iter().position(|&(g, p, _)| (g, p) == (group, prio));
+        let proc = match known {
+            Some(at) => self.procs.swap_remove(at).2,
+            None => self.stack.add_proc(group, prio),
+        };
+        if self.tenants.len() == self.tenants.capacity() {
+            self.tenants.grow(2 * self.tenants.capacity());
+        }
+        let tenant = Tenant {
+            proc,
+            group,
+            prio,
+            blocked: None,
+            delay: Instant::ZERO,
+            backlog: VecDeque::new(),
+            in_flight: 0,
+            closing: false,
+        };
+        TenantId(self.tenants.insert(tenant).expect("the table has just grown"))
+    }
+
+    /// The tenant submits no more; it is forgotten when its last I/O is over.
+    pub fn close_tenant(&mut self, id: TenantId) {
+        if let Some(tenant) = self.tenants.get_mut(id.0) {
+            tenant.closing = true;
+        }
+        self.forget_if_over(id);
+    }
+
+    fn forget_if_over(&mut self, id: TenantId) {
+        let over = |t: &Tenant| t.closing && t.in_flight == 0 && t.backlog.is_empty();
+        if self.tenants.get(id.0).is_some_and(over)
+            && let Some(t) = self.tenants.remove(id.0)
+        {
+            self.procs.push((t.group, t.prio, t.proc));
+        }
+    }
+
+    /// What `id` submits until `end_batch` belongs together: neighbours may merge.
+    pub fn begin_batch(&mut self, id: TenantId) {
+        if let Some(t) = self.tenants.get(id.0) {
+            self.input(Input::Plug(t.proc));
+        }
+    }
+
+    pub fn end_batch(&mut self, id: TenantId) {
+        if let Some(t) = self.tenants.get(id.0) {
+            self.input(Input::Unplug(t.proc));
+        }
+    }
+
+    /// Takes an order: now, or when the tenant may go on.
+    pub fn submit(&mut self, id: TenantId, order: Order) {
+        let now = self.now;
+        let Some(tenant) = self.tenants.get_mut(id.0) else {
+            let Order { origin, buffer, .. } = order;
+            self.finished.push_back(Finished { origin, buffer, result: Err(Errno::SHUTDOWN) });
+            return;
+        };
+        if tenant.blocked.is_some() || tenant.delay > now || !tenant.backlog.is_empty() {
+            tenant.backlog.push_back(order);
+        } else {
+            self.start(id, order);
+        }
+    }
+
+    fn start(&mut self, id: TenantId, order: Order) {
+        let Order { op, offset, len, flags, buffer, origin } = order;
+        if let Err(error) = self.check(op, offset, len) {
+            self.finished.push_back(Finished { origin, buffer, result: Err(error) });
+            return self.forget_if_over(id);
+        }
+        let start = Sectors(offset / 512);
+        if self.ios.len() == self.ios.capacity() {
+            self.ios.grow(2 * self.ios.capacity());
+        }
+        let live = Live { start, buffer, origin, tenant: id, errno: None };
+        let at = self.ios.insert(live).expect("the table has just grown");
+        let io_id = IoId(u64::from(at.generation) << 32 | u64::from(at.slot));
+        let tenant = self.tenants.get_mut(id.0).expect("the caller has looked it up");
+        tenant.in_flight += 1;
+        tenant.blocked = Some(io_id);
+        let io = Io {
+            id: io_id,
+            proc: tenant.proc,
+            group: tenant.group,
+            cpu: id.0.slot,
+            op,
+            start,
+            sectors: Sectors(len / 512),
+            // One piece of memory.
+            segments: 1,
+            flags,
+            prio: self.stack.env().procs.prio(tenant.proc),
+        };
+        if let Err(error) = self.try_input(Input::Submit(io)) {
+            debug_assert!(matches!(error, StackError::BadIo(_)), "{error}");
+            self.finish(io_id, Err(IoError::Invalid));
+        }
+    }
+
+    fn check(&self, op: Op, offset: u64, len: u64) -> Result<(), Errno> {
+        let grain = u64::from(self.facts.block);
+        let aligned = offset.is_multiple_of(grain) && len.is_multiple_of(grain);
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.facts.size);
+        match op {
+            Op::Flush => Ok(()),
+            Op::Discard if !self.facts.discard => Err(Errno::OPNOTSUPP),
+            Op::Write | Op::WriteZeroes | Op::Discard if self.facts.read_only => Err(Errno::PERM),
+            _ if !inside && op != Op::Read => Err(Errno::NOSPC),
+            _ if !inside || !aligned || len == 0 => Err(Errno::INVAL),
+            _ => Ok(()),
+        }
+    }
+
+    // The stack.
+
+    /// Tells the stack something it cannot refuse.
+    fn input(&mut self, input: Input) {
+        if let Err(error) = self.try_input(input) {
+            panic!("the stack refuses what the engine must never say: {error}");
+        }
+    }
+
+    pub(super) fn try_input(&mut self, input: Input) -> Result<(), StackError> {
+        let result = self.stack.handle(self.now, input);
+        self.drain();
+        result
+    }
+
+    pub(super) fn drain(&mut self) {
+        loop {
+            match self.stack.poll(self.now) {
+                Output::Issue { req, .. } => self.issue(req),
+                Output::Accepted { io } => self.accepted(io),
+                Output::Finished { io, result } => self.finish(io, result),
+                Output::Delay { proc, until } => self.delay(proc, until),
+                Output::WaitUntil(at) => break self.wake = at,
+            }
+        }
+    }
+
+    fn issue(&mut self, id: ReqId) {
+        let request = self.stack.request(id);
+        let command = Command {
+            tag: tag_of(id),
+            op: request.op,
+            start: request.start.bytes().0,
+            len: request.sectors.bytes().0,
+            fua: request.flags.any(Flags::FUA),
+        };
+        self.parts.clear();
+        if matches!(command.op, Op::Read | Op::Write) {
+            for (_, bio) in self.stack.env().requests.bios(id) {
+                self.parts.push(part(&mut self.ios, bio.id, bio.start, bio.sectors));
+            }
+        }
+        self.backend.issue(self.now, command, &self.parts);
+    }
+
+    fn accepted(&mut self, io: IoId) {
+        // The I/O itself may be over already.
+        let tenant = self.ios.get(handle_of(io)).map(|live| live.tenant);
+        let Some(id) = tenant else { return };
+        if let Some(t) = self.tenants.get_mut(id.0)
+            && t.blocked == Some(io)
+        {
+            t.blocked = None;
+            if !t.backlog.is_empty() {
+                self.ready.push_back(id);
+            }
+        }
+    }
+
+    fn finish(&mut self, io: IoId, result: Result<(), IoError>) {
+        let live = self.ios.remove(handle_of(io)).expect("the stack finishes an I/O once");
+        let id = live.tenant;
+        let tenant = self.tenants.get_mut(id.0).expect("a tenant stays while it has I/O");
+        tenant.in_flight -= 1;
+        if tenant.blocked == Some(io) {
+            tenant.blocked = None;
+            if !tenant.backlog.is_empty() {
+                self.ready.push_back(id);
+            }
+        }
+        let result = match (live.errno, result) {
+            (Some(errno), _) => Err(errno),
+            (None, Ok(())) => Ok(()),
+            (None, Err(error)) => Err(errno_of(error)),
+        };
+        self.finished.push_back(Finished { origin: live.origin, buffer: live.buffer, result });
+        self.forget_if_over(id);
+    }
+
+    fn delay(&mut self, proc: ProcId, until: Instant) {
+        // Rare: a controller does not delay every I/O.
+        for slot in 0..self.tenants.capacity() as u32 {
+            if let Some(at) = self.tenants.handle(slot)
+                && let Some(tenant) = self.tenants.get_mut(at)
+                && tenant.proc == proc
+            {
+                tenant.delay = until;
+                self.delayed.push(TenantId(at));
+            }
+        }
+    }
+
+    // A turn.
+
+    /// Works off everything that is due: commands that are done, timers, tenants that may go on.
+    pub fn turn(&mut self) {
+        loop {
+            if self.wake.is_some_and(|at| at <= self.now) {
+                self.input(Input::Tick);
+            }
+            self.wake_delayed();
+            let mut done = std::mem::take(&mut self.done);
+            self.backend.poll(self.now, &mut done);
+            let idle = done.is_empty() && self.ready.is_empty();
+            for done in done.drain(..) {
+                self.completed(done);
+            }
+            self.done = done;
+            while let Some(id) = self.ready.pop_front() {
+                self.go_on(id);
+            }
+            if idle {
+                break;
+            }
+        }
+        if self.switching.is_some() {
+            self.settle_switch();
+        }
+    }
+
+    /// Starts the commands of the turn.
+    pub fn kick(&mut self) {
+        self.backend.kick();
+    }
+
+    pub fn next_finished(&mut self) -> Option<Finished> {
+        self.finished.pop_front()
+    }
+
+    /// When there is something to do although nothing comes in.
+    pub fn wake_at(&self) -> Option<Instant> {
+        let delays = self.delayed.iter().filter_map(|id| self.tenants.get(id.0)).map(|t| t.delay);
+        [self.wake, self.backend.wake_at()].into_iter().flatten().chain(delays).min()
+    }
+
+    /// I/Os of all tenants that are not over, those in backlogs included.
+    pub fn is_idle(&self) -> bool {
+        self.ios.is_empty() && self.finished.is_empty() && self.ready.is_empty()
+    }
+
+    fn wake_delayed(&mut self) {
+        if self.delayed.is_empty() {
+            return;
+        }
+        let (now, tenants, ready) = (self.now, &self.tenants, &mut self.ready);
+        self.delayed.retain(|id| match tenants.get(id.0) {
+            Some(t) if t.delay > now => true,
+            Some(_) => {
+                ready.push_back(*id);
+                false
+            }
+            None => false,
+        });
+    }
+
+    fn go_on(&mut self, id: TenantId) {
+        let proc = match self.tenants.get(id.0) {
+            Some(t) if t.backlog.len() > 1 => Some(t.proc),
+            _ => None,
+        };
+        if let Some(proc) = proc {
+            self.input(Input::Plug(proc));
+        }
+        loop {
+            let now = self.now;
+            let Some(t) = self.tenants.get_mut(id.0) else { break };
+            if t.blocked.is_some() || t.delay > now {
+                break;
+            }
+            let Some(order) = t.backlog.pop_front() else { break };
+            self.start(id, order);
+        }
+        if let Some(proc) = proc {
+            self.input(Input::Unplug(proc));
+        }
+    }
+
+    fn completed(&mut self, done: Done) {
+        let req = req_of(done.tag);
+        if self.retries.is_empty() && done.result.is_ok() {
+            return self.input(Input::Done { req, error: None });
+        }
+        if let Some(at) = self.retries.iter().position(|r| r.tag == done.tag) {
+            return self.piece_completed(at, done.result);
+        }
+        let Err(errno) = done.result else {
+            return self.input(Input::Done { req, error: None });
+        };
+        let pieces: Vec<_> = (self.stack.env().requests.bios(req))
+            .map(|(_, bio)| (bio.id, bio.start, bio.sectors))
+            .collect();
+        if pieces.len() > 1 {
+            self.retries.push(Retry { tag: done.tag, pieces, next: 0 });
+            return self.issue_piece(self.retries.len() - 1);
+        }
+        for (io, ..) in pieces {
+            self.blame(io, errno);
+        }
+        self.input(Input::Done { req, error: Some(error_of(errno)) });
+    }
+
+    fn piece_completed(&mut self, at: usize, result: Result<(), Errno>) {
+        let retry = &mut self.retries[at];
+        let (io, ..) = retry.pieces[retry.next];
+        retry.next += 1;
+        let over = retry.next == retry.pieces.len();
+        if let Err(errno) = result {
+            self.blame(io, errno);
+        }
+        if over {
+            let retry = self.retries.swap_remove(at);
+            // Each I/O has its own result by now.
+            self.input(Input::Done { req: req_of(retry.tag), error: None });
+        } else {
+            self.issue_piece(at);
+        }
+    }
+
+    fn issue_piece(&mut self, at: usize) {
+        let retry = &self.retries[at];
+        let (tag, (io, start, sectors)) = (retry.tag, retry.pieces[retry.next]);
+        let request = self.stack.request(req_of(tag));
+        let (op, fua) = (request.op, request.flags.any(Flags::FUA));
+        let (start_bytes, len) = (start.bytes().0, sectors.bytes().0);
+        self.parts.clear();
+        if matches!(op, Op::Read | Op::Write) {
+            self.parts.push(part(&mut self.ios, io, start, sectors));
+        }
+        let command = Command { tag, op, start: start_bytes, len, fua };
+        self.backend.issue(self.now, command, &self.parts);
+    }
+
+    fn blame(&mut self, io: IoId, errno: Errno) {
+        let live = self.ios.get_mut(handle_of(io)).expect("an I/O lives until it is finished");
+        live.errno.get_or_insert(errno);
+    }
+}
+
+/// The memory of a bio: the piece of its I/O's buffer that belongs to those sectors.
+fn part(ios: &mut Table<Live>, io: IoId, start: Sectors, sectors: Sectors) -> Part {
+    let live = ios.get_mut(handle_of(io)).expect("an I/O lives until it is finished");
+    let from = (start - live.start).bytes().0 as usize;
+    // SAFETY: the buffer stays in the table, untouched, until the stack says `Finished`, which it does
+    // after the backend has reported the command done; on drop the backend goes first and waits.
+    unsafe { Part::new(&mut live.buffer, from, sectors.bytes().0 as usize) }
+}
+
+fn tag_of(id: ReqId) -> u64 {
+    u64::from(id.0.generation) << 32 | u64::from(id.0.slot)
+}
+
+fn req_of(tag: u64) -> ReqId {
+    ReqId(Handle { slot: (tag & 0xffff_ffff) as u32, generation: (tag >> 32) as u32 })
+}
+
+fn handle_of(io: IoId) -> Handle {
+    Handle { slot: (io.0 & 0xffff_ffff) as u32, generation: (io.0 >> 32) as u32 }
+}
+
+/// As the stack sees it; the I/O itself gets the exact number.
+fn error_of(errno: Errno) -> IoError {
+    match errno {
+        Errno::INVAL => IoError::Invalid,
+        Errno::OPNOTSUPP => IoError::NotSupported,
+        _ => IoError::Io,
+    }
+}
+
+fn errno_of(error: IoError) -> Errno {
+    match error {
+        IoError::Invalid => Errno::INVAL,
+        IoError::NotSupported => Errno::OPNOTSUPP,
+        _ => Errno::IO,
+    }
+}

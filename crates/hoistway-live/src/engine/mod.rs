@@ -1,0 +1,270 @@
+//! The engine: a stack on a real device, in a thread of its own.
+
+mod core;
+mod owner;
+mod pending;
+mod ring;
+mod settings;
+
+pub(crate) use self::core::{Core, Order, Origin, TenantId};
+pub(crate) use owner::{Guest, Standing};
+pub use pending::Pending;
+pub(crate) use ring::Message;
+pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
+
+use crate::backend::{EmulationFigures, Facts, Target};
+use crate::buffer::Buffer;
+use crate::error::{LiveError, os};
+use hoistway::sched::Entry;
+use hoistway::stack::{Counters, StageName};
+use hoistway::{Flags, GroupId, IoPrio, Op};
+use owner::Owner;
+use pending::{Reply, Slot, Window};
+use ring::Sender;
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// A device under one of hoistway's schedulers. Clones are the same device; it is flushed and closed
+/// when the last clone and the last [`Client`] are gone, or by [`Device::close`].
+#[derive(Clone, Debug)]
+pub struct Device {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sender: Sender,
+    facts: Facts,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A group on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group(pub(crate) GroupId);
+
+impl Group {
+    /// The group of everybody who is in no other.
+    pub const ROOT: Group = Group(GroupId::ROOT);
+}
+
+impl Device {
+    /// Opens `target` under a stack of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the target cannot be opened, a setting is refused, or an emulated drive is faster than
+    /// this machine.
+    pub fn open(target: &Target, options: &DeviceOptions) -> Result<Device, LiveError> {
+        let core = Core::new(target.open()?, options)?;
+        let facts = core.facts.clone();
+        let (sender, inbox) = ring::ring().map_err(os("eventfd"))?;
+        let owner = Owner::new(core, inbox).map_err(os("epoll"))?;
+        let thread = thread::Builder::new().name("hoistway-owner".into());
+        let thread = thread.spawn(move || owner.run()).map_err(os("thread"))?;
+        let thread = Mutex::new(Some(thread));
+        Ok(Device { shared: Arc::new(Shared { sender, facts, thread }) })
+    }
+
+    /// What is known about it.
+    pub fn facts(&self) -> &Facts {
+        &self.shared.facts
+    }
+
+    /// A client of the root group with that priority ([`IoPrio::NONE`]: best-effort 4).
+    pub fn client(&self, prio: IoPrio) -> Result<Client, LiveError> {
+        self.client_of(Group::ROOT, prio)
+    }
+
+    /// A client of a group.
+    pub fn client_of(&self, group: Group, prio: IoPrio) -> Result<Client, LiveError> {
+        let tenant = self.control(move |core| core.add_tenant(group.0, prio))?;
+        Ok(Client { device: self.clone(), tenant, window: Window::new(WINDOW) })
+    }
+
+    /// Adds a group, or changes the one of that name. Also returns what has no effect under the
+    /// scheduler in force, as sentences; it comes into force with a scheduler that knows it.
+    pub fn set_group(&self, spec: &GroupSpec) -> Result<(Group, Vec<String>), LiveError> {
+        let spec = spec.clone();
+        let (id, idle) = self.control(move |core| core.set_group(&spec))??;
+        Ok((Group(id), idle))
+    }
+
+    /// Sets a tunable of a stage.
+    pub fn set(&self, stage: StageName, name: &str, value: u64) -> Result<(), LiveError> {
+        let name = name.to_string();
+        self.control(move |core| core.set(stage, &name, value))?
+    }
+
+    /// Another scheduler takes over when what is under way is done; nothing is lost, and groups keep
+    /// their settings.
+    pub fn switch_scheduler(
+        &self,
+        entry: &'static Entry,
+        set: &[(String, u64)],
+    ) -> Result<(), LiveError> {
+        let set = set.to_vec();
+        self.control(move |core| core.switch_scheduler(entry, &set))?
+    }
+
+    /// Name of the scheduler in force.
+    pub fn scheduler(&self) -> Result<&'static str, LiveError> {
+        self.control(|core| core.stack.scheduler_entry().name)
+    }
+
+    /// What the stack has done so far.
+    pub fn counters(&self) -> Result<Counters, LiveError> {
+        self.control(|core| core.stack.counters())
+    }
+
+    /// How well the machine keeps up with the model, of an emulated drive.
+    pub fn emulation(&self) -> Result<Option<EmulationFigures>, LiveError> {
+        self.control(|core| core.backend().emulation())
+    }
+
+    /// Finishes what is under way, flushes and closes. Clients get ESHUTDOWN from now on.
+    pub fn close(&self) {
+        let _ = self.send(Message::Stop);
+        self.join();
+    }
+
+    pub(crate) fn send(&self, message: Message) -> Result<(), LiveError> {
+        self.shared.sender.send(message)
+    }
+
+    /// Does something on the owner thread and waits for its answer.
+    pub(crate) fn control<T: Send + 'static>(
+        &self,
+        action: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> Result<T, LiveError> {
+        let (answer, result) = sync_channel(1);
+        let action = move |core: &mut Core| {
+            // Nobody waits any more only if the caller's thread is gone.
+            let _ = answer.send(action(core));
+        };
+        self.send(Message::Control(Box::new(action)))?;
+        result.recv().map_err(|_| LiveError::Closed)
+    }
+
+    fn join(&self) {
+        self.shared.join();
+    }
+}
+
+impl Shared {
+    fn join(&self) {
+        let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = self.sender.send(Message::Stop);
+        self.join();
+    }
+}
+
+/// I/Os of one client under way at once; a further one waits in `start_*`.
+const WINDOW: usize = 1024;
+
+/// One submitter on a device: a thread, a tenant, a job with a priority of its own. It may be used from
+/// several threads. Offsets and lengths are bytes, and multiples of [`Facts::block`].
+#[derive(Debug)]
+pub struct Client {
+    device: Device,
+    tenant: TenantId,
+    window: Arc<Window>,
+}
+
+impl Client {
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Reads `into.len()` bytes and waits for them.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let buffer = self.start_read(offset, Buffer::zeroed(into.len())).wait()?;
+        into.copy_from_slice(&buffer);
+        Ok(())
+    }
+
+    /// Writes and waits. Only a [flush](Client::flush) afterwards makes it durable.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.start_write(offset, Buffer::from_slice(bytes)).wait().map(drop)
+    }
+
+    /// Waits until everything that was written before is durable.
+    pub fn flush(&self) -> io::Result<()> {
+        self.start_flush().wait().map(drop)
+    }
+
+    /// Gives the range up; it reads as zeroes afterwards.
+    pub fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.start_discard(offset, len).wait().map(drop)
+    }
+
+    /// The range reads as zeroes afterwards and stays allocated.
+    pub fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.start(Op::WriteZeroes, offset, len, Flags::SYNC, Buffer::empty()).wait().map(drop)
+    }
+
+    /// Starts a read that fills the buffer.
+    pub fn start_read(&self, offset: u64, buffer: Buffer) -> Pending {
+        let len = buffer.len() as u64;
+        self.start(Op::Read, offset, len, Flags::NONE, buffer)
+    }
+
+    /// Starts a write of the buffer.
+    pub fn start_write(&self, offset: u64, buffer: Buffer) -> Pending {
+        let len = buffer.len() as u64;
+        self.start(Op::Write, offset, len, WRITE, buffer)
+    }
+
+    /// Starts a write that is durable when it is over (forced unit access).
+    pub fn start_durable_write(&self, offset: u64, buffer: Buffer) -> Pending {
+        let len = buffer.len() as u64;
+        self.start(Op::Write, offset, len, WRITE | Flags::FUA, buffer)
+    }
+
+    /// Starts a flush.
+    pub fn start_flush(&self) -> Pending {
+        self.start(Op::Flush, 0, 0, Flags::PREFLUSH, Buffer::empty())
+    }
+
+    /// Starts a discard.
+    pub fn start_discard(&self, offset: u64, len: u64) -> Pending {
+        self.start(Op::Discard, offset, len, Flags::NONE, Buffer::empty())
+    }
+
+    fn start(&self, op: Op, offset: u64, len: u64, flags: Flags, buffer: Buffer) -> Pending {
+        let slot = Slot::new(&self.window);
+        let origin = Origin::Caller(Reply::to(&slot));
+        let order = Order { op, offset, len, flags, buffer, origin };
+        // An order that cannot be sent is dropped, and answered thereby.
+        let _ = self.device.send(Message::Submit(self.tenant, order));
+        Pending { slot }
+    }
+}
+
+/// A client waits for its write as a task waits for direct I/O, which Linux marks SYNC and IDLE.
+pub(crate) const WRITE: Flags = Flags::from_bits(Flags::SYNC.bits() | Flags::IDLE.bits());
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.device.send(Message::CloseTenant(self.tenant));
+    }
+}
+
+/// Asks the kernel to wake this thread when it said, and not up to 50 us later.
+pub(crate) fn precise_timers() {
+    // Where it is refused, wake-ups are late by the kernel's default of 50 us, which is measured.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}

@@ -1,0 +1,385 @@
+//! The loop around a device: one thread owns stack and backend, and waits for everything at once.
+//!
+//! A turn: read the clock, take messages and guests' sockets that have something, let the core work off
+//! what is due, hand out results, start the commands of the turn, wait. Guests are clients whose sockets
+//! live on this thread, so that a request needs no hop between threads.
+
+use super::core::{Core, Finished, Order, Origin};
+use super::pending::{Reply, Slot, Window};
+use super::ring::{Inbox, Message};
+use crate::buffer::Buffer;
+use crate::clock::until;
+use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// A client on the owner thread.
+pub(crate) trait Guest: Send {
+    /// Its socket.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// It has arrived under that number, which is what [`Origin::Guest`] must say.
+    fn arrived(&mut self, guest: u64, core: &mut Core);
+
+    /// Its socket can be read, or it asked to go on. `scratch` is for whoever is being served.
+    fn read(&mut self, core: &mut Core, scratch: &mut [u8]);
+
+    /// One of its I/Os is over.
+    fn finished(&mut self, core: &mut Core, cookie: u64, result: Result<(), Errno>, buffer: Buffer);
+
+    /// The other side is gone for good: nothing can be read or sent any more.
+    fn hung_up(&mut self);
+
+    /// The end of a turn in which it was touched: send what is to be sent, say how it goes on.
+    fn settle(&mut self, core: &mut Core) -> Standing;
+
+    /// Take no further requests; what was taken is still answered.
+    fn close_down(&mut self);
+
+    /// It is being removed.
+    fn left(&mut self, core: &mut Core);
+}
+
+/// How a guest goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It waits for its socket, for I/O, or both.
+    Waits {
+        /// It wants to read.
+        read: bool,
+        /// It wants to write.
+        write: bool,
+    },
+    /// It has work that waits for nothing: call `read` in the next turn.
+    Ready,
+    /// It is over.
+    Gone,
+}
+
+pub(crate) struct Owner {
+    core: Core,
+    inbox: Inbox,
+    epoll: OwnedFd,
+    guests: Vec<Option<Seat>>,
+    vacant: Vec<usize>,
+    /// Seats that were touched in this turn.
+    touched: Vec<usize>,
+    /// Seats that want to go on in the next turn.
+    ready: VecDeque<u64>,
+    serial: u32,
+    scratch: Vec<u8>,
+    stop: Stop,
+}
+
+struct Seat {
+    guest: Box<dyn Guest>,
+    serial: u32,
+    interest: EventFlags,
+    touched: bool,
+}
+
+/// How far the end is.
+#[derive(Debug)]
+enum Stop {
+    No,
+    /// Guests finish what they took; those that do not are cut off then.
+    Draining(Instant),
+    Flushing(Arc<Slot>),
+}
+
+const BELL: u64 = u64::MAX;
+const BACKEND: u64 = u64::MAX - 1;
+/// Messages per turn, so that a flood of them does not starve the guests.
+const MESSAGES: usize = 512;
+/// Sockets that are looked at per turn; the others have their turn after them.
+const EVENTS: usize = 256;
+/// Bytes read from a socket at once.
+const SCRATCH: usize = 256 << 10;
+/// How long guests may take to read their last answers.
+const DRAIN_LIMIT: Nanos = Nanos::secs(10);
+
+impl Owner {
+    pub fn new(core: Core, inbox: Inbox) -> io::Result<Owner> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, inbox.fd(), EventData::new_u64(BELL), EventFlags::IN)?;
+        if let Some(fd) = core.backend().fd() {
+            epoll::add(&epoll, fd, EventData::new_u64(BACKEND), EventFlags::IN)?;
+        }
+        Ok(Owner {
+            core,
+            inbox,
+            epoll,
+            guests: Vec::new(),
+            vacant: Vec::new(),
+            touched: Vec::new(),
+            ready: VecDeque::new(),
+            serial: 0,
+            scratch: vec![0; SCRATCH],
+            stop: Stop::No,
+        })
+    }
+
+    /// Runs until stopped.
+    pub fn run(mut self) {
+        super::precise_timers();
+        let mut sockets = Vec::with_capacity(EVENTS);
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            self.core.read_clock();
+            self.take_messages();
+            for (number, flags) in sockets.drain(..) {
+                self.socket(number, flags);
+            }
+            for _ in 0..self.ready.len() {
+                let number = self.ready.pop_front().expect("counted just now");
+                self.socket(number, EventFlags::IN);
+            }
+            self.core.turn();
+            self.hand_out();
+            self.settle_guests();
+            self.core.kick();
+            if self.stopped() {
+                return;
+            }
+            self.wait(&mut events, &mut sockets);
+        }
+    }
+
+    fn take_messages(&mut self) {
+        for _ in 0..MESSAGES {
+            match self.inbox.next() {
+                Some(message) => self.take(message),
+                None => return,
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Submit(tenant, order) => self.core.submit(tenant, order),
+            Message::CloseTenant(tenant) => self.core.close_tenant(tenant),
+            Message::Control(action) => action(&mut self.core),
+            Message::Guest(guest) => self.seat(guest),
+            Message::Stop => {
+                if matches!(self.stop, Stop::No) {
+                    self.stop = Stop::Draining(self.core.now() + DRAIN_LIMIT);
+                    for index in 0..self.guests.len() {
+                        if let Some(seat) = &mut self.guests[index] {
+                            seat.guest.close_down();
+                            self.touch(index);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn seat(&mut self, mut guest: Box<dyn Guest>) {
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.guests.push(None);
+            self.guests.len() - 1
+        });
+        self.serial = self.serial.wrapping_add(1);
+        let number = number(index, self.serial);
+        guest.arrived(number, &mut self.core);
+        let interest = EventFlags::IN;
+        let data = EventData::new_u64(number);
+        if epoll::add(&self.epoll, guest.fd(), data, interest).is_err() {
+            // Out of memory for one more socket: the client sees its connection closed.
+            guest.left(&mut self.core);
+            self.vacant.push(index);
+            return;
+        }
+        if !matches!(self.stop, Stop::No) {
+            guest.close_down();
+        }
+        self.guests[index] = Some(Seat { guest, serial: self.serial, interest, touched: false });
+        // It may have brought requests along.
+        self.ready.push_back(number);
+    }
+
+    /// Something happened to a guest's socket.
+    fn socket(&mut self, number: u64, flags: EventFlags) {
+        let (index, serial) = seat_of(number);
+        let Some(seat) = &mut self.guests[index] else { return };
+        if seat.serial != serial {
+            return;
+        }
+        if flags.contains(EventFlags::IN) {
+            seat.guest.read(&mut self.core, &mut self.scratch);
+        } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            seat.guest.hung_up();
+        }
+        self.touch(index);
+    }
+
+    fn touch(&mut self, index: usize) {
+        if let Some(seat) = &mut self.guests[index]
+            && !std::mem::replace(&mut seat.touched, true)
+        {
+            self.touched.push(index);
+        }
+    }
+
+    fn hand_out(&mut self) {
+        while let Some(Finished { origin, buffer, result }) = self.core.next_finished() {
+            match origin {
+                Origin::Caller(reply) => reply.finish(result, buffer),
+                Origin::Guest { guest, cookie } => {
+                    let (index, serial) = seat_of(guest);
+                    match &mut self.guests[index] {
+                        Some(seat) if seat.serial == serial => {
+                            seat.guest.finished(&mut self.core, cookie, result, buffer);
+                            self.touch(index);
+                        }
+                        // It left meanwhile.
+                        _ => self.core.pool.give(buffer),
+                    }
+                }
+            }
+        }
+    }
+
+    fn settle_guests(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for index in touched.drain(..) {
+            let Some(seat) = &mut self.guests[index] else { continue };
+            seat.touched = false;
+            match seat.guest.settle(&mut self.core) {
+                Standing::Waits { read, write } => {
+                    let mut interest = EventFlags::empty();
+                    interest.set(EventFlags::IN, read);
+                    interest.set(EventFlags::OUT, write);
+                    self.watch(index, interest);
+                }
+                Standing::Ready => {
+                    self.ready.push_back(number(index, seat.serial));
+                }
+                Standing::Gone => self.remove(index),
+            }
+        }
+        self.touched = touched;
+    }
+
+    fn watch(&mut self, index: usize, interest: EventFlags) {
+        let Some(seat) = &mut self.guests[index] else { return };
+        if seat.interest == interest {
+            return;
+        }
+        seat.interest = interest;
+        let data = EventData::new_u64(number(index, seat.serial));
+        epoll::modify(&self.epoll, seat.guest.fd(), data, interest)
+            .expect("the socket was added and is open");
+    }
+
+    fn remove(&mut self, index: usize) {
+        if let Some(mut seat) = self.guests[index].take() {
+            seat.guest.left(&mut self.core);
+            // A descriptor may have been duplicated into a child process: closing is not enough.
+            let _ = epoll::delete(&self.epoll, seat.guest.fd());
+            self.vacant.push(index);
+        }
+    }
+
+    /// Goes through the steps of the end; true when it is reached.
+    fn stopped(&mut self) -> bool {
+        if let Stop::Draining(limit) = self.stop {
+            if self.core.now() >= limit {
+                (0..self.guests.len()).for_each(|index| self.remove(index));
+            }
+            let empty = self.guests.iter().all(Option::is_none);
+            if empty && self.core.is_idle() {
+                let slot = Slot::new(&Window::new(1));
+                let tenant = self.core.add_tenant(GroupId::ROOT, IoPrio::NONE);
+                let flush = flush_order(&slot);
+                if self.core.facts.read_only {
+                    return true;
+                }
+                self.core.submit(tenant, flush);
+                self.stop = Stop::Flushing(slot);
+            }
+        }
+        match &self.stop {
+            Stop::Flushing(slot) => {
+                let slot = Arc::clone(slot);
+                // A device without a cache has flushed already.
+                self.core.turn();
+                self.hand_out();
+                self.core.kick();
+                slot.is_over()
+            }
+            _ => false,
+        }
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>, sockets: &mut Vec<(u64, EventFlags)>) {
+        if let Some(message) = self.inbox.fall_asleep() {
+            self.inbox.awake(false);
+            self.take(message);
+            // Look at the sockets, but do not sleep.
+            return self.look(Some(self.core.now()), events, sockets);
+        }
+        let mut wake = self.core.wake_at();
+        if !self.ready.is_empty() {
+            wake = Some(self.core.now());
+        }
+        if let Stop::Draining(limit) = self.stop {
+            wake = Some(wake.map_or(limit, |at| at.min(limit)));
+        }
+        self.look(wake, events, sockets);
+    }
+
+    fn look(
+        &mut self,
+        wake: Option<Instant>,
+        events: &mut Vec<epoll::Event>,
+        sockets: &mut Vec<(u64, EventFlags)>,
+    ) {
+        let timeout = wake.map(|at| until(self.core.now(), at));
+        events.clear();
+        let spare = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("epoll_wait on descriptors of our own: {error}"),
+        }
+        let mut rung = false;
+        for event in events.iter() {
+            match event.data.u64() {
+                BELL => rung = true,
+                BACKEND => {}
+                number => sockets.push((number, event.flags)),
+            }
+        }
+        self.inbox.awake(rung);
+    }
+}
+
+fn flush_order(slot: &Arc<Slot>) -> Order {
+    Order {
+        op: Op::Flush,
+        offset: 0,
+        len: 0,
+        flags: Flags::PREFLUSH,
+        buffer: Buffer::empty(),
+        origin: Origin::Caller(Reply::to(slot)),
+    }
+}
+
+fn number(index: usize, serial: u32) -> u64 {
+    u64::from(serial) << 32 | index as u64
+}
+
+fn seat_of(number: u64) -> (usize, u32) {
+    ((number & 0xffff_ffff) as usize, (number >> 32) as u32)
+}
+
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owner").field("core", &self.core).finish_non_exhaustive()
+    }
+}
+

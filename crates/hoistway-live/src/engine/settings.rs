@@ -1,0 +1,183 @@
+//! Settings of a device: scheduler, controllers, tunables, groups.
+
+use super::core::Core;
+use crate::error::LiveError;
+use hoistway::sched::{self, Entry};
+use hoistway::stack::{StackError, StageName};
+use hoistway::tunable::TunableError;
+use hoistway::{GroupId, Input, Instant, Output, Stack, ctl};
+
+/// How the stack of a device is set up.
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
+    /// The scheduler. The live engine uses the multi-queue surroundings for every one.
+    pub scheduler: &'static Entry,
+    /// Tunables of the scheduler.
+    pub set: Vec<(String, u64)>,
+    /// Tunables of the block layer (`nr_requests`, ...).
+    pub queue: Vec<(String, u64)>,
+    /// Controllers with their tunables.
+    pub controllers: Vec<(String, Vec<(String, u64)>)>,
+}
+
+impl DeviceOptions {
+    /// That scheduler, all else default.
+    pub fn new(scheduler: &'static Entry) -> DeviceOptions {
+        DeviceOptions { scheduler, set: Vec::new(), queue: Vec::new(), controllers: Vec::new() }
+    }
+
+    pub(super) fn apply(&self, stack: &mut Stack) -> Result<(), LiveError> {
+        for (name, _) in &self.controllers {
+            let entry =
+                ctl::find(name).ok_or_else(|| LiveError::NoSuchController(name.clone()))?;
+            stack.install(entry);
+        }
+        let queue = self.queue.iter().map(|s| (StageName::Queue, s));
+        let scheduler = self.set.iter().map(|s| (StageName::Scheduler, s));
+        let controllers = self.controllers.iter().flat_map(|(of, set)| {
+            set.iter().map(move |s| (StageName::Controller(of.clone()), s))
+        });
+        for (stage, (name, value)) in queue.chain(scheduler).chain(controllers) {
+            stack.handle(
+                Instant::ZERO,
+                Input::Set { stage, name: name.clone(), value: *value },
+            )?;
+            while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
+        }
+        Ok(())
+    }
+}
+
+impl Default for DeviceOptions {
+    /// `none`.
+    fn default() -> DeviceOptions {
+        DeviceOptions::new(sched::find("none").expect("the registry has none"))
+    }
+}
+
+/// A group of tenants and what is set on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// Its name, unique on the device.
+    pub name: String,
+    /// Its settings.
+    pub set: Vec<GroupSetting>,
+}
+
+/// One setting of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSetting {
+    /// Who reads it: the scheduler in force or a controller.
+    pub stage: StageName,
+    /// Name of the tunable.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
+}
+
+impl GroupSpec {
+    /// A group without settings.
+    pub fn new(name: &str) -> GroupSpec {
+        GroupSpec { name: name.into(), set: Vec::new() }
+    }
+
+    /// The same with that weight (1 to 1000; 100 is the weight of a group without).
+    pub fn weight(mut self, value: u64) -> GroupSpec {
+        let (stage, name) = (StageName::Scheduler, "weight".into());
+        self.set.push(GroupSetting { stage, name, value });
+        self
+    }
+}
+
+/// A group that exists.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupRecord {
+    pub id: GroupId,
+    pub spec: GroupSpec,
+}
+
+impl Core {
+    /// Adds a group below the root; or gives the one of that name, whose settings then change. Also
+    /// returns what has no effect under the scheduler in force, as sentences.
+    pub fn set_group(&mut self, spec: &GroupSpec) -> Result<(GroupId, Vec<String>), LiveError> {
+        if spec.name.is_empty() {
+            return Err(LiveError::BadName(spec.name.clone()));
+        }
+        let at = match self.groups.iter().position(|g| g.spec.name == spec.name) {
+            Some(at) => at,
+            None => {
+                let now = self.now();
+                let id = self.stack.add_group(now, GroupId::ROOT, &spec.name);
+                self.drain();
+                self.groups.push(GroupRecord { id, spec: GroupSpec::new(&spec.name) });
+                self.groups.len() - 1
+            }
+        };
+        let id = self.groups[at].id;
+        let mut idle = Vec::new();
+        for setting in &spec.set {
+            idle.extend(self.set_on_group(id, setting)?);
+            let known = &mut self.groups[at].spec.set;
+            known.retain(|s| (&s.stage, &s.name) != (&setting.stage, &setting.name));
+            known.push(setting.clone());
+        }
+        Ok((id, idle))
+    }
+
+    fn set_on_group(
+        &mut self,
+        group: GroupId,
+        setting: &GroupSetting,
+    ) -> Result<Option<String>, LiveError> {
+        let GroupSetting { stage, name, value } = setting.clone();
+        let entry = self.stack.scheduler_entry();
+        let scheduler = stage == StageName::Scheduler;
+        if scheduler && !entry.group_tunables.iter().any(|t| t.name == name) {
+            return Ok(Some(format!("{name} = {value} of a group has no effect under {}", entry.name)));
+        }
+        let input = Input::SetGroup { group, stage, name, value: Some(value) };
+        self.try_input(input).map(|()| None).map_err(LiveError::Stack)
+    }
+
+    /// Sets a tunable.
+    pub fn set(&mut self, stage: StageName, name: &str, value: u64) -> Result<(), LiveError> {
+        self.try_input(Input::Set { stage, name: name.into(), value }).map_err(LiveError::Stack)
+    }
+
+    /// Another scheduler takes over as soon as what is under way is done; meanwhile new I/O waits.
+    pub fn switch_scheduler(
+        &mut self,
+        entry: &'static Entry,
+        set: &[(String, u64)],
+    ) -> Result<(), LiveError> {
+        for (name, value) in set {
+            let known = hoistway::tunable::check(entry.tunables, entry.name, name, *value);
+            known.map_err(|e: TunableError| LiveError::Stack(StackError::Tunable(e)))?;
+        }
+        self.try_input(Input::SwitchScheduler(entry))?;
+        self.switching = Some(set.to_vec());
+        self.settle_switch();
+        Ok(())
+    }
+
+    /// The new scheduler is there: it is told what was set.
+    pub(super) fn settle_switch(&mut self) {
+        if self.switching.is_none() {
+            return;
+        }
+        if self.stack.is_changing() {
+            return;
+        }
+        let set = self.switching.take().expect("it was there just now");
+        for (name, value) in set {
+            self.set(StageName::Scheduler, &name, value)
+                .expect("the tunables were checked against the scheduler's own table");
+        }
+        for group in self.groups.clone() {
+            for setting in group.spec.set.iter().filter(|s| s.stage == StageName::Scheduler) {
+                // A weight outside this scheduler's range keeps its default there.
+                let _ = self.set_on_group(group.id, setting);
+            }
+        }
+    }
+}

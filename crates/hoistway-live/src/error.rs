@@ -1,0 +1,90 @@
+//! What can go wrong outside an I/O: opening, configuring, serving.
+
+use hoistway::stack::StackError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a device or server could not be set up.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// A file, device or socket could not be used.
+    Os {
+        /// What was tried, with its name.
+        what: String,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The file is empty, or neither a file nor a block device.
+    NotADisk(PathBuf),
+    /// The stack refused a setting.
+    Stack(StackError),
+    /// A controller of that name does not exist.
+    NoSuchController(String),
+    /// Two tenants or exports have the same name, or a name is empty.
+    BadName(String),
+    /// A drive model serves more than this machine can carry.
+    TooFast {
+        /// The drive.
+        drive: String,
+        /// What the drive does, with unit.
+        drive_figure: String,
+        /// What this machine does, with unit.
+        machine_figure: String,
+    },
+    /// A wish that contradicts another one, or the device; the message says which.
+    Refused(String),
+    /// The thread that owns the device is gone.
+    Closed,
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LiveError::Os { what, error } => write!(f, "{what}: {error}"),
+            LiveError::NotADisk(path) => write!(
+                f,
+                "{}: is empty, or neither a file nor a block device; make a file with \
+                 `truncate -s SIZE`",
+                path.display()
+            ),
+            LiveError::Stack(error) => error.fmt(f),
+            LiveError::NoSuchController(name) => {
+                write!(f, "no controller '{name}'; `hoistway list controllers` lists them")
+            }
+            LiveError::BadName(name) => {
+                write!(f, "the name '{name}' is empty or taken; names are unique")
+            }
+            LiveError::TooFast { drive, drive_figure, machine_figure } => write!(
+                f,
+                "{drive} does {drive_figure}, but this machine can carry {machine_figure}; choose a \
+                 slower drive"
+            ),
+            LiveError::Refused(message) => f.write_str(message),
+            LiveError::Closed => f.write_str("the device was closed"),
+        }
+    }
+}
+
+impl std::error::Error for LiveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LiveError::Os { error, .. } => Some(error),
+            LiveError::Stack(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StackError> for LiveError {
+    fn from(error: StackError) -> LiveError {
+        LiveError::Stack(error)
+    }
+}
+
+/// Names what was tried when the system said no.
+pub(crate) fn os<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LiveError {
+    let what = what.into();
+    move |error| LiveError::Os { what, error: error.into() }
+}

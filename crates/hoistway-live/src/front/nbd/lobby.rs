@@ -1,0 +1,323 @@
+//! The lobby: one thread accepts clients, negotiates with all of them at once, and sends each to the
+//! owner thread of the device it chose.
+
+use super::connection::{Connection, View};
+use super::handshake::{Choice, Handshake, Offer, Step};
+use crate::clock::{Clock, until};
+use crate::engine::{Device, Group, Message};
+use hoistway::{Instant, IoPrio, Nanos};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_tcp_nodelay, socket_peercred};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a client can get.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub offer: Offer,
+    pub view: View,
+    pub device: Device,
+    /// User, group and priority.
+    pub rules: Vec<(u32, Group, IoPrio)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub socket: OwnedFd,
+    pub unix: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Lobby {
+    rooms: Vec<Room>,
+    offers: Vec<Offer>,
+    listeners: Vec<Listener>,
+    epoll: OwnedFd,
+    /// Open as long as it is watched.
+    _bell: Arc<OwnedFd>,
+    clock: Clock,
+    clients: BTreeMap<u64, Client>,
+    next: u64,
+    /// Connections that exist, here and on the owner threads.
+    census: Arc<AtomicUsize>,
+    most: usize,
+    /// No room for another descriptor: listening pauses until then.
+    paused_until: Option<Instant>,
+}
+
+/// A client that negotiates.
+#[derive(Debug)]
+struct Client {
+    socket: OwnedFd,
+    seat: Seat,
+    /// User at the other end of a Unix socket.
+    uid: Option<u32>,
+    handshake: Handshake,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// What follows once the output is sent.
+    then: Option<Step>,
+    writing: bool,
+    deadline: Instant,
+}
+
+/// A place among the connections that may exist; free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// To stop the lobby.
+#[derive(Clone, Debug)]
+pub(super) struct Handle(Arc<OwnedFd>);
+
+impl Handle {
+    pub fn stop(&self) {
+        // It can only fail by having been told already.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
+const BELL: u64 = u64::MAX;
+const LISTENERS: u64 = 1 << 62;
+/// How long a client may take to choose.
+const PATIENCE: Nanos = Nanos::secs(30);
+/// How long nobody is accepted after the process ran out of descriptors.
+const PAUSE: Nanos = Nanos::ms(100);
+/// Unanswered bytes kept per client: more than the longest option.
+const INPUT_MAX: usize = 64 << 10;
+
+impl Lobby {
+    pub fn new(
+        rooms: Vec<Room>,
+        listeners: Vec<Listener>,
+        most: usize,
+    ) -> io::Result<(Lobby, Handle)> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        epoll::add(&epoll, &*bell, EventData::new_u64(BELL), EventFlags::IN)?;
+        let mut lobby = Lobby {
+            offers: rooms.iter().map(|r| r.offer.clone()).collect(),
+            rooms,
+            listeners,
+            epoll,
+            _bell: Arc::clone(&bell),
+            clock: Clock::new(),
+            clients: BTreeMap::new(),
+            next: 0,
+            census: Arc::new(AtomicUsize::new(0)),
+            most,
+            paused_until: None,
+        };
+        lobby.listen(true)?;
+        Ok((lobby, Handle(bell)))
+    }
+
+    fn listen(&mut self, on: bool) -> io::Result<()> {
+        for (n, listener) in self.listeners.iter().enumerate() {
+            if on {
+                let data = EventData::new_u64(LISTENERS + n as u64);
+                epoll::add(&self.epoll, &listener.socket, data, EventFlags::IN)?;
+            } else {
+                epoll::delete(&self.epoll, &listener.socket)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs until told to stop; clients that negotiate are dropped then.
+    pub fn run(mut self) {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
+        loop {
+            let now = self.clock.now();
+            self.tidy(now);
+            let deadlines = self.clients.values().map(|c| c.deadline).chain(self.paused_until);
+            let timeout = deadlines.min().map(|at| until(now, at));
+            events.clear();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => panic!("epoll_wait on descriptors of our own: {error}"),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    BELL => return,
+                    number if number >= LISTENERS => self.accept((number - LISTENERS) as usize),
+                    number => self.client(number),
+                }
+            }
+        }
+    }
+
+    /// Drops who took too long, and listens again after a pause.
+    fn tidy(&mut self, now: Instant) {
+        self.clients.retain(|_, client| client.deadline > now);
+        if self.paused_until.is_some_and(|at| at <= now) {
+            self.paused_until = None;
+            // If even this fails for want of memory, the next pause tries again.
+            if self.listen(true).is_err() {
+                self.paused_until = Some(now + PAUSE);
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        let Listener { socket, unix } = &self.listeners[listener];
+        let unix = *unix;
+        let socket = match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) => socket,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                self.paused_until = Some(self.clock.now() + PAUSE);
+                let _ = self.listen(false);
+                return;
+            }
+            // The client has gone again.
+            Err(_) => return,
+        };
+        if self.census.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.census.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let seat = Seat(Arc::clone(&self.census));
+        let uid = if unix { socket_peercred(&socket).ok().map(|c| c.uid.as_raw()) } else { None };
+        if !unix {
+            // Answers are sent in one piece; waiting for more would only cost time.
+            let _ = set_tcp_nodelay(&socket, true);
+        }
+        let number = self.next;
+        self.next += 1;
+        let data = EventData::new_u64(number);
+        if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_err() {
+            return;
+        }
+        let mut output = Vec::with_capacity(256);
+        let handshake = Handshake::new(&mut output);
+        let deadline = self.clock.now() + PATIENCE;
+        let client = Client {
+            socket,
+            seat,
+            uid,
+            handshake,
+            input: Vec::new(),
+            output,
+            then: None,
+            writing: false,
+            deadline,
+        };
+        self.clients.insert(number, client);
+        self.client(number);
+    }
+
+    /// Something happened to a client's socket, or it has just come.
+    fn client(&mut self, number: u64) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        match client.go_on(&self.offers) {
+            Next::Wait { write } => {
+                if client.writing != write {
+                    client.writing = write;
+                    let flags = if write { EventFlags::OUT } else { EventFlags::IN };
+                    let data = EventData::new_u64(number);
+                    if epoll::modify(&self.epoll, &client.socket, data, flags).is_err() {
+                        self.clients.remove(&number);
+                    }
+                }
+            }
+            Next::Serve(choice) => {
+                if let Some(client) = self.clients.remove(&number) {
+                    self.serve(client, choice);
+                }
+            }
+            Next::Drop => {
+                self.clients.remove(&number);
+            }
+        }
+    }
+
+    fn serve(&self, client: Client, choice: Choice) {
+        let room = &self.rooms[choice.export];
+        let mut view = room.view;
+        let rule = room.rules.iter().find(|(uid, ..)| Some(*uid) == client.uid);
+        if let Some((_, group, prio)) = rule {
+            (view.group, view.prio) = (group.0, *prio);
+        }
+        let _ = epoll::delete(&self.epoll, client.socket.as_fd());
+        let connection = Connection::new(client.socket, view, choice, client.input, client.seat);
+        // A device that was closed takes nobody: the connection is dropped.
+        let _ = room.device.send(Message::Guest(Box::new(connection)));
+    }
+}
+
+enum Next {
+    Wait { write: bool },
+    Serve(Choice),
+    Drop,
+}
+
+impl Client {
+    fn go_on(&mut self, offers: &[Offer]) -> Next {
+        loop {
+            match self.send() {
+                Ok(true) => {}
+                Ok(false) => return Next::Wait { write: true },
+                Err(_) => return Next::Drop,
+            }
+            match self.then.take() {
+                Some(Step::Chosen(choice)) => return Next::Serve(choice),
+                Some(Step::Close) => return Next::Drop,
+                _ => {}
+            }
+            let (used, step) = self.handshake.feed(&self.input, offers, &mut self.output);
+            self.input.drain(..used);
+            if step != Step::More {
+                self.then = Some(step);
+                continue;
+            }
+            match self.receive() {
+                Ok(true) => {}
+                Ok(false) => return Next::Wait { write: false },
+                Err(_) => return Next::Drop,
+            }
+        }
+    }
+
+    /// True when everything is sent.
+    fn send(&mut self) -> io::Result<bool> {
+        while !self.output.is_empty() {
+            match send(&self.socket, &self.output, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => drop(self.output.drain(..sent)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// True when something came.
+    fn receive(&mut self) -> io::Result<bool> {
+        let mut chunk = [0; 4096];
+        if self.input.len() > INPUT_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        match recv(&self.socket, &mut chunk, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, got)) => {
+                self.input.extend_from_slice(&chunk[..got]);
+                Ok(true)
+            }
+            Err(Errno::INTR) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

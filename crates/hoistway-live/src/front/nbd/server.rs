@@ -1,0 +1,308 @@
+//! The server: exports, listeners, start and stop.
+
+use super::connection::View;
+use super::handshake::Offer;
+use super::lobby::{self, Lobby};
+use super::wire::flags;
+use crate::engine::{Device, Group, GroupSpec};
+use crate::error::{LiveError, os};
+use hoistway::IoPrio;
+use std::fmt;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread::{self, JoinHandle};
+
+/// One export: a device, or a part of it, under a name.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// Its name; clients that name none get the first export.
+    pub name: String,
+    /// The device. Exports may share one: they then compete under its scheduler.
+    pub device: Device,
+    /// Group of its clients on the device.
+    pub group: Group,
+    /// Their priority; [`IoPrio::NONE`]: best-effort 4.
+    pub prio: IoPrio,
+    /// First byte of the device that is served.
+    pub offset: u64,
+    /// Bytes served; `None`: all behind the offset.
+    pub size: Option<u64>,
+    /// Nothing may be written.
+    pub read_only: bool,
+}
+
+impl Export {
+    /// All of a device, in its root group.
+    pub fn new(name: &str, device: Device) -> Export {
+        Export {
+            name: name.into(),
+            device,
+            group: Group::ROOT,
+            prio: IoPrio::NONE,
+            offset: 0,
+            size: None,
+            read_only: false,
+        }
+    }
+
+    fn view(&self) -> Result<View, LiveError> {
+        let facts = self.device.facts();
+        let rest = facts.size.checked_sub(self.offset);
+        let size = self.size.or(rest);
+        let aligned = |n: u64| n.is_multiple_of(u64::from(facts.block));
+        match (size, rest) {
+            (Some(size), Some(rest))
+                if size > 0 && size <= rest && aligned(size) && aligned(self.offset) =>
+            {
+                Ok(View {
+                    offset: self.offset,
+                    size,
+                    read_only: self.read_only || facts.read_only,
+                    trim: facts.discard,
+                    discard_zeroes: facts.discard_zeroes,
+                    group: self.group.0,
+                    prio: self.prio,
+                })
+            }
+            _ => Err(LiveError::Refused(format!(
+                "export '{}': {} bytes from byte {} on do not fit a device of {} bytes in blocks of {}",
+                self.name,
+                size.unwrap_or(0),
+                self.offset,
+                facts.size,
+                facts.block
+            ))),
+        }
+    }
+
+    fn offer(&self, view: &View) -> Offer {
+        let facts = self.device.facts();
+        // Every connection of an export talks to the same stack: a flush on one covers what completed
+        // on all, and a cache between them there is none.
+        let mut bits = flags::HAS_FLAGS | flags::CAN_MULTI_CONN;
+        if view.read_only {
+            bits |= flags::READ_ONLY;
+        } else {
+            bits |= flags::SEND_FLUSH | flags::SEND_FUA | flags::SEND_WRITE_ZEROES;
+            bits |= if view.trim { flags::SEND_TRIM } else { 0 };
+        }
+        bits |= if facts.rotational { flags::ROTATIONAL } else { 0 };
+        Offer {
+            name: self.name.clone(),
+            description: facts.summary.clone(),
+            size: view.size,
+            flags: bits,
+            block: facts.block,
+        }
+    }
+}
+
+/// Where the server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A Unix socket; a socket file nobody listens on any more is replaced.
+    Unix(PathBuf),
+    /// TCP; port 0 takes any free one.
+    Tcp(SocketAddr),
+}
+
+/// Clients of one user get a group of their own instead of the export's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientRule {
+    /// The user's number, as the Unix socket tells it.
+    pub uid: u32,
+    /// Name and settings of the group.
+    pub group: GroupSpec,
+    /// Priority of its connections.
+    pub prio: IoPrio,
+}
+
+/// How a server is set up.
+#[derive(Clone, Debug, Default)]
+pub struct ServerOptions {
+    /// Rules for clients; the first that fits holds.
+    pub clients: Vec<ClientRule>,
+    /// Serve without encryption beyond this machine.
+    pub allow_plain_tcp: bool,
+    /// Connections at once, those in their handshake included; 0: 4096. Further ones are closed.
+    pub connections_max: usize,
+}
+
+/// A running server. It stops when it is dropped.
+pub struct Server {
+    lobby: lobby::Handle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    devices: Vec<Device>,
+    addresses: Vec<Listen>,
+    names: Vec<String>,
+}
+
+impl Server {
+    /// Listens and serves.
+    ///
+    /// # Errors
+    ///
+    /// When there is no export, two have one name, an export does not fit its device, an address
+    /// cannot be listened on, or TCP beyond this machine was not allowed.
+    pub fn start(
+        exports: Vec<Export>,
+        listen: &[Listen],
+        options: &ServerOptions,
+    ) -> Result<Server, LiveError> {
+        check_names(&exports)?;
+        let mut rooms = Vec::with_capacity(exports.len());
+        for export in &exports {
+            let view = export.view()?;
+            let mut rules = Vec::with_capacity(options.clients.len());
+            for rule in &options.clients {
+                let (group, _) = export.device.set_group(&rule.group)?;
+                rules.push((rule.uid, group, rule.prio));
+            }
+            let (offer, device) = (export.offer(&view), export.device.clone());
+            rooms.push(lobby::Room { offer, view, device, rules });
+        }
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for place in listen {
+            let (listener, address) = bind(place, options)?;
+            listeners.push(listener);
+            addresses.push(address);
+        }
+        let names = exports.iter().map(|e| e.name.clone()).collect();
+        let devices = exports.into_iter().map(|e| e.device).collect();
+        let most = if options.connections_max == 0 { 4096 } else { options.connections_max };
+        let (lobby, handle) = Lobby::new(rooms, listeners, most).map_err(os("epoll"))?;
+        let thread = thread::Builder::new().name("hoistway-lobby".into());
+        let thread = thread.spawn(move || lobby.run()).map_err(os("thread"))?;
+        let thread = Mutex::new(Some(thread));
+        Ok(Server { lobby: handle, thread, devices, addresses, names })
+    }
+
+    /// Where it listens; ports that were left open are filled in.
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
+    }
+
+    /// The NBD URI of an export.
+    pub fn uri(&self, export: &str) -> Option<String> {
+        if !self.names.iter().any(|n| n == export) {
+            return None;
+        }
+        self.addresses.first().map(|address| uri(address, export))
+    }
+
+    /// Takes no further connections and requests, answers what was taken, flushes every device and
+    /// closes it.
+    pub fn stop(&self) {
+        self.lobby.stop();
+        let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+            self.devices.iter().for_each(Device::close);
+            for address in &self.addresses {
+                if let Listen::Unix(path) = address {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// The URI of an export at an address.
+fn uri(address: &Listen, export: &str) -> String {
+    let name: String = export.bytes().map(escaped).collect();
+    match address {
+        Listen::Tcp(address) => format!("nbd://{address}/{name}"),
+        Listen::Unix(path) => {
+            let path: String = path.to_string_lossy().bytes().map(escaped).collect();
+            format!("nbd+unix:///{name}?socket={path}")
+        }
+    }
+}
+
+fn escaped(byte: u8) -> String {
+    match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    }
+}
+
+fn check_names(exports: &[Export]) -> Result<(), LiveError> {
+    if exports.is_empty() {
+        return Err(LiveError::Refused("no export: nothing to serve".into()));
+    }
+    for (at, export) in exports.iter().enumerate() {
+        let taken = exports[..at].iter().any(|e| e.name == export.name);
+        if taken || export.name.len() > 4096 {
+            return Err(LiveError::BadName(export.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn bind(place: &Listen, options: &ServerOptions) -> Result<(lobby::Listener, Listen), LiveError> {
+    match place {
+        Listen::Tcp(address) => {
+            if !address.ip().is_loopback() && !options.allow_plain_tcp {
+                return Err(LiveError::Refused(format!(
+                    "{address} is reachable from other machines, and the connection is neither \
+                     encrypted nor authenticated: listen on 127.0.0.1 or a Unix socket, or allow it \
+                     explicitly"
+                )));
+            }
+            let listener = TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
+            listener.set_nonblocking(true).map_err(os("listener"))?;
+            let address = listener.local_addr().map_err(os("listener"))?;
+            Ok((lobby::Listener { socket: OwnedFd::from(listener), unix: false }, Listen::Tcp(address)))
+        }
+        Listen::Unix(path) => {
+            replace_stale(path)?;
+            let what = format!("listen on {}", path.display());
+            let listener = UnixListener::bind(path).map_err(os(what))?;
+            listener.set_nonblocking(true).map_err(os("listener"))?;
+            let socket = OwnedFd::from(listener);
+            Ok((lobby::Listener { socket, unix: true }, Listen::Unix(path.clone())))
+        }
+    }
+}
+
+/// Removes a socket file whose server is gone. Everything else is left alone, and binding fails.
+fn replace_stale(path: &Path) -> Result<(), LiveError> {
+    let socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    let refused = std::io::ErrorKind::ConnectionRefused;
+    if socket && UnixStream::connect(path).is_err_and(|e| e.kind() == refused) {
+        std::fs::remove_file(path).map_err(os(format!("remove {}", path.display())))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_escaped() {
+        let at = Listen::Unix("/tmp/a b.sock".into());
+        assert_eq!(uri(&at, "disk 1"), "nbd+unix:///disk%201?socket=/tmp/a%20b.sock");
+        let at = Listen::Tcp("127.0.0.1:10809".parse().unwrap());
+        assert_eq!(uri(&at, ""), "nbd://127.0.0.1:10809/");
+    }
+}

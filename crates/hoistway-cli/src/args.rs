@@ -27,6 +27,9 @@ pub enum Command {
     Report(Report),
     /// Feed recorded kernel decisions to BFQ and compare every one
     ReplayDecisions(ReplayDecisions),
+    /// Serve exports over NBD, scheduled
+    #[cfg(target_os = "linux")]
+    Serve(Serve),
     /// List what there is
     List(List),
     /// Show one thing: its tunables or parameters
@@ -174,4 +177,39 @@ pub struct Report {
     /// Run directories
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
+}
+
+/// `hoistway serve`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, ClapArgs)]
+pub struct Serve {
+    /// An export: NAME=TARGET[,KEY[=VALUE]]... with target ram:SIZE, null:SIZE, file:PATH or
+    /// emulate:DRIVE[:SIZE], and keys ro, direct, weight, group, prio, offset, size, way, data, seed.
+    /// Exports of one target share a device. May be repeated
+    #[arg(long, short, value_name = "EXPORT")]
+    pub export: Vec<String>,
+    /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
+    #[arg(long, short, value_name = "CONFIG")]
+    pub scheduler: Option<String>,
+    /// Unix socket to listen on
+    #[arg(long, short = 'U', value_name = "PATH")]
+    pub socket: Vec<PathBuf>,
+    /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<String>,
+    /// Serve unencrypted beyond this machine
+    #[arg(long)]
+    pub allow_plain_tcp: bool,
+    /// Nothing may be written
+    #[arg(long, short)]
+    pub read_only: bool,
+    /// Configuration file (TOML) with the same wishes
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Run this shell command with $uri and $unixsocket, then stop
+    #[arg(long, value_name = "COMMAND")]
+    pub run: Option<String>,
+    /// Only warnings and errors
+    #[arg(long, short)]
+    pub quiet: bool,
 }

@@ -7,6 +7,8 @@ mod explain;
 mod list;
 mod replay;
 mod results;
+#[cfg(target_os = "linux")]
+mod serve;
 mod show;
 mod table;
 
@@ -45,6 +47,8 @@ fn fail(code: u8, message: &str) -> ExitCode {
 
 fn run(args: args::Args) -> Result<(), Failure> {
     match args.command {
+        #[cfg(target_os = "linux")]
+        args::Command::Serve(options) => serve::serve(&options),
         args::Command::List(list) => list::list(&list),
         args::Command::Show(show) => show::show(&show.name),
         args::Command::Compare(options) => compare::compare(&options),

@@ -255,9 +255,7 @@ mod tests {
     fn a_list_of_parts_is_advanced_over_part_borders() {
         let mut buffer = Buffer::from_slice(b"0123456789");
         // SAFETY: the buffer outlives the parts and is not touched.
-        let mut parts = unsafe {
-            vec![Part::new(&mut buffer, 0, 4), Part::new(&mut buffer, 4, 4)]
-        };
+        let mut parts = unsafe { vec![Part::new(&mut buffer, 0, 4), Part::new(&mut buffer, 4, 4)] };
         advance(&mut parts, 3);
         assert_eq!((parts[0].bytes(), parts.len()), (&b"3"[..], 2));
         advance(&mut parts, 2);

@@ -152,7 +152,8 @@ fn an_emulated_drive_is_an_array_and_measures_itself() {
 
 #[test]
 fn a_drive_beyond_this_machine_is_refused_with_the_figure() {
-    let text = "schema = 1\nname = \"dream\"\nbase = \"fixed-100us\"\n[iocost]\nrrandiops = 4000000000\n";
+    let text =
+        "schema = 1\nname = \"dream\"\nbase = \"fixed-100us\"\n[iocost]\nrrandiops = 4000000000\n";
     let drive = DriveFile::parse("dream.toml", text).unwrap();
     let refused = Device::open(&Target::emulated(drive), &DeviceOptions::default()).unwrap_err();
     let message = refused.to_string();

@@ -85,7 +85,9 @@ pub(super) fn open(emulation: &Emulation) -> Result<Opened, LiveError> {
     let mut device = drive.device();
     device.capacity = Sectors(size / 512);
     let (store, place) = match &emulation.file {
-        None => (Store::Memory(Memory::new(size).map_err(os("memory for the drive"))?), "memory".into()),
+        None => {
+            (Store::Memory(Memory::new(size).map_err(os("memory for the drive"))?), "memory".into())
+        }
         Some(path) => (Store::file(path, size)?, path.display().to_string()),
     };
     let facts = Facts {

@@ -142,7 +142,10 @@ impl Shape {
         }
         let warning = (size != bytes).then(|| {
             let rest = bytes - size;
-            format!("{}: the last {rest} of {bytes} bytes are not served (blocks of {block})", name())
+            format!(
+                "{}: the last {rest} of {bytes} bytes are not served (blocks of {block})",
+                name()
+            )
         });
         Ok(Shape {
             size,

@@ -58,12 +58,8 @@ impl Uring {
             Err(error) => return Err((file, error)),
         };
         let nothing = Command { tag: 0, op: Op::Flush, start: 0, len: 0, fua: false };
-        let slot = || Slot {
-            command: nothing,
-            parts: Vec::with_capacity(16),
-            at: 0,
-            step: Step::Itself,
-        };
+        let slot =
+            || Slot { command: nothing, parts: Vec::with_capacity(16), at: 0, step: Step::Itself };
         Ok(Uring {
             ring,
             file,
@@ -239,7 +235,10 @@ impl Drop for Uring {
             }
             self.reap();
         }
-        debug_assert!(self.file.as_fd().as_raw_fd() >= 0, "the file is closed after the ring is idle");
+        debug_assert!(
+            self.file.as_fd().as_raw_fd() >= 0,
+            "the file is closed after the ring is idle"
+        );
     }
 }
 

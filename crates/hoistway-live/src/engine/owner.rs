@@ -382,4 +382,3 @@ impl std::fmt::Debug for Owner {
         f.debug_struct("Owner").field("core", &self.core).finish_non_exhaustive()
     }
 }
-

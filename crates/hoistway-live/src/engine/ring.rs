@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Messages the ring holds; a submitter that finds it full waits.
 const ROOM: usize = 1024;
@@ -82,11 +82,8 @@ impl Sender {
 
 impl Inbox {
     pub fn next(&self) -> Option<Message> {
-        match self.messages.try_recv() {
-            Ok(message) => Some(message),
-            // Every sender is gone: as good as nothing to do; the last one has sent Stop.
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        // Every sender gone is as good as nothing to do: the last one has sent Stop.
+        self.messages.try_recv().ok()
     }
 
     /// From now on senders ring; returns a message that came just before.

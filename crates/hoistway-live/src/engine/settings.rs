@@ -28,20 +28,17 @@ impl DeviceOptions {
 
     pub(super) fn apply(&self, stack: &mut Stack) -> Result<(), LiveError> {
         for (name, _) in &self.controllers {
-            let entry =
-                ctl::find(name).ok_or_else(|| LiveError::NoSuchController(name.clone()))?;
+            let entry = ctl::find(name).ok_or_else(|| LiveError::NoSuchController(name.clone()))?;
             stack.install(entry);
         }
         let queue = self.queue.iter().map(|s| (StageName::Queue, s));
         let scheduler = self.set.iter().map(|s| (StageName::Scheduler, s));
-        let controllers = self.controllers.iter().flat_map(|(of, set)| {
-            set.iter().map(move |s| (StageName::Controller(of.clone()), s))
-        });
+        let controllers = self
+            .controllers
+            .iter()
+            .flat_map(|(of, set)| set.iter().map(move |s| (StageName::Controller(of.clone()), s)));
         for (stage, (name, value)) in queue.chain(scheduler).chain(controllers) {
-            stack.handle(
-                Instant::ZERO,
-                Input::Set { stage, name: name.clone(), value: *value },
-            )?;
+            stack.handle(Instant::ZERO, Input::Set { stage, name: name.clone(), value: *value })?;
             while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
         }
         Ok(())
@@ -133,7 +130,10 @@ impl Core {
         let entry = self.stack.scheduler_entry();
         let scheduler = stage == StageName::Scheduler;
         if scheduler && !entry.group_tunables.iter().any(|t| t.name == name) {
-            return Ok(Some(format!("{name} = {value} of a group has no effect under {}", entry.name)));
+            return Ok(Some(format!(
+                "{name} = {value} of a group has no effect under {}",
+                entry.name
+            )));
         }
         let input = Input::SetGroup { group, stage, name, value: Some(value) };
         self.try_input(input).map(|()| None).map_err(LiveError::Stack)

@@ -126,9 +126,8 @@ impl Connection {
 
     fn willing(&self, core: &Core) -> bool {
         let owes = self.owes();
-        let room = owes < REQUESTS_MAX
-            && self.bytes < BYTES_MAX
-            && core.pool.used() < DEVICE_BYTES_MAX;
+        let room =
+            owes < REQUESTS_MAX && self.bytes < BYTES_MAX && core.pool.used() < DEVICE_BYTES_MAX;
         !self.closing && !self.dead && (owes == 0 || room)
     }
 

@@ -268,10 +268,14 @@ fn bind(place: &Listen, options: &ServerOptions) -> Result<(lobby::Listener, Lis
                      explicitly"
                 )));
             }
-            let listener = TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
+            let listener =
+                TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
             listener.set_nonblocking(true).map_err(os("listener"))?;
             let address = listener.local_addr().map_err(os("listener"))?;
-            Ok((lobby::Listener { socket: OwnedFd::from(listener), unix: false }, Listen::Tcp(address)))
+            Ok((
+                lobby::Listener { socket: OwnedFd::from(listener), unix: false },
+                Listen::Tcp(address),
+            ))
         }
         Listen::Unix(path) => {
             replace_stale(path)?;

@@ -1,0 +1,272 @@
+//! `hoistway serve`: exports over NBD. Everything but reading the wishes is in `hoistway-live`.
+
+mod spec;
+
+use crate::Failure;
+use crate::args::Serve;
+use hoistway::IoPrio;
+use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
+use hoistway_live::{Device, Group, GroupSpec, LiveError};
+use spec::{ExportSpec, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// `hoistway serve`.
+pub fn serve(args: &Serve) -> Result<(), Failure> {
+    let wishes = wishes(args)?;
+    let scratch = Scratch::default();
+    let listen = addresses(args, &wishes, &scratch)?;
+    let (exports, devices) = open(args, &wishes)?;
+    let mut clients = Vec::new();
+    for client in &wishes.client {
+        let name = client.group.clone().unwrap_or_else(|| format!("uid-{}", client.uid));
+        let group = with_weight(GroupSpec::new(&name), client.weight);
+        let prio = priority(client.prio.as_deref())?;
+        clients.push(ClientRule { uid: client.uid, group, prio });
+    }
+    let options = ServerOptions {
+        clients,
+        allow_plain_tcp: args.allow_plain_tcp || wishes.allow_plain_tcp,
+        connections_max: wishes.connections.unwrap_or(0),
+    };
+    let (stop, stopped) = channel();
+    ctrlc::set_handler(move || {
+        // Whoever waits is gone only at the very end.
+        let _ = stop.send(());
+    })
+    .map_err(|e| Failure::Environment(format!("signal handler: {e}")))?;
+    let first = exports[0].name.clone();
+    let server = Server::start(exports, &listen, &options).map_err(failure)?;
+    announce(args, &server, &wishes, &devices);
+    let result = match &args.run {
+        Some(command) => run(command, &server, &first, &stopped),
+        None => {
+            // The sender lives in the handler, for as long as the process.
+            let _ = stopped.recv();
+            Ok(())
+        }
+    };
+    let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
+    server.stop();
+    for figures in figures.into_iter().filter_map(|f| f.ok().flatten()) {
+        say(
+            args,
+            &format!(
+                "emulated drive: {} commands, service time {:.1} us by the model, {:.1} us achieved \
+                 (late: {:.1} us median, {:.1} us p99)",
+                figures.commands,
+                figures.modelled_mean.0 as f64 / 1e3,
+                figures.achieved_mean.0 as f64 / 1e3,
+                figures.late_p50.0 as f64 / 1e3,
+                figures.late_p99.0 as f64 / 1e3
+            ),
+        );
+    }
+    result
+}
+
+fn say(args: &Serve, message: &str) {
+    if !args.quiet {
+        eprintln!("{message}");
+    }
+}
+
+/// The configuration file, with what the flags add.
+fn wishes(args: &Serve) -> Result<File, Failure> {
+    let mut file = match &args.config {
+        Some(path) => File::read(path).map_err(Failure::Usage)?,
+        None => File::default(),
+    };
+    for text in &args.export {
+        file.export.push(ExportSpec::parse(text).map_err(Failure::Usage)?);
+    }
+    if args.read_only {
+        file.export.iter_mut().for_each(|e| e.read_only = true);
+    }
+    if file.export.is_empty() {
+        return Err(Failure::Usage("nothing to serve; write --export disk=ram:1G".into()));
+    }
+    Ok(file)
+}
+
+fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Listen>, Failure> {
+    let mut list: Vec<Listen> = args.socket.iter().cloned().map(Listen::Unix).collect();
+    for text in args.listen.iter().chain(&wishes.listen) {
+        list.push(spec::listen(text).map_err(Failure::Usage)?);
+    }
+    if list.is_empty() && args.run.is_some() {
+        let folder = scratch.make().map_err(Failure::Environment)?;
+        list.push(Listen::Unix(folder.join("nbd.sock")));
+    }
+    if list.is_empty() {
+        let message = "no socket; write --socket PATH or --listen tcp:10809, or --run COMMAND";
+        return Err(Failure::Usage(message.into()));
+    }
+    Ok(list)
+}
+
+/// Opens every device once, and makes the exports.
+fn open(args: &Serve, wishes: &File) -> Result<(Vec<Export>, Vec<Device>), Failure> {
+    let common = args.scheduler.as_deref().or(wishes.scheduler.as_deref()).unwrap_or("none");
+    let mut opened: Vec<(String, &str, Device)> = Vec::new();
+    let mut exports = Vec::new();
+    for wish in &wishes.export {
+        let usage = |e: String| Failure::Usage(format!("export '{}': {e}", wish.name));
+        let config = wish.scheduler.as_deref().unwrap_or(common);
+        let key = wish.device_key();
+        let known = opened.iter().find(|(k, ..)| *k == key);
+        let device = match known {
+            Some((_, other, _)) if *other != config => {
+                return Err(usage(format!(
+                    "its device runs {other} already; {config} is asked for"
+                )));
+            }
+            Some((.., device)) => device.clone(),
+            None => {
+                let options = spec::device_options(config).map_err(usage)?;
+                let device = Device::open(&wish.target().map_err(usage)?, &options);
+                let device = device.map_err(failure)?;
+                if let Some(warning) = &device.facts().warning {
+                    eprintln!("warning: {warning}");
+                }
+                opened.push((key, config, device.clone()));
+                device
+            }
+        };
+        let (offset, size) = wish.range().map_err(usage)?;
+        exports.push(Export {
+            name: wish.name.clone(),
+            group: group(wish, &device)?,
+            prio: priority(wish.prio.as_deref())?,
+            device,
+            offset,
+            size,
+            read_only: wish.read_only,
+        });
+    }
+    Ok((exports, opened.into_iter().map(|(.., device)| device).collect()))
+}
+
+fn group(wish: &ExportSpec, device: &Device) -> Result<Group, Failure> {
+    let name = match (&wish.group, wish.weight) {
+        (None, None) => return Ok(Group::ROOT),
+        (Some(name), _) => name,
+        (None, Some(_)) => &wish.name,
+    };
+    let spec = with_weight(GroupSpec::new(name), wish.weight);
+    let (group, idle) = device.set_group(&spec).map_err(failure)?;
+    for sentence in idle {
+        eprintln!("warning: export '{}': {sentence}", wish.name);
+    }
+    Ok(group)
+}
+
+fn with_weight(spec: GroupSpec, weight: Option<u64>) -> GroupSpec {
+    match weight {
+        Some(weight) => spec.weight(weight),
+        None => spec,
+    }
+}
+
+fn priority(text: Option<&str>) -> Result<IoPrio, Failure> {
+    text.map_or(Ok(IoPrio::NONE), |t| spec::prio(t).map_err(Failure::Usage))
+}
+
+fn announce(args: &Serve, server: &Server, wishes: &File, devices: &[Device]) {
+    for device in devices {
+        let scheduler = device.scheduler().unwrap_or("?");
+        say(
+            args,
+            &format!(
+                "{} ({} bytes) under {scheduler}",
+                device.facts().summary,
+                device.facts().size
+            ),
+        );
+    }
+    for export in &wishes.export {
+        if let Some(uri) = server.uri(&export.name) {
+            say(args, &format!("export {}: {uri}", export.name));
+        }
+    }
+}
+
+/// Runs a shell command against the server; a signal ends it and the server.
+fn run(
+    command: &str,
+    server: &Server,
+    export: &str,
+    stopped: &std::sync::mpsc::Receiver<()>,
+) -> Result<(), Failure> {
+    let socket = server.addresses().iter().find_map(|a| match a {
+        Listen::Unix(path) => Some(path.clone()),
+        Listen::Tcp(_) => None,
+    });
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .env("uri", server.uri(export).unwrap_or_default())
+        .env("unixsocket", socket.unwrap_or_default())
+        .spawn()
+        .map_err(|e| Failure::Environment(format!("sh: {e}")))?;
+    let status = wait(&mut child, stopped)?;
+    match status {
+        Some(status) if !status.success() => Err(Failure::Failed(format!("{command}: {status}"))),
+        _ => Ok(()),
+    }
+}
+
+/// `None`: a signal came first.
+fn wait(
+    child: &mut Child,
+    stopped: &std::sync::mpsc::Receiver<()>,
+) -> Result<Option<ExitStatus>, Failure> {
+    loop {
+        let status = child.try_wait().map_err(|e| Failure::Failed(format!("--run: {e}")))?;
+        if status.is_some() {
+            return Ok(status);
+        }
+        match stopped.recv_timeout(Duration::from_millis(20)) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn failure(error: LiveError) -> Failure {
+    match error {
+        LiveError::Os { .. } | LiveError::TooFast { .. } | LiveError::NotADisk(_) => {
+            Failure::Environment(error.to_string())
+        }
+        LiveError::Closed => Failure::Failed(error.to_string()),
+        _ => Failure::Usage(error.to_string()),
+    }
+}
+
+/// A folder for the socket of `--run`, removed at the end.
+#[derive(Default)]
+struct Scratch(std::cell::RefCell<Option<PathBuf>>);
+
+impl Scratch {
+    fn make(&self) -> Result<PathBuf, String> {
+        let path = std::env::temp_dir().join(format!("hoistway-serve-{}", std::process::id()));
+        let mut builder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        *self.0.borrow_mut() = Some(path.clone());
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What is to be served, as people write it: flags and the configuration file.
+
+use hoistway::IoPrio;
+use hoistway_lab::config::Config;
+use hoistway_lab::quantity;
+use hoistway_live::backend::{Emulation, FileOptions, Way};
+use hoistway_live::front::nbd::Listen;
+use hoistway_live::{DeviceOptions, Target};
+use hoistway_sim::drive::DriveFile;
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+/// `hoistway serve --config FILE`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct File {
+    /// Sockets: `unix:PATH` or `tcp:ADDRESS:PORT`.
+    #[serde(default)]
+    pub listen: Vec<String>,
+    /// Configuration of every device that names none.
+    pub scheduler: Option<String>,
+    /// Serve unencrypted beyond this machine.
+    #[serde(default)]
+    pub allow_plain_tcp: bool,
+    /// Connections at once.
+    pub connections: Option<usize>,
+    /// The exports.
+    #[serde(default)]
+    pub export: Vec<ExportSpec>,
+    /// Groups of clients by user.
+    #[serde(default)]
+    pub client: Vec<ClientSpec>,
+}
+
+/// One export.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ExportSpec {
+    /// Its name.
+    pub name: String,
+    /// What it serves: `ram:1G`, `null:1T`, `file:PATH`, `emulate:DRIVE`, `emulate:DRIVE:SIZE`.
+    pub target: String,
+    /// Configuration of the device, such as `bfq{low_latency=0}`.
+    pub scheduler: Option<String>,
+    /// Group of its clients; the export's name if there is a weight and no group.
+    pub group: Option<String>,
+    /// Weight of the group.
+    pub weight: Option<u64>,
+    /// I/O priority of its clients, such as `be/4`, `rt/0`, `idle`.
+    pub prio: Option<String>,
+    /// First byte of the device that is served.
+    pub offset: Option<String>,
+    /// Bytes that are served.
+    pub size: Option<String>,
+    /// Nothing may be written.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Past the page cache.
+    #[serde(default)]
+    pub direct: bool,
+    /// `io_uring` or `threads` instead of the best there is.
+    pub way: Option<String>,
+    /// File for the data of an emulated drive.
+    pub data: Option<String>,
+    /// Seed of an emulated drive.
+    pub seed: Option<u64>,
+}
+
+/// A group for the clients of one user.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ClientSpec {
+    /// The user's number.
+    pub uid: u32,
+    /// Name of the group; `uid-N` if not given.
+    pub group: Option<String>,
+    /// Its weight.
+    pub weight: Option<u64>,
+    /// I/O priority of the clients.
+    pub prio: Option<String>,
+}
+
+impl File {
+    /// Reads a configuration file; messages name file and line.
+    pub fn read(path: &Path) -> Result<File, String> {
+        let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        toml::from_str(&text).map_err(|e| {
+            let before = e.span().map_or(0, |s| s.start);
+            let line = 1 + text[..before].matches('\n').count();
+            format!("{}:{line}: {}", path.display(), e.message())
+        })
+    }
+}
+
+impl ExportSpec {
+    /// `NAME=TARGET[,KEY[=VALUE]]...`; a target alone is named `disk`.
+    pub fn parse(text: &str) -> Result<ExportSpec, String> {
+        let mut parts = text.split(',');
+        let first = parts.next().unwrap_or_default();
+        let (name, target) = match first.split_once('=') {
+            Some((name, target)) => (name, target),
+            None => ("disk", first),
+        };
+        let mut spec = ExportSpec {
+            name: name.into(),
+            target: target.into(),
+            scheduler: None,
+            group: None,
+            weight: None,
+            prio: None,
+            offset: None,
+            size: None,
+            read_only: false,
+            direct: false,
+            way: None,
+            data: None,
+            seed: None,
+        };
+        for part in parts {
+            spec.set(part).map_err(|e| format!("--export {text}: {e}"))?;
+        }
+        Ok(spec)
+    }
+
+    fn set(&mut self, part: &str) -> Result<(), String> {
+        let (key, value) = part.split_once('=').map_or((part, None), |(k, v)| (k, Some(v)));
+        let number =
+            |v: &str| v.parse().map_err(|_| format!("{key} = '{v}' is not a whole number"));
+        match (key, value) {
+            ("ro" | "read-only", None) => self.read_only = true,
+            ("direct", None) => self.direct = true,
+            ("group", Some(v)) => self.group = Some(v.into()),
+            ("weight", Some(v)) => self.weight = Some(number(v)?),
+            ("seed", Some(v)) => self.seed = Some(number(v)?),
+            ("prio", Some(v)) => self.prio = Some(v.into()),
+            ("offset", Some(v)) => self.offset = Some(v.into()),
+            ("size", Some(v)) => self.size = Some(v.into()),
+            ("way", Some(v)) => self.way = Some(v.into()),
+            ("data", Some(v)) => self.data = Some(v.into()),
+            _ => {
+                return Err(format!(
+                    "'{part}' is not known; write ro, direct, weight=N, group=NAME, prio=be/4, \
+                     offset=SIZE, size=SIZE, way=io_uring|threads, data=FILE or seed=N"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The target; exports with equal targets share one device.
+    pub fn target(&self) -> Result<Target, String> {
+        let (kind, rest) = self.target.split_once(':').ok_or_else(|| {
+            format!(
+                "target '{}': write ram:SIZE, null:SIZE, file:PATH or emulate:DRIVE",
+                self.target
+            )
+        })?;
+        if kind != "emulate" && (self.data.is_some() || self.seed.is_some()) {
+            return Err(format!("{}: data and seed are for emulated drives", self.name));
+        }
+        if kind != "file" && (self.direct || self.way.is_some()) {
+            return Err(format!("{}: direct and way are for files", self.name));
+        }
+        match kind {
+            "ram" => Ok(Target::Ram { size: quantity::bytes(rest)? }),
+            "null" => Ok(Target::Null { size: quantity::bytes(rest)? }),
+            "file" => Ok(Target::File { path: rest.into(), options: self.file_options()? }),
+            "emulate" => self.emulated(rest),
+            other => Err(format!("no target '{other}'; write ram, null, file or emulate")),
+        }
+    }
+
+    fn file_options(&self) -> Result<FileOptions, String> {
+        let way = match self.way.as_deref() {
+            None => Way::Best,
+            Some("io_uring") => Way::IoUring,
+            Some("threads") => Way::Threads,
+            Some(other) => return Err(format!("way '{other}': write io_uring or threads")),
+        };
+        Ok(FileOptions { direct: self.direct, read_only: self.read_only, way })
+    }
+
+    fn emulated(&self, rest: &str) -> Result<Target, String> {
+        let sized = rest
+            .rsplit_once(':')
+            .and_then(|(drive, size)| quantity::bytes(size).ok().map(|bytes| (drive, Some(bytes))));
+        let (drive, size) = sized.unwrap_or((rest, None));
+        let drive = DriveFile::load(drive).map_err(|e| e.to_string())?;
+        let mut emulation = Emulation::new(drive);
+        emulation.size = size;
+        emulation.file = self.data.as_ref().map(Into::into);
+        emulation.seed = self.seed.unwrap_or(1);
+        Ok(Target::Emulated(Box::new(emulation)))
+    }
+
+    /// What makes two exports share a device.
+    pub fn device_key(&self) -> String {
+        let ExportSpec { target, data, .. } = self;
+        format!("{target} {data:?}")
+    }
+
+    /// Offset and size in bytes.
+    pub fn range(&self) -> Result<(u64, Option<u64>), String> {
+        let bytes = |text: &Option<String>| text.as_deref().map(quantity::bytes).transpose();
+        Ok((bytes(&self.offset)?.unwrap_or(0), bytes(&self.size)?))
+    }
+}
+
+/// Scheduler and tunables from a configuration, such as `none-bfq{slice_idle=0}`.
+pub fn device_options(text: &str) -> Result<DeviceOptions, String> {
+    let config = Config::parse(text).map_err(|e| e.to_string())?;
+    let mut options = DeviceOptions::new(config.scheduler);
+    options.set = config.set;
+    options.queue = config.queue;
+    Ok(options)
+}
+
+/// `be/4`, `rt/0` to `rt/7`, `idle`, `none`.
+pub fn prio(text: &str) -> Result<IoPrio, String> {
+    let refused = || format!("priority '{text}': write rt/0 to rt/7, be/0 to be/7, idle or none");
+    let level = |l: &str| l.parse::<u8>().ok().filter(|&l| l < 8).ok_or_else(refused);
+    match text.split_once('/') {
+        Some(("rt", l)) => Ok(IoPrio::rt(level(l)?)),
+        Some(("be", l)) => Ok(IoPrio::be(level(l)?)),
+        None if text == "idle" => Ok(IoPrio::idle()),
+        None if text == "none" => Ok(IoPrio::NONE),
+        _ => Err(refused()),
+    }
+}
+
+/// `unix:PATH`, `tcp:ADDRESS:PORT`, `tcp:PORT`.
+pub fn listen(text: &str) -> Result<Listen, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Listen::Unix(path.into()));
+    }
+    let address = text.strip_prefix("tcp:").unwrap_or(text);
+    let port = address.parse().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    let address = port.or_else(|_| address.parse().map_err(|_| ()));
+    address.map(Listen::Tcp).map_err(|()| {
+        format!("'{text}': write unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports_are_read_from_flags_and_files_alike() {
+        let flag = ExportSpec::parse("gold=ram:1G,weight=500,ro,offset=1M").unwrap();
+        let file: File = toml::from_str(
+            "[[export]]\nname = \"gold\"\ntarget = \"ram:1G\"\nweight = 500\nread-only = true\n\
+             offset = \"1M\"\n",
+        )
+        .unwrap();
+        assert_eq!(file.export, std::slice::from_ref(&flag));
+        assert_eq!(flag.range(), Ok((1 << 20, None)));
+        assert!(matches!(flag.target(), Ok(Target::Ram { size: 1_073_741_824 })));
+        assert_eq!(ExportSpec::parse("ram:1M").unwrap().name, "disk");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let target = |text: &str| ExportSpec::parse(text).and_then(|e| e.target()).unwrap_err();
+        assert!(target("a=ram:x").contains("'x' is not a size"));
+        assert!(target("a=rom:1G").contains("no target 'rom'"));
+        assert!(target("a=ram:1G,direct").contains("for files"));
+        assert!(target("a=ram:1G,wight=1").contains("'wight=1' is not known"));
+        assert!(target("a=emulate:plextor:1G").contains("no drive 'plextor'"));
+        assert!(prio("be/8").unwrap_err().contains("be/8"));
+        assert!(listen("here").unwrap_err().contains("here"));
+        let at = Listen::Tcp("127.0.0.1:10809".parse().unwrap());
+        assert_eq!(listen("tcp:10809"), Ok(at));
+    }
+}

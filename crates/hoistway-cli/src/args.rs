@@ -183,8 +183,8 @@ pub struct Report {
 #[cfg(target_os = "linux")]
 #[derive(Debug, ClapArgs)]
 pub struct Serve {
-    /// An export: NAME=TARGET[,KEY[=VALUE]]... with target ram:SIZE, null:SIZE, file:PATH or
-    /// emulate:DRIVE[:SIZE], and keys ro, direct, weight, group, prio, offset, size, way, data, seed.
+    /// An export: NAME=TARGET,KEY=VALUE,... with target ram:SIZE, null:SIZE, file:PATH or
+    /// emulate:DRIVE or emulate:DRIVE:SIZE, and keys ro, direct, weight, group, prio, offset, size, way, data, seed.
     /// Exports of one target share a device. May be repeated
     #[arg(long, short, value_name = "EXPORT")]
     pub export: Vec<String>,

@@ -1,8 +1,8 @@
 //! What a stack's requests are carried out on: memory, nothing, a file or block device, or an
 //! emulated drive.
 //!
-//! A backend belongs to the owner thread of its device. It takes commands ([`Backend::issue`]), starts
-//! them in one batch per turn ([`Backend::kick`]) and reports them done ([`Backend::poll`]); it never
+//! A backend belongs to the owner thread of its device. It takes commands (`issue`), starts
+//! them in one batch per turn (`kick`) and reports them done (`poll`); it never
 //! blocks for longer than a copy of the data, the sparse file of an emulated drive excepted.
 
 mod emulate;

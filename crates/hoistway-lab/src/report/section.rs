@@ -75,7 +75,15 @@ pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
         format!("The target waits {wait} under {}, {other} under {}", name(reference), name(best));
     match best.gain {
         Some(Gain { differs: Some(false), .. }) | None => {
-            format!("{start}: no difference beyond the spread of the repetitions.")
+            let same = "no difference beyond the spread of the repetitions";
+            let differs =
+                |f: &&Figures<'_>| matches!(f.gain, Some(Gain { differs: Some(true), .. }));
+            let longest =
+                all[1..].iter().filter(differs).max_by(|a, b| mean(a).total_cmp(&mean(b)));
+            match longest.and_then(|f| Some((f, waits(f)?))) {
+                Some((f, wait)) => format!("{start}: {same}. Longest is {wait} under {}.", name(f)),
+                None => format!("{start}: {same}."),
+            }
         }
         Some(gain) => {
             let times = if gain.factor >= 1.0 {

@@ -67,7 +67,9 @@ pub(super) fn plus_minus(v: f64, half: f64) -> (String, String) {
     let text = number(v);
     let decimals = text.split_once('.').map_or(0, |(_, d)| d.len());
     let half = format!("{half:.decimals$}");
-    (text, half)
+    // Below the digits shown: not a row of zeros.
+    let none = half.chars().all(|c| c == '0' || c == '.');
+    (text, if none { "0".into() } else { half })
 }
 
 /// What an axis counts.
@@ -348,6 +350,8 @@ mod tests {
         assert_eq!(of(1_234_567.0), "1\u{202f}234\u{202f}567");
         assert_eq!(duration(999_600.0), "1.00 ms");
         assert_eq!(duration(81_230.0), "81.2 µs");
+        assert_eq!(plus_minus(2.1, 0.26), ("2.10".into(), "0.26".into()));
+        assert_eq!(plus_minus(2.1, 0.0003), ("2.10".into(), "0".into()));
         assert_eq!((px(-0.04), px(-0.5), px(12.0)), ("0".into(), "-0.5".into(), "12".into()));
     }
 

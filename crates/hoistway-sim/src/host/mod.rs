@@ -273,6 +273,8 @@ pub struct Host {
     files: Vec<File>,
     /// The device as one file, once somebody has asked for it.
     device: Option<FileId>,
+    /// Files that several loads use, by name.
+    shared: Vec<(String, FileId)>,
     /// First byte of the device that no raw sequential load has been given.
     raw_next: u64,
     /// The loads' processes, then the journal's, then the flushers'.
@@ -321,6 +323,7 @@ impl Host {
             memory: Memory::new(limit),
             files: Vec::new(),
             device: None,
+            shared: Vec::new(),
             raw_next: 0,
             procs: Vec::new(),
             journal: None,
@@ -340,6 +343,23 @@ impl Host {
     pub fn add_file(&mut self, bytes: u64) -> Result<FileId, JobError> {
         let start = self.layout.place(bytes)?;
         Ok(self.push_file(start, bytes))
+    }
+
+    /// The allocated file called `name`, laid out when it is first asked for; all who ask must want the
+    /// same size.
+    pub fn shared_file(&mut self, name: &str, bytes: u64) -> Result<FileId, JobError> {
+        if let Some(&(_, file)) = self.shared.iter().find(|(known, _)| known == name) {
+            let size = self.files[file.0 as usize].bytes;
+            if size == bytes {
+                return Ok(file);
+            }
+            let message =
+                format!("file {name} has {size} B for one and {bytes} B for another load");
+            return Err(JobError::Parameter { of: "host".into(), message });
+        }
+        let file = self.add_file(bytes)?;
+        self.shared.push((name.to_string(), file));
+        Ok(file)
     }
 
     /// The device as one file with a page cache of its own (host.md 14, raw). It lies over the files of

@@ -145,6 +145,14 @@ impl<'a> Params<'a> {
         self.read(name, switch)
     }
 
+    /// A name.
+    pub fn text(&self, name: &str) -> Result<Option<&'a str>, JobError> {
+        let Some(value) = self.table.get(name) else { return Ok(None) };
+        let text = value.as_str().filter(|t| !t.is_empty());
+        let wrong = || self.wrong(format!("{name} = {value}: give a name in quotes"));
+        text.map(Some).ok_or_else(wrong)
+    }
+
     /// One of `words`, as its index.
     pub fn choice(&self, name: &str, words: &[&str]) -> Result<Option<usize>, JobError> {
         let Some(value) = self.table.get(name) else { return Ok(None) };

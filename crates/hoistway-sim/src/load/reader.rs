@@ -25,6 +25,11 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         SIZE,
         RATE,
         ParamDoc {
+            name: "file",
+            default: "its own",
+            doc: "Name of a file that it reads together with all readers that name it.",
+        },
+        ParamDoc {
             name: "raw",
             default: "false",
             doc: "Reads the device past the file system: with `pattern = \"seq\"` the i-th raw reader \
@@ -60,8 +65,16 @@ impl Reader {
         let random = build.random()?;
         let own = build.size(bs)?;
         // The file first: a permutation is made only of blocks that exist.
+        let shared = build.params.text("file")?;
         let (file, base, size) = match (raw, random) {
-            (false, _) => (build.host.add_file(own)?, 0, own),
+            (true, _) if shared.is_some() => {
+                let message = "file: a raw reader reads the device; leave file or raw out";
+                return Err(build.params.wrong(message.into()));
+            }
+            (false, _) => match shared {
+                Some(name) => (build.host.shared_file(name, own)?, 0, own),
+                None => (build.host.add_file(own)?, 0, own),
+            },
             (true, false) => (build.host.device_file()?, build.host.raw_range(own)?, own),
             (true, true) if build.params.bytes("size")?.is_some() => {
                 let message = "size: a raw random reader has the whole device; leave size out";
@@ -160,6 +173,23 @@ mod tests {
         assert!(a.iter().all(|&o| o % 4096 == 0 && o < capacity));
         // A thousand uniform draws leave no tenth of the device empty.
         assert!((0..10).all(|t| a.iter().any(|&o| o * 10 / capacity == t)));
+    }
+
+    #[test]
+    fn readers_of_one_name_share_a_file_of_one_size() {
+        let mut host = host();
+        let file = |op: &Operation| match *op {
+            Operation::DontNeed(file) => file,
+            other => panic!("{other:?}"),
+        };
+        let mut of = |i, params| file(&reads(&mut host, i, params, 1)[0]);
+        let (a, b) = (of(0, "file = \"x\"\nsize = \"1m\""), of(1, "file = \"x\"\nsize = \"1m\""));
+        assert_eq!(a, b);
+        assert_ne!(a, of(2, "file = \"y\"\nsize = \"1m\""));
+        assert_ne!(a, of(3, "size = \"1m\""));
+        assert!(host.shared_file("x", 1 << 20).is_ok());
+        let error = host.shared_file("x", 2 << 20).unwrap_err().to_string();
+        assert!(error.contains("file x has 1048576 B"), "{error}");
     }
 
     #[test]

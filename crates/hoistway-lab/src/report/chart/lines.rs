@@ -45,9 +45,10 @@ pub(in super::super) fn ecdf(
         svg.line_path(*key, &points, true);
         svg.end();
         // Not on the flat end, where all lines meet.
-        badges.push((*key, on_path(&points[..points.len() - 1], i, all.len())));
+        let points = points[..points.len() - 1].to_vec();
+        badges.push(Badge { key: *key, share: share_of(i, all.len()), points });
     }
-    put_badges(&mut svg, badges);
+    put_badges(&mut svg, &badges);
     svg.close()
 }
 
@@ -85,10 +86,10 @@ pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]
             svg.line_path(line.key, &points, false);
             svg.end();
             if !points.is_empty() {
-                badges.push((line.key, on_path(&points, i, panel.lines.len())));
+                badges.push(Badge { key: line.key, share: share_of(i, panel.lines.len()), points });
             }
         }
-        put_badges(&mut svg, badges);
+        put_badges(&mut svg, &badges);
     }
     svg.text("t mid name", (LEFT + RIGHT) / 2.0, height - 6.0, "seconds of simulated time");
     svg.close()
@@ -141,11 +142,23 @@ fn steps(hist: &Histogram, x: &Scale, y: &Scale, bottom: f64) -> Vec<(f64, f64)>
     out
 }
 
-/// A place on the path for the letter, another share of the length for each line.
-fn on_path(points: &[(f64, f64)], i: usize, n: usize) -> (f64, f64) {
+/// The letter of a line: where it should stand, and on which path.
+struct Badge {
+    key: usize,
+    /// Share of the path's length in front of it.
+    share: f64,
+    points: Vec<(f64, f64)>,
+}
+
+/// Another share of the length for each line, so that letters of equal lines stand side by side.
+fn share_of(i: usize, n: usize) -> f64 {
+    if n < 2 { 0.5 } else { 0.16 + 0.62 * i as f64 / (n - 1) as f64 }
+}
+
+/// The place on a path behind this share of its length.
+fn on_path(points: &[(f64, f64)], share: f64) -> (f64, f64) {
     let length = |a: (f64, f64), b: (f64, f64)| (b.0 - a.0).abs() + (b.1 - a.1).abs();
     let total: f64 = points.windows(2).map(|w| length(w[0], w[1])).sum();
-    let share = if n < 2 { 0.5 } else { 0.16 + 0.62 * i as f64 / (n - 1) as f64 };
     let mut left = total * share;
     for w in points.windows(2) {
         let step = length(w[0], w[1]);
@@ -158,19 +171,45 @@ fn on_path(points: &[(f64, f64)], i: usize, n: usize) -> (f64, f64) {
     points[0]
 }
 
-/// Letters last, above all lines.
-fn put_badges(svg: &mut Svg, badges: Vec<(usize, (f64, f64))>) {
-    for (key, (x, y)) in badges {
+/// Letters last, above all lines. Each moves along its line until it covers no other; where there is no
+/// such place it stands where the others are farthest.
+fn put_badges(svg: &mut Svg, badges: &[Badge]) {
+    let mut taken: Vec<(f64, f64)> = Vec::new();
+    for badge in badges {
+        let room = |p: (f64, f64)| {
+            let far = |t: &(f64, f64)| (t.0 - p.0).hypot(t.1 - p.1);
+            taken.iter().map(far).fold(f64::INFINITY, f64::min)
+        };
+        // 0, +1, -1, +2, -2 ... steps of a fortieth, inside the path.
+        let steps = (0..80).map(|n| if n % 2 == 0 { -(n / 2) } else { n / 2 + 1 });
+        let places = steps
+            .map(|n| badge.share + f64::from(n) / 40.0)
+            .filter(|s| (0.02..=0.98).contains(s))
+            .map(|s| on_path(&badge.points, s));
+        let mut best = on_path(&badge.points, badge.share);
+        for place in places {
+            if room(place) >= APART {
+                best = place;
+                break;
+            }
+            if room(place) > room(best) {
+                best = place;
+            }
+        }
+        taken.push(best);
         let _ = write!(
             svg.out,
-            "<g class=\"k k{}\" data-k=\"{key}\">",
-            key % super::super::svg::PALETTE
+            "<g class=\"k k{}\" data-k=\"{}\">",
+            badge.key % super::super::svg::PALETTE,
+            badge.key
         );
-        svg.badge(key, x, y);
+        svg.badge(badge.key, best.0, best.1);
         svg.end();
     }
 }
 
+/// Least distance of two letters: their rings have a radius of 7 and a stroke of 1.7.
+const APART: f64 = 15.5;
 /// Most points of a distribution.
 const POINTS: usize = 200;
 const LEFT: f64 = 46.0;
@@ -194,5 +233,28 @@ mod tests {
         assert!((100..=POINTS).contains(&points.len()), "{}", points.len());
         assert!(points.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 >= w[1].1));
         assert_eq!(points.last().unwrap().1, 8.0);
+    }
+
+    #[test]
+    fn letters_of_equal_lines_do_not_cover_each_other() {
+        // Ten lines on one steep path, the most there is in the distribution of equal configurations.
+        let points = vec![(100.0, 232.0), (101.0, 232.0), (101.0, 8.0)];
+        let badge = |i| Badge { key: i, share: share_of(i, 10), points: points.clone() };
+        let mut svg = Svg::open("x", 240.0, "", "");
+        put_badges(&mut svg, &(0..10).map(badge).collect::<Vec<_>>());
+        let rings = svg.out.split("<circle ").skip(1).map(|c| {
+            let of = |name: &str| {
+                let at = c.find(name).unwrap() + name.len() + 2;
+                c[at..].split('"').next().unwrap().parse::<f64>().unwrap()
+            };
+            (of("cx"), of("cy"))
+        });
+        let rings: Vec<_> = rings.collect();
+        assert_eq!(rings.len(), 10);
+        for (i, a) in rings.iter().enumerate() {
+            for b in &rings[..i] {
+                assert!((a.0 - b.0).hypot(a.1 - b.1) >= 15.0, "{a:?} {b:?}");
+            }
+        }
     }
 }

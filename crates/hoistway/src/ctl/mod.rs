@@ -6,8 +6,10 @@
 //! ([`Gate`]; the order is that of Linux 6.1, specs/groups-and-priorities.md section 5).
 
 mod delay;
-pub mod max;
 mod tick_timer;
+
+pub mod latency;
+pub mod max;
 
 use crate::device::Device;
 use crate::env::Cx;
@@ -157,8 +159,8 @@ pub struct Entry {
     pub build: fn(&Device) -> Box<dyn Controller>,
 }
 
-/// Every controller, in the order in which gate 2 asks them.
-pub static CONTROLLERS: &[&Entry] = &[&max::ENTRY];
+/// Every controller. In gate 2 they are asked in this order: io.cost, wbt, io.latency.
+pub static CONTROLLERS: &[&Entry] = &[&max::ENTRY, &latency::ENTRY];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -1,0 +1,603 @@
+//! io.latency: keeps the latency targets of groups by giving their siblings fewer I/Os in flight
+//! (specs/io-latency.md).
+//!
+//! Every group may have a *target*. Latency counts from behind io.max to completion, the wait in here, in
+//! the scheduler and in the device included. A group is judged once per *window* (16 targets, 100 ms to
+//! 1 s): on a rotational device by the mean, on others it misses when a tenth of its I/Os does. A group
+//! that misses lowers the *cookie* of its parent, at most every 500 ms; one that is fine again, and for
+//! whose sake the cookie was lowered last, raises it.
+//!
+//! The cookie is no depth but a notice board. Each child compares it, at each of its I/Os, with what it saw
+//! last, and moves its own *depth* (I/Os in flight) one step whatever the distance: down by half, to 1, or
+//! up by a sixteenth of the device's requests Q. Spared on the way down are groups whose own target is at
+//! least as strict as that of the victim, and small ones (5 % of the I/O), both only if they have a
+//! target. At depth 1 further steps count *users of the delay*: the tasks of the group sleep on their way
+//! back from a system call for what their I/O that could not be held back gained on the target.
+//!
+//! ```text
+//!   cookie down   Q/4 a step to a gap of Q, then 1 a step to a gap of 2 Q
+//!   cookie up     1 a step to a gap of Q, then Q/16 a step to 1 000 000
+//!   depth down    halved, from Q at most to 1
+//!   depth up      + Q/16, to Q; unlimited when the cookie is 1 000 000 again
+//! ```
+//!
+//! An I/O takes a slot in each group from its own to the one below the root, lowest first, and waits in the
+//! order of arrival where there is none. Metadata, swap and the I/O of a dying task take theirs at once.
+//!
+//! Cost: O(depth of the group) per I/O; a judgement and a timer cost O(1) and O(parents with a lowered
+//! cookie). What is left to each group, and when this controller disappoints, is in
+//! docs/controllers/io.latency.md.
+
+mod judge;
+mod knob;
+mod node;
+mod tunables;
+
+use super::{Controller, Entry, Gate, Verdict, tick_of};
+use crate::device::Device;
+use crate::env::Cx;
+use crate::group::{GroupId, Groups, ProcId};
+use crate::knob::{Gauge, KnobError};
+use crate::list::{Links, List};
+use crate::request::{BioId, ReqId};
+use crate::sched::{Change, Figure};
+use crate::table::{Handle, NIL};
+use crate::tunable::{self, TunableError};
+use crate::unit::{Instant, Nanos};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use node::{BASE, Life, Node, UNLIMITED};
+use tunables::{GROUP_TUNABLES, Settings, TUNABLES};
+
+/// The registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "io.latency",
+    summary: "keeps latency targets of groups by holding their siblings back",
+    source: "specs/io-latency.md",
+    gate: Gate::BeforeTag,
+    tunables: TUNABLES,
+    group_tunables: GROUP_TUNABLES,
+    knobs: knob::KNOBS,
+    build: |_: &Device| Box::new(IoLatency::new()),
+};
+
+/// Table index of the root.
+const ROOT: usize = 0;
+
+/// What is kept of a bio from its submission to its completion.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// The group it holds, or will hold, slots from upwards; `NIL`: it is not counted.
+    leaf: u32,
+    /// The group whose slot it takes next.
+    at: u32,
+    /// Of its handle.
+    generation: u32,
+    proc: ProcId,
+    /// It never waits.
+    free: bool,
+}
+
+const NO_MARK: Mark = Mark { leaf: NIL, at: NIL, generation: 0, proc: ProcId::NONE, free: false };
+
+/// How far a bio came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Climb {
+    /// It has all its slots.
+    Passed,
+    /// It waits for one.
+    Waits,
+    /// Others were woken before it; it stands behind them on the agenda.
+    Behind,
+}
+
+/// What happened, for reports.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    held: u64,
+    downs: u64,
+    ups: u64,
+}
+
+/// The controller of one device.
+#[derive(Debug)]
+struct IoLatency {
+    set: Settings,
+    /// Groups with a target; with none the controller is off.
+    targets: u32,
+
+    /// By group.
+    nodes: Vec<Node>,
+    /// By bio slot.
+    marks: Vec<Mark>,
+    /// A bio is on the waiting list of one group, on the agenda, or ready.
+    links: Links,
+    /// Bios that were given the slot they waited for and go on upwards, by the level of the group they
+    /// come to next. Those higher up came earlier and go first.
+    agenda: Vec<List>,
+    /// Bios on the agenda.
+    agenda_len: u32,
+    /// Bios that have all their slots.
+    ready: List,
+    /// Processes whose delay is to be looked at on their way back.
+    checks: Vec<bool>,
+    /// Parents whose cookie is, or was, lowered.
+    lowered: Vec<u32>,
+    timer: Option<Instant>,
+
+    counts: Counts,
+}
+
+impl IoLatency {
+    fn new() -> IoLatency {
+        let mut root = Node::absent(NIL, 0, None);
+        root.life = Life::Alive;
+        IoLatency {
+            set: Settings::default(),
+            targets: 0,
+            nodes: alloc::vec![root],
+            marks: Vec::new(),
+            links: Links::new(0),
+            agenda: alloc::vec![List::new()],
+            agenda_len: 0,
+            ready: List::new(),
+            checks: Vec::new(),
+            lowered: Vec::new(),
+            timer: None,
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl Controller for IoLatency {
+    fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict {
+        let io = cx.requests.bio(bio);
+        let leaf = self.payer(now, io.group, cx);
+        if self.targets == 0 {
+            return Verdict::Pass;
+        }
+        self.arm(now, cx.device);
+        if leaf == ROOT {
+            return Verdict::Pass;
+        }
+        let slot = bio.0.slot;
+        self.make_room(slot);
+        let dying = cx.procs.get(io.proc).is_some_and(|p| !p.alive);
+        self.marks[slot as usize] = Mark {
+            leaf: leaf as u32,
+            at: leaf as u32,
+            generation: bio.0.generation,
+            proc: io.proc,
+            free: dying || io.flags.issue_as_root(),
+        };
+        let climb = self.climb(now, slot, cx);
+        if climb == Climb::Passed && self.ready.is_empty() {
+            return Verdict::Pass;
+        }
+        if climb == Climb::Passed {
+            // Nobody overtakes those that were given their slots.
+            self.ready.push_back(&mut self.links, slot);
+        }
+        self.work_off(now, cx);
+        self.counts.held += 1;
+        Verdict::Hold
+    }
+
+    fn release(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<BioId> {
+        let slot = self.ready.pop_front(&mut self.links)?;
+        let generation = self.marks[slot as usize].generation;
+        Some(BioId(Handle { slot, generation }))
+    }
+
+    fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        let requests = cx.requests;
+        for (bio, io) in requests.bios(id) {
+            let Some(mark) = self.marks.get_mut(bio.0.slot as usize) else { continue };
+            let leaf = core::mem::replace(&mut mark.leaf, NIL);
+            if leaf != NIL {
+                debug_assert_eq!(mark.generation, bio.0.generation);
+                let latency = age(requests.entered(bio), now);
+                self.done(now, leaf, latency, io.flags.issue_as_root(), cx);
+            }
+        }
+        self.work_off(now, cx);
+    }
+
+    fn delay(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) -> Nanos {
+        match self.checks.get_mut(proc.index()) {
+            Some(check) if *check => *check = false,
+            _ => return Nanos::ZERO,
+        }
+        let mut longest = Nanos::ZERO;
+        let mut at = cx.procs.group(proc).index();
+        while at != ROOT && at < self.nodes.len() {
+            let node = &mut self.nodes[at];
+            longest = longest.max(node.delay.sleep(now));
+            at = node.parent as usize;
+        }
+        longest
+    }
+
+    fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
+        match *change {
+            Change::GroupAdded(_) => self.know(cx.groups),
+            Change::GroupRemoved(group) => self.remove(now, group, cx),
+            _ => {}
+        }
+    }
+
+    fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        self.timer = None;
+        self.look_at_parents(now, cx);
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    fn set(
+        &mut self,
+        _now: Instant,
+        name: &str,
+        value: u64,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        let tunable = tunable::check(TUNABLES, ENTRY.name, name, value)?;
+        let before = self.set.last_scale();
+        self.set.set(tunable.name, value);
+        let after = self.set.last_scale();
+        for node in &mut self.nodes {
+            node.window = self.set.window(node.target);
+            if node.scale.last == before {
+                node.scale.last = after;
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        self.set.value(name)
+    }
+
+    fn set_group(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        let value = value.unwrap_or(0);
+        tunable::check(GROUP_TUNABLES, ENTRY.name, name, value)?;
+        self.set_target(now, group, Nanos::us(value), cx).map_err(|_| TunableError::Unknown {
+            name: "target of the root or of a removed group".into(),
+            stage: ENTRY.name,
+        })
+    }
+
+    fn write_knob(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        _file: &str,
+        line: &str,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        let target = knob::parse(cx.device.number, line)?;
+        self.set_target(now, group, target, cx)
+    }
+
+    fn read_knob(&self, group: GroupId, _file: &str, cx: &Cx<'_>, out: &mut String) {
+        if let Some(node) = self.nodes.get(group.index()) {
+            knob::print_target(cx.device.number, node, out);
+        }
+    }
+
+    fn stat(&self, _now: Instant, group: GroupId, _cx: &Cx<'_>, out: &mut String) {
+        match self.nodes.get(group.index()) {
+            // The root is a parent only.
+            Some(node) if group != GroupId::ROOT && node.life != Life::Absent => {
+                knob::print_stat(node, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn congested(&self, group: GroupId, _cx: &Cx<'_>) -> bool {
+        let mut at = group.index();
+        while at != ROOT && at < self.nodes.len() {
+            if self.nodes[at].delay.uses() != 0 {
+                return true;
+            }
+            at = self.nodes[at].parent as usize;
+        }
+        false
+    }
+
+    fn gauges(&self, _now: Instant, cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {
+        for (group, node) in (0..).map(GroupId).zip(&self.nodes) {
+            if node.life == Life::Alive {
+                knob::gauges(group, node, cx.device.nr_requests, sink);
+            }
+        }
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        let Counts { held, downs, ups } = self.counts;
+        for (name, value) in [("ios_held", held), ("scaled_down", downs), ("scaled_up", ups)] {
+            sink(Figure { name, of: None, value: value as i64 });
+        }
+    }
+}
+
+/// The way of an I/O.
+impl IoLatency {
+    /// Takes the bio's slots from `at` of its mark upwards (section 4).
+    fn climb(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) -> Climb {
+        let Mark { at, proc, free, .. } = self.marks[slot as usize];
+        let mut at = at as usize;
+        while at != ROOT {
+            let cookie = self.nodes[self.nodes[at].parent as usize].scale.cookie;
+            if cookie != self.nodes[at].seen && self.cookie_moved(now, at, cx) {
+                // Those that waited here came before this bio, those that come next behind it.
+                if self.wake(at) > 0 {
+                    self.marks[slot as usize].at = at as u32;
+                    let level = self.nodes[at].level as usize;
+                    self.agenda[level].push_front(&mut self.links, slot);
+                    self.agenda_len += 1;
+                    return Climb::Behind;
+                }
+            }
+            let node = &mut self.nodes[at];
+            // Delay is used at depth 1 only.
+            if node.depth == 1 && node.delay.uses() != 0 && proc != ProcId::NONE {
+                look_at_delay_of(&mut self.checks, proc);
+            }
+            if !free && (!node.waiters.is_empty() || !node.has_room()) {
+                node.waiters.push_back(&mut self.links, slot);
+                self.marks[slot as usize].at = at as u32;
+                return Climb::Waits;
+            }
+            node.inflight += 1;
+            at = node.parent as usize;
+        }
+        Climb::Passed
+    }
+
+    /// Those on the agenda go on until they wait again or are ready. Each turn takes a bio off; one that is
+    /// put behind others comes back after a cookie was noticed, which happens once per event and group.
+    fn work_off(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        while self.agenda_len > 0 {
+            let mut lists = self.agenda.iter_mut();
+            let slot = lists.find_map(|list| list.pop_front(&mut self.links));
+            self.agenda_len -= 1;
+            let slot = slot.expect("the lists hold as many as counted");
+            if self.climb(now, slot, cx) == Climb::Passed {
+                self.ready.push_back(&mut self.links, slot);
+            }
+        }
+    }
+
+    /// Gives slots to the first waiters of a group, as many as fit; how many.
+    fn wake(&mut self, at: usize) -> u32 {
+        let mut woken = 0;
+        while self.nodes[at].has_room() && self.hand_over(at) {
+            woken += 1;
+        }
+        woken
+    }
+
+    /// Gives a slot to the first waiter; false if there is none.
+    fn hand_over(&mut self, at: usize) -> bool {
+        let node = &mut self.nodes[at];
+        let Some(slot) = node.waiters.pop_front(&mut self.links) else { return false };
+        node.inflight += 1;
+        self.marks[slot as usize].at = node.parent;
+        self.agenda[node.level as usize - 1].push_back(&mut self.links, slot);
+        self.agenda_len += 1;
+        true
+    }
+
+    /// A bio of `leaf` is over (section 5).
+    fn done(
+        &mut self,
+        now: Instant,
+        leaf: u32,
+        latency: Option<Nanos>,
+        as_root: bool,
+        cx: &mut Cx<'_>,
+    ) {
+        let mut at = leaf as usize;
+        while at != ROOT {
+            let node = &mut self.nodes[at];
+            assert!(node.inflight > 0, "every slot is given back once");
+            node.inflight -= 1;
+            if node.target.0 > 0 {
+                if let Some(latency) = latency {
+                    record(node, now, latency, as_root);
+                }
+                if now.since(node.window_start) >= node.window {
+                    node.window_start = now;
+                    self.judge(now, at, cx);
+                }
+            }
+            let node = &self.nodes[at];
+            let parent = node.parent as usize;
+            if !node.waiters.is_empty() && node.has_room() {
+                self.hand_over(at);
+            }
+            at = parent;
+        }
+    }
+
+    /// Sets the timer, unless it is set (section 7).
+    fn arm(&mut self, now: Instant, device: &Device) {
+        if self.timer.is_none() {
+            let tick = Nanos(device.tick.0.max(1));
+            let ticks = self.set.timer().0.div_ceil(tick.0);
+            let at = self.set.tick_timers.fires_at(now, tick, tick_of(now, tick) + ticks);
+            // An ideal timer of a tick longer than itself would fire at once for ever.
+            self.timer = Some(at.max(now + Nanos(1)));
+        }
+    }
+
+    fn make_room(&mut self, slot: u32) {
+        if slot as usize >= self.marks.len() {
+            let slots = (slot as usize + 1).next_power_of_two();
+            self.marks.resize(slots, NO_MARK);
+            self.links.grow(slots);
+        }
+    }
+}
+
+/// Groups that come, go and are set.
+impl IoLatency {
+    /// Makes the tables as long as the tree.
+    fn know(&mut self, groups: &Groups) {
+        for group in (self.nodes.len() as u32..groups.len() as u32).map(GroupId) {
+            let parent = groups.parent(group).expect("only the root has no parent");
+            let level = groups.level(group);
+            self.nodes.push(Node::absent(parent.0, level, self.set.last_scale()));
+            if level as usize >= self.agenda.len() {
+                self.agenda.resize(level as usize + 1, List::new());
+            }
+        }
+    }
+
+    /// Who pays for I/O of this group: its nearest living ancestor or itself. Makes nodes as needed.
+    fn payer(&mut self, now: Instant, group: GroupId, cx: &Cx<'_>) -> usize {
+        let mut at = group.index();
+        if at >= self.nodes.len() {
+            self.know(cx.groups);
+        }
+        while self.nodes[at].life == Life::Gone {
+            at = self.nodes[at].parent as usize;
+        }
+        if self.nodes[at].life == Life::Absent {
+            self.make_node(now, at, cx.device);
+        }
+        at
+    }
+
+    /// Makes the node of a group and those of its ancestors, theirs first.
+    fn make_node(&mut self, now: Instant, group: usize, device: &Device) {
+        let mut path = Vec::new();
+        let mut at = group;
+        while self.nodes[at].life == Life::Absent {
+            path.push(at);
+            at = self.nodes[at].parent as usize;
+        }
+        for at in path.into_iter().rev() {
+            let seen = self.nodes[self.nodes[at].parent as usize].scale.cookie;
+            let window = self.set.window(Nanos::ZERO);
+            let node = &mut self.nodes[at];
+            node.life = Life::Alive;
+            node.rotational = device.rotational;
+            (node.seen, node.window, node.window_start) = (seen, window, now);
+        }
+    }
+
+    /// Section 3.1; zero: no target.
+    fn set_target(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        target: Nanos,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        let at = group.index();
+        if group == GroupId::ROOT || self.payer(now, group, cx) != at {
+            return Err(KnobError::unsupported("the root and removed groups have no target"));
+        }
+        let window = self.set.window(target);
+        let node = &mut self.nodes[at];
+        let old = core::mem::replace(&mut node.target, target);
+        node.window = window;
+        if old == target {
+            return Ok(());
+        }
+        if old.0 == 0 {
+            self.targets += 1;
+        } else if target.0 == 0 {
+            node.delay.clear();
+            self.targets -= 1;
+        }
+        self.reset_parent(at);
+        if self.targets == 0 {
+            self.let_all_go(now, cx);
+        }
+        Ok(())
+    }
+
+    fn reset_parent(&mut self, at: usize) {
+        let parent = self.nodes[at].parent as usize;
+        self.nodes[parent].scale.reset(self.set.last_scale());
+    }
+
+    fn remove(&mut self, now: Instant, group: GroupId, cx: &mut Cx<'_>) {
+        self.know(cx.groups);
+        let at = group.index();
+        if group == GroupId::ROOT || self.nodes[at].life == Life::Gone {
+            return;
+        }
+        if self.nodes[at].life == Life::Alive {
+            self.set_target(now, group, Nanos::ZERO, cx).expect("it is alive and not the root");
+            self.reset_parent(at);
+            self.nodes[at].delay.clear();
+            // I/O of the dead is its parent's from now on and must not overtake what waits here.
+            self.open(at);
+        }
+        self.nodes[at].life = Life::Gone;
+        self.work_off(now, cx);
+    }
+
+    /// No limit: all that wait go on.
+    fn open(&mut self, at: usize) {
+        self.nodes[at].depth = UNLIMITED;
+        self.wake(at);
+    }
+
+    /// The controller is off. Linux waits for all I/O to end before it switches; here what waits goes on
+    /// at once, and what holds slots gives them back as it completes.
+    ///
+    /// Deviation: limits and delays end with it. In Linux they last until a group's next I/O after the
+    /// controller is on again, which lifts them before they can act.
+    fn let_all_go(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        for at in 1..self.nodes.len() {
+            self.nodes[at].delay.clear();
+            self.nodes[at].seen = BASE;
+            self.open(at);
+        }
+        self.work_off(now, cx);
+    }
+}
+
+/// Remembers that the task is to be delayed on its way back.
+#[cold]
+fn look_at_delay_of(checks: &mut Vec<bool>, proc: ProcId) {
+    if checks.len() <= proc.index() {
+        checks.resize(proc.index() + 1, false);
+    }
+    checks[proc.index()] = true;
+}
+
+/// Section 5.1.
+fn record(node: &mut Node, now: Instant, latency: Nanos, as_root: bool) {
+    if as_root && node.depth != UNLIMITED {
+        if latency < node.target {
+            node.delay.add(now, node.target - latency);
+        }
+        return;
+    }
+    node.stat.samples += 1;
+    node.stat.missed += u64::from(latency >= node.target);
+    node.stat.sum += latency.0;
+}
+
+/// Time since the issue, `None` if there is none. Both are known to 51 bits: they wrap after 26 days.
+fn age(issued: Instant, now: Instant) -> Option<Nanos> {
+    const BITS: u64 = (1 << 51) - 1;
+    let (issued, now) = (issued.as_nanos() & BITS, now.as_nanos() & BITS);
+    (now > issued).then(|| Nanos(now - issued))
+}

@@ -10,19 +10,27 @@
 //! A turn reuses the completed request's entry of the request table: the table is the stack's, its
 //! cost is not the scheduler's. Allocations are counted; one in steady state fails the bench.
 //!
-//! `--instructions` counts the instructions of a turn instead of measuring time: stable on a busy
-//! machine. It runs the bench under `valgrind --tool=callgrind`, twice per line, and divides the
-//! difference.
+//! *Groups* (`--groups`, and the last row of a scheduler that has group weights): 1,000 processes, each in a
+//! leaf of its own of a tree of groups of three levels, ten children each, weights 100 to 300.
+//!
+//! `--instructions` counts the instructions of each operation instead of measuring time: the same on a busy
+//! machine. It runs the bench under `valgrind --tool=callgrind`. `--record` writes the table to
+//! `benches/instructions.txt`, `--check` compares with it, for continuous integration: a count more than a
+//! tenth above it fails. Without valgrind it says so and does nothing.
 //!
 //! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--runs N]
-//! [--only SCHEDULER] [--queues N] [--instructions]`
+//! [--only SCHEDULER] [--queues N | --groups] [--set TUNABLE=NUMBER]
+//! [--instructions | --record | --check]`
 
 #[path = "../tests/common/counting.rs"]
 mod counting;
+#[path = "support/instructions.rs"]
+mod instructions;
 
 use hoistway::request::{Io, Op, ReqId};
-use hoistway::sched::{self, At, Dispatch, Entry, Scheduler, Setup};
+use hoistway::sched::{self, At, Change, Dispatch, Entry, Scheduler, Setup};
 use hoistway::{Device, Env, Flags, GroupId, Instant, IoPrio, Nanos, ProcId, QueueId, Sectors};
+use instructions::Row;
 use std::hint::black_box;
 
 /// Requests each process has pending.
@@ -37,6 +45,10 @@ const LENGTH: u64 = 8;
 /// the cache, so that the figures do not count the bench's own misses. Prime, so that a place is
 /// not always read or always written when it comes round again.
 const PLAN: usize = 1021;
+/// Children of each group of the tree, which has three levels below the root.
+const CHILDREN: usize = 10;
+/// Its leaves.
+const LEAVES: usize = CHILDREN * CHILDREN * CHILDREN;
 /// Size of a process's region.
 const REGION: u64 = 1 << 20;
 
@@ -65,17 +77,18 @@ struct Load {
 }
 
 impl Load {
-    fn new(entry: &'static Entry, queues: usize) -> Load {
+    fn new(entry: &'static Entry, queues: usize, tree: bool) -> Load {
         let slots = queues * PENDING + DEPTH + 1;
         let mut device = Device::new(Sectors(REGION * queues as u64), DEPTH as u32);
         device.profile = entry.profile;
         device.nr_requests = slots as u32;
         let mut env = Env::new(device, slots, slots);
-        for _ in 0..queues {
-            env.procs.add(GroupId::ROOT, IoPrio::be(4));
-        }
         let setup = Setup { device: &env.device, requests: slots, now: Instant::ZERO };
-        let sched = (entry.build)(&setup);
+        let mut sched = (entry.build)(&setup);
+        let leaves = if tree { grow(&mut env, &mut *sched) } else { vec![GroupId::ROOT] };
+        for proc in 0..queues {
+            env.procs.add(leaves[proc % leaves.len()], IoPrio::be(4));
+        }
         let nobody = ReqId(hoistway::table::Handle { slot: u32::MAX, generation: 0 });
         let mut load = Load {
             env,
@@ -106,15 +119,17 @@ impl Load {
         let planned = next(&self.plan, &mut self.at, proc);
         let start = proc as u64 * REGION + planned.place;
         let mut io = Io::read(0, ProcId(proc as u32), start, LENGTH);
+        io.group = self.env.procs.group(ProcId(proc as u32));
         io.op = planned.op;
         io.prio = IoPrio::be(4);
         io.flags = planned.flags;
         io.cpu = proc as u32 % 8;
         let id = self.env.requests.create(io, true, QueueId(0), self.now);
-        self.insert(id.expect("the table holds all pending requests"));
+        self.op_insert(id.expect("the table holds all pending requests"));
     }
 
-    fn insert(&mut self, id: ReqId) {
+    #[inline(never)]
+    fn op_insert(&mut self, id: ReqId) {
         let mut cx = self.env.cx();
         self.sched.prepare(self.now, id, &mut cx);
         black_box(self.sched.insert(self.now, id, At::Tail, &mut cx));
@@ -124,7 +139,7 @@ impl Load {
     /// schedulers are driven as the stack would: time passes up to their timer.
     fn ask(&mut self) -> Option<ReqId> {
         loop {
-            match self.sched.dispatch(self.now, QueueId(0), &mut self.env.cx()) {
+            match self.op_dispatch() {
                 Dispatch::Issue(id) => return Some(id),
                 Dispatch::Idle if self.in_device > 0 && self.sched.next_timer().is_none() => {
                     return None;
@@ -132,6 +147,24 @@ impl Load {
                 Dispatch::Idle => self.wait(),
                 Dispatch::Empty => panic!("requests are pending, the scheduler says Empty"),
             }
+        }
+    }
+
+    #[inline(never)]
+    fn op_dispatch(&mut self) -> Dispatch {
+        self.sched.dispatch(self.now, QueueId(0), &mut self.env.cx())
+    }
+
+    #[inline(never)]
+    fn op_complete(&mut self, id: ReqId) {
+        self.sched.complete(self.now, id, &mut self.env.cx());
+    }
+
+    /// What `--instructions` counts.
+    #[inline(never)]
+    fn counted_turns(&mut self, turns: u64) {
+        for _ in 0..turns {
+            self.turn();
         }
     }
 
@@ -172,15 +205,36 @@ impl Load {
         let done = self.device[self.oldest];
         self.oldest = (self.oldest + 1) % DEPTH;
         self.in_device -= 1;
-        self.sched.complete(self.now, done, &mut self.env.cx());
+        self.op_complete(done);
         let r = self.env.requests.get_mut(done);
         let proc = r.proc.index();
         let planned = next(&self.plan, &mut self.at, proc);
         r.start = Sectors(proc as u64 * REGION + planned.place);
         r.op = planned.op;
         r.flags = planned.flags;
-        self.insert(done);
+        self.op_insert(done);
     }
+}
+
+/// The tree of groups; its leaves.
+fn grow(env: &mut Env, sched: &mut dyn Scheduler) -> Vec<GroupId> {
+    let mut level = vec![GroupId::ROOT];
+    for _ in 0..3 {
+        let mut below = Vec::new();
+        for parent in level {
+            for n in 0..CHILDREN {
+                let group = env.groups.add(parent, "group");
+                let (now, weight) = (Instant::ZERO, 100 * (1 + n as u64 % 3));
+                sched.changed(now, &Change::GroupAdded(group), &mut env.cx());
+                sched
+                    .set_group(now, group, "weight", Some(weight), &mut env.cx())
+                    .expect("the scheduler has group weights, up to 1000 at least");
+                below.push(group);
+            }
+        }
+        level = below;
+    }
+    level
 }
 
 /// The next request of a process.
@@ -214,12 +268,25 @@ struct Args {
     turns: u64,
     only: Option<String>,
     queues: Vec<usize>,
-    instructions: bool,
+    groups: bool,
+    what: What,
+    /// Tunables to be set first.
+    set: Vec<(String, u64)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Time,
+    Instructions,
+    Record,
+    Check,
 }
 
 fn args() -> Args {
     let queues = vec![1, 100, 10_000];
-    let mut args = Args { runs: 20, turns: 1_000_000, only: None, queues, instructions: false };
+    let what = What::Time;
+    let mut args =
+        Args { runs: 20, turns: 1_000_000, only: None, queues, groups: true, what, set: vec![] };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().expect("this option needs a value");
@@ -228,9 +295,20 @@ fn args() -> Args {
             "--quick" => (args.runs, args.turns) = (5, 200_000),
             "--runs" => args.runs = value().parse().expect("--runs takes a number"),
             "--turns" => args.turns = value().parse().expect("--turns takes a number"),
-            "--instructions" => args.instructions = true,
+            "--instructions" => args.what = What::Instructions,
+            "--record" => args.what = What::Record,
+            "--check" => args.what = What::Check,
+            "--set" => {
+                let text = value();
+                let (name, value) = text.split_once('=').expect("--set takes NAME=NUMBER");
+                args.set.push((name.into(), value.parse().expect("--set takes NAME=NUMBER")));
+            }
+            "--groups" => args.queues.clear(),
             "--only" => args.only = Some(value()),
-            "--queues" => args.queues = vec![value().parse().expect("--queues takes a number")],
+            "--queues" => {
+                args.queues = vec![value().parse().expect("--queues takes a number")];
+                args.groups = false;
+            }
             other => panic!("unknown option {other}; see the head of benches/sched_cost.rs"),
         }
     }
@@ -248,83 +326,100 @@ fn warm_up(turns: u64, queues: usize) -> u64 {
     (turns / 2).max(20 * queues as u64)
 }
 
-/// Instructions per turn, the bench's own included.
-fn instructions(name: &str, queues: usize) -> f64 {
-    let count = |turns: u64| {
-        let words = ["--only", name, "--runs", "1", "--turns", &turns.to_string(), "--queues"];
-        let out = std::process::Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(std::env::current_exe().expect("the bench knows its own file"))
-            .args(words)
-            .arg(queues.to_string())
-            .output()
-            .expect("--instructions needs valgrind");
-        let text = String::from_utf8_lossy(&out.stderr);
-        let total = text.lines().find_map(|l| l.split_once("Collected :"));
-        let (_, total) = total.unwrap_or_else(|| panic!("valgrind counted nothing: {text}"));
-        total.trim().parse::<f64>().expect("a count of instructions")
-    };
-    let (short, long) = (20_000, 120_000);
-    let turns = long + warm_up(long, queues) - short - warm_up(short, queues);
-    (count(long) - count(short)) / turns as f64
+/// The rows asked for: schedulers, each with its numbers of queues and the tree.
+fn rows(args: &Args) -> Vec<(&'static Entry, Row)> {
+    let mut rows = Vec::new();
+    for &entry in sched::SCHEDULERS {
+        if args.only.as_deref().is_some_and(|only| only != entry.name) {
+            continue;
+        }
+        let scheduler = || entry.name.to_string();
+        for &queues in &args.queues {
+            rows.push((entry, Row { scheduler: scheduler(), queues, tree: false }));
+        }
+        if args.groups && entry.group_tunables.iter().any(|t| t.name == "weight") {
+            rows.push((entry, Row { scheduler: scheduler(), queues: LEAVES, tree: true }));
+        }
+    }
+    rows
 }
 
 /// Nanoseconds per turn of the fastest run, and the allocations of all runs.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures wall-clock time")]
-fn measure(entry: &'static Entry, queues: usize, args: &Args) -> (f64, u64) {
-    let mut load = Load::new(entry, queues);
-    (0..warm_up(args.turns, queues)).for_each(|_| load.turn());
+fn measure(entry: &'static Entry, row: &Row, args: &Args) -> (f64, u64) {
+    let mut load = Load::new(entry, row.queues, row.tree);
+    for (name, value) in &args.set {
+        load.sched.set(load.now, name, *value, &mut load.env.cx()).expect("the tunable exists");
+    }
+    (0..warm_up(args.turns, row.queues)).for_each(|_| load.turn());
     let before = counting::allocations();
     let mut fastest = f64::INFINITY;
     for _ in 0..args.runs {
         let start = std::time::Instant::now();
-        for _ in 0..args.turns {
-            load.turn();
-        }
+        load.counted_turns(args.turns);
         let ns = start.elapsed().as_nanos() as f64 / args.turns as f64;
         fastest = fastest.min(ns);
     }
     (fastest, counting::allocations() - before)
 }
 
-/// The table of `--instructions`.
-fn count(args: &Args) {
-    println!("{:<20} {:>12} {:>12}", "scheduler", "busy queues", "instructions");
-    for entry in sched::SCHEDULERS {
-        if args.only.as_deref().is_none_or(|only| only == entry.name) {
-            for &queues in &args.queues {
-                let n = instructions(entry.name, queues);
-                println!("{:<20} {queues:>12} {n:>12.0}", entry.name);
-            }
-        }
+/// The table of `--instructions`, and what becomes of it. False: a count is over the recorded one.
+fn count(args: &Args) -> bool {
+    if let Err(why) = instructions::available() {
+        println!("skipped: instructions are not counted: {why}");
+        return true;
     }
+    let recorded = instructions::recorded();
+    let mut counted = Vec::new();
+    let mut good = true;
+    println!("{}", instructions::heading());
+    for (_, row) in rows(args) {
+        let old = recorded.get(&row);
+        if args.what == What::Check && old.is_none() {
+            continue;
+        }
+        let counts = instructions::count(&row, &args.set);
+        let verdict = match (args.what, old) {
+            (What::Check, Some(old)) => match instructions::compare(old, &counts) {
+                Ok(told) => told,
+                Err(over) => {
+                    good = false;
+                    format!("MORE: {over}")
+                }
+            },
+            _ => String::new(),
+        };
+        println!("{} {verdict}", instructions::line(&row, &counts));
+        counted.push((row, counts));
+    }
+    if args.what == What::Record {
+        instructions::record(&counted);
+    }
+    good
 }
 
 fn main() {
     let args = args();
-    if args.instructions {
-        return count(&args);
+    if args.what != What::Time {
+        std::process::exit(i32::from(!count(&args)));
     }
     println!("cost per request: insert + dispatch + complete, ns, fastest of {} runs", args.runs);
     println!("of {} turns, on {}", args.turns, machine());
     println!(
-        "{:<20} {:>12} {:>12} {:>16} {:>12}",
-        "scheduler", "busy queues", "ns/request", "requests/s", "allocations"
+        "{:<20} {:>12} {:>7} {:>12} {:>16} {:>12}",
+        "scheduler", "busy queues", "groups", "ns/request", "requests/s", "allocations"
     );
     let mut leaks = false;
-    for entry in sched::SCHEDULERS {
-        if args.only.as_deref().is_some_and(|only| only != entry.name) {
-            continue;
-        }
-        for &queues in &args.queues {
-            let (ns, allocations) = measure(entry, queues, &args);
-            leaks |= allocations > 0;
-            println!(
-                "{:<20} {queues:>12} {ns:>12.1} {:>16.0} {allocations:>12}",
-                entry.name,
-                1e9 / ns
-            );
-        }
+    for (entry, row) in rows(&args) {
+        let (ns, allocations) = measure(entry, &row, &args);
+        leaks |= allocations > 0;
+        println!(
+            "{:<20} {:>12} {:>7} {ns:>12.1} {:>16.0} {allocations:>12}",
+            entry.name,
+            row.queues,
+            if row.tree { "tree" } else { "root" },
+            1e9 / ns
+        );
     }
     if leaks {
         eprintln!("a scheduler allocated in steady state");

@@ -17,11 +17,16 @@ pub(super) struct Census {
     /// Groups but the root that count as having pending requests in the sense of base 6.1.
     pub groups_pending: u32,
     /// Ascending weights of the queues that have pending or in-flight requests and are not raised, and
-    /// how many queues have each. Queue weights take eight values, so it does not grow for long.
+    /// how many queues have each. Queue weights take eight values, so it never grows.
     weights: Vec<(u32, u32)>,
 }
 
 impl Census {
+    /// Nobody is busy.
+    pub fn new() -> Census {
+        Census { weights: Vec::with_capacity(QUEUE_WEIGHTS), ..Census::default() }
+    }
+
     /// Number of busy queues.
     pub fn tot_busy(&self) -> u32 {
         self.busy.iter().sum()
@@ -83,6 +88,9 @@ impl Census {
         e.counted = 0;
     }
 }
+
+/// As many weights as there are priority levels (2.10).
+const QUEUE_WEIGHTS: usize = 8;
 
 impl FairQueue {
     /// The queue has become busy with nothing in flight.

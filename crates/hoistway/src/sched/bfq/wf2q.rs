@@ -203,7 +203,7 @@ impl FairQueue {
             ents: Vec::new(),
             links: Nodes::new(0),
             nodes: Vec::new(),
-            census: Census::default(),
+            census: Census::new(),
             exact_pick: true,
             exact_candidate: true,
             idle_class_period: Nanos::ms(200),

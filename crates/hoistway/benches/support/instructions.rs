@@ -1,0 +1,175 @@
+//! Instructions per operation, counted by valgrind: the same on a busy machine and on a quiet one, so a
+//! change can be compared with a file (`benches/instructions.txt`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What is counted: the functions of the bench around the calls, and the whole turn.
+const OPERATIONS: [&str; 3] = ["op_insert", "op_dispatch", "op_complete"];
+/// Part by which a count may exceed the recorded one. Another compiler moves the counts by a few per cent;
+/// a look-up too many in a tree of 100 shows as 5 to 10.
+const TOLERANCE: f64 = 0.10;
+/// Turns that are counted.
+const TURNS: u64 = 20_000;
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counts {
+    /// Per call of insert (with prepare), dispatch, complete.
+    pub operations: [f64; 3],
+    /// Per turn: one request put in, taken out and completed. The bench's own are included.
+    pub turn: f64,
+}
+
+/// The line of a scheduler with that many busy queues, `tree`: in groups.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row {
+    pub scheduler: String,
+    pub queues: usize,
+    pub tree: bool,
+}
+
+/// Is the tool there? The reason if not.
+pub fn available() -> Result<(), String> {
+    match Command::new("valgrind").arg("--version").output() {
+        Ok(out) if out.status.success() => Ok(()),
+        Ok(out) => Err(format!("valgrind fails: {}", String::from_utf8_lossy(&out.stderr).trim())),
+        Err(e) => Err(format!("valgrind does not run: {e}")),
+    }
+}
+
+/// Runs this bench under callgrind for one row.
+pub fn count(row: &Row, set: &[(String, u64)]) -> Counts {
+    let name = format!("hoistway-instructions-{}.out", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let queues = row.queues.to_string();
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*counted_turns*"])
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(std::env::current_exe().expect("the bench knows its own file"))
+        .args(["--only", &row.scheduler, "--runs", "1", "--turns", &TURNS.to_string()]);
+    for (name, value) in set {
+        command.args(["--set", &format!("{name}={value}")]);
+    }
+    match row.tree {
+        true => command.arg("--groups"),
+        false => command.args(["--queues", &queues]),
+    };
+    let out = command.output().expect("valgrind ran a moment ago");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    let written = std::fs::read_to_string(&file);
+    let profile = written.unwrap_or_else(|e| panic!("valgrind left no profile: {e}\n{errors}"));
+    std::fs::remove_file(&file).expect("the profile can be removed");
+    let total = errors.lines().find_map(|l| l.split_once("Collected :"));
+    let (_, total) = total.unwrap_or_else(|| panic!("valgrind counted nothing: {errors}"));
+    let total: f64 = total.trim().parse().expect("a number of instructions");
+    Counts { operations: OPERATIONS.map(|f| inclusive(&profile, f)), turn: total / TURNS as f64 }
+}
+
+/// Instructions per call of a function, those it calls included, from a callgrind profile: behind each
+/// `cfn=` of it stand `calls=NUMBER ...` and a line `PLACE INSTRUCTIONS`.
+fn inclusive(profile: &str, function: &str) -> f64 {
+    // Names are written in full once, as `(7) name`, and as `(7)` from then on.
+    let id = profile.lines().find_map(|l| {
+        let (id, name) = l.strip_prefix("cfn=").or(l.strip_prefix("fn="))?.split_once(' ')?;
+        name.contains(function).then_some(id)
+    });
+    let id = id.unwrap_or_else(|| panic!("no {function} in the profile"));
+    let (mut calls, mut sum) = (0u64, 0u64);
+    let mut lines = profile.lines();
+    while let Some(line) = lines.next() {
+        if line.strip_prefix("cfn=").and_then(|l| l.split(' ').next()) != Some(id) {
+            continue;
+        }
+        let number = lines.next().and_then(|l| l.strip_prefix("calls="));
+        let number = number.and_then(|l| l.split(' ').next()).expect("calls= follows cfn=");
+        calls += number.parse::<u64>().expect("a number of calls");
+        let cost = lines.next().and_then(|l| l.split(' ').nth(1)).expect("a place and a cost");
+        sum += cost.parse::<u64>().expect("a number of instructions");
+    }
+    sum as f64 / calls as f64
+}
+
+/// The recorded table.
+fn path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.txt")
+}
+
+pub fn heading() -> String {
+    format!(
+        "{:<18} {:>7} {:<7} {:>8} {:>9} {:>9} {:>7}",
+        "# scheduler", "queues", "groups", "insert", "dispatch", "complete", "turn"
+    )
+}
+
+pub fn line(row: &Row, counts: &Counts) -> String {
+    let [insert, dispatch, complete] = counts.operations;
+    format!(
+        "{:<18} {:>7} {:<7} {insert:>8.0} {dispatch:>9.0} {complete:>9.0} {:>7.0}",
+        row.scheduler,
+        row.queues,
+        if row.tree { "tree" } else { "root" },
+        counts.turn
+    )
+}
+
+/// Writes the table anew.
+pub fn record(rows: &[(Row, Counts)]) {
+    let mut text = String::from(
+        "# Instructions per call (insert includes prepare) and per turn, counted by valgrind:\n\
+         # cargo bench -p hoistway --bench sched_cost -- --record; compared by -- --check.\n",
+    );
+    writeln!(text, "{}", heading()).expect("a String takes everything");
+    for (row, counts) in rows {
+        writeln!(text, "{}", line(row, counts)).expect("a String takes everything");
+    }
+    std::fs::write(path(), text).expect("the table can be written");
+}
+
+/// The rows of the recorded table.
+pub fn recorded() -> BTreeMap<Row, Counts> {
+    let text = std::fs::read_to_string(path()).expect("the table is in the repository");
+    let mut rows = BTreeMap::new();
+    for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let &[scheduler, queues, groups, insert, dispatch, complete, turn] = &words[..] else {
+            panic!("{}: '{line}' has not seven columns", path().display());
+        };
+        let number = |t: &str| t.parse::<f64>().expect("a count is a number");
+        let row = Row {
+            scheduler: scheduler.into(),
+            queues: queues.parse().expect("a number of queues"),
+            tree: groups == "tree",
+        };
+        let operations = [insert, dispatch, complete].map(number);
+        rows.insert(row, Counts { operations, turn: number(turn) });
+    }
+    rows
+}
+
+/// What a count says beside the recorded one; `Err`: it is over it by more than the tolerance.
+pub fn compare(old: &Counts, new: &Counts) -> Result<String, String> {
+    let names = ["insert", "dispatch", "complete", "turn"];
+    let old = old.operations.into_iter().chain([old.turn]);
+    let new = new.operations.into_iter().chain([new.turn]);
+    let mut over = Vec::new();
+    let mut under = Vec::new();
+    for ((name, old), new) in names.into_iter().zip(old).zip(new) {
+        let part = new / old - 1.0;
+        let told = format!("{name} {:+.1} % ({old:.0} to {new:.0})", 100.0 * part);
+        // A few instructions of a short call are no matter.
+        if part > TOLERANCE && new - old > 10.0 {
+            over.push(told);
+        } else if part < -TOLERANCE {
+            under.push(told);
+        }
+    }
+    match (over.is_empty(), under.is_empty()) {
+        (false, _) => Err(over.join(", ")),
+        (true, false) => Ok(format!("less than recorded, record anew: {}", under.join(", "))),
+        (true, true) => Ok("as recorded".into()),
+    }
+}

@@ -3,7 +3,8 @@
 use crate::table::Table;
 use crate::{Failure, print};
 use hoistway::tunable::{Tunable, Unit};
-use hoistway::{Profile, ctl, sched};
+use hoistway::sched::Setup;
+use hoistway::{Device, Instant, Profile, Sectors, ctl, sched};
 use hoistway_lab::config::{Config, ConfigError, NAMED};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::keys::{Key, Kind, nearest};
@@ -99,7 +100,22 @@ fn scheduler(entry: &sched::Entry) -> String {
     if !entry.group_tunables.is_empty() {
         out.push_str(&tunables("per group", entry.group_tunables));
     }
+    out.push_str(&figures(entry));
     out
+}
+
+/// What the scheduler counts, if it says so.
+fn figures(entry: &sched::Entry) -> String {
+    let device = Device::new(Sectors(1), 1);
+    let fresh = (entry.build)(&Setup { device: &device, requests: 1, now: Instant::ZERO });
+    let mut table = Table::new(&["figure", "of", "unit", ""], 4);
+    for doc in fresh.figure_docs().iter().copied().flatten() {
+        table.row(vec![doc.name.into(), doc.of.into(), doc.unit.into(), doc.doc.into()]);
+    }
+    match fresh.figure_docs().is_empty() {
+        true => String::new(),
+        false => format!("\n{}", table.render()),
+    }
 }
 
 fn tunables(heading: &str, list: &[Tunable]) -> String {

@@ -117,6 +117,19 @@ pub struct Figure {
     pub value: i64,
 }
 
+/// What a [`Figure`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FigureDoc {
+    /// The name of the figure.
+    pub name: &'static str,
+    /// Unit of the value; empty for a plain count.
+    pub unit: &'static str,
+    /// Whose it is: `device`, `group`, `queue`, ...
+    pub of: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
 /// One I/O scheduler for one device.
 ///
 /// The contract, tested once for all implementations: every insertion is answered by exactly one
@@ -233,6 +246,11 @@ pub trait Scheduler: core::fmt::Debug + Send {
 
     /// Figures for reports.
     fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
+
+    /// What these figures are, in tables one after the other.
+    fn figure_docs(&self) -> &'static [&'static [FigureDoc]] {
+        &[]
+    }
 }
 
 /// Who looks for a request that a bio can join.

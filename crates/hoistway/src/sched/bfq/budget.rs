@@ -97,6 +97,8 @@ impl Bfq {
         let factor = if soft { 1 } else { u64::from(e.weight / e.orig_weight) };
         queue.fifo_checked = false;
         queue.budget_deadline = Some(self.tn + timeout * factor);
+        let budget = e.budget;
+        self.tally(q, |t| t.budgets += budget);
         self.budgets_assigned = (7 * self.budgets_assigned + 256) / 8;
         self.last_budget_start = now;
         self.serv_last_pos = 0;
@@ -185,7 +187,7 @@ impl Bfq {
             e.budget = e.budget.max(tot);
             let extra = tot - e.service;
             self.stats.time_charges += 1;
-            self.stats.time_charged += extra;
+            self.tally(q, |t| t.time_charged += extra);
             self.serve(q, extra);
         }
         if self.conf.low_latency {
@@ -220,7 +222,8 @@ impl Bfq {
         let service = self.fair.ents[q as usize].service;
         let max_budget = self.queues[q as usize].max_budget;
         cx.trace.why(now, reason.why(), q, service as i64, max_budget as i64);
-        self.stats.slots[reason as usize] += 1;
+        self.tally(q, |t| t.slots[reason as usize] += 1);
+        self.tally_slot(now, q);
     }
 
     /// Steps 3 and 4 of 3.8.
@@ -255,7 +258,7 @@ impl Bfq {
         self.fair.clear_in_service(q);
         self.in_service = NIL;
         if core::mem::take(&mut self.queues[q as usize].waiting) {
-            self.stats.idled += now.since(self.last_idling_start);
+            self.tally_idling(now, q);
         }
         self.timer = None;
     }
@@ -263,6 +266,7 @@ impl Bfq {
     /// The last user of the queue in service has exited (3.8, last paragraph).
     pub(super) fn end_slot_of_exited(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
         cx.trace.why(now, "expired: its last user exited", q, 0, 0);
+        self.tally_slot(now, q);
         let queue = &mut self.queues[q as usize];
         if queue.coop && queue.seeky() {
             queue.split_me = true;

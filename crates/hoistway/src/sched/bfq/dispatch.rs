@@ -80,9 +80,10 @@ impl Bfq {
         if self.in_service == q {
             self.serv_last_pos = self.rate.last_pos;
         }
-        let group = &mut self.groups[self.fair.ents[q as usize].node as usize];
-        group.requests_served += 1;
-        group.sectors_served += seen.len;
+        self.tally(q, |t| {
+            t.requests += 1;
+            t.sectors += seen.len;
+        });
         self.remove_request(now, slot);
         self.rqs[slot as usize].place = Place::Issued;
         if self.in_service == q {

@@ -3,12 +3,13 @@
 use super::Bfq;
 use super::budget::Reason;
 use super::ctx::AsyncTable;
+use super::stats::Tally;
+use super::weights::{DEFAULT_WEIGHT, GroupWeight};
 use super::wf2q::ROOT;
 use crate::env::Cx;
 use crate::group::{GroupId, Groups};
 use crate::table::NIL;
 use crate::tree::Tree;
-use crate::tunable::{Tunable, TunableError, Unit, check};
 use crate::unit::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,11 +25,12 @@ pub(super) struct GroupPart {
     pub index: Tree,
     /// Requests that exist of its subtree (8.5).
     pub allocated: u32,
-    /// Requests and sectors its own queues sent to the device.
-    pub requests_served: u64,
-    pub sectors_served: u64,
+    /// As written; in force is the weight of its entity.
+    pub weight: GroupWeight,
+    /// Counts of its own queues.
+    pub tally: Tally,
     pub group: GroupId,
-    removed: bool,
+    pub removed: bool,
 }
 
 impl GroupPart {
@@ -38,25 +40,13 @@ impl GroupPart {
             last_created: NIL,
             index: Tree::new(),
             allocated: 0,
-            requests_served: 0,
-            sectors_served: 0,
+            weight: GroupWeight::DEFAULT,
+            tally: Tally::default(),
             group,
             removed: false,
         }
     }
 }
-
-/// The only tunable of a group (8.2).
-pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable {
-    name: "weight",
-    unit: Unit::Weight,
-    default: DEFAULT_WEIGHT as u64,
-    min: 1,
-    max: 1000,
-    doc: "Share of the group among its siblings. Queues of the same parent weigh 10 to 80.",
-}];
-
-const DEFAULT_WEIGHT: u32 = 100;
 
 impl Bfq {
     /// The node of a group, made if there is none; of a removed group that of its nearest living
@@ -86,29 +76,6 @@ impl Bfq {
         debug_assert_eq!(self.groups.len(), node as usize);
         self.groups.push(GroupPart::new(self.actuators, group));
         node
-    }
-
-    pub(super) fn set_group_weight(
-        &mut self,
-        group: GroupId,
-        name: &str,
-        value: Option<u64>,
-        groups: &Groups,
-    ) -> Result<(), TunableError> {
-        let weight = value.unwrap_or(DEFAULT_WEIGHT.into());
-        check(GROUP_TUNABLES, "bfq", name, weight)?;
-        let node = self.node_of(group, groups);
-        let up = self.fair.nodes[node as usize].entity;
-        if up == NIL {
-            // The root has no weight (8.2).
-            return Err(TunableError::Unknown { name: name.into(), stage: "the root group" });
-        }
-        let e = &mut self.fair.ents[up as usize];
-        if u64::from(e.new_weight) != weight {
-            e.new_weight = weight as u32;
-            e.prio_dirty = true;
-        }
-        Ok(())
     }
 
     /// Counts (or uncounts) requests of a queue in its groups.
@@ -217,9 +184,7 @@ impl Bfq {
         let parent = self.fair.ents[up as usize].node as usize;
         let gone = &mut self.groups[node as usize];
         gone.removed = true;
-        let (requests, sectors) = (gone.requests_served, gone.sectors_served);
-        (gone.requests_served, gone.sectors_served) = (0, 0);
-        self.groups[parent].requests_served += requests;
-        self.groups[parent].sectors_served += sectors;
+        let tally = core::mem::take(&mut gone.tally);
+        self.groups[parent].tally.add(&tally);
     }
 }

@@ -107,7 +107,7 @@ impl Bfq {
         self.queues[q as usize].waiting = true;
         self.last_idling_start = now;
         self.timer = Some((now + wait, q));
-        self.stats.idle_armed += 1;
+        self.tally(q, |t| t.idle_armed += 1);
         cx.trace.why(now, "idles: waits for the next request", q, wait.0 as i64, 0);
     }
 
@@ -115,16 +115,16 @@ impl Bfq {
     pub(super) fn stop_waiting(&mut self, now: Instant, q: u32) {
         self.queues[q as usize].waiting = false;
         self.timer = None;
-        self.stats.idle_useful += 1;
-        self.stats.idled += now.since(self.last_idling_start);
+        self.tally(q, |t| t.idle_useful += 1);
+        self.tally_idling(now, q);
     }
 
     /// The idle timer fired (4.4).
     pub(super) fn idle_over(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
         if self.in_service == q {
+            self.tally_idling(now, q);
             let queue = &mut self.queues[q as usize];
             queue.waiting = false;
-            self.stats.idled += now.since(self.last_idling_start);
             let reason = if queue.timed_out(self.tn) {
                 Some(Reason::Timeout)
             } else {
@@ -132,7 +132,7 @@ impl Bfq {
             };
             match reason {
                 Some(reason) => self.expire(now, q, true, reason, cx),
-                None => self.stats.idle_useful += 1,
+                None => self.tally(q, |t| t.idle_useful += 1),
             }
         }
         self.kick(cx);

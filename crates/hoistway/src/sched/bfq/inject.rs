@@ -108,6 +108,7 @@ impl Bfq {
             return None;
         }
         let (other, what) = self.injected(now, q)?;
+        self.tally(other, |t| t.injected += 1);
         cx.trace.why(now, what, other, q.into(), self.inflight.into());
         Some(other)
     }

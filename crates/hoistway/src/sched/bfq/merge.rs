@@ -221,7 +221,7 @@ impl Bfq {
             cx.trace.why(now, "queues merged", from, to.into(), proc.0.into());
             from = to;
         }
-        self.stats.merges += 1;
+        self.tally(q, |t| t.merges += 1);
     }
 
     fn merge_one(&mut self, proc: ProcId, q: u32, p: u32) {
@@ -369,7 +369,7 @@ impl Bfq {
         {
             saved.in_large_burst = true;
         }
-        self.stats.splits += 1;
+        self.tally(q, |t| t.splits += 1);
         let queue = &mut self.queues[q as usize];
         if queue.users == 1 && queue.merge_into == NIL {
             queue.owner = ask.proc.0;

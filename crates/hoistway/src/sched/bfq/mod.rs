@@ -69,12 +69,16 @@ mod stats;
 mod tests;
 mod tunables;
 pub mod v1;
+mod weights;
 mod wf2q;
 
-use super::{At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{
+    At, Change, Depth, Dispatch, Entry, Figure, FigureDoc, Merged, Run, Scheduler, Search, Setup,
+};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::GroupId;
+use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
 use crate::table::NIL;
@@ -82,20 +86,22 @@ use crate::tree::Nodes;
 use crate::tunable::TunableError;
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use budget::{DEFAULT_MAX_BUDGET, Expiry};
 use burst::Burst;
 use ctx::{Ctx, Pair};
-use groups::{GROUP_TUNABLES, GroupPart};
+use groups::GroupPart;
 use idle::Ncq;
 use inject::Measure;
 use pool::{ACTUATORS, actuators};
 use queue::Queue;
 use rate::PeakRate;
 use requests::Rq;
-use stats::Stats;
+use stats::{FIGURES, Stats};
 use tunables::{Conf, TUNABLES};
+use weights::{GROUP_TUNABLES, KNOBS};
 use wf2q::{FairQueue, ROOT};
 
 /// The registry entry.
@@ -110,7 +116,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     tunables: TUNABLES,
     group_tunables: GROUP_TUNABLES,
-    knobs: &[],
+    knobs: KNOBS,
     build: |setup| Box::new(Bfq::new(setup)),
 };
 
@@ -405,8 +411,28 @@ impl Scheduler for Bfq {
         self.set_group_weight(group, name, value, cx.groups)
     }
 
+    fn write_knob(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        file: &str,
+        line: &str,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        self.clock(now);
+        self.write_weight_file(group, file, line, cx)
+    }
+
+    fn read_knob(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
+        self.read_weight_file(group, file, cx, out);
+    }
+
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         self.all_figures(sink);
+    }
+
+    fn figure_docs(&self) -> &'static [&'static [FigureDoc]] {
+        FIGURES
     }
 }
 

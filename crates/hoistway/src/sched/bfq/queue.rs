@@ -4,6 +4,7 @@
 //! unused here.
 
 use super::Bfq;
+use super::stats::Tally;
 use super::wf2q::{BE, FairQueue, IDLE};
 use crate::list::List;
 use crate::table::NIL;
@@ -225,6 +226,9 @@ impl Bfq {
             self.fair.reuse_entity(q, wanted.node, wanted.class, weight);
             queue.generation = self.queues[q as usize].generation.wrapping_add(1);
             self.queues[q as usize] = queue;
+            if let Some(tally) = self.stats.queues.get_mut(q as usize) {
+                *tally = Tally::default();
+            }
             return q;
         }
         let q = self.fair.add_entity(wanted.node, wanted.class, weight);
@@ -232,6 +236,9 @@ impl Bfq {
             self.queues.push(Queue::unused());
         }
         self.queues.push(queue);
+        if self.conf.queue_statistics {
+            self.stats.queues.resize(self.queues.len(), Tally::default());
+        }
         self.burst.links.grow(self.queues.len());
         self.woken_links.grow(self.queues.len());
         self.positions.grow(self.queues.len());

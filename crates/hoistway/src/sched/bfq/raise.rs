@@ -110,10 +110,10 @@ impl Bfq {
         let what = if wr == 1 {
             "raising ends: large burst"
         } else if limit == self.conf.wr_rt_max_time {
-            self.stats.raised_soft += 1;
+            self.tally(q, |t| t.raised_soft += 1);
             "raised: soft real-time"
         } else {
-            self.stats.raised_interactive += 1;
+            self.tally(q, |t| t.raised_interactive += 1);
             "raised: interactive"
         };
         cx.trace.why(now, what, q, wr.into(), limit.0 as i64);

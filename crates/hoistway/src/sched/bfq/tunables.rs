@@ -29,6 +29,8 @@ pub(super) struct Conf {
     pub inject_after_long_idle: bool,
     /// Slow slots are charged for their part of the time limit as it is set (quirk Q5).
     pub charge_as_tuned: bool,
+    /// The weight of a group for this device and its general one are told apart (quirk Q16).
+    pub keep_device_weight: bool,
     /// The small budget of a raised queue holds its first request (quirk Q6).
     pub raised_budget_fits: bool,
     pub low_latency: bool,
@@ -48,6 +50,7 @@ pub(super) struct Conf {
     pub preemption: bool,
     pub queue_merge: bool,
     pub stable_merge: bool,
+    pub queue_statistics: bool,
 }
 
 /// Whose decisions: a version of the reference with its quirks, or what we make of the newer one.
@@ -82,6 +85,7 @@ impl Default for Conf {
             inject_after_long_idle: true,
             charge_as_tuned: true,
             raised_budget_fits: true,
+            keep_device_weight: true,
             low_latency: true,
             wr_coeff: 30,
             wr_rt_max_time: Nanos::ms(300),
@@ -96,6 +100,7 @@ impl Default for Conf {
             preemption: true,
             queue_merge: true,
             stable_merge: true,
+            queue_statistics: false,
         }
     }
 }
@@ -252,6 +257,14 @@ pub(super) static TUNABLES: &[Tunable] = &[
         "1: the small budget of a queue that is raised holds its first request. 0: it may not (Q6).",
     ),
     tunable(
+        "keep_device_weight",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: a group's weight for the device outlives a write of the general one, and taking it away restores \
+         that one. 0: neither (Q16).",
+    ),
+    tunable(
         "keep_idle_ticket",
         Unit::Switch,
         1,
@@ -325,6 +338,13 @@ pub(super) static TUNABLES: &[Tunable] = &[
         "Queues with interleaved positions are merged (rotational or non-queueing devices).",
     ),
     tunable("stable_merge", Unit::Switch, 1, (0, 1), "Queues created within 180 ms are merged."),
+    tunable(
+        "queue_statistics",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "1: figures of every queue too, at 144 bytes a queue; they begin when it is written.",
+    ),
 ];
 
 impl Bfq {
@@ -349,6 +369,7 @@ impl Bfq {
             "tick_rounding" => self.conf.tick_rounding = on,
             "charge_as_tuned" => self.conf.charge_as_tuned = on,
             "raised_budget_fits" => self.conf.raised_budget_fits = on,
+            "keep_device_weight" => self.conf.keep_device_weight = on,
             "keep_idle_ticket" => self.fair.keep_idle_ticket = on,
             "inject_after_long_idle" => self.conf.inject_after_long_idle = on,
             "fix_group_double_charge" => self.fair.fix_double_charge = on,
@@ -365,6 +386,7 @@ impl Bfq {
             "preemption" => self.conf.preemption = on,
             "queue_merge" => self.conf.queue_merge = on,
             "stable_merge" => self.conf.stable_merge = on,
+            "queue_statistics" => self.set_queue_statistics(on),
             "slice_idle" => self.conf.slice_idle = Nanos::ms(value),
             "slice_idle_us" => self.conf.slice_idle = Nanos::us(value),
             "strict_guarantees" => {
@@ -404,6 +426,7 @@ impl Bfq {
         self.conf.inject_after_long_idle = mended;
         self.conf.charge_as_tuned = mended;
         self.conf.raised_budget_fits = mended;
+        self.conf.keep_device_weight = mended;
         self.fair.set_mended(mended);
     }
 
@@ -429,6 +452,7 @@ impl Bfq {
             "tick_rounding" => conf.tick_rounding.into(),
             "charge_as_tuned" => conf.charge_as_tuned.into(),
             "raised_budget_fits" => conf.raised_budget_fits.into(),
+            "keep_device_weight" => conf.keep_device_weight.into(),
             "keep_idle_ticket" => self.fair.keep_idle_ticket.into(),
             "inject_after_long_idle" => conf.inject_after_long_idle.into(),
             "fix_group_double_charge" => self.fair.fix_double_charge.into(),
@@ -445,6 +469,7 @@ impl Bfq {
             "preemption" => conf.preemption.into(),
             "queue_merge" => conf.queue_merge.into(),
             "stable_merge" => conf.stable_merge.into(),
+            "queue_statistics" => conf.queue_statistics.into(),
             _ => return None,
         })
     }

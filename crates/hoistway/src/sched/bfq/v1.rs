@@ -17,14 +17,15 @@
 //! all sync requests to leave the device.
 
 use super::budget::Reason;
-use super::groups::GROUP_TUNABLES;
 use super::idle::HwTag;
 use super::requests::Place;
+use super::weights::{GROUP_TUNABLES, KNOBS};
 use super::wf2q::IDLE;
 use super::{Bfq, requests::Rq};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::GroupId;
+use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
 use crate::sched::{
     At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup,
@@ -33,6 +34,7 @@ use crate::table::NIL;
 use crate::tunable::{Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The registry entry.
@@ -47,7 +49,7 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: Some(100),
     tunables: TUNABLES,
     group_tunables: GROUP_TUNABLES,
-    knobs: &[],
+    knobs: KNOBS,
     build: |setup| Box::new(BfqV1::new(setup)),
 };
 
@@ -548,7 +550,7 @@ impl BfqV1 {
         let left = e.left();
         if slow || (reason == Reason::Timeout && left >= e.budget / 3) {
             self.b.stats.time_charges += 1;
-            self.b.stats.time_charged += left;
+            self.b.tally(q, |t| t.time_charged += left);
             self.b.serve(q, left);
         }
         self.b.adapt(q, reason);
@@ -639,7 +641,7 @@ impl Scheduler for BfqV1 {
                 let queue = &mut self.b.queues[q as usize];
                 queue.waiting = false;
                 let timed_out = queue.timed_out(now);
-                self.b.stats.idled += now.since(self.b.last_idling_start);
+                self.b.tally_idling(now, q);
                 let reason = if timed_out { Reason::Timeout } else { Reason::TooIdle };
                 self.expire(now, q, true, reason, cx);
             }
@@ -695,17 +697,32 @@ impl Scheduler for BfqV1 {
         self.b.set_group(now, group, name, value, cx)
     }
 
+    fn write_knob(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        file: &str,
+        line: &str,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        self.b.write_knob(now, group, file, line, cx)
+    }
+
+    fn read_knob(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
+        self.b.read_knob(group, file, cx, out);
+    }
+
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         let mut put = |name, value: u64| sink(Figure { name, of: None, value: value as i64 });
         let s = &self.b.stats;
-        for (name, n) in Reason::NAMES.iter().zip(s.slots) {
+        for (name, n) in Reason::NAMES.iter().zip(s.all.slots) {
             put(name, n);
         }
         put("full_charges", s.time_charges);
-        put("full_charged_sectors", s.time_charged);
-        put("idle_timer_armed", s.idle_armed);
-        put("idle_timer_useful", s.idle_useful);
-        put("idle_time_ns", s.idled.0);
+        put("full_charged_sectors", s.all.time_charged);
+        put("idle_timer_armed", s.all.idle_armed);
+        put("idle_timer_useful", s.all.idle_useful);
+        put("idle_time_ns", s.all.idled.0);
         put("boosts", self.boosts);
         put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> RATE_SHIFT);
         put("max_budget_sectors", self.b.max_budget);

@@ -95,7 +95,7 @@ fn c14_a_random_reader_is_charged_for_its_time() {
     rig.issue();
     let q = rig.q(a);
     assert_eq!(rig.expiries(), [(q, "budget timeout")]);
-    assert_eq!(rig.bfq.stats.time_charged, 16_384 - 240);
+    assert_eq!(rig.bfq.stats.all.time_charged, 16_384 - 240);
     assert_eq!(rig.ent(a).start.0 - start, 1_717_986_918);
     assert_eq!(rig.queue(a).max_budget, 16_384);
 }

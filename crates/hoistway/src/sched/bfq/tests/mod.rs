@@ -11,3 +11,5 @@ mod latency;
 mod modes;
 mod random;
 mod rig;
+mod statistics;
+mod weights;

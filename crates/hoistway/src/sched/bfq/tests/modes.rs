@@ -10,7 +10,7 @@ use crate::unit::Nanos;
 use alloc::vec::Vec;
 
 /// Every switch of a quirk, and its value where all are mended.
-const QUIRKS: [(&str, u64); 7] = [
+const QUIRKS: [(&str, u64); 8] = [
     ("exact_pick", 1),
     ("exact_candidate", 1),
     ("fix_group_double_charge", 1),
@@ -18,6 +18,7 @@ const QUIRKS: [(&str, u64); 7] = [
     ("charge_as_tuned", 1),
     ("raised_budget_fits", 1),
     ("keep_idle_ticket", 1),
+    ("keep_device_weight", 1),
 ];
 
 #[test]

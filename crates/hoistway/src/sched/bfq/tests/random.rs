@@ -328,7 +328,7 @@ impl World {
 }
 
 /// Tunables of two values.
-const SWITCHES: [&str; 14] = [
+const SWITCHES: [&str; 16] = [
     "exact_pick",
     "exact_candidate",
     "first_think",
@@ -338,6 +338,8 @@ const SWITCHES: [&str; 14] = [
     "charge_as_tuned",
     "raised_budget_fits",
     "keep_idle_ticket",
+    "keep_device_weight",
+    "queue_statistics",
     "low_latency",
     "injection",
     "preemption",
@@ -376,11 +378,11 @@ fn nothing_is_lost_or_issued_twice_and_everything_drains() {
         let now = [
             s.injected_general,
             s.injected_waker + s.injected_woken + s.injected_async,
-            s.raised_interactive,
-            s.raised_soft,
-            s.merges,
+            s.all.raised_interactive,
+            s.all.raised_soft,
+            s.all.merges,
             s.stable_merges,
-            s.splits,
+            s.all.splits,
             w.rig.bfq.burst.seen,
         ];
         for (sum, n) in seen.iter_mut().zip(now) {

@@ -2,8 +2,8 @@
 
 use crate::table::Table;
 use crate::{Failure, print};
-use hoistway::tunable::{Tunable, Unit};
 use hoistway::sched::Setup;
+use hoistway::tunable::{Tunable, Unit};
 use hoistway::{Device, Instant, Profile, Sectors, ctl, sched};
 use hoistway_lab::config::{Config, ConfigError, NAMED};
 use hoistway_lab::experiment::Experiment;

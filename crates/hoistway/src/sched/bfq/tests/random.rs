@@ -6,8 +6,12 @@ use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Io, Op, ReqId, Side};
 use crate::sched::bfq::idle::HwTag;
 use crate::sched::bfq::requests::Place;
+use crate::sched::bfq::tunables::TUNABLES;
 use crate::sched::{At, Change, Dispatch, Merged, Scheduler};
+use crate::table::NIL;
+use crate::tunable::Unit;
 use crate::unit::{Class, IoPrio, Nanos, QueueId};
+use alloc::format;
 use alloc::vec::Vec;
 
 /// A small block layer: merges as specs/blk-mq-and-noop.md section 3 does, keeps count of requests.
@@ -16,12 +20,18 @@ struct World {
     rng: Rng,
     procs: Vec<ProcId>,
     groups: Vec<GroupId>,
+    /// Prepared and held back, as by a plug.
+    plugged: Vec<ReqId>,
     /// Inserted and not issued.
     pending: Vec<ReqId>,
     /// In the device.
     inside: Vec<ReqId>,
     merges: u32,
     timers: u32,
+    /// Processes that went away while their queue was in service; groups with work that went away; moves.
+    exits_in_service: u32,
+    groups_gone_busy: u32,
+    moves: u32,
 }
 
 impl World {
@@ -36,10 +46,14 @@ impl World {
             rng,
             procs: Vec::new(),
             groups: alloc::vec![GroupId::ROOT],
+            plugged: Vec::new(),
             pending: Vec::new(),
             inside: Vec::new(),
             merges: 0,
             timers: 0,
+            exits_in_service: 0,
+            groups_gone_busy: 0,
+            moves: 0,
         };
         let base = w.rng.below(3);
         w.rig.set("base", base);
@@ -138,9 +152,21 @@ impl World {
             self.join(kept, id);
             return;
         }
+        if self.rng.below(4) == 0 {
+            self.plugged.push(id);
+            return;
+        }
         let at = if self.rng.below(30) == 0 { At::Head } else { At::Tail };
         self.rig.bfq.insert(now, id, at, &mut self.rig.env.cx());
         self.pending.push(id);
+    }
+
+    /// What was held back is inserted, whatever has happened to its process, group or queue since.
+    fn unplug(&mut self) {
+        for id in core::mem::take(&mut self.plugged) {
+            self.rig.bfq.insert(self.rig.now, id, At::Tail, &mut self.rig.env.cx());
+            self.pending.push(id);
+        }
     }
 
     fn merge_bio(&mut self, io: &Io) -> bool {
@@ -236,11 +262,22 @@ impl World {
                 self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
             }
             1 if group != GroupId::ROOT && self.rig.env.groups.children(group).is_empty() => {
+                let node = self.rig.bfq.group_nodes.get(group.index());
+                let busy = node
+                    .is_some_and(|&n| n != NIL && self.rig.bfq.fair.nodes[n as usize].queues > 0);
+                self.groups_gone_busy += u32::from(busy);
                 let change = Change::GroupRemoved(group);
                 self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
                 self.rig.env.groups.remove(group);
                 self.groups.retain(|&g| g != group);
                 // Its processes may stay in it for a while.
+            }
+            2 if group != GroupId::ROOT && self.rng.below(2) == 0 => {
+                let n = 1 + self.rng.below(1000);
+                let forms = [format!("{n}"), format!("8:0 {n}"), "8:0 default".into()];
+                let line = &forms[self.rng.below(3) as usize];
+                let cx = &mut self.rig.env.cx();
+                self.rig.bfq.write_knob(now, group, "io.bfq.weight", line, cx).unwrap();
             }
             2 if group != GroupId::ROOT => {
                 let weight = Some(1 + self.rng.below(1000)).filter(|w| w % 7 > 0);
@@ -249,7 +286,9 @@ impl World {
             }
             _ => {
                 let at = self.rng.below(self.procs.len() as u64) as usize;
-                self.rig.env.procs.get_mut(self.procs[at]).unwrap().group = group;
+                let proc = self.rig.env.procs.get_mut(self.procs[at]).unwrap();
+                self.moves += u32::from(proc.group != group);
+                proc.group = group;
             }
         }
     }
@@ -257,9 +296,10 @@ impl World {
     fn change(&mut self) {
         match self.rng.below(9) {
             4 => {
-                if self.rng.below(4) == 0 {
-                    let base = self.rng.below(3);
-                    return self.rig.set("base", base);
+                match self.rng.below(4) {
+                    0 => return self.set_base(),
+                    1 => return self.set_number(),
+                    _ => {}
                 }
                 let name = SWITCHES[self.rng.below(SWITCHES.len() as u64) as usize];
                 let value = self.rng.below(2);
@@ -270,6 +310,10 @@ impl World {
             1 if self.procs.len() > 2 => {
                 let at = self.rng.below(self.procs.len() as u64) as usize;
                 let p = self.procs[at];
+                let serving = self.rig.bfq.in_service;
+                if serving != NIL && self.rig.bfq.queues[serving as usize].owner == p.0 {
+                    self.exits_in_service += 1;
+                }
                 self.rig.exit(p);
                 // Some I/O still comes on behalf of the dead.
                 if self.rng.below(4) > 0 {
@@ -289,6 +333,21 @@ impl World {
         }
     }
 
+    fn set_base(&mut self) {
+        let base = self.rng.below(3);
+        self.rig.set("base", base);
+    }
+
+    /// Any tunable to its least, its usual, its largest or a small value.
+    fn set_number(&mut self) {
+        let t = &TUNABLES[self.rng.below(TUNABLES.len() as u64) as usize];
+        let small = t.min + self.rng.below((t.max - t.min + 1).min(20));
+        let values = [t.min, t.default, t.max, small];
+        let value = values[self.rng.below(4) as usize];
+        // Times of minutes would only make the run stand still.
+        self.rig.set(t.name, if t.unit == Unit::Millis { value.min(1_000) } else { value });
+    }
+
     fn pass_time(&mut self) {
         let step = [1, 50, 2_000, 30_000][self.rng.below(4) as usize];
         let until = self.rig.now + Nanos::us(self.rng.below(step));
@@ -301,6 +360,7 @@ impl World {
 
     /// Without new requests everything is served in bounded time.
     fn finish(&mut self) {
+        self.unplug();
         let now = self.rig.now;
         if self.rng.below(2) == 0 {
             while let Some(id) = self.rig.bfq.drain(now, &mut self.rig.env.cx()) {
@@ -347,9 +407,17 @@ const SWITCHES: [&str; 16] = [
     "stable_merge",
 ];
 
+/// Runs of the main test.
+const SEEDS: u64 = 800;
+
 fn run(seed: u64, steps: u32) -> World {
     let mut w = World::new(seed);
     let depth = 1 + w.rng.below(32) as usize;
+    // In half of the runs the surroundings change all the time.
+    let calm = [2, 10][seed as usize % 2];
+    for _ in 0..w.rng.below(12) {
+        w.change_groups();
+    }
     for _ in 0..steps {
         match w.rng.below(20) {
             0..7 => w.submit(),
@@ -357,7 +425,8 @@ fn run(seed: u64, steps: u32) -> World {
                 w.dispatch();
             }
             13..17 => w.complete_or_requeue(),
-            17 if w.rng.below(5) == 0 => w.change(),
+            17 if w.rng.below(2) == 0 => w.unplug(),
+            17 | 18 if w.rng.below(calm) == 0 => w.change(),
             _ => w.pass_time(),
         }
         w.rig.bfq.check();
@@ -369,11 +438,15 @@ fn run(seed: u64, steps: u32) -> World {
 #[test]
 fn nothing_is_lost_or_issued_twice_and_everything_drains() {
     let (mut merges, mut timers) = (0, 0);
+    let mut rare = [0; 3];
     let mut seen = [0; 8];
-    for seed in 0..300 {
+    for seed in 0..SEEDS {
         let w = run(seed, 1_000);
         merges += w.merges;
         timers += w.timers;
+        for (sum, n) in rare.iter_mut().zip([w.exits_in_service, w.groups_gone_busy, w.moves]) {
+            *sum += n;
+        }
         let s = &w.rig.bfq.stats;
         let now = [
             s.injected_general,
@@ -390,6 +463,8 @@ fn nothing_is_lost_or_issued_twice_and_everything_drains() {
         }
     }
     assert!(merges > 1_000 && timers > 1_000, "{merges} merges, {timers} timers: too tame");
+    assert!(rare.iter().all(|&n| n > 50), "exits in service, groups, moves: {rare:?}");
+    assert!(rare[2] > 1_000, "processes hardly move: {rare:?}");
     assert!(seen.iter().all(|&n| n > 0), "hardly used: {seen:?}");
 }
 

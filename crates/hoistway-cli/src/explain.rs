@@ -3,16 +3,19 @@
 use crate::args::Common;
 use crate::compare::{grid, run_failure, stop_flag};
 use crate::{Failure, print};
+use hoistway::ProcId;
 use hoistway_lab::experiment::Experiment;
 use hoistway_lab::explain::{Subject, story};
 use hoistway_lab::run::{Grid, RunError};
 use hoistway_sim::drive::keys::nearest;
-use hoistway_sim::world::{JobError, run};
+use hoistway_sim::world::{JobError, NamedFigure, run};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 /// Records kept of a run: about 250 MB.
 const RECORDS: usize = 4_000_000;
+/// Schedulers with this tunable count by queue.
+const STATISTICS: &str = "queue_statistics";
 /// Lines told if not asked otherwise.
 const LINES: u32 = 200;
 
@@ -42,10 +45,17 @@ pub fn grid_of(
 }
 
 pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Failure> {
-    let jobs = grid.preview().map_err(run_failure)?;
-    let [(cell, job)] = &jobs[..] else {
+    let mut jobs = grid.preview().map_err(run_failure)?;
+    let [(cell, job)] = &mut jobs[..] else {
         unreachable!("a grid of one run has one job");
     };
+    // Counting changes no decision.
+    let counts = hoistway::sched::find(&job.scheduler.name)
+        .is_some_and(|entry| entry.tunables.iter().any(|t| t.name == STATISTICS));
+    if counts {
+        job.scheduler.set.push((STATISTICS.into(), 1));
+    }
+    let job = &*job;
     let subject = Subject::of(job, process).ok_or_else(|| {
         let known: Vec<&str> = job.procs.iter().map(|p| p.name.as_str()).collect();
         let hint = match nearest(process, known.iter().copied()) {
@@ -84,5 +94,22 @@ pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Fai
              later is not told"
         );
     }
+    out.push_str(&figures(&outcome.scheduler_figures, subject.proc));
     print(&out)
+}
+
+/// What the scheduler counted of the queues that were the process's at the end.
+fn figures(all: &[NamedFigure], proc: ProcId) -> String {
+    let owner = i64::from(proc.0);
+    let mine = all.iter().filter(|f| f.name == "queue_process" && f.value == owner);
+    let mut out = String::new();
+    for queue in mine.map(|f| f.of) {
+        let number = queue.map_or(String::new(), |q| q.to_string());
+        let _ = writeln!(out, "\nqueue {number} in the whole run:");
+        let own = all.iter().filter(|f| f.of == queue);
+        for f in own.filter_map(|f| Some((f.name.strip_prefix("queue_")?, f.value))) {
+            let _ = writeln!(out, "{:>16}  {}", f.1, f.0);
+        }
+    }
+    out
 }

@@ -217,6 +217,17 @@ fn a_story_tells_each_decision_with_its_figures() {
     let (usual, left_out) = story(&folder, &["bfq", "--duration", "6s"]);
     assert_eq!((&usual[..199], left_out), (&all[..199], all.len() - 200));
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "nothing is written");
+
+    // At the end stands what was counted of its queue.
+    let (_, out, _) = folder.run(&[&EXPLAIN[..], &["bfq", "--duration", "6s"]].concat());
+    let (_, counts) = out.split_once("in the whole run:\n").expect("the counts of one queue");
+    let count = |name: &str| -> u64 {
+        let line = counts.lines().find(|l| l.ends_with(name)).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    assert_eq!(count(" raised_interactive"), 1);
+    assert_eq!(count(" sectors_served"), 8 * count(" requests_served"));
+    assert!(8 * count(" requests_served") > 120_008);
 }
 
 #[test]

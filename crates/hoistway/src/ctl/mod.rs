@@ -7,6 +7,7 @@
 
 mod delay;
 mod tick_timer;
+pub mod wbt;
 
 pub mod latency;
 pub mod max;
@@ -61,6 +62,9 @@ pub trait Controller: core::fmt::Debug + Send {
     /// A request goes to the device; again if the device gave it back. A pure flush never does itself,
     /// the stack's own flush command does it for all that wait.
     fn issue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// The device gave a request back unserved; another `issue` follows.
+    fn requeue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
     /// A request is over, its flush steps included, whether it was served or failed; it is still in the
     /// table during the call.
@@ -160,7 +164,7 @@ pub struct Entry {
 }
 
 /// Every controller. In gate 2 they are asked in this order: io.cost, wbt, io.latency.
-pub static CONTROLLERS: &[&Entry] = &[&max::ENTRY, &latency::ENTRY];
+pub static CONTROLLERS: &[&Entry] = &[&max::ENTRY, &wbt::ENTRY, &latency::ENTRY];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

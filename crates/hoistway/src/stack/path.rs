@@ -464,6 +464,11 @@ impl Stack {
         self.env.trace.emit(now, Event::Requeued { req: id.slot() });
         self.left_device(id);
         let state = self.state[id.index()];
+        if !state.own_command() {
+            for c in &mut self.controllers {
+                c.stage.requeue(now, id, &mut self.env.cx());
+            }
+        }
         let in_sequence = state.steps != 0 || state.own_command();
         let flagged = self.env.requests[id].flags.any(Flags::FUA | Flags::PREFLUSH);
         if self.barrier_is_out() {

@@ -5,7 +5,7 @@
 
 mod reference;
 
-use reference::host::{Config, Measured, run};
+use reference::host::{Config, Control, Measured, run};
 use reference::scenario::{Job, scenario};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,17 @@ const MQ_DEADLINE: Config =
     Config { scheduler: "mq-deadline", tunables: &[], tags: 16, t0: PLAIN_T0, control: None };
 const KYBER: Config = Config { scheduler: "kyber", ..MQ_DEADLINE };
 const NONE: Config = Config { scheduler: "none", tags: 64, ..MQ_DEADLINE };
+/// The settings were written at 10.1 ms, when the kernel's tick counter, ahead by one until its second edge,
+/// read 2 already: slices begin as if it had been at 20 ms.
+const IO_MAX: Config = Config {
+    control: Some(Control {
+        name: "io.max",
+        tunables: &[],
+        files: &[("b", "io.max", "rbps=50000000 wbps=50000000")],
+        written_at: 20_000_000,
+    }),
+    ..NONE
+};
 const BFQ_LL0: Config = Config {
     scheduler: "bfq",
     tunables: &[("base", 0), ("first_think", 1), ("low_latency", 0)],
@@ -249,6 +260,13 @@ fn kyber_serves_every_process_as_the_kernels() {
 fn none_serves_every_process_as_the_kernels() {
     for name in ["cg_target_d4_st", "cgw_d8_st"] {
         Comparison::new(&NONE, "none", name, 1).all_agree();
+    }
+}
+
+#[test]
+fn io_max_limits_a_group_as_the_kernels() {
+    for name in ["cg_target_d4_st", "cgw_d8_st"] {
+        Comparison::new(&IO_MAX, "io.max", name, 1).all_agree();
     }
 }
 

@@ -26,6 +26,11 @@ struct World {
     wake: Option<Instant>,
     next_io: u64,
     finished: u64,
+    /// The most I/Os outstanding.
+    limit: u64,
+    /// The root, and what groups I/O is of.
+    group: GroupId,
+    groups: [GroupId; 2],
 }
 
 impl World {
@@ -49,6 +54,9 @@ impl World {
             wake: None,
             next_io: 0,
             finished: 0,
+            limit: u64::MAX,
+            group: GroupId::ROOT,
+            groups: [GroupId::ROOT; 2],
         }
     }
 
@@ -90,7 +98,9 @@ impl World {
                     Input::Done { req, error: None }
                 });
             }
-            _ if self.waits[at].is_none() => self.submit(at),
+            _ if self.waits[at].is_none() && self.next_io - self.finished < self.limit => {
+                self.submit(at);
+            }
             _ => {
                 if let Some(wake) = self.wake {
                     self.now = self.now.max(wake);
@@ -105,6 +115,7 @@ impl World {
         let start = 8 * self.rng.below(400);
         let mut io = Io::read(self.next_io, ProcId(at as u32), start, 8);
         io.cpu = at as u32 % 8;
+        io.group = self.groups[at % 2];
         match self.rng.below(12) {
             0..=4 => {}
             5 => (io.op, io.flags) = (Op::Write, Flags::PREFLUSH | Flags::FUA),
@@ -121,6 +132,39 @@ impl World {
         }
         self.waits[at] = Some(self.next_io);
         self.input(Input::Submit(io));
+    }
+}
+
+/// With io.max and wbt: limits that bind, and a queue that is bounded (the tables grow with what is
+/// outstanding).
+#[test]
+fn controllers_allocate_nothing_after_warming_up() {
+    for entry in SCHEDULERS.iter().filter(|e| e.profile == Profile::MultiQueue) {
+        let mut world = World::new(entry, Profile::MultiQueue);
+        world.limit = 300;
+        for name in ["io.max", "wbt"] {
+            world.stack.install(hoistway::ctl::find(name).expect("a registry name"));
+        }
+        for (i, rate) in [40_000_000, 20_000_000].into_iter().enumerate() {
+            let group = world.stack.add_group(Instant::ZERO, world.group, "g");
+            let line = format!("8:0 rbps={rate} wiops={}", rate / 10_000);
+            world.input(Input::Write { group, file: "io.max".into(), line });
+            world.groups[i] = group;
+        }
+        for _ in 0..150_000 {
+            world.step();
+        }
+        let (before, finished) = (counting::allocations(), world.finished);
+        for _ in 0..40_000 {
+            world.step();
+        }
+        assert_eq!(counting::allocations() - before, 0, "{}: allocations", entry.name);
+        assert!(world.finished > finished + 1000, "{}", entry.name);
+        let mut held = 0;
+        for (_, c) in world.stack.controllers() {
+            c.figures(&mut |f| held += f.value * i64::from(f.name == "held_ios"));
+        }
+        assert!(held > 1000, "{}: {held} held", entry.name);
     }
 }
 

@@ -30,15 +30,18 @@
 //!
 //! # Guarantee
 //!
-//! In any window of L ticks a node passes at most
+//! What a node passes in a window of L ticks is at most one I/O, whatever its size, and behind it
 //!
 //! ```text
-//!   rate * (L + 4 * slice) / HZ, plus one I/O for a node that got I/O from below
+//!   rate * (L + 2 * slice) / HZ
 //! ```
 //!
-//! The slice in force at the window's start began at most 3 slices before it (one that was not cut yet,
-//! two without any I/O), what passes at its end may use the slice begun there; a node handed an I/O from
-//! below takes over the start of the child's slice, which its first I/O then uses up. (`bounds` test.)
+//! The one may have waited for as long as it is large. When it passes, the whole slices it waited are
+//! cut off, so the slice in force began less than a slice ago, and what passes at the window's end may
+//! use the slice begun there. A slice that runs out takes at least a slice of time without any I/O with
+//! it, which pays for the burst of the next. A node whose slice begins with an I/O handed up from below
+//! takes over the start of the child's slice; the first I/O uses that up, and is one more "one I/O".
+//! (`tests/bounds.rs`.)
 //!
 //! # Cost
 //!
@@ -442,8 +445,9 @@ impl IoMax {
     /// The head of a direction passes the node.
     fn hand_up(&mut self, node: u32, dir: Dir, cx: &Cx<'_>) {
         let bio = self.take(node, dir);
+        let now = self.clock.now;
         let lane = self.lane(node, dir);
-        lane.charge(bio.size);
+        lane.charge(bio.size, now);
         let start = lane.start;
         let parent = parent(node, cx);
         self.queue(parent, dir, Queues::source(node, dir, Source::Up), bio, cx);
@@ -517,7 +521,8 @@ impl IoMax {
             if self.lane(node, dir).queued > 0 || self.wait(node, dir, size) > 0 {
                 return Some((node, source));
             }
-            self.lane(node, dir).charge(size);
+            let now = self.clock.now;
+            self.lane(node, dir).charge(size, now);
             self.trim(node, dir);
             source = Queues::source(node, dir, Source::Up);
             node = parent(node, cx);

@@ -140,6 +140,9 @@ pub(super) struct Lane {
     /// Passed so far.
     pub passed_bytes: u64,
     pub passed_ios: u64,
+    /// Every I/O that passed: tick and bytes.
+    #[cfg(test)]
+    pub log: alloc::vec::Vec<(u64, u64)>,
 }
 
 impl Lane {
@@ -157,6 +160,8 @@ impl Lane {
             ring: List::new(),
             passed_bytes: 0,
             passed_ios: 0,
+            #[cfg(test)]
+            log: alloc::vec::Vec::new(),
         }
     }
 
@@ -227,7 +232,9 @@ impl Lane {
     }
 
     /// An I/O passes (A.5).
-    pub fn charge(&mut self, size: Size) {
+    pub fn charge(&mut self, size: Size, _now: u64) {
+        #[cfg(test)]
+        self.log.push((_now, if size.charged { 0 } else { size.bytes }));
         if !size.charged {
             self.bytes = self.bytes.saturating_add(size.bytes);
             self.passed_bytes += size.bytes;

@@ -1,4 +1,5 @@
 //! Tests of `io.max` on its own; those with the stack are in `tests/io_max.rs`.
 
+mod bounds;
 mod rig;
 mod scenarios;

@@ -7,10 +7,10 @@
 
 mod delay;
 mod tick_timer;
-pub mod wbt;
 
 pub mod latency;
 pub mod max;
+pub mod wbt;
 
 use crate::device::Device;
 use crate::env::Cx;

@@ -237,7 +237,7 @@ impl Wbt {
         self.at_maximum = at_maximum;
         self.depths = match max {
             0..=2 => Depths { max, normal: max, background: 1 },
-            _ => Depths { max, normal: max.div_ceil(2), background: (max + 3) / 4 },
+            _ => Depths { max, normal: max.div_ceil(2), background: max.div_ceil(4) },
         };
         // Whoever waits may try the new limits.
         self.lanes.iter_mut().for_each(|l| l.woken = !l.waiting.is_empty());

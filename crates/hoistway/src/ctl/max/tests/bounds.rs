@@ -91,7 +91,7 @@ fn no_node_passes_more_than_its_limit_and_two_slices_behind_an_io() {
             rig.run_to(until);
             let group = groups[1 + rng.below(groups.len() as u64 - 1) as usize];
             let op = [Op::Read, Op::Write][rng.below(2) as usize];
-            let bytes = 4 * KIB << rng.below(6);
+            let bytes = (4 * KIB) << rng.below(6);
             for _ in 0..1 + rng.below(8) {
                 rig.submit(group, op, bytes);
                 submitted += 1;
@@ -148,7 +148,7 @@ fn nothing_is_lost_while_limits_change_and_groups_go() {
                 _ => {
                     let op = [Op::Read, Op::Write, Op::Discard][rng.below(3) as usize];
                     for _ in 0..1 + rng.below(5) {
-                        rig.submit(group, op, 4 * KIB << rng.below(9));
+                        rig.submit(group, op, (4 * KIB) << rng.below(9));
                         submitted += 1;
                     }
                 }

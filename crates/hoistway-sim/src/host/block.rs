@@ -117,6 +117,7 @@ impl Host {
                 file: 0,
                 first: 0,
                 seq: 0,
+                order: 0,
                 start: io.start + at,
                 len,
             });

@@ -25,6 +25,8 @@ pub(super) struct Word {
     pub dirty: u64,
     /// Under write-back.
     pub out: u64,
+    /// Has a block on the device.
+    pub mapped: u64,
     /// A page was read again since insertion: a second chance in reclaim.
     pub hot: bool,
     /// The group that brought its first page in.
@@ -43,6 +45,8 @@ pub(super) struct FileCache {
     /// All dirty pages lie in [lo, hi).
     dirty_lo: u64,
     dirty_hi: u64,
+    /// Pages without a block.
+    unmapped: u64,
 }
 
 /// Words of [a, b) with the mask of its pages in each.
@@ -177,6 +181,39 @@ impl FileCache {
         self.dirty -= b - a;
     }
 
+    /// No page has a block any more.
+    pub fn unmap(&mut self) {
+        self.words.iter_mut().for_each(|w| w.mapped = 0);
+        self.unmapped = self.pages;
+    }
+
+    /// All pages have blocks.
+    pub fn whole(&self) -> bool {
+        self.unmapped == 0
+    }
+
+    /// Pages get blocks; returns how many had none.
+    pub fn map(&mut self, a: u64, b: u64) -> u64 {
+        let mut fresh = 0;
+        for (i, mask) in spans(a, b) {
+            let w = &mut self.words[i];
+            fresh += u64::from((mask & !w.mapped).count_ones());
+            w.mapped |= mask;
+        }
+        self.unmapped -= fresh;
+        fresh
+    }
+
+    /// Dirty pages are clean although nobody has written them: their file is gone.
+    pub fn discard_dirty(&mut self) {
+        if self.dirty > 0 {
+            for (i, mask) in spans(self.dirty_lo, self.dirty_hi) {
+                self.words[i].dirty &= !mask;
+            }
+            self.dirty = 0;
+        }
+    }
+
     /// Write-back of pages has ended.
     pub fn end_write(&mut self, a: u64, b: u64) {
         for (i, mask) in spans(a, b) {
@@ -225,12 +262,13 @@ impl Memory {
         self.owner.resize(self.owner.len() + words, file);
         self.links.grow(self.owner.len());
         FileCache {
-            words: vec![Word::default(); words],
+            words: vec![Word { mapped: u64::MAX, ..Word::default() }; words],
             base,
             pages,
             dirty: 0,
             dirty_lo: 0,
             dirty_hi: 0,
+            unmapped: 0,
         }
     }
 

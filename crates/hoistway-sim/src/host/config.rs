@@ -24,6 +24,15 @@ pub enum Writeback {
     Wb30,
 }
 
+/// What a commit waits for (specs/host.md 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataMode {
+    /// The data of newly allocated blocks.
+    Ordered,
+    /// Nothing.
+    Writeback,
+}
+
 /// Parameters of the host: an era's profile (host.md 1.4) and what differs from it (host.md 15).
 #[derive(Clone, Debug)]
 pub struct HostConfig {
@@ -47,6 +56,7 @@ pub struct HostConfig {
     pub(super) group_writeback: Option<bool>,
     pub(super) read_ahead_kb: u64,
     pub(super) fs: Fs,
+    pub(super) data_mode: DataMode,
     pub(super) barriers: bool,
     /// Age at which a transaction is committed.
     pub(super) commit_s: u64,
@@ -75,6 +85,7 @@ const NAMES: &[&str] = &[
     "group_writeback",
     "read_ahead_kb",
     "fs",
+    "data_mode",
     "barriers",
     "commit_s",
     "readahead_variant",
@@ -112,6 +123,7 @@ impl HostConfig {
             group_writeback: None,
             read_ahead_kb: 128,
             fs: Fs::Ext4,
+            data_mode: DataMode::Ordered,
             barriers: true,
             commit_s: 5,
             readahead_variant: Variant::Ra61 { large_requests: true },
@@ -130,7 +142,11 @@ impl HostConfig {
             "2010" => {
                 HostConfig { readahead_variant: Variant::Ra61 { large_requests: false }, ..ext3 }
             }
-            "2009" => HostConfig { readahead_variant: Variant::Ra30, ..ext3 },
+            "2009" => HostConfig {
+                readahead_variant: Variant::Ra30,
+                data_mode: DataMode::Writeback,
+                ..ext3
+            },
             "netbook-2009" => HostConfig { readahead_variant: Variant::Ra30, ram: 1 << 30, ..ext3 },
             _ => modern,
         })
@@ -187,6 +203,13 @@ impl HostConfig {
                     "ext4" => Fs::Ext4,
                     "ext3" => Fs::Ext3,
                     _ => return Err(wrong("choose \"ext4\" or \"ext3\"".into())),
+                }
+            }
+            "data_mode" => {
+                self.data_mode = match word() {
+                    "ordered" => DataMode::Ordered,
+                    "writeback" => DataMode::Writeback,
+                    _ => return Err(wrong("choose \"ordered\" or \"writeback\"".into())),
                 }
             }
             "barriers" => self.barriers = switch(value).map_err(wrong)?,
@@ -258,7 +281,11 @@ impl HostConfig {
             Writeback::Wb61 => "wb61",
             Writeback::Wb30 => "wb30",
         };
-        let rows: [(&str, String); 22] = [
+        let data_mode = match self.data_mode {
+            DataMode::Ordered => "ordered",
+            DataMode::Writeback => "writeback",
+        };
+        let rows: [(&str, String); 23] = [
             ("profile", self.profile.into()),
             ("ram", self.ram.to_string()),
             ("dirty_background_ratio", self.dirty_background_ratio.to_string()),
@@ -271,6 +298,7 @@ impl HostConfig {
             ("group_writeback", group_writeback.to_string()),
             ("read_ahead_kb", self.read_ahead_kb.to_string()),
             ("fs", fs.into()),
+            ("data_mode", data_mode.into()),
             ("barriers", self.barriers.to_string()),
             ("commit_s", self.commit_s.to_string()),
             ("readahead_variant", variant.into()),

@@ -23,7 +23,15 @@ impl Host {
                 let (from, to) = (offset / PAGE, (offset + len).div_ceil(PAGE));
                 self.procs[p].stage = if cache.dirty_run(from, to, 1).is_some() {
                     let then = Some(Direct { write, offset, len, begun, sync });
-                    Stage::WriteOut { file, from, to, step: Out::Gather, call: None, then }
+                    Stage::WriteOut {
+                        file,
+                        from,
+                        to,
+                        step: Out::Gather,
+                        call: None,
+                        full: false,
+                        then,
+                    }
                 } else {
                     Stage::DirectGo { write, offset, len, begun, sync }
                 };
@@ -33,6 +41,12 @@ impl Host {
                 let f = &mut self.files[file as usize];
                 debug_assert!(offset + len <= f.bytes, "a load stays inside its file");
                 self.memory.drop_clean(&mut f.cache, offset / PAGE, (offset + len).div_ceil(PAGE));
+                if write {
+                    // The blocks of an extending write; whole pages, as elsewhere.
+                    let (a, b) = (offset / PAGE, (offset + len).div_ceil(PAGE));
+                    self.allocate(now, file, a, b);
+                    self.extend(now, file, offset + len);
+                }
                 self.direct_bios(p, file, write, offset, len);
                 self.procs[p].stage = Stage::DirectSent { len, begun, sync };
                 let plugged = self.procs[p].batch.len() > 1;
@@ -45,7 +59,7 @@ impl Host {
                 }
                 let call = Call { begun, bytes: len };
                 if sync {
-                    self.procs[p].stage = Stage::SyncBegin { file, call: Some(call) };
+                    self.procs[p].stage = Stage::SyncBegin { file, call: Some(call), full: false };
                     return None;
                 }
                 self.procs[p].stage = Stage::Over;
@@ -74,6 +88,7 @@ impl Host {
                 file,
                 first: 0,
                 seq: 0,
+                order: 0,
                 start: start + offset + at,
                 len: part,
             });

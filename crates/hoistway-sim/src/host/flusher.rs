@@ -34,12 +34,15 @@ pub(super) enum Listed {
 pub(super) enum Work {
     /// The dirty pages [from, to) of one file, asynchronously.
     File { file: u32, from: u64, to: u64 },
+    /// All inodes dirtied up to then, for the sync() with this number of this process.
+    Sync { before: Instant, id: u64, proc: usize },
 }
 
 /// What a turn is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Asked,
+    Sync,
     Periodic,
     Background,
 }
@@ -57,7 +60,8 @@ struct Turn {
     end: u64,
     /// After the end it goes on from 0 to here.
     wrap: Option<u64>,
-    plugged: bool,
+    /// Its plug section is open.
+    open: bool,
 }
 
 /// One flusher: of the whole file system, or of one group.
@@ -88,7 +92,7 @@ pub(super) struct Flusher {
     /// Pages written since the shares were last computed.
     pub written: u64,
     /// Pages written by cause, for the record.
-    pub pages: [u64; 3],
+    pub pages: [u64; 4],
 }
 
 /// What a flusher does next.
@@ -132,7 +136,7 @@ impl Host {
             out: 0,
             share: 0,
             written: 0,
-            pages: [0; 3],
+            pages: [0; 4],
         });
         let share = (1 << SHARE_BITS) / self.flushers.len() as u64;
         self.flushers.iter_mut().for_each(|f| f.share = share);
@@ -174,9 +178,13 @@ impl Host {
         let f = &self.files[file as usize];
         if f.cache.idle_run(from, to, 1).is_some() {
             let i = f.flusher as usize;
-            self.flushers[i].works.push_back(Work::File { file, from, to });
-            self.rouse(now, i);
+            self.ask(now, i, Work::File { file, from, to });
         }
+    }
+
+    pub(super) fn ask(&mut self, now: Instant, i: usize, work: Work) {
+        self.flushers[i].works.push_back(work);
+        self.rouse(now, i);
     }
 
     /// A clean inode became dirty: it goes to the end of its flusher's list.
@@ -218,9 +226,8 @@ impl Host {
         self.flushers[i].resting = false;
         match self.pick(now, i) {
             Pick::Turn(turn) => {
-                let plugged = turn.plugged;
                 self.begin_turn(turn, i);
-                plugged.then_some(Act::Plug)
+                None
             }
             Pick::Wait(file) => {
                 self.flushers[i].barren = 0;
@@ -245,8 +252,23 @@ impl Host {
 
     /// The next turn: asked for, then periodic, then background.
     fn pick(&mut self, now: Instant, i: usize) -> Pick {
-        if let Some(Work::File { file, from, to }) = self.flushers[i].works.pop_front() {
-            return Pick::Turn(Turn { at: from, end: to, ..self.turn(file, Cause::Asked, i) });
+        while let Some(&work) = self.flushers[i].works.front() {
+            match work {
+                Work::File { file, from, to } => {
+                    self.flushers[i].works.pop_front();
+                    let end = to.min(self.files[file as usize].cache.pages());
+                    return Pick::Turn(Turn { at: from, end, ..self.turn(file, Cause::Asked, i) });
+                }
+                Work::Sync { before, id, proc } => {
+                    let due = |f: &super::File| f.dirtied_at <= before && f.synced < id;
+                    if let Some(file) = self.find_listed(i, due) {
+                        self.files[file as usize].synced = id;
+                        return Pick::Turn(self.turn(file, Cause::Sync, i));
+                    }
+                    self.flushers[i].works.pop_front();
+                    self.work_done(now, proc);
+                }
+            }
         }
         if let Some(file) = self.aged(now, i) {
             return Pick::Turn(self.turn(file, Cause::Periodic, i));
@@ -280,15 +302,10 @@ impl Host {
         }
         f.ageing = true;
         let expire = Nanos::ms(10) * self.config.dirty_expire_centisecs;
-        for list in [f.first, f.again] {
-            let mut file = list.head();
-            while file != NIL {
-                if self.files[file as usize].dirtied_at + expire <= now {
-                    return Some(file);
-                }
-                file = self.inode_links.next(file);
-            }
+        if let Some(file) = self.find_listed(i, |f| f.dirtied_at + expire <= now) {
+            return Some(file);
         }
+        let f = &mut self.flushers[i];
         f.ageing = false;
         let listed = !(f.first.is_empty() && f.again.is_empty());
         let interval = Nanos::ms(10) * self.config.dirty_writeback_centisecs;
@@ -296,23 +313,45 @@ impl Host {
         None
     }
 
+    /// The first inode of flusher `i` with dirty pages that fits.
+    fn find_listed(&self, i: usize, fits: impl Fn(&super::File) -> bool) -> Option<u32> {
+        for list in [self.flushers[i].first, self.flushers[i].again] {
+            let mut file = list.head();
+            while file != NIL {
+                if fits(&self.files[file as usize]) {
+                    return Some(file);
+                }
+                file = self.inode_links.next(file);
+            }
+        }
+        None
+    }
+
     fn turn(&self, file: u32, cause: Cause, i: usize) -> Turn {
         let f = &self.files[file as usize];
         let (at, wrap) = match cause {
-            Cause::Asked => (0, None),
+            Cause::Asked | Cause::Sync => (0, None),
             _ => (f.cursor, Some(f.cursor)),
         };
         let left = match cause {
-            Cause::Asked => u64::MAX,
+            Cause::Asked | Cause::Sync => u64::MAX,
             _ => quota(self.flushers[i].pace.bw, self.thresholds.limit),
         };
-        let plugged = self.config.block_profile == Profile::MultiQueue;
-        Turn { file, cause, left, done: 0, at, end: f.cache.pages(), wrap, plugged }
+        Turn { file, cause, left, done: 0, at, end: f.cache.pages(), wrap, open: false }
     }
 
     /// The turn's next bio, or its end.
     fn emit(&mut self, now: Instant, p: usize, i: usize) -> Option<Act> {
         let mut turn = self.flushers[i].turn.expect("asked during a turn");
+        if !turn.open && self.config.block_profile == Profile::MultiQueue {
+            self.flushers[i].turn = Some(Turn { open: true, ..turn });
+            return Some(Act::Plug);
+        }
+        if turn.cause == Cause::Sync
+            && let Some(act) = self.wait_for_busy(now, p, i, turn)
+        {
+            return Some(act);
+        }
         let f = &mut self.files[turn.file as usize];
         let limit = self.bio_pages.min(turn.left);
         let run = loop {
@@ -339,12 +378,41 @@ impl Host {
         if flusher.out == 0 {
             flusher.pace.restart(now);
         }
-        let flags = if turn.cause == Cause::Asked { Flags::NONE } else { Flags::BACKGROUND };
+        let flags = match turn.cause {
+            Cause::Asked => Flags::NONE,
+            Cause::Sync => Flags::SYNC,
+            Cause::Periodic | Cause::Background => Flags::BACKGROUND,
+        };
         let group = flusher.group;
-        let bio = self.write_bio(turn.file, a, b, flags, group);
+        let bio = self.write_bio(now, turn.file, a, b, flags, group);
         self.procs[p].batch.push(bio);
         self.submit(p, false);
         None
+    }
+
+    /// The next dirty page of a turn that leaves none out is under write-back: the plug is emptied and
+    /// that write awaited.
+    fn wait_for_busy(&mut self, now: Instant, p: usize, i: usize, turn: Turn) -> Option<Act> {
+        let cache = &self.files[turn.file as usize].cache;
+        let (at, _) = cache.dirty_run(turn.at, turn.end, 1)?;
+        if !cache.is(at, |w| w.out) {
+            return None;
+        }
+        self.flushers[i].turn = Some(Turn { at, open: false, ..turn });
+        // With the section closed the wait comes at the next question.
+        self.procs[p].stage = Stage::FlusherWaits { index: i, file: turn.file };
+        turn.open.then_some(Act::Unplug).or_else(|| self.flusher_waits(now, p, i, turn.file))
+    }
+
+    pub(super) fn flusher_waits(
+        &mut self,
+        now: Instant,
+        p: usize,
+        index: usize,
+        file: u32,
+    ) -> Option<Act> {
+        self.procs[p].stage = Stage::Flusher { index };
+        self.wait_for_writes(now, p, file)
     }
 
     fn end_turn(&mut self, now: Instant, i: usize, turn: Turn) -> Option<Act> {
@@ -353,7 +421,7 @@ impl Host {
         flusher.turn = None;
         flusher.reclaim &= turn.cause != Cause::Background;
         flusher.barren = if turn.done > 0 { 0 } else { flusher.barren + 1 };
-        if turn.cause != Cause::Asked {
+        if matches!(turn.cause, Cause::Periodic | Cause::Background) {
             f.cursor = if turn.at >= f.cache.pages() { 0 } else { turn.at };
         }
         f.listed = Listed::No;
@@ -372,12 +440,13 @@ impl Host {
                 self.list(now, turn.file);
             }
         }
-        turn.plugged.then_some(Act::Unplug)
+        turn.open.then_some(Act::Unplug)
     }
 
     /// Pages [a, b) go under write-back; the bio that writes them.
     pub(super) fn write_bio(
         &mut self,
+        now: Instant,
         file: u32,
         a: u64,
         b: u64,
@@ -387,6 +456,10 @@ impl Host {
         if self.flushers.len() > 1 {
             self.count_owners(file, a, b);
         }
+        let order = match self.allocate(now, file, a, b) {
+            Some(id) => self.order(id),
+            None => 0,
+        };
         let f = &mut self.files[file as usize];
         f.cache.start_write(a, b);
         f.out += b - a;
@@ -403,6 +476,7 @@ impl Host {
             file,
             first: a,
             seq: f.write_seq,
+            order,
             start: f.start + a * super::PAGE,
             len: (b - a) * super::PAGE,
         }

@@ -18,6 +18,7 @@ mod cache;
 mod config;
 mod direct;
 mod dirty;
+mod files;
 mod flusher;
 mod journal;
 mod layout;
@@ -33,7 +34,7 @@ mod write;
 pub use ahead::Variant;
 pub use block::{BlockIo, Notice};
 pub use cache::PAGE;
-pub use config::{Fs, HostConfig, Writeback};
+pub use config::{DataMode, Fs, HostConfig, Writeback};
 
 use crate::drive::DriveFile;
 use crate::world::{JobError, NamedFigure};
@@ -42,6 +43,7 @@ use dirty::Thresholds;
 use flusher::{Flusher, Listed};
 use hoistway::list::Links;
 use hoistway::{GroupId, Instant, Io, IoId, IoPrio, Nanos, ProcId, Profile, Sectors};
+use journal::Journal;
 use layout::Layout;
 use owner::Ballot;
 use process::{Proc, Stage, Wait};
@@ -61,6 +63,20 @@ pub enum Advice {
     Sequential,
     /// No read-ahead.
     Random,
+}
+
+/// What follows a buffered write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncKind {
+    /// Nothing.
+    #[default]
+    No,
+    /// fdatasync, which counts into the call's latency.
+    Data,
+    /// fsync, which counts into the call's latency.
+    Full,
+    /// fsync, and only its time counts as the call's latency.
+    FullAlone,
 }
 
 /// What a process asks of its host, one at a time.
@@ -101,8 +117,8 @@ pub enum Operation {
         bs: u64,
         /// Number of calls.
         count: u64,
-        /// The last call is followed by an fdatasync, which counts into its latency.
-        sync: bool,
+        /// What follows the last call.
+        sync: SyncKind,
     },
     /// One direct call (host.md 6). The file is open.
     Direct {
@@ -119,6 +135,14 @@ pub enum Operation {
     },
     /// fdatasync of a file.
     Fdatasync(FileId),
+    /// fsync of a file.
+    Fsync(FileId),
+    /// sync(): everything dirtied so far, of all files.
+    Sync,
+    /// Makes a declared file, or empties it if it exists.
+    Create(FileId),
+    /// Deletes it: its pages and blocks are gone, dirty or not.
+    Unlink(FileId),
     /// Drops all clean pages of all files.
     DropCaches,
     /// Straight to the block layer.
@@ -207,6 +231,15 @@ struct File {
     cursor: u64,
     /// Pages under write-back.
     out: u64,
+    /// Its length so far.
+    size: u64,
+    /// Some page may have no block.
+    sparse: bool,
+    /// Transaction of its last change, and of its last change of length or blocks; 0: none.
+    changed: u64,
+    remapped: u64,
+    /// The last sync() that has been over it.
+    synced: u64,
     /// When its oldest dirty page became dirty.
     dirtied_at: Instant,
     /// The 4 ms tick of its last time stamp.
@@ -234,8 +267,6 @@ struct Counts {
     ahead_pages: u64,
     read_bios: u64,
     write_bios: u64,
-    commits: u64,
-    commit_time: Nanos,
     flush_bios: u64,
     dirty_max: u64,
     held_max: u64,
@@ -280,11 +311,9 @@ pub struct Host {
     /// The loads' processes, then the journal's, then the flushers'.
     procs: Vec<Proc>,
     journal: Option<usize>,
-    /// First change of the running transaction.
-    running: Option<Instant>,
-    /// Where the next transaction is written, relative to the journal's start.
-    journal_cursor: u64,
-    commit_began: Instant,
+    log: Journal,
+    /// Calls of sync() so far.
+    syncs: u64,
     flights: Vec<Flight>,
     free: Vec<u32>,
     woken: Vec<(usize, Instant)>,
@@ -327,9 +356,8 @@ impl Host {
             raw_next: 0,
             procs: Vec::new(),
             journal: None,
-            running: None,
-            journal_cursor: 0,
-            commit_began: Instant::ZERO,
+            log: Journal::default(),
+            syncs: 0,
             flights: Vec::new(),
             free: Vec::new(),
             woken: Vec::new(),
@@ -404,6 +432,11 @@ impl Host {
             start,
             bytes,
             owner: None,
+            size: bytes,
+            sparse: false,
+            changed: 0,
+            remapped: 0,
+            synced: 0,
             ballot: Ballot::default(),
             flusher: 0,
             listed: Listed::No,
@@ -495,6 +528,9 @@ impl Host {
             submit::Kind::Write => {
                 let end = flight.first + u64::from(flight.pages);
                 self.written(now, flight.file, flight.first, end);
+                if flight.order > 0 {
+                    self.ordered_done(now, flight.order);
+                }
                 self.wake_waiters(now, flight.file, |wait| match wait {
                     Wait::Writes { mark, left } if flight.seq <= *mark => {
                         *left -= 1;
@@ -578,8 +614,9 @@ impl Host {
             ("owner_changes", c.owner_changes),
             ("pauses", c.pauses),
             ("pause_time_ns", c.pause_time.0),
-            ("commits", c.commits),
-            ("commit_time_ns", c.commit_time.0),
+            ("commits", self.log.commits),
+            ("commit_time_ns", self.log.commit_time.0),
+            ("journal_blocks", self.log.blocks),
         ];
         let figure = |name: &str, of, value: u64| NamedFigure {
             name: name.to_string(),

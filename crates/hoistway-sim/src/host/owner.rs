@@ -117,7 +117,7 @@ impl Host {
     }
 
     /// The inode becomes `group`'s, with all that is dirty or under write-back.
-    fn hand_over(&mut self, now: Instant, file: u32, group: GroupId) {
+    pub(super) fn hand_over(&mut self, now: Instant, file: u32, group: GroupId) {
         let was = self.files[file as usize].listed;
         self.unlist(file);
         let to = self.flusher_of(group);

@@ -6,6 +6,7 @@ use super::ahead::Ahead;
 use super::block::{BlockIo, BlockStep, Notice};
 use super::dirty::Dirtier;
 use super::submit::{Pending, Phase};
+use super::sync::All;
 use super::write::{Step, Writing};
 use super::{Act, Advice, FileId, Host, Operation, PAGE, ProcInfo, Ran, STEP, Writeback};
 use crate::world::JobError;
@@ -26,6 +27,12 @@ pub(super) enum Wait {
     Own,
     /// Pages that can be taken back.
     Memory,
+    /// This transaction to be on disk.
+    Commit(u64),
+    /// The ordered data of the transaction being committed.
+    Ordered,
+    /// What it has asked the flushers for.
+    Works,
 }
 
 /// A call whose latency is still open.
@@ -40,6 +47,7 @@ pub(super) struct Call {
 pub(super) enum Out {
     Gather,
     Sent,
+    Written,
     Flush,
     FlushSent,
     Done,
@@ -95,6 +103,8 @@ pub(super) enum Stage {
     SyncBegin {
         file: u32,
         call: Option<Call>,
+        /// fsync, not fdatasync.
+        full: bool,
     },
     /// Dirty pages [from, to) go out; a direct call follows if `then` says so.
     WriteOut {
@@ -103,15 +113,27 @@ pub(super) enum Stage {
         to: u64,
         step: Out,
         call: Option<Call>,
+        full: bool,
         then: Option<Direct>,
     },
+    SyncAll(All),
+    Create(FileId),
+    Unlink(FileId),
     JournalRest,
+    JournalOrdered {
+        at: usize,
+    },
     JournalRun,
     JournalCommit,
     JournalDone,
     /// Flusher `index`.
     Flusher {
         index: usize,
+    },
+    /// It waits for write-back of that file, in the middle of a turn.
+    FlusherWaits {
+        index: usize,
+        file: u32,
     },
 }
 
@@ -175,7 +197,13 @@ impl Stage {
                 sync,
                 late: false,
             },
-            Operation::Fdatasync(file) => Stage::SyncBegin { file: file.0, call: None },
+            Operation::Fdatasync(file) => {
+                Stage::SyncBegin { file: file.0, call: None, full: false }
+            }
+            Operation::Fsync(file) => Stage::SyncBegin { file: file.0, call: None, full: true },
+            Operation::Sync => Stage::SyncAll(All::Begin),
+            Operation::Create(file) => Stage::Create(file),
+            Operation::Unlink(file) => Stage::Unlink(file),
             Operation::DropCaches => Stage::DropCaches,
             Operation::Sleep(until) => Stage::Sleep(until),
             Operation::Block(io) => Stage::Block { io, begun: now, step: BlockStep::Begin },
@@ -222,6 +250,8 @@ pub(super) struct Proc {
     pub sent_at: Instant,
     /// Bios it counts itself (direct, flush, journal) that are not served yet.
     pub own_left: u32,
+    /// Flushers that have not yet done what its sync() asked for.
+    pub works_left: u32,
     /// The same of identities that do not act now and have some under way.
     pub away: Vec<(ProcId, u32)>,
     /// Bytes submitted without waiting since the last call that was recorded.
@@ -253,6 +283,7 @@ impl Proc {
             plugged: false,
             sent_at: Instant::ZERO,
             own_left: 0,
+            works_left: 0,
             away: Vec::new(),
             unseen: 0,
             blocked_at: Instant::ZERO,
@@ -293,7 +324,10 @@ impl Host {
                 Stage::DirectBegin { .. } | Stage::DirectGo { .. } | Stage::DirectSent { .. } => {
                     self.direct(now, p)
                 }
+                Stage::FlusherWaits { index, file } => self.flusher_waits(now, p, index, file),
+                Stage::SyncAll(step) => self.sync_all(now, p, step),
                 Stage::JournalRest
+                | Stage::JournalOrdered { .. }
                 | Stage::JournalRun
                 | Stage::JournalCommit
                 | Stage::JournalDone => self.commit(now, p),
@@ -318,7 +352,7 @@ impl Host {
                 if self.config.writeback_variant == Writeback::Wb61 {
                     self.ask_file(now, file.0, from, to);
                 } else {
-                    self.gather(now, p, file.0, from, to, Flags::NONE);
+                    self.gather_idle(now, p, file.0, from, to, Flags::NONE);
                     self.submit(p, true);
                 }
                 Stage::DontNeed { file, from, to, sent: true }
@@ -326,6 +360,10 @@ impl Host {
             Stage::DontNeed { file, from, to, sent: true } => {
                 let cache = &mut self.files[file.0 as usize].cache;
                 self.memory.drop_clean(cache, from, to);
+                Stage::Over
+            }
+            Stage::Create(file) | Stage::Unlink(file) => {
+                self.empty(now, file.0);
                 Stage::Over
             }
             Stage::DropCaches => {
@@ -343,10 +381,11 @@ impl Host {
                 self.procs[p].stage = Stage::Over;
                 return Some(Act::Tell(notice));
             }
-            Stage::SyncBegin { file, call } => {
+            Stage::SyncBegin { file, call, full } => {
                 let to = self.files[file as usize].cache.pages();
                 let step = Out::Gather;
-                self.procs[p].stage = Stage::WriteOut { file, from: 0, to, step, call, then: None };
+                self.procs[p].stage =
+                    Stage::WriteOut { file, from: 0, to, step, call, full, then: None };
                 return Some(Act::WaitUntil(now + Nanos(self.config.sync_call_ns)));
             }
             other => unreachable!("{other:?} has a function of its own"),
@@ -400,7 +439,7 @@ impl Host {
 
     pub(super) fn block(&mut self, now: Instant, p: usize, file: u32, wait: Wait) -> Act {
         match wait {
-            Wait::Own | Wait::None => {}
+            Wait::Own | Wait::None | Wait::Commit(_) | Wait::Ordered | Wait::Works => {}
             Wait::Memory => self.memory_waiters.push(p as u32),
             _ => self.files[file as usize].waiters.push(p as u32),
         }

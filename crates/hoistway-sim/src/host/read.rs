@@ -114,13 +114,18 @@ impl Host {
         self.short_of_memory = false;
         let mut at = window.from;
         loop {
-            let cache = &mut self.files[file as usize].cache;
+            let cache = &self.files[file as usize].cache;
             let a = cache.find(at, to, |w| !w.cached);
             if a >= to {
                 break;
             }
-            let b = cache.find(a, to.min(a + self.bio_pages), |w| w.cached);
-            if !self.memory.insert(&mut self.files, file, a, b, false, group) {
+            let mut b = cache.find(a, to.min(a + self.bio_pages), |w| w.cached);
+            // A hole is read without the device.
+            let hole = self.files[file as usize].sparse && !cache.is(a, |w| w.mapped);
+            if self.files[file as usize].sparse {
+                b = cache.find(a, b, |w| if hole { w.mapped } else { !w.mapped });
+            }
+            if !self.memory.insert(&mut self.files, file, a, b, hole, group) {
                 // The window ends here.
                 self.short_of_memory = true;
                 break;
@@ -132,6 +137,10 @@ impl Host {
             {
                 f.cache.mark(marker);
             }
+            at = b;
+            if hole {
+                continue;
+            }
             self.counts.ahead_pages += b - a;
             self.procs[p].batch.push(Pending {
                 kind: Kind::Read,
@@ -141,10 +150,10 @@ impl Host {
                 file,
                 first: a,
                 seq: 0,
+                order: 0,
                 start: f.start + a * PAGE,
                 len: (b - a) * PAGE,
             });
-            at = b;
         }
         if legacy
             && waits

@@ -28,6 +28,8 @@ pub(super) struct Pending {
     pub first: u64,
     /// Its number among the file's write-back bios.
     pub seq: u64,
+    /// The transaction that waits for it; 0: none.
+    pub order: u64,
     /// Place on the device.
     pub start: u64,
     /// Bytes; 0 for a flush.
@@ -46,6 +48,8 @@ pub(super) struct Flight {
     pub first: u64,
     /// Its number among the file's write-back bios.
     pub seq: u64,
+    /// The transaction that waits for it; 0: none.
+    pub order: u64,
     generation: u32,
     live: bool,
 }
@@ -125,6 +129,7 @@ impl Host {
             pages,
             first: bio.first,
             seq: bio.seq,
+            order: bio.order,
             generation: 0,
             live: true,
         };

@@ -1,5 +1,6 @@
 //! Conformance scenarios of specs/host.md 18, against a device that serves every bio after a fixed time.
 
+mod journal;
 mod writeback;
 
 use super::*;
@@ -137,6 +138,14 @@ impl Bench {
             return;
         }
         while !self.advance(Instant::from_nanos(u64::MAX)).expect("it goes on").contains(&0) {}
+    }
+
+    /// Process `p` goes on if it is its turn, else time does; true when its operation is over.
+    fn advance_or_go(&mut self, p: usize) -> bool {
+        if self.seats[p].is_none() && self.host.procs[p].wait == process::Wait::None {
+            return self.go(p);
+        }
+        self.advance(Instant::from_nanos(u64::MAX)).expect("it goes on").contains(&p)
     }
 
     fn open(&mut self, file: FileId, advice: Advice) {
@@ -329,7 +338,7 @@ fn scenario_8_an_overwrite_with_fdatasync_is_a_write_then_a_flush() {
     let mut b = Bench::usual();
     let f = b.file(1000);
     b.open(f, Advice::Normal);
-    b.does(Operation::Write { offset: 0, bs: PAGE, count: 1, sync: true });
+    b.does(Operation::Write { offset: 0, bs: PAGE, count: 1, sync: SyncKind::Data });
     let [(t0, 0, write), (t1, 0, flush)] = b.bios[..] else { panic!("{:?}", b.bios) };
     assert_eq!((write.op, write.sectors.0, write.flags), (Op::Write, 8, hoistway::Flags::SYNC));
     assert_eq!((flush.op, flush.sectors.0), (Op::Flush, 0));
@@ -360,7 +369,7 @@ fn fdatasync_on_ext3_never_flushes() {
     let f = b.file(1000);
     b.open(f, Advice::Normal);
     // 256 pages leave as two bios of 512 KiB, the last of which starts the queue.
-    b.does(Operation::Write { offset: 0, bs: 256 * PAGE, count: 1, sync: true });
+    b.does(Operation::Write { offset: 0, bs: 256 * PAGE, count: 1, sync: SyncKind::Data });
     let flags: Vec<_> = b.bios.iter().map(|(_, _, io)| (io.sectors.0, io.flags)).collect();
     let sync = hoistway::Flags::SYNC | hoistway::Flags::NOIDLE;
     assert_eq!(flags, [(1024, sync), (1024, sync | hoistway::Flags::UNPLUG)]);
@@ -372,7 +381,7 @@ fn a_page_dirtied_again_during_its_write_is_written_twice_in_order() {
     let f = b.file(1000);
     b.open(f, Advice::Normal);
     let write = |sync| Operation::Write { offset: 0, bs: PAGE, count: 1, sync };
-    b.host.begin(b.now, 0, write(true));
+    b.host.begin(b.now, 0, write(SyncKind::Data));
     b.go(0);
     while b.bios.is_empty() {
         b.advance(Instant::from_nanos(u64::MAX));
@@ -380,7 +389,7 @@ fn a_page_dirtied_again_during_its_write_is_written_twice_in_order() {
     // The page is under write-back; another process dirties it and syncs too.
     b.host.begin(b.now, 1, Operation::Open { file: f, advice: Advice::Normal });
     assert!(b.go(1));
-    b.host.begin(b.now, 1, write(true));
+    b.host.begin(b.now, 1, write(SyncKind::Data));
     b.go(1);
     while b.advance(Instant::ZERO + Nanos::ms(100)).is_some() {}
     let writes: Vec<_> = b.bios.iter().filter(|bio| bio.2.op == Op::Write).collect();
@@ -418,7 +427,7 @@ fn scenario_15_drop_caches_leaves_dirty_pages() {
     b.open(f, Advice::Normal);
     b.does(Operation::Read { offset: 0, bs: PAGE, count: 100 });
     assert_eq!(b.host.memory.cached(), 100);
-    b.does(Operation::Write { offset: 20 * PAGE, bs: PAGE, count: 10, sync: false });
+    b.does(Operation::Write { offset: 20 * PAGE, bs: PAGE, count: 10, sync: SyncKind::No });
     b.does(Operation::DropCaches);
     assert_eq!(b.host.memory.cached(), 10);
 }
@@ -444,7 +453,7 @@ fn a_direct_read_passes_the_cache_and_writes_dirty_pages_out_first() {
     let mut b = Bench::usual();
     let f = b.file(1000);
     b.open(f, Advice::Normal);
-    b.does(Operation::Write { offset: 0, bs: PAGE, count: 4, sync: false });
+    b.does(Operation::Write { offset: 0, bs: PAGE, count: 4, sync: SyncKind::No });
     let direct =
         Operation::Direct { write: false, offset: 0, len: 300 * PAGE, since: None, sync: false };
     b.does(direct);

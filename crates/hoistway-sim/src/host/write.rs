@@ -5,8 +5,9 @@
 
 use super::dirty::Verdict;
 use super::flusher::Listed;
+use super::journal::Change;
 use super::process::{Call, Stage, Wait, one_call};
-use super::{Act, Host, PAGE, Ran, STAMP_TICK};
+use super::{Act, Host, PAGE, Ran, STAMP_TICK, SyncKind};
 use hoistway::{Instant, Nanos};
 
 /// A run of buffered writes.
@@ -25,8 +26,8 @@ pub(super) struct Writing {
     /// The current call is under way.
     pub entered: bool,
     pub next: Step,
-    /// The last call is followed by an fdatasync.
-    pub sync: bool,
+    /// What follows the last call.
+    pub sync: SyncKind,
 }
 
 /// What a writer does next.
@@ -72,8 +73,8 @@ impl Host {
     /// The check behind the last page of a call is done.
     fn call_over(&mut self, now: Instant, p: usize, file: u32, w: Writing) -> Option<Act> {
         let call = Call { begun: w.begun, bytes: w.bs };
-        if w.sync && w.left == 1 {
-            self.procs[p].stage = Stage::SyncBegin { file, call: Some(call) };
+        if w.sync != SyncKind::No && w.left == 1 {
+            self.procs[p].stage = sync_stage(file, w.sync, w.begun, now, w.bs);
             return None;
         }
         let (offset, left) = (w.offset + w.bs, w.left - 1);
@@ -146,7 +147,7 @@ impl Host {
     ) -> Option<Act> {
         let cost = self.call_cost(w.bs);
         let until = now + Nanos(cost * calls);
-        let synced = w.sync && calls == w.left;
+        let synced = w.sync != SyncKind::No && calls == w.left;
         // The last call is open until its check and its fdatasync are over.
         let report = calls - u64::from(synced || check);
         let (offset, left) = (w.offset + w.bs * report, w.left - report);
@@ -155,7 +156,7 @@ impl Host {
             let next = Step::Check;
             Stage::Write(Writing { offset, left, begun, done: w.bs, entered: true, next, ..w })
         } else if synced {
-            Stage::SyncBegin { file, call: Some(Call { begun, bytes: w.bs }) }
+            sync_stage(file, w.sync, begun, until, w.bs)
         } else {
             Stage::Write(Writing { offset, left, begun, entered: false, ..w })
         };
@@ -182,7 +183,7 @@ impl Host {
         }
         let f = &mut self.files[file as usize];
         if f.owner.is_none() {
-            self.own(file, group);
+            self.hand_over(now, file, group);
         }
         let f = &mut self.files[file as usize];
         if f.cache.dirty == 0 {
@@ -199,21 +200,23 @@ impl Host {
         if f.listed == Listed::No {
             self.list(now, file);
         }
+        if self.allocates_early() && self.allocate(now, file, a, b).is_some() {
+            self.dirtied_fresh(file, a, b);
+        }
+        self.extend(now, file, b * PAGE);
         let f = &mut self.files[file as usize];
         let tick = now.as_nanos() / STAMP_TICK.0;
         if f.stamped != Some(tick) {
             f.stamped = Some(tick);
-            self.change(now);
+            self.join(now, file, Change::Stamp);
         }
         true
     }
+}
 
-    /// The inode is `group`'s from now on.
-    pub(super) fn own(&mut self, file: u32, group: hoistway::GroupId) {
-        debug_assert_eq!(self.files[file as usize].cache.dirty, 0);
-        let flusher = self.flusher_of(group);
-        let f = &mut self.files[file as usize];
-        f.owner = Some(group);
-        f.flusher = flusher;
-    }
+/// The sync behind a call that began at `begun` and has been copied at `copied`.
+fn sync_stage(file: u32, sync: SyncKind, begun: Instant, copied: Instant, bytes: u64) -> Stage {
+    let begun = if sync == SyncKind::FullAlone { copied } else { begun };
+    let full = sync != SyncKind::Data;
+    Stage::SyncBegin { file, call: Some(Call { begun, bytes }), full }
 }

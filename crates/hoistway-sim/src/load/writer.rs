@@ -6,7 +6,7 @@
 
 use super::params::ParamDoc;
 use super::{BS, Blocks, Build, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
-use crate::host::{Advice, FileId, Operation, PAGE};
+use crate::host::{Advice, FileId, Operation, PAGE, SyncKind};
 use crate::world::JobError;
 use hoistway::Instant;
 
@@ -80,6 +80,7 @@ impl Load for Writer {
                 if self.direct {
                     return Operation::Direct { write: true, offset, len: bs, since: None, sync };
                 }
+                let sync = if sync { SyncKind::Data } else { SyncKind::No };
                 Operation::Write { offset, bs, count: calls, sync }
             }
         }

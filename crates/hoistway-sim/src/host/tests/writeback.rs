@@ -5,7 +5,7 @@ use crate::rng::stream;
 use hoistway::Flags;
 
 fn write(page: u64, pages: u64) -> Operation {
-    Operation::Write { offset: page * PAGE, bs: PAGE, count: pages, sync: false }
+    Operation::Write { offset: page * PAGE, bs: PAGE, count: pages, sync: SyncKind::No }
 }
 
 /// Bios of the flusher: file offsets are bytes from the file's place.
@@ -51,7 +51,7 @@ fn scenario_14_turns_alternate_while_both_files_have_pages() {
     for f in [x, y] {
         b.open(f, Advice::Normal);
         // One call, so that the work does not begin before all is dirty.
-        b.does(Operation::Write { offset: 0, bs: 40_000 * PAGE, count: 1, sync: false });
+        b.does(Operation::Write { offset: 0, bs: 40_000 * PAGE, count: 1, sync: SyncKind::No });
     }
     while b.advance(Instant::ZERO + Nanos::secs(4)).is_some() {}
     let border = b.host.place_of(y);
@@ -231,13 +231,24 @@ fn no_page_is_lost_and_no_limit_overrun_in_a_random_mix() {
 fn mix(seed: u64) {
     let mut rng = stream(seed, "mix");
     let mut config = config("2019", &[("ram", "64M".into()), ("commit_s", 1.into())]);
+    if rng.below(3) == 0 {
+        config.set("fs", &"ext3".into()).unwrap();
+    }
     if rng.below(2) == 0 {
         config.set("dirty_expire_centisecs", &100.into()).unwrap();
     }
     let service = Nanos::us(1 + rng.below(3000));
     let mut b = Bench::new(config, 3, service);
     b.serial = rng.below(3) > 0;
-    let files: Vec<FileId> = (0..3).map(|_| b.file(1 + rng.below(6000))).collect();
+    let files: Vec<FileId> = (0..3)
+        .map(|_| {
+            let pages = 1 + rng.below(6000);
+            match rng.below(2) {
+                0 => b.file(pages),
+                _ => b.host.declare_file(pages * PAGE).unwrap(),
+            }
+        })
+        .collect();
     let mut left = [30; 3];
     for (p, &file) in files.iter().enumerate() {
         b.host.begin(b.now, p, Operation::Open { file, advice: Advice::Normal });
@@ -274,14 +285,18 @@ fn operation(rng: &mut crate::rng::Rng, now: Instant, host: &Host, file: FileId)
     let span = 1 + rng.below(pages - from);
     let per_call = 1 + rng.below(span.min(3000));
     let (offset, bs, count) = (from * PAGE, per_call * PAGE, span / per_call);
-    match rng.below(9) {
+    let kinds = [SyncKind::No, SyncKind::No, SyncKind::Data, SyncKind::Full];
+    match rng.below(14) {
         0 => Operation::Read { offset, bs, count },
         1 => Operation::Fdatasync(file),
         2 => Operation::DontNeed(file),
         3 => Operation::Sleep(now + Nanos::us(rng.below(2_000_000))),
         4 => Operation::Direct { write: true, offset, len: bs, since: None, sync: false },
         5 => Operation::DropCaches,
-        _ => Operation::Write { offset, bs, count, sync: rng.below(4) == 0 },
+        6 => Operation::Fsync(file),
+        7 => Operation::Sync,
+        8 if rng.below(3) == 0 => Operation::Unlink(file),
+        _ => Operation::Write { offset, bs, count, sync: kinds[rng.below(4) as usize] },
     }
 }
 
@@ -290,6 +305,7 @@ fn check(host: &Host, seed: u64) {
     let (mut dirty, mut out) = (0, 0);
     for f in &host.files {
         assert!(f.listed != Listed::No || f.cache.dirty == 0, "seed {seed}: a dirty inode is lost");
+        assert_eq!(f.sparse, !f.cache.whole());
         dirty += f.cache.dirty;
         out += f.out;
     }

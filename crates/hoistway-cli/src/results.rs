@@ -28,25 +28,20 @@ pub fn results(run: &Run) -> String {
 
 fn latency(run: &Run, cells: &[&Cell]) -> Table {
     let vs = versus(run);
-    let mut table = Table::new(
-        &[
-            "drive",
-            "workload",
-            "config",
-            "avg ms",
-            "+-99%",
-            "p99 ms",
-            "max ms",
-            &vs,
-            "MB/s all",
-            "MB/s target",
-            "published ms",
-        ],
-        3,
-    );
+    let mixed = cells.iter().any(|cell| {
+        let of = Of { run, cell };
+        ["throughput_read", "throughput_written"].iter().all(|m| of.value(m) > Some(0.0))
+    });
+    let mut headings =
+        vec!["drive", "workload", "config", "avg ms", "+-99%", "p99 ms", "max ms", &vs, "MB/s all"];
+    if mixed {
+        headings.extend(["read", "written"]);
+    }
+    headings.extend(["MB/s target", "published ms"]);
+    let mut table = Table::new(&headings, 3);
     for cell in cells {
         let of = Of { run, cell };
-        table.row(vec![
+        let mut row = vec![
             cell.drive.clone(),
             cell.workload.clone(),
             cell.config.clone(),
@@ -56,9 +51,12 @@ fn latency(run: &Run, cells: &[&Cell]) -> Table {
             of.shown("latency_max"),
             of.against("latency_avg"),
             of.shown("throughput_total"),
-            of.shown("throughput_target"),
-            of.published("latency_avg"),
-        ]);
+        ];
+        if mixed {
+            row.extend([of.shown("throughput_read"), of.shown("throughput_written")]);
+        }
+        row.extend([of.shown("throughput_target"), of.published("latency_avg")]);
+        table.row(row);
     }
     table
 }

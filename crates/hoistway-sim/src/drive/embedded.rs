@@ -17,6 +17,7 @@ pub(super) const EMBEDDED: &[(&str, &str)] = embed![
     "intel-320-160g",
     "intel-dc-s3520-240g",
     "laptop-hdd-2009",
+    "laptop-hdd-2009-noncq",
     "maxtor-6l080l0",
     "maxtor-7l250s0",
     "maxtor-stm3320613as",

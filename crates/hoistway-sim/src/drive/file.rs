@@ -571,15 +571,10 @@ fn read_layer(
     let mut places = BTreeMap::new();
     for (name, value) in spans.get_ref() {
         let line = line_of(name.span().start);
-        let inner = match value.get_ref() {
-            DeValue::Table(inner) => inner,
-            _ => {
-                places.insert((String::new(), name.get_ref().to_string()), (level, line));
-                places.insert((name.get_ref().to_string(), String::new()), (level, line));
-                continue;
-            }
-        };
+        // As a key and as a table: a plain key may be written as a table by mistake.
+        places.insert((String::new(), name.get_ref().to_string()), (level, line));
         places.insert((name.get_ref().to_string(), String::new()), (level, line));
+        let DeValue::Table(inner) = value.get_ref() else { continue };
         for (key, _) in inner {
             let line = line_of(key.span().start);
             places.insert((name.get_ref().to_string(), key.get_ref().to_string()), (level, line));

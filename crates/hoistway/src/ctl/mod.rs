@@ -5,6 +5,7 @@
 //! delayed. Where it stands in the path of an I/O is a field of its registry entry
 //! ([`Gate`]; the order is that of Linux 6.1, specs/groups-and-priorities.md section 5).
 
+pub mod cost;
 mod delay;
 mod tick_timer;
 
@@ -164,7 +165,8 @@ pub struct Entry {
 }
 
 /// Every controller. In gate 2 they are asked in this order: io.cost, wbt, io.latency.
-pub static CONTROLLERS: &[&Entry] = &[&max::ENTRY, &wbt::ENTRY, &latency::ENTRY];
+pub static CONTROLLERS: &[&Entry] =
+    &[&max::ENTRY, &cost::ENTRY, &wbt::ENTRY, &latency::ENTRY];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -1,0 +1,155 @@
+//! What is printed and recorded: `io.stat` fields, gauges, figures. Nothing here is read by a decision.
+
+use super::model::{Class, VUS};
+use super::weights::Stat;
+use super::{IoCost, Now};
+use crate::env::Cx;
+use crate::group::GroupId;
+use crate::knob::Gauge;
+use crate::sched::Figure;
+use crate::table::NIL;
+use crate::unit::Instant;
+use alloc::string::String;
+use core::fmt::{Arguments, Write};
+
+impl IoCost {
+    /// Adds the time since the last look to the sums of what goes on.
+    pub(super) fn note_times(&mut self, n: u32, now: &Now) {
+        let times = &mut self.shares[n].times;
+        for (since, sum) in [
+            (&mut times.waiting, &mut times.fresh.wait_us),
+            (&mut times.indebted, &mut times.fresh.indebt_us),
+            (&mut times.delayed, &mut times.fresh.indelay_us),
+        ] {
+            if let Some(since) = since {
+                *sum += now.us.saturating_sub(core::mem::replace(since, now.us));
+            }
+        }
+    }
+
+    /// Nothing of the group waits any more.
+    pub(super) fn waiting_ended(&mut self, n: u32, now: &Now) {
+        let times = &mut self.shares[n].times;
+        end(&mut times.waiting, &mut times.fresh.wait_us, now);
+    }
+
+    /// Its debt is paid.
+    pub(super) fn debt_ended(&mut self, n: u32, now: &Now) {
+        let times = &mut self.shares[n].times;
+        end(&mut times.indebted, &mut times.fresh.indebt_us, now);
+    }
+
+    /// Its tasks are not delayed any more.
+    pub(super) fn delay_ended(&mut self, n: u32, now: &Now) {
+        let times = &mut self.shares[n].times;
+        end(&mut times.delayed, &mut times.fresh.indelay_us, now);
+    }
+
+    /// 9 step 3: the usage of the period, for the group and all above it.
+    pub(super) fn publish(&mut self) {
+        let mut n = self.active.head();
+        while n != NIL {
+            let node = &mut self.shares[n];
+            let used = node.usage - node.usage_flushed;
+            node.usage_flushed = node.usage;
+            node.usage_us = used / self.base_rate;
+            node.times.fresh.usage_us += node.usage_us;
+            self.publish_node(n);
+            n = self.links.next(n);
+        }
+    }
+
+    /// Adds what has not been published of one node.
+    pub(super) fn publish_node(&mut self, n: u32) {
+        let fresh = core::mem::take(&mut self.shares[n].times.fresh);
+        if fresh == Stat::default() {
+            return;
+        }
+        let mut at = n;
+        while at != NIL {
+            let node = &mut self.shares[at];
+            node.stat.add(&fresh);
+            at = node.parent;
+        }
+    }
+
+    pub(super) fn print_stat(&self, _now: Instant, group: GroupId, _cx: &Cx<'_>, out: &mut String) {
+        let Some(node) = self.shares.get(group.0) else { return };
+        let root = group == GroupId::ROOT;
+        // Nodes come into being with the first I/O.
+        if !root && !node.exists {
+            return;
+        }
+        if node.delay.uses() != 0 {
+            let (uses, ns) = (node.delay.uses(), node.delay.nanos().0);
+            put(out, format_args!(" use_delay={uses} delay_nsec={ns}"));
+        }
+        if !self.enabled {
+            return;
+        }
+        if root {
+            let v = self.vrate_hundredths();
+            put(out, format_args!(" cost.vrate={}.{:02}", v / 100, v % 100));
+        }
+        let s = &node.stat;
+        put(
+            out,
+            format_args!(
+                " cost.usage={} cost.wait={} cost.indebt={} cost.indelay={}",
+                s.usage_us, s.wait_us, s.indebt_us, s.indelay_us
+            ),
+        );
+    }
+
+    /// The base vrate in 0.01 %, to the nearest.
+    fn vrate_hundredths(&self) -> u64 {
+        (self.base_rate * 10_000 + VUS / 2) / VUS
+    }
+
+    pub(super) fn record(&self, at: Instant, sink: &mut dyn FnMut(Gauge)) {
+        if !self.enabled {
+            return;
+        }
+        let now = self.now(at);
+        let mut device = |name, unit, value| sink(Gauge { name, unit, group: None, value });
+        device("vrate", "0.01 %", self.vrate_hundredths() as i64);
+        device("rate", "0.01 %", (self.rate * 10_000 / VUS) as i64);
+        device("busy_level", "", self.busy_level);
+        device("active_groups", "", self.active.len().into());
+        let base = self.base_rate as i64;
+        for n in self.active.iter(&self.links) {
+            let node = &self.shares[n];
+            let (hwa, hwi) = self.shares.look(n);
+            let group = Some(GroupId(n));
+            let mut of = |name, unit, value| sink(Gauge { name, unit, group, value });
+            of("hweight_active", "1/65536", hwa as i64);
+            of("hweight_inuse", "1/65536", hwi as i64);
+            of("budget", "us", now.v.wrapping_sub(node.vtime) as i64 / base);
+            of("debt", "us", node.debt as i64 / base);
+            of("delay", "us", node.delay_us as i64);
+            of("usage", "us", node.usage_us as i64);
+            of("waiters", "", node.waiters.len().into());
+        }
+    }
+
+    pub(super) fn report(&self, sink: &mut dyn FnMut(Figure)) {
+        let mut figure = |name, value| sink(Figure { name, of: None, value });
+        figure("periods", self.periods as i64);
+        figure("bios_held", self.held as i64);
+        figure("vrate_hundredths_pct", self.vrate_hundredths() as i64);
+        figure("busy_level", self.busy_level);
+        let class = Class::ALL.iter().position(|&c| Some(c) == self.class);
+        figure("device_class", class.map_or(-1, |at| at as i64));
+    }
+}
+
+fn end(since: &mut Option<u64>, sum: &mut u64, now: &Now) {
+    if let Some(since) = since.take() {
+        *sum += now.us.saturating_sub(since);
+    }
+}
+
+/// Appends formatted text.
+pub(super) fn put(out: &mut String, text: Arguments<'_>) {
+    out.write_fmt(text).expect("a string takes everything");
+}

@@ -105,7 +105,7 @@ fn read_window(section: &Section<'_>, target: bool) -> Result<(Window, Nanos, Ve
     };
     let mut longer = Vec::new();
     for case in section.sections("longer")? {
-        case.only(&["rotational", "configs", "measured"])?;
+        case.only(&["rotational", "configs", "measured", "head_start"])?;
         let configs = match case.table.contains_key("configs") {
             true => case.texts("configs")?,
             false => Vec::new(),
@@ -118,7 +118,15 @@ fn read_window(section: &Section<'_>, target: bool) -> Result<(Window, Nanos, Ve
             }
         }
         let rotational = case.opt_flag("rotational")?;
-        longer.push(Longer { rotational, configs, measured: measured(&case)? });
+        let head_start = case.opt_time("head_start")?;
+        if head_start.is_some() && !target {
+            let what = "head_start is about the target, and there is none";
+            return Err(case.wrong("head_start", what));
+        }
+        // One of the two there must be.
+        let given = case.table.contains_key("measured") || head_start.is_none();
+        let measured = given.then(|| measured(&case)).transpose()?;
+        longer.push(Longer { rotational, configs, measured, head_start });
     }
     Ok((window, section.opt_time("head_start")?.unwrap_or(Nanos::ZERO), longer))
 }

@@ -43,7 +43,7 @@ pub struct Experiment {
     pub head_start: Nanos,
     /// When measuring begins and ends, if nothing else is said.
     pub window: Window,
-    /// Cases with another measured time; the first that fits holds.
+    /// Cases with another measured time or head start; the first that fits and names it holds.
     pub longer: Vec<Longer>,
     /// The process that is measured; `None`: measured is what all processes move together.
     pub target: Option<ProcTemplate>,
@@ -61,15 +61,17 @@ pub struct Experiment {
     pub text: String,
 }
 
-/// A case with another measured time.
+/// A case with another measured time or head start.
 #[derive(Clone, Debug)]
 pub struct Longer {
     /// Only on spinning (or not spinning) drives.
     pub rotational: Option<bool>,
     /// Only under these configurations (names before the braces); empty: under all.
     pub configs: Vec<String>,
-    /// The measured time.
-    pub measured: Nanos,
+    /// The measured time, if it differs.
+    pub measured: Option<Nanos>,
+    /// The head start, if it differs.
+    pub head_start: Option<Nanos>,
 }
 
 /// What disturbs the target, or is measured itself.
@@ -105,7 +107,7 @@ pub struct ProcTemplate {
 /// What the command line changes about every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// A quarter of ramp and measured time, not below 1 s (specs/experiments.md 8).
+    /// A quarter of head start, ramp and measured time, not below 1 s (specs/experiments.md 8).
     pub quick: bool,
     /// Another measured time.
     pub duration: Option<Nanos>,
@@ -163,23 +165,37 @@ impl Experiment {
         config: &Config,
         options: &Options,
     ) -> Window {
-        let fits = |l: &&Longer| {
-            l.rotational.is_none_or(|r| r == drive.identity.rotational)
-                && (l.configs.is_empty() || l.configs.contains(&config.base))
-        };
-        let case = self.longer.iter().find(fits).map(|l| l.measured);
+        let case = self.case(drive, config, |l| l.measured);
         let mut window = self.window;
         window.measured = workload.measured.or(case).unwrap_or(window.measured);
         if let Some(duration) = options.duration {
             window.measured = duration;
         }
         if options.quick {
-            // Nothing is made longer than it was.
-            let quarter = |t: Nanos| Nanos(t.0.min((t.0 / 4).max(Nanos::secs(1).0)));
             window.ramp = quarter(window.ramp);
             window.measured = quarter(window.measured);
         }
         window
+    }
+
+    /// The first case that fits and has that value.
+    fn case(
+        &self,
+        drive: &DriveFile,
+        config: &Config,
+        value: impl Fn(&Longer) -> Option<Nanos>,
+    ) -> Option<Nanos> {
+        let fits = |l: &&Longer| {
+            l.rotational.is_none_or(|r| r == drive.identity.rotational)
+                && (l.configs.is_empty() || l.configs.contains(&config.base))
+        };
+        self.longer.iter().filter(fits).find_map(value)
+    }
+
+    /// By how much the interferers start before the target.
+    fn head_start(&self, drive: &DriveFile, config: &Config, options: &Options) -> Nanos {
+        let usual = self.case(drive, config, |l| l.head_start).unwrap_or(self.head_start);
+        if options.quick { quarter(usual) } else { usual }
     }
 
     /// Everything that decides one run.
@@ -201,9 +217,10 @@ impl Experiment {
             Profile::MultiQueue => "multi-queue",
         };
         host.set("block_profile", &toml::Value::from(profile))?;
+        let head_start = self.head_start(drive, config, options);
         let target = workload.target.as_ref().or(self.target.as_ref());
         let mut procs = target
-            .map(|t| t.specs(Role::Target, config.target_prio, self.head_start))
+            .map(|t| t.specs(Role::Target, config.target_prio, head_start))
             .unwrap_or_default();
         for template in &workload.procs {
             procs.extend(template.specs(Role::Interferer, IoPrio::NONE, Nanos::ZERO));
@@ -228,6 +245,11 @@ impl Experiment {
             trace: options.trace.map_or(TraceMode::Digest, TraceMode::Keep),
         })
     }
+}
+
+/// A quarter, not below 1 s; nothing is made longer than it was (specs/experiments.md 8).
+fn quarter(t: Nanos) -> Nanos {
+    Nanos(t.0.min((t.0 / 4).max(Nanos::secs(1).0)))
 }
 
 impl ProcTemplate {

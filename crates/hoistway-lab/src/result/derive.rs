@@ -1,5 +1,6 @@
 //! From raw records to metrics (docs/reference/metrics.md).
 
+use super::startup::{self, Startups};
 use super::{Cell, Manifest, Metric, Rep, Run, published};
 use crate::stats::{self, PERCENTILES};
 use hoistway::Nanos;
@@ -38,6 +39,7 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
         if let Some(other) = other.filter(|o| o.config != cell.config) {
             sink.ratios(other);
         }
+        sink.slowdown(&cells);
         sink.published();
         warnings.extend(flags(cell));
     }
@@ -82,6 +84,11 @@ fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
     let least = others.iter().min().and_then(|&b| mb_s(b, window));
     let most = others.iter().max().and_then(|&b| mb_s(b, window));
     let mut all = Vec::new();
+    let starts = startup::starts(rep);
+    if !starts.is_empty() {
+        all.push(("startup_time", "s", startup::mean_time(&starts)));
+        all.push(("throughput_startup", "MB/s", startup::rate(&starts)));
+    }
     if let Some(target) = target {
         all.push(("latency_avg", "ms", target.latency.mean().map(ms)));
         all.push(("throughput_target", "MB/s", mb_s(target.bytes, window)));
@@ -152,7 +159,18 @@ impl Sink<'_> {
         self.put("censored", "1", Some(censored.len() as f64), rep);
     }
 
+    /// What describes the starts of an application, of one repetition or of all.
+    fn startups(&mut self, reps: &[Rep], rep: Option<u32>) {
+        let Some(all) = Startups::of(reps) else { return };
+        self.put("startup_time_min", "s", Some(all.min), rep);
+        self.put("startup_time_p50", "s", all.median, rep);
+        self.put("startup_time_max", "s", Some(all.max), rep);
+        self.put("startups", "1", Some(all.count as f64), rep);
+        self.put("startups_unfinished", "1", Some(all.unfinished as f64), rep);
+    }
+
     fn repetition(&mut self, number: u32, rep: &Rep) {
+        self.startups(std::slice::from_ref(rep), Some(number));
         for (metric, unit, value) in values(rep) {
             self.put(metric, unit, value, Some(number));
         }
@@ -167,12 +185,13 @@ impl Sink<'_> {
         let per_rep: Vec<_> = cell.reps.iter().map(values).collect();
         let Some(first) = per_rep.first() else { return };
         for (i, &(metric, unit, _)) in first.iter().enumerate() {
-            let column: Option<Vec<f64>> = per_rep.iter().map(|rep| rep[i].2).collect();
+            let column: Option<Vec<f64>> = per_rep.iter().map(|rep| rep.get(i)?.2).collect();
             let spread = column.and_then(|c| stats::spread(&c));
             self.put(metric, unit, spread.map(|s| s.mean), None);
             let interval = spread.and_then(|s| s.half_width);
             self.put(&format!("{metric}_ci99"), unit, interval, None);
         }
+        self.startups(&cell.reps, None);
         let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
         if targets.is_empty() {
             return;
@@ -187,12 +206,30 @@ impl Sink<'_> {
     fn ratios(&mut self, reference: &Cell) {
         let targeted = self.cell.reps.iter().any(|rep| target(rep).is_some());
         let of_target = ["latency_avg", "throughput_target"].into_iter().filter(|_| targeted);
-        for metric in ["throughput_total"].into_iter().chain(of_target) {
-            let ratio = ratio(self.cell, reference, metric);
-            self.put(&format!("{metric}_ratio"), "1", ratio.map(|r| r.mean), None);
-            let bounds = ratio.and_then(|r| r.interval);
-            self.put(&format!("{metric}_ratio_low"), "1", bounds.map(|b| b.0), None);
-            self.put(&format!("{metric}_ratio_high"), "1", bounds.map(|b| b.1), None);
+        let starts = self.cell.reps.iter().any(|rep| !startup::starts(rep).is_empty());
+        let of_starts = ["startup_time"].into_iter().filter(|_| starts);
+        for metric in ["throughput_total"].into_iter().chain(of_target).chain(of_starts) {
+            self.ratio_of(&format!("{metric}_ratio"), metric, reference);
+        }
+    }
+
+    fn ratio_of(&mut self, name: &str, metric: &str, reference: &Cell) {
+        let ratio = ratio(self.cell, reference, metric);
+        self.put(name, "1", ratio.map(|r| r.mean), None);
+        let bounds = ratio.and_then(|r| r.interval);
+        self.put(&format!("{name}_low"), "1", bounds.map(|b| b.0), None);
+        self.put(&format!("{name}_high"), "1", bounds.map(|b| b.1), None);
+    }
+
+    /// A start-up with a load over the same without.
+    fn slowdown(&mut self, cells: &[Cell]) {
+        let cell = self.cell;
+        let Some(idle) = startup::idle_workload(&cell.workload) else { return };
+        let idle = cells
+            .iter()
+            .find(|c| (&c.drive, &c.config, &c.workload) == (&cell.drive, &cell.config, &idle));
+        if let Some(idle) = idle {
+            self.ratio_of("startup_slowdown", "startup_time", idle);
         }
     }
 
@@ -236,6 +273,14 @@ fn flags(cell: &Cell) -> Vec<(String, String)> {
     let overflow: u64 = targets.iter().map(|t| t.latency.overflow()).sum();
     if overflow > 0 {
         flag(format!("{overflow} latencies lie above the histogram's range of 73 minutes"));
+    }
+    if let Some(all) = Startups::of(&cell.reps) {
+        if all.unfinished > 0 {
+            let beyond = all.beyond().unwrap_or_default();
+            flag(format!("{} of {} starts were given up: {beyond} s", all.unfinished, all.count));
+        }
+        // Its measure is the time of the whole, not that of single reads.
+        return flags;
     }
     let fewest = targets.iter().map(|t| t.latency.count()).min();
     if let Some(n) = fewest.filter(|&n| n < FEW_SAMPLES) {

@@ -7,6 +7,7 @@ mod derive;
 mod directory;
 pub mod published;
 mod records;
+pub mod startup;
 
 pub use derive::{REFERENCE, derive, ratio, reference, target};
 pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};

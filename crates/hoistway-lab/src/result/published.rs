@@ -50,6 +50,8 @@ const CONFIGS: Names = &[
     ("deadline-original", "deadline"),
     ("raw", "none-none"),
     ("any", "none-none"),
+    // The default scheduler then.
+    ("idle disk", "cfq"),
 ];
 
 /// (experiment, published workload, ours). The sporadic row of `latency-2019` is a mean over both loads
@@ -62,6 +64,23 @@ const WORKLOADS: &[(&str, &str, &str)] = &[
     ("drive-2010", "hdparm peak sequential read", "seq-read"),
     ("randread-2018", "buffered sync 4KiB random reads, several processes", "8r-rand"),
     ("multiclient-2018", "4 seq reader clients + 1 random reader client", "4r-seq+1r-rand"),
+    (
+        "startup-ssd-2012",
+        "gnome-terminal start-up vs 10 raw seq readers",
+        "gnome-terminal+10r-rawseq",
+    ),
+    ("startup-ssd-2012", "konsole start-up vs 10 raw seq readers", "konsole+10r-rawseq"),
+    ("startup-ssd-2012", "xterm start-up vs 10 raw seq readers", "xterm+10r-rawseq"),
+    ("startup-ssd-2012", "oowriter start-up vs 10 raw seq readers", "lowriter+10r-rawseq"),
+    (
+        "startup-ssd-2012",
+        "gnome-terminal start-up vs 10 raw rand readers",
+        "gnome-terminal+10r-rawrand",
+    ),
+    ("startup-ssd-2012", "konsole start-up vs 10 raw rand readers", "konsole+10r-rawrand"),
+    ("startup-ssd-2012", "xterm start-up vs 10 raw rand readers", "xterm+10r-rawrand"),
+    ("startup-ssd-2012", "oowriter start-up vs 10 raw rand readers", "lowriter+10r-rawrand"),
+    ("startup-hdd-2010", "konsole -e /bin/true, cold cache", "konsole+idle"),
     ("throughput-ssd-2012", "10 raw seq readers", "10r-rawseq"),
     ("throughput-ssd-2012", "10 raw rand readers", "10r-rawrand"),
 ];
@@ -74,6 +93,7 @@ const METRICS: &[(&str, &str, &str, &str, f64)] = &[
     ("iops", "kIOPS", "iops", "1/s", 1000.0),
     ("latency_avg", "ms", "latency_avg", "ms", 1.0),
     ("latency_max", "ms", "latency_max", "ms", 1.0),
+    ("startup_time", "s", "startup_time", "s", 1.0),
 ];
 
 /// Every published value that has a place among our names.

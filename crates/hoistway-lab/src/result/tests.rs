@@ -24,7 +24,7 @@ fn proc(name: &str, role: Role, latency: &[u64], bytes: u64) -> ProcRecord {
     }
 }
 
-fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
+pub(super) fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
     let target = [target_ms * 1_000_000, target_ms * 3_000_000];
     Rep {
         seed,

@@ -1,6 +1,8 @@
-//! The tables of a run on the terminal: latency of the target, or throughput where nobody is the target.
+//! The tables of a run on the terminal: start-up times, latency of the target, or throughput where nobody
+//! is the target.
 
 use crate::table::{Table, three};
+use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{Cell, Metric, Run, number_text, ratio, reference, target};
 use hoistway_lab::stats::Verdict;
 use std::fmt::Write as _;
@@ -11,8 +13,11 @@ pub fn results(run: &Run) -> String {
     let quick = if run.manifest.quick { ", quick: a quarter of the time" } else { "" };
     let with = |cell: &&Cell| cell.reps.iter().any(|rep| target(rep).is_some());
     let (targeted, free): (Vec<&Cell>, Vec<&Cell>) = run.cells.iter().partition(with);
+    let (starting, targeted): (Vec<&Cell>, Vec<&Cell>) =
+        targeted.into_iter().partition(|cell| Startups::of(&cell.reps).is_some());
     for (what, cells, table) in [
-        ("latency of the target", targeted, latency as fn(&Run, &[&Cell]) -> Table),
+        ("start-up times", starting, startups as fn(&Run, &[&Cell]) -> Table),
+        ("latency of the target", targeted, latency),
         ("throughput of the device and of its processes", free, throughput),
     ] {
         if !cells.is_empty() {
@@ -57,6 +62,62 @@ fn latency(run: &Run, cells: &[&Cell]) -> Table {
         }
         row.extend([of.shown("throughput_target"), of.published("latency_avg")]);
         table.row(row);
+    }
+    table
+}
+
+/// `x idle`: over the same start-up without the load. `MB/s starting`: of the device, while the application
+/// was starting.
+fn startups(run: &Run, cells: &[&Cell]) -> Table {
+    let vs = versus(run);
+    let mut table = Table::new(
+        &[
+            "drive",
+            "workload",
+            "config",
+            "start-up s",
+            "+-99%",
+            "min s",
+            "max s",
+            "unfinished",
+            &vs,
+            "x idle",
+            "MB/s all",
+            "MB/s starting",
+            "published s",
+        ],
+        3,
+    );
+    for cell in cells {
+        let of = Of { run, cell };
+        let Some(all) = Startups::of(&cell.reps) else { continue };
+        // Without a mean the median, while it exists.
+        let time = match (all.mean, all.median) {
+            (Some(_), _) => of.shown("startup_time"),
+            (None, Some(median)) => format!("median {}", three(median)),
+            (None, None) => all.beyond().unwrap_or_else(|| "-".into()),
+        };
+        let max = all.beyond().unwrap_or_else(|| three(all.max));
+        let min = if all.unfinished == all.count { "-".into() } else { three(all.min) };
+        let unfinished = match all.unfinished {
+            0 => String::new(),
+            n => format!("{n} of {}", all.count),
+        };
+        table.row(vec![
+            cell.drive.clone(),
+            cell.workload.clone(),
+            cell.config.clone(),
+            time,
+            of.shown("startup_time_ci99"),
+            min,
+            max,
+            unfinished,
+            of.against("startup_time"),
+            of.shown("startup_slowdown"),
+            of.shown("throughput_total"),
+            of.shown("throughput_startup"),
+            of.published("startup_time"),
+        ]);
     }
     table
 }

@@ -42,6 +42,18 @@ const BFQ_LL0: Config = Config {
 };
 const BFQ: Config = Config { tunables: &[("base", 0), ("first_think", 1)], ..BFQ_LL0 };
 
+const IO_LATENCY: Config = Config {
+    control: Some(Control {
+        name: "io.latency",
+        tunables: &[("from_boot", 1)],
+        files: &[("a", "io.latency", "target=3000"), ("b", "io.latency", "target=1000000")],
+        written_at: WRITTEN_AT,
+    }),
+    ..NONE
+};
+
+/// When the recorded machine's cgroup files were written.
+const WRITTEN_AT: u64 = 10_100_000;
 /// Starts of the runs that react to the host's timing: so many, spread over one tick.
 const STARTS: u64 = 16;
 const START_STEP: u64 = 617_000;
@@ -267,6 +279,13 @@ fn none_serves_every_process_as_the_kernels() {
 fn io_max_limits_a_group_as_the_kernels() {
     for name in ["cg_target_d4_st", "cgw_d8_st"] {
         Comparison::new(&IO_MAX, "io.max", name, 1).all_agree();
+    }
+}
+
+#[test]
+fn none_under_io_latency_serves_every_process_as_the_kernels() {
+    for name in ["cg_target_d4_st", "cgw_d8_st"] {
+        Comparison::new(&IO_LATENCY, "io.latency", name, 1).all_agree();
     }
 }
 

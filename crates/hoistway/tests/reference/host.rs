@@ -187,6 +187,8 @@ struct Host {
     submitted: u64,
     /// The submission under way has not yet looked at the clock for its start time.
     starting: bool,
+    /// A controller is installed; tags do not run out then.
+    controlled: bool,
     /// The kernel's tick does nothing here, but its alarm shifts the others by fractions of a step.
     next_tick: u64,
     begin: u64,
@@ -230,6 +232,7 @@ impl Host {
             flying: BTreeMap::new(),
             submitted: 0,
             starting: false,
+            controlled: config.control.is_some(),
             next_tick: TICK,
             begin: config.t0 + scenario.measure_ms * 1_000_000,
         };
@@ -328,6 +331,9 @@ impl Host {
     fn tell(&mut self, input: Input) {
         let now = Instant::from_nanos(self.clock());
         self.stack.handle(now, input).unwrap();
+        // The stack lets go what a controller held once the I/O that made room is finished; in the kernel
+        // the controller hears of the end first and wakes its waiter before the submitter of that I/O.
+        let mut first = self.ready.len();
         loop {
             match self.stack.poll(now) {
                 Output::Issue { req, .. } => {
@@ -337,7 +343,10 @@ impl Host {
                 }
                 Output::Accepted { io } => {
                     let at = self.flying[&io.0].task;
-                    if self.tasks[at].step == Step::Parked {
+                    if self.tasks[at].step == Step::Parked && self.controlled {
+                        self.ready.insert(first, at);
+                        first += 1;
+                    } else if self.tasks[at].step == Step::Parked {
                         self.ready.push(at);
                     }
                     self.tasks[at].step = Step::Next;

@@ -82,7 +82,7 @@ pub struct Show {
 /// `hoistway compare`.
 #[derive(Debug, ClapArgs)]
 pub struct Compare {
-    /// Experiment, or path of an experiment file
+    /// Experiments, or paths of experiment files, such as latency-2019,bandwidth-2019
     #[arg(default_value = "latency-2019")]
     pub experiment: String,
     /// Configurations, such as none-bfq,mq-deadline{fifo_batch=8}
@@ -134,6 +134,13 @@ pub struct Common {
     /// Measured time of every run, such as 60s
     #[arg(long, value_name = "TIME", conflicts_with = "quick")]
     pub duration: Option<String>,
+    /// Write-back throttling on, as if every configuration ended in +wbt
+    #[arg(long)]
+    pub wbt: bool,
+    /// Groups from a directory: every folder is a group, its io.* files hold lines in the kernel's own
+    /// syntax, cgroup.procs names processes. For configurations that make groups
+    #[arg(long, value_name = "DIR")]
+    pub groups: Option<PathBuf>,
     /// A quarter of the measured time, not below 1 s
     #[arg(long)]
     pub quick: bool,

@@ -4,10 +4,10 @@ use crate::args::{Common, Compare, Report, RunOne};
 use crate::results::results;
 use crate::table::Table;
 use crate::{Failure, explain, print};
-use hoistway_lab::config::{Config, split_list};
-use hoistway_lab::experiment::{Experiment, Options};
+use hoistway_lab::config::{Config, WBT, split_list};
+use hoistway_lab::experiment::{Experiment, Options, read_directory};
 use hoistway_lab::quantity;
-use hoistway_lab::report::html;
+use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
 use hoistway_sim::drive::DriveFile;
@@ -25,12 +25,21 @@ const JSON_SCHEMA: u32 = 1;
 const DURATION_MAX_S: u64 = 86_400;
 
 pub fn compare(options: &Compare) -> Result<(), Failure> {
-    let experiment = load(&options.experiment)?;
-    let configs = match parts(&options.config) {
-        given if given.is_empty() => experiment.configs.clone(),
-        given => given,
-    };
-    carry_out(experiment, &configs, &options.common, "compare", &options.experiment)
+    let names = chosen(std::slice::from_ref(&options.experiment), &[], "experiment")?;
+    if names.len() > 1 && !options.common.workload.is_empty() {
+        let what = "--workload names workloads of one experiment; compare one at a time with it";
+        return Err(Failure::Usage(what.into()));
+    }
+    let mut grids = Vec::new();
+    for name in &names {
+        let experiment = load(name)?;
+        let configs = match parts(&options.config) {
+            given if given.is_empty() => experiment.configs.clone(),
+            given => given,
+        };
+        grids.push(grid(experiment, &configs, &options.common, "compare", name)?);
+    }
+    carry_out(grids, &options.common)
 }
 
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
@@ -45,7 +54,8 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         let grid = explain::grid_of(experiment, &[config], &options.common, &options.experiment)?;
         return explain::explain(&grid, process, options.limit);
     }
-    carry_out(experiment, &[config], &options.common, "run", &options.experiment)
+    let grid = grid(experiment, &[config], &options.common, "run", &options.experiment)?;
+    carry_out(vec![grid], &options.common)
 }
 
 pub fn report(options: &Report) -> Result<(), Failure> {
@@ -95,7 +105,7 @@ fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<String
 
 /// Everything is checked here, before anything runs or is written.
 pub fn grid(
-    experiment: Experiment,
+    mut experiment: Experiment,
     configs: &[String],
     common: &Common,
     verb: &str,
@@ -113,6 +123,9 @@ pub fn grid(
             Some(d)
         }
     };
+    if let Some(dir) = &common.groups {
+        experiment.tree = read_directory(dir).map_err(|e| Failure::Usage(e.to_string()))?;
+    }
     let mut drives: Vec<DriveFile> = Vec::new();
     for name in chosen(&common.drive, &experiment.drives, "drive")? {
         let drive = DriveFile::load(&name).map_err(|e| Failure::Usage(e.to_string()))?;
@@ -129,6 +142,10 @@ pub fn grid(
     }
     let mut parsed: Vec<Config> = Vec::new();
     for text in chosen(configs, &[], "configuration")? {
+        let text = match common.wbt && !text.ends_with(WBT) {
+            true => format!("{text}{WBT}"),
+            false => text,
+        };
         let config = Config::parse(&text).map_err(|e| Failure::Usage(e.to_string()))?;
         if parsed.iter().any(|c| c.id == config.id) {
             return Err(Failure::Usage(format!("configuration '{}' is given twice", config.id)));
@@ -179,54 +196,132 @@ fn command(grid: &Grid, common: &Common, verb: &str, source: &str) -> String {
     if grid.options.quick {
         text.push_str(" --quick");
     }
+    if let Some(dir) = &common.groups {
+        let _ = write!(text, " --groups '{}'", dir.display());
+    }
     text
 }
 
-fn carry_out(
-    experiment: Experiment,
-    configs: &[String],
-    common: &Common,
-    verb: &str,
-    source: &str,
-) -> Result<(), Failure> {
-    let grid = grid(experiment, configs, common, verb, source)?;
+/// Runs the grids one after another, writes a run directory for each, and prints.
+fn carry_out(grids: Vec<Grid>, common: &Common) -> Result<(), Failure> {
     if common.dry_run {
-        return print(&preview(&grid)?);
+        let previews: Result<Vec<String>, Failure> = grids.iter().map(preview).collect();
+        return print(&previews?.join("\n"));
     }
-    // Also checks every job before the first one runs.
-    grid.preview().map_err(run_failure)?;
-    let name = format!("{}.sim.{}", grid.experiment.id, grid.digest());
-    let dir = common.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(name));
-    Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+    let mut dirs = Vec::new();
+    for grid in &grids {
+        // Also checks every job before the first one runs.
+        grid.preview().map_err(run_failure)?;
+        let dir = match (&common.out, grids.len()) {
+            (Some(out), 1) => out.clone(),
+            (Some(out), _) => out.join(&grid.experiment.id),
+            (None, _) => {
+                PathBuf::from("runs").join(format!("{}.sim.{}", grid.experiment.id, grid.digest()))
+            }
+        };
+        Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        dirs.push(dir);
+    }
     let threads = match common.jobs {
         Some(n) => usize::from(n),
         None => std::thread::available_parallelism().map_or(1, |n| n.get()),
     };
-    let run = execute(&grid, threads, common)?;
-    run.write(&dir, &html::render(&run)).map_err(|e| match e {
-        hoistway_lab::result::DirectoryError::Io { .. } => {
-            Failure::Environment(format!("{e}; choose a writable place with --out"))
+    let stop = stop_flag()?;
+    let mut runs = Vec::new();
+    for (grid, dir) in grids.iter().zip(&dirs) {
+        let run = execute(grid, threads, common, &stop)?;
+        if let (Some(out), true) = (&common.out, grids.len() > 1) {
+            std::fs::create_dir_all(out).map_err(|e| {
+                let place = out.display();
+                Failure::Environment(format!("{place}: {e}; choose a writable place with --out"))
+            })?;
         }
-        e => Failure::Failed(e.to_string()),
-    })?;
-    if common.csv {
-        print(&metrics_csv(&run.metrics))?;
-        return note(&run, &dir);
+        run.write(dir, &html::render(&run)).map_err(|e| match e {
+            hoistway_lab::result::DirectoryError::Io { .. } => {
+                Failure::Environment(format!("{e}; choose a writable place with --out"))
+            }
+            e => Failure::Failed(e.to_string()),
+        })?;
+        runs.push(run);
     }
-    if common.json {
-        print(&json(&run, &dir))?;
-        return note(&run, &dir);
+    let runs: Vec<(&Run, &Path)> = runs.iter().zip(dirs.iter().map(PathBuf::as_path)).collect();
+    let overview = match runs.len() {
+        1 => None,
+        _ => Some(write_overview(&runs, &grids, common)?),
+    };
+    if common.csv || common.json {
+        print(&if common.csv { all_csv(&runs) } else { all_json(&runs) })?;
+        runs.iter().try_for_each(|(run, dir)| note(run, dir))?;
+        if let Some(path) = overview {
+            eprintln!("overview: {}", path.display());
+        }
+        return Ok(());
     }
-    let mut out = results(&run);
-    let _ = write!(
-        out,
-        "\nreport: {}\nseed:   {} (repetitions use {} to {})\n",
-        dir.join("report.html").display(),
-        grid.seed,
-        grid.seed,
-        grid.seed + u64::from(grid.reps) - 1
-    );
+    let mut out = String::new();
+    for (run, dir) in &runs {
+        out.push_str(&results(run));
+        let m = &run.manifest;
+        let _ = write!(
+            out,
+            "\nreport: {}\nseed:   {} (repetitions use {} to {})\n",
+            dir.join("report.html").display(),
+            m.seed,
+            m.seed,
+            m.seed + u64::from(m.reps) - 1
+        );
+        if runs.len() > 1 {
+            out.push('\n');
+        }
+    }
+    if let Some(path) = overview {
+        let _ = writeln!(out, "overview of all: {}", path.display());
+    }
     print(&out)
+}
+
+/// One page over several runs, in the folder they have in common.
+fn write_overview(
+    runs: &[(&Run, &Path)],
+    grids: &[Grid],
+    common: &Common,
+) -> Result<PathBuf, Failure> {
+    let folder = common.out.clone().unwrap_or_else(|| PathBuf::from("runs"));
+    let name = match &common.out {
+        Some(_) => "overview.html".to_string(),
+        None => {
+            let digests: Vec<String> = grids.iter().map(Grid::digest).collect();
+            format!("overview.{}.html", digests.join("-"))
+        }
+    };
+    let linked: Vec<(&Run, String)> = runs
+        .iter()
+        .map(|(run, dir)| {
+            let name = dir.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+            (*run, format!("{name}/report.html"))
+        })
+        .collect();
+    let path = folder.join(name);
+    let part = path.with_extension("part");
+    std::fs::write(&part, overview::render(&linked))
+        .and_then(|()| std::fs::rename(&part, &path))
+        .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))?;
+    Ok(path)
+}
+
+/// The metrics of all runs under one header.
+fn all_csv(runs: &[(&Run, &Path)]) -> String {
+    let all: Vec<Metric> = runs.iter().flat_map(|(run, _)| run.metrics.clone()).collect();
+    metrics_csv(&all)
+}
+
+/// One run as an object, several as a list of them.
+fn all_json(runs: &[(&Run, &Path)]) -> String {
+    let mut objects: Vec<_> = runs.iter().map(|(run, dir)| json(run, dir)).collect();
+    let all = match objects.len() {
+        1 => objects.remove(0),
+        _ => serde_json::json!({ "schema": JSON_SCHEMA, "runs": objects }),
+    };
+    format!("{all:#}\n")
 }
 
 /// Where the report is and which seed was used, beside data on stdout.
@@ -235,8 +330,12 @@ fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn execute(grid: &Grid, threads: usize, common: &Common) -> Result<Run, Failure> {
-    let stop = stop_flag()?;
+fn execute(
+    grid: &Grid,
+    threads: usize,
+    common: &Common,
+    stop: &AtomicBool,
+) -> Result<Run, Failure> {
     let visible = !common.quiet && std::io::stderr().is_terminal();
     let bar = match visible {
         true => indicatif::ProgressBar::new(grid.len() as u64),
@@ -246,7 +345,7 @@ fn execute(grid: &Grid, threads: usize, common: &Common) -> Result<Run, Failure>
         .expect("the template is fixed and valid");
     bar.set_style(style.progress_chars("=> "));
     let progress = |p: Progress| bar.set_position(p.done as u64);
-    let run = grid.run(hoistway_sim::world::run, threads, &stop, &progress);
+    let run = grid.run(hoistway_sim::world::run, threads, stop, &progress);
     bar.finish_and_clear();
     run.map_err(run_failure)
 }
@@ -290,7 +389,7 @@ fn preview(grid: &Grid) -> Result<String, Failure> {
     Ok(out)
 }
 
-fn json(run: &Run, dir: &Path) -> String {
+fn json(run: &Run, dir: &Path) -> serde_json::Value {
     let metric = |x: &Metric| {
         serde_json::json!({
             "experiment": x.experiment, "drive": x.drive, "config": x.config,
@@ -299,7 +398,7 @@ fn json(run: &Run, dir: &Path) -> String {
         })
     };
     let flag = |(cell, text): &(String, String)| serde_json::json!({ "cell": cell, "text": text });
-    let all = serde_json::json!({
+    serde_json::json!({
         "schema": JSON_SCHEMA,
         "experiment": run.manifest.experiment,
         "version": run.manifest.version,
@@ -310,6 +409,5 @@ fn json(run: &Run, dir: &Path) -> String {
         "report": dir.join("report.html").display().to_string(),
         "metrics": run.metrics.iter().map(metric).collect::<Vec<_>>(),
         "flags": run.flags.iter().map(flag).collect::<Vec<_>>(),
-    });
-    format!("{all:#}\n")
+    })
 }

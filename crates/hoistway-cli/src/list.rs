@@ -4,7 +4,7 @@ use crate::args::{Kind, List};
 use crate::table::Table;
 use crate::{Failure, print};
 use hoistway::{ctl, sched};
-use hoistway_lab::config::{Config, NAMED};
+use hoistway_lab::config::{NAMED, POLICIES};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::{DriveFile, MODELS};
 use hoistway_sim::load::LOADS;
@@ -87,13 +87,13 @@ fn rows(kind: Kind) -> Result<Vec<(String, String)>, Failure> {
         }
         Kind::Configs => {
             let mut rows = Vec::new();
-            for n in NAMED {
-                let summary = match Config::parse(n.name) {
-                    Ok(_) => n.summary.to_string(),
-                    Err(e) => format!("{} ({e})", n.summary),
-                };
-                rows.push((n.name.to_string(), summary));
-            }
+            rows.extend(NAMED.iter().map(|n| pair(n.name, n.summary)));
+            let policies: Vec<&str> = POLICIES.iter().map(|p| p.name).collect();
+            rows.push((
+                "POLICY-SCHEDULER".into(),
+                format!("any of {} before any scheduler", policies.join(", ")),
+            ));
+            rows.push(pair("NAME+wbt", "the same with write-back throttling"));
             let bare = |e: &&sched::Entry| pair(e.name, &format!("{}, alone", e.name));
             rows.extend(sched::SCHEDULERS.iter().map(bare));
             rows

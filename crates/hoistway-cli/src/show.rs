@@ -2,10 +2,11 @@
 
 use crate::table::Table;
 use crate::{Failure, print};
+use hoistway::knob::{Knob, KnobOf};
 use hoistway::sched::Setup;
 use hoistway::tunable::{Tunable, Unit};
 use hoistway::{Device, Instant, Profile, Sectors, ctl, sched};
-use hoistway_lab::config::{Config, ConfigError, NAMED};
+use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::keys::{Key, Kind, nearest};
 use hoistway_sim::drive::{DriveFile, MODELS, Model};
@@ -32,7 +33,13 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
     }
     if let Some(entry) = ctl::find(name) {
         let head = format!("{}: {}\nspecification: {}\n", entry.name, entry.summary, entry.source);
-        return Ok(Some(head + &tunables("tunable", entry.tunables)));
+        let groups = match entry.group_tunables {
+            [] => String::new(),
+            list => tunables("per group", list),
+        };
+        return Ok(Some(
+            head + &tunables("tunable", entry.tunables) + &groups + &knobs(entry.knobs),
+        ));
     }
     if DriveFile::ids().contains(&name) {
         let drive = DriveFile::load(name).map_err(|e| Failure::Failed(e.to_string()))?;
@@ -100,8 +107,24 @@ fn scheduler(entry: &sched::Entry) -> String {
     if !entry.group_tunables.is_empty() {
         out.push_str(&tunables("per group", entry.group_tunables));
     }
-    out.push_str(&figures(entry));
-    out
+    out + &knobs(entry.knobs) + &figures(entry)
+}
+
+/// The cgroup files of a stage, with the form of their lines.
+fn knobs(list: &[Knob]) -> String {
+    if list.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["cgroup file", "of", "line", ""], 4);
+    for k in list {
+        let of = match k.of {
+            KnobOf::Root => "the root",
+            KnobOf::Groups => "groups",
+            KnobOf::All => "all",
+        };
+        table.row(vec![k.file.into(), of.into(), k.form.into(), k.doc.into()]);
+    }
+    format!("\n{}", table.render())
 }
 
 /// What the scheduler counts, if it says so.
@@ -143,10 +166,38 @@ fn tunables(heading: &str, list: &[Tunable]) -> String {
 
 fn show_config(config: &Config) -> String {
     let mut out = format!("{}: {}\n", config.id, config.summary);
-    let settings: Vec<String> =
-        config.set.iter().chain(&config.queue).map(|(n, v)| format!("{n} = {v}")).collect();
+    let settings: Vec<String> = config
+        .set
+        .iter()
+        .chain(&config.queue)
+        .chain(&config.given)
+        .chain(config.controllers.iter().flat_map(|c| &c.set))
+        .map(|(n, v)| format!("{n} = {v}"))
+        .collect();
     if !settings.is_empty() {
         out.push_str(&format!("sets: {}\n", settings.join(", ")));
+    }
+    if config.groups {
+        out.push_str("groups: every process is alone in one below the root\n");
+    }
+    if let Some(policy) = config.policy.filter(|p| !p.options.is_empty()) {
+        out.push_str(&tunables("option, in braces", policy.options));
+        out.push_str("\nwritten to the cgroup files, on the Plextor PX-256M5S:\n");
+        for (who, member) in
+            [("/", Member::Root), ("/target", Member::Target), ("others", Member::Interferer)]
+        {
+            let drive = DriveFile::load("plextor-px-256m5s").ok();
+            for (file, line) in drive.iter().flat_map(|d| config.lines(d, member)) {
+                out.push_str(&format!("  {who} {file}: {line}\n"));
+            }
+        }
+    }
+    for controller in &config.controllers {
+        if let Some(entry) = ctl::find(&controller.name) {
+            out.push_str(&format!("\n{}: {}\n", entry.name, entry.summary));
+            out.push_str(&tunables("tunable", entry.tunables));
+            out.push_str(&knobs(entry.knobs));
+        }
     }
     out.push('\n');
     out + &scheduler(config.scheduler)

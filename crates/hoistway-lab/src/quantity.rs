@@ -73,6 +73,7 @@ pub fn tunable_value(tunable: &Tunable, text: &str) -> Result<u64, String> {
         Unit::Secs => time(1_000_000_000),
         Unit::Sectors => size(512),
         Unit::Kib => size(1024),
+        Unit::BytesPerSec => rate(text).map_err(with_name),
         Unit::Switch => match text {
             "on" | "true" => Ok(1),
             "off" | "false" => Ok(0),

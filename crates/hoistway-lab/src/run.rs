@@ -6,9 +6,9 @@
 use crate::config::Config;
 use crate::experiment::{Experiment, Options};
 use crate::result::{
-    Cell, ConfigInfo, DriveInfo, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
+    Cell, ConfigInfo, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
-use hoistway::Instant;
+use hoistway::{Instant, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome};
 use std::fmt;
@@ -74,6 +74,11 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+/// Points of a gauge in a run, about.
+const MONITOR_POINTS: u64 = 200;
+/// Gauges are not recorded more often.
+const MONITOR_MIN: Nanos = Nanos::ms(10);
+
 /// One run of the grid.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -112,15 +117,18 @@ impl Grid {
             .experiment
             .workload(&self.workloads[place.workload])
             .expect("the grid names workloads of its experiment");
-        self.experiment
-            .job(
-                &self.drives[place.drive],
-                workload,
-                &self.configs[place.config],
-                self.seed + u64::from(place.rep),
-                &self.options,
-            )
-            .map_err(|error| RunError::Job { cell: self.cell_name(place), error })
+        let config = &self.configs[place.config];
+        let seed = self.seed + u64::from(place.rep);
+        let drive = &self.drives[place.drive];
+        let mut job = self
+            .experiment
+            .job(drive, workload, config, seed, &self.options)
+            .map_err(|error| RunError::Job { cell: self.cell_name(place), error })?;
+        if place.rep == 0 && !config.controllers.is_empty() {
+            let whole = job.window.ramp.0 + job.window.measured.0;
+            job.control.monitor = Some(Nanos(whole / MONITOR_POINTS).max(MONITOR_MIN));
+        }
+        Ok(job)
     }
 
     fn cell_name(&self, place: Place) -> String {
@@ -202,7 +210,8 @@ impl Grid {
                 });
             }
             let cell = cells.last_mut().expect("repetition 0 comes first");
-            cell.reps.push(rep_of(self.seed + u64::from(place.rep), outcome));
+            let seed = self.seed + u64::from(place.rep);
+            cell.reps.push(rep_of(seed, place.rep == 0, outcome));
         }
         derive(manifest, cells)
     }
@@ -278,14 +287,34 @@ impl Grid {
         }
         self.workloads.iter().for_each(|w| add(w));
         self.configs.iter().for_each(|c| add(&c.id));
+        add(&format!("{:?}", self.experiment.tree));
         add(&format!("{} {} {:?}", self.reps, self.seed, self.options));
         format!("{:08x}", (hash >> 32) as u32 ^ hash as u32)
     }
 }
 
-fn rep_of(seed: u64, outcome: Outcome) -> Rep {
+/// `first`: of the first repetition, which also keeps what the cgroup files print.
+fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {
     let mut figures = outcome.host_figures;
     figures.extend(outcome.scheduler_figures);
+    figures.extend(
+        outcome
+            .controller_figures
+            .into_iter()
+            .map(|(stage, f)| NamedFigure { name: format!("{stage}.{}", f.name), ..f }),
+    );
+    let begin = outcome.begin.as_nanos() as i64;
+    let monitor = outcome.monitor.into_iter().map(|m| Monitor {
+        stage: m.stage.into(),
+        name: m.name.into(),
+        unit: m.unit.into(),
+        group: m.group,
+        points: m.points.iter().map(|&(at, v)| (at.0 as i64 - begin, v)).collect(),
+    });
+    let monitor = monitor.collect();
+    let told = |file: &str, text: &str| !(file == "io.prio.class" && text == "no-change\n");
+    let files = outcome.files.into_iter().filter(|(_, file, text)| first && told(file, text));
+    let files = files.map(|(group, file, text)| (group, file.to_string(), text)).collect();
     let commands = i64::try_from(outcome.commands_total).unwrap_or(i64::MAX);
     figures.push(NamedFigure { name: "commands_total".into(), of: None, value: commands });
     Rep {
@@ -296,6 +325,8 @@ fn rep_of(seed: u64, outcome: Outcome) -> Rep {
         marks: outcome.marks,
         trace_digest: outcome.trace_digest,
         figures,
+        monitor,
+        files,
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Unit {
     Sectors,
     /// KiB.
     Kib,
+    /// Bytes per second.
+    BytesPerSec,
     /// A number of requests.
     Requests,
     /// A number of anything else.
@@ -44,6 +46,7 @@ impl Unit {
             Unit::Secs => "s",
             Unit::Sectors => "sectors",
             Unit::Kib => "KiB",
+            Unit::BytesPerSec => "B/s",
             Unit::Requests => "requests",
             Unit::Factor => "x",
             Unit::Count | Unit::Weight | Unit::Switch | Unit::Choice(_) => "",

@@ -1,5 +1,6 @@
 //! Reading an experiment file, strictly: unknown and missing keys are errors.
 
+use super::control::{read_rules, read_tree};
 use super::source::{Section, Source};
 use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Workload};
 use crate::config;
@@ -30,6 +31,8 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         "reps",
         "host",
         "window",
+        "files",
+        "group",
         "target",
         "workload",
     ])?;
@@ -59,6 +62,8 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         head_start,
         window,
         longer,
+        files: read_rules(&top)?,
+        tree: read_tree(&top)?,
         target,
         workloads,
         drives: top.texts("drives")?,

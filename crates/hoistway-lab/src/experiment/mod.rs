@@ -5,19 +5,20 @@
 //! workload itself is measured. A run is one workload under one configuration on one drive with one seed
 //! ([`Experiment::job`]).
 
+mod control;
 mod file;
 mod source;
 
+pub use control::{FileRule, TreeGroup, read_directory};
 pub use source::ExperimentError;
 
 use crate::config::Config;
+use control::Plan;
 use hoistway::{IoPrio, Nanos, Profile};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::drive::keys::nearest;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, GroupSpec, Job, JobError, ProcSpec, Role, TraceMode, Window,
-};
+use hoistway_sim::world::{Job, JobError, ProcSpec, Role, TraceMode, Window};
 use std::path::Path;
 
 /// Id and text of every file of `experiments/`, sorted by id.
@@ -45,6 +46,10 @@ pub struct Experiment {
     pub window: Window,
     /// Cases with another measured time or head start; the first that fits and names it holds.
     pub longer: Vec<Longer>,
+    /// Lines for the files of the groups that configurations make.
+    pub files: Vec<FileRule>,
+    /// A tree of groups of its own, for configurations that make groups.
+    pub tree: Vec<TreeGroup>,
     /// The process that is measured; `None`: measured is what all processes move together.
     pub target: Option<ProcTemplate>,
     /// Every workload, in the order of the file's names.
@@ -222,22 +227,18 @@ impl Experiment {
         let mut procs = target
             .map(|t| t.specs(Role::Target, config.target_prio, head_start))
             .unwrap_or_default();
+        let mut kinds: Vec<String> = procs.iter().map(|p| p.name.clone()).collect();
         for template in &workload.procs {
             procs.extend(template.specs(Role::Interferer, IoPrio::NONE, Nanos::ZERO));
+            kinds.resize(procs.len(), template.name.clone());
         }
-        let mut groups = Vec::new();
-        if config.groups {
-            // One process, one group of its name, directly below the root (specs/experiments.md 2).
-            for (i, proc) in procs.iter_mut().enumerate() {
-                proc.group = Some(i);
-                groups.push(GroupSpec { name: proc.name.clone(), ..GroupSpec::default() });
-            }
-        }
+        let plan = Plan { config, drive, rules: &self.files, tree: &self.tree, kinds: &kinds };
+        let (control, groups) = plan.make(&mut procs);
         Ok(Job {
             drive,
             host,
             scheduler: config.scheduler_spec(),
-            control: ControlSpec::default(),
+            control,
             groups,
             procs,
             window: self.window(drive, workload, config, options),

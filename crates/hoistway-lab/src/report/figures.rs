@@ -1,6 +1,6 @@
 //! What the formats print, computed from the raw records of a run (specs/statistics.md).
 
-use crate::result::{Cell, Rep, Run, Spread};
+use crate::result::{Cell, Monitor, Rep, Run, Spread};
 use crate::stats;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{DeviceRecord, Interval, ProcRecord, Role};
@@ -67,6 +67,11 @@ impl<'a> Figures<'a> {
             }
         }
         out
+    }
+
+    /// Gauges of the first repetition.
+    pub(super) fn monitor(&self) -> &'a [Monitor] {
+        self.cell.reps.first().map_or(&[], |r| &r.monitor)
     }
 
     fn of_cell(run: &'a Run, cell: &'a Cell, key: usize) -> Figures<'a> {

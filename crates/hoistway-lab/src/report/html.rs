@@ -10,14 +10,7 @@ use std::fmt::Write;
 /// The page. The same run gives the same bytes.
 pub fn render(run: &Run) -> String {
     let m = &run.manifest;
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"hoistway {}\">\n<title>{}</title>\n\
-         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        esc(&m.version),
-        esc(&m.title)
-    );
+    let mut out = head(&m.title);
     out.push_str(&navigation(run));
     out.push_str("<main>\n");
     out.push_str(&opening(run));
@@ -47,6 +40,18 @@ pub fn render(run: &Run) -> String {
 
 fn with_target(cell: &Cell) -> bool {
     cell.reps.iter().any(|rep| target(rep).is_some())
+}
+
+/// The page up to its body.
+pub(super) fn head(title: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"hoistway {}\">\n<title>{}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+        env!("CARGO_PKG_VERSION"),
+        esc(title)
+    )
 }
 
 fn navigation(run: &Run) -> String {

@@ -4,6 +4,8 @@ mod chart;
 mod figures;
 pub mod html;
 pub mod markdown;
+mod monitor;
+pub mod overview;
 mod section;
 mod svg;
 mod throughput;

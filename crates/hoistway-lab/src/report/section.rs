@@ -2,6 +2,7 @@
 
 use super::chart::{Bar, Line, Panel, Stack, bars, ecdf, panels, stacks};
 use super::figures::{Figures, Gain};
+use super::monitor;
 use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number, plus_minus};
 use super::throughput;
 use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo};
@@ -40,6 +41,7 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo) -> String {
             out.push_str(&table(run, drive, workload, &all));
         }
         out.push_str(&published(run, drive, workload, &all));
+        out.push_str(&monitor::section(run, &id, &all));
         out.push_str("</div>\n");
     }
     out.push_str("</section>\n");
@@ -205,10 +207,8 @@ fn charts(
         let line = |f: &Figures<'_>| Line { key: f.key, tip: name(f), points: f.series(role) };
         all.iter().map(line).filter(|l| l.points.len() > 1).collect::<Vec<_>>()
     };
-    let both = [
-        Panel { name: "all processes", lines: series(None) },
-        Panel { name: "target", lines: series(Some(Role::Target)) },
-    ];
+    let panel = |name: &str, lines| Panel { name: name.into(), unit: "MB/s".into(), lines };
+    let both = [panel("all processes", series(None)), panel("target", series(Some(Role::Target)))];
     if both.iter().all(|p| !p.lines.is_empty()) {
         let title = format!("Throughput over time: {of}");
         let about = "one line per configuration; the means are in the table";

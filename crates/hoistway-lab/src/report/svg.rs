@@ -155,6 +155,18 @@ impl Scale {
         Scale { lo: 0.0, hi, from, to, log: false, unit }
     }
 
+    /// Between round numbers around all values, zero among them.
+    pub(super) fn spanning(values: &[f64], unit: Unit, from: f64, to: f64) -> Scale {
+        let least = values.iter().copied().fold(0.0, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        if least == 0.0 {
+            return Scale::linear(most, unit, from, to);
+        }
+        let step = step_of(most.max(-least));
+        let (lo, hi) = ((least / step).floor() * step, (most / step).ceil() * step);
+        Scale { lo, hi, from, to, log: false, unit }
+    }
+
     /// Between round numbers around `min > 0` and `max`.
     pub(super) fn log(min: f64, max: f64, unit: Unit, from: f64, to: f64) -> Scale {
         let lo = round_down(min);
@@ -194,8 +206,9 @@ impl Scale {
         let mut tick = |v: f64| out.push((self.at(v), self.unit.tick(v)));
         if !self.log {
             let step = step_of(self.hi);
-            let n = (self.hi / step + 1e-9).floor() as u64;
-            (0..=n).for_each(|i| tick(i as f64 * step));
+            let n = (self.hi / step + 1e-9).floor() as i64;
+            let first = (self.lo / step - 1e-9).ceil() as i64;
+            (first..=n).for_each(|i| tick(i as f64 * step));
             return out;
         }
         let wide = self.hi / self.lo > 60.0;

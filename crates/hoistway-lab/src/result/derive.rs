@@ -42,6 +42,9 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
         sink.slowdown(&cells);
         sink.published();
         warnings.extend(flags(cell));
+        if let Some(reference) = &reference {
+            warnings.extend(loss_of_control(cell, &cells, reference));
+        }
     }
     Run { manifest, cells, metrics, flags: warnings }
 }
@@ -255,6 +258,37 @@ pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio
         return None;
     }
     stats::paired_ratio(&column(cell)?, &column(reference)?)
+}
+
+/// Control is lost where the target waits at least this share of the uncontrolled time ...
+const LOST: f64 = 0.8;
+/// ... although some configuration brings it below this share.
+const POSSIBLE: f64 = 0.5;
+
+/// Says that a configuration does not protect the target although another one does.
+fn loss_of_control(cell: &Cell, cells: &[Cell], reference: &str) -> Option<(String, String)> {
+    let mean = |c: &Cell| {
+        let column: Option<Vec<f64>> =
+            c.reps.iter().map(|r| target(r).and_then(|t| t.latency.mean())).collect();
+        column.and_then(|c| stats::spread(&c)).map(|s| s.mean)
+    };
+    let beside =
+        || cells.iter().filter(|c| (&c.drive, &c.workload) == (&cell.drive, &cell.workload));
+    let free = mean(beside().find(|c| c.config == reference)?)?;
+    let share = mean(cell)? / free;
+    let others = beside().filter_map(|c| Some((mean(c)? / free, &c.config)));
+    let (best, config) = others.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    if cell.config == reference || share < LOST || best > POSSIBLE {
+        return None;
+    }
+    let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
+    let text = format!(
+        "loss of control: the target waits {:.0} % of the time it waits under {reference}; under \
+         {config} {:.2} %",
+        share * 100.0,
+        best * 100.0
+    );
+    Some((name, text))
 }
 
 /// Warnings about one cell.

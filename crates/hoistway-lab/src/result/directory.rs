@@ -5,6 +5,8 @@
 //! records/histograms.json   per cell and repetition: processes, device, figures
 //! records/intervals.csv     throughput series
 //! records/marks.csv         marks of the loads
+//! records/monitor.csv       gauges of schedulers and controllers over time
+//! records/files.csv         what the cgroup files print at the end
 //! metrics.csv  series.csv  report.html     derived
 //! ```
 
@@ -116,6 +118,8 @@ impl Run {
         write(&records.join("histograms.json"), &records::histograms_json(&self.cells))?;
         write(&records.join("intervals.csv"), &records::intervals_csv(&self.cells))?;
         write(&records.join("marks.csv"), &records::marks_csv(&self.cells))?;
+        write(&records.join("monitor.csv"), &records::monitor_csv(&self.cells))?;
+        write(&records.join("files.csv"), &records::files_csv(&self.cells))?;
         self.write_derived(dir, html)
     }
 
@@ -145,6 +149,16 @@ impl Run {
 
     fn push_series(&self, out: &mut String, cell: &Cell, number: usize, rep: &Rep) {
         let number = number.to_string();
+        for monitor in &rep.monitor {
+            let key = monitor.key();
+            for (at, value) in &monitor.points {
+                let (at, value) = (at.to_string(), value.to_string());
+                let place =
+                    [&self.manifest.experiment, &cell.drive, &cell.config, &cell.workload, &number];
+                let what = [&at, &key, &monitor.unit, &value];
+                csv::push_line(out, place.into_iter().chain(what).map(String::as_str));
+            }
+        }
         for (name, intervals) in &super::series_of(rep) {
             for (i, interval) in intervals.iter().enumerate() {
                 // The length is the distance to the next one; the last partial interval is not kept.
@@ -215,6 +229,10 @@ fn read_cells(dir: &Path) -> Result<Vec<Cell>> {
         .map_err(|what| content(&intervals, what))?;
     let marks = path("marks.csv");
     records::read_marks(&read(&marks)?, &mut cells).map_err(|what| content(&marks, what))?;
+    let monitor = path("monitor.csv");
+    records::read_monitor(&read(&monitor)?, &mut cells).map_err(|what| content(&monitor, what))?;
+    let files = path("files.csv");
+    records::read_files(&read(&files)?, &mut cells).map_err(|what| content(&files, what))?;
     Ok(cells)
 }
 

@@ -119,8 +119,37 @@ pub struct Rep {
     pub marks: Vec<Mark>,
     /// Digest of the trace.
     pub trace_digest: u64,
-    /// Figures of host and scheduler.
+    /// Figures of host, scheduler and controllers.
     pub figures: Vec<NamedFigure>,
+    /// Gauges over time; recorded for the first repetition only.
+    pub monitor: Vec<Monitor>,
+    /// What the cgroup files print at the end: group, file, text; of the first repetition only.
+    pub files: Vec<(String, String, String)>,
+}
+
+/// A gauge of a scheduler or controller over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Monitor {
+    /// Registry name of the stage.
+    pub stage: String,
+    /// What it is.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Path of the group; `None`: the device's.
+    pub group: Option<String>,
+    /// Nanoseconds since the beginning of measuring, negative before it, and value.
+    pub points: Vec<(i64, i64)>,
+}
+
+impl Monitor {
+    /// Stage and name, with the group behind a colon.
+    pub fn key(&self) -> String {
+        match &self.group {
+            Some(group) => format!("{}.{}:{group}", self.stage, self.name),
+            None => format!("{}.{}", self.stage, self.name),
+        }
+    }
 }
 
 /// One line of `metrics.csv`.

@@ -1,6 +1,6 @@
 //! The files of `records/`: raw, never rewritten, exact.
 
-use super::{Cell, Rep, csv, series_of};
+use super::{Cell, Monitor, Rep, csv, series_of};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, Role};
@@ -189,6 +189,8 @@ fn read_rep(rep: RepRecord) -> Result<Rep, String> {
         trace_digest: u64::from_str_radix(&rep.trace_digest, 16)
             .map_err(|_| format!("trace_digest '{}' is not hexadecimal", rep.trace_digest))?,
         figures: rep.figures.into_iter().map(figure).collect(),
+        monitor: Vec::new(),
+        files: Vec::new(),
     })
 }
 
@@ -251,6 +253,75 @@ pub(super) fn read_marks(text: &str, cells: &mut [Cell]) -> Result<(), String> {
         let (at, moved) = (Nanos(whole(&row[4], line)?), whole(&row[7], line)?);
         let (process, text) = (row[5].clone(), row[6].clone());
         find_rep(cells, &row, line)?.marks.push(Mark { at, process, text, moved });
+    }
+    Ok(())
+}
+
+const MONITOR: &[&str] =
+    &["drive", "config", "workload", "rep", "stage", "name", "unit", "group", "at_ns", "value"];
+
+/// Gauges; an empty group is the device.
+pub(super) fn monitor_csv(cells: &[Cell]) -> String {
+    let mut out = String::new();
+    csv::push_line(&mut out, MONITOR.iter().copied());
+    each_rep(cells, |cell, number, rep| {
+        for m in &rep.monitor {
+            for (at, value) in &m.points {
+                let (at, value) = (at.to_string(), value.to_string());
+                let group = m.group.as_deref().unwrap_or("");
+                let place = [&cell.drive, &cell.config, &cell.workload, number];
+                let what = [&m.stage, &m.name, &m.unit, group, &at, &value];
+                csv::push_line(&mut out, place.into_iter().chain(what));
+            }
+        }
+    });
+    out
+}
+
+pub(super) fn read_monitor(text: &str, cells: &mut [Cell]) -> Result<(), String> {
+    for (line, row) in lines(text, MONITOR)? {
+        let number = |i: usize| -> Result<i64, String> {
+            row[i].parse().map_err(|_| format!("line {line}: '{}' is not a whole number", row[i]))
+        };
+        let point = (number(8)?, number(9)?);
+        let group = Some(row[7].clone()).filter(|g| !g.is_empty());
+        let rep = find_rep(cells, &row, line)?;
+        // The points of a gauge stand behind each other.
+        let same = |m: &Monitor| (&m.stage, &m.name, &m.group) == (&row[4], &row[5], &group);
+        match rep.monitor.last_mut().filter(|m| same(m)) {
+            Some(monitor) => monitor.points.push(point),
+            None => rep.monitor.push(Monitor {
+                stage: row[4].clone(),
+                name: row[5].clone(),
+                unit: row[6].clone(),
+                group,
+                points: vec![point],
+            }),
+        }
+    }
+    Ok(())
+}
+
+const FILES: &[&str] = &["drive", "config", "workload", "rep", "group", "file", "text"];
+
+/// What the cgroup files print at the end.
+pub(super) fn files_csv(cells: &[Cell]) -> String {
+    let mut out = String::new();
+    csv::push_line(&mut out, FILES.iter().copied());
+    each_rep(cells, |cell, number, rep| {
+        for (group, file, text) in &rep.files {
+            let place = [&cell.drive, &cell.config, &cell.workload, number];
+            let what: [&str; 3] = [group, file, text];
+            csv::push_line(&mut out, place.into_iter().chain(what));
+        }
+    });
+    out
+}
+
+pub(super) fn read_files(text: &str, cells: &mut [Cell]) -> Result<(), String> {
+    for (line, row) in lines(text, FILES)? {
+        let file = (row[4].clone(), row[5].clone(), row[6].clone());
+        find_rep(cells, &row, line)?.files.push(file);
     }
     Ok(())
 }

@@ -52,6 +52,23 @@ pub(super) fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
             text: "a, \"quoted\"\nmark".into(),
             moved: 4096,
         }],
+        monitor: vec![
+            Monitor {
+                stage: "io.cost".into(),
+                name: "vrate".into(),
+                unit: "0.01 %".into(),
+                group: None,
+                points: vec![(-5, 10_000), (7, 9_600)],
+            },
+            Monitor {
+                stage: "io.cost".into(),
+                name: "debt".into(),
+                unit: "us".into(),
+                group: Some("/a,b".into()),
+                points: vec![(7, -1)],
+            },
+        ],
+        files: vec![("/a".into(), "io.stat".into(), "8:0 rbytes=1\n".into())],
         trace_digest: u64::MAX - seed,
         figures: vec![NamedFigure { name: "x_ns".into(), of: Some(3), value: -4 }],
     }

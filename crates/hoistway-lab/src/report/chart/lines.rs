@@ -17,7 +17,9 @@ pub(in super::super) struct Line {
 /// One of the panels that share a time axis.
 pub(in super::super) struct Panel {
     /// What it shows.
-    pub(in super::super) name: &'static str,
+    pub(in super::super) name: String,
+    /// Unit of the values; empty: none.
+    pub(in super::super) unit: String,
     /// Its lines.
     pub(in super::super) lines: Vec<Line>,
 }
@@ -74,11 +76,12 @@ pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]
         let y = if values.iter().all(|&v| v > 0.0) {
             Scale::fitting(&values, most, Unit::Rate, bottom, top)
         } else {
-            Scale::linear(most, Unit::Rate, bottom, top)
+            Scale::spanning(&values, Unit::Rate, bottom, top)
         };
         frame(&mut svg, &x, &y, top, bottom);
         let log = if y.log { ", log scale" } else { "" };
-        svg.text("t name", LEFT, top - 7.0, &format!("{}, MB/s{log}", panel.name));
+        let unit = if panel.unit.is_empty() { String::new() } else { format!(", {}", panel.unit) };
+        svg.text("t name", LEFT, top - 7.0, &format!("{}{unit}{log}", panel.name));
         let mut badges = Vec::new();
         for (i, line) in panel.lines.iter().enumerate() {
             let points: Vec<_> = line.points.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();

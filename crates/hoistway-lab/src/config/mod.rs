@@ -1,106 +1,69 @@
 //! Configurations of I/O control: `policy-scheduler` as in specs/experiments.md 2, or a bare scheduler,
-//! with tunables in braces: `mq-deadline{fifo_batch=8,front_merges=0}`.
+//! with tunables in braces: `mq-deadline{fifo_batch=8,front_merges=0}`, `lat-none{target=5ms}`; `+wbt`
+//! behind the name turns write-back throttling on.
+
+mod policy;
+
+pub use policy::{DEVICE, FileLine, Member, POLICIES, Policy};
 
 use crate::quantity::tunable_value;
-use hoistway::IoPrio;
 use hoistway::sched::{self, Entry};
-use hoistway::stack::QUEUE_TUNABLES;
-use hoistway::tunable::{TunableError, check};
+use hoistway::stack::{QUEUE_KNOBS, QUEUE_TUNABLES};
+use hoistway::tunable::{Tunable, TunableError, check};
+use hoistway::{IoPrio, ctl};
+use hoistway_sim::drive::DriveFile;
 use hoistway_sim::drive::keys::nearest;
-use hoistway_sim::world::SchedulerSpec;
+use hoistway_sim::world::{ControllerSpec, SchedulerSpec};
 use std::fmt;
 
-/// A configuration with a policy of its own.
+/// A canonical configuration, as the published comparisons name them.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// Its name.
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// The scheduler.
-    pub scheduler: &'static str,
-    /// Priority of the target; `None`: never set.
-    pub target_prio: Option<IoPrio>,
-    /// Every process is alone in a group below the root, all weights at their default.
-    pub groups: bool,
-    /// Set if the scheduler has such a tunable, and unless the braces say otherwise.
-    pub set_if_known: &'static [(&'static str, u64)],
-    /// The controller it needs, if that does not exist yet.
-    pub needs: Option<&'static str>,
 }
 
-/// Every named configuration, in the order of listing.
+/// The configurations of specs/experiments.md 2, in the order of listing. Any policy may stand before
+/// any scheduler: `lat-mq-deadline`, `cost-bfq`.
 pub static NAMED: &[Named] = &[
-    Named {
-        name: "none-none",
-        summary: "no I/O control: the reference",
-        scheduler: "none",
-        target_prio: None,
-        groups: false,
-        set_if_known: &[],
-        needs: None,
-    },
-    Named {
-        name: "none-bfq",
-        summary: "BFQ, the target in the real-time class",
-        scheduler: "bfq",
-        // The class alone, as ionice sets it: level 4.
-        target_prio: Some(IoPrio::rt(4)),
-        groups: false,
-        set_if_known: &[("low_latency", 0)],
-        needs: None,
-    },
+    Named { name: "none-none", summary: "no I/O control: the reference" },
+    Named { name: "none-bfq", summary: "BFQ, the target in the real-time class" },
     Named {
         name: "prop-bfq",
         summary: "BFQ, a group of weight 100 per process, the target in the real-time class",
-        scheduler: "bfq",
-        target_prio: Some(IoPrio::rt(4)),
-        groups: true,
-        set_if_known: &[("low_latency", 0)],
-        needs: None,
     },
-    missing("lat-none", "io.latency, target 10 us", "none", "io.latency"),
-    missing("cost-none", "io.cost, equal weights", "none", "io.cost"),
-    missing("max-none", "io.max, equal limits", "none", "io.max"),
-    missing("low-none", "blk-throttle low limits", "none", "blk-throttle low"),
+    Named { name: "lat-none", summary: "io.latency, the target's group wants 10 us" },
+    Named { name: "cost-none", summary: "io.cost, equal weights, QoS by kind of drive" },
+    Named { name: "max-none", summary: "io.max, a sixteenth of the drive per group" },
+    Named { name: "low-none", summary: "io.low, a sixteenth of the drive per group, best effort" },
 ];
 
-const fn missing(
-    name: &'static str,
-    summary: &'static str,
-    scheduler: &'static str,
-    needs: &'static str,
-) -> Named {
-    Named {
-        name,
-        summary,
-        scheduler,
-        target_prio: None,
-        groups: false,
-        set_if_known: &[],
-        needs: Some(needs),
-    }
-}
-
-/// Schedulers of specs/experiments.md 2, whether they exist yet or not.
-const PLANNED: &[&str] =
-    &["none", "noop", "deadline", "mq-deadline", "bfq", "sio", "cfq", "kyber", "deadline-zoccolo"];
+/// Behind a configuration's name: write-back throttling is on.
+pub const WBT: &str = "+wbt";
 
 /// A configuration that can run.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// As given, without blanks.
     pub id: String,
-    /// The part before the braces.
+    /// The part before the braces, without `+wbt`.
     pub base: String,
     /// One line.
     pub summary: String,
+    /// The policy; a bare scheduler has none.
+    pub policy: Option<&'static Policy>,
     /// The scheduler.
     pub scheduler: &'static Entry,
     /// What is set on it, in order.
     pub set: Vec<(String, u64)>,
     /// What is set on the block layer, in order.
     pub queue: Vec<(String, u64)>,
+    /// The controllers, and what is set on them.
+    pub controllers: Vec<ControllerSpec>,
+    /// What was given for the policy.
+    pub given: Vec<(String, u64)>,
     /// Priority of the target; [`IoPrio::NONE`] if never set.
     pub target_prio: IoPrio,
     /// Every process is alone in a group below the root.
@@ -117,13 +80,6 @@ pub enum ConfigError {
         name: String,
         /// What may be meant.
         nearest: Option<String>,
-    },
-    /// It exists in the catalogue, but a part of it is not built yet.
-    NotYet {
-        /// What was asked for.
-        name: String,
-        /// The part.
-        needs: String,
     },
     /// Braces or what is between them.
     Syntax {
@@ -155,9 +111,6 @@ impl fmt::Display for ConfigError {
                 meant(f, nearest)?;
                 write!(f, " (`hoistway list configs` lists them)")
             }
-            ConfigError::NotYet { name, needs } => {
-                write!(f, "{name} is not available yet: needs {needs}")
-            }
             ConfigError::Syntax { text, what } => write!(f, "configuration '{text}': {what}"),
             ConfigError::Tunable { text, error, nearest } => {
                 write!(f, "configuration '{text}': {error}")?;
@@ -178,33 +131,54 @@ impl Config {
     /// The same with schedulers of one's own.
     pub fn parse_with(text: &str, known: &[&'static Entry]) -> Result<Config, ConfigError> {
         let id: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-        let (base, settings) = split_braces(&id)?;
-        let named = NAMED.iter().find(|n| n.name == base);
-        if let Some(Named { name, needs: Some(needs), .. }) = named {
-            let needs = match *needs {
-                part if part.contains(' ') => part.to_string(),
-                controller => format!("the {controller} controller"),
-            };
-            return Err(ConfigError::NotYet { name: name.to_string(), needs });
-        }
-        let scheduler = named.map_or(base, |n| n.scheduler);
-        let Some(&entry) = known.iter().find(|e| e.name == scheduler) else {
-            return Err(unknown(base, scheduler, known));
+        let (rest, wbt) = match id.strip_suffix(WBT) {
+            Some(rest) => (rest, true),
+            None => (id.as_str(), false),
         };
+        let (base, settings) = split_braces(rest)?;
+        let (policy, entry) = parts_of(base, known).ok_or_else(|| ConfigError::Unknown {
+            name: base.to_string(),
+            nearest: nearest(base, all_names(known)).map(str::to_string),
+        })?;
+        let wants_weights = policy.is_some_and(|p| p.weights);
+        if wants_weights && !entry.group_tunables.iter().any(|t| t.name == "weight") {
+            let what = format!(
+                "{} does not share by the weights of groups; prop needs a scheduler that does, \
+                 such as bfq",
+                entry.name
+            );
+            return Err(ConfigError::Syntax { text: id.clone(), what });
+        }
+        let named = NAMED.iter().find(|n| n.name == base).map(|n| n.summary.to_string());
+        let general = || match policy {
+            Some(p) => format!("{}; {}", p.summary, entry.summary),
+            None => entry.summary.to_string(),
+        };
+        let installed = policy.map_or(&[][..], |p| p.controllers).iter().copied();
+        let controllers = installed.chain(wbt.then_some("wbt"));
         let mut config = Config {
             base: base.to_string(),
-            summary: named.map_or(entry.summary, |n| n.summary).to_string(),
+            summary: named.unwrap_or_else(general)
+                + if wbt { "; write-back throttling" } else { "" },
+            policy,
             scheduler: entry,
             set: Vec::new(),
             queue: Vec::new(),
-            target_prio: named.and_then(|n| n.target_prio).unwrap_or(IoPrio::NONE),
-            groups: named.is_some_and(|n| n.groups),
+            controllers: controllers
+                .map(|name| ControllerSpec { name: name.to_string(), set: Vec::new() })
+                .collect(),
+            given: Vec::new(),
+            // The class alone, as ionice sets it: level 4.
+            target_prio: match policy {
+                Some(p) if p.target_rt && !entry.direct => IoPrio::rt(4),
+                _ => IoPrio::NONE,
+            },
+            groups: policy.is_some_and(|p| p.groups),
             id: id.clone(),
         };
-        for &(name, value) in named.map_or(&[][..], |n| n.set_if_known) {
-            if entry.tunables.iter().any(|t| t.name == name) {
-                config.set.push((name.to_string(), value));
-            }
+        // Off in the latency and bandwidth tests, which name a policy (specs/experiments.md 2).
+        if policy.is_some() && entry.tunables.iter().any(|t| t.name == "low_latency") {
+            config.set.push(("low_latency".to_string(), 0));
         }
         for setting in settings {
             config.add(setting)?;
@@ -212,17 +186,30 @@ impl Config {
         Ok(config)
     }
 
-    /// Adds one `name=value` of the braces.
+    /// Adds one `name=value` of the braces: for the policy, a controller, the scheduler or the block
+    /// layer, whoever knows it first.
     fn add(&mut self, setting: &str) -> Result<(), ConfigError> {
         let syntax = |what: String| ConfigError::Syntax { text: self.id.clone(), what };
         let Some((name, value)) = setting.split_once('=') else {
             return Err(syntax(format!("'{setting}' has no '='; write name=value")));
         };
-        let queue = QUEUE_TUNABLES.iter().any(|t| t.name == name);
-        let table = if queue { QUEUE_TUNABLES } else { self.scheduler.tunables };
-        let stage = self.scheduler.name;
+        let has = |table: &[Tunable]| table.iter().any(|t| t.name == name);
+        let options = self.policy.map_or(&[][..], |p| p.options);
+        let mut controllers = self.controllers.iter().map(|c| entry_of(&c.name));
+        let (stage, table, place) = if has(options) {
+            ("the policy", options, Place::Policy)
+        } else if let Some((i, e)) = controllers.by_ref().enumerate().find(|(_, e)| has(e.tunables))
+        {
+            (e.name, e.tunables, Place::Controller(i))
+        } else if has(QUEUE_TUNABLES) {
+            ("queue", QUEUE_TUNABLES, Place::Queue)
+        } else {
+            (self.scheduler.name, self.scheduler.tunables, Place::Scheduler)
+        };
         let tunable_error = |error| {
-            let known = self.scheduler.tunables.iter().chain(QUEUE_TUNABLES).map(|t| t.name);
+            let controllers = self.controllers.iter().flat_map(|c| entry_of(&c.name).tunables);
+            let all = self.scheduler.tunables.iter().chain(QUEUE_TUNABLES).chain(options);
+            let known = all.chain(controllers).map(|t| t.name);
             let nearest = match error {
                 TunableError::Unknown { .. } => nearest(name, known).map(str::to_string),
                 _ => None,
@@ -234,13 +221,18 @@ impl Config {
         };
         let value = tunable_value(tunable, value).map_err(syntax)?;
         check(table, stage, name, value).map_err(tunable_error)?;
-        let list = if queue { &mut self.queue } else { &mut self.set };
+        let list = match place {
+            Place::Policy => &mut self.given,
+            Place::Controller(i) => &mut self.controllers[i].set,
+            Place::Queue => &mut self.queue,
+            Place::Scheduler => &mut self.set,
+        };
         list.retain(|(known, _)| known != name);
         list.push((name.to_string(), value));
         Ok(())
     }
 
-    /// What a job needs to know of it.
+    /// What a job needs to know of the scheduler.
     pub fn scheduler_spec(&self) -> SchedulerSpec {
         SchedulerSpec {
             name: self.scheduler.name.to_string(),
@@ -248,29 +240,62 @@ impl Config {
             queue: self.queue.clone(),
         }
     }
-}
 
-/// Is this the base name of a configuration of the catalogue, whether it is built or not?
-pub fn is_known(base: &str) -> bool {
-    all_names(sched::SCHEDULERS).any(|n| n == base)
-}
-
-/// Every name that a configuration may begin with.
-pub fn all_names(known: &[&'static Entry]) -> impl Iterator<Item = &'static str> + Clone {
-    let more = known.iter().map(|e| e.name).filter(|n| !PLANNED.contains(n));
-    let more: Vec<&'static str> = more.collect();
-    NAMED.iter().map(|n| n.name).chain(PLANNED.iter().copied()).chain(more)
-}
-
-fn unknown(base: &str, scheduler: &str, known: &[&'static Entry]) -> ConfigError {
-    if PLANNED.contains(&scheduler) {
-        return ConfigError::NotYet {
-            name: base.to_string(),
-            needs: format!("the {scheduler} scheduler"),
-        };
+    /// The lines that the policy writes to a member's files.
+    pub fn lines(&self, drive: &DriveFile, member: Member) -> Vec<FileLine> {
+        self.policy.map_or_else(Vec::new, |p| (p.lines)(&self.given, drive, member))
     }
-    let nearest = nearest(base, all_names(known)).map(str::to_string);
-    ConfigError::Unknown { name: base.to_string(), nearest }
+
+    /// Does a stage of this configuration have that cgroup file?
+    pub fn has_file(&self, file: &str) -> bool {
+        let controllers = self.controllers.iter().flat_map(|c| entry_of(&c.name).knobs);
+        let mut all = self.scheduler.knobs.iter().chain(QUEUE_KNOBS).chain(controllers);
+        all.any(|k| k.file == file)
+    }
+}
+
+/// Where a setting of the braces goes.
+enum Place {
+    Policy,
+    Controller(usize),
+    Queue,
+    Scheduler,
+}
+
+fn entry_of(name: &str) -> &'static ctl::Entry {
+    ctl::find(name).expect("policies name controllers of the registry")
+}
+
+/// Policy and scheduler of a name: `POLICY-SCHEDULER`, or a scheduler alone.
+fn parts_of(
+    base: &str,
+    known: &[&'static Entry],
+) -> Option<(Option<&'static Policy>, &'static Entry)> {
+    let scheduler = |name: &str| known.iter().copied().find(|e| e.name == name);
+    if let Some(entry) = scheduler(base) {
+        return Some((None, entry));
+    }
+    let (policy, name) = base.split_once('-')?;
+    let policy = POLICIES.iter().find(|p| p.name == policy)?;
+    Some((Some(policy), scheduler(name)?))
+}
+
+/// Does a configuration have this base name?
+pub fn is_known(base: &str) -> bool {
+    parts_of(base, sched::SCHEDULERS).is_some()
+}
+
+/// Does any stage of any configuration have this cgroup file?
+pub fn is_file(file: &str) -> bool {
+    let schedulers = sched::SCHEDULERS.iter().flat_map(|e| e.knobs);
+    let controllers = ctl::CONTROLLERS.iter().flat_map(|e| e.knobs);
+    QUEUE_KNOBS.iter().chain(schedulers).chain(controllers).any(|k| k.file == file)
+}
+
+/// The canonical names, then the bare schedulers.
+pub fn all_names(known: &[&'static Entry]) -> impl Iterator<Item = &'static str> + Clone {
+    let schedulers: Vec<&'static str> = known.iter().map(|e| e.name).collect();
+    NAMED.iter().map(|n| n.name).chain(schedulers)
 }
 
 /// Name and settings of `name{a=1,b=2}`.
@@ -397,9 +422,10 @@ pub(crate) mod tests {
     fn every_mistake_is_named() {
         let cases = [
             ("mq-deadlin", "did you mean 'mq-deadline'?"),
-            ("lat-none", "lat-none is not available yet: needs the io.latency controller"),
-            ("max-none", "needs the io.max controller"),
-            ("kyber", "not available yet: needs the kyber scheduler"),
+            ("lat-kyber", "no configuration 'lat-kyber'"),
+            ("prop-none", "none does not share by the weights of groups"),
+            ("max-none{rbps=10MB}", "'10MB' is not a rate"),
+            ("lat-none{target=0}", "target = 0 is outside 1..="),
             ("mq-deadline{fifo_bach=8}", "did you mean 'fifo_batch'?"),
             ("mq-deadline{fifo_batch=65}", "fifo_batch = 65 is outside 0..=64"),
             ("mq-deadline{order=sideways}", "choose one of fifo, sector"),

@@ -128,3 +128,92 @@ fn what_only_a_target_has_is_refused_without_one() {
     let idle = complaint("[workload.10r-rawrand]", idle);
     assert!(idle.contains("workload 'idle' has no process"), "{idle}");
 }
+
+const TREE: &str = r#"
+[[group]]
+path = "/batch/nightly"
+procs = ["reader1", "reader"]
+write = ["io.bfq.weight: 30", "io.max: drive rbps=1000000"]
+
+[[group]]
+path = "/"
+write = ["io.prio.class: idle"]
+
+[[files]]
+configs = ["prop-bfq"]
+of = "reader"
+write = ["io.bfq.weight: 40"]
+
+[[files]]
+of = "target"
+write = ["io.bfq.weight: 300"]
+"#;
+
+fn with_tree(text: &str) -> Result<Experiment, ExperimentError> {
+    let base = Experiment::load("latency-2019").unwrap().text;
+    Experiment::parse("my.toml", &format!("{base}\n{text}"))
+}
+
+fn job_of<'a>(e: &Experiment, drive: &'a DriveFile, config: &str) -> Job<'a> {
+    let config = Config::parse(config).unwrap();
+    e.job(drive, e.workload("readers").unwrap(), &config, 1, &Options::default()).unwrap()
+}
+
+#[test]
+fn processes_stand_where_the_tree_says_and_the_files_get_their_lines() {
+    let e = with_tree(TREE).unwrap();
+    let drive = DriveFile::load("plextor-px-256m5s").unwrap();
+    let job = job_of(&e, &drive, "prop-bfq");
+    let names: Vec<&str> = job.groups.iter().map(|g| g.name.as_str()).collect();
+    assert_eq!(names, ["batch", "nightly", "target"]);
+    assert_eq!(job.groups[1].parent, Some(0));
+    let line = |f: &str, l: &str| (f.to_string(), l.to_string());
+    // io.max is left out: no stage of prop-bfq has it. The rule comes once per process.
+    assert_eq!(job.groups[1].write[0], line("io.bfq.weight", "30"));
+    assert!(job.groups[1].write[1..].iter().all(|l| *l == line("io.bfq.weight", "40")));
+    assert_eq!(job.groups[2].write, [line("io.bfq.weight", "300")]);
+    assert_eq!(job.control.root, [line("io.prio.class", "idle")]);
+    assert_eq!(job.procs[0].group, Some(2));
+    assert!(job.procs[1..].iter().all(|p| p.group == Some(1)));
+    let job = job_of(&e, &drive, "max-none");
+    assert_eq!(job.groups[1].write.last(), Some(&line("io.max", "8:0 rbps=1000000")));
+    let job = job_of(&e, &drive, "none-bfq");
+    assert!(job.groups.is_empty() && job.procs.iter().all(|p| p.group.is_none()));
+}
+
+#[test]
+fn a_directory_is_the_same_tree() {
+    let dir = std::env::temp_dir().join(format!("hoistway-tree-{}", std::process::id()));
+    let folder = dir.join("batch/nightly");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("cgroup.procs"), "reader1\nreader # all of them\n").unwrap();
+    std::fs::write(folder.join("io.bfq.weight"), "30\n").unwrap();
+    std::fs::write(folder.join("io.max"), "drive rbps=1000000\n").unwrap();
+    std::fs::write(folder.join("memory.high"), "1\n").unwrap();
+    std::fs::write(dir.join("io.prio.class"), "idle\n").unwrap();
+    let mut tree = read_directory(&dir).unwrap();
+    tree.retain(|g| g.path != "/batch");
+    tree.sort_by(|a, b| b.path.cmp(&a.path));
+    assert_eq!(tree, with_tree(TREE).unwrap().tree);
+    std::fs::write(folder.join("io.wait"), "1\n").unwrap();
+    let error = read_directory(&dir).unwrap_err().to_string();
+    assert!(error.contains("io.wait") && error.contains("no scheduler or controller"), "{error}");
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(read_directory(&dir).unwrap_err().to_string().contains("give a directory"));
+}
+
+#[test]
+fn mistakes_in_groups_are_named_with_their_line() {
+    let cases = [
+        ("[[group]]\npath = \"a\"", "'a' is not a path such as /batch/nightly"),
+        ("[[group]]\npath = \"/a/../b\"", "is not a path"),
+        ("[[group]]\npath = \"/a\"\n[[group]]\npath = \"/a\"", "stands here twice"),
+        ("[[files]]\nof = \"target\"\nwrite = [\"io.wait: 1\"]", "no scheduler or controller has"),
+        ("[[files]]\nof = \"target\"\nwrite = [\"io.weight 1\"]", "is not a line for a file"),
+        ("[[files]]\nof = \"target\"\nconfigs = [\"x\"]\nwrite = []", "no configuration 'x'"),
+    ];
+    for (text, expected) in cases {
+        let error = with_tree(text).unwrap_err().to_string();
+        assert!(error.starts_with("my.toml:") && error.contains(expected), "{text}: {error}");
+    }
+}

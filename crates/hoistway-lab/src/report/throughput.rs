@@ -109,7 +109,12 @@ pub(super) fn charts(
     if !lines.is_empty() {
         let title = format!("Throughput over time: {of}");
         let about = "one line per configuration; the means are in the table";
-        let svg = panels(&format!("{id}d"), &title, about, &[Panel { name: "device", lines }]);
+        let svg = panels(
+            &format!("{id}d"),
+            &title,
+            about,
+            &[Panel { name: "device".into(), unit: "MB/s".into(), lines }],
+        );
         figure(&mut out, "Throughput over time", "mean over repetitions per interval", &svg);
     }
     out.push_str("</div>\n");

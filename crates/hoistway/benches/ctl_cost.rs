@@ -181,7 +181,10 @@ fn main() {
     let only = args.iter().position(|a| a == "--only").and_then(|i| args.get(i + 1));
     let (turns, runs) =
         if args.iter().any(|a| a == "--quick") { (100_000, 3) } else { (1_000_000, 10) };
-    println!("{:<12} {:>16} {:>16} {:>16}", "ns/request", TREES[0].name, TREES[1].name, TREES[2].name);
+    println!(
+        "{:<12} {:>16} {:>16} {:>16}",
+        "ns/request", TREES[0].name, TREES[1].name, TREES[2].name
+    );
     for entry in CONTROLLERS {
         if only.is_none_or(|name| name == entry.name) {
             let [a, b, c] = TREES.map(|tree| figure(entry, tree, turns, runs));

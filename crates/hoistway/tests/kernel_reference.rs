@@ -42,6 +42,33 @@ const BFQ_LL0: Config = Config {
 };
 const BFQ: Config = Config { tunables: &[("base", 0), ("first_think", 1)], ..BFQ_LL0 };
 
+const IO_COST: Config = Config {
+    control: Some(Control {
+        name: "io.cost",
+        tunables: &[("wake", 1)],
+        files: &[
+            (
+                "/",
+                "io.cost.qos",
+                "enable=1 ctrl=user rpct=95 rlat=5000 wpct=95 wlat=5000 min=50 max=150",
+            ),
+            (
+                "/",
+                "io.cost.model",
+                "ctrl=user model=linear rbps=200000000 rseqiops=8000 rrandiops=8000 wbps=200000000 \
+                 wseqiops=8000 wrandiops=8000",
+            ),
+            ("a", "io.weight", "300"),
+            ("b", "io.weight", "100"),
+            ("w0", "io.weight", "100"),
+            ("w1", "io.weight", "200"),
+            ("w2", "io.weight", "300"),
+            ("w3", "io.weight", "400"),
+        ],
+        written_at: WRITTEN_AT,
+    }),
+    ..NONE
+};
 const IO_LATENCY: Config = Config {
     control: Some(Control {
         name: "io.latency",
@@ -279,6 +306,13 @@ fn none_serves_every_process_as_the_kernels() {
 fn io_max_limits_a_group_as_the_kernels() {
     for name in ["cg_target_d4_st", "cgw_d8_st"] {
         Comparison::new(&IO_MAX, "io.max", name, 1).all_agree();
+    }
+}
+
+#[test]
+fn io_cost_serves_every_process_as_the_kernels() {
+    for name in ["cg_target_d4_st", "cgw_d8_st"] {
+        Comparison::new(&IO_COST, "io.cost", name, 1).all_agree();
     }
 }
 

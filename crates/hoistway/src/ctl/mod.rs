@@ -5,10 +5,10 @@
 //! delayed. Where it stands in the path of an I/O is a field of its registry entry
 //! ([`Gate`]; the order is that of Linux 6.1, specs/groups-and-priorities.md section 5).
 
-pub mod cost;
 mod delay;
 mod tick_timer;
 
+pub mod cost;
 pub mod latency;
 pub mod max;
 pub mod wbt;

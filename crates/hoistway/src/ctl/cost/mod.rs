@@ -193,6 +193,8 @@ pub struct IoCost {
     bio_links: Links,
     /// Released bios that the stack has not asked for yet.
     ready: List,
+    /// Bios that wait or are ready.
+    waiting: u32,
     /// Tasks that are to be delayed on their way back.
     checks: Vec<bool>,
     checks_set: u32,
@@ -248,6 +250,7 @@ impl IoCost {
             bios: Vec::new(),
             bio_links: Links::new(0),
             ready: List::new(),
+            waiting: 0,
             checks: Vec::new(),
             checks_set: 0,
             donors: Vec::new(),
@@ -408,16 +411,20 @@ impl IoCost {
 
 impl Controller for IoCost {
     fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict {
-        if !self.enabled {
-            return Verdict::Pass;
+        if self.enabled {
+            self.arrive(now, bio, cx)
+        } else if self.waiting != 0 {
+            self.pass_behind_waiters(bio, cx)
+        } else {
+            Verdict::Pass
         }
-        self.arrive(now, bio, cx)
     }
 
     fn release(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<BioId> {
         let slot = self.ready.pop_front(&mut self.bio_links)?;
         let state = self.bios[slot as usize];
         self.shares[state.node].ready -= 1;
+        self.waiting -= 1;
         Some(state.id)
     }
 

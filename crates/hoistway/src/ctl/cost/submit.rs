@@ -57,10 +57,12 @@ impl IoCost {
         let node = &mut self.shares[n];
         node.waiters.push_back(&mut self.bio_links, slot);
         node.times.waiting.get_or_insert(now.us);
+        self.waiting += 1;
         self.kick_waiters(n, debt != 0, now);
         if self.ready.head() == slot {
             self.ready.pop_front(&mut self.bio_links);
             self.shares[n].ready -= 1;
+            self.waiting -= 1;
             return Verdict::Pass;
         }
         self.held += 1;
@@ -72,6 +74,30 @@ impl IoCost {
         let n = self.state(bio).node;
         self.ready.push_back(&mut self.bio_links, bio.0.slot);
         self.shares[n].ready += 1;
+        self.waiting += 1;
+        Verdict::Hold
+    }
+
+    /// The controller is disabled and held I/O drains: what is new passes uncharged, behind that of its
+    /// group.
+    ///
+    /// Deviation: in Linux it overtakes what still waits; a controller here never reorders.
+    pub(super) fn pass_behind_waiters(&mut self, bio: BioId, cx: &Cx<'_>) -> Verdict {
+        let io = *cx.requests.bio(bio);
+        let Some(node) = self.shares.get(io.group.0).filter(|_| !io.flags.issue_as_root()) else {
+            return Verdict::Pass;
+        };
+        if costs(&io).is_none() || (node.waiters.is_empty() && node.ready == 0) {
+            return Verdict::Pass;
+        }
+        self.forget(bio);
+        self.state(bio).node = io.group.0;
+        if self.shares[io.group.0].waiters.is_empty() {
+            return self.follow(bio);
+        }
+        self.shares[io.group.0].waiters.push_back(&mut self.bio_links, bio.0.slot);
+        self.waiting += 1;
+        self.held += 1;
         Verdict::Hold
     }
 

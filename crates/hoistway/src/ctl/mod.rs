@@ -165,7 +165,8 @@ pub struct Entry {
 }
 
 /// Every controller. In gate 2 they are asked in this order: io.cost, wbt, io.latency.
-pub static CONTROLLERS: &[&Entry] = &[&max::ENTRY, &cost::ENTRY, &wbt::ENTRY, &latency::ENTRY];
+pub static CONTROLLERS: &[&Entry] =
+    &[&max::ENTRY, &max::ENTRY_LOW, &cost::ENTRY, &wbt::ENTRY, &latency::ENTRY];
 
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {

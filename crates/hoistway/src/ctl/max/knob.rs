@@ -1,5 +1,6 @@
-//! Lines of `io.max` (specs/groups-and-priorities.md 6.3).
+//! Lines of `io.max` and `io.low` (specs/groups-and-priorities.md 6.3 and 6.4).
 
+use super::low::Setting;
 use super::slice::{BPS_MAX, IOPS_MAX, Rate};
 use crate::knob::{self, DevNo, KnobError};
 use alloc::format;
@@ -49,6 +50,44 @@ pub(super) fn set(rates: &mut Rates, key: &str, value: u64) {
         "riops" => rates[0].iops = value.min(IOPS_MAX),
         _ => rates[1].iops = value.min(IOPS_MAX),
     }
+}
+
+/// Reads a line of `io.low`; errors as for `io.max`, but `idle` and `latency` may be 0 and 1.
+pub(super) fn parse_low(device: DevNo, line: &str, old: Setting) -> Result<Setting, KnobError> {
+    const ALL: [&str; 6] = ["rbps", "wbps", "riops", "wiops", "idle", "latency"];
+    let body = knob::body_for(device, line)?;
+    let mut setting = old;
+    for token in body.split(knob::is_blank).filter(|t| !t.is_empty()) {
+        let (key, text) = knob::pair(token)?;
+        let value = |of: fn(&str, &str) -> Result<u64, KnobError>| match text {
+            "max" => Ok(u64::MAX),
+            _ => of(key, text),
+        };
+        match key {
+            "idle" => setting.idle = value(knob::number)?,
+            "latency" => setting.latency = value(knob::number)?,
+            _ if KEYS.contains(&key) => set(&mut setting.rates, key, value(rate)?),
+            _ => return Err(knob::unknown_key(key, &ALL)),
+        }
+    }
+    Ok(setting)
+}
+
+/// What `io.low` prints; nothing at the defaults.
+pub(super) fn print_low(device: DevNo, setting: Setting, out: &mut String) {
+    if setting == Setting::DEFAULT {
+        return;
+    }
+    write!(out, "{device}").expect("a string takes everything");
+    print_rates(setting.rates, out);
+    for (key, value) in [("idle", setting.idle), ("latency", setting.latency)] {
+        match value {
+            u64::MAX => write!(out, " {key}=max"),
+            _ => write!(out, " {key}={value}"),
+        }
+        .expect("a string takes everything");
+    }
+    out.push('\n');
 }
 
 /// What the file prints for a device; nothing without a limit.

@@ -58,8 +58,10 @@
 //! Sources: specs/io-max-throttling.md A; specs/groups-and-priorities.md 1.1, 5, 6.3.
 
 mod knob;
+mod low;
 mod queue;
 mod slice;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -68,104 +70,27 @@ use super::{Controller, Entry, Gate, TickTimers, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::GroupId;
-use crate::knob::{Gauge, Knob, KnobError, KnobOf};
-use crate::request::{BioId, Dir, Op};
+use crate::knob::{Gauge, KnobError};
+use crate::request::{BioId, Dir, Op, ReqId};
 use crate::sched::{Change, Figure};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
-use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use knob::Rates;
+use low::Low;
 use queue::{HeldBio, Queues, Source};
 use slice::{BPS_MAX, Clock, IOPS_MAX, Lane, Limit, Rate, Size};
+pub use tables::{ENTRY, ENTRY_LOW};
+use tables::{
+    GROUP_TUNABLES, KNOB, KNOB_LOW, QUANTUM, SELECT_QUANTUM, SLEEP_SLICES, SLICE, SLICE_ROTATIONAL,
+    TICK_TIMERS, TUNABLES, TUNABLES_LOW, group_default, tunable_of,
+};
 use timers::Timers;
-
-/// The registry entry.
-pub static ENTRY: Entry = Entry {
-    name: "io.max",
-    summary: "limits on bytes and I/Os per second, enforced on time slices",
-    source: "specs/io-max-throttling.md",
-    gate: Gate::BeforeMerge,
-    tunables: TUNABLES,
-    group_tunables: GROUP_TUNABLES,
-    knobs: &[KNOB],
-    build: |device| Box::new(IoMax::new(device)),
-};
-
-const SLICE: &str = "slice";
-const QUANTUM: &str = "quantum";
-const SELECT_QUANTUM: &str = "select_quantum";
-const SLEEP_SLICES: &str = "sleep_slices";
-const TICK_TIMERS: &str = "tick_timers";
-
-static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: SLICE,
-        unit: Unit::Millis,
-        default: 100,
-        min: 1,
-        max: 1000,
-        doc: "Length of a slice, rounded down to whole ticks of the device, at least one.",
-    },
-    Tunable {
-        name: QUANTUM,
-        unit: Unit::Count,
-        default: 8,
-        min: 4,
-        max: 1024,
-        doc: "I/Os a node passes in its turn: three quarters reads, then the rest writes.",
-    },
-    Tunable {
-        name: SELECT_QUANTUM,
-        unit: Unit::Count,
-        default: 32,
-        min: 1,
-        max: 65_536,
-        doc: "I/Os after which a pass over the due nodes begins anew.",
-    },
-    Tunable {
-        name: SLEEP_SLICES,
-        unit: Unit::Count,
-        default: 8,
-        min: 1,
-        max: 1000,
-        doc: "The longest a timer sleeps, in slices.",
-    },
-    Tunable {
-        name: TICK_TIMERS,
-        unit: Unit::Choice(TickTimers::WORDS),
-        default: 0,
-        min: 0,
-        max: 1,
-        doc: "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
-    },
-];
-
-macro_rules! rate {
-    ($name:literal, $max:expr, $doc:literal) => {
-        Tunable { name: $name, unit: Unit::Count, default: $max, min: 2, max: $max, doc: $doc }
-    };
-}
-
-static GROUP_TUNABLES: &[Tunable] = &[
-    rate!("rbps", BPS_MAX, "Most bytes read per second."),
-    rate!("wbps", BPS_MAX, "Most bytes written per second; a discard counts as 512."),
-    rate!("riops", IOPS_MAX, "Most reads per second."),
-    rate!("wiops", IOPS_MAX, "Most writes, discards and flushes per second."),
-];
-
-const KNOB: Knob = Knob {
-    file: "io.max",
-    of: KnobOf::Groups,
-    form: "MAJ:MIN [rbps=N|max] [wbps=N|max] [riops=N|max] [wiops=N|max]",
-    doc: "Most bytes and I/Os per second of the group and its descendants, reads and writes apart; \
-          N is 2 or more. Keys that a line does not name keep their value \
-          (specs/groups-and-priorities.md 6.3).",
-};
 
 /// Which limits there are on the path from a group to the root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,6 +170,8 @@ pub struct IoMax {
     due: Nodes<u64>,
     queues: Queues,
     timers: Timers,
+    /// `io.low`.
+    low: Option<Box<Low>>,
 
     held: u64,
     timers_fired: u64,
@@ -264,11 +191,23 @@ impl IoMax {
             due: Nodes::new(0),
             queues: Queues::new(),
             timers: Timers::new(),
+            low: None,
             held: 0,
             timers_fired: 0,
         };
         this.make_nodes(GroupId::ROOT);
         this
+    }
+
+    fn with_low(device: &Device) -> IoMax {
+        let slice = TUNABLES_LOW.iter().find(|t| t.name == SLICE).expect("it is in the table");
+        let slice_ms = if device.rotational { SLICE_ROTATIONAL } else { slice.default };
+        IoMax {
+            slice_ms,
+            clock: Clock::new(device.tick, slice_ms),
+            low: Some(Box::new(Low::new(device.rotational))),
+            ..IoMax::new(device)
+        }
     }
 
     /// Makes nodes up to that of a group.
@@ -289,7 +228,41 @@ impl IoMax {
     /// The limit in force.
     fn limit(&self, node: u32, dir: Dir) -> Limit {
         let n = &self.nodes[node as usize];
-        if n.removed { Limit::MAX } else { n.lanes[dir as usize].limit }
+        match &self.low {
+            _ if n.removed => Limit::MAX,
+            None => n.lanes[dir as usize].limit,
+            Some(low) => low.limit(node, dir, &n.lanes[dir as usize].limit, &self.clock),
+        }
+    }
+
+    /// An I/O passes a node.
+    fn charge(&mut self, node: u32, dir: Dir, size: Size) {
+        let now = self.clock.now;
+        self.lane(node, dir).charge(size, now);
+        if let Some(low) = &mut self.low
+            && low.active()
+        {
+            low.passed(node, dir, if size.charged { 0 } else { size.bytes });
+        }
+    }
+
+    /// Is a low limit anywhere on the device?
+    fn low_is_active(&self) -> bool {
+        self.low.as_ref().is_some_and(|low| low.active())
+    }
+
+    /// Lets `io.low` look at all groups if it is time to; after an upgrade what is held may be due.
+    fn look_at_low(&mut self, cx: &Cx<'_>) {
+        let Some(low) = &mut self.low else { return };
+        let nodes = &self.nodes;
+        let queued = |g: GroupId| {
+            nodes.get(g.index()).map_or([0, 0], |n| n.lanes.each_ref().map(|l| l.queued))
+        };
+        if low.look(&self.clock, cx, queued) {
+            for g in 1..self.nodes.len() as u32 {
+                self.look_again(GroupId(g), cx);
+            }
+        }
     }
 
     /// Ticks that an I/O must wait at a node; 0: it may pass.
@@ -445,10 +418,8 @@ impl IoMax {
     /// The head of a direction passes the node.
     fn hand_up(&mut self, node: u32, dir: Dir, cx: &Cx<'_>) {
         let bio = self.take(node, dir);
-        let now = self.clock.now;
-        let lane = self.lane(node, dir);
-        lane.charge(bio.size, now);
-        let start = lane.start;
+        self.charge(node, dir, bio.size);
+        let start = self.lane(node, dir).start;
         let parent = parent(node, cx);
         self.queue(parent, dir, Queues::source(node, dir, Source::Up), bio, cx);
         if parent != ROOT {
@@ -521,8 +492,7 @@ impl IoMax {
             if self.lane(node, dir).queued > 0 || self.wait(node, dir, size) > 0 {
                 return Some((node, source));
             }
-            let now = self.clock.now;
-            self.lane(node, dir).charge(size, now);
+            self.charge(node, dir, size);
             self.trim(node, dir);
             source = Queues::source(node, dir, Source::Up);
             node = parent(node, cx);
@@ -564,13 +534,20 @@ impl Controller for IoMax {
         }
         let dir = io.op.dir();
         let charged = cx.requests.continues(bio);
-        if !self.rules_of(group).apply(dir, charged) {
+        let low = group != GroupId::ROOT && self.low_is_active();
+        if !low && !self.rules_of(group).apply(dir, charged) {
             return Verdict::Pass;
         }
         let bytes = if io.op == Op::Discard { DISCARD_BYTES } else { io.sectors.bytes().0 };
         let size = Size { bytes, charged };
         self.clock.set(now);
         self.make_nodes(group);
+        if let Some(low) = &mut self.low
+            && low.active()
+        {
+            low.submitted(group, &self.clock);
+            self.look_at_low(cx);
+        }
         let Some((node, source)) = self.pass_path(group, dir, size, cx) else {
             return Verdict::Pass;
         };
@@ -591,11 +568,24 @@ impl Controller for IoMax {
         Some(self.take(ROOT, dir).bio)
     }
 
+    fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        if let Some(low) = &mut self.low
+            && low.active()
+        {
+            low.completed(now, &cx.requests[id], cx);
+        }
+    }
+
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
+        self.clock.set(now);
+        match (change, &mut self.low) {
+            (&Change::GroupAdded(group), Some(low)) => low.added(group, cx),
+            (&Change::GroupRemoved(group), Some(low)) => low.removed(group, cx, &self.clock),
+            _ => {}
+        }
         match *change {
             Change::GroupAdded(group) => self.mark(group, cx),
             Change::GroupRemoved(group) if group.index() < self.nodes.len() => {
-                self.clock.set(now);
                 self.nodes[group.index()].removed = true;
                 self.look_again(group, cx);
             }
@@ -608,6 +598,13 @@ impl Controller for IoMax {
         while let Some(node) = self.timers.take_due(self.clock.now) {
             self.timers_fired += 1;
             self.fire(node, cx);
+        }
+        if self.low_is_active() {
+            self.look_at_low(cx);
+            // What an upgrade has made due at once.
+            while let Some(node) = self.timers.take_due(self.clock.now) {
+                self.fire(node, cx);
+            }
         }
     }
 
@@ -676,8 +673,18 @@ impl Controller for IoMax {
         line: &str,
         cx: &mut Cx<'_>,
     ) -> Result<(), KnobError> {
-        if file != KNOB.file {
-            return Err(KnobError::unsupported(format!("no file '{file}'")));
+        match &mut self.low {
+            Some(low) if file == KNOB_LOW.file => {
+                let setting = knob::parse_low(cx.device.number, line, low.setting(group))?;
+                self.clock.set(now);
+                low.set(group, setting, &self.clock);
+                // Held I/O meets the new limits when its timer fires, after 8 slices at the latest.
+                return Ok(());
+            }
+            _ if file != KNOB.file => {
+                return Err(KnobError::unsupported(format!("no file '{file}'")));
+            }
+            _ => {}
         }
         let rates = knob::parse(cx.device.number, line, self.rates(group))?;
         self.clock.set(now);
@@ -685,14 +692,22 @@ impl Controller for IoMax {
         Ok(())
     }
 
-    fn read_knob(&self, group: GroupId, _file: &str, cx: &Cx<'_>, out: &mut String) {
+    fn read_knob(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
+        if let (Some(low), "io.low") = (&self.low, file) {
+            return knob::print_low(cx.device.number, low.setting(group), out);
+        }
         knob::print(cx.device.number, self.rates(group), out);
     }
 
     fn gauges(&self, now: Instant, cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {
+        if let Some(low) = &self.low {
+            let mut gauge = |name, value| sink(Gauge { name, unit: "", group: None, value });
+            gauge("at_max", i64::from(low.at_max));
+            gauge("scale", low.scale() as i64);
+        }
         for (g, n) in self.nodes.iter().enumerate().skip(1) {
             let group = GroupId(g as u32);
-            let limited = n.rates() != [Rate::MAX; 2] || n.queued() > 0;
+            let limited = n.rates() != [Rate::MAX; 2] || n.queued() > 0 || self.low_is_active();
             if !limited || !cx.groups.alive(group) {
                 continue;
             }
@@ -710,17 +725,12 @@ impl Controller for IoMax {
         let mut figure = |name, value: u64| sink(Figure { name, of: None, value: value as i64 });
         figure("held_ios", self.held);
         figure("timers_fired", self.timers_fired);
+        if let Some(low) = &self.low {
+            figure("upgrades", low.upgrades);
+            figure("downgrades", low.downgrades);
+        }
     }
 }
 
 /// A discard counts for so many bytes whatever its length.
 const DISCARD_BYTES: u64 = 512;
-
-fn tunable_of(name: &str) -> &'static Tunable {
-    TUNABLES.iter().find(|t| t.name == name).expect("every name is in the table")
-}
-
-/// "max"; 0, which no check passes, for a name that does not exist.
-fn group_default(name: &str) -> u64 {
-    GROUP_TUNABLES.iter().find(|t| t.name == name).map_or(0, |t| t.default)
-}

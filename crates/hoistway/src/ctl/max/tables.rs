@@ -1,0 +1,136 @@
+//! Registry entries, tunables and files.
+
+use super::slice::{BPS_MAX, IOPS_MAX};
+use super::{Entry, Gate, IoMax, TickTimers};
+use crate::knob::{Knob, KnobOf};
+use crate::tunable::{Tunable, Unit};
+use alloc::boxed::Box;
+
+/// The registry entry.
+pub static ENTRY: Entry = Entry {
+    name: "io.max",
+    summary: "limits on bytes and I/Os per second, enforced on time slices",
+    source: "specs/io-max-throttling.md",
+    gate: Gate::BeforeMerge,
+    tunables: TUNABLES,
+    group_tunables: GROUP_TUNABLES,
+    knobs: &[KNOB],
+    build: |device| Box::new(IoMax::new(device)),
+};
+
+/// The registry entry of `io.low`, which has the file `io.max` too.
+pub static ENTRY_LOW: Entry = Entry {
+    name: "io.low",
+    summary: "best-effort lower limits: everybody is held to them until all have theirs",
+    source: "specs/io-max-throttling.md B",
+    gate: Gate::BeforeMerge,
+    tunables: TUNABLES_LOW,
+    group_tunables: GROUP_TUNABLES,
+    knobs: &[KNOB, KNOB_LOW],
+    build: |device| Box::new(IoMax::with_low(device)),
+};
+
+pub(super) const SLICE: &str = "slice";
+pub(super) const QUANTUM: &str = "quantum";
+pub(super) const SELECT_QUANTUM: &str = "select_quantum";
+pub(super) const SLEEP_SLICES: &str = "sleep_slices";
+pub(super) const TICK_TIMERS: &str = "tick_timers";
+
+pub(super) static TUNABLES: &[Tunable] =
+    &tunables(100, "Length of a slice, rounded down to whole ticks of the device, at least one.");
+
+pub(super) static TUNABLES_LOW: &[Tunable] = &tunables(
+    20,
+    "Length of a slice, rounded down to whole ticks of the device, at least one. On a rotational \
+     device the default is 100.",
+);
+
+/// Default slice of a kernel with `io.low` on a rotational device, in ms.
+pub(super) const SLICE_ROTATIONAL: u64 = 100;
+
+const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
+    [
+        Tunable {
+            name: SLICE,
+            unit: Unit::Millis,
+            default: slice,
+            min: 1,
+            max: 1000,
+            doc: slice_doc,
+        },
+        Tunable {
+            name: QUANTUM,
+            unit: Unit::Count,
+            default: 8,
+            min: 4,
+            max: 1024,
+            doc: "I/Os a node passes in its turn: three quarters reads, then the rest writes.",
+        },
+        Tunable {
+            name: SELECT_QUANTUM,
+            unit: Unit::Count,
+            default: 32,
+            min: 1,
+            max: 65_536,
+            doc: "I/Os after which a pass over the due nodes begins anew.",
+        },
+        Tunable {
+            name: SLEEP_SLICES,
+            unit: Unit::Count,
+            default: 8,
+            min: 1,
+            max: 1000,
+            doc: "The longest a timer sleeps, in slices.",
+        },
+        Tunable {
+            name: TICK_TIMERS,
+            unit: Unit::Choice(TickTimers::WORDS),
+            default: 0,
+            min: 0,
+            max: 1,
+            doc: "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
+        },
+    ]
+}
+
+macro_rules! rate {
+    ($name:literal, $max:expr, $doc:literal) => {
+        Tunable { name: $name, unit: Unit::Count, default: $max, min: 2, max: $max, doc: $doc }
+    };
+}
+
+pub(super) static GROUP_TUNABLES: &[Tunable] = &[
+    rate!("rbps", BPS_MAX, "Most bytes read per second."),
+    rate!("wbps", BPS_MAX, "Most bytes written per second; a discard counts as 512."),
+    rate!("riops", IOPS_MAX, "Most reads per second."),
+    rate!("wiops", IOPS_MAX, "Most writes, discards and flushes per second."),
+];
+
+pub(super) const KNOB: Knob = Knob {
+    file: "io.max",
+    of: KnobOf::Groups,
+    form: "MAJ:MIN [rbps=N|max] [wbps=N|max] [riops=N|max] [wiops=N|max]",
+    doc: "Most bytes and I/Os per second of the group and its descendants, reads and writes apart; \
+          N is 2 or more. Keys that a line does not name keep their value \
+          (specs/groups-and-priorities.md 6.3).",
+};
+
+pub(super) const KNOB_LOW: Knob = Knob {
+    file: "io.low",
+    of: KnobOf::Groups,
+    form: "MAJ:MIN [rbps=N|max] [wbps=N|max] [riops=N|max] [wiops=N|max] [idle=US|max] \
+           [latency=US|max]",
+    doc: "What the group is to get if the device can: in force only with a rate, idle and latency. A \
+          group that thinks longer than idle, or of whose I/O at most a fifth is slower than usual by \
+          more than latency, does not need it (specs/groups-and-priorities.md 6.4).",
+};
+
+/// The tunable of that name.
+pub(super) fn tunable_of(name: &str) -> &'static Tunable {
+    TUNABLES.iter().find(|t| t.name == name).expect("every name is in the table")
+}
+
+/// "max"; 0, which no check passes, for a name that does not exist.
+pub(super) fn group_default(name: &str) -> u64 {
+    GROUP_TUNABLES.iter().find(|t| t.name == name).map_or(0, |t| t.default)
+}

@@ -35,6 +35,12 @@ fn lines(name: &str) -> &'static [(Who, &'static str, &'static str)] {
             "io.max",
             "rbps=1000000000000 wbps=1000000000000 riops=1000000000 wiops=1000000000",
         )],
+        "io.low" => &[(
+            Who::Leaf,
+            "io.low",
+            "rbps=1000000000000 wbps=1000000000000 riops=1000000000 wiops=1000000000 \
+             idle=1000000 latency=0",
+        )],
         "io.cost" => &[
             (
                 Who::Root,
@@ -90,6 +96,10 @@ impl Load {
         let mut env = Env::new(device, DEPTH + 1, DEPTH + 1);
         let mut ctl = entry.map(|e| (e.build)(&env.device));
         let now = Instant::ZERO;
+        if let (Some("wbt"), Some(ctl)) = (entry.map(|e| e.name), &mut ctl) {
+            // Deep enough for every write of the load.
+            ctl.set(now, "depth", 1024, &mut env.cx()).expect("within its range");
+        }
         let mut add = |env: &mut Env, parent, name: &str| {
             let group = env.groups.add(parent, name);
             env.procs.add(group, IoPrio::NONE);

@@ -183,10 +183,13 @@ impl Low {
 
     /// A new setting; a device with low limits begins LOW.
     pub fn set(&mut self, group: GroupId, setting: Setting, clock: &Clock) {
-        self.group(group).setting = setting;
-        self.limited.retain(|&g| g != group);
+        let before = core::mem::replace(&mut self.group(group).setting, setting).in_force();
+        match (before, setting.in_force()) {
+            (false, true) => self.limited.push(group),
+            (true, false) => self.limited.retain(|&g| g != group),
+            _ => {}
+        }
         if setting.in_force() {
-            self.limited.push(group);
             self.at_max = false;
             self.downgraded = clock.now;
         } else if self.limited.is_empty() {

@@ -313,11 +313,17 @@ fn disabling_stops_charging_and_waiters_drain() {
         b.read_far(a);
     }
     b.write(GroupId::ROOT, "io.cost.qos", "8:0 enable=0");
+    let (usage, other) = (b.node(a).usage, b.top(100));
+    assert_eq!(b.read_far(other).1, Verdict::Pass);
+    // Its own goes behind what waits, and is free.
+    let (last, verdict) = b.read_far(a);
+    assert_eq!((verdict, b.node(a).usage), (Verdict::Hold, usage));
+    b.until(b.now + Nanos::secs(1));
+    assert_eq!((b.released.len(), b.released.last()), (7, Some(&last)));
+    assert_eq!((b.node(a).waiters.len(), b.c.waiting), (0, 0));
     let usage = b.node(a).usage;
     assert_eq!(b.read_far(a).1, Verdict::Pass);
     assert_eq!(b.node(a).usage, usage);
-    b.until(b.now + Nanos::secs(1));
-    assert_eq!((b.released.len(), b.node(a).waiters.len()), (6, 0));
 }
 
 #[test]

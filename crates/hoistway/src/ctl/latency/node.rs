@@ -59,30 +59,33 @@ impl Stat {
     }
 }
 
-/// One group.
+/// One group. With 100,000 groups an I/O costs what the cache misses cost: the first 64 bytes are all that
+/// a submission looks at, the next 64 what a completion needs besides.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct Node {
     /// Table index of the parent; the root's is `NIL`.
     pub parent: u32,
     /// 0 for the root.
     pub level: u32,
-    pub life: Life,
-    /// Which statistics decide; from the device when the node was made.
-    pub rotational: bool,
-
     /// I/Os that may be under way, `UNLIMITED` if as many as like.
     pub depth: u32,
     pub inflight: u32,
+    pub waiters: List,
+    pub life: Life,
+    /// Which statistics decide; from the device when the node was made.
+    pub rotational: bool,
     /// The parent's cookie as of this group's last I/O.
     pub seen: u64,
     /// Zero: none.
     pub target: Nanos,
-    pub waiters: List,
     pub window: Nanos,
     pub window_start: Instant,
+
     /// The current window.
     pub stat: Stat,
     pub delay: Delay,
+
     /// Windows since this node's last decision.
     pub cum: Stat,
     /// Samples of `cum` at the last look.
@@ -99,13 +102,13 @@ impl Node {
         Node {
             parent,
             level,
-            life: Life::Absent,
-            rotational: false,
             depth: UNLIMITED,
             inflight: 0,
+            waiters: List::new(),
+            life: Life::Absent,
+            rotational: false,
             seen: BASE,
             target: Nanos::ZERO,
-            waiters: List::new(),
             window: Nanos::ZERO,
             window_start: Instant::ZERO,
             stat: Stat::default(),

@@ -6,8 +6,9 @@ mod common;
 mod counting;
 
 use common::Rng;
+use hoistway::ctl;
 use hoistway::device::Profile;
-use hoistway::sched::SCHEDULERS;
+use hoistway::sched::{self, SCHEDULERS};
 use hoistway::{
     Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId, Sectors,
     Stack,
@@ -166,6 +167,34 @@ fn controllers_allocate_nothing_after_warming_up() {
         }
         assert!(held > 1000, "{}: {held} held", entry.name);
     }
+}
+
+/// A target nobody can keep, among groups that are held back for its sake.
+#[test]
+fn io_latency_allocates_nothing_after_warming_up() {
+    let mut world = World::new(sched::find("none").unwrap(), Profile::MultiQueue);
+    world.stack.install(ctl::find("io.latency").unwrap());
+    for (i, target) in [1, 1_000_000].into_iter().enumerate() {
+        let group = world.stack.add_group(world.now, world.group, "g");
+        let line = format!("8:0 target={target}");
+        world.input(Input::Write { group, file: "io.latency".into(), line });
+        world.groups[i] = group;
+    }
+    for _ in 0..200_000 {
+        world.step();
+    }
+    let held = |world: &mut World| {
+        let mut held = 0;
+        let (_, ctl) = world.stack.controllers().next().unwrap();
+        ctl.figures(&mut |f| held += if f.name == "ios_held" { f.value } else { 0 });
+        held
+    };
+    let (before, held_before) = (counting::allocations(), held(&mut world));
+    for _ in 0..40_000 {
+        world.step();
+    }
+    assert_eq!(counting::allocations() - before, 0);
+    assert!(held(&mut world) > held_before + 1000, "I/Os wait");
 }
 
 #[test]

@@ -144,6 +144,7 @@ impl Load {
             black_box(ctl.delay(now, proc, &mut env.cx()));
         }
         let req = env.requests.add(bio, now, now, true, QueueId(0)).expect("a free slot");
+        env.requests.get_mut(req).issued = now;
         if let Some(ctl) = &mut self.ctl {
             ctl.issue(now, req, &mut env.cx());
         }

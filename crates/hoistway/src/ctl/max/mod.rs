@@ -126,7 +126,7 @@ struct Node {
     children: Tree,
     /// A direction got its first I/O since `due` was computed.
     was_empty: bool,
-    /// The group was removed: everything passes.
+    /// The group was removed: everything passes, whatever `io.low` says.
     removed: bool,
     /// Something is queued here since then.
     queued_since: Instant,
@@ -229,8 +229,8 @@ impl IoMax {
     fn limit(&self, node: u32, dir: Dir) -> Limit {
         let n = &self.nodes[node as usize];
         match &self.low {
-            _ if n.removed => Limit::MAX,
             None => n.lanes[dir as usize].limit,
+            Some(_) if n.removed => Limit::MAX,
             Some(low) => low.limit(node, dir, &n.lanes[dir as usize].limit, &self.clock),
         }
     }
@@ -586,7 +586,9 @@ impl Controller for IoMax {
         match *change {
             Change::GroupAdded(group) => self.mark(group, cx),
             Change::GroupRemoved(group) if group.index() < self.nodes.len() => {
-                self.nodes[group.index()].removed = true;
+                let node = &mut self.nodes[group.index()];
+                node.removed = true;
+                node.lanes.iter_mut().for_each(|l| l.limit = Limit::MAX);
                 self.look_again(group, cx);
             }
             _ => {}

@@ -119,8 +119,9 @@ pub(super) struct Size {
     pub charged: bool,
 }
 
-/// One direction of one node.
+/// One direction of one node: all that an I/O which passes looks at, in two cache lines.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Lane {
     /// `io.max`.
     pub limit: Limit,

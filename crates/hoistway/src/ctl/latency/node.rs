@@ -292,6 +292,12 @@ mod tests {
         assert_eq!(factors, [3, 9, 17, 25, 34]);
     }
 
+    #[test]
+    fn a_group_takes_256_bytes() {
+        assert!(size_of::<Node>() <= 256);
+        assert_eq!(core::mem::offset_of!(Node, stat), 64);
+    }
+
     /// Scenario 7.
     #[test]
     fn a_window_is_bad_at_a_tenth_missed_and_at_one_of_a_few() {

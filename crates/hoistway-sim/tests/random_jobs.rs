@@ -68,6 +68,7 @@ fn host(rng: &mut Rng) -> HostConfig {
         ("group_writeback", &[true.into(), false.into()]),
         ("read_ahead_kb", &[0.into(), 4.into(), 64.into(), 1024.into(), 8192.into()]),
         ("fs", &["ext3".into(), "ext4".into()]),
+        ("data_mode", &["ordered".into(), "writeback".into()]),
         ("barriers", &[true.into(), false.into()]),
         ("commit_s", &[1.into()]),
         ("readahead_variant", &["ra30".into(), "ra61".into()]),
@@ -90,7 +91,26 @@ fn host(rng: &mut Rng) -> HostConfig {
 fn load(rng: &mut Rng) -> (&'static str, Table) {
     let mut params = Table::new();
     let mut put = |name: &str, value: Value| params.insert(name.into(), value);
-    let name = *pick(rng, &["reader", "reader", "writer", "writer", "sporadic_probe"]);
+    let names = ["reader", "reader", "writer", "writer", "writer", "sporadic_probe"];
+    let rare = ["fsync_tester", "ddloop", "syncer"];
+    let name = if chance(rng, 12) { *pick(rng, &rare) } else { *pick(rng, &names) };
+    match name {
+        "fsync_tester" => {
+            put("bs", (4096 << rng.below(12)).into());
+            put("pause", (*pick(rng, &["0ns", "1 ms", "300 ms"])).into());
+            return (name, params);
+        }
+        "ddloop" => {
+            put("bs", (*pick(rng, &["4k", "8MiB"])).into());
+            put("size", (*pick(rng, &["8MiB", "100MiB"])).into());
+            return (name, params);
+        }
+        "syncer" => {
+            put("interval", (*pick(rng, &["1 ms", "100 ms"])).into());
+            return (name, params);
+        }
+        _ => {}
+    }
     let mut bs = 4096;
     if chance(rng, 40) {
         bs = *pick(rng, &[512, 4096, 12_288, 128 << 10, 1 << 20, 3 << 20]);
@@ -109,6 +129,7 @@ fn load(rng: &mut Rng) -> (&'static str, Table) {
     }
     if name == "writer" && chance(rng, 60) {
         put("dsync", Value::from(rng.below(20) as i64));
+        put("new_file", chance(rng, 40).into());
     }
     (name, params)
 }

@@ -186,6 +186,8 @@ pub enum Act {
     WaitUntil(Instant),
     /// Calls are over.
     Ran(Ran),
+    /// It pauses until then, because too much is dirty.
+    Throttled(Instant),
     /// It waits for I/O; [`Host::woken`] says when it goes on.
     Block,
     /// It has nothing to do; [`Host::woken`] says when it goes on.

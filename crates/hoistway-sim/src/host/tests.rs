@@ -87,7 +87,7 @@ impl Bench {
                     let queued = self.device.iter().map(|d| d.0).max().filter(|_| self.serial);
                     self.device.push((queued.unwrap_or(self.now) + self.service, io.id));
                 }
-                Act::WaitUntil(at) => {
+                Act::WaitUntil(at) | Act::Throttled(at) => {
                     self.seats[p] = Some(at);
                     return false;
                 }

@@ -54,7 +54,7 @@ impl Host {
                 Verdict::Go => Step::Copy,
                 Verdict::Pause { length, again } => {
                     self.procs[p].stage = Stage::Write(Writing { next: Step::Paused(again), ..w });
-                    return Some(Act::WaitUntil(now + length));
+                    return Some(Act::Throttled(now + length));
                 }
             },
             Step::Paused(again) => {

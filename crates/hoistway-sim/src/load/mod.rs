@@ -5,10 +5,13 @@
 //! do a whole window in one step (specs/host.md 1.3).
 
 mod app_start;
+mod ddloop;
+mod fsync_tester;
 mod order;
 pub mod params;
 mod probe;
 mod reader;
+mod syncer;
 mod writer;
 
 use crate::host::{Host, Operation};
@@ -53,7 +56,15 @@ pub struct LoadEntry {
 }
 
 /// Every load, in the order of listing.
-pub static LOADS: &[LoadEntry] = &[reader::ENTRY, writer::ENTRY, probe::ENTRY, app_start::ENTRY];
+pub static LOADS: &[LoadEntry] = &[
+    reader::ENTRY,
+    writer::ENTRY,
+    probe::ENTRY,
+    app_start::ENTRY,
+    fsync_tester::ENTRY,
+    ddloop::ENTRY,
+    syncer::ENTRY,
+];
 
 /// Finds a load by name.
 pub fn find(name: &str) -> Result<&'static LoadEntry, JobError> {

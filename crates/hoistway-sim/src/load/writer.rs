@@ -1,5 +1,5 @@
-//! W2, the greedy writer: overwrites the blocks of its own, allocated file, with an fdatasync after
-//! every so many writes.
+//! W2, the greedy writer: overwrites the blocks of its own file, or fills a new one, with an fdatasync
+//! after every so many writes or none at all.
 //!
 //! The latency of a write that is followed by an fdatasync includes it: it is the time until the data
 //! is safe.
@@ -12,7 +12,7 @@ use hoistway::Instant;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "writer",
-    summary: "overwrites its allocated file over and over, fdatasync after every `dsync` writes (W2)",
+    summary: "writes its file over and over, fdatasync after every `dsync` writes (W2)",
     params: &[
         PATTERN,
         BS,
@@ -20,8 +20,14 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         ParamDoc {
             name: "dsync",
             default: "1",
-            doc: "fdatasync after every so many writes; 0: never (only while the host's write-back \
-                  does not have to begin).",
+            doc: "fdatasync after every so many writes; 0: never.",
+        },
+        ParamDoc { name: "fsync", default: "false", doc: "fsync in place of fdatasync." },
+        ParamDoc {
+            name: "new_file",
+            default: "false",
+            doc: "The file is created when the writer starts, so that the first pass allocates blocks; \
+                  otherwise it exists and is overwritten in place.",
         },
         SIZE,
         RATE,
@@ -34,6 +40,9 @@ struct Writer {
     file: FileId,
     direct: bool,
     dsync: u64,
+    sync: SyncKind,
+    /// The file is to be created first.
+    creates: bool,
     /// Writes since the last fdatasync.
     unsynced: u64,
     blocks: Blocks,
@@ -47,14 +56,25 @@ impl Writer {
         let size = build.size(bs)?;
         let dsync = build.params.number("dsync")?.unwrap_or(1);
         // The file first: a permutation is made only of blocks that exist.
-        let file = build.host.add_file(size)?;
+        let creates = build.params.flag("new_file")?.unwrap_or(false);
+        let file =
+            if creates { build.host.declare_file(size)? } else { build.host.add_file(size)? };
+        let full = build.params.flag("fsync")?.unwrap_or(false);
+        if direct && full {
+            return Err(build.params.wrong("direct writes are followed by fdatasync only".into()));
+        }
+        let sync = if full { SyncKind::Full } else { SyncKind::Data };
         let blocks = Blocks::new(build, bs, size)?;
-        Ok(Writer { file, direct, dsync, unsynced: 0, blocks, opens: false })
+        Ok(Writer { file, direct, dsync, sync, creates, unsynced: 0, blocks, opens: false })
     }
 }
 
 impl Load for Writer {
     fn next(&mut self, now: Instant) -> Operation {
+        if self.creates {
+            self.creates = false;
+            return Operation::Create(self.file);
+        }
         if self.opens {
             self.opens = false;
             return Operation::Open { file: self.file, advice: Advice::Normal };
@@ -80,7 +100,7 @@ impl Load for Writer {
                 if self.direct {
                     return Operation::Direct { write: true, offset, len: bs, since: None, sync };
                 }
-                let sync = if sync { SyncKind::Data } else { SyncKind::No };
+                let sync = if sync { self.sync } else { SyncKind::No };
                 Operation::Write { offset, bs, count: calls, sync }
             }
         }

@@ -447,6 +447,14 @@ impl World {
                         return Ok(Next::Called);
                     }
                 }
+                Act::Throttled(at) => {
+                    // Write-back throttling gives way to tasks that sleep on the dirty limit.
+                    if self.controlled {
+                        self.stack.change(self.now, Change::DirtySlept(id), |_| {});
+                        self.drain();
+                    }
+                    return Ok(Next::At(at));
+                }
                 Act::WaitUntil(at) => {
                     return Ok(Next::At(at));
                 }

@@ -205,6 +205,10 @@ fn every_load_runs_under_every_scheduler_of_both_generations() {
             ("writer", "direct = true"),
             ("writer", "pattern = \"rand\""),
             ("sporadic_probe", "interval = \"20 ms\""),
+            ("writer", "dsync = 0\nnew_file = true"),
+            ("writer", "dsync = 5\nfsync = true\npattern = \"rand\"\nnew_file = true"),
+            ("fsync_tester", "pause = \"50 ms\""),
+            ("ddloop", "size = \"64 MiB\""),
         ] {
             let base = Setting { scheduler, interferer, params, ..readers(HITACHI) };
             let base = Setting { interferers: 4, measured: Nanos::secs(6), ..base };

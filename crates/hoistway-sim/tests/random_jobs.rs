@@ -65,6 +65,7 @@ fn host(rng: &mut Rng) -> HostConfig {
         ("dirty_bytes", &["64k".into(), "8MiB".into()]),
         ("dirty_writeback_centisecs", &[1.into(), 20.into()]),
         ("dirty_expire_centisecs", &[1.into(), 10.into()]),
+        ("writeback_variant", &["wb61".into(), "wb30".into()]),
         ("group_writeback", &[true.into(), false.into()]),
         ("read_ahead_kb", &[0.into(), 4.into(), 64.into(), 1024.into(), 8192.into()]),
         ("fs", &["ext3".into(), "ext4".into()]),

@@ -1,4 +1,5 @@
-//! Buffered writers that never sync, over the whole path: dirty throttling and the flusher.
+//! Buffered writers that never sync, over the whole path: dirty throttling and the flusher; and what
+//! an fsync beside them takes under the old write-back.
 
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
@@ -94,4 +95,53 @@ fn writers_are_not_slowed_before_the_limits_and_go_at_memory_speed() {
     let first = &o.procs[1].latency;
     assert_eq!(first.min(), Some(1600));
     assert!(figure(&o, "held_pages_max") > 267_386);
+}
+
+#[test]
+fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
+    let drive = DriveFile::load(HITACHI).unwrap();
+    let proc = |name: &str, role, load: &str, params: &str| ProcSpec {
+        name: name.into(),
+        role,
+        group: None,
+        prio: IoPrio::NONE,
+        start: Nanos::ZERO,
+        load: load.into(),
+        params: params.parse().unwrap(),
+    };
+    let job = |beside: bool| Job {
+        drive: &drive,
+        host: HostConfig::profile("2009").unwrap(),
+        scheduler: SchedulerSpec { name: "deadline".into(), set: vec![], queue: vec![] },
+        control: ControlSpec::default(),
+        groups: vec![],
+        procs: (beside.then(|| proc("dd", Role::Interferer, "ddloop", "")).into_iter())
+            .chain([proc("tester", Role::Target, "fsync_tester", "")])
+            .collect(),
+        window: Window {
+            ramp: Nanos::ZERO,
+            measured: Nanos::secs(60),
+            grace: Nanos::secs(60),
+            target_interval: Nanos::ms(500),
+            device_interval: Nanos::secs(1),
+        },
+        seed: 1,
+        trace: TraceMode::Off,
+    };
+    let mean = |beside| {
+        let o = run(&job(beside), &mut |_| true).unwrap();
+        let tester = o.procs.last().unwrap();
+        let ms = tester.latency.mean().expect("it syncs") / 1e6;
+        println!(
+            "dd {beside}: {} fsyncs, mean {ms:.0} ms, most {:.0} ms; written {:.0} MB/s, chunks {}",
+            tester.ios,
+            tester.latency.max().unwrap() as f64 / 1e6,
+            o.device.written_bytes as f64 / 6e7,
+            figure(&o, "writers_own_chunks")
+        );
+        ms
+    };
+    let (alone, beside) = (mean(false), mean(true));
+    // Alone: 1 MiB at the outer tracks, then two short writes far away.
+    assert!(alone < 200.0 && beside > 2.0 * alone, "{alone} ms alone, {beside} ms beside it");
 }

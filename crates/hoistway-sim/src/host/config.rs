@@ -136,7 +136,12 @@ impl HostConfig {
             sync_call_ns: 11_000,
         };
         let legacy = HostConfig { ram: 2 << 30, block_profile: Profile::Legacy, ..modern.clone() };
-        let ext3 = HostConfig { fs: Fs::Ext3, barriers: false, ..legacy.clone() };
+        let ext3 = HostConfig {
+            writeback_variant: Writeback::Wb30,
+            fs: Fs::Ext3,
+            barriers: false,
+            ..legacy.clone()
+        };
         Ok(match profile {
             "2012" => legacy,
             "2010" => {

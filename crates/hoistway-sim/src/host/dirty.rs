@@ -13,7 +13,7 @@
 //!
 //! Source: Wu Fengguang, "IO-less dirty throttling", 2011; specs/host.md 8.1.
 
-use super::config::HostConfig;
+use super::config::{HostConfig, Writeback};
 use super::{Host, PAGE};
 use hoistway::{Instant, Nanos};
 
@@ -187,6 +187,8 @@ pub(super) enum Verdict {
     Go,
     /// It pauses; with `again` it is checked once more behind the pause.
     Pause { length: Nanos, again: bool },
+    /// It writes so many pages itself first (specs/host.md 8.2).
+    Write(u64),
 }
 
 impl Dirtier {
@@ -227,21 +229,30 @@ impl Host {
 
     /// Pages process `p` may still dirty before its next check; at least 1.
     pub(super) fn check_room(&self, p: usize) -> u64 {
-        let d = &self.procs[p].dirtier;
-        let above = self.held() > self.thresholds.limit;
-        let every = if above { EVERY_ABOVE } else { d.every };
-        every.saturating_sub(d.dirtied).max(1)
+        let dirtied = self.procs[p].dirtier.dirtied;
+        self.check_every(p).saturating_sub(dirtied).max(1)
     }
 
     /// Process `p` has dirtied as much as it may before a check.
     pub(super) fn check_due(&self, p: usize) -> bool {
-        let d = &self.procs[p].dirtier;
-        let above = self.held() > self.thresholds.limit;
-        d.dirtied >= if above { EVERY_ABOVE } else { d.every }
+        self.procs[p].dirtier.dirtied >= self.check_every(p)
+    }
+
+    fn check_every(&self, p: usize) -> u64 {
+        if self.config.writeback_variant == Writeback::Wb30 {
+            self.old_every()
+        } else if self.held() > self.thresholds.limit {
+            EVERY_ABOVE
+        } else {
+            self.procs[p].dirtier.every
+        }
     }
 
     /// The check of a writer that has dirtied pages of `file` (host.md 8.1).
     pub(super) fn throttle(&mut self, now: Instant, p: usize, file: u32) -> Verdict {
+        if self.config.writeback_variant == Writeback::Wb30 {
+            return self.throttle_old(now, p);
+        }
         let i = self.files[file as usize].flusher as usize;
         if self.dirty > self.thresholds.background {
             self.ask_background(now, i);
@@ -269,6 +280,9 @@ impl Host {
 
     /// A pause of process `p`, a writer of `file`, is over.
     pub(super) fn paused(&mut self, now: Instant, p: usize, file: u32) {
+        if self.config.writeback_variant == Writeback::Wb30 {
+            return;
+        }
         let rate = self.flushers[self.files[file as usize].flusher as usize].pace.rate;
         self.procs[p].dirtier.paused(now, rate);
     }

@@ -10,7 +10,7 @@
 use super::dirty::{Pace, SHARE_BITS};
 use super::process::{Stage, Wait};
 use super::submit::{Kind, Pending};
-use super::{Act, Host, ProcInfo};
+use super::{Act, Host, ProcInfo, Writeback};
 use hoistway::list::List;
 use hoistway::table::NIL;
 use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile};
@@ -70,15 +70,15 @@ pub(super) struct Flusher {
     pub proc: usize,
     pub group: GroupId,
     first: List,
-    again: List,
+    pub again: List,
     works: VecDeque<Work>,
     /// When it next looks for old pages.
-    periodic: Option<Instant>,
+    pub periodic: Option<Instant>,
     /// Looking for old pages is under way.
-    ageing: bool,
+    pub ageing: bool,
     /// A process waits for memory.
     pub reclaim: bool,
-    resting: bool,
+    pub resting: bool,
     turn: Option<Turn>,
     /// Turns in a row that found nothing to write.
     barren: u32,
@@ -109,6 +109,18 @@ const QUOTA_UNIT: u64 = 1024;
 /// Pages of one turn (host.md 9.1).
 pub(super) fn quota(bw: u64, limit: u64) -> u64 {
     ((bw / 2).min(limit / 8) + QUOTA_UNIT) / QUOTA_UNIT * QUOTA_UNIT
+}
+
+impl Flusher {
+    /// Number of inodes with dirty pages.
+    pub fn inodes(&self) -> u32 {
+        self.first.len() + self.again.len()
+    }
+
+    /// The first of its list.
+    pub fn oldest(&self) -> u32 {
+        self.first.head()
+    }
 }
 
 impl Host {
@@ -220,6 +232,9 @@ impl Host {
 
     /// What the worker of flusher `i`, process `p`, does next.
     pub(super) fn flush(&mut self, now: Instant, p: usize, i: usize) -> Option<Act> {
+        if self.config.writeback_variant == Writeback::Wb30 {
+            return self.flush_old(now, p, i);
+        }
         if self.flushers[i].turn.is_some() {
             return self.emit(now, p, i);
         }
@@ -273,15 +288,8 @@ impl Host {
         if let Some(file) = self.aged(now, i) {
             return Pick::Turn(self.turn(file, Cause::Periodic, i));
         }
+        self.take_up(i);
         let f = &mut self.flushers[i];
-        if f.first.is_empty() {
-            core::mem::swap(&mut f.first, &mut f.again);
-            let mut file = f.first.head();
-            while file != NIL {
-                self.files[file as usize].listed = Listed::First;
-                file = self.inode_links.next(file);
-            }
-        }
         let file = f.first.head();
         let over = self.dirty > self.thresholds.background || f.reclaim;
         if file == NIL || !over {
@@ -291,6 +299,19 @@ impl Host {
             return Pick::Wait(file);
         }
         Pick::Turn(self.turn(file, Cause::Background, i))
+    }
+
+    /// The second list becomes the first when that is empty.
+    pub(super) fn take_up(&mut self, i: usize) {
+        let f = &mut self.flushers[i];
+        if f.first.is_empty() {
+            core::mem::swap(&mut f.first, &mut f.again);
+            let mut file = f.first.head();
+            while file != NIL {
+                self.files[file as usize].listed = Listed::First;
+                file = self.inode_links.next(file);
+            }
+        }
     }
 
     /// An inode that is old enough for the periodic write-back, when that is due.
@@ -314,7 +335,7 @@ impl Host {
     }
 
     /// The first inode of flusher `i` with dirty pages that fits.
-    fn find_listed(&self, i: usize, fits: impl Fn(&super::File) -> bool) -> Option<u32> {
+    pub(super) fn find_listed(&self, i: usize, fits: impl Fn(&super::File) -> bool) -> Option<u32> {
         for list in [self.flushers[i].first, self.flushers[i].again] {
             let mut file = list.head();
             while file != NIL {

@@ -9,8 +9,8 @@
 //! Runs of calls that cannot block are one step (host.md 1.3): without that a 256 KiB window read in
 //! 4 KiB calls would cost 64 events instead of one.
 //!
-//! Built: buffered reads and writes, the device as one raw file, dirty throttling and write-back, direct
-//! I/O, fdatasync of allocated files, reclaim, the periodic journal commit. Not built: new blocks, fsync.
+//! Not built: btrfs and nilfs2, writes through the raw device, dirty limits per group. Parameters that
+//! would need them are refused.
 
 mod ahead;
 mod block;
@@ -29,6 +29,7 @@ mod submit;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod wb30;
 mod write;
 
 pub use ahead::Variant;
@@ -48,6 +49,7 @@ use layout::Layout;
 use owner::Ballot;
 use process::{Proc, Stage, Wait};
 use submit::Flight;
+use wb30::Old;
 
 /// A file of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +276,7 @@ struct Counts {
     held_max: u64,
     owner_changes: u64,
     pauses: u64,
+    chunks: u64,
     pause_time: Nanos,
 }
 
@@ -314,6 +317,9 @@ pub struct Host {
     procs: Vec<Proc>,
     journal: Option<usize>,
     log: Journal,
+    old: Old,
+    /// Processes that wait for the end of the pool's congestion, at most for a while.
+    congestion_waiters: Vec<u32>,
     /// Calls of sync() so far.
     syncs: u64,
     flights: Vec<Flight>,
@@ -359,6 +365,8 @@ impl Host {
             procs: Vec::new(),
             journal: None,
             log: Journal::default(),
+            old: Old::default(),
+            congestion_waiters: Vec::new(),
             syncs: 0,
             flights: Vec::new(),
             free: Vec::new(),
@@ -517,6 +525,9 @@ impl Host {
     /// The device has served an I/O.
     pub fn completed(&mut self, now: Instant, io: IoId) {
         let flight = self.land(io);
+        if flight.pooled {
+            self.count_async(now, true);
+        }
         match flight.kind {
             submit::Kind::Read => {
                 let f = &mut self.files[flight.file as usize];
@@ -616,6 +627,7 @@ impl Host {
             ("owner_changes", c.owner_changes),
             ("pauses", c.pauses),
             ("pause_time_ns", c.pause_time.0),
+            ("writers_own_chunks", c.chunks),
             ("commits", self.log.commits),
             ("commit_time_ns", self.log.commit_time.0),
             ("journal_blocks", self.log.blocks),

@@ -2,7 +2,7 @@
 //! (specs/host.md 2.1, 5.4 and 6).
 
 use super::process::Proc;
-use super::{Act, Host, PAGE};
+use super::{Act, Host, PAGE, Writeback};
 use hoistway::{Flags, GroupId, Instant, Io, IoId, Nanos, Op, ProcId, Profile, Sectors};
 
 /// What becomes of a bio when it is served.
@@ -50,6 +50,8 @@ pub(super) struct Flight {
     pub seq: u64,
     /// The transaction that waits for it; 0: none.
     pub order: u64,
+    /// An asynchronous write under the old write-back.
+    pub pooled: bool,
     generation: u32,
     live: bool,
 }
@@ -109,7 +111,7 @@ impl Host {
                     proc.next += 1;
                     proc.phase = Phase::Accepted;
                     proc.sent_at = now;
-                    return Some(Act::Submit(self.take_off(p, bio)));
+                    return Some(Act::Submit(self.take_off(now, p, bio)));
                 }
                 Phase::Accepted => {
                     proc.waited_submit += now - proc.sent_at;
@@ -119,7 +121,8 @@ impl Host {
         }
     }
 
-    fn take_off(&mut self, p: usize, bio: Pending) -> Io {
+    fn take_off(&mut self, now: Instant, p: usize, bio: Pending) -> Io {
+        let old = self.config.writeback_variant == Writeback::Wb30;
         let pages = bio.len.div_ceil(PAGE) as u32;
         let mut flight = Flight {
             kind: bio.kind,
@@ -130,9 +133,13 @@ impl Host {
             first: bio.first,
             seq: bio.seq,
             order: bio.order,
+            pooled: old && bio.op == Op::Write && !bio.flags.any(Flags::SYNC),
             generation: 0,
             live: true,
         };
+        if flight.pooled {
+            self.count_async(now, false);
+        }
         match (bio.kind, bio.op) {
             (Kind::Read, _) => self.counts.read_bios += 1,
             (Kind::Write, _) => self.counts.write_bios += 1,

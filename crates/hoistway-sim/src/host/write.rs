@@ -36,6 +36,8 @@ pub(super) enum Step {
     Copy,
     /// The check against the dirty limits.
     Check,
+    /// It writes so many pages back itself.
+    WriteBack(u64),
     /// A pause is over; with `true` the check is repeated.
     Paused(bool),
 }
@@ -50,14 +52,20 @@ impl Host {
         let file = self.procs[p].open.expect("a load opens its file before it writes").file;
         let next = match w.next {
             Step::Copy => return self.copy(now, p, file, w),
-            Step::Check => match self.throttle(now, p, file) {
+            Step::Check | Step::WriteBack(_) => match self.verdict(now, p, file, w.next) {
                 Verdict::Go => Step::Copy,
+                Verdict::Write(left) => {
+                    let next = Step::WriteBack(left);
+                    self.procs[p].stage = Stage::Write(Writing { next, ..w });
+                    return None;
+                }
                 Verdict::Pause { length, again } => {
                     self.procs[p].stage = Stage::Write(Writing { next: Step::Paused(again), ..w });
                     return Some(Act::Throttled(now + length));
                 }
             },
             Step::Paused(again) => {
+                self.patience_over(p);
                 self.paused(now, p, file);
                 if again { Step::Check } else { Step::Copy }
             }
@@ -68,6 +76,13 @@ impl Host {
             return None;
         }
         self.call_over(now, p, file, w)
+    }
+
+    fn verdict(&mut self, now: Instant, p: usize, file: u32, step: Step) -> Verdict {
+        match step {
+            Step::WriteBack(left) => self.write_chunk(now, p, left),
+            _ => self.throttle(now, p, file),
+        }
     }
 
     /// The check behind the last page of a call is done.

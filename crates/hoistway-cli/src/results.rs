@@ -25,8 +25,38 @@ pub fn results(run: &Run) -> String {
             out.push_str(&table(run, &cells).render());
         }
     }
-    for (cell, text) in &run.flags {
+    for (cell, text) in run.flags.iter().filter(|(_, text)| !text.starts_with(LOST)) {
         let _ = writeln!(out, "! {cell}: {text}");
+    }
+    out.push_str(&lost(run));
+    out
+}
+
+/// How the text of that flag begins.
+const LOST: &str = "loss of control";
+
+/// One line per drive and configuration that loses control, with the workloads.
+fn lost(run: &Run) -> String {
+    let mut out = String::new();
+    for drive in &run.manifest.drives {
+        for config in &run.manifest.configs {
+            let of = |w: &&str| {
+                let name = format!("{}/{}/{w}", drive.id, config.id);
+                run.flags.iter().any(|(cell, text)| *cell == name && text.starts_with(LOST))
+            };
+            let workloads = run.manifest.workloads.iter().map(|w| w.id.as_str());
+            let workloads: Vec<&str> = workloads.filter(of).collect();
+            if !workloads.is_empty() {
+                let workloads = workloads.join(", ");
+                let _ = writeln!(out, "! {LOST}: {}/{}: {workloads}", drive.id, config.id);
+            }
+        }
+    }
+    if !out.is_empty() {
+        out.push_str(
+            "  (the target waits at least 80 % of the uncontrolled time, although another \
+             configuration halves it)\n",
+        );
     }
     out
 }

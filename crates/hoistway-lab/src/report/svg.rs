@@ -205,7 +205,7 @@ impl Scale {
         let mut out = Vec::new();
         let mut tick = |v: f64| out.push((self.at(v), self.unit.tick(v)));
         if !self.log {
-            let step = step_of(self.hi);
+            let step = step_of(self.hi.max(-self.lo));
             let n = (self.hi / step + 1e-9).floor() as i64;
             let first = (self.lo / step - 1e-9).ceil() as i64;
             (first..=n).for_each(|i| tick(i as f64 * step));
@@ -351,6 +351,18 @@ pub(super) fn letter(key: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_of_values_below_zero_has_a_few_ticks() {
+        for values in [[-3.0, 0.0], [-3.0, 7.0], [-1e9, -1.0], [0.0, 0.0]] {
+            let scale = Scale::spanning(&values, Unit::Rate, 100.0, 0.0);
+            let ticks = scale.ticks();
+            assert!((2..=12).contains(&ticks.len()), "{values:?}: {}", ticks.len());
+            assert!(ticks.iter().any(|(_, label)| label == "0"), "zero is on the axis");
+            let inside = |v: f64| (0.0..=100.0).contains(&scale.at(v));
+            assert!(values.iter().all(|&v| inside(v)));
+        }
+    }
 
     #[test]
     fn numbers_keep_three_digits() {

@@ -348,22 +348,27 @@ impl IoCost {
             let group = GroupId(self.shares.len() as u32);
             let parent = cx.groups.parent(group).map_or(NIL, |p| p.0);
             self.shares.push(parent);
+            self.shares[group.0].dead = !cx.groups.alive(group);
         }
         self.links.grow(self.shares.len());
         self.wake_nodes.grow(self.shares.len());
     }
 
     /// The node that pays for a group's I/O: of the group, or of its nearest living ancestor.
+    #[inline]
     fn payer(&mut self, group: GroupId, now: &Now, cx: &Cx<'_>) -> u32 {
-        let mut group = group;
-        while !cx.groups.alive(group) {
-            group = cx.groups.parent(group).expect("the root is always alive");
-        }
         if group.index() >= self.shares.len() {
             self.grow(cx);
         }
-        self.exist(group.0, now);
-        group.0
+        let mut n = group.0;
+        // The root is never removed.
+        while self.shares[n].dead {
+            n = self.shares[n].parent;
+        }
+        if !self.shares[n].exists {
+            self.exist(n, now);
+        }
+        n
     }
 
     /// The node comes into being, and its ancestors.
@@ -403,6 +408,7 @@ impl IoCost {
             self.wakes.remove(&mut self.wake_nodes, n);
         }
         let node = &mut self.shares[n];
+        node.dead = true;
         node.debt = 0;
         node.delay_us = 0;
         node.delay.clear();

@@ -27,6 +27,8 @@ pub enum Command {
     Report(Report),
     /// Feed recorded kernel decisions to BFQ and compare every one
     ReplayDecisions(ReplayDecisions),
+    /// Measure a drive for a controller's model
+    Calibrate(Calibrate),
     /// Serve exports over NBD, scheduled
     #[cfg(target_os = "linux")]
     Serve(Serve),
@@ -176,6 +178,32 @@ pub struct ReplayDecisions {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `hoistway calibrate`.
+#[derive(Debug, ClapArgs)]
+pub struct Calibrate {
+    /// The six rates of io.cost's linear model
+    #[arg(long, required = true)]
+    pub iocost: bool,
+    /// Simulated drive: name or path
+    #[arg(long, short, value_name = "DRIVE")]
+    pub drive: String,
+    /// Length of each of the six tests; the kernel's script takes 120s
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub duration: String,
+    /// Repeat each write test until its rate changes by 2 % at most, at most 20 times
+    #[arg(long)]
+    pub steady: bool,
+    /// Seed of the drive and of the random places
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// No progress
+    #[arg(long)]
+    pub quiet: bool,
 }
 
 /// `hoistway report`.

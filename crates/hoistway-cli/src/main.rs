@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calibrate;
 mod compare;
 mod explain;
 mod list;
@@ -49,6 +50,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
     match args.command {
         #[cfg(target_os = "linux")]
         args::Command::Serve(options) => serve::serve(&options),
+        args::Command::Calibrate(options) => calibrate::calibrate(&options),
         args::Command::List(list) => list::list(&list),
         args::Command::Show(show) => show::show(&show.name),
         args::Command::Compare(options) => compare::compare(&options),

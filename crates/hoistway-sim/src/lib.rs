@@ -4,6 +4,7 @@
 //! iterates over a hash map with random state. Randomness comes from named streams ([`rng`]).
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod drive;
 pub mod hist;
 pub mod host;

@@ -56,20 +56,20 @@ pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Fai
         job.scheduler.set.push((STATISTICS.into(), 1));
     }
     let job = &*job;
-    let subject = Subject::of(job, process).ok_or_else(|| {
-        let known: Vec<&str> = job.procs.iter().map(|p| p.name.as_str()).collect();
-        let hint = match nearest(process, known.iter().copied()) {
-            Some(n) => format!("did you mean '{n}'?"),
-            None => format!("there are: {}", known.join(", ")),
-        };
-        Failure::Usage(format!("{cell} has no process '{process}'; {hint}"))
-    })?;
+    // Processes that a load makes are named after their maker: `target/xterm`.
+    let maker = process.split('/').next().unwrap_or(process);
+    if !job.procs.iter().any(|p| p.name == maker) {
+        return Err(unknown(cell, process, job.procs.iter().map(|p| p.name.as_str())));
+    }
     let stop = stop_flag()?;
     let outcome =
         run(job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error {
             JobError::Interrupted => Failure::Interrupted,
             error => run_failure(RunError::Job { cell: cell.clone(), error }),
         })?;
+    let made = outcome.made.iter().map(|(_, name)| name.as_str());
+    let subject = Subject::of(job, &outcome.made, process)
+        .ok_or_else(|| unknown(cell, process, made.clone()))?;
     let limit = limit.unwrap_or(LINES);
     let told = story(&outcome.trace, &subject, limit as usize);
     let mut out = format!("{cell}, seed {}: the story of {process}\n", grid.seed);
@@ -79,6 +79,10 @@ pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Fai
     }
     if told.lines.is_empty() {
         out.push_str("nothing happened to it\n");
+        let mine: Vec<&str> = made.filter(|m| m.split('/').next() == Some(process)).collect();
+        if !mine.is_empty() {
+            let _ = writeln!(out, "processes that it made: {}", mine.join(", "));
+        }
     }
     if told.left_out > 0 {
         let _ = writeln!(out, "\n{} more lines were left out; --limit N shows more", told.left_out);
@@ -112,4 +116,13 @@ fn figures(all: &[NamedFigure], proc: ProcId) -> String {
         }
     }
     out
+}
+
+/// No such process; these there are.
+fn unknown<'a>(cell: &str, process: &str, known: impl Iterator<Item = &'a str> + Clone) -> Failure {
+    let hint = match nearest(process, known.clone()) {
+        Some(n) => format!("did you mean '{n}'?"),
+        None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    Failure::Usage(format!("{cell} has no process '{process}'; {hint}"))
 }

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// What a story is about, and which part of it is told.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Names of the processes, in order of their ids.
-    pub names: Vec<String>,
+    /// Names of the processes by their ids.
+    pub names: BTreeMap<u32, String>,
     /// Whose story.
     pub proc: ProcId,
     /// The scheduler has slots with budgets in sectors (BFQ), not slices of time.
@@ -25,14 +25,17 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The process of that name in a job; `None` if there is none.
-    pub fn of(job: &Job<'_>, name: &str) -> Option<Subject> {
-        let names: Vec<String> = job.procs.iter().map(|p| p.name.clone()).collect();
-        let at = names.iter().position(|n| n == name)?;
+    /// The process of that name in a job, or among those that its loads made while it ran; `None` if
+    /// there is none.
+    pub fn of(job: &Job<'_>, made: &[(ProcId, String)], name: &str) -> Option<Subject> {
+        let own = (0..).zip(&job.procs).map(|(id, p)| (id, p.name.clone()));
+        let names: BTreeMap<u32, String> =
+            own.chain(made.iter().map(|(id, name)| (id.0, name.clone()))).collect();
+        let proc = ProcId(*names.iter().find(|(_, n)| *n == name)?.0);
         let begin = job.measuring_begins();
         let end = begin + job.window.measured;
         let budgets = job.scheduler.name.starts_with("bfq");
-        Some(Subject { names, proc: ProcId(at as u32), budgets, begin, end })
+        Some(Subject { names, proc, budgets, begin, end })
     }
 }
 
@@ -303,7 +306,7 @@ impl Teller<'_> {
     }
 
     fn name(&self, proc: u32) -> String {
-        match self.subject.names.get(proc as usize) {
+        match self.subject.names.get(&proc) {
             Some(name) => name.clone(),
             None if proc == ProcId::NONE.0 => "a flush".to_string(),
             None => "the journal".to_string(),

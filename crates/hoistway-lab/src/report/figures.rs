@@ -1,5 +1,6 @@
 //! What the formats print, computed from the raw records of a run (specs/statistics.md).
 
+use crate::result::startup::Startups;
 use crate::result::{Cell, Monitor, Rep, Run, Spread};
 use crate::stats;
 use hoistway_sim::hist::Histogram;
@@ -23,6 +24,8 @@ pub(super) struct Figures<'a> {
     pub(super) total: Option<Spread>,
     pub(super) target: Option<Spread>,
     pub(super) others: Option<Spread>,
+    /// The starts of an application, if that is what the target does.
+    pub(super) starts: Option<Startups>,
     /// Some process is the target.
     pub(super) targeted: bool,
     /// MB/s of the device: all, read, written.
@@ -101,6 +104,7 @@ impl<'a> Figures<'a> {
             total: rate(None),
             target: rate(Some(Role::Target)),
             others: rate(Some(Role::Interferer)),
+            starts: Startups::of(&cell.reps),
             targeted: cell.reps.iter().any(|r| targets(r).next().is_some()),
             moved: device(|d| d.read_bytes + d.written_bytes),
             read: device(|d| d.read_bytes),

@@ -3,7 +3,7 @@
 use super::figures::Figures;
 use super::section;
 use super::svg::{duration, esc, letter, number};
-use super::throughput;
+use super::{startup, throughput};
 use crate::result::{Cell, Run, target};
 use std::fmt::Write;
 
@@ -119,7 +119,7 @@ fn opening(run: &Run) -> String {
 /// One row per drive and workload, for runs with several drives.
 fn glance(run: &Run) -> String {
     let mut out = String::from("<section id=\"glance\">\n<h2>At a glance</h2>\n");
-    let (mut waits, mut rates) = (String::new(), String::new());
+    let (mut starts, mut waits, mut rates) = (String::new(), String::new(), String::new());
     for (n, drive) in run.manifest.drives.iter().enumerate() {
         for (w, workload) in run.manifest.workloads.iter().enumerate() {
             let all = Figures::of(run, &drive.id, &workload.id);
@@ -129,6 +129,12 @@ fn glance(run: &Run) -> String {
                 esc(&workload.id)
             );
             let free = section::free(&all);
+            if startup::starting(&all) {
+                if let Some(row) = glance_start(run, &all) {
+                    let _ = writeln!(starts, "<tr>{link}{row}</tr>");
+                }
+                continue;
+            }
             let row = if free { glance_rate(run, &all) } else { glance_wait(run, &all) };
             if let Some(row) = row {
                 let rows = if free { &mut rates } else { &mut waits };
@@ -153,6 +159,12 @@ fn glance(run: &Run) -> String {
         let _ = writeln!(out, "</tr></thead>\n<tbody>\n{rows}</tbody></table></div>");
     };
     table(
+        &format!("Start-up time under {reference} and under the configuration with the shortest."),
+        "Start-up times per drive and workload",
+        &[&reference, "shortest", "<under"],
+        &starts,
+    );
+    table(
         &format!(
             "Mean latency of the target under {reference} and under the configuration with the \
              shortest."
@@ -172,6 +184,18 @@ fn glance(run: &Run) -> String {
     );
     out.push_str("</section>\n");
     out
+}
+
+fn glance_start(run: &Run, all: &[Figures<'_>]) -> Option<String> {
+    let first = all.first()?;
+    let best = startup::shortest(all).unwrap_or(first);
+    let show = |f: &Figures<'_>| f.starts.as_ref().map_or("–".into(), |s| esc(&startup::time(s)));
+    Some(format!(
+        "<td>{}</td><td class=\"b\">{}</td><td class=\"l\">{}</td>",
+        show(first),
+        show(best),
+        named(run, best)
+    ))
 }
 
 fn glance_wait(run: &Run, all: &[Figures<'_>]) -> Option<String> {

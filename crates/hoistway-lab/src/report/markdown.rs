@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use super::section::{free, gain_text, headline};
+use super::startup::{cells, starting};
 use super::svg::{number, plus_minus};
 use crate::result::{Run, Spread};
 use std::fmt::Write;
@@ -23,10 +24,18 @@ pub fn render(run: &Run) -> String {
                 plain(&workload.id),
                 plain(&workload.summary),
                 headline(run, &all, false).replace('|', "\\|").replace('<', "&lt;"),
-                if free(&all) { HEAD_RATES } else { HEAD }
+                match (starting(&all), free(&all)) {
+                    (true, _) => HEAD_STARTS,
+                    (_, true) => HEAD_RATES,
+                    _ => HEAD,
+                }
             );
             for f in &all {
-                let row = if free(&all) { rates(f).join(" | ") } else { row(f).join(" | ") };
+                let row = match (starting(&all), free(&all)) {
+                    (true, _) => cells(run, f, " ± ", "").join(" | "),
+                    (_, true) => rates(f).join(" | "),
+                    _ => row(f).join(" | "),
+                };
                 let _ = writeln!(out, "| {} | {row} |", plain(&m.configs[f.key].id));
             }
             for f in &all {
@@ -113,3 +122,6 @@ const HEAD: &str = "| configuration | mean, ms | shorter by | p50, ms | p95, ms 
 
 const HEAD_RATES: &str = "| configuration | all, MB/s | times the first | read, MB/s | written, MB/s \
 | slowest, MB/s | fastest, MB/s | Jain's index |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
+
+const HEAD_STARTS: &str = "| configuration | start-up, s | times the idle | median, s | shortest, s | longest, s \
+| given up | all, MB/s | during starts, MB/s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n";

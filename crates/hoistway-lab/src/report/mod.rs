@@ -7,6 +7,7 @@ pub mod markdown;
 mod monitor;
 pub mod overview;
 mod section;
+mod startup;
 mod svg;
 mod throughput;
 

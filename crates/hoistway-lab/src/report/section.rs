@@ -4,7 +4,7 @@ use super::chart::{Bar, Line, Panel, Stack, bars, ecdf, panels, stacks};
 use super::figures::{Figures, Gain};
 use super::monitor;
 use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number, plus_minus};
-use super::throughput;
+use super::{startup, throughput};
 use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo};
 use hoistway_sim::world::Role;
 use std::fmt::Write;
@@ -33,7 +33,10 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo) -> String {
             headline(run, &all, true)
         );
         out.push_str(&legend(run, &all));
-        if free(&all) {
+        if startup::starting(&all) {
+            out.push_str(&startup::charts(run, &id, drive, workload, &all));
+            out.push_str(&startup::table(run, drive, workload, &all));
+        } else if free(&all) {
             out.push_str(&throughput::charts(run, &id, drive, workload, &all));
             out.push_str(&throughput::table(run, drive, workload, &all));
         } else {
@@ -55,6 +58,9 @@ pub(super) fn free(all: &[Figures<'_>]) -> bool {
 
 /// One sentence from the data. Marked up for the page, plain otherwise.
 pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
+    if startup::starting(all) {
+        return startup::headline(run, all, html);
+    }
     if free(all) {
         return throughput::headline(run, all, html);
     }

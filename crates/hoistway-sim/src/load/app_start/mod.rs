@@ -198,7 +198,8 @@ impl AppStart {
             self.acting = Some(request.actor);
             let actor = self.profile.actors[request.actor];
             let slot = request.actor as u32;
-            let (name, lasting) = (actor.name, actor.lasting);
+            // The replay makes all its threads anew, those of servers too.
+            let (name, lasting) = (actor.name, actor.lasting && !self.replay);
             return Operation::Tell(Notice::RunAs { slot, name, lasting });
         }
         if !std::mem::replace(&mut self.ready, true) {

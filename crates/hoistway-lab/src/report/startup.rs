@@ -1,0 +1,146 @@
+//! A workload that starts an application: how long each start takes under each configuration, and what the
+//! device moves meanwhile.
+
+use super::chart::{Bar, bars};
+use super::figures::Figures;
+use super::section::{dash_cell, figure, mean_cell, references, rows_and_flags};
+use super::svg::{Unit, duration, esc, number};
+use crate::result::startup::Startups;
+use crate::result::{DriveInfo, Run, Spread, WorkloadInfo};
+
+/// Is it about starts?
+pub(super) fn starting(all: &[Figures<'_>]) -> bool {
+    all.iter().any(|f| f.starts.is_some())
+}
+
+/// Mean, median, or the time beyond which starts were given up.
+pub(super) fn time(s: &Startups) -> String {
+    match (s.mean, s.median) {
+        (Some(mean), _) => duration(mean.mean * 1e9),
+        (None, Some(median)) => format!("{} (median)", duration(median * 1e9)),
+        (None, None) => s.beyond().map_or_else(dash_cell, |beyond| format!("{beyond} s")),
+    }
+}
+
+/// The configuration with the shortest mean.
+pub(super) fn shortest<'a, 'b>(all: &'b [Figures<'a>]) -> Option<&'b Figures<'a>> {
+    let mean = |f: &&Figures<'_>| Some(f.starts?.mean?.mean);
+    let finished = all.iter().filter(|f| mean(f).is_some());
+    finished.min_by(|a, b| mean(a).partial_cmp(&mean(b)).expect("times are numbers"))
+}
+
+/// One sentence from the data. Marked up for the page, plain otherwise.
+pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
+    let part = |f: &Figures<'_>| {
+        let text = f.starts.as_ref().map_or_else(dash_cell, time);
+        let id = &run.manifest.configs[f.key].id;
+        if html {
+            format!("<b>{}</b> under {}", esc(&text), esc(id))
+        } else {
+            format!("**{text}** under {id}")
+        }
+    };
+    let Some(first) = all.first() else { return "Nothing was run.".into() };
+    match shortest(all).filter(|best| best.key != first.key) {
+        Some(best) => format!("The start takes {}, {}.", part(first), part(best)),
+        None => format!("The start takes {}; no other configuration is faster.", part(first)),
+    }
+}
+
+pub(super) fn charts(
+    run: &Run,
+    id: &str,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+) -> String {
+    let ns = |s: Spread| Spread {
+        mean: s.mean * 1e9,
+        half_width: s.half_width.map(|h| h * 1e9),
+        min: s.min * 1e9,
+        max: s.max * 1e9,
+        ..s
+    };
+    let bar = |f: &Figures<'_>| {
+        let config = &run.manifest.configs[f.key].id;
+        let given_up = f.starts.filter(|s| s.mean.is_none());
+        Bar {
+            key: f.key,
+            label: given_up.map_or_else(|| config.clone(), |s| format!("{config}: {}", time(&s))),
+            value: f.starts.and_then(|s| s.mean).map(ns),
+            published: references(run, drive, workload, config)
+                .find(|m| m.metric == "startup_time" && m.unit == "s")
+                .and_then(|m| m.value)
+                .map(|s| s * 1e9),
+        }
+    };
+    let rows: Vec<Bar> = all.iter().map(bar).collect();
+    let title = format!("Start-up time: {}, {}", drive.name, workload.id);
+    let svg = bars(&format!("{id}a"), &title, Unit::Time, &rows);
+    let mut out = String::from("<div class=\"charts\">\n");
+    let note = "mean over repetitions, with its 99 % interval from three on; dashed stroke: published value";
+    figure(&mut out, "Start-up time", note, &svg);
+    out.push_str("</div>\n");
+    out
+}
+
+pub(super) fn table(
+    run: &Run,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+) -> String {
+    let title = format!("{}, {}: every figure", drive.name, workload.id);
+    let over = "<th></th><th scope=\"colgroup\" colspan=\"6\">start-up, s</th>\
+                <th scope=\"colgroup\" colspan=\"2\">device, MB/s</th>";
+    rows_and_flags(run, &title, over, &HEADS, all, |f| {
+        cells(run, f, " <small>± ", "</small>").map(|c| esc_but_small(&c)).to_vec()
+    })
+}
+
+/// `>` of a time that is not known; the markup of [`mean_cell`] stays.
+fn esc_but_small(text: &str) -> String {
+    text.strip_prefix('>').map_or_else(|| text.to_string(), |rest| format!("&gt;{rest}"))
+}
+
+const HEADS: [&str; 9] = [
+    "configuration",
+    "mean",
+    "times the idle",
+    "median",
+    "shortest",
+    "longest",
+    "given up",
+    "all the time",
+    "during starts",
+];
+
+/// The columns after the name.
+pub(super) fn cells(run: &Run, f: &Figures<'_>, open: &str, close: &str) -> [String; 8] {
+    let metric = |name: &str| {
+        let cell = f.cell;
+        let found = run.metrics.iter().find(|m| {
+            (&m.drive, &m.config, &m.workload) == (&cell.drive, &cell.config, &cell.workload)
+                && m.metric == name
+                && m.rep.is_none()
+                && m.source == run.manifest.world
+        });
+        found.and_then(|m| m.value)
+    };
+    let show = |v: Option<f64>| v.map_or_else(dash_cell, number);
+    let Some(s) = f.starts else { return std::array::from_fn(|_| dash_cell()) };
+    let beyond = || s.beyond().unwrap_or_else(dash_cell);
+    let mean = |spread: Option<Spread>| {
+        mean_cell(spread, 1.0).replace(" <small>± ", open).replace("</small>", close)
+    };
+    [
+        if s.mean.is_some() { mean(s.mean) } else { beyond() },
+        show(metric("startup_slowdown")),
+        if s.median.is_some() { show(s.median) } else { beyond() },
+        if s.unfinished == s.count { beyond() } else { number(s.min) },
+        if s.unfinished > 0 { beyond() } else { number(s.max) },
+        if s.unfinished > 0 { format!("{} of {}", s.unfinished, s.count) } else { "0".into() },
+        mean(f.moved),
+        show(metric("throughput_startup")),
+    ]
+}

@@ -178,12 +178,14 @@ fn a_start_beyond_the_limit_is_killed_and_the_others_are_left_out() {
 }
 
 /// Under BFQ with `low_latency`, its default, an application starts against ten sequential readers within
-/// twice the time it takes on the idle drive.
+/// twice the time it takes on the idle drive: every replayed start on average, and the first synthetic
+/// one. A second one, whose server shares the queue of the application that has exited, may take longer
+/// (docs/results/startup.md).
 #[test]
 fn on_the_ssd_bfq_starts_applications_within_twice_the_idle_time() {
-    for form in ["synthetic", "replay"] {
+    for (form, starts) in [("synthetic", 1), ("replay", 2)] {
         for app in ["xterm", "gnome-terminal", "lowriter"] {
-            let idle = Setting { app, form, scheduler: "bfq", ..IDLE };
+            let idle = Setting { app, form, starts, scheduler: "bfq", ..IDLE };
             let loaded = Setting { readers: 10, settle: Nanos::secs(29), ..idle };
             let (alone, beside) = (idle.mean(3), loaded.mean(3));
             println!("{form} {app}: {alone:.3} s idle, {beside:.3} s against 10 readers");

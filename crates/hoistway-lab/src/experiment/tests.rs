@@ -217,3 +217,23 @@ fn mistakes_in_groups_are_named_with_their_line() {
         assert!(error.starts_with("my.toml:") && error.contains(expected), "{text}: {error}");
     }
 }
+
+#[test]
+fn the_load_settles_as_long_as_the_scheduler_needs() {
+    let e = Experiment::load("startup-ssd-2012").unwrap();
+    let drive = DriveFile::load("intel-320-160g").unwrap();
+    let workload = e.workload("lowriter+10r-rawseq").unwrap();
+    let start = |config: &str, options: &Options| {
+        let config = Config::parse(config).unwrap();
+        let job = e.job(&drive, workload, &config, 1, options).unwrap();
+        let target = job.procs.iter().find(|p| p.role == Role::Target).unwrap();
+        assert_eq!((target.load.as_str(), job.procs.len()), ("app_start", 11));
+        target.start
+    };
+    let usual = Options::default();
+    assert_eq!(start("cfq", &usual), Nanos::secs(7));
+    assert_eq!(start("bfq-v1", &usual), Nanos::secs(10));
+    assert_eq!(start("bfq{low_latency=0}", &usual), Nanos::secs(29));
+    let quick = Options { quick: true, ..usual };
+    assert_eq!(start("cfq", &quick), Nanos::ms(1750));
+}

@@ -251,6 +251,8 @@ impl BfqV1 {
             self.b.fair.ents[q as usize].budget = budget;
             self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
         }
+        // Deviation: the text samples the think time of a process at its async requests too; here it
+        // is kept with the sync queue.
         if rq.sync {
             self.sample(now, q, &rq);
         }

@@ -7,7 +7,7 @@ use crate::sched::cfq::group::{ASYNC, Group, SYNC};
 use crate::sched::cfq::{BE, Version};
 use crate::sched::{At, Scheduler};
 use crate::table::NIL;
-use crate::unit::{IoPrio, QueueId};
+use crate::unit::{Instant, IoPrio, Nanos, QueueId};
 use alloc::vec::Vec;
 
 /// Scenario 1.
@@ -505,4 +505,56 @@ fn draining_ignores_slices_and_sorts_from_the_head() {
         let answer = rig.cfq.dispatch(rig.now, QueueId(0), &mut rig.env.cx());
         assert_eq!(answer, crate::sched::Dispatch::Empty);
     }
+}
+
+/// The slice of a workload runs down only while a queue is served (7.1 step 4, 7.4), in whole ticks.
+/// Processes that write and wait for the drive's flush are served for microseconds and preempt each
+/// other when the next of them come back ("no need to idle for one of two"); from then on nobody is
+/// served until the drive has room, and another type's turn does not come nearer.
+#[test]
+fn a_workload_slice_stands_still_while_nobody_is_served() {
+    let mut rig = Rig::of(Version::V34, false);
+    let writers = rig.procs::<8>();
+    let [reader] = rig.procs();
+    let write = |rig: &mut Rig, round: u64| {
+        // Four by four in turn.
+        for w in &writers[round as usize % 2 * 4..][..4] {
+            let at = 1_000_000 * (w.index() as u64 + 1) + 8 * round;
+            rig.flagged(*w, Op::Write, at, 8, Flags::SYNC);
+        }
+    };
+    for &w in &writers {
+        rig.cfq.resolve(rig.now, w, true, &mut rig.env.cx());
+        // Short requests count as seeks on flash, and these have had many.
+        (rig.queue(w).seek_history, rig.queue(w).idle_window) = (u32::MAX, false);
+    }
+    rig.at(1);
+    write(&mut rig, 1);
+    // Each round the four that wait are served and `served` later the others come back from a flush;
+    // then those four complete. There is room for more after that flush.
+    let mut round = 0;
+    let mut rounds = |rig: &mut Rig, n: u64, served: Nanos| {
+        for _ in 0..n {
+            rig.now = Instant::ZERO + Nanos::us(2_300 + 3_000 * round);
+            let ids: Vec<_> = (0..4).filter_map(|_| rig.dispatch()).collect();
+            if ids.iter().any(|&id| rig.env.requests[id].proc == reader) {
+                return Some(round);
+            }
+            if round == 0 {
+                rig.read(reader, 500_000_000, 8);
+            }
+            rig.now += served;
+            write(rig, round);
+            rig.now += Nanos::us(50);
+            ids.into_iter().for_each(|id| rig.complete(id));
+            round += 1;
+        }
+        None
+    };
+    assert_eq!(rounds(&mut rig, 5_000, Nanos::us(15)), None, "served within one tick: for 15 s");
+    let reasons = rig.reasons();
+    let preempted = reasons.iter().filter(|why| why.starts_with("preempted: no need")).count();
+    assert!(preempted >= 4_999, "{preempted} rounds end by preemption");
+    // Now a round costs the slice, of 300 ms, one tick.
+    assert_eq!(rounds(&mut rig, 400, Nanos::us(800)), Some(5_300));
 }

@@ -154,6 +154,11 @@ pub(crate) trait Backend: fmt::Debug + Send {
         None
     }
 
+    /// Commands take no time but the processor's.
+    fn is_instant(&self) -> bool {
+        false
+    }
+
     /// What is stored from byte `start` on, at most `most` extents; together they are at least one
     /// byte and at most `len` bytes long.
     fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno>;

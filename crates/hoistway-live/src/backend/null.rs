@@ -29,6 +29,10 @@ impl Backend for Null {
         done.append(&mut self.done);
     }
 
+    fn is_instant(&self) -> bool {
+        true
+    }
+
     fn extents(&mut self, _start: u64, len: u64, _most: usize) -> Result<Vec<Extent>, Errno> {
         Ok(vec![Extent { len, hole: true }])
     }

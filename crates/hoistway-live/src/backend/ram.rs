@@ -71,6 +71,10 @@ impl Backend for Ram {
         done.append(&mut self.done);
     }
 
+    fn is_instant(&self) -> bool {
+        true
+    }
+
     fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
         Ok(self.memory.extents(start, len, most))
     }

@@ -5,8 +5,12 @@ mod owner;
 mod pending;
 mod ring;
 mod settings;
+#[cfg(test)]
+mod tests;
+mod thread;
 
 pub(crate) use self::core::{Core, Order, Origin, TenantId};
+pub(crate) use self::thread::precise_timers;
 pub(crate) use owner::{Guest, Standing};
 pub use pending::Pending;
 pub(crate) use ring::Message;
@@ -22,10 +26,9 @@ use owner::Owner;
 use pending::{Reply, Slot, Window};
 use ring::Sender;
 use std::io;
-use std::num::NonZeroU64;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 /// A device under one of hoistway's schedulers. Clones are the same device; it is flushed and closed
 /// when the last clone and the last [`Client`] are gone, or by [`Device::close`].
@@ -62,7 +65,7 @@ impl Device {
         let facts = core.facts.clone();
         let (sender, inbox) = ring::ring().map_err(os("eventfd"))?;
         let owner = Owner::new(core, inbox).map_err(os("epoll"))?;
-        let thread = thread::Builder::new().name("hoistway-owner".into());
+        let thread = std::thread::Builder::new().name("hoistway-owner".into());
         let thread = thread.spawn(move || owner.run()).map_err(os("thread"))?;
         let thread = Mutex::new(Some(thread));
         Ok(Device { shared: Arc::new(Shared { sender, facts, thread }) })
@@ -157,7 +160,7 @@ impl Shared {
     fn join(&self) {
         let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
         if let Some(thread) = thread
-            && thread.thread().id() != thread::current().id()
+            && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();
         }
@@ -261,10 +264,4 @@ impl Drop for Client {
     fn drop(&mut self) {
         let _ = self.device.send(Message::CloseTenant(self.tenant));
     }
-}
-
-/// Asks the kernel to wake this thread when it said, and not up to 50 us later.
-pub(crate) fn precise_timers() {
-    // Where it is refused, wake-ups are late by the kernel's default of 50 us, which is measured.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -7,8 +7,9 @@
 use super::core::{Core, Finished, Order, Origin};
 use super::pending::{Reply, Slot, Window};
 use super::ring::{Inbox, Message};
+use super::thread;
 use crate::buffer::Buffer;
-use crate::clock::until;
+use crate::clock::timespec;
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -125,7 +126,10 @@ impl Owner {
 
     /// Runs until stopped.
     pub fn run(mut self) {
-        super::precise_timers();
+        thread::precise_timers();
+        if self.core.backend().is_instant() {
+            thread::prefer_batches();
+        }
         let mut sockets = Vec::with_capacity(EVENTS);
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -317,12 +321,6 @@ impl Owner {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>, sockets: &mut Vec<(u64, EventFlags)>) {
-        if let Some(message) = self.inbox.fall_asleep() {
-            self.inbox.awake(false);
-            self.take(message);
-            // Look at the sockets, but do not sleep.
-            return self.look(Some(self.core.now()), events, sockets);
-        }
         let mut wake = self.core.wake_at();
         if !self.ready.is_empty() {
             wake = Some(self.core.now());
@@ -330,16 +328,27 @@ impl Owner {
         if let Stop::Draining(limit) = self.stop {
             wake = Some(wake.map_or(limit, |at| at.min(limit)));
         }
-        self.look(wake, events, sockets);
+        let message = self.inbox.fall_asleep();
+        if message.is_some() {
+            // Look at the sockets, but do not sleep.
+            wake = Some(self.core.now());
+        }
+        let limit = wake.map(|at| at.since(self.core.now()));
+        let rung = self.look(limit, events, sockets);
+        self.inbox.awake(rung);
+        if let Some(message) = message {
+            self.take(message);
+        }
     }
 
+    /// Waits at most so long for a descriptor to have something; true if one of them is the bell.
     fn look(
-        &mut self,
-        wake: Option<Instant>,
+        &self,
+        limit: Option<Nanos>,
         events: &mut Vec<epoll::Event>,
         sockets: &mut Vec<(u64, EventFlags)>,
-    ) {
-        let timeout = wake.map(|at| until(self.core.now(), at));
+    ) -> bool {
+        let timeout = limit.map(timespec);
         events.clear();
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
@@ -354,7 +363,7 @@ impl Owner {
                 number => sockets.push((number, event.flags)),
             }
         }
-        self.inbox.awake(rung);
+        rung
     }
 }
 

@@ -109,9 +109,21 @@ impl Client {
     }
 
     pub fn send(&mut self, kind: u16, flags: u16, cookie: u64, offset: u64, len: u32, data: &[u8]) {
+        self.try_send(kind, flags, cookie, offset, len, data).unwrap();
+    }
+
+    pub fn try_send(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        cookie: u64,
+        offset: u64,
+        len: u32,
+        data: &[u8],
+    ) -> io::Result<()> {
         let mut bytes = self.request(kind, flags, cookie, offset, len);
         bytes.extend(data);
-        self.raw(&bytes);
+        self.stream.write_all(&bytes)
     }
 
     pub fn raw(&mut self, bytes: &[u8]) {

@@ -10,6 +10,11 @@ command -v cc >/dev/null || packages+=(gcc libc6-dev)
 if [ "${1:-}" = test ]; then
   command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
     command -v google-chrome >/dev/null || packages+=(chromium)
+  # Clients of the NBD server, and the server it is measured against.
+  command -v nbdcopy >/dev/null || packages+=(libnbd-bin)
+  command -v nbdkit >/dev/null || packages+=(nbdkit)
+  command -v qemu-io >/dev/null || packages+=(qemu-utils)
+  command -v fio >/dev/null || packages+=(fio)
 fi
 
 if [ "${#packages[@]}" -gt 0 ]; then

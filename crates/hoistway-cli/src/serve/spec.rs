@@ -213,6 +213,7 @@ pub fn device_options(text: &str) -> Result<DeviceOptions, String> {
     let mut options = DeviceOptions::new(config.scheduler);
     options.set = config.set;
     options.queue = config.queue;
+    options.controllers = config.controllers.into_iter().map(|c| (c.name, c.set)).collect();
     Ok(options)
 }
 

@@ -1,0 +1,230 @@
+//! `hoistway serve` with real clients. What is not installed is skipped with a printed reason.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const HOISTWAY: &str = env!("CARGO_BIN_EXE_hoistway");
+
+/// A folder of this test alone, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path =
+            std::env::temp_dir().join(format!("hoistway-serve-test-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn installed(tools: &[&str]) -> bool {
+    let found = |tool: &&&str| {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&paths).any(|p| p.join(tool).exists())
+    };
+    let missing: Vec<_> = tools.iter().filter(|t| !found(t)).collect();
+    if !missing.is_empty() {
+        println!("skipped: {missing:?} not installed (./setup.sh test)");
+    }
+    missing.is_empty()
+}
+
+/// Serves and runs a shell script against it; 60 s at most.
+fn serve_and_run(folder: &Path, args: &[&str], script: &str) -> Output {
+    let script = format!("set -e; cd '{}'; {script}", folder.display());
+    let output = Command::new("timeout")
+        .args(["60", HOISTWAY, "serve"])
+        .args(args)
+        .args(["--run", &script])
+        .output()
+        .unwrap();
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args:?}\n{script}\n{out}\n{err}");
+    output
+}
+
+/// Targets with their size, all of 24 MiB.
+fn targets(folder: &Path) -> Vec<String> {
+    let file = |name: &str| {
+        let path = folder.join(name);
+        std::fs::File::create(&path).unwrap().set_len(24 << 20).unwrap();
+        format!("disk=file:{}", path.display())
+    };
+    let data = folder.join("data");
+    vec![
+        "disk=ram:24M".into(),
+        file("buffered"),
+        file("direct") + ",direct",
+        file("threads") + ",way=threads",
+        "disk=emulate:samsung-970-pro:24M".into(),
+        format!("disk=emulate:plextor-px-256m5s:24M,data={}", data.display()),
+    ]
+}
+
+/// Direct I/O is not everywhere (tmpfs), nor can every machine carry every drive.
+fn can_serve(target: &str) -> bool {
+    let output = Command::new(HOISTWAY)
+        .args(["serve", "-q", "-e", target, "--run", "true"])
+        .output()
+        .unwrap();
+    if output.status.code() == Some(3) {
+        println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    output.status.code() != Some(3)
+}
+
+#[test]
+fn copies_are_exact_on_every_target() {
+    if !installed(&["nbdinfo", "nbdcopy", "cmp"]) {
+        return;
+    }
+    let folder = Folder::new("copy");
+    for (n, target) in targets(&folder.0).iter().enumerate().filter(|(_, t)| can_serve(t)) {
+        let scheduler = ["none", "bfq", "mq-deadline", "kyber", "bfq", "none"][n];
+        let script = "nbdinfo --size \"$uri\"; head -c 20M /dev/urandom >src; head -c 4M /dev/zero >>src; \
+                      nbdcopy src \"$uri\"; nbdcopy --flush \"$uri\" back; cmp src back; nbdinfo --map \"$uri\"; \
+                      nbdcopy --connections=4 \"$uri\" back4; cmp src back4";
+        let output = serve_and_run(&folder.0, &["-e", target, "-s", scheduler], script);
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(out.lines().next(), Some("25165824"), "{target}");
+        // The zeroes at the end were punched, not written.
+        assert!(out.lines().last().unwrap().ends_with("hole,zero"), "{target}: {out}");
+    }
+}
+
+#[test]
+fn the_server_describes_its_exports() {
+    if !installed(&["nbdinfo"]) {
+        return;
+    }
+    let folder = Folder::new("info");
+    let exports = ["-e", "a=ram:8M,weight=300", "-e", "b=ram:8M,ro,offset=1M,size=2M", "-s", "bfq"];
+    let output = serve_and_run(&folder.0, &exports, "nbdinfo --list --json \"$uri\"");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let exports = json["exports"].as_array().unwrap();
+    assert_eq!(json["protocol"], "newstyle-fixed");
+    assert_eq!(
+        (&exports[0]["export-name"], &exports[0]["export-size"]),
+        (&"a".into(), &(8 << 20).into())
+    );
+    assert_eq!(
+        (&exports[1]["export-name"], &exports[1]["export-size"]),
+        (&"b".into(), &(2 << 20).into())
+    );
+    for (key, value) in
+        [("can_flush", true), ("can_fua", true), ("can_trim", true), ("can_zero", true)]
+    {
+        assert_eq!(exports[0][key], value, "{key}");
+    }
+    assert_eq!(
+        (&exports[0]["can_multi_conn"], &exports[1]["is_read_only"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(exports[0]["block_size_minimum"], 512);
+    assert_eq!(exports[0]["contexts"][0], "base:allocation");
+}
+
+#[test]
+fn patterns_survive_qemu() {
+    if !installed(&["qemu-io", "qemu-img"]) {
+        return;
+    }
+    let folder = Folder::new("qemu");
+    for target in targets(&folder.0).iter().filter(|t| can_serve(t)) {
+        let script = "qemu-io -f raw -c 'write -P 0x5a 1M 64k' -c 'read -P 0x5a 1M 64k' -c 'write -f -P 0x11 3M 512' \
+                      -c 'discard 1M 64k' -c 'write -z 2M 1M' -c 'read -P 0 2M 1M' -c 'read -P 0x11 3M 512' \
+                      -c 'write -zu 4M 1M' -c flush \"$uri\"; \
+                      qemu-img convert -f raw -O raw \"$uri\" image; qemu-img compare -f raw -F raw image \"$uri\"; \
+                      qemu-img info \"$uri\"; qemu-img map -f raw \"$uri\" >/dev/null";
+        let output = serve_and_run(&folder.0, &["-e", target, "-s", "bfq"], script);
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert!(out.contains("Images are identical"), "{target}: {out}");
+        assert!(!out.contains("failed"), "{target}: {out}");
+    }
+}
+
+#[test]
+fn fio_verifies_what_eight_connections_wrote_at_depth_64() {
+    if !installed(&["fio"]) {
+        return;
+    }
+    let folder = Folder::new("fio");
+    for target in ["disk=ram:64M".to_string(), {
+        let path = folder.0.join("file");
+        std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+        format!("disk=file:{}", path.display())
+    }] {
+        let script = "fio --ioengine=nbd --uri=\"$uri\" --name=v --numjobs=8 --size=8M --offset_increment=8M --rw=randrw \
+                      --bsrange=4k-64k --iodepth=64 --verify=crc32c --verify_state_save=0 --do_verify=1 --group_reporting \
+                      --output-format=json --output=out.json; grep -c '\"error\" : 0' out.json";
+        serve_and_run(&folder.0, &["-e", &target, "-s", "bfq"], script);
+    }
+}
+
+#[test]
+fn sigterm_ends_in_order_and_what_was_written_is_there() {
+    if !installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("sigterm");
+    let (file, socket) = (folder.0.join("disk"), folder.0.join("s.sock"));
+    std::fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    let config = folder.0.join("serve.toml");
+    let text = format!(
+        "scheduler = \"bfq{{low_latency=0}}\"\nlisten = [\"unix:{}\"]\n\n[[export]]\nname = \"gold\"\n\
+         target = \"file:{}\"\nweight = 700\nprio = \"be/2\"\n",
+        socket.display(),
+        file.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut server =
+        Command::new(HOISTWAY).args(["serve", "-q", "--config"]).arg(&config).spawn().unwrap();
+    let up = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        socket.exists()
+    });
+    assert!(up, "the socket appears");
+    let uri = format!("nbd+unix:///gold?socket={}", socket.display());
+    let write = Command::new("qemu-io")
+        .args(["-f", "raw", "-c", "write -P 0x77 4k 4k", &uri])
+        .output()
+        .unwrap();
+    assert!(write.status.success(), "{}", String::from_utf8_lossy(&write.stderr));
+    assert!(
+        Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success()
+    );
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    assert!(!socket.exists());
+    assert_eq!(std::fs::read(&file).unwrap()[4096..8192], [0x77; 4096]);
+}
+
+#[test]
+fn wrong_wishes_are_refused_before_anything_is_served() {
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&[], 2, "nothing to serve"),
+        (&["-e", "ram:1G"], 2, "no socket"),
+        (&["-e", "ram:1x", "--run", "true"], 2, "'1x' is not a size"),
+        (&["-e", "ram:1G", "-s", "bfk", "--run", "true"], 2, "bfq"),
+        (&["-e", "file:/does/not/exist", "--run", "true"], 3, "/does/not/exist"),
+        (&["-e", "ram:1M,offset=2M", "--run", "true"], 2, "do not fit"),
+        (&["-e", "a=ram:1M", "-e", "a=ram:2M", "--run", "true"], 2, "'a'"),
+        (&["-e", "ram:1M", "--listen", "tcp:0.0.0.0:0"], 2, "neither encrypted nor authenticated"),
+        (&["-e", "ram:1M", "--run", "exit 7"], 1, "exit"),
+        (&["-e", "ram:1M,weight=5000", "-s", "bfq", "--run", "true"], 2, "weight"),
+    ];
+    for (args, code, message) in cases {
+        let output =
+            Command::new("timeout").args(["20", HOISTWAY, "serve"]).args(*args).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(*code), "{args:?}: {err}");
+        assert!(err.contains(message), "{args:?}: {err}");
+    }
+}

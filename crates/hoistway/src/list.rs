@@ -1,51 +1,103 @@
 //! The one intrusive list: doubly linked, links are slot numbers kept in a side table.
 //!
-//! [`Links`] holds one `prev`/`next` pair per slot; any number of [`List`] heads may share it as long as
-//! a slot is on at most one of them at a time. Nothing here allocates after construction.
+//! [`Links`] holds one `prev`/`next` pair per slot, alone or inside an entry of the user's that is
+//! [`Linked`]; any number of [`List`] heads may share it as long as a slot is on at most one of them at
+//! a time. Nothing here allocates after construction.
 
-use crate::table::NIL;
+use crate::table::{NOBODY, place, slot_of};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
+/// The place of a slot on its list; nothing else can be done with it than to keep it.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+pub struct Link {
     prev: u32,
     next: u32,
 }
 
+impl Link {
+    /// On no list.
+    pub const OFF: Link = Link { prev: OFF, next: NOBODY };
+}
+
 /// Marks a slot that is on no list (in `prev`).
-const OFF: u32 = u32::MAX - 1;
+const OFF: u32 = u32::MAX;
+
+/// What has a link in it: then a walk along the list, or taking something off, touches the memory of
+/// what it is about, and no other.
+pub trait Linked {
+    /// The link.
+    fn link(&self) -> &Link;
+    /// The link, to be changed by the list.
+    fn link_mut(&mut self) -> &mut Link;
+}
+
+impl Linked for Link {
+    fn link(&self) -> &Link {
+        self
+    }
+
+    fn link_mut(&mut self) -> &mut Link {
+        self
+    }
+}
 
 /// The links of all slots.
 #[derive(Clone, Debug)]
-pub struct Links(Vec<Link>);
+pub struct Links<T = Link>(Vec<T>);
 
 impl Links {
     /// Links for `slots` slots, all on no list.
     pub fn new(slots: usize) -> Links {
-        Links(vec![Link { prev: OFF, next: NIL }; slots])
+        Links::of(slots, Link::OFF)
     }
 
     /// Makes room for at least `slots` slots (allocates).
     pub fn grow(&mut self, slots: usize) {
-        if slots > self.0.len() {
-            self.0.resize(slots, Link { prev: OFF, next: NIL });
+        if slots >= self.0.len() {
+            self.0.resize(slots + 1, Link::OFF);
         }
+    }
+}
+
+impl<T: Linked> Links<T> {
+    /// An entry like `item`, whose link is off, for each of `slots` slots.
+    pub fn of(slots: usize, item: T) -> Links<T>
+    where
+        T: Clone,
+    {
+        // And one for nobody.
+        Links(vec![item; slots + 1])
+    }
+
+    /// The entry of `slot`.
+    pub fn item(&self, slot: u32) -> &T {
+        &self.0[place(slot) as usize]
+    }
+
+    /// The entry of `slot`.
+    pub fn item_mut(&mut self, slot: u32) -> &mut T {
+        &mut self.0[place(slot) as usize]
     }
 
     /// True when `slot` is on a list.
     pub fn linked(&self, slot: u32) -> bool {
-        self.0[slot as usize].prev != OFF
+        self.item(slot).link().prev != OFF
     }
 
     /// The slot after `slot`, `NIL` at the tail.
     pub fn next(&self, slot: u32) -> u32 {
-        self.0[slot as usize].next
+        slot_of(self.item(slot).link().next)
     }
 
     /// The slot before `slot`, `NIL` at the head.
     pub fn prev(&self, slot: u32) -> u32 {
-        self.0[slot as usize].prev
+        slot_of(self.item(slot).link().prev)
+    }
+
+    fn at(&mut self, place: u32) -> &mut Link {
+        self.0[place as usize].link_mut()
     }
 }
 
@@ -66,17 +118,17 @@ impl Default for List {
 impl List {
     /// An empty list.
     pub const fn new() -> List {
-        List { head: NIL, tail: NIL, len: 0 }
+        List { head: NOBODY, tail: NOBODY, len: 0 }
     }
 
     /// The first slot, `NIL` when empty.
     pub fn head(&self) -> u32 {
-        self.head
+        slot_of(self.head)
     }
 
     /// The last slot, `NIL` when empty.
     pub fn tail(&self) -> u32 {
-        self.tail
+        slot_of(self.tail)
     }
 
     /// The number of slots on the list.
@@ -86,101 +138,89 @@ impl List {
 
     /// True when nothing is on the list.
     pub fn is_empty(&self) -> bool {
-        self.head == NIL
+        self.head == NOBODY
     }
 
     /// Appends `slot`, which must be on no list.
-    pub fn push_back(&mut self, links: &mut Links, slot: u32) {
+    pub fn push_back<T: Linked>(&mut self, links: &mut Links<T>, slot: u32) {
         debug_assert!(!links.linked(slot));
-        links.0[slot as usize] = Link { prev: self.tail, next: NIL };
-        if self.tail == NIL {
-            self.head = slot;
-        } else {
-            links.0[self.tail as usize].next = slot;
-        }
-        self.tail = slot;
+        let new = place(slot);
+        *links.at(new) = Link { prev: self.tail, next: NOBODY };
+        links.at(self.tail).next = new;
+        self.head = select_unpredictable(self.tail == NOBODY, new, self.head);
+        self.tail = new;
         self.len += 1;
     }
 
     /// Puts `slot`, which must be on no list, before all others.
-    pub fn push_front(&mut self, links: &mut Links, slot: u32) {
+    pub fn push_front<T: Linked>(&mut self, links: &mut Links<T>, slot: u32) {
         debug_assert!(!links.linked(slot));
-        links.0[slot as usize] = Link { prev: NIL, next: self.head };
-        if self.head == NIL {
-            self.tail = slot;
-        } else {
-            links.0[self.head as usize].prev = slot;
-        }
-        self.head = slot;
+        let new = place(slot);
+        *links.at(new) = Link { prev: NOBODY, next: self.head };
+        links.at(self.head).prev = new;
+        self.tail = select_unpredictable(self.head == NOBODY, new, self.tail);
+        self.head = new;
         self.len += 1;
     }
 
     /// Puts `slot`, which must be on no list, directly before `at`, which must be on this one.
-    pub fn insert_before(&mut self, links: &mut Links, at: u32, slot: u32) {
+    pub fn insert_before<T: Linked>(&mut self, links: &mut Links<T>, at: u32, slot: u32) {
         debug_assert!(!links.linked(slot) && links.linked(at));
-        let prev = links.0[at as usize].prev;
-        if prev == NIL {
-            return self.push_front(links, slot);
-        }
-        links.0[slot as usize] = Link { prev, next: at };
-        links.0[prev as usize].next = slot;
-        links.0[at as usize].prev = slot;
+        let (new, next) = (place(slot), place(at));
+        let prev = links.at(next).prev;
+        *links.at(new) = Link { prev, next };
+        links.at(prev).next = new;
+        links.at(next).prev = new;
+        self.head = select_unpredictable(prev == NOBODY, new, self.head);
         self.len += 1;
     }
 
     /// Appends everything on `other`, which is empty afterwards; both must use these links.
-    pub fn append(&mut self, links: &mut Links, other: &mut List) {
+    pub fn append<T: Linked>(&mut self, links: &mut Links<T>, other: &mut List) {
         if other.is_empty() {
             return;
         }
-        links.0[other.head as usize].prev = self.tail;
-        if self.tail == NIL {
-            self.head = other.head;
-        } else {
-            links.0[self.tail as usize].next = other.head;
-        }
+        links.at(other.head).prev = self.tail;
+        links.at(self.tail).next = other.head;
+        self.head = select_unpredictable(self.tail == NOBODY, other.head, self.head);
         self.tail = other.tail;
         self.len += other.len;
         *other = List::new();
     }
 
     /// Takes `slot` off; it must be on this list.
-    pub fn remove(&mut self, links: &mut Links, slot: u32) {
+    pub fn remove<T: Linked>(&mut self, links: &mut Links<T>, slot: u32) {
         debug_assert!(links.linked(slot));
-        let Link { prev, next } = links.0[slot as usize];
-        if prev == NIL {
-            self.head = next;
-        } else {
-            links.0[prev as usize].next = next;
-        }
-        if next == NIL {
-            self.tail = prev;
-        } else {
-            links.0[next as usize].prev = prev;
-        }
-        links.0[slot as usize] = Link { prev: OFF, next: NIL };
+        let Link { prev, next } = core::mem::replace(links.at(place(slot)), Link::OFF);
+        links.at(prev).next = next;
+        links.at(next).prev = prev;
+        self.head = select_unpredictable(prev == NOBODY, next, self.head);
+        self.tail = select_unpredictable(next == NOBODY, prev, self.tail);
         self.len -= 1;
     }
 
     /// Takes the first slot off.
-    pub fn pop_front(&mut self, links: &mut Links) -> Option<u32> {
-        if self.head == NIL {
+    pub fn pop_front<T: Linked>(&mut self, links: &mut Links<T>) -> Option<u32> {
+        if self.is_empty() {
             return None;
         }
-        let slot = self.head;
+        let slot = self.head();
         self.remove(links, slot);
         Some(slot)
     }
 
     /// The slots from head to tail.
-    pub fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = u32> + use<'a> {
+    pub fn iter<'a, T: Linked>(
+        &self,
+        links: &'a Links<T>,
+    ) -> impl Iterator<Item = u32> + use<'a, T> {
         let mut at = self.head;
         core::iter::from_fn(move || {
-            if at == NIL {
+            if at == NOBODY {
                 return None;
             }
-            let slot = at;
-            at = links.next(slot);
+            let slot = slot_of(at);
+            at = place(links.next(slot));
             Some(slot)
         })
     }
@@ -189,6 +229,7 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::NIL;
     use alloc::vec::Vec;
 
     #[test]

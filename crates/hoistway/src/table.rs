@@ -5,6 +5,23 @@ use alloc::vec::Vec;
 /// No slot: the end of a list, an empty tree.
 pub const NIL: u32 = u32::MAX;
 
+// Links of lists and trees count *places*: that of a slot is one above it, and the first is taken by
+// nobody. What is kept for nobody may be written to and means nothing, so that most steps need not ask
+// whether a relative exists.
+
+/// The place of no slot.
+pub(crate) const NOBODY: u32 = 0;
+
+/// Place of a slot; `NIL` has that of nobody.
+pub(crate) fn place(slot: u32) -> u32 {
+    slot.wrapping_add(1)
+}
+
+/// Slot of a place, `NIL` for that of nobody.
+pub(crate) fn slot_of(place: u32) -> u32 {
+    place.wrapping_sub(1)
+}
+
 /// A slot number and the generation it was given out under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {

@@ -9,7 +9,7 @@
 //! (specs/bfq.md 2.2, quirk Q1), so [`Tree::root`], [`Nodes::left`] and [`Nodes::right`] are
 //! public.
 
-use crate::table::NIL;
+use crate::table::{NIL, NOBODY, place, slot_of};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
@@ -47,9 +47,8 @@ impl Augment for () {
     fn join(self, _: ()) {}
 }
 
-/// Links count *places*: that of a slot is one above it, and the first is taken by nobody. Nobody
-/// is black, takes part in no tree and may be written to (Cormen's `nil`), so that most steps below
-/// need not ask whether a relative exists, which is a coin toss. What its links say means nothing.
+/// Links are places (see the table). Nobody is black and takes part in no tree (Cormen's `nil`);
+/// whether a relative exists is a coin toss.
 ///
 /// Aligned so that a node lies in one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -65,19 +64,6 @@ struct Node<K, A> {
     linked: bool,
     own: A,
     sum: A,
-}
-
-/// The place of no slot.
-const NOBODY: u32 = 0;
-
-/// Place of a slot; `NIL` has that of nobody.
-fn place(slot: u32) -> u32 {
-    slot.wrapping_add(1)
-}
-
-/// Slot of a place, `NIL` for that of nobody.
-fn slot_of(place: u32) -> u32 {
-    place.wrapping_sub(1)
 }
 
 const LEFT: usize = 0;
@@ -111,6 +97,19 @@ impl Children {
             (old & !Self::LOW) | at,
             (old & Self::LOW) | (at << 32),
         ))
+    }
+
+    /// With `new` where `old`, one of both, is.
+    #[inline]
+    fn replace(self, old: u32, new: u32) -> Children {
+        let change = u64::from(old ^ new);
+        Children(self.0 ^ select_unpredictable(self.get(LEFT) == old, change, change << 32))
+    }
+
+    /// The other one than `one`.
+    #[inline]
+    fn other(self, one: u32) -> u32 {
+        self.get(LEFT) ^ self.get(RIGHT) ^ one
     }
 
     #[inline]
@@ -387,8 +386,9 @@ impl Tree {
         debug_assert!(!nodes.linked(slot));
         let new = place(slot);
         let Gap { prev, next, parent, left } = gap;
+        // There was nobody on this side.
         let p = nodes.at(parent);
-        p.child = p.child.with(left, new);
+        p.child.0 |= select_unpredictable(left, u64::from(new), u64::from(new) << 32);
         if parent == NOBODY {
             self.root = new;
         }
@@ -413,8 +413,9 @@ impl Tree {
         self.balance_after_insert(nodes, new, parent);
     }
 
-    /// Takes `slot` out; it must be in this tree.
-    pub fn remove<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, slot: u32) {
+    /// Takes `slot` out; it must be in this tree. The answer is what preceded and what followed it in
+    /// key order, `NIL` where there was nobody.
+    pub fn remove<K: Key, A: Augment>(&mut self, nodes: &mut Nodes<K, A>, slot: u32) -> (u32, u32) {
         debug_assert!(nodes.linked(slot));
         let gone = place(slot);
         let n = nodes.at(gone);
@@ -459,6 +460,7 @@ impl Tree {
         if !removed_red {
             self.balance_after_remove(nodes, child, child_parent);
         }
+        (slot_of(prev), slot_of(next))
     }
 
     /// Changes the own value of `slot`, which must be in this tree; the key stays.
@@ -478,7 +480,7 @@ impl Tree {
     ) {
         nodes.at(new).parent = parent;
         let p = nodes.at(parent);
-        p.child = p.child.with(p.child.get(LEFT) == old, new);
+        p.child = p.child.replace(old, new);
         if parent == NOBODY {
             self.root = new;
         }
@@ -502,6 +504,51 @@ impl Tree {
         }
     }
 
+    /// Both cases of a rotation that ends an unbalance: of three nodes below each other the one with
+    /// the middle key goes up, the others become its children. `left`: the second is the left child of
+    /// the first. `outer`: the third is on the same side of the second, which then is the middle one
+    /// (one rotation); else the third is (two rotations). `red`: the colour of the middle one, and of
+    /// the others.
+    ///
+    /// Which case it is is a coin toss, so both take the same steps.
+    fn lift<K: Key, A: Augment>(
+        &mut self,
+        nodes: &mut Nodes<K, A>,
+        [first, second, third]: [u32; 3],
+        left: bool,
+        outer: bool,
+        red: [bool; 2],
+    ) {
+        let top = select_unpredictable(outer, second, third);
+        let arm = select_unpredictable(outer, third, second);
+        // Turned so that the side of the second is the low half.
+        let turn = 32 * u32::from(!left);
+        let t = nodes.at(top).child.0.rotate_right(turn);
+        // The middle one's children go over to the others. If it is the second it keeps the third, and
+        // what is written for that is overwritten.
+        let (near, far) = (select_unpredictable(outer, NOBODY, t as u32), (t >> 32) as u32);
+        nodes.at(second).child.0 ^= u64::from(third ^ near) << (turn ^ 32);
+        nodes.at(near).parent = second;
+        let n = nodes.at(arm);
+        n.parent = top;
+        n.red = red[1];
+        let n = nodes.at(first);
+        let (parent, sum) = (n.parent, n.sum);
+        n.child.0 ^= u64::from(second ^ far) << turn;
+        n.parent = top;
+        n.red = red[1];
+        nodes.at(far).parent = first;
+        let n = nodes.at(top);
+        n.child = Children((u64::from(arm) | (u64::from(first) << 32)).rotate_left(turn));
+        n.red = red[0];
+        self.hang(nodes, parent, first, top);
+        if A::ACTIVE {
+            nodes.refresh(arm);
+            nodes.refresh(first);
+            nodes.at(top).sum = sum;
+        }
+    }
+
     #[inline]
     fn balance_after_insert<K: Key, A: Augment>(
         &mut self,
@@ -513,8 +560,7 @@ impl Tree {
             // A red node has a parent: the root is black.
             let grand = nodes.at(parent).parent;
             let children = nodes.at(grand).child;
-            let parent_left = children.get(LEFT) == parent;
-            let uncle = children.choose(!parent_left);
+            let uncle = children.other(parent);
             if nodes.at(uncle).red {
                 nodes.at(parent).red = false;
                 nodes.at(uncle).red = false;
@@ -524,14 +570,11 @@ impl Tree {
                 parent = g.parent;
                 continue;
             }
-            if nodes.at(parent).child.choose(parent_left) != at {
-                self.rotate(nodes, parent, parent_left);
-                parent = at;
-            }
-            nodes.at(parent).red = false;
-            nodes.at(grand).red = true;
-            self.rotate(nodes, grand, !parent_left);
-            break;
+            let parent_left = children.get(LEFT) == parent;
+            let at_left = nodes.at(parent).child.get(LEFT) == at;
+            let outer = parent_left == at_left;
+            self.lift(nodes, [grand, parent, at], parent_left, outer, [false, true]);
+            return;
         }
         nodes.at(self.root).red = false;
     }
@@ -546,12 +589,12 @@ impl Tree {
         while parent != NOBODY && !nodes.at(at).red {
             let children = nodes.at(parent).child;
             let at_left = children.get(LEFT) == at;
-            let mut sibling = children.choose(!at_left);
+            let mut sibling = children.other(at);
             if nodes.at(sibling).red {
                 nodes.at(sibling).red = false;
                 nodes.at(parent).red = true;
                 self.rotate(nodes, parent, at_left);
-                sibling = nodes.at(parent).child.choose(!at_left);
+                sibling = nodes.at(parent).child.other(at);
             }
             let nephews = nodes.at(sibling).child;
             let (near, far) = (nephews.choose(at_left), nephews.choose(!at_left));
@@ -562,19 +605,10 @@ impl Tree {
                 parent = nodes.at(at).parent;
                 continue;
             }
-            let mut far = far;
-            if !far_red {
-                nodes.at(near).red = false;
-                self.rotate(nodes, sibling, !at_left);
-                (sibling, far) = (near, sibling);
-            }
-            let parent_red = nodes.at(parent).red;
-            nodes.at(sibling).red = parent_red;
-            nodes.at(parent).red = false;
-            nodes.at(far).red = false;
-            self.rotate(nodes, parent, at_left);
-            at = self.root;
-            break;
+            let nephew = select_unpredictable(far_red, far, near);
+            let red = [nodes.at(parent).red, false];
+            self.lift(nodes, [parent, sibling, nephew], !at_left, far_red, red);
+            return;
         }
         nodes.at(at).red = false;
     }

@@ -146,10 +146,10 @@ impl Deadline {
     /// A6 step 5 without the hand-over: the sweep now stands behind `slot`.
     fn take(&mut self, dir: usize, slot: u32) -> ReqId {
         self.lanes[1 - dir].next = NIL;
-        self.lanes[dir].next = self.pool.after(slot);
-        self.lanes[dir].unlink(&mut self.pool, slot);
+        let lane = &mut self.lanes[dir];
+        lane.next = lane.unlink(&mut self.pool, slot);
         self.last_sector = self.pool.end(slot);
-        self.pool.slot(slot).id
+        self.pool.id(slot)
     }
 
     /// A6 steps 2 to 4: direction and first request of a new batch.
@@ -186,8 +186,7 @@ impl Scheduler for Deadline {
         let slot = id.slot();
         let r = &cx.requests[id];
         let dir = r.dir() as usize;
-        let entry = self.pool.slot_mut(slot);
-        entry.id = id;
+        let entry = self.pool.take(id);
         entry.lane = dir as u8;
         entry.sectors = r.sectors.0 as u32;
         if at == At::Head {
@@ -204,9 +203,8 @@ impl Scheduler for Deadline {
 
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
         if let Some(slot) = self.out.pop_front(&mut self.pool.links) {
-            let entry = self.pool.slot_mut(slot);
-            entry.place = Place::Nowhere;
-            return Dispatch::Issue(entry.id);
+            self.pool.slot_mut(slot).place = Place::Nowhere;
+            return Dispatch::Issue(self.pool.id(slot));
         }
         let dir = if self.lanes[WRITE].next != NIL { WRITE } else { READ };
         let next = self.lanes[dir].next;
@@ -232,7 +230,7 @@ impl Scheduler for Deadline {
             return None;
         }
         let slot = self.lanes[io.op.dir() as usize].starting_at(&self.pool, io.end());
-        (slot != NIL).then(|| (self.pool.slot(slot).id, Side::Front))
+        (slot != NIL).then(|| (self.pool.id(slot), Side::Front))
     }
 
     fn neighbour(&self, id: ReqId, side: Side, _cx: &Cx<'_>) -> Option<ReqId> {
@@ -243,7 +241,7 @@ impl Scheduler for Deadline {
             Side::Front => self.pool.before(id.slot()),
             Side::Back => self.pool.after(id.slot()),
         };
-        (slot != NIL).then(|| self.pool.slot(slot).id)
+        (slot != NIL).then(|| self.pool.id(slot))
     }
 
     fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {

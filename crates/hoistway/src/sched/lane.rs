@@ -5,7 +5,7 @@
 //! indexed by request slot.
 
 use crate::group::ProcId;
-use crate::list::{Links, List};
+use crate::list::{Link, Linked, Links, List};
 use crate::request::ReqId;
 use crate::table::{Handle, NIL};
 use crate::tree::{Nodes, Tree};
@@ -24,13 +24,17 @@ pub(super) enum Place {
     Aside,
 }
 
-/// What a scheduler of this family knows of the request in one slot.
+/// What a scheduler of this family knows of the request in one slot. Aligned so that it lies in one
+/// cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(super) struct Slot {
+    /// Neighbours in the FIFO, or on a list of the scheduler's own.
+    link: Link,
     /// Soft deadline in ticks.
     pub deadline: i64,
-    /// Its id, so that dispatching does not touch the request table.
-    pub id: ReqId,
+    /// With the slot number its id: dispatching does not touch the request table.
+    generation: u32,
     /// Its length, for the same reason (deadline).
     pub sectors: u32,
     /// Index of its lane in the scheduler's own numbering.
@@ -39,14 +43,32 @@ pub(super) struct Slot {
     pub place: Place,
     /// Counted as inserted and not yet as finished (mq-deadline).
     pub counted: bool,
+    /// It is a read (deadline-zoccolo, whose lanes are not of one direction).
+    pub read: bool,
+}
+
+impl Linked for Slot {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
+
+impl Slot {
+    /// True for the request the slot was last taken for.
+    pub fn is(&self, id: ReqId) -> bool {
+        self.generation == id.0.generation
+    }
 }
 
 /// Links and facts of all slots.
 #[derive(Debug)]
 pub(super) struct Pool {
     nodes: Nodes<u64>,
-    pub links: Links,
-    pub slots: Vec<Slot>,
+    pub links: Links<Slot>,
     /// The slot last sorted in for the processes of equal low bits. The requests of a process tend
     /// to lie close together: a guess where the next one goes, which decides nothing.
     newest: Vec<u32>,
@@ -55,33 +77,46 @@ pub(super) struct Pool {
 impl Pool {
     pub fn new(requests: usize) -> Pool {
         let vacant = Slot {
+            link: Link::OFF,
             deadline: 0,
-            id: ReqId(Handle { slot: NIL, generation: 0 }),
+            generation: 0,
             sectors: 0,
             lane: 0,
             place: Place::Nowhere,
             counted: false,
+            read: false,
         };
         Pool {
             nodes: Nodes::new(requests),
-            links: Links::new(requests),
-            slots: vec![vacant; requests],
+            links: Links::of(requests, vacant),
             newest: vec![NIL; requests.next_power_of_two()],
         }
     }
 
     pub fn slot(&self, slot: u32) -> &Slot {
-        &self.slots[slot as usize]
+        self.links.item(slot)
     }
 
     pub fn slot_mut(&mut self, slot: u32) -> &mut Slot {
-        &mut self.slots[slot as usize]
+        self.links.item_mut(slot)
     }
 
     /// Where this very request is: a slot may still tell of an earlier tenant.
     pub fn place(&self, id: ReqId) -> Place {
-        let s = &self.slots[id.index()];
-        if s.id == id { s.place } else { Place::Nowhere }
+        let s = self.slot(id.slot());
+        if s.is(id) { s.place } else { Place::Nowhere }
+    }
+
+    /// The entry of a slot that is this request's from now on.
+    pub fn take(&mut self, id: ReqId) -> &mut Slot {
+        let entry = self.slot_mut(id.slot());
+        entry.generation = id.0.generation;
+        entry
+    }
+
+    /// The request in `slot`.
+    pub fn id(&self, slot: u32) -> ReqId {
+        ReqId(Handle { slot, generation: self.slot(slot).generation })
     }
 
     /// The slot after `slot` in sector order, `NIL` after the last.
@@ -125,12 +160,14 @@ impl Lane {
     }
 
     /// Puts `slot` into the sector order only, behind those that start at the same sector.
+    #[inline]
     pub fn sort(&mut self, pool: &mut Pool, slot: u32, start: Sectors, proc: ProcId) {
         let mask = pool.newest.len() - 1;
         let near = core::mem::replace(&mut pool.newest[proc.0 as usize & mask], slot);
         let lane = pool.slot(slot).lane;
-        let of_this_lane = |s: &Slot| s.place == Place::Lane && s.lane == lane;
-        if near != slot && pool.slots.get(near as usize).is_some_and(of_this_lane) {
+        // Nobody, if there is no guess, is in no lane.
+        let s = pool.slot(near);
+        if (near != slot) & (s.place == Place::Lane) & (s.lane == lane) {
             self.sorted.insert_near(&mut pool.nodes, near, slot, start.0, ());
         } else {
             self.sorted.insert(&mut pool.nodes, slot, start.0, ());
@@ -143,24 +180,28 @@ impl Lane {
     }
 
     /// Appends `slot` to the FIFO.
+    #[inline]
     pub fn queue(&mut self, pool: &mut Pool, slot: u32) {
         self.fifo.push_back(&mut pool.links, slot);
     }
 
-    /// Takes `slot` out of both orders; does not look at `next`.
-    pub fn unlink(&mut self, pool: &mut Pool, slot: u32) {
-        self.sorted.remove(&mut pool.nodes, slot);
+    /// Takes `slot` out of both orders; does not look at `next`. The answer is what followed it in
+    /// sector order.
+    #[inline]
+    pub fn unlink(&mut self, pool: &mut Pool, slot: u32) -> u32 {
+        let (_, after) = self.sorted.remove(&mut pool.nodes, slot);
         self.fifo.remove(&mut pool.links, slot);
         pool.slot_mut(slot).place = Place::Nowhere;
+        after
     }
 
     /// The same for a request that was merged away: a sweep about to go on with it goes on behind
     /// it.
     pub fn forget(&mut self, pool: &mut Pool, slot: u32) {
+        let after = self.unlink(pool, slot);
         if self.next == slot {
-            self.next = pool.after(slot);
+            self.next = after;
         }
-        self.unlink(pool, slot);
     }
 
     /// The request at the lowest sector, `NIL` when empty.

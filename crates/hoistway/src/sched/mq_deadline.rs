@@ -259,14 +259,13 @@ impl MqDeadline {
 
     /// C3 step 2: level and counter, the first time this request is seen.
     fn admit(&mut self, id: ReqId, cx: &Cx<'_>) {
-        let known = &self.pool.slots[id.index()];
-        if known.id == id && known.counted {
+        let known = self.pool.slot(id.slot());
+        if known.is(id) && known.counted {
             return;
         }
         let r = &cx.requests[id];
         let level = level_of(r.prio);
-        let entry = self.pool.slot_mut(id.slot());
-        entry.id = id;
+        let entry = self.pool.take(id);
         entry.lane = (2 * level + r.dir() as usize) as u8;
         entry.place = Place::Nowhere;
         entry.counted = true;
@@ -275,8 +274,8 @@ impl MqDeadline {
 
     /// C6: the request is freed.
     fn finish(&mut self, id: ReqId) {
-        let entry = &mut self.pool.slots[id.index()];
-        if entry.id == id && entry.counted {
+        let entry = self.pool.slot_mut(id.slot());
+        if entry.is(id) && entry.counted {
             entry.counted = false;
             self.levels[usize::from(entry.lane / 2)].completed += 1;
         }
@@ -289,9 +288,10 @@ impl MqDeadline {
 
     /// Takes the first request off an `at_head` list.
     fn take_aside(&mut self, slot: u32, shared: bool) -> ReqId {
-        let entry = &mut self.pool.slots[slot as usize];
+        let id = self.pool.id(slot);
+        let entry = self.pool.slot_mut(slot);
         entry.place = Place::Nowhere;
-        let (id, level) = (entry.id, &mut self.levels[usize::from(entry.lane / 2)]);
+        let level = &mut self.levels[usize::from(entry.lane / 2)];
         let list = if shared {
             &mut self.at_head
         } else {
@@ -304,11 +304,19 @@ impl MqDeadline {
         id
     }
 
-    /// C5 pick. What steps 3 to 5 change stays although the request is then refused as too young.
+    /// C5 pick.
+    #[inline]
     fn pick(&mut self, level: usize, now: i64, latest_start: i64) -> Option<ReqId> {
+        // Most levels are empty most of the time.
         if self.levels[level].waiting == 0 {
             return None;
         }
+        self.pick_waiting(level, now, latest_start)
+    }
+
+    /// The same for a level where requests wait. What steps 3 to 5 change stays although the request is
+    /// then refused as too young.
+    fn pick_waiting(&mut self, level: usize, now: i64, latest_start: i64) -> Option<ReqId> {
         let head = self.levels[level].at_head.head();
         if head != NIL {
             if self.too_young(head, latest_start) {
@@ -328,12 +336,11 @@ impl MqDeadline {
         self.batching += 1;
         let level = &mut self.levels[level];
         let lane = &mut level.lanes[self.last_dir];
-        lane.next = self.pool.after(slot);
-        lane.unlink(&mut self.pool, slot);
+        lane.next = lane.unlink(&mut self.pool, slot);
         level.waiting -= 1;
         level.dispatched += 1;
         self.waiting -= 1;
-        Some(self.pool.slot(slot).id)
+        Some(self.pool.id(slot))
     }
 
     /// C5 steps 3 to 5.
@@ -382,7 +389,7 @@ impl Scheduler for MqDeadline {
         self.admit(id, cx);
         let slot = id.slot();
         let now = self.clock.ticks(now);
-        let entry = &mut self.pool.slots[slot as usize];
+        let entry = self.pool.slot_mut(slot);
         let (level, dir) = (usize::from(entry.lane / 2), usize::from(entry.lane % 2));
         self.waiting += 1;
         if at == At::Head {
@@ -458,7 +465,7 @@ impl Scheduler for MqDeadline {
     /// spoils `owned_by_driver`; here it is taken back. No decision depends on that counter.
     fn requeue(&mut self, _now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
         let entry = self.pool.slot(id.slot());
-        if entry.id == id && entry.counted {
+        if entry.is(id) && entry.counted {
             self.levels[usize::from(entry.lane / 2)].dispatched -= 1;
         }
     }
@@ -474,7 +481,7 @@ impl Scheduler for MqDeadline {
         }
         let lane = &self.levels[level_of(io.prio)].lanes[io.op.dir() as usize];
         let slot = lane.starting_at(&self.pool, io.end());
-        (slot != NIL).then(|| (self.pool.slot(slot).id, Side::Front))
+        (slot != NIL).then(|| (self.pool.id(slot), Side::Front))
     }
 
     fn neighbour(&self, id: ReqId, side: Side, _cx: &Cx<'_>) -> Option<ReqId> {
@@ -485,7 +492,7 @@ impl Scheduler for MqDeadline {
             Side::Front => self.pool.before(id.slot()),
             Side::Back => self.pool.after(id.slot()),
         };
-        (slot != NIL).then(|| self.pool.slot(slot).id)
+        (slot != NIL).then(|| self.pool.id(slot))
     }
 
     fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {

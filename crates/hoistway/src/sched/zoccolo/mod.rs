@@ -87,20 +87,13 @@ struct Wake {
     queue: QueueId,
 }
 
-/// What a slot has besides its entry in the pool.
-#[derive(Clone, Copy, Debug)]
-struct Extra {
-    /// Tick of insertion.
-    arrived: i64,
-    read: bool,
-}
-
 /// The scheduler.
 #[derive(Debug)]
 pub struct Zoccolo {
     set: Settings,
     pool: Pool,
-    extra: Vec<Extra>,
+    /// By slot: tick of insertion.
+    arrived: Vec<i64>,
     levels: [Lane; LEVELS],
     /// Requeued requests: returned before anything is decided.
     out: List,
@@ -120,7 +113,7 @@ impl Zoccolo {
         Zoccolo {
             set: Settings::preset(PATCH_FULL),
             pool: Pool::new(setup.requests),
-            extra: vec![Extra { arrived: 0, read: false }; setup.requests],
+            arrived: vec![0; setup.requests],
             levels: [Lane::new(); LEVELS],
             out: List::new(),
             next: NIL,
@@ -191,7 +184,7 @@ impl Zoccolo {
 
     /// B6.7: the tick at which the oldest async request may go; there must be one.
     fn eligible_at(&self) -> i64 {
-        self.extra[self.levels[ASYNC].fifo.head() as usize].arrived + self.set.async_delay
+        self.arrived[self.levels[ASYNC].fifo.head() as usize] + self.set.async_delay
     }
 
     /// B6 step 3: the first request of a batch for `level`, which is not empty.
@@ -241,7 +234,7 @@ impl Zoccolo {
     }
 
     fn is_read(&self, slot: u32) -> bool {
-        self.extra[slot as usize].read
+        self.pool.slot(slot).read
     }
 
     /// The request of the level at the lowest sector. Where reads go in order of arrival, the lowest write:
@@ -294,7 +287,7 @@ impl Zoccolo {
         let level = self.level(slot);
         self.levels[level].unlink(&mut self.pool, slot);
         self.count_off(level);
-        self.pool.slot(slot).id
+        self.pool.id(slot)
     }
 
     /// One request fewer until the sweep of its level ends.
@@ -312,9 +305,8 @@ impl Zoccolo {
     /// One dispatch; `forced` ignores the age of async requests.
     fn pick(&mut self, now: Instant, cx: &mut Cx<'_>, forced: bool) -> Option<ReqId> {
         if let Some(slot) = self.out.pop_front(&mut self.pool.links) {
-            let entry = self.pool.slot_mut(slot);
-            entry.place = Place::Nowhere;
-            return Some(entry.id);
+            self.pool.slot_mut(slot).place = Place::Nowhere;
+            return Some(self.pool.id(slot));
         }
         let (tick, device) = (ticks(now), Spindle::of(cx));
         if self.goes_on(tick, device) {
@@ -342,7 +334,7 @@ impl Zoccolo {
                 let level = self.level(g);
                 if self.pool.place(kept) == Place::Lane && self.level(k) == level {
                     if self.pool.slot(g).deadline < self.pool.slot(k).deadline {
-                        self.extra[k as usize].arrived = self.extra[g as usize].arrived;
+                        self.arrived[k as usize] = self.arrived[g as usize];
                     }
                     self.levels[level].hand_over(&mut self.pool, k, g);
                 }
@@ -362,9 +354,9 @@ impl Scheduler for Zoccolo {
         let r: &Request = &cx.requests[id];
         let level = self.level_of(r.op, r.sync, r.prio);
         let tick = ticks(now);
-        self.extra[id.index()] = Extra { arrived: tick, read: r.dir() == Dir::Read };
-        let entry = self.pool.slot_mut(slot);
-        entry.id = id;
+        self.arrived[id.index()] = tick;
+        let entry = self.pool.take(id);
+        entry.read = r.dir() == Dir::Read;
         entry.lane = level as u8;
         if at == At::Head {
             entry.place = Place::Aside;
@@ -414,7 +406,7 @@ impl Scheduler for Zoccolo {
             let alike = after != NIL && self.pool.alias(after) == Some(slot);
             slot = if alike { after } else { NIL };
         }
-        (slot != NIL).then(|| (self.pool.slot(slot).id, Side::Front))
+        (slot != NIL).then(|| (self.pool.id(slot), Side::Front))
     }
 
     fn neighbour(&self, id: ReqId, side: Side, _cx: &Cx<'_>) -> Option<ReqId> {
@@ -425,7 +417,7 @@ impl Scheduler for Zoccolo {
             Side::Front => self.pool.before(id.slot()),
             Side::Back => self.pool.after(id.slot()),
         };
-        (slot != NIL).then(|| self.pool.slot(slot).id)
+        (slot != NIL).then(|| self.pool.id(slot))
     }
 
     fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {

@@ -18,6 +18,7 @@ impl IoCost {
             self.shares.set(n, active, 0, None);
             self.shares.commit();
             self.shares[n].times.indebted = Some(now.us);
+            self.shares[n].timed = true;
         }
         let node = &mut self.shares[n];
         node.debt = node.debt.saturating_add(c);
@@ -64,6 +65,7 @@ impl IoCost {
         if current >= least {
             node.delay.set(Nanos::us(current));
             node.times.delayed.get_or_insert(now.us);
+            node.timed = true;
             return true;
         }
         node.delay_us = 0;

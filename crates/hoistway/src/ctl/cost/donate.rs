@@ -57,16 +57,14 @@ impl IoCost {
             node.done_vtime = node.done_vtime.wrapping_add(excess as u64);
             self.vtime_err -= share_of(excess, hwi);
         }
-        let credit = i128::from(now.v.wrapping_sub(node.vtime) as i64);
-        let one = i128::from(ONE);
-        let delta = one * credit / i128::from(passed_v);
+        // Not negative: it was at least the least margin, and was taken down to the target.
+        let credit = now.v.wrapping_sub(node.vtime);
+        let delta = floor_of(ONE, credit, passed_v);
         let mut product = ONE * share;
         if self.set.donation_32bit != 0 {
             product &= u64::from(u32::MAX);
         }
-        // The credit is not negative here, so the divisor is at least ONE / 2.
-        let new = i128::from(product) / (one - one / 2 + delta);
-        (new as u64).min(most).max(1)
+        (product / (ONE / 2).saturating_add(delta)).min(most).max(1)
     }
 
     /// 9.2: each donor's share becomes what it keeps; all others share what is freed in the proportions
@@ -194,5 +192,16 @@ impl IoCost {
         let sum = free + ceil_of(donating, weight_after, weight);
         let plan = &mut self.shares[n].plan;
         (plan.sum_after, plan.share_after) = (sum, share_after);
+    }
+}
+
+/// a * b / c, rounded down, at most 2^64 - 1.
+fn floor_of(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => {
+            let quotient = u128::from(a) * u128::from(b) / u128::from(c);
+            u64::try_from(quotient).unwrap_or(u64::MAX)
+        }
     }
 }

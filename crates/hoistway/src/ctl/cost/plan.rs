@@ -40,7 +40,6 @@ impl IoCost {
             return self.start_period(&now);
         }
         let debtors = self.settle_nodes(&now);
-        self.publish();
         self.donors.clear();
         let demand = self.look_for_donors(passed_v, &now);
         if !self.donors.is_empty() && demand.shortages > 0 {
@@ -80,7 +79,8 @@ impl IoCost {
         }
     }
 
-    /// Step 2: releases what may go, retires the idle. The number of nodes with debt or delay left.
+    /// Steps 2 and 3: releases what may go, retires the idle, adds up the usage of the others.
+    /// The number of nodes with debt or delay left.
     fn settle_nodes(&mut self, now: &Now) -> u64 {
         let mut debtors = 0;
         let mut n = self.active.head();
@@ -95,7 +95,10 @@ impl IoCost {
                 self.give_back_credit(n, now);
                 self.retire(n);
                 self.publish_node(n);
+                n = next;
+                continue;
             }
+            self.publish_usage(n);
             n = next;
         }
         self.shares.commit();

@@ -15,53 +15,55 @@ use core::fmt::{Arguments, Write};
 impl IoCost {
     /// Adds the time since the last look to the sums of what goes on.
     pub(super) fn note_times(&mut self, n: u32, now: &Now) {
-        let times = &mut self.shares[n].times;
+        let node = &mut self.shares[n];
+        if !node.timed {
+            return;
+        }
+        node.timed = false;
+        let (times, fresh) = (&mut node.times, &mut node.fresh);
         for (since, sum) in [
-            (&mut times.waiting, &mut times.fresh.wait_us),
-            (&mut times.indebted, &mut times.fresh.indebt_us),
-            (&mut times.delayed, &mut times.fresh.indelay_us),
+            (&mut times.waiting, &mut fresh.wait_us),
+            (&mut times.indebted, &mut fresh.indebt_us),
+            (&mut times.delayed, &mut fresh.indelay_us),
         ] {
             if let Some(since) = since {
                 *sum += now.us.saturating_sub(core::mem::replace(since, now.us));
+                node.timed = true;
             }
         }
     }
 
     /// Nothing of the group waits any more.
     pub(super) fn waiting_ended(&mut self, n: u32, now: &Now) {
-        let times = &mut self.shares[n].times;
-        end(&mut times.waiting, &mut times.fresh.wait_us, now);
+        let node = &mut self.shares[n];
+        end(&mut node.times.waiting, &mut node.fresh.wait_us, now);
     }
 
     /// Its debt is paid.
     pub(super) fn debt_ended(&mut self, n: u32, now: &Now) {
-        let times = &mut self.shares[n].times;
-        end(&mut times.indebted, &mut times.fresh.indebt_us, now);
+        let node = &mut self.shares[n];
+        end(&mut node.times.indebted, &mut node.fresh.indebt_us, now);
     }
 
     /// Its tasks are not delayed any more.
     pub(super) fn delay_ended(&mut self, n: u32, now: &Now) {
-        let times = &mut self.shares[n].times;
-        end(&mut times.delayed, &mut times.fresh.indelay_us, now);
+        let node = &mut self.shares[n];
+        end(&mut node.times.delayed, &mut node.fresh.indelay_us, now);
     }
 
-    /// 9 step 3: the usage of the period, for the group and all above it.
-    pub(super) fn publish(&mut self) {
-        let mut n = self.active.head();
-        while n != NIL {
-            let node = &mut self.shares[n];
-            let used = node.usage - node.usage_flushed;
-            node.usage_flushed = node.usage;
-            node.usage_us = used / self.base_rate;
-            node.times.fresh.usage_us += node.usage_us;
-            self.publish_node(n);
-            n = self.links.next(n);
-        }
+    /// 9 step 3: the usage of the period, for an active group and all above it.
+    pub(super) fn publish_usage(&mut self, n: u32) {
+        let node = &mut self.shares[n];
+        let used = node.usage - node.usage_flushed;
+        node.usage_flushed = node.usage;
+        node.usage_us = if used == 0 { 0 } else { used / self.base_rate };
+        node.fresh.usage_us += node.usage_us;
+        self.publish_node(n);
     }
 
     /// Adds what has not been published of one node.
     pub(super) fn publish_node(&mut self, n: u32) {
-        let fresh = core::mem::take(&mut self.shares[n].times.fresh);
+        let fresh = core::mem::take(&mut self.shares[n].fresh);
         if fresh == Stat::default() {
             return;
         }

@@ -57,6 +57,7 @@ impl IoCost {
         let node = &mut self.shares[n];
         node.waiters.push_back(&mut self.bio_links, slot);
         node.times.waiting.get_or_insert(now.us);
+        node.timed = true;
         self.waiting += 1;
         self.kick_waiters(n, debt != 0, now);
         if self.ready.head() == slot {

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 /// Weight of a group nobody configured.
 pub(super) const WEIGHT_DEFAULT: u32 = 100;
 
-/// State of one group on this device. What every I/O looks at lies in the first two cache lines: with
-/// many groups an I/O costs little more than fetching them.
+/// State of one group on this device. What every I/O looks at lies in the first two cache lines,
+/// what every period adds in the third: with many groups both cost little more than fetching them.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Node {
@@ -25,6 +25,8 @@ pub(super) struct Node {
     pub dead: bool,
     /// On the list of active nodes.
     pub listed: bool,
+    /// It may wait, be in debt or under delay: `times` has something to add up.
+    pub timed: bool,
     /// Released I/O that the stack has not asked for yet.
     pub ready: u32,
     /// Held I/O in order of arrival.
@@ -48,16 +50,20 @@ pub(super) struct Node {
     pub active_period: u64,
     /// Absolute cost charged ever.
     pub usage: u64,
+    pub last_inuse: u64,
 
-    /// Delay of its tasks in us, when it was set (us), and what they meet.
+    /// Delay of its tasks in us.
     pub delay_us: u64,
-    pub delay_at_us: u64,
-    pub delay: Delay,
     /// `usage` at the end of the last period, and device time used in that period, in us.
     pub usage_flushed: u64,
     pub usage_us: u64,
     pub activated_at_us: u64,
-    pub last_inuse: u64,
+    /// What is printed and not yet published.
+    pub fresh: Stat,
+
+    /// When the delay was set (us), and what tasks meet.
+    pub delay_at_us: u64,
+    pub delay: Delay,
     /// The weight in force, in units of 1 / ONE.
     pub weight: u64,
     /// Sums over the children.
@@ -76,15 +82,13 @@ pub(super) struct Node {
     pub plan: Plan,
 }
 
-/// Running sums of time that are printed; nothing is decided by them.
+/// What is being timed, to be printed; nothing is decided by it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     /// Since when it waits, is in debt, is under delay (us).
     pub waiting: Option<u64>,
     pub indebted: Option<u64>,
     pub delayed: Option<u64>,
-    /// Not yet published.
-    pub fresh: Stat,
 }
 
 /// Fields of `io.stat`, all in us.
@@ -126,6 +130,7 @@ impl Node {
             weight_here: 0,
             weight: u64::from(WEIGHT_DEFAULT) * ONE,
             listed: false,
+            timed: false,
             active: 0,
             inuse: 0,
             last_inuse: 0,
@@ -150,6 +155,7 @@ impl Node {
             usage: 0,
             usage_flushed: 0,
             usage_us: 0,
+            fresh: Stat::default(),
             times: Times::default(),
             stat: Stat::default(),
             plan: Plan::default(),
@@ -267,12 +273,20 @@ impl Shares {
     }
 
     fn compute(&mut self, n: u32) {
-        let mut path = core::mem::take(&mut self.path);
-        path.clear();
-        path.push(n);
-        path.extend(self.ancestors(n));
-        let (hwa, hwi) = self.along(&path);
-        self.path = path;
+        let up = self[n].parent;
+        let (hwa, hwi) = if up != NIL && self[up].parent == NIL {
+            // Below the root, as most groups of a flat tree are, there is no path to collect.
+            let (hwa, hwi) = step_down((ONE, ONE), &self[n], &self[up]);
+            (hwa.max(1), hwi.max(1))
+        } else {
+            let mut path = core::mem::take(&mut self.path);
+            path.clear();
+            path.push(n);
+            path.extend(self.ancestors(n));
+            let shares = self.along(&path);
+            self.path = path;
+            shares
+        };
         let generation = self.generation;
         let node = &mut self[n];
         (node.generation, node.hwa, node.hwi) = (generation, hwa, hwi);
@@ -287,16 +301,9 @@ impl Shares {
 
     /// `path`: from the node up to the root.
     fn along(&self, path: &[u32]) -> (u64, u64) {
-        let (mut hwa, mut hwi) = (ONE, ONE);
-        for level in path.windows(2).rev() {
-            let (child, parent) = (&self[level[0]], &self[level[1]]);
-            if parent.sum_active == 0 || parent.sum_inuse == 0 {
-                continue;
-            }
-            // At most 2^16 * (10,000 * 2^16) < 2^46.
-            hwa = hwa * child.active / parent.sum_active.max(child.active);
-            hwi = hwi * child.inuse / parent.sum_inuse.max(child.inuse);
-        }
+        let levels = path.windows(2).rev();
+        let (hwa, hwi) = levels
+            .fold((ONE, ONE), |shares, level| step_down(shares, &self[level[0]], &self[level[1]]));
         (hwa.max(1), hwi.max(1))
     }
 
@@ -327,6 +334,19 @@ impl core::ops::IndexMut<u32> for Shares {
     fn index_mut(&mut self, n: u32) -> &mut Node {
         &mut self.nodes[n as usize]
     }
+}
+
+/// The shares (hwa, hwi) of a child from those of its parent.
+#[inline]
+fn step_down((hwa, hwi): (u64, u64), child: &Node, parent: &Node) -> (u64, u64) {
+    if parent.sum_active == 0 || parent.sum_inuse == 0 {
+        return (hwa, hwi);
+    }
+    // At most 2^16 * (10,000 * 2^16) < 2^46.
+    (
+        hwa * child.active / parent.sum_active.max(child.active),
+        hwi * child.inuse / parent.sum_inuse.max(child.inuse),
+    )
 }
 
 /// ceil(a * b / c). Weights of many groups exceed 64 bits when multiplied.

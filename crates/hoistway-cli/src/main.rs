@@ -4,6 +4,8 @@
 mod args;
 mod calibrate;
 mod compare;
+#[cfg(target_os = "linux")]
+mod ctl;
 mod explain;
 mod list;
 mod replay;
@@ -50,6 +52,8 @@ fn run(args: args::Args) -> Result<(), Failure> {
     match args.command {
         #[cfg(target_os = "linux")]
         args::Command::Serve(options) => serve::serve(&options),
+        #[cfg(target_os = "linux")]
+        args::Command::Ctl(options) => ctl::ctl(&options),
         args::Command::Calibrate(options) => calibrate::calibrate(&options),
         args::Command::List(list) => list::list(&list),
         args::Command::Show(show) => show::show(&show.name),

@@ -228,3 +228,108 @@ fn wrong_wishes_are_refused_before_anything_is_served() {
         assert!(err.contains(message), "{args:?}: {err}");
     }
 }
+
+/// `hoistway ctl`: exit code, stdout, stderr.
+fn ctl(socket: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new("timeout")
+        .args(["20", HOISTWAY, "ctl", "--control"])
+        .arg(socket)
+        .args(args)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_running_server_is_listed_and_changed_over_its_control_socket() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("ctl");
+    let (socket, control) = (folder.0.join("nbd.sock"), folder.0.join("ctl.sock"));
+    let (code, _, error) = ctl(&control, &["list"]);
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains("no server answers there"), "{error}");
+
+    let mut server = Command::new("timeout")
+        .args(["60", HOISTWAY, "serve", "-q", "-s", "max-bfq"])
+        .args(["-e", "gold=ram:8M,weight=300,size=4M", "-e", "bronze=ram:8M,offset=4M"])
+        .arg("--socket")
+        .arg(&socket)
+        .arg("--control")
+        .arg(&control)
+        .spawn()
+        .unwrap();
+    let up = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        ctl(&control, &["list"]).0 == Some(0)
+    });
+    assert!(up, "the control socket answers");
+    let mode = std::fs::metadata(&control).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let done: &[&[&str]] = &[
+        &["set-weight", "gold", "777"],
+        &["write", "gold", "io.max", "8:0 rbps=10000000"],
+        &["set", "slice_idle=0"],
+        &["set", "nr_requests=64"],
+        &["set", "nomerges=simple"],
+    ];
+    for args in done {
+        assert_eq!(ctl(&control, args), (Some(0), String::new(), String::new()), "{args:?}");
+    }
+    let limit = "8:0 rbps=10000000 wbps=max riops=max wiops=max\n";
+    assert_eq!(ctl(&control, &["read", "gold", "io.max"]).1, limit);
+    let refused: &[(&[&str], &str)] = &[
+        (&["set-weight", "gild", "5"], "no group 'gild'; there are root, gold"),
+        (&["set-weight", "gold", "0"], "outside 1..=1000"),
+        (&["set", "fifo_batch=4"], "no tunable 'fifo_batch' under bfq"),
+        (&["set", "slice_idle"], "NAME=VALUE"),
+        (&["write", "gold", "io.max", "8:0 rbps=fast"], "fast"),
+        (&["read", "gold", "io.nothing"], "io.max"),
+        (&["scheduler", "bfk"], "bfk"),
+        (&["-e", "silver", "scheduler", "none"], "there are gold, bronze"),
+    ];
+    for (args, message) in refused {
+        let (code, out, error) = ctl(&control, args);
+        assert_eq!((code, &out[..]), (Some(2), ""), "{args:?}: {error}");
+        assert!(error.contains(message), "{args:?}: {error}");
+    }
+    let list = || -> serde_json::Value {
+        serde_json::from_str(&ctl(&control, &["list", "--json"]).1).unwrap()
+    };
+    let before = list();
+    let device = &before["devices"][0];
+    assert_eq!(device["scheduler"], "bfq");
+    assert_eq!(device["tunables"]["slice_idle"], 0);
+    assert_eq!(device["nr_requests"], 64);
+    assert_eq!(device["groups"][0]["set"]["weight"], 777);
+    assert_eq!(device["exports"][1]["name"], "bronze");
+    assert_eq!(device["controllers"].as_array().unwrap().len(), 1);
+    assert_eq!(ctl(&control, &["scheduler", "mq-deadline{fifo_batch=4}"]).0, Some(0));
+    let after = list();
+    assert_eq!(after["devices"][0]["scheduler"], "mq-deadline");
+    assert_eq!(after["devices"][0]["tunables"]["fifo_batch"], 4);
+    let (code, _, warning) = ctl(&control, &["set-weight", "gold", "100"]);
+    assert_eq!(code, Some(0));
+    assert!(warning.contains("no effect under mq-deadline"), "{warning}");
+    assert!(ctl(&control, &["list"]).1.contains("gold (weight=100)"));
+
+    // A second server neither takes the socket over nor disturbs the first.
+    let second = Command::new("timeout")
+        .args(["20", HOISTWAY, "serve", "-q", "-e", "ram:1M", "--run", "true", "--control"])
+        .arg(&control)
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(3));
+    assert_eq!(ctl(&control, &["list"]).0, Some(0));
+
+    // `timeout` passes the signal on.
+    let id = server.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let _ = server.wait().unwrap();
+    let gone = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        !control.exists() && !socket.exists()
+    });
+    assert!(gone, "both socket files are removed");
+}

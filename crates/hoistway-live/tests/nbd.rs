@@ -4,7 +4,9 @@
 mod client;
 
 use client::{Client, FUA, NO_HOLE, Random};
+use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
+use hoistway_live::engine::Tally;
 use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, GroupSpec, LiveError, Target};
 use std::io::{ErrorKind, Read, Write};
@@ -309,26 +311,111 @@ fn stopping_answers_what_was_asked_and_leaves_no_socket() {
 }
 
 #[test]
-fn the_scheduler_changes_under_a_running_client() {
+fn the_scheduler_changes_under_running_clients_and_nothing_is_lost() {
     let device = device("none");
-    let (_server, path) = serve(vec![Export::new("disk", device.clone())]);
-    let worker = std::thread::spawn(move || {
-        let mut c = Client::go(&path, "disk", true).unwrap();
-        let mut random = Random(3);
-        for n in 0..2000u64 {
-            let at = random.below(SIZE / 4096) * 4096;
-            c.send(1, 0, n, at, 4096, &[n as u8; 4096]);
-            assert_eq!(c.reply(&[]), (n, 0, Vec::new()));
-            assert_eq!(c.read(at, 4096), vec![n as u8; 4096]);
+    let (gold, _) = device.set_group(&GroupSpec::new("gold").weight(800)).unwrap();
+    let half = SIZE / 2;
+    let first = Export { size: Some(half), group: gold, ..Export::new("gold", device.clone()) };
+    let second = Export { offset: half, ..Export::new("rest", device.clone()) };
+    let (_server, path) = serve(vec![first, second]);
+    let names = ["bfq", "kyber", "mq-deadline", "cfq", "none"];
+    let switches = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let work = |export: &'static str, seed| {
+            let (path, switches) = (&path, &switches);
+            // As long as it takes until every scheduler has had its turn, but not for ever.
+            let enough = move |n| n >= 40 && switches.load(Ordering::Relaxed) >= 10 || n == 4000;
+            scope.spawn(move || write_and_verify(path, export, seed, half, enough))
+        };
+        let workers = [work("gold", 3), work("rest", 4)];
+        for (n, name) in names.iter().cycle().enumerate() {
+            if workers.iter().all(|w| w.is_finished()) {
+                break;
+            }
+            device.switch_scheduler(sched::find(name).unwrap(), &[]).unwrap();
+            // A weight that is set while another scheduler is on its way is not lost either.
+            let weight = 100 + (n as u64 % 900);
+            device.set_group(&GroupSpec::new("gold").weight(weight)).unwrap();
+            device.set(StageName::Queue, "nomerges", n as u64 % 3).unwrap();
+            switches.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(3));
+            let report = device.report().unwrap();
+            assert_eq!(report.groups[0].set[0].value, weight);
         }
     });
-    let names = ["bfq", "kyber", "mq-deadline", "cfq", "none"];
-    for name in names.iter().cycle() {
-        if worker.is_finished() {
-            break;
+}
+
+/// 32 writes of random places under way at once, then each place read back; all of it at the end.
+fn write_and_verify(
+    path: &std::path::Path,
+    export: &str,
+    seed: u64,
+    size: u64,
+    enough: impl Fn(u64) -> bool,
+) {
+    let mut c = Client::go(path, export, true).unwrap();
+    let mut random = Random(seed);
+    let mut contents = vec![0; (size / 4096) as usize];
+    let mut round = 0;
+    while !enough(round) {
+        // 32 different places: the order of writes under way at once is not defined.
+        let from = random.below(contents.len() as u64);
+        let places: Vec<u64> = (0..32).map(|n| (from + 7 * n) % contents.len() as u64).collect();
+        for (n, at) in places.iter().enumerate() {
+            let byte = (round as usize * 32 + n) as u8;
+            contents[*at as usize] = byte;
+            c.send(1, 0, n as u64, at * 4096, 4096, &[byte; 4096]);
         }
-        device.switch_scheduler(sched::find(name).unwrap(), &[]).unwrap();
-        std::thread::sleep(Duration::from_millis(5));
+        places.iter().for_each(|_| assert_eq!(c.reply(&[]).1, 0));
+        for (n, at) in places.iter().enumerate() {
+            c.send(0, 0, n as u64, at * 4096, 4096, &[]);
+        }
+        let lengths: Vec<(u64, u32)> = (0..32).map(|n| (n, 4096)).collect();
+        for _ in 0..32 {
+            let (n, error, data) = c.reply(&lengths);
+            let byte = contents[places[n as usize] as usize];
+            assert_eq!((error, data), (0, vec![byte; 4096]), "round {round}");
+        }
+        round += 1;
     }
-    worker.join().unwrap();
+    for (at, byte) in contents.iter().enumerate() {
+        assert_eq!(c.read(at as u64 * 4096, 4096), vec![*byte; 4096], "at the end");
+    }
+    c.disconnect();
+}
+
+#[test]
+fn clients_are_listed_with_what_they_have_had_done() {
+    let device = device("bfq");
+    let (gold, _) = device.set_group(&GroupSpec::new("gold").weight(300)).unwrap();
+    let first = Export { group: gold, prio: IoPrio::be(2), ..Export::new("a", device.clone()) };
+    let (_server, path) = serve(vec![first, Export::new("b", device.clone())]);
+    assert_eq!(device.report().unwrap().clients, []);
+    let mut a = Client::go(&path, "a", true).unwrap();
+    let mut b = Client::go(&path, "b", true).unwrap();
+    for n in 0..3 {
+        a.send(1, 0, n, n * 4096, 4096, &[1; 4096]);
+        assert_eq!(a.reply(&[]).1, 0);
+    }
+    a.send(3, 0, 7, 0, 0, &[]);
+    assert_eq!(a.reply(&[]).1, 0);
+    b.read(0, 512);
+    let report = device.report().unwrap();
+    assert_eq!((report.scheduler, report.changing), ("bfq", false));
+    let [of_a, of_b] = &report.clients[..] else { panic!("{:?}", report.clients) };
+    assert!(of_a.connection < of_b.connection);
+    assert_eq!((&of_a.export[..], &of_a.group[..], of_a.prio), ("a", "gold", IoPrio::be(2)));
+    assert_eq!((&of_b.export[..], &of_b.group[..]), ("b", "root"));
+    let own = format!("pid={}", std::process::id());
+    assert!(of_a.peer.starts_with("unix uid=") && of_a.peer.ends_with(&own), "{}", of_a.peer);
+    let done = Tally { writes: 3, written_bytes: 3 * 4096, others: 1, ..Tally::default() };
+    assert_eq!((of_a.done, of_a.outstanding), (done, 0));
+    let done = Tally { reads: 1, read_bytes: 512, ..Tally::default() };
+    assert_eq!(of_b.done, done);
+    a.disconnect();
+    let one = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        device.report().unwrap().clients.len() == 1
+    });
+    assert!(one, "who leaves is not listed any more");
 }

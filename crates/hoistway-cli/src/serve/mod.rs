@@ -1,5 +1,6 @@
 //! `hoistway serve`: exports over NBD. Everything but reading the wishes is in `hoistway-live`.
 
+pub mod control;
 mod spec;
 
 use crate::Failure;
@@ -18,7 +19,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let wishes = wishes(args)?;
     let scratch = Scratch::default();
     let listen = addresses(args, &wishes, &scratch)?;
-    let (exports, devices) = open(args, &wishes)?;
+    let Opened { exports, devices, of } = open(args, &wishes)?;
     let mut clients = Vec::new();
     for client in &wishes.client {
         let name = client.group.clone().unwrap_or_else(|| format!("uid-{}", client.uid));
@@ -38,7 +39,11 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     })
     .map_err(|e| Failure::Environment(format!("signal handler: {e}")))?;
     let first = exports[0].name.clone();
+    let control = args.control.as_ref().or(wishes.control.as_ref());
+    let served = exports.clone();
     let server = Server::start(exports, &listen, &options).map_err(failure)?;
+    let control = control.map(|path| control::open(path, &served, &devices, &of));
+    let control = control.transpose().map_err(failure)?;
     announce(args, &server, &wishes, &devices);
     let result = match &args.run {
         Some(command) => run(command, &server, &first, &stopped),
@@ -49,6 +54,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         }
     };
     let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
+    drop(control);
     server.stop();
     for figures in figures.into_iter().filter_map(|f| f.ok().flatten()) {
         say(
@@ -107,17 +113,27 @@ fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Liste
     Ok(list)
 }
 
+/// What is there to be served.
+struct Opened {
+    exports: Vec<Export>,
+    devices: Vec<Device>,
+    /// The device of each export.
+    of: Vec<usize>,
+}
+
 /// Opens every device once, and makes the exports.
-fn open(args: &Serve, wishes: &File) -> Result<(Vec<Export>, Vec<Device>), Failure> {
+fn open(args: &Serve, wishes: &File) -> Result<Opened, Failure> {
     let common = args.scheduler.as_deref().or(wishes.scheduler.as_deref()).unwrap_or("none");
     let mut opened: Vec<(String, &str, Device)> = Vec::new();
     let mut exports = Vec::new();
+    let mut of = Vec::new();
     for wish in &wishes.export {
         let usage = |e: String| Failure::Usage(format!("export '{}': {e}", wish.name));
         let config = wish.scheduler.as_deref().unwrap_or(common);
         let key = wish.device_key();
-        let known = opened.iter().find(|(k, ..)| *k == key);
-        let device = match known {
+        let known = opened.iter().position(|(k, ..)| *k == key);
+        of.push(known.unwrap_or(opened.len()));
+        let device = match known.map(|at| &opened[at]) {
             Some((_, other, _)) if *other != config => {
                 return Err(usage(format!(
                     "its device runs {other} already; {config} is asked for"
@@ -146,7 +162,8 @@ fn open(args: &Serve, wishes: &File) -> Result<(Vec<Export>, Vec<Device>), Failu
             read_only: wish.read_only,
         });
     }
-    Ok((exports, opened.into_iter().map(|(.., device)| device).collect()))
+    let devices = opened.into_iter().map(|(.., device)| device).collect();
+    Ok(Opened { exports, devices, of })
 }
 
 fn group(wish: &ExportSpec, device: &Device) -> Result<Group, Failure> {

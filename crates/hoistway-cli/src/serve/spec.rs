@@ -23,6 +23,8 @@ pub struct File {
     /// Serve unencrypted beyond this machine.
     #[serde(default)]
     pub allow_plain_tcp: bool,
+    /// Unix socket for `hoistway ctl`.
+    pub control: Option<std::path::PathBuf>,
     /// Connections at once.
     pub connections: Option<usize>,
     /// The exports.

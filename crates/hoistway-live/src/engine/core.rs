@@ -5,6 +5,7 @@
 //! a tenant whose I/O has to wait for a tag or a controller is stopped ([`Output::Accepted`]); what it
 //! submits meanwhile waits in its own backlog, not in the shared queue of the tag.
 
+use super::census::{Label, Tally};
 use super::pending::Reply;
 use super::settings::{DeviceOptions, GroupRecord};
 use crate::backend::{Backend, Command, Done, Facts, Opened};
@@ -43,7 +44,9 @@ pub(crate) enum Origin {
 /// An I/O under way.
 #[derive(Debug)]
 struct Live {
+    op: Op,
     start: Sectors,
+    len: u64,
     buffer: Buffer,
     origin: Origin,
     tenant: TenantId,
@@ -64,17 +67,20 @@ pub(crate) struct Finished {
 pub(crate) struct TenantId(Handle);
 
 #[derive(Debug)]
-struct Tenant {
+pub(super) struct Tenant {
     proc: ProcId,
-    group: GroupId,
-    prio: IoPrio,
+    pub group: GroupId,
+    pub prio: IoPrio,
+    /// Who it is, if it came from outside.
+    pub label: Option<Label>,
     /// Its last I/O is not accepted yet.
     blocked: Option<IoId>,
     /// A controller's wish: nothing before then.
     delay: Instant,
-    backlog: VecDeque<Order>,
-    in_flight: u32,
+    pub backlog: VecDeque<Order>,
+    pub in_flight: u32,
     closing: bool,
+    pub done: Tally,
 }
 
 /// A merged request that failed: its bios are tried one by one, so that each I/O gets its own result.
@@ -174,13 +180,24 @@ impl Core {
             proc,
             group,
             prio,
+            label: None,
             blocked: None,
             delay: Instant::ZERO,
             backlog: VecDeque::new(),
             in_flight: 0,
             closing: false,
+            done: Tally::default(),
         };
         TenantId(self.tenants.insert(tenant).expect("the table has just grown"))
+    }
+
+    pub(super) fn tenant_mut(&mut self, id: TenantId) -> Option<&mut Tenant> {
+        self.tenants.get_mut(id.0)
+    }
+
+    pub(super) fn tenants(&self) -> impl Iterator<Item = &Tenant> {
+        let slots = 0..self.tenants.capacity() as u32;
+        slots.filter_map(|slot| self.tenants.get(self.tenants.handle(slot)?))
     }
 
     /// The tenant submits no more; it is forgotten when its last I/O is over.
@@ -231,6 +248,8 @@ impl Core {
     fn start(&mut self, id: TenantId, order: Order) {
         let Order { op, offset, len, flags, buffer, origin } = order;
         if let Err(error) = self.check(op, offset, len) {
+            let tenant = self.tenants.get_mut(id.0).expect("the caller has looked it up");
+            tenant.done.count(op, len, false);
             self.finished.push_back(Finished { origin, buffer, result: Err(error) });
             return self.forget_if_over(id);
         }
@@ -238,7 +257,7 @@ impl Core {
         if self.ios.len() == self.ios.capacity() {
             self.ios.grow(2 * self.ios.capacity());
         }
-        let live = Live { start, buffer, origin, tenant: id, errno: None };
+        let live = Live { op, start, len, buffer, origin, tenant: id, errno: None };
         let at = self.ios.insert(live).expect("the table has just grown");
         let io_id = IoId(u64::from(at.generation) << 32 | u64::from(at.slot));
         let tenant = self.tenants.get_mut(id.0).expect("the caller has looked it up");
@@ -352,6 +371,7 @@ impl Core {
             (None, Ok(())) => Ok(()),
             (None, Err(error)) => Err(errno_of(error)),
         };
+        tenant.done.count(live.op, live.len, result.is_ok());
         self.finished.push_back(Finished { origin: live.origin, buffer: live.buffer, result });
         self.forget_if_over(id);
     }

@@ -1,5 +1,6 @@
 //! The engine: a stack on a real device, in a thread of its own.
 
+mod census;
 mod core;
 mod owner;
 mod pending;
@@ -9,6 +10,8 @@ mod settings;
 mod tests;
 mod thread;
 
+pub(crate) use self::census::Label;
+pub use self::census::{ClientReport, DeviceReport, GroupReport, ROOT_NAME, Tally};
 pub(crate) use self::core::{Core, Order, Origin, TenantId};
 pub(crate) use self::thread::precise_timers;
 pub(crate) use owner::{Guest, Standing};

@@ -139,8 +139,12 @@ impl Core {
         self.try_input(input).map(|()| None).map_err(LiveError::Stack)
     }
 
-    /// Sets a tunable.
+    /// Sets a tunable. Refused for the scheduler while another one is on its way: it would be lost.
     pub fn set(&mut self, stage: StageName, name: &str, value: u64) -> Result<(), LiveError> {
+        if stage == StageName::Scheduler && self.switching.is_some() {
+            let message = "another scheduler is about to take over; set its tunables when it has";
+            return Err(LiveError::Refused(message.into()));
+        }
         self.try_input(Input::Set { stage, name: name.into(), value }).map_err(LiveError::Stack)
     }
 

@@ -1,3 +1,19 @@
 //! Front-ends: how clients outside this process reach a device.
 
+pub mod line;
 pub mod nbd;
+
+use crate::error::{LiveError, os};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Removes a socket file whose server is gone. Everything else is left alone, and binding fails.
+fn replace_stale(path: &Path) -> Result<(), LiveError> {
+    let socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    let refused = std::io::ErrorKind::ConnectionRefused;
+    if socket && UnixStream::connect(path).is_err_and(|e| e.kind() == refused) {
+        std::fs::remove_file(path).map_err(os(format!("remove {}", path.display())))?;
+    }
+    Ok(())
+}

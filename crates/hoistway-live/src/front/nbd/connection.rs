@@ -11,7 +11,7 @@ use super::handshake::{ALLOCATION_ID, Choice};
 use super::lobby::Seat;
 use super::wire::{self, HEADER, Head, Kind, PAYLOAD_MAX, Request, command_flags};
 use crate::buffer::Buffer;
-use crate::engine::{Core, Guest, Order, Origin, Standing, TenantId, WRITE};
+use crate::engine::{Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
 use hoistway::{Flags, GroupId, IoPrio, Op};
 use rustix::io::Errno;
 use rustix::net::{
@@ -41,6 +41,8 @@ pub(super) struct Connection {
     _seat: Seat,
     view: View,
     choice: Choice,
+    /// Until it has arrived.
+    label: Option<Label>,
     guest: u64,
     tenant: Option<TenantId>,
 
@@ -105,12 +107,14 @@ impl Connection {
         choice: Choice,
         carry: Vec<u8>,
         seat: Seat,
+        label: Label,
     ) -> Connection {
         Connection {
             socket,
             _seat: seat,
             view,
             choice,
+            label: Some(label),
             guest: 0,
             tenant: None,
             carry,
@@ -403,7 +407,11 @@ impl Guest for Connection {
 
     fn arrived(&mut self, guest: u64, core: &mut Core) {
         self.guest = guest;
-        self.tenant = Some(core.add_tenant(self.view.group, self.view.prio));
+        let tenant = core.add_tenant(self.view.group, self.view.prio);
+        if let Some(label) = self.label.take() {
+            core.label(tenant, label);
+        }
+        self.tenant = Some(tenant);
         // What came behind the handshake is looked at in the first `read`.
         self.paused = !self.carry.is_empty();
     }

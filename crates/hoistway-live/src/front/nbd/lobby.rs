@@ -4,15 +4,16 @@
 use super::connection::{Connection, View};
 use super::handshake::{Choice, Handshake, Offer, Step};
 use crate::clock::{Clock, until};
-use crate::engine::{Device, Group, Message};
+use crate::engine::{Device, Group, Label, Message};
 use hoistway::{Instant, IoPrio, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, socket_peercred};
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, getpeername, recv, send};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -234,7 +235,7 @@ impl Lobby {
             }
             Next::Serve(choice) => {
                 if let Some(client) = self.clients.remove(&number) {
-                    self.serve(client, choice);
+                    self.serve(number, client, choice);
                 }
             }
             Next::Drop => {
@@ -243,7 +244,7 @@ impl Lobby {
         }
     }
 
-    fn serve(&self, client: Client, choice: Choice) {
+    fn serve(&self, number: u64, client: Client, choice: Choice) {
         let room = &self.rooms[choice.export];
         let mut view = room.view;
         let rule = room.rules.iter().find(|(uid, ..)| Some(*uid) == client.uid);
@@ -251,9 +252,24 @@ impl Lobby {
             (view.group, view.prio) = (group.0, *prio);
         }
         let _ = epoll::delete(&self.epoll, client.socket.as_fd());
-        let connection = Connection::new(client.socket, view, choice, client.input, client.seat);
+        let (export, peer) = (room.offer.name.clone(), peer(&client.socket));
+        let label = Label { connection: number, export, peer };
+        let Client { socket, input, seat, .. } = client;
+        let connection = Connection::new(socket, view, choice, input, seat, label);
         // A device that was closed takes nobody: the connection is dropped.
         let _ = room.device.send(Message::Guest(Box::new(connection)));
+    }
+}
+
+/// The other end of a connection, for people.
+fn peer(socket: &OwnedFd) -> String {
+    match getpeername(socket).ok().flatten().map(SocketAddr::try_from) {
+        Some(Ok(address)) => format!("tcp {address}"),
+        // No address: a Unix socket, or a client that has gone already.
+        _ => socket_peercred(socket).map_or_else(
+            |_| "gone".into(),
+            |who| format!("unix uid={} pid={}", who.uid.as_raw(), who.pid.as_raw_nonzero()),
+        ),
     }
 }
 

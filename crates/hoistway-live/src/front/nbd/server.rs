@@ -6,13 +6,13 @@ use super::lobby::{self, Lobby};
 use super::wire::flags;
 use crate::engine::{Device, Group, GroupSpec};
 use crate::error::{LiveError, os};
+use crate::front::replace_stale;
 use hoistway::IoPrio;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 
@@ -286,16 +286,6 @@ fn bind(place: &Listen, options: &ServerOptions) -> Result<(lobby::Listener, Lis
             Ok((lobby::Listener { socket, unix: true }, Listen::Unix(path.clone())))
         }
     }
-}
-
-/// Removes a socket file whose server is gone. Everything else is left alone, and binding fails.
-fn replace_stale(path: &Path) -> Result<(), LiveError> {
-    let socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    let refused = std::io::ErrorKind::ConnectionRefused;
-    if socket && UnixStream::connect(path).is_err_and(|e| e.kind() == refused) {
-        std::fs::remove_file(path).map_err(os(format!("remove {}", path.display())))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,417 @@
+//! The control socket of a running server: one JSON object in, one out (docs/guide/serve.md). What a
+//! command does to a device is in `hoistway-live`; here it is only found, checked and told.
+
+use hoistway::Weight;
+use hoistway_lab::config::Config;
+use hoistway_lab::quantity;
+use hoistway_live::engine::{ClientReport, DeviceReport, GroupReport, ROOT_NAME};
+use hoistway_live::front::line::{BadLine, LINE_MAX, LineServer};
+use hoistway_live::front::nbd::Export;
+use hoistway_live::{Device, Group, GroupSpec, LiveError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// What may be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Everything about devices, exports and clients.
+    List {},
+    /// The weight of a group under the scheduler.
+    SetWeight {
+        /// Its name.
+        group: String,
+        /// 1 to 1000.
+        weight: u64,
+        /// An export of the device that is meant, where there are several; so below.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        export: Option<String>,
+    },
+    /// A tunable of the scheduler, the block layer or a controller.
+    Set {
+        /// Its name.
+        name: String,
+        /// The value as text: a number, a quantity with its unit, a word.
+        value: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        export: Option<String>,
+    },
+    /// A line for a cgroup file.
+    Write {
+        /// The group.
+        group: String,
+        /// The file.
+        file: String,
+        /// The line, without its end.
+        line: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        export: Option<String>,
+    },
+    /// What a cgroup file prints.
+    Read {
+        /// The group.
+        group: String,
+        /// The file.
+        file: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        export: Option<String>,
+    },
+    /// Another scheduler.
+    Scheduler {
+        /// Its name, with tunables in braces.
+        scheduler: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        export: Option<String>,
+    },
+}
+
+/// How long a change of scheduler is waited for; it goes on after that.
+const SWITCH_LOOKS: u32 = 500;
+const SWITCH_LOOK: Duration = Duration::from_millis(2);
+
+/// What the commands act on.
+#[derive(Debug)]
+struct Desk {
+    devices: Vec<Device>,
+    exports: Vec<(Export, usize)>,
+}
+
+/// Opens the control socket. `of` tells the device of each export.
+pub fn open(
+    path: &Path,
+    exports: &[Export],
+    devices: &[Device],
+    of: &[usize],
+) -> Result<LineServer, LiveError> {
+    let exports = exports.iter().cloned().zip(of.iter().copied()).collect();
+    let desk = Desk { devices: devices.to_vec(), exports };
+    LineServer::start(path, move |line| desk.answer(line).to_string())
+}
+
+impl Desk {
+    fn answer(&self, line: Result<&str, BadLine>) -> Value {
+        let request = match line {
+            Err(BadLine::TooLong) => Err(format!("a line is at most {LINE_MAX} bytes")),
+            Err(BadLine::NotText) => Err("the line is not UTF-8".into()),
+            Ok(text) => serde_json::from_str(text).map_err(|e| format!("the request: {e}")),
+        };
+        match request.and_then(|request| self.carry_out(request)) {
+            Ok(mut answer) => {
+                answer["ok"] = true.into();
+                answer
+            }
+            Err(error) => json!({ "ok": false, "error": error }),
+        }
+    }
+
+    fn carry_out(&self, request: Request) -> Result<Value, String> {
+        match request {
+            Request::List {} => self.list(),
+            Request::SetWeight { group, weight, export } => {
+                let weight = checked_weight(weight)?;
+                let (device, id) = self.group(&group, export.as_deref())?;
+                if id == Group::ROOT {
+                    return Err(format!("'{group}' is not below another group: no weight"));
+                }
+                let spec = GroupSpec::new(&group).weight(weight);
+                let (_, warnings) = device.set_group(&spec).map_err(text)?;
+                Ok(json!({ "warnings": warnings }))
+            }
+            Request::Set { name, value, export } => {
+                self.set(self.device(export.as_deref())?, &name, &value)
+            }
+            Request::Write { group, file, line, export } => {
+                let (device, group) = self.group(&group, export.as_deref())?;
+                device.write_knob(group, &file, &line).map_err(text)?;
+                Ok(json!({}))
+            }
+            Request::Read { group, file, export } => {
+                let (device, group) = self.group(&group, export.as_deref())?;
+                match device.read_knob(group, &file).map_err(text)? {
+                    Some(text) => Ok(json!({ "text": text })),
+                    None => Err(format!(
+                        "no installed stage has the file '{file}'; there are {}",
+                        device.knobs().map_err(text)?.join(", ")
+                    )),
+                }
+            }
+            Request::Scheduler { scheduler, export } => {
+                switch(self.device(export.as_deref())?, &scheduler)
+            }
+        }
+    }
+
+    /// The device that is meant.
+    fn device(&self, export: Option<&str>) -> Result<&Device, String> {
+        match (export, &self.devices[..]) {
+            (None, [only]) => Ok(only),
+            (None, several) => {
+                Err(format!("there are {} devices; name one by an export of its", several.len()))
+            }
+            (Some(name), _) => {
+                let known = self.exports.iter().find(|(e, _)| e.name == name);
+                known.map(|(_, at)| &self.devices[*at]).ok_or_else(|| {
+                    let names: Vec<_> = self.exports.iter().map(|(e, _)| &e.name[..]).collect();
+                    format!("no export '{name}'; there are {}", names.join(", "))
+                })
+            }
+        }
+    }
+
+    /// The group that is meant: where there are several devices, the one that has it.
+    fn group(&self, name: &str, export: Option<&str>) -> Result<(&Device, Group), String> {
+        let candidates: Vec<&Device> = match export {
+            Some(_) => vec![self.device(export)?],
+            None => self.devices.iter().collect(),
+        };
+        let mut found = Vec::new();
+        let mut names = vec![ROOT_NAME.to_string()];
+        for device in candidates {
+            match device.group(name).map_err(text)? {
+                Some(group) => found.push((device, group)),
+                None => {
+                    names.extend(device.report().map_err(text)?.groups.into_iter().map(|g| g.name));
+                }
+            }
+        }
+        match found[..] {
+            [one] => Ok(one),
+            [] => {
+                names.dedup();
+                Err(format!("no group '{name}'; there are {}", names.join(", ")))
+            }
+            _ => Err(format!(
+                "group '{name}' is on {} devices; name one by an export of its",
+                found.len()
+            )),
+        }
+    }
+
+    fn set(&self, device: &Device, name: &str, value: &str) -> Result<Value, String> {
+        let tunables = device.tunables().map_err(text)?;
+        let Some((stage, tunable)) = tunables.iter().find(|(_, t)| t.name == name) else {
+            let names: Vec<_> = tunables.iter().map(|(_, t)| t.name).collect();
+            let scheduler = device.scheduler().map_err(text)?;
+            return Err(format!(
+                "no tunable '{name}' under {scheduler}; there are {}",
+                names.join(", ")
+            ));
+        };
+        let number = quantity::tunable_value(tunable, value)?;
+        device.set(stage.clone(), name, number).map_err(text)?;
+        Ok(json!({}))
+    }
+
+    fn list(&self) -> Result<Value, String> {
+        let mut devices = Vec::new();
+        for (at, device) in self.devices.iter().enumerate() {
+            let report = device.report().map_err(text)?;
+            let mut object = device_json(&report);
+            let facts = device.facts();
+            object["target"] = facts.summary.clone().into();
+            object["bytes"] = facts.size.into();
+            let exports = self.exports.iter().filter(|(_, of)| *of == at);
+            object["exports"] = exports.map(|(e, _)| export_json(e, device)).collect();
+            devices.push(object);
+        }
+        Ok(json!({ "schema": 1, "devices": devices }))
+    }
+}
+
+fn checked_weight(weight: u64) -> Result<u64, String> {
+    let known = Weight::new(weight).map(Weight::value);
+    known.ok_or_else(|| format!("weight = {weight} is outside 1..=1000; choose one in that range"))
+}
+
+/// Switches and waits for it, within limits: a device that does not answer holds it up.
+fn switch(device: &Device, wish: &str) -> Result<Value, String> {
+    let config = Config::parse(wish).map_err(|e| e.to_string())?;
+    if !config.controllers.is_empty() || config.groups || !config.given.is_empty() {
+        return Err(format!(
+            "'{wish}' is more than a scheduler: controllers and groups are chosen when the server \
+             starts"
+        ));
+    }
+    if let Some((name, _)) = config.queue.first() {
+        return Err(format!(
+            "{name} is the block layer's: change the scheduler, then set {name} by itself"
+        ));
+    }
+    device.switch_scheduler(config.scheduler, &config.set).map_err(text)?;
+    for _ in 0..SWITCH_LOOKS {
+        if !device.report().map_err(text)?.changing {
+            return Ok(json!({ "scheduler": config.scheduler.name, "done": true }));
+        }
+        std::thread::sleep(SWITCH_LOOK);
+    }
+    Ok(json!({ "scheduler": config.scheduler.name, "done": false }))
+}
+
+fn device_json(report: &DeviceReport) -> Value {
+    let tunables: serde_json::Map<_, _> =
+        report.tunables.iter().map(|(name, value)| (name.to_string(), (*value).into())).collect();
+    json!({
+        "scheduler": report.scheduler,
+        "changing": report.changing,
+        "tunables": tunables,
+        "nr_requests": report.nr_requests,
+        "controllers": report.controllers,
+        "groups": report.groups.iter().map(group_json).collect::<Vec<_>>(),
+        "clients": report.clients.iter().map(client_json).collect::<Vec<_>>(),
+    })
+}
+
+fn group_json(group: &GroupReport) -> Value {
+    let set: serde_json::Map<_, _> =
+        group.set.iter().map(|s| (s.name.clone(), s.value.into())).collect();
+    json!({ "name": group.name, "set": set })
+}
+
+fn export_json(export: &Export, device: &Device) -> Value {
+    let rest = device.facts().size.saturating_sub(export.offset);
+    json!({
+        "name": export.name,
+        "offset": export.offset,
+        "bytes": export.size.unwrap_or(rest),
+        "read_only": export.read_only || device.facts().read_only,
+        "prio": export.prio.to_string(),
+    })
+}
+
+fn client_json(client: &ClientReport) -> Value {
+    json!({
+        "connection": client.connection,
+        "export": client.export,
+        "group": client.group,
+        "prio": client.prio.to_string(),
+        "peer": client.peer,
+        "reads": client.done.reads,
+        "read_bytes": client.done.read_bytes,
+        "writes": client.done.writes,
+        "written_bytes": client.done.written_bytes,
+        "others": client.done.others,
+        "errors": client.done.errors,
+        "outstanding": client.outstanding,
+    })
+}
+
+fn text(error: LiveError) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoistway_live::{DeviceOptions, Target};
+
+    fn device(scheduler: &str) -> Device {
+        let options = super::super::spec::device_options(scheduler).unwrap();
+        Device::open(&Target::Ram { size: 1 << 20 }, &options).unwrap()
+    }
+
+    fn desk(devices: Vec<Device>) -> Desk {
+        let names = ["a", "b"];
+        let exports =
+            devices.iter().enumerate().map(|(n, d)| (Export::new(names[n], d.clone()), n));
+        Desk { exports: exports.collect(), devices }
+    }
+
+    fn error(desk: &Desk, line: &str) -> String {
+        let answer = desk.answer(Ok(line));
+        assert_eq!(answer["ok"], false, "{line}: {answer}");
+        answer["error"].as_str().unwrap().to_string()
+    }
+
+    #[test]
+    fn bad_input_is_named_and_changes_nothing() {
+        let gold = device("bfq");
+        gold.set_group(&GroupSpec::new("gold").weight(300)).unwrap();
+        let desk = desk(vec![gold.clone()]);
+        let before = gold.report().unwrap();
+        let cases = [
+            ("", "request"),
+            ("[1]", "request"),
+            ("{\"command\":\"lists\"}", "lists"),
+            ("{\"command\":\"list\",\"all\":1}", "all"),
+            ("{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":-1}", "-1"),
+            ("{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":0}", "1..=1000"),
+            ("{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":1001}", "1..=1000"),
+            ("{\"command\":\"set-weight\",\"group\":\"root\",\"weight\":10}", "no weight"),
+            ("{\"command\":\"set-weight\",\"group\":\"gild\",\"weight\":10}", "root, gold"),
+            ("{\"command\":\"set\",\"name\":\"fifo_batch\",\"value\":\"8\"}", "under bfq"),
+            ("{\"command\":\"set\",\"name\":\"slice_idle\",\"value\":\"x\"}", "'x'"),
+            ("{\"command\":\"set\",\"name\":\"nr_requests\",\"value\":\"9999\"}", "9999"),
+            (
+                "{\"command\":\"set\",\"name\":\"nr_requests\",\"value\":\"8\",\"export\":\"c\"}",
+                "'c'",
+            ),
+            ("{\"command\":\"scheduler\",\"scheduler\":\"bfk\"}", "bfk"),
+            ("{\"command\":\"scheduler\",\"scheduler\":\"max-none\"}", "more than a scheduler"),
+            ("{\"command\":\"scheduler\",\"scheduler\":\"none{nr_requests=8}\"}", "by itself"),
+            ("{\"command\":\"read\",\"group\":\"gold\",\"file\":\"io.max\"}", "io.bfq.weight"),
+            (
+                "{\"command\":\"write\",\"group\":\"gold\",\"file\":\"io.max\",\"line\":\"x\"}",
+                "io.max",
+            ),
+        ];
+        for (line, message) in cases {
+            let error = error(&desk, line);
+            assert!(error.contains(message), "{line}: {error}");
+        }
+        assert_eq!(desk.answer(Err(BadLine::TooLong))["ok"], false);
+        assert_eq!(gold.report().unwrap(), before);
+    }
+
+    #[test]
+    fn where_there_are_several_devices_one_is_named() {
+        let (first, second) = (device("bfq"), device("none"));
+        first.set_group(&GroupSpec::new("gold")).unwrap();
+        for device in [&first, &second] {
+            device.set_group(&GroupSpec::new("both")).unwrap();
+        }
+        let desk = desk(vec![first.clone(), second.clone()]);
+        let set = "{\"command\":\"set\",\"name\":\"nr_requests\",\"value\":\"8\"}";
+        assert!(error(&desk, set).contains("2 devices"));
+        let both = "{\"command\":\"set-weight\",\"group\":\"both\",\"weight\":10}";
+        assert!(error(&desk, both).contains("2 devices"));
+        let gold = "{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":10}";
+        assert_eq!(desk.answer(Ok(gold)), json!({ "ok": true, "warnings": [] }));
+        assert_eq!(first.report().unwrap().groups[0].set[0].value, 10);
+        let idle = "{\"command\":\"set-weight\",\"group\":\"both\",\"weight\":10,\"export\":\"b\"}";
+        let answer = desk.answer(Ok(idle));
+        assert!(answer["warnings"][0].as_str().unwrap().contains("no effect under none"));
+        let switch = "{\"command\":\"scheduler\",\"scheduler\":\"kyber\",\"export\":\"b\"}";
+        assert_eq!(desk.answer(Ok(switch))["done"], true);
+        assert_eq!((first.scheduler().unwrap(), second.scheduler().unwrap()), ("bfq", "kyber"));
+    }
+
+    #[test]
+    fn lines_of_cgroup_files_are_written_and_read_back() {
+        let device = device("max-none");
+        device.set_group(&GroupSpec::new("gold")).unwrap();
+        let desk = desk(vec![device]);
+        let write = "{\"command\":\"write\",\"group\":\"gold\",\"file\":\"io.max\",\
+                     \"line\":\"8:0 rbps=10000000\"}";
+        assert_eq!(desk.answer(Ok(write)), json!({ "ok": true }));
+        let read = "{\"command\":\"read\",\"group\":\"gold\",\"file\":\"io.max\"}";
+        let expected = "8:0 rbps=10000000 wbps=max riops=max wiops=max\n";
+        assert_eq!(desk.answer(Ok(read))["text"], expected);
+    }
+
+    #[test]
+    fn every_scheduler_takes_over_with_each_tunable_at_its_ends() {
+        let options = DeviceOptions::default();
+        let device = Device::open(&Target::Ram { size: 1 << 20 }, &options).unwrap();
+        for entry in hoistway::sched::SCHEDULERS {
+            for t in entry.tunables {
+                for value in [t.min, t.max] {
+                    device.switch_scheduler(entry, &[(t.name.to_string(), value)]).unwrap();
+                    let report = device.report().unwrap();
+                    assert_eq!((report.scheduler, report.changing), (entry.name, false));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A Unix socket for questions of one line: the way in for an operator.
+//!
+//! A connection is one line in and one line out, bounded in length and time. One thread serves them
+//! one after the other, so that neither their number nor a client that says nothing costs anybody
+//! else more than a wait; what a line means is up to the function that answers it.
+
+use super::replace_stale;
+use crate::clock::{Clock, until};
+use crate::error::{LiveError, os};
+use hoistway::{Instant, Nanos};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, listen, recv, send, socket_with,
+};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread::{self, JoinHandle};
+
+/// Bytes of the longest line that is read, its end included.
+pub const LINE_MAX: usize = 64 << 10;
+/// How long a client may take to say its line, and to take the answer.
+const PATIENCE: Nanos = Nanos::secs(2);
+/// How long nobody is accepted after the process ran out of descriptors.
+const PAUSE: Nanos = Nanos::ms(100);
+
+/// Why there is no line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadLine {
+    /// More than [`LINE_MAX`] bytes.
+    TooLong,
+    /// Not UTF-8.
+    NotText,
+}
+
+/// A socket that answers lines. It closes, and its file goes, when it is dropped.
+#[derive(Debug)]
+pub struct LineServer {
+    path: PathBuf,
+    /// Device and inode of the socket file: nobody else's is removed.
+    file: (u64, u64),
+    bell: OwnedFd,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl LineServer {
+    /// Listens at `path`, for this user alone (mode 0600). `answer` gives the line to send back,
+    /// without its end.
+    ///
+    /// # Errors
+    ///
+    /// When the socket cannot be made; a server that answers there, or anything that is no socket,
+    /// is never replaced.
+    pub fn start(
+        path: &Path,
+        answer: impl FnMut(Result<&str, BadLine>) -> String + Send + 'static,
+    ) -> Result<LineServer, LiveError> {
+        replace_stale(path)?;
+        let what = || format!("control socket {}", path.display());
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )
+        .map_err(os(what()))?;
+        let address = SocketAddrUnix::new(path).map_err(os(what()))?;
+        // The file gets its mode from the socket: at no time may others connect.
+        fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(os(what()))?;
+        bind(&socket, &address).map_err(os(what()))?;
+        let file = identity(path).map_err(os(what()))?;
+        listen(&socket, 16).map_err(os(what()))?;
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+        let bell = bell.map_err(os("eventfd"))?;
+        let heard = bell.try_clone().map_err(os("eventfd"))?;
+        let mut desk = Desk { socket, bell: heard, clock: Clock::new(), answer };
+        let thread = thread::Builder::new().name("hoistway-control".into());
+        let thread = thread.spawn(move || desk.run()).map_err(os("thread"))?;
+        let thread = Mutex::new(Some(thread));
+        Ok(LineServer { path: path.into(), file, bell, thread })
+    }
+
+    /// Answers no further line, and removes the socket file.
+    pub fn stop(&self) {
+        let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
+        let Some(thread) = thread else { return };
+        // It can only fail by having been told already.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = thread.join();
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for LineServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|m| (m.dev(), m.ino()))
+}
+
+/// The thread behind the socket.
+struct Desk<A> {
+    socket: OwnedFd,
+    bell: OwnedFd,
+    clock: Clock,
+    answer: A,
+}
+
+/// What a wait ended with.
+#[derive(Debug, PartialEq, Eq)]
+enum Wake {
+    Ready,
+    Late,
+    Stop,
+}
+
+impl<A: FnMut(Result<&str, BadLine>) -> String> Desk<A> {
+    fn run(&mut self) {
+        loop {
+            if self.wait(self.socket.as_fd(), PollFlags::IN, None) == Wake::Stop {
+                return;
+            }
+            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(client) => {
+                    if self.serve(&client) == Wake::Stop {
+                        return;
+                    }
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    let limit = self.clock.now() + PAUSE;
+                    if self.wait(self.bell.as_fd(), PollFlags::IN, Some(limit)) == Wake::Stop {
+                        return;
+                    }
+                }
+                // The client has gone again.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn serve(&mut self, client: &OwnedFd) -> Wake {
+        let limit = self.clock.now() + PATIENCE;
+        let mut line = Vec::new();
+        loop {
+            let mut chunk = [0; 4096];
+            match recv(client, &mut chunk, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => break,
+                Ok((_, got)) => {
+                    let from = line.len();
+                    line.extend_from_slice(&chunk[..got]);
+                    if let Some(end) = line[from..].iter().position(|b| *b == b'\n') {
+                        line.truncate(from + end);
+                        break;
+                    }
+                    if line.len() >= LINE_MAX {
+                        break;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => match self.wait(client.as_fd(), PollFlags::IN, Some(limit)) {
+                    Wake::Ready => {}
+                    other => return other,
+                },
+                Err(_) => return Wake::Ready,
+            }
+        }
+        if line.is_empty() {
+            return Wake::Ready;
+        }
+        let text = match std::str::from_utf8(&line) {
+            _ if line.len() >= LINE_MAX => Err(BadLine::TooLong),
+            Ok(text) => Ok(text),
+            Err(_) => Err(BadLine::NotText),
+        };
+        let mut answer = (self.answer)(text).into_bytes();
+        answer.push(b'\n');
+        self.send(client, &answer)
+    }
+
+    fn send(&self, client: &OwnedFd, mut bytes: &[u8]) -> Wake {
+        let limit = self.clock.now() + PATIENCE;
+        while !bytes.is_empty() {
+            match send(client, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => match self.wait(client.as_fd(), PollFlags::OUT, Some(limit)) {
+                    Wake::Ready => {}
+                    other => return other,
+                },
+                Err(_) => return Wake::Ready,
+            }
+        }
+        Wake::Ready
+    }
+
+    /// Waits for a descriptor, but no longer than that and not when told to stop.
+    fn wait(&self, fd: BorrowedFd<'_>, what: PollFlags, limit: Option<Instant>) -> Wake {
+        loop {
+            let bell = PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN);
+            let mut fds = [bell, PollFd::from_borrowed_fd(fd, what)];
+            let now = self.clock.now();
+            if limit.is_some_and(|at| at <= now) {
+                return Wake::Late;
+            }
+            let timeout = limit.map(|at| until(now, at));
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(_) if !fds[0].revents().is_empty() => return Wake::Stop,
+                Ok(_) if !fds[1].revents().is_empty() => return Wake::Ready,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => panic!("poll on descriptors of our own: {error}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("hoistway-line-{}-{name}.sock", std::process::id()))
+    }
+
+    fn echo(path: &Path) -> Result<LineServer, LiveError> {
+        LineServer::start(path, |line| match line {
+            Ok(text) => format!("<{text}>"),
+            Err(bad) => format!("{bad:?}"),
+        })
+    }
+
+    fn ask(path: &Path, bytes: &[u8]) -> String {
+        let mut stream = UnixStream::connect(path).unwrap();
+        // The server may stop listening before all of it is sent.
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn one_line_is_answered_by_one_and_bad_ones_do_no_harm() {
+        let path = place("echo");
+        let server = echo(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(ask(&path, b"a b\n"), "<a b>\n");
+        assert_eq!(ask(&path, b"no end"), "<no end>\n");
+        assert_eq!(ask(&path, b"one\ntwo\n"), "<one>\n", "what follows is not read");
+        assert_eq!(ask(&path, b""), "", "who says nothing hears nothing");
+        assert_eq!(ask(&path, &[0xff, b'\n']), "NotText\n");
+        let longest = vec![b'x'; LINE_MAX - 1];
+        assert_eq!(ask(&path, &[&longest[..], b"\n"].concat()).len(), LINE_MAX + 2);
+        assert_eq!(ask(&path, &vec![b'x'; 4 * LINE_MAX]), "TooLong\n");
+        // Whoever says nothing holds up neither the others for long nor the end.
+        let _silent = UnixStream::connect(&path).unwrap();
+        assert_eq!(ask(&path, b"next\n"), "<next>\n");
+        let _silent = UnixStream::connect(&path).unwrap();
+        server.stop();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_a_socket_nobody_answers_at_is_replaced() {
+        let path = place("stale");
+        drop(UnixListener::bind(&path).unwrap());
+        let first = echo(&path).unwrap();
+        assert!(matches!(echo(&path), Err(LiveError::Os { .. })));
+        assert_eq!(ask(&path, b"x\n"), "<x>\n", "the first server is unharmed");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "a file").unwrap();
+        assert!(matches!(echo(&path), Err(LiveError::Os { .. })));
+        drop(first);
+        assert!(path.exists(), "somebody else's file is not removed");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

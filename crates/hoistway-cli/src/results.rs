@@ -3,7 +3,9 @@
 
 use crate::table::{Table, three};
 use hoistway_lab::result::startup::Startups;
-use hoistway_lab::result::{Cell, Metric, Run, number_text, ratio, reference, target};
+use hoistway_lab::result::{
+    Cell, LOSS_OF_CONTROL, Metric, Run, number_text, ratio, reference, target,
+};
 use hoistway_lab::stats::Verdict;
 use std::fmt::Write as _;
 
@@ -25,15 +27,12 @@ pub fn results(run: &Run) -> String {
             out.push_str(&table(run, &cells).render());
         }
     }
-    for (cell, text) in run.flags.iter().filter(|(_, text)| !text.starts_with(LOST)) {
+    for (cell, text) in run.flags.iter().filter(|(_, text)| !text.starts_with(LOSS_OF_CONTROL)) {
         let _ = writeln!(out, "! {cell}: {text}");
     }
     out.push_str(&lost(run));
     out
 }
-
-/// How the text of that flag begins.
-const LOST: &str = "loss of control";
 
 /// One line per drive and configuration that loses control, with the workloads.
 fn lost(run: &Run) -> String {
@@ -42,13 +41,16 @@ fn lost(run: &Run) -> String {
         for config in &run.manifest.configs {
             let of = |w: &&str| {
                 let name = format!("{}/{}/{w}", drive.id, config.id);
-                run.flags.iter().any(|(cell, text)| *cell == name && text.starts_with(LOST))
+                run.flags
+                    .iter()
+                    .any(|(cell, text)| *cell == name && text.starts_with(LOSS_OF_CONTROL))
             };
             let workloads = run.manifest.workloads.iter().map(|w| w.id.as_str());
             let workloads: Vec<&str> = workloads.filter(of).collect();
             if !workloads.is_empty() {
                 let workloads = workloads.join(", ");
-                let _ = writeln!(out, "! {LOST}: {}/{}: {workloads}", drive.id, config.id);
+                let _ =
+                    writeln!(out, "! {LOSS_OF_CONTROL}: {}/{}: {workloads}", drive.id, config.id);
             }
         }
     }

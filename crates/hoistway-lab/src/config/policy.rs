@@ -64,7 +64,7 @@ pub static POLICIES: &[Policy] = &[
         groups: true,
         target_rt: false,
         weights: false,
-        options: &[option("target", Unit::Micros, 10, 1, "Latency target of the target's group.")],
+        options: LATENCY,
         lines: latency,
     },
     Policy {
@@ -119,6 +119,9 @@ const fn option(
     Tunable { name, unit, default, min, max: 1 << 60, doc }
 }
 
+const LATENCY: &[Tunable] =
+    &[option("target", Unit::Micros, 10, 1, "Latency target of the target's group.")];
+
 /// Options of io.cost; the default 0 stands for the suite's line for the kind of drive.
 const COST: &[Tunable] = &[
     Tunable {
@@ -162,7 +165,7 @@ fn line(file: &str, body: &str) -> FileLine {
 }
 
 fn latency(given: &Given, _drive: &DriveFile, member: Member) -> Vec<FileLine> {
-    let target = given.iter().rev().find(|(n, _)| n == "target").map_or(10, |&(_, v)| v);
+    let target = value(LATENCY, given, "target");
     match member {
         Member::Target => vec![line("io.latency", &format!("target={target}"))],
         Member::Root | Member::Interferer => Vec::new(),
@@ -212,16 +215,20 @@ fn sixteenth(drive: &DriveFile) -> u64 {
     (drive.iocost.rbps / 1_000_000 / 16).max(1) * 1_000_000
 }
 
+/// `rbps` and `wbps` as given, or a sixteenth of the drive each.
+fn rates(options: &[Tunable], given: &Given, drive: &DriveFile) -> String {
+    let rate = |name| match value(options, given, name) {
+        0 => sixteenth(drive),
+        v => v,
+    };
+    format!("rbps={} wbps={}", rate("rbps"), rate("wbps"))
+}
+
 fn max(given: &Given, drive: &DriveFile, member: Member) -> Vec<FileLine> {
     if member == Member::Root {
         return Vec::new();
     }
-    let own = sixteenth(drive);
-    let rate = |name| match value(MAX, given, name) {
-        0 => own,
-        v => v,
-    };
-    let mut body = format!("rbps={} wbps={}", rate("rbps"), rate("wbps"));
+    let mut body = rates(MAX, given, drive);
     for name in ["riops", "wiops"] {
         let v = value(MAX, given, name);
         if v > 0 {
@@ -235,12 +242,7 @@ fn low(given: &Given, drive: &DriveFile, member: Member) -> Vec<FileLine> {
     if member == Member::Root {
         return Vec::new();
     }
-    let own = sixteenth(drive);
-    let rate = |name| match value(LOW, given, name) {
-        0 => own,
-        v => v,
-    };
     let (latency, idle) = (value(LOW, given, "latency"), value(LOW, given, "idle"));
-    let body = format!("rbps={} wbps={} latency={latency} idle={idle}", rate("rbps"), rate("wbps"));
+    let body = format!("{} latency={latency} idle={idle}", rates(LOW, given, drive));
     vec![line("io.low", &body)]
 }

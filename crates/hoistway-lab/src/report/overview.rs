@@ -5,11 +5,8 @@ use super::figures::Figures;
 use super::html;
 use super::section::open_table;
 use super::svg::{duration, esc, number};
-use crate::result::Run;
+use crate::result::{LOSS_OF_CONTROL, Run, Spread};
 use std::fmt::Write;
-
-/// Sign of a flagged loss of control.
-const LOST: &str = "loss of control";
 
 /// The page; with each run goes the address of its report, relative to the page.
 pub fn render(runs: &[(&Run, String)]) -> String {
@@ -69,10 +66,8 @@ fn table(run: &Run, address: &str, drive: &str) -> String {
     );
     for workload in &m.workloads {
         for f in Figures::of(run, drive, &workload.id) {
-            let rate = |s: Option<crate::result::Spread>| {
-                s.map_or_else(|| "\u{2013}".into(), |s| number(s.mean))
-            };
-            let lost = f.flags.iter().find(|t| t.starts_with(LOST));
+            let rate = |s: Option<Spread>| s.map_or_else(|| "\u{2013}".into(), |s| number(s.mean));
+            let lost = f.flags.iter().find(|t| t.starts_with(LOSS_OF_CONTROL));
             let control = match lost {
                 Some(text) => format!("<b title=\"{}\">lost</b>", esc(text)),
                 None => String::new(),

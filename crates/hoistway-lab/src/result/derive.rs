@@ -260,6 +260,8 @@ pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio
     stats::paired_ratio(&column(cell)?, &column(reference)?)
 }
 
+/// How the text of a flag begins that says a configuration does not protect the target.
+pub const LOSS_OF_CONTROL: &str = "loss of control";
 /// Control is lost where the target waits at least this share of the uncontrolled time ...
 const LOST: f64 = 0.8;
 /// ... although some configuration brings it below this share.
@@ -283,7 +285,7 @@ fn loss_of_control(cell: &Cell, cells: &[Cell], reference: &str) -> Option<(Stri
     }
     let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
     let text = format!(
-        "loss of control: the target waits {:.0} % of the time it waits under {reference}; under \
+        "{LOSS_OF_CONTROL}: the target waits {:.0} % of the time it waits under {reference}; under \
          {config} {:.2} %",
         share * 100.0,
         best * 100.0

@@ -9,7 +9,7 @@ pub mod published;
 mod records;
 pub mod startup;
 
-pub use derive::{REFERENCE, derive, ratio, reference, target};
+pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, target};
 pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
 
 use hoistway::Nanos;

@@ -29,12 +29,10 @@ pub enum Command {
     ReplayDecisions(ReplayDecisions),
     /// Measure a drive for a controller's model
     Calibrate(Calibrate),
-    /// Serve exports over NBD, scheduled
-    #[cfg(target_os = "linux")]
-    Serve(Serve),
-    /// Ask a running server, or change it
-    #[cfg(target_os = "linux")]
-    Ctl(Ctl),
+    /// What needs a real machine.
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    #[command(flatten)]
+    Live(crate::live::Verb),
     /// List what there is
     List(List),
     /// Show one thing: its tunables or parameters
@@ -215,103 +213,4 @@ pub struct Report {
     /// Run directories
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-}
-
-/// `hoistway serve`.
-#[cfg(target_os = "linux")]
-#[derive(Debug, ClapArgs)]
-pub struct Serve {
-    /// An export: NAME=TARGET,KEY=VALUE,... with target ram:SIZE, null:SIZE, file:PATH or
-    /// emulate:DRIVE or emulate:DRIVE:SIZE, and keys ro, direct, weight, group, prio, offset, size, way, data, seed.
-    /// Exports of one target share a device. May be repeated
-    #[arg(long, short, value_name = "EXPORT")]
-    pub export: Vec<String>,
-    /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
-    #[arg(long, short, value_name = "CONFIG")]
-    pub scheduler: Option<String>,
-    /// Unix socket to listen on
-    #[arg(long, short = 'U', value_name = "PATH")]
-    pub socket: Vec<PathBuf>,
-    /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub listen: Vec<String>,
-    /// Serve unencrypted beyond this machine
-    #[arg(long)]
-    pub allow_plain_tcp: bool,
-    /// Nothing may be written
-    #[arg(long, short)]
-    pub read_only: bool,
-    /// Configuration file (TOML) with the same wishes
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Unix socket for `hoistway ctl`, for this user alone
-    #[arg(long, value_name = "PATH")]
-    pub control: Option<PathBuf>,
-    /// Run this shell command with $uri and $unixsocket, then stop
-    #[arg(long, value_name = "COMMAND")]
-    pub run: Option<String>,
-    /// Only warnings and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// `hoistway ctl`.
-#[cfg(target_os = "linux")]
-#[derive(Debug, ClapArgs)]
-pub struct Ctl {
-    /// Control socket of the server, as given to `hoistway serve --control`
-    #[arg(long, value_name = "PATH")]
-    pub control: PathBuf,
-    /// The device of this export; needed where there are several
-    #[arg(long, short, value_name = "NAME", global = true)]
-    pub export: Option<String>,
-    /// What to do.
-    #[command(subcommand)]
-    pub command: CtlCommand,
-}
-
-/// What a running server can be asked.
-#[cfg(target_os = "linux")]
-#[derive(Clone, Debug, Subcommand)]
-pub enum CtlCommand {
-    /// Devices, exports, groups and clients, with what each has had done
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Set the weight of a group
-    SetWeight {
-        /// Its name
-        group: String,
-        /// 1 to 1000
-        weight: u64,
-    },
-    /// Set a tunable of the scheduler, the block layer (nr_requests, ...) or a controller
-    Set {
-        /// Such as slice_idle=0 or nr_requests=64
-        #[arg(value_name = "NAME=VALUE")]
-        setting: String,
-    },
-    /// Write a line to a cgroup file of a group, such as: write gold io.max '8:0 rbps=10000000'
-    Write {
-        /// Its name; root is everybody who is in no other
-        group: String,
-        /// Such as io.max
-        file: String,
-        /// In the kernel's own syntax
-        line: String,
-    },
-    /// Print a cgroup file of a group
-    Read {
-        /// Its name; root is everybody who is in no other
-        group: String,
-        /// Such as io.stat
-        file: String,
-    },
-    /// Let another scheduler take over; nothing is lost
-    Scheduler {
-        /// Such as bfq{low_latency=0}
-        scheduler: String,
-    },
 }

@@ -4,14 +4,12 @@
 mod args;
 mod calibrate;
 mod compare;
-#[cfg(target_os = "linux")]
-mod ctl;
 mod explain;
 mod list;
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod live;
 mod replay;
 mod results;
-#[cfg(target_os = "linux")]
-mod serve;
 mod show;
 mod table;
 
@@ -50,10 +48,8 @@ fn fail(code: u8, message: &str) -> ExitCode {
 
 fn run(args: args::Args) -> Result<(), Failure> {
     match args.command {
-        #[cfg(target_os = "linux")]
-        args::Command::Serve(options) => serve::serve(&options),
-        #[cfg(target_os = "linux")]
-        args::Command::Ctl(options) => ctl::ctl(&options),
+        #[cfg(all(feature = "live", target_os = "linux"))]
+        args::Command::Live(verb) => live::run(&verb),
         args::Command::Calibrate(options) => calibrate::calibrate(&options),
         args::Command::List(list) => list::list(&list),
         args::Command::Show(show) => show::show(&show.name),

@@ -2,7 +2,7 @@
 //! as durable must be in the file. What this cannot show is a lost power supply: the kernel survives.
 //!
 //! `HOISTWAY_ROUNDS=200 cargo test -p hoistway-cli --test durability` for more than a few rounds.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "live", target_os = "linux"))]
 
 #[path = "../../hoistway-live/tests/client/mod.rs"]
 mod client;

@@ -1,5 +1,5 @@
 //! `hoistway serve` with real clients. What is not installed is skipped with a printed reason.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "live", target_os = "linux"))]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -4,7 +4,7 @@ pub mod control;
 mod spec;
 
 use crate::Failure;
-use crate::args::Serve;
+use crate::live::args::Serve;
 use hoistway::IoPrio;
 use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, Group, GroupSpec, LiveError};

@@ -1,7 +1,7 @@
 //! `hoistway ctl`: asks a running server over its control socket.
 
-use crate::args::{Ctl, CtlCommand};
-use crate::serve::control::Request;
+use crate::live::args::{Ctl, CtlCommand};
+use crate::live::serve::control::Request;
 use crate::table::Table;
 use crate::{Failure, print};
 use serde_json::Value;

@@ -1,0 +1,109 @@
+//! Arguments of the verbs that need a real machine.
+
+use clap::{Args as ClapArgs, Subcommand};
+use std::path::PathBuf;
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Serve exports over NBD, scheduled
+    Serve(Serve),
+    /// Ask a running server, or change it
+    Ctl(Ctl),
+}
+
+/// `hoistway serve`.
+#[derive(Debug, ClapArgs)]
+pub struct Serve {
+    /// An export: NAME=TARGET,KEY=VALUE,... with target ram:SIZE, null:SIZE, file:PATH or
+    /// emulate:DRIVE or emulate:DRIVE:SIZE, and keys ro, direct, weight, group, prio, offset, size, way, data, seed.
+    /// Exports of one target share a device. May be repeated
+    #[arg(long, short, value_name = "EXPORT")]
+    pub export: Vec<String>,
+    /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
+    #[arg(long, short, value_name = "CONFIG")]
+    pub scheduler: Option<String>,
+    /// Unix socket to listen on
+    #[arg(long, short = 'U', value_name = "PATH")]
+    pub socket: Vec<PathBuf>,
+    /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<String>,
+    /// Serve unencrypted beyond this machine
+    #[arg(long)]
+    pub allow_plain_tcp: bool,
+    /// Nothing may be written
+    #[arg(long, short)]
+    pub read_only: bool,
+    /// Configuration file (TOML) with the same wishes
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Unix socket for `hoistway ctl`, for this user alone
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Run this shell command with $uri and $unixsocket, then stop
+    #[arg(long, value_name = "COMMAND")]
+    pub run: Option<String>,
+    /// Only warnings and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `hoistway ctl`.
+#[derive(Debug, ClapArgs)]
+pub struct Ctl {
+    /// Control socket of the server, as given to `hoistway serve --control`
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+    /// The device of this export; needed where there are several
+    #[arg(long, short, value_name = "NAME", global = true)]
+    pub export: Option<String>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+/// What a running server can be asked.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CtlCommand {
+    /// Devices, exports, groups and clients, with what each has had done
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set the weight of a group
+    SetWeight {
+        /// Its name
+        group: String,
+        /// 1 to 1000
+        weight: u64,
+    },
+    /// Set a tunable of the scheduler, the block layer (nr_requests, ...) or a controller
+    Set {
+        /// Such as slice_idle=0 or nr_requests=64
+        #[arg(value_name = "NAME=VALUE")]
+        setting: String,
+    },
+    /// Write a line to a cgroup file of a group, such as: write gold io.max '8:0 rbps=10000000'
+    Write {
+        /// Its name; root is everybody who is in no other
+        group: String,
+        /// Such as io.max
+        file: String,
+        /// In the kernel's own syntax
+        line: String,
+    },
+    /// Print a cgroup file of a group
+    Read {
+        /// Its name; root is everybody who is in no other
+        group: String,
+        /// Such as io.stat
+        file: String,
+    },
+    /// Let another scheduler take over; nothing is lost
+    Scheduler {
+        /// Such as bfq{low_latency=0}
+        scheduler: String,
+    },
+}

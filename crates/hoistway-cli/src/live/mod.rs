@@ -1,0 +1,16 @@
+//! The verbs that need a real machine (feature `live`, Linux).
+
+mod args;
+mod ctl;
+mod serve;
+
+use crate::Failure;
+pub use args::Verb;
+
+/// Carries out a verb.
+pub fn run(verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Serve(options) => serve::serve(options),
+        Verb::Ctl(options) => ctl::ctl(options),
+    }
+}

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Two tenants on one slow drive: the victim reads 4 KiB at random, one at a time; the hog has four
-# connections with 32 reads of 64 KiB each. Uncontrolled (none) and under BFQ with weights 900 and 100, on
+# connections with 32 reads of 64 KiB each. Uncontrolled (none), under BFQ with weights 900 and 100, and
+# under io.latency with a target for the victim and nothing said of the hog, on
 # a 100 MB/s volume and on the emulated PLEXTOR; and the same pair on nbdkit's memory plugin behind its rate
 # filter at 100 MB/s. Prints Markdown.
 #
 #   benches/tenants.sh [SECONDS]             default: 8 s per measurement
 #
+# LATENCY=1ms: the victim's target.
 # REALTIME=1 (root): servers and clients go before everything else, for a machine that is not quiet. Drives
 # this slow leave the processors idle, so nothing starves.
 set -euo pipefail
@@ -13,6 +15,7 @@ first=()
 [ -z "${REALTIME:-}" ] || first=(chrt -r 1)
 cd "$(dirname "$0")/.."
 seconds=${1:-8}
+latency=${LATENCY:-1ms}
 for tool in fio nbdkit nbdinfo python3; do
   command -v "$tool" >/dev/null || { echo "needs $tool: ./setup.sh test" >&2; exit 3; }
 done
@@ -76,9 +79,14 @@ echo "|---|---:|---:|---:|---:|"
 for drive in benches/bucket-100mb.toml plextor-px-256m5s; do
   target=emulate:$drive:16G
   name=$(basename "$drive" .toml)
-  for config in none bfq 'bfq{strict_guarantees=1}'; do
+  for config in none bfq 'bfq{strict_guarantees=1}' "none, latency=$latency"; do
     victim=victim hog=hog
-    serve "$binary" serve -e "victim=$target,weight=900" -e "hog=$target,weight=100" -s "$config" -U "$folder/s.sock"
+    case $config in
+      none) keys=('' '') ;;
+      *latency=*) keys=(",latency=$latency" '') ;;
+      *) keys=(,weight=900 ,weight=100) ;;
+    esac
+    serve "$binary" serve -e "victim=$target${keys[0]}" -e "hog=$target${keys[1]}" -s "${config%%,*}" -U "$folder/s.sock"
     if [ "$config" = none ]; then
       measure "$name, victim alone" victim
       measure "$name, hog alone" hog

@@ -84,7 +84,28 @@ impl GroupSpec {
         self.set.push(GroupSetting { stage, name, value });
         self
     }
+
+    /// The same with a latency target in microseconds, which io.latency keeps by holding its siblings
+    /// back; the controller must be installed ([`DeviceOptions::controllers`]).
+    pub fn latency_us(self, value: u64) -> GroupSpec {
+        self.controlled("io.latency", "target", value)
+    }
+
+    /// The same with one of the limits of io.max: `rbps`, `wbps` (bytes per second), `riops`, `wiops`
+    /// (I/Os per second); the controller must be installed ([`DeviceOptions::controllers`]).
+    pub fn limit(self, name: &str, value: u64) -> GroupSpec {
+        self.controlled("io.max", name, value)
+    }
+
+    fn controlled(mut self, controller: &str, name: &str, value: u64) -> GroupSpec {
+        let stage = StageName::Controller(controller.into());
+        self.set.push(GroupSetting { stage, name: name.into(), value });
+        self
+    }
 }
+
+/// The controller that shares by weights, as some schedulers do.
+const COST: &str = "io.cost";
 
 /// A group that exists.
 #[derive(Clone, Debug)]
@@ -129,7 +150,17 @@ impl Core {
         let GroupSetting { stage, name, value } = setting.clone();
         let entry = self.stack.scheduler_entry();
         let scheduler = stage == StageName::Scheduler;
+        let shared = scheduler && name == "weight" && self.has_controller(COST);
+        if shared {
+            // One weight for everybody who shares by weights.
+            let stage = StageName::Controller(COST.into());
+            let value = Some(value);
+            self.try_input(Input::SetGroup { group, stage, name: name.clone(), value })?;
+        }
         if scheduler && !entry.group_tunables.iter().any(|t| t.name == name) {
+            if shared {
+                return Ok(None);
+            }
             return Ok(Some(format!(
                 "{name} = {value} of a group has no effect under {}",
                 entry.name
@@ -137,6 +168,10 @@ impl Core {
         }
         let input = Input::SetGroup { group, stage, name, value: Some(value) };
         self.try_input(input).map(|()| None).map_err(LiveError::Stack)
+    }
+
+    fn has_controller(&self, name: &str) -> bool {
+        self.stack.controllers().any(|(entry, _)| entry.name == name)
     }
 
     /// Sets a tunable. Refused for the scheduler while another one is on its way: it would be lost.

@@ -1,14 +1,16 @@
 //! `hoistway serve`: exports over NBD. Everything but reading the wishes is in `hoistway-live`.
 
 pub mod control;
+mod limits;
 mod spec;
 
 use crate::Failure;
 use crate::live::args::Serve;
 use hoistway::IoPrio;
 use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
-use hoistway_live::{Device, Group, GroupSpec, LiveError};
-use spec::{ExportSpec, File};
+use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
+use limits::Groups;
+use spec::{ClientSpec, ExportSpec, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -20,13 +22,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let scratch = Scratch::default();
     let listen = addresses(args, &wishes, &scratch)?;
     let Opened { exports, devices, of } = open(args, &wishes)?;
-    let mut clients = Vec::new();
-    for client in &wishes.client {
-        let name = client.group.clone().unwrap_or_else(|| format!("uid-{}", client.uid));
-        let group = with_weight(GroupSpec::new(&name), client.weight);
-        let prio = priority(client.prio.as_deref())?;
-        clients.push(ClientRule { uid: client.uid, group, prio });
-    }
+    let clients = wishes.client.iter().map(rule).collect::<Result<_, _>>()?;
     let options = ServerOptions {
         clients,
         allow_plain_tcp: args.allow_plain_tcp || wishes.allow_plain_tcp,
@@ -124,7 +120,7 @@ struct Opened {
 /// Opens every device once, and makes the exports.
 fn open(args: &Serve, wishes: &File) -> Result<Opened, Failure> {
     let common = args.scheduler.as_deref().or(wishes.scheduler.as_deref()).unwrap_or("none");
-    let mut opened: Vec<(String, &str, Device)> = Vec::new();
+    let mut opened: Vec<(String, &str, OneDevice)> = Vec::new();
     let mut exports = Vec::new();
     let mut of = Vec::new();
     for wish in &wishes.export {
@@ -132,59 +128,74 @@ fn open(args: &Serve, wishes: &File) -> Result<Opened, Failure> {
         let config = wish.scheduler.as_deref().unwrap_or(common);
         let key = wish.device_key();
         let known = opened.iter().position(|(k, ..)| *k == key);
-        of.push(known.unwrap_or(opened.len()));
-        let device = match known.map(|at| &opened[at]) {
+        let at = known.unwrap_or(opened.len());
+        match known.map(|at| &opened[at]) {
             Some((_, other, _)) if *other != config => {
                 return Err(usage(format!(
                     "its device runs {other} already; {config} is asked for"
                 )));
             }
-            Some((.., device)) => device.clone(),
-            None => {
-                let options = spec::device_options(config).map_err(usage)?;
-                let device = Device::open(&wish.target().map_err(usage)?, &options);
-                let device = device.map_err(failure)?;
-                if let Some(warning) = &device.facts().warning {
-                    eprintln!("warning: {warning}");
-                }
-                opened.push((key, config, device.clone()));
-                device
-            }
-        };
+            Some(_) => {}
+            None => opened.push((key, config, open_device(args, wishes, wish, config)?)),
+        }
+        let (_, _, OneDevice { device, options, groups }) = &opened[at];
+        let group = groups.export(wish, options);
         let (offset, size) = wish.range().map_err(usage)?;
         exports.push(Export {
             name: wish.name.clone(),
-            group: group(wish, &device)?,
+            group: group.map_or(Ok(Group::ROOT), |g| set_group(wish, &g, device))?,
             prio: priority(wish.prio.as_deref())?,
-            device,
+            device: device.clone(),
             offset,
             size,
             read_only: wish.read_only,
         });
+        of.push(at);
     }
-    let devices = opened.into_iter().map(|(.., device)| device).collect();
+    let devices = opened.into_iter().map(|(.., one)| one.device).collect();
     Ok(Opened { exports, devices, of })
 }
 
-fn group(wish: &ExportSpec, device: &Device) -> Result<Group, Failure> {
-    let name = match (&wish.group, wish.weight) {
-        (None, None) => return Ok(Group::ROOT),
-        (Some(name), _) => name,
-        (None, Some(_)) => &wish.name,
-    };
-    let spec = with_weight(GroupSpec::new(name), wish.weight);
-    let (group, idle) = device.set_group(&spec).map_err(failure)?;
+/// A device, what it was opened with, and the groups that are wished for on it.
+struct OneDevice {
+    device: Device,
+    options: DeviceOptions,
+    groups: Groups,
+}
+
+fn open_device(
+    args: &Serve,
+    wishes: &File,
+    wish: &ExportSpec,
+    config: &str,
+) -> Result<OneDevice, Failure> {
+    let usage = |e: String| Failure::Usage(format!("export '{}': {e}", wish.name));
+    let groups = Groups::of(wishes, &wish.device_key()).map_err(Failure::Usage)?;
+    let mut options = spec::device_options(config).map_err(usage)?;
+    for (controller, group) in groups.complete(&mut options) {
+        say(args, &format!("{controller} is installed on {} for group {group}", wish.target));
+    }
+    let device = Device::open(&wish.target().map_err(usage)?, &options).map_err(failure)?;
+    if let Some(warning) = &device.facts().warning {
+        eprintln!("warning: {warning}");
+    }
+    Ok(OneDevice { device, options, groups })
+}
+
+fn set_group(wish: &ExportSpec, spec: &GroupSpec, device: &Device) -> Result<Group, Failure> {
+    let (group, idle) = device.set_group(spec).map_err(failure)?;
     for sentence in idle {
         eprintln!("warning: export '{}': {sentence}", wish.name);
     }
     Ok(group)
 }
 
-fn with_weight(spec: GroupSpec, weight: Option<u64>) -> GroupSpec {
-    match weight {
-        Some(weight) => spec.weight(weight),
-        None => spec,
-    }
+fn rule(client: &ClientSpec) -> Result<ClientRule, Failure> {
+    let name = client.group_name();
+    let limits = client.keys().limits();
+    let limits = limits.map_err(|e| Failure::Usage(format!("client '{name}': {e}")))?;
+    let prio = priority(client.prio.as_deref())?;
+    Ok(ClientRule { uid: client.uid, group: limits.group(&name), prio })
 }
 
 fn priority(text: Option<&str>) -> Result<IoPrio, Failure> {

@@ -1,5 +1,6 @@
 //! What is to be served, as people write it: flags and the configuration file.
 
+use super::limits::Quantity;
 use hoistway::IoPrio;
 use hoistway_lab::config::Config;
 use hoistway_lab::quantity;
@@ -36,7 +37,7 @@ pub struct File {
 }
 
 /// One export.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ExportSpec {
     /// Its name.
@@ -49,6 +50,16 @@ pub struct ExportSpec {
     pub group: Option<String>,
     /// Weight of the group.
     pub weight: Option<u64>,
+    /// Latency target of the group, such as `5ms`.
+    pub latency: Option<String>,
+    /// Most bytes read per second by the group, such as `10M`.
+    pub rbps: Option<Quantity>,
+    /// Most bytes written.
+    pub wbps: Option<Quantity>,
+    /// Most reads per second, such as `500` or `2k`.
+    pub riops: Option<Quantity>,
+    /// Most writes.
+    pub wiops: Option<Quantity>,
     /// I/O priority of its clients, such as `be/4`, `rt/0`, `idle`.
     pub prio: Option<String>,
     /// First byte of the device that is served.
@@ -79,8 +90,25 @@ pub struct ClientSpec {
     pub group: Option<String>,
     /// Its weight.
     pub weight: Option<u64>,
+    /// Its latency target.
+    pub latency: Option<String>,
+    /// Most bytes read per second.
+    pub rbps: Option<Quantity>,
+    /// Most bytes written.
+    pub wbps: Option<Quantity>,
+    /// Most reads per second.
+    pub riops: Option<Quantity>,
+    /// Most writes.
+    pub wiops: Option<Quantity>,
     /// I/O priority of the clients.
     pub prio: Option<String>,
+}
+
+impl ClientSpec {
+    /// Name of the group.
+    pub fn group_name(&self) -> String {
+        self.group.clone().unwrap_or_else(|| format!("uid-{}", self.uid))
+    }
 }
 
 impl File {
@@ -104,21 +132,8 @@ impl ExportSpec {
             Some((name, target)) => (name, target),
             None => ("disk", first),
         };
-        let mut spec = ExportSpec {
-            name: name.into(),
-            target: target.into(),
-            scheduler: None,
-            group: None,
-            weight: None,
-            prio: None,
-            offset: None,
-            size: None,
-            read_only: false,
-            direct: false,
-            way: None,
-            data: None,
-            seed: None,
-        };
+        let mut spec =
+            ExportSpec { name: name.into(), target: target.into(), ..ExportSpec::default() };
         for part in parts {
             spec.set(part).map_err(|e| format!("--export {text}: {e}"))?;
         }
@@ -135,6 +150,11 @@ impl ExportSpec {
             ("group", Some(v)) => self.group = Some(v.into()),
             ("weight", Some(v)) => self.weight = Some(number(v)?),
             ("seed", Some(v)) => self.seed = Some(number(v)?),
+            ("latency", Some(v)) => self.latency = Some(v.into()),
+            ("rbps", Some(v)) => self.rbps = Some(Quantity(v.into())),
+            ("wbps", Some(v)) => self.wbps = Some(Quantity(v.into())),
+            ("riops", Some(v)) => self.riops = Some(Quantity(v.into())),
+            ("wiops", Some(v)) => self.wiops = Some(Quantity(v.into())),
             ("prio", Some(v)) => self.prio = Some(v.into()),
             ("offset", Some(v)) => self.offset = Some(v.into()),
             ("size", Some(v)) => self.size = Some(v.into()),
@@ -143,7 +163,8 @@ impl ExportSpec {
             _ => {
                 return Err(format!(
                     "'{part}' is not known; write ro, direct, weight=N, group=NAME, prio=be/4, \
-                     offset=SIZE, size=SIZE, way=io_uring|threads, data=FILE or seed=N"
+                     latency=5ms, rbps=10M, wbps=10M, riops=500, wiops=500, offset=SIZE, \
+                     size=SIZE, way=io_uring|threads, data=FILE or seed=N"
                 ));
             }
         }
@@ -212,6 +233,12 @@ impl ExportSpec {
 /// Scheduler and tunables from a configuration, such as `none-bfq{slice_idle=0}`.
 pub fn device_options(text: &str) -> Result<DeviceOptions, String> {
     let config = Config::parse(text).map_err(|e| e.to_string())?;
+    if let Some((name, _)) = config.given.first() {
+        return Err(format!(
+            "'{text}': {name} is set for the groups of an experiment; here each export has its own \
+             latency, rbps, wbps, riops, wiops and weight"
+        ));
+    }
     let mut options = DeviceOptions::new(config.scheduler);
     options.set = config.set;
     options.queue = config.queue;

@@ -1,0 +1,318 @@
+//! What a group of clients may have: weight, latency target, limits, as people write them; and which
+//! groups a device needs for them.
+
+use super::spec::{ClientSpec, ExportSpec, File};
+use hoistway::Weight;
+use hoistway_lab::quantity;
+use hoistway_live::{DeviceOptions, GroupSpec};
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+
+/// A number or a text with a unit; TOML has both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quantity(pub String);
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a number, or text with a unit such as \"10M\"")]
+        enum Form {
+            Number(u64),
+            Text(String),
+        }
+        Ok(Quantity(match Form::deserialize(from)? {
+            Form::Number(n) => n.to_string(),
+            Form::Text(text) => text,
+        }))
+    }
+}
+
+/// The keys of an export or a client rule that are about its group, as written.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys<'a> {
+    pub weight: Option<u64>,
+    pub latency: Option<&'a str>,
+    /// `rbps`, `wbps`, `riops`, `wiops`.
+    pub rates: [Option<&'a Quantity>; 4],
+}
+
+/// Names of the limits of io.max, in the order of [`Keys::rates`].
+const RATES: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
+const IO_MAX: &str = "io.max";
+const IO_LATENCY: &str = "io.latency";
+const IO_COST: &str = "io.cost";
+
+/// What a group may have; what is not given is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    weight: Option<u64>,
+    latency_us: Option<u64>,
+    rates: [Option<u64>; 4],
+}
+
+impl Keys<'_> {
+    /// Reads the values; a message names the key.
+    pub fn limits(&self) -> Result<Limits, String> {
+        if let Some(weight) = self.weight.filter(|w| Weight::new(*w).is_none()) {
+            return Err(format!("weight = {weight} is outside 1..=1000; choose one in that range"));
+        }
+        let mut limits = Limits { weight: self.weight, ..Limits::default() };
+        if let Some(text) = self.latency {
+            let target = quantity::duration(text).map_err(|e| format!("latency = {e}"))?;
+            if target.0 == 0 || !target.0.is_multiple_of(1_000) {
+                return Err(format!("latency = '{text}': write whole microseconds, 1us or more"));
+            }
+            limits.latency_us = Some(target.as_us());
+        }
+        for ((value, name), text) in limits.rates.iter_mut().zip(RATES).zip(self.rates) {
+            *value = text.map(|Quantity(text)| rate(name, text)).transpose()?.flatten();
+        }
+        Ok(limits)
+    }
+}
+
+/// `None`: no limit, which is written `max`.
+fn rate(name: &str, text: &str) -> Result<Option<u64>, String> {
+    if text == "max" {
+        return Ok(None);
+    }
+    let number = match name {
+        "rbps" | "wbps" => quantity::bytes(text.strip_suffix("/s").unwrap_or(text)),
+        _ => count(text),
+    };
+    match number {
+        // As the kernel's io.max: 2 is the least.
+        Ok(n) if n >= 2 => Ok(Some(n)),
+        Ok(n) => Err(format!("{name} = {n}: write 2 or more, or max")),
+        Err(e) => Err(format!("{name} = {e}")),
+    }
+}
+
+/// `500`, `2k`, `1M`: powers of 1000, as I/Os are counted.
+fn count(text: &str) -> Result<u64, String> {
+    let scaled = |digits: &str, scale: u64| digits.parse::<u64>().ok()?.checked_mul(scale);
+    let number = match (text.strip_suffix(['k', 'K']), text.strip_suffix('M')) {
+        (Some(digits), _) => scaled(digits, 1_000),
+        (_, Some(digits)) => scaled(digits, 1_000_000),
+        _ => scaled(text, 1),
+    };
+    number.ok_or_else(|| format!("'{text}' is not a number of I/Os; write for instance 500 or 2k"))
+}
+
+impl Limits {
+    /// Nothing is wished for.
+    pub fn is_none(&self) -> bool {
+        *self == Limits::default()
+    }
+
+    /// The same, and what `other` adds; `Err`: the names of a setting they contradict each other in, and
+    /// the two values.
+    fn and(self, other: Limits) -> Result<Limits, (&'static str, u64, u64)> {
+        let mut both = self;
+        let pairs = [("weight", &mut both.weight, other.weight)]
+            .into_iter()
+            .chain([("latency (us)", &mut both.latency_us, other.latency_us)])
+            .chain(
+                RATES
+                    .into_iter()
+                    .zip(&mut both.rates)
+                    .zip(other.rates)
+                    .map(|((n, a), b)| (n, a, b)),
+            );
+        for (name, mine, theirs) in pairs {
+            match (*mine, theirs) {
+                (Some(a), Some(b)) if a != b => return Err((name, a, b)),
+                _ => *mine = mine.or(theirs),
+            }
+        }
+        Ok(both)
+    }
+
+    /// The settings of a group of that name.
+    pub fn group(&self, name: &str) -> GroupSpec {
+        let mut spec = GroupSpec::new(name);
+        if let Some(weight) = self.weight {
+            spec = spec.weight(weight);
+        }
+        if let Some(target) = self.latency_us {
+            spec = spec.latency_us(target);
+        }
+        for (name, value) in RATES.into_iter().zip(self.rates) {
+            if let Some(value) = value {
+                spec = spec.limit(name, value);
+            }
+        }
+        spec
+    }
+
+    fn controllers(&self) -> impl Iterator<Item = &'static str> {
+        let limited = self.rates.iter().any(Option::is_some);
+        limited.then_some(IO_MAX).into_iter().chain(self.latency_us.map(|_| IO_LATENCY))
+    }
+}
+
+/// The groups of one device and what they want.
+#[derive(Debug, Default)]
+pub struct Groups {
+    wanted: BTreeMap<String, Limits>,
+}
+
+impl Groups {
+    /// Those of the device that the exports of `file` with that key share, and of the client rules,
+    /// which hold on every device.
+    pub fn of(file: &File, device_key: &str) -> Result<Groups, String> {
+        let mut groups = Groups::default();
+        for export in file.export.iter().filter(|e| e.device_key() == device_key) {
+            let limits = export.keys().limits().map_err(|e| in_export(export, e))?;
+            if let Some(name) = export.group_name(&limits) {
+                groups.add(name, limits).map_err(|e| in_export(export, e))?;
+            }
+        }
+        for client in &file.client {
+            let named = |e| format!("client '{}': {e}", client.group_name());
+            let limits = client.keys().limits().map_err(named)?;
+            groups.add(&client.group_name(), limits).map_err(named)?;
+        }
+        Ok(groups)
+    }
+
+    fn add(&mut self, name: &str, limits: Limits) -> Result<(), String> {
+        let known = self.wanted.entry(name.to_string()).or_default();
+        *known = known.and(limits).map_err(|(what, one, other)| {
+            format!("group '{name}' has {what} = {one} and {other}; write one of them")
+        })?;
+        Ok(())
+    }
+
+    /// The controllers that are missing for what is wanted are added; returns their names, each with a
+    /// group that needs it.
+    pub fn complete<'a>(&'a self, options: &mut DeviceOptions) -> Vec<(&'static str, &'a str)> {
+        let mut added = Vec::new();
+        for (group, limits) in &self.wanted {
+            for controller in limits.controllers() {
+                if !options.controllers.iter().any(|(name, _)| name == controller) {
+                    options.controllers.push((controller.into(), Vec::new()));
+                    added.push((controller, &group[..]));
+                }
+            }
+        }
+        added
+    }
+
+    /// The group of an export: its settings, united with those of others that name it; `None`: the
+    /// root.
+    pub fn export(&self, export: &ExportSpec, options: &DeviceOptions) -> Option<GroupSpec> {
+        let limits = export.keys().limits().ok()?;
+        // The root is never held back by these: an export without a group would escape them.
+        let held = |name: &str| options.controllers.iter().any(|(known, _)| known == name);
+        let alone = (held(IO_LATENCY) || held(IO_COST)).then_some(&export.name[..]);
+        let name = export.group_name(&limits).or(alone)?;
+        Some(self.wanted.get(name).copied().unwrap_or_default().group(name))
+    }
+}
+
+impl ExportSpec {
+    fn keys(&self) -> Keys<'_> {
+        let ExportSpec { weight, latency, rbps, wbps, riops, wiops, .. } = self;
+        let rates = [rbps, wbps, riops, wiops].map(Option::as_ref);
+        Keys { weight: *weight, latency: latency.as_deref(), rates }
+    }
+
+    /// The group it names, or that of its own name if it wants something.
+    fn group_name(&self, limits: &Limits) -> Option<&str> {
+        self.group.as_deref().or((!limits.is_none()).then_some(&self.name))
+    }
+}
+
+impl ClientSpec {
+    /// What its group may have.
+    pub fn keys(&self) -> Keys<'_> {
+        let ClientSpec { weight, latency, rbps, wbps, riops, wiops, .. } = self;
+        let rates = [rbps, wbps, riops, wiops].map(Option::as_ref);
+        Keys { weight: *weight, latency: latency.as_deref(), rates }
+    }
+}
+
+fn in_export(export: &ExportSpec, error: String) -> String {
+    format!("export '{}': {error}", export.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::device_options;
+    use super::*;
+    use hoistway::stack::StageName;
+
+    fn file(exports: &[&str]) -> File {
+        let export = exports.iter().map(|e| ExportSpec::parse(e).unwrap()).collect();
+        File { export, ..File::default() }
+    }
+
+    fn values(spec: &GroupSpec) -> Vec<(String, u64)> {
+        spec.set.iter().map(|s| (s.name.clone(), s.value)).collect()
+    }
+
+    #[test]
+    fn limits_are_read_with_their_units() {
+        let text = "a=ram:1G,weight=7,latency=5ms,rbps=10M,wbps=10MB/s,riops=2k,wiops=max";
+        let file = file(&[text]);
+        let groups = Groups::of(&file, "ram:1G None").unwrap();
+        let mut options = device_options("none").unwrap();
+        assert_eq!(groups.complete(&mut options), [("io.max", "a"), ("io.latency", "a")]);
+        let spec = groups.export(&file.export[0], &options).unwrap();
+        let expected = [
+            ("weight", 7),
+            ("target", 5000),
+            ("rbps", 10 << 20),
+            ("wbps", 10_000_000),
+            ("riops", 2000),
+        ];
+        assert_eq!(values(&spec), expected.map(|(n, v)| (n.to_string(), v)));
+        assert_eq!(spec.set[2].stage, StageName::Controller("io.max".into()));
+        let toml = "[[export]]\nname = \"a\"\ntarget = \"ram:1G\"\nrbps = 500\nwiops = \"2k\"\n\
+                    [[client]]\nuid = 7\nlatency = \"10ms\"\n";
+        let file: File = toml::from_str(toml).unwrap();
+        let groups = Groups::of(&file, "ram:1G None").unwrap();
+        assert_eq!(groups.wanted["a"].rates, [Some(500), None, None, Some(2000)]);
+        assert_eq!(groups.wanted["uid-7"].latency_us, Some(10_000));
+    }
+
+    #[test]
+    fn mistakes_and_contradictions_are_named() {
+        let cases: &[(&[&str], &str)] = &[
+            (&["a=ram:1G,latency=5"], "latency = '5' is not a time"),
+            (&["a=ram:1G,latency=10ns"], "whole microseconds"),
+            (&["a=ram:1G,rbps=fast"], "rbps = 'fast' is not a size"),
+            (&["a=ram:1G,riops=1"], "riops = 1: write 2 or more"),
+            (&["a=ram:1G,wiops=2.5"], "'2.5' is not a number of I/Os"),
+            (&["a=ram:1G,weight=0"], "weight = 0 is outside 1..=1000"),
+            (
+                &["a=ram:1G,group=g,weight=5", "b=ram:1G,group=g,weight=6"],
+                "export 'b': group 'g' has weight = 5 and 6",
+            ),
+            (&["a=ram:1G,rbps=5M", "b=ram:1G,group=a,rbps=6M"], "group 'a' has rbps"),
+        ];
+        for (exports, message) in cases {
+            let error = Groups::of(&file(exports), "ram:1G None").unwrap_err();
+            assert!(error.contains(message), "{exports:?}: {error}");
+        }
+        let agree = file(&["a=ram:1G,group=g,weight=5", "b=ram:1G,group=g,riops=9"]);
+        let groups = Groups::of(&agree, "ram:1G None").unwrap();
+        let options = device_options("none").unwrap();
+        let spec = groups.export(&agree.export[0], &options).unwrap();
+        assert_eq!(values(&spec), [("weight".to_string(), 5), ("riops".to_string(), 9)]);
+        let apart = file(&["a=ram:1G,group=g,weight=5", "b=ram:2G,group=g,weight=6"]);
+        assert!(Groups::of(&apart, "ram:1G None").is_ok(), "groups of two devices");
+    }
+
+    #[test]
+    fn nobody_escapes_a_controller_that_never_holds_the_root() {
+        let file = file(&["victim=ram:1G,latency=5ms", "hog=ram:1G"]);
+        let groups = Groups::of(&file, "ram:1G None").unwrap();
+        let mut options = device_options("none").unwrap();
+        assert_eq!(groups.export(&file.export[1], &options), None);
+        groups.complete(&mut options);
+        let spec = groups.export(&file.export[1], &options).unwrap();
+        assert_eq!((&spec.name[..], spec.set.len()), ("hog", 0));
+    }
+}

@@ -1,0 +1,99 @@
+//! Running `hoistway serve` from tests, bounded in time.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
+
+pub const HOISTWAY: &str = env!("CARGO_BIN_EXE_hoistway");
+
+/// A folder of this test alone, removed at its end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("hoistway-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// A file of that size, of zeroes.
+    pub fn file(&self, name: &str, size: u64) -> String {
+        std::fs::File::create(self.0.join(name)).unwrap().set_len(size).unwrap();
+        self.path(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn installed(tools: &[&str]) -> bool {
+    let found = |tool: &&&str| {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&paths).any(|p| p.join(tool).exists())
+    };
+    let missing: Vec<_> = tools.iter().filter(|t| !found(t)).collect();
+    if !missing.is_empty() {
+        println!("skipped: {missing:?} not installed (./setup.sh test)");
+    }
+    missing.is_empty()
+}
+
+/// Exit code, stdout, stderr of a command that may take 60 s.
+pub fn run(program: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    texts(&Command::new("timeout").arg("60").arg(program).args(args).output().unwrap())
+}
+
+pub fn texts(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// A server in the background, stopped at the end.
+pub struct Server(pub Child);
+
+impl Server {
+    /// Serves, and waits until `sign` exists (a socket, a pid file).
+    pub fn start(args: &[&str], sign: &Path) -> Server {
+        let mut command = Command::new("timeout");
+        command.args(["60", HOISTWAY, "serve", "-q"]).args(args);
+        let server = Server(command.spawn().unwrap());
+        assert!(wait_for(|| sign.exists()), "{}: nothing appears", sign.display());
+        server
+    }
+
+    /// SIGTERM; the exit code. `timeout` passes both on.
+    pub fn stop(&mut self) -> Option<i32> {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let over = self.0.try_wait().is_ok_and(|s| s.is_some());
+        if !over {
+            let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Looks until something holds, 20 s at most.
+pub fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
+    (0..2000).any(|_| {
+        let now = holds();
+        if !now {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        now
+    })
+}

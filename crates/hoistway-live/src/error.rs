@@ -35,6 +35,13 @@ pub enum LiveError {
     },
     /// A wish that contradicts another one, or the device; the message says which.
     Refused(String),
+    /// A device was closed, but what was written since its last flush may be lost.
+    NotFlushed {
+        /// Which.
+        device: String,
+        /// What went wrong.
+        why: String,
+    },
     /// The thread that owns the device is gone.
     Closed,
 }
@@ -62,6 +69,10 @@ impl fmt::Display for LiveError {
                  slower drive"
             ),
             LiveError::Refused(message) => f.write_str(message),
+            LiveError::NotFlushed { device, why } => write!(
+                f,
+                "{device}: {why}; what was written since the last successful flush may be lost"
+            ),
             LiveError::Closed => f.write_str("the device was closed"),
         }
     }

@@ -125,7 +125,7 @@ fn a_file_is_an_array_whichever_way_it_is_reached() {
             };
             println!("{}; {:?}", device.facts().summary, device.facts().warning);
             check_against_an_array(&device, 7, 12);
-            device.close();
+            device.close().unwrap();
         }
     }
 }
@@ -239,7 +239,7 @@ fn a_closed_device_answers_that_it_is_closed() {
     let device = Device::open(&Target::Ram { size: SIZE }, &DeviceOptions::default()).unwrap();
     let client = device.client(IoPrio::NONE).unwrap();
     client.write(0, &[1; 512]).unwrap();
-    device.close();
+    device.close().unwrap();
     let error = client.read(0, &mut [0; 512]).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(108), "ESHUTDOWN: {error}");
     assert!(matches!(device.counters(), Err(LiveError::Closed)));

@@ -306,7 +306,7 @@ fn stopping_answers_what_was_asked_and_leaves_no_socket() {
         }
     }
     drop(c);
-    stopping.join().unwrap();
+    stopping.join().unwrap().unwrap();
     assert!(!path.exists());
 }
 

@@ -2,10 +2,11 @@
 
 use super::{Backend, Command, Done, Extent, file};
 use crate::buffer::{Buffer, Part, advance};
+use crate::engine::errors_instead_of_signals;
 use hoistway::{Instant, Op};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
-use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev2};
+use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev2, retry_on_intr};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -59,6 +60,7 @@ impl Shared {
     }
 
     fn work(&self) {
+        errors_instead_of_signals();
         let mut state = self.lock();
         loop {
             if let Some((command, parts)) = state.waiting.pop_front() {
@@ -125,28 +127,31 @@ fn carry_out(file: &File, command: Command, mut parts: Vec<Part>) -> Result<(), 
     }
 }
 
-/// Carries out a flush, discard or write-zeroes; does nothing for others.
+/// Carries out a flush, discard or write-zeroes; of a write whose data is there, the forced unit access.
 pub(super) fn without_data(file: &File, command: Command) -> Result<(), Errno> {
     let (at, len) = (command.start, command.len);
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    // A signal may come to any thread of the process.
+    let sync = || retry_on_intr(|| fdatasync(file));
     match command.op {
-        Op::Read | Op::Write => return Ok(()),
-        Op::Flush => return fdatasync(file),
-        Op::Discard => fallocate(file, hole, at, len)?,
-        Op::WriteZeroes => match fallocate(file, zero, at, len) {
+        Op::Read => return Ok(()),
+        Op::Write => {}
+        Op::Flush => return sync(),
+        Op::Discard => retry_on_intr(|| fallocate(file, hole, at, len))?,
+        Op::WriteZeroes => match retry_on_intr(|| fallocate(file, zero, at, len)) {
             Err(Errno::OPNOTSUPP) => write_zeroes(file, at, len)?,
             other => other?,
         },
     }
-    if command.fua { fdatasync(file) } else { Ok(()) }
+    if command.fua { sync() } else { Ok(()) }
 }
 
 fn write_zeroes(file: &File, mut at: u64, len: u64) -> Result<(), Errno> {
     let (zeroes, end) = (Buffer::zeroed(64 << 10), at + len);
     while at < end {
         let piece = zeroes.len().min((end - at) as usize);
-        at += rustix::io::pwrite(file, &zeroes[..piece], at)? as u64;
+        at += retry_on_intr(|| rustix::io::pwrite(file, &zeroes[..piece], at))? as u64;
     }
     Ok(())
 }

@@ -80,15 +80,36 @@ pub(super) struct Tenant {
     pub backlog: VecDeque<Order>,
     pub in_flight: u32,
     closing: bool,
+    /// Failed flushes it knows of, or that were before its time.
+    sync_failures: u64,
     pub done: Tally,
 }
 
-/// A merged request that failed: its bios are tried one by one, so that each I/O gets its own result.
+/// A request that failed: its bios are tried one by one, so that each I/O gets its own result. A durable
+/// write is tried as a plain write with a flush behind it: only so can be told whether the write failed,
+/// which is its own misfortune, or the sync behind it, which concerns everybody.
 #[derive(Debug)]
 struct Retry {
     tag: u64,
     pieces: Vec<(IoId, Sectors, Sectors)>,
+    /// Counts to one beyond the pieces while the flush behind durable ones is under way.
     next: usize,
+    durable: bool,
+    /// Pieces that failed again.
+    failed: usize,
+    /// What the request failed with.
+    errno: Errno,
+}
+
+/// Failed flushes. The kernel tells each of them once and then takes what it could not write for
+/// written; all tenants share one file, so they are remembered here until each tenant has been told.
+#[derive(Clone, Copy, Debug)]
+struct SyncFailures {
+    count: u64,
+    last: Errno,
+    /// Somebody who is still there has been told of the last one. Until then a tenant that comes anew
+    /// is told too: it may be the client whose connection broke over it.
+    told: bool,
 }
 
 #[derive(Debug)]
@@ -114,6 +135,7 @@ pub(crate) struct Core {
     delayed: Vec<TenantId>,
     finished: VecDeque<Finished>,
     retries: Vec<Retry>,
+    syncs: SyncFailures,
     wake: Option<Instant>,
 
     done: Vec<Done>,
@@ -141,6 +163,7 @@ impl Core {
             delayed: Vec::new(),
             finished: VecDeque::with_capacity(1024),
             retries: Vec::new(),
+            syncs: SyncFailures { count: 0, last: Errno::IO, told: true },
             wake: None,
             done: Vec::with_capacity(256),
             parts: Vec::with_capacity(128),
@@ -165,6 +188,18 @@ impl Core {
         &mut *self.backend
     }
 
+    /// Leaves behind what the storage may still work on; whoever waits for it hears ESHUTDOWN.
+    pub fn give_up(self) {
+        let Core { backend, mut ios, .. } = self;
+        // Closing it would wait for what does not come.
+        std::mem::forget(backend);
+        for slot in 0..ios.capacity() as u32 {
+            if let Some(live) = ios.handle(slot).and_then(|at| ios.remove(at)) {
+                std::mem::forget(live.buffer);
+            }
+        }
+    }
+
     // Tenants.
 
     pub fn add_tenant(&mut self, group: GroupId, prio: IoPrio) -> TenantId {
@@ -186,6 +221,7 @@ impl Core {
             backlog: VecDeque::new(),
             in_flight: 0,
             closing: false,
+            sync_failures: self.syncs.count - u64::from(!self.syncs.told),
             done: Tally::default(),
         };
         TenantId(self.tenants.insert(tenant).expect("the table has just grown"))
@@ -368,9 +404,18 @@ impl Core {
         }
         let result = match (live.errno, result) {
             (Some(errno), _) => Err(errno),
+            (None, Ok(())) if live.op == Op::Flush && tenant.sync_failures != self.syncs.count => {
+                Err(self.syncs.last)
+            }
             (None, Ok(())) => Ok(()),
+            // Nobody was blamed for it: the flush before or behind it failed.
+            (None, Err(IoError::Io)) => Err(self.syncs.last),
             (None, Err(error)) => Err(errno_of(error)),
         };
+        if live.op == Op::Flush && result.is_err() {
+            tenant.sync_failures = self.syncs.count;
+            self.syncs.told |= !tenant.closing;
+        }
         tenant.done.count(live.op, live.len, result.is_ok());
         self.finished.push_back(Finished { origin: live.origin, buffer: live.buffer, result });
         self.forget_if_over(id);
@@ -432,7 +477,12 @@ impl Core {
         [self.wake, self.backend.wake_at()].into_iter().flatten().chain(delays).min()
     }
 
-    /// I/Os of all tenants that are not over, those in backlogs included.
+    /// I/Os that are not over, those in backlogs included.
+    pub fn unfinished(&self) -> usize {
+        self.ios.len() + self.tenants().map(|t| t.backlog.len()).sum::<usize>()
+    }
+
+    /// Nothing is under way, and nothing that is over waits to be handed out.
     pub fn is_idle(&self) -> bool {
         self.ios.is_empty() && self.finished.is_empty() && self.ready.is_empty()
     }
@@ -485,11 +535,17 @@ impl Core {
         let Err(errno) = done.result else {
             return self.input(Input::Done { req, error: None });
         };
+        let request = self.stack.request(req);
+        let durable = request.flags.any(Flags::FUA);
+        if request.op == Op::Flush {
+            self.sync_failed(errno);
+        }
         let pieces: Vec<_> = (self.stack.env().requests.bios(req))
             .map(|(_, bio)| (bio.id, bio.start, bio.sectors))
             .collect();
-        if pieces.len() > 1 {
-            self.retries.push(Retry { tag: done.tag, pieces, next: 0 });
+        if pieces.len() > 1 || (durable && !pieces.is_empty()) {
+            let tag = done.tag;
+            self.retries.push(Retry { tag, pieces, next: 0, durable, failed: 0, errno });
             return self.issue_piece(self.retries.len() - 1);
         }
         for (io, ..) in pieces {
@@ -500,33 +556,60 @@ impl Core {
 
     fn piece_completed(&mut self, at: usize, result: Result<(), Errno>) {
         let retry = &mut self.retries[at];
-        let (io, ..) = retry.pieces[retry.next];
+        let pieces = retry.pieces.len();
+        let (piece, tag) = (retry.pieces.get(retry.next).copied(), retry.tag);
         retry.next += 1;
-        let over = retry.next == retry.pieces.len();
-        if let Err(errno) = result {
-            self.blame(io, errno);
+        match (piece, result) {
+            (Some(_), Ok(())) => {}
+            (Some((io, ..)), Err(errno)) => {
+                retry.failed += 1;
+                self.blame(io, errno);
+            }
+            // The flush behind durable pieces.
+            (None, Ok(())) => {
+                if retry.failed == 0 {
+                    // All could be written after all: what failed was a sync.
+                    let errno = retry.errno;
+                    self.sync_failed(errno);
+                }
+            }
+            (None, Err(errno)) => {
+                self.sync_failed(errno);
+                for n in 0..pieces {
+                    self.blame(self.retries[at].pieces[n].0, errno);
+                }
+            }
         }
-        if over {
-            let retry = self.retries.swap_remove(at);
-            // Each I/O has its own result by now.
-            self.input(Input::Done { req: req_of(retry.tag), error: None });
-        } else {
+        let retry = &self.retries[at];
+        if retry.next < pieces {
             self.issue_piece(at);
+        } else if retry.next == pieces && retry.durable && retry.failed < pieces {
+            self.parts.clear();
+            let command = Command { tag, op: Op::Flush, start: 0, len: 0, fua: false };
+            self.backend.issue(self.now, command, &self.parts);
+        } else {
+            self.retries.swap_remove(at);
+            // Each I/O has its own result by now.
+            self.input(Input::Done { req: req_of(tag), error: None });
         }
     }
 
     fn issue_piece(&mut self, at: usize) {
         let retry = &self.retries[at];
         let (tag, (io, start, sectors)) = (retry.tag, retry.pieces[retry.next]);
-        let request = self.stack.request(req_of(tag));
-        let (op, fua) = (request.op, request.flags.any(Flags::FUA));
+        let op = self.stack.request(req_of(tag)).op;
         let (start_bytes, len) = (start.bytes().0, sectors.bytes().0);
         self.parts.clear();
         if matches!(op, Op::Read | Op::Write) {
             self.parts.push(part(&mut self.ios, io, start, sectors));
         }
-        let command = Command { tag, op, start: start_bytes, len, fua };
+        let command = Command { tag, op, start: start_bytes, len, fua: false };
         self.backend.issue(self.now, command, &self.parts);
+    }
+
+    /// What was written before may be lost: every tenant is to hear of it at its next flush.
+    fn sync_failed(&mut self, errno: Errno) {
+        self.syncs = SyncFailures { count: self.syncs.count + 1, last: errno, told: false };
     }
 
     fn blame(&mut self, io: IoId, errno: Errno) {

@@ -2,6 +2,8 @@
 
 mod census;
 mod core;
+#[cfg(test)]
+mod faults;
 mod owner;
 mod pending;
 mod ring;
@@ -13,28 +15,29 @@ mod thread;
 pub(crate) use self::census::Label;
 pub use self::census::{ClientReport, DeviceReport, GroupReport, ROOT_NAME, Tally};
 pub(crate) use self::core::{Core, Order, Origin, TenantId};
-pub(crate) use self::thread::precise_timers;
+pub(crate) use self::thread::{errors_instead_of_signals, precise_timers};
 pub(crate) use owner::{Guest, Standing};
 pub use pending::Pending;
 pub(crate) use ring::Message;
 pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
 
-use crate::backend::{EmulationFigures, Facts, Target};
+use crate::backend::{EmulationFigures, Facts, Opened, Target};
 use crate::buffer::Buffer;
 use crate::error::{LiveError, os};
 use hoistway::sched::Entry;
 use hoistway::stack::{Counters, StageName};
 use hoistway::{Flags, GroupId, IoPrio, Op};
-use owner::Owner;
+use owner::{End, Owner};
 use pending::{Reply, Slot, Window};
 use ring::Sender;
 use std::io;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// A device under one of hoistway's schedulers. Clones are the same device; it is flushed and closed
-/// when the last clone and the last [`Client`] are gone, or by [`Device::close`].
+/// when the last clone and the last [`Client`] are gone, or by [`Device::close`], which also tells how
+/// that went.
 #[derive(Clone, Debug)]
 pub struct Device {
     shared: Arc<Shared>,
@@ -44,7 +47,15 @@ pub struct Device {
 struct Shared {
     sender: Sender,
     facts: Facts,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    running: Mutex<Running>,
+}
+
+/// The owner thread, or how it ended.
+#[derive(Debug)]
+enum Running {
+    Yes(JoinHandle<()>, Receiver<End>),
+    /// `None`: the thread panicked.
+    Over(Option<End>),
 }
 
 /// A group on a device.
@@ -64,14 +75,23 @@ impl Device {
     /// When the target cannot be opened, a setting is refused, or an emulated drive is faster than
     /// this machine.
     pub fn open(target: &Target, options: &DeviceOptions) -> Result<Device, LiveError> {
-        let core = Core::new(target.open()?, options)?;
+        Device::start(target.open()?, options)
+    }
+
+    pub(crate) fn start(opened: Opened, options: &DeviceOptions) -> Result<Device, LiveError> {
+        let core = Core::new(opened, options)?;
         let facts = core.facts.clone();
         let (sender, inbox) = ring::ring().map_err(os("eventfd"))?;
-        let owner = Owner::new(core, inbox).map_err(os("epoll"))?;
+        let owner = Owner::new(core, inbox, options.stop_limit).map_err(os("epoll"))?;
+        let (ended, end) = sync_channel(1);
         let thread = std::thread::Builder::new().name("hoistway-owner".into());
-        let thread = thread.spawn(move || owner.run()).map_err(os("thread"))?;
-        let thread = Mutex::new(Some(thread));
-        Ok(Device { shared: Arc::new(Shared { sender, facts, thread }) })
+        let run = move || {
+            // Nobody listens any more only if the whole process ends.
+            let _ = ended.send(owner.run());
+        };
+        let thread = thread.spawn(run).map_err(os("thread"))?;
+        let running = Mutex::new(Running::Yes(thread, end));
+        Ok(Device { shared: Arc::new(Shared { sender, facts, running }) })
     }
 
     /// What is known about it.
@@ -131,9 +151,31 @@ impl Device {
     }
 
     /// Finishes what is under way, flushes and closes. Clients get ESHUTDOWN from now on.
-    pub fn close(&self) {
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError::NotFlushed`] when the last flush failed, or the storage did not answer within
+    /// [`DeviceOptions::stop_limit`]; the thread that waits for it is then left behind. Every further
+    /// call says the same.
+    pub fn close(&self) -> Result<(), LiveError> {
+        self.begin_close();
+        let end = self.shared.join();
+        let why = match end {
+            Some(End::Clean) => return Ok(()),
+            Some(End::NotFlushed(errno)) => format!("the last flush failed: {errno}"),
+            Some(End::Stuck { unfinished, limit }) => {
+                let seconds = limit.0 as f64 / 1e9;
+                format!("after {seconds} s the storage has not answered {unfinished} I/Os")
+            }
+            None => "its thread panicked".into(),
+        };
+        Err(LiveError::NotFlushed { device: self.shared.facts.summary.clone(), why })
+    }
+
+    /// The first half of [`close`](Device::close), which does not wait: for closing several at once.
+    pub(crate) fn begin_close(&self) {
+        // It can only fail by having ended already.
         let _ = self.send(Message::Stop);
-        self.join();
     }
 
     pub(crate) fn send(&self, message: Message) -> Result<(), LiveError> {
@@ -153,20 +195,26 @@ impl Device {
         self.send(Message::Control(Box::new(action)))?;
         result.recv().map_err(|_| LiveError::Closed)
     }
-
-    fn join(&self) {
-        self.shared.join();
-    }
 }
 
 impl Shared {
-    fn join(&self) {
-        let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
+    /// Waits for the end.
+    fn join(&self) -> Option<End> {
+        let mut running = self.running.lock().expect("nobody panics while holding the lock");
+        let end = match &*running {
+            Running::Over(end) => return end.clone(),
+            // The last of the device is dropped by its own thread, which cannot wait for itself.
+            Running::Yes(thread, _) if thread.thread().id() == std::thread::current().id() => {
+                return None;
+            }
+            Running::Yes(_, end) => end.recv().ok(),
+        };
+        let before = std::mem::replace(&mut *running, Running::Over(end.clone()));
+        let stuck = matches!(end, Some(End::Stuck { .. }));
+        if let (Running::Yes(thread, _), false) = (before, stuck) {
             let _ = thread.join();
         }
+        end
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) struct Owner {
     serial: u32,
     scratch: Vec<u8>,
     stop: Stop,
+    stop_limit: Nanos,
 }
 
 struct Seat {
@@ -87,9 +88,20 @@ struct Seat {
 #[derive(Debug)]
 enum Stop {
     No,
-    /// Guests finish what they took; those that do not are cut off then.
+    /// Since when guests finish what they took; those that do not are cut off after a while.
     Draining(Instant),
-    Flushing(Arc<Slot>),
+    Flushing(Instant, Arc<Slot>),
+}
+
+/// How a device ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Everything that was taken is done, and flushed.
+    Clean,
+    /// The last flush failed.
+    NotFlushed(Errno),
+    /// The storage did not answer in time: that many I/Os are under way still.
+    Stuck { unfinished: usize, limit: Nanos },
 }
 
 const BELL: u64 = u64::MAX;
@@ -104,7 +116,8 @@ const SCRATCH: usize = 256 << 10;
 const DRAIN_LIMIT: Nanos = Nanos::secs(10);
 
 impl Owner {
-    pub fn new(core: Core, inbox: Inbox) -> io::Result<Owner> {
+    /// `stop_limit`: how long the end may take.
+    pub fn new(core: Core, inbox: Inbox, stop_limit: Nanos) -> io::Result<Owner> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, inbox.fd(), EventData::new_u64(BELL), EventFlags::IN)?;
         if let Some(fd) = core.backend().fd() {
@@ -121,12 +134,14 @@ impl Owner {
             serial: 0,
             scratch: vec![0; SCRATCH],
             stop: Stop::No,
+            stop_limit,
         })
     }
 
     /// Runs until stopped.
-    pub fn run(mut self) {
+    pub fn run(mut self) -> End {
         thread::precise_timers();
+        thread::errors_instead_of_signals();
         if self.core.backend().is_instant() {
             thread::prefer_batches();
         }
@@ -146,8 +161,11 @@ impl Owner {
             self.hand_out();
             self.settle_guests();
             self.core.kick();
-            if self.stopped() {
-                return;
+            if let Some(end) = self.stopped() {
+                if matches!(end, End::Stuck { .. }) {
+                    self.core.give_up();
+                }
+                return end;
             }
             self.wait(&mut events, &mut sockets);
         }
@@ -164,13 +182,17 @@ impl Owner {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Submit(tenant, order) => self.core.submit(tenant, order),
+            Message::Submit(tenant, order) => match self.stop {
+                Stop::No => self.core.submit(tenant, order),
+                // Dropped, and answered thereby: else submitters that go on could put off the end.
+                _ => drop(order),
+            },
             Message::CloseTenant(tenant) => self.core.close_tenant(tenant),
             Message::Control(action) => action(&mut self.core),
             Message::Guest(guest) => self.seat(guest),
             Message::Stop => {
                 if matches!(self.stop, Stop::No) {
-                    self.stop = Stop::Draining(self.core.now() + DRAIN_LIMIT);
+                    self.stop = Stop::Draining(self.core.now());
                     for index in 0..self.guests.len() {
                         if let Some(seat) = &mut self.guests[index] {
                             seat.guest.close_down();
@@ -289,35 +311,44 @@ impl Owner {
         }
     }
 
-    /// Goes through the steps of the end; true when it is reached.
-    fn stopped(&mut self) -> bool {
-        if let Stop::Draining(limit) = self.stop {
-            if self.core.now() >= limit {
+    /// Goes through the steps of the end; how it ended when it is reached.
+    fn stopped(&mut self) -> Option<End> {
+        if let Stop::Draining(since) = self.stop {
+            if self.core.now() >= since + DRAIN_LIMIT.min(self.stop_limit) {
                 (0..self.guests.len()).for_each(|index| self.remove(index));
             }
             let empty = self.guests.iter().all(Option::is_none);
             if empty && self.core.is_idle() {
+                if self.core.facts.read_only {
+                    return Some(End::Clean);
+                }
                 let slot = Slot::new(&Window::new(1));
                 let tenant = self.core.add_tenant(GroupId::ROOT, IoPrio::NONE);
-                let flush = flush_order(&slot);
-                if self.core.facts.read_only {
-                    return true;
-                }
-                self.core.submit(tenant, flush);
-                self.stop = Stop::Flushing(slot);
+                self.core.submit(tenant, flush_order(&slot));
+                self.stop = Stop::Flushing(since, slot);
             }
         }
-        match &self.stop {
-            Stop::Flushing(slot) => {
-                let slot = Arc::clone(slot);
+        let since = match &self.stop {
+            Stop::No => return None,
+            Stop::Draining(since) => *since,
+            Stop::Flushing(since, slot) => {
+                let (since, slot) = (*since, Arc::clone(slot));
                 // A device without a cache has flushed already.
                 self.core.turn();
                 self.hand_out();
                 self.core.kick();
-                slot.is_over()
+                match slot.take() {
+                    Some(Ok(_)) => return Some(End::Clean),
+                    Some(Err(e)) => {
+                        let errno = Errno::from_io_error(&e).unwrap_or(Errno::IO);
+                        return Some(End::NotFlushed(errno));
+                    }
+                    None => since,
+                }
             }
-            _ => false,
-        }
+        };
+        let late = self.core.now() >= since + self.stop_limit;
+        late.then(|| End::Stuck { unfinished: self.core.unfinished(), limit: self.stop_limit })
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>, sockets: &mut Vec<(u64, EventFlags)>) {
@@ -325,7 +356,7 @@ impl Owner {
         if !self.ready.is_empty() {
             wake = Some(self.core.now());
         }
-        if let Stop::Draining(limit) = self.stop {
+        if let Some(limit) = self.stop_deadline() {
             wake = Some(wake.map_or(limit, |at| at.min(limit)));
         }
         let message = self.inbox.fall_asleep();
@@ -338,6 +369,17 @@ impl Owner {
         self.inbox.awake(rung);
         if let Some(message) = message {
             self.take(message);
+        }
+    }
+
+    /// When the end goes on although nothing happens.
+    fn stop_deadline(&self) -> Option<Instant> {
+        match self.stop {
+            Stop::No => None,
+            Stop::Draining(since) if self.guests.iter().any(Option::is_some) => {
+                Some(since + DRAIN_LIMIT.min(self.stop_limit))
+            }
+            Stop::Draining(since) | Stop::Flushing(since, _) => Some(since + self.stop_limit),
         }
     }
 

@@ -34,6 +34,11 @@ impl Slot {
         self.lock().result.is_some()
     }
 
+    /// The result, if there is one.
+    pub fn take(&self) -> Option<io::Result<Buffer>> {
+        self.lock().result.take()
+    }
+
     fn finish(&self, result: Result<(), Errno>, buffer: Buffer) {
         let mut state = self.lock();
         state.result = Some(result.map(|()| buffer).map_err(io::Error::from));

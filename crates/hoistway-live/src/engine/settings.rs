@@ -5,7 +5,7 @@ use crate::error::LiveError;
 use hoistway::sched::{self, Entry};
 use hoistway::stack::{StackError, StageName};
 use hoistway::tunable::TunableError;
-use hoistway::{GroupId, Input, Instant, Output, Stack, ctl};
+use hoistway::{GroupId, Input, Instant, Nanos, Output, Stack, ctl};
 
 /// How the stack of a device is set up.
 #[derive(Clone, Debug)]
@@ -18,12 +18,24 @@ pub struct DeviceOptions {
     pub queue: Vec<(String, u64)>,
     /// Controllers with their tunables.
     pub controllers: Vec<(String, Vec<(String, u64)>)>,
+    /// How long closing may take before it gives the storage up.
+    pub stop_limit: Nanos,
 }
+
+/// Longer than a flush of what a busy disk's cache holds, shorter than what supervisors of services
+/// wait before they kill (90 s).
+const STOP_LIMIT: Nanos = Nanos::secs(60);
 
 impl DeviceOptions {
     /// That scheduler, all else default.
     pub fn new(scheduler: &'static Entry) -> DeviceOptions {
-        DeviceOptions { scheduler, set: Vec::new(), queue: Vec::new(), controllers: Vec::new() }
+        DeviceOptions {
+            scheduler,
+            set: Vec::new(),
+            queue: Vec::new(),
+            controllers: Vec::new(),
+            stop_limit: STOP_LIMIT,
+        }
     }
 
     pub(super) fn apply(&self, stack: &mut Stack) -> Result<(), LiveError> {

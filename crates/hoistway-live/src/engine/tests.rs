@@ -37,14 +37,9 @@ impl Backend for Faulty {
     }
 }
 
-fn core(scheduler: &str, bad: Range<u64>, errno: Errno) -> (Core, Arc<Mutex<Vec<Command>>>) {
-    let seen = Arc::default();
-    let backend = Faulty { bad, errno, done: Vec::new(), seen: Arc::clone(&seen) };
-    let mut device = hoistway::Device::new(hoistway::Sectors(1 << 20), 64);
-    device.write_cache = true;
-    device.fua = true;
-    let facts = Facts {
-        size: 512 << 20,
+pub(super) fn facts(size: u64) -> Facts {
+    Facts {
+        size,
         block: 512,
         read_only: false,
         discard: false,
@@ -53,9 +48,17 @@ fn core(scheduler: &str, bad: Range<u64>, errno: Errno) -> (Core, Arc<Mutex<Vec<
         persistent: false,
         summary: "faulty".into(),
         warning: None,
-    };
+    }
+}
+
+fn core(scheduler: &str, bad: Range<u64>, errno: Errno) -> (Core, Arc<Mutex<Vec<Command>>>) {
+    let seen = Arc::default();
+    let backend = Faulty { bad, errno, done: Vec::new(), seen: Arc::clone(&seen) };
+    let mut device = hoistway::Device::new(hoistway::Sectors(1 << 20), 64);
+    device.write_cache = true;
+    device.fua = true;
     let options = DeviceOptions::new(sched::find(scheduler).unwrap());
-    let opened = Opened { backend: Box::new(backend), device, facts };
+    let opened = Opened { backend: Box::new(backend), device, facts: facts(512 << 20) };
     (Core::new(opened, &options).unwrap(), seen)
 }
 
@@ -137,6 +140,7 @@ fn a_failed_durable_write_is_an_error_and_a_flush_is_one_command_for_all() {
     );
     assert_eq!(results, [Err(Errno::IO), Ok(()), Ok(())]);
     let seen = seen.lock().unwrap();
-    assert!(seen.iter().filter(|c| c.op == Op::Write).all(|c| c.fua));
+    let durable = |start| seen.iter().any(|c| c.op == Op::Write && c.fua && c.start == start);
+    assert!(durable(0) && durable(8192));
     assert_eq!(seen.iter().filter(|c| c.op == Op::Flush).count(), 1);
 }

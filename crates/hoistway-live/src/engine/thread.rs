@@ -21,3 +21,15 @@ pub(super) fn prefer_batches() {
         }
     }
 }
+
+/// A write beyond the process's limit on file sizes is to be an error (EFBIG) of that write, and not
+/// SIGXFSZ and the end of everybody. For each thread that writes; io_uring's own block it already.
+pub(crate) fn errors_instead_of_signals() {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: `sigemptyset` initialises the set it is given; the mask is this thread's own.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+    }
+}

@@ -4,9 +4,21 @@ pub mod line;
 pub mod nbd;
 
 use crate::error::{LiveError, os};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+
+/// Lets this process have as many descriptors, thus connections, as its hard limit allows.
+///
+/// # Errors
+///
+/// The system's, when it refuses.
+pub fn raise_descriptor_limit() -> std::io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(())
+}
 
 /// Removes a socket file whose server is gone. Everything else is left alone, and binding fails.
 fn replace_stale(path: &Path) -> Result<(), LiveError> {

@@ -12,12 +12,15 @@ use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use limits::Groups;
 use spec::{ClientSpec, ExportSpec, File};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, exit};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// `hoistway serve`.
 pub fn serve(args: &Serve) -> Result<(), Failure> {
+    end_when_a_thread_panics();
+    // Where it is refused the server takes as many connections as there are descriptors.
+    let _ = hoistway_live::front::raise_descriptor_limit();
     let wishes = wishes(args)?;
     let scratch = Scratch::default();
     let listen = addresses(args, &wishes, &scratch)?;
@@ -29,7 +32,13 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         connections_max: wishes.connections.unwrap_or(0),
     };
     let (stop, stopped) = channel();
+    let mut signals = 0;
     ctrlc::set_handler(move || {
+        signals += 1;
+        if signals == 2 {
+            eprintln!("error: stopped at once by a second signal; nothing was flushed");
+            exit(1);
+        }
         // Whoever waits is gone only at the very end.
         let _ = stop.send(());
     })
@@ -51,7 +60,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     };
     let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
     drop(control);
-    server.stop();
+    let stopped = server.stop();
     for figures in figures.into_iter().filter_map(|f| f.ok().flatten()) {
         say(
             args,
@@ -66,7 +75,17 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
             ),
         );
     }
-    result
+    result.and(stopped.map_err(failure))
+}
+
+/// A thread of ours that panics takes its device with it: better the process ends, and is started
+/// again, than that it goes on without.
+fn end_when_a_thread_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        exit(1);
+    }));
 }
 
 fn say(args: &Serve, message: &str) {
@@ -271,7 +290,7 @@ fn failure(error: LiveError) -> Failure {
         LiveError::Os { .. } | LiveError::TooFast { .. } | LiveError::NotADisk(_) => {
             Failure::Environment(error.to_string())
         }
-        LiveError::Closed => Failure::Failed(error.to_string()),
+        LiveError::Closed | LiveError::NotFlushed { .. } => Failure::Failed(error.to_string()),
         _ => Failure::Usage(error.to_string()),
     }
 }

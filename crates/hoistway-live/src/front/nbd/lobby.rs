@@ -9,7 +9,10 @@ use hoistway::{Instant, IoPrio, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_tcp_nodelay, socket_peercred};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
+    set_tcp_user_timeout, socket_peercred,
+};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, getpeername, recv, send};
 use std::collections::BTreeMap;
 use std::io;
@@ -17,6 +20,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// What a client can get.
 #[derive(Debug)]
@@ -95,6 +99,10 @@ const LISTENERS: u64 = 1 << 62;
 const PATIENCE: Nanos = Nanos::secs(30);
 /// How long nobody is accepted after the process ran out of descriptors.
 const PAUSE: Nanos = Nanos::ms(100);
+/// A TCP client that is silent for so long is asked whether it is there, so often, so many times.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+const KEEPALIVE_TRIES: u32 = 6;
 /// Unanswered bytes kept per client: more than the longest option.
 const INPUT_MAX: usize = 64 << 10;
 
@@ -194,6 +202,7 @@ impl Lobby {
         if !unix {
             // Answers are sent in one piece; waiting for more would only cost time.
             let _ = set_tcp_nodelay(&socket, true);
+            notice_death(&socket);
         }
         let number = self.next;
         self.next += 1;
@@ -259,6 +268,18 @@ impl Lobby {
         // A device that was closed takes nobody: the connection is dropped.
         let _ = room.device.send(Message::Guest(Box::new(connection)));
     }
+}
+
+/// A client whose machine is gone says nothing any more: the kernel is to ask it. Where it refuses, such
+/// a client keeps its place.
+fn notice_death(socket: &OwnedFd) {
+    let _ = set_socket_keepalive(socket, true);
+    let _ = set_tcp_keepidle(socket, KEEPALIVE_IDLE);
+    let _ = set_tcp_keepintvl(socket, KEEPALIVE_EVERY);
+    let _ = set_tcp_keepcnt(socket, KEEPALIVE_TRIES);
+    // The same limit for a client that leaves what we send without an answer.
+    let limit = KEEPALIVE_IDLE + KEEPALIVE_EVERY * KEEPALIVE_TRIES;
+    let _ = set_tcp_user_timeout(socket, limit.as_millis() as u32);
 }
 
 /// The other end of a connection, for people.

@@ -196,25 +196,35 @@ impl Server {
     }
 
     /// Takes no further connections and requests, answers what was taken, flushes every device and
-    /// closes it.
-    pub fn stop(&self) {
+    /// closes it. Clients have 10 s to take their last answers.
+    ///
+    /// # Errors
+    ///
+    /// The first of what [`Device::close`] said; the other devices are closed nevertheless.
+    pub fn stop(&self) -> Result<(), LiveError> {
         self.lobby.stop();
         let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
         if let Some(thread) = thread {
             let _ = thread.join();
-            self.devices.iter().for_each(Device::close);
+            self.devices.iter().for_each(Device::begin_close);
             for address in &self.addresses {
                 if let Listen::Unix(path) = address {
                     let _ = std::fs::remove_file(path);
                 }
             }
         }
+        let mut result = Ok(());
+        for device in &self.devices {
+            result = result.and(device.close());
+        }
+        result
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop();
+        // Who wants to know how it ended stops it before.
+        let _ = self.stop();
     }
 }
 

@@ -267,7 +267,7 @@ impl Client {
 
     /// The range reads as zeroes afterwards and stays allocated.
     pub fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.start(Op::WriteZeroes, offset, len, Flags::SYNC, Buffer::empty()).wait().map(drop)
+        self.start_write_zeroes(offset, len).wait().map(drop)
     }
 
     /// Starts a read that fills the buffer.
@@ -296,6 +296,11 @@ impl Client {
     /// Starts a discard.
     pub fn start_discard(&self, offset: u64, len: u64) -> Pending {
         self.start(Op::Discard, offset, len, Flags::NONE, Buffer::empty())
+    }
+
+    /// Starts to write zeroes; the range stays allocated.
+    pub fn start_write_zeroes(&self, offset: u64, len: u64) -> Pending {
+        self.start(Op::WriteZeroes, offset, len, WRITE, Buffer::empty())
     }
 
     fn start(&self, op: Op, offset: u64, len: u64, flags: Flags, buffer: Buffer) -> Pending {

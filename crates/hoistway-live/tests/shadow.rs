@@ -24,6 +24,8 @@ const THREADS: usize = 6;
 const RUN: usize = 3;
 /// I/Os a thread has under way.
 const DEPTH: usize = 24;
+/// Between two changes of everything.
+const PAUSE: Duration = Duration::from_millis(8);
 
 /// A small random generator (Steele, Lea, Flood: SplitMix64).
 struct Random(u64);
@@ -213,10 +215,11 @@ impl Worker<'_> {
     }
 }
 
-/// Changes everything that can be changed, again and again; returns how often.
+/// Changes everything that can be changed, again and again, for about so long; returns how often.
 fn disturb(device: &Device, length: Duration) -> u64 {
-    let (began, mut random, mut changes) = (std::time::Instant::now(), Random(99), 0);
-    while began.elapsed() < length {
+    let (mut random, mut changes) = (Random(99), 0);
+    let rounds = length.as_millis() / (PAUSE.as_millis() * sched::SCHEDULERS.len() as u128);
+    for _ in 0..=rounds {
         for entry in sched::SCHEDULERS {
             device.switch_scheduler(entry, &[]).unwrap();
             // A range that every scheduler with weights takes.
@@ -235,7 +238,7 @@ fn disturb(device: &Device, length: Duration) -> u64 {
                 device.set(StageName::Scheduler, t.name, t.default).unwrap();
             }
             changes += 1;
-            std::thread::sleep(Duration::from_millis(8));
+            std::thread::sleep(PAUSE);
         }
     }
     changes

@@ -185,3 +185,53 @@ fn write(file: &File, parts: &[Part], at: u64, flags: ReadWriteFlags) -> Result<
     let slices: Vec<_> = parts.iter().map(|p| IoSlice::new(p.bytes())).collect();
     pwritev2(file, &slices, at, flags)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_that_stop_at_any_byte_go_on_from_there() {
+        let source: Vec<u8> = (0..64).collect();
+        for cut in 1..64 {
+            let mut buffer = Buffer::zeroed(64);
+            // SAFETY: the buffer outlives the parts and is not touched meanwhile.
+            let mut parts = unsafe {
+                [(0, 16), (16, 32), (48, 16)]
+                    .map(|(from, len)| Part::new(&mut buffer, from, len))
+                    .to_vec()
+            };
+            let mut calls = 0;
+            let result = transfer(&mut parts, 100, |parts, at| {
+                calls += 1;
+                if calls % 3 == 2 {
+                    return Err([Errno::INTR, Errno::AGAIN][cut % 2]);
+                }
+                let (mut from, mut left) = (at as usize - 100, cut);
+                for part in parts.iter_mut() {
+                    let len = part.len().min(left);
+                    part.bytes_mut()[..len].copy_from_slice(&source[from..from + len]);
+                    (from, left) = (from + len, left - len);
+                }
+                Ok(cut - left)
+            });
+            assert_eq!(result, Ok(()));
+            assert_eq!(buffer[..], source[..], "{cut} bytes at a time");
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_file_and_errors_end_a_transfer() {
+        let mut buffer = Buffer::zeroed(64);
+        for (answer, expected) in [(Ok(0), Errno::IO), (Err(Errno::NOSPC), Errno::NOSPC)] {
+            // SAFETY: as above.
+            let mut parts = unsafe { vec![Part::new(&mut buffer, 0, 64)] };
+            let mut calls = 0;
+            let result = transfer(&mut parts, 0, |_, _| {
+                calls += 1;
+                if calls == 1 { Ok(10) } else { answer }
+            });
+            assert_eq!((result, calls), (Err(expected), 2));
+        }
+    }
+}

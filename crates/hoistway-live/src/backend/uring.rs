@@ -24,7 +24,13 @@ pub(super) struct Uring {
     zero_range: bool,
     done: Vec<Done>,
     reaped: Vec<(u32, i32)>,
+    /// What a test makes of the kernel's results.
+    #[cfg(test)]
+    twist: Option<Twist>,
 }
+
+#[cfg(test)]
+type Twist = Box<dyn FnMut(&Slot, i32) -> i32 + Send>;
 
 /// A command under way.
 #[derive(Debug)]
@@ -71,6 +77,8 @@ impl Uring {
             zero_range: true,
             done: Vec::with_capacity(depth as usize),
             reaped: Vec::with_capacity(depth as usize),
+            #[cfg(test)]
+            twist: None,
         })
     }
 
@@ -179,6 +187,11 @@ impl Uring {
         let mut reaped = std::mem::take(&mut self.reaped);
         reaped.extend(self.ring.completion().map(|e| (e.user_data() as u32, e.result())));
         for (index, result) in reaped.drain(..) {
+            #[cfg(test)]
+            let result = match &mut self.twist {
+                Some(twist) => twist(&self.slots[index as usize], result),
+                None => result,
+            };
             self.completed(index, result);
         }
         self.reaped = reaped;
@@ -251,5 +264,160 @@ impl fmt::Debug for Uring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let under_way = self.slots.len() - self.free.len();
         write!(f, "Uring({:?}, {under_way} under way)", self.file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    const SIZE: usize = 64 << 10;
+
+    /// A ring over a file of its own, or the reason why there is none.
+    fn ring(name: &str) -> Option<(Uring, File)> {
+        let path =
+            std::env::temp_dir().join(format!("hoistway-ring-{}-{name}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(SIZE as u64).unwrap();
+        match Uring::new(file.try_clone().unwrap(), 8, false) {
+            Ok(ring) => Some((ring, file)),
+            Err((_, e)) => {
+                println!("skipped: io_uring: {e}");
+                None
+            }
+        }
+    }
+
+    /// One command to its end, over pieces of those lengths of the buffer.
+    fn run(
+        ring: &mut Uring,
+        op: Op,
+        fua: bool,
+        buffer: &mut Buffer,
+        pieces: &[usize],
+    ) -> Result<(), Errno> {
+        let (mut parts, mut from) = (Vec::new(), 0);
+        for &len in pieces {
+            // SAFETY: the buffer outlives the command, which is over when this function returns.
+            parts.push(unsafe { Part::new(buffer, from, len) });
+            from += len;
+        }
+        let len = match op {
+            Op::Discard | Op::WriteZeroes => 4096,
+            _ => from as u64,
+        };
+        let command = Command { tag: 5, op, start: 512, len, fua };
+        ring.issue(Instant::ZERO, command, &parts);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            ring.kick();
+            ring.ring.submit_and_wait(1).unwrap();
+            ring.poll(Instant::ZERO, &mut done);
+        }
+        assert_eq!((done.len(), done[0].tag), (1, 5));
+        assert_eq!(ring.free.len(), ring.slots.len());
+        done[0].result
+    }
+
+    fn pattern(len: usize) -> Buffer {
+        let bytes: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+        Buffer::from_slice(&bytes)
+    }
+
+    #[test]
+    fn transfers_that_stop_at_any_byte_go_on_from_there() {
+        let Some((mut ring, file)) = ring("short") else { return };
+        let (pieces, len) = ([512, 1024, 512], 2048);
+        for cut in (1..len as i32).step_by(7).chain([511, 512, 513, 1535, 1536, 1537, 2047]) {
+            // The first step is cut there, later ones at random-looking places.
+            let mut step = 0;
+            ring.twist = Some(Box::new(move |_, result| {
+                step += 1;
+                match result {
+                    moved if moved <= 0 => moved,
+                    moved if step == 1 => moved.min(cut),
+                    moved => moved.min(1 + (cut * step) % 600),
+                }
+            }));
+            file.write_all_at(&[0; SIZE], 0).unwrap();
+            let mut buffer = pattern(len);
+            assert_eq!(run(&mut ring, Op::Write, cut % 2 == 0, &mut buffer, &pieces), Ok(()));
+            let mut stored = vec![9; SIZE];
+            file.read_exact_at(&mut stored, 0).unwrap();
+            assert_eq!(stored[512..512 + len], pattern(len)[..], "cut at {cut}");
+            assert!(stored[..512].iter().chain(&stored[512 + len..]).all(|&b| b == 0));
+            let mut buffer = Buffer::zeroed(len);
+            assert_eq!(run(&mut ring, Op::Read, false, &mut buffer, &pieces), Ok(()));
+            assert_eq!(buffer[..], pattern(len)[..], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn interruptions_are_tried_again_and_errors_are_exact_at_every_step() {
+        let Some((mut ring, file)) = ring("errors") else { return };
+        file.write_all_at(&[7; SIZE], 0).unwrap();
+        for errno in [Errno::INTR, Errno::AGAIN, Errno::IO, Errno::NOSPC, Errno::NODATA] {
+            for at in 1..=3 {
+                for (op, fua) in [
+                    (Op::Read, false),
+                    (Op::Write, true),
+                    (Op::WriteZeroes, true),
+                    (Op::Discard, true),
+                    (Op::Flush, false),
+                ] {
+                    let mut step = 0;
+                    ring.twist = Some(Box::new(move |slot, result| {
+                        step += 1;
+                        match result {
+                            _ if step == at => -errno.raw_os_error(),
+                            moved if slot.parts.is_empty() => moved,
+                            moved => moved.min(500),
+                        }
+                    }));
+                    let data = matches!(op, Op::Read | Op::Write);
+                    let mut buffer = pattern(1024);
+                    let pieces: &[usize] = if data { &[512, 512] } else { &[] };
+                    let result = run(&mut ring, op, fua, &mut buffer, pieces);
+                    // How many steps it takes without an error: three transfers, or the sync behind.
+                    let steps = match op {
+                        Op::Read | Op::Write => 3,
+                        Op::Flush => 1,
+                        _ => 2,
+                    };
+                    let again = matches!(errno, Errno::INTR | Errno::AGAIN);
+                    let expected = if again || at > steps { Ok(()) } else { Err(errno) };
+                    assert_eq!(result, expected, "{op:?}, {errno} at step {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn zeroes_are_written_where_the_file_system_has_no_such_call() {
+        let Some((mut ring, file)) = ring("zeroes") else { return };
+        for fua in [false, true] {
+            file.write_all_at(&[7; SIZE], 0).unwrap();
+            let mut step = 0;
+            ring.zero_range = true;
+            ring.twist = Some(Box::new(move |_, result| {
+                step += 1;
+                if step == 1 { -Errno::OPNOTSUPP.raw_os_error() } else { result.min(1000) }
+            }));
+            let command = Command { tag: 5, op: Op::WriteZeroes, start: 512, len: 4096, fua };
+            ring.issue(Instant::ZERO, command, &[]);
+            let mut done = Vec::new();
+            while done.is_empty() {
+                ring.kick();
+                ring.ring.submit_and_wait(1).unwrap();
+                ring.poll(Instant::ZERO, &mut done);
+            }
+            assert_eq!(done, [Done { tag: 5, result: Ok(()) }]);
+            let mut stored = vec![9; SIZE];
+            file.read_exact_at(&mut stored, 0).unwrap();
+            assert!(stored[512..4608].iter().all(|&b| b == 0));
+            assert!(stored[..512].iter().chain(&stored[4608..]).all(|&b| b == 7));
+        }
     }
 }

@@ -7,7 +7,7 @@ use client::{Client, FUA, NO_HOLE, Random};
 use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
 use hoistway_live::engine::Tally;
-use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
+use hoistway_live::front::nbd::{ClientMatch, ClientRule, Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, GroupSpec, LiveError, Target};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -149,8 +149,11 @@ fn clients_of_a_user_get_their_own_group() {
         &std::fs::metadata(std::env::temp_dir().join(".")).unwrap(),
     );
     let path = socket();
-    let rule =
-        ClientRule { uid: own, group: GroupSpec::new("mine").weight(300), prio: IoPrio::NONE };
+    let rule = ClientRule {
+        who: ClientMatch::User(own),
+        group: GroupSpec::new("mine").weight(300),
+        prio: IoPrio::NONE,
+    };
     let options = ServerOptions { clients: vec![rule], ..ServerOptions::default() };
     let exports = vec![Export::new("disk", device("bfq"))];
     let _server = Server::start(exports, &[Listen::Unix(path.clone())], &options).unwrap();

@@ -32,6 +32,16 @@ pub struct Serve {
     /// Serve unencrypted beyond this machine
     #[arg(long)]
     pub allow_plain_tcp: bool,
+    /// off, on (clients may do without) or require; off if not given, require with --tls-certificates
+    #[arg(long, value_name = "MODE")]
+    pub tls: Option<String>,
+    /// Folder with server-cert.pem and server-key.pem, and to verify clients ca-cert.pem and, if there is one,
+    /// ca-crl.pem
+    #[arg(long, value_name = "DIR")]
+    pub tls_certificates: Option<PathBuf>,
+    /// Let in only clients with a certificate of the authority in ca-cert.pem
+    #[arg(long)]
+    pub tls_verify_peer: bool,
     /// Nothing may be written
     #[arg(long, short)]
     pub read_only: bool,

@@ -3,6 +3,7 @@
 pub mod control;
 mod limits;
 mod spec;
+mod tls;
 
 use crate::Failure;
 use crate::live::args::Serve;
@@ -26,8 +27,10 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let listen = addresses(args, &wishes, &scratch)?;
     let Opened { exports, devices, of } = open(args, &wishes)?;
     let clients = wishes.client.iter().map(rule).collect::<Result<_, _>>()?;
+    let security = tls::Wish::of(args, &wishes)?;
     let options = ServerOptions {
         clients,
+        tls: security.as_ref().map(tls::Wish::load).transpose()?,
         allow_plain_tcp: args.allow_plain_tcp || wishes.allow_plain_tcp,
         connections_max: wishes.connections.unwrap_or(0),
     };
@@ -51,7 +54,11 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let control = control.transpose().map_err(failure)?;
     announce(args, &server, &wishes, &devices);
     let result = match &args.run {
-        Some(command) => run(command, &server, &first, &stopped),
+        Some(command) => {
+            let uri = server.uri(&first).unwrap_or_default();
+            let uri = security.as_ref().map_or(uri.clone(), |tls| tls.with_certificates(&uri));
+            run(command, &server, &uri, &stopped)
+        }
         None => {
             // The sender lives in the handler, for as long as the process.
             let _ = stopped.recv();
@@ -214,7 +221,8 @@ fn rule(client: &ClientSpec) -> Result<ClientRule, Failure> {
     let limits = client.keys().limits();
     let limits = limits.map_err(|e| Failure::Usage(format!("client '{name}': {e}")))?;
     let prio = priority(client.prio.as_deref())?;
-    Ok(ClientRule { uid: client.uid, group: limits.group(&name), prio })
+    let who = client.who().map_err(Failure::Usage)?;
+    Ok(ClientRule { who, group: limits.group(&name), prio })
 }
 
 fn priority(text: Option<&str>) -> Result<IoPrio, Failure> {
@@ -244,7 +252,7 @@ fn announce(args: &Serve, server: &Server, wishes: &File, devices: &[Device]) {
 fn run(
     command: &str,
     server: &Server,
-    export: &str,
+    uri: &str,
     stopped: &std::sync::mpsc::Receiver<()>,
 ) -> Result<(), Failure> {
     let socket = server.addresses().iter().find_map(|a| match a {
@@ -253,7 +261,7 @@ fn run(
     });
     let mut child = Command::new("sh")
         .args(["-c", command])
-        .env("uri", server.uri(export).unwrap_or_default())
+        .env("uri", uri)
         .env("unixsocket", socket.unwrap_or_default())
         .spawn()
         .map_err(|e| Failure::Environment(format!("sh: {e}")))?;

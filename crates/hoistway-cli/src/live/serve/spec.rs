@@ -5,7 +5,7 @@ use hoistway::IoPrio;
 use hoistway_lab::config::Config;
 use hoistway_lab::quantity;
 use hoistway_live::backend::{Emulation, FileOptions, Way};
-use hoistway_live::front::nbd::Listen;
+use hoistway_live::front::nbd::{ClientMatch, Listen};
 use hoistway_live::{DeviceOptions, Target};
 use hoistway_sim::drive::DriveFile;
 use serde::Deserialize;
@@ -24,6 +24,13 @@ pub struct File {
     /// Serve unencrypted beyond this machine.
     #[serde(default)]
     pub allow_plain_tcp: bool,
+    /// `off`, `on` or `require`.
+    pub tls: Option<String>,
+    /// Folder of the certificates.
+    pub tls_certificates: Option<std::path::PathBuf>,
+    /// Let in only clients with a certificate.
+    #[serde(default)]
+    pub tls_verify_peer: bool,
     /// Unix socket for `hoistway ctl`.
     pub control: Option<std::path::PathBuf>,
     /// Connections at once.
@@ -31,7 +38,7 @@ pub struct File {
     /// The exports.
     #[serde(default)]
     pub export: Vec<ExportSpec>,
-    /// Groups of clients by user.
+    /// Groups of clients by user or certificate.
     #[serde(default)]
     pub client: Vec<ClientSpec>,
 }
@@ -80,13 +87,15 @@ pub struct ExportSpec {
     pub seed: Option<u64>,
 }
 
-/// A group for the clients of one user.
+/// A group for the clients of one user, or of one certificate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClientSpec {
     /// The user's number.
-    pub uid: u32,
-    /// Name of the group; `uid-N` if not given.
+    pub uid: Option<u32>,
+    /// Common name or DNS name of the certificate.
+    pub certificate: Option<String>,
+    /// Name of the group; `uid-N` or that of the certificate if not given.
     pub group: Option<String>,
     /// Its weight.
     pub weight: Option<u64>,
@@ -107,7 +116,20 @@ pub struct ClientSpec {
 impl ClientSpec {
     /// Name of the group.
     pub fn group_name(&self) -> String {
-        self.group.clone().unwrap_or_else(|| format!("uid-{}", self.uid))
+        let named = self.group.as_ref().or(self.certificate.as_ref()).cloned();
+        named.unwrap_or_else(|| format!("uid-{}", self.uid.unwrap_or_default()))
+    }
+
+    /// Who is meant.
+    pub fn who(&self) -> Result<ClientMatch, String> {
+        match (self.uid, &self.certificate) {
+            (Some(uid), None) => Ok(ClientMatch::User(uid)),
+            (None, Some(name)) => Ok(ClientMatch::Certificate(name.clone())),
+            _ => Err(format!(
+                "client '{}': write uid = N or certificate = \"NAME\", one of them",
+                self.group_name()
+            )),
+        }
     }
 }
 

@@ -33,12 +33,30 @@ pub(super) enum Step {
     Answered,
     /// The transmission phase begins behind what was consumed.
     Chosen(Choice),
+    /// TLS begins once the answer is sent: nothing may have come behind what was consumed.
+    Secure,
     /// Close the connection once what was made is sent.
     Close,
 }
 
+/// What is to be said of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Security {
+    /// There is none.
+    None,
+    /// The client may ask for it.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "no server can offer it"))]
+    Offered,
+    /// The client must ask for it before anything else.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "no server can want it"))]
+    Required,
+    /// It is there.
+    Established,
+}
+
 #[derive(Debug)]
 pub(super) struct Handshake {
+    security: Security,
     greeted: bool,
     zeroes: bool,
     structured: bool,
@@ -66,6 +84,7 @@ mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
     pub const LIST: u32 = 3;
+    pub const STARTTLS: u32 = 5;
     pub const INFO: u32 = 6;
     pub const GO: u32 = 7;
     pub const STRUCTURED_REPLY: u32 = 8;
@@ -81,17 +100,32 @@ mod reply {
     const ERROR: u32 = 1 << 31;
     pub const UNSUPPORTED: u32 = ERROR + 1;
     pub const INVALID: u32 = ERROR + 3;
+    pub const TLS_REQUIRED: u32 = ERROR + 5;
     pub const UNKNOWN: u32 = ERROR + 6;
     pub const TOO_BIG: u32 = ERROR + 9;
 }
 
 impl Handshake {
     /// Begins with the greeting.
-    pub fn new(out: &mut Vec<u8>) -> Handshake {
+    pub fn new(security: Security, out: &mut Vec<u8>) -> Handshake {
         out.extend(GREETING.to_be_bytes());
         out.extend(OPTION.to_be_bytes());
         out.extend((FIXED | NO_ZEROES).to_be_bytes());
-        Handshake { greeted: false, zeroes: true, structured: false, allocation: None, options: 0 }
+        Handshake {
+            security,
+            greeted: false,
+            zeroes: true,
+            structured: false,
+            allocation: None,
+            options: 0,
+        }
+    }
+
+    /// TLS is there. What was agreed on before is void: somebody else may have done that.
+    pub fn secured(&mut self) {
+        self.security = Security::Established;
+        self.structured = false;
+        self.allocation = None;
     }
 
     /// Looks at the bytes that came and were not consumed yet. Returns how many it consumed.
@@ -136,7 +170,16 @@ impl Handshake {
     }
 
     fn option(&mut self, id: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Step {
+        if self.security == Security::Required && !matches!(id, option::ABORT | option::STARTTLS) {
+            if id == option::EXPORT_NAME {
+                // It has no answer that says no.
+                return Step::Close;
+            }
+            answer(out, id, reply::TLS_REQUIRED, b"this server wants TLS first");
+            return Step::Answered;
+        }
         match id {
+            option::STARTTLS => return self.start_tls(data, out),
             option::EXPORT_NAME => return self.export_name(data, offers, out),
             option::ABORT => {
                 answer(out, id, reply::ACK, &[]);
@@ -160,6 +203,17 @@ impl Handshake {
             _ => answer(out, id, reply::UNSUPPORTED, &[]),
         }
         Step::Answered
+    }
+
+    fn start_tls(&self, data: &[u8], out: &mut Vec<u8>) -> Step {
+        let kind = match self.security {
+            Security::None => reply::UNSUPPORTED,
+            Security::Established => reply::INVALID,
+            _ if !data.is_empty() => reply::INVALID,
+            Security::Offered | Security::Required => reply::ACK,
+        };
+        answer(out, option::STARTTLS, kind, &[]);
+        if kind == reply::ACK { Step::Secure } else { Step::Answered }
     }
 
     fn choice(&self, export: usize) -> Step {

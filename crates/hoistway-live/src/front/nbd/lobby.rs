@@ -2,7 +2,9 @@
 //! owner thread of the device it chose.
 
 use super::connection::{Connection, View};
-use super::handshake::{Choice, Handshake, Offer, Step};
+use super::handshake::{Choice, Handshake, Offer, Security, Step};
+use super::rules::{ClientMatch, Identity};
+use super::tls::Relays;
 use crate::clock::{Clock, until};
 use crate::engine::{Device, Group, Label, Message};
 use hoistway::{Instant, IoPrio, Nanos};
@@ -13,7 +15,10 @@ use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
     set_tcp_user_timeout, socket_peercred,
 };
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, getpeername, recv, send};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, getpeername, recv,
+    send, socketpair,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -28,8 +33,8 @@ pub(super) struct Room {
     pub offer: Offer,
     pub view: View,
     pub device: Device,
-    /// User, group and priority.
-    pub rules: Vec<(u32, Group, IoPrio)>,
+    /// Who, and what group and priority they get.
+    pub rules: Vec<(ClientMatch, Group, IoPrio)>,
 }
 
 #[derive(Debug)]
@@ -43,6 +48,8 @@ pub(super) struct Lobby {
     rooms: Vec<Room>,
     offers: Vec<Offer>,
     listeners: Vec<Listener>,
+    security: Security,
+    relays: Option<Relays>,
     epoll: OwnedFd,
     /// Open as long as it is watched.
     _bell: Arc<OwnedFd>,
@@ -61,8 +68,9 @@ pub(super) struct Lobby {
 struct Client {
     socket: OwnedFd,
     seat: Seat,
-    /// User at the other end of a Unix socket.
-    uid: Option<u32>,
+    identity: Identity,
+    /// Its address, for people, once its own socket is with a relay.
+    address: Option<String>,
     handshake: Handshake,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -72,11 +80,16 @@ struct Client {
     deadline: Instant,
 }
 
-/// A place among the connections that may exist; free again when it is dropped.
-#[derive(Debug)]
-pub(super) struct Seat(Arc<AtomicUsize>);
+/// A place among the connections that may exist; free again when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    _taken: Arc<Taken>,
+}
 
-impl Drop for Seat {
+#[derive(Debug)]
+struct Taken(Arc<AtomicUsize>);
+
+impl Drop for Taken {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -110,6 +123,8 @@ impl Lobby {
     pub fn new(
         rooms: Vec<Room>,
         listeners: Vec<Listener>,
+        security: Security,
+        relays: Option<Relays>,
         most: usize,
     ) -> io::Result<(Lobby, Handle)> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -119,6 +134,8 @@ impl Lobby {
             offers: rooms.iter().map(|r| r.offer.clone()).collect(),
             rooms,
             listeners,
+            security,
+            relays,
             epoll,
             _bell: Arc::clone(&bell),
             clock: Clock::new(),
@@ -197,7 +214,7 @@ impl Lobby {
             self.census.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let seat = Seat(Arc::clone(&self.census));
+        let seat = Seat { _taken: Arc::new(Taken(Arc::clone(&self.census))) };
         let uid = if unix { socket_peercred(&socket).ok().map(|c| c.uid.as_raw()) } else { None };
         if !unix {
             // Answers are sent in one piece; waiting for more would only cost time.
@@ -211,12 +228,13 @@ impl Lobby {
             return;
         }
         let mut output = Vec::with_capacity(256);
-        let handshake = Handshake::new(&mut output);
+        let handshake = Handshake::new(self.security, &mut output);
         let deadline = self.clock.now() + PATIENCE;
         let client = Client {
             socket,
             seat,
-            uid,
+            identity: Identity::of_user(uid),
+            address: None,
             handshake,
             input: Vec::new(),
             output,
@@ -247,21 +265,44 @@ impl Lobby {
                     self.serve(number, client, choice);
                 }
             }
+            Next::Secure => {
+                if self.secure(number).is_err() {
+                    self.clients.remove(&number);
+                }
+            }
             Next::Drop => {
                 self.clients.remove(&number);
             }
         }
     }
 
+    /// Gives the client's socket to a relay, and goes on with it behind that.
+    fn secure(&mut self, number: u64) -> io::Result<()> {
+        let (Some(relays), Some(client)) = (&self.relays, self.clients.get_mut(&number)) else {
+            return Ok(());
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        epoll::delete(&self.epoll, &client.socket)?;
+        client.address = Some(peer(&client.socket));
+        let outer = std::mem::replace(&mut client.socket, near);
+        epoll::add(&self.epoll, &client.socket, EventData::new_u64(number), EventFlags::IN)?;
+        client.writing = false;
+        client.handshake.secured();
+        let certificate = Arc::clone(&client.identity.certificate);
+        relays.admit(outer, far, client.seat.clone(), certificate);
+        Ok(())
+    }
+
     fn serve(&self, number: u64, client: Client, choice: Choice) {
         let room = &self.rooms[choice.export];
         let mut view = room.view;
-        let rule = room.rules.iter().find(|(uid, ..)| Some(*uid) == client.uid);
+        let rule = room.rules.iter().find(|(who, ..)| client.identity.is(who));
         if let Some((_, group, prio)) = rule {
             (view.group, view.prio) = (group.0, *prio);
         }
         let _ = epoll::delete(&self.epoll, client.socket.as_fd());
-        let (export, peer) = (room.offer.name.clone(), peer(&client.socket));
+        let (export, peer) = (room.offer.name.clone(), client.peer());
         let label = Label { connection: number, export, peer };
         let Client { socket, input, seat, .. } = client;
         let connection = Connection::new(socket, view, choice, input, seat, label);
@@ -297,6 +338,7 @@ fn peer(socket: &OwnedFd) -> String {
 enum Next {
     Wait { write: bool },
     Serve(Choice),
+    Secure,
     Drop,
 }
 
@@ -310,11 +352,16 @@ impl Client {
             }
             match self.then.take() {
                 Some(Step::Chosen(choice)) => return Next::Serve(choice),
+                Some(Step::Secure) => return Next::Secure,
                 Some(Step::Close) => return Next::Drop,
                 _ => {}
             }
             let (used, step) = self.handshake.feed(&self.input, offers, &mut self.output);
             self.input.drain(..used);
+            if step == Step::Secure && !self.input.is_empty() {
+                // Said in the clear, by whomever, to be heard as if it had come under TLS.
+                return Next::Drop;
+            }
             if step != Step::More {
                 self.then = Some(step);
                 continue;
@@ -324,6 +371,16 @@ impl Client {
                 Ok(false) => return Next::Wait { write: false },
                 Err(_) => return Next::Drop,
             }
+        }
+    }
+
+    /// Who it is, for people.
+    fn peer(&self) -> String {
+        let certificate = self.identity.certificate.get();
+        match (&self.address, certificate.and_then(|c| c.common_name.as_ref())) {
+            (None, _) => peer(&self.socket),
+            (Some(address), None) => format!("{address} tls"),
+            (Some(address), Some(name)) => format!("{address} tls cn={name}"),
         }
     }
 

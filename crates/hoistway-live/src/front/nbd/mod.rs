@@ -9,7 +9,15 @@
 mod connection;
 mod handshake;
 mod lobby;
+mod rules;
 mod server;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod wire;
 
-pub use server::{ClientRule, Export, Listen, Server, ServerOptions};
+pub use rules::{ClientMatch, ClientRule};
+pub use server::{Export, Listen, Server, ServerOptions};
+pub use tls::{Tls, TlsMode};

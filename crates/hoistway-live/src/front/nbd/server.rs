@@ -1,10 +1,12 @@
 //! The server: exports, listeners, start and stop.
 
 use super::connection::View;
-use super::handshake::Offer;
+use super::handshake::{Offer, Security};
 use super::lobby::{self, Lobby};
+use super::rules::{ClientMatch, ClientRule};
+use super::tls::{Relays, Tls};
 use super::wire::flags;
-use crate::engine::{Device, Group, GroupSpec};
+use crate::engine::{Device, Group};
 use crate::error::{LiveError, os};
 use crate::front::replace_stale;
 use hoistway::IoPrio;
@@ -110,22 +112,13 @@ pub enum Listen {
     Tcp(SocketAddr),
 }
 
-/// Clients of one user get a group of their own instead of the export's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientRule {
-    /// The user's number, as the Unix socket tells it.
-    pub uid: u32,
-    /// Name and settings of the group.
-    pub group: GroupSpec,
-    /// Priority of its connections.
-    pub prio: IoPrio,
-}
-
 /// How a server is set up.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
     /// Rules for clients; the first that fits holds.
     pub clients: Vec<ClientRule>,
+    /// TLS; `None`: not offered.
+    pub tls: Option<Tls>,
     /// Serve without encryption beyond this machine.
     pub allow_plain_tcp: bool,
     /// Connections at once, those in their handshake included; 0: 4096. Further ones are closed.
@@ -135,6 +128,9 @@ pub struct ServerOptions {
 /// A running server. It stops when it is dropped.
 pub struct Server {
     lobby: lobby::Handle,
+    relays: Option<Relays>,
+    /// Clients have to use TLS.
+    secure: bool,
     thread: Mutex<Option<JoinHandle<()>>>,
     devices: Vec<Device>,
     addresses: Vec<Listen>,
@@ -154,13 +150,15 @@ impl Server {
         options: &ServerOptions,
     ) -> Result<Server, LiveError> {
         check_names(&exports)?;
+        let security = options.tls.as_ref().map_or(Security::None, Tls::security);
+        check_rules(options)?;
         let mut rooms = Vec::with_capacity(exports.len());
         for export in &exports {
             let view = export.view()?;
             let mut rules = Vec::with_capacity(options.clients.len());
             for rule in &options.clients {
                 let (group, _) = export.device.set_group(&rule.group)?;
-                rules.push((rule.uid, group, rule.prio));
+                rules.push((rule.who.clone(), group, rule.prio));
             }
             let (offer, device) = (export.offer(&view), export.device.clone());
             rooms.push(lobby::Room { offer, view, device, rules });
@@ -168,18 +166,23 @@ impl Server {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
         for place in listen {
-            let (listener, address) = bind(place, options)?;
+            let local = security != Security::Required && !options.allow_plain_tcp;
+            let (listener, address) = bind(place, local)?;
             listeners.push(listener);
             addresses.push(address);
         }
         let names = exports.iter().map(|e| e.name.clone()).collect();
         let devices = exports.into_iter().map(|e| e.device).collect();
         let most = if options.connections_max == 0 { 4096 } else { options.connections_max };
-        let (lobby, handle) = Lobby::new(rooms, listeners, most).map_err(os("epoll"))?;
+        let relays = options.tls.as_ref().map(Relays::start).transpose();
+        let relays = relays.map_err(os("threads for TLS"))?;
+        let lobby = Lobby::new(rooms, listeners, security, relays.clone(), most);
+        let (lobby, handle) = lobby.map_err(os("epoll"))?;
         let thread = thread::Builder::new().name("hoistway-lobby".into());
         let thread = thread.spawn(move || lobby.run()).map_err(os("thread"))?;
         let thread = Mutex::new(Some(thread));
-        Ok(Server { lobby: handle, thread, devices, addresses, names })
+        let secure = security == Security::Required;
+        Ok(Server { lobby: handle, relays, secure, thread, devices, addresses, names })
     }
 
     /// Where it listens; ports that were left open are filled in.
@@ -192,7 +195,7 @@ impl Server {
         if !self.names.iter().any(|n| n == export) {
             return None;
         }
-        self.addresses.first().map(|address| uri(address, export))
+        self.addresses.first().map(|address| uri(address, export, self.secure))
     }
 
     /// Takes no further connections and requests, answers what was taken, flushes every device and
@@ -217,6 +220,8 @@ impl Server {
         for device in &self.devices {
             result = result.and(device.close());
         }
+        // Every guest has handed its last answer to its relay.
+        self.relays.iter().for_each(Relays::stop);
         result
     }
 }
@@ -235,13 +240,14 @@ impl fmt::Debug for Server {
 }
 
 /// The URI of an export at an address.
-fn uri(address: &Listen, export: &str) -> String {
+fn uri(address: &Listen, export: &str, secure: bool) -> String {
+    let scheme = if secure { "nbds" } else { "nbd" };
     let name: String = export.bytes().map(escaped).collect();
     match address {
-        Listen::Tcp(address) => format!("nbd://{address}/{name}"),
+        Listen::Tcp(address) => format!("{scheme}://{address}/{name}"),
         Listen::Unix(path) => {
             let path: String = path.to_string_lossy().bytes().map(escaped).collect();
-            format!("nbd+unix:///{name}?socket={path}")
+            format!("{scheme}+unix:///{name}?socket={path}")
         }
     }
 }
@@ -268,14 +274,29 @@ fn check_names(exports: &[Export]) -> Result<(), LiveError> {
     Ok(())
 }
 
-fn bind(place: &Listen, options: &ServerOptions) -> Result<(lobby::Listener, Listen), LiveError> {
+/// A rule that could never hold is a mistake: the client it means would get more than it should.
+fn check_rules(options: &ServerOptions) -> Result<(), LiveError> {
+    let verifies = options.tls.as_ref().is_some_and(Tls::verifies_clients);
+    for rule in &options.clients {
+        if let (ClientMatch::Certificate(name), false) = (&rule.who, verifies) {
+            return Err(LiveError::Refused(format!(
+                "the clients of certificate '{name}' are not known: certificates are not verified; \
+                 turn TLS on and verify peers"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `local`: only where other machines cannot reach.
+fn bind(place: &Listen, local: bool) -> Result<(lobby::Listener, Listen), LiveError> {
     match place {
         Listen::Tcp(address) => {
-            if !address.ip().is_loopback() && !options.allow_plain_tcp {
+            if local && !address.ip().is_loopback() {
                 return Err(LiveError::Refused(format!(
                     "{address} is reachable from other machines, and the connection is neither \
-                     encrypted nor authenticated: listen on 127.0.0.1 or a Unix socket, or allow it \
-                     explicitly"
+                     encrypted nor authenticated: require TLS, listen on 127.0.0.1 or a Unix socket, \
+                     or allow it explicitly"
                 )));
             }
             let listener =
@@ -305,8 +326,9 @@ mod tests {
     #[test]
     fn uris_are_escaped() {
         let at = Listen::Unix("/tmp/a b.sock".into());
-        assert_eq!(uri(&at, "disk 1"), "nbd+unix:///disk%201?socket=/tmp/a%20b.sock");
+        assert_eq!(uri(&at, "disk 1", false), "nbd+unix:///disk%201?socket=/tmp/a%20b.sock");
         let at = Listen::Tcp("127.0.0.1:10809".parse().unwrap());
-        assert_eq!(uri(&at, ""), "nbd://127.0.0.1:10809/");
+        assert_eq!(uri(&at, "", false), "nbd://127.0.0.1:10809/");
+        assert_eq!(uri(&at, "a", true), "nbds://127.0.0.1:10809/a");
     }
 }

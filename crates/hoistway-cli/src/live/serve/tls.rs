@@ -1,0 +1,61 @@
+//! TLS as people ask for it.
+
+use super::spec::File;
+use crate::Failure;
+use crate::live::args::Serve;
+use hoistway_live::front::nbd::{Tls, TlsMode};
+use std::path::PathBuf;
+
+/// TLS that is wished for.
+#[derive(Debug)]
+pub struct Wish {
+    mode: TlsMode,
+    folder: PathBuf,
+    verify_peer: bool,
+}
+
+impl Wish {
+    /// From the flags, else the file; `None`: off.
+    pub fn of(args: &Serve, wishes: &File) -> Result<Option<Wish>, Failure> {
+        let mode = args.tls.as_deref().or(wishes.tls.as_deref());
+        let folder = args.tls_certificates.as_ref().or(wishes.tls_certificates.as_ref());
+        let verify_peer = args.tls_verify_peer || wishes.tls_verify_peer;
+        let mode = match (mode, folder) {
+            (Some("off"), _) | (None, None) if verify_peer => {
+                let message = "peers are verified under TLS: write --tls=require and \
+                               --tls-certificates DIR";
+                return Err(Failure::Usage(message.into()));
+            }
+            (Some("off"), _) | (None, None) => return Ok(None),
+            (Some("on"), _) => TlsMode::On,
+            // Who brings certificates does not mean to do without.
+            (Some("require"), _) | (None, Some(_)) => TlsMode::Require,
+            (Some(other), _) => {
+                return Err(Failure::Usage(format!("--tls={other}: write off, on or require")));
+            }
+        };
+        match folder {
+            Some(folder) => Ok(Some(Wish { mode, folder: folder.clone(), verify_peer })),
+            None => {
+                let message = "TLS wants certificates: write --tls-certificates DIR, a folder with \
+                               server-cert.pem and server-key.pem";
+                Err(Failure::Usage(message.into()))
+            }
+        }
+    }
+
+    /// Reads the certificates.
+    pub fn load(&self) -> Result<Tls, Failure> {
+        Tls::load(&self.folder, self.mode, self.verify_peer).map_err(super::failure)
+    }
+
+    /// The URI for a client on this machine: where it finds the authority, and a certificate of its own if
+    /// one is there.
+    pub fn with_certificates(&self, uri: &str) -> String {
+        if !uri.starts_with("nbds") {
+            return uri.into();
+        }
+        let separator = if uri.contains('?') { '&' } else { '?' };
+        format!("{uri}{separator}tls-certificates={}", self.folder.display())
+    }
+}

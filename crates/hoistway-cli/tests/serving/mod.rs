@@ -63,7 +63,7 @@ impl Server {
     /// Serves, and waits until `sign` exists (a socket, a pid file).
     pub fn start(args: &[&str], sign: &Path) -> Server {
         let mut command = Command::new("timeout");
-        command.args(["60", HOISTWAY, "serve", "-q"]).args(args);
+        command.args(["--foreground", "60", HOISTWAY, "serve", "-q"]).args(args);
         let server = Server(command.spawn().unwrap());
         assert!(wait_for(|| sign.exists()), "{}: nothing appears", sign.display());
         server

@@ -23,7 +23,7 @@ pub struct Serve {
     /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
     #[arg(long, short, value_name = "CONFIG")]
     pub scheduler: Option<String>,
-    /// Unix socket to listen on
+    /// Unix socket to listen on. None is needed where a socket is passed on (systemd, libnbd)
     #[arg(long, short = 'U', value_name = "PATH")]
     pub socket: Vec<PathBuf>,
     /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
@@ -51,6 +51,9 @@ pub struct Serve {
     /// Unix socket for `hoistway ctl`, for this user alone
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
+    /// File for the number of the process, written when clients may come, removed at the end
+    #[arg(long, short = 'P', value_name = "FILE")]
+    pub pidfile: Option<PathBuf>,
     /// Run this shell command with $uri and $unixsocket, then stop
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,

@@ -2,6 +2,9 @@
 
 pub mod line;
 pub mod nbd;
+mod passed;
+
+pub use passed::{Passed, passed};
 
 use crate::error::{LiveError, os};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -2,6 +2,7 @@
 
 pub mod control;
 mod limits;
+mod service;
 mod spec;
 mod tls;
 
@@ -11,6 +12,7 @@ use hoistway::IoPrio;
 use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use limits::Groups;
+use service::PidFile;
 use spec::{ClientSpec, ExportSpec, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, exit};
@@ -53,6 +55,9 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let control = control.map(|path| control::open(path, &served, &devices, &of));
     let control = control.transpose().map_err(failure)?;
     announce(args, &server, &wishes, &devices);
+    let pidfile = args.pidfile.as_ref().or(wishes.pidfile.as_ref());
+    let pidfile = pidfile.map(|path| PidFile::write(path)).transpose()?;
+    service::notify("READY=1");
     let result = match &args.run {
         Some(command) => {
             let uri = server.uri(&first).unwrap_or_default();
@@ -66,8 +71,10 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         }
     };
     let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
+    service::notify("STOPPING=1");
     drop(control);
     let stopped = server.stop();
+    drop(pidfile);
     for figures in figures.into_iter().filter_map(|f| f.ok().flatten()) {
         say(
             args,
@@ -124,12 +131,15 @@ fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Liste
     for text in args.listen.iter().chain(&wishes.listen) {
         list.push(spec::listen(text).map_err(Failure::Usage)?);
     }
+    let passed = hoistway_live::front::passed().map_err(failure)?;
+    list.extend(passed.into_iter().map(Listen::Passed));
     if list.is_empty() && args.run.is_some() {
         let folder = scratch.make().map_err(Failure::Environment)?;
         list.push(Listen::Unix(folder.join("nbd.sock")));
     }
     if list.is_empty() {
-        let message = "no socket; write --socket PATH or --listen tcp:10809, or --run COMMAND";
+        let message = "no socket; write --socket PATH or --listen tcp:10809, or --run COMMAND (no \
+                       socket was passed on either)";
         return Err(Failure::Usage(message.into()));
     }
     Ok(list)
@@ -257,9 +267,13 @@ fn run(
 ) -> Result<(), Failure> {
     let socket = server.addresses().iter().find_map(|a| match a {
         Listen::Unix(path) => Some(path.clone()),
-        Listen::Tcp(_) => None,
+        Listen::Tcp(_) | Listen::Passed(_) => None,
     });
-    let mut child = Command::new("sh")
+    let mut child = Command::new("sh");
+    for name in service::VARIABLES {
+        child.env_remove(name);
+    }
+    let mut child = child
         .args(["-c", command])
         .env("uri", uri)
         .env("unixsocket", socket.unwrap_or_default())

@@ -33,6 +33,8 @@ pub struct File {
     pub tls_verify_peer: bool,
     /// Unix socket for `hoistway ctl`.
     pub control: Option<std::path::PathBuf>,
+    /// File for the number of the process.
+    pub pidfile: Option<std::path::PathBuf>,
     /// Connections at once.
     pub connections: Option<usize>,
     /// The exports.

@@ -8,6 +8,7 @@ use super::tls::{Relays, Tls};
 use super::wire::flags;
 use crate::engine::{Device, Group};
 use crate::error::{LiveError, os};
+use crate::front::passed::{Passed, Place};
 use crate::front::replace_stale;
 use hoistway::IoPrio;
 use std::fmt;
@@ -110,6 +111,17 @@ pub enum Listen {
     Unix(PathBuf),
     /// TCP; port 0 takes any free one.
     Tcp(SocketAddr),
+    /// A socket that listens already. It stays open, and its file stays, when the server stops.
+    Passed(Passed),
+}
+
+impl Listen {
+    fn path(&self) -> Option<PathBuf> {
+        match self {
+            Listen::Unix(path) => Some(path.clone()),
+            Listen::Tcp(_) | Listen::Passed(_) => None,
+        }
+    }
 }
 
 /// How a server is set up.
@@ -134,6 +146,8 @@ pub struct Server {
     thread: Mutex<Option<JoinHandle<()>>>,
     devices: Vec<Device>,
     addresses: Vec<Listen>,
+    /// Socket files of our own.
+    files: Vec<PathBuf>,
     names: Vec<String>,
 }
 
@@ -182,10 +196,12 @@ impl Server {
         let thread = thread.spawn(move || lobby.run()).map_err(os("thread"))?;
         let thread = Mutex::new(Some(thread));
         let secure = security == Security::Required;
-        Ok(Server { lobby: handle, relays, secure, thread, devices, addresses, names })
+        let files = listen.iter().filter_map(Listen::path).collect();
+        Ok(Server { lobby: handle, relays, secure, thread, devices, addresses, files, names })
     }
 
-    /// Where it listens; ports that were left open are filled in.
+    /// Where it listens, in the order of asking; ports that were left open are filled in, and sockets
+    /// that were passed on stand with their addresses.
     pub fn addresses(&self) -> &[Listen] {
         &self.addresses
     }
@@ -210,10 +226,8 @@ impl Server {
         if let Some(thread) = thread {
             let _ = thread.join();
             self.devices.iter().for_each(Device::begin_close);
-            for address in &self.addresses {
-                if let Listen::Unix(path) = address {
-                    let _ = std::fs::remove_file(path);
-                }
+            for path in &self.files {
+                let _ = std::fs::remove_file(path);
             }
         }
         let mut result = Ok(());
@@ -245,6 +259,7 @@ fn uri(address: &Listen, export: &str, secure: bool) -> String {
     let name: String = export.bytes().map(escaped).collect();
     match address {
         Listen::Tcp(address) => format!("{scheme}://{address}/{name}"),
+        Listen::Passed(_) => unreachable!("a passed socket is known by its address"),
         Listen::Unix(path) => {
             let path: String = path.to_string_lossy().bytes().map(escaped).collect();
             format!("{scheme}+unix:///{name}?socket={path}")
@@ -292,21 +307,13 @@ fn check_rules(options: &ServerOptions) -> Result<(), LiveError> {
 fn bind(place: &Listen, local: bool) -> Result<(lobby::Listener, Listen), LiveError> {
     match place {
         Listen::Tcp(address) => {
-            if local && !address.ip().is_loopback() {
-                return Err(LiveError::Refused(format!(
-                    "{address} is reachable from other machines, and the connection is neither \
-                     encrypted nor authenticated: require TLS, listen on 127.0.0.1 or a Unix socket, \
-                     or allow it explicitly"
-                )));
-            }
+            check_reach(address, local)?;
             let listener =
                 TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
             listener.set_nonblocking(true).map_err(os("listener"))?;
             let address = listener.local_addr().map_err(os("listener"))?;
-            Ok((
-                lobby::Listener { socket: OwnedFd::from(listener), unix: false },
-                Listen::Tcp(address),
-            ))
+            let socket = OwnedFd::from(listener);
+            Ok((lobby::Listener { socket, unix: false }, Listen::Tcp(address)))
         }
         Listen::Unix(path) => {
             replace_stale(path)?;
@@ -316,7 +323,28 @@ fn bind(place: &Listen, local: bool) -> Result<(lobby::Listener, Listen), LiveEr
             let socket = OwnedFd::from(listener);
             Ok((lobby::Listener { socket, unix: true }, Listen::Unix(path.clone())))
         }
+        Listen::Passed(passed) => {
+            let (unix, address) = match passed.place()? {
+                Place::Unix(path) => (true, Listen::Unix(path.into())),
+                Place::Tcp(address) => {
+                    check_reach(&address, local)?;
+                    (false, Listen::Tcp(address))
+                }
+            };
+            Ok((lobby::Listener { socket: passed.socket()?, unix }, address))
+        }
     }
+}
+
+fn check_reach(address: &SocketAddr, local: bool) -> Result<(), LiveError> {
+    if local && !address.ip().is_loopback() {
+        return Err(LiveError::Refused(format!(
+            "{address} is reachable from other machines, and the connection is neither encrypted nor \
+             authenticated: require TLS, listen on 127.0.0.1 or a Unix socket, or allow it \
+             explicitly"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,6 +15,11 @@ if [ "${1:-}" = test ]; then
   command -v nbdkit >/dev/null || packages+=(nbdkit)
   command -v qemu-io >/dev/null || packages+=(qemu-utils)
   command -v fio >/dev/null || packages+=(fio)
+  # File systems on exports that are files.
+  command -v mkfs.ext4 >/dev/null || packages+=(e2fsprogs)
+  command -v mkfs.xfs >/dev/null || packages+=(xfsprogs)
+  command -v mkfs.btrfs >/dev/null || packages+=(btrfs-progs)
+  command -v losetup >/dev/null || packages+=(mount)
 fi
 
 if [ "${#packages[@]}" -gt 0 ]; then

@@ -1,4 +1,4 @@
-//! The monotonic clock: the only place of this crate where time comes from.
+//! The clocks: the only place of this crate where time comes from.
 
 use hoistway::{Instant, Nanos};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -35,6 +35,14 @@ pub(crate) fn until(now: Instant, at: Instant) -> Timespec {
 pub(crate) fn timespec(span: Nanos) -> Timespec {
     let ns = i64::try_from(span.0).unwrap_or(i64::MAX);
     Timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 }
+}
+
+/// The time of day: for the times of files, never for a decision.
+#[cfg(feature = "fuse")]
+pub(crate) fn wall_clock() -> std::time::SystemTime {
+    let t = clock_gettime(ClockId::Realtime);
+    let since = std::time::Duration::new(t.tv_sec.max(0) as u64, t.tv_nsec as u32);
+    std::time::SystemTime::UNIX_EPOCH + since
 }
 
 fn monotonic() -> u64 {

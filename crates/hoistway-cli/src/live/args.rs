@@ -42,6 +42,14 @@ pub struct Serve {
     /// Let in only clients with a certificate of the authority in ca-cert.pem
     #[arg(long)]
     pub tls_verify_peer: bool,
+    /// Show the exports as files of this folder, by FUSE: for losetup, mkfs and mount
+    #[cfg(feature = "fuse")]
+    #[arg(long, value_name = "FOLDER")]
+    pub fuse: Option<PathBuf>,
+    /// Let other users look into that folder, as far as the files' mode (0600) lets them
+    #[cfg(feature = "fuse")]
+    #[arg(long)]
+    pub fuse_allow_other: bool,
     /// Nothing may be written
     #[arg(long, short)]
     pub read_only: bool,
@@ -54,7 +62,7 @@ pub struct Serve {
     /// File for the number of the process, written when clients may come, removed at the end
     #[arg(long, short = 'P', value_name = "FILE")]
     pub pidfile: Option<PathBuf>,
-    /// Run this shell command with $uri and $unixsocket, then stop
+    /// Run this shell command with $uri, $unixsocket and $fuse, then stop
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,
     /// Only warnings and errors

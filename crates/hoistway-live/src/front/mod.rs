@@ -1,5 +1,7 @@
 //! Front-ends: how clients outside this process reach a device.
 
+#[cfg(feature = "fuse")]
+pub mod fuse;
 pub mod line;
 pub mod nbd;
 mod passed;
@@ -11,6 +13,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Number of a client, unique in the process.
+fn connection_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// Lets this process have as many descriptors, thus connections, as its hard limit allows.
 ///

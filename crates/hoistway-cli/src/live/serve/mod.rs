@@ -1,6 +1,8 @@
 //! `hoistway serve`: exports over NBD. Everything but reading the wishes is in `hoistway-live`.
 
 pub mod control;
+#[cfg(feature = "fuse")]
+mod files;
 mod limits;
 mod service;
 mod spec;
@@ -37,6 +39,8 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         connections_max: wishes.connections.unwrap_or(0),
     };
     let (stop, stopped) = channel();
+    #[cfg(feature = "fuse")]
+    let unmounted = stop.clone();
     let mut signals = 0;
     ctrlc::set_handler(move || {
         signals += 1;
@@ -55,6 +59,11 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let control = control.map(|path| control::open(path, &served, &devices, &of));
     let control = control.transpose().map_err(failure)?;
     announce(args, &server, &wishes, &devices);
+    let mut environment = Vec::new();
+    #[cfg(feature = "fuse")]
+    let files = files::open(args, &wishes, &served, &server, unmounted)?;
+    #[cfg(feature = "fuse")]
+    environment.extend(files.iter().map(|files| ("fuse", files.folder())));
     let pidfile = args.pidfile.as_ref().or(wishes.pidfile.as_ref());
     let pidfile = pidfile.map(|path| PidFile::write(path)).transpose()?;
     service::notify("READY=1");
@@ -62,7 +71,9 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         Some(command) => {
             let uri = server.uri(&first).unwrap_or_default();
             let uri = security.as_ref().map_or(uri.clone(), |tls| tls.with_certificates(&uri));
-            run(command, &server, &uri, &stopped)
+            environment.push(("uri", uri.into()));
+            environment.push(("unixsocket", unix_socket(&server).unwrap_or_default()));
+            run(command, &environment, &stopped)
         }
         None => {
             // The sender lives in the handler, for as long as the process.
@@ -72,6 +83,8 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     };
     let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
     service::notify("STOPPING=1");
+    #[cfg(feature = "fuse")]
+    let result = result.and(files.map_or(Ok(()), |files| files.close()));
     drop(control);
     let stopped = server.stop();
     drop(pidfile);
@@ -120,6 +133,11 @@ fn wishes(args: &Serve) -> Result<File, Failure> {
     if args.read_only {
         file.export.iter_mut().for_each(|e| e.read_only = true);
     }
+    #[cfg(feature = "fuse")]
+    {
+        file.fuse = args.fuse.clone().or(file.fuse);
+        file.fuse_allow_other |= args.fuse_allow_other;
+    }
     if file.export.is_empty() {
         return Err(Failure::Usage("nothing to serve; write --export disk=ram:1G".into()));
     }
@@ -136,6 +154,10 @@ fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Liste
     if list.is_empty() && args.run.is_some() {
         let folder = scratch.make().map_err(Failure::Environment)?;
         list.push(Listen::Unix(folder.join("nbd.sock")));
+    }
+    #[cfg(feature = "fuse")]
+    if wishes.fuse.is_some() {
+        return Ok(list);
     }
     if list.is_empty() {
         let message = "no socket; write --socket PATH or --listen tcp:10809, or --run COMMAND (no \
@@ -258,25 +280,26 @@ fn announce(args: &Serve, server: &Server, wishes: &File, devices: &[Device]) {
     }
 }
 
+fn unix_socket(server: &Server) -> Option<PathBuf> {
+    server.addresses().iter().find_map(|a| match a {
+        Listen::Unix(path) => Some(path.clone()),
+        Listen::Tcp(_) | Listen::Passed(_) => None,
+    })
+}
+
 /// Runs a shell command against the server; a signal ends it and the server.
 fn run(
     command: &str,
-    server: &Server,
-    uri: &str,
+    environment: &[(&str, PathBuf)],
     stopped: &std::sync::mpsc::Receiver<()>,
 ) -> Result<(), Failure> {
-    let socket = server.addresses().iter().find_map(|a| match a {
-        Listen::Unix(path) => Some(path.clone()),
-        Listen::Tcp(_) | Listen::Passed(_) => None,
-    });
     let mut child = Command::new("sh");
     for name in service::VARIABLES {
         child.env_remove(name);
     }
     let mut child = child
         .args(["-c", command])
-        .env("uri", uri)
-        .env("unixsocket", socket.unwrap_or_default())
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .spawn()
         .map_err(|e| Failure::Environment(format!("sh: {e}")))?;
     let status = wait(&mut child, stopped)?;

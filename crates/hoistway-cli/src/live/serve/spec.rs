@@ -35,6 +35,13 @@ pub struct File {
     pub control: Option<std::path::PathBuf>,
     /// File for the number of the process.
     pub pidfile: Option<std::path::PathBuf>,
+    /// Folder in which the exports are files.
+    #[cfg(feature = "fuse")]
+    pub fuse: Option<std::path::PathBuf>,
+    /// Other users may look into it.
+    #[cfg(feature = "fuse")]
+    #[serde(default)]
+    pub fuse_allow_other: bool,
     /// Connections at once.
     pub connections: Option<usize>,
     /// The exports.

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The part of a device a connection serves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View {
+pub(in crate::front) struct View {
     pub offset: u64,
     pub size: u64,
     pub read_only: bool,

@@ -7,6 +7,7 @@ use super::rules::{ClientMatch, Identity};
 use super::tls::Relays;
 use crate::clock::{Clock, until};
 use crate::engine::{Device, Group, Label, Message};
+use crate::front::connection_number;
 use hoistway::{Instant, IoPrio, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -55,7 +56,6 @@ pub(super) struct Lobby {
     _bell: Arc<OwnedFd>,
     clock: Clock,
     clients: BTreeMap<u64, Client>,
-    next: u64,
     /// Connections that exist, here and on the owner threads.
     census: Arc<AtomicUsize>,
     most: usize,
@@ -140,7 +140,6 @@ impl Lobby {
             _bell: Arc::clone(&bell),
             clock: Clock::new(),
             clients: BTreeMap::new(),
-            next: 0,
             census: Arc::new(AtomicUsize::new(0)),
             most,
             paused_until: None,
@@ -221,8 +220,7 @@ impl Lobby {
             let _ = set_tcp_nodelay(&socket, true);
             notice_death(&socket);
         }
-        let number = self.next;
-        self.next += 1;
+        let number = connection_number();
         let data = EventData::new_u64(number);
         if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_err() {
             return;

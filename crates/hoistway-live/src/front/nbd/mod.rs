@@ -18,6 +18,8 @@ mod tls;
 mod tls;
 mod wire;
 
+#[cfg(feature = "fuse")]
+pub(in crate::front) use connection::View;
 pub use rules::{ClientMatch, ClientRule};
 pub use server::{Export, Listen, Server, ServerOptions};
 pub use tls::{Tls, TlsMode};

@@ -52,7 +52,7 @@ impl Export {
         }
     }
 
-    fn view(&self) -> Result<View, LiveError> {
+    pub(in crate::front) fn view(&self) -> Result<View, LiveError> {
         let facts = self.device.facts();
         let rest = facts.size.checked_sub(self.offset);
         let size = self.size.or(rest);

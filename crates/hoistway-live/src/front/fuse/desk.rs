@@ -1,0 +1,191 @@
+//! The desk between the threads that read the kernel's requests and the owner thread of a device: one
+//! per export, where asks are laid and picked up in batches.
+//!
+//! How many asks there are is bounded by the kernel: each waiting thread has one, and all asynchronous
+//! I/O of a mount together `max_background`; each is at most `max_write` long (`tree`).
+
+use crate::buffer::{Buffer, Pool};
+use fuser::{
+    Errno, FileAttr, Generation, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyLseek,
+    ReplyWrite,
+};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// How long the kernel may believe size, times and allocated blocks.
+const TTL: Duration = Duration::from_secs(1);
+
+/// One request for a file.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub what: What,
+    pub reply: Reply,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// `len` bytes from there.
+    Read { offset: u64, len: u64 },
+    /// `len` bytes from there. The buffer begins and ends at borders of blocks; the bytes lie in it at
+    /// their place.
+    Write { offset: u64, len: u64, buffer: Buffer, durable: bool },
+    /// The range is to read as zeroes; `hole`: and need not stay allocated.
+    Zero { offset: u64, len: u64, hole: bool },
+    /// What was written before is to be durable.
+    Flush,
+    /// The next data (or hole) at or behind the offset.
+    Seek { offset: u64, hole: bool },
+    /// Size, times, blocks.
+    Attributes,
+}
+
+/// What is owed to the kernel. Dropped without an answer, it is EIO.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Data(ReplyData),
+    Written(ReplyWrite),
+    Empty(ReplyEmpty),
+    Seek(ReplyLseek),
+    Attributes(ReplyAttr),
+    Entry(ReplyEntry),
+    #[cfg(test)]
+    Test(std::sync::mpsc::Sender<Result<Vec<u8>, i32>>),
+}
+
+impl Reply {
+    pub fn data(self, bytes: &[u8]) {
+        match self {
+            Reply::Data(reply) => reply.data(bytes),
+            #[cfg(test)]
+            Reply::Test(reply) => reply.send(Ok(bytes.to_vec())).unwrap(),
+            other => other.error(libc::EIO),
+        }
+    }
+
+    /// Done; that many bytes of a write.
+    pub fn done(self, written: u64) {
+        match self {
+            // A request is at most `max_write` long.
+            Reply::Written(reply) => reply.written(written as u32),
+            Reply::Empty(reply) => reply.ok(),
+            Reply::Seek(reply) => reply.offset(written as i64),
+            #[cfg(test)]
+            Reply::Test(reply) => reply.send(Ok(written.to_le_bytes().to_vec())).unwrap(),
+            other => other.error(libc::EIO),
+        }
+    }
+
+    pub fn attributes(self, attr: &FileAttr) {
+        match self {
+            Reply::Attributes(reply) => reply.attr(&TTL, attr),
+            Reply::Entry(reply) => reply.entry(&TTL, attr, Generation(0)),
+            #[cfg(test)]
+            Reply::Test(reply) => reply.send(Ok(attr.blocks.to_le_bytes().to_vec())).unwrap(),
+            other => other.error(libc::EIO),
+        }
+    }
+
+    pub fn error(self, errno: i32) {
+        let error = Errno::from_i32(errno);
+        match self {
+            Reply::Data(reply) => reply.error(error),
+            Reply::Written(reply) => reply.error(error),
+            Reply::Empty(reply) => reply.error(error),
+            Reply::Seek(reply) => reply.error(error),
+            Reply::Attributes(reply) => reply.error(error),
+            Reply::Entry(reply) => reply.error(error),
+            #[cfg(test)]
+            Reply::Test(reply) => reply.send(Err(errno)).unwrap(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Desk {
+    bell: OwnedFd,
+    state: Mutex<State>,
+    /// Buffers of writes; apart from the owner's, whose pool is its own.
+    pool: Mutex<Pool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asks: VecDeque<Ask>,
+    /// The owner was told and has not looked yet.
+    rung: bool,
+    /// No further asks.
+    closed: bool,
+}
+
+impl Desk {
+    pub fn new() -> io::Result<Desk> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Desk { bell, state: Mutex::default(), pool: Mutex::new(Pool::new()) })
+    }
+
+    /// Lays an ask on the desk; one that comes too late is refused.
+    pub fn lay(&self, ask: Ask) {
+        let mut state = self.lock();
+        if state.closed {
+            drop(state);
+            return ask.reply.error(libc::ESHUTDOWN);
+        }
+        state.asks.push_back(ask);
+        let ring = !std::mem::replace(&mut state.rung, true);
+        drop(state);
+        if ring {
+            self.ring();
+        }
+    }
+
+    /// Picks up what lies there; at most `most` asks. True if more are left.
+    pub fn pick_up(&self, into: &mut Vec<Ask>, most: usize) -> bool {
+        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        let mut state = self.lock();
+        state.rung = false;
+        let some = state.asks.len().min(most);
+        into.extend(state.asks.drain(..some));
+        !state.asks.is_empty()
+    }
+
+    /// Takes no further asks; those that lie there can still be picked up.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.ring();
+    }
+
+    /// Nobody will pick anything up any more: what lies there is refused.
+    pub fn shut(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let left = std::mem::take(&mut state.asks);
+        drop(state);
+        left.into_iter().for_each(|ask| ask.reply.error(libc::ESHUTDOWN));
+    }
+
+    /// A buffer for a write that covers whole blocks; its content is anything.
+    pub fn buffer(&self, len: usize) -> Buffer {
+        self.pool.lock().expect("nobody panics while holding the lock").take(len)
+    }
+
+    pub fn give_back(&self, buffer: Buffer) {
+        self.pool.lock().expect("nobody panics while holding the lock").give(buffer);
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    fn ring(&self) {
+        // It can only fail by being full of rings that were not heard yet.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics while holding the lock")
+    }
+}

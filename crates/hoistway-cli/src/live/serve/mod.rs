@@ -18,8 +18,13 @@ use service::PidFile;
 use spec::{ClientSpec, ExportSpec, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, exit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+
+/// Signals that come within that time are one: `timeout` and others signal a process and its group.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// `hoistway serve`.
 pub fn serve(args: &Serve) -> Result<(), Failure> {
@@ -41,15 +46,21 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let (stop, stopped) = channel();
     #[cfg(feature = "fuse")]
     let unmounted = stop.clone();
-    let mut signals = 0;
+    let (mut signalled, patience_over) = (false, Arc::new(AtomicBool::new(false)));
     ctrlc::set_handler(move || {
-        signals += 1;
-        if signals == 2 {
+        if patience_over.load(Ordering::SeqCst) {
             eprintln!("error: stopped at once by a second signal; nothing was flushed");
             exit(1);
         }
-        // Whoever waits is gone only at the very end.
-        let _ = stop.send(());
+        if !std::mem::replace(&mut signalled, true) {
+            // Whoever waits is gone only at the very end.
+            let _ = stop.send(());
+            let over = Arc::clone(&patience_over);
+            std::thread::spawn(move || {
+                std::thread::sleep(ONE_SIGNAL);
+                over.store(true, Ordering::SeqCst);
+            });
+        }
     })
     .map_err(|e| Failure::Environment(format!("signal handler: {e}")))?;
     let first = exports[0].name.clone();

@@ -285,6 +285,39 @@ fn connections_beyond_the_limit_are_closed() {
 }
 
 #[test]
+fn who_dawdles_over_the_handshake_is_closed_and_holds_up_nobody() {
+    let path = socket();
+    let handshake_limit = Some(hoistway::Nanos::ms(300));
+    let options = ServerOptions { handshake_limit, ..ServerOptions::default() };
+    let exports = vec![Export::new("disk", device("none"))];
+    let _server = Server::start(exports, &[Listen::Unix(path.clone())], &options).unwrap();
+    let silent = UnixStream::connect(&path).unwrap();
+    let mut busy = UnixStream::connect(&path).unwrap();
+    let mut bytes = 3u32.to_be_bytes().to_vec();
+    // A valid option to begin with, then one that never ends.
+    bytes.extend(b"IHAVEOPT\0\0\0\x03\0\0\0\0IHAVEOPT\0\0\0\x07\0\0\x40\0");
+    bytes.resize(16 << 10, 0);
+    let mut sent = 0;
+    for byte in bytes.chunks(1) {
+        if busy.write_all(byte).is_err() {
+            break;
+        }
+        sent += 1;
+        if sent % 100 == 0 {
+            assert_eq!(Client::go(&path, "disk", true).unwrap().read(0, 512), [0; 512]);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(sent < bytes.len(), "the server waits for all of it");
+    for mut stream in [silent, busy] {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let end = stream.read_to_end(&mut Vec::new());
+        let closed = end.is_ok() || end.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset);
+        assert!(closed, "the connection is closed");
+    }
+}
+
+#[test]
 fn stopping_answers_what_was_asked_and_leaves_no_socket() {
     let (server, path) = ram("bfq");
     let mut c = Client::go(&path, "disk", true).unwrap();

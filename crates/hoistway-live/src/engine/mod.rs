@@ -18,7 +18,7 @@ pub(crate) use self::core::{Core, Order, Origin, TenantId};
 #[cfg(feature = "fuse")]
 pub(crate) use self::thread::io_flusher;
 pub(crate) use self::thread::{errors_instead_of_signals, precise_timers};
-pub(crate) use owner::{Guest, Standing};
+pub(crate) use owner::{BUFFERS_MAX, Guest, Standing};
 pub use pending::Pending;
 pub(crate) use ring::Message;
 pub use settings::{DeviceOptions, GroupSetting, GroupSpec};

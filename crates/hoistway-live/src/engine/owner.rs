@@ -32,6 +32,11 @@ pub(crate) trait Guest: Send {
     /// One of its I/Os is over.
     fn finished(&mut self, core: &mut Core, cookie: u64, result: Result<(), Errno>, buffer: Buffer);
 
+    /// It holds buffers, and its client has neither sent nor taken a byte since that instant.
+    fn holds_since(&self) -> Option<Instant> {
+        None
+    }
+
     /// The other side is gone for good: nothing can be read or sent any more.
     fn hung_up(&mut self);
 
@@ -73,6 +78,8 @@ pub(crate) struct Owner {
     ready: VecDeque<u64>,
     serial: u32,
     scratch: Vec<u8>,
+    /// The buffers were used up in the last turn; who holds some without moving is looked for then.
+    tight: Option<Instant>,
     stop: Stop,
     stop_limit: Nanos,
 }
@@ -112,6 +119,13 @@ const MESSAGES: usize = 512;
 const EVENTS: usize = 256;
 /// Bytes read from a socket at once.
 const SCRATCH: usize = 256 << 10;
+/// Bytes of buffers of all guests together. Beyond it a guest reads only to go on with what it has begun,
+/// or one small request if it owes nothing.
+pub(crate) const BUFFERS_MAX: usize = 512 << 20;
+/// A guest that holds buffers while they are used up, and moves nothing for so long, is cut off.
+const STALL_LIMIT: Nanos = Nanos::secs(10);
+/// How often such guests are looked for.
+const PATROL: Nanos = Nanos::secs(1);
 /// How long guests may take to read their last answers.
 const DRAIN_LIMIT: Nanos = Nanos::secs(10);
 
@@ -133,6 +147,7 @@ impl Owner {
             ready: VecDeque::new(),
             serial: 0,
             scratch: vec![0; SCRATCH],
+            tight: None,
             stop: Stop::No,
             stop_limit,
         })
@@ -161,6 +176,7 @@ impl Owner {
             self.hand_out();
             self.settle_guests();
             self.core.kick();
+            self.watch_buffers();
             if let Some(end) = self.stopped() {
                 if matches!(end, End::Stuck { .. }) {
                     self.core.give_up();
@@ -291,6 +307,34 @@ impl Owner {
         self.touched = touched;
     }
 
+    /// While the buffers are used up, cuts off who holds some for nothing; afterwards lets all go on.
+    fn watch_buffers(&mut self) {
+        let now = self.core.now();
+        let full = self.core.pool.used() >= BUFFERS_MAX;
+        match self.tight {
+            None if full => self.tight = Some(now + PATROL),
+            Some(at) if full && now >= at => {
+                self.tight = Some(now + PATROL);
+                for index in 0..self.guests.len() {
+                    let Some(seat) = &mut self.guests[index] else { continue };
+                    if seat.guest.holds_since().is_some_and(|since| since + STALL_LIMIT <= now) {
+                        seat.guest.hung_up();
+                        self.ready.push_back(number(index, seat.serial));
+                    }
+                }
+            }
+            Some(_) if !full => {
+                self.tight = None;
+                for (index, seat) in self.guests.iter().enumerate() {
+                    if let Some(seat) = seat {
+                        self.ready.push_back(number(index, seat.serial));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn watch(&mut self, index: usize, interest: EventFlags) {
         let Some(seat) = &mut self.guests[index] else { return };
         if seat.interest == interest {
@@ -356,7 +400,7 @@ impl Owner {
         if !self.ready.is_empty() {
             wake = Some(self.core.now());
         }
-        if let Some(limit) = self.stop_deadline() {
+        for limit in [self.stop_deadline(), self.tight].into_iter().flatten() {
             wake = Some(wake.map_or(limit, |at| at.min(limit)));
         }
         let message = self.inbox.fall_asleep();

@@ -34,7 +34,10 @@ const OPTION: &[u8] = b"IHAVEOPT";
 
 impl Client {
     fn connect(path: &Path) -> io::Result<UnixStream> {
-        let mut stream = UnixStream::connect(path)?;
+        Client::greet(UnixStream::connect(path)?)
+    }
+
+    fn greet(mut stream: UnixStream) -> io::Result<UnixStream> {
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting)?;
@@ -45,7 +48,15 @@ impl Client {
 
     /// Connects and chooses an export.
     pub fn go(path: &Path, name: &str, structured: bool) -> io::Result<Client> {
-        let mut stream = Client::connect(path)?;
+        Client::choose(Client::connect(path)?, name, structured)
+    }
+
+    /// The same over a socket that is connected already.
+    pub fn go_over(stream: UnixStream, name: &str, structured: bool) -> io::Result<Client> {
+        Client::choose(Client::greet(stream)?, name, structured)
+    }
+
+    fn choose(mut stream: UnixStream, name: &str, structured: bool) -> io::Result<Client> {
         if structured {
             option(&mut stream, 8, &[])?;
             assert_eq!(answer(&mut stream)?.0, 1);

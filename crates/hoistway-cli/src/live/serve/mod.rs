@@ -42,6 +42,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         tls: security.as_ref().map(tls::Wish::load).transpose()?,
         allow_plain_tcp: args.allow_plain_tcp || wishes.allow_plain_tcp,
         connections_max: wishes.connections.unwrap_or(0),
+        handshake_limit: None,
     };
     let (stop, stopped) = channel();
     #[cfg(feature = "fuse")]

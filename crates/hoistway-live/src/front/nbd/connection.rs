@@ -4,15 +4,16 @@
 //! answers of a turn leave in one `sendmsg`. In steady state nothing is allocated.
 //!
 //! Memory is bounded: a connection that owes [`REQUESTS_MAX`] answers, or [`BYTES_MAX`] bytes, or finds
-//! the buffers of the whole device beyond [`DEVICE_BYTES_MAX`], reads no further until it has sent
-//! some. What it had read by then waits in `carry`.
+//! the buffers of the whole device beyond [`BUFFERS_MAX`], reads no further until it has sent some, or
+//! there are some again; one that owes nothing may have one request of [`SMALL_MAX`] meanwhile. What it
+//! had read by then waits in `carry`.
 
 use super::handshake::{ALLOCATION_ID, Choice};
 use super::lobby::Seat;
 use super::wire::{self, HEADER, Head, Kind, PAYLOAD_MAX, Request, command_flags};
 use crate::buffer::Buffer;
-use crate::engine::{Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
-use hoistway::{Flags, GroupId, IoPrio, Op};
+use crate::engine::{BUFFERS_MAX, Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
+use hoistway::{Flags, GroupId, Instant, IoPrio, Op};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
@@ -61,6 +62,10 @@ pub(super) struct Connection {
 
     /// Parsing stopped for want of room, not of bytes.
     paused: bool,
+    /// It stopped at a request that has to wait for buffers of the device.
+    starved: bool,
+    /// When a byte was last read from the socket or sent.
+    moved: Instant,
     /// No further requests: the client said so, its side is closed, or we are stopping.
     closing: bool,
     /// The socket is of no use any more.
@@ -90,8 +95,8 @@ impl Answer {
 const REQUESTS_MAX: usize = 256;
 /// Bytes of their buffers, beyond the first request.
 const BYTES_MAX: usize = 64 << 20;
-/// Bytes of the buffers of all connections of a device; each may have one request nevertheless.
-const DEVICE_BYTES_MAX: usize = 512 << 20;
+/// Largest data of the one request that may be taken although the buffers are used up.
+const SMALL_MAX: u32 = 256 << 10;
 /// Answers sent at once.
 const SEND_BATCH: usize = 64;
 /// Looks for the data of a write whose header has come.
@@ -125,6 +130,8 @@ impl Connection {
             answers: VecDeque::with_capacity(64),
             sent: 0,
             paused: false,
+            starved: false,
+            moved: Instant::ZERO,
             closing: false,
             dead: false,
         }
@@ -132,8 +139,7 @@ impl Connection {
 
     fn willing(&self, core: &Core) -> bool {
         let owes = self.owes();
-        let room =
-            owes < REQUESTS_MAX && self.bytes < BYTES_MAX && core.pool.used() < DEVICE_BYTES_MAX;
+        let room = owes < REQUESTS_MAX && self.bytes < BYTES_MAX && core.pool.used() < BUFFERS_MAX;
         !self.closing && !self.dead && (owes == 0 || room)
     }
 
@@ -164,6 +170,7 @@ impl Connection {
             }
             Err(_) => return self.dead = true,
         };
+        self.moved = core.now();
         let mut unread = carried + got;
         if let Some(partial) = &mut self.partial {
             let took = got.min(partial.buffer.len() - partial.filled);
@@ -189,7 +196,7 @@ impl Connection {
             self.write(core, request, buffer);
         }
         let mut at = 0;
-        self.paused = false;
+        (self.paused, self.starved) = (false, false);
         while !self.closing && !self.dead && self.partial.is_none() {
             let Some(header) = bytes[at..].first_chunk::<HEADER>() else { break };
             if !self.willing(core) {
@@ -200,6 +207,11 @@ impl Connection {
                 self.dead = true;
                 break;
             };
+            let data = matches!(request.kind, Kind::Read | Kind::Write);
+            if data && request.len > SMALL_MAX && core.pool.used() >= BUFFERS_MAX {
+                (self.paused, self.starved) = (true, true);
+                break;
+            }
             at += HEADER;
             at += self.take(core, request, &bytes[at..]);
         }
@@ -378,6 +390,7 @@ impl Connection {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             match sendmsg(&self.socket, &slices[..used], &mut none, flags) {
                 Ok(sent) => {
+                    self.moved = core.now();
                     self.sent += sent;
                     self.forget_sent(core);
                     if sent < asked {
@@ -466,6 +479,12 @@ impl Guest for Connection {
         self.answers.push_back(Answer { head, body });
     }
 
+    fn holds_since(&self) -> Option<Instant> {
+        // Not what the device has in hand: that is not the client's fault.
+        let waits = self.partial.is_some() || !self.answers.is_empty();
+        (self.bytes > 0 && waits).then_some(self.moved)
+    }
+
     fn hung_up(&mut self) {
         self.dead = true;
     }
@@ -475,7 +494,7 @@ impl Guest for Connection {
         if self.dead || (self.closing && self.owes() == 0) {
             return Standing::Gone;
         }
-        let willing = self.willing(core);
+        let willing = self.willing(core) && !self.starved;
         if willing && self.paused {
             return Standing::Ready;
         }

@@ -59,6 +59,8 @@ pub(super) struct Lobby {
     /// Connections that exist, here and on the owner threads.
     census: Arc<AtomicUsize>,
     most: usize,
+    /// How long a client may take to choose.
+    patience: Nanos,
     /// No room for another descriptor: listening pauses until then.
     paused_until: Option<Instant>,
 }
@@ -108,8 +110,8 @@ impl Handle {
 
 const BELL: u64 = u64::MAX;
 const LISTENERS: u64 = 1 << 62;
-/// How long a client may take to choose.
-const PATIENCE: Nanos = Nanos::secs(30);
+/// How long a client may take to choose, if nothing else is wished.
+pub(super) const PATIENCE: Nanos = Nanos::secs(30);
 /// How long nobody is accepted after the process ran out of descriptors.
 const PAUSE: Nanos = Nanos::ms(100);
 /// A TCP client that is silent for so long is asked whether it is there, so often, so many times.
@@ -126,6 +128,7 @@ impl Lobby {
         security: Security,
         relays: Option<Relays>,
         most: usize,
+        patience: Nanos,
     ) -> io::Result<(Lobby, Handle)> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
@@ -142,6 +145,7 @@ impl Lobby {
             clients: BTreeMap::new(),
             census: Arc::new(AtomicUsize::new(0)),
             most,
+            patience,
             paused_until: None,
         };
         lobby.listen(true)?;
@@ -227,7 +231,7 @@ impl Lobby {
         }
         let mut output = Vec::with_capacity(256);
         let handshake = Handshake::new(self.security, &mut output);
-        let deadline = self.clock.now() + PATIENCE;
+        let deadline = self.clock.now() + self.patience;
         let client = Client {
             socket,
             seat,

@@ -10,7 +10,7 @@ use crate::engine::{Device, Group};
 use crate::error::{LiveError, os};
 use crate::front::passed::{Passed, Place};
 use crate::front::replace_stale;
-use hoistway::IoPrio;
+use hoistway::{IoPrio, Nanos};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -135,6 +135,8 @@ pub struct ServerOptions {
     pub allow_plain_tcp: bool,
     /// Connections at once, those in their handshake included; 0: 4096. Further ones are closed.
     pub connections_max: usize,
+    /// How long a client may take for its negotiation, however busily it dawdles; `None`: 30 s.
+    pub handshake_limit: Option<Nanos>,
 }
 
 /// A running server. It stops when it is dropped.
@@ -190,7 +192,8 @@ impl Server {
         let most = if options.connections_max == 0 { 4096 } else { options.connections_max };
         let relays = options.tls.as_ref().map(Relays::start).transpose();
         let relays = relays.map_err(os("threads for TLS"))?;
-        let lobby = Lobby::new(rooms, listeners, security, relays.clone(), most);
+        let patience = options.handshake_limit.unwrap_or(lobby::PATIENCE);
+        let lobby = Lobby::new(rooms, listeners, security, relays.clone(), most, patience);
         let (lobby, handle) = lobby.map_err(os("epoll"))?;
         let thread = thread::Builder::new().name("hoistway-lobby".into());
         let thread = thread.spawn(move || lobby.run()).map_err(os("thread"))?;

@@ -135,6 +135,12 @@ impl Part {
         unsafe { std::slice::from_raw_parts_mut(self.memory, self.len) }
     }
 
+    /// The first `n` bytes.
+    pub fn first(&self, n: usize) -> Part {
+        assert!(n <= self.len, "a part is not longer than it is");
+        Part { memory: self.memory, len: n }
+    }
+
     /// Forgets the first `n` bytes.
     pub fn advance(&mut self, n: usize) {
         assert!(n <= self.len, "a part is not longer than it is");

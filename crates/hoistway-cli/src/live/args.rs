@@ -16,7 +16,7 @@ pub enum Verb {
 #[derive(Debug, ClapArgs)]
 pub struct Serve {
     /// An export: NAME=TARGET,KEY=VALUE,... with target ram:SIZE, null:SIZE, file:PATH or
-    /// emulate:DRIVE or emulate:DRIVE:SIZE, and keys ro, direct, weight, group, prio, latency, rbps, wbps, riops,
+    /// emulate:DRIVE or emulate:DRIVE:SIZE, and keys ro, direct, cow, overlay, weight, group, prio, latency, rbps, wbps, riops,
     /// wiops, offset, size, way, data, seed. Exports of one target share a device. May be repeated
     #[arg(long, short, value_name = "EXPORT")]
     pub export: Vec<String>,

@@ -39,12 +39,12 @@ pub enum Way {
 }
 
 /// Commands under way at once (chosen: what SATA and virtual disks take, times four).
-const DEPTH: u32 = 128;
+pub(super) const DEPTH: u32 = 128;
 
 pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveError> {
     let file = open_file(path, options)?;
     let shape = Shape::of(&file, path, options)?;
-    let (backend, reach, warning) = backend(file, options, &shape)?;
+    let (backend, reach, warning) = backend(file, options.way, shape.block_device)?;
     let mut device = Device::new(Sectors(shape.size / 512), DEPTH);
     device.rotational = shape.rotational;
     // The kernel's own cache counts as a volatile cache: a flush is an fdatasync, forced unit access
@@ -86,18 +86,19 @@ fn open_file(path: &Path, options: &FileOptions) -> Result<File, LiveError> {
     open.open(path).map_err(os(format!("open {}{how}", path.display())))
 }
 
-type Built = (Box<dyn Backend>, &'static str, Option<String>);
+pub(super) type Built = (Box<dyn Backend>, &'static str, Option<String>);
 
-fn backend(file: File, options: &FileOptions, shape: &Shape) -> Result<Built, LiveError> {
+/// The backend of an open file, how it is reached, and a warning if that is the slower way.
+pub(super) fn backend(file: File, way: Way, block_device: bool) -> Result<Built, LiveError> {
     let threads = |file| -> Result<Box<dyn Backend>, LiveError> {
-        Ok(Box::new(Threads::new(file, shape.block_device).map_err(os("thread pool"))?))
+        Ok(Box::new(Threads::new(file, block_device).map_err(os("thread pool"))?))
     };
-    if options.way == Way::Threads {
+    if way == Way::Threads {
         return Ok((threads(file)?, "thread pool", None));
     }
-    match Uring::new(file, DEPTH, shape.block_device) {
+    match Uring::new(file, DEPTH, block_device) {
         Ok(uring) => Ok((Box::new(uring), "io_uring", None)),
-        Err((_, error)) if options.way == Way::IoUring => Err(os("io_uring")(error)),
+        Err((_, error)) if way == Way::IoUring => Err(os("io_uring")(error)),
         Err((file, error)) => {
             let warning = format!(
                 "io_uring is not available ({error}; kernel.io_uring_disabled?): a pool of threads \
@@ -159,7 +160,7 @@ impl Shape {
 }
 
 /// A hole behind the end of a file is allowed where holes are, and changes nothing.
-fn punches(file: &File, end: u64) -> bool {
+pub(super) fn punches(file: &File, end: u64) -> bool {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     fallocate(file, mode, end.next_multiple_of(4096), 4096).is_ok()
 }
@@ -172,7 +173,7 @@ fn rotational(major: u32, minor: u32) -> bool {
     text.is_some_and(|t| t.trim() == "1")
 }
 
-fn join(a: Option<String>, b: Option<String>) -> Option<String> {
+pub(super) fn join(a: Option<String>, b: Option<String>) -> Option<String> {
     match (a, b) {
         (Some(a), Some(b)) => Some(format!("{a}; {b}")),
         (a, b) => a.or(b),

@@ -5,6 +5,7 @@
 //! them in one batch per turn (`kick`) and reports them done (`poll`); it never
 //! blocks for longer than a copy of the data, the sparse file of an emulated drive excepted.
 
+mod cow;
 mod emulate;
 mod file;
 mod memory;
@@ -47,6 +48,14 @@ pub enum Target {
     },
     /// A drive that behaves as its model, on the wall clock.
     Emulated(Box<Emulation>),
+    /// Copy on write: a base that is only read, and an overlay for everything that is written.
+    Cow {
+        /// The base; a file is opened for reading only.
+        base: Box<Target>,
+        /// A file for what is written, made if there is none, kept, and only good with this very base;
+        /// `None`: memory, and all of it is gone at the end.
+        overlay: Option<PathBuf>,
+    },
 }
 
 impl Target {
@@ -61,6 +70,7 @@ impl Target {
             Target::Null { size } => null::open(check_size(*size)?),
             Target::File { path, options } => file::open(path, options),
             Target::Emulated(emulation) => emulate::open(emulation),
+            Target::Cow { base, overlay } => cow::open(base, overlay.as_deref()),
         }
     }
 }

@@ -195,6 +195,7 @@ fn open(args: &Serve, wishes: &File) -> Result<Opened, Failure> {
     let mut of = Vec::new();
     for wish in &wishes.export {
         let usage = |e: String| Failure::Usage(format!("export '{}': {e}", wish.name));
+        wish.check_base(&wishes.export).map_err(usage)?;
         let config = wish.scheduler.as_deref().unwrap_or(common);
         let key = wish.device_key();
         let known = opened.iter().position(|(k, ..)| *k == key);

@@ -85,6 +85,11 @@ pub struct ExportSpec {
     /// Nothing may be written.
     #[serde(default)]
     pub read_only: bool,
+    /// Writes go to memory, and are gone at the end.
+    #[serde(default)]
+    pub cow: bool,
+    /// Writes go to this file, which is kept.
+    pub overlay: Option<String>,
     /// Past the page cache.
     #[serde(default)]
     pub direct: bool,
@@ -178,6 +183,8 @@ impl ExportSpec {
         match (key, value) {
             ("ro" | "read-only", None) => self.read_only = true,
             ("direct", None) => self.direct = true,
+            ("cow", None) => self.cow = true,
+            ("overlay", Some(v)) => self.overlay = Some(v.into()),
             ("group", Some(v)) => self.group = Some(v.into()),
             ("weight", Some(v)) => self.weight = Some(number(v)?),
             ("seed", Some(v)) => self.seed = Some(number(v)?),
@@ -193,7 +200,7 @@ impl ExportSpec {
             ("data", Some(v)) => self.data = Some(v.into()),
             _ => {
                 return Err(format!(
-                    "'{part}' is not known; write ro, direct, weight=N, group=NAME, prio=be/4, \
+                    "'{part}' is not known; write ro, direct, cow, overlay=FILE, weight=N, group=NAME, prio=be/4, \
                      latency=5ms, rbps=10M, wbps=10M, riops=500, wiops=500, offset=SIZE, \
                      size=SIZE, way=io_uring|threads, data=FILE or seed=N"
                 ));
@@ -204,6 +211,20 @@ impl ExportSpec {
 
     /// The target; exports with equal targets share one device.
     pub fn target(&self) -> Result<Target, String> {
+        let base = self.base()?;
+        if !self.is_cow() {
+            return Ok(base);
+        }
+        let overlay = self.overlay.as_ref().map(Into::into);
+        Ok(Target::Cow { base: Box::new(base), overlay })
+    }
+
+    fn is_cow(&self) -> bool {
+        self.cow || self.overlay.is_some()
+    }
+
+    /// The target without what is written to it.
+    fn base(&self) -> Result<Target, String> {
         let (kind, rest) = self.target.split_once(':').ok_or_else(|| {
             format!(
                 "target '{}': write ram:SIZE, null:SIZE, file:PATH or emulate:DRIVE",
@@ -250,8 +271,28 @@ impl ExportSpec {
 
     /// What makes two exports share a device.
     pub fn device_key(&self) -> String {
-        let ExportSpec { target, data, .. } = self;
-        format!("{target} {data:?}")
+        let ExportSpec { name, target, data, overlay, .. } = self;
+        match (overlay, self.cow) {
+            (None, false) => format!("{target} {data:?}"),
+            (Some(file), _) => format!("{target} {data:?} overlay {file}"),
+            // What one client writes is no business of another's.
+            (None, true) => format!("{target} {data:?} overlay of {name}"),
+        }
+    }
+
+    /// Refuses a base that is served for writing, too: what lies over it would no longer fit.
+    pub fn check_base(&self, all: &[ExportSpec]) -> Result<(), String> {
+        let writes = |other: &&ExportSpec| {
+            let kept = other.target.starts_with("file:");
+            kept && !other.is_cow() && !other.read_only && other.target == self.target
+        };
+        match all.iter().find(writes).filter(|_| self.is_cow()) {
+            Some(other) => Err(format!(
+                "{} is written by export '{}': serve that with ro, or with cow as well",
+                self.target, other.name
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Offset and size in bytes.

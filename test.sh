@@ -26,6 +26,9 @@ fi
 step "lints"
 if cargo clippy --version >/dev/null 2>&1; then
   cargo clippy --locked --workspace --all-targets -- -D warnings
+  # What is not in the defaults.
+  cargo clippy --locked -p hoistway-cli --features ublk --all-targets -- -D warnings
+  cargo clippy --locked -p hoistway-live --features ublk --all-targets -- -D warnings
   # As ./hoistway builds it for what only simulates.
   cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings
 else
@@ -34,6 +37,7 @@ fi
 
 step "tests"
 cargo test --locked --workspace
+cargo test --locked -p hoistway-live --features ublk --lib ublk
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet

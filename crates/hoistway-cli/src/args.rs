@@ -73,6 +73,9 @@ pub enum Kind {
     Loads,
     /// Configurations of I/O control
     Configs,
+    /// Ways to reach a server's exports
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    Fronts,
 }
 
 /// `hoistway show`.

@@ -18,6 +18,8 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Workloads, "workloads"),
     (Kind::Loads, "loads"),
     (Kind::Configs, "configs"),
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    (Kind::Fronts, "fronts"),
 ];
 
 pub fn list(options: &List) -> Result<(), Failure> {
@@ -57,6 +59,16 @@ fn rows(kind: Kind) -> Result<Vec<(String, String)>, Failure> {
         Kind::Controllers => ctl::CONTROLLERS.iter().map(|e| pair(e.name, e.summary)).collect(),
         Kind::Models => MODELS.iter().map(|m| pair(m.name, m.summary)).collect(),
         Kind::Loads => LOADS.iter().map(|l| pair(l.name, l.summary)).collect(),
+        #[cfg(all(feature = "live", target_os = "linux"))]
+        Kind::Fronts => {
+            let fronts = hoistway_live::front::FRONTS.iter();
+            let row = |f: &&hoistway_live::front::Front| {
+                let missing = (f.missing)().map(|m| format!("; missing here: {m}"));
+                let missing = missing.unwrap_or_default();
+                pair(f.name, &format!("{} (serve {}){missing}", f.summary, f.option))
+            };
+            fronts.map(row).collect()
+        }
         Kind::Drives => {
             let mut rows = Vec::new();
             for id in DriveFile::ids() {

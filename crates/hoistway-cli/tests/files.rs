@@ -534,3 +534,20 @@ fn folders_and_names_that_do_not_fit_are_refused() {
         assert!(err.contains(message), "{err}");
     }
 }
+
+/// With the feature, but mostly without the driver.
+#[cfg(feature = "ublk")]
+#[test]
+fn block_devices_need_the_driver_and_say_so() {
+    let folder = Folder::new("ublk");
+    let args = ["20", HOISTWAY, "serve", "-q", "-e", "ram:8M", "--ublk", "--socket"];
+    let socket = folder.path("socket");
+    if Path::new("/dev/ublk-control").exists() {
+        return println!("skipped: this machine has the driver");
+    }
+    let output = run("timeout", &[&args[..], &[text(&socket)]].concat());
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("modprobe ublk_drv"), "{err}");
+    assert!(!socket.exists());
+}

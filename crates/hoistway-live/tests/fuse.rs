@@ -4,6 +4,7 @@
 
 use hoistway::sched;
 use hoistway_live::backend::FileOptions;
+use hoistway_live::front::Attachment;
 use hoistway_live::front::fuse::{FuseOptions, Mount};
 use hoistway_live::front::nbd::Export;
 use hoistway_live::{Device, DeviceOptions, LiveError, Target};
@@ -319,7 +320,7 @@ fn a_folder_in_use_is_not_unmounted_and_a_severed_one_answers_with_errors() {
     let report = device.report().unwrap();
     assert_eq!(report.clients[0].peer, format!("fuse {}", site.path("disk").display()));
     assert_eq!((report.clients[0].done.reads, report.clients[0].done.writes), (1, 1));
-    assert!(!mount.unmount().unwrap(), "a file is open");
+    assert!(!mount.detach().unwrap(), "a file is open");
     let users = mount.users().join("; ");
     assert!(users.contains(&format!("process {} (", std::process::id())), "{users}");
     file.write_all_at(b"still here", 3).unwrap();
@@ -328,5 +329,5 @@ fn a_folder_in_use_is_not_unmounted_and_a_severed_one_answers_with_errors() {
     let error = errno(file.write_at(b"late", 0));
     assert!(matches!(error, Some(Errno::NOTCONN | Errno::CONNABORTED)), "{error:?}");
     assert!(!site.path("disk").exists(), "the mount is gone");
-    assert!(mount.unmount().unwrap());
+    assert!(mount.detach().unwrap());
 }

@@ -50,6 +50,10 @@ pub struct Serve {
     #[cfg(feature = "fuse")]
     #[arg(long)]
     pub fuse_allow_other: bool,
+    /// Show each export as a block device, by the kernel's ublk driver
+    #[cfg(feature = "ublk")]
+    #[arg(long)]
+    pub ublk: bool,
     /// Nothing may be written
     #[arg(long, short)]
     pub read_only: bool,

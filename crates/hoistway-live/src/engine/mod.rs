@@ -15,7 +15,7 @@ mod thread;
 pub(crate) use self::census::Label;
 pub use self::census::{ClientReport, DeviceReport, GroupReport, ROOT_NAME, Tally};
 pub(crate) use self::core::{Core, Order, Origin, TenantId};
-#[cfg(feature = "fuse")]
+#[cfg(any(feature = "fuse", feature = "ublk"))]
 pub(crate) use self::thread::io_flusher;
 pub(crate) use self::thread::{errors_instead_of_signals, precise_timers};
 pub(crate) use owner::{BUFFERS_MAX, Guest, Standing};

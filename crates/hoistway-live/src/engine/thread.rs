@@ -38,7 +38,7 @@ pub(crate) fn errors_instead_of_signals() {
 /// system on a device of ours keeps dirty), so that no allocation of this thread waits for that. Threads
 /// it starts inherit it. Where it is refused (it needs CAP_SYS_RESOURCE, Linux 5.6) all works until memory
 /// is short.
-#[cfg(feature = "fuse")]
+#[cfg(any(feature = "fuse", feature = "ublk"))]
 pub(crate) fn io_flusher() {
     /// From prctl(2); `libc` has no name for it.
     const PR_SET_IO_FLUSHER: libc::c_int = 57;

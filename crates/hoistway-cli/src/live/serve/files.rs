@@ -1,5 +1,6 @@
 //! `hoistway serve --fuse`: the exports as files of a folder.
 
+use super::attached::leave;
 use super::{failure, say};
 use crate::Failure;
 use crate::live::args::Serve;
@@ -10,12 +11,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
-
-/// How often a folder that is in use is tried again (chosen: 10 s, as long as NBD clients have to take
-/// their last answers); it is served until then.
-const TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The mounted folder.
 #[derive(Debug)]
@@ -67,35 +62,9 @@ impl Files {
         self.mount.folder().into()
     }
 
-    /// Unmounts; waits for users for a while, then cuts them off after what they asked for is done and
-    /// flushed.
+    /// Unmounts, in the end from whoever uses it.
     pub fn close(self) -> Result<(), Failure> {
         self.closing.store(true, Ordering::SeqCst);
-        let place = self.mount.folder().display();
-        for attempt in 0..=TRIES {
-            match self.mount.unmount() {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(error) => {
-                    eprintln!("warning: {error}");
-                    break;
-                }
-            }
-            if attempt == 0 {
-                eprintln!(
-                    "warning: {place} is in use by {}; it is served for another {} s, then cut off",
-                    self.users(),
-                    (TRIES * PAUSE).as_secs()
-                );
-            }
-            std::thread::sleep(PAUSE);
-        }
-        eprintln!("warning: {place} is cut off from {}", self.users());
-        self.mount.sever().map_err(failure)
-    }
-
-    fn users(&self) -> String {
-        let users = self.mount.users();
-        if users.is_empty() { "somebody".into() } else { users.join("; ") }
+        leave(&self.mount)
     }
 }

@@ -1,6 +1,10 @@
 //! `hoistway serve`: exports over NBD. Everything but reading the wishes is in `hoistway-live`.
 
+#[cfg(any(feature = "fuse", feature = "ublk"))]
+mod attached;
 pub mod control;
+#[cfg(feature = "ublk")]
+mod disks;
 #[cfg(feature = "fuse")]
 mod files;
 mod limits;
@@ -76,6 +80,8 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let files = files::open(args, &wishes, &served, &server, unmounted)?;
     #[cfg(feature = "fuse")]
     environment.extend(files.iter().map(|files| ("fuse", files.folder())));
+    #[cfg(feature = "ublk")]
+    let disks = disks::open(args, &wishes, &served)?;
     let pidfile = args.pidfile.as_ref().or(wishes.pidfile.as_ref());
     let pidfile = pidfile.map(|path| PidFile::write(path)).transpose()?;
     service::notify("READY=1");
@@ -95,6 +101,8 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     };
     let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
     service::notify("STOPPING=1");
+    #[cfg(feature = "ublk")]
+    let result = result.and(disks::close(disks));
     #[cfg(feature = "fuse")]
     let result = result.and(files.map_or(Ok(()), |files| files.close()));
     drop(control);
@@ -150,6 +158,10 @@ fn wishes(args: &Serve) -> Result<File, Failure> {
         file.fuse = args.fuse.clone().or(file.fuse);
         file.fuse_allow_other |= args.fuse_allow_other;
     }
+    #[cfg(feature = "ublk")]
+    {
+        file.ublk |= args.ublk;
+    }
     if file.export.is_empty() {
         return Err(Failure::Usage("nothing to serve; write --export disk=ram:1G".into()));
     }
@@ -169,6 +181,10 @@ fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Liste
     }
     #[cfg(feature = "fuse")]
     if wishes.fuse.is_some() {
+        return Ok(list);
+    }
+    #[cfg(feature = "ublk")]
+    if wishes.ublk {
         return Ok(list);
     }
     if list.is_empty() {

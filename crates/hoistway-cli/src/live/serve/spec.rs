@@ -35,6 +35,10 @@ pub struct File {
     pub control: Option<std::path::PathBuf>,
     /// File for the number of the process.
     pub pidfile: Option<std::path::PathBuf>,
+    /// Exports are block devices of the ublk driver.
+    #[cfg(feature = "ublk")]
+    #[serde(default)]
+    pub ublk: bool,
     /// Folder in which the exports are files.
     #[cfg(feature = "fuse")]
     pub fuse: Option<std::path::PathBuf>,

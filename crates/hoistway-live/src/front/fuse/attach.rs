@@ -20,6 +20,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// What mounts are made of.
+pub(super) const DEVICE: &str = "/dev/fuse";
 /// Dead mounts that may lie on each other.
 const LAYERS: u32 = 16;
 /// The helper with the right to mount for others, of libfuse 3 and 2.
@@ -91,11 +93,8 @@ fn bury(folder: &Path) -> Result<(), LiveError> {
 
 /// Mounts on a folder that was prepared; the file is the connection to the kernel.
 pub(super) fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, Attached), LiveError> {
-    let device = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_CLOEXEC)
-        .open("/dev/fuse");
+    let device =
+        fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(DEVICE);
     let device =
         device.map_err(os("/dev/fuse (modprobe fuse; in a container: --device /dev/fuse)"))?;
     let others = if others { ",allow_other" } else { "" };

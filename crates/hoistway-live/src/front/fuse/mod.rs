@@ -15,7 +15,8 @@ use crate::clock::wall_clock;
 use crate::engine::{Device, Label, Message, io_flusher};
 use crate::error::{LiveError, os};
 use crate::front::nbd::Export;
-use attach::Attached;
+use crate::front::{Attachment, Front};
+use attach::{Attached, DEVICE};
 use desk::Desk;
 use file::{Face, File};
 use fuser::{Config, Session, SessionACL};
@@ -28,6 +29,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tree::{Entry, Tree};
 
+/// FUSE in the registry.
+pub static FRONT: Front = Front {
+    name: "fuse",
+    summary: "files of a folder, for losetup, mkfs and mount",
+    option: "--fuse FOLDER",
+    missing: || match std::fs::exists(DEVICE) {
+        Ok(true) => None,
+        _ => Some(format!("{DEVICE}: `modprobe fuse`; in a container `--device /dev/fuse`")),
+    },
+};
+
 /// How exports are shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FuseOptions {
@@ -36,7 +48,7 @@ pub struct FuseOptions {
     pub allow_other: bool,
 }
 
-/// Exports as files of a folder. When it is dropped it is unmounted, or [severed](Mount::sever) if
+/// Exports as files of a folder. When it is dropped it is unmounted, or [severed](Attachment::sever) if
 /// somebody uses it.
 pub struct Mount {
     attached: Attached,
@@ -122,12 +134,17 @@ impl Mount {
         self.note.as_deref()
     }
 
-    /// Unmounts the folder if nobody uses it; then all requests are answered. False if somebody does.
-    ///
-    /// # Errors
-    ///
-    /// What the system says other than that it is busy.
-    pub fn unmount(&self) -> Result<bool, LiveError> {
+    fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().expect("nobody panics while holding the lock")
+    }
+}
+
+impl Attachment for Mount {
+    fn place(&self) -> PathBuf {
+        self.attached.folder.clone()
+    }
+
+    fn detach(&self) -> Result<bool, LiveError> {
         let mut thread = self.lock();
         if over(&mut thread, 0) {
             return Ok(true);
@@ -138,19 +155,11 @@ impl Mount {
         Ok(detached && over(&mut thread, NOTICE))
     }
 
-    /// Who keeps it from being unmounted, as phrases: loop devices and processes, as far as we can see.
-    pub fn users(&self) -> Vec<String> {
+    fn users(&self) -> Vec<String> {
         self.attached.users()
     }
 
-    /// Takes no further requests, answers those that were taken, flushes and closes the devices, cuts the
-    /// connection to the kernel and takes the mount away, in this order. Whoever still uses a
-    /// file gets errors from then on. Nothing of this is done if the mount is gone already.
-    ///
-    /// # Errors
-    ///
-    /// The first of what [`Device::close`] said.
-    pub fn sever(&self) -> Result<(), LiveError> {
+    fn sever(&self) -> Result<(), LiveError> {
         let mut thread = self.lock();
         if over(&mut thread, 0) {
             return Ok(());
@@ -168,15 +177,11 @@ impl Mount {
         }
         result
     }
-
-    fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.thread.lock().expect("nobody panics while holding the lock")
-    }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if !self.unmount().unwrap_or(false) {
+        if !self.detach().unwrap_or(false) {
             // Who wants to know how it ended severs it before.
             let _ = self.sever();
         }

@@ -18,8 +18,16 @@ mod tls;
 mod tls;
 mod wire;
 
-#[cfg(feature = "fuse")]
+#[cfg(any(feature = "fuse", feature = "ublk"))]
 pub(in crate::front) use connection::View;
 pub use rules::{ClientMatch, ClientRule};
 pub use server::{Export, Listen, Server, ServerOptions};
 pub use tls::{Tls, TlsMode};
+
+/// NBD in the registry.
+pub static FRONT: super::Front = super::Front {
+    name: "nbd",
+    summary: "network block devices, by Unix sockets and TCP, with TLS",
+    option: "--socket PATH, --listen ADDRESS",
+    missing: || None,
+};

@@ -1,0 +1,25 @@
+//! `hoistway serve --ublk`: the exports as block devices.
+
+use super::attached::leave;
+use super::{failure, say};
+use crate::Failure;
+use crate::live::args::Serve;
+use crate::live::serve::spec::File;
+use hoistway_live::front::nbd::Export;
+use hoistway_live::front::ublk::Disk;
+
+/// A block device for each export, if there are to be any.
+pub fn open(args: &Serve, wishes: &File, exports: &[Export]) -> Result<Vec<Disk>, Failure> {
+    let mut disks = Vec::new();
+    for export in exports.iter().filter(|_| wishes.ublk) {
+        let disk = Disk::start(export).map_err(failure)?;
+        say(args, &format!("export {}: {}", export.name, disk.path().display()));
+        disks.push(disk);
+    }
+    Ok(disks)
+}
+
+/// Takes them away, in the end from whoever uses them.
+pub fn close(disks: Vec<Disk>) -> Result<(), Failure> {
+    disks.iter().map(|disk| leave(disk)).fold(Ok(()), Result::and)
+}

@@ -1,97 +1,134 @@
-//! The server is killed (`kill -9`) at random points under writes and flushes; whatever it had confirmed
-//! as durable must be in the file. What this cannot show is a lost power supply: the kernel survives.
+//! The server is killed (`kill -9`) at random points under writes, zeroes, flushes and changes of
+//! scheduler; whatever it had confirmed as durable must be in the file. What this cannot show is a lost
+//! power supply: the kernel survives. That a flush reaches the storage at all is shown beside it, on a
+//! file whose storage keeps a log.
 //!
 //! `HOISTWAY_ROUNDS=200 cargo test -p hoistway-cli --test durability` for more than a few rounds.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
 #[path = "../../hoistway-live/tests/client/mod.rs"]
 mod client;
+mod serving;
 
-use client::{Client, FUA, Random};
-use std::io;
+use client::{Client, FUA, NO_HOLE, Random};
+use hoistway::sched::SCHEDULERS;
+use serving::{Folder, installed};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 const BLOCK: usize = 4096;
-/// Blocks each of the connections writes to.
+/// Blocks each of the connections writes to: pairs side by side, the next pair is the next connection's.
 const BLOCKS: u64 = 64;
 const CONNECTIONS: u64 = 4;
+/// Ways to a file, with the schedulers to begin with.
+const WISHES: [&str; 4] = ["", ",direct", ",way=threads", "emulated"];
 
-/// What a connection knows of one block: the newest version confirmed as durable, and the newest sent.
-#[derive(Clone, Copy, Debug, Default)]
+/// What all connections know of one block. Versions grow; every fourth one is zeroes.
+#[derive(Debug, Default)]
 struct Known {
-    durable: u64,
-    sent: u64,
+    /// Newest version that was sent.
+    sent: AtomicU64,
+    /// Newest version that was answered.
+    answered: AtomicU64,
+    /// Newest version that a flush, on whichever connection, or forced unit access made durable.
+    durable: AtomicU64,
 }
+
+type Shared = Arc<Vec<Known>>;
 
 #[test]
 fn what_was_confirmed_survives_kill_9() {
     let rounds =
-        std::env::var("HOISTWAY_ROUNDS").map_or(6, |n| n.parse().expect("a number of rounds"));
-    let folder = std::env::temp_dir().join(format!("hoistway-durability-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+        std::env::var("HOISTWAY_ROUNDS").map_or(8, |n| n.parse().expect("a number of rounds"));
+    let folder = Folder::new("durability");
     let mut random = Random(11);
+    let (mut confirmed, mut done) = (0, 0);
     for round in 0..rounds {
-        let wishes = ["", ",direct", ",way=threads"][round % 3];
-        let scheduler = ["bfq", "none", "mq-deadline", "kyber"][round % 4];
-        if !one_round(&folder, wishes, scheduler, &mut random, round as u64) {
-            println!("skipped: file{wishes} cannot be served here");
+        let wishes = WISHES[round % WISHES.len()];
+        match one_round(&folder, wishes, &mut random, round as u64) {
+            Some(blocks) => (confirmed, done) = (confirmed + blocks, done + 1),
+            None => println!("skipped: {wishes} cannot be served here"),
         }
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+    println!("{done} rounds, {confirmed} blocks with confirmed contents");
+    assert!(done == 0 || confirmed > done * 20, "hardly a test");
 }
 
-fn one_round(
-    folder: &Path,
-    wishes: &str,
-    scheduler: &str,
-    random: &mut Random,
-    round: u64,
-) -> bool {
-    let (disk, socket) = (folder.join("disk"), folder.join("s.sock"));
-    let _ = std::fs::remove_file(&socket);
-    let file = std::fs::File::create(&disk).unwrap();
-    file.set_len(CONNECTIONS * BLOCKS * BLOCK as u64).unwrap();
-    let Some(mut server) = start(&disk, wishes, scheduler, &socket) else { return false };
+fn one_round(folder: &Folder, wishes: &str, random: &mut Random, round: u64) -> Option<u64> {
+    let disk = folder.file("disk", CONNECTIONS * BLOCKS * BLOCK as u64);
+    let target = match wishes {
+        "emulated" => format!("disk=emulate:plextor-px-256m5s:1M,data={disk}"),
+        _ => format!("disk=file:{disk}{wishes}"),
+    };
+    let (socket, control) = (folder.0.join("s.sock"), folder.0.join("c.sock"));
+    let entry = SCHEDULERS[round as usize % SCHEDULERS.len()];
+    let mut server = start(&target, entry.name, &socket, &control)?;
+    let known: Shared = Arc::new((0..CONNECTIONS * BLOCKS).map(|_| Known::default()).collect());
     let writers: Vec<_> = (0..CONNECTIONS)
         .map(|n| {
             let client = Client::go(&socket, "disk", n % 2 == 0).unwrap();
-            std::thread::spawn(move || write_until_it_dies(client, n, round))
+            let known = Arc::clone(&known);
+            std::thread::spawn(move || write_until_it_dies(client, n, round, &known))
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(5 + random.below(60)));
+    std::thread::sleep(Duration::from_millis(5 + random.below(40)));
+    if round % 2 == 0 {
+        // Another scheduler is taking over, or has just done so.
+        let next = SCHEDULERS[random.below(SCHEDULERS.len() as u64) as usize];
+        let mut stream = UnixStream::connect(&control).unwrap();
+        writeln!(stream, "{{\"command\":\"scheduler\",\"scheduler\":\"{}\"}}", next.name).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(random.below(25)));
     server.kill().unwrap();
     server.wait().unwrap();
-    let file = std::fs::File::open(&disk).unwrap();
-    let mut confirmed = 0;
-    for (n, writer) in writers.into_iter().enumerate() {
-        for (at, known) in writer.join().unwrap().iter().enumerate() {
-            let block = n as u64 * BLOCKS + at as u64;
-            let mut bytes = [0; BLOCK];
-            file.read_exact_at(&mut bytes, block * BLOCK as u64).unwrap();
-            let version = version_of(&bytes, block, round);
-            assert!(
-                (known.durable..=known.sent).contains(&version),
-                "round {round} ({wishes:?}, {scheduler}): block {block} has version {version}, {known:?}"
-            );
-            confirmed += u64::from(known.durable > 0);
-        }
-    }
-    println!("round {round}: {confirmed} blocks with confirmed contents");
-    true
+    writers.into_iter().for_each(|w| w.join().unwrap());
+    Some(check(Path::new(&disk), &known, &format!("round {round} ({wishes:?}, {})", entry.name)))
 }
 
-fn start(disk: &Path, wishes: &str, scheduler: &str, socket: &PathBuf) -> Option<Child> {
-    let export = format!("disk=file:{}{wishes}", disk.display());
-    let mut server = Command::new(env!("CARGO_BIN_EXE_hoistway"))
-        .args(["serve", "-q", "-e", &export, "-s", scheduler, "-U"])
+fn check(disk: &Path, known: &[Known], what: &str) -> u64 {
+    let (file, mut confirmed) = (std::fs::File::open(disk).unwrap(), 0);
+    for (block, known) in known.iter().enumerate() {
+        let mut bytes = [0; BLOCK];
+        file.read_exact_at(&mut bytes, (block * BLOCK) as u64).unwrap();
+        let (durable, sent) = (known.durable.load(SeqCst), known.sent.load(SeqCst));
+        let version = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
+        if version == 0 {
+            assert_eq!(bytes, [0; BLOCK], "{what}: block {block} is torn");
+            let legal = (durable..=sent).any(is_zero);
+            assert!(legal, "{what}: block {block} is zeroes, {known:?}");
+        } else {
+            assert_eq!(
+                bytes[..],
+                contents(block as u64, version),
+                "{what}: block {block} is torn or misplaced"
+            );
+            let legal = (durable..=sent).contains(&version) && !is_zero(version);
+            assert!(legal, "{what}: block {block} has version {version}, {known:?}");
+        }
+        confirmed += u64::from(durable > 0);
+    }
+    confirmed
+}
+
+fn start(target: &str, scheduler: &str, socket: &PathBuf, control: &PathBuf) -> Option<Child> {
+    for old in [socket, control] {
+        let _ = std::fs::remove_file(old);
+    }
+    let mut server = Command::new(serving::HOISTWAY)
+        .args(["serve", "-q", "-e", target, "-s", scheduler, "-U"])
         .arg(socket)
+        .arg("--control")
+        .arg(control)
         .spawn()
         .unwrap();
     for _ in 0..1000 {
-        if std::os::unix::net::UnixStream::connect(socket).is_ok() {
+        if UnixStream::connect(control).is_ok() {
             return Some(server);
         }
         if let Some(status) = server.try_wait().unwrap() {
@@ -103,16 +140,13 @@ fn start(disk: &Path, wishes: &str, scheduler: &str, socket: &PathBuf) -> Option
     panic!("the server does not listen");
 }
 
-/// Batches of writes, some with forced unit access, each batch followed by a flush.
-fn write_until_it_dies(mut client: Client, connection: u64, round: u64) -> Vec<Known> {
-    let mut known = vec![Known::default(); BLOCKS as usize];
+/// Batches of writes and zeroes, some with forced unit access; after some batches a flush, which speaks
+/// for everybody.
+fn write_until_it_dies(mut client: Client, connection: u64, round: u64, known: &[Known]) {
     let mut random = Random(round * 100 + connection);
-    let mut version = 0;
-    loop {
-        version += 1;
-        match batch(&mut client, connection, round, version, &mut random, &mut known) {
-            Ok(()) => {}
-            Err(_) => return known,
+    for version in 1.. {
+        if batch(&mut client, connection, version, &mut random, known).is_err() {
+            return;
         }
     }
 }
@@ -120,48 +154,134 @@ fn write_until_it_dies(mut client: Client, connection: u64, round: u64) -> Vec<K
 fn batch(
     client: &mut Client,
     connection: u64,
-    round: u64,
     version: u64,
     random: &mut Random,
-    known: &mut [Known],
+    known: &[Known],
 ) -> io::Result<()> {
-    let mut written = Vec::new();
+    let mut durable = Vec::new();
+    let mut count = 0;
     for at in 0..BLOCKS {
-        if random.below(3) != 0 {
+        if random.below(3) == 0 {
             continue;
         }
-        let (block, fua) = (connection * BLOCKS + at, random.below(8) == 0);
-        known[at as usize].sent = version;
+        let block = (at / 2 * CONNECTIONS + connection) * 2 + at % 2;
+        let fua = random.below(8) == 0;
+        known[block as usize].sent.store(version, SeqCst);
         let flags = if fua { FUA } else { 0 };
         let offset = block * BLOCK as u64;
-        client.try_send(1, flags, at, offset, BLOCK as u32, &contents(block, round, version))?;
-        written.push((at, fua));
+        if is_zero(version) {
+            let hole = if random.below(2) == 0 { NO_HOLE } else { 0 };
+            client.try_send(6, flags | hole, block, offset, BLOCK as u32, &[])?;
+        } else {
+            client.try_send(1, flags, block, offset, BLOCK as u32, &contents(block, version))?;
+        }
+        if fua {
+            durable.push(block);
+        }
+        count += 1;
     }
-    for _ in 0..written.len() {
-        let (at, error, _) = client.try_reply(&[])?;
+    for _ in 0..count {
+        let (block, error, _) = client.try_reply(&[])?;
         assert_eq!(error, 0);
-        if written.contains(&(at, true)) {
-            known[at as usize].durable = version;
+        known[block as usize].answered.store(version, SeqCst);
+        if durable.contains(&block) {
+            known[block as usize].durable.fetch_max(version, SeqCst);
         }
     }
-    client.try_send(3, 0, 1000, 0, 0, &[])?;
-    assert_eq!(client.try_reply(&[])?, (1000, 0, Vec::new()));
-    for (at, _) in written {
-        known[at as usize].durable = version;
+    if random.below(2) == 0 {
+        return Ok(());
+    }
+    // What was answered to anybody before the flush is asked for.
+    let before: Vec<u64> = known.iter().map(|k| k.answered.load(SeqCst)).collect();
+    client.try_send(3, 0, 100_000, 0, 0, &[])?;
+    assert_eq!(client.try_reply(&[])?, (100_000, 0, Vec::new()));
+    for (known, version) in known.iter().zip(before) {
+        known.durable.fetch_max(version, SeqCst);
     }
     Ok(())
 }
 
-/// A block full of its number, the round and its version: a torn or misplaced one is noticed.
-fn contents(block: u64, round: u64, version: u64) -> Vec<u8> {
-    [block, round, version].map(u64::to_le_bytes).concat().repeat(BLOCK / 24 + 1)[..BLOCK].to_vec()
+fn is_zero(version: u64) -> bool {
+    version.is_multiple_of(4)
 }
 
-fn version_of(bytes: &[u8], block: u64, round: u64) -> u64 {
-    if bytes.iter().all(|&b| b == 0) {
-        return 0;
+/// A block full of its number and its version: a torn or misplaced one is noticed.
+fn contents(block: u64, version: u64) -> Vec<u8> {
+    [block, version].map(u64::to_le_bytes).concat().repeat(BLOCK / 16)
+}
+
+/// Ended and unmounted with the test.
+struct Mounted {
+    processes: Vec<Child>,
+    place: PathBuf,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.place).status();
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
-    let version = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
-    assert!(bytes == contents(block, round, version), "block {block} is torn or misplaced");
-    version
+}
+
+#[test]
+fn flushes_and_durable_writes_reach_the_storage() {
+    if !installed(&["nbdkit", "nbdfuse"]) {
+        return;
+    }
+    let folder = Folder::new("reach");
+    let (far, log, place) = (folder.path("far.sock"), folder.path("log"), folder.0.join("mnt"));
+    std::fs::create_dir(&place).unwrap();
+    let nbdkit = Command::new("timeout")
+        .args(["60", "nbdkit", "-f", "-U", &far, "--filter=log", "memory", "16M"])
+        .arg(format!("logfile={log}"))
+        .spawn()
+        .unwrap();
+    let mut mounted = Mounted { processes: vec![nbdkit], place: place.clone() };
+    let up = |ready: &dyn Fn() -> bool| {
+        (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            ready()
+        })
+    };
+    assert!(up(&|| UnixStream::connect(&far).is_ok()), "nbdkit listens");
+    let mut nbdfuse = Command::new("timeout");
+    nbdfuse.args(["60", "nbdfuse"]).arg(&place).args(["--unix", &far]);
+    mounted.processes.push(nbdfuse.spawn().unwrap());
+    let disk = place.join("nbd");
+    if !up(&|| disk.exists()) {
+        return println!("skipped: FUSE cannot be mounted here");
+    }
+    let flushes = || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().filter(|l| l.contains("Flush id=")).count()
+    };
+    let (socket, control) = (folder.0.join("s.sock"), folder.0.join("c.sock"));
+    for wishes in ["", ",way=threads"] {
+        let target = format!("disk=file:{}{wishes}", disk.display());
+        let Some(mut server) = start(&target, "mq-deadline", &socket, &control) else {
+            println!("skipped: file{wishes} on FUSE cannot be served here");
+            continue;
+        };
+        let mut c = Client::go(&socket, "disk", true).unwrap();
+        let mut asked = |kind, flags, data: &[u8]| {
+            let before = flushes();
+            c.send(kind, flags, 1, 0, if kind == 3 { 0 } else { 4096 }, data);
+            assert_eq!(c.reply(&[]), (1, 0, Vec::new()), "{kind}{wishes}");
+            flushes() - before
+        };
+        assert_eq!(asked(1, 0, &[1; 4096]), 0, "{wishes}: a plain write flushes nothing");
+        assert!(asked(3, 0, &[]) > 0, "{wishes}: a flush reaches the storage");
+        assert!(asked(1, FUA, &[2; 4096]) > 0, "{wishes}: a durable write reaches the storage");
+        assert!(asked(6, FUA | NO_HOLE, &[]) > 0, "{wishes}: durable zeroes reach the storage");
+        let before = flushes();
+        c.send(1, 0, 1, 0, 4096, &[3; 4096]);
+        assert_eq!(c.reply(&[]).1, 0);
+        let pid = server.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert_eq!(server.wait().unwrap().code(), Some(0));
+        assert!(flushes() > before, "{wishes}: so does the flush of the end");
+    }
 }

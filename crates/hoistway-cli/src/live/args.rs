@@ -66,6 +66,9 @@ pub struct Serve {
     /// File for the number of the process, written when clients may come, removed at the end
     #[arg(long, short = 'P', value_name = "FILE")]
     pub pidfile: Option<PathBuf>,
+    /// How long the end may take, such as 10s; then the storage is given up, with exit code 1. 60s if not given
+    #[arg(long, value_name = "TIME")]
+    pub stop_limit: Option<String>,
     /// Run this shell command with $uri, $unixsocket and $fuse, then stop
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,

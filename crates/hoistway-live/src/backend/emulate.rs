@@ -57,6 +57,8 @@ struct Emulated {
     store: Store,
     /// Commands in the drive, by the low 32 bits of the tag.
     commands: Vec<Option<Pending>>,
+    /// Lists for the parts of later commands.
+    spare: Vec<Vec<Part>>,
     wake: Option<Instant>,
     /// Something was handed to the adapter since it was last asked.
     touched: bool,
@@ -105,6 +107,7 @@ pub(super) fn open(emulation: &Emulation) -> Result<Opened, LiveError> {
         adapter: Adapter::new(drive, drive.build(emulation.seed)),
         store,
         commands: Vec::new(),
+        spare: Vec::new(),
         wake: None,
         touched: false,
         modelled: 0,
@@ -119,7 +122,10 @@ impl Emulated {
         let Pending { command, mut parts, issued } = pending.expect("a drive answers each once");
         self.modelled += u128::from((done.at - issued).0);
         self.late.record(now.since(done.at).0);
-        Done { tag: done.tag, result: self.store.carry_out(command, &mut parts) }
+        let result = self.store.carry_out(command, &mut parts);
+        parts.clear();
+        self.spare.push(parts);
+        Done { tag: done.tag, result }
     }
 }
 
@@ -129,7 +135,9 @@ impl Backend for Emulated {
         if self.commands.len() <= slot {
             self.commands.resize_with(slot + 1, || None);
         }
-        let pending = Pending { command, parts: parts.to_vec(), issued: now };
+        let mut list = self.spare.pop().unwrap_or_default();
+        list.extend_from_slice(parts);
+        let pending = Pending { command, parts: list, issued: now };
         let before = self.commands[slot].replace(pending);
         assert!(before.is_none(), "tags are unique among commands under way");
         let Command { tag, op, start, len, fua } = command;

@@ -33,6 +33,8 @@ struct Shared {
 struct State {
     waiting: VecDeque<(Command, Vec<Part>)>,
     done: Vec<Done>,
+    /// Lists for the parts of later commands.
+    spare: Vec<Vec<Part>>,
     stop: bool,
 }
 
@@ -63,10 +65,12 @@ impl Shared {
         errors_instead_of_signals();
         let mut state = self.lock();
         loop {
-            if let Some((command, parts)) = state.waiting.pop_front() {
+            if let Some((command, mut parts)) = state.waiting.pop_front() {
                 drop(state);
-                let result = carry_out(&self.file, command, parts);
+                let result = carry_out(&self.file, command, &mut parts);
+                parts.clear();
                 state = self.lock();
+                state.spare.push(parts);
                 state.done.push(Done { tag: command.tag, result });
                 if state.done.len() == 1 {
                     // Full only after 2^64 wake-ups nobody took.
@@ -83,7 +87,11 @@ impl Shared {
 
 impl Backend for Threads {
     fn issue(&mut self, _now: Instant, command: Command, parts: &[Part]) {
-        self.shared.lock().waiting.push_back((command, parts.to_vec()));
+        let mut state = self.shared.lock();
+        let mut list = state.spare.pop().unwrap_or_default();
+        list.extend_from_slice(parts);
+        state.waiting.push_back((command, list));
+        drop(state);
         self.shared.work.notify_one();
     }
 
@@ -115,13 +123,13 @@ impl Drop for Threads {
     }
 }
 
-fn carry_out(file: &File, command: Command, mut parts: Vec<Part>) -> Result<(), Errno> {
+fn carry_out(file: &File, command: Command, parts: &mut Vec<Part>) -> Result<(), Errno> {
     let at = command.start;
     match command.op {
-        Op::Read => transfer(&mut parts, at, |parts, at| read(file, parts, at)),
+        Op::Read => transfer(parts, at, |parts, at| read(file, parts, at)),
         Op::Write => {
             let flags = if command.fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-            transfer(&mut parts, at, |parts, at| write(file, parts, at, flags))
+            transfer(parts, at, |parts, at| write(file, parts, at, flags))
         }
         Op::Flush | Op::Discard | Op::WriteZeroes => without_data(file, command),
     }

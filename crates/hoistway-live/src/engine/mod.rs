@@ -28,14 +28,15 @@ use crate::buffer::Buffer;
 use crate::error::{LiveError, os};
 use hoistway::sched::Entry;
 use hoistway::stack::{Counters, StageName};
-use hoistway::{Flags, GroupId, IoPrio, Op};
+use hoistway::{Flags, GroupId, IoPrio, Nanos, Op};
 use owner::{End, Owner};
 use pending::{Reply, Slot, Window};
 use ring::Sender;
 use std::io;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A device under one of hoistway's schedulers. Clones are the same device; it is flushed and closed
 /// when the last clone and the last [`Client`] are gone, or by [`Device::close`], which also tells how
@@ -50,6 +51,7 @@ struct Shared {
     sender: Sender,
     facts: Facts,
     running: Mutex<Running>,
+    stop_limit: Nanos,
 }
 
 /// The owner thread, or how it ended.
@@ -93,7 +95,8 @@ impl Device {
         };
         let thread = thread.spawn(run).map_err(os("thread"))?;
         let running = Mutex::new(Running::Yes(thread, end));
-        Ok(Device { shared: Arc::new(Shared { sender, facts, running }) })
+        let stop_limit = options.stop_limit;
+        Ok(Device { shared: Arc::new(Shared { sender, facts, running, stop_limit }) })
     }
 
     /// What is known about it.
@@ -169,6 +172,10 @@ impl Device {
                 let seconds = limit.0 as f64 / 1e9;
                 format!("after {seconds} s the storage has not answered {unfinished} I/Os")
             }
+            Some(End::Blocked { limit }) => {
+                let seconds = limit.0 as f64 / 1e9;
+                format!("after {seconds} s a call into the storage has not come back")
+            }
             None => "its thread panicked".into(),
         };
         Err(LiveError::NotFlushed { device: self.shared.facts.summary.clone(), why })
@@ -209,10 +216,17 @@ impl Shared {
             Running::Yes(thread, _) if thread.thread().id() == std::thread::current().id() => {
                 return None;
             }
-            Running::Yes(_, end) => end.recv().ok(),
+            Running::Yes(_, end) => {
+                let limit = self.stop_limit + BLOCKED_GRACE;
+                match end.recv_timeout(Duration::from_nanos(limit.0)) {
+                    Ok(end) => Some(end),
+                    Err(RecvTimeoutError::Timeout) => Some(End::Blocked { limit }),
+                    Err(RecvTimeoutError::Disconnected) => None,
+                }
+            }
         };
         let before = std::mem::replace(&mut *running, Running::Over(end.clone()));
-        let stuck = matches!(end, Some(End::Stuck { .. }));
+        let stuck = matches!(end, Some(End::Stuck { .. } | End::Blocked { .. }));
         if let (Running::Yes(thread, _), false) = (before, stuck) {
             let _ = thread.join();
         }
@@ -227,6 +241,8 @@ impl Drop for Shared {
     }
 }
 
+/// The owner thread keeps the limit of the end itself, unless a call into the kernel holds it.
+const BLOCKED_GRACE: Nanos = Nanos::secs(2);
 /// I/Os of one client under way at once; a further one waits in `start_*`.
 const WINDOW: usize = 1024;
 

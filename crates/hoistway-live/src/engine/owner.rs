@@ -109,6 +109,8 @@ pub(crate) enum End {
     NotFlushed(Errno),
     /// The storage did not answer in time: that many I/Os are under way still.
     Stuck { unfinished: usize, limit: Nanos },
+    /// The owner thread itself has not come back from a call.
+    Blocked { limit: Nanos },
 }
 
 const BELL: u64 = u64::MAX;

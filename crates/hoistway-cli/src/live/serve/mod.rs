@@ -15,6 +15,7 @@ mod tls;
 use crate::Failure;
 use crate::live::args::Serve;
 use hoistway::IoPrio;
+use hoistway_lab::quantity;
 use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use limits::Groups;
@@ -259,6 +260,10 @@ fn open_device(
     let usage = |e: String| Failure::Usage(format!("export '{}': {e}", wish.name));
     let groups = Groups::of(wishes, &wish.device_key()).map_err(Failure::Usage)?;
     let mut options = spec::device_options(config).map_err(usage)?;
+    if let Some(limit) = args.stop_limit.as_ref().or(wishes.stop_limit.as_ref()) {
+        options.stop_limit =
+            quantity::duration(limit).map_err(|e| Failure::Usage(format!("stop-limit: {e}")))?;
+    }
     for (controller, group) in groups.complete(&mut options) {
         say(args, &format!("{controller} is installed on {} for group {group}", wish.target));
     }

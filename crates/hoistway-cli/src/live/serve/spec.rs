@@ -48,6 +48,8 @@ pub struct File {
     pub fuse_allow_other: bool,
     /// Connections at once.
     pub connections: Option<usize>,
+    /// How long the end may take.
+    pub stop_limit: Option<String>,
     /// The exports.
     #[serde(default)]
     pub export: Vec<ExportSpec>,

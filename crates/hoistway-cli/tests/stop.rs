@@ -1,0 +1,239 @@
+//! The end of a server under load: what was answered is there, clients see whole answers or a closed
+//! connection, and the exit code says whether everything was flushed.
+#![cfg(all(feature = "live", target_os = "linux"))]
+
+#[path = "../../hoistway-live/tests/client/mod.rs"]
+mod client;
+mod serving;
+
+use client::{Client, Random};
+use serving::{Folder, HOISTWAY};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const BLOCK: usize = 4096;
+const BLOCKS: u64 = 64;
+const CONNECTIONS: u64 = 8;
+
+struct Server {
+    process: Child,
+    socket: PathBuf,
+    control: PathBuf,
+}
+
+impl Server {
+    /// `None` where the machine cannot serve it.
+    fn start(folder: &Folder, args: &[&str]) -> Option<Server> {
+        let (socket, control) = (folder.0.join("nbd.sock"), folder.0.join("ctl.sock"));
+        let process = Command::new(HOISTWAY)
+            .args(["serve", "-q", "-U"])
+            .arg(&socket)
+            .arg("--control")
+            .arg(&control)
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut server = Server { process, socket, control };
+        for _ in 0..1000 {
+            if UnixStream::connect(&server.control).is_ok() {
+                return Some(server);
+            }
+            if let Some(status) = server.process.try_wait().unwrap() {
+                let (_, error) = server.end();
+                assert_eq!(status.code(), Some(3), "{error}");
+                println!("skipped: {error}");
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the server does not listen");
+    }
+
+    fn signal(&self) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end: exit code and what it said.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let mut text = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.process.wait().unwrap().code(), text)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn contents(block: u64, version: u64) -> Vec<u8> {
+    [block, version].map(u64::to_le_bytes).concat().repeat(BLOCK / 16)
+}
+
+/// Writes until the server closes the connection; for each block the versions that were answered and
+/// sent last.
+fn write_until_closed(mut c: Client, connection: u64) -> Vec<(u64, u64)> {
+    let mut random = Random(connection);
+    let mut known = vec![(0, 0); BLOCKS as usize];
+    for version in 1.. {
+        // Every batch ends with a flush; the answers are taken while the next is on its way.
+        let mut batch = Vec::new();
+        for at in (0..BLOCKS).filter(|_| random.below(4) == 0) {
+            let block = connection * BLOCKS + at;
+            known[at as usize].1 = version;
+            let data = contents(block, version);
+            if c.try_send(1, 0, at, block * BLOCK as u64, BLOCK as u32, &data).is_err() {
+                break;
+            }
+            batch.push(at);
+        }
+        let _ = c.try_send(3, 0, BLOCKS, 0, 0, &[]);
+        for _ in 0..=batch.len() {
+            match c.try_reply(&[]) {
+                Ok((BLOCKS, error, _)) => assert_eq!(error, 0, "flush"),
+                Ok((at, error, _)) => {
+                    assert_eq!(error, 0, "write");
+                    known[at as usize].0 = version;
+                }
+                Err(e) => {
+                    let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
+                    assert!(closed.contains(&e.kind()), "{e}");
+                    // Nothing more, and no piece of an answer.
+                    let mut rest = Vec::new();
+                    let _ = c.stream.read_to_end(&mut rest);
+                    assert_eq!(rest, [], "behind the end");
+                    return known;
+                }
+            }
+        }
+    }
+    unreachable!("the server ends first")
+}
+
+fn check(file: &Path, all: &[Vec<(u64, u64)>]) -> usize {
+    let (file, mut answered) = (std::fs::File::open(file).unwrap(), 0);
+    for (connection, known) in all.iter().enumerate() {
+        for (at, (over, sent)) in known.iter().enumerate() {
+            let block = connection as u64 * BLOCKS + at as u64;
+            let mut bytes = [0; BLOCK];
+            file.read_exact_at(&mut bytes, block * BLOCK as u64).unwrap();
+            let version = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
+            assert!(
+                (*over..=*sent).contains(&version),
+                "block {block}: {version}, {over} to {sent}"
+            );
+            assert!(version == 0 || bytes[..] == contents(block, version)[..], "block {block}");
+            answered += usize::from(*over > 0);
+        }
+    }
+    answered
+}
+
+/// One client that asks and takes no answer.
+fn deaf(server: &Server) -> Client {
+    let mut c = Client::go(&server.socket, "disk", true).unwrap();
+    c.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let request = c.request(0, 0, 1, 0, 1 << 20);
+    for _ in 0..64 {
+        let _ = c.stream.write_all(&request);
+    }
+    c
+}
+
+fn scheduler(control: &Path, name: &str) {
+    let mut stream = UnixStream::connect(control).unwrap();
+    writeln!(stream, "{{\"command\":\"scheduler\",\"scheduler\":\"{name}\"}}").unwrap();
+}
+
+#[test]
+fn sigterm_under_load_keeps_what_was_answered() {
+    let folder = Folder::new("stop-load");
+    for (round, wishes) in ["", ",direct", ",way=threads", ""].iter().enumerate() {
+        let disk = folder.file("disk", CONNECTIONS * BLOCKS * BLOCK as u64);
+        let export = format!("disk=file:{disk}{wishes}");
+        let Some(mut server) = Server::start(&folder, &["-e", &export, "-s", "bfq"]) else {
+            continue;
+        };
+        let writers: Vec<_> = (0..CONNECTIONS)
+            .map(|n| {
+                let c = Client::go(&server.socket, "disk", n % 2 == 0).unwrap();
+                std::thread::spawn(move || write_until_closed(c, n))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(150));
+        if round == 3 {
+            // In the middle of a change of scheduler.
+            scheduler(&server.control, "mq-deadline");
+        }
+        server.signal();
+        let known: Vec<_> = writers.into_iter().map(|w| w.join().unwrap()).collect();
+        assert_eq!(server.end(), (Some(0), String::new()), "{wishes}");
+        assert!(check(Path::new(&disk), &known) > 100, "hardly a load");
+        assert!(!server.socket.exists() && !server.control.exists());
+    }
+}
+
+#[test]
+fn a_client_that_takes_no_answers_holds_up_the_end_for_ten_seconds_at_most() {
+    let folder = Folder::new("stop-deaf");
+    let disk = folder.file("disk", CONNECTIONS * BLOCKS * BLOCK as u64);
+    let export = format!("disk=file:{disk}");
+    let mut server = Server::start(&folder, &["-e", &export]).unwrap();
+    let _deaf = deaf(&server);
+    let c = Client::go(&server.socket, "disk", true).unwrap();
+    let writer = std::thread::spawn(move || write_until_closed(c, 0));
+    std::thread::sleep(Duration::from_millis(100));
+    server.signal();
+    let known = [writer.join().unwrap()];
+    assert_eq!(server.end(), (Some(0), String::new()));
+    assert!(check(Path::new(&disk), &known) > 10);
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let folder = Folder::new("stop-twice");
+    let disk = folder.file("disk", 16 << 20);
+    let mut server = Server::start(&folder, &["-e", &format!("disk=file:{disk}")]).unwrap();
+    let _deaf = deaf(&server);
+    server.signal();
+    // Signals within a second are one.
+    std::thread::sleep(Duration::from_millis(1300));
+    assert_eq!(server.process.try_wait().unwrap(), None, "it waits for the client");
+    server.signal();
+    let (code, error) = server.end();
+    assert_eq!(code, Some(1));
+    assert!(error.contains("second signal") && error.contains("nothing was flushed"), "{error}");
+}
+
+#[test]
+fn storage_that_hangs_is_given_up_with_a_message() {
+    let folder = Folder::new("stop-hangs");
+    // A drive that takes an hour for a command.
+    let drive = folder.path("slow.toml");
+    let text = "schema = 1\nname = \"slow\"\nbase = \"fixed-100us\"\n[bucket]\nread_us = 3600000000\n\
+                write_us = 3600000000\n[iocost]\nrrandiops = 1\nwrandiops = 1\n";
+    std::fs::write(&drive, text).unwrap();
+    let export = format!("disk=emulate:{drive}:16M");
+    let Some(mut server) = Server::start(&folder, &["-e", &export, "--stop-limit", "700ms"]) else {
+        return;
+    };
+    let mut c = Client::go(&server.socket, "disk", true).unwrap();
+    for n in 0..3 {
+        c.send(1, 0, n, n << 20, 4096, &[1; 4096]);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    server.signal();
+    let (code, error) = server.end();
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("after 0.7 s the storage has not answered 3 I/Os"), "{error}");
+    assert!(error.contains("may be lost"), "{error}");
+    assert!(c.try_reply(&[]).is_err(), "what was not done is not answered");
+}

@@ -78,7 +78,7 @@ fn one_round(folder: &Folder, wishes: &str, random: &mut Random, round: u64) -> 
         })
         .collect();
     std::thread::sleep(Duration::from_millis(5 + random.below(40)));
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         // Another scheduler is taking over, or has just done so.
         let next = SCHEDULERS[random.below(SCHEDULERS.len() as u64) as usize];
         let mut stream = UnixStream::connect(&control).unwrap();

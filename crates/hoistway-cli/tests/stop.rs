@@ -7,12 +7,14 @@ mod client;
 mod serving;
 
 use client::{Client, Random};
-use serving::{Folder, HOISTWAY};
+use serving::{Folder, HOISTWAY, wait_for};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 const BLOCK: usize = 4096;
@@ -80,7 +82,7 @@ fn contents(block: u64, version: u64) -> Vec<u8> {
 
 /// Writes until the server closes the connection; for each block the versions that were answered and
 /// sent last.
-fn write_until_closed(mut c: Client, connection: u64) -> Vec<(u64, u64)> {
+fn write_until_closed(mut c: Client, connection: u64, done: &AtomicU64) -> Vec<(u64, u64)> {
     let mut random = Random(connection);
     let mut known = vec![(0, 0); BLOCKS as usize];
     for version in 1.. {
@@ -102,6 +104,7 @@ fn write_until_closed(mut c: Client, connection: u64) -> Vec<(u64, u64)> {
                 Ok((at, error, _)) => {
                     assert_eq!(error, 0, "write");
                     known[at as usize].0 = version;
+                    done.fetch_add(1, SeqCst);
                 }
                 Err(e) => {
                     let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
@@ -162,13 +165,15 @@ fn sigterm_under_load_keeps_what_was_answered() {
         let Some(mut server) = Server::start(&folder, &["-e", &export, "-s", "bfq"]) else {
             continue;
         };
+        let done = Arc::new(AtomicU64::new(0));
         let writers: Vec<_> = (0..CONNECTIONS)
             .map(|n| {
                 let c = Client::go(&server.socket, "disk", n % 2 == 0).unwrap();
-                std::thread::spawn(move || write_until_closed(c, n))
+                let done = Arc::clone(&done);
+                std::thread::spawn(move || write_until_closed(c, n, &done))
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(150));
+        assert!(wait_for(|| done.load(SeqCst) > 600), "no load: {done:?}");
         if round == 3 {
             // In the middle of a change of scheduler.
             scheduler(&server.control, "mq-deadline");
@@ -189,8 +194,10 @@ fn a_client_that_takes_no_answers_holds_up_the_end_for_ten_seconds_at_most() {
     let mut server = Server::start(&folder, &["-e", &export]).unwrap();
     let _deaf = deaf(&server);
     let c = Client::go(&server.socket, "disk", true).unwrap();
-    let writer = std::thread::spawn(move || write_until_closed(c, 0));
-    std::thread::sleep(Duration::from_millis(100));
+    let done = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&done);
+    let writer = std::thread::spawn(move || write_until_closed(c, 0, &counted));
+    assert!(wait_for(|| done.load(SeqCst) > 100), "no load: {done:?}");
     server.signal();
     let known = [writer.join().unwrap()];
     assert_eq!(server.end(), (Some(0), String::new()));

@@ -116,6 +116,11 @@ impl<T> Table<T> {
         self.slots.get(slot as usize)?.value.as_ref()
     }
 
+    /// Every entry, in the order of slots.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+
     /// The current handle of a used slot.
     pub fn handle(&self, slot: u32) -> Option<Handle> {
         let entry = self.slots.get(slot as usize)?;

@@ -117,6 +117,19 @@ pub struct Figure {
     pub value: i64,
 }
 
+/// A process and a queue it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueUse {
+    /// The process.
+    pub proc: ProcId,
+    /// It uses the queue for sync requests; otherwise for async ones.
+    pub sync: bool,
+    /// Number of the queue; several processes may share one.
+    pub queue: u32,
+    /// The queue is being served.
+    pub in_service: bool,
+}
+
 /// What a [`Figure`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureDoc {
@@ -246,6 +259,10 @@ pub trait Scheduler: core::fmt::Debug + Send {
 
     /// Figures for reports.
     fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
+
+    /// Which queue each process uses now, for a scheduler with queues of processes: what its trace would
+    /// have told by "queue of process" had it been on from the start.
+    fn queues(&self, _sink: &mut dyn FnMut(QueueUse)) {}
 
     /// What these figures are, in tables one after the other.
     fn figure_docs(&self) -> &'static [&'static [FigureDoc]] {

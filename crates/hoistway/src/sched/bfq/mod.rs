@@ -73,11 +73,12 @@ mod weights;
 mod wf2q;
 
 use super::{
-    At, Change, Depth, Dispatch, Entry, Figure, FigureDoc, Merged, Run, Scheduler, Search, Setup,
+    At, Change, Depth, Dispatch, Entry, Figure, FigureDoc, Merged, QueueUse, Run, Scheduler,
+    Search, Setup,
 };
 use crate::device::Profile;
 use crate::env::Cx;
-use crate::group::GroupId;
+use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
@@ -429,6 +430,17 @@ impl Scheduler for Bfq {
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         self.all_figures(sink);
+    }
+
+    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
+        for (at, pair) in self.pairs.iter().enumerate() {
+            let proc = ProcId((at / usize::from(self.actuators)) as u32);
+            for (sync, queue) in [(true, pair.sync), (false, pair.other)] {
+                if queue != NIL {
+                    sink(QueueUse { proc, sync, queue, in_service: queue == self.in_service });
+                }
+            }
+        }
     }
 
     fn figure_docs(&self) -> &'static [&'static [FigureDoc]] {

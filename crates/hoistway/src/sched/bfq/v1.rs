@@ -28,7 +28,7 @@ use crate::group::GroupId;
 use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
 use crate::sched::{
-    At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup,
+    At, Change, Depth, Dispatch, Entry, Figure, Merged, QueueUse, Run, Scheduler, Search, Setup,
 };
 use crate::table::NIL;
 use crate::tunable::{Tunable, TunableError, Unit, check};
@@ -729,6 +729,10 @@ impl Scheduler for BfqV1 {
         put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> RATE_SHIFT);
         put("max_budget_sectors", self.b.max_budget);
         put("queues_busy", self.b.fair.census.tot_busy().into());
+    }
+
+    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
+        self.b.queues(sink);
     }
 }
 

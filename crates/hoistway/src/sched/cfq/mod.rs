@@ -56,10 +56,12 @@ mod slices;
 mod tests;
 mod tunables;
 
-use super::{At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{
+    At, Change, Depth, Dispatch, Entry, Figure, Merged, QueueUse, Run, Scheduler, Search, Setup,
+};
 use crate::device::Profile;
 use crate::env::Cx;
-use crate::group::GroupId;
+use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
 use crate::table::NIL;
@@ -70,7 +72,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use group::Group;
-use queue::{Ctx, Queue};
+use queue::{Ctx, Queue, ctx_of};
 use requests::Rq;
 use tunables::{Conf, GROUP_TUNABLES, TUNABLES_30, TUNABLES_34, TUNABLES_38};
 
@@ -376,6 +378,18 @@ impl Scheduler for Cfq {
         tunable::check(entry.group_tunables, entry.name, name, value)?;
         self.set_weight(group, value as i64);
         Ok(())
+    }
+
+    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
+        for proc in (0..self.ctxs.len().saturating_sub(1) as u32).map(ProcId) {
+            let ctx = &self.ctxs[ctx_of(proc) as usize];
+            for sync in [true, false] {
+                let queue = ctx.queue(sync);
+                if queue != NIL {
+                    sink(QueueUse { proc, sync, queue, in_service: queue == self.active });
+                }
+            }
+        }
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {

@@ -237,6 +237,8 @@ pub(super) struct Memory {
     pub dropped_unread: u64,
     /// Pages taken back to make room.
     pub reclaimed: u64,
+    /// What was dropped, for somebody who holds the pages' contents: file, first page of the word, mask.
+    pub dropped: Option<Vec<(u32, u64, u64)>>,
 }
 
 /// Pages taken back at a time.
@@ -252,6 +254,7 @@ impl Memory {
             owner: Vec::new(),
             dropped_unread: 0,
             reclaimed: 0,
+            dropped: None,
         }
     }
 
@@ -329,6 +332,10 @@ impl Memory {
         w.used &= !gone;
         let n = u64::from(gone.count_ones());
         self.cached -= n;
+        if let Some(dropped) = &mut self.dropped {
+            let word = cache.base + i as u32;
+            dropped.push((self.owner[word as usize], i as u64 * 64, gone));
+        }
         if w.cached == 0 {
             w.hot = false;
             self.fifo.remove(&mut self.links, cache.base + i as u32);

@@ -70,6 +70,8 @@ pub struct HostConfig {
     pub(super) submit_ns: u64,
     pub(super) wake_ns: u64,
     pub(super) sync_call_ns: u64,
+    /// A direct call before its first bio (host.md 2.1).
+    pub(super) direct_call_ns: u64,
 }
 
 /// Names that [`HostConfig::set`] takes.
@@ -134,6 +136,7 @@ impl HostConfig {
             submit_ns: 1000,
             wake_ns: 1400,
             sync_call_ns: 11_000,
+            direct_call_ns: 1_500,
         };
         let legacy = HostConfig { ram: 2 << 30, block_profile: Profile::Legacy, ..modern.clone() };
         let ext3 = HostConfig {
@@ -254,6 +257,16 @@ impl HostConfig {
             }
         }
         Ok(())
+    }
+
+    /// The processes are real threads, whose calls take real time: none is added by the model.
+    pub fn without_cpu_time(mut self) -> HostConfig {
+        self.copy_ns_per_kib = Some(0);
+        for time in [&mut self.submit_ns, &mut self.wake_ns, &mut self.sync_call_ns] {
+            *time = 0;
+        }
+        self.direct_call_ns = 0;
+        self
     }
 
     /// Each group has a flusher of its own (host.md 13), if the job has groups at all.

@@ -16,7 +16,7 @@ impl Host {
                 }
                 self.procs[p].stage =
                     Stage::DirectBegin { write, offset, len, begun, sync, late: true };
-                Some(Act::WaitUntil(now + DIRECT_CALL))
+                Some(Act::WaitUntil(now + Nanos(self.config.direct_call_ns)))
             }
             Stage::DirectBegin { write, offset, len, begun, sync, late: true } => {
                 let cache = &self.files[file as usize].cache;
@@ -98,6 +98,3 @@ impl Host {
         self.unplug_last(p);
     }
 }
-
-/// A direct call before its first bio (host.md 2.1).
-const DIRECT_CALL: Nanos = Nanos(1500);

@@ -16,6 +16,7 @@ mod ahead;
 mod block;
 mod cache;
 mod config;
+mod contents;
 mod direct;
 mod dirty;
 mod files;
@@ -36,6 +37,7 @@ pub use ahead::Variant;
 pub use block::{BlockIo, Notice};
 pub use cache::PAGE;
 pub use config::{DataMode, Fs, HostConfig, Writeback};
+pub use contents::{Bio, Change};
 
 use crate::drive::DriveFile;
 use crate::world::{JobError, NamedFigure};
@@ -326,6 +328,8 @@ pub struct Host {
     free: Vec<u32>,
     woken: Vec<(usize, Instant)>,
     fault: Option<Box<JobError>>,
+    /// Pages made dirty, for somebody who holds their contents: process, file, from, to.
+    dirtied: Option<Vec<(usize, FileId, u64, u64)>>,
     counts: Counts,
 }
 
@@ -372,6 +376,7 @@ impl Host {
             free: Vec::new(),
             woken: Vec::new(),
             fault: None,
+            dirtied: None,
             counts: Counts::default(),
             config,
         }

@@ -175,9 +175,13 @@ impl Host {
 
     /// Which process submitted an I/O that is still in flight.
     pub fn submitter(&self, io: IoId) -> usize {
+        self.flight(io).proc as usize
+    }
+
+    pub(super) fn flight(&self, io: IoId) -> &Flight {
         let flight = &self.flights[(io.0 & 0xffff_ffff) as usize];
         assert!(flight.live && u64::from(flight.generation) == io.0 >> 32, "an I/O lives once");
-        flight.proc as usize
+        flight
     }
 
     pub(super) fn land(&mut self, io: IoId) -> Flight {

@@ -7,7 +7,7 @@ use super::dirty::Verdict;
 use super::flusher::Listed;
 use super::journal::Change;
 use super::process::{Call, Stage, Wait, one_call};
-use super::{Act, Host, PAGE, Ran, STAMP_TICK, SyncKind};
+use super::{Act, FileId, Host, PAGE, Ran, STAMP_TICK, SyncKind};
 use hoistway::{Instant, Nanos};
 
 /// A run of buffered writes.
@@ -205,6 +205,9 @@ impl Host {
             f.dirtied_at = now;
         }
         let fresh = f.cache.set_dirty(a, b);
+        if let Some(dirtied) = &mut self.dirtied {
+            dirtied.push((p, FileId(file), a, b));
+        }
         let flusher = &mut self.flushers[f.flusher as usize];
         flusher.held += fresh;
         flusher.pace.dirtied(fresh);

@@ -9,6 +9,7 @@ use hoistway::Instant;
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "ddloop",
     summary: "creates a big file, writes it in one go, syncs everything, deletes it, over and over (W5)",
+    writes: true,
     params: &[
         ParamDoc { name: "bs", default: "8 MiB", doc: "Bytes of a write." },
         ParamDoc { name: "size", default: "2 GiB", doc: "Size of the file." },

@@ -10,6 +10,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "fsync_tester",
     summary: "writes 1 MiB at the start of its new file, then fsync, then a pause; the time of each \
               fsync is a sample (W6)",
+    writes: true,
     params: &[
         ParamDoc { name: "bs", default: "1 MiB", doc: "Bytes written before each fsync." },
         ParamDoc { name: "pause", default: "1 s", doc: "Time from one fsync to the next write." },

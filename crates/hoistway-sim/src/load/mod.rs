@@ -25,6 +25,11 @@ use params::{ParamDoc, Params};
 pub trait Load: core::fmt::Debug + Send {
     /// The next operation: asked at the process's start and whenever the last one is over.
     fn next(&mut self, now: Instant) -> Operation;
+
+    /// What it reads or writes beside files: first byte on the device and length.
+    fn places(&self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
 }
 
 /// What a load is built from.
@@ -49,6 +54,8 @@ pub struct LoadEntry {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
+    /// It may write.
+    pub writes: bool,
     /// Its parameters.
     pub params: &'static [ParamDoc],
     /// Builds the load and lays out its file.

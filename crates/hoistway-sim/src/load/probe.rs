@@ -11,6 +11,7 @@ use hoistway::{Instant, Nanos};
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "sporadic_probe",
     summary: "one direct random read at every multiple of `interval`, latency from the scheduled time (W11)",
+    writes: false,
     params: &[
         ParamDoc {
             name: "interval",

@@ -13,6 +13,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "reader",
     summary: "reads its file over and over, each call after the last one, cached pages dropped before \
               each pass (W1)",
+    writes: false,
     params: &[
         PATTERN,
         BS,

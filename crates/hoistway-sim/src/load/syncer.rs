@@ -9,6 +9,7 @@ use hoistway::{Instant, Nanos};
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "syncer",
     summary: "calls sync() at every multiple of `interval`",
+    writes: true,
     params: &[
         ParamDoc {
             name: "interval",

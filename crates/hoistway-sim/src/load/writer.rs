@@ -13,6 +13,7 @@ use hoistway::Instant;
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "writer",
     summary: "writes its file over and over, fdatasync after every `dsync` writes (W2)",
+    writes: true,
     params: &[
         PATTERN,
         BS,

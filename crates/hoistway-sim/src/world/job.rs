@@ -303,6 +303,11 @@ pub enum JobError {
         /// Bytes there are.
         available: u64,
     },
+    /// The storage under a run failed, or gave back other data than was written to it.
+    Storage {
+        /// What happened.
+        what: String,
+    },
     /// `watch` said stop.
     Interrupted,
 }
@@ -325,6 +330,7 @@ impl fmt::Display for JobError {
                 needed / 1_000_000,
                 available / 1_000_000
             ),
+            JobError::Storage { what } => f.write_str(what),
             JobError::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -27,6 +27,7 @@ use profile::{PROFILES, Profile};
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "app_start",
     summary: "starts an application with cold caches, again and again; its time is that of the marks",
+    writes: false,
     params: &[
         ParamDoc {
             name: "profile",
@@ -256,6 +257,10 @@ fn replay_places(
 }
 
 impl Load for AppStart {
+    fn places(&self) -> Vec<(u64, u64)> {
+        self.starts.iter().zip(&self.chain).map(|(&start, request)| (start, request.len)).collect()
+    }
+
     fn next(&mut self, now: Instant) -> Operation {
         loop {
             match self.step {

@@ -1,0 +1,747 @@
+//! A run without its loop: host, stack, processes and what is counted, in whatever time the loop keeps.
+//!
+//! The wheel names who is next; ties at one instant go in the order device, stack timers, journal,
+//! processes (specs/host.md 1.2). Every input to the stack is followed by its own drain. What carries out
+//! requests, and where processes live, is the [`Ground`]: a drive model and the loads themselves in the
+//! simulator, storage and threads in a live world.
+
+use super::control::{Monitor, add_groups, files, install};
+use super::made::Made;
+use super::record::{Meter, Served, Span, Tally, figure};
+use super::wheel::{MOST, NEVER, Wheel};
+use super::{Job, JobError, Mark, Outcome, Role, TraceMode};
+use crate::drive::Command;
+use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
+use crate::load::params::Params;
+use crate::load::{self, Build, Load};
+use hoistway::sched::{self, Change};
+use hoistway::stack::{IoError, StackError, StageName};
+use hoistway::table::Handle;
+use hoistway::trace::Trace;
+use hoistway::tunable::TunableError;
+use hoistway::{Device, Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Nanos, Output, ProcId};
+use hoistway::{Profile, ReqId, Stack};
+
+/// Entity 0 of the wheel is the device.
+pub(super) const DEVICE: usize = 0;
+const TICK: usize = 1;
+const JOURNAL: usize = 2;
+/// Where the flushers begin; behind them the processes.
+const FLUSHERS: usize = 3;
+
+/// What a run stands on.
+pub trait Ground {
+    /// A request goes to the device; [`Stage::served`] is to follow.
+    fn issue(&mut self, now: Instant, command: Command, req: ReqId, stack: &Stack);
+
+    /// An I/O of the host enters the stack.
+    fn submitted(&mut self, _io: &Io, _host: &Host) {}
+
+    /// The stack has finished it; the host does not know yet.
+    fn finished(&mut self, _io: IoId, _host: &Host) {}
+
+    /// A process of the job, a flusher or the journal has done a step.
+    fn stepped(&mut self, _host: &mut Host) {}
+
+    /// What process `p` of the job does next; `None`: [`Stage::begin`] will say.
+    fn next(&mut self, now: Instant, p: usize) -> Option<Operation>;
+
+    /// The host has done calls of process `p`. True: that is all, and they took the time it says; false:
+    /// the process carries them out now, and [`Stage::ran`] will tell what they took.
+    fn ran(&mut self, now: Instant, p: usize, ran: &Ran, host: &Host) -> bool;
+}
+
+/// When a process goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Then.
+    At(Instant),
+    /// When I/O it waits for has completed.
+    Asleep,
+    /// When the stack has accepted its submission, or never.
+    Called,
+}
+
+/// Which part of the run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Ramp,
+    Window,
+    Grace,
+}
+
+/// A process of the job.
+#[derive(Debug)]
+struct Actor {
+    name: String,
+    /// Who it is to the host and the stack when it is not one of the processes it made.
+    home: ProcInfo,
+    prio: IoPrio,
+    /// Who acts now.
+    id: ProcId,
+    target: bool,
+    /// It has done its last call, or exited.
+    over: bool,
+    exited: bool,
+    tally: Tally,
+}
+
+/// A run without its loop.
+#[derive(Debug)]
+pub struct Stage<G> {
+    /// What it stands on.
+    pub ground: G,
+    pub(super) now: Instant,
+    pub(super) wheel: Wheel,
+    stack: Stack,
+    host: Host,
+    actors: Vec<Actor>,
+    /// Of the journal's thread and of the flushers.
+    workers: Vec<ProcId>,
+    /// Where the processes begin in the wheel.
+    first: usize,
+    made: Made,
+    marks: Vec<Mark>,
+    legacy: bool,
+    part: Part,
+    span: Span,
+    grace: Nanos,
+    meter: Meter,
+    /// What the commands at the device were when issued, by request slot.
+    sequential: Vec<bool>,
+    /// The submission under way, and whether it is over.
+    submission: IoId,
+    accepted: bool,
+    /// Targets that have not done their last call.
+    running: usize,
+    monitor: Monitor,
+    /// The last target has just exited: nobody is left to be measured.
+    exited: bool,
+    /// Controllers are installed, which may want read-ahead cut.
+    controlled: bool,
+    /// An I/O failed.
+    fault: Option<JobError>,
+}
+
+impl<G: Ground> Stage<G> {
+    /// Sets a job up on `device`; `ground` is made from the loads of the job's processes, in their order.
+    pub fn new(
+        job: &Job<'_>,
+        device: Device,
+        ground: impl FnOnce(Vec<Box<dyn Load>>, &Host) -> Result<G, JobError>,
+    ) -> Result<Stage<G>, JobError> {
+        check_limits(job)?;
+        let mut stack = stack_of(job, device)?;
+        let most = stack.env().device.max_sectors;
+        let mut host = Host::new(job.host.clone(), job.drive, most, job.seed);
+        let span = span_of(job);
+        install(&mut stack, &job.control)?;
+        let groups = add_groups(&mut stack, job)?;
+        let controlled = stack.controllers().next().is_some();
+
+        // Files are laid out in order of creation, the target's before the interferers'.
+        let mut loads: Vec<Option<Box<dyn Load>>> = job.procs.iter().map(|_| None).collect();
+        for role in [Role::Target, Role::Interferer] {
+            for (index, spec) in job.procs.iter().enumerate().filter(|(_, p)| p.role == role) {
+                let entry = load::find(&spec.load)?;
+                let params = Params::new(&spec.name, &spec.params, entry.params)?;
+                let start = Instant::ZERO + spec.start;
+                let mut build = Build { params, host: &mut host, index, seed: job.seed, start };
+                loads[index] = Some((entry.build)(&mut build)?);
+            }
+        }
+
+        let mut flushers = vec![GroupId::ROOT];
+        if job.host.group_writeback() {
+            flushers.extend(&groups);
+        }
+        let first = FLUSHERS + flushers.len();
+        let mut wheel = Wheel::new(first + job.procs.len());
+        let mut actors = Vec::with_capacity(job.procs.len());
+        for (index, spec) in job.procs.iter().enumerate() {
+            let group = match spec.group {
+                None => GroupId::ROOT,
+                Some(g) => *groups.get(g).ok_or_else(|| JobError::Parameter {
+                    of: spec.name.clone(),
+                    message: format!("group {g} does not exist; there are {}", groups.len()),
+                })?,
+            };
+            let target = spec.role == Role::Target;
+            let id = stack.add_proc(group, spec.prio);
+            let prio = stack.env().procs.prio(id);
+            // Process i runs on CPU i mod 8 (architecture.md 2.4).
+            let info = ProcInfo { id, group, prio, cpu: (index % 8) as u32 };
+            host.add_proc(info, target.then_some(span.end));
+            wheel.set(first + index, Instant::ZERO + spec.start);
+            actors.push(Actor {
+                name: spec.name.clone(),
+                home: info,
+                prio: spec.prio,
+                id,
+                target,
+                over: false,
+                exited: false,
+                tally: Tally::new(spec, span, &job.window),
+            });
+        }
+        let journal = stack.add_proc(GroupId::ROOT, IoPrio::be(host.journal_level()));
+        let prio = stack.env().procs.prio(journal);
+        let cpu = (actors.len() % 8) as u32;
+        host.add_journal(ProcInfo { id: journal, group: GroupId::ROOT, prio, cpu });
+        let mut workers = vec![journal];
+        for group in flushers {
+            let id = stack.add_proc(group, IoPrio::be(4));
+            let prio = stack.env().procs.prio(id);
+            let cpu = ((actors.len() + workers.len()) % 8) as u32;
+            host.add_flusher(ProcInfo { id, group, prio, cpu });
+            workers.push(id);
+        }
+
+        let loads = loads.into_iter().map(|l| l.expect("every process has one of the two roles"));
+        Ok(Stage {
+            ground: ground(loads.collect(), &host)?,
+            now: Instant::ZERO,
+            wheel,
+            sequential: vec![false; stack.env().requests.capacity()],
+            legacy: job.host.block_profile() == Profile::Legacy,
+            stack,
+            host,
+            exited: false,
+            running: actors.iter().filter(|a| a.target).count(),
+            actors,
+            workers,
+            first,
+            made: Made::default(),
+            marks: Vec::new(),
+            part: Part::Ramp,
+            span,
+            grace: job.window.grace,
+            meter: Meter::new(span, &job.window),
+            submission: IoId(u64::MAX),
+            accepted: true,
+            monitor: Monitor::new(job.control.monitor),
+            controlled,
+            fault: None,
+        })
+    }
+
+    /// Time goes on to `at`, which is never before the last one; true when the run is over. Whatever is
+    /// due is to be carried out now, in the order of [`Stage::due`].
+    #[inline]
+    pub fn advance(&mut self, at: Instant) -> bool {
+        if self.part == Part::Window && self.exited {
+            self.cut_window();
+        }
+        // The next instant at which something is due that no entity asks for.
+        loop {
+            let limit = self.span.end + self.grace.max(Nanos(1));
+            self.part = match self.part {
+                Part::Ramp if at >= self.span.begin => {
+                    self.meter.begin(self.stack.counters().merged);
+                    Part::Window
+                }
+                Part::Window if at >= self.span.end => {
+                    self.end_window();
+                    Part::Grace
+                }
+                Part::Grace if at >= limit => {
+                    self.censor(self.span.end + self.grace);
+                    return true;
+                }
+                _ => break,
+            };
+        }
+        if self.part == Part::Grace && self.running == 0 {
+            return true;
+        }
+        assert!(at >= self.now, "time never goes back");
+        self.monitor.record(at, &mut self.stack);
+        self.now = at;
+        false
+    }
+
+    /// Who is next, and when.
+    #[inline]
+    pub fn due(&self) -> (usize, Instant) {
+        self.wheel.next()
+    }
+
+    /// Lets entity `who`, which is not the device, go on.
+    #[inline]
+    pub fn go(&mut self, who: usize) -> Result<(), JobError> {
+        match who {
+            TICK => self.input(Input::Tick),
+            _ => self.go_on(who)?,
+        }
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    /// The measured window ends then, and nothing that ends later is counted.
+    pub fn window_end(&self) -> Instant {
+        self.span.end
+    }
+
+    /// What process `p` of the job, which was asked, does next.
+    pub fn begin(&mut self, p: usize, operation: Operation) {
+        self.host.begin(self.now, p, operation);
+        self.wheel.set(self.first + p, self.now);
+    }
+
+    /// What calls of process `p` of the job took.
+    #[inline]
+    pub fn ran(&mut self, p: usize, ran: &Ran) {
+        self.actors[p].tally.ran(ran);
+    }
+
+    /// Process `p` of the job has carried out the calls that the host did, and goes on.
+    pub fn resume(&mut self, p: usize) {
+        self.wheel.set(self.first + p, self.now);
+    }
+
+    /// Measuring ends with the exit of the last target.
+    fn cut_window(&mut self) {
+        self.exited = false;
+        let end = self.now.max(self.span.begin + Nanos(1)).min(self.span.end);
+        self.span.end = end;
+        self.meter.cut(end);
+        self.actors.iter_mut().for_each(|a| a.tally.cut(end));
+    }
+
+    /// The measured window is over: the target finishes its current call, everybody else is only load.
+    fn end_window(&mut self) {
+        let end = self.span.end;
+        self.meter.end(self.stack.counters().merged);
+        for p in 0..self.actors.len() {
+            let open = self.host.call_begun(p);
+            let actor = &mut self.actors[p];
+            match open {
+                Some(began) if !actor.target => actor.tally.left_open(end, began),
+                None if actor.target && !actor.over => {
+                    actor.over = true;
+                    self.running -= 1;
+                    self.wheel.set(self.first + p, NEVER);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The grace is over and a target's last call is not.
+    fn censor(&mut self, now: Instant) {
+        self.now = now;
+        for (p, actor) in self.actors.iter_mut().enumerate() {
+            if actor.target
+                && !actor.over
+                && let Some(began) = self.host.call_begun(p)
+            {
+                actor.tally.censored = Some(now - began);
+                actor.tally.left_open(now, began);
+            }
+        }
+    }
+
+    /// Tells the stack something, and carries out what it says.
+    #[inline]
+    fn input(&mut self, input: Input) {
+        if let Err(error) = self.stack.handle(self.now, input) {
+            // The host keeps to the device's limits and the world to the life of requests.
+            panic!("the stack refuses what the world must never say: {error:?}");
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        loop {
+            match self.stack.poll(self.now) {
+                Output::Issue { req, .. } => self.issue(req),
+                Output::Accepted { io } => {
+                    if io == self.submission {
+                        self.accepted = true;
+                    } else {
+                        let p = self.host.submitter(io);
+                        self.wheel.set(self.seat(p), self.now);
+                    }
+                }
+                Output::Finished { io, result } => {
+                    self.ground.finished(io, &self.host);
+                    if let Err(error) = result {
+                        let what = format!("an I/O of the run failed: {error:?}");
+                        self.fault.get_or_insert(JobError::Storage { what });
+                    }
+                    self.host.completed(self.now, io);
+                    self.wake();
+                }
+                Output::Delay { proc, until } => {
+                    let p = self.made.actor_of(proc).unwrap_or(proc.index());
+                    // The journal's thread and the flushers, which come behind, are exempt.
+                    if p < self.actors.len() {
+                        self.host.delay(p, until);
+                    }
+                }
+                Output::WaitUntil(at) => {
+                    self.wheel.set(TICK, at.unwrap_or(NEVER));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn issue(&mut self, req: ReqId) {
+        let r = self.stack.request(req);
+        let command = Command {
+            tag: tag_of(req),
+            op: r.op,
+            start: r.start.bytes().0,
+            len: r.sectors.bytes().0,
+            fua: r.flags.any(Flags::FUA),
+        };
+        self.sequential[req.index()] =
+            self.meter.issue(self.now, command.op, command.start, command.len);
+        self.ground.issue(self.now, command, req, &self.stack);
+    }
+
+    /// The device has served a request, or failed to.
+    #[inline]
+    pub fn served(&mut self, req: ReqId, error: Option<IoError>) {
+        let r = self.stack.request(req);
+        let served = Served {
+            op: r.op,
+            bytes: r.sectors.bytes().0,
+            issued: r.issued,
+            sequential: self.sequential[req.index()],
+        };
+        self.meter.done(self.now, &served);
+        self.input(Input::Done { req, error });
+    }
+
+    /// Where process `p` of the host sits in the wheel.
+    #[inline]
+    fn seat(&self, p: usize) -> usize {
+        match p.checked_sub(self.actors.len()) {
+            None => self.first + p,
+            Some(0) => JOURNAL,
+            Some(flusher) => FLUSHERS - 1 + flusher,
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self) {
+        while let Some((p, at)) = self.host.woken() {
+            self.wheel.set(self.seat(p), at);
+        }
+    }
+
+    /// A process goes on.
+    fn go_on(&mut self, who: usize) -> Result<(), JobError> {
+        let p = match who {
+            JOURNAL => self.actors.len(),
+            _ if who < self.first => self.actors.len() + 1 + who - FLUSHERS,
+            _ => who - self.first,
+        };
+        let over = self.actors.get(p).is_some_and(|a| a.over);
+        let next = if over { Next::Called } else { self.steps(p)? };
+        self.wheel.set(who, if let Next::At(at) = next { at } else { NEVER });
+        self.wake();
+        if self.legacy && next == Next::Asleep {
+            // Whoever waits for I/O starts the device's queue.
+            self.input(Input::Sleep(self.id(p)));
+        }
+        Ok(())
+    }
+
+    /// Process `p` of the host in the block layer.
+    fn id(&self, p: usize) -> ProcId {
+        self.actors.get(p).map_or_else(|| self.workers[p - self.actors.len()], |a| a.id)
+    }
+
+    /// What a process does until it has to wait.
+    fn steps(&mut self, p: usize) -> Result<Next, JobError> {
+        loop {
+            let id = self.id(p);
+            if self.controlled
+                && let Some(actor) = self.actors.get(p)
+            {
+                let congested = self.stack.congested(actor.home.group);
+                self.host.set_congested(p, congested);
+            }
+            let act = self.host.step(self.now, p);
+            self.ground.stepped(&mut self.host);
+            match act {
+                Act::Plug => self.input(Input::Plug(id)),
+                Act::Unplug => self.input(Input::Unplug(id)),
+                Act::Submit(io) => {
+                    self.submission = io.id;
+                    self.accepted = false;
+                    self.ground.submitted(&io, &self.host);
+                    self.input(Input::Submit(io));
+                    self.submission = IoId(u64::MAX);
+                    if !self.accepted {
+                        // It sleeps (tag, controller); the stack will say when it is accepted.
+                        return Ok(Next::Called);
+                    }
+                }
+                Act::Throttled(at) => {
+                    // Write-back throttling gives way to tasks that sleep on the dirty limit.
+                    if self.controlled {
+                        self.stack.change(self.now, Change::DirtySlept(id), |_| {});
+                        self.drain();
+                    }
+                    return Ok(Next::At(at));
+                }
+                Act::WaitUntil(at) => {
+                    return Ok(Next::At(at));
+                }
+                Act::Ran(ran) => {
+                    if !self.ground.ran(self.now, p, &ran, &self.host) {
+                        return Ok(Next::Called);
+                    }
+                    self.actors[p].tally.ran(&ran);
+                    if ran.until > self.now {
+                        return Ok(Next::At(ran.until));
+                    }
+                }
+                Act::Block => {
+                    return Ok(Next::Asleep);
+                }
+                Act::Rest => return Ok(Next::Called),
+                Act::Finished => {
+                    let actor = &mut self.actors[p];
+                    if actor.target && self.now >= self.span.end {
+                        self.retire(p);
+                        return Ok(Next::Called);
+                    }
+                    let until = self.host.delayed(p);
+                    if until > self.now {
+                        return Ok(Next::At(until));
+                    }
+                    let Some(operation) = self.ground.next(self.now, p) else {
+                        return Ok(Next::Called);
+                    };
+                    self.host.begin(self.now, p, operation);
+                }
+                Act::Stopped => {
+                    self.retire(p);
+                    return Ok(Next::Called);
+                }
+                Act::Exited => {
+                    self.retire(p);
+                    self.end_procs(p, true);
+                    self.exit(self.actors[p].id);
+                    self.actors[p].exited = true;
+                    self.exited =
+                        self.actors[p].target && self.actors.iter().all(|a| a.exited || !a.target);
+                    return Ok(Next::Called);
+                }
+                Act::Tell(notice) => self.told(p, notice),
+                Act::Fault(error) => return Err(*error),
+            }
+        }
+    }
+
+    /// What a load says to the world.
+    fn told(&mut self, p: usize, notice: Notice) {
+        match notice {
+            Notice::RunAs { slot, name, lasting } => {
+                let Actor { name: of, home, prio, .. } = &self.actors[p];
+                let id = self.made.find(p, slot).unwrap_or_else(|| {
+                    let id = self.stack.add_proc(home.group, *prio);
+                    self.made.add((p, of), slot, name, lasting, id);
+                    id
+                });
+                // The priority in force is that of the job's process; so are group and CPU.
+                self.host.become_proc(p, ProcInfo { id, ..*home });
+                self.actors[p].id = id;
+            }
+            Notice::EndProcs => self.end_procs(p, false),
+            Notice::Mark(text) => self.marks.push(Mark {
+                at: self.now.since(self.span.begin),
+                process: self.actors[p].name.clone(),
+                text: text.to_string(),
+                moved: self.meter.moved(),
+            }),
+        }
+    }
+
+    /// The processes that `p` made exit; the lasting ones only with it.
+    fn end_procs(&mut self, p: usize, everyone: bool) {
+        let home = self.actors[p].home;
+        self.host.become_proc(p, home);
+        self.actors[p].id = home.id;
+        while let Some(id) = self.made.end_one(p, everyone) {
+            self.exit(id);
+        }
+    }
+
+    /// A process of the block layer exits.
+    fn exit(&mut self, id: ProcId) {
+        self.stack.change(self.now, Change::ProcExited(id), |env| {
+            if let Some(proc) = env.procs.get_mut(id) {
+                proc.alive = false;
+            }
+        });
+        self.drain();
+    }
+
+    fn retire(&mut self, p: usize) {
+        let actor = &mut self.actors[p];
+        if actor.target && !actor.over {
+            self.running -= 1;
+        }
+        actor.over = true;
+    }
+
+    /// Nothing is lost: what was submitted has been finished or is still in flight, at each border
+    /// (statistics.md 6).
+    fn check_conservation(&self) {
+        let c = self.stack.counters();
+        assert_eq!(c.submitted, c.finished + self.host.in_flight(), "I/Os of the host");
+        assert_eq!(c.issued, c.completed + self.meter.outstanding, "requests at the device");
+        assert_eq!(
+            (c.issued, self.meter.outstanding),
+            (self.meter.issued, u64::from(self.stack.in_flight()))
+        );
+    }
+
+    /// From now on the ground can ask the host what happens to pages.
+    pub fn watch_pages(&mut self) {
+        self.host.watch_pages();
+    }
+
+    /// The run is given up.
+    pub fn into_ground(self) -> G {
+        self.ground
+    }
+
+    /// What has been counted; the run is over.
+    pub fn outcome(mut self, job: &Job<'_>) -> (Outcome, G) {
+        self.check_conservation();
+        let scheduler = self.stack.scheduler();
+        let entry = self.stack.scheduler_entry();
+        let tunables = (entry.tunables.iter())
+            .filter_map(|t| scheduler.value(t.name).map(|v| (t.name.to_string(), v)))
+            .collect();
+        let mut scheduler_figures = Vec::new();
+        scheduler.figures(&mut |f| scheduler_figures.push(figure(f)));
+        let mut controller_figures = Vec::new();
+        let mut controller_tunables = Vec::new();
+        for (entry, stage) in self.stack.controllers() {
+            stage.figures(&mut |f| controller_figures.push((entry.name, figure(f))));
+            let values = entry.tunables.iter().map(|t| (t.name, stage.value(t.name)));
+            controller_tunables
+                .extend(values.filter_map(|(name, v)| v.map(|v| (entry.name, name, v))));
+        }
+        let files = files(&mut self.stack);
+        let trace = self.stack.trace_mut();
+        let trace_digest = if job.trace == TraceMode::Off { 0 } else { trace.digest() };
+        let outcome = Outcome {
+            trace: trace.take(),
+            trace_digest,
+            tunables,
+            scheduler_figures,
+            controller_figures,
+            controller_tunables,
+            files,
+            monitor: self.monitor.finish(),
+            begin: self.span.begin,
+            commands_total: self.meter.issued,
+            device: self.meter.finish(self.now.max(self.span.end)),
+            procs: (self.actors.into_iter().zip(&job.procs))
+                .map(|(actor, spec)| actor.tally.record(spec))
+                .collect(),
+            measured: job.window.measured.min(self.span.end - self.span.begin),
+            marks: self.marks,
+            made: self.made.names(),
+            host_parameters: self.host.parameters(),
+            host_figures: self.host.figures(),
+            end: self.now,
+        };
+        (outcome, self.ground)
+    }
+}
+
+/// A request as the tag of its command.
+pub fn tag_of(req: ReqId) -> u64 {
+    u64::from(req.0.generation) << 32 | u64::from(req.0.slot)
+}
+
+/// The request of a command's tag.
+pub fn request_of(tag: u64) -> ReqId {
+    ReqId(Handle { slot: (tag & 0xffff_ffff) as u32, generation: (tag >> 32) as u32 })
+}
+
+/// What the clock and the wheel can hold.
+fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
+    let wrong = |of: &str, message: String| Err(JobError::Parameter { of: of.into(), message });
+    let room = MOST.saturating_sub(FLUSHERS + 1 + job.groups.len());
+    if job.procs.len() > room {
+        return wrong("procs", format!("{} processes; choose at most {room}", job.procs.len()));
+    }
+    let w = &job.window;
+    let latest = job.procs.iter().map(|p| p.start.0).max().unwrap_or(0);
+    let end = [w.ramp.0, w.measured.0, w.grace.0].iter().try_fold(latest, |t, &d| t.checked_add(d));
+    if end.is_none_or(|end| end >= NEVER.as_nanos()) {
+        let message =
+            "start, ramp, measured time and grace come to more than 78 hours; choose less";
+        return wrong("window", message.into());
+    }
+    Ok(())
+}
+
+fn span_of(job: &Job<'_>) -> Span {
+    let begin = job.measuring_begins();
+    Span { begin, end: begin + job.window.measured.max(Nanos(1)) }
+}
+
+fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
+    let spec = &job.scheduler;
+    let entry = sched::find(&spec.name).ok_or_else(|| JobError::Unknown {
+        kind: "scheduler",
+        name: spec.name.clone(),
+        known: sched::SCHEDULERS.iter().map(|e| e.name.to_string()).collect(),
+    })?;
+    device.profile = job.host.block_profile();
+    device.nr_requests = 0;
+    if device.profile == Profile::Legacy {
+        if entry.direct {
+            return Err(JobError::Parameter {
+                of: spec.name.clone(),
+                message: "exists in the multi-queue block layer only; choose noop, or a host \
+                          profile from 2018 on"
+                    .into(),
+            });
+        }
+        // The legacy layer caps requests at 512 KiB (host.md 1.4) and has one queue.
+        device.max_sectors.0 = device.max_sectors.0.min(1024);
+        device.hw_queues = 1;
+    }
+    let mut stack = Stack::new(device, entry, 4096 + 64 * job.procs.len());
+    *stack.trace_mut() = match job.trace {
+        TraceMode::Off => Trace::off(),
+        TraceMode::Digest => Trace::digest_only(),
+        TraceMode::Keep(n) => Trace::keep(n),
+    };
+    let settings = (spec.queue.iter().map(|s| (StageName::Queue, s)))
+        .chain(spec.set.iter().map(|s| (StageName::Scheduler, s)));
+    let most_kib = stack.env().device.max_sectors.0 / 2;
+    for (stage, (name, value)) in settings {
+        if stage == StageName::Queue && name == "max_sectors_kb" && *value > most_kib {
+            // The tunable is a soft limit below the device's own (blk-mq-and-noop.md 2).
+            let (name, min) = ("max_sectors_kb", 4);
+            let error = TunableError::OutOfRange { name, got: *value, min, max: most_kib };
+            return Err(JobError::Tunable(error));
+        }
+        let input = Input::Set { stage, name: name.clone(), value: *value };
+        set_up(&mut stack, input, &spec.name)?;
+    }
+    Ok(stack)
+}
+
+/// One setting before anything runs; `of`: whose it is, for the message.
+pub(super) fn set_up(stack: &mut Stack, input: Input, of: &str) -> Result<(), JobError> {
+    stack.handle(Instant::ZERO, input).map_err(|error| match error {
+        StackError::Tunable(error) => JobError::Tunable(error),
+        other => JobError::Parameter { of: of.into(), message: other.to_string() },
+    })?;
+    while !matches!(stack.poll(Instant::ZERO), Output::WaitUntil(_)) {}
+    Ok(())
+}

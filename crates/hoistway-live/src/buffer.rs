@@ -121,6 +121,16 @@ impl Part {
         Part { memory: piece.as_mut_ptr(), len }
     }
 
+    /// `len` bytes of a buffer that is shared, for a command that only reads them (a write).
+    ///
+    /// # Safety
+    ///
+    /// Until the device has reported the command done, the buffer must not be dropped; nobody may ask
+    /// the part for [`Part::bytes_mut`].
+    pub unsafe fn shared(buffer: &Buffer, from: usize, len: usize) -> Part {
+        Part { memory: buffer[from..from + len].as_ptr().cast_mut(), len }
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }

@@ -11,9 +11,9 @@ mod clock;
 pub mod engine;
 mod error;
 pub mod front;
+pub mod lab;
 
 pub use backend::{Facts, Target};
 pub use buffer::Buffer;
-pub use clock::Clock;
 pub use engine::{Client, Device, DeviceOptions, Group, GroupSpec, Pending};
 pub use error::LiveError;

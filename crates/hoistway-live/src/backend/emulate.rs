@@ -37,7 +37,7 @@ impl Emulation {
 }
 
 /// How well the machine keeps up with the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EmulationFigures {
     /// Commands served.
     pub commands: u64,
@@ -74,6 +74,12 @@ struct Pending {
 }
 
 pub(super) fn open(emulation: &Emulation) -> Result<Opened, LiveError> {
+    check_speed(&emulation.drive)?;
+    open_checked(emulation)
+}
+
+/// Opens a drive that has passed [`check_speed`].
+pub(crate) fn open_checked(emulation: &Emulation) -> Result<Opened, LiveError> {
     let drive = &emulation.drive;
     let whole = drive.identity.capacity_bytes;
     let size = emulation.size.unwrap_or(whole);
@@ -83,7 +89,6 @@ pub(super) fn open(emulation: &Emulation) -> Result<Opened, LiveError> {
             drive.id, drive.identity.sector_bytes
         )));
     }
-    check_speed(drive)?;
     let mut device = drive.device();
     device.capacity = Sectors(size / 512);
     let (store, place) = match &emulation.file {
@@ -222,10 +227,10 @@ impl Store {
             },
             (Store::File(file), op) => {
                 for part in parts.iter_mut() {
-                    let (len, bytes) = (part.len() as u64, part.bytes_mut());
+                    let len = part.len() as u64;
                     let moved = match op {
-                        Op::Read => file.read_exact_at(bytes, at),
-                        _ => file.write_all_at(bytes, at),
+                        Op::Read => file.read_exact_at(part.bytes_mut(), at),
+                        _ => file.write_all_at(part.bytes(), at),
                     };
                     moved.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
                     at += len;
@@ -238,7 +243,7 @@ impl Store {
 }
 
 /// Refuses a drive that serves random reads faster, or more precisely, than this machine can act it out.
-fn check_speed(drive: &DriveFile) -> Result<(), LiveError> {
+pub(crate) fn check_speed(drive: &DriveFile) -> Result<(), LiveError> {
     let refuse = |drive_figure: String, machine_figure: String| {
         Err(LiveError::TooFast { drive: drive.id.clone(), drive_figure, machine_figure })
     };

@@ -41,7 +41,7 @@ pub enum Way {
 /// Commands under way at once (chosen: what SATA and virtual disks take, times four).
 pub(super) const DEPTH: u32 = 128;
 
-pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveError> {
+pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveError> {
     let file = open_file(path, options)?;
     let shape = Shape::of(&file, path, options)?;
     let (backend, reach, warning) = backend(file, options.way, shape.block_device)?;
@@ -166,7 +166,7 @@ pub(super) fn punches(file: &File, end: u64) -> bool {
 }
 
 /// Of the disk itself, or of the disk a partition lies on.
-fn rotational(major: u32, minor: u32) -> bool {
+pub(crate) fn rotational(major: u32, minor: u32) -> bool {
     let folder = format!("/sys/dev/block/{major}:{minor}");
     let paths = ["queue/rotational", "../queue/rotational"];
     let text = paths.iter().find_map(|p| std::fs::read_to_string(format!("{folder}/{p}")).ok());

@@ -15,7 +15,9 @@ mod threads;
 mod uring;
 
 pub use emulate::{Emulation, EmulationFigures};
+pub(crate) use emulate::{check_speed, open_checked as open_emulated};
 pub use file::{FileOptions, Way};
+pub(crate) use file::{open as open_file, rotational};
 
 use crate::buffer::Part;
 use crate::error::LiveError;

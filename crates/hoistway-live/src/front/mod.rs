@@ -2,7 +2,6 @@
 
 #[cfg(feature = "fuse")]
 pub mod fuse;
-pub mod http;
 pub mod line;
 pub mod nbd;
 mod passed;

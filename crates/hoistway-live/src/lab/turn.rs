@@ -1,0 +1,284 @@
+//! The loop of a run on real storage: one thread owns host, stack and backend, and waits for the
+//! storage, the processes and the time at once.
+
+use super::ground::Real;
+use super::ledger::Ledger;
+use super::process::{Inbox, Process, Said, Stamps, State};
+use crate::backend::{EmulationFigures, Opened};
+use crate::clock::{Clock, timespec};
+use hoistway::stack::IoError;
+use hoistway::{Instant, Nanos};
+use hoistway_sim::hist::Histogram;
+use hoistway_sim::host::Host;
+use hoistway_sim::load::Load;
+use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome, Role, Stage, request_of};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// How often `watch` is asked.
+const WATCH: Nanos = Nanos::ms(50);
+
+/// Runs a job on `opened`, whose pages hold what the ledger says; also returns what they hold then. At
+/// most `most_pages` are kept in memory.
+pub(super) fn run(
+    job: &Job<'_>,
+    opened: Opened,
+    ledger: Ledger,
+    most_pages: u64,
+    watch: &mut dyn FnMut(Instant) -> bool,
+) -> (Result<Outcome, JobError>, Option<Ledger>) {
+    let (mut processes, mut crew) = (Vec::new(), None);
+    let inbox = match Inbox::new() {
+        Ok(inbox) => Arc::new(inbox),
+        Err(error) => return (Err(storage(format!("eventfd: {error}"))), Some(ledger)),
+    };
+    let Opened { backend, device, .. } = opened;
+    let stamps = Arc::new(Stamps::from(ledger.next_stamp()));
+    let ground = |loads: Vec<Box<dyn Load>>, host: &Host| {
+        let ground = Real::new(backend, ledger, Arc::clone(&stamps), loads.len());
+        processes = people(job, loads, host, &ground, &inbox);
+        Ok(ground)
+    };
+    let mut stage = match Stage::new(job, device, ground) {
+        Ok(stage) => stage,
+        Err(error) => return (Err(error), None),
+    };
+    stage.watch_pages();
+    crate::engine::precise_timers();
+    let clock = Clock::new();
+    let begun = Crew::start(processes, clock, &stage.ground).map(|c| crew = Some(c));
+    let turns = Histogram::new();
+    let mut owner = Owner { clock, inbox: &inbox, most_pages, said: Vec::new(), turns };
+    let over = begun
+        .map_err(|error| storage(format!("thread: {error}")))
+        .and_then(|()| owner.turn(&mut stage, watch));
+    // Whatever happened: no thread outlives the run, and what they did last counts.
+    drop(crew);
+    let over = over.and_then(|()| owner.last_words(&mut stage));
+    let emulation = stage.ground.backend.emulation();
+    if let Err(error) = over {
+        let mut ledger = stage.into_ground().into_ledger();
+        ledger.used_stamps(stamps.next());
+        return (Err(error), Some(ledger));
+    }
+    let (mut outcome, ground) = stage.outcome(job);
+    let of_turns = [("process_turn_p50_ns", (1, 2)), ("process_turn_p99_ns", (99, 100))];
+    outcome.host_figures.extend(of_turns.map(|(name, (n, of))| NamedFigure {
+        name: name.into(),
+        of: None,
+        value: owner.turns.quantile(n, of).map_or(0, |ns| ns as i64),
+    }));
+    outcome.host_figures.extend(emulation.iter().flat_map(figures));
+    let mut ledger = ground.into_ledger();
+    ledger.used_stamps(stamps.next());
+    (Ok(outcome), Some(ledger))
+}
+
+fn people(
+    job: &Job<'_>,
+    loads: Vec<Box<dyn Load>>,
+    host: &Host,
+    ground: &Real,
+    inbox: &Arc<Inbox>,
+) -> Vec<Process> {
+    let files: Arc<[u64]> = host.places().iter().map(|&(start, _)| start).collect();
+    let end = job.measuring_begins() + job.window.measured;
+    let process = |(p, load): (usize, Box<dyn Load>)| Process {
+        p,
+        load,
+        desk: Arc::clone(&ground.seats[p].desk),
+        inbox: Arc::clone(inbox),
+        clock: Clock::new(),
+        stamps: Arc::clone(&ground.stamps),
+        lender: ground.lender.clone(),
+        files: Arc::clone(&files),
+        stop: (job.procs[p].role == Role::Target).then_some(end),
+        state: State::default(),
+    };
+    loads.into_iter().enumerate().map(process).collect()
+}
+
+/// The processes' threads; dropped, they have ended.
+#[derive(Debug)]
+struct Crew {
+    threads: Vec<JoinHandle<()>>,
+    desks: Vec<Arc<super::process::Desk>>,
+}
+
+impl Crew {
+    fn start(processes: Vec<Process>, clock: Clock, ground: &Real) -> std::io::Result<Crew> {
+        let desks = ground.seats.iter().map(|seat| Arc::clone(&seat.desk)).collect();
+        let mut crew = Crew { threads: Vec::new(), desks };
+        for mut process in processes {
+            process.clock = clock;
+            let thread = std::thread::Builder::new().name(format!("hoistway-p{}", process.p));
+            crew.threads.push(thread.spawn(move || process.run())?);
+        }
+        Ok(crew)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.desks.iter().for_each(|desk| desk.stop());
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Owner<'a> {
+    clock: Clock,
+    inbox: &'a Inbox,
+    most_pages: u64,
+    said: Vec<Said>,
+    /// From when a process could go on until it had something to say.
+    turns: Histogram,
+}
+
+impl Owner<'_> {
+    fn turn(
+        &mut self,
+        stage: &mut Stage<Real>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<(), JobError> {
+        let mut done = Vec::with_capacity(256);
+        let mut watch_at = Instant::ZERO;
+        loop {
+            let now = self.clock.now();
+            if stage.advance(now) {
+                return Ok(());
+            }
+            if now >= watch_at {
+                watch_at = now + WATCH;
+                if !watch(now) {
+                    return Err(JobError::Interrupted);
+                }
+                self.check_memory(stage)?;
+            }
+            stage.ground.backend.poll(now, &mut done);
+            let mut idle = done.is_empty();
+            for done in done.drain(..) {
+                if let Err(errno) = done.result {
+                    let error = std::io::Error::from(errno);
+                    return Err(storage(format!("a request failed on the storage: {error}")));
+                }
+                stage.served(request_of(done.tag), None::<IoError>);
+            }
+            idle &= self.listen(stage, now)?;
+            while let (who, at) = stage.due()
+                && at <= now
+            {
+                idle = false;
+                stage.go(who)?;
+            }
+            stage.ground.backend.kick();
+            if idle {
+                self.wait(stage, now, watch_at);
+            }
+        }
+    }
+
+    /// Takes what processes have said; true if nobody said anything.
+    fn listen(&mut self, stage: &mut Stage<Real>, now: Instant) -> Result<bool, JobError> {
+        let mut said = std::mem::take(&mut self.said);
+        self.inbox.take(&mut said, false);
+        let silent = said.is_empty();
+        for said in said.drain(..) {
+            match said {
+                Said::Begin { p, begin } => {
+                    self.turns.record(now.since(stage.ground.seats[p].told).0);
+                    let operation = stage.ground.seats[p].begin(begin);
+                    stage.begin(p, operation);
+                }
+                Said::Did { p, ran, next } => {
+                    self.turns.record(now.since(stage.ground.seats[p].told).0);
+                    ran.iter().for_each(|ran| stage.ran(p, ran));
+                    stage.ground.seats[p].next = next;
+                    stage.resume(p);
+                }
+                Said::Wrong { what } => return Err(storage(what)),
+            }
+        }
+        self.said = said;
+        Ok(silent)
+    }
+
+    /// What processes said before they ended.
+    fn last_words(&mut self, stage: &mut Stage<Real>) -> Result<(), JobError> {
+        self.inbox.take(&mut self.said, false);
+        for said in self.said.drain(..) {
+            match said {
+                Said::Did { p, ran, .. } => ran.iter().for_each(|ran| stage.ran(p, ran)),
+                Said::Begin { .. } => {}
+                Said::Wrong { what } => return Err(storage(what)),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, stage: &Stage<Real>, now: Instant, watch_at: Instant) {
+        self.inbox.take(&mut self.said, true);
+        if !self.said.is_empty() {
+            return;
+        }
+        let backend = &stage.ground.backend;
+        let wake = [Some(stage.due().1), backend.wake_at(), Some(watch_at)];
+        let wake = wake.into_iter().flatten().min().expect("one of them is always there");
+        let limit = timespec(wake.since(now.max(self.clock.now())));
+        let bell = PollFd::from_borrowed_fd(self.inbox.fd(), PollFlags::IN);
+        let mut fds = [bell.clone(), bell];
+        let mut n = 1;
+        if let Some(fd) = backend.fd() {
+            fds[1] = PollFd::from_borrowed_fd(fd, PollFlags::IN);
+            n = 2;
+        }
+        match poll(&mut fds[..n], Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("poll on descriptors of our own: {error}"),
+        }
+        if fds[0].revents().contains(PollFlags::IN) {
+            self.inbox.heard();
+        }
+    }
+
+    /// The page cache of the model is real memory here.
+    fn check_memory(&self, stage: &Stage<Real>) -> Result<(), JobError> {
+        let pages = stage.ground.pages.len();
+        if pages <= self.most_pages {
+            return Ok(());
+        }
+        let mb = |pages: u64| pages * 4096 / 1_000_000;
+        Err(storage(format!(
+            "the page cache of the run needs more than {} MB, of {} MB that this machine has for it; \
+             choose smaller files (size), or less memory for the host (ram) in the experiment",
+            mb(pages),
+            mb(self.most_pages)
+        )))
+    }
+}
+
+fn storage(what: String) -> JobError {
+    JobError::Storage { what }
+}
+
+/// Names of the figures that say how well an emulated drive kept up.
+pub(super) const FIGURES: [&str; 5] = [
+    "emulation_commands",
+    "emulation_modelled_mean_ns",
+    "emulation_achieved_mean_ns",
+    "emulation_late_p50_ns",
+    "emulation_late_p99_ns",
+];
+
+fn figures(e: &EmulationFigures) -> impl Iterator<Item = NamedFigure> {
+    let values = [e.commands, e.modelled_mean.0, e.achieved_mean.0, e.late_p50.0, e.late_p99.0];
+    FIGURES.into_iter().zip(values).map(|(name, value)| NamedFigure {
+        name: name.into(),
+        of: None,
+        value: i64::try_from(value).unwrap_or(i64::MAX),
+    })
+}

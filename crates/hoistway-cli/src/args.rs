@@ -150,7 +150,26 @@ pub struct Common {
     /// A quarter of the measured time, not below 1 s
     #[arg(long)]
     pub quick: bool,
-    /// Run directory; runs/EXPERIMENT.sim.DIGEST if not given
+    /// Where it runs: sim (virtual time), engine (real storage, or drives emulated on the wall clock)
+    #[arg(long, value_name = "WORLD", default_value = "sim")]
+    pub on: String,
+    /// For --on engine: a scratch file in this directory, gone at the end
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "device", "drive"])]
+    pub target_dir: Option<PathBuf>,
+    /// For --on engine: this file, whose contents are overwritten
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "drive"])]
+    pub file: Option<PathBuf>,
+    /// For --on engine: this block device, only read unless --yes-destroy-data names it too
+    #[arg(long, value_name = "DEVICE", conflicts_with = "drive")]
+    pub device: Option<PathBuf>,
+    /// For --target-dir: size of the device that the scratch file is, 16 GiB if not given. It takes room
+    /// only where the experiment's files lie
+    #[arg(long, value_name = "SIZE", requires = "target_dir", hide_short_help = true)]
+    pub size: Option<String>,
+    /// This file or device, the one of --file or --device, may lose its data
+    #[arg(long, value_name = "PATH")]
+    pub yes_destroy_data: Option<PathBuf>,
+    /// Run directory; runs/EXPERIMENT.WORLD.DIGEST if not given
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// All metrics as CSV on stdout

@@ -3,6 +3,7 @@
 use crate::args::{Common, Compare, Report, RunOne};
 use crate::results::results;
 use crate::table::Table;
+use crate::world::{self, Chosen, choose};
 use crate::{Failure, explain, print};
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
@@ -10,8 +11,10 @@ use hoistway_lab::quantity;
 use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
+use hoistway_lab::world::World;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::drive::keys::nearest;
+use hoistway_sim::world::JobError;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -30,6 +33,7 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
         let what = "--workload names workloads of one experiment; compare one at a time with it";
         return Err(Failure::Usage(what.into()));
     }
+    let chosen = choose(&options.common)?;
     let mut grids = Vec::new();
     for name in &names {
         let experiment = load(name)?;
@@ -37,9 +41,10 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
             given if given.is_empty() => experiment.configs.clone(),
             given => given,
         };
-        grids.push(grid(experiment, &configs, &options.common, "compare", name)?);
+        let source = Source { verb: "compare", name };
+        grids.push(grid(experiment, &configs, &options.common, &chosen, &source)?);
     }
-    carry_out(grids, &options.common)
+    carry_out(grids, &options.common, &chosen)
 }
 
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
@@ -50,12 +55,23 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             "run takes one configuration, not '{config}'; `hoistway compare` takes several"
         )));
     }
+    let chosen = choose(&options.common)?;
+    let source = Source { verb: "run", name: &options.experiment };
     if let Some(process) = &options.explain {
-        let grid = explain::grid_of(experiment, &[config], &options.common, &options.experiment)?;
-        return explain::explain(&grid, process, options.limit);
+        let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
+        return explain::explain(&grid, &*chosen.world, process, options.limit);
     }
-    let grid = grid(experiment, &[config], &options.common, "run", &options.experiment)?;
-    carry_out(vec![grid], &options.common)
+    let grid = grid(experiment, &[config], &options.common, &chosen, &source)?;
+    carry_out(vec![grid], &options.common, &chosen)
+}
+
+/// What the command began with.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// `compare` or `run`.
+    pub verb: &'a str,
+    /// The experiment as it was named.
+    pub name: &'a str,
 }
 
 pub fn report(options: &Report) -> Result<(), Failure> {
@@ -108,8 +124,8 @@ pub fn grid(
     mut experiment: Experiment,
     configs: &[String],
     common: &Common,
-    verb: &str,
-    source: &str,
+    chosen_world: &Chosen,
+    source: &Source<'_>,
 ) -> Result<Grid, Failure> {
     let duration = match &common.duration {
         None => None,
@@ -126,8 +142,12 @@ pub fn grid(
     if let Some(dir) = &common.groups {
         experiment.tree = read_directory(dir).map_err(|e| Failure::Usage(e.to_string()))?;
     }
-    let mut drives: Vec<DriveFile> = Vec::new();
-    for name in chosen(&common.drive, &experiment.drives, "drive")? {
+    let mut drives: Vec<DriveFile> = chosen_world.drive.iter().cloned().collect();
+    let named = match drives.is_empty() {
+        true => chosen(&common.drive, &experiment.drives, "drive")?,
+        false => Vec::new(),
+    };
+    for name in named {
         let drive = DriveFile::load(&name).map_err(|e| Failure::Usage(e.to_string()))?;
         if drives.iter().any(|d| d.id == drive.id) {
             return Err(Failure::Usage(format!("two drives are called '{}'", drive.id)));
@@ -163,7 +183,7 @@ pub fn grid(
         options,
         command: String::new(),
     };
-    grid.command = command(&grid, common, verb, source);
+    grid.command = command(&grid, common, chosen_world.drive.is_none(), source);
     Ok(grid)
 }
 
@@ -177,7 +197,7 @@ fn no_workload(experiment: &Experiment, name: &str) -> String {
 }
 
 /// The command that repeats the grid, with every default spelled out and nothing that does not matter.
-fn command(grid: &Grid, common: &Common, verb: &str, source: &str) -> String {
+fn command(grid: &Grid, common: &Common, drives_named: bool, source: &Source<'_>) -> String {
     let join = |items: Vec<&str>| items.join(",");
     let configs = join(grid.configs.iter().map(|c| c.id.as_str()).collect());
     // Braces mean something to the shell.
@@ -186,8 +206,14 @@ fn command(grid: &Grid, common: &Common, verb: &str, source: &str) -> String {
         given if given.is_empty() => join(grid.drives.iter().map(|d| d.id.as_str()).collect()),
         given => given.join(","),
     };
-    let config = if verb == "run" { format!(" {configs}") } else { format!(" --config {configs}") };
-    let mut text = format!("hoistway {verb} {source}{config} --drive {drives}");
+    let Source { verb, name } = source;
+    let config =
+        if *verb == "run" { format!(" {configs}") } else { format!(" --config {configs}") };
+    let mut text = format!("hoistway {verb} {name}{config}");
+    if drives_named {
+        let _ = write!(text, " --drive {drives}");
+    }
+    text.push_str(&world::flags(common));
     let _ = write!(text, " --workload {}", grid.workloads.join(","));
     let _ = write!(text, " --reps {} --seed {}", grid.reps, grid.seed);
     if let Some(duration) = &common.duration {
@@ -203,20 +229,23 @@ fn command(grid: &Grid, common: &Common, verb: &str, source: &str) -> String {
 }
 
 /// Runs the grids one after another, writes a run directory for each, and prints.
-fn carry_out(grids: Vec<Grid>, common: &Common) -> Result<(), Failure> {
+fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), Failure> {
+    let world = &*chosen.world;
     if common.dry_run {
-        let previews: Result<Vec<String>, Failure> = grids.iter().map(preview).collect();
+        let previews = grids.iter().map(|grid| preview(grid, world));
+        let previews: Result<Vec<String>, Failure> = previews.collect();
         return print(&previews?.join("\n"));
     }
     let mut dirs = Vec::new();
     for grid in &grids {
         // Also checks every job before the first one runs.
-        grid.preview().map_err(run_failure)?;
+        world::check(world, grid)?;
         let dir = match (&common.out, grids.len()) {
             (Some(out), 1) => out.clone(),
             (Some(out), _) => out.join(&grid.experiment.id),
             (None, _) => {
-                PathBuf::from("runs").join(format!("{}.sim.{}", grid.experiment.id, grid.digest()))
+                let (id, digest) = (&grid.experiment.id, grid.digest());
+                PathBuf::from("runs").join(format!("{id}.{}.{digest}", world.name()))
             }
         };
         Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
@@ -229,7 +258,7 @@ fn carry_out(grids: Vec<Grid>, common: &Common) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let mut runs = Vec::new();
     for (grid, dir) in grids.iter().zip(&dirs) {
-        let run = execute(grid, threads, common, &stop)?;
+        let run = execute(grid, world, threads, common, &stop)?;
         if let (Some(out), true) = (&common.out, grids.len() > 1) {
             std::fs::create_dir_all(out).map_err(|e| {
                 let place = out.display();
@@ -332,6 +361,7 @@ fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
 
 fn execute(
     grid: &Grid,
+    world: &dyn World,
     threads: usize,
     common: &Common,
     stop: &AtomicBool,
@@ -341,14 +371,27 @@ fn execute(
         true => indicatif::ProgressBar::new(grid.len() as u64),
         false => indicatif::ProgressBar::hidden(),
     };
-    let style = indicatif::ProgressStyle::with_template("{pos}/{len} runs [{bar:40}] {eta} left")
-        .expect("the template is fixed and valid");
+    let template = if world.alone() { REAL_TIME } else { "{pos}/{len} runs [{bar:40}] {eta} left" };
+    let style = indicatif::ProgressStyle::with_template(template)
+        .expect("the templates are fixed and valid");
     bar.set_style(style.progress_chars("=> "));
-    let progress = |p: Progress| bar.set_position(p.done as u64);
-    let run = grid.run(hoistway_sim::world::run, threads, stop, &progress);
+    let progress = |p: Progress| {
+        if !world.alone() {
+            return bar.set_position(p.done as u64);
+        }
+        // The time that is left is known.
+        let left = p.whole.0.saturating_sub(p.passed.0).div_ceil(1_000_000_000);
+        bar.set_length(p.whole.as_ms());
+        bar.set_position(p.passed.as_ms());
+        bar.set_message(format!("{}/{} runs, {left} s left", p.done, p.total));
+    };
+    let run = grid.run(world, threads, stop, &progress);
     bar.finish_and_clear();
     run.map_err(run_failure)
 }
+
+/// Progress bar of worlds in real time.
+const REAL_TIME: &str = "[{bar:40}] {msg}";
 
 /// Set by Ctrl-C.
 pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
@@ -364,11 +407,12 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 pub fn run_failure(error: RunError) -> Failure {
     match error {
         RunError::Interrupted => Failure::Interrupted,
+        RunError::Job { error: JobError::Storage { .. }, .. } => Failure::Failed(error.to_string()),
         error => Failure::Usage(error.to_string()),
     }
 }
 
-fn preview(grid: &Grid) -> Result<String, Failure> {
+fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
     let mut out = format!("{}\n{}\n\n", grid.experiment.title, grid.command);
     let mut table = Table::new(&["drive/config/workload", "processes", "ramp", "measured"], 1);
     for (cell, job) in grid.preview().map_err(run_failure)? {
@@ -378,6 +422,14 @@ fn preview(grid: &Grid) -> Result<String, Failure> {
         table.row(vec![cell, processes, seconds(window.ramp.0), seconds(window.measured.0)]);
     }
     out.push_str(&table.render());
+    if world.alone() {
+        let whole = grid.whole().map_err(run_failure)?.0.div_ceil(1_000_000_000);
+        let _ = write!(
+            out,
+            "\n{whole} s in real time, one run after another; the target's last I/O may add up to the \
+             grace of each"
+        );
+    }
     let _ = writeln!(
         out,
         "\n{} runs: {} repetitions of each, seeds {} to {}; nothing was run or written",

@@ -1,14 +1,16 @@
 //! `hoistway run ... --explain PROCESS`: one run, and the story of one of its processes.
 
 use crate::args::Common;
-use crate::compare::{grid, run_failure, stop_flag};
+use crate::compare::{Source, grid, run_failure, stop_flag};
+use crate::world::{self, Chosen};
 use crate::{Failure, print};
+use hoistway::ProcId;
 use hoistway_lab::experiment::Experiment;
 use hoistway_lab::explain::{Subject, story};
 use hoistway_lab::run::{Grid, RunError};
+use hoistway_lab::world::World;
 use hoistway_sim::drive::keys::nearest;
-use hoistway_sim::world::{JobError, NamedFigure, run};
-use std::collections::BTreeSet;
+use hoistway_sim::world::{JobError, NamedFigure};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
@@ -24,9 +26,10 @@ pub fn grid_of(
     experiment: Experiment,
     configs: &[String],
     common: &Common,
-    source: &str,
+    chosen: &Chosen,
+    source: &Source<'_>,
 ) -> Result<Grid, Failure> {
-    let mut grid = grid(experiment, configs, common, "run", source)?;
+    let mut grid = grid(experiment, configs, common, chosen, source)?;
     if common.reps.is_none() {
         grid.reps = 1;
     }
@@ -44,7 +47,13 @@ pub fn grid_of(
     }
 }
 
-pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Failure> {
+pub fn explain(
+    grid: &Grid,
+    world: &dyn World,
+    process: &str,
+    limit: Option<u32>,
+) -> Result<(), Failure> {
+    world::check(world, grid)?;
     let mut jobs = grid.preview().map_err(run_failure)?;
     let [(cell, job)] = &mut jobs[..] else {
         unreachable!("a grid of one run has one job");
@@ -63,7 +72,7 @@ pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Fai
     }
     let stop = stop_flag()?;
     let outcome =
-        run(job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error {
+        world.run(job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error {
             JobError::Interrupted => Failure::Interrupted,
             error => run_failure(RunError::Job { cell: cell.clone(), error }),
         })?;
@@ -98,14 +107,14 @@ pub fn explain(grid: &Grid, process: &str, limit: Option<u32>) -> Result<(), Fai
              later is not told"
         );
     }
-    out.push_str(&figures(&outcome.scheduler_figures, &subject.procs));
+    out.push_str(&figures(&outcome.scheduler_figures, subject.proc));
     print(&out)
 }
 
 /// What the scheduler counted of the queues that were the process's at the end.
-fn figures(all: &[NamedFigure], procs: &BTreeSet<u32>) -> String {
-    let owner = |value: i64| u32::try_from(value).is_ok_and(|p| procs.contains(&p));
-    let mine = all.iter().filter(|f| f.name == "queue_process" && owner(f.value));
+fn figures(all: &[NamedFigure], proc: ProcId) -> String {
+    let owner = i64::from(proc.0);
+    let mine = all.iter().filter(|f| f.name == "queue_process" && f.value == owner);
     let mut out = String::new();
     for queue in mine.map(|f| f.of) {
         let number = queue.map_or(String::new(), |q| q.to_string());

@@ -12,6 +12,7 @@ mod replay;
 mod results;
 mod show;
 mod table;
+mod world;
 
 use clap::Parser;
 use std::io::Write;

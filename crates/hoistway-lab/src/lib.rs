@@ -9,3 +9,4 @@ pub mod report;
 pub mod result;
 pub mod run;
 pub mod stats;
+pub mod world;

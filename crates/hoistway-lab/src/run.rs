@@ -8,15 +8,13 @@ use crate::experiment::{Experiment, Options};
 use crate::result::{
     Cell, ConfigInfo, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
+use crate::world::World;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome};
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// What carries out a job: the simulator, or a stand-in in tests.
-pub type World = fn(&Job<'_>, &mut dyn FnMut(Instant) -> bool) -> Result<Outcome, JobError>;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Everything that is to run.
 #[derive(Debug)]
@@ -46,6 +44,10 @@ pub struct Progress {
     pub done: usize,
     /// All runs.
     pub total: usize,
+    /// Time of the runs that has passed: those finished, and those under way so far.
+    pub passed: Nanos,
+    /// Time that all runs take, if every target's last read ends with the measured time.
+    pub whole: Nanos,
 }
 
 /// Why there is no result.
@@ -76,6 +78,8 @@ impl std::error::Error for RunError {}
 
 /// Points of a gauge in a run, about.
 const MONITOR_POINTS: u64 = 200;
+/// Time of a run that passes between two calls of `progress`.
+const TELL: Nanos = Nanos::ms(200);
 /// Gauges are not recorded more often.
 const MONITOR_MIN: Nanos = Nanos::ms(10);
 
@@ -146,11 +150,22 @@ impl Grid {
         firsts.map(|p| Ok((self.cell_name(p), self.job(p)?))).collect()
     }
 
-    /// Runs everything on `threads` threads. `stop` ends it early; `progress` hears of every run that is
-    /// over.
+    /// How long a run takes in its world's time, but for the end of the target's last call.
+    pub fn length(job: &Job<'_>) -> Nanos {
+        (job.measuring_begins() + job.window.measured).since(Instant::ZERO)
+    }
+
+    /// The same of all runs together.
+    pub fn whole(&self) -> Result<Nanos, RunError> {
+        let lengths = self.preview()?.into_iter().map(|(_, job)| Grid::length(&job).0);
+        Ok(Nanos(lengths.sum::<u64>() * u64::from(self.reps)))
+    }
+
+    /// Runs everything on `threads` threads, or on one if the world wants it. `stop` ends it early;
+    /// `progress` hears of the time that passes and of every run that is over.
     pub fn run(
         &self,
-        world: World,
+        world: &dyn World,
         threads: usize,
         stop: &AtomicBool,
         progress: &(dyn Fn(Progress) + Sync),
@@ -159,6 +174,11 @@ impl Grid {
         let outcomes: Vec<Mutex<Option<Result<Outcome, RunError>>>> =
             places.iter().map(|_| Mutex::new(None)).collect();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (whole, total, passed) = (self.whole()?, places.len(), AtomicU64::new(0));
+        let tell = |more: u64| {
+            let passed = Nanos(passed.fetch_add(more, Ordering::Relaxed) + more);
+            progress(Progress { done: done.load(Ordering::Relaxed), total, passed, whole });
+        };
         // A failed run ends those that have not begun; those before it in the grid have all begun, so
         // the first error of the grid is the one reported, whatever the threads do.
         let failed = AtomicBool::new(false);
@@ -167,8 +187,17 @@ impl Grid {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(&place) = places.get(index) else { return };
                 let outcome = self.job(place).and_then(|job| {
-                    world(&job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error
-                    {
+                    let (length, mut told) = (Grid::length(&job).0, 0);
+                    let mut watch = |now: Instant| {
+                        let now = now.as_nanos().min(length);
+                        if now >= told + TELL.0 {
+                            tell(now - std::mem::replace(&mut told, now));
+                        }
+                        !stop.load(Ordering::Relaxed)
+                    };
+                    let outcome = world.run(&job, &mut watch);
+                    tell(length - told);
+                    outcome.map_err(|error| match error {
                         JobError::Interrupted => RunError::Interrupted,
                         error => RunError::Job { cell: self.cell_name(place), error },
                     })
@@ -176,12 +205,13 @@ impl Grid {
                 failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
                 *outcomes[index].lock().expect("no thread panics while it holds the lock") =
                     Some(outcome);
-                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                progress(Progress { done, total: places.len() });
+                done.fetch_add(1, Ordering::Relaxed);
+                tell(0);
             }
         };
+        let threads = if world.alone() { 1 } else { threads.clamp(1, places.len().max(1)) };
         std::thread::scope(|scope| {
-            for _ in 0..threads.clamp(1, places.len().max(1)) {
+            for _ in 0..threads {
                 scope.spawn(work);
             }
         });
@@ -194,11 +224,11 @@ impl Grid {
             // A run is missing only behind one that failed.
             results.push(outcome.unwrap_or(Err(RunError::Interrupted))?);
         }
-        Ok(self.assemble(&places, results))
+        Ok(self.assemble(world, &places, results))
     }
 
-    fn assemble(&self, places: &[Place], outcomes: Vec<Outcome>) -> Run {
-        let manifest = self.manifest(places, &outcomes);
+    fn assemble(&self, world: &dyn World, places: &[Place], outcomes: Vec<Outcome>) -> Run {
+        let manifest = self.manifest(world, places, &outcomes);
         let mut cells: Vec<Cell> = Vec::new();
         for (&place, outcome) in places.iter().zip(outcomes) {
             if place.rep == 0 {
@@ -216,7 +246,7 @@ impl Grid {
         derive(manifest, cells)
     }
 
-    fn manifest(&self, places: &[Place], outcomes: &[Outcome]) -> Manifest {
+    fn manifest(&self, world: &dyn World, places: &[Place], outcomes: &[Outcome]) -> Manifest {
         let by_drive = |of: &dyn Fn(&Outcome) -> Vec<(String, String)>, wanted: Option<usize>| {
             let mut rows: Vec<(String, String, String)> = Vec::new();
             for (place, outcome) in places.iter().zip(outcomes) {
@@ -256,7 +286,7 @@ impl Grid {
             experiment: self.experiment.id.clone(),
             title: self.experiment.title.clone(),
             about: self.experiment.about.clone(),
-            world: "sim".into(),
+            world: world.name().into(),
             version: env!("CARGO_PKG_VERSION").into(),
             command: self.command.clone(),
             seed: self.seed,
@@ -265,6 +295,7 @@ impl Grid {
             configs: configs.collect(),
             workloads: workloads.collect(),
             host: by_drive(&|o| o.host_parameters.clone(), None),
+            machine: world.machine(),
             quick: self.options.quick,
         }
     }

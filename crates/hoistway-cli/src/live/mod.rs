@@ -3,7 +3,6 @@
 mod args;
 mod ctl;
 mod serve;
-mod top;
 
 use crate::Failure;
 pub use args::Verb;
@@ -13,6 +12,5 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
     match verb {
         Verb::Serve(options) => serve::serve(options),
         Verb::Ctl(options) => ctl::ctl(options),
-        Verb::Top(options) => top::top(options),
     }
 }

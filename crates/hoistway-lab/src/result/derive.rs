@@ -27,7 +27,8 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
     let reference = reference(&manifest).map(str::to_string);
     let (mut metrics, mut warnings) = (Vec::new(), Vec::new());
     for cell in &cells {
-        let mut sink = Sink { experiment: &manifest.experiment, cell, metrics: &mut metrics };
+        let (world, experiment) = (&manifest.world, &manifest.experiment);
+        let mut sink = Sink { world, experiment, cell, metrics: &mut metrics };
         for (i, rep) in cell.reps.iter().enumerate() {
             sink.repetition(i as u32 + 1, rep);
         }
@@ -119,6 +120,7 @@ fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
 
 /// Writes the metrics of one cell.
 struct Sink<'a> {
+    world: &'a str,
     experiment: &'a str,
     cell: &'a Cell,
     metrics: &'a mut Vec<Metric>,
@@ -135,7 +137,7 @@ impl Sink<'_> {
             unit: unit.to_string(),
             value,
             rep,
-            source: "sim".to_string(),
+            source: self.world.to_string(),
         });
     }
 

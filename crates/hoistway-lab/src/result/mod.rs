@@ -31,7 +31,7 @@ pub struct Manifest {
     pub title: String,
     /// One paragraph: what is measured and against what.
     pub about: String,
-    /// The world: `sim`.
+    /// The world: `sim`, `engine`.
     pub world: String,
     /// hoistway version, with git revision where known.
     pub version: String,
@@ -49,6 +49,9 @@ pub struct Manifest {
     pub workloads: Vec<WorkloadInfo>,
     /// Host parameters in force, by name.
     pub host: Vec<(String, String)>,
+    /// What was measured on: the target and the machine, in worlds where results depend on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machine: Vec<(String, String)>,
     /// Durations were cut (`--quick`).
     pub quick: bool,
 }

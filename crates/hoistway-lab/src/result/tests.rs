@@ -113,6 +113,7 @@ fn run() -> Run {
         configs: vec![config("none-none"), config("mq-deadline{fifo_batch=8,front_merges=0}")],
         workloads: vec![WorkloadInfo { id: "readers".into(), summary: "15 readers".into() }],
         host: vec![("ram".into(), "8589934592".into())],
+        machine: Vec::new(),
         quick: false,
     };
     let cells = vec![

@@ -108,6 +108,7 @@ fn manifest(drives: usize, configs: usize, reps: u32, loads: &[(&str, &str, f64)
             .map(|w| WorkloadInfo { id: w.0.into(), summary: w.1.into() })
             .collect(),
         host: vec![("read_ahead_kb".into(), "128".into()), ("cpus".into(), "8".into())],
+        machine: Vec::new(),
         quick: false,
     }
 }

@@ -1,0 +1,126 @@
+//! `--on WORLD` and its target.
+
+use crate::Failure;
+use crate::args::Common;
+use hoistway_lab::run::Grid;
+use hoistway_lab::world::{Sim, WORLDS, World, WorldError};
+use hoistway_sim::drive::DriveFile;
+use hoistway_sim::drive::keys::nearest;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// The world a command asks for.
+#[derive(Debug)]
+pub struct Chosen {
+    pub world: Box<dyn World>,
+    /// The only drive there is, in place of the experiment's.
+    pub drive: Option<DriveFile>,
+}
+
+pub fn choose(common: &Common) -> Result<Chosen, Failure> {
+    match common.on.as_str() {
+        "sim" => simulator(common),
+        "engine" => engine(common),
+        other => {
+            let names = WORLDS.iter().map(|w| w.name);
+            let hint = match nearest(other, names.clone()) {
+                Some(n) => format!("did you mean '{n}'?"),
+                None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
+            };
+            Err(Failure::Usage(format!("no world '{other}'; {hint}")))
+        }
+    }
+}
+
+fn simulator(common: &Common) -> Result<Chosen, Failure> {
+    let targets = [
+        ("--target-dir", &common.target_dir),
+        ("--file", &common.file),
+        ("--device", &common.device),
+        ("--yes-destroy-data", &common.yes_destroy_data),
+    ];
+    match targets.iter().find(|(_, given)| given.is_some()) {
+        Some((flag, _)) => Err(Failure::Usage(format!(
+            "{flag} names real storage, the simulator has none; add --on engine"
+        ))),
+        None => Ok(Chosen { world: Box::new(Sim), drive: None }),
+    }
+}
+
+#[cfg(not(all(feature = "live", target_os = "linux")))]
+fn engine(_common: &Common) -> Result<Chosen, Failure> {
+    Err(Failure::Usage(
+        "--on engine: this hoistway was built without its live part; build it on Linux with the \
+         feature `live` (cargo build --release -p hoistway-cli)"
+            .into(),
+    ))
+}
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn engine(common: &Common) -> Result<Chosen, Failure> {
+    use hoistway_lab::world::Engine;
+    use hoistway_live::lab::{Place, Storage};
+    if common.jobs.is_some_and(|jobs| jobs > 1) {
+        let what =
+            "--jobs: runs on the wall clock disturb each other; leave it out with --on engine";
+        return Err(Failure::Usage(what.into()));
+    }
+    let size = match &common.size {
+        None => None,
+        Some(text) => {
+            let bytes = hoistway_lab::quantity::bytes(text);
+            Some(bytes.map_err(|e| Failure::Usage(format!("--size: {e}")))?)
+        }
+    };
+    let place = match (&common.target_dir, &common.file, &common.device) {
+        (Some(dir), ..) => Place::Scratch { dir: dir.clone(), size },
+        (_, Some(file), _) => Place::File(file.clone()),
+        (_, _, Some(device)) => Place::Device(device.clone()),
+        _ => Place::Emulated,
+    };
+    let storage = Storage::open(&place, common.yes_destroy_data.as_deref());
+    let storage = storage.map_err(|e| refused(WorldError::from(e)))?;
+    if let Some(warning) = storage.warning() {
+        eprintln!("warning: {warning}");
+    }
+    let drive = storage.drive().cloned();
+    Ok(Chosen { world: Box::new(Engine(storage)), drive })
+}
+
+/// Everything the world has to say before anything runs.
+pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
+    let jobs = grid.preview().map_err(crate::compare::run_failure)?;
+    let jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
+    world.check(&jobs).map_err(refused)
+}
+
+fn refused(error: WorldError) -> Failure {
+    match error {
+        WorldError::Usage(what) => Failure::Usage(what),
+        WorldError::Environment(what) => Failure::Environment(what),
+    }
+}
+
+/// What repeats the choice on a command line.
+pub fn flags(common: &Common) -> String {
+    let mut text = String::new();
+    if common.on == "sim" {
+        return text;
+    }
+    let _ = write!(text, " --on {}", common.on);
+    let paths: [(&str, &Option<PathBuf>); 4] = [
+        ("target-dir", &common.target_dir),
+        ("file", &common.file),
+        ("device", &common.device),
+        ("yes-destroy-data", &common.yes_destroy_data),
+    ];
+    for (flag, path) in paths {
+        if let Some(path) = path {
+            let _ = write!(text, " --{flag} '{}'", path.display());
+        }
+    }
+    if let Some(size) = &common.size {
+        let _ = write!(text, " --size '{size}'");
+    }
+    text
+}

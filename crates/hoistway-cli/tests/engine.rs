@@ -1,0 +1,354 @@
+//! `--on engine` from outside: runs on emulated drives, scratch files, files and loop devices, and what is
+//! refused.
+#![cfg(all(feature = "live", target_os = "linux"))]
+
+use hoistway_lab::result::{Cell, Run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// An empty folder that is gone at the test's end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("hoistway-on-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join("scratch")).unwrap();
+        fs::write(path.join("small.toml"), SMALL).unwrap();
+        Folder(path)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+        command.args(["compare", "./small.toml", "--on", "engine"]).args(args);
+        command.current_dir(&self.0);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Folders of runs.
+    fn runs(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.0.join("runs")).into_iter().flatten();
+        entries.map(|e| e.unwrap().path()).collect()
+    }
+
+    fn file(&self, name: &str, size: u64) -> PathBuf {
+        let path = self.0.join(name);
+        fs::File::create(&path).unwrap().set_len(size).unwrap();
+        path
+    }
+
+    fn scratch_is_empty(&self) -> bool {
+        fs::read_dir(self.0.join("scratch")).unwrap().next().is_none()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SMALL: &str = r#"
+schema = 1
+title = "Small"
+about = "For tests."
+drives = ["hitachi-hts727550a9e364"]
+configs = ["none-none", "none-bfq"]
+workloads = ["writers", "readers"]
+reps = 2
+
+[host]
+profile = "2019"
+
+[window]
+head_start = "100ms"
+ramp = "0s"
+measured = "600ms"
+grace = "20s"
+target_interval = "100ms"
+device_interval = "100ms"
+
+[target]
+load = "reader"
+pattern = "rand"
+size = "2 MiB"
+
+[workload.readers]
+summary = "three readers"
+
+[[workload.readers.procs]]
+name = "reader"
+count = 3
+load = "reader"
+size = "2 MiB"
+
+[workload.writers]
+summary = "three writers"
+
+[[workload.writers.procs]]
+name = "writer"
+count = 3
+load = "writer"
+size = "2 MiB"
+dsync = 2
+"#;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Checks what holds for every run of the small experiment.
+fn check(folder: &Folder, output: &Output, drive: &str) -> Run {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let runs = folder.runs();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert!(runs[0].file_name().unwrap().to_string_lossy().starts_with("small.engine."));
+    let run = Run::read(&runs[0]).unwrap();
+    let m = &run.manifest;
+    assert_eq!((m.world.as_str(), m.drives[0].id.as_str()), ("engine", drive));
+    assert!(m.machine.iter().any(|(name, _)| name == "kernel"));
+    assert_eq!(run.cells.len(), 4);
+    for cell in &run.cells {
+        assert_eq!(cell.reps.len(), 2);
+        for rep in &cell.reps {
+            let device: u64 = rep.device.intervals.iter().map(|i| i.bytes).sum();
+            assert_eq!(device, rep.device.read_bytes + rep.device.written_bytes);
+            let target = &rep.procs[0];
+            assert!(target.ios > 0 || target.latency.count() > 0 || target.censored.is_some());
+            // The target may keep the writers from the drive, if it is in the real-time class.
+            let may_write = cell.workload == "writers";
+            assert!(may_write || rep.device.written_bytes + rep.device.flushes == 0);
+        }
+    }
+    let wrote = |cell: &&Cell| cell.workload == "writers" && cell.config == "none-none";
+    let writers = run.cells.iter().find(wrote).unwrap();
+    assert!(writers.reps.iter().any(|rep| rep.device.written_bytes > 0 && rep.device.flushes > 0));
+    let table = text(&output.stdout);
+    assert!(table.contains(drive) && table.contains("none-bfq"), "{table}");
+    let metrics = fs::read_to_string(runs[0].join("metrics.csv")).unwrap();
+    assert!(metrics.lines().skip(1).all(|line| line.ends_with(",engine")), "{metrics}");
+    assert!(fs::read_to_string(runs[0].join("report.html")).unwrap().contains("engine"));
+    run
+}
+
+#[test]
+fn an_emulated_drive_yields_a_run_directory_like_the_simulators() {
+    let folder = Folder::new("emulated");
+    let output = folder.run(&[]);
+    if output.status.code() == Some(3) {
+        return println!("skipped: {}", text(&output.stderr));
+    }
+    let run = check(&folder, &output, "hitachi-hts727550a9e364");
+    let rows = &run.manifest.machine;
+    let emulation = rows.iter().find(|(name, _)| name == "emulation of hitachi-hts727550a9e364");
+    let (_, told) = emulation.expect("the manifest tells how well the machine kept up");
+    assert!(told.contains("modelled") && told.contains("achieved") && told.contains("late by"));
+    assert!(run.manifest.command.ends_with(
+        "--config none-none,none-bfq --drive hitachi-hts727550a9e364 --on engine \
+         --workload writers,readers --reps 2 --seed 1"
+    ));
+    // The report can be computed afresh.
+    let before = fs::read(folder.runs()[0].join("metrics.csv")).unwrap();
+    let mut report = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+    assert!(report.arg("report").arg(&folder.runs()[0]).output().unwrap().status.success());
+    assert_eq!(fs::read(folder.runs()[0].join("metrics.csv")).unwrap(), before);
+}
+
+#[test]
+fn a_scratch_file_is_a_drive_and_leaves_nothing() {
+    let folder = Folder::new("scratch");
+    let output = folder.run(&["--target-dir", "scratch", "--size", "400 MiB"]);
+    let run = check(&folder, &output, "scratch");
+    assert!(folder.scratch_is_empty());
+    let reached = run.manifest.machine.iter().find(|(name, _)| name == "reached").unwrap();
+    assert!(reached.1.starts_with("direct") || text(&output.stderr).contains("no direct I/O"));
+}
+
+#[test]
+fn a_file_is_a_drive_and_can_be_used_again() {
+    let folder = Folder::new("file");
+    folder.file("disk.img", 400 << 20);
+    check(&folder, &folder.run(&["--file", "disk.img"]), "disk.img");
+    check(&folder, &folder.run(&["--file", "disk.img"]), "disk.img");
+}
+
+#[test]
+fn ctrl_c_ends_the_work_at_once_and_leaves_nothing() {
+    let folder = Folder::new("interrupt");
+    for args in [&["--target-dir", "scratch", "--size", "400 MiB"][..], &[]] {
+        let mut command = folder.command(args);
+        command.args(["--duration", "1h"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        // The processes of the run are there.
+        wait_for(&child, |id| {
+            let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
+            let names = tasks.flatten().map(|t| fs::read_to_string(t.path().join("comm")));
+            names.flatten().any(|name| name.starts_with("hoistway-p"))
+        });
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("interrupted; nothing was written"));
+        assert!(folder.scratch_is_empty() && folder.runs().is_empty());
+    }
+}
+
+/// Waits, at most a minute, until `there` says yes.
+fn wait_for(child: &Child, there: impl Fn(u32) -> bool) {
+    for _ in 0..1200 {
+        if there(child.id()) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it never came so far");
+}
+
+#[test]
+fn what_must_not_be_touched_or_cannot_be_done_is_refused_before_anything_runs() {
+    let folder = Folder::new("refused");
+    folder.file("small.img", 1 << 20);
+    let fast = "schema = 1\nname = \"Faster than light\"\nmodel = \"bucket\"\nbase = \"fixed-100us\"\n\
+                [iocost]\nrrandiops = 1000000000\n";
+    fs::write(folder.0.join("fast.toml"), fast).unwrap();
+    fs::write(folder.file("foreign.img", 400 << 20), b"a letter").unwrap();
+    fs::File::options()
+        .write(true)
+        .open(folder.0.join("foreign.img"))
+        .unwrap()
+        .set_len(400 << 20)
+        .unwrap();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["--file", "none.img"], 2, "truncate -s 16G none.img"),
+        (&["--file", "small.img"], 2, "make it at least"),
+        (&["--file", "foreign.img"], 2, "holds data that no run has written"),
+        (&["--file", "foreign.img", "--yes-destroy-data", "small.img"], 2, "is not the target"),
+        (&["--file", "scratch"], 2, "is not a file"),
+        (&["--file", "small.img", "--drive", "cloud-gp3"], 2, "cannot be used with"),
+        (&["--device", "/dev/null"], 2, "is not a block device"),
+        (&["--device", "/dev/no-such-device"], 2, "No such file"),
+        (&["--target-dir", "none"], 2, "is not a directory"),
+        (&["--target-dir", "scratch", "--size", "1 MiB"], 2, "choose at least"),
+        (
+            &["--target-dir", "scratch", "--yes-destroy-data", "scratch"],
+            2,
+            "goes with --file or --device",
+        ),
+        (&["--target-dir", "scratch", "-j", "2"], 2, "disturb each other"),
+        (&["--drive", "./fast.toml"], 3, "fast does 1000000000 random reads per second"),
+    ];
+    for (args, code, message) in cases {
+        let output = folder.run(args);
+        let error = text(&output.stderr);
+        assert!(error.contains(message), "{args:?}: {error}");
+        assert_eq!(output.status.code(), Some(*code), "{args:?}: {error}");
+        assert!(folder.runs().is_empty() && folder.scratch_is_empty(), "{args:?}");
+    }
+    let mut letter = fs::read(folder.0.join("foreign.img")).unwrap();
+    letter.truncate(8);
+    assert_eq!(letter, b"a letter");
+    let output = Command::new(env!("CARGO_BIN_EXE_hoistway"))
+        .args(["compare", "--on", "sim", "--target-dir", "."])
+        .output()
+        .unwrap();
+    assert!(text(&output.stderr).contains("add --on engine"));
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_hoistway")).args(["compare", "--on", "engin"]).output();
+    assert!(text(&output.unwrap().stderr).contains("did you mean 'engine'?"));
+}
+
+#[test]
+fn too_little_room_is_told_with_both_figures() {
+    let folder = Folder::new("room");
+    let big = SMALL.replace("size = \"2 MiB\"", "size = \"400 TiB\"");
+    fs::write(folder.0.join("small.toml"), big).unwrap();
+    let output = folder.run(&["--target-dir", "scratch", "--size", "4000000 GiB"]);
+    let error = text(&output.stderr);
+    // A file system may already refuse a file of that size, which is the same.
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(
+        error.contains("need") && error.contains("MB are free") || error.contains("too large"),
+        "{error}"
+    );
+    assert!(folder.scratch_is_empty() && folder.runs().is_empty());
+}
+
+#[test]
+fn a_dry_run_tells_the_time_it_would_take() {
+    let folder = Folder::new("dry");
+    let output = folder.run(&["--dry-run"]);
+    // 2 configurations, 2 workloads, 2 repetitions of 0.1 s and 0.6 s.
+    assert!(text(&output.stdout).contains("\n6 s in real time"), "{}", text(&output.stdout));
+    assert!(folder.runs().is_empty());
+}
+
+/// A loop device over a file; detached at the end.
+struct Loop(String);
+
+impl Loop {
+    fn new(file: &Path) -> Option<Loop> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+        output.status.success().then(|| Loop(text(&output.stdout).trim().to_string()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_device_is_written_only_when_it_is_named_twice_and_never_while_it_is_used() {
+    let folder = Folder::new("device");
+    let image = folder.file("disk.img", 400 << 20);
+    let Some(device) = Loop::new(&image) else {
+        return println!("skipped: no loop device can be made here (root and losetup are needed)");
+    };
+    let name = device.0.as_str();
+    let kernel = name.trim_start_matches("/dev/");
+
+    // Without leave: writers are refused, readers run, and nothing is written.
+    let output = folder.run(&["--device", name]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--yes-destroy-data"), "{}", text(&output.stderr));
+    let output = folder.run(&["--device", name, "--workload", "readers"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(fs::read(&image).unwrap().iter().all(|&b| b == 0), "only read");
+    fs::remove_dir_all(folder.0.join("runs")).unwrap();
+
+    let output = folder.run(&["--device", name, "--yes-destroy-data", image.to_str().unwrap()]);
+    assert!(text(&output.stderr).contains("is not the target"), "{}", text(&output.stderr));
+    check(&folder, &folder.run(&["--device", name, "--yes-destroy-data", name]), kernel);
+    fs::remove_dir_all(folder.0.join("runs")).unwrap();
+
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", name]).output();
+    let place = folder.0.join("mounted");
+    fs::create_dir(&place).unwrap();
+    let mounted = Command::new("mount").arg(name).arg(&place).output();
+    if !(made.is_ok_and(|o| o.status.success()) && mounted.is_ok_and(|o| o.status.success())) {
+        return println!("the mounted device is skipped: no mkfs.ext4, or mounting is not allowed");
+    }
+    let _mounted = Mounted(place);
+    for args in [&["--device", name][..], &["--device", name, "--yes-destroy-data", name]] {
+        let output = folder.run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("is mounted at") && folder.runs().is_empty(), "{error}");
+    }
+}

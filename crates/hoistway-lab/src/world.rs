@@ -1,0 +1,134 @@
+//! Worlds: what carries out a job. The experiment does not know which.
+
+use hoistway::Instant;
+use hoistway_sim::world::{Job, JobError, Outcome};
+use std::fmt;
+
+/// What carries out jobs.
+pub trait World: fmt::Debug + Sync {
+    /// Its name in [`WORLDS`].
+    fn name(&self) -> &'static str;
+
+    /// Runs take real time and would disturb each other: one at a time.
+    fn alone(&self) -> bool;
+
+    /// Refuses what it cannot carry out, before any of the jobs runs.
+    fn check(&self, _jobs: &[Job<'_>]) -> Result<(), WorldError> {
+        Ok(())
+    }
+
+    /// Runs a job to its end. `watch` is called now and then with the time of the run; `false` interrupts
+    /// it.
+    fn run(
+        &self,
+        job: &Job<'_>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Outcome, JobError>;
+
+    /// What a reader of the results must know about the machine: name and value.
+    fn machine(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+/// Why a world cannot carry out what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorldError {
+    /// It was asked for in a wrong way.
+    Usage(String),
+    /// The machine lacks something.
+    Environment(String),
+}
+
+impl fmt::Display for WorldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorldError::Usage(what) | WorldError::Environment(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for WorldError {}
+
+/// One line of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct WorldEntry {
+    /// Name on the command line, in names of run directories and in manifests.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+}
+
+/// Every world, in the order of listing.
+pub static WORLDS: &[WorldEntry] = &[
+    WorldEntry { name: "sim", summary: "drive models in virtual time; the same result every time" },
+    WorldEntry {
+        name: "engine",
+        summary: "real storage, or drives emulated on the wall clock, under hoistway's schedulers",
+    },
+];
+
+/// The simulator.
+#[derive(Clone, Copy, Debug)]
+pub struct Sim;
+
+impl World for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn alone(&self) -> bool {
+        false
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Outcome, JobError> {
+        hoistway_sim::world::run(job, watch)
+    }
+}
+
+/// Real storage under hoistway's schedulers.
+#[cfg(all(feature = "live", target_os = "linux"))]
+#[derive(Debug)]
+pub struct Engine(pub hoistway_live::lab::Storage);
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+impl World for Engine {
+    fn name(&self) -> &'static str {
+        "engine"
+    }
+
+    fn alone(&self) -> bool {
+        true
+    }
+
+    fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {
+        self.0.check(jobs).map_err(WorldError::from)
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Outcome, JobError> {
+        self.0.run(job, watch)
+    }
+
+    fn machine(&self) -> Vec<(String, String)> {
+        self.0.facts()
+    }
+}
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+impl From<hoistway_live::LiveError> for WorldError {
+    fn from(error: hoistway_live::LiveError) -> WorldError {
+        use hoistway_live::LiveError::{Os, TooFast};
+        match error {
+            Os { .. } | TooFast { .. } => WorldError::Environment(error.to_string()),
+            error => WorldError::Usage(error.to_string()),
+        }
+    }
+}

@@ -4,13 +4,13 @@ use crate::args::Common;
 use crate::compare::{Source, grid, run_failure, stop_flag};
 use crate::world::{self, Chosen};
 use crate::{Failure, print};
-use hoistway::ProcId;
 use hoistway_lab::experiment::Experiment;
 use hoistway_lab::explain::{Subject, story};
 use hoistway_lab::run::{Grid, RunError};
 use hoistway_lab::world::World;
 use hoistway_sim::drive::keys::nearest;
 use hoistway_sim::world::{JobError, NamedFigure};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
@@ -107,14 +107,14 @@ pub fn explain(
              later is not told"
         );
     }
-    out.push_str(&figures(&outcome.scheduler_figures, subject.proc));
+    out.push_str(&figures(&outcome.scheduler_figures, &subject.procs));
     print(&out)
 }
 
 /// What the scheduler counted of the queues that were the process's at the end.
-fn figures(all: &[NamedFigure], proc: ProcId) -> String {
-    let owner = i64::from(proc.0);
-    let mine = all.iter().filter(|f| f.name == "queue_process" && f.value == owner);
+fn figures(all: &[NamedFigure], procs: &BTreeSet<u32>) -> String {
+    let owner = |value: i64| u32::try_from(value).is_ok_and(|p| procs.contains(&p));
+    let mine = all.iter().filter(|f| f.name == "queue_process" && owner(f.value));
     let mut out = String::new();
     for queue in mine.map(|f| f.of) {
         let number = queue.map_or(String::new(), |q| q.to_string());

@@ -1,21 +1,23 @@
-//! The story of one process, told from the trace of a run: its requests, every decision about its queue
-//! with its reason and figures, and in one line each what was served in between.
+//! The story of one process, told from a trace: its requests, every decision about its queue with its
+//! reason and figures, and in one line each what was served in between. Of a run that is over it is
+//! told at once ([`story`]), of a server while it serves piece by piece ([`Teller`]); there it may be
+//! the story of all processes of a group.
 //!
-//! Times are in milliseconds since measuring began.
+//! Times are in milliseconds since measuring, or listening, began.
 
 use hoistway::request::Op;
 use hoistway::trace::{Event, Record, Why};
 use hoistway::{Instant, Nanos, ProcId, Sectors};
 use hoistway_sim::world::Job;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a story is about, and which part of it is told.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// Names of the processes by their ids.
     pub names: BTreeMap<u32, String>,
-    /// Whose story.
-    pub proc: ProcId,
+    /// Whose story, by their ids.
+    pub procs: BTreeSet<u32>,
     /// The scheduler has slots with budgets in sectors (BFQ), not slices of time.
     pub budgets: bool,
     /// Nothing before is told: measuring begins.
@@ -31,11 +33,12 @@ impl Subject {
         let own = (0..).zip(&job.procs).map(|(id, p)| (id, p.name.clone()));
         let names: BTreeMap<u32, String> =
             own.chain(made.iter().map(|(id, name)| (id.0, name.clone()))).collect();
-        let proc = ProcId(*names.iter().find(|(_, n)| *n == name)?.0);
+        let proc = *names.iter().find(|(_, n)| *n == name)?.0;
         let begin = job.measuring_begins();
         let end = begin + job.window.measured;
         let budgets = job.scheduler.name.starts_with("bfq");
-        Some(Subject { names, proc, budgets, begin, end })
+        let procs = BTreeSet::from([proc]);
+        Some(Subject { names, procs, budgets, begin, end })
     }
 }
 
@@ -50,42 +53,31 @@ pub struct Story {
 
 /// Tells the story of a trace that was kept from the start of the run, in at most `limit` lines.
 pub fn story(records: &[Record], subject: &Subject, limit: usize) -> Story {
-    let mut teller = Teller {
-        subject,
-        limit,
-        story: Story::default(),
-        began: false,
-        now: Instant::ZERO,
-        queues: BTreeMap::new(),
-        slots: BTreeMap::new(),
-        waiting: BTreeMap::new(),
-        flying: BTreeMap::new(),
-        others: (0, Sectors(0)),
-        ended: None,
-        reason: None,
-    };
-    for record in records.iter().take_while(|r| r.at < subject.end) {
-        teller.now = record.at;
-        if record.at >= subject.begin {
-            teller.begin();
-        }
-        teller.tell(&record.event);
-    }
-    teller.flush_others();
-    teller.story
+    let mut teller = Teller::new(subject.clone(), limit);
+    records.iter().take_while(|r| r.at < subject.end).for_each(|r| teller.tell(r));
+    let lines = teller.finish();
+    Story { lines, left_out: teller.left_out() }
 }
 
 /// A request at the drive.
+#[derive(Debug)]
 struct Flying {
     proc: ProcId,
     sectors: Sectors,
     since: Instant,
 }
 
-struct Teller<'a> {
-    subject: &'a Subject,
+/// Tells a story record by record. Its memory is bounded by the numbers of requests and queues, and the
+/// lines that were not taken yet.
+#[derive(Debug)]
+pub struct Teller {
+    subject: Subject,
     limit: usize,
-    story: Story,
+    /// Lines told so far.
+    told: usize,
+    left_out: usize,
+    /// Those not taken yet.
+    lines: Vec<String>,
     /// The first line has been told.
     began: bool,
     now: Instant,
@@ -106,16 +98,83 @@ struct Teller<'a> {
     reason: Option<(Instant, &'static str)>,
 }
 
-impl Teller<'_> {
-    fn tell(&mut self, event: &Event) {
-        let mine = self.subject.proc;
+impl Teller {
+    /// A story that begins.
+    pub fn new(subject: Subject, limit: usize) -> Teller {
+        Teller {
+            subject,
+            limit,
+            told: 0,
+            left_out: 0,
+            lines: Vec::new(),
+            began: false,
+            now: Instant::ZERO,
+            queues: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            flying: BTreeMap::new(),
+            others: (0, Sectors(0)),
+            ended: None,
+            reason: None,
+        }
+    }
+
+    /// Who it is about; may change while it is told.
+    pub fn subject_mut(&mut self) -> &mut Subject {
+        &mut self.subject
+    }
+
+    /// Where the trace begins late: the process uses that queue.
+    pub fn uses(&mut self, proc: ProcId, sync: bool, queue: u32) {
+        self.queues.insert((proc.0, sync), queue.into());
+    }
+
+    /// The next record of the trace; not before the one before.
+    pub fn tell(&mut self, record: &Record) {
+        self.now = record.at;
+        if record.at >= self.subject.begin {
+            self.begin();
+        }
+        self.event(&record.event);
+    }
+
+    /// The trace has a hole.
+    pub fn missed(&mut self, records: u64) {
+        self.slots.clear();
+        self.flying.clear();
+        self.waiting.clear();
+        self.flush_others();
+        self.push(format!("{:15}  {records} events were dropped here", ""));
+    }
+
+    /// The lines told since they were last taken, but for one that may go on.
+    pub fn take(&mut self) -> Vec<String> {
+        let rest = self.lines.split_off(self.ended.unwrap_or(self.lines.len()));
+        self.ended = self.ended.map(|_| 0);
+        std::mem::replace(&mut self.lines, rest)
+    }
+
+    /// The last lines.
+    pub fn finish(&mut self) -> Vec<String> {
+        self.flush_others();
+        self.ended = None;
+        self.take()
+    }
+
+    /// Lines beyond the limit.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    fn event(&mut self, event: &Event) {
         match *event {
-            Event::Inserted { req, proc, start, sectors } if proc == mine => {
+            Event::Inserted { req, proc, start, sectors } if self.mine(proc) => {
                 self.waiting.insert(req, self.now);
+                let who = self.who(proc);
+                let place = start.0;
                 self.line(&format!(
-                    "request {req} queued: {} at sector {}",
-                    size(sectors),
-                    start.0
+                    "{who}request {req} queued: {} at sector {place}",
+                    size(sectors)
                 ));
             }
             Event::Joined { kept, gone } if self.waiting.remove(&gone).is_some() => {
@@ -124,14 +183,18 @@ impl Teller<'_> {
             Event::Issued { req, proc, op, start, sectors, .. } => {
                 self.issued(req, Flying { proc, sectors, since: self.now }, op, start);
             }
-            Event::Requeued { req } if self.flying.remove(&req).is_some_and(|f| f.proc == mine) => {
-                self.waiting.insert(req, self.now);
-                self.line(&format!("request {req} given back by the drive"));
-            }
+            Event::Requeued { req } => match self.flying.remove(&req) {
+                Some(f) if self.mine(f.proc) => {
+                    self.waiting.insert(req, self.now);
+                    let who = self.who(f.proc);
+                    self.line(&format!("{who}request {req} given back by the drive"));
+                }
+                _ => {}
+            },
             Event::Done { req } => match self.flying.remove(&req) {
-                Some(f) if f.proc == mine => {
-                    let took = ms(self.now - f.since);
-                    self.line(&format!("request {req} done: {took} ms in the drive"));
+                Some(f) if self.mine(f.proc) => {
+                    let (who, took) = (self.who(f.proc), ms(self.now - f.since));
+                    self.line(&format!("{who}request {req} done: {took} ms in the drive"));
                 }
                 Some(f) if self.now >= self.subject.begin => {
                     self.others.0 += 1;
@@ -150,14 +213,16 @@ impl Teller<'_> {
         if !self.subject.budgets {
             self.next_is(&self.name(flying.proc.0));
         }
-        if flying.proc == self.subject.proc {
+        if self.mine(flying.proc) {
             let op = match op {
                 Op::Read => "read",
                 Op::Write => "write",
                 Op::Flush => "flush",
                 _ => "other operation",
             };
-            let mut text = format!("request {req} to the drive: {op}, {}", size(flying.sectors));
+            let who = self.who(flying.proc);
+            let mut text =
+                format!("{who}request {req} to the drive: {op}, {}", size(flying.sectors));
             text += &format!(" at sector {}", start.0);
             if let Some(since) = waited {
                 text += &format!(", waited {} ms", ms(self.now - since));
@@ -189,9 +254,9 @@ impl Teller<'_> {
                 return;
             }
             "split off a shared queue" => {
-                if b == i64::from(self.subject.proc.0) {
-                    let old = self.queue(a);
-                    self.line(&format!("split off {old}, which has turned seeky"));
+                if self.mine(ProcId(b as u32)) {
+                    let (who, old) = (self.who(ProcId(b as u32)), self.queue(a));
+                    self.line(&format!("{who}split off {old}, which has turned seeky"));
                 }
                 return self.designate(b, true, of, "goes on with");
             }
@@ -228,8 +293,8 @@ impl Teller<'_> {
             let text = self.decision(head, tail, of, a, b);
             self.line(&text);
             if matches!(head, "expired" | "preempted") {
-                self.ended = self.story.lines.len().checked_sub(1);
-                self.ended = self.ended.filter(|_| self.began && self.story.left_out == 0);
+                self.ended = self.lines.len().checked_sub(1);
+                self.ended = self.ended.filter(|_| self.began && self.left_out == 0);
             }
         }
         if head == "expired" {
@@ -286,7 +351,7 @@ impl Teller<'_> {
     fn designate(&mut self, proc: i64, sync: bool, queue: i64, verb: &str) {
         let proc = proc as u32;
         self.queues.insert((proc, sync), queue);
-        if proc == self.subject.proc.0 {
+        if self.mine(ProcId(proc)) {
             let kind = if sync { "" } else { " for async writes" };
             let name = self.name(proc);
             self.line(&format!("{name} {verb} {}{kind}", self.queue(queue)));
@@ -294,14 +359,26 @@ impl Teller<'_> {
     }
 
     fn is_mine(&self, queue: i64) -> bool {
-        let mine = |sync| self.queues.get(&(self.subject.proc.0, sync)) == Some(&queue);
-        mine(true) || mine(false)
+        let uses = |p: &u32| [true, false].map(|sync| self.queues.get(&(*p, sync)) == Some(&queue));
+        self.subject.procs.iter().any(|p| uses(p).contains(&true))
+    }
+
+    fn mine(&self, proc: ProcId) -> bool {
+        self.subject.procs.contains(&proc.0)
+    }
+
+    /// Whose a request is, where that is not clear.
+    fn who(&self, proc: ProcId) -> String {
+        match self.subject.procs.len() {
+            0 | 1 => String::new(),
+            _ => format!("{}: ", self.name(proc.0)),
+        }
     }
 
     /// The next to be served is known: it is told with the end of the slot before.
     fn next_is(&mut self, next: &str) {
         if let Some(line) = self.ended.take() {
-            self.story.lines[line] += &format!("; next: {next}");
+            self.lines[line] += &format!("; next: {next}");
         }
     }
 
@@ -344,10 +421,11 @@ impl Teller<'_> {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
-        for sync in [true, false] {
-            if let Some(&queue) = self.queues.get(&(self.subject.proc.0, sync)) {
+        let uses = |p: u32| [true, false].map(|sync| (p, sync));
+        for (proc, sync) in self.subject.procs.clone().into_iter().flat_map(uses) {
+            if let Some(&queue) = self.queues.get(&(proc, sync)) {
                 let kind = if sync { "" } else { " for async writes" };
-                let name = self.name(self.subject.proc.0);
+                let name = self.name(proc);
                 let line = format!("{:>12} ms  {name} has {}{kind}", "0.000", self.queue(queue));
                 self.push(line);
             }
@@ -363,10 +441,11 @@ impl Teller<'_> {
     }
 
     fn push(&mut self, line: String) {
-        if self.story.lines.len() < self.limit {
-            self.story.lines.push(line);
+        if self.told < self.limit {
+            self.told += 1;
+            self.lines.push(line);
         } else {
-            self.story.left_out += 1;
+            self.left_out += 1;
         }
     }
 }

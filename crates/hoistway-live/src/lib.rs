@@ -15,5 +15,6 @@ pub mod lab;
 
 pub use backend::{Facts, Target};
 pub use buffer::Buffer;
+pub use clock::Clock;
 pub use engine::{Client, Device, DeviceOptions, Group, GroupSpec, Pending};
 pub use error::LiveError;

@@ -10,6 +10,8 @@ pub enum Verb {
     Serve(Serve),
     /// Ask a running server, or change it
     Ctl(Ctl),
+    /// Watch a running server: who gets what, how fast, and what the scheduler does
+    Top(Top),
 }
 
 /// `hoistway serve`.
@@ -70,11 +72,43 @@ pub struct Serve {
     #[arg(long, value_name = "TIME")]
     pub stop_limit: Option<String>,
     /// Run this shell command with $uri, $unixsocket and $fuse, then stop
+    /// Serve Prometheus metrics at http://ADDRESS/metrics: tcp:PORT (this machine only), tcp:ADDRESS:PORT or
+    /// unix:PATH
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
+    /// Run this shell command with $uri and $unixsocket, then stop
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,
     /// Only warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// `hoistway top`.
+#[derive(Debug, ClapArgs)]
+pub struct Top {
+    /// Control socket of the server, as given to `hoistway serve --control`
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+    /// Time between two looks, such as 1s or 200ms
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub interval: String,
+    /// One line per client or per group
+    #[arg(long, value_name = "WHAT", default_value = "client", value_parser = ["client", "group"])]
+    pub by: String,
+    /// Order of the lines: throughput, iops, p99, share or name
+    #[arg(long, value_name = "KEY", default_value = "throughput",
+          value_parser = ["throughput", "iops", "p99", "share", "name"])]
+    pub sort: String,
+    /// Stop after that many frames
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// One frame, as --count 1
+    #[arg(long, conflicts_with = "count")]
+    pub once: bool,
+    /// One JSON object per frame instead of tables
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `hoistway ctl`.
@@ -128,6 +162,21 @@ pub enum CtlCommand {
         group: String,
         /// Such as io.stat
         file: String,
+    },
+    /// Print Prometheus metrics
+    Metrics,
+    /// Tell the requests of a client or a group, and what the scheduler decides about them and why, while
+    /// it happens
+    Explain {
+        /// Number of a client, as list shows it, or name of a group
+        #[arg(value_name = "CLIENT|GROUP")]
+        of: String,
+        /// Lines at most
+        #[arg(long, value_name = "N", default_value_t = 200)]
+        limit: u64,
+        /// How long to listen, such as 5s or 300ms
+        #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+        span: String,
     },
     /// Let another scheduler take over; nothing is lost
     Scheduler {

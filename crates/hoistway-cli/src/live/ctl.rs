@@ -5,7 +5,7 @@ use crate::live::serve::control::Request;
 use crate::table::Table;
 use crate::{Failure, print};
 use serde_json::Value;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -15,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `hoistway ctl`.
 pub fn ctl(args: &Ctl) -> Result<(), Failure> {
+    if let CtlCommand::Explain { of, limit, span } = &args.command {
+        return explain(args, of, *limit, span);
+    }
     let answer = ask(&args.control, &request(args)?)?;
     for warning in answer["warnings"].as_array().into_iter().flatten() {
         eprintln!("warning: {}", warning.as_str().unwrap_or_default());
@@ -22,7 +25,9 @@ pub fn ctl(args: &Ctl) -> Result<(), Failure> {
     match &args.command {
         CtlCommand::List { json: true } => print(&format!("{answer:#}\n")),
         CtlCommand::List { json: false } => print(&tables(&answer)),
-        CtlCommand::Read { .. } => print(answer["text"].as_str().unwrap_or_default()),
+        CtlCommand::Read { .. } | CtlCommand::Metrics => {
+            print(answer["text"].as_str().unwrap_or_default())
+        }
         CtlCommand::Scheduler { .. } if answer["done"] == false => {
             let scheduler = answer["scheduler"].as_str().unwrap_or_default();
             eprintln!("warning: {scheduler} takes over when what is under way is done");
@@ -36,6 +41,8 @@ fn request(args: &Ctl) -> Result<Request, Failure> {
     let export = args.export.clone();
     Ok(match args.command.clone() {
         CtlCommand::List { .. } => Request::List {},
+        CtlCommand::Metrics => Request::Metrics {},
+        CtlCommand::Explain { .. } => unreachable!("a story is asked for where it is told"),
         CtlCommand::SetWeight { group, weight } => Request::SetWeight { group, weight, export },
         CtlCommand::Set { setting } => match setting.split_once('=') {
             Some((name, value)) => Request::Set { name: name.into(), value: value.into(), export },
@@ -47,9 +54,53 @@ fn request(args: &Ctl) -> Result<Request, Failure> {
     })
 }
 
+/// Tells the story while it comes in.
+fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> {
+    let span = hoistway_lab::quantity::duration(span);
+    let span = span.map_err(|e| Failure::Usage(format!("--for: {e}")))?;
+    let seconds = span.0 as f64 / 1e9;
+    let request = Request::Explain { of: of.into(), limit, seconds, export: args.export.clone() };
+    let lost = |e: std::io::Error| lost(&args.control, &e);
+    let stream = send(&args.control, &request)?;
+    stream.set_read_timeout(Some(PATIENCE + Duration::from_secs_f64(seconds))).map_err(lost)?;
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next().transpose().map_err(lost)?.unwrap_or_default();
+    checked(&args.control, &first)?;
+    print(&format!("the story of {of}; times since listening began\n\n"))?;
+    for line in lines {
+        let line = line.map_err(lost)?;
+        let said: Value =
+            serde_json::from_str(&line).map_err(|e| no_hoistway(&args.control, &e))?;
+        if let Some(text) = said["line"].as_str() {
+            print(&format!("{text}\n"))?;
+            continue;
+        }
+        let mut end = match said["end"].as_str() {
+            Some("limit") => format!("\n{limit} lines; --limit N shows more\n"),
+            Some("gone") => "\nit has left\n".into(),
+            _ if said["lines"] == 0 => "nothing happened to it\n".into(),
+            _ => String::new(),
+        };
+        if said["dropped"] != 0 {
+            end +=
+                &format!("{} events were dropped: too many in too short a time\n", said["dropped"]);
+        }
+        return print(&end);
+    }
+    let message = "the server stopped before the story was over";
+    Err(Failure::Environment(format!("{}: {message}", args.control.display())))
+}
+
 /// One line out, one line in.
-fn ask(path: &Path, request: &Request) -> Result<Value, Failure> {
-    let lost = |e: std::io::Error| Failure::Environment(format!("{}: {e}", path.display()));
+pub fn ask(path: &Path, request: &Request) -> Result<Value, Failure> {
+    let mut text = String::new();
+    send(path, request)?.read_to_string(&mut text).map_err(|e| lost(path, &e))?;
+    checked(path, &text)
+}
+
+/// Asks, for whatever is answered.
+fn send(path: &Path, request: &Request) -> Result<UnixStream, Failure> {
+    let lost = |e: std::io::Error| lost(path, &e);
     let mut stream = UnixStream::connect(path).map_err(|e| match e.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::NotFound => Failure::Environment(format!(
             "{}: no server answers there ({e}); start one with `hoistway serve --control {0}`",
@@ -60,22 +111,32 @@ fn ask(path: &Path, request: &Request) -> Result<Value, Failure> {
     stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
     let line = serde_json::to_string(request).expect("a request is text and numbers") + "\n";
-    // A server that has heard enough answers nevertheless: the answer says why.
-    let sent = stream.write_all(line.as_bytes());
-    let mut text = String::new();
-    let got = stream.read_to_string(&mut text);
+    match stream.write_all(line.as_bytes()) {
+        // A server that has heard enough answers nevertheless: the answer says why.
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(lost(e)),
+        _ => Ok(stream),
+    }
+}
+
+/// An answer, if it is a good one.
+fn checked(path: &Path, text: &str) -> Result<Value, Failure> {
     if text.is_empty() {
-        sent.and(got.map(drop)).map_err(lost)?;
         let message = "the server went away without an answer";
         return Err(Failure::Environment(format!("{}: {message}", path.display())));
     }
-    let answer: Value = serde_json::from_str(&text).map_err(|e| {
-        Failure::Environment(format!("{}: no hoistway answers there: {e}", path.display()))
-    })?;
+    let answer: Value = serde_json::from_str(text).map_err(|e| no_hoistway(path, &e))?;
     match (&answer["ok"], answer["error"].as_str()) {
         (Value::Bool(true), _) => Ok(answer),
         (_, error) => Err(Failure::Usage(error.unwrap_or("refused without a reason").into())),
     }
+}
+
+fn lost(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Environment(format!("{}: {error}", path.display()))
+}
+
+fn no_hoistway(path: &Path, error: &serde_json::Error) -> Failure {
+    Failure::Environment(format!("{}: no hoistway answers there: {error}", path.display()))
 }
 
 /// `list` for people.

@@ -3,6 +3,7 @@
 mod args;
 mod ctl;
 mod serve;
+mod top;
 
 use crate::Failure;
 pub use args::Verb;
@@ -12,5 +13,6 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
     match verb {
         Verb::Serve(options) => serve::serve(options),
         Verb::Ctl(options) => ctl::ctl(options),
+        Verb::Top(options) => top::top(options),
     }
 }

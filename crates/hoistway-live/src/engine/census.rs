@@ -2,6 +2,7 @@
 //! the side of the engine that an operator sees.
 
 use super::core::{Core, TenantId};
+use super::measure::{Measure, OPS};
 use super::settings::GroupSetting;
 use super::{Device, Group};
 use crate::error::LiveError;
@@ -35,19 +36,18 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(super) fn count(&mut self, op: Op, len: u64, served: bool) {
-        match op {
-            _ if !served => self.errors += 1,
-            Op::Read => {
-                self.reads += 1;
-                self.read_bytes += len;
+    fn of(measure: &Measure) -> Tally {
+        let mut tally = Tally::default();
+        for (of, (op, _)) in measure.ops.iter().zip(OPS) {
+            let served = of.count - of.errors;
+            tally.errors += of.errors;
+            match op {
+                Op::Read => (tally.reads, tally.read_bytes) = (served, of.bytes),
+                Op::Write => (tally.writes, tally.written_bytes) = (served, of.bytes),
+                _ => tally.others += served,
             }
-            Op::Write => {
-                self.writes += 1;
-                self.written_bytes += len;
-            }
-            _ => self.others += 1,
         }
+        tally
     }
 }
 
@@ -113,6 +113,11 @@ impl Device {
         self.control(move |core| core.group(&name).map(Group))
     }
 
+    /// The name of a group.
+    pub fn group_name(&self, group: Group) -> Result<String, LiveError> {
+        self.control(move |core| core.group_name(group.0))
+    }
+
     /// Tunables that [`set`](Device::set) takes now, with the stage that reads each: the
     /// scheduler's, the block layer's, the controllers'.
     pub fn tunables(&self) -> Result<Vec<(StageName, &'static Tunable)>, LiveError> {
@@ -155,7 +160,7 @@ impl Core {
         known.or((name == ROOT_NAME).then_some(GroupId::ROOT))
     }
 
-    fn group_name(&self, id: GroupId) -> String {
+    pub(super) fn group_name(&self, id: GroupId) -> String {
         let known = self.groups.iter().find(|g| g.id == id);
         known.map_or(ROOT_NAME, |g| &g.spec.name).to_string()
     }
@@ -172,7 +177,7 @@ impl Core {
         all
     }
 
-    fn report(&self) -> DeviceReport {
+    pub(super) fn report(&self) -> DeviceReport {
         let scheduler = self.stack.scheduler_entry();
         let value = |t: &Tunable| Some((t.name, self.stack.scheduler().value(t.name)?));
         let groups = self.groups.iter();
@@ -200,8 +205,8 @@ impl Core {
                 group: self.group_name(tenant.group),
                 prio: tenant.prio,
                 peer: label.peer.clone(),
-                done: tenant.done,
-                outstanding: u64::from(tenant.in_flight) + tenant.backlog.len() as u64,
+                done: Tally::of(&tenant.measure),
+                outstanding: tenant.measure.outstanding.into(),
             })
         })
     }

@@ -5,7 +5,8 @@
 //! a tenant whose I/O has to wait for a tag or a controller is stopped ([`Output::Accepted`]); what it
 //! submits meanwhile waits in its own backlog, not in the shared queue of the tag.
 
-use super::census::{Label, Tally};
+use super::census::Label;
+use super::measure::{Departed, Measure, Stamps};
 use super::pending::Reply;
 use super::settings::{DeviceOptions, GroupRecord};
 use crate::backend::{Backend, Command, Done, Facts, Opened};
@@ -50,6 +51,9 @@ struct Live {
     buffer: Buffer,
     origin: Origin,
     tenant: TenantId,
+    taken: Instant,
+    /// When its first bio went to the device; [`Instant::ZERO`]: not yet.
+    issued: Instant,
     /// The first error the backend reported for this very I/O.
     errno: Option<Errno>,
 }
@@ -68,7 +72,7 @@ pub(crate) struct TenantId(Handle);
 
 #[derive(Debug)]
 pub(super) struct Tenant {
-    proc: ProcId,
+    pub proc: ProcId,
     pub group: GroupId,
     pub prio: IoPrio,
     /// Who it is, if it came from outside.
@@ -77,12 +81,13 @@ pub(super) struct Tenant {
     blocked: Option<IoId>,
     /// A controller's wish: nothing before then.
     delay: Instant,
-    pub backlog: VecDeque<Order>,
+    /// Orders and when they were taken.
+    pub backlog: VecDeque<(Instant, Order)>,
     pub in_flight: u32,
     closing: bool,
     /// Failed flushes it knows of, or that were before its time.
     sync_failures: u64,
-    pub done: Tally,
+    pub measure: Measure,
 }
 
 /// A request that failed: its bios are tried one by one, so that each I/O gets its own result. A durable
@@ -120,6 +125,8 @@ pub(crate) struct Core {
     pub pool: Pool,
     clock: Clock,
     now: Instant,
+    /// When the commands that are done were looked for last: their I/Os are over then.
+    answered: Instant,
     pub(super) stack: Stack,
     pub(super) groups: Vec<GroupRecord>,
     /// A change of scheduler waits until the stack is empty; settings of groups follow it.
@@ -136,6 +143,7 @@ pub(crate) struct Core {
     finished: VecDeque<Finished>,
     retries: Vec<Retry>,
     syncs: SyncFailures,
+    pub(super) departed: Departed,
     wake: Option<Instant>,
 
     done: Vec<Done>,
@@ -153,6 +161,7 @@ impl Core {
             pool: Pool::new(),
             clock: Clock::new(),
             now: Instant::ZERO,
+            answered: Instant::ZERO,
             stack,
             groups: Vec::new(),
             switching: None,
@@ -164,6 +173,7 @@ impl Core {
             finished: VecDeque::with_capacity(1024),
             retries: Vec::new(),
             syncs: SyncFailures { count: 0, last: Errno::IO, told: true },
+            departed: Departed::default(),
             wake: None,
             done: Vec::with_capacity(256),
             parts: Vec::with_capacity(128),
@@ -222,7 +232,7 @@ impl Core {
             in_flight: 0,
             closing: false,
             sync_failures: self.syncs.count - u64::from(!self.syncs.told),
-            done: Tally::default(),
+            measure: Measure::default(),
         };
         TenantId(self.tenants.insert(tenant).expect("the table has just grown"))
     }
@@ -234,6 +244,10 @@ impl Core {
     pub(super) fn tenants(&self) -> impl Iterator<Item = &Tenant> {
         let slots = 0..self.tenants.capacity() as u32;
         slots.filter_map(|slot| self.tenants.get(self.tenants.handle(slot)?))
+    }
+
+    pub(super) fn tenants_mut(&mut self) -> impl Iterator<Item = &mut Tenant> {
+        self.tenants.iter_mut()
     }
 
     /// The tenant submits no more; it is forgotten when its last I/O is over.
@@ -249,6 +263,8 @@ impl Core {
         if self.tenants.get(id.0).is_some_and(over)
             && let Some(t) = self.tenants.remove(id.0)
         {
+            let export = t.label.as_ref().map_or("", |l| &l.export);
+            self.departed.add(export, t.group, &t.measure);
             self.procs.push((t.group, t.prio, t.proc));
         }
     }
@@ -274,18 +290,20 @@ impl Core {
             self.finished.push_back(Finished { origin, buffer, result: Err(Errno::SHUTDOWN) });
             return;
         };
+        tenant.measure.take(now);
         if tenant.blocked.is_some() || tenant.delay > now || !tenant.backlog.is_empty() {
-            tenant.backlog.push_back(order);
+            tenant.backlog.push_back((now, order));
         } else {
-            self.start(id, order);
+            self.start(id, now, order);
         }
     }
 
-    fn start(&mut self, id: TenantId, order: Order) {
+    fn start(&mut self, id: TenantId, taken: Instant, order: Order) {
         let Order { op, offset, len, flags, buffer, origin } = order;
         if let Err(error) = self.check(op, offset, len) {
             let tenant = self.tenants.get_mut(id.0).expect("the caller has looked it up");
-            tenant.done.count(op, len, false);
+            let over = self.answered.max(self.now);
+            tenant.measure.over(op, len, Stamps { taken, issued: Instant::ZERO, over }, false);
             self.finished.push_back(Finished { origin, buffer, result: Err(error) });
             return self.forget_if_over(id);
         }
@@ -293,7 +311,8 @@ impl Core {
         if self.ios.len() == self.ios.capacity() {
             self.ios.grow(2 * self.ios.capacity());
         }
-        let live = Live { op, start, len, buffer, origin, tenant: id, errno: None };
+        let issued = Instant::ZERO;
+        let live = Live { op, start, len, buffer, origin, tenant: id, taken, issued, errno: None };
         let at = self.ios.insert(live).expect("the table has just grown");
         let io_id = IoId(u64::from(at.generation) << 32 | u64::from(at.slot));
         let tenant = self.tenants.get_mut(id.0).expect("the caller has looked it up");
@@ -371,7 +390,7 @@ impl Core {
         self.parts.clear();
         if matches!(command.op, Op::Read | Op::Write) {
             for (_, bio) in self.stack.env().requests.bios(id) {
-                self.parts.push(part(&mut self.ios, bio.id, bio.start, bio.sectors));
+                self.parts.push(part(&mut self.ios, self.now, bio.id, bio.start, bio.sectors));
             }
         }
         self.backend.issue(self.now, command, &self.parts);
@@ -416,7 +435,9 @@ impl Core {
             tenant.sync_failures = self.syncs.count;
             self.syncs.told |= !tenant.closing;
         }
-        tenant.done.count(live.op, live.len, result.is_ok());
+        let over = self.answered.max(self.now);
+        let stamps = Stamps { taken: live.taken, issued: live.issued, over };
+        tenant.measure.over(live.op, live.len, stamps, result.is_ok());
         self.finished.push_back(Finished { origin: live.origin, buffer: live.buffer, result });
         self.forget_if_over(id);
     }
@@ -446,6 +467,9 @@ impl Core {
             let mut done = std::mem::take(&mut self.done);
             self.backend.poll(self.now, &mut done);
             let idle = done.is_empty() && self.ready.is_empty();
+            if !done.is_empty() {
+                self.answered = self.clock.now();
+            }
             for done in done.drain(..) {
                 self.completed(done);
             }
@@ -516,8 +540,8 @@ impl Core {
             if t.blocked.is_some() || t.delay > now {
                 break;
             }
-            let Some(order) = t.backlog.pop_front() else { break };
-            self.start(id, order);
+            let Some((taken, order)) = t.backlog.pop_front() else { break };
+            self.start(id, taken, order);
         }
         if let Some(proc) = proc {
             self.input(Input::Unplug(proc));
@@ -601,7 +625,7 @@ impl Core {
         let (start_bytes, len) = (start.bytes().0, sectors.bytes().0);
         self.parts.clear();
         if matches!(op, Op::Read | Op::Write) {
-            self.parts.push(part(&mut self.ios, io, start, sectors));
+            self.parts.push(part(&mut self.ios, self.now, io, start, sectors));
         }
         let command = Command { tag, op, start: start_bytes, len, fua: false };
         self.backend.issue(self.now, command, &self.parts);
@@ -618,9 +642,13 @@ impl Core {
     }
 }
 
-/// The memory of a bio: the piece of its I/O's buffer that belongs to those sectors.
-fn part(ios: &mut Table<Live>, io: IoId, start: Sectors, sectors: Sectors) -> Part {
+/// The memory of a bio that goes to the device: the piece of its I/O's buffer that belongs to those
+/// sectors.
+fn part(ios: &mut Table<Live>, now: Instant, io: IoId, start: Sectors, sectors: Sectors) -> Part {
     let live = ios.get_mut(handle_of(io)).expect("an I/O lives until it is finished");
+    if live.issued == Instant::ZERO {
+        live.issued = now;
+    }
     let from = (start - live.start).bytes().0 as usize;
     // SAFETY: the buffer stays in the table, untouched, until the stack says `Finished`, which it does
     // after the backend has reported the command done; on drop the backend goes first and waits.

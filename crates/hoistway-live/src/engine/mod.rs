@@ -4,10 +4,13 @@ mod census;
 mod core;
 #[cfg(test)]
 mod faults;
+mod listen;
+mod measure;
 mod owner;
 mod pending;
 mod ring;
 mod settings;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -18,10 +21,13 @@ pub(crate) use self::core::{Core, Order, Origin, TenantId};
 #[cfg(any(feature = "fuse", feature = "ublk"))]
 pub(crate) use self::thread::io_flusher;
 pub(crate) use self::thread::{errors_instead_of_signals, precise_timers};
+pub use listen::{Heard, Listener, Who};
+pub use measure::{Measure, OPS, OpMeasure, Spread};
 pub(crate) use owner::{BUFFERS_MAX, Guest, Standing};
 pub use pending::Pending;
 pub(crate) use ring::Message;
 pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
+pub use stats::{ClientStats, DeviceStats, StateFigure, Sum};
 
 use crate::backend::{EmulationFigures, Facts, Opened, Target};
 use crate::buffer::Buffer;

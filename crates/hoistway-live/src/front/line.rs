@@ -2,7 +2,8 @@
 //!
 //! A connection is one line in and one line out, bounded in length and time. One thread serves them
 //! one after the other, so that neither their number nor a client that says nothing costs anybody
-//! else more than a wait; what a line means is up to the function that answers it.
+//! else more than a wait; what a line means is up to the function that answers it. An answer that takes
+//! its time is a [stream](Answer::Stream) of lines, in a thread of its own.
 
 use super::replace_stale;
 use crate::clock::{Clock, until};
@@ -15,6 +16,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
     bind, listen, recv, send, socket_with,
 };
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,72 @@ pub const LINE_MAX: usize = 64 << 10;
 const PATIENCE: Nanos = Nanos::secs(2);
 /// How long nobody is accepted after the process ran out of descriptors.
 const PAUSE: Nanos = Nanos::ms(100);
+
+/// Streams at once.
+pub const STREAMS_MAX: usize = 8;
+
+/// What is answered.
+pub enum Answer {
+    /// One line.
+    Line(String),
+    /// Many lines, over time.
+    Stream {
+        /// Says them, on a thread of its own, until it has said all or nobody listens any more.
+        say: Box<dyn FnOnce(&Lines) + Send>,
+        /// The line for who finds [`STREAMS_MAX`] streams running.
+        busy: String,
+    },
+}
+
+impl From<String> for Answer {
+    fn from(line: String) -> Answer {
+        Answer::Line(line)
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Line(line) => f.debug_tuple("Line").field(line).finish(),
+            Answer::Stream { busy, .. } => {
+                f.debug_struct("Stream").field("busy", busy).finish_non_exhaustive()
+            }
+        }
+    }
+}
+
+/// The listening end of a stream.
+#[derive(Debug)]
+pub struct Lines {
+    client: OwnedFd,
+    bell: OwnedFd,
+    clock: Clock,
+}
+
+impl Lines {
+    /// Sends a line, without its end; false: it is of no use to go on.
+    pub fn send(&self, line: &str) -> bool {
+        let line = [line.as_bytes(), b"\n"].concat();
+        send_all(&self.client, &self.bell, &self.clock, &line) == Wake::Ready
+    }
+
+    /// Waits that long; false: the client has gone, or the server stops.
+    pub fn pause(&self, time: Nanos) -> bool {
+        let limit = self.clock.now() + time;
+        loop {
+            match wait(&self.bell, &self.clock, self.client.as_fd(), PollFlags::IN, Some(limit)) {
+                Wake::Late => return true,
+                Wake::Stop => return false,
+                // What it says is not listened to.
+                Wake::Ready => match recv(&self.client, &mut [0; 512], RecvFlags::DONTWAIT) {
+                    Ok((_, got)) if got > 0 => {}
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    _ => return false,
+                },
+            }
+        }
+    }
+}
 
 /// Why there is no line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +116,8 @@ pub struct LineServer {
 }
 
 impl LineServer {
-    /// Listens at `path`, for this user alone (mode 0600). `answer` gives the line to send back,
-    /// without its end.
+    /// Listens at `path`, for this user alone (mode 0600). `answer` gives what is to be sent back,
+    /// lines without their ends.
     ///
     /// # Errors
     ///
@@ -57,7 +125,7 @@ impl LineServer {
     /// is never replaced.
     pub fn start(
         path: &Path,
-        answer: impl FnMut(Result<&str, BadLine>) -> String + Send + 'static,
+        answer: impl FnMut(Result<&str, BadLine>) -> Answer + Send + 'static,
     ) -> Result<LineServer, LiveError> {
         replace_stale(path)?;
         let what = || format!("control socket {}", path.display());
@@ -77,9 +145,15 @@ impl LineServer {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let bell = bell.map_err(os("eventfd"))?;
         let heard = bell.try_clone().map_err(os("eventfd"))?;
-        let mut desk = Desk { socket, bell: heard, clock: Clock::new(), answer };
+        let streams = Vec::new();
+        let mut desk = Desk { socket, bell: heard, clock: Clock::new(), answer, streams };
         let thread = thread::Builder::new().name("hoistway-control".into());
-        let thread = thread.spawn(move || desk.run()).map_err(os("thread"))?;
+        let thread = thread
+            .spawn(move || {
+                desk.run();
+                desk.streams.drain(..).for_each(|s| drop(s.join()));
+            })
+            .map_err(os("thread"))?;
         let thread = Mutex::new(Some(thread));
         Ok(LineServer { path: path.into(), file, bell, thread })
     }
@@ -113,6 +187,7 @@ struct Desk<A> {
     bell: OwnedFd,
     clock: Clock,
     answer: A,
+    streams: Vec<JoinHandle<()>>,
 }
 
 /// What a wait ended with.
@@ -123,7 +198,7 @@ enum Wake {
     Stop,
 }
 
-impl<A: FnMut(Result<&str, BadLine>) -> String> Desk<A> {
+impl<A: FnMut(Result<&str, BadLine>) -> Answer> Desk<A> {
     fn run(&mut self) {
         loop {
             if self.wait(self.socket.as_fd(), PollFlags::IN, None) == Wake::Stop {
@@ -131,7 +206,7 @@ impl<A: FnMut(Result<&str, BadLine>) -> String> Desk<A> {
             }
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(client) => {
-                    if self.serve(&client) == Wake::Stop {
+                    if self.serve(client) == Wake::Stop {
                         return;
                     }
                 }
@@ -147,12 +222,12 @@ impl<A: FnMut(Result<&str, BadLine>) -> String> Desk<A> {
         }
     }
 
-    fn serve(&mut self, client: &OwnedFd) -> Wake {
+    fn serve(&mut self, client: OwnedFd) -> Wake {
         let limit = self.clock.now() + PATIENCE;
         let mut line = Vec::new();
         loop {
             let mut chunk = [0; 4096];
-            match recv(client, &mut chunk, RecvFlags::DONTWAIT) {
+            match recv(&client, &mut chunk, RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => break,
                 Ok((_, got)) => {
                     let from = line.len();
@@ -181,43 +256,81 @@ impl<A: FnMut(Result<&str, BadLine>) -> String> Desk<A> {
             Ok(text) => Ok(text),
             Err(_) => Err(BadLine::NotText),
         };
-        let mut answer = (self.answer)(text).into_bytes();
-        answer.push(b'\n');
-        self.send(client, &answer)
+        match (self.answer)(text) {
+            Answer::Line(line) => self.send(&client, line),
+            Answer::Stream { say, busy } => self.stream(client, say, busy),
+        }
     }
 
-    fn send(&self, client: &OwnedFd, mut bytes: &[u8]) -> Wake {
-        let limit = self.clock.now() + PATIENCE;
-        while !bytes.is_empty() {
-            match send(client, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(sent) => bytes = &bytes[sent..],
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => match self.wait(client.as_fd(), PollFlags::OUT, Some(limit)) {
-                    Wake::Ready => {}
-                    other => return other,
-                },
-                Err(_) => return Wake::Ready,
-            }
+    fn stream(
+        &mut self,
+        client: OwnedFd,
+        say: Box<dyn FnOnce(&Lines) + Send>,
+        busy: String,
+    ) -> Wake {
+        self.streams.retain(|s| !s.is_finished());
+        let Ok(bell) = self.bell.try_clone() else { return self.send(&client, busy) };
+        if self.streams.len() >= STREAMS_MAX {
+            return self.send(&client, busy);
         }
+        let lines = Lines { client, bell, clock: self.clock };
+        let thread = thread::Builder::new().name("hoistway-stream".into());
+        // Without a thread the client sees the connection closed.
+        self.streams.extend(thread.spawn(move || say(&lines)));
         Wake::Ready
     }
 
-    /// Waits for a descriptor, but no longer than that and not when told to stop.
+    fn send(&self, client: &OwnedFd, line: String) -> Wake {
+        let mut answer = line.into_bytes();
+        answer.push(b'\n');
+        send_all(client, &self.bell, &self.clock, &answer)
+    }
+
     fn wait(&self, fd: BorrowedFd<'_>, what: PollFlags, limit: Option<Instant>) -> Wake {
-        loop {
-            let bell = PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN);
-            let mut fds = [bell, PollFd::from_borrowed_fd(fd, what)];
-            let now = self.clock.now();
-            if limit.is_some_and(|at| at <= now) {
-                return Wake::Late;
+        wait(&self.bell, &self.clock, fd, what, limit)
+    }
+}
+
+/// Sends everything within the time a client may take: `Ready` then.
+fn send_all(client: &OwnedFd, bell: &OwnedFd, clock: &Clock, mut bytes: &[u8]) -> Wake {
+    let limit = clock.now() + PATIENCE;
+    while !bytes.is_empty() {
+        match send(client, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                match wait(bell, clock, client.as_fd(), PollFlags::OUT, Some(limit)) {
+                    Wake::Ready => {}
+                    other => return other,
+                }
             }
-            let timeout = limit.map(|at| until(now, at));
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) if !fds[0].revents().is_empty() => return Wake::Stop,
-                Ok(_) if !fds[1].revents().is_empty() => return Wake::Ready,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => panic!("poll on descriptors of our own: {error}"),
-            }
+            Err(_) => return Wake::Late,
+        }
+    }
+    Wake::Ready
+}
+
+/// Waits for a descriptor, but no longer than that and not when told to stop.
+fn wait(
+    bell: &OwnedFd,
+    clock: &Clock,
+    fd: BorrowedFd<'_>,
+    what: PollFlags,
+    limit: Option<Instant>,
+) -> Wake {
+    loop {
+        let bell = PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::IN);
+        let mut fds = [bell, PollFd::from_borrowed_fd(fd, what)];
+        let now = clock.now();
+        if limit.is_some_and(|at| at <= now) {
+            return Wake::Late;
+        }
+        let timeout = limit.map(|at| until(now, at));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) if !fds[0].revents().is_empty() => return Wake::Stop,
+            Ok(_) if !fds[1].revents().is_empty() => return Wake::Ready,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("poll on descriptors of our own: {error}"),
         }
     }
 }
@@ -235,8 +348,18 @@ mod tests {
 
     fn echo(path: &Path) -> Result<LineServer, LiveError> {
         LineServer::start(path, |line| match line {
-            Ok(text) => format!("<{text}>"),
-            Err(bad) => format!("{bad:?}"),
+            Ok("count") => Answer::Stream {
+                say: Box::new(|lines| {
+                    for n in 0.. {
+                        if !lines.send(&n.to_string()) || !lines.pause(Nanos::ms(1)) {
+                            return;
+                        }
+                    }
+                }),
+                busy: "busy".into(),
+            },
+            Ok(text) => format!("<{text}>").into(),
+            Err(bad) => format!("{bad:?}").into(),
         })
     }
 
@@ -268,6 +391,38 @@ mod tests {
         assert_eq!(ask(&path, b"next\n"), "<next>\n");
         let _silent = UnixStream::connect(&path).unwrap();
         server.stop();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn streams_hold_up_nobody_and_end_with_either_side() {
+        use std::io::{BufRead, BufReader};
+        let path = place("stream");
+        let server = echo(&path).unwrap();
+        let stream = || {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(b"count\n").unwrap();
+            BufReader::new(stream)
+        };
+        let line = |from: &mut BufReader<UnixStream>| {
+            let mut line = String::new();
+            from.read_line(&mut line).unwrap();
+            line
+        };
+        let mut streams: Vec<_> = (0..STREAMS_MAX).map(|_| stream()).collect();
+        for s in &mut streams {
+            assert_eq!([line(s), line(s)], ["0\n", "1\n"]);
+        }
+        assert_eq!(ask(&path, b"x\n"), "<x>\n", "others are served meanwhile");
+        assert_eq!(line(&mut stream()), "busy\n");
+        streams.pop();
+        // The place of who has gone becomes free when its thread has noticed.
+        while line(&mut stream()) != "0\n" {
+            thread::yield_now();
+        }
+        server.stop();
+        let mut rest = String::new();
+        streams[0].read_to_string(&mut rest).unwrap();
         assert!(!path.exists());
     }
 

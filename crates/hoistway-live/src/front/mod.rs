@@ -2,6 +2,7 @@
 
 #[cfg(feature = "fuse")]
 pub mod fuse;
+pub mod http;
 pub mod line;
 pub mod nbd;
 mod passed;

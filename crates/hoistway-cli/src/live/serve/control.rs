@@ -1,11 +1,14 @@
 //! The control socket of a running server: one JSON object in, one out (docs/guide/serve.md). What a
 //! command does to a device is in `hoistway-live`; here it is only found, checked and told.
 
+use super::explain::{self, About};
+use super::metrics::{self, Named};
+use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
 use hoistway_lab::quantity;
 use hoistway_live::engine::{ClientReport, DeviceReport, GroupReport, ROOT_NAME};
-use hoistway_live::front::line::{BadLine, LINE_MAX, LineServer};
+use hoistway_live::front::line::{Answer, BadLine, LINE_MAX, LineServer};
 use hoistway_live::front::nbd::Export;
 use hoistway_live::{Device, Group, GroupSpec, LiveError};
 use serde::{Deserialize, Serialize};
@@ -14,11 +17,29 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What may be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Everything about devices, exports and clients.
     List {},
+    /// The same with everything that is measured.
+    Stats {},
+    /// Prometheus' text.
+    Metrics {},
+    /// The story of a client or a group, as many lines.
+    Explain {
+        /// The number of a connection, or the name of a group.
+        of: String,
+        /// Lines at most.
+        #[serde(default = "explain_limit")]
+        limit: u64,
+        /// How long to listen.
+        #[serde(default = "explain_seconds")]
+        seconds: f64,
+        /// For a group.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        export: Option<String>,
+    },
     /// The weight of a group under the scheduler.
     SetWeight {
         /// Its name.
@@ -71,44 +92,111 @@ pub enum Request {
 const SWITCH_LOOKS: u32 = 500;
 const SWITCH_LOOK: Duration = Duration::from_millis(2);
 
-/// What the commands act on.
-#[derive(Debug)]
-struct Desk {
-    devices: Vec<Device>,
-    exports: Vec<(Export, usize)>,
+fn explain_limit() -> u64 {
+    200
 }
 
-/// Opens the control socket. `of` tells the device of each export.
-pub fn open(
-    path: &Path,
-    exports: &[Export],
-    devices: &[Device],
-    of: &[usize],
-) -> Result<LineServer, LiveError> {
-    let exports = exports.iter().cloned().zip(of.iter().copied()).collect();
-    let desk = Desk { devices: devices.to_vec(), exports };
-    LineServer::start(path, move |line| desk.answer(line).to_string())
+fn explain_seconds() -> f64 {
+    5.0
+}
+
+/// What the commands act on.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    devices: Vec<Device>,
+    /// Exports with the number of their device.
+    exports: Vec<(Export, usize)>,
+    /// Names of their groups.
+    groups: Vec<String>,
+}
+
+/// Opens the control socket.
+pub fn open(path: &Path, desk: Desk) -> Result<LineServer, LiveError> {
+    LineServer::start(path, move |line| desk.answer(line))
 }
 
 impl Desk {
-    fn answer(&self, line: Result<&str, BadLine>) -> Value {
+    /// `of` tells the device of each export.
+    pub fn new(exports: &[Export], devices: &[Device], of: &[usize]) -> Result<Desk, LiveError> {
+        let exports: Vec<_> = exports.iter().cloned().zip(of.iter().copied()).collect();
+        let groups: Result<Vec<_>, _> =
+            exports.iter().map(|(e, _)| e.device.group_name(e.group)).collect();
+        Ok(Desk { devices: devices.to_vec(), exports, groups: groups? })
+    }
+
+    fn answer(&self, line: Result<&str, BadLine>) -> Answer {
         let request = match line {
             Err(BadLine::TooLong) => Err(format!("a line is at most {LINE_MAX} bytes")),
             Err(BadLine::NotText) => Err("the line is not UTF-8".into()),
             Ok(text) => serde_json::from_str(text).map_err(|e| format!("the request: {e}")),
         };
-        match request.and_then(|request| self.carry_out(request)) {
+        let answer = match request {
+            Ok(Request::Explain { of, limit, seconds, export }) => {
+                match self.explain(&of, limit, seconds, export.as_deref()) {
+                    Ok(stream) => return stream,
+                    Err(error) => Err(error),
+                }
+            }
+            Ok(request) => self.carry_out(request),
+            Err(error) => Err(error),
+        };
+        let answer = match answer {
             Ok(mut answer) => {
                 answer["ok"] = true.into();
                 answer
             }
             Err(error) => json!({ "ok": false, "error": error }),
+        };
+        answer.to_string().into()
+    }
+
+    /// A connection's number goes before a group's name.
+    fn explain(
+        &self,
+        of: &str,
+        limit: u64,
+        seconds: f64,
+        export: Option<&str>,
+    ) -> Result<Answer, String> {
+        if let Ok(number) = of.parse::<u64>() {
+            for device in &self.devices {
+                let clients = device.report().map_err(text)?.clients;
+                if clients.iter().any(|c| c.connection == number) {
+                    return explain::stream(device.clone(), About::Client(number), limit, seconds);
+                }
+            }
         }
+        let (device, _) = self.group(of, export).map_err(|e| match of.parse::<u64>() {
+            Ok(_) => format!("no client {of}, and {e}"),
+            Err(_) => e,
+        })?;
+        explain::stream(device.clone(), About::Group(of.into()), limit, seconds)
+    }
+
+    /// Prometheus' text.
+    pub fn metrics(&self) -> Result<String, LiveError> {
+        let mut named = Vec::new();
+        for (at, device) in self.devices.iter().enumerate() {
+            let exports: Vec<_> = (self.exports.iter().zip(&self.groups))
+                .filter(|((_, of), _)| *of == at)
+                .map(|((e, _), group)| (e.name.clone(), group.clone()))
+                .collect();
+            named.push(Named {
+                device: exports.first().map_or_else(String::new, |(name, _)| name.clone()),
+                target: device.facts().summary.clone(),
+                exports,
+                stats: device.stats()?,
+            });
+        }
+        Ok(metrics::text(&named))
     }
 
     fn carry_out(&self, request: Request) -> Result<Value, String> {
         match request {
             Request::List {} => self.list(),
+            Request::Stats {} => self.stats(),
+            Request::Metrics {} => Ok(json!({ "text": self.metrics().map_err(text)? })),
+            Request::Explain { .. } => Err("a story is a stream, not an answer".into()),
             Request::SetWeight { group, weight, export } => {
                 let weight = checked_weight(weight)?;
                 let (device, id) = self.group(&group, export.as_deref())?;
@@ -206,17 +294,32 @@ impl Desk {
 
     fn list(&self) -> Result<Value, String> {
         let mut devices = Vec::new();
-        for (at, device) in self.devices.iter().enumerate() {
-            let report = device.report().map_err(text)?;
-            let mut object = device_json(&report);
-            let facts = device.facts();
-            object["target"] = facts.summary.clone().into();
-            object["bytes"] = facts.size.into();
-            let exports = self.exports.iter().filter(|(_, of)| *of == at);
-            object["exports"] = exports.map(|(e, _)| export_json(e, device)).collect();
-            devices.push(object);
+        for at in 0..self.devices.len() {
+            devices.push(self.describe(at, &self.devices[at].report().map_err(text)?));
         }
         Ok(json!({ "schema": 1, "devices": devices }))
+    }
+
+    fn stats(&self) -> Result<Value, String> {
+        let mut devices = Vec::new();
+        for at in 0..self.devices.len() {
+            let stats = self.devices[at].stats().map_err(text)?;
+            let mut object = self.describe(at, &stats.report);
+            stats::add(&mut object, &stats);
+            devices.push(object);
+        }
+        Ok(json!({ "schema": stats::SCHEMA, "devices": devices }))
+    }
+
+    fn describe(&self, at: usize, report: &DeviceReport) -> Value {
+        let device = &self.devices[at];
+        let mut object = device_json(report);
+        let facts = device.facts();
+        object["target"] = facts.summary.clone().into();
+        object["bytes"] = facts.size.into();
+        let exports = self.exports.iter().filter(|(_, of)| *of == at);
+        object["exports"] = exports.map(|(e, _)| export_json(e, device)).collect();
+        object
     }
 }
 
@@ -312,14 +415,23 @@ mod tests {
     }
 
     fn desk(devices: Vec<Device>) -> Desk {
-        let names = ["a", "b"];
-        let exports =
-            devices.iter().enumerate().map(|(n, d)| (Export::new(names[n], d.clone()), n));
-        Desk { exports: exports.collect(), devices }
+        let exports: Vec<_> = ["a", "b"]
+            .iter()
+            .zip(&devices)
+            .map(|(name, device)| Export::new(name, device.clone()))
+            .collect();
+        Desk::new(&exports, &devices, &[0, 1][..devices.len()]).unwrap()
+    }
+
+    fn answer(desk: &Desk, line: Result<&str, BadLine>) -> Value {
+        match desk.answer(line) {
+            Answer::Line(line) => serde_json::from_str(&line).unwrap(),
+            stream => panic!("{stream:?}"),
+        }
     }
 
     fn error(desk: &Desk, line: &str) -> String {
-        let answer = desk.answer(Ok(line));
+        let answer = answer(desk, Ok(line));
         assert_eq!(answer["ok"], false, "{line}: {answer}");
         answer["error"].as_str().unwrap().to_string()
     }
@@ -351,6 +463,11 @@ mod tests {
             ("{\"command\":\"scheduler\",\"scheduler\":\"max-none\"}", "more than a scheduler"),
             ("{\"command\":\"scheduler\",\"scheduler\":\"none{nr_requests=8}\"}", "by itself"),
             ("{\"command\":\"read\",\"group\":\"gold\",\"file\":\"io.max\"}", "io.bfq.weight"),
+            ("{\"command\":\"explain\",\"of\":\"gild\"}", "no group 'gild'"),
+            ("{\"command\":\"explain\",\"of\":\"7\"}", "no client 7"),
+            ("{\"command\":\"explain\",\"of\":\"gold\",\"limit\":0}", "limit"),
+            ("{\"command\":\"explain\",\"of\":\"gold\",\"seconds\":-1}", "-1 s"),
+            ("{\"command\":\"explain\",\"of\":\"gold\",\"seconds\":1e99}", "at most"),
             (
                 "{\"command\":\"write\",\"group\":\"gold\",\"file\":\"io.max\",\"line\":\"x\"}",
                 "io.max",
@@ -360,7 +477,7 @@ mod tests {
             let error = error(&desk, line);
             assert!(error.contains(message), "{line}: {error}");
         }
-        assert_eq!(desk.answer(Err(BadLine::TooLong))["ok"], false);
+        assert_eq!(answer(&desk, Err(BadLine::TooLong))["ok"], false);
         assert_eq!(gold.report().unwrap(), before);
     }
 
@@ -377,13 +494,13 @@ mod tests {
         let both = "{\"command\":\"set-weight\",\"group\":\"both\",\"weight\":10}";
         assert!(error(&desk, both).contains("2 devices"));
         let gold = "{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":10}";
-        assert_eq!(desk.answer(Ok(gold)), json!({ "ok": true, "warnings": [] }));
+        assert_eq!(answer(&desk, Ok(gold)), json!({ "ok": true, "warnings": [] }));
         assert_eq!(first.report().unwrap().groups[0].set[0].value, 10);
         let idle = "{\"command\":\"set-weight\",\"group\":\"both\",\"weight\":10,\"export\":\"b\"}";
-        let answer = desk.answer(Ok(idle));
-        assert!(answer["warnings"][0].as_str().unwrap().contains("no effect under none"));
+        let told = answer(&desk, Ok(idle));
+        assert!(told["warnings"][0].as_str().unwrap().contains("no effect under none"));
         let switch = "{\"command\":\"scheduler\",\"scheduler\":\"kyber\",\"export\":\"b\"}";
-        assert_eq!(desk.answer(Ok(switch))["done"], true);
+        assert_eq!(answer(&desk, Ok(switch))["done"], true);
         assert_eq!((first.scheduler().unwrap(), second.scheduler().unwrap()), ("bfq", "kyber"));
     }
 
@@ -394,10 +511,10 @@ mod tests {
         let desk = desk(vec![device]);
         let write = "{\"command\":\"write\",\"group\":\"gold\",\"file\":\"io.max\",\
                      \"line\":\"8:0 rbps=10000000\"}";
-        assert_eq!(desk.answer(Ok(write)), json!({ "ok": true }));
+        assert_eq!(answer(&desk, Ok(write)), json!({ "ok": true }));
         let read = "{\"command\":\"read\",\"group\":\"gold\",\"file\":\"io.max\"}";
         let expected = "8:0 rbps=10000000 wbps=max riops=max wiops=max\n";
-        assert_eq!(desk.answer(Ok(read))["text"], expected);
+        assert_eq!(answer(&desk, Ok(read))["text"], expected);
     }
 
     #[test]

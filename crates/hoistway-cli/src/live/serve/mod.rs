@@ -5,17 +5,22 @@ mod attached;
 pub mod control;
 #[cfg(feature = "ublk")]
 mod disks;
+mod explain;
 #[cfg(feature = "fuse")]
 mod files;
 mod limits;
+mod metrics;
 mod service;
 mod spec;
+mod stats;
 mod tls;
 
 use crate::Failure;
 use crate::live::args::Serve;
+use control::Desk;
 use hoistway::IoPrio;
 use hoistway_lab::quantity;
+use hoistway_live::front::http::{HttpServer, NoPage, Page};
 use hoistway_live::front::nbd::{ClientRule, Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use limits::Groups;
@@ -73,8 +78,10 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let control = args.control.as_ref().or(wishes.control.as_ref());
     let served = exports.clone();
     let server = Server::start(exports, &listen, &options).map_err(failure)?;
-    let control = control.map(|path| control::open(path, &served, &devices, &of));
+    let desk = Desk::new(&served, &devices, &of).map_err(failure)?;
+    let control = control.map(|path| control::open(path, desk.clone()));
     let control = control.transpose().map_err(failure)?;
+    let metrics = metrics_at(args, &wishes, desk)?;
     announce(args, &server, &wishes, &devices);
     let mut environment = Vec::new();
     #[cfg(feature = "fuse")]
@@ -106,7 +113,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let result = result.and(disks::close(disks));
     #[cfg(feature = "fuse")]
     let result = result.and(files.map_or(Ok(()), |files| files.close()));
-    drop(control);
+    drop((control, metrics));
     let stopped = server.stop();
     drop(pidfile);
     for figures in figures.into_iter().filter_map(|f| f.ok().flatten()) {
@@ -134,6 +141,27 @@ fn end_when_a_thread_panics() {
         print(panic);
         exit(1);
     }));
+}
+
+/// Answers `GET /metrics`, where that is wanted.
+fn metrics_at(args: &Serve, wishes: &File, desk: Desk) -> Result<Option<HttpServer>, Failure> {
+    let Some(text) = args.metrics.as_ref().or(wishes.metrics.as_ref()) else { return Ok(None) };
+    let listen = spec::listen(text).map_err(Failure::Usage)?;
+    let allowed = args.allow_plain_tcp || wishes.allow_plain_tcp;
+    let page = move |path: &str| match path {
+        "/metrics" => match desk.metrics() {
+            Ok(text) => Ok(Page { kind: metrics::KIND, text }),
+            Err(error) => Err(NoPage::Unavailable(error.to_string())),
+        },
+        _ => Err(NoPage::NotFound),
+    };
+    let server = HttpServer::start(&listen, allowed, page).map_err(failure)?;
+    match server.address() {
+        Listen::Tcp(address) => say(args, &format!("metrics: http://{address}/metrics")),
+        Listen::Unix(path) => say(args, &format!("metrics: {}", path.display())),
+        Listen::Passed(_) => {}
+    }
+    Ok(Some(server))
 }
 
 fn say(args: &Serve, message: &str) {

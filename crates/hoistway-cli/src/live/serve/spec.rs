@@ -46,6 +46,8 @@ pub struct File {
     #[cfg(feature = "fuse")]
     #[serde(default)]
     pub fuse_allow_other: bool,
+    /// Where metrics are served: `tcp:PORT`, `tcp:ADDRESS:PORT` or `unix:PATH`.
+    pub metrics: Option<String>,
     /// Connections at once.
     pub connections: Option<usize>,
     /// How long the end may take.

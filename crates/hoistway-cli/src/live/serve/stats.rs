@@ -1,0 +1,98 @@
+//! `{"command":"stats"}`: what devices have done so far and for whom, as JSON (docs/guide/observe.md).
+
+use hoistway_live::backend::EmulationFigures;
+use hoistway_live::engine::{DeviceStats, Measure, OPS, Spread, StateFigure, Sum};
+use serde_json::{Map, Value, json};
+
+/// Version of what `stats` answers.
+pub const SCHEMA: u32 = 1;
+
+/// Adds what `stats` knows beyond `list` to the object of a device.
+pub fn add(object: &mut Value, stats: &DeviceStats) {
+    for (group, weight) in lines(object, "groups").zip(&stats.weights) {
+        group["weight"] = json!(weight);
+    }
+    for (client, of) in lines(object, "clients").zip(&stats.measures) {
+        client["weight"] = json!(of.weight);
+        client["measure"] = measure(&of.measure);
+    }
+    let changed: Map<_, _> =
+        stats.changed.iter().map(|(name, value)| (name.to_string(), (*value).into())).collect();
+    let c = stats.counters;
+    object["time_ns"] = stats.time.0.into();
+    object["sums"] = stats.sums.iter().map(sum).collect();
+    object["changed"] = changed.into();
+    object["requests"] = stats.requests.into();
+    object["in_flight"] = stats.in_flight.into();
+    object["in_service"] = stats.in_service.clone().into();
+    object["counters"] = json!({
+        "submitted": c.submitted,
+        "finished": c.finished,
+        "merged": c.merged + c.joined,
+        "issued": c.issued,
+        "completed": c.completed,
+        "tag_waits": c.tag_waits,
+    });
+    object["state"] = stats.state.iter().map(figure).collect();
+    object["emulation"] = stats.emulation.as_ref().map_or(Value::Null, emulation);
+}
+
+fn lines<'a>(object: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
+    object[list].as_array_mut().into_iter().flatten()
+}
+
+fn sum(sum: &Sum) -> Value {
+    json!({
+        "export": sum.export,
+        "group": sum.group,
+        "clients": sum.clients,
+        "measure": measure(&sum.measure),
+    })
+}
+
+fn measure(m: &Measure) -> Value {
+    let mut ops = Map::new();
+    for (of, (_, name)) in m.ops.iter().zip(OPS).filter(|(of, _)| of.count > 0) {
+        let object = json!({
+            "count": of.count,
+            "errors": of.errors,
+            "bytes": of.bytes,
+            "time_ns": of.time.0,
+            "times": spread(&of.times),
+        });
+        ops.insert(name.into(), object);
+    }
+    json!({
+        "outstanding": m.outstanding,
+        "depth_ns": m.depth.0,
+        "wait_ns": m.wait.0,
+        "waits": spread(&m.waits),
+        "ops": ops,
+    })
+}
+
+fn spread(spread: &Spread) -> Value {
+    spread.slots().map(|(top, count)| json!([top, count])).collect()
+}
+
+fn figure(f: &StateFigure) -> Value {
+    json!({
+        "stage": f.stage,
+        "name": f.name,
+        "unit": f.unit,
+        "group": f.group,
+        "of": f.of,
+        "gauge": f.gauge,
+        "value": f.value,
+    })
+}
+
+fn emulation(f: &EmulationFigures) -> Value {
+    json!({
+        "commands": f.commands,
+        "modelled_mean_ns": f.modelled_mean.0,
+        "achieved_mean_ns": f.achieved_mean.0,
+        "late_p50_ns": f.late_p50.0,
+        "late_p99_ns": f.late_p99.0,
+    })
+}

@@ -1,0 +1,383 @@
+//! Watching a running server with real clients: `top`, metrics, `ctl explain`. What is not installed is
+//! skipped with a printed reason.
+#![cfg(all(feature = "live", target_os = "linux"))]
+
+mod exposition;
+mod serving;
+
+use exposition::{Scrape, parse};
+use serde_json::Value;
+use serving::{Folder, HOISTWAY, Server, installed, run, wait_for};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Two weighted tenants on one device.
+struct Watched {
+    folder: Folder,
+    _server: Server,
+}
+
+impl Watched {
+    fn start(name: &str, scheduler: &str, target: &str) -> Watched {
+        let folder = Folder::new(name);
+        let exports = [
+            format!("gold={target},weight=300,size=16M"),
+            format!("bronze={target},weight=100,offset=16M"),
+        ];
+        let metrics = format!("unix:{}", folder.path("metrics"));
+        let (socket, control) = (folder.path("nbd"), folder.path("control"));
+        let mut args = vec!["-s", scheduler, "--socket", &socket, "--control", &control];
+        args.extend(["--metrics", &metrics]);
+        args.extend(exports.iter().flat_map(|e| ["-e", e]));
+        let sign = folder.0.join("metrics");
+        let server = Server::start(&args, &sign);
+        Watched { folder, _server: server }
+    }
+
+    fn uri(&self, export: &str) -> String {
+        format!("nbd+unix:///{export}?socket={}", self.folder.path("nbd"))
+    }
+
+    /// `top` or `ctl` with these arguments.
+    fn ask(&self, verb: &str, args: &[&str]) -> String {
+        let control = self.folder.path("control");
+        let (code, out, err) = run(HOISTWAY, &[&[verb, "--control", &control], args].concat());
+        assert_eq!(code, Some(0), "{verb} {args:?}: {err}");
+        out
+    }
+
+    fn stats(&self) -> Value {
+        let mut stream = UnixStream::connect(self.folder.path("control")).unwrap();
+        stream.write_all(b"{\"command\":\"stats\"}\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&answer["ok"], &answer["schema"]), (&true.into(), &1.into()));
+        answer
+    }
+
+    fn scrape(&self) -> Scrape {
+        let (head, body) = get(&self.folder.0.join("metrics"), "/metrics");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
+        parse(&body).unwrap_or_else(|e| panic!("{e}\n{body}"))
+    }
+}
+
+/// Head and body of a page.
+fn get(socket: &Path, path: &str) -> (String, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (format!("{head}\r\n"), body.to_string())
+}
+
+/// fio against an export; the JSON of its only job.
+fn fio(uri: &str, args: &[&str]) -> Value {
+    let uri = format!("--uri={uri}");
+    let common = ["--name=t", "--ioengine=nbd", &uri, "--output-format=json"];
+    let (code, out, err) = run("fio", &[&common, args].concat());
+    assert_eq!(code, Some(0), "{out}{err}");
+    let json: Value = serde_json::from_str(&out[out.find('{').unwrap()..]).unwrap();
+    json["jobs"][0].clone()
+}
+
+#[test]
+fn what_is_counted_is_what_fio_did_and_stays_when_clients_leave() {
+    if !installed(&["fio"]) {
+        return;
+    }
+    for (scheduler, name) in [("bfq", "sum-bfq"), ("none", "sum-none"), ("max-kyber", "sum-kyber")]
+    {
+        let server = Watched::start(name, scheduler, "ram:32M");
+        let zero = server.scrape();
+        let labels = |export, op| [("export", export), ("op", op)];
+        assert_eq!(zero.value("hoistway_requests_total", &labels("gold", "read")), 0.0);
+        let gold = fio(
+            &server.uri("gold"),
+            &["--rw=randrw", "--bs=4k", "--iodepth=16", "--size=8M", "--end_fsync=1"],
+        );
+        let bronze =
+            fio(&server.uri("bronze"), &["--rw=read", "--bs=64k", "--iodepth=4", "--size=8M"]);
+        // fio goes away before the server has noticed.
+        let left = || server.scrape().sum("hoistway_clients", &[]) == 0.0;
+        assert!(wait_for(left), "everybody has left");
+        let after = server.scrape();
+        let number = |of: &Value| of.as_f64().unwrap();
+        for (export, job, op) in
+            [("gold", &gold, "read"), ("gold", &gold, "write"), ("bronze", &bronze, "read")]
+        {
+            let of = labels(export, op);
+            let requests = after.value("hoistway_requests_total", &of);
+            assert_eq!(requests, number(&job[op]["total_ios"]), "{scheduler} {export} {op}");
+            let bytes = after.value("hoistway_bytes_total", &of);
+            assert_eq!(bytes, number(&job[op]["io_bytes"]), "{scheduler} {export} {op}");
+            let timed = after.value("hoistway_request_duration_seconds_count", &of);
+            assert_eq!(timed, requests);
+        }
+        for export in ["gold", "bronze"] {
+            let of = [("export", export)];
+            let data = after.sum("hoistway_bytes_total", &of);
+            assert!(data > 0.0);
+            let ops = ["read", "write"].map(|op| labels(export, op));
+            let done: f64 = ops.iter().map(|of| after.sum("hoistway_requests_total", of)).sum();
+            assert_eq!(after.value("hoistway_queue_wait_seconds_count", &of), done, "{scheduler}");
+            // Little's law: the integral of the depth is the sum of the times, but for when within a
+            // turn of the engine each is taken.
+            let depth = after.value("hoistway_outstanding_seconds_total", &of);
+            let times = after.sum("hoistway_request_duration_seconds_sum", &of);
+            assert!((depth - times).abs() < 1e-2 * times, "{scheduler}: {depth} {times}");
+            let waits = after.value("hoistway_queue_wait_seconds_sum", &of);
+            assert!(waits <= times, "{scheduler}: {waits} of {times}");
+        }
+        assert_eq!(after.sum("hoistway_request_errors_total", &[]), 0.0);
+        let share = |group| after.value("hoistway_class_share_ratio", &[("group", group)]);
+        assert!((share("gold") + share("bronze") - 1.0).abs() < 1e-5);
+        // The same numbers, asked for in another way.
+        let stats = server.stats();
+        let sums = stats["devices"][0]["sums"].as_array().unwrap();
+        let sum = sums.iter().find(|s| s["export"] == "gold").unwrap();
+        assert_eq!(sum["measure"]["ops"]["read"]["count"], gold["read"]["total_ios"]);
+        assert_eq!(parse(&server.ask("ctl", &["metrics"])).unwrap().counters(), after.counters());
+    }
+}
+
+#[test]
+fn counters_never_go_back_while_clients_come_and_go() {
+    if !installed(&["fio", "nbdcopy"]) {
+        return;
+    }
+    let server = Watched::start("monotone", "bfq", "ram:32M");
+    let uri = server.uri("gold");
+    let load = ["--rw=randread", "--bs=4k", "--iodepth=8", "--size=16M", "--time_based"];
+    let mut fio = Command::new("fio")
+        .args(["--name=t", "--ioengine=nbd", &format!("--uri={uri}"), "--runtime=3", "--numjobs=2"])
+        .args(load)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let scrapers: Vec<_> = (0..3)
+        .map(|_| {
+            let socket = server.folder.0.join("metrics");
+            std::thread::spawn(move || {
+                let mut last = None::<Scrape>;
+                for _ in 0..40 {
+                    let now = parse(&get(&socket, "/metrics").1).unwrap();
+                    if let Some(before) = &last {
+                        now.assert_not_before(before);
+                    }
+                    last = Some(now);
+                }
+                last.unwrap()
+            })
+        })
+        .collect();
+    // Meanwhile clients of the other group come, copy and leave.
+    let data = server.folder.path("data");
+    std::fs::write(&data, vec![0x5a; 16 << 20]).unwrap();
+    for _ in 0..8 {
+        let (code, _, err) = run("nbdcopy", &[&data, &server.uri("bronze")]);
+        assert_eq!(code, Some(0), "{err}");
+    }
+    let scrapes: Vec<Scrape> = scrapers.into_iter().map(|s| s.join().unwrap()).collect();
+    assert!(fio.wait().unwrap().success());
+    let after = server.scrape();
+    scrapes.iter().for_each(|scrape| after.assert_not_before(scrape));
+    let written = after.value("hoistway_bytes_total", &[("export", "bronze"), ("op", "write")]);
+    assert_eq!(written, f64::from(8 * (16 << 20)));
+}
+
+#[test]
+fn every_scheduler_and_controller_has_metrics_that_parse() {
+    let schedulers =
+        ["none", "mq-deadline", "kyber", "bfq", "bfq-v1", "cfq", "sio", "noop", "deadline"];
+    let controlled = ["max-none", "lat-none", "cost-none", "none+wbt"];
+    for scheduler in schedulers.into_iter().chain(controlled) {
+        let server = Watched::start(&format!("parse-{scheduler}"), scheduler, "ram:32M");
+        let scrape = server.scrape();
+        let name = scheduler.trim_end_matches("+wbt");
+        let name = name.rsplit_once("max-").or(name.rsplit_once("lat-")).map_or(name, |(_, s)| s);
+        let name = name.strip_prefix("cost-").unwrap_or(name);
+        assert_eq!(scrape.value("hoistway_scheduler_info", &[("scheduler", name)]), 1.0);
+        let frame = server.ask("top", &["--once", "--interval", "20ms"]);
+        assert!(frame.contains(name) && frame.contains("no clients"), "{frame}");
+    }
+}
+
+#[test]
+fn only_the_metrics_page_exists() {
+    let server = Watched::start("pages", "none", "ram:32M");
+    let socket = server.folder.0.join("metrics");
+    for path in ["/", "/metrics/", "/metricsx", "/favicon.ico"] {
+        assert!(get(&socket, path).0.starts_with("HTTP/1.1 404"), "{path}");
+    }
+    assert!(get(&socket, "/metrics?name=x").0.starts_with("HTTP/1.1 200"));
+    // Whoever says nothing costs nobody else anything.
+    let _silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    server.scrape();
+    let (code, _, err) =
+        run(HOISTWAY, &["serve", "-e", "ram:1M", "--run", "true", "--metrics", "tcp:0.0.0.0:0"]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("reachable from other machines"), "{err}");
+    let (code, _, err) =
+        run(HOISTWAY, &["serve", "-e", "ram:1M", "--run", "true", "--metrics", "tcp:0"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("metrics: http://127.0.0.1:"), "{err}");
+}
+
+/// The load of a test, ended with it.
+struct Load(std::process::Child);
+
+impl Load {
+    fn start(uri: &str) -> Load {
+        let mut fio = Command::new("timeout");
+        fio.args(["30", "fio", "--name=t", "--ioengine=nbd", &format!("--uri={uri}")]);
+        fio.args(["--rw=randread", "--bs=64k", "--iodepth=16", "--size=16M"]);
+        fio.args(["--time_based", "--runtime=25"]);
+        Load(fio.stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn top_shows_shares_beside_entitlements() {
+    if !installed(&["fio"]) {
+        return;
+    }
+    let server = Watched::start("top", "bfq{low_latency=0}", "ram:32M");
+    let _loads = [Load::start(&server.uri("gold")), Load::start(&server.uri("bronze"))];
+    let both = || server.scrape().sum("hoistway_clients", &[]) >= 2.0;
+    assert!(wait_for(both), "both clients are there");
+    let args =
+        ["--json", "--count", "3", "--interval", "200ms", "--by", "client", "--sort", "iops"];
+    let out = server.ask("top", &args);
+    let frames: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(frames.len(), 3);
+    for frame in &frames {
+        assert_eq!(frame["schema"], 1);
+        let device = &frame["devices"][0];
+        assert_eq!(
+            (&device["scheduler"], &device["tunables_changed"]["low_latency"]),
+            (&"bfq".into(), &0.into())
+        );
+        let rows = device["clients"].as_array().unwrap();
+        let of = |export: &str| rows.iter().filter(|r| r["export"] == export).collect::<Vec<_>>();
+        // fio opens a further connection to look at the size, which has nothing.
+        let entitled =
+            |rows: &[&Value]| rows.iter().filter_map(|r| r["entitled"].as_f64()).sum::<f64>();
+        let (gold, bronze) = (entitled(&of("gold")), entitled(&of("bronze")));
+        assert!((gold - 0.75).abs() < 1e-9 && (bronze - 0.25).abs() < 1e-9, "{frame}");
+        let sum = |key: &str| rows.iter().filter_map(|r| r[key].as_f64()).sum::<f64>();
+        assert!((sum("share_bytes") - 1.0).abs() < 1e-6, "{frame}");
+        assert!((sum("share_service") - 1.0).abs() < 1e-6, "{frame}");
+        for row in rows.iter().filter(|r| r["ios"].as_u64() > Some(0)) {
+            let number = |key: &str| row[key].as_f64().unwrap();
+            assert!(number("p50_ms") <= number("p99_ms") && number("p50_ms") > 0.0, "{row}");
+            assert!(number("read_mb_per_s") > 0.0 && number("written_mb_per_s") == 0.0, "{row}");
+            assert!(number("outstanding") <= 16.0 && number("depth") <= 17.0, "{row}");
+        }
+    }
+    let groups = server.ask("top", &["--once", "--interval", "100ms", "--by", "group"]);
+    let line = |name: &str| groups.lines().find(|l| l.starts_with(name)).unwrap().to_string();
+    assert!(line("gold ").contains(" 300 ") && line("gold ").contains(" 75.0 "), "{groups}");
+    assert!(line("bronze ").contains(" 100 ") && line("bronze ").contains(" 25.0 "), "{groups}");
+    assert!(groups.contains("queues_busy"), "{groups}");
+    // A reader that has seen enough ends it.
+    let control = server.folder.path("control");
+    let script = format!("{HOISTWAY} top --control {control} --interval 20ms | head -3");
+    let (code, out, err) = run("sh", &["-c", &script]);
+    assert_eq!((code, out.lines().count(), &err[..]), (Some(0), 3, ""));
+}
+
+#[test]
+fn without_a_server_top_says_so() {
+    let (code, _, err) = run(HOISTWAY, &["top", "--control", "/does/not/exist"]);
+    assert_eq!(code, Some(3));
+    assert!(err.contains("no server answers there"), "{err}");
+    let (code, _, err) = run(HOISTWAY, &["top", "--control", "/x", "--interval", "1"]);
+    assert_eq!(code, Some(2), "{err}");
+}
+
+#[test]
+fn a_terminal_is_used_and_given_back() {
+    if !installed(&["script", "stty"]) {
+        return;
+    }
+    let server = Watched::start("screen", "bfq", "ram:32M");
+    let top = format!("{HOISTWAY} top --control {} --interval 50ms", server.folder.path("control"));
+    for key in ["q", "\\003"] {
+        // `script` makes a terminal of what it reads; the key comes when there is something to see.
+        let inside = format!(
+            "stty rows 12 cols 60; stty -a >before; {top}; echo code $?; stty -a >after; touch over"
+        );
+        let script = format!(
+            "cd '{}'; rm -f out over; (until grep -aq 'q quit' out; do sleep 0.05; done; printf '{key}'; \
+             until test -e over; do sleep 0.05; done) 2>/dev/null | script -qefc '{inside}' out",
+            server.folder.0.display()
+        );
+        let (status, out, err) = run("sh", &["-c", &script]);
+        assert_eq!(status, Some(0), "{out}{err}");
+        let read = |name: &str| std::fs::read_to_string(server.folder.0.join(name)).unwrap();
+        assert_eq!(read("before"), read("after"), "the terminal is as before");
+        for part in ["\u{1b}[?1049h", "\u{1b}[?1049l", "hoistway top", "q quit", "code 0"] {
+            assert!(out.contains(part), "'{part}' in {out:?}");
+        }
+    }
+}
+
+#[test]
+fn a_story_is_told_while_it_happens() {
+    if !installed(&["fio"]) {
+        return;
+    }
+    let server = Watched::start("story", "bfq{low_latency=0}", "ram:32M");
+    let nothing = server.ask("ctl", &["explain", "gold", "--for", "50ms"]);
+    assert!(nothing.ends_with("nothing happened to it\n"), "{nothing}");
+    let _loads = [Load::start(&server.uri("gold")), Load::start(&server.uri("bronze"))];
+    let busy = |export| {
+        let moved =
+            |s: Scrape| s.value("hoistway_bytes_total", &[("export", export), ("op", "read")]);
+        moved(server.scrape()) > 0.0
+    };
+    assert!(wait_for(|| busy("gold") && busy("bronze")), "both clients are busy");
+    let story = server.ask("ctl", &["explain", "gold", "--for", "20s", "--limit", "400"]);
+    assert!(story.contains("400 lines; --limit N shows more"), "{story}");
+    // Its queue was there before anybody listened; decisions about it come with reasons.
+    let first = story.lines().find(|l| l.contains(" has queue ")).expect("the queue is named");
+    assert!(first.trim_start().starts_with("0.000 ms"), "{first}");
+    for part in [" queued: ", " to the drive: read, 64 KiB", " done: ", " expired: ", "others: "] {
+        assert!(story.contains(part), "'{part}' in\n{story}");
+    }
+    // One at a time; the next may listen when it is over.
+    let control = server.folder.path("control");
+    let mut long = Command::new(HOISTWAY)
+        .args(["ctl", "--control", &control, "explain", "bronze"])
+        .args(["--for", "60s", "--limit", "1000000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(long.stdout.take().unwrap());
+    let mut first = String::new();
+    lines.read_line(&mut first).unwrap();
+    assert!(first.starts_with("the story of bronze"), "{first}");
+    let rest = std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    let again =
+        || run(HOISTWAY, &["ctl", "--control", &control, "explain", "gold", "--for", "20ms"]);
+    let (code, _, err) = again();
+    assert_eq!(code, Some(2), "two cannot listen at once");
+    assert!(err.contains("somebody listens"), "{err}");
+    long.kill().unwrap();
+    long.wait().unwrap();
+    rest.join().unwrap().unwrap();
+    assert!(wait_for(|| again().0 == Some(0)), "who goes away listens no longer");
+}

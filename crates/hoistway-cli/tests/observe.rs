@@ -209,6 +209,18 @@ fn every_scheduler_and_controller_has_metrics_that_parse() {
 }
 
 #[test]
+fn promtool_finds_nothing_to_complain_of() {
+    if !installed(&["promtool"]) {
+        return;
+    }
+    let server = Watched::start("promtool", "bfq", "ram:32M");
+    std::fs::write(server.folder.0.join("text"), server.ask("ctl", &["metrics"])).unwrap();
+    let script = format!("promtool check metrics <'{}'", server.folder.path("text"));
+    let (code, out, err) = run("sh", &["-c", &script]);
+    assert_eq!((code, &out[..], &err[..]), (Some(0), "", ""));
+}
+
+#[test]
 fn only_the_metrics_page_exists() {
     let server = Watched::start("pages", "none", "ram:32M");
     let socket = server.folder.0.join("metrics");

@@ -84,7 +84,7 @@ impl Drop for Listener {
 }
 
 impl Core {
-    fn listen(&mut self) -> Result<(Instant, Vec<QueueUse>), LiveError> {
+    pub(super) fn listen(&mut self) -> Result<(Instant, Vec<QueueUse>), LiveError> {
         if self.stack.env().trace.is_on() {
             let message = "somebody listens to this device already; wait until that is over";
             return Err(LiveError::Refused(message.into()));
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// All steps that were dropped since listening began.
-    fn heard(&mut self) -> Heard {
+    pub(super) fn heard(&mut self) -> Heard {
         let trace = self.stack.trace_mut();
         let (records, dropped) = (trace.take(), trace.dropped());
         let who = |t: &super::core::Tenant| Who {

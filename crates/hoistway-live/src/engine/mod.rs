@@ -14,6 +14,8 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod thread;
+#[cfg(test)]
+mod watching;
 
 pub(crate) use self::census::Label;
 pub use self::census::{ClientReport, DeviceReport, GroupReport, ROOT_NAME, Tally};

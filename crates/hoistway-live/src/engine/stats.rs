@@ -92,7 +92,7 @@ impl Device {
 }
 
 impl Core {
-    fn stats(&mut self) -> DeviceStats {
+    pub(super) fn stats(&mut self) -> DeviceStats {
         let now = self.now();
         for tenant in self.tenants_mut() {
             tenant.measure.advance(now);

@@ -51,7 +51,11 @@ pub(super) fn facts(size: u64) -> Facts {
     }
 }
 
-fn core(scheduler: &str, bad: Range<u64>, errno: Errno) -> (Core, Arc<Mutex<Vec<Command>>>) {
+pub(super) fn core(
+    scheduler: &str,
+    bad: Range<u64>,
+    errno: Errno,
+) -> (Core, Arc<Mutex<Vec<Command>>>) {
     let seen = Arc::default();
     let backend = Faulty { bad, errno, done: Vec::new(), seen: Arc::clone(&seen) };
     let mut device = hoistway::Device::new(hoistway::Sectors(1 << 20), 64);

@@ -178,6 +178,8 @@ pub enum CtlCommand {
         #[arg(long = "for", value_name = "TIME", default_value = "5s")]
         span: String,
     },
+    /// Look how large files and block devices are now; new connections do so by themselves
+    Resize,
     /// Let another scheduler take over; nothing is lost
     Scheduler {
         /// Such as bfq{low_latency=0}

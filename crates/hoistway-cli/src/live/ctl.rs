@@ -28,6 +28,11 @@ pub fn ctl(args: &Ctl) -> Result<(), Failure> {
         CtlCommand::Read { .. } | CtlCommand::Metrics => {
             print(answer["text"].as_str().unwrap_or_default())
         }
+        CtlCommand::Resize => {
+            let devices = answer["devices"].as_array().into_iter().flatten();
+            let line = |d: &Value| format!("{}: {} bytes\n", cell(&d["target"]), d["bytes"]);
+            print(&devices.map(line).collect::<String>())
+        }
         CtlCommand::Scheduler { .. } if answer["done"] == false => {
             let scheduler = answer["scheduler"].as_str().unwrap_or_default();
             eprintln!("warning: {scheduler} takes over when what is under way is done");
@@ -50,6 +55,7 @@ fn request(args: &Ctl) -> Result<Request, Failure> {
         },
         CtlCommand::Write { group, file, line } => Request::Write { group, file, line, export },
         CtlCommand::Read { group, file } => Request::Read { group, file, export },
+        CtlCommand::Resize => Request::Resize { export },
         CtlCommand::Scheduler { scheduler } => Request::Scheduler { scheduler, export },
     })
 }

@@ -23,8 +23,10 @@ use crate::buffer::Part;
 use crate::error::LiveError;
 use hoistway::{Device, Instant, Op};
 use hoistway_sim::drive::DriveFile;
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fmt;
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
@@ -96,7 +98,7 @@ pub(crate) struct Opened {
 /// What users of a device want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Bytes that can be read and written.
+    /// Bytes that could be read and written when it was opened; now: [`crate::Device::size`].
     pub size: u64,
     /// Offsets and lengths must be multiples of this many bytes.
     pub block: u32,
@@ -175,9 +177,34 @@ pub(crate) trait Backend: fmt::Debug + Send {
     /// byte and at most `len` bytes long.
     fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno>;
 
+    /// The file whose size may change while it is served.
+    fn gauge(&self) -> Option<File> {
+        None
+    }
+
     /// Modelled and achieved service times, of an emulated drive.
     fn emulation(&self) -> Option<EmulationFigures> {
         None
+    }
+}
+
+/// Looks at the size of a file or block device, from any thread.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    file: File,
+    block: u32,
+}
+
+impl Gauge {
+    /// Of a backend; `None`: its size never changes.
+    pub fn of(backend: &dyn Backend, facts: &Facts) -> Option<Gauge> {
+        Some(Gauge { file: backend.gauge()?, block: facts.block })
+    }
+
+    /// Bytes that can be served, in whole blocks.
+    pub fn size(&self) -> Result<u64, Errno> {
+        let bytes = seek(&self.file, SeekFrom::End(0))?;
+        Ok(bytes / u64::from(self.block) * u64::from(self.block))
     }
 }
 

@@ -107,6 +107,10 @@ impl Backend for Threads {
         Some(self.shared.event.as_fd())
     }
 
+    fn gauge(&self) -> Option<File> {
+        self.shared.file.try_clone().ok()
+    }
+
     fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
         file::extents(&self.shared.file, self.block_device, start, len, most)
     }

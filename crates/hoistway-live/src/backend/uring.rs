@@ -236,6 +236,10 @@ impl Backend for Uring {
         Some(unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) })
     }
 
+    fn gauge(&self) -> Option<File> {
+        self.file.try_clone().ok()
+    }
+
     fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
         file::extents(&self.file, self.block_device, start, len, most)
     }

@@ -13,6 +13,7 @@ use crate::backend::{Backend, Command, Done, Facts, Opened};
 use crate::buffer::{Buffer, Part, Pool};
 use crate::clock::Clock;
 use crate::error::LiveError;
+use hoistway::sched::Change;
 use hoistway::stack::{IoError, StackError};
 use hoistway::table::{Handle, Table};
 use hoistway::{Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ProcId, ReqId};
@@ -208,6 +209,14 @@ impl Core {
                 std::mem::forget(live.buffer);
             }
         }
+    }
+
+    /// The device has that many bytes from now on.
+    pub fn resize(&mut self, size: u64) {
+        self.facts.size = size;
+        let capacity = Sectors(size / 512);
+        self.stack.change(self.now, Change::Device, |env| env.device.capacity = capacity);
+        self.drain();
     }
 
     // Tenants.

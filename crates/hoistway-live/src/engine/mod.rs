@@ -31,7 +31,7 @@ pub(crate) use ring::Message;
 pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
 pub use stats::{ClientStats, DeviceStats, StateFigure, Sum};
 
-use crate::backend::{EmulationFigures, Facts, Opened, Target};
+use crate::backend::{EmulationFigures, Facts, Gauge, Opened, Target};
 use crate::buffer::Buffer;
 use crate::error::{LiveError, os};
 use hoistway::sched::Entry;
@@ -41,6 +41,7 @@ use owner::{End, Owner};
 use pending::{Reply, Slot, Window};
 use ring::Sender;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -58,6 +59,10 @@ pub struct Device {
 struct Shared {
     sender: Sender,
     facts: Facts,
+    /// Bytes now.
+    size: AtomicU64,
+    /// Where they are counted, if they may change.
+    gauge: Option<Mutex<Gauge>>,
     running: Mutex<Running>,
     stop_limit: Nanos,
 }
@@ -93,6 +98,7 @@ impl Device {
     pub(crate) fn start(opened: Opened, options: &DeviceOptions) -> Result<Device, LiveError> {
         let core = Core::new(opened, options)?;
         let facts = core.facts.clone();
+        let gauge = Gauge::of(core.backend(), &facts).map(Mutex::new);
         let (sender, inbox) = ring::ring().map_err(os("eventfd"))?;
         let owner = Owner::new(core, inbox, options.stop_limit).map_err(os("epoll"))?;
         let (ended, end) = sync_channel(1);
@@ -103,8 +109,33 @@ impl Device {
         };
         let thread = thread.spawn(run).map_err(os("thread"))?;
         let running = Mutex::new(Running::Yes(thread, end));
+        let size = AtomicU64::new(facts.size);
         let stop_limit = options.stop_limit;
-        Ok(Device { shared: Arc::new(Shared { sender, facts, running, stop_limit }) })
+        let shared = Shared { sender, facts, size, gauge, running, stop_limit };
+        Ok(Device { shared: Arc::new(shared) })
+    }
+
+    /// Bytes that can be read and written, as last looked at.
+    pub fn size(&self) -> u64 {
+        self.shared.size.load(Ordering::Relaxed)
+    }
+
+    /// Looks how large the file or block device is now; from now on that is its size. I/O beyond the
+    /// end is refused then; what is under way is not touched.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not tell the size, or the device was closed; the size stays.
+    pub fn look_at_size(&self) -> Result<u64, LiveError> {
+        let Some(gauge) = &self.shared.gauge else { return Ok(self.size()) };
+        // One at a time: what is measured last is what holds.
+        let gauge = gauge.lock().expect("nobody panics while holding the lock");
+        let size = gauge.size().map_err(os(self.shared.facts.summary.clone()))?;
+        if size != self.size() {
+            self.control(move |core| core.resize(size))?;
+            self.shared.size.store(size, Ordering::Relaxed);
+        }
+        Ok(size)
     }
 
     /// What is known about it.

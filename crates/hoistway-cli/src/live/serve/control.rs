@@ -79,6 +79,11 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         export: Option<String>,
     },
+    /// Look how large files and block devices are now.
+    Resize {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        export: Option<String>,
+    },
     /// Another scheduler.
     Scheduler {
         /// Its name, with tunables in braces.
@@ -225,6 +230,7 @@ impl Desk {
                     )),
                 }
             }
+            Request::Resize { export } => self.resize(export.as_deref()),
             Request::Scheduler { scheduler, export } => {
                 switch(self.device(export.as_deref())?, &scheduler)
             }
@@ -277,6 +283,21 @@ impl Desk {
         }
     }
 
+    /// Of the device that is meant, or of all.
+    fn resize(&self, export: Option<&str>) -> Result<Value, String> {
+        let devices = match export {
+            Some(_) => vec![self.device(export)?],
+            None => self.devices.iter().collect(),
+        };
+        let mut sizes = Vec::new();
+        for device in devices {
+            let (before, bytes) = (device.size(), device.look_at_size().map_err(text)?);
+            let target = &device.facts().summary;
+            sizes.push(json!({ "target": target, "before": before, "bytes": bytes }));
+        }
+        Ok(json!({ "devices": sizes }))
+    }
+
     fn set(&self, device: &Device, name: &str, value: &str) -> Result<Value, String> {
         let tunables = device.tunables().map_err(text)?;
         let Some((stage, tunable)) = tunables.iter().find(|(_, t)| t.name == name) else {
@@ -316,7 +337,7 @@ impl Desk {
         let mut object = device_json(report);
         let facts = device.facts();
         object["target"] = facts.summary.clone().into();
-        object["bytes"] = facts.size.into();
+        object["bytes"] = device.size().into();
         let exports = self.exports.iter().filter(|(_, of)| *of == at);
         object["exports"] = exports.map(|(e, _)| export_json(e, device)).collect();
         object
@@ -373,11 +394,11 @@ fn group_json(group: &GroupReport) -> Value {
 }
 
 fn export_json(export: &Export, device: &Device) -> Value {
-    let rest = device.facts().size.saturating_sub(export.offset);
+    let rest = device.size().saturating_sub(export.offset);
     json!({
         "name": export.name,
         "offset": export.offset,
-        "bytes": export.size.unwrap_or(rest),
+        "bytes": export.size.map_or(rest, |wish| wish.min(rest)),
         "read_only": export.read_only || device.facts().read_only,
         "prio": export.prio.to_string(),
     })

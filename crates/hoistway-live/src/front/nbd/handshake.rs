@@ -19,6 +19,8 @@ pub(super) struct Offer {
 pub(super) struct Choice {
     /// Index of the offer.
     pub export: usize,
+    /// The size that was told.
+    pub size: u64,
     pub structured: bool,
     /// Block status of `base:allocation` may be asked for.
     pub allocation: bool,
@@ -216,9 +218,10 @@ impl Handshake {
         if kind == reply::ACK { Step::Secure } else { Step::Answered }
     }
 
-    fn choice(&self, export: usize) -> Step {
+    fn choice(&self, export: usize, offers: &[Offer]) -> Step {
         let allocation = self.structured && self.allocation == Some(export);
-        Step::Chosen(Choice { export, structured: self.structured, allocation })
+        let size = offers[export].size;
+        Step::Chosen(Choice { export, size, structured: self.structured, allocation })
     }
 
     fn flags(&self, offer: &Offer) -> u16 {
@@ -232,7 +235,7 @@ impl Handshake {
         if self.zeroes {
             out.extend([0; 124]);
         }
-        self.choice(export)
+        self.choice(export, offers)
     }
 
     fn info(&self, id: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Step {
@@ -265,7 +268,7 @@ impl Handshake {
         let sizes = [offer.block, preferred, PAYLOAD_MAX].map(u32::to_be_bytes).concat();
         answer(out, id, reply::INFO, &[&3u16.to_be_bytes(), &sizes[..]].concat());
         answer(out, id, reply::ACK, &[]);
-        if id == option::GO { self.choice(export) } else { Step::Answered }
+        if id == option::GO { self.choice(export, offers) } else { Step::Answered }
     }
 
     fn contexts(&mut self, id: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) {

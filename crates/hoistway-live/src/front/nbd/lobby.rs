@@ -33,6 +33,8 @@ use std::time::Duration;
 pub(super) struct Room {
     pub offer: Offer,
     pub view: View,
+    /// Bytes that are wished for; `None`: all there are.
+    pub size: Option<u64>,
     pub device: Device,
     /// Who, and what group and priority they get.
     pub rules: Vec<(ClientMatch, Group, IoPrio)>,
@@ -248,8 +250,20 @@ impl Lobby {
         self.client(number);
     }
 
+    /// Files and devices may have grown or shrunk: whoever asks is told how large they are now.
+    fn look_at_sizes(&mut self) {
+        for (room, offer) in self.rooms.iter().zip(&mut self.offers) {
+            // A device that was closed keeps its size.
+            if let Ok(size) = room.device.look_at_size() {
+                let rest = size.saturating_sub(room.view.offset);
+                offer.size = room.size.map_or(rest, |wish| wish.min(rest));
+            }
+        }
+    }
+
     /// Something happened to a client's socket, or it has just come.
     fn client(&mut self, number: u64) {
+        self.look_at_sizes();
         let Some(client) = self.clients.get_mut(&number) else { return };
         match client.go_on(&self.offers) {
             Next::Wait { write } => {
@@ -299,6 +313,7 @@ impl Lobby {
     fn serve(&self, number: u64, client: Client, choice: Choice) {
         let room = &self.rooms[choice.export];
         let mut view = room.view;
+        view.size = choice.size;
         let rule = room.rules.iter().find(|(who, ..)| client.identity.is(who));
         if let Some((_, group, prio)) = rule {
             (view.group, view.prio) = (group.0, *prio);

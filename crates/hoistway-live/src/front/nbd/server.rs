@@ -54,7 +54,8 @@ impl Export {
 
     pub(in crate::front) fn view(&self) -> Result<View, LiveError> {
         let facts = self.device.facts();
-        let rest = facts.size.checked_sub(self.offset);
+        let whole = self.device.size();
+        let rest = whole.checked_sub(self.offset);
         let size = self.size.or(rest);
         let aligned = |n: u64| n.is_multiple_of(u64::from(facts.block));
         match (size, rest) {
@@ -76,7 +77,7 @@ impl Export {
                 self.name,
                 size.unwrap_or(0),
                 self.offset,
-                facts.size,
+                whole,
                 facts.block
             ))),
         }
@@ -177,7 +178,7 @@ impl Server {
                 rules.push((rule.who.clone(), group, rule.prio));
             }
             let (offer, device) = (export.offer(&view), export.device.clone());
-            rooms.push(lobby::Room { offer, view, device, rules });
+            rooms.push(lobby::Room { offer, view, size: export.size, device, rules });
         }
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();

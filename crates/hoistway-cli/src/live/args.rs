@@ -71,12 +71,11 @@ pub struct Serve {
     /// How long the end may take, such as 10s; then the storage is given up, with exit code 1. 60s if not given
     #[arg(long, value_name = "TIME")]
     pub stop_limit: Option<String>,
-    /// Run this shell command with $uri, $unixsocket and $fuse, then stop
     /// Serve Prometheus metrics at http://ADDRESS/metrics: tcp:PORT (this machine only), tcp:ADDRESS:PORT or
     /// unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
-    /// Run this shell command with $uri and $unixsocket, then stop
+    /// Run this shell command with $uri, $unixsocket and $fuse, then stop
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,
     /// Only warnings and errors

@@ -34,6 +34,12 @@ impl Wish {
                 return Err(Failure::Usage(format!("--tls={other}: write off, on or require")));
             }
         };
+        if verify_peer && mode == TlsMode::On {
+            eprintln!(
+                "warning: with --tls=on, who asks for no TLS is let in without a certificate; \
+                 --tls=require lets nobody in without"
+            );
+        }
         match folder {
             Some(folder) => Ok(Some(Wish { mode, folder: folder.clone(), verify_peer })),
             None => {

@@ -383,7 +383,12 @@ fn garbage_stalls_and_slow_handshakes_disturb_nobody() {
     c.send(&go("disk"));
     while answer(&mut c.0).unwrap().0 != ACK {}
     assert_eq!(c.read(0, 512), other.read(0, 512));
+    // Who never says anything is given up after 10 s.
     assert_eq!(stalled.len(), 25);
+    for mut c in stalled {
+        let end = c.read_to_end(&mut Vec::new());
+        assert!(end.is_ok() || end.unwrap_err().kind() == io::ErrorKind::ConnectionReset);
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Watching a running server with real clients: `top`, metrics, `ctl explain`. What is not installed is
-//! skipped with a printed reason.
+//! Watching a running server with real clients: `top`, metrics, `ctl explain`. What is not
+//! installed is skipped with a printed reason.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
 mod exposition;
@@ -126,8 +126,8 @@ fn what_is_counted_is_what_fio_did_and_stays_when_clients_leave() {
             let ops = ["read", "write"].map(|op| labels(export, op));
             let done: f64 = ops.iter().map(|of| after.sum("hoistway_requests_total", of)).sum();
             assert_eq!(after.value("hoistway_queue_wait_seconds_count", &of), done, "{scheduler}");
-            // Little's law: the integral of the depth is the sum of the times, but for when within a
-            // turn of the engine each is taken.
+            // Little's law: the integral of the depth is the sum of the times, but for when within
+            // a turn of the engine each is taken.
             let depth = after.value("hoistway_outstanding_seconds_total", &of);
             let times = after.sum("hoistway_request_duration_seconds_sum", &of);
             assert!((depth - times).abs() < 1e-2 * times, "{scheduler}: {depth} {times}");
@@ -333,7 +333,8 @@ fn a_terminal_is_used_and_given_back() {
             "stty rows 12 cols 60; stty -a >before; {top}; echo code $?; stty -a >after; touch over"
         );
         let script = format!(
-            "cd '{}'; rm -f out over; (until grep -aq 'q quit' out; do sleep 0.05; done; printf '{key}'; \
+            "cd '{}'; rm -f out over; (until grep -aq 'q quit' out; do sleep 0.05; done; \
+             printf '{key}'; \
              until test -e over; do sleep 0.05; done) 2>/dev/null | script -qefc '{inside}' out",
             server.folder.0.display()
         );

@@ -1,7 +1,7 @@
-//! The story of one process, told from a trace: its requests, every decision about its queue with its
-//! reason and figures, and in one line each what was served in between. Of a run that is over it is
-//! told at once ([`story`]), of a server while it serves piece by piece ([`Teller`]); there it may be
-//! the story of all processes of a group.
+//! The story of one process, told from a trace: its requests, every decision about its queue with
+//! its reason and figures, and in one line each what was served in between. Of a run that is over
+//! it is told at once ([`story`]), of a server while it serves piece by piece ([`Teller`]); there
+//! it may be the story of all processes of a group.
 //!
 //! Times are in milliseconds since measuring, or listening, began.
 
@@ -27,8 +27,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The process of that name in a job, or among those that its loads made while it ran; `None` if
-    /// there is none.
+    /// The process of that name in a job, or among those that its loads made while it ran; `None`
+    /// if there is none.
     pub fn of(job: &Job<'_>, made: &[(ProcId, String)], name: &str) -> Option<Subject> {
         let own = (0..).zip(&job.procs).map(|(id, p)| (id, p.name.clone()));
         let names: BTreeMap<u32, String> =
@@ -67,8 +67,8 @@ struct Flying {
     since: Instant,
 }
 
-/// Tells a story record by record. Its memory is bounded by the numbers of requests and queues, and the
-/// lines that were not taken yet.
+/// Tells a story record by record. Its memory is bounded by the numbers of requests and queues, and
+/// the lines that were not taken yet.
 #[derive(Debug)]
 pub struct Teller {
     subject: Subject,
@@ -91,8 +91,8 @@ pub struct Teller {
     flying: BTreeMap<u32, Flying>,
     /// Requests and sectors of others served since the last line.
     others: (u64, Sectors),
-    /// The line about the end of a slot, to which the next queue in service is added; `None` if it is not
-    /// wanted, or was left out.
+    /// The line about the end of a slot, to which the next queue in service is added; `None` if it
+    /// is not wanted, or was left out.
     ended: Option<usize>,
     /// The last reason about no queue, which belongs to the next request that is issued at once.
     reason: Option<(Instant, &'static str)>,

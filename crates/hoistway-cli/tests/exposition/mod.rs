@@ -159,7 +159,8 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Counters are not negative; the buckets of a histogram ascend, end with +Inf and agree with the count.
+/// Counters are not negative; the buckets of a histogram ascend, end with +Inf and agree with the
+/// count.
 fn check_values(scrape: &Scrape) -> Result<(), String> {
     for ((name, labels), value) in scrape.counters() {
         if !value.is_finite() || value < 0.0 {

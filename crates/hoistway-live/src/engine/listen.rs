@@ -1,5 +1,5 @@
-//! Listening to what a device does and why, while it serves: the trace of its stack, taken out piece by
-//! piece. While nobody listens it costs nothing.
+//! Listening to what a device does and why, while it serves: the trace of its stack, taken out
+//! piece by piece. While nobody listens it costs nothing.
 
 use super::Device;
 use super::core::Core;

@@ -1,9 +1,9 @@
-//! What is measured of a client while it is served: counts, bytes, how long its I/Os took and how long
-//! they waited for the scheduler, how many it had at a time.
+//! What is measured of a client while it is served: counts, bytes, how long its I/Os took and how
+//! long they waited for the scheduler, how many it had at a time.
 //!
-//! An I/O costs a few additions to counters of its client, and nothing is allocated but each client's first
-//! of a kind. Sums over clients are made by whoever asks: when a client leaves, its measures are added
-//! to those of its export and group, so that none of them ever shrinks.
+//! An I/O costs a few additions to counters of its client, and nothing is allocated but each
+//! client's first of a kind. Sums over clients are made by whoever asks: when a client leaves, its
+//! measures are added to those of its export and group, so that none of them ever shrinks.
 
 use hoistway::{GroupId, Instant, Nanos, Op};
 
@@ -14,8 +14,8 @@ const GRAIN_BITS: u32 = 6;
 /// Values up to 2^37 ns (137 s) are told apart; larger ones are in the last slot.
 const SLOTS: usize = (PARTS + PARTS * 27) as usize;
 
-/// Counts of times by log-linear slots. A slot holds the times above the bound of the slot before, up to
-/// its own; every power of two ns from 64 ns to 2^37 ns is such a bound.
+/// Counts of times by log-linear slots. A slot holds the times above the bound of the slot before,
+/// up to its own; every power of two ns from 64 ns to 2^37 ns is such a bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// Empty until the first value.
@@ -93,7 +93,8 @@ pub struct Measure {
     pub wait: Nanos,
     /// These times.
     pub waits: Spread,
-    /// Integral of `outstanding` over time, in ns times I/Os: over the time it took, the mean number.
+    /// Integral of `outstanding` over time, in ns times I/Os: over the time it took, the mean
+    /// number.
     pub depth: Nanos,
     /// I/Os taken that are not over.
     pub outstanding: u32,

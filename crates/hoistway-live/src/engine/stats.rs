@@ -20,8 +20,8 @@ pub struct DeviceStats {
     pub report: DeviceReport,
     /// What is measured of each client, in the order of `report.clients`.
     pub measures: Vec<ClientStats>,
-    /// Sums over the clients of an export in a group, those that left included; only `outstanding` may
-    /// fall. Clients of this process have an export without a name.
+    /// Sums over the clients of an export in a group, those that left included; only `outstanding`
+    /// may fall. Clients of this process have an export without a name.
     pub sums: Vec<Sum>,
     /// Weights in force of the groups below the root, in the order of `report.groups`; `None` where
     /// nobody knows weights.

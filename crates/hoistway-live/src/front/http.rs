@@ -271,7 +271,8 @@ impl Visitor {
     }
 }
 
-/// Reads what there is; true when the head is complete, or more than will be read; `None`: it has gone.
+/// Reads what there is; true when the head is complete, or more than will be read; `None`: it has
+/// gone.
 fn read_some(socket: &OwnedFd, head: &mut Vec<u8>) -> Option<bool> {
     let mut chunk = [0; 2048];
     match recv(socket, &mut chunk, RecvFlags::DONTWAIT) {
@@ -320,7 +321,8 @@ fn plain(status: &str, text: &str, bare: bool) -> Vec<u8> {
 fn response(status: &str, kind: &str, text: &str, bare: bool) -> Vec<u8> {
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         {allow}Connection: close\r\n\r\n",
         text.len()
     );
     if bare { head.into_bytes() } else { (head + text).into_bytes() }

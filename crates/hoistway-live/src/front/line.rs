@@ -2,8 +2,8 @@
 //!
 //! A connection is one line in and one line out, bounded in length and time. One thread serves them
 //! one after the other, so that neither their number nor a client that says nothing costs anybody
-//! else more than a wait; what a line means is up to the function that answers it. An answer that takes
-//! its time is a [stream](Answer::Stream) of lines, in a thread of its own.
+//! else more than a wait; what a line means is up to the function that answers it. An answer that
+//! takes its time is a [stream](Answer::Stream) of lines, in a thread of its own.
 
 use super::replace_stale;
 use crate::clock::{Clock, until};

@@ -1,7 +1,7 @@
 //! Metrics in Prometheus' text format 0.0.4 (docs/guide/observe.md lists them).
 //!
-//! Counters are sums over all clients of an export in a group, those that left included: they never go
-//! back. Only connected clients have series of their own, and at most [`CLIENTS_MAX`] of them.
+//! Counters are sums over all clients of an export in a group, those that left included: they never
+//! go back. Only connected clients have series of their own, and at most [`CLIENTS_MAX`] of them.
 
 use hoistway::Nanos;
 use hoistway_live::engine::{ClientReport, ClientStats, DeviceStats, Measure, OPS, Spread, Sum};
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 pub const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Clients of a device with series of their own: those that came first.
 pub const CLIENTS_MAX: usize = 64;
-/// Bounds of the buckets are the powers of two from 2^11 ns (2.048 us) to 2^35 ns (34.4 s): the engine
-/// counts them exactly.
+/// Bounds of the buckets are the powers of two from 2^11 ns (2.048 us) to 2^35 ns (34.4 s): the
+/// engine counts them exactly.
 const BOUNDS: std::ops::RangeInclusive<u32> = 11..=35;
 
 /// A device as the metrics know it.

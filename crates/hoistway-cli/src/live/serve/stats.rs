@@ -1,4 +1,5 @@
-//! `{"command":"stats"}`: what devices have done so far and for whom, as JSON (docs/guide/observe.md).
+//! `{"command":"stats"}`: what devices have done so far and for whom, as JSON
+//! (docs/guide/observe.md).
 
 use hoistway_live::backend::EmulationFigures;
 use hoistway_live::engine::{DeviceStats, Measure, OPS, Spread, StateFigure, Sum};

@@ -1,10 +1,12 @@
-//! One frame: what happened between two looks, per client and per group, beside what each is entitled to.
+//! One frame: what happened between two looks, per client and per group, beside what each is
+//! entitled to.
 //!
-//! *Share* is the part of what all clients of a device got in the interval, of the bytes and of the time
-//! their requests spent with the device. *Entitled* is what the weights promise a client as long as those
-//! that have I/O now all go on asking: its weight among the busy clients of its group, times the weight of
-//! the group among the busy groups (clients of the root group stand beside the groups). It is a
-//! promise for those who always want more, not for one that asks now and then.
+//! *Share* is the part of what all clients of a device got in the interval, of the bytes and of the
+//! time their requests spent with the device. *Entitled* is what the weights promise a client as
+//! long as those that have I/O now all go on asking: its weight among the busy clients of its
+//! group, times the weight of the group among the busy groups (clients of the root group stand
+//! beside the groups). It is a promise for those who always want more, not for one that asks now
+//! and then.
 
 use super::sample::{Client, Device, Emulation, Figure, Measure, Sample};
 use serde_json::{Map, Value, json};
@@ -115,6 +117,8 @@ pub struct Got {
     pub read: u64,
     pub written: u64,
     time_ns: u64,
+    /// That of reads and writes.
+    data_ns: u64,
     wait_ns: u64,
     depth_ns: u64,
     pub outstanding: u64,
@@ -137,12 +141,16 @@ impl Got {
             let old = before.ops.get(name).unwrap_or(&none);
             got.count += op.count - old.count.min(op.count);
             got.errors += op.errors - old.errors.min(op.errors);
-            got.time_ns += op.time_ns - old.time_ns.min(op.time_ns);
+            let time = op.time_ns - old.time_ns.min(op.time_ns);
             let bytes = op.bytes - old.bytes.min(op.bytes);
+            got.time_ns += time;
             match &name[..] {
                 "read" => got.read += bytes,
                 "write" => got.written += bytes,
                 _ => {}
+            }
+            if matches!(&name[..], "read" | "write") {
+                got.data_ns += time;
             }
             let known: BTreeMap<u64, u64> = old.times.iter().copied().collect();
             for (top, n) in &op.times {
@@ -162,6 +170,7 @@ impl Got {
         self.read += other.read;
         self.written += other.written;
         self.time_ns += other.time_ns;
+        self.data_ns += other.data_ns;
         self.wait_ns += other.wait_ns;
         self.depth_ns += other.depth_ns;
         self.outstanding += other.outstanding;
@@ -189,9 +198,9 @@ impl Got {
         self.time_ns.saturating_sub(self.wait_ns)
     }
 
-    /// Part of the times that was spent waiting for the device, 0 to 1.
+    /// Part of the times of reads and writes that was spent waiting for the device, 0 to 1.
     pub fn waited(&self) -> Option<f64> {
-        (self.time_ns > 0).then(|| (self.wait_ns as f64 / self.time_ns as f64).min(1.0))
+        (self.data_ns > 0).then(|| (self.wait_ns as f64 / self.data_ns as f64).min(1.0))
     }
 
     /// Mean number of I/Os at a time.

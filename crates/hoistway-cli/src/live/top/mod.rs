@@ -1,7 +1,7 @@
 //! `hoistway top`: who gets what from a running server, how fast, and what the scheduler does.
 //!
-//! Every look asks for the cumulative counters (`{"command":"stats"}`); what is shown are differences
-//! between two looks ([`frame`]), as text ([`view`]) or JSON.
+//! Every look asks for the cumulative counters (`{"command":"stats"}`); what is shown are
+//! differences between two looks ([`frame`]), as text ([`view`]) or JSON.
 
 mod frame;
 mod sample;

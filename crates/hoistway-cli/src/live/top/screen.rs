@@ -1,5 +1,5 @@
-//! The terminal: its alternate screen, keys one by one, and everything as before at the end, also after
-//! a panic.
+//! The terminal: its alternate screen, keys one by one, and everything as before at the end, also
+//! after a panic.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};

@@ -64,7 +64,7 @@ fn targets(folder: &Path) -> Vec<String> {
         file("buffered"),
         file("direct") + ",direct",
         file("threads") + ",way=threads",
-        "disk=emulate:samsung-970-pro:24M".into(),
+        "disk=emulate:intel-320-160g:24M".into(),
         format!("disk=emulate:plextor-px-256m5s:24M,data={}", data.display()),
     ]
 }

@@ -129,7 +129,7 @@ fn a_steady_load_allocates_nothing_on_the_owner_thread() {
     for scheduler in ["none", "mq-deadline", "kyber", "bfq", "cfq"] {
         steady("memory", &Target::Ram { size: SIZE }, scheduler);
     }
-    let mut emulation = Emulation::new(DriveFile::load("samsung-970-pro").unwrap());
+    let mut emulation = Emulation::new(DriveFile::load("intel-320-160g").unwrap());
     emulation.size = Some(SIZE);
     steady("emulated", &Target::Emulated(Box::new(emulation)), "none");
     let path: PathBuf =

@@ -19,6 +19,8 @@ mod watching;
 
 pub(crate) use self::census::Label;
 pub use self::census::{ClientReport, DeviceReport, GroupReport, ROOT_NAME, Tally};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::core::Finished;
 pub(crate) use self::core::{Core, Order, Origin, TenantId};
 #[cfg(any(feature = "fuse", feature = "ublk"))]
 pub(crate) use self::thread::io_flusher;

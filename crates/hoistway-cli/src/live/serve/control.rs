@@ -503,6 +503,36 @@ mod tests {
     }
 
     #[test]
+    fn any_line_is_answered_and_the_device_goes_on() {
+        let gold = device("max-bfq");
+        gold.set_group(&GroupSpec::new("gold").weight(300)).unwrap();
+        let desk = desk(vec![gold.clone()]);
+        let lines = [
+            "{\"command\":\"list\"}",
+            "{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":500}",
+            "{\"command\":\"set\",\"name\":\"nr_requests\",\"value\":\"64\"}",
+            "{\"command\":\"set\",\"name\":\"slice_idle\",\"value\":\"8ms\",\"export\":\"a\"}",
+            "{\"command\":\"write\",\"group\":\"gold\",\"file\":\"io.max\",\"line\":\"8:0 rbps=1048576 wiops=max\"}",
+            "{\"command\":\"read\",\"group\":\"gold\",\"file\":\"io.stat\"}",
+            "{\"command\":\"scheduler\",\"scheduler\":\"bfq{low_latency=0}\"}",
+            "[[[[[[[[{\"a\":[1e999,-0,null,true]}]]]]]]]]",
+        ];
+        let (mut random, mut done) = (super::super::fuzz::Mutator(4), 0);
+        for _ in 0..3000 {
+            let answer = desk.answer(Ok(&random.text(&lines)));
+            done += u32::from(answer["ok"] == true);
+            assert!(
+                answer["ok"] == true || answer["error"].as_str().is_some_and(|e| !e.is_empty())
+            );
+        }
+        assert!(done > 300, "{done} were carried out");
+        let nested = "[".repeat(50_000);
+        assert_eq!(desk.answer(Ok(&nested))["ok"], false, "depth is bounded");
+        let client = gold.client(hoistway::IoPrio::NONE).unwrap();
+        client.write(0, &[1; 512]).unwrap();
+    }
+
+    #[test]
     fn where_there_are_several_devices_one_is_named() {
         let (first, second) = (device("bfq"), device("none"));
         first.set_group(&GroupSpec::new("gold")).unwrap();

@@ -212,7 +212,7 @@ impl Groups {
 }
 
 impl ExportSpec {
-    fn keys(&self) -> Keys<'_> {
+    pub(super) fn keys(&self) -> Keys<'_> {
         let ExportSpec { weight, latency, rbps, wbps, riops, wiops, .. } = self;
         let rates = [rbps, wbps, riops, wiops].map(Option::as_ref);
         Keys { weight: *weight, latency: latency.as_deref(), rates }

@@ -8,6 +8,8 @@ mod disks;
 mod explain;
 #[cfg(feature = "fuse")]
 mod files;
+#[cfg(test)]
+mod fuzz;
 mod limits;
 mod metrics;
 mod service;

@@ -90,6 +90,14 @@ pub(super) struct Seat {
     _taken: Arc<Taken>,
 }
 
+impl Seat {
+    /// Of a server of one client.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn alone() -> Seat {
+        Seat { _taken: Arc::new(Taken(Arc::new(AtomicUsize::new(1)))) }
+    }
+}
+
 #[derive(Debug)]
 struct Taken(Arc<AtomicUsize>);
 

@@ -7,6 +7,9 @@
 //! reaches a thread that serves others.
 
 mod connection;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod handshake;
 mod lobby;
 mod rules;

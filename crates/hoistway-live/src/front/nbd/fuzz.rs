@@ -1,0 +1,483 @@
+//! What any bytes of a client may lead to: targets for `cargo fuzz` (folder `fuzz`) and for a test that
+//! makes up and mutates sessions by itself.
+//!
+//! A session runs the handshake and then a real connection with its socket, core and memory, while an
+//! independent reading of the same bytes says what must be answered.
+
+use super::connection::{Connection, View};
+use super::handshake::{Choice, Handshake, Offer, Security, Step};
+use super::lobby::Seat;
+use super::wire::{HEADER, Kind, PAYLOAD_MAX, Request, u32_at, u64_at};
+use crate::backend::Target;
+use crate::engine::{Core, DeviceOptions, Finished, Guest, Label, Origin, Standing};
+use hoistway::{GroupId, IoPrio, sched};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// Bytes of the export.
+const SIZE: u64 = 1 << 20;
+/// Bytes of a session beyond which nothing new is learnt.
+const SESSION_MAX: usize = 1 << 20;
+
+fn offers() -> Vec<Offer> {
+    let offer = |name: &str, flags| Offer {
+        name: name.into(),
+        description: "memory".into(),
+        size: SIZE,
+        flags,
+        block: 512,
+    };
+    vec![offer("disk", 0x16d), offer("second", 3), offer("", 0x16d)]
+}
+
+/// Where a handshake ended.
+#[derive(Debug, PartialEq, Eq)]
+struct Agreed {
+    step: Step,
+    /// Bytes that were consumed.
+    used: usize,
+    out: Vec<u8>,
+}
+
+/// Runs a handshake over bytes that come in pieces of `piece`.
+fn negotiate(bytes: &[u8], piece: usize) -> Agreed {
+    let (offers, mut out) = (offers(), Vec::new());
+    let mut handshake = Handshake::new(Security::None, &mut out);
+    let (mut used, mut come) = (0, 0);
+    loop {
+        let before = out.len();
+        let (taken, step) = handshake.feed(&bytes[used..come], &offers, &mut out);
+        assert!(taken <= come - used, "more was consumed than there was");
+        assert!(out.len() - before < 64 << 10, "an answer without measure");
+        used += taken;
+        match step {
+            Step::Answered => {}
+            Step::More if come == bytes.len() => return Agreed { step, used, out },
+            Step::More => {
+                assert!(come - used <= 48 << 10, "an option without end is waited for");
+                come = (come + piece).min(bytes.len());
+            }
+            step => return Agreed { step, used, out },
+        }
+    }
+}
+
+/// The answers of a handshake, one after the other, are well formed.
+fn check_answers(agreed: &Agreed) {
+    let mut rest = &agreed.out[18..];
+    assert_eq!(&agreed.out[..16], b"NBDMAGICIHAVEOPT");
+    while rest.len() >= 20 && u64_at(rest, 0) == 0x0003_e889_0455_65a9 {
+        let len = u32_at(rest, 16) as usize;
+        assert!(rest.len() >= 20 + len, "an answer is cut");
+        rest = &rest[20 + len..];
+    }
+    // Only the old way of choosing an export has an answer of another form.
+    let chosen = matches!(agreed.step, Step::Chosen(_));
+    assert!(rest.is_empty() || (chosen && [10, 134].contains(&rest.len())), "{} bytes", rest.len());
+}
+
+/// Any bytes as a handshake: no panic, bounded and well-formed answers, the same however they come.
+pub fn handshake(bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(SESSION_MAX)];
+    let whole = negotiate(bytes, usize::MAX >> 1);
+    check_answers(&whole);
+    if let Step::Chosen(Choice { export, structured, allocation }) = whole.step {
+        assert!(export < offers().len() && (structured || !allocation));
+    }
+    let piece = 1 + bytes.first().map_or(0, |b| usize::from(*b) % 31);
+    let pieces = negotiate(bytes, piece);
+    assert_eq!((pieces.step, &pieces.out), (whole.step, &whole.out), "pieces of {piece} bytes");
+}
+
+/// What the client's bytes ask for, read by other means than the server's.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Requests that may be answered, by cookie.
+    owed: BTreeMap<u64, Vec<Request>>,
+    count: usize,
+    /// All of them must be: the stream ends at the border of a request or by a disconnect.
+    clean: bool,
+}
+
+impl Asked {
+    fn of(mut bytes: &[u8]) -> Asked {
+        let mut asked = Asked::default();
+        loop {
+            let Some(head) = bytes.first_chunk::<HEADER>() else {
+                // A request that is only half there is no request; those before it were.
+                asked.clean = true;
+                return asked;
+            };
+            let Some(request) = Request::decode(head) else { return asked };
+            bytes = &bytes[HEADER..];
+            match request.kind {
+                Kind::Disconnect => {
+                    asked.clean = true;
+                    return asked;
+                }
+                Kind::Write if request.len > PAYLOAD_MAX => return asked,
+                Kind::Write => match bytes.get(request.len as usize..) {
+                    Some(behind) => bytes = behind,
+                    None => {
+                        asked.clean = true;
+                        return asked;
+                    }
+                },
+                _ => {}
+            }
+            asked.owed.entry(request.cookie).or_default().push(request);
+            asked.count += 1;
+        }
+    }
+
+    /// Takes the answers off the list; each must belong to a request.
+    fn check(mut self, choice: Choice, mut replies: &[u8]) {
+        let alike = |l: &Vec<Request>| l.iter().all(|r| (r.kind, r.len) == (l[0].kind, l[0].len));
+        if !self.owed.values().all(alike) {
+            // Answers to different requests of one cookie cannot be told apart by anybody.
+            return;
+        }
+        while !replies.is_empty() {
+            let Some((chunk, cookie, error, len)) = reply(&mut replies, choice, &self.owed) else {
+                // Behind garbage the connection is dropped wherever it is.
+                assert!(!self.clean, "half an answer");
+                return;
+            };
+            let list = self.owed.get_mut(&cookie).expect("nobody asked that");
+            let fits = |r: &Request| {
+                let chunks = matches!(r.kind, Kind::Read | Kind::BlockStatus);
+                if chunk != (choice.structured && chunks) {
+                    return false;
+                }
+                let data = r.kind == Kind::Read && error == 0;
+                match r.kind {
+                    Kind::BlockStatus => true,
+                    _ if data => len == Some(r.len as usize),
+                    _ => len.is_none(),
+                }
+            };
+            let at = list.iter().position(fits);
+            let at =
+                at.unwrap_or_else(|| panic!("{cookie}, {error}, {len:?} answers none of {list:?}"));
+            list.swap_remove(at);
+            self.count -= 1;
+        }
+        assert!(
+            self.count == 0 || !self.clean,
+            "{} requests have no answer: {:?}",
+            self.count,
+            self.owed
+        );
+    }
+}
+
+/// One answer: whether it is a chunk, cookie, error, length of the data. `None`: it is cut.
+fn reply(
+    replies: &mut &[u8],
+    choice: Choice,
+    owed: &BTreeMap<u64, Vec<Request>>,
+) -> Option<(bool, u64, u32, Option<usize>)> {
+    let bytes = *replies;
+    let known =
+        |error: u32| assert!([0, 1, 5, 12, 22, 28, 75, 95, 108].contains(&error), "{error}");
+    match u32_at(bytes.get(..16)?, 0) {
+        0x6744_6698 => {
+            let (error, cookie) = (u32_at(bytes, 4), u64_at(bytes, 8));
+            known(error);
+            let first = owed.get(&cookie).and_then(|l| l.first());
+            let read = first.filter(|r| r.kind == Kind::Read && error == 0 && !choice.structured);
+            let len = read.map(|r| r.len as usize);
+            *replies = bytes.get(16 + len.unwrap_or(0)..)?;
+            Some((false, cookie, error, len))
+        }
+        0x668e_33ef => {
+            assert!(choice.structured, "chunks were not agreed on");
+            let head = bytes.get(..20)?;
+            let (flags, kind) = (u32_at(head, 4) >> 16, u32_at(head, 4) & 0xffff);
+            let (cookie, len) = (u64_at(head, 8), u32_at(head, 16) as usize);
+            let body = bytes.get(20..20 + len)?;
+            *replies = &bytes[20 + len..];
+            assert_eq!(flags, 1, "one chunk per answer");
+            match kind {
+                1 => Some((true, cookie, 0, Some(len - 8))),
+                5 => {
+                    assert!(choice.allocation && len >= 12 && (len - 4) % 8 == 0);
+                    assert!(body[4..].chunks(8).all(|d| u32_at(d, 0) > 0 && u32_at(d, 4) < 4));
+                    Some((true, cookie, 0, None))
+                }
+                0x8001 => {
+                    known(u32_at(body, 0));
+                    assert!(u32_at(body, 0) != 0 && len == 6);
+                    Some((true, cookie, u32_at(body, 0), None))
+                }
+                other => panic!("chunk of kind {other}"),
+            }
+        }
+        other => panic!("an answer does not begin with {other:x}"),
+    }
+}
+
+/// Any bytes as a whole session.
+pub fn session(bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(SESSION_MAX)];
+    let agreed = negotiate(bytes, usize::MAX >> 1);
+    if let Step::Chosen(choice) = agreed.step {
+        let rest = &bytes[agreed.used..];
+        Served::new(choice, rest).run(rest);
+    }
+}
+
+/// A connection with both ends of its socket.
+struct Served {
+    core: Core,
+    guest: Connection,
+    client: UnixStream,
+    choice: Choice,
+    scratch: Vec<u8>,
+    replies: Vec<u8>,
+    gone: bool,
+}
+
+impl Served {
+    /// The scheduler and the way the bytes come in are drawn from the bytes.
+    fn new(choice: Choice, bytes: &[u8]) -> Served {
+        let names = ["none", "mq-deadline", "kyber"];
+        let scheduler = names[bytes.iter().map(|b| usize::from(*b)).sum::<usize>() % names.len()];
+        let options = DeviceOptions::new(sched::find(scheduler).expect("it is registered"));
+        let opened = Target::Ram { size: SIZE }.open().expect("a MiB of memory");
+        let mut core = Core::new(opened, &options).expect("no setting can be refused");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (server, client) = pair.expect("two descriptors");
+        let view = View {
+            offset: 0,
+            size: SIZE,
+            read_only: choice.export == 1,
+            trim: true,
+            discard_zeroes: true,
+            group: GroupId::ROOT,
+            prio: IoPrio::NONE,
+        };
+        let label = Label { connection: 0, export: "disk".into(), peer: "fuzz".into() };
+        // As the lobby does: what came with the handshake goes along.
+        let carry = bytes[..bytes.len().min(2000)].to_vec();
+        let mut guest = Connection::new(server, view, choice, carry, Seat::alone(), label);
+        core.read_clock();
+        guest.arrived(7, &mut core);
+        let client = UnixStream::from(client);
+        let (scratch, replies) = (vec![0; 256 << 10], Vec::new());
+        Served { core, guest, client, choice, scratch, replies, gone: false }
+    }
+
+    fn run(mut self, bytes: &[u8]) {
+        let mut to_send = &bytes[bytes.len().min(2000)..];
+        let mut ended = false;
+        for turn in 0.. {
+            assert!(turn < 200_000, "it never ends");
+            if to_send.is_empty() && !ended {
+                ended = true;
+                let _ = self.client.shutdown(std::net::Shutdown::Write);
+            }
+            // From single bytes to all at once.
+            let piece = (turn * 7919 % 4093 + 1).min(to_send.len());
+            match self.client.write(&to_send[..piece]) {
+                Ok(sent) => to_send = &to_send[sent..],
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                // The server has hung up: what it wants of this is no matter.
+                Err(_) => to_send = &[],
+            }
+            self.turn();
+            if self.gone {
+                break;
+            }
+        }
+        let Served { mut core, guest, choice, replies, .. } = self;
+        drop(guest);
+        let mut turns = 0;
+        while !core.is_idle() {
+            core.read_clock();
+            core.turn();
+            while let Some(Finished { buffer, .. }) = core.next_finished() {
+                core.pool.give(buffer);
+            }
+            turns += 1;
+            assert!(turns < 200_000, "it never ends");
+        }
+        assert_eq!(core.pool.used(), 0, "a buffer is lost");
+        Asked::of(bytes).check(choice, &replies);
+    }
+
+    /// As the owner thread does.
+    fn turn(&mut self) {
+        let Served { core, guest, .. } = self;
+        core.read_clock();
+        guest.read(core, &mut self.scratch);
+        core.turn();
+        while let Some(Finished { origin, buffer, result }) = core.next_finished() {
+            let Origin::Guest { guest: 7, cookie } = origin else { panic!("there is one guest") };
+            guest.finished(core, cookie, result, buffer);
+        }
+        let standing = guest.settle(core);
+        core.kick();
+        assert!(core.pool.used() <= (64 << 20) + (32 << 20), "memory without bound");
+        if standing == Standing::Gone {
+            guest.left(core);
+            self.gone = true;
+        }
+        let mut chunk = [0; 64 << 10];
+        while let Ok(got @ 1..) = self.client.read(&mut chunk) {
+            self.replies.extend_from_slice(&chunk[..got]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small random generator (Steele, Lea, Flood: SplitMix64).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z ^ (z >> 31)) % n
+        }
+
+        fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+            list[self.below(list.len() as u64) as usize]
+        }
+    }
+
+    fn option(id: u32, data: &[u8]) -> Vec<u8> {
+        [b"IHAVEOPT", &id.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
+    }
+
+    fn text(bytes: &[u8]) -> Vec<u8> {
+        [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
+    }
+
+    /// A session that a client might have: options, then requests.
+    fn made_up(random: &mut Random) -> Vec<u8> {
+        let mut bytes = (random.below(4) as u32).to_be_bytes().to_vec();
+        let name = random.one_of(&[&b"disk"[..], b"second", b"", b"none such"]);
+        for _ in 0..random.below(5) {
+            let id = random.one_of(&[3, 5, 6, 8, 8, 9, 10, 11, 99]);
+            let data = match id {
+                6 => [text(name), vec![0, 2, 0, 1, 0, 3]].concat(),
+                9 | 10 => [text(name), vec![0, 0, 0, 1], text(b"base:allocation")].concat(),
+                3 | 8 => Vec::new(),
+                _ => vec![1; random.below(40) as usize],
+            };
+            bytes.extend(option(id, &data));
+        }
+        bytes.extend(match random.below(4) {
+            0 => option(1, name),
+            _ => option(7, &[text(name), vec![0, 0]].concat()),
+        });
+        for n in 0..random.below(40) {
+            bytes.extend(request(random, n));
+        }
+        bytes
+    }
+
+    fn request(random: &mut Random, n: u64) -> Vec<u8> {
+        let kind = random.one_of(&[0u16, 0, 0, 1, 1, 1, 3, 4, 6, 7, 7, 8, 2]);
+        let kind = if kind == 2 && random.below(8) > 0 { 0 } else { kind };
+        let flags = random.one_of(&[0u16, 0, 0, 1, 2, 4, 8, 3, 1 << 14]);
+        let len = random.one_of(&[512u32, 4096, 4096, 5000, 0, 100_000, 1 << 20, 40 << 20]);
+        let len = if kind == 1 && len > 100_000 { 4096 } else { len };
+        let near = SIZE - u64::from(len.min(1 << 20)) / 2;
+        let offset = random.one_of(&[0, 4096, 4096 * 7, 513, near, SIZE, u64::MAX - 10]);
+        let cookie = if random.below(10) == 0 { 5 } else { 1000 + n };
+        let mut bytes = [
+            &0x2560_9513u32.to_be_bytes()[..],
+            &flags.to_be_bytes(),
+            &kind.to_be_bytes(),
+            &cookie.to_be_bytes(),
+            &offset.to_be_bytes(),
+            &len.to_be_bytes(),
+        ]
+        .concat();
+        if kind == 1 {
+            bytes.resize(bytes.len() + len as usize, n as u8);
+        }
+        bytes
+    }
+
+    fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+        for _ in 0..random.below(4) {
+            if bytes.is_empty() {
+                return;
+            }
+            let at = random.below(bytes.len() as u64) as usize;
+            match random.below(6) {
+                0 => bytes[at] ^= 1 << random.below(8),
+                1 => bytes[at] = random.one_of(&[0, 1, 0x7f, 0x80, 0xff]),
+                2 => bytes.truncate(at),
+                3 => drop(bytes.drain(at..(at + random.below(30) as usize).min(bytes.len()))),
+                4 => {
+                    let piece =
+                        bytes[at..(at + random.below(60) as usize).min(bytes.len())].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+                _ => {
+                    let end = (at + 4).min(bytes.len());
+                    let word =
+                        random.one_of(&[0u32, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX]).to_be_bytes();
+                    bytes[at..end].copy_from_slice(&word[..end - at]);
+                }
+            }
+        }
+    }
+
+    /// Recorded from real clients, or of old failures.
+    fn corpus() -> Vec<(String, Vec<u8>)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+        let files = std::fs::read_dir(folder).expect("the corpus is part of the repository");
+        let mut files: Vec<_> = files.map(|f| f.expect("a file").path()).collect();
+        files.sort();
+        assert!(files.len() >= 7);
+        let read = |p: std::path::PathBuf| (p.display().to_string(), std::fs::read(p).unwrap());
+        files.into_iter().map(read).collect()
+    }
+
+    #[test]
+    fn recorded_sessions_are_served_and_so_is_what_mutation_makes_of_them() {
+        let mut random = Random(1);
+        for (name, bytes) in corpus() {
+            println!("{name}");
+            handshake(&bytes);
+            session(&bytes);
+            for _ in 0..150 {
+                let mut bytes = bytes.clone();
+                mutate(&mut bytes, &mut random);
+                handshake(&bytes);
+                session(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn made_up_sessions_are_answered_exactly() {
+        let mut chosen = 0;
+        for seed in 0..9000 {
+            let mut random = Random(seed);
+            let mut bytes = made_up(&mut random);
+            if seed % 3 != 0 {
+                mutate(&mut bytes, &mut random);
+            }
+            chosen += u32::from(matches!(negotiate(&bytes, 1 << 20).step, Step::Chosen(_)));
+            // A failure is repeated by its number.
+            println!("seed {seed}");
+            handshake(&bytes);
+            session(&bytes);
+        }
+        assert!(chosen > 2400, "{chosen} sessions came to requests");
+    }
+}

@@ -83,7 +83,8 @@ pub fn handshake(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(SESSION_MAX)];
     let whole = negotiate(bytes, usize::MAX >> 1);
     check_answers(&whole);
-    if let Step::Chosen(Choice { export, structured, allocation }) = whole.step {
+    if let Step::Chosen(Choice { export, size, structured, allocation }) = whole.step {
+        assert_eq!(size, SIZE);
         assert!(export < offers().len() && (structured || !allocation));
     }
     let piece = 1 + bytes.first().map_or(0, |b| usize::from(*b) % 31);

@@ -298,6 +298,9 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
             m.seed,
             m.seed + u64::from(m.reps) - 1
         );
+        for (name, value) in &m.machine {
+            let _ = writeln!(out, "{name}: {value}");
+        }
         if runs.len() > 1 {
             out.push('\n');
         }

@@ -131,6 +131,7 @@ fn check(folder: &Folder, output: &Output, drive: &str) -> Run {
     assert!(writers.reps.iter().any(|rep| rep.device.written_bytes > 0 && rep.device.flushes > 0));
     let table = text(&output.stdout);
     assert!(table.contains(drive) && table.contains("none-bfq"), "{table}");
+    assert!(table.contains("\ntarget: ") && table.contains("\nkernel: Linux"), "{table}");
     let metrics = fs::read_to_string(runs[0].join("metrics.csv")).unwrap();
     assert!(metrics.lines().skip(1).all(|line| line.ends_with(",engine")), "{metrics}");
     assert!(fs::read_to_string(runs[0].join("report.html")).unwrap().contains("engine"));

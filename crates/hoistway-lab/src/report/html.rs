@@ -319,6 +319,9 @@ fn trust(run: &Run) -> String {
              figures.</li>",
             esc(&run.manifest.world)
         );
+        for (name, value) in &run.manifest.machine {
+            let _ = write!(out, "<li>{}: {}</li>", esc(name), esc(value));
+        }
     }
     out.push_str(
         "<li>The intervals say how much the result moves from seed to seed, nothing about how \

@@ -535,6 +535,34 @@ fn folders_and_names_that_do_not_fit_are_refused() {
     }
 }
 
+/// A server that is not root's mounts through the helper, and cleans up as well.
+#[test]
+fn a_user_mounts_with_the_helper() {
+    if !there_is(&["fusermount3", "setpriv", "cmp"]) {
+        return;
+    }
+    let folder = Folder::new("user");
+    must("chown", &["-R", "nobody", text(&folder.0)]);
+    let script = "set -e; head -c 5000 /dev/urandom >a; dd if=a of=\"$fuse/disk\" bs=777 conv=notrunc \
+                  status=none; cmp -n 5000 a \"$fuse/disk\"; stat -c %U \"$fuse/disk\"";
+    let script = format!("cd '{}'; {script}", folder.0.display());
+    let user = ["--reuid=nobody", "--regid=nogroup", "--clear-groups", "timeout", "30", HOISTWAY];
+    let as_user = |args: &[&str]| run("setpriv", &[&user[..], args].concat());
+    if !as_user(&["--version"]).status.success() {
+        return println!("skipped: this program cannot be run by nobody");
+    }
+    let shaft = folder.path("shaft");
+    let wishes = ["serve", "-q", "-e", "ram:1M", "--fuse", text(&shaft), "--run", &script];
+    let output = as_user(&wishes);
+    let err = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return println!("skipped: {}", err.trim());
+    }
+    assert_eq!((output.status.code(), &err[..]), (Some(0), ""));
+    assert_eq!(output.stdout, b"nobody\n");
+    assert!(!mounted(&shaft));
+}
+
 /// With the feature, but mostly without the driver.
 #[cfg(feature = "ublk")]
 #[test]

@@ -111,7 +111,7 @@ pub struct RunOne {
     #[arg(conflicts_with_all = ["csv", "json", "dry_run", "out"])]
     pub explain: Option<String>,
     /// Lines of the story; 200 if not given
-    #[arg(long, value_name = "N", requires = "explain")]
+    #[arg(long, value_name = "N", requires = "explain", hide_short_help = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub limit: Option<u32>,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! Clients that vanish, stall, flood: what a server of its own process makes of them, measured from
-//! outside. Others are served meanwhile, and its memory stays within the bounds of docs/guide/serve.md.
+//! outside. Others are served meanwhile, and its memory stays within the bounds of
+//! docs/guide/serve.md.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
 #[path = "../../hoistway-live/tests/client/mod.rs"]

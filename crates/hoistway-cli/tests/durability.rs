@@ -1,7 +1,7 @@
 //! The server is killed (`kill -9`) at random points under writes, zeroes, flushes and changes of
-//! scheduler; whatever it had confirmed as durable must be in the file. What this cannot show is a lost
-//! power supply: the kernel survives. That a flush reaches the storage at all is shown beside it, on a
-//! file whose storage keeps a log.
+//! scheduler; whatever it had confirmed as durable must be in the file. What this cannot show is a
+//! lost power supply: the kernel survives. That a flush reaches the storage at all is shown beside
+//! it, on a file whose storage keeps a log.
 //!
 //! `HOISTWAY_ROUNDS=200 cargo test -p hoistway-cli --test durability` for more than a few rounds.
 #![cfg(all(feature = "live", target_os = "linux"))]
@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 const BLOCK: usize = 4096;
-/// Blocks each of the connections writes to: pairs side by side, the next pair is the next connection's.
+/// Blocks each of the connections writes to: pairs side by side, the next pair is the next
+/// connection's.
 const BLOCKS: u64 = 64;
 const CONNECTIONS: u64 = 4;
 /// Ways to a file, with the schedulers to begin with.
@@ -140,8 +141,8 @@ fn start(target: &str, scheduler: &str, socket: &PathBuf, control: &PathBuf) -> 
     panic!("the server does not listen");
 }
 
-/// Batches of writes and zeroes, some with forced unit access; after some batches a flush, which speaks
-/// for everybody.
+/// Batches of writes and zeroes, some with forced unit access; after some batches a flush, which
+/// speaks for everybody.
 fn write_until_it_dies(mut client: Client, connection: u64, round: u64, known: &[Known]) {
     let mut random = Random(round * 100 + connection);
     for version in 1.. {

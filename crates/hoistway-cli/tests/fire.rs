@@ -1,5 +1,5 @@
-//! fio verifies what eight connections wrote at depth 64 while `hoistway ctl` lets every scheduler take
-//! over in turn. Skipped with a printed reason where fio is not installed.
+//! fio verifies what eight connections wrote at depth 64 while `hoistway ctl` lets every scheduler
+//! take over in turn. Skipped with a printed reason where fio is not installed.
 //!
 //! `HOISTWAY_SECONDS=60 cargo test -p hoistway-cli --test fire` runs fio for so long on each target and
 //! switches every second; without it, two seconds and ten times a second.

@@ -1,5 +1,5 @@
-//! The end of a server under load: what was answered is there, clients see whole answers or a closed
-//! connection, and the exit code says whether everything was flushed.
+//! The end of a server under load: what was answered is there, clients see whole answers or a
+//! closed connection, and the exit code says whether everything was flushed.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
 #[path = "../../hoistway-live/tests/client/mod.rs"]
@@ -80,8 +80,8 @@ fn contents(block: u64, version: u64) -> Vec<u8> {
     [block, version].map(u64::to_le_bytes).concat().repeat(BLOCK / 16)
 }
 
-/// Writes until the server closes the connection; for each block the versions that were answered and
-/// sent last.
+/// Writes until the server closes the connection; for each block the versions that were answered
+/// and sent last.
 fn write_until_closed(mut c: Client, connection: u64, done: &AtomicU64) -> Vec<(u64, u64)> {
     let mut random = Random(connection);
     let mut known = vec![(0, 0); BLOCKS as usize];

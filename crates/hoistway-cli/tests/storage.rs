@@ -1,6 +1,6 @@
-//! Storage that fails in earnest: a full file system, a file or loop device that was cut, a limit on file
-//! sizes. The error is that of the request it concerns; everybody else, and the server, go on.
-//! What needs root or a tool that is not there is skipped with a printed reason.
+//! Storage that fails in earnest: a full file system, a file or loop device that was cut, a limit
+//! on file sizes. The error is that of the request it concerns; everybody else, and the server, go
+//! on. What needs root or a tool that is not there is skipped with a printed reason.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
 #[path = "../../hoistway-live/tests/client/mod.rs"]

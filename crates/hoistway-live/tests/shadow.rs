@@ -1,6 +1,6 @@
 //! The engine under fire: threads write, zero, read and flush neighbouring blocks through queues of
-//! their own, while schedulers, weights, limits and tunables change. Every block says whose it is and
-//! which version, so that each read can be judged.
+//! their own, while schedulers, weights, limits and tunables change. Every block says whose it is
+//! and which version, so that each read can be judged.
 //!
 //! `HOISTWAY_SECONDS=60 cargo test -p hoistway-live --test shadow` for more than a second per target.
 #![cfg(target_os = "linux")]
@@ -61,8 +61,8 @@ fn fill(bytes: &mut [u8], block: usize, version: u64) {
     }
 }
 
-/// Judges the contents of a block. `floor`: the newest version that was over before it was read. A read
-/// beside a write may see a part of each: every word is judged by itself.
+/// Judges the contents of a block. `floor`: the newest version that was over before it was read. A
+/// read beside a write may see a part of each: every word is judged by itself.
 fn judge(bytes: &[u8], block: usize, floor: u64, begun: u64) {
     for (n, word) in bytes.chunks_exact(16).enumerate() {
         let version = u64::from_le_bytes(word[8..].try_into().unwrap());
@@ -100,7 +100,8 @@ struct Worker<'a> {
     thread: usize,
     client: Client,
     shadow: &'a [Shadow],
-    /// Where everybody works just now: neighbours of different threads meet in the queue, and merge.
+    /// Where everybody works just now: neighbours of different threads meet in the queue, and
+    /// merge.
     front: &'a AtomicU64,
     random: Random,
     sent: VecDeque<Sent>,
@@ -233,7 +234,8 @@ fn disturb(device: &Device, length: Duration) -> u64 {
             device.set(StageName::Queue, "nr_requests", 4 + random.below(28)).unwrap();
             if let (Some(t), false) = (entry.tunables.first(), device.report().unwrap().changing) {
                 let value = [t.min, t.max, t.default][random.below(3) as usize];
-                // Between the look and the deed another scheduler may not come: nobody else switches.
+                // Between the look and the deed another scheduler may not come: nobody else
+                // switches.
                 device.set(StageName::Scheduler, t.name, value).unwrap();
                 device.set(StageName::Scheduler, t.name, t.default).unwrap();
             }

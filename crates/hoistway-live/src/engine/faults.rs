@@ -1,5 +1,5 @@
-//! The core under random load on a device that fails, dawdles and answers out of order, against a model
-//! that knows every legal content of every sector.
+//! The core under random load on a device that fails, dawdles and answers out of order, against a
+//! model that knows every legal content of every sector.
 
 use super::core::{Core, Finished, Order, Origin, TenantId};
 use super::tests::facts;

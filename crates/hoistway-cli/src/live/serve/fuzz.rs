@@ -18,7 +18,8 @@ impl Mutator {
         list[self.below(list.len() as u64) as usize]
     }
 
-    /// One of the texts, with up to five changes: pieces of others, numbers at the edge, odd characters.
+    /// One of the texts, with up to five changes: pieces of others, numbers at the edge, odd
+    /// characters.
     pub fn text(&mut self, seeds: &[&str]) -> String {
         let mut text: Vec<char> = self.one_of(seeds).chars().collect();
         for _ in 0..self.below(6) {

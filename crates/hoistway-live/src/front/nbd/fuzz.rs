@@ -1,8 +1,8 @@
-//! What any bytes of a client may lead to: targets for `cargo fuzz` (folder `fuzz`) and for a test that
-//! makes up and mutates sessions by itself.
+//! What any bytes of a client may lead to: targets for `cargo fuzz` (folder `fuzz`) and for a test
+//! that makes up and mutates sessions by itself.
 //!
-//! A session runs the handshake and then a real connection with its socket, core and memory, while an
-//! independent reading of the same bytes says what must be answered.
+//! A session runs the handshake and then a real connection with its socket, core and memory, while
+//! an independent reading of the same bytes says what must be answered.
 
 use super::connection::{Connection, View};
 use super::handshake::{Choice, Handshake, Offer, Security, Step};

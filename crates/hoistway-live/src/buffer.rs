@@ -117,8 +117,10 @@ impl Part {
     ///
     /// Until the device has reported the command done, the buffer must neither be dropped nor touched.
     pub unsafe fn new(buffer: &mut Buffer, from: usize, len: usize) -> Part {
-        let piece = &mut buffer[from..from + len];
-        Part { memory: piece.as_mut_ptr(), len }
+        assert!(from <= buffer.len && len <= buffer.len - from, "a part lies within its buffer");
+        // By the pointer, not by a slice: a new borrow of the whole would end that of other parts.
+        // SAFETY: within the allocation, as seen just now.
+        Part { memory: unsafe { buffer.memory.as_ptr().add(from) }, len }
     }
 
     /// `len` bytes of a buffer that is shared, for a command that only reads them (a write).

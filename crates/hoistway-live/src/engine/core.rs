@@ -146,10 +146,15 @@ pub(crate) struct Core {
     syncs: SyncFailures,
     pub(super) departed: Departed,
     wake: Option<Instant>,
+    /// The last turn left something to do.
+    more: bool,
 
     done: Vec<Done>,
     parts: Vec<Part>,
 }
+
+/// Answers that end a turn.
+const ANSWERS: usize = 32;
 
 impl Core {
     pub fn new(opened: Opened, options: &DeviceOptions) -> Result<Core, LiveError> {
@@ -176,6 +181,7 @@ impl Core {
             syncs: SyncFailures { count: 0, last: Errno::IO, told: true },
             departed: Departed::default(),
             wake: None,
+            more: false,
             done: Vec::with_capacity(256),
             parts: Vec::with_capacity(128),
         })
@@ -466,7 +472,9 @@ impl Core {
 
     // A turn.
 
-    /// Works off everything that is due: commands that are done, timers, tenants that may go on.
+    /// Works off what is due: commands that are done, timers, tenants that may go on. When it has many
+    /// answers it leaves the rest for the next turn: they are best handed out while their data is in the
+    /// processor's cache.
     pub fn turn(&mut self) {
         loop {
             if self.wake.is_some_and(|at| at <= self.now) {
@@ -486,7 +494,8 @@ impl Core {
             while let Some(id) = self.ready.pop_front() {
                 self.go_on(id);
             }
-            if idle {
+            self.more = !idle && self.finished.len() >= ANSWERS;
+            if idle || self.more {
                 break;
             }
         }
@@ -507,7 +516,8 @@ impl Core {
     /// When there is something to do although nothing comes in.
     pub fn wake_at(&self) -> Option<Instant> {
         let delays = self.delayed.iter().filter_map(|id| self.tenants.get(id.0)).map(|t| t.delay);
-        [self.wake, self.backend.wake_at()].into_iter().flatten().chain(delays).min()
+        let more = self.more.then_some(Instant::ZERO);
+        [self.wake, self.backend.wake_at(), more].into_iter().flatten().chain(delays).min()
     }
 
     /// I/Os that are not over, those in backlogs included.

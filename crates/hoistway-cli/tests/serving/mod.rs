@@ -1,6 +1,8 @@
 //! Running `hoistway serve` from tests, bounded in time.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::Duration;
@@ -60,12 +62,17 @@ pub fn texts(output: &Output) -> (Option<i32>, String, String) {
 pub struct Server(pub Child);
 
 impl Server {
-    /// Serves, and waits until `sign` exists (a socket, a pid file).
+    /// Serves, and waits until `sign` exists (a pid file) or takes connections (a socket): a socket's file is
+    /// there a moment before it listens.
     pub fn start(args: &[&str], sign: &Path) -> Server {
         let mut command = Command::new("timeout");
         command.args(["--foreground", "60", HOISTWAY, "serve", "-q"]).args(args);
         let server = Server(command.spawn().unwrap());
-        assert!(wait_for(|| sign.exists()), "{}: nothing appears", sign.display());
+        let there = || match std::fs::metadata(sign) {
+            Ok(file) => !file.file_type().is_socket() || UnixStream::connect(sign).is_ok(),
+            Err(_) => false,
+        };
+        assert!(wait_for(there), "{}: nothing appears", sign.display());
         server
     }
 

@@ -140,8 +140,8 @@ impl LineServer {
         // The file gets its mode from the socket: at no time may others connect.
         fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(os(what()))?;
         bind(&socket, &address).map_err(os(what()))?;
-        let file = identity(path).map_err(os(what()))?;
         listen(&socket, 16).map_err(os(what()))?;
+        let file = identity(path).map_err(os(what()))?;
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let bell = bell.map_err(os("eventfd"))?;
         let heard = bell.try_clone().map_err(os("eventfd"))?;

@@ -435,9 +435,11 @@ mod tests {
         /// comes out of it afterwards.
         fn begin(&self, request: Result<Request, Errno>, data: &[u8]) -> usize {
             let (tag, address) = self.wait(|state| {
-                let tag = state.waiting.iter().position(Option::is_some)?;
+                // A tag whose result nobody has looked at is not free.
+                let free =
+                    |&tag: &usize| state.waiting[tag].is_some() && state.results[tag].is_none();
+                let tag = (0..usize::from(DEPTH)).find(free)?;
                 state.requests[tag] = Some(request);
-                state.results[tag] = None;
                 Some((tag, state.waiting[tag].take()?))
             });
             assert_eq!(address % 4096, 0);
@@ -449,8 +451,10 @@ mod tests {
 
         /// Waits for its result; a read's bytes.
         fn end(&self, tag: usize, len: usize) -> (i32, Vec<u8>) {
-            let (result, address) =
-                self.wait(|state| Some((state.results[tag]?, state.waiting[tag]?)));
+            let (result, address) = self.wait(|state| {
+                let address = state.waiting[tag]?;
+                Some((state.results[tag].take()?, address))
+            });
             let mut data = vec![0; len];
             // SAFETY: as above.
             unsafe { std::ptr::copy_nonoverlapping(address as *const u8, data.as_mut_ptr(), len) };

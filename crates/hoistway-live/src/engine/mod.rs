@@ -1,5 +1,6 @@
 //! The engine: a stack on a real device, in a thread of its own.
 
+mod alarm;
 mod census;
 mod core;
 #[cfg(test)]

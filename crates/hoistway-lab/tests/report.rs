@@ -28,6 +28,18 @@ fn the_pages_are_as_stored() {
 }
 
 #[test]
+fn only_what_is_simulated_repeats_to_the_digit() {
+    let mut run = sample::run(1, 2, 3, 100);
+    let page = html::render(&run);
+    assert!(page.contains("repeats it, to the digit") && page.contains("Trace digests"));
+    run.manifest.world = "engine".into();
+    run.manifest.machine = vec![("stolen".into(), "3.0 %".into())];
+    let page = html::render(&run);
+    assert!(!page.contains("digit") && !page.contains("Trace digests"));
+    assert!(page.contains("<li>stolen: 3.0 %</li>"));
+}
+
+#[test]
 fn every_format_renders_the_same_run_to_the_same_bytes() {
     for format in FORMATS {
         let (a, b) = (sample::run(2, 4, 3, 300), sample::run(2, 4, 3, 300));

@@ -236,9 +236,14 @@ fn named(run: &Run, f: &Figures<'_>) -> String {
 
 fn what_was_run(run: &Run) -> String {
     let m = &run.manifest;
+    let simulated = m.world == "sim";
+    let repeats = match simulated {
+        true => "This command repeats it, to the digit.",
+        false => "This command runs it again.",
+    };
     let mut out = format!(
-        "<section id=\"run\">\n<h2>What was run</h2>\n<p class=\"mute\">This command repeats it, \
-         to the digit.</p>\n<pre class=\"cmd\"><code>{}</code></pre>\n",
+        "<section id=\"run\">\n<h2>What was run</h2>\n<p class=\"mute\">{repeats}</p>\n\
+         <pre class=\"cmd\"><code>{}</code></pre>\n",
         esc(&m.command)
     );
     out.push_str("<details><summary>Workloads</summary><div>");
@@ -266,7 +271,16 @@ fn what_was_run(run: &Run) -> String {
             esc(&d.parameters)
         );
     }
-    out.push_str("<details><summary>Trace digests</summary><div>");
+    if simulated {
+        out.push_str(&digests(run));
+    }
+    out.push_str("</section>\n");
+    out
+}
+
+/// What a repetition must give again.
+fn digests(run: &Run) -> String {
+    let mut out = String::from("<details><summary>Trace digests</summary><div>");
     let rows = run.cells.iter().map(|c| {
         let name = format!("{} / {} / {}", c.drive, c.config, c.workload);
         let each: Vec<_> =
@@ -274,7 +288,7 @@ fn what_was_run(run: &Run) -> String {
         [name, each.join("  ")]
     });
     out.push_str(&rows_table("Trace digests", ["cell", "seed: digest"], rows));
-    out.push_str("</div></details>\n</section>\n");
+    out.push_str("</div></details>\n");
     out
 }
 

@@ -79,7 +79,7 @@ pub(super) enum Unit {
     Time,
     /// MB/s.
     Rate,
-    /// Seconds of simulated time.
+    /// Seconds since the run began.
     Seconds,
     /// A share, 0 to 1.
     Share,

@@ -51,6 +51,13 @@ pub struct EmulationFigures {
     pub late_p99: Nanos,
 }
 
+impl EmulationFigures {
+    /// Hardly a command was late by more than a twentieth of the mean service time, and 100 us.
+    pub fn kept_up(&self) -> bool {
+        self.late_p99 <= Nanos(self.modelled_mean.0 / 20).max(Nanos::us(100))
+    }
+}
+
 #[derive(Debug)]
 struct Emulated {
     adapter: Adapter,

@@ -1,6 +1,7 @@
 //! What experiments run on: an emulated drive, a scratch file, a file, a block device.
 
 use super::ledger::{Ledger, PAGE};
+use super::machine::Processors;
 use super::pattern::{PREPARED, UNKNOWN, ZERO, fill};
 use super::ranges::Ranges;
 use super::{disk, machine, turn};
@@ -61,6 +62,7 @@ pub struct Storage {
     /// `None`: the drives of the jobs are emulated.
     disk: Option<Disk>,
     state: Mutex<State>,
+    opened: Option<Processors>,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +76,11 @@ struct State {
     /// By drive.
     emulations: Vec<(String, EmulationFigures)>,
 }
+
+/// Share of stolen time from which results are doubtful.
+const STOLEN: f64 = 0.01;
+const HELD_UP: &str = "and processes with it: a stream that stops lets others in. Repeat the run on a \
+                       quiet machine before you compare it with another, or with the simulator";
 
 /// Bytes laid out at once.
 const STEP: u64 = 1 << 20;
@@ -95,7 +102,7 @@ impl Storage {
             Place::File(path) => Some(disk::file(path, destroy)?),
             Place::Device(path) => Some(disk::device(path, destroy)?),
         };
-        Ok(Storage { disk, state: Mutex::default() })
+        Ok(Storage { disk, state: Mutex::default(), opened: Processors::now() })
     }
 
     /// The drive that it is, unless drives are emulated.
@@ -209,6 +216,19 @@ impl Storage {
                 us(e.late_p99.0)
             );
             row(&format!("emulation of {drive}"), text);
+            if !e.kept_up() {
+                row("warning", format!("{drive} answered late, {HELD_UP}"));
+            }
+        }
+        if let (Some(then), Some(now)) = (self.opened, Processors::now()) {
+            let stolen = now.stolen_since(&then);
+            row("stolen", format!("{:.1} % of the processors' time (steal)", stolen * 100.0));
+            if stolen >= STOLEN {
+                row(
+                    "warning",
+                    format!("other guests of this machine's host ran instead, {HELD_UP}"),
+                );
+            }
         }
         rows.extend(machine::facts());
         rows

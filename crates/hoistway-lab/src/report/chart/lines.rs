@@ -94,7 +94,7 @@ pub(in super::super) fn panels(id: &str, title: &str, about: &str, all: &[Panel]
         }
         put_badges(&mut svg, &badges);
     }
-    svg.text("t mid name", (LEFT + RIGHT) / 2.0, height - 6.0, "seconds of simulated time");
+    svg.text("t mid name", (LEFT + RIGHT) / 2.0, height - 6.0, "seconds");
     svg.close()
 }
 

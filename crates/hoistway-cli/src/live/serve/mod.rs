@@ -28,6 +28,7 @@ use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use limits::Groups;
 use service::PidFile;
 use spec::{ClientSpec, ExportSpec, File};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, exit};
 use std::sync::Arc;
@@ -410,12 +411,22 @@ struct Scratch(std::cell::RefCell<Option<PathBuf>>);
 
 impl Scratch {
     fn make(&self) -> Result<PathBuf, String> {
-        let path = std::env::temp_dir().join(format!("hoistway-serve-{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        *self.0.borrow_mut() = Some(path.clone());
-        Ok(path)
+        let mut again = 0;
+        loop {
+            let name = format!("hoistway-serve-{}-{again}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match builder.create(&path) {
+                Ok(()) => {
+                    *self.0.borrow_mut() = Some(path.clone());
+                    return Ok(path);
+                }
+                // Numbers of processes come again: one of that number was killed and left its folder.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && again < 100 => again += 1,
+                Err(e) => return Err(format!("{}: {e}", path.display())),
+            }
+        }
     }
 }
 

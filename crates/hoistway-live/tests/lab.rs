@@ -192,11 +192,29 @@ fn contents(file: &File) -> Vec<u8> {
     all
 }
 
-fn told(result: Result<Outcome, JobError>) -> String {
-    match result {
-        Err(JobError::Storage { what }) => what,
-        other => panic!("nothing was found: {:?}", other.map(|o| o.procs)),
+/// Runs again and again, until the process has had `bytes` done in one run: a window of real time may be
+/// over before it has, where the machine is held up.
+fn carry_out(storage: &Storage, job: &Job<'_>, bytes: u64) {
+    let mut done = 0;
+    for _ in 0..20 {
+        done = run(storage, job).unwrap().procs[0].bytes;
+        if done >= bytes {
+            return;
+        }
     }
+    panic!("{done} of {bytes} bytes in the last of 20 runs");
+}
+
+/// What a run that reads all of its file ends with.
+fn told(storage: &Storage, reading: &Job<'_>) -> String {
+    for _ in 0..20 {
+        match run(storage, reading) {
+            Err(JobError::Storage { what }) => return what,
+            Ok(outcome) if outcome.procs[0].bytes < MIB => {}
+            other => panic!("nothing was found: {:?}", other.map(|o| o.procs)),
+        }
+    }
+    panic!("no run of 20 has come to the end of the file");
 }
 
 #[test]
@@ -205,13 +223,14 @@ fn damaged_and_lost_data_end_a_run_with_the_sector() {
     let storage = scratch.storage();
     let drive = storage.drive().unwrap();
     let (reading, writing) = (job(drive, "none", 300, reader()), job(drive, "none", 300, writer()));
-    assert!(run(&storage, &reading).unwrap().procs[0].bytes >= MIB);
+    carry_out(&storage, &reading, MIB);
     let file = scratch.open();
     let laid_out = contents(&file);
     assert!(laid_out.chunks(512).all(|sector| sector.iter().any(|&b| b != 0)));
 
-    assert!(run(&storage, &writing).unwrap().procs[0].bytes > 0);
-    assert!(run(&storage, &reading).is_ok(), "what was written is read");
+    carry_out(&storage, &writing, 1);
+    // What was written is read.
+    carry_out(&storage, &reading, MIB);
     let good = contents(&file);
     assert_ne!(good, laid_out);
 
@@ -219,7 +238,7 @@ fn damaged_and_lost_data_end_a_run_with_the_sector() {
     let mut bad = good.clone();
     bad[300_000] ^= 4;
     file.write_all_at(&bad, 0).unwrap();
-    let what = told(run(&storage, &reading));
+    let what = told(&storage, &reading);
     assert!(
         what.contains(&format!("sector {} of the device holds damaged data", 300_000 / 512)),
         "{what}"
@@ -227,21 +246,21 @@ fn damaged_and_lost_data_end_a_run_with_the_sector() {
 
     // A write that never reached the storage.
     file.write_all_at(&laid_out, 0).unwrap();
-    let what = told(run(&storage, &reading));
+    let what = told(&storage, &reading);
     assert!(what.contains("sector 0 of the device holds write 4; it must hold write"), "{what}");
 
     // Two sectors in each other's place.
     let mut bad = good.clone();
     bad[512..1024].copy_from_slice(&good[1024..1536]);
     file.write_all_at(&bad, 0).unwrap();
-    let what = told(run(&storage, &reading));
+    let what = told(&storage, &reading);
     assert!(
         what.contains("sector 1 of the device holds write") && what.contains("of sector 2"),
         "{what}"
     );
 
     file.write_all_at(&good, 0).unwrap();
-    assert!(run(&storage, &reading).is_ok());
+    carry_out(&storage, &reading, MIB);
 }
 
 #[test]
@@ -252,7 +271,7 @@ fn a_file_cut_under_a_run_is_an_error_of_the_run() {
     let reading = job(drive, "none", 300, reader());
     assert!(run(&storage, &reading).is_ok());
     scratch.open().set_len(0).unwrap();
-    let what = told(run(&storage, &reading));
+    let what = told(&storage, &reading);
     assert!(what.contains("empty") || what.contains("failed on the storage"), "{what}");
 }
 
@@ -267,10 +286,10 @@ fn interrupted_runs_end_at_once_and_the_storage_can_be_used_again() {
     let mut asked = 0;
     let result = storage.run(&long, &mut |now| {
         asked += 1;
-        now < hoistway::Instant::ZERO + Nanos::ms(100)
+        asked < 3 || now < hoistway::Instant::ZERO + Nanos::ms(100)
     });
     assert_eq!(result.err(), Some(JobError::Interrupted));
-    assert!(asked >= 2);
+    assert!(asked >= 3);
     assert!(run(&storage, &job(drive, "none", 200, reader())).is_ok());
 }
 

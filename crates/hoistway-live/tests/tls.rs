@@ -5,7 +5,7 @@ mod certs;
 mod client;
 
 use certs::Authority;
-use client::Random;
+use client::{Random, wait_for};
 use hoistway::{IoPrio, sched};
 use hoistway_live::front::nbd::{
     ClientMatch, ClientRule, Export, Listen, Server, ServerOptions, Tls, TlsMode,
@@ -406,11 +406,8 @@ fn a_client_that_vanishes_under_tls_disturbs_nobody() {
         stays.write(round * 512, &[round as u8; 512]);
         assert_eq!(stays.read(round * 512, 512), [round as u8; 512]);
     }
-    let left = (0..1000).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        stage.device.report().unwrap().clients.len() == 1
-    });
-    assert!(left, "their guests are gone");
+    let left = || stage.device.report().unwrap().clients.len() == 1;
+    assert!(wait_for(left), "their guests are gone");
 }
 
 #[test]

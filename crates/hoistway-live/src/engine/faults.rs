@@ -510,15 +510,15 @@ fn where_a_flush_makes_writes_durable_its_error_is_theirs() {
     assert_eq!(flush(&mut core, b), Err(Errno::IO));
 }
 
-fn faulty_device(wrong: Wrong) -> (Device, Arc<Mutex<Seen>>) {
+fn faulty_device(wrong: Wrong, options: DeviceOptions) -> (Device, Arc<Mutex<Seen>>) {
     let (opened, seen) = Faulty::opened(wrong, 1, true);
-    let options = DeviceOptions { stop_limit: Nanos::ms(300), ..DeviceOptions::default() };
     (Device::start(opened, &options).unwrap(), seen)
 }
 
 #[test]
 fn closing_says_when_the_last_flush_failed() {
-    let (device, _) = faulty_device(Wrong { flushes: 1, ..Wrong::default() });
+    let wrong = Wrong { flushes: 1, ..Wrong::default() };
+    let (device, _) = faulty_device(wrong, DeviceOptions::default());
     let client = device.client(IoPrio::NONE).unwrap();
     client.write(0, &[1; 512]).unwrap();
     let error = device.close().unwrap_err();
@@ -529,7 +529,8 @@ fn closing_says_when_the_last_flush_failed() {
 
 #[test]
 fn closing_storage_that_hangs_is_bounded_and_says_what_was_not_done() {
-    let (device, seen) = faulty_device(Wrong::default());
+    let options = DeviceOptions { stop_limit: Nanos::ms(300), ..DeviceOptions::default() };
+    let (device, seen) = faulty_device(Wrong::default(), options);
     let client = device.client(IoPrio::NONE).unwrap();
     client.write(0, &[1; 512]).unwrap();
     seen.lock().unwrap().wrong.hangs = true;
@@ -545,7 +546,8 @@ fn closing_storage_that_hangs_is_bounded_and_says_what_was_not_done() {
 
 #[test]
 fn submitters_that_go_on_do_not_put_off_the_end() {
-    let (device, _) = faulty_device(Wrong { dawdles: 30, ..Wrong::default() });
+    let wrong = Wrong { dawdles: 30, ..Wrong::default() };
+    let (device, _) = faulty_device(wrong, DeviceOptions::default());
     std::thread::scope(|scope| {
         for n in 0..3u64 {
             let client = device.client(IoPrio::NONE).unwrap();

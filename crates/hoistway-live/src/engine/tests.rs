@@ -4,7 +4,7 @@ use super::core::{Core, Finished, Order, Origin};
 use super::{DeviceOptions, WRITE};
 use crate::backend::{Backend, Command, Done, Extent, Facts, Opened};
 use crate::buffer::{Buffer, Part};
-use hoistway::{Flags, GroupId, Instant, IoPrio, Op, sched};
+use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op, sched};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -70,7 +70,7 @@ pub(super) fn core(
 fn run(core: &mut Core, orders: Vec<(Op, u64, u64, Flags)>) -> Vec<Result<(), Errno>> {
     let tenant = core.add_tenant(GroupId::ROOT, IoPrio::NONE);
     let count = orders.len();
-    core.read_clock();
+    let began = core.read_clock();
     core.begin_batch(tenant);
     for (cookie, (op, offset, len, flags)) in orders.into_iter().enumerate() {
         let data = matches!(op, Op::Read | Op::Write);
@@ -81,15 +81,12 @@ fn run(core: &mut Core, orders: Vec<(Op, u64, u64, Flags)>) -> Vec<Result<(), Er
     core.end_batch(tenant);
     let mut results = vec![None; count];
     // Timers (a flush follows a completion after 20 us) need the clock to move.
-    for _ in 0..200_000 {
+    while results.iter().any(Option::is_none) && core.now().since(began) < Nanos::secs(20) {
         core.read_clock();
         core.turn();
         while let Some(Finished { origin, result, .. }) = core.next_finished() {
             let Origin::Guest { cookie, .. } = origin else { panic!("all are guests") };
             assert_eq!(results[cookie as usize].replace(result), None, "finished once");
-        }
-        if results.iter().all(Option::is_some) {
-            break;
         }
     }
     core.close_tenant(tenant);

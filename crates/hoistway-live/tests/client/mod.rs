@@ -23,6 +23,17 @@ impl Random {
     }
 }
 
+/// Looks until something holds, about a minute at most.
+pub fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
+    (0..6000).any(|_| {
+        let now = holds();
+        if !now {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        now
+    })
+}
+
 #[derive(Debug)]
 pub struct Client {
     pub stream: UnixStream,

@@ -6,7 +6,7 @@
 #[path = "../../hoistway-live/tests/client/mod.rs"]
 mod client;
 
-use client::{Client, Random};
+use client::{Client, Random, wait_for};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -32,6 +32,7 @@ impl Server {
     fn start(name: &str, target: &str, wishes: &str) -> Server {
         let folder =
             std::env::temp_dir().join(format!("hoistway-clients-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let (socket, control) = (folder.join("nbd.sock"), folder.join("ctl.sock"));
         let config = folder.join("serve.toml");
@@ -44,12 +45,11 @@ impl Server {
         std::fs::write(&config, text).unwrap();
         let mut process =
             Command::new(HOISTWAY).args(["serve", "-q", "--config"]).arg(&config).spawn().unwrap();
-        let up = (0..1000).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
+        let up = || {
             assert_eq!(process.try_wait().unwrap(), None, "the server ended");
             UnixStream::connect(&control).is_ok()
-        });
-        assert!(up, "the server does not listen");
+        };
+        assert!(wait_for(up), "the server does not listen");
         Server { process, folder, socket, control }
     }
 
@@ -200,11 +200,7 @@ fn clients_that_vanish_anywhere_disturb_nobody_and_leave_nothing() {
         ended.into_iter().for_each(|e| e.unwrap());
     });
     assert!(served.load(SeqCst) > 100, "{served:?} rounds of the others");
-    let empty = (0..1000).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        server.list().is_empty()
-    });
-    assert!(empty, "{:?} are left", server.list());
+    assert!(wait_for(|| server.list().is_empty()), "{:?} are left", server.list());
     assert!(server.memory_most() < 256 * MIB, "{} MiB", server.memory_most() / MIB);
     server.stop();
 }
@@ -243,8 +239,7 @@ fn clients_that_take_no_answers_are_bounded_and_give_way() {
             })
             .collect();
         let before = served.load(SeqCst);
-        std::thread::sleep(Duration::from_millis(500));
-        assert!(served.load(SeqCst) > before, "small requests are served");
+        assert!(wait_for(|| served.load(SeqCst) > before + 10), "small requests are served");
         // A large one is served when those who hold everything have been cut off.
         let mut large = server.client();
         large.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -292,10 +287,11 @@ fn a_flood_of_connections_beyond_the_limit_is_closed_and_passes() {
     // The control socket has looked in, and gone, before.
     assert!((47..=49).contains(&greeted), "{greeted} greeted");
     drop(flood);
-    let again = (0..1000).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        Client::go(&server.socket, "disk", true).ok()
-    });
+    let mut again = None;
+    assert!(wait_for(|| {
+        again = Client::go(&server.socket, "disk", true).ok();
+        again.is_some()
+    }));
     assert_eq!(again.expect("there is room again").read(0, 512), [0; 512]);
     drop(stays);
     server.stop();

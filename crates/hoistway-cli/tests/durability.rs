@@ -12,7 +12,7 @@ mod serving;
 
 use client::{Client, FUA, NO_HOLE, Random};
 use hoistway::sched::SCHEDULERS;
-use serving::{Folder, installed};
+use serving::{Folder, LIMIT, installed, wait_for};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -78,7 +78,10 @@ fn one_round(folder: &Folder, wishes: &str, random: &mut Random, round: u64) -> 
             std::thread::spawn(move || write_until_it_dies(client, n, round, &known))
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(5 + random.below(40)));
+    // Until there is something to lose, and then for a while.
+    let durable = || known.iter().filter(|k| k.durable.load(SeqCst) > 0).count();
+    assert!(wait_for(|| durable() > 40), "nothing becomes durable");
+    std::thread::sleep(Duration::from_millis(random.below(40)));
     if round.is_multiple_of(2) {
         // Another scheduler is taking over, or has just done so.
         let next = SCHEDULERS[random.below(SCHEDULERS.len() as u64) as usize];
@@ -128,7 +131,7 @@ fn start(target: &str, scheduler: &str, socket: &PathBuf, control: &PathBuf) -> 
         .arg(control)
         .spawn()
         .unwrap();
-    for _ in 0..1000 {
+    for _ in 0..6000 {
         if UnixStream::connect(control).is_ok() {
             return Some(server);
         }
@@ -236,23 +239,20 @@ fn flushes_and_durable_writes_reach_the_storage() {
     let (far, log, place) = (folder.path("far.sock"), folder.path("log"), folder.0.join("mnt"));
     std::fs::create_dir(&place).unwrap();
     let nbdkit = Command::new("timeout")
-        .args(["60", "nbdkit", "-f", "-U", &far, "--filter=log", "memory", "16M"])
+        .args([LIMIT, "nbdkit", "-f", "-U", &far, "--filter=log", "memory", "16M"])
         .arg(format!("logfile={log}"))
         .spawn()
         .unwrap();
     let mut mounted = Mounted { processes: vec![nbdkit], place: place.clone() };
-    let up = |ready: &dyn Fn() -> bool| {
-        (0..1000).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            ready()
-        })
-    };
-    assert!(up(&|| UnixStream::connect(&far).is_ok()), "nbdkit listens");
+    assert!(wait_for(|| UnixStream::connect(&far).is_ok()), "nbdkit listens");
     let mut nbdfuse = Command::new("timeout");
-    nbdfuse.args(["60", "nbdfuse"]).arg(&place).args(["--unix", &far]);
+    nbdfuse.args([LIMIT, "nbdfuse"]).arg(&place).args(["--unix", &far]);
     mounted.processes.push(nbdfuse.spawn().unwrap());
     let disk = place.join("nbd");
-    if !up(&|| disk.exists()) {
+    // It ends, with its reason, where it cannot mount.
+    let mut ended = || mounted.processes[1].try_wait().unwrap().is_some();
+    assert!(wait_for(|| disk.exists() || ended()), "nbdfuse does nothing");
+    if !disk.exists() {
         return println!("skipped: FUSE cannot be mounted here");
     }
     let flushes = || {

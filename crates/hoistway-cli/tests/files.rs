@@ -102,7 +102,7 @@ impl Server {
     fn start(folder: &Folder, args: &[&str]) -> Option<Server> {
         let (shaft, control) = (folder.path("shaft"), folder.path("ctl"));
         let mut child = Command::new("timeout")
-            .args(["-k", "30", "100", HOISTWAY, "serve", "-q", "--fuse"])
+            .args(["-k", "30", "300", HOISTWAY, "serve", "-q", "--fuse"])
             .arg(&shaft)
             .arg("--control")
             .arg(&control)
@@ -110,7 +110,7 @@ impl Server {
             .stderr(fs::File::create(folder.path("log")).unwrap())
             .spawn()
             .unwrap();
-        let up = until(30, || mounted(&shaft) || child.try_wait().unwrap().is_some());
+        let up = until(60, || mounted(&shaft) || child.try_wait().unwrap().is_some());
         assert!(up, "the folder is mounted");
         if let Some(status) = child.try_wait().unwrap() {
             let log = fs::read_to_string(folder.path("log")).unwrap();
@@ -141,7 +141,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if self.child.try_wait().unwrap().is_none() {
             self.signal("-TERM");
-            if !until(20, || self.child.try_wait().unwrap().is_some()) {
+            if !until(60, || self.child.try_wait().unwrap().is_some()) {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
             }
@@ -372,7 +372,7 @@ fn a_folder_in_use_is_served_until_it_is_free() {
     fs::write(place.join("kept"), &bytes).unwrap();
     server.signal("-TERM");
     let named = format!("in use by {}, mounted on {}", device.0, place.display());
-    assert!(until(20, || log(&folder).contains(&named)), "{}", log(&folder));
+    assert!(until(60, || log(&folder).contains(&named)), "{}", log(&folder));
     // Nothing is lost: what the file system still holds back goes out now.
     mount.umount();
     drop(device);
@@ -429,7 +429,7 @@ fn the_dead_mount_of_a_killed_server_is_cleaned_up() {
     let shaft = server.shaft.clone();
     let mut second = Server::start(&folder, &["-e", &export]).unwrap();
     // The folder counts as mounted all the time: wait for the new one.
-    assert!(until(20, || shaft.join("gold").exists()), "{}", log(&folder));
+    assert!(until(60, || shaft.join("gold").exists()), "{}", log(&folder));
     assert!(log(&folder).contains("its dead mount was removed"), "{}", log(&folder));
     assert_eq!(&fs::read(shaft.join("gold")).unwrap()[4000..4007], b"durable");
     assert_eq!(second.stop(), Some(0));
@@ -469,7 +469,7 @@ fn files_and_sockets_show_the_same_bytes() {
          nbdcopy --flush b \"$uri\"; cmp b \"$fuse/gold\"; cmp -n 2M /dev/zero \"$fuse/bronze\"",
         folder.0.display()
     );
-    let args = ["60", HOISTWAY, "serve", "-q", "--config", text(&config), "--run", &script];
+    let args = ["300", HOISTWAY, "serve", "-q", "--config", text(&config), "--run", &script];
     let output = run("timeout", &args);
     let err = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
@@ -527,7 +527,7 @@ fn folders_and_names_that_do_not_fit_are_refused() {
         ("a/b=ram:1M", &gold, "has a slash"),
     ];
     for (export, place, message) in cases {
-        let args = ["20", HOISTWAY, "serve", "-q", "-e", export, "--fuse", text(place)];
+        let args = ["300", HOISTWAY, "serve", "-q", "-e", export, "--fuse", text(place)];
         let output = run("timeout", &args);
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{export} {}: {err}", place.display());
@@ -546,7 +546,7 @@ fn a_user_mounts_with_the_helper() {
     let script = "set -e; head -c 5000 /dev/urandom >a; dd if=a of=\"$fuse/disk\" bs=777 conv=notrunc \
                   status=none; cmp -n 5000 a \"$fuse/disk\"; stat -c %U \"$fuse/disk\"";
     let script = format!("cd '{}'; {script}", folder.0.display());
-    let user = ["--reuid=nobody", "--regid=nogroup", "--clear-groups", "timeout", "30", HOISTWAY];
+    let user = ["--reuid=nobody", "--regid=nogroup", "--clear-groups", "timeout", "300", HOISTWAY];
     let as_user = |args: &[&str]| run("setpriv", &[&user[..], args].concat());
     if !as_user(&["--version"]).status.success() {
         return println!("skipped: this program cannot be run by nobody");
@@ -568,7 +568,7 @@ fn a_user_mounts_with_the_helper() {
 #[test]
 fn block_devices_need_the_driver_and_say_so() {
     let folder = Folder::new("ublk");
-    let args = ["20", HOISTWAY, "serve", "-q", "-e", "ram:8M", "--ublk", "--socket"];
+    let args = ["300", HOISTWAY, "serve", "-q", "-e", "ram:8M", "--ublk", "--socket"];
     let socket = folder.path("socket");
     if Path::new("/dev/ublk-control").exists() {
         return println!("skipped: this machine has the driver");

@@ -7,7 +7,7 @@ mod serving;
 
 use exposition::{Scrape, parse};
 use serde_json::Value;
-use serving::{Folder, HOISTWAY, Server, installed, run, wait_for};
+use serving::{Folder, HOISTWAY, LIMIT, Server, installed, run, wait_for};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -247,9 +247,9 @@ struct Load(std::process::Child);
 impl Load {
     fn start(uri: &str) -> Load {
         let mut fio = Command::new("timeout");
-        fio.args(["30", "fio", "--name=t", "--ioengine=nbd", &format!("--uri={uri}")]);
+        fio.args([LIMIT, "fio", "--name=t", "--ioengine=nbd", &format!("--uri={uri}")]);
         fio.args(["--rw=randread", "--bs=64k", "--iodepth=16", "--size=16M"]);
-        fio.args(["--time_based", "--runtime=25"]);
+        fio.args(["--time_based", "--runtime=1000"]);
         Load(fio.stdout(Stdio::null()).spawn().unwrap())
     }
 }
@@ -272,10 +272,22 @@ fn top_shows_shares_beside_entitlements() {
     assert!(wait_for(both), "both clients are there");
     let args =
         ["--json", "--count", "3", "--interval", "200ms", "--by", "client", "--sort", "iops"];
-    let out = server.ask("top", &args);
-    let frames: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!(frames.len(), 3);
-    for frame in &frames {
+    let frames = || -> Vec<Value> {
+        let out = server.ask("top", &args);
+        out.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    };
+    // A frame in which the machine served nobody shows no shares.
+    let served = |frame: &Value| {
+        let rows = frame["devices"][0]["clients"].as_array().unwrap();
+        rows.iter().any(|row| row["ios"].as_u64() > Some(0))
+    };
+    let mut shown = Vec::new();
+    assert!(wait_for(|| {
+        shown = frames();
+        assert_eq!(shown.len(), 3);
+        shown.iter().all(served)
+    }));
+    for frame in &shown {
         assert_eq!(frame["schema"], 1);
         let device = &frame["devices"][0];
         assert_eq!(
@@ -363,21 +375,25 @@ fn a_story_is_told_while_it_happens() {
         moved(server.scrape()) > 0.0
     };
     assert!(wait_for(|| busy("gold") && busy("bronze")), "both clients are busy");
-    let short = server.ask("ctl", &["explain", "gold", "--for", "20s", "--limit", "20"]);
+    let short = server.ask("ctl", &["explain", "gold", "--for", "60s", "--limit", "20"]);
     assert!(short.ends_with("\n\n20 lines; --limit N shows more\n"), "{short}");
-    // Long enough for the end of a slot: two tenants are never served for more than 125 ms each.
-    let story = server.ask("ctl", &["explain", "gold", "--for", "3s", "--limit", "1000000"]);
+    // Long enough for the end of a slot: two tenants are never served for more than 125 ms each. Where the
+    // machine serves them less, the next story may have all.
+    let parts = [" queued: ", " to the drive: read, 64 KiB", " done: ", " expired: ", "others: "];
+    let mut story = String::new();
+    let whole = (0..10).any(|_| {
+        story = server.ask("ctl", &["explain", "gold", "--for", "3s", "--limit", "1000000"]);
+        parts.iter().all(|part| story.contains(part))
+    });
+    assert!(whole, "not all of {parts:?} in {} lines", story.lines().count());
     // Its queue was there before anybody listened; decisions about it come with reasons.
     let first = story.lines().find(|l| l.contains(" has queue ")).expect("the queue is named");
     assert!(first.trim_start().starts_with("0.000 ms"), "{first}");
-    for part in [" queued: ", " to the drive: read, 64 KiB", " done: ", " expired: ", "others: "] {
-        assert!(story.contains(part), "'{part}' in {} lines", story.lines().count());
-    }
     // One at a time; the next may listen when it is over.
     let control = server.folder.path("control");
     let mut long = Command::new(HOISTWAY)
         .args(["ctl", "--control", &control, "explain", "bronze"])
-        .args(["--for", "60s", "--limit", "1000000"])
+        .args(["--for", "600s", "--limit", "1000000"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

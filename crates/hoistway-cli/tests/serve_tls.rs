@@ -66,7 +66,7 @@ fn qemu_writes_and_reads_under_tls_with_its_certificate() {
     let port = folder.path("port");
     // TCP, as machines are served; the port is told by the URI.
     let script = format!(
-        "echo \"$uri\" | sed 's/.*:\\([0-9]*\\)\\/.*/\\1/' > {port}.new; mv {port}.new {port}; sleep 50"
+        "echo \"$uri\" | sed 's/.*:\\([0-9]*\\)\\/.*/\\1/' > {port}.new; mv {port}.new {port}; exec sleep 1000"
     );
     let args =
         ["-e", "disk=ram:8M", "--listen", "tcp:0", "--tls=require", "--tls-certificates", &pki];
@@ -119,7 +119,8 @@ fn rules_by_certificate_choose_the_group_and_others_stay_outside() {
     );
     std::fs::write(&config, text).unwrap();
     let uri = folder.path("uri");
-    let script = format!("echo \"${{uri%%\\?*}}\" > {uri}.new; mv {uri}.new {uri}; sleep 50");
+    let script =
+        format!("echo \"${{uri%%\\?*}}\" > {uri}.new; mv {uri}.new {uri}; exec sleep 1000");
     let _server =
         Server::start(&["--config", &config, "-s", "bfq", "--run", &script], uri.as_ref());
     let uri = std::fs::read_to_string(&uri).unwrap().trim().replace("127.0.0.1", "localhost");

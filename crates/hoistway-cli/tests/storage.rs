@@ -29,6 +29,7 @@ impl Folder {
     fn new(name: &str) -> Folder {
         let path =
             std::env::temp_dir().join(format!("hoistway-storage-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Folder { path, mounted: false, device: None }
     }
@@ -93,7 +94,7 @@ impl Server {
             .spawn()
             .unwrap();
         let mut server = Server { process, socket };
-        for _ in 0..1000 {
+        for _ in 0..6000 {
             if std::os::unix::net::UnixStream::connect(&server.socket).is_ok() {
                 return Some(server);
             }

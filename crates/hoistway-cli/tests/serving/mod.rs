@@ -15,6 +15,8 @@ pub struct Folder(pub PathBuf);
 impl Folder {
     pub fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("hoistway-{}-{name}", std::process::id()));
+        // Of a process of the same number that was killed.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
@@ -48,9 +50,13 @@ pub fn installed(tools: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// Exit code, stdout, stderr of a command that may take 60 s.
+/// Seconds until a command or server of a test is ended, as a last resort: more than any of them takes on
+/// a machine that is busy with something else.
+pub const LIMIT: &str = "300";
+
+/// Exit code, stdout, stderr of a command.
 pub fn run(program: &str, args: &[&str]) -> (Option<i32>, String, String) {
-    texts(&Command::new("timeout").arg("60").arg(program).args(args).output().unwrap())
+    texts(&Command::new("timeout").arg(LIMIT).arg(program).args(args).output().unwrap())
 }
 
 pub fn texts(output: &Output) -> (Option<i32>, String, String) {
@@ -66,7 +72,7 @@ impl Server {
     /// there a moment before it listens.
     pub fn start(args: &[&str], sign: &Path) -> Server {
         let mut command = Command::new("timeout");
-        command.args(["--foreground", "60", HOISTWAY, "serve", "-q"]).args(args);
+        command.args(["--foreground", LIMIT, HOISTWAY, "serve", "-q"]).args(args);
         let server = Server(command.spawn().unwrap());
         let there = || match std::fs::metadata(sign) {
             Ok(file) => !file.file_type().is_socket() || UnixStream::connect(sign).is_ok(),
@@ -94,9 +100,9 @@ impl Drop for Server {
     }
 }
 
-/// Looks until something holds, 20 s at most.
+/// Looks until something holds, about a minute at most.
 pub fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
-    (0..2000).any(|_| {
+    (0..6000).any(|_| {
         let now = holds();
         if !now {
             std::thread::sleep(Duration::from_millis(10));

@@ -51,6 +51,13 @@ enum Step {
     Sync,
 }
 
+impl Slot {
+    /// The file system is asked to zero the range by itself; nothing is written for it.
+    fn is_zero_range(&self) -> bool {
+        self.command.op == Op::WriteZeroes && self.step == Step::Itself && self.parts.is_empty()
+    }
+}
+
 /// RWF_DSYNC of `pwritev2`.
 const DSYNC: i32 = 2;
 /// Bytes of zeroes written per part.
@@ -104,7 +111,9 @@ impl Uring {
         }
         match c.op {
             Op::Read => opcode::Readv::new(fd, list, count).offset(slot.at).build(),
-            Op::WriteZeroes if self.zero_range => {
+            // Not by `zero_range`: another command may have found out meanwhile, while this one is
+            // tried again.
+            Op::WriteZeroes if slot.is_zero_range() => {
                 allocate(FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE)
             }
             Op::Write | Op::WriteZeroes => {
@@ -123,7 +132,7 @@ impl Uring {
             Ok(moved) => moved,
             Err(_) => match Errno::from_raw_os_error(-result) {
                 Errno::INTR | Errno::AGAIN => return self.push(index),
-                Errno::OPNOTSUPP if slot.command.op == Op::WriteZeroes && self.zero_range => {
+                Errno::OPNOTSUPP if slot.is_zero_range() => {
                     self.zero_range = false;
                     return self.write_zeroes(index);
                 }
@@ -431,6 +440,41 @@ mod tests {
             file.read_exact_at(&mut stored, 0).unwrap();
             assert!(stored[512..4608].iter().all(|&b| b == 0));
             assert!(stored[..512].iter().chain(&stored[4608..]).all(|&b| b == 7));
+        }
+    }
+
+    #[test]
+    fn every_command_under_way_is_written_when_the_file_system_has_no_such_call() {
+        let Some((mut ring, file)) = ring("several") else { return };
+        file.write_all_at(&[7; SIZE], 0).unwrap();
+        // All are asked for before the first refusal is heard; one is interrupted before.
+        let mut interrupted = false;
+        ring.twist = Some(Box::new(move |slot, result| {
+            if !slot.is_zero_range() {
+                return result;
+            }
+            if slot.command.tag == 3 && !std::mem::replace(&mut interrupted, true) {
+                return -Errno::INTR.raw_os_error();
+            }
+            -Errno::OPNOTSUPP.raw_os_error()
+        }));
+        for tag in 0..4 {
+            let start = 512 + 8192 * tag;
+            let command = Command { tag, op: Op::WriteZeroes, start, len: 4096, fua: tag == 1 };
+            ring.issue(Instant::ZERO, command, &[]);
+        }
+        let mut done = Vec::new();
+        while done.len() < 4 {
+            ring.kick();
+            ring.ring.submit_and_wait(1).unwrap();
+            ring.poll(Instant::ZERO, &mut done);
+        }
+        assert!(done.iter().all(|d| d.result == Ok(())), "{done:?}");
+        let mut stored = vec![9; SIZE];
+        file.read_exact_at(&mut stored, 0).unwrap();
+        for (at, byte) in stored.iter().enumerate() {
+            let zero = at < 4 * 8192 && (512..4608).contains(&(at % 8192));
+            assert_eq!(*byte, if zero { 0 } else { 7 }, "byte {at}");
         }
     }
 }

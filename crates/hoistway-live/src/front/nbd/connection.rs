@@ -64,7 +64,7 @@ pub(super) struct Connection {
     paused: bool,
     /// It stopped at a request that has to wait for buffers of the device.
     starved: bool,
-    /// When a byte was last read from the socket or sent.
+    /// When a byte was last read from the socket or sent, or it arrived.
     moved: Instant,
     /// No further requests: the client said so, its side is closed, or we are stopping.
     closing: bool,
@@ -425,6 +425,7 @@ impl Guest for Connection {
             core.label(tenant, label);
         }
         self.tenant = Some(tenant);
+        self.moved = core.now();
         // What came behind the handshake is looked at in the first `read`.
         self.paused = !self.carry.is_empty();
     }

@@ -481,4 +481,19 @@ mod tests {
         }
         assert!(chosen > 2400, "{chosen} sessions came to requests");
     }
+
+    /// A device that has run for long must not take a client that has just come for one that stalls.
+    #[test]
+    fn a_client_has_its_time_from_the_arrival_on() {
+        let choice = Choice { export: 0, size: SIZE, structured: false, allocation: false };
+        let head =
+            [&0x2560_9513u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 16], &4096u32.to_be_bytes()];
+        let half_a_write = [&head.concat()[..], &[7; 100]].concat();
+        let mut served = Served::new(choice, &half_a_write);
+        let Served { core, guest, scratch, .. } = &mut served;
+        let came = core.now();
+        assert!(came > hoistway::Instant::ZERO);
+        guest.read(core, scratch);
+        assert_eq!(guest.holds_since(), Some(came));
+    }
 }

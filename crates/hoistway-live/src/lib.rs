@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod backend;
+mod bell;
 mod buffer;
 mod clock;
 pub mod engine;

@@ -1,16 +1,16 @@
 //! A file or block device by a pool of threads: for machines whose kernel forbids io_uring.
 
 use super::{Backend, Command, Done, Extent, file};
+use crate::bell::Bell;
 use crate::buffer::{Buffer, Part, advance};
 use crate::engine::errors_instead_of_signals;
 use hoistway::{Instant, Op};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev2, retry_on_intr};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
@@ -24,7 +24,8 @@ pub(super) struct Threads {
 #[derive(Debug)]
 struct Shared {
     file: File,
-    event: OwnedFd,
+    /// Rings when something is done.
+    bell: Bell,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -43,9 +44,8 @@ const WORKERS: usize = 16;
 
 impl Threads {
     pub fn new(file: File, block_device: bool) -> io::Result<Threads> {
-        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let shared =
-            Arc::new(Shared { file, event, state: Mutex::default(), work: Condvar::new() });
+        let bell = Bell::new()?;
+        let shared = Arc::new(Shared { file, bell, state: Mutex::default(), work: Condvar::new() });
         let mut pool = Threads { shared, workers: Vec::new(), block_device };
         for n in 0..WORKERS {
             let shared = Arc::clone(&pool.shared);
@@ -73,8 +73,7 @@ impl Shared {
                 state.spare.push(parts);
                 state.done.push(Done { tag: command.tag, result });
                 if state.done.len() == 1 {
-                    // Full only after 2^64 wake-ups nobody took.
-                    let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+                    self.bell.ring();
                 }
             } else if state.stop {
                 return;
@@ -98,13 +97,13 @@ impl Backend for Threads {
     fn poll(&mut self, _now: Instant, done: &mut Vec<Done>) {
         let mut state = self.shared.lock();
         if !state.done.is_empty() {
-            let _ = rustix::io::read(&self.shared.event, &mut [0u8; 8]);
+            self.shared.bell.hear();
             done.append(&mut state.done);
         }
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.shared.event.as_fd())
+        Some(self.shared.bell.as_fd())
     }
 
     fn gauge(&self) -> Option<File> {

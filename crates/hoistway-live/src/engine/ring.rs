@@ -2,11 +2,11 @@
 
 use super::core::{Core, Order, TenantId};
 use super::owner::Guest;
+use crate::bell::Bell;
 use crate::error::LiveError;
-use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -38,8 +38,8 @@ impl fmt::Debug for Message {
 }
 
 #[derive(Debug)]
-struct Bell {
-    event: OwnedFd,
+struct Sleep {
+    bell: Bell,
     /// The owner waits, or is about to: who sends must ring.
     asleep: AtomicBool,
 }
@@ -48,22 +48,21 @@ struct Bell {
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     messages: SyncSender<Message>,
-    bell: Arc<Bell>,
+    sleep: Arc<Sleep>,
 }
 
 /// The end of the owner.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     messages: Receiver<Message>,
-    bell: Arc<Bell>,
+    sleep: Arc<Sleep>,
 }
 
 pub(crate) fn ring() -> io::Result<(Sender, Inbox)> {
-    let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-    let bell = Arc::new(Bell { event, asleep: AtomicBool::new(false) });
+    let sleep = Arc::new(Sleep { bell: Bell::new()?, asleep: AtomicBool::new(false) });
     let (sender, receiver) = sync_channel(ROOM);
-    let sender = Sender { messages: sender, bell: Arc::clone(&bell) };
-    Ok((sender, Inbox { messages: receiver, bell }))
+    let sender = Sender { messages: sender, sleep: Arc::clone(&sleep) };
+    Ok((sender, Inbox { messages: receiver, sleep }))
 }
 
 impl Sender {
@@ -72,9 +71,8 @@ impl Sender {
         // Either the owner sees the message after it has said that it sleeps, or we see that it does:
         // each side writes its own word before the fence and reads the other's behind it.
         fence(Ordering::SeqCst);
-        if self.bell.asleep.swap(false, Ordering::SeqCst) {
-            // It can only fail by being full of rings that were not heard yet.
-            let _ = rustix::io::write(&self.bell.event, &1u64.to_ne_bytes());
+        if self.sleep.asleep.swap(false, Ordering::SeqCst) {
+            self.sleep.bell.ring();
         }
         Ok(())
     }
@@ -88,20 +86,20 @@ impl Inbox {
 
     /// From now on senders ring; returns a message that came just before.
     pub fn fall_asleep(&self) -> Option<Message> {
-        self.bell.asleep.store(true, Ordering::SeqCst);
+        self.sleep.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         self.next()
     }
 
     pub fn awake(&self, rung: bool) {
-        self.bell.asleep.store(false, Ordering::SeqCst);
+        self.sleep.asleep.store(false, Ordering::SeqCst);
         if rung {
-            let _ = rustix::io::read(&self.bell.event, &mut [0u8; 8]);
+            self.sleep.bell.hear();
         }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.bell.event.as_fd()
+        self.sleep.bell.as_fd()
     }
 }
 

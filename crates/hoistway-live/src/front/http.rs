@@ -4,18 +4,19 @@
 //! length of what they ask and the time they may take are bounded. One request per connection.
 
 use super::replace_stale;
+use crate::bell::Bell;
 use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
 use crate::front::nbd::Listen;
 use hoistway::{Instant, Nanos};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown};
 use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 /// Connections at once; a further one takes the place of the oldest.
@@ -49,7 +50,7 @@ pub enum NoPage {
 #[derive(Debug)]
 pub struct HttpServer {
     address: Listen,
-    bell: OwnedFd,
+    bell: Arc<Bell>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -75,12 +76,10 @@ impl HttpServer {
         page: impl FnMut(&str) -> Result<Page, NoPage> + Send + 'static,
     ) -> Result<HttpServer, LiveError> {
         let (socket, address) = bind(listen, allow_plain_tcp)?;
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        let bell = bell.map_err(os("eventfd"))?;
-        let heard = bell.try_clone().map_err(os("eventfd"))?;
+        let bell = Arc::new(Bell::new().map_err(os("eventfd"))?);
         let hall = Hall {
             socket,
-            bell: heard,
+            bell: Arc::clone(&bell),
             clock: Clock::new(),
             patience,
             page,
@@ -102,8 +101,7 @@ impl Drop for HttpServer {
     fn drop(&mut self) {
         let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
         let Some(thread) = thread else { return };
-        // It can only fail by having been told already.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.bell.ring();
         let _ = thread.join();
         if let Listen::Unix(path) = &self.address {
             let _ = std::fs::remove_file(path);
@@ -143,7 +141,7 @@ fn bind(listen: &Listen, allow_plain_tcp: bool) -> Result<(OwnedFd, Listen), Liv
 /// The thread behind the socket.
 struct Hall<P> {
     socket: OwnedFd,
-    bell: OwnedFd,
+    bell: Arc<Bell>,
     clock: Clock,
     patience: Nanos,
     page: P,

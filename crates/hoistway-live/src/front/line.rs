@@ -6,10 +6,11 @@
 //! takes its time is a [stream](Answer::Stream) of lines, in a thread of its own.
 
 use super::replace_stale;
+use crate::bell::Bell;
 use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
 use hoistway::{Instant, Nanos};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{
@@ -20,7 +21,7 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 /// Bytes of the longest line that is read, its end included.
@@ -67,7 +68,7 @@ impl fmt::Debug for Answer {
 #[derive(Debug)]
 pub struct Lines {
     client: OwnedFd,
-    bell: OwnedFd,
+    bell: Arc<Bell>,
     clock: Clock,
 }
 
@@ -111,7 +112,7 @@ pub struct LineServer {
     path: PathBuf,
     /// Device and inode of the socket file: nobody else's is removed.
     file: (u64, u64),
-    bell: OwnedFd,
+    bell: Arc<Bell>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -142,10 +143,8 @@ impl LineServer {
         bind(&socket, &address).map_err(os(what()))?;
         listen(&socket, 16).map_err(os(what()))?;
         let file = identity(path).map_err(os(what()))?;
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        let bell = bell.map_err(os("eventfd"))?;
-        let heard = bell.try_clone().map_err(os("eventfd"))?;
-        let streams = Vec::new();
+        let bell = Arc::new(Bell::new().map_err(os("eventfd"))?);
+        let (heard, streams) = (Arc::clone(&bell), Vec::new());
         let mut desk = Desk { socket, bell: heard, clock: Clock::new(), answer, streams };
         let thread = thread::Builder::new().name("hoistway-control".into());
         let thread = thread
@@ -162,8 +161,7 @@ impl LineServer {
     pub fn stop(&self) {
         let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
         let Some(thread) = thread else { return };
-        // It can only fail by having been told already.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.bell.ring();
         let _ = thread.join();
         if identity(&self.path).is_ok_and(|file| file == self.file) {
             let _ = std::fs::remove_file(&self.path);
@@ -184,7 +182,7 @@ fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
 /// The thread behind the socket.
 struct Desk<A> {
     socket: OwnedFd,
-    bell: OwnedFd,
+    bell: Arc<Bell>,
     clock: Clock,
     answer: A,
     streams: Vec<JoinHandle<()>>,
@@ -269,11 +267,10 @@ impl<A: FnMut(Result<&str, BadLine>) -> Answer> Desk<A> {
         busy: String,
     ) -> Wake {
         self.streams.retain(|s| !s.is_finished());
-        let Ok(bell) = self.bell.try_clone() else { return self.send(&client, busy) };
         if self.streams.len() >= STREAMS_MAX {
             return self.send(&client, busy);
         }
-        let lines = Lines { client, bell, clock: self.clock };
+        let lines = Lines { client, bell: Arc::clone(&self.bell), clock: self.clock };
         let thread = thread::Builder::new().name("hoistway-stream".into());
         // Without a thread the client sees the connection closed.
         self.streams.extend(thread.spawn(move || say(&lines)));
@@ -292,7 +289,7 @@ impl<A: FnMut(Result<&str, BadLine>) -> Answer> Desk<A> {
 }
 
 /// Sends everything within the time a client may take: `Ready` then.
-fn send_all(client: &OwnedFd, bell: &OwnedFd, clock: &Clock, mut bytes: &[u8]) -> Wake {
+fn send_all(client: &OwnedFd, bell: &Bell, clock: &Clock, mut bytes: &[u8]) -> Wake {
     let limit = clock.now() + PATIENCE;
     while !bytes.is_empty() {
         match send(client, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -312,7 +309,7 @@ fn send_all(client: &OwnedFd, bell: &OwnedFd, clock: &Clock, mut bytes: &[u8]) -
 
 /// Waits for a descriptor, but no longer than that and not when told to stop.
 fn wait(
-    bell: &OwnedFd,
+    bell: &Bell,
     clock: &Clock,
     fd: BorrowedFd<'_>,
     what: PollFlags,

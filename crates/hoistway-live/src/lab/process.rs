@@ -8,13 +8,13 @@
 use super::memory::{Lender, Lent};
 use super::pages::Page;
 use super::pattern::{FIRST, Stamp, check, fill};
+use crate::bell::Bell;
 use crate::clock::Clock;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::host::{Operation, Ran, SyncKind};
 use hoistway_sim::load::Load;
-use rustix::event::{EventfdFlags, eventfd};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -134,7 +134,7 @@ const NO_PANIC: &str = "nobody panics while holding the lock";
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<InBox>,
-    bell: OwnedFd,
+    bell: Bell,
 }
 
 #[derive(Debug, Default)]
@@ -146,16 +146,14 @@ struct InBox {
 
 impl Inbox {
     pub fn new() -> io::Result<Inbox> {
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Inbox { state: Mutex::default(), bell })
+        Ok(Inbox { state: Mutex::default(), bell: Bell::new()? })
     }
 
     fn say(&self, said: Said) {
         let mut state = self.state.lock().expect(NO_PANIC);
         state.said.push(said);
         if std::mem::take(&mut state.asleep) {
-            // It can only fail by being full of rings that were not heard yet.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            self.bell.ring();
         }
     }
 
@@ -168,7 +166,7 @@ impl Inbox {
 
     /// The bell was heard.
     pub fn heard(&self) {
-        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        self.bell.hear();
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {

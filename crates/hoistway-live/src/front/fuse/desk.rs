@@ -4,15 +4,15 @@
 //! How many asks there are is bounded by the kernel: each waiting thread has one, and all asynchronous
 //! I/O of a mount together `max_background`; each is at most `max_write` long (`tree`).
 
+use crate::bell::Bell;
 use crate::buffer::{Buffer, Pool};
 use fuser::{
     Errno, FileAttr, Generation, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyLseek,
     ReplyWrite,
 };
-use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ impl Reply {
 
 #[derive(Debug)]
 pub(super) struct Desk {
-    bell: OwnedFd,
+    bell: Bell,
     state: Mutex<State>,
     /// Buffers of writes; apart from the owner's, whose pool is its own.
     pool: Mutex<Pool>,
@@ -123,8 +123,7 @@ struct State {
 
 impl Desk {
     pub fn new() -> io::Result<Desk> {
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Desk { bell, state: Mutex::default(), pool: Mutex::new(Pool::new()) })
+        Ok(Desk { bell: Bell::new()?, state: Mutex::default(), pool: Mutex::new(Pool::new()) })
     }
 
     /// Lays an ask on the desk; one that comes too late is refused.
@@ -138,13 +137,13 @@ impl Desk {
         let ring = !std::mem::replace(&mut state.rung, true);
         drop(state);
         if ring {
-            self.ring();
+            self.bell.ring();
         }
     }
 
     /// Picks up what lies there; at most `most` asks. True if more are left.
     pub fn pick_up(&self, into: &mut Vec<Ask>, most: usize) -> bool {
-        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        self.bell.hear();
         let mut state = self.lock();
         state.rung = false;
         let some = state.asks.len().min(most);
@@ -155,7 +154,7 @@ impl Desk {
     /// Takes no further asks; those that lie there can still be picked up.
     pub fn close(&self) {
         self.lock().closed = true;
-        self.ring();
+        self.bell.ring();
     }
 
     /// Nobody will pick anything up any more: what lies there is refused.
@@ -178,11 +177,6 @@ impl Desk {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
-    }
-
-    fn ring(&self) {
-        // It can only fail by being full of rings that were not heard yet.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

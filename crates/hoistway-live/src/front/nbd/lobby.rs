@@ -5,12 +5,12 @@ use super::connection::{Connection, View};
 use super::handshake::{Choice, Handshake, Offer, Security, Step};
 use super::rules::{ClientMatch, Identity};
 use super::tls::Relays;
+use crate::bell::Bell;
 use crate::clock::{Clock, until};
 use crate::engine::{Device, Group, Label, Message};
 use crate::front::connection_number;
 use hoistway::{Instant, IoPrio, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
@@ -55,7 +55,7 @@ pub(super) struct Lobby {
     relays: Option<Relays>,
     epoll: OwnedFd,
     /// Open as long as it is watched.
-    _bell: Arc<OwnedFd>,
+    _bell: Arc<Bell>,
     clock: Clock,
     clients: BTreeMap<u64, Client>,
     /// Connections that exist, here and on the owner threads.
@@ -109,12 +109,11 @@ impl Drop for Taken {
 
 /// To stop the lobby.
 #[derive(Clone, Debug)]
-pub(super) struct Handle(Arc<OwnedFd>);
+pub(super) struct Handle(Arc<Bell>);
 
 impl Handle {
     pub fn stop(&self) {
-        // It can only fail by having been told already.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        self.0.ring();
     }
 }
 
@@ -141,7 +140,7 @@ impl Lobby {
         patience: Nanos,
     ) -> io::Result<(Lobby, Handle)> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let bell = Arc::new(Bell::new()?);
         epoll::add(&epoll, &*bell, EventData::new_u64(BELL), EventFlags::IN)?;
         let mut lobby = Lobby {
             offers: rooms.iter().map(|r| r.offer.clone()).collect(),

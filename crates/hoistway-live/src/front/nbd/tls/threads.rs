@@ -2,12 +2,12 @@
 
 use super::Tls;
 use super::relay::{Relay, Side, Standing, scratch};
+use crate::bell::Bell;
 use crate::clock::{Clock, until};
 use crate::front::nbd::lobby::Seat;
 use crate::front::nbd::rules::Subject;
 use hoistway::{Instant, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustls::{ServerConfig, ServerConnection};
 use std::io;
@@ -37,7 +37,7 @@ struct Desk {
 
 #[derive(Debug)]
 struct Post {
-    bell: OwnedFd,
+    bell: Bell,
     letters: Mutex<Letters>,
 }
 
@@ -61,8 +61,7 @@ impl Relays {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         let mut desks = Vec::new();
         for n in 0..threads {
-            let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-            let post = Arc::new(Post { bell, letters: Mutex::default() });
+            let post = Arc::new(Post { bell: Bell::new()?, letters: Mutex::default() });
             let worker = Worker::new(Arc::clone(&post), Arc::clone(&tls.config))?;
             let name = format!("hoistway-tls-{n}");
             let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
@@ -101,8 +100,7 @@ impl Relays {
 impl Post {
     fn put(&self, write: impl FnOnce(&mut Letters)) {
         write(&mut self.letters.lock().expect("nobody panics while holding the lock"));
-        // It can only fail by having been told already.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.bell.ring();
     }
 }
 
@@ -182,7 +180,7 @@ impl Worker {
     }
 
     fn read_post(&mut self, now: Instant) {
-        let _ = rustix::io::read(&self.post.bell, &mut [0u8; 8]);
+        self.post.bell.hear();
         let letters = std::mem::take(
             &mut *self.post.letters.lock().expect("nobody panics while holding the lock"),
         );

@@ -322,7 +322,11 @@ impl Backend for Cow {
     }
 
     fn wake_at(&self) -> Option<Instant> {
-        self.base.backend.wake_at()
+        let overlay = match &self.overlay {
+            Overlay::Memory(_) => None,
+            Overlay::File(file) => file.below.backend.wake_at(),
+        };
+        [self.base.backend.wake_at(), overlay].into_iter().flatten().min()
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -29,6 +29,8 @@ type Sectors512 = BTreeMap<u64, Vec<u8>>;
 #[derive(Debug, Default)]
 struct Disk {
     stable: Sectors512,
+    /// When it wants to be asked whatever happens.
+    wake: Option<Instant>,
     /// Written in this order, and not flushed.
     cached: Vec<(u64, Vec<u8>)>,
     /// Sectors that were flushed since the beginning.
@@ -119,6 +121,10 @@ impl Backend for Volatile {
         }
         disk.carry_out(&command, &parts, written);
         done.push(Done { tag: command.tag, result: Ok(()) });
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        self.0.lock().unwrap().wake
     }
 
     fn extents(&mut self, _: u64, len: u64, _: usize) -> Result<Vec<Extent>, Errno> {
@@ -318,4 +324,13 @@ fn a_flush_that_failed_is_made_good_by_the_next() {
     disk.lock().unwrap().fail = 0;
     assert_eq!(run(&mut cow, Op::Flush, 0), Ok(()));
     assert_eq!(map(&disk), 1);
+}
+
+#[test]
+fn an_overlay_that_wants_to_be_asked_again_is() {
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    let cow = cow(&disk);
+    assert_eq!(cow.wake_at(), None);
+    disk.lock().unwrap().wake = Some(Instant::ZERO);
+    assert_eq!(cow.wake_at(), Some(Instant::ZERO));
 }

@@ -218,24 +218,13 @@ impl Store {
     }
 
     fn carry_out(&mut self, command: Command, parts: &mut [Part]) -> Result<(), Errno> {
-        let mut at = command.start;
-        match (self, command.op) {
-            (Store::Memory(memory), op) => match op {
-                Op::Read => parts.iter_mut().for_each(|part| {
-                    memory.read(at, part.bytes_mut());
-                    at += part.len() as u64;
-                }),
-                Op::Write => parts.iter().for_each(|part| {
-                    memory.write(at, part.bytes());
-                    at += part.len() as u64;
-                }),
-                Op::Discard | Op::WriteZeroes => memory.zero(at, command.len),
-                Op::Flush => {}
-            },
-            (Store::File(file), op) => {
+        match self {
+            Store::Memory(memory) => memory.carry_out(&command, parts.iter().copied()),
+            Store::File(file) => {
+                let mut at = command.start;
                 for part in parts.iter_mut() {
                     let len = part.len() as u64;
-                    let moved = match op {
+                    let moved = match command.op {
                         Op::Read => file.read_exact_at(part.bytes_mut(), at),
                         _ => file.write_all_at(part.bytes(), at),
                     };

@@ -1,6 +1,8 @@
 //! Sparse memory: an anonymous mapping of which only what was written takes room.
 
-use super::{Extent, push_extent};
+use super::{Command, Extent, push_extent};
+use crate::buffer::Part;
+use hoistway::Op;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::NonNull;
@@ -34,7 +36,28 @@ impl Memory {
         Ok(Memory { base, len, written: vec![0; words] })
     }
 
-    pub fn read(&self, at: u64, into: &mut [u8]) {
+    /// Carries out a command on the bytes it names.
+    pub fn carry_out(&mut self, command: &Command, parts: impl IntoIterator<Item = Part>) {
+        let mut at = command.start;
+        match command.op {
+            Op::Read => {
+                for mut part in parts {
+                    self.read(at, part.bytes_mut());
+                    at += part.len() as u64;
+                }
+            }
+            Op::Write => {
+                for part in parts {
+                    self.write(at, part.bytes());
+                    at += part.len() as u64;
+                }
+            }
+            Op::Discard | Op::WriteZeroes => self.zero(at, command.len),
+            Op::Flush => {}
+        }
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) {
         let end = self.check(at, into.len() as u64);
         let (mut from, mut rest) = (at, into);
         while from < end {
@@ -53,7 +76,7 @@ impl Memory {
         }
     }
 
-    pub fn write(&mut self, at: u64, from: &[u8]) {
+    fn write(&mut self, at: u64, from: &[u8]) {
         if from.is_empty() {
             return;
         }
@@ -65,7 +88,7 @@ impl Memory {
     }
 
     /// The range reads as zeroes; its memory is given back as far as it is whole pages.
-    pub fn zero(&mut self, at: u64, len: u64) {
+    fn zero(&mut self, at: u64, len: u64) {
         let end = self.check(at, len);
         let (first, last) = (at.next_multiple_of(PAGE).min(end), (end / PAGE * PAGE).max(at));
         if first >= last {

@@ -4,7 +4,7 @@ use super::memory::Memory;
 use super::{Backend, Command, Done, Extent, Facts, Opened};
 use crate::buffer::Part;
 use crate::error::{LiveError, os};
-use hoistway::{Device, Instant, Op, Sectors};
+use hoistway::{Device, Instant, Sectors};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
@@ -54,29 +54,6 @@ pub(super) fn facts(size: u64, summary: &str) -> Facts {
     }
 }
 
-impl Ram {
-    fn serve(&mut self, command: Command, parts: usize) {
-        let parts = self.parts.drain(..parts);
-        let mut at = command.start;
-        match command.op {
-            Op::Read => {
-                for mut part in parts {
-                    self.memory.read(at, part.bytes_mut());
-                    at += part.len() as u64;
-                }
-            }
-            Op::Write => {
-                for part in parts {
-                    self.memory.write(at, part.bytes());
-                    at += part.len() as u64;
-                }
-            }
-            Op::Discard | Op::WriteZeroes => self.memory.zero(at, command.len),
-            Op::Flush => {}
-        }
-    }
-}
-
 impl Backend for Ram {
     fn issue(&mut self, _now: Instant, command: Command, parts: &[Part]) {
         self.waiting.push_back((command, parts.len()));
@@ -86,7 +63,7 @@ impl Backend for Ram {
     fn poll(&mut self, _now: Instant, done: &mut Vec<Done>) {
         for _ in 0..BATCH {
             let Some((command, parts)) = self.waiting.pop_front() else { break };
-            self.serve(command, parts);
+            self.memory.carry_out(&command, self.parts.drain(..parts));
             done.push(Done { tag: command.tag, result: Ok(()) });
         }
     }

@@ -174,11 +174,7 @@ impl Cow {
                     self.base.submit(now, Owner::Work(at), (Op::Read, start, len), piece)
                 }
                 Overlay::Memory(memory) => {
-                    let mut place = start;
-                    for mut part in piece {
-                        memory.read(place, part.bytes_mut());
-                        place += part.len() as u64;
-                    }
+                    memory.carry_out(&Command { start, len, ..*command }, piece);
                     from = stop;
                     continue;
                 }
@@ -196,15 +192,7 @@ impl Cow {
     fn change(&mut self, now: Instant, at: usize, command: &Command, parts: &[Part]) {
         match &mut self.overlay {
             Overlay::Memory(memory) => {
-                if command.op == Op::Write {
-                    let mut place = command.start;
-                    for part in parts {
-                        memory.write(place, part.bytes());
-                        place += part.len() as u64;
-                    }
-                } else {
-                    memory.zero(command.start, command.len);
-                }
+                memory.carry_out(command, parts.iter().copied());
                 self.expect(now, at, 0);
             }
             Overlay::File(file) => {

@@ -6,7 +6,8 @@
 #[path = "../../hoistway-live/tests/client/mod.rs"]
 mod client;
 
-use client::{Client, Random, wait_for};
+use client::{Client, wait_for};
+use hoistway_sim::rng::{Rng, stream};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -117,7 +118,7 @@ fn bound(connections: u64) -> u64 {
 
 /// Writes and reads its own blocks, one after the other, until told to stop.
 fn steady(mut c: Client, number: u64, stop: &AtomicBool, served: &AtomicU64) {
-    let mut random = Random(number);
+    let mut random = stream(number, "clients");
     while !stop.load(SeqCst) {
         let at = (number * 64 + random.below(64)) * 4096;
         let byte = random.below(256) as u8;
@@ -135,7 +136,7 @@ fn tcp(port: u16) -> UnixStream {
 }
 
 /// Goes away at some point of a conversation: within a request, a payload, or the replies.
-fn vanish(mut c: Client, random: &mut Random) {
+fn vanish(mut c: Client, random: &mut Rng) {
     let end = random.below(4);
     for n in 0..random.below(24) {
         let at = MIB + random.below(64) * 4096;
@@ -183,7 +184,7 @@ fn clients_that_vanish_anywhere_disturb_nobody_and_leave_nothing() {
             .map(|n| {
                 let server = &server;
                 scope.spawn(move || {
-                    let mut random = Random(100 + n);
+                    let mut random = stream(100 + n, "clients");
                     for round in 0..150 {
                         let c = if round % 2 == 0 {
                             server.client()

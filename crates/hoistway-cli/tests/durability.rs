@@ -10,8 +10,9 @@
 mod client;
 mod serving;
 
-use client::{Client, FUA, NO_HOLE, Random};
+use client::{Client, FUA, NO_HOLE};
 use hoistway::sched::SCHEDULERS;
+use hoistway_sim::rng::{Rng, stream};
 use serving::{Folder, LIMIT, installed, wait_for};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -48,7 +49,7 @@ fn what_was_confirmed_survives_kill_9() {
     let rounds =
         std::env::var("HOISTWAY_ROUNDS").map_or(8, |n| n.parse().expect("a number of rounds"));
     let folder = Folder::new("durability");
-    let mut random = Random(11);
+    let mut random = stream(11, "durability");
     let (mut confirmed, mut done) = (0, 0);
     for round in 0..rounds {
         let wishes = WISHES[round % WISHES.len()];
@@ -61,7 +62,7 @@ fn what_was_confirmed_survives_kill_9() {
     assert!(done == 0 || confirmed > done * 20, "hardly a test");
 }
 
-fn one_round(folder: &Folder, wishes: &str, random: &mut Random, round: u64) -> Option<u64> {
+fn one_round(folder: &Folder, wishes: &str, random: &mut Rng, round: u64) -> Option<u64> {
     let disk = folder.file("disk", CONNECTIONS * BLOCKS * BLOCK as u64);
     let target = match wishes {
         "emulated" => format!("disk=emulate:plextor-px-256m5s:1M,data={disk}"),
@@ -147,7 +148,7 @@ fn start(target: &str, scheduler: &str, socket: &PathBuf, control: &PathBuf) -> 
 /// Batches of writes and zeroes, some with forced unit access; after some batches a flush, which
 /// speaks for everybody.
 fn write_until_it_dies(mut client: Client, connection: u64, round: u64, known: &[Known]) {
-    let mut random = Random(round * 100 + connection);
+    let mut random = stream(round * 100 + connection, "durability");
     for version in 1.. {
         if batch(&mut client, connection, version, &mut random, known).is_err() {
             return;
@@ -159,7 +160,7 @@ fn batch(
     client: &mut Client,
     connection: u64,
     version: u64,
-    random: &mut Random,
+    random: &mut Rng,
     known: &[Known],
 ) -> io::Result<()> {
     let mut durable = Vec::new();

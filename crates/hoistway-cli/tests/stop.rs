@@ -6,7 +6,8 @@
 mod client;
 mod serving;
 
-use client::{Client, Random};
+use client::Client;
+use hoistway_sim::rng::stream;
 use serving::{Folder, HOISTWAY, run, wait_for};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -83,7 +84,7 @@ fn contents(block: u64, version: u64) -> Vec<u8> {
 /// Writes until the server closes the connection; for each block the versions that were answered
 /// and sent last.
 fn write_until_closed(mut c: Client, connection: u64, done: &AtomicU64) -> Vec<(u64, u64)> {
-    let mut random = Random(connection);
+    let mut random = stream(connection, "stop");
     let mut known = vec![(0, 0); BLOCKS as usize];
     for version in 1.. {
         // Every batch ends with a flush; the answers are taken while the next is on its way.

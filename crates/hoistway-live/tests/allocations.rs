@@ -3,12 +3,13 @@
 
 mod client;
 
-use client::{Client, Random};
+use client::Client;
 use hoistway::sched;
 use hoistway_live::backend::{Emulation, FileOptions, Way};
 use hoistway_live::front::nbd::{Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, LiveError, Target};
 use hoistway_sim::drive::DriveFile;
+use hoistway_sim::rng::{Rng, stream};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
@@ -72,7 +73,7 @@ fn owner_thread() -> i32 {
 }
 
 /// A batch of all kinds, as many under way as the depth.
-fn batch(c: &mut Client, random: &mut Random) {
+fn batch(c: &mut Client, random: &mut Rng) {
     for cookie in 0..DEPTH {
         let len = [4096, 4096, 16 << 10, 64 << 10][random.below(4) as usize];
         let at = random.below((SIZE - len) / 4096) * 4096;
@@ -99,7 +100,7 @@ fn steady(what: &str, target: &Target, scheduler: &str) {
     let server =
         Server::start(exports, &[Listen::Unix(path.clone())], &ServerOptions::default()).unwrap();
     let mut clients: Vec<_> = (0..CONNECTIONS as u64)
-        .map(|n| (Client::go(&path, "disk", true).unwrap(), Random(n)))
+        .map(|n| (Client::go(&path, "disk", true).unwrap(), stream(n, "allocations")))
         .collect();
     // How many buffers are in use at once depends on the weather: each phase may still meet a new
     // record. An allocation per request, or per some, would show in all of them.

@@ -1,12 +1,10 @@
 //! Copy on write against a shadow model, over files and in memory.
 #![cfg(target_os = "linux")]
 
-mod client;
-
-use client::Random;
 use hoistway::{IoPrio, sched};
 use hoistway_live::backend::{FileOptions, Way};
 use hoistway_live::{Client, Device, DeviceOptions, LiveError, Target};
+use hoistway_sim::rng::{Rng, stream};
 use std::path::{Path, PathBuf};
 
 const SIZE: usize = 40 << 20;
@@ -23,7 +21,7 @@ impl Stage {
         let folder =
             std::env::temp_dir().join(format!("hoistway-cow-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let mut random = Random(7);
+        let mut random = stream(7, "cow");
         let mut base = vec![0; SIZE];
         base[..SIZE / 2].iter_mut().for_each(|b| *b = random.below(256) as u8);
         std::fs::write(folder.join("base"), &base[..SIZE / 2]).unwrap();
@@ -56,7 +54,7 @@ fn open(target: &Target) -> Result<Device, LiveError> {
 }
 
 /// Changes device and shadow alike; several operations are under way at once, on blocks apart.
-fn fuzz(client: &Client, shadow: &mut [u8], random: &mut Random, rounds: usize) {
+fn fuzz(client: &Client, shadow: &mut [u8], random: &mut Rng, rounds: usize) {
     for round in 0..rounds {
         let mut pending = Vec::new();
         for lane in 0..4u64 {
@@ -117,7 +115,7 @@ fn reads_are_those_of_a_shadow_and_the_base_is_untouched() {
         assert_eq!(device.facts().persistent, overlay.is_some());
         let client = device.client(IoPrio::NONE).unwrap();
         let mut shadow = stage.base.clone();
-        fuzz(&client, &mut shadow, &mut Random(n as u64), 300);
+        fuzz(&client, &mut shadow, &mut stream(n as u64, "cow"), 300);
         drop(client);
         device.close().unwrap();
         stage.base_is_untouched();
@@ -135,7 +133,7 @@ fn reads_are_those_of_a_shadow_and_the_base_is_untouched() {
 fn what_was_kept_goes_on_where_it_stopped() {
     let stage = Stage::new("again");
     let mut shadow = stage.base.clone();
-    let mut random = Random(3);
+    let mut random = stream(3, "cow");
     for _ in 0..4 {
         let device = open(&stage.target(Some("overlay"), Way::Best)).unwrap();
         fuzz(&device.client(IoPrio::NONE).unwrap(), &mut shadow, &mut random, 60);

@@ -5,6 +5,7 @@ use hoistway::{IoPrio, sched};
 use hoistway_live::backend::{Emulation, FileOptions, Way};
 use hoistway_live::{Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Target};
 use hoistway_sim::drive::DriveFile;
+use hoistway_sim::rng::stream;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -34,26 +35,13 @@ fn scheduler(name: &str) -> DeviceOptions {
     DeviceOptions::new(sched::find(name).unwrap())
 }
 
-/// A small random generator (Steele, Lea, Flood: SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-}
-
 const SIZE: u64 = 4 << 20;
 const BLOCK: u64 = 4096;
 
 /// Batches of I/O that do not overlap within a batch, against an array.
 fn check_against_an_array(device: &Device, seed: u64, batches: u32) {
     let client = device.client(IoPrio::NONE).unwrap();
-    let mut random = Random(seed);
+    let mut random = stream(seed, "engine");
     let mut model = vec![0u8; SIZE as usize];
     for batch in 0..batches {
         let (mut at, mut under_way) = (random.below(64), Vec::new());
@@ -181,7 +169,7 @@ fn many_threads_share_a_device_while_its_scheduler_changes() {
 }
 
 fn write_and_read_a_quarter(client: &Client, quarter: u64) {
-    let (mut random, base) = (Random(quarter), quarter * (SIZE / 4));
+    let (mut random, base) = (stream(quarter, "engine"), quarter * (SIZE / 4));
     for n in 0..600u64 {
         let at = base + random.below(SIZE / 4 / BLOCK) * BLOCK;
         let bytes = [n as u8; BLOCK as usize];

@@ -8,6 +8,7 @@ use hoistway_live::front::Attachment;
 use hoistway_live::front::fuse::{FuseOptions, Mount};
 use hoistway_live::front::nbd::Export;
 use hoistway_live::{Device, DeviceOptions, LiveError, Target};
+use hoistway_sim::rng::{Rng, stream};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -66,16 +67,6 @@ fn ram(size: u64, scheduler: &str) -> Device {
     device(Target::Ram { size }, scheduler)
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
 fn errno(result: io::Result<impl Sized>) -> Option<Errno> {
     result.err().and_then(|e| Errno::from_io_error(&e))
 }
@@ -96,7 +87,7 @@ fn interleaved(site: &Site, name: &str, rounds: u64) {
             std::thread::spawn(move || {
                 let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
                 let mut shadow = vec![0u8; SIZE as usize];
-                let mut random = Random(me + 1);
+                let mut random = stream(me + 1, "fuse");
                 barrier.wait();
                 for _ in 0..rounds {
                     one_operation(&file, me, &mut shadow, &mut random);
@@ -114,7 +105,7 @@ fn interleaved(site: &Site, name: &str, rounds: u64) {
     }
 }
 
-fn one_operation(file: &File, me: u64, shadow: &mut [u8], random: &mut Random) {
+fn one_operation(file: &File, me: u64, shadow: &mut [u8], random: &mut Rng) {
     let stripes = SIZE / STRIPE / THREADS;
     let stripe = (random.below(stripes) * THREADS + me) * STRIPE;
     let from = stripe + random.below(STRIPE);
@@ -172,7 +163,7 @@ fn long_ranges_at_odd_places_are_what_they_should_be() {
     };
     let Some(site) = Site::new("long", make) else { return };
     let file = site.open("part");
-    let (mut shadow, mut random) = (vec![0u8; LONG as usize], Random(5));
+    let (mut shadow, mut random) = (vec![0u8; LONG as usize], stream(5, "fuse"));
     for round in 0..250u64 {
         let from = random.below(LONG);
         let len = 1 + random.below((LONG - from).min(1_300_000));

@@ -3,12 +3,13 @@
 
 mod client;
 
-use client::{Client, FUA, NO_HOLE, Random, wait_for};
+use client::{Client, FUA, NO_HOLE, wait_for};
 use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
 use hoistway_live::engine::Tally;
 use hoistway_live::front::nbd::{ClientMatch, ClientRule, Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, GroupSpec, LiveError, Target};
+use hoistway_sim::rng::stream;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -210,7 +211,7 @@ fn garbage_and_cut_handshakes_are_dropped_and_others_served() {
     let options = ServerOptions { handshake_limit, ..ServerOptions::default() };
     let exports = vec![Export::new("disk", device("none"))];
     let _server = Server::start(exports, &[Listen::Unix(path.clone())], &options).unwrap();
-    let mut random = Random(5);
+    let mut random = stream(5, "nbd");
     for round in 0..300 {
         let mut stream = UnixStream::connect(&path).unwrap();
         let mut bytes = Client::plausible_handshake(&mut random);
@@ -239,7 +240,7 @@ fn garbage_and_cut_handshakes_are_dropped_and_others_served() {
 fn garbage_after_the_handshake_ends_the_connection_alone() {
     let (_server, path) = ram("bfq");
     let mut other = Client::go(&path, "disk", true).unwrap();
-    let mut random = Random(9);
+    let mut random = stream(9, "nbd");
     for _ in 0..100 {
         let mut c = Client::go(&path, "disk", true).unwrap();
         let len = 28 + random.below(200) as usize;
@@ -410,7 +411,7 @@ fn write_and_verify(
     enough: impl Fn(u64) -> bool,
 ) {
     let mut c = Client::go(path, export, true).unwrap();
-    let mut random = Random(seed);
+    let mut random = stream(seed, "nbd");
     let mut contents = vec![0; (size / 4096) as usize];
     let mut round = 0;
     while !enough(round) {

@@ -3,11 +3,12 @@
 
 mod client;
 
-use client::{Client, Random};
+use client::Client;
 use hoistway::sched;
 use hoistway_live::backend::{FileOptions, Way};
 use hoistway_live::front::nbd::{Export, Listen, Server, ServerOptions};
 use hoistway_live::{Device, DeviceOptions, Target};
+use hoistway_sim::rng::stream;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -118,7 +119,7 @@ fn nothing_comes_to_harm_while_a_file_grows_and_shrinks_under_load() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut random = Random(1);
+            let mut random = stream(1, "resize");
             while !over.load(Ordering::Relaxed) {
                 stage.file.set_len(random.below(8) * 256 * KIB + random.below(600)).unwrap();
                 if random.below(2) == 0 {
@@ -130,7 +131,7 @@ fn nothing_comes_to_harm_while_a_file_grows_and_shrinks_under_load() {
             .map(|user| {
                 let stage = &stage;
                 scope.spawn(move || {
-                    let mut random = Random(user);
+                    let mut random = stream(user, "resize");
                     for _ in 0..40 {
                         let mut c = stage.go("disk");
                         for n in 0..50 {

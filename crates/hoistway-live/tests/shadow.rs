@@ -10,6 +10,7 @@ use hoistway::{IoPrio, sched};
 use hoistway_live::backend::{Emulation, FileOptions, Way};
 use hoistway_live::{Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Pending, Target};
 use hoistway_sim::drive::DriveFile;
+use hoistway_sim::rng::{Rng, stream};
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -26,19 +27,6 @@ const RUN: usize = 3;
 const DEPTH: usize = 24;
 /// Between two changes of everything.
 const PAUSE: Duration = Duration::from_millis(8);
-
-/// A small random generator (Steele, Lea, Flood: SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-}
 
 /// What may be in a block: versions that are over and not older than the newest of those, and those
 /// under way. Only its owner changes a block, one version at a time.
@@ -103,7 +91,7 @@ struct Worker<'a> {
     /// Where everybody works just now: neighbours of different threads meet in the queue, and
     /// merge.
     front: &'a AtomicU64,
-    random: Random,
+    random: Rng,
     sent: VecDeque<Sent>,
     discard: bool,
 }
@@ -218,7 +206,7 @@ impl Worker<'_> {
 
 /// Changes everything that can be changed, again and again, for about so long; returns how often.
 fn disturb(device: &Device, length: Duration) -> u64 {
-    let (mut random, mut changes) = (Random(99), 0);
+    let (mut random, mut changes) = (stream(99, "shadow"), 0);
     let rounds = length.as_millis() / (PAUSE.as_millis() * sched::SCHEDULERS.len() as u128);
     for _ in 0..=rounds {
         for entry in sched::SCHEDULERS {
@@ -274,7 +262,7 @@ fn under_fire(target: &Target, path: Option<&PathBuf>) {
                     client: client.unwrap(),
                     shadow: &shadow,
                     front: &front,
-                    random: Random(thread as u64),
+                    random: stream(thread as u64, "shadow"),
                     sent: VecDeque::new(),
                     discard: device.facts().discard_zeroes,
                 };

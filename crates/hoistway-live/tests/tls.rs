@@ -5,12 +5,13 @@ mod certs;
 mod client;
 
 use certs::Authority;
-use client::{Random, wait_for};
+use client::wait_for;
 use hoistway::{IoPrio, sched};
 use hoistway_live::front::nbd::{
     ClientMatch, ClientRule, Export, Listen, Server, ServerOptions, Tls, TlsMode,
 };
 use hoistway_live::{Device, DeviceOptions, GroupSpec, Target};
+use hoistway_sim::rng::stream;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -188,7 +189,7 @@ impl Secure {
 #[test]
 fn what_is_written_under_tls_is_read_back_in_pieces_of_any_size() {
     let stage = Stage::open();
-    let mut random = Random(1);
+    let mut random = stream(1, "tls");
     let mut shadow: Vec<u8> = (0..SIZE).map(|_| random.below(256) as u8).collect();
     let (mut a, mut b) = (stage.client(), stage.client());
     for (n, piece) in shadow.chunks(3 << 20).enumerate() {
@@ -346,7 +347,7 @@ fn rules_by_certificate_want_certificates_to_be_verified() {
 fn garbage_stalls_and_slow_handshakes_disturb_nobody() {
     let stage = Stage::open();
     let mut other = stage.client();
-    let mut random = Random(3);
+    let mut random = stream(3, "tls");
     let mut stalled = Vec::new();
     for round in 0..100 {
         let mut c = plain(&stage.socket);

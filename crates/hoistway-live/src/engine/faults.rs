@@ -8,24 +8,11 @@ use crate::backend::{Backend, Command, Done, Extent, Opened};
 use crate::buffer::Part;
 use crate::error::LiveError;
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op, sched};
+use hoistway_sim::rng::{Rng, stream};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-
-/// A small random generator (Steele, Lea, Flood: SplitMix64).
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-}
 
 const SECTOR: u64 = 512;
 const SIZE: u64 = 2048 * SECTOR;
@@ -60,7 +47,7 @@ struct Seen {
 #[derive(Debug)]
 struct Faulty {
     bytes: Vec<u8>,
-    random: Random,
+    random: Rng,
     under_way: Vec<(u64, Command, Vec<Part>)>,
     seen: Arc<Mutex<Seen>>,
 }
@@ -70,7 +57,7 @@ impl Faulty {
         let seen = Arc::new(Mutex::new(Seen { wrong, failed: Vec::new(), commands: 0 }));
         let backend = Faulty {
             bytes: vec![0; SIZE as usize],
-            random: Random(seed),
+            random: stream(seed, "device"),
             under_way: Vec::new(),
             seen: Arc::clone(&seen),
         };
@@ -201,7 +188,7 @@ struct Load {
     core: Core,
     seen: Arc<Mutex<Seen>>,
     tenants: Vec<TenantId>,
-    random: Random,
+    random: Rng,
     /// What each sector may hold: bytes it may be full of.
     legal: Vec<Vec<u8>>,
     asked: BTreeMap<u64, Asked>,
@@ -219,7 +206,7 @@ impl Load {
             core,
             seen,
             tenants,
-            random: Random(!seed),
+            random: stream(seed, "load"),
             legal: vec![vec![0]; (SIZE / SECTOR) as usize],
             asked: BTreeMap::new(),
             next: 0,

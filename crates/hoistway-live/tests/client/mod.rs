@@ -1,6 +1,7 @@
 //! A small NBD client that can also misbehave.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use hoistway_sim::rng::Rng;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -8,20 +9,6 @@ use std::time::Duration;
 
 pub const FUA: u16 = 1;
 pub const NO_HOLE: u16 = 2;
-
-/// A small random generator (Steele, Lea, Flood: SplitMix64).
-#[derive(Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-}
 
 /// Looks until something holds, about a minute at most.
 pub fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
@@ -103,7 +90,7 @@ impl Client {
     }
 
     /// The bytes of some valid negotiation.
-    pub fn plausible_handshake(random: &mut Random) -> Vec<u8> {
+    pub fn plausible_handshake(random: &mut Rng) -> Vec<u8> {
         let mut bytes = (random.below(4) as u32).to_be_bytes().to_vec();
         for _ in 0..=random.below(4) {
             let (id, data) = match random.below(6) {

@@ -517,7 +517,7 @@ mod tests {
             "{\"command\":\"scheduler\",\"scheduler\":\"bfq{low_latency=0}\"}",
             "[[[[[[[[{\"a\":[1e999,-0,null,true]}]]]]]]]]",
         ];
-        let (mut random, mut done) = (super::super::fuzz::Mutator(4), 0);
+        let (mut random, mut done) = (super::super::fuzz::Mutator::new(4), 0);
         for _ in 0..3000 {
             let answer = answer(&desk, Ok(&random.text(&lines)));
             done += u32::from(answer["ok"] == true);

@@ -1,46 +1,39 @@
 //! Texts of users, mutated: whatever is written, the answer is a value or a message, never a panic.
 
 use super::spec::{self, ExportSpec, File};
+use hoistway_sim::rng::{Rng, stream};
 
-/// Makes texts from texts, always the same ones (SplitMix64 by Steele, Lea, Flood).
-pub struct Mutator(pub u64);
+/// Makes texts from texts, always the same ones for a seed.
+pub struct Mutator(Rng);
 
 impl Mutator {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-
-    fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u64) as usize]
+    pub fn new(seed: u64) -> Mutator {
+        Mutator(stream(seed, "texts"))
     }
 
     /// One of the texts, with up to five changes: pieces of others, numbers at the edge, odd
     /// characters.
     pub fn text(&mut self, seeds: &[&str]) -> String {
-        let mut text: Vec<char> = self.one_of(seeds).chars().collect();
-        for _ in 0..self.below(6) {
-            let at = self.below(text.len() as u64 + 1) as usize;
-            let to = (at + self.below(6) as usize).min(text.len());
-            match self.below(4) {
+        let mut text: Vec<char> = self.0.one_of(seeds).chars().collect();
+        for _ in 0..self.0.below(6) {
+            let at = self.0.below(text.len() as u64 + 1) as usize;
+            let to = (at + self.0.below(6) as usize).min(text.len());
+            match self.0.below(4) {
                 0 => drop(text.drain(at..to)),
                 1 => {
-                    let odd = self.one_of(&[
+                    let odd = self.0.one_of(&[
                         '=', ',', ':', '{', '}', '"', '\\', '\n', '\0', '-', '.', 'é', '9',
                     ]);
                     text.splice(at..at, [odd]);
                 }
                 2 => {
-                    let edge = self.one_of(NUMBERS);
+                    let edge = self.0.one_of(NUMBERS);
                     text.splice(at..to, edge.chars());
                 }
                 _ => {
-                    let other: Vec<char> = self.one_of(seeds).chars().collect();
-                    let from = self.below(other.len() as u64 + 1) as usize;
-                    let end = (from + self.below(24) as usize).min(other.len());
+                    let other: Vec<char> = self.0.one_of(seeds).chars().collect();
+                    let from = self.0.below(other.len() as u64 + 1) as usize;
+                    let end = (from + self.0.below(24) as usize).min(other.len());
                     text.splice(at..to, other[from..end].iter().copied());
                 }
             }
@@ -102,7 +95,7 @@ fn all_of(export: &ExportSpec) {
 
 #[test]
 fn any_text_is_an_export_or_a_message() {
-    let (mut random, mut good) = (Mutator(1), 0);
+    let (mut random, mut good) = (Mutator::new(1), 0);
     for _ in 0..20_000 {
         let text = random.text(EXPORTS);
         match ExportSpec::parse(&text) {
@@ -118,7 +111,7 @@ fn any_text_is_an_export_or_a_message() {
 
 #[test]
 fn any_file_is_a_configuration_or_a_message() {
-    let (mut random, mut good) = (Mutator(2), 0);
+    let (mut random, mut good) = (Mutator::new(2), 0);
     for _ in 0..6000 {
         let text = random.text(TOML);
         let Ok(file) = toml::from_str::<File>(&text) else { continue };
@@ -134,7 +127,7 @@ fn any_file_is_a_configuration_or_a_message() {
 
 #[test]
 fn any_text_is_a_scheduler_an_address_a_priority_or_a_message() {
-    let (mut random, mut good) = (Mutator(3), 0);
+    let (mut random, mut good) = (Mutator::new(3), 0);
     for _ in 0..10_000 {
         good += u32::from(spec::device_options(&random.text(CONFIGS)).is_ok());
         let _ = spec::listen(&random.text(&[

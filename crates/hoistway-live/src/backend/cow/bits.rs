@@ -66,16 +66,14 @@ impl Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoistway_sim::rng::stream;
 
     #[test]
     fn runs_are_those_of_a_slow_model() {
         let len = 1000;
         let (mut bits, mut model) = (Bits::new(len), vec![false; len as usize]);
-        let mut seed = 1u64;
-        let mut below = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % n
-        };
+        let mut random = stream(1, "bits");
+        let mut below = |n: u64| random.below(n);
         for _ in 0..40 {
             let from = below(len);
             let to = (from + below(70)).min(len);

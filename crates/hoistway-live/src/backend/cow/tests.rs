@@ -4,6 +4,7 @@ use super::overlay::MAP;
 use super::*;
 use crate::backend::Target;
 use crate::buffer::Buffer;
+use hoistway_sim::rng::{Rng, stream};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -12,16 +13,6 @@ const BLOCK: u64 = 512;
 const SIZE: u64 = 3 * 32768 * BLOCK;
 const DATA: u64 = 1 << 20;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
-
 /// Sectors by number; zeroes where there is none.
 type Sectors512 = BTreeMap<u64, Vec<u8>>;
 
@@ -29,8 +20,6 @@ type Sectors512 = BTreeMap<u64, Vec<u8>>;
 #[derive(Debug, Default)]
 struct Disk {
     stable: Sectors512,
-    /// When it wants to be asked whatever happens.
-    wake: Option<Instant>,
     /// Written in this order, and not flushed.
     cached: Vec<(u64, Vec<u8>)>,
     /// Sectors that were flushed since the beginning.
@@ -40,6 +29,8 @@ struct Disk {
     seed: u64,
     /// Commands to fail, of those that change something.
     fail: u64,
+    /// When it wants to be asked whatever happens.
+    wake: Option<Instant>,
 }
 
 impl Disk {
@@ -81,7 +72,7 @@ impl Disk {
     }
 
     /// What is left if the power goes now: any of the cached sectors may have reached the disk.
-    fn crashed(&self, random: &mut Random) -> Sectors512 {
+    fn crashed(&self, random: &mut Rng) -> Sectors512 {
         let mut left = self.stable.clone();
         let odds = random.below(5);
         for (sector, bytes) in &self.cached {
@@ -109,11 +100,10 @@ impl Backend for Volatile {
         if disk.commands.is_empty() {
             return;
         }
-        let mut random = Random(disk.seed);
+        let mut random = stream(disk.seed, "disk");
         let at = random.below(disk.commands.len() as u64) as usize;
         let fails = disk.fail > 0 && random.below(disk.fail) == 0;
-        random.below(1);
-        disk.seed = random.0;
+        disk.seed = random.bits();
         let (command, parts, written) = disk.commands.swap_remove(at);
         if fails && command.op != Op::Read {
             done.push(Done { tag: command.tag, result: Err(Errno::IO) });
@@ -183,7 +173,7 @@ fn version_of(sector: &[u8]) -> u64 {
 }
 
 impl Trial {
-    fn issue(&mut self, random: &mut Random) {
+    fn issue(&mut self, random: &mut Rng) {
         // Blocks at the borders of pages, a few that are written often, and many that are not.
         let page = random.below(3) * 32768;
         let block = page
@@ -275,7 +265,7 @@ fn a_crash_at_any_point_leaves_what_was_flushed() {
         let disk = Arc::new(Mutex::new(Disk { seed, fail, ..Disk::default() }));
         let mut trial =
             Trial { cow: cow(&disk), blocks: BTreeMap::new(), under_way: BTreeMap::new(), next: 1 };
-        let mut random = Random(seed);
+        let mut random = stream(seed, "disk");
         for step in 0..400 {
             if random.below(3) > 0 && trial.under_way.len() < 20 {
                 trial.issue(&mut random);

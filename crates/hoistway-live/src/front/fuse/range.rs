@@ -112,6 +112,7 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoistway_sim::rng::stream;
 
     fn span(start: u64, end: u64) -> Span {
         Span { start, end, block: 512 }
@@ -168,11 +169,8 @@ mod tests {
     /// granted once and in the end all are.
     #[test]
     fn claims_exclude_each_other_and_all_are_granted() {
-        let mut state = 7u64;
-        let mut random = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut random = stream(7, "claims");
+        let mut random = move |below: u64| random.below(below);
         for _ in 0..50 {
             let mut claims = Claims::default();
             let mut held: Vec<u32> = Vec::new();

@@ -337,23 +337,7 @@ impl Served {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A small random generator (Steele, Lea, Flood: SplitMix64).
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, n: u64) -> u64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (z ^ (z >> 31)) % n
-        }
-
-        fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
-            list[self.below(list.len() as u64) as usize]
-        }
-    }
+    use hoistway_sim::rng::{Rng, stream};
 
     fn option(id: u32, data: &[u8]) -> Vec<u8> {
         [b"IHAVEOPT", &id.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
@@ -364,7 +348,7 @@ mod tests {
     }
 
     /// A session that a client might have: options, then requests.
-    fn made_up(random: &mut Random) -> Vec<u8> {
+    fn made_up(random: &mut Rng) -> Vec<u8> {
         let mut bytes = (random.below(4) as u32).to_be_bytes().to_vec();
         let name = random.one_of(&[&b"disk"[..], b"second", b"", b"none such"]);
         for _ in 0..random.below(5) {
@@ -387,7 +371,7 @@ mod tests {
         bytes
     }
 
-    fn request(random: &mut Random, n: u64) -> Vec<u8> {
+    fn request(random: &mut Rng, n: u64) -> Vec<u8> {
         let kind = random.one_of(&[0u16, 0, 0, 1, 1, 1, 3, 4, 6, 7, 7, 8, 2]);
         let kind = if kind == 2 && random.below(8) > 0 { 0 } else { kind };
         let flags = random.one_of(&[0u16, 0, 0, 1, 2, 4, 8, 3, 1 << 14]);
@@ -411,7 +395,7 @@ mod tests {
         bytes
     }
 
-    fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    fn mutate(bytes: &mut Vec<u8>, random: &mut Rng) {
         for _ in 0..random.below(4) {
             if bytes.is_empty() {
                 return;
@@ -450,7 +434,7 @@ mod tests {
 
     #[test]
     fn recorded_sessions_are_served_and_so_is_what_mutation_makes_of_them() {
-        let mut random = Random(1);
+        let mut random = stream(1, "session");
         for (name, bytes) in corpus() {
             println!("{name}");
             handshake(&bytes);
@@ -468,7 +452,7 @@ mod tests {
     fn made_up_sessions_are_answered_exactly() {
         let mut chosen = 0;
         for seed in 0..9000 {
-            let mut random = Random(seed);
+            let mut random = stream(seed, "session");
             let mut bytes = made_up(&mut random);
             if seed % 3 != 0 {
                 mutate(&mut bytes, &mut random);

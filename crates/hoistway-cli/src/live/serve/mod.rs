@@ -298,7 +298,7 @@ fn open_device(
     for (controller, group) in groups.complete(&mut options) {
         say(args, &format!("{controller} is installed on {} for group {group}", wish.target));
     }
-    let device = Device::open(&wish.target().map_err(usage)?, &options).map_err(failure)?;
+    let device = Device::open(&wishes.target(wish).map_err(usage)?, &options).map_err(failure)?;
     if let Some(warning) = &device.facts().warning {
         eprintln!("warning: {warning}");
     }

@@ -165,6 +165,24 @@ impl File {
             format!("{}:{line}: {}", path.display(), e.message())
         })
     }
+
+    /// The target of the device that `export` shares with others: for writing if one of them may be
+    /// written, whichever comes first.
+    pub fn target(&self, export: &ExportSpec) -> Result<Target, String> {
+        let key = export.device_key();
+        let mut read_only = export.read_only;
+        for other in self.export.iter().filter(|e| e.device_key() == key) {
+            let how = |e: &ExportSpec| (e.direct, e.way.clone(), e.seed);
+            if how(other) != how(export) {
+                return Err(format!(
+                    "it shares {} with export '{}': write the same direct, way and seed for both",
+                    export.target, other.name
+                ));
+            }
+            read_only &= other.read_only;
+        }
+        ExportSpec { read_only, ..export.clone() }.target()
+    }
 }
 
 impl ExportSpec {
@@ -217,7 +235,7 @@ impl ExportSpec {
         Ok(())
     }
 
-    /// The target; exports with equal targets share one device.
+    /// The target, as if nobody shared it.
     pub fn target(&self) -> Result<Target, String> {
         let base = self.base()?;
         if !self.is_cow() {
@@ -382,5 +400,36 @@ mod tests {
         assert!(listen("here").unwrap_err().contains("here"));
         let at = Listen::Tcp("127.0.0.1:10809".parse().unwrap());
         assert_eq!(listen("tcp:10809"), Ok(at));
+    }
+
+    #[test]
+    fn exports_that_share_a_device_agree_on_how_it_is_opened() {
+        let file = |exports: &[&str]| {
+            let export = exports.iter().map(|e| ExportSpec::parse(e).unwrap()).collect();
+            File { export, ..File::default() }
+        };
+        let read_only = |exports: &[&str]| {
+            let file = file(exports);
+            let of = |export| match file.target(export).unwrap() {
+                Target::File { options, .. } => options.read_only,
+                other => panic!("{other:?}"),
+            };
+            file.export.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(read_only(&["a=file:/x,ro", "b=file:/x"]), [false, false]);
+        assert_eq!(read_only(&["a=file:/x", "b=file:/x,ro"]), [false, false]);
+        assert_eq!(read_only(&["a=file:/x,ro", "b=file:/x,ro", "c=file:/y"]), [true, true, false]);
+        for (one, other) in [
+            ("a=file:/x,direct", "b=file:/x"),
+            ("a=file:/x", "b=file:/x,way=threads"),
+            ("a=emulate:plextor-px-256m5s", "b=emulate:plextor-px-256m5s,seed=2"),
+        ] {
+            let error = |exports: &[&str]| {
+                let file = file(exports);
+                file.target(&file.export[0]).unwrap_err()
+            };
+            assert!(error(&[one, other]).contains("with export 'b'"), "{one}");
+            assert!(error(&[other, one]).contains("with export 'a'"), "{other}");
+        }
     }
 }

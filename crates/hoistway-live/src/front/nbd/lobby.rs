@@ -165,7 +165,11 @@ impl Lobby {
         for (n, listener) in self.listeners.iter().enumerate() {
             if on {
                 let data = EventData::new_u64(LISTENERS + n as u64);
-                epoll::add(&self.epoll, &listener.socket, data, EventFlags::IN)?;
+                match epoll::add(&self.epoll, &listener.socket, data, EventFlags::IN) {
+                    // It was not stopped, or an attempt that failed came as far as this.
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
             } else {
                 epoll::delete(&self.epoll, &listener.socket)?;
             }
@@ -437,5 +441,27 @@ impl Client {
             Err(Errno::AGAIN) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Memory may run out between two of them.
+    #[test]
+    fn listening_goes_on_where_it_was_stopped_in_part() {
+        let listener = || {
+            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+            Listener { socket: socket.into(), unix: false }
+        };
+        let listeners = vec![listener(), listener()];
+        let lobby = Lobby::new(Vec::new(), listeners, Security::None, None, 1, PATIENCE);
+        let (mut lobby, _handle) = lobby.unwrap();
+        epoll::delete(&lobby.epoll, &lobby.listeners[1].socket).unwrap();
+        lobby.listen(true).unwrap();
+        let stopped = lobby.listeners.iter().map(|l| epoll::delete(&lobby.epoll, &l.socket));
+        assert!(stopped.collect::<Vec<_>>().iter().all(Result::is_ok), "all were listened to");
     }
 }

@@ -5,8 +5,8 @@
 use hoistway::sched;
 use hoistway_live::backend::FileOptions;
 use hoistway_live::front::Attachment;
+use hoistway_live::front::Export;
 use hoistway_live::front::fuse::{FuseOptions, Mount};
-use hoistway_live::front::nbd::Export;
 use hoistway_live::{Device, DeviceOptions, LiveError, Target};
 use hoistway_sim::rng::{Rng, stream};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};

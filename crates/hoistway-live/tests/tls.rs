@@ -7,9 +7,8 @@ mod client;
 use certs::Authority;
 use client::wait_for;
 use hoistway::{IoPrio, sched};
-use hoistway_live::front::nbd::{
-    ClientMatch, ClientRule, Export, Listen, Server, ServerOptions, Tls, TlsMode,
-};
+use hoistway_live::front::nbd::{ClientMatch, ClientRule, Server, ServerOptions, Tls, TlsMode};
+use hoistway_live::front::{Export, Listen};
 use hoistway_live::{Device, DeviceOptions, GroupSpec, Target};
 use hoistway_sim::rng::stream;
 use rustls::pki_types::pem::PemObject;

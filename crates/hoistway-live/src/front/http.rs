@@ -3,19 +3,16 @@
 //! One thread looks after all connections; none of them can hold up another, and their number, the
 //! length of what they ask and the time they may take are bounded. One request per connection.
 
-use super::replace_stale;
+use super::listen::{Bound, Full, Listen, PAUSE, accept};
 use crate::bell::Bell;
 use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
-use crate::front::nbd::Listen;
 use hoistway::{Instant, Nanos};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::collections::VecDeque;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -25,8 +22,6 @@ const CONNECTIONS_MAX: usize = 32;
 const HEAD_MAX: usize = 8 << 10;
 /// How long a connection may last.
 const PATIENCE: Nanos = Nanos::secs(5);
-/// How long nobody is accepted after the process ran out of descriptors.
-const PAUSE: Nanos = Nanos::ms(100);
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +70,7 @@ impl HttpServer {
         patience: Nanos,
         page: impl FnMut(&str) -> Result<Page, NoPage> + Send + 'static,
     ) -> Result<HttpServer, LiveError> {
-        let (socket, address) = bind(listen, allow_plain_tcp)?;
+        let Bound { socket, address } = bind(listen, allow_plain_tcp)?;
         let bell = Arc::new(Bell::new().map_err(os("eventfd"))?);
         let hall = Hall {
             socket,
@@ -109,33 +104,14 @@ impl Drop for HttpServer {
     }
 }
 
-fn bind(listen: &Listen, allow_plain_tcp: bool) -> Result<(OwnedFd, Listen), LiveError> {
-    match listen {
-        Listen::Tcp(address) => {
-            if !address.ip().is_loopback() && !allow_plain_tcp {
-                return Err(LiveError::Refused(format!(
-                    "{address} is reachable from other machines, and whoever asks there is \
-                     answered: choose 127.0.0.1 or a Unix socket, or allow it explicitly"
-                )));
-            }
-            let listener =
-                TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
-            listener.set_nonblocking(true).map_err(os("listener"))?;
-            let address = listener.local_addr().map_err(os("listener"))?;
-            Ok((OwnedFd::from(listener), Listen::Tcp(address)))
-        }
-        Listen::Unix(path) => {
-            replace_stale(path)?;
-            let what = format!("listen on {}", path.display());
-            let listener = UnixListener::bind(path).map_err(os(what))?;
-            listener.set_nonblocking(true).map_err(os("listener"))?;
-            Ok((OwnedFd::from(listener), Listen::Unix(path.clone())))
-        }
-        Listen::Passed(_) => {
-            let message = "sockets that are passed on are for NBD; pages need an address";
-            Err(LiveError::Refused(message.into()))
-        }
+fn bind(listen: &Listen, allow_plain_tcp: bool) -> Result<Bound, LiveError> {
+    if matches!(listen, Listen::Passed(_)) {
+        let message = "sockets that are passed on are for NBD; pages need an address";
+        return Err(LiveError::Refused(message.into()));
     }
+    let why = "whoever asks there is answered: choose 127.0.0.1 or a Unix socket, or allow it \
+               explicitly";
+    listen.bind((!allow_plain_tcp).then_some(why))
 }
 
 /// The thread behind the socket.
@@ -215,19 +191,16 @@ impl<P: FnMut(&str) -> Result<Page, NoPage>> Hall<P> {
     }
 
     fn accept(&mut self, now: Instant) {
-        match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) => {
+        match accept(&self.socket) {
+            Ok(Some(socket)) => {
                 if self.visitors.len() == CONNECTIONS_MAX {
                     self.visitors.pop_front();
                 }
                 let state = State::Reading(Vec::new());
                 self.visitors.push_back(Visitor { socket, limit: now + self.patience, state });
             }
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                self.closed_until = now + PAUSE;
-            }
-            // The client has gone again.
-            Err(_) => {}
+            Ok(None) => {}
+            Err(Full) => self.closed_until = now + PAUSE,
         }
     }
 }

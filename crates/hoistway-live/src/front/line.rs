@@ -5,7 +5,7 @@
 //! else more than a wait; what a line means is up to the function that answers it. An answer that
 //! takes its time is a [stream](Answer::Stream) of lines, in a thread of its own.
 
-use super::replace_stale;
+use super::listen::{Full, PAUSE, accept, replace_stale};
 use crate::bell::Bell;
 use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
-    bind, listen, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen,
+    recv, send, socket_with,
 };
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,8 +28,6 @@ use std::thread::{self, JoinHandle};
 pub const LINE_MAX: usize = 64 << 10;
 /// How long a client may take to say its line, and to take the answer.
 const PATIENCE: Nanos = Nanos::secs(2);
-/// How long nobody is accepted after the process ran out of descriptors.
-const PAUSE: Nanos = Nanos::ms(100);
 
 /// Streams at once.
 pub const STREAMS_MAX: usize = 8;
@@ -202,20 +200,19 @@ impl<A: FnMut(Result<&str, BadLine>) -> Answer> Desk<A> {
             if self.wait(self.socket.as_fd(), PollFlags::IN, None) == Wake::Stop {
                 return;
             }
-            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(client) => {
+            match accept(&self.socket) {
+                Ok(Some(client)) => {
                     if self.serve(client) == Wake::Stop {
                         return;
                     }
                 }
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                Ok(None) => {}
+                Err(Full) => {
                     let limit = self.clock.now() + PAUSE;
                     if self.wait(self.bell.as_fd(), PollFlags::IN, Some(limit)) == Wake::Stop {
                         return;
                     }
                 }
-                // The client has gone again.
-                Err(_) => {}
             }
         }
     }

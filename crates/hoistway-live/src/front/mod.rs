@@ -1,21 +1,24 @@
 //! Front-ends: how clients outside this process reach a device.
 
+mod export;
 #[cfg(feature = "fuse")]
 pub mod fuse;
 pub mod http;
 pub mod line;
+mod listen;
 pub mod nbd;
 mod passed;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 
+pub use export::Export;
+use export::View;
+pub use listen::Listen;
 pub use passed::{Passed, passed};
 
-use crate::error::{LiveError, os};
+#[cfg(any(feature = "fuse", feature = "ublk"))]
+use crate::error::LiveError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(any(feature = "fuse", feature = "ublk"))]
 use std::{fmt, path::PathBuf};
@@ -82,15 +85,5 @@ fn connection_number() -> u64 {
 pub fn raise_descriptor_limit() -> std::io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
-    Ok(())
-}
-
-/// Removes a socket file whose server is gone. Everything else is left alone, and binding fails.
-fn replace_stale(path: &Path) -> Result<(), LiveError> {
-    let socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    let refused = std::io::ErrorKind::ConnectionRefused;
-    if socket && UnixStream::connect(path).is_err_and(|e| e.kind() == refused) {
-        std::fs::remove_file(path).map_err(os(format!("remove {}", path.display())))?;
-    }
     Ok(())
 }

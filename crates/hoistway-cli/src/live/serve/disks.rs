@@ -5,7 +5,7 @@ use super::{failure, say};
 use crate::Failure;
 use crate::live::args::Serve;
 use crate::live::serve::spec::File;
-use hoistway_live::front::nbd::Export;
+use hoistway_live::front::Export;
 use hoistway_live::front::ublk::Disk;
 
 /// A block device for each export, if there are to be any.

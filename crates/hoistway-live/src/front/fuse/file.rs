@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::clock::wall_clock;
 use crate::engine::io_flusher;
 use crate::engine::{Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
-use crate::front::nbd::View;
+use crate::front::View;
 use fuser::{FileAttr, FileType, INodeNo};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
@@ -152,10 +152,8 @@ impl File {
                     // Behind the end of a file there is nothing, before and afterwards.
                     return reply.done(0);
                 }
-                // A discard that may leave the old bytes is no hole.
-                let discard = hole && self.view.trim && self.view.discard_zeroes;
-                let op = if discard { Op::Discard } else { Op::WriteZeroes };
-                self.admit(core, reply, Kind::Zero(op), offset, end);
+                let zero = Kind::Zero(self.view.zeroing(hole));
+                self.admit(core, reply, zero, offset, end);
             }
         }
     }
@@ -485,7 +483,7 @@ mod tests {
     use super::*;
     use crate::Target;
     use crate::engine::{Device, DeviceOptions, Message};
-    use crate::front::nbd::Export;
+    use crate::front::Export;
     use hoistway::sched;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;

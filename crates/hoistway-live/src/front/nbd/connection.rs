@@ -13,7 +13,8 @@ use super::lobby::Seat;
 use super::wire::{self, HEADER, Head, Kind, PAYLOAD_MAX, Request, command_flags};
 use crate::buffer::Buffer;
 use crate::engine::{BUFFERS_MAX, Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
-use hoistway::{Flags, GroupId, Instant, IoPrio, Op};
+use crate::front::View;
+use hoistway::{Flags, Instant, Op};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
@@ -21,19 +22,6 @@ use rustix::net::{
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-/// The part of a device a connection serves.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::front) struct View {
-    pub offset: u64,
-    pub size: u64,
-    pub read_only: bool,
-    pub trim: bool,
-    /// A range that may become a hole is zeroed by a discard.
-    pub discard_zeroes: bool,
-    pub group: GroupId,
-    pub prio: IoPrio,
-}
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -255,9 +243,7 @@ impl Connection {
             Kind::Trim => self.order(core, request, Op::Discard, Flags::NONE, Buffer::empty()),
             Kind::WriteZeroes => {
                 let hole = request.flags & command_flags::NO_HOLE == 0;
-                let discard = hole && self.view.discard_zeroes;
-                let op = if discard { Op::Discard } else { Op::WriteZeroes };
-                self.order(core, request, op, WRITE, Buffer::empty());
+                self.order(core, request, self.view.zeroing(hole), WRITE, Buffer::empty());
             }
         }
         0

@@ -4,12 +4,13 @@
 //! A session runs the handshake and then a real connection with its socket, core and memory, while
 //! an independent reading of the same bytes says what must be answered.
 
-use super::connection::{Connection, View};
+use super::connection::Connection;
 use super::handshake::{Choice, Handshake, Offer, Security, Step};
 use super::lobby::Seat;
 use super::wire::{HEADER, Kind, PAYLOAD_MAX, Request, u32_at, u64_at};
 use crate::backend::Target;
 use crate::engine::{Core, DeviceOptions, Finished, Guest, Label, Origin, Standing};
+use crate::front::View;
 use hoistway::{GroupId, IoPrio, sched};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::BTreeMap;

@@ -1,14 +1,15 @@
 //! The lobby: one thread accepts clients, negotiates with all of them at once, and sends each to the
 //! owner thread of the device it chose.
 
-use super::connection::{Connection, View};
+use super::connection::Connection;
 use super::handshake::{Choice, Handshake, Offer, Security, Step};
 use super::rules::{ClientMatch, Identity};
 use super::tls::Relays;
 use crate::bell::Bell;
 use crate::clock::{Clock, until};
 use crate::engine::{Device, Group, Label, Message};
-use crate::front::connection_number;
+use crate::front::listen::{Full, PAUSE, accept};
+use crate::front::{View, connection_number};
 use hoistway::{Instant, IoPrio, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -17,8 +18,8 @@ use rustix::net::sockopt::{
     set_tcp_user_timeout, socket_peercred,
 };
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, getpeername, recv,
-    send, socketpair,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, getpeername, recv, send,
+    socketpair,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -121,8 +122,6 @@ const BELL: u64 = u64::MAX;
 const LISTENERS: u64 = 1 << 62;
 /// How long a client may take to choose, if nothing else is wished.
 pub(super) const PATIENCE: Nanos = Nanos::secs(30);
-/// How long nobody is accepted after the process ran out of descriptors.
-const PAUSE: Nanos = Nanos::ms(100);
 /// A TCP client that is silent for so long is asked whether it is there, so often, so many times.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
@@ -216,15 +215,14 @@ impl Lobby {
     fn accept(&mut self, listener: usize) {
         let Listener { socket, unix } = &self.listeners[listener];
         let unix = *unix;
-        let socket = match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) => socket,
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+        let socket = match accept(socket) {
+            Ok(Some(socket)) => socket,
+            Ok(None) => return,
+            Err(Full) => {
                 self.paused_until = Some(self.clock.now() + PAUSE);
                 let _ = self.listen(false);
                 return;
             }
-            // The client has gone again.
-            Err(_) => return,
         };
         if self.census.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.census.fetch_sub(1, Ordering::Relaxed);

@@ -21,10 +21,8 @@ mod tls;
 mod tls;
 mod wire;
 
-#[cfg(any(feature = "fuse", feature = "ublk"))]
-pub(in crate::front) use connection::View;
 pub use rules::{ClientMatch, ClientRule};
-pub use server::{Export, Listen, Server, ServerOptions};
+pub use server::{Server, ServerOptions};
 pub use tls::{Tls, TlsMode};
 
 /// NBD in the registry.

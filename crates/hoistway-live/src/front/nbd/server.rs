@@ -1,129 +1,19 @@
-//! The server: exports, listeners, start and stop.
+//! The server: start and stop.
 
-use super::connection::View;
 use super::handshake::{Offer, Security};
 use super::lobby::{self, Lobby};
 use super::rules::{ClientMatch, ClientRule};
 use super::tls::{Relays, Tls};
 use super::wire::flags;
-use crate::engine::{Device, Group};
+use crate::engine::Device;
 use crate::error::{LiveError, os};
-use crate::front::passed::{Passed, Place};
-use crate::front::replace_stale;
-use hoistway::{IoPrio, Nanos};
+use crate::front::listen::Bound;
+use crate::front::{Export, Listen, View};
+use hoistway::Nanos;
 use std::fmt;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
-
-/// One export: a device, or a part of it, under a name.
-#[derive(Clone, Debug)]
-pub struct Export {
-    /// Its name; clients that name none get the first export.
-    pub name: String,
-    /// The device. Exports may share one: they then compete under its scheduler.
-    pub device: Device,
-    /// Group of its clients on the device.
-    pub group: Group,
-    /// Their priority; [`IoPrio::NONE`]: best-effort 4.
-    pub prio: IoPrio,
-    /// First byte of the device that is served.
-    pub offset: u64,
-    /// Bytes served; `None`: all behind the offset.
-    pub size: Option<u64>,
-    /// Nothing may be written.
-    pub read_only: bool,
-}
-
-impl Export {
-    /// All of a device, in its root group.
-    pub fn new(name: &str, device: Device) -> Export {
-        Export {
-            name: name.into(),
-            device,
-            group: Group::ROOT,
-            prio: IoPrio::NONE,
-            offset: 0,
-            size: None,
-            read_only: false,
-        }
-    }
-
-    pub(in crate::front) fn view(&self) -> Result<View, LiveError> {
-        let facts = self.device.facts();
-        let whole = self.device.size();
-        let rest = whole.checked_sub(self.offset);
-        let size = self.size.or(rest);
-        let aligned = |n: u64| n.is_multiple_of(u64::from(facts.block));
-        match (size, rest) {
-            (Some(size), Some(rest))
-                if size > 0 && size <= rest && aligned(size) && aligned(self.offset) =>
-            {
-                Ok(View {
-                    offset: self.offset,
-                    size,
-                    read_only: self.read_only || facts.read_only,
-                    trim: facts.discard,
-                    discard_zeroes: facts.discard_zeroes,
-                    group: self.group.0,
-                    prio: self.prio,
-                })
-            }
-            _ => Err(LiveError::Refused(format!(
-                "export '{}': {} bytes from byte {} on do not fit a device of {} bytes in blocks of {}",
-                self.name,
-                size.unwrap_or(0),
-                self.offset,
-                whole,
-                facts.block
-            ))),
-        }
-    }
-
-    fn offer(&self, view: &View) -> Offer {
-        let facts = self.device.facts();
-        // Every connection of an export talks to the same stack: a flush on one covers what completed
-        // on all, and a cache between them there is none.
-        let mut bits = flags::HAS_FLAGS | flags::CAN_MULTI_CONN;
-        if view.read_only {
-            bits |= flags::READ_ONLY;
-        } else {
-            bits |= flags::SEND_FLUSH | flags::SEND_FUA | flags::SEND_WRITE_ZEROES;
-            bits |= if view.trim { flags::SEND_TRIM } else { 0 };
-        }
-        bits |= if facts.rotational { flags::ROTATIONAL } else { 0 };
-        Offer {
-            name: self.name.clone(),
-            description: facts.summary.clone(),
-            size: view.size,
-            flags: bits,
-            block: facts.block,
-        }
-    }
-}
-
-/// Where the server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// A Unix socket; a socket file nobody listens on any more is replaced.
-    Unix(PathBuf),
-    /// TCP; port 0 takes any free one.
-    Tcp(SocketAddr),
-    /// A socket that listens already. It stays open, and its file stays, when the server stops.
-    Passed(Passed),
-}
-
-impl Listen {
-    fn path(&self) -> Option<PathBuf> {
-        match self {
-            Listen::Unix(path) => Some(path.clone()),
-            Listen::Tcp(_) | Listen::Passed(_) => None,
-        }
-    }
-}
 
 /// How a server is set up.
 #[derive(Clone, Debug, Default)]
@@ -154,6 +44,10 @@ pub struct Server {
     names: Vec<String>,
 }
 
+/// Why plain TCP is for this machine alone.
+const IN_THE_CLEAR: &str = "the connection is neither encrypted nor authenticated: require TLS, \
+                            listen on 127.0.0.1 or a Unix socket, or allow it explicitly";
+
 impl Server {
     /// Listens and serves.
     ///
@@ -177,15 +71,16 @@ impl Server {
                 let (group, _) = export.device.set_group(&rule.group)?;
                 rules.push((rule.who.clone(), group, rule.prio));
             }
-            let (offer, device) = (export.offer(&view), export.device.clone());
+            let (offer, device) = (offer(export, &view), export.device.clone());
             rooms.push(lobby::Room { offer, view, size: export.size, device, rules });
         }
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
         for place in listen {
             let local = security != Security::Required && !options.allow_plain_tcp;
-            let (listener, address) = bind(place, local)?;
-            listeners.push(listener);
+            let Bound { socket, address } = place.bind(local.then_some(IN_THE_CLEAR))?;
+            let unix = matches!(address, Listen::Unix(_));
+            listeners.push(lobby::Listener { socket, unix });
             addresses.push(address);
         }
         let names = exports.iter().map(|e| e.name.clone()).collect();
@@ -257,6 +152,28 @@ impl fmt::Debug for Server {
     }
 }
 
+/// What a client is told of an export.
+fn offer(export: &Export, view: &View) -> Offer {
+    let facts = export.device.facts();
+    // Every connection of an export talks to the same stack: a flush on one covers what completed
+    // on all, and a cache between them there is none.
+    let mut bits = flags::HAS_FLAGS | flags::CAN_MULTI_CONN;
+    if view.read_only {
+        bits |= flags::READ_ONLY;
+    } else {
+        bits |= flags::SEND_FLUSH | flags::SEND_FUA | flags::SEND_WRITE_ZEROES;
+        bits |= if view.trim { flags::SEND_TRIM } else { 0 };
+    }
+    bits |= if facts.rotational { flags::ROTATIONAL } else { 0 };
+    Offer {
+        name: export.name.clone(),
+        description: facts.summary.clone(),
+        size: view.size,
+        flags: bits,
+        block: facts.block,
+    }
+}
+
 /// The URI of an export at an address.
 fn uri(address: &Listen, export: &str, secure: bool) -> String {
     let scheme = if secure { "nbds" } else { "nbd" };
@@ -303,50 +220,6 @@ fn check_rules(options: &ServerOptions) -> Result<(), LiveError> {
                  turn TLS on and verify peers"
             )));
         }
-    }
-    Ok(())
-}
-
-/// `local`: only where other machines cannot reach.
-fn bind(place: &Listen, local: bool) -> Result<(lobby::Listener, Listen), LiveError> {
-    match place {
-        Listen::Tcp(address) => {
-            check_reach(address, local)?;
-            let listener =
-                TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
-            listener.set_nonblocking(true).map_err(os("listener"))?;
-            let address = listener.local_addr().map_err(os("listener"))?;
-            let socket = OwnedFd::from(listener);
-            Ok((lobby::Listener { socket, unix: false }, Listen::Tcp(address)))
-        }
-        Listen::Unix(path) => {
-            replace_stale(path)?;
-            let what = format!("listen on {}", path.display());
-            let listener = UnixListener::bind(path).map_err(os(what))?;
-            listener.set_nonblocking(true).map_err(os("listener"))?;
-            let socket = OwnedFd::from(listener);
-            Ok((lobby::Listener { socket, unix: true }, Listen::Unix(path.clone())))
-        }
-        Listen::Passed(passed) => {
-            let (unix, address) = match passed.place()? {
-                Place::Unix(path) => (true, Listen::Unix(path.into())),
-                Place::Tcp(address) => {
-                    check_reach(&address, local)?;
-                    (false, Listen::Tcp(address))
-                }
-            };
-            Ok((lobby::Listener { socket: passed.socket()?, unix }, address))
-        }
-    }
-}
-
-fn check_reach(address: &SocketAddr, local: bool) -> Result<(), LiveError> {
-    if local && !address.ip().is_loopback() {
-        return Err(LiveError::Refused(format!(
-            "{address} is reachable from other machines, and the connection is neither encrypted nor \
-             authenticated: require TLS, listen on 127.0.0.1 or a Unix socket, or allow it \
-             explicitly"
-        )));
     }
     Ok(())
 }

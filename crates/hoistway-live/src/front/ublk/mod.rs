@@ -13,8 +13,7 @@ mod wire;
 
 use crate::engine::{Label, Message};
 use crate::error::{LiveError, os};
-use crate::front::nbd::Export;
-use crate::front::{Attachment, Front};
+use crate::front::{Attachment, Export, Front};
 use driver::{ControlDevice, DriverRing};
 use queue::Queue;
 use rustix::io::Errno;

@@ -11,7 +11,7 @@
 use super::wire::{QueueCommand, Request};
 use crate::buffer::Buffer;
 use crate::engine::{Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE, io_flusher};
-use crate::front::nbd::View;
+use crate::front::View;
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
 use std::fmt;
@@ -186,11 +186,9 @@ impl<R: Ring> Queue<R> {
         self.view.offset + request.start * 512
     }
 
-    /// Zeroes that may become a hole are discarded, where what was discarded reads as zeroes.
     fn op(&self, request: &Request) -> Op {
-        let hole = self.view.trim && self.view.discard_zeroes && !request.keep;
         match request.op {
-            Op::WriteZeroes if hole => Op::Discard,
+            Op::WriteZeroes => self.view.zeroing(!request.keep),
             other => other,
         }
     }
@@ -318,7 +316,7 @@ impl<R: Ring> Guest for Queue<R> {
 mod tests {
     use super::*;
     use crate::engine::{Device, DeviceOptions, Message};
-    use crate::front::nbd::Export;
+    use crate::front::Export;
     use crate::{LiveError, Target};
     use hoistway::sched;
     use rustix::event::{EventfdFlags, eventfd};

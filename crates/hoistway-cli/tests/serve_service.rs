@@ -48,7 +48,7 @@ fn a_socket_that_is_passed_on_is_served_readiness_is_told_and_the_file_stays() {
     let (socket, notify, pid) = (folder.path("s"), folder.path("notify"), folder.path("pid"));
     let listener = UnixListener::bind(&socket).unwrap();
     let ear = UnixDatagram::bind(&notify).unwrap();
-    ear.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    ear.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let hear = || {
         let mut text = [0; 100];
         let len = ear.recv(&mut text).unwrap();

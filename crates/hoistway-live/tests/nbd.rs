@@ -3,7 +3,7 @@
 
 mod client;
 
-use client::{Client, FUA, NO_HOLE, wait_for};
+use client::{Client, FUA, LIMIT, NO_HOLE, wait_for};
 use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
 use hoistway_live::engine::Tally;
@@ -225,7 +225,7 @@ fn garbage_and_cut_handshakes_are_dropped_and_others_served() {
         // The server may close at any point.
         let _ = stream.write_all(&bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
         let mut sink = Vec::new();
         if let Err(e) = stream.read_to_end(&mut sink) {
             assert!(
@@ -332,7 +332,7 @@ fn who_dawdles_over_the_handshake_is_closed_and_holds_up_nobody() {
     }
     assert!(sent < bytes.len(), "the server waits for all of it");
     for mut stream in [silent, busy] {
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
         let end = stream.read_to_end(&mut Vec::new());
         let closed = end.is_ok() || end.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset);
         assert!(closed, "the connection is closed");

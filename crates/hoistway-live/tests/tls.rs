@@ -5,7 +5,7 @@ mod certs;
 mod client;
 
 use certs::Authority;
-use client::wait_for;
+use client::{LIMIT, wait_for};
 use hoistway::{IoPrio, sched};
 use hoistway_live::front::nbd::{ClientMatch, ClientRule, Server, ServerOptions, Tls, TlsMode};
 use hoistway_live::front::{Export, Listen};
@@ -91,7 +91,7 @@ impl Drop for Stage {
 
 fn plain(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
     stream.write_all(&3u32.to_be_bytes()).unwrap();

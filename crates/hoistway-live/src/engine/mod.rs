@@ -223,6 +223,12 @@ impl Device {
         Err(LiveError::NotFlushed { device: self.shared.facts.summary.clone(), why })
     }
 
+    /// How long the end may take.
+    #[cfg(feature = "ublk")]
+    pub(crate) fn stop_limit(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.shared.stop_limit.0)
+    }
+
     /// The first half of [`close`](Device::close), which does not wait: for closing several at once.
     pub(crate) fn begin_close(&self) {
         // It can only fail by having ended already.

@@ -66,6 +66,6 @@ impl Files {
     /// Unmounts, in the end from whoever uses it.
     pub fn close(self) -> Result<(), Failure> {
         self.closing.store(true, Ordering::SeqCst);
-        leave(&self.mount)
+        leave(&[&self.mount])
     }
 }

@@ -11,6 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// The control device; commands one after the other.
 pub(super) struct ControlDevice {
@@ -28,7 +29,7 @@ impl ControlDevice {
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 let remedy = "this kernel has no ublk driver; load it with `modprobe ublk_drv` \
-                              (Linux 6.0 or newer, CONFIG_BLK_DEV_UBLK)";
+                              (Linux 6.4 or newer, CONFIG_BLK_DEV_UBLK)";
                 os(wire::CONTROL)(io::Error::new(error.kind(), remedy))
             }
             _ => os(wire::CONTROL)(error),
@@ -45,30 +46,100 @@ impl ControlDevice {
         buffer: &mut [u8],
         data: u64,
     ) -> Result<(), LiveError> {
-        let what = format!("ublk: {}", command.name());
+        let result = self.wait(command, device, buffer, data, None);
+        result.map_err(os(format!("ublk: {}", command.name())))
+    }
+
+    /// Stops a device: what it has taken is finished, its block device goes. False if that takes longer
+    /// than the limit; [`stopped`](ControlDevice::stopped) waits on.
+    pub fn stop(&mut self, device: u32, limit: Duration) -> Result<bool, LiveError> {
+        within(Control::Stop, self.wait(Control::Stop, device, &mut [], 0, Some(limit)))
+    }
+
+    /// Waits on for a stop that took too long.
+    pub fn stopped(&mut self) -> Result<bool, LiveError> {
+        within(Control::Stop, self.answer(Some(PATIENCE)))
+    }
+
+    /// Takes a device away for good. One that is still open somewhere is not waited for: the driver gives
+    /// its number free when the last user lets go.
+    pub fn delete(&mut self, device: u32) -> Result<(), LiveError> {
+        delete(device, |command, limit| self.wait(command, device, &mut [], 0, limit))
+    }
+
+    fn wait(
+        &mut self,
+        command: Control,
+        device: u32,
+        buffer: &mut [u8],
+        data: u64,
+        limit: Option<Duration>,
+    ) -> io::Result<()> {
+        assert!(limit.is_none() || buffer.is_empty(), "who stops waiting leaves no memory behind");
         let len = u16::try_from(buffer.len()).expect("parameters are short");
         let place = (buffer.as_mut_ptr() as u64, len);
         let entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), command.number())
             .cmd(wire::control_command(device, place, data))
             .build();
-        // SAFETY: the buffer is borrowed until the command is over, which is waited for.
+        // SAFETY: the buffer is borrowed until the command is over, which is waited for; without a buffer
+        // nothing is touched.
         let full = unsafe { self.ring.submission().push(&entry).is_err() };
         assert!(!full, "the ring has room for one command");
-        let result = loop {
-            match self.ring.submit_and_wait(1) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(os(what)(error)),
-            }
+        self.answer(limit)
+    }
+
+    /// Submits what was pushed, and waits for its end; a signal lets the limit begin anew.
+    fn answer(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let limit = limit.map(types::Timespec::from);
+        loop {
+            let waited = match &limit {
+                None => self.ring.submit_and_wait(1),
+                Some(limit) => {
+                    let args = types::SubmitArgs::new().timespec(limit);
+                    self.ring.submitter().submit_with_args(1, &args)
+                }
+            };
             if let Some(done) = self.ring.completion().next() {
-                break done.result();
+                return match done.result() {
+                    0.. => Ok(()),
+                    error => Err(io::Error::from_raw_os_error(-error)),
+                };
             }
-        };
-        match result {
-            0.. => Ok(()),
-            error => Err(os(what)(io::Error::from_raw_os_error(-error))),
+            match waited {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
         }
     }
+}
+
+fn within(command: Control, result: io::Result<()>) -> Result<bool, LiveError> {
+    match result {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::TIME) => Ok(false),
+        result => {
+            result.map_err(os(format!("ublk: {}", command.name())))?;
+            Ok(true)
+        }
+    }
+}
+
+/// How long a driver that can only be waited for may take to delete a device or to stop
+/// one whose requests all fail (chosen; it needs some milliseconds, unless somebody has the device open).
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// `run` carries out a command, and gives up after a limit.
+fn delete(
+    device: u32,
+    mut run: impl FnMut(Control, Option<Duration>) -> io::Result<()>,
+) -> Result<(), LiveError> {
+    let deleted = match run(Control::Abandon, None) {
+        // A driver that does not know it. Its other way waits for users, who may never let go.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => {
+            run(Control::Delete, Some(PATIENCE))
+        }
+        deleted => deleted,
+    };
+    deleted.map_err(os(format!("ublk: {} {device}", Control::Delete.name())))
 }
 
 impl fmt::Debug for ControlDevice {
@@ -213,6 +284,50 @@ mod tests {
             file.write_all_at(&request.encode(), u64::from(tag) * 24).unwrap();
             assert_eq!(Request::decode(&descriptions.read(tag)), Ok(request));
         }
+    }
+
+    #[test]
+    fn a_device_in_use_is_waited_for_only_by_drivers_that_know_no_better() {
+        let errno = |errno: Errno| Err(io::Error::from(errno));
+        let mut asked = Vec::new();
+        let new = delete(3, |command, limit| {
+            asked.push((command, limit));
+            Ok(())
+        });
+        assert!(new.is_ok());
+        assert_eq!(asked, [(Control::Abandon, None)]);
+        asked.clear();
+        let old = delete(3, |command, limit| {
+            asked.push((command, limit));
+            errno(if command == Control::Abandon { Errno::OPNOTSUPP } else { Errno::TIME })
+        });
+        assert_eq!(asked, [(Control::Abandon, None), (Control::Delete, Some(PATIENCE))]);
+        assert!(old.unwrap_err().to_string().starts_with("ublk: delete the device 3: "));
+        let missing = delete(3, |_, _| errno(Errno::NODEV));
+        assert!(missing.unwrap_err().to_string().contains("No such device"));
+    }
+
+    /// A socket that nobody writes to takes the place of a driver that does not answer.
+    #[test]
+    fn a_command_that_takes_too_long_is_given_up() {
+        let Ok(ring) = IoUring::builder().build(4) else {
+            return println!("skipped: io_uring is not available");
+        };
+        let file = File::open("/dev/null").unwrap();
+        let mut control = ControlDevice { file, ring };
+        let (silent, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let fd = types::Fd(silent.as_raw_fd());
+        let wait = squeue::Entry128::from(opcode::PollAdd::new(fd, libc::POLLIN as u32).build());
+        // SAFETY: it touches no memory.
+        unsafe { control.ring.submission().push(&wait).unwrap() };
+        let limit = Duration::from_millis(20);
+        for _ in 0..2 {
+            let error = control.answer(Some(limit)).unwrap_err();
+            assert_eq!(Errno::from_io_error(&error), Some(Errno::TIME));
+        }
+        // It can be waited for again.
+        drop(_other);
+        assert!(control.answer(None).is_ok());
     }
 
     /// Without the driver: /dev/null takes commands and does nothing, an ordinary file takes none.

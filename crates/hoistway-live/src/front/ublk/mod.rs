@@ -11,7 +11,7 @@ mod driver;
 mod queue;
 mod wire;
 
-use crate::engine::{Label, Message};
+use crate::engine::{Device, Label, Message};
 use crate::error::{LiveError, os};
 use crate::front::{Attachment, Export, Front};
 use driver::{ControlDevice, DriverRing};
@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use wire::{Control, DeviceInfo, Params};
+use wire::{Control, DeviceInfo, Mark, Params, State};
 
 /// ublk in the registry.
 pub static FRONT: Front = Front {
@@ -34,7 +34,7 @@ pub static FRONT: Front = Front {
     option: "--ublk",
     missing: || match fs::exists(wire::CONTROL) {
         Ok(true) => None,
-        _ => Some(format!("{}: `modprobe ublk_drv` (Linux 6.0)", wire::CONTROL)),
+        _ => Some(format!("{}: `modprobe ublk_drv` (Linux 6.4)", wire::CONTROL)),
     },
 };
 
@@ -42,7 +42,10 @@ pub static FRONT: Front = Front {
 #[derive(Debug)]
 pub struct Disk {
     number: u32,
+    /// Of the export.
+    device: Device,
     control: Mutex<Option<ControlDevice>>,
+    notes: Vec<String>,
 }
 
 /// Requests under way at once (chosen: what a loop device has).
@@ -64,6 +67,7 @@ impl Disk {
         let view = export.view()?;
         let facts = export.device.facts();
         let mut control = ControlDevice::open()?;
+        let notes = remove_left(&mut control);
         let process = i32::try_from(std::process::id()).expect("process numbers are small");
         let wish = DeviceInfo {
             queues: 1,
@@ -71,12 +75,19 @@ impl Disk {
             request_max: REQUEST_MAX,
             device: wire::ANY_DEVICE,
             process,
+            state: State::Dead,
+            mark: Mark::of(std::process::id()),
         };
         let mut answer = wish.encode();
         control.run(Control::Add, wire::ANY_DEVICE, &mut answer, 0)?;
         let info = DeviceInfo::decode(&answer);
         // From here on dropping `disk` takes it away again.
-        let disk = Disk { number: info.device, control: Mutex::new(Some(control)) };
+        let mut disk = Disk {
+            number: info.device,
+            device: export.device.clone(),
+            control: Mutex::new(Some(control)),
+            notes,
+        };
         if (info.queues, info.depth) != (1, DEPTH) || info.request_max > REQUEST_MAX {
             let made = format!("{} queues of {} requests", info.queues, info.depth);
             return Err(LiveError::Refused(format!("ublk: the driver insists on {made}")));
@@ -108,7 +119,29 @@ impl Disk {
         }
         // It waits for the queue's fetches, and returns when the partition table has been read.
         disk.command(Control::Start, &mut [], process as u64)?;
+        disk.notes.extend(disk.leave_order_alone().err());
         Ok(disk)
+    }
+
+    /// What a user should know: that devices of a server that was killed were found and removed, or
+    /// that a scheduler of the kernel stands above ours.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// A device with one queue gets a scheduler of the kernel's, which would put requests into an order
+    /// of its own before ours sees them.
+    fn leave_order_alone(&self) -> Result<(), String> {
+        let path = format!("/sys/block/ublkb{}/queue/scheduler", self.number);
+        let is_none = |choice: String| matches!(choice.trim(), "none") || choice.contains("[none]");
+        if fs::read_to_string(&path).is_ok_and(is_none) {
+            return Ok(());
+        }
+        let place = self.path();
+        fs::write(&path, "none").map_err(|error| {
+            let place = place.display();
+            format!("{place}: a scheduler of the kernel's stands above ours ({path}: {error})")
+        })
     }
 
     /// The block device.
@@ -176,14 +209,53 @@ impl Attachment for Disk {
         users
     }
 
+    /// The kernel writes back what file systems and programs have not written yet. If that takes longer
+    /// than the storage may take for its end, the storage is closed, and the rest of it gets errors.
     fn sever(&self) -> Result<(), LiveError> {
-        let stopped = self.command(Control::Stop, &mut [], 0);
-        // It waits until the character device is closed: the queue leaves when its last tag has come
-        // back, which stopping saw to.
-        let deleted = self.command(Control::Delete, &mut [], 0);
-        self.lock().take();
-        stopped.and(deleted)
+        let mut control = self.lock();
+        let Some(mut control) = control.take() else { return Ok(()) };
+        // The queue leaves when its last tag has come back.
+        let mut stopped = control.stop(self.number, self.device.stop_limit());
+        if let Ok(false) = stopped {
+            let closed = self.device.close();
+            stopped = closed.and(control.stopped());
+        }
+        // What was given up has its reason in the error.
+        stopped.map(drop).and(control.delete(self.number))
     }
+}
+
+/// Removes the devices that servers left which were killed: they have no block device any more, and take
+/// no requests. Says which.
+fn remove_left(control: &mut ControlDevice) -> Vec<String> {
+    let mut removed = Vec::new();
+    for entry in fs::read_dir("/dev").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|n| n.strip_prefix("ublkc")?.parse().ok());
+        let Some(number) = number else { continue };
+        let mut answer = [0; DeviceInfo::LEN];
+        // Another server may remove it as well, or another user own it.
+        if control.run(Control::Info, number, &mut answer, 0).is_err() {
+            continue;
+        }
+        let alive = |process| fs::exists(format!("/proc/{process}")).unwrap_or(true);
+        let Some(process) = left_by(&DeviceInfo::decode(&answer), alive) else { continue };
+        if control.delete(number).is_ok() {
+            removed.push(format!(
+                "/dev/ublkc{number}: the server that made it (process {process}) is gone; the dead \
+                 device was removed"
+            ));
+        }
+    }
+    removed.sort();
+    removed
+}
+
+/// The hoistway that left a device behind, if one did. A device that is being started is as dead as one
+/// whose server was killed, but its server lives.
+fn left_by(info: &DeviceInfo, alive: impl Fn(u32) -> bool) -> Option<u32> {
+    let process = info.mark.process()?;
+    (info.state == State::Dead && !alive(process)).then_some(process)
 }
 
 impl Drop for Disk {
@@ -196,7 +268,29 @@ impl Drop for Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Device, DeviceOptions, Target};
+    use crate::{DeviceOptions, Target};
+
+    #[test]
+    fn only_dead_devices_of_a_hoistway_that_is_gone_are_left() {
+        let of = |state, mark| DeviceInfo {
+            queues: 1,
+            depth: DEPTH,
+            request_max: REQUEST_MAX,
+            device: 4,
+            process: -1,
+            state,
+            mark,
+        };
+        let (alive, gone) = (|_| true, |_| false);
+        let left = of(State::Dead, Mark::of(77));
+        assert_eq!(left_by(&left, gone), Some(77));
+        // Being started.
+        assert_eq!(left_by(&left, alive), None);
+        assert_eq!(left_by(&of(State::Used, Mark::of(77)), gone), None);
+        // Another program's.
+        let other = DeviceInfo::decode(&[0; DeviceInfo::LEN]);
+        assert_eq!(left_by(&other, gone), None);
+    }
 
     /// With the driver, a real device; without it, a message that says what to do.
     #[test]

@@ -203,6 +203,18 @@ impl<R: Ring> Queue<R> {
     }
 }
 
+/// A driver that was not stopped may copy a request into the buffer of a tag until it has noticed that the
+/// ring is closed, which happens later and elsewhere: such buffers are left to it.
+impl<R> Drop for Queue<R> {
+    fn drop(&mut self) {
+        for tag in self.tags.drain(..) {
+            if let Tag::Fetching(buffer) = tag {
+                std::mem::forget(buffer);
+            }
+        }
+    }
+}
+
 fn flags(request: &Request) -> Flags {
     let flags = match request.op {
         Op::Read | Op::Discard => Flags::NONE,
@@ -608,6 +620,15 @@ mod tests {
         let driver = start(&export).unwrap();
         assert_eq!(driver.write(0, &[5; 1024], false), 1024);
         export.device.close().unwrap();
-        driver.wait(|state| state.closed.then_some(()));
+        let waiting = driver.wait(|state| state.closed.then(|| state.waiting.clone()));
+        // Nobody has told the driver; what it copies now lands in nobody's memory.
+        let others: Vec<_> = waiting.iter().map(|_| Buffer::zeroed(LONGEST as usize)).collect();
+        for (buffer, address) in others.iter().zip(waiting) {
+            let address = address.expect("every tag waits");
+            assert!(others.iter().all(|other| other.as_ptr() as u64 != address));
+            // SAFETY: the queue has left the buffer behind.
+            unsafe { std::ptr::write_bytes(address as *mut u8, 7, LONGEST as usize) };
+            assert!(buffer.iter().all(|&byte| byte == 0));
+        }
     }
 }

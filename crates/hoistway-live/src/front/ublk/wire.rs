@@ -32,25 +32,32 @@ pub(super) enum Control {
     Start,
     Stop,
     SetParams,
+    /// What became of a device.
+    Info,
+    /// As `Delete`, but nobody waits until the last user of the block device has let go (Linux 6.9).
+    Abandon,
 }
 
 impl Control {
     pub fn number(self) -> u32 {
-        let number = match self {
-            Control::Add => 0x04,
-            Control::Delete => 0x05,
-            Control::Start => 0x06,
-            Control::Stop => 0x07,
-            Control::SetParams => 0x08,
+        let (number, writes) = match self {
+            Control::Info => (0x02, false),
+            Control::Add => (0x04, true),
+            Control::Delete => (0x05, true),
+            Control::Start => (0x06, true),
+            Control::Stop => (0x07, true),
+            Control::SetParams => (0x08, true),
+            Control::Abandon => (0x14, false),
         };
-        encoded(true, number, 32)
+        encoded(writes, number, 32)
     }
 
     /// For messages.
     pub fn name(self) -> &'static str {
         match self {
             Control::Add => "add a device",
-            Control::Delete => "delete the device",
+            Control::Info => "ask for a device",
+            Control::Delete | Control::Abandon => "delete the device",
             Control::Start => "start the device",
             Control::Stop => "stop the device",
             Control::SetParams => "set the device's parameters",
@@ -83,28 +90,68 @@ pub(super) struct DeviceInfo {
     pub request_max: u32,
     pub device: u32,
     pub process: i32,
+    /// Told by the driver.
+    pub state: State,
+    /// Whose it is. The driver keeps it and reads nothing into it.
+    pub mark: Mark,
+}
+
+/// State of a device, as the driver tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not started yet, stopped, or its server is gone.
+    Dead,
+    /// Live, or waiting to be recovered.
+    Used,
+}
+
+/// Marks a device as one of hoistway's: who made it, for those who find it without a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark(u64);
+
+impl Mark {
+    /// "hois", above the number of the process.
+    const OURS: u64 = 0x686f_6973;
+
+    pub fn of(process: u32) -> Mark {
+        Mark(Mark::OURS << 32 | u64::from(process))
+    }
+
+    /// The process that made it, if that was a hoistway.
+    pub fn process(self) -> Option<u32> {
+        (self.0 >> 32 == Mark::OURS).then_some(self.0 as u32)
+    }
 }
 
 impl DeviceInfo {
-    pub fn encode(&self) -> [u8; 64] {
-        let mut bytes = [0; 64];
+    /// Bytes.
+    pub const LEN: usize = 64;
+
+    pub fn encode(&self) -> [u8; DeviceInfo::LEN] {
+        let mut bytes = [0; DeviceInfo::LEN];
         put(&mut bytes, 0, &self.queues.to_ne_bytes());
         put(&mut bytes, 2, &self.depth.to_ne_bytes());
         put(&mut bytes, 8, &self.request_max.to_ne_bytes());
         put(&mut bytes, 12, &self.device.to_ne_bytes());
         put(&mut bytes, 16, &self.process.to_ne_bytes());
         put(&mut bytes, 24, &F_CMD_IOCTL_ENCODE.to_ne_bytes());
+        put(&mut bytes, 32, &self.mark.0.to_ne_bytes());
         bytes
     }
 
     /// What the driver made of it.
-    pub fn decode(bytes: &[u8; 64]) -> DeviceInfo {
+    pub fn decode(bytes: &[u8; DeviceInfo::LEN]) -> DeviceInfo {
         DeviceInfo {
             queues: u16::from_ne_bytes(array(bytes, 0)),
             depth: u16::from_ne_bytes(array(bytes, 2)),
             request_max: u32::from_ne_bytes(array(bytes, 8)),
             device: u32::from_ne_bytes(array(bytes, 12)),
             process: i32::from_ne_bytes(array(bytes, 16)),
+            state: match u16::from_ne_bytes(array(bytes, 4)) {
+                0 => State::Dead,
+                _ => State::Used,
+            },
+            mark: Mark(u64::from_ne_bytes(array(bytes, 32))),
         }
     }
 }
@@ -259,6 +306,8 @@ mod tests {
         assert_eq!(Control::Start.number(), 0xc020_7506);
         assert_eq!(Control::Stop.number(), 0xc020_7507);
         assert_eq!(Control::SetParams.number(), 0xc020_7508);
+        assert_eq!(Control::Info.number(), 0x8020_7502);
+        assert_eq!(Control::Abandon.number(), 0x8020_7514);
         let fetch = QueueCommand::Fetch { tag: 7, address: 0x1122_3344_5566 };
         assert_eq!((fetch.number(), fetch.tag()), (0xc010_7520, 7));
         let commit = QueueCommand::Commit { tag: 8, result: -5, address: 3 };
@@ -277,12 +326,23 @@ mod tests {
         let expected = [0, 0, 3, 2, 0xfb, 0xff, 0xff, 0xff, 8, 7, 0, 0, 0, 0, 0, 0];
         assert_eq!(commit.encode(), expected);
 
-        let info =
-            DeviceInfo { queues: 1, depth: 128, request_max: 1 << 19, device: 9, process: 77 };
-        let bytes = info.encode();
+        let info = DeviceInfo {
+            queues: 1,
+            depth: 128,
+            request_max: 1 << 19,
+            device: 9,
+            process: 77,
+            state: State::Dead,
+            mark: Mark::of(0x0102_0304),
+        };
+        let mut bytes = info.encode();
         assert_eq!(bytes[..20], [1, 0, 128, 0, 0, 0, 0, 0, 0, 0, 8, 0, 9, 0, 0, 0, 77, 0, 0, 0]);
-        assert_eq!(bytes[24], 64);
+        assert_eq!(bytes[24..40], [64, 0, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 0x73, 0x69, 0x6f, 0x68]);
         assert_eq!(DeviceInfo::decode(&bytes), info);
+        for state in [1, 2] {
+            bytes[4] = state;
+            assert_eq!(DeviceInfo::decode(&bytes), DeviceInfo { state: State::Used, ..info });
+        }
 
         let params = Params {
             sectors: 2048,
@@ -301,6 +361,14 @@ mod tests {
         );
         let fixed = Params { read_only: true, ..params }.encode();
         assert_eq!((fixed[8], &fixed[48..]), (15, &[0; 12][..]));
+    }
+
+    #[test]
+    fn a_mark_names_its_process_and_other_programs_numbers_name_none() {
+        assert_eq!(Mark::of(4711).process(), Some(4711));
+        for other in [0, 1, 4711, u64::MAX] {
+            assert_eq!(Mark(other).process(), None);
+        }
     }
 
     #[test]

@@ -307,11 +307,12 @@ fn weights_hold_for_stalled_clients_that_are_waited_for() {
 #[test]
 #[ignore = "prints the table of docs/results/serve.md"]
 fn figures() {
-    let sets: [&[(&str, u64)]; 5] = [
+    let sets: [&[(&str, u64)]; 6] = [
         &[LL0],
         &[LL0, ("slice_idle", 0)],
         &[LL0, ("injection", 0)],
         &[LL0, ("slice_idle", 30)],
+        &[LL0, ("injection", 0), ("slice_idle", 30)],
         &[LL0, ("strict_guarantees", 1)],
     ];
     let writes = Load { write: true, random: false, kib: 256, depth: 4 };

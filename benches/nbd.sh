@@ -18,15 +18,7 @@ if [ -n "${NICE:-}" ]; then
 fi
 cd "$(dirname "$0")/.."
 rounds=${1:-5} seconds=${2:-3} size=${SIZE:-1G}
-for tool in fio nbdkit nbdinfo python3; do
-  command -v "$tool" >/dev/null || { echo "needs $tool: ./setup.sh test" >&2; exit 3; }
-done
-binary=${HOISTWAY:-}
-if [ -z "$binary" ]; then
-  cargo build --locked --release --quiet -p hoistway-cli
-  binary=${CARGO_TARGET_DIR:-target}/release/hoistway
-fi
-folder=$(mktemp -d)
+source benches/begin.sh
 pids=()
 cleanup() {
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done

@@ -16,15 +16,7 @@ first=()
 cd "$(dirname "$0")/.."
 seconds=${1:-8}
 latency=${LATENCY:-1ms}
-for tool in fio nbdkit nbdinfo python3; do
-  command -v "$tool" >/dev/null || { echo "needs $tool: ./setup.sh test" >&2; exit 3; }
-done
-binary=${HOISTWAY:-}
-if [ -z "$binary" ]; then
-  cargo build --locked --release --quiet -p hoistway-cli
-  binary=${CARGO_TARGET_DIR:-target}/release/hoistway
-fi
-folder=$(mktemp -d)
+source benches/begin.sh
 server=
 stop() {
   [ -z "$server" ] || { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }

@@ -3,7 +3,7 @@
 use super::spec::File;
 use crate::Failure;
 use crate::live::args::Serve;
-use hoistway_live::front::nbd::{Tls, TlsMode};
+use hoistway_live::front::nbd::{Tls, TlsMode, uri_escaped};
 use std::path::PathBuf;
 
 /// TLS that is wished for.
@@ -62,6 +62,23 @@ impl Wish {
             return uri.into();
         }
         let separator = if uri.contains('?') { '&' } else { '?' };
-        format!("{uri}{separator}tls-certificates={}", self.folder.display())
+        let folder = uri_escaped(&self.folder.to_string_lossy());
+        format!("{uri}{separator}tls-certificates={folder}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_folder_of_certificates_fits_into_a_uri() {
+        let folder = "/srv/a b&c".into();
+        let wish = Wish { mode: TlsMode::Require, folder, verify_peer: false };
+        let with = |uri: &str| wish.with_certificates(uri);
+        let expected = "nbds://h/x?tls-certificates=/srv/a%20b%26c";
+        assert_eq!(with("nbds://h/x"), expected);
+        assert!(with("nbds+unix:///x?socket=/s").ends_with("/s&tls-certificates=/srv/a%20b%26c"));
+        assert_eq!(with("nbd://h/x"), "nbd://h/x");
     }
 }

@@ -22,7 +22,7 @@ mod tls;
 mod wire;
 
 pub use rules::{ClientMatch, ClientRule};
-pub use server::{Server, ServerOptions};
+pub use server::{Server, ServerOptions, uri_escaped};
 pub use tls::{Tls, TlsMode};
 
 /// NBD in the registry.

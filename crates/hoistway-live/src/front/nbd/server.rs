@@ -177,24 +177,26 @@ fn offer(export: &Export, view: &View) -> Offer {
 /// The URI of an export at an address.
 fn uri(address: &Listen, export: &str, secure: bool) -> String {
     let scheme = if secure { "nbds" } else { "nbd" };
-    let name: String = export.bytes().map(escaped).collect();
+    let name = uri_escaped(export);
     match address {
         Listen::Tcp(address) => format!("{scheme}://{address}/{name}"),
         Listen::Passed(_) => unreachable!("a passed socket is known by its address"),
         Listen::Unix(path) => {
-            let path: String = path.to_string_lossy().bytes().map(escaped).collect();
+            let path = uri_escaped(&path.to_string_lossy());
             format!("{scheme}+unix:///{name}?socket={path}")
         }
     }
 }
 
-fn escaped(byte: u8) -> String {
-    match byte {
+/// `text` as a part of a URI: bytes that mean something there, or are no characters, as `%XX`.
+pub fn uri_escaped(text: &str) -> String {
+    let escaped = |byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' => {
             char::from(byte).to_string()
         }
         other => format!("%{other:02X}"),
-    }
+    };
+    text.bytes().map(escaped).collect()
 }
 
 fn check_names(exports: &[Export]) -> Result<(), LiveError> {

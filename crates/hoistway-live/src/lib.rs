@@ -13,6 +13,7 @@ pub mod engine;
 mod error;
 pub mod front;
 pub mod lab;
+mod slots;
 
 pub use backend::{Facts, Target};
 pub use buffer::Buffer;

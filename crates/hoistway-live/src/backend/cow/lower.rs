@@ -2,6 +2,7 @@
 
 use crate::backend::{Backend, Command, Done};
 use crate::buffer::Part;
+use crate::slots::Slots;
 use hoistway::{Instant, Op};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -13,8 +14,7 @@ pub(super) struct Lower {
     /// Commands it takes at once.
     depth: usize,
     /// Who a command under way is for, by the number in its tag.
-    under_way: Vec<Option<Owner>>,
-    free: Vec<u32>,
+    under_way: Slots<Owner>,
     waiting: VecDeque<(Command, Vec<Part>, Owner)>,
     done: Vec<Done>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Lower {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A command from above, by its slot.
-    Work(usize),
+    Work(u32),
     /// The run that makes things durable.
     Sync,
 }
@@ -33,8 +33,7 @@ impl Lower {
         Lower {
             backend,
             depth: depth as usize,
-            under_way: Vec::new(),
-            free: Vec::new(),
+            under_way: Slots::with_capacity(0),
             waiting: VecDeque::new(),
             done: Vec::new(),
         }
@@ -53,15 +52,10 @@ impl Lower {
     }
 
     fn start(&mut self, now: Instant) {
-        while self.under_way.len() - self.free.len() < self.depth
+        while self.under_way.len() < self.depth
             && let Some((mut command, parts, owner)) = self.waiting.pop_front()
         {
-            let at = self.free.pop().unwrap_or_else(|| {
-                self.under_way.push(None);
-                self.under_way.len() as u32 - 1
-            });
-            self.under_way[at as usize] = Some(owner);
-            command.tag = at.into();
+            command.tag = self.under_way.insert(owner).into();
             self.backend.issue(now, command, &parts);
         }
     }
@@ -71,8 +65,7 @@ impl Lower {
         let mut done = std::mem::take(&mut self.done);
         self.backend.poll(now, &mut done);
         for Done { tag, result } in done.drain(..) {
-            let owner = self.under_way[tag as usize].take();
-            self.free.push(tag as u32);
+            let owner = self.under_way.remove(tag as u32);
             results.push((owner.expect("a backend answers each command once"), result));
         }
         self.done = done;

@@ -21,6 +21,7 @@ use super::{Backend, Command, Done, EmulationFigures, Extent, Facts, Opened, Tar
 use super::{FileOptions, file, push_extent};
 use crate::buffer::Part;
 use crate::error::{LiveError, os};
+use crate::slots::Slots;
 use bits::Bits;
 use hoistway::{Instant, Op, Sectors};
 use lower::{Lower, Owner};
@@ -38,8 +39,7 @@ struct Cow {
     bits: Bits,
     block: u64,
     /// Commands from above, by slot.
-    works: Vec<Option<Work>>,
-    free: Vec<usize>,
+    works: Slots<Work>,
     done: Vec<Done>,
     /// Readable when either backend has something.
     epoll: OwnedFd,
@@ -105,8 +105,7 @@ pub(super) fn open(base: &Target, overlay: Option<&Path>) -> Result<Opened, Live
         overlay,
         bits,
         block: facts.block.into(),
-        works: Vec::new(),
-        free: Vec::new(),
+        works: Slots::with_capacity(64),
         done: Vec::new(),
         epoll,
         results: Vec::new(),
@@ -161,7 +160,7 @@ impl Cow {
     }
 
     /// Splits a read where the place of the blocks changes.
-    fn read(&mut self, now: Instant, at: usize, command: &Command, parts: &[Part]) {
+    fn read(&mut self, now: Instant, at: u32, command: &Command, parts: &[Part]) {
         let (mut from, to) = self.blocks(command);
         let mut rest = parts.to_vec();
         let mut pieces = 0;
@@ -189,7 +188,7 @@ impl Cow {
         self.expect(now, at, pieces);
     }
 
-    fn change(&mut self, now: Instant, at: usize, command: &Command, parts: &[Part]) {
+    fn change(&mut self, now: Instant, at: u32, command: &Command, parts: &[Part]) {
         match &mut self.overlay {
             Overlay::Memory(memory) => {
                 memory.carry_out(command, parts.iter().copied());
@@ -208,16 +207,16 @@ impl Cow {
     }
 
     /// The command has that many pieces below; none: it is done.
-    fn expect(&mut self, now: Instant, at: usize, pieces: usize) {
-        let work = self.works[at].as_mut().expect("it was put there just now");
+    fn expect(&mut self, now: Instant, at: u32, pieces: usize) {
+        let work = self.works.get_mut(at).expect("it was put there just now");
         work.pieces = pieces;
         if pieces == 0 {
             self.carried_out(now, at);
         }
     }
 
-    fn piece_done(&mut self, now: Instant, at: usize, result: Result<(), Errno>) {
-        let work = self.works[at].as_mut().expect("a command lives until its pieces are done");
+    fn piece_done(&mut self, now: Instant, at: u32, result: Result<(), Errno>) {
+        let work = self.works.get_mut(at).expect("a command lives until its pieces are done");
         work.result = work.result.and(result);
         work.pieces -= 1;
         if work.pieces == 0 {
@@ -226,8 +225,8 @@ impl Cow {
     }
 
     /// All pieces are done: changed blocks are the overlay's now, and are made durable if they must be.
-    fn carried_out(&mut self, now: Instant, at: usize) {
-        let Work { command, result, .. } = self.works[at].expect("looked at just now");
+    fn carried_out(&mut self, now: Instant, at: u32) {
+        let Work { command, result, .. } = *self.works.get_mut(at).expect("looked at just now");
         let changes = !matches!(command.op, Op::Read | Op::Flush);
         if result.is_ok() && changes {
             let (from, to) = self.blocks(&command);
@@ -245,9 +244,8 @@ impl Cow {
         }
     }
 
-    fn finish(&mut self, at: usize, result: Result<(), Errno>) {
-        let work = self.works[at].take().expect("a command is finished once");
-        self.free.push(at);
+    fn finish(&mut self, at: u32, result: Result<(), Errno>) {
+        let work = self.works.remove(at).expect("a command is finished once");
         self.done.push(Done { tag: work.command.tag, result });
     }
 
@@ -269,11 +267,7 @@ impl Cow {
 
 impl Backend for Cow {
     fn issue(&mut self, now: Instant, command: Command, parts: &[Part]) {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.works.push(None);
-            self.works.len() - 1
-        });
-        self.works[at] = Some(Work { command, pieces: 0, result: Ok(()) });
+        let at = self.works.insert(Work { command, pieces: 0, result: Ok(()) });
         match command.op {
             Op::Read => self.read(now, at, &command, parts),
             Op::Flush => self.expect(now, at, 0),

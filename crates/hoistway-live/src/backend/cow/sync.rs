@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 pub(super) struct Sync {
     run: Option<Run>,
     /// Commands that wait for the next run.
-    waiting: Vec<usize>,
+    waiting: Vec<u32>,
     /// Pages of the map that changed since the last run began.
     dirty: BTreeSet<usize>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Sync {
 #[derive(Debug)]
 struct Run {
     /// Commands that are done with it.
-    for_whom: Vec<usize>,
+    for_whom: Vec<u32>,
     pages: Vec<(usize, Buffer)>,
     step: Step,
     /// Commands below that are under way.
@@ -52,7 +52,7 @@ impl Sync {
     }
 
     /// A command wants everything that is written by now to be durable.
-    pub fn ask(&mut self, now: Instant, work: usize, bits: &Bits, below: &mut Lower) {
+    pub fn ask(&mut self, now: Instant, work: u32, bits: &Bits, below: &mut Lower) {
         self.waiting.push(work);
         self.begin(now, bits, below);
     }
@@ -83,7 +83,7 @@ impl Sync {
         result: Result<(), Errno>,
         bits: &Bits,
         below: &mut Lower,
-    ) -> (Vec<usize>, Result<(), Errno>) {
+    ) -> (Vec<u32>, Result<(), Errno>) {
         let run = self.run.as_mut().expect("only a run has commands");
         run.under_way -= 1;
         run.result = run.result.and(result);

@@ -12,6 +12,7 @@ use crate::clock::wall_clock;
 use crate::engine::io_flusher;
 use crate::engine::{Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
 use crate::front::View;
+use crate::slots::Slots;
 use fuser::{FileAttr, FileType, INodeNo};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
@@ -41,8 +42,7 @@ pub(super) struct File {
     guest: u64,
     tenant: Option<TenantId>,
 
-    jobs: Vec<Option<Job>>,
-    free: Vec<u32>,
+    jobs: Slots<Job>,
     claims: Claims,
     /// Asks of this turn.
     asks: Vec<Ask>,
@@ -106,8 +106,7 @@ impl File {
             label: Some(label),
             guest: 0,
             tenant: None,
-            jobs: Vec::with_capacity(64),
-            free: Vec::with_capacity(64),
+            jobs: Slots::with_capacity(64),
             claims: Claims::default(),
             asks: Vec::with_capacity(ASKS),
             granted: Vec::new(),
@@ -172,11 +171,7 @@ impl File {
     fn admit(&mut self, core: &mut Core, reply: Reply, kind: Kind, start: u64, end: u64) {
         let span = Span { start, end, block: self.block };
         let changes = matches!(kind, Kind::Write { .. } | Kind::Zero(_));
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.jobs.push(None);
-            self.jobs.len() as u32 - 1
-        });
-        self.jobs[slot as usize] = Some(Job { reply, kind, span, steps: 0, error: None });
+        let slot = self.jobs.insert(Job { reply, kind, span, steps: 0, error: None });
         if !changes || self.claims.claim(slot, span, !span.is_aligned()) {
             self.start(core, slot);
         }
@@ -184,7 +179,7 @@ impl File {
 
     /// Sends the first orders of a job.
     fn start(&mut self, core: &mut Core, slot: u32) {
-        let job = self.jobs[slot as usize].as_mut().expect("a job lives until it is answered");
+        let job = self.jobs.get_mut(slot).expect("a job lives until it is answered");
         let span = job.span;
         let whole = (span.outer_start(), span.outer_end() - span.outer_start());
         match &mut job.kind {
@@ -227,7 +222,7 @@ impl File {
         (offset, len): (u64, u64),
         buffer: Buffer,
     ) {
-        let job = self.jobs[slot as usize].as_mut().expect("a job lives until it is answered");
+        let job = self.jobs.get_mut(slot).expect("a job lives until it is answered");
         job.steps += 1;
         let flags = match (&job.kind, op) {
             (_, Op::Read) => Flags::NONE,
@@ -252,7 +247,7 @@ impl File {
 
     /// A block that changes in part is there, at that place.
     fn fetched(&mut self, core: &mut Core, slot: u32, at: u64, mut block: Buffer) {
-        let job = self.jobs[slot as usize].as_mut().expect("a job lives until it is answered");
+        let job = self.jobs.get_mut(slot).expect("a job lives until it is answered");
         let span = job.span;
         // What is asked for, within the block.
         let from = (span.start.max(at) - at) as usize;
@@ -275,7 +270,7 @@ impl File {
 
     /// One step of a job is over; perhaps the job.
     fn step_over(&mut self, core: &mut Core, slot: u32) {
-        let job = self.jobs[slot as usize].as_mut().expect("a job lives until it is answered");
+        let job = self.jobs.get_mut(slot).expect("a job lives until it is answered");
         job.steps -= 1;
         if job.steps > 0 {
             return;
@@ -292,8 +287,7 @@ impl File {
     }
 
     fn answer(&mut self, core: &mut Core, slot: u32) {
-        let job = self.jobs[slot as usize].take().expect("a job is answered once");
-        self.free.push(slot);
+        let job = self.jobs.remove(slot).expect("a job is answered once");
         let Job { reply, kind, span, error, .. } = job;
         match error {
             Some(errno) => reply.error(errno.raw_os_error()),
@@ -362,7 +356,7 @@ impl File {
     }
 
     fn is_idle(&self) -> bool {
-        self.free.len() == self.jobs.len()
+        self.jobs.is_empty()
     }
 }
 
@@ -404,15 +398,14 @@ impl Guest for File {
         buffer: Buffer,
     ) {
         let (slot, step, last) = uncooked(cookie);
-        let job = self.jobs[slot as usize].as_mut().expect("a job lives until it is answered");
+        let job = self.jobs.get_mut(slot).expect("a job lives until it is answered");
         if let Err(errno) = result {
             job.error.get_or_insert(errno);
         }
         match (step, &mut job.kind) {
             (Step::Main, Kind::Read) if job.error.is_none() => {
-                let (job, first) = (self.jobs[slot as usize].take(), buffer);
+                let (job, first) = (self.jobs.remove(slot), buffer);
                 let Job { reply, span, .. } = job.expect("looked at just now");
-                self.free.push(slot);
                 let from = (span.start - span.outer_start()) as usize;
                 reply.data(&first[from..from + (span.end - span.start) as usize]);
                 return core.pool.give(first);
@@ -459,7 +452,7 @@ impl Guest for File {
 impl Drop for File {
     fn drop(&mut self) {
         self.desk.shut();
-        for job in self.jobs.drain(..).flatten() {
+        for job in self.jobs.drain() {
             job.reply.error(libc::ESHUTDOWN);
         }
     }

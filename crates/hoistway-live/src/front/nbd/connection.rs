@@ -14,6 +14,7 @@ use super::wire::{self, HEADER, Head, Kind, PAYLOAD_MAX, Request, command_flags}
 use crate::buffer::Buffer;
 use crate::engine::{BUFFERS_MAX, Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
 use crate::front::View;
+use crate::slots::Slots;
 use hoistway::{Flags, Instant, Op};
 use rustix::io::Errno;
 use rustix::net::{
@@ -40,8 +41,7 @@ pub(super) struct Connection {
     /// A write whose data is still coming.
     partial: Option<Partial>,
     /// Requests whose answer is owed, by slot.
-    owed: Vec<Request>,
-    free: Vec<u32>,
+    owed: Slots<Request>,
     /// Bytes of their buffers.
     bytes: usize,
     answers: VecDeque<Answer>,
@@ -112,8 +112,7 @@ impl Connection {
             tenant: None,
             carry,
             partial: None,
-            owed: Vec::with_capacity(64),
-            free: Vec::with_capacity(64),
+            owed: Slots::with_capacity(64),
             bytes: 0,
             answers: VecDeque::with_capacity(64),
             sent: 0,
@@ -260,7 +259,7 @@ impl Connection {
             self.give_buffer(core, buffer);
             return self.refuse(&request, errno);
         }
-        let slot = self.owe(request);
+        let slot = self.owed.insert(request);
         let fua = request.flags & command_flags::FUA != 0 && op != Op::Read && op != Op::Flush;
         let order = Order {
             op,
@@ -329,21 +328,8 @@ impl Connection {
         }
     }
 
-    fn owe(&mut self, request: Request) -> u32 {
-        match self.free.pop() {
-            Some(slot) => {
-                self.owed[slot as usize] = request;
-                slot
-            }
-            None => {
-                self.owed.push(request);
-                self.owed.len() as u32 - 1
-            }
-        }
-    }
-
     fn owes(&self) -> usize {
-        self.owed.len() - self.free.len() + self.answers.len()
+        self.owed.len() + self.answers.len()
     }
 
     fn take_buffer(&mut self, core: &mut Core, len: usize) -> Buffer {
@@ -447,8 +433,7 @@ impl Guest for Connection {
         result: Result<(), Errno>,
         buffer: Buffer,
     ) {
-        let request = self.owed[cookie as usize];
-        self.free.push(cookie as u32);
+        let request = self.owed.remove(cookie as u32).expect("an order is over once");
         let data = request.kind == Kind::Read && result.is_ok();
         let body = if data {
             buffer

@@ -8,7 +8,7 @@ use super::{disk, machine, turn};
 use crate::backend::{self, Emulation, EmulationFigures, FileOptions, Opened};
 use crate::buffer::Buffer;
 use crate::error::{LiveError, os};
-use hoistway::{Device, Instant, Sectors};
+use hoistway::{Device, Instant, Nanos, Sectors};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::load;
 use hoistway_sim::world::{Job, JobError, Outcome, Survey, survey};
@@ -163,8 +163,10 @@ impl Storage {
                 let emulation = Emulation { seed: job.seed, ..Emulation::new(job.drive.clone()) };
                 let opened = backend::open_emulated(&emulation).map_err(failed)?;
                 let (outcome, _) = turn::run(&job, opened, Ledger::new(ZERO), pages, watch);
-                let outcome = outcome?;
-                state.emulated(&job.drive.id, &outcome);
+                let (outcome, figures) = outcome?;
+                if let Some(figures) = figures {
+                    state.emulated(&job.drive.id, &figures);
+                }
                 Ok(outcome)
             }
             Some(disk) => {
@@ -182,7 +184,7 @@ impl Storage {
                     state.laid = Ranges::default();
                 }
                 state.ledger = ledger;
-                outcome
+                outcome.map(|(outcome, _)| outcome)
             }
         }
     }
@@ -247,12 +249,7 @@ fn failed(error: LiveError) -> JobError {
 
 impl State {
     /// Adds the figures of a run: means over all commands, lateness of the worst run.
-    fn emulated(&mut self, drive: &str, outcome: &Outcome) {
-        let value = |name: &str| {
-            let figure = outcome.host_figures.iter().find(|f| f.name == name);
-            figure.map_or(0, |f| f.value.unsigned_abs())
-        };
-        let [commands, modelled, achieved, p50, p99] = turn::FIGURES.map(value);
+    fn emulated(&mut self, drive: &str, run: &EmulationFigures) {
         let at = match self.emulations.iter().position(|(id, _)| id == drive) {
             Some(at) => at,
             None => {
@@ -261,18 +258,18 @@ impl State {
             }
         };
         let e = &mut self.emulations[at].1;
-        let all = e.commands + commands;
-        let mean = |old: u64, new: u64| {
-            let sum =
-                u128::from(old) * u128::from(e.commands) + u128::from(new) * u128::from(commands);
-            hoistway::Nanos((sum / u128::from(all.max(1))) as u64)
+        let all = e.commands + run.commands;
+        let mean = |old: Nanos, new: Nanos| {
+            let sum = u128::from(old.0) * u128::from(e.commands)
+                + u128::from(new.0) * u128::from(run.commands);
+            Nanos((sum / u128::from(all.max(1))) as u64)
         };
         *e = EmulationFigures {
             commands: all,
-            modelled_mean: mean(e.modelled_mean.0, modelled),
-            achieved_mean: mean(e.achieved_mean.0, achieved),
-            late_p50: e.late_p50.max(hoistway::Nanos(p50)),
-            late_p99: e.late_p99.max(hoistway::Nanos(p99)),
+            modelled_mean: mean(e.modelled_mean, run.modelled_mean),
+            achieved_mean: mean(e.achieved_mean, run.achieved_mean),
+            late_p50: e.late_p50.max(run.late_p50),
+            late_p99: e.late_p99.max(run.late_p99),
         };
     }
 }

@@ -20,6 +20,9 @@ use std::thread::JoinHandle;
 /// How often `watch` is asked.
 const WATCH: Nanos = Nanos::ms(50);
 
+/// What a run has come to, and how well an emulated drive kept up.
+type Over = (Outcome, Option<EmulationFigures>);
+
 /// Runs a job on `opened`, whose pages hold what the ledger says; also returns what they hold then. At
 /// most `most_pages` are kept in memory.
 pub(super) fn run(
@@ -28,7 +31,7 @@ pub(super) fn run(
     ledger: Ledger,
     most_pages: u64,
     watch: &mut dyn FnMut(Instant) -> bool,
-) -> (Result<Outcome, JobError>, Option<Ledger>) {
+) -> (Result<Over, JobError>, Option<Ledger>) {
     let (mut processes, mut crew) = (Vec::new(), None);
     let inbox = match Inbox::new() {
         Ok(inbox) => Arc::new(inbox),
@@ -73,7 +76,7 @@ pub(super) fn run(
     outcome.host_figures.extend(emulation.iter().flat_map(figures));
     let mut ledger = ground.into_ledger();
     ledger.used_stamps(stamps.next());
-    (Ok(outcome), Some(ledger))
+    (Ok((outcome, emulation)), Some(ledger))
 }
 
 fn people(
@@ -265,18 +268,16 @@ fn storage(what: String) -> JobError {
     JobError::Storage { what }
 }
 
-/// Names of the figures that say how well an emulated drive kept up.
-pub(super) const FIGURES: [&str; 5] = [
-    "emulation_commands",
-    "emulation_modelled_mean_ns",
-    "emulation_achieved_mean_ns",
-    "emulation_late_p50_ns",
-    "emulation_late_p99_ns",
-];
-
-fn figures(e: &EmulationFigures) -> impl Iterator<Item = NamedFigure> {
-    let values = [e.commands, e.modelled_mean.0, e.achieved_mean.0, e.late_p50.0, e.late_p99.0];
-    FIGURES.into_iter().zip(values).map(|(name, value)| NamedFigure {
+/// How well an emulated drive kept up, as figures of the host.
+fn figures(e: &EmulationFigures) -> impl Iterator<Item = NamedFigure> + use<> {
+    let figures = [
+        ("emulation_commands", e.commands),
+        ("emulation_modelled_mean_ns", e.modelled_mean.0),
+        ("emulation_achieved_mean_ns", e.achieved_mean.0),
+        ("emulation_late_p50_ns", e.late_p50.0),
+        ("emulation_late_p99_ns", e.late_p99.0),
+    ];
+    figures.into_iter().map(|(name, value)| NamedFigure {
         name: name.into(),
         of: None,
         value: i64::try_from(value).unwrap_or(i64::MAX),

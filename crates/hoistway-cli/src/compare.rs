@@ -236,21 +236,7 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
         let previews: Result<Vec<String>, Failure> = previews.collect();
         return print(&previews?.join("\n"));
     }
-    let mut dirs = Vec::new();
-    for grid in &grids {
-        // Also checks every job before the first one runs.
-        world::check(world, grid)?;
-        let dir = match (&common.out, grids.len()) {
-            (Some(out), 1) => out.clone(),
-            (Some(out), _) => out.join(&grid.experiment.id),
-            (None, _) => {
-                let (id, digest) = (&grid.experiment.id, grid.digest());
-                PathBuf::from("runs").join(format!("{id}.{}.{digest}", world.name()))
-            }
-        };
-        Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
-        dirs.push(dir);
-    }
+    let dirs = directories(&grids, common, world)?;
     let threads = match common.jobs {
         Some(n) => usize::from(n),
         None => std::thread::available_parallelism().map_or(1, |n| n.get()),
@@ -309,6 +295,29 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
         let _ = writeln!(out, "overview of all: {}", path.display());
     }
     print(&out)
+}
+
+/// Where each grid's results go; all is checked that can be before the first one runs.
+fn directories(
+    grids: &[Grid],
+    common: &Common,
+    world: &dyn World,
+) -> Result<Vec<PathBuf>, Failure> {
+    let mut dirs = Vec::new();
+    for grid in grids {
+        world::check(world, grid)?;
+        let dir = match (&common.out, grids.len()) {
+            (Some(out), 1) => out.clone(),
+            (Some(out), _) => out.join(&grid.experiment.id),
+            (None, _) => {
+                let (id, digest) = (&grid.experiment.id, grid.digest());
+                PathBuf::from("runs").join(format!("{id}.{}.{digest}", world.name()))
+            }
+        };
+        Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        dirs.push(dir);
+    }
+    Ok(dirs)
 }
 
 /// One page over several runs, in the folder they have in common.

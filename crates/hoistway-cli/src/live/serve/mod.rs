@@ -20,8 +20,9 @@ mod tls;
 use crate::Failure;
 use crate::live::args::Serve;
 use control::Desk;
-use hoistway::IoPrio;
+use hoistway::{IoPrio, Nanos};
 use hoistway_lab::quantity;
+use hoistway_live::backend::EmulationFigures;
 use hoistway_live::front::http::{HttpServer, NoPage, Page};
 use hoistway_live::front::nbd::{ClientRule, Server, ServerOptions};
 use hoistway_live::front::{Export, Listen};
@@ -34,7 +35,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, exit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Signals that come within that time are one: `timeout` and others signal a process and its group.
@@ -61,23 +62,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let (stop, stopped) = channel();
     #[cfg(feature = "fuse")]
     let unmounted = stop.clone();
-    let (mut signalled, patience_over) = (false, Arc::new(AtomicBool::new(false)));
-    ctrlc::set_handler(move || {
-        if patience_over.load(Ordering::SeqCst) {
-            eprintln!("error: stopped at once by a second signal; nothing was flushed");
-            exit(1);
-        }
-        if !std::mem::replace(&mut signalled, true) {
-            // Whoever waits is gone only at the very end.
-            let _ = stop.send(());
-            let over = Arc::clone(&patience_over);
-            std::thread::spawn(move || {
-                std::thread::sleep(ONE_SIGNAL);
-                over.store(true, Ordering::SeqCst);
-            });
-        }
-    })
-    .map_err(|e| Failure::Environment(format!("signal handler: {e}")))?;
+    catch_signals(stop)?;
     let first = exports[0].name.clone();
     let control = args.control.as_ref().or(wishes.control.as_ref());
     let served = exports.clone();
@@ -120,21 +105,46 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     drop((control, metrics));
     let stopped = server.stop();
     drop(pidfile);
-    for figures in figures.into_iter().filter_map(|f| f.ok().flatten()) {
-        say(
-            args,
-            &format!(
-                "emulated drive: {} commands, service time {:.1} us by the model, {:.1} us achieved \
-                 (late: {:.1} us median, {:.1} us p99)",
-                figures.commands,
-                figures.modelled_mean.0 as f64 / 1e3,
-                figures.achieved_mean.0 as f64 / 1e3,
-                figures.late_p50.0 as f64 / 1e3,
-                figures.late_p99.0 as f64 / 1e3
-            ),
-        );
-    }
+    figures.into_iter().filter_map(|f| f.ok().flatten()).for_each(|f| tell(args, &f));
     result.and(stopped.map_err(failure))
+}
+
+/// The first signal stops the server in order, a second one, somewhat later, at once.
+fn catch_signals(stop: Sender<()>) -> Result<(), Failure> {
+    let (mut signalled, patience_over) = (false, Arc::new(AtomicBool::new(false)));
+    ctrlc::set_handler(move || {
+        if patience_over.load(Ordering::SeqCst) {
+            eprintln!("error: stopped at once by a second signal; nothing was flushed");
+            exit(1);
+        }
+        if !std::mem::replace(&mut signalled, true) {
+            // Whoever waits is gone only at the very end.
+            let _ = stop.send(());
+            let over = Arc::clone(&patience_over);
+            std::thread::spawn(move || {
+                std::thread::sleep(ONE_SIGNAL);
+                over.store(true, Ordering::SeqCst);
+            });
+        }
+    })
+    .map_err(|e| Failure::Environment(format!("signal handler: {e}")))
+}
+
+/// How well the machine kept up with a drive.
+fn tell(args: &Serve, figures: &EmulationFigures) {
+    let us = |time: Nanos| time.0 as f64 / 1e3;
+    say(
+        args,
+        &format!(
+            "emulated drive: {} commands, service time {:.1} us by the model, {:.1} us achieved \
+             (late: {:.1} us median, {:.1} us p99)",
+            figures.commands,
+            us(figures.modelled_mean),
+            us(figures.achieved_mean),
+            us(figures.late_p50),
+            us(figures.late_p99)
+        ),
+    );
 }
 
 /// A thread of ours that panics takes its device with it: better the process ends, and is started

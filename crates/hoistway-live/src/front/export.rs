@@ -1,6 +1,6 @@
 //! What is served: a device, or a part of it, under a name. Every front-end shows the same exports.
 
-use crate::engine::{Device, Group};
+use crate::engine::{Core, Device, Group, Label, TenantId};
 use crate::error::LiveError;
 use hoistway::{GroupId, IoPrio, Op};
 
@@ -83,6 +83,15 @@ pub(super) struct View {
 }
 
 impl View {
+    /// A client of the export comes to its device.
+    pub fn admit(&self, core: &mut Core, label: Option<Label>) -> TenantId {
+        let tenant = core.add_tenant(self.group, self.prio);
+        if let Some(label) = label {
+            core.label(tenant, label);
+        }
+        tenant
+    }
+
     /// How zeroes are written: by a discard where they may become a hole, and what was discarded reads as
     /// zeroes.
     pub fn zeroing(&self, hole: bool) -> Op {

@@ -367,11 +367,7 @@ impl Guest for File {
 
     fn arrived(&mut self, guest: u64, core: &mut Core) {
         self.guest = guest;
-        let tenant = core.add_tenant(self.view.group, self.view.prio);
-        if let Some(label) = self.label.take() {
-            core.label(tenant, label);
-        }
-        self.tenant = Some(tenant);
+        self.tenant = Some(self.view.admit(core, self.label.take()));
         // The kernel above may need this thread to get memory back.
         io_flusher();
     }

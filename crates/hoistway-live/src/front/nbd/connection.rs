@@ -392,11 +392,7 @@ impl Guest for Connection {
 
     fn arrived(&mut self, guest: u64, core: &mut Core) {
         self.guest = guest;
-        let tenant = core.add_tenant(self.view.group, self.view.prio);
-        if let Some(label) = self.label.take() {
-            core.label(tenant, label);
-        }
-        self.tenant = Some(tenant);
+        self.tenant = Some(self.view.admit(core, self.label.take()));
         self.moved = core.now();
         // What came behind the handshake is looked at in the first `read`.
         self.paused = !self.carry.is_empty();

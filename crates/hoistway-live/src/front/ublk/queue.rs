@@ -233,11 +233,7 @@ impl<R: Ring> Guest for Queue<R> {
     /// All fetches are sent: the device can be started.
     fn arrived(&mut self, guest: u64, core: &mut Core) {
         self.guest = guest;
-        let tenant = core.add_tenant(self.view.group, self.view.prio);
-        if let Some(label) = self.label.take() {
-            core.label(tenant, label);
-        }
-        self.tenant = Some(tenant);
+        self.tenant = Some(self.view.admit(core, self.label.take()));
         // The kernel above may need this thread to get memory back.
         io_flusher();
         for (number, tag) in (0..).zip(&self.tags) {
@@ -331,6 +327,7 @@ mod tests {
     use crate::front::Export;
     use crate::{LiveError, Target};
     use hoistway::sched;
+    use hoistway_sim::rng::stream;
     use rustix::event::{EventfdFlags, eventfd};
     use std::collections::VecDeque;
     use std::os::fd::{AsFd, OwnedFd};
@@ -568,11 +565,8 @@ mod tests {
         let export = Export::new("disk", ram());
         let driver = start(&export).unwrap();
         let mut shadow = vec![0u8; 1 << 20];
-        let mut state = 3u64;
-        let mut random = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
-            (state >> 33) % below
-        };
+        let mut random = stream(3, "ublk");
+        let mut random = move |below: u64| random.below(below);
         for round in 0..200u64 {
             // Eight places that do not overlap, each read or written.
             let tags: Vec<_> = (0..u64::from(DEPTH))

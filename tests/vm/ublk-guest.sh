@@ -105,6 +105,12 @@ part_load() {
   must "hoistway list fronts finds nothing missing" bash -c "hoistway list fronts | grep ublk | grep -qv missing"
 }
 
+# The library's own tests, which look for the driver.
+part_unit() {
+  [ -x /usr/sbin/hoistway-live-tests ] || return
+  must "unit tests of the front-end" limited 120 hoistway-live-tests front::ublk
+}
+
 # Data goes through unharmed, ends where the device ends; what is cut out is zero and nothing else.
 patterns() { # DEVICE MIB
   local device=/dev/$1 size=$2
@@ -441,7 +447,7 @@ part_log() {
 }
 
 report "up after $(cut -d' ' -f1 /proc/uptime) s: Linux $(uname -r)"
-for part in absent load ram file blocks large emulated slow switch busy patience killed many figures log; do
+for part in absent load unit ram file blocks large emulated slow switch busy patience killed many figures log; do
   case "$only,$part" in
     ,*|*,load|*,log) ;;
     *) case ",$only," in *",$part,"*) ;; *) continue ;; esac ;;

@@ -11,8 +11,9 @@
 #   KERNEL=FILE.deb or FOLDER          a linux-image package, or a folder with one unpacked (boot/, lib/modules/)
 #   SUITE=trixie                       take it from another suite of Debian
 #   HOISTWAY=PROGRAM                   a program built with `--features ublk`; built if not given
+#   UNIT=PROGRAM                       the unit tests of hoistway-live, built with `--features ublk`; not run if not given
 #   ACCEL=kvm or tcg                   KVM where it boots the machine and TCG otherwise, if not given
-#   ONLY='ram fio'                     the named parts only
+#   ONLY='ram figures'                 the named parts only
 #   KEEP=FOLDER                        leave the console's text and the report there
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -117,6 +118,7 @@ for tool in mkfs.ext4 e2fsck blkdiscard blockdev losetup fio dd cmp timeout; do
 done
 program_into "$(command -v bash)" bin/bash
 program_into "$program" usr/sbin/hoistway
+[ -z "${UNIT:-}" ] || program_into "$UNIT" usr/sbin/hoistway-live-tests
 ! command -v strip >/dev/null || strip --strip-debug "$root/usr/sbin/hoistway"
 
 # Modules in the order in which they can be loaded, each after those it depends on.
@@ -165,7 +167,7 @@ boot() { # ACCELERATOR SECONDS-TO-COME-UP; 0: it came to an end, 1: it did not c
   done
   local over=0
   if kill "$vm" 2>/dev/null; then over=2; fi
-  wait "$vm" 2>/dev/null || true
+  { wait "$vm" || true; } 2>/dev/null
   vm=
   total=$(wc -l <"$report")
   [ "$total" -le "$lines" ] || sed -n "$((lines + 1)),${total}p" "$report"
@@ -178,7 +180,7 @@ ended=1
 accel=tcg
 if [ "${ACCEL:-kvm}" = kvm ] && [ -w /dev/kvm ]; then
   accel=kvm
-  boot kvm 20 && ended=0 || ended=$?
+  boot kvm 20 2>/dev/null && ended=0 || ended=$?
   if [ "$ended" -eq 1 ]; then
     say "KVM does not boot it here ($(head -c 200 "$work/qemu" | head -1)); emulating the processor"
     [ -z "${ACCEL:-}" ] || skip "KVM does not boot it here"

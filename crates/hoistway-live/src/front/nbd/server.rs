@@ -39,8 +39,7 @@ pub struct Server {
     thread: Mutex<Option<JoinHandle<()>>>,
     devices: Vec<Device>,
     addresses: Vec<Listen>,
-    /// Socket files of our own.
-    files: Vec<PathBuf>,
+    files: SocketFiles,
     names: Vec<String>,
 }
 
@@ -74,11 +73,12 @@ impl Server {
             let (offer, device) = (offer(export, &view), export.device.clone());
             rooms.push(lobby::Room { offer, view, size: export.size, device, rules });
         }
-        let mut listeners = Vec::new();
+        let (mut listeners, files) = (Vec::new(), SocketFiles::default());
         let mut addresses = Vec::new();
         for place in listen {
             let local = security != Security::Required && !options.allow_plain_tcp;
             let Bound { socket, address } = place.bind(local.then_some(IN_THE_CLEAR))?;
+            files.add(place.path());
             let unix = matches!(address, Listen::Unix(_));
             listeners.push(lobby::Listener { socket, unix });
             addresses.push(address);
@@ -95,7 +95,6 @@ impl Server {
         let thread = thread.spawn(move || lobby.run()).map_err(os("thread"))?;
         let thread = Mutex::new(Some(thread));
         let secure = security == Security::Required;
-        let files = listen.iter().filter_map(Listen::path).collect();
         Ok(Server { lobby: handle, relays, secure, thread, devices, addresses, files, names })
     }
 
@@ -125,9 +124,7 @@ impl Server {
         if let Some(thread) = thread {
             let _ = thread.join();
             self.devices.iter().for_each(Device::begin_close);
-            for path in &self.files {
-                let _ = std::fs::remove_file(path);
-            }
+            self.files.remove();
         }
         let mut result = Ok(());
         for device in &self.devices {
@@ -149,6 +146,29 @@ impl Drop for Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// Socket files of our own. They go when the server stops, or has not come to start.
+#[derive(Debug, Default)]
+struct SocketFiles(Mutex<Vec<PathBuf>>);
+
+impl SocketFiles {
+    fn add(&self, file: Option<PathBuf>) {
+        self.0.lock().expect("nobody panics while holding the lock").extend(file);
+    }
+
+    /// Once: another server may listen there afterwards.
+    fn remove(&self) {
+        for file in self.0.lock().expect("nobody panics while holding the lock").drain(..) {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl Drop for SocketFiles {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 
@@ -237,5 +257,27 @@ mod tests {
         let at = Listen::Tcp("127.0.0.1:10809".parse().unwrap());
         assert_eq!(uri(&at, "", false), "nbd://127.0.0.1:10809/");
         assert_eq!(uri(&at, "a", true), "nbds://127.0.0.1:10809/a");
+    }
+
+    #[test]
+    fn a_server_that_cannot_start_leaves_no_socket_behind() {
+        let device = Device::open(&crate::Target::Ram { size: 1 << 20 }, &Default::default());
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let path = std::env::temp_dir().join(format!("hoistway-nbd-{}.sock", std::process::id()));
+        let listen = [Listen::Unix(path.clone()), Listen::Tcp(taken.local_addr().unwrap())];
+        let exports = vec![Export::new("disk", device.unwrap())];
+        let start =
+            |listen: &[Listen]| Server::start(exports.clone(), listen, &ServerOptions::default());
+        assert!(matches!(start(&listen), Err(LiveError::Os { .. })));
+        assert!(!path.exists());
+        // Stopping is over once: what is made there afterwards is somebody else's.
+        let server = start(&listen[..1]).unwrap();
+        assert!(path.exists());
+        server.stop().unwrap();
+        assert!(!path.exists());
+        std::fs::write(&path, "").unwrap();
+        drop(server);
+        assert!(path.exists());
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -25,19 +25,27 @@ fi
 
 step "lints"
 if cargo clippy --version >/dev/null 2>&1; then
-  cargo clippy --locked --workspace --all-targets -- -D warnings
-  # What is not in the defaults.
-  cargo clippy --locked -p hoistway-cli --features ublk --all-targets -- -D warnings
-  cargo clippy --locked -p hoistway-live --features ublk --all-targets -- -D warnings
-  # As ./hoistway builds it for what only simulates.
+  # Everything there is; then as it is by default, the live crate without its options, and the program as
+  # ./hoistway builds it for what only simulates.
+  cargo clippy --locked --workspace --features hoistway-cli/ublk --all-targets -- -D warnings
+  cargo clippy --locked -p hoistway-cli -- -D warnings
+  cargo clippy --locked -p hoistway-live --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings
 else
   echo "skipped: this tool chain has no clippy (rustup component add clippy)"
 fi
 
 step "tests"
-cargo test --locked --workspace
-cargo test --locked -p hoistway-live --features ublk --lib ublk
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! cargo test --locked --workspace --features hoistway-cli/ublk --no-fail-fast 2>&1 | tee "$log"; then
+  printf '\n== failed\n'
+  # Which test of which program; a program that was ended by a signal, or not built, says it itself.
+  awk '$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }
+       /^test .* FAILED$/ { sub(/^test /, ""); sub(/ \.\.\. FAILED$/, ""); print where ": " $0 }
+       /^error/ { print }' "$log"
+  exit 1
+fi
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet

@@ -38,11 +38,20 @@ fi
 step "tests"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! cargo test --locked --workspace --features hoistway-cli/ublk --no-fail-fast 2>&1 | tee "$log"; then
-  printf '\n== failed\n'
+# Tests that pass keep what they print to themselves, but for what was skipped and why (at the end).
+quiet='/^successes:$/ { hide = 1 } /^test result:/ { hide = 0 } !hide { print; fflush() }'
+where='$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }'
+passed=true
+cargo test --locked --workspace --features hoistway-cli/ublk --no-fail-fast -- --show-output 2>&1 |
+  tee "$log" | awk "$quiet" || passed=false
+if grep -q "^skipped: " "$log"; then
+  step "skipped"
+  awk "$where"' /^skipped: / { print where ": " $0 }' "$log" | sort -u
+fi
+if ! $passed; then
+  step "failed"
   # Which test of which program; a program that was ended by a signal, or not built, says it itself.
-  awk '$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }
-       /^test .* FAILED$/ { sub(/^test /, ""); sub(/ \.\.\. FAILED$/, ""); print where ": " $0 }
+  awk "$where"' /^test .* FAILED$/ { sub(/^test /, ""); sub(/ \.\.\. FAILED$/, ""); print where ": " $0 }
        /^error/ { print }' "$log"
   exit 1
 fi

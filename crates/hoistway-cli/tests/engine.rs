@@ -352,7 +352,7 @@ fn a_device_is_written_only_when_it_is_named_twice_and_never_while_it_is_used() 
     fs::create_dir(&place).unwrap();
     let mounted = Command::new("mount").arg(name).arg(&place).output();
     if !(made.is_ok_and(|o| o.status.success()) && mounted.is_ok_and(|o| o.status.success())) {
-        return println!("the mounted device is skipped: no mkfs.ext4, or mounting is not allowed");
+        return println!("skipped: the mounted device: no mkfs.ext4, or mounting is not allowed");
     }
     let _mounted = Mounted(place);
     for args in [&["--device", name][..], &["--device", name, "--yes-destroy-data", name]] {

@@ -39,7 +39,7 @@ step "tests"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # Tests that pass keep what they print to themselves, but for what was skipped and why (at the end).
-quiet='/^successes:$/ { hide = 1 } /^test result:/ { hide = 0 } !hide { print; fflush() }'
+quiet='/^successes:$/ { hide = 1 } /^(failures:$|test result:)/ { hide = 0 } !hide { print; fflush() }'
 where='$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }'
 passed=true
 cargo test --locked --workspace --features hoistway-cli/ublk --no-fail-fast -- --show-output 2>&1 |

@@ -79,8 +79,8 @@ struct State {
 
 /// Share of stolen time from which results are doubtful.
 const STOLEN: f64 = 0.01;
-const HELD_UP: &str = "and processes with it: a stream that stops lets others in. Repeat the run on a \
-                       quiet machine before you compare it with another, or with the simulator";
+const HELD_UP: &str = "which holds processes up: a stream that stops lets others in. Repeat the run on a quiet \
+                       machine before you compare it with another, or with the simulator";
 
 /// Bytes laid out at once.
 const STEP: u64 = 1 << 20;

@@ -1,6 +1,5 @@
 //! The engine: a stack on a real device, in a thread of its own.
 
-mod alarm;
 mod census;
 mod core;
 #[cfg(test)]

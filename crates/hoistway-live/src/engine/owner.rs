@@ -4,7 +4,6 @@
 //! what is due, hand out results, start the commands of the turn, wait. Guests are clients whose sockets
 //! live on this thread, so that a request needs no hop between threads.
 
-use super::alarm::Alarm;
 use super::core::{Core, Finished, Order, Origin};
 use super::pending::{Reply, Slot, Window};
 use super::ring::{Inbox, Message};
@@ -70,7 +69,6 @@ pub(crate) enum Standing {
 pub(crate) struct Owner {
     core: Core,
     inbox: Inbox,
-    alarm: Alarm,
     epoll: OwnedFd,
     guests: Vec<Option<Seat>>,
     vacant: Vec<usize>,
@@ -117,7 +115,6 @@ pub(crate) enum End {
 
 const BELL: u64 = u64::MAX;
 const BACKEND: u64 = u64::MAX - 1;
-const ALARM: u64 = u64::MAX - 2;
 /// Messages per turn, so that a flood of them does not starve the guests.
 const MESSAGES: usize = 512;
 /// Sockets that are looked at per turn; the others have their turn after them.
@@ -139,16 +136,12 @@ impl Owner {
     pub fn new(core: Core, inbox: Inbox, stop_limit: Nanos) -> io::Result<Owner> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, inbox.fd(), EventData::new_u64(BELL), EventFlags::IN)?;
-        let alarm = Alarm::new()?;
-        let once = EventFlags::IN | EventFlags::ET;
-        epoll::add(&epoll, alarm.fd(), EventData::new_u64(ALARM), once)?;
         if let Some(fd) = core.backend().fd() {
             epoll::add(&epoll, fd, EventData::new_u64(BACKEND), EventFlags::IN)?;
         }
         Ok(Owner {
             core,
             inbox,
-            alarm,
             epoll,
             guests: Vec::new(),
             vacant: Vec::new(),
@@ -417,9 +410,7 @@ impl Owner {
             // Look at the sockets, but do not sleep.
             wake = Some(self.core.now());
         }
-        let now = self.core.now();
-        let wake = wake.filter(|&at| !self.alarm.takes(now, at));
-        let limit = wake.map(|at| at.since(now));
+        let limit = wake.map(|at| at.since(self.core.now()));
         let rung = self.look(limit, events, sockets);
         self.inbox.awake(rung);
         if let Some(message) = message {
@@ -440,7 +431,7 @@ impl Owner {
 
     /// Waits at most so long for a descriptor to have something; true if one of them is the bell.
     fn look(
-        &mut self,
+        &self,
         limit: Option<Nanos>,
         events: &mut Vec<epoll::Event>,
         sockets: &mut Vec<(u64, EventFlags)>,
@@ -456,7 +447,6 @@ impl Owner {
         for event in events.iter() {
             match event.data.u64() {
                 BELL => rung = true,
-                ALARM => self.alarm.rang(),
                 BACKEND => {}
                 number => sockets.push((number, event.flags)),
             }

@@ -170,6 +170,17 @@ impl FileCache {
         Some((a, self.find(a, to.min(a + limit), |w| !w.dirty | w.out)))
     }
 
+    /// The first page of [from, to) that was dirtied again while it is under write-back. Looks only
+    /// where dirty pages lie: a writer that syncs each block must not pay for the length of its file.
+    pub fn rewritten(&self, from: u64, to: u64) -> Option<u64> {
+        if self.dirty == 0 {
+            return None;
+        }
+        let (from, to) = (from.max(self.dirty_lo), to.min(self.dirty_hi));
+        let page = self.find(from, to, |w| w.dirty & w.out);
+        (page < to).then_some(page)
+    }
+
     /// Dirty pages go to the device: clean, but under write-back.
     pub fn start_write(&mut self, a: u64, b: u64) {
         for (i, mask) in spans(a, b) {

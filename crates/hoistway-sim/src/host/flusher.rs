@@ -124,9 +124,18 @@ impl Flusher {
 }
 
 impl Host {
-    /// Adds a flusher: of everything, if it is the first, else of `info.group`'s inodes. Flushers come
-    /// behind the journal.
-    pub fn add_flusher(&mut self, info: ProcInfo) -> usize {
+    /// Adds flushers: the first of all is everything's, any other one `info.group`'s inodes'. They come
+    /// behind the journal. In one call, since each has the same share of the device at first: asking
+    /// for it one by one would be quadratic in the number of groups.
+    pub fn add_flushers(&mut self, infos: impl IntoIterator<Item = ProcInfo>) {
+        for info in infos {
+            self.add_flusher(info);
+        }
+        let share = (1 << SHARE_BITS) / self.flushers.len().max(1) as u64;
+        self.flushers.iter_mut().for_each(|f| f.share = share);
+    }
+
+    fn add_flusher(&mut self, info: ProcInfo) {
         let p = self.add_proc(info, None);
         assert!(self.journal.is_some_and(|j| j < p), "flushers come behind the journal");
         let index = self.flushers.len();
@@ -150,14 +159,17 @@ impl Host {
             written: 0,
             pages: [0; 4],
         });
-        let share = (1 << SHARE_BITS) / self.flushers.len() as u64;
-        self.flushers.iter_mut().for_each(|f| f.share = share);
-        p
+        // Ids of groups are dense, so a table by id finds a flusher at once.
+        let group = info.group.index();
+        if self.flusher_of.len() <= group {
+            self.flusher_of.resize(group + 1, None);
+        }
+        self.flusher_of[group].get_or_insert(index as u32);
     }
 
-    /// The flusher of a group's inodes.
+    /// The flusher of a group's inodes; the first one where the group has none.
     pub(super) fn flusher_of(&self, group: GroupId) -> u32 {
-        self.flushers.iter().position(|f| f.group == group).unwrap_or(0) as u32
+        self.flusher_of.get(group.index()).copied().flatten().unwrap_or(0)
     }
 
     /// Wakes a flusher that rests.

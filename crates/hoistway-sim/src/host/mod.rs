@@ -298,6 +298,8 @@ pub struct Host {
     dirty: u64,
     out: u64,
     flushers: Vec<Flusher>,
+    /// By group: its flusher.
+    flusher_of: Vec<Option<u32>>,
     /// When the flushers' shares were computed last.
     shares_at: Instant,
     /// Places of the files in the flushers' lists.
@@ -356,6 +358,7 @@ impl Host {
             dirty: 0,
             out: 0,
             flushers: Vec::new(),
+            flusher_of: Vec::new(),
             shares_at: Instant::ZERO,
             inode_links: Links::new(0),
             memory_waiters: Vec::new(),

@@ -28,9 +28,9 @@ impl Host {
     fn gather(&mut self, now: Instant, p: usize, file: u32, from: u64, to: u64) -> Option<u64> {
         let cache = &self.files[file as usize].cache;
         cache.dirty_run(from, to, 1)?;
-        let busy = cache.find(from, to, |w| w.dirty & w.out);
-        self.gather_idle(now, p, file, from, busy, self.sync_flags());
-        (busy < to).then_some(busy)
+        let busy = cache.rewritten(from, to);
+        self.gather_idle(now, p, file, from, busy.unwrap_or(to), self.sync_flags());
+        busy
     }
 
     /// Puts the dirty pages of [from, to) that are not under write-back into the batch.

@@ -47,7 +47,7 @@ impl Bench {
             host.add_proc(info(i), None);
         }
         host.add_journal(ProcInfo { group: GroupId::ROOT, prio: IoPrio::be(3), ..info(procs) });
-        host.add_flusher(ProcInfo { group: GroupId::ROOT, ..info(procs + 1) });
+        host.add_flushers([ProcInfo { group: GroupId::ROOT, ..info(procs + 1) }]);
         Bench {
             host,
             now: Instant::ZERO,

@@ -189,13 +189,13 @@ impl<G: Ground> Stage<G> {
         let cpu = (actors.len() % 8) as u32;
         host.add_journal(ProcInfo { id: journal, group: GroupId::ROOT, prio, cpu });
         let mut workers = vec![journal];
-        for group in flushers {
+        host.add_flushers(flushers.into_iter().map(|group| {
             let id = stack.add_proc(group, IoPrio::be(4));
             let prio = stack.env().procs.prio(id);
             let cpu = ((actors.len() + workers.len()) % 8) as u32;
-            host.add_flusher(ProcInfo { id, group, prio, cpu });
             workers.push(id);
-        }
+            ProcInfo { id, group, prio, cpu }
+        }));
 
         let loads = loads.into_iter().map(|l| l.expect("every process has one of the two roles"));
         Ok(Stage {

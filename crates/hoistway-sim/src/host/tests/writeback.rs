@@ -135,7 +135,7 @@ fn grouped() -> Bench {
     }
     for g in 1..3 {
         let prio = IoPrio::be(4);
-        b.host.add_flusher(ProcInfo { id: ProcId(10 + g), group: GroupId(g), prio, cpu: 0 });
+        b.host.add_flushers([ProcInfo { id: ProcId(10 + g), group: GroupId(g), prio, cpu: 0 }]);
         b.seats.push(None);
     }
     b

@@ -11,6 +11,9 @@ use crate::unit::{Instant, Nanos};
 
 impl IoCost {
     /// 8.1: the group owes the cost. A debtor keeps the least share and gives the rest away.
+    ///
+    /// Debt is kept in absolute cost: as vtime it would be priced at the share of the moment, which for a
+    /// debtor is tiny. A debtor cannot issue, so all but the least of its share is worth more to others.
     pub(super) fn incur(&mut self, n: u32, c: u64, now: &Now) {
         let node = &self.shares[n];
         if node.debt == 0 && c > 0 {
@@ -26,6 +29,8 @@ impl IoCost {
     }
 
     /// 7 step 2: pays from a positive credit; the vtime it took.
+    ///
+    /// At the share of its active weight: at the debtor's own inuse it would pay for ever.
     pub(super) fn pay(&mut self, n: u32, credit: u64, hwa: u64, now: &Now) -> i64 {
         let node = &mut self.shares[n];
         let paid = abs_of(credit, hwa).min(node.debt);
@@ -43,6 +48,9 @@ impl IoCost {
     }
 
     /// 8.2: sets, keeps or ends the delay of a group's tasks. True while there is one.
+    ///
+    /// Not the I/O creates the debt but the memory allocated behind it, so the *task* is slowed. The delay
+    /// grows with the overuse and halves by itself each second.
     pub(super) fn kick_delay(&mut self, n: u32, now: &Now) -> bool {
         if now.us < self.shares[n].delay_at_us {
             return false;
@@ -75,6 +83,8 @@ impl IoCost {
     }
 
     /// The delay in us for so much overuse in vtime.
+    ///
+    /// Linear between two bounds; Linux's own authors call the result harsh and choppy.
     pub(super) fn delay_for(&self, over: i64) -> u64 {
         let s = &self.set;
         let period = (self.period_us * self.base_rate).max(1);
@@ -133,6 +143,9 @@ impl IoCost {
 
     /// 8.3, at the end of a period: `debtors` nodes have debt or delay, `usage_us` was used. While the
     /// device is little used, debts and delays are halved once per forgiveness time.
+    ///
+    /// A group of low weight could pay for seconds on a device nobody else uses. Not on a busy one: low use
+    /// may also mean that the device chokes.
     pub(super) fn forgive(&mut self, debtors: u64, usage_us: u64, now: &Now) {
         let f = &mut self.forgiveness;
         if debtors == 0 {

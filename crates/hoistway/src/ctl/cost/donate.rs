@@ -35,6 +35,10 @@ impl IoCost {
 
     /// 9.1: the share with which the group's credit is back at the target at the end of the next period,
     /// if its usage repeats.
+    ///
+    /// share / (1/2 + credit) solves "if the next period is like the last, the credit ends at the target of
+    /// one half": exact, and without a history. What is in flight counts as used, or slow completions would
+    /// look like idleness.
     pub(super) fn after_donation(
         &mut self,
         n: u32,
@@ -69,6 +73,11 @@ impl IoCost {
 
     /// 9.2: each donor's share becomes what it keeps; all others share what is freed in the proportions
     /// they have.
+    ///
+    /// With t the donors' former sum of shares and t' the later one, every other share is multiplied by
+    /// g = (1 - t') / (1 - t), so the sum stays (1 - t) g + t' = 1, and the ratio of any two who do not
+    /// donate stays what it was, on every level. Raising vrate for what is unused would be simpler, but when
+    /// the donor wakes, everybody would have to be cut at once; lower weights can be taken back locally.
     pub(super) fn transfer(&mut self, now: &Now) {
         self.scale_donors();
         self.collect_inner();

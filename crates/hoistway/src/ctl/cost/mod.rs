@@ -315,6 +315,8 @@ impl IoCost {
     }
 
     /// The class the device is in now; runs the clocks of the switches between the two SSD classes.
+    ///
+    /// A class changes after ten seconds of a clear sign, so that it does not flap.
     fn class_now(&mut self, now_us: u64) -> Class {
         if self.rotational {
             return Class::Hdd;

@@ -4,6 +4,7 @@
 use crate::request::Dir;
 
 /// vtime units per second at vrate 100 %.
+/// 2^37 a second: steps below a nanosecond, and days before it wraps at any vrate.
 pub(super) const VSEC: u64 = 1 << 37;
 /// vtime units per microsecond at vrate 100 %.
 pub(super) const VUS: u64 = VSEC / 1_000_000;
@@ -55,6 +56,10 @@ pub(super) struct Coefs {
 
 impl Coefs {
     /// 4.1: from bytes per second, sequential and random I/Os per second.
+    ///
+    /// Linear, because six numbers are what a user can measure, and one multiplication what an I/O can
+    /// afford. An error common to all six does no harm: vrate absorbs it. Wrong *ratios* stay wrong, such as
+    /// those of mixed reads and writes or of a cache that fills (Heo et al., IOCost, ASPLOS 2022).
     pub fn of([bps, seqiops, randiops]: [u64; 3]) -> Coefs {
         let page = if bps == 0 { 0 } else { VSEC.div_ceil(bps.div_ceil(PAGE_BYTES)) };
         // An I/O costs its first page too: the base is what is left.
@@ -77,6 +82,8 @@ impl Model {
     }
 
     /// What the bytes alone cost: the whole price of an I/O that joins a request (6.2).
+    ///
+    /// It saved the device a command, so it pays no base.
     pub fn bytes_cost(&self, dir: Dir, sectors: u64) -> u64 {
         let pages = (sectors / PAGE_SECTORS).max(1);
         pages.saturating_mul(self.coefs(dir).page).min(CHARGE_MAX)
@@ -84,6 +91,8 @@ impl Model {
 
     /// 4.2: absolute cost of an I/O at `start` after one that ended at `cursor` (0: none before).
     /// `far_pages`: beyond this distance it is random.
+    ///
+    /// A group's first I/O counts as sequential: without a cursor nothing speaks against it.
     pub fn cost(&self, dir: Dir, start: u64, sectors: u64, cursor: u64, far_pages: u64) -> u64 {
         let distance = if cursor == 0 { 0 } else { start.abs_diff(cursor) / PAGE_SECTORS };
         let coefs = self.coefs(dir);

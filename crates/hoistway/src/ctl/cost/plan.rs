@@ -26,6 +26,9 @@ pub(super) struct Demand {
 }
 
 /// Percent of vrate that it moves by, for a busy level whose absolute value is below the first number.
+///
+/// Four periods must agree before anything moves by 1 %, so that noise moves nothing; 52 in a row move it
+/// by 16 % a period, so that a wrong model is escaped from.
 const STEPS: [(u64, u64); 6] = [(4, 0), (20, 1), (36, 2), (44, 4), (52, 8), (u64::MAX, 16)];
 
 impl IoCost {
@@ -106,6 +109,8 @@ impl IoCost {
     }
 
     /// An idle group leaves credit above its target to the device.
+    ///
+    /// Credit above the target is device time that nobody used; a group must not save it up.
     fn give_back_credit(&mut self, n: u32, now: &Now) {
         let (_, hwi) = self.shares.of(n);
         let excess = (now.v.wrapping_sub(self.shares[n].vtime) as i64) - self.margins.target;
@@ -144,6 +149,9 @@ impl IoCost {
     }
 
     /// 4a: it has had I/O in flight for longer than a period, but not for very long.
+    ///
+    /// Such an I/O is invisible to percentiles, which see completions only. The horizon keeps one stuck
+    /// command from freezing vrate.
     pub(super) fn lags(&self, n: u32, passed_v: u64, now: &Now) -> bool {
         let node = &self.shares[n];
         let after = |a: u64, b: u64| a.wrapping_sub(b) as i64 > 0;
@@ -163,6 +171,9 @@ impl IoCost {
     }
 
     /// Step 6.
+    ///
+    /// Between "saturated" and "fine" lies a band (`unbusy_pct`) in which nothing is concluded. vrate rises
+    /// only if somebody was short: capacity that nobody wants says nothing about the limit.
     pub(super) fn move_busy_level(&mut self, quality: &Quality, demand: &Demand) {
         let s = &self.set;
         let allowed = self.qos.pct_ppm.map(|ppm| 1_000_000 - u64::from(ppm));
@@ -207,6 +218,8 @@ impl IoCost {
     }
 
     /// Step 12: credit that was lost or won is spread over the rest of the period.
+    ///
+    /// The amount is known, so the clock of this period runs faster or slower by just that.
     pub(super) fn compensate(&mut self, now: &Now) {
         let base = self.base_rate as i64;
         let left = (self.period_at_us + self.period_us) as i64 - now.us as i64;

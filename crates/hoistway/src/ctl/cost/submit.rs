@@ -35,6 +35,8 @@ impl IoCost {
             self.commit(n, bio, c, k);
             return if self.shares[n].ready == 0 { Verdict::Pass } else { self.follow(bio) };
         }
+        // Metadata and swap: holding it would make *others* wait for a group without credit (priority
+        // inversion). It goes now and is paid later.
         if io.flags.issue_as_root() {
             self.incur(n, c, &now);
             self.check_delay_of(n, &io, &now);
@@ -103,6 +105,8 @@ impl IoCost {
     }
 
     /// 5.1: the group has I/O. False if it must not be charged: it is not a leaf of the active tree.
+    ///
+    /// It begins with the target's credit: enough to start without a wait, while idling earns nothing more.
     pub(super) fn activate(&mut self, n: u32, now: &Now) -> bool {
         let period = self.cur_period;
         let node = &mut self.shares[n];
@@ -146,6 +150,9 @@ impl IoCost {
 
     /// 6.1: what the cost is for the group now. A donor whose credit runs low takes weight back, step by
     /// step, until the I/O fits.
+    ///
+    /// A donor must not suffer for having given: it takes weight back in the middle of a period, by itself.
+    /// In steps, since taking all back for one I/O would starve those who received.
     pub(super) fn price(&mut self, n: u32, c: u64, now: &Now) -> u64 {
         let (_, hwi) = self.shares.of(n);
         let mut k = cost_of(c, hwi);
@@ -241,6 +248,8 @@ impl IoCost {
         let met = total <= size || total - size <= limit;
         let count = if met { &mut self.served.met } else { &mut self.served.missed };
         count[dir as usize] += 1;
+        // Waiting for a tag means that the queues of scheduler and device are full: a sure sign of
+        // saturation, though a late one on deep devices, hence the latency percentiles beside it.
         self.served.wait_ns += r.began.since(r.alloc).0;
     }
 
@@ -298,6 +307,8 @@ impl IoCost {
     }
 
     /// Sets the wake timer of a node, unless it is set for nearly the same time.
+    ///
+    /// The slack lets one interrupt serve several groups; re-arming for less would cost more than it gains.
     fn set_wake(&mut self, n: u32, wake_ns: u64) {
         if self.wake_nodes.linked(n) {
             if self.shares[n].wake_at_ns.abs_diff(wake_ns) <= self.slack_ns {

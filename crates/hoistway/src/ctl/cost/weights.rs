@@ -175,6 +175,9 @@ impl Node {
 }
 
 /// All nodes by group number, and the state of their shares.
+///
+/// A flattened share makes the path of an I/O one comparison, however deep its group. Inner weights
+/// follow from the leaves', so what an idle sibling leaves falls to its own branch first.
 #[derive(Debug)]
 pub(super) struct Shares {
     nodes: Vec<Node>,

@@ -16,6 +16,9 @@ impl IoLatency {
         let down = parent.cookie < node.seen;
         node.seen = parent.cookie;
         if down && node.target.0 > 0 {
+            // A victim never throttles one whose target is stricter, or two victims would bring each
+            // other down to 1. A small group is hardly the cause, more often the victim itself is; one
+            // sample is always granted, since 5 % of a short window rounds to none.
             let as_strict = parent.target.0 == 0 || node.target <= parent.target;
             let small = node.n_last <= (percent * parent.n_total / 100).max(1);
             if as_strict || small {
@@ -23,6 +26,7 @@ impl IoLatency {
             }
         }
         let group = at as u32;
+        // The depth cannot fall further, and metadata and swap ignore it: the tasks pay instead.
         if down && node.depth == 1 {
             node.delay.use_more();
             let uses = node.delay.uses();
@@ -59,9 +63,12 @@ impl IoLatency {
         // In Linux the mean of several windows is 0 (8.1): it adds up a field that was folded before.
         let sum = if set.true_mean { window.sum } else { 0 };
         node.cum.add(Stat { sum, ..window });
+        // Windows are shorter than the distance of decisions: judged by the last one alone, a lucky
+        // window would let the siblings go.
         let (cum, before) = (node.cum, core::mem::replace(&mut node.n_last, node.cum.samples));
         let scale = &mut self.nodes[parent].scale;
         scale.n_total = scale.n_total - before + cum.samples;
+        // A step must have time to show its effect, or the depths swing like a saw.
         if scale.last.is_some_and(|t| t >= now || now - t < set.decision_distance()) {
             return;
         }
@@ -95,6 +102,8 @@ impl IoLatency {
     }
 
     /// Parents whose victim is quiet (section 7).
+    ///
+    /// A victim that has stopped cannot report that it is well; its siblings must not stay throttled.
     pub(super) fn look_at_parents(&mut self, now: Instant, cx: &mut Cx<'_>) {
         let (give_up, requests) = (self.set.give_up(), cx.device.nr_requests);
         let (nodes, ups) = (&mut self.nodes, &mut self.counts.ups);

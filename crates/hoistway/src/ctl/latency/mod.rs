@@ -583,6 +583,8 @@ fn look_at_delay_of(checks: &mut Vec<bool>, proc: ProcId) {
 }
 
 /// Section 5.1.
+///
+/// I/O that passes as the root's did not wait in here: counted, it would make the group look too good.
 fn record(node: &mut Node, now: Instant, latency: Nanos, as_root: bool) {
     if as_root && node.depth != UNLIMITED {
         if latency < node.target {

@@ -44,6 +44,9 @@ impl Stat {
     }
 
     /// Was the target met? By the mean on a rotational device, by the share of misses on others.
+    ///
+    /// Latencies of flash are spiky: masses of quick I/Os hide a bad tenth in a mean. On a disk all are
+    /// slow in the same way, and the mean needs fewer samples.
     pub fn good(self, rotational: bool, target: Nanos, set: &Settings) -> bool {
         if rotational {
             self.mean() <= target.0
@@ -131,6 +134,8 @@ impl Node {
     }
 
     /// One step up or down (4.3); true if waiters may now fit.
+    ///
+    /// Halved down, a sixteenth up: relief for the victim is urgent, the return is tried with care.
     pub fn change_depth(&mut self, down: bool, requests: u32) -> bool {
         let old = self.effective(requests);
         if down {
@@ -188,6 +193,9 @@ impl Scale {
     }
 
     /// Children are to have less (6.1). It ends at a gap of twice the requests.
+    ///
+    /// Groups step at their own I/Os, so the cookie has to say how bad it is, not only which way to go. From
+    /// far below the floor the way back would take hours.
     pub fn down(&mut self, requests: u32) {
         let q = u64::from(requests);
         if self.gap() <= q {

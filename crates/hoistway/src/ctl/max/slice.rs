@@ -74,6 +74,8 @@ impl Clock {
     }
 
     /// The limit with what it allows in a slice.
+    ///
+    /// A budget per slice makes the check one comparison; exact pacing would need a timer per I/O.
     pub fn limit(&self, rate: Rate) -> Limit {
         Limit {
             rate,

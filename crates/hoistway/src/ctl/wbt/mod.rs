@@ -95,14 +95,17 @@ static TUNABLES: &[Tunable] = &[
 ];
 
 /// Default target of a rotational device in us.
+/// Chosen in Linux: about what a read takes on a loaded disk; the 2 ms of `target` are the same for flash.
 const TARGET_ROTATIONAL: u64 = 75_000;
 /// A task has slept on the dirty limit lately.
 const DIRTY_SLEEP_RECENT: Nanos = Nanos::secs(1);
 /// A read was issued or completed lately.
 const READ_RECENT: Nanos = Nanos::ms(100);
 /// So many windows in a row that say nothing lead a step back.
+/// Windows without a sign must not freeze a depth that a burst long past has set.
 const UNKNOWN_MAX: u32 = 5;
 /// A window with reads says something only from so many writes on.
+/// A slow read alone may be a drive that wakes up.
 const WRITES_MIN: u64 = 3;
 
 /// Which counter an I/O counts in.
@@ -247,6 +250,9 @@ impl Wbt {
         self.last_dirty_sleep.is_some_and(|at| now.since(at) < DIRTY_SLEEP_RECENT)
     }
 
+    ///
+    /// The full depth where somebody waits for the write itself: a sync, memory to be freed, a task asleep
+    /// on the dirty limit. A quarter while reads are about, half otherwise.
     fn limit(&self, now: Instant, class: Class, urgency: Urgency) -> u32 {
         let read_is_recent = || self.last_read.is_some_and(|at| now.since(at) < READ_RECENT);
         if self.off() {
@@ -305,6 +311,9 @@ impl Wbt {
     }
 
     /// What the window that ends says.
+    ///
+    /// The *smallest* latency of the window, as in CoDel: it exceeds the target only if there is a standing
+    /// queue, while a mean also rises with a burst.
     fn sign(&self, now: Instant) -> Sign {
         if let Some((_, issued)) = self.watched {
             let outstanding = now.since(issued);

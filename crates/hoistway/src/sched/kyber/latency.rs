@@ -76,6 +76,9 @@ impl Latencies {
     ///
     /// Quirk: both histograms share `ready_at`. The one asked first that becomes ready by time alone unsets
     /// it, so that the other starts a new second.
+    ///
+    /// A p99 of twenty samples is noise, hence 500; and a domain that is slow rarely fills its histogram,
+    /// hence the second.
     pub fn percentile(&mut self, now: Instant, kind: Kind, percent: u32) -> Option<u8> {
         let histogram = &mut self.histograms[kind as usize];
         let samples: u32 = histogram.iter().sum();

@@ -94,14 +94,20 @@ const DOMAINS: usize = 4;
 const MEASURED: usize = OTHER;
 
 /// Initial and largest number of tokens by domain (section 2).
+/// Even fast drives are saturated well below their depth; more only lengthens the queue inside, where
+/// nobody can choose. The steps say who goes first: reads, writes, discards, the rest.
 const TOKENS: [u32; DOMAINS] = [256, 128, 64, 16];
 /// Requests in a row by domain (section 2).
+/// Reads get twice the turns of writes; one discard can hold a drive for long, so one at a time.
 const BATCH: [u32; DOMAINS] = [16, 8, 1, 1];
 /// Percentage of the scheduler tags that async requests may take (section 2).
+/// A flood of write-back must leave a quarter of the tags to those who wait for their I/O.
 const ASYNC_PERCENT: u32 = 75;
 /// From a completion to the adaptation it causes (section 2).
 const PERIOD: Nanos = Nanos::ms(100);
 /// Percentiles of device latency (is the device congested?) and of total latency (section 2).
+/// Two questions. Whether users suffer is in the tail of the total, so p99. Whether the *device* is
+/// congested must not be answered by an outlier such as a garbage collection, so p90.
 const IO_PERCENT: u32 = 90;
 const TOTAL_PERCENT: u32 = 99;
 

@@ -8,6 +8,10 @@ const WORDS: u32 = 4;
 /// A token is granted iff a number *below the depth* is free. Numbers at or above a depth that has shrunk do
 /// not count any more although requests still hold them, so for a while more than `depth` requests may
 /// be out (scenario K-17).
+///
+/// Numbered, in words, with a hint: in the kernel a bitmap over several cache lines, from which processors
+/// take and to which they return without a common counter. That is why a shrunk depth ignores held
+/// numbers instead of counting them.
 #[derive(Clone, Debug)]
 pub(super) struct Tokens {
     max: u32,
@@ -82,6 +86,8 @@ impl Tokens {
     }
 
     /// depth * (p + 1) / 4, rounded down, between 1 and the initial depth; true if it changed.
+    ///
+    /// In proportion: at half the target half the depth suffices, at twice the target it takes double.
     pub fn resize(&mut self, p: u8) -> bool {
         let depth = ((self.depth * (u32::from(p) + 1)) >> 2).clamp(1, self.max);
         core::mem::replace(&mut self.depth, depth) != depth

@@ -4,7 +4,7 @@
 use crate::table::{Table, three};
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
-    Cell, LOSS_OF_CONTROL, Metric, Run, number_text, ratio, reference, target,
+    Cell, LOSS_OF_CONTROL, Metric, Run, number_text, published, ratio, reference, target,
 };
 use hoistway_lab::stats::Verdict;
 use std::fmt::Write as _;
@@ -241,10 +241,14 @@ impl Of<'_> {
     }
 
     fn published(&self, metric: &str) -> String {
-        let published = self.find(metric, true).and_then(|x| x.value);
-        published.map_or_else(String::new, |p| match self.value(metric) {
-            Some(ours) => format!("{} ({:+.0}%)", number_text(p), (ours / p - 1.0) * 100.0),
-            None => number_text(p),
-        })
+        let Some(row) = self.find(metric, true) else { return String::new() };
+        match (row.value, self.value(metric)) {
+            (Some(p), Some(ours)) => {
+                format!("{} ({:+.0}%)", number_text(p), (ours / p - 1.0) * 100.0)
+            }
+            (Some(p), None) => number_text(p),
+            (None, _) => published::bound_of(row)
+                .map_or_else(String::new, |b| format!(">{}", number_text(b))),
+        }
     }
 }

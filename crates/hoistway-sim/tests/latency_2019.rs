@@ -1,7 +1,7 @@
 //! `latency-2019` without I/O control over the whole path: loads, page cache, block layer with `none`,
 //! drive model. The drive files are used as they are.
 //!
-//! Held here: the six published averages within 25 % (data/published-uncontrolled.csv), the prototype's
+//! Held here: the six published averages within 25 % (data/published.csv), the prototype's
 //! figures of specs/drives.md 8 within the 10 or 15 % of its section 8.2, and the sensitivity table of
 //! section 8.1 within 25 %. Run with `--nocapture` to see the figures.
 //!

@@ -5,7 +5,7 @@ use super::figures::{Figures, Gain};
 use super::monitor;
 use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number, plus_minus};
 use super::{startup, throughput};
-use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo};
+use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo, published as beside};
 use hoistway_sim::world::Role;
 use std::fmt::Write;
 
@@ -387,7 +387,7 @@ fn published(run: &Run, drive: &DriveInfo, workload: &WorkloadInfo, all: &[Figur
                 esc(config),
                 esc(&m.metric),
                 esc(&m.unit),
-                show(m.value),
+                beside::bound_of(m).map_or_else(|| show(m.value), |b| format!("&gt;{}", number(b))),
                 show(ours),
                 show(ratio),
                 esc(&m.source)

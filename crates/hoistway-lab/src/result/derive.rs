@@ -243,7 +243,7 @@ impl Sink<'_> {
         let (experiment, cell) = (self.experiment, self.cell);
         for row in published::rows_of(experiment, &cell.drive, &cell.config, &cell.workload) {
             let source = row.source.to_string();
-            self.put(row.metric, row.unit, Some(row.value), None);
+            self.put(row.metric, row.unit, row.exactly(), None);
             self.metrics.last_mut().expect("one was just put").source = source;
         }
     }

@@ -1,11 +1,11 @@
-//! Published values of drives without I/O control, and the table by which their long names are joined
+//! Published values, with and without I/O control, and the table by which their long names are joined
 //! with ours (specs/experiments.md 9).
 
-use super::csv;
+use super::{Metric, csv};
 use std::sync::OnceLock;
 
 /// The published table as it stands in the repository.
-const TEXT: &str = include_str!("../../../../data/published-uncontrolled.csv");
+const TEXT: &str = include_str!("../../../../data/published.csv");
 
 /// One published value in our words.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,10 +22,19 @@ pub struct Published {
     pub metric: &'static str,
     /// Unit of the metric.
     pub unit: &'static str,
-    /// The value.
+    /// The value; of a bound, the bound.
     pub value: f64,
+    /// All that is known is that it lies above `value`: `>60`.
+    pub beyond: bool,
     /// The document it comes from.
     pub source: &'static str,
+}
+
+impl Published {
+    /// The value, unless only a bound is known.
+    pub fn exactly(&self) -> Option<f64> {
+        (!self.beyond).then_some(self.value)
+    }
 }
 
 /// Published name, ours.
@@ -36,22 +45,49 @@ const DRIVES: Names = &[
     ("Plextor SATA PX-256M5S", "plextor-px-256m5s"),
     ("Hitachi HDD HTS72755", "hitachi-hts727550a9e364"),
     ("Intel SSD 320 160G", "intel-320-160g"),
-    ("HDD (2009, unnamed)", "laptop-hdd-2009"),
+    // Its figures are those of a disk that was not given more than one command (drives/README.md).
+    ("HDD (2009, unnamed)", "laptop-hdd-2009-noncq"),
     ("SD card (2009, unnamed)", "sd-card-2009"),
     ("Maxtor 6L080L0 82GB (slow)", "maxtor-6l080l0"),
     ("Maxtor 7L250S0 250GB (medium)", "maxtor-7l250s0"),
     ("Maxtor STM332061 320GB (fast)", "maxtor-stm3320613as"),
 ];
 
-const CONFIGS: Names = &[
-    ("none-none", "none-none"),
-    ("noop", "noop"),
-    ("deadline", "deadline"),
-    ("deadline-original", "deadline"),
-    ("raw", "none-none"),
-    ("any", "none-none"),
+/// Holds for every experiment that has no rule of its own.
+const ANY: &str = "";
+
+/// (experiment, published configuration, ours). The first that fits holds.
+const CONFIGS: &[(&str, &str, &str)] = &[
+    (ANY, "none-none", "none-none"),
+    (ANY, "lat-none", "lat-none"),
+    (ANY, "none-bfq", "none-bfq"),
+    (ANY, "prop-bfq", "prop-bfq"),
+    (ANY, "throttling (low limits)", "low-none"),
+    (ANY, "noop", "noop"),
+    (ANY, "sio", "sio"),
+    (ANY, "deadline", "deadline"),
+    (ANY, "deadline-original", "deadline"),
+    (ANY, "deadline-patched", "deadline-zoccolo"),
+    (
+        ANY,
+        "deadline-sync-async (second patch of the series)",
+        "deadline-zoccolo{preset=sync-async}",
+    ),
+    (ANY, "raw", "none-none"),
+    (ANY, "any", "none-none"),
     // The default scheduler then.
-    ("idle disk", "cfq"),
+    (ANY, "idle disk", "cfq"),
+    ("deadline-2009-fsync", "cfq 2.6.30-rc2", "cfq-2.6.30"),
+    (ANY, "cfq", "cfq"),
+    (ANY, "cfq low_latency on", "cfq"),
+    (ANY, "cfq 2.6.34", "cfq"),
+    // Published of bfq-v4 (2012), which lies between bfq-v1 and today's.
+    ("startup-ssd-2012", "bfq", "bfq"),
+    ("throughput-ssd-2012", "bfq", "bfq"),
+    ("fairness-2010", "bfq", "bfq-v1"),
+    (ANY, "bfq 2.6.34", "bfq-v1"),
+    (ANY, "bfq low_latency on", "bfq-v1"),
+    (ANY, "bfq low_latency off", "bfq-v1{low_latency=0}"),
 ];
 
 /// (experiment, published workload, ours). The sporadic row of `latency-2019` is a mean over both loads
@@ -81,8 +117,27 @@ const WORKLOADS: &[(&str, &str, &str)] = &[
     ("startup-ssd-2012", "xterm start-up vs 10 raw rand readers", "xterm+10r-rawrand"),
     ("startup-ssd-2012", "oowriter start-up vs 10 raw rand readers", "lowriter+10r-rawrand"),
     ("startup-hdd-2010", "konsole -e /bin/true, cold cache", "konsole+idle"),
+    ("startup-hdd-2010", "konsole vs 10r-seq", "konsole+10r-seq"),
+    ("startup-hdd-2010", "konsole vs 10r-rand", "konsole+10r-rand"),
+    ("startup-hdd-2010", "konsole vs 5r5w-seq", "konsole+5r5w-seq"),
+    ("startup-hdd-2010", "konsole vs 5r5w-rand", "konsole+5r5w-rand"),
+    ("shortcmd-2010", "bash -c exit vs 10r-seq", "bash+10r-seq"),
+    ("shortcmd-2010", "bash -c exit vs 10r-rand", "bash+10r-rand"),
+    ("shortcmd-2010", "bash -c exit vs 5r5w-seq", "bash+5r5w-seq"),
+    ("shortcmd-2010", "bash -c exit vs 5r5w-rand", "bash+5r5w-rand"),
+    ("shortcmd-2010", "10r-seq while bash -c exit is started once a second", "bash+10r-seq"),
+    ("shortcmd-2010", "10r-rand while bash -c exit is started once a second", "bash+10r-rand"),
+    ("shortcmd-2010", "5r5w-seq while bash -c exit is started once a second", "bash+5r5w-seq"),
+    ("shortcmd-2010", "5r5w-rand while bash -c exit is started once a second", "bash+5r5w-rand"),
+    ("throughput-2010", "10r-seq", "10r-seq"),
+    ("throughput-2010", "10r-rand", "10r-rand"),
+    ("throughput-2010", "5r5w-seq", "5r5w-seq"),
+    ("throughput-2010", "5r5w-rand", "5r5w-rand"),
+    ("fairness-2010", "2 parallel readers of files 500 MB apart", "2r-seq"),
     ("throughput-ssd-2012", "10 raw seq readers", "10r-rawseq"),
     ("throughput-ssd-2012", "10 raw rand readers", "10r-rawrand"),
+    ("deadline-2009-fsync", "fsync-tester vs dd bs=8M count=256; sync; rm loop", "fsync-tester"),
+    ("deadline-2009-fio", "seqwrite: 1 process, 4KiB buffered sequential write, psync", "seqwrite"),
 ];
 
 /// (published metric, published unit, ours, our unit, factor).
@@ -90,9 +145,16 @@ const METRICS: &[(&str, &str, &str, &str, f64)] = &[
     ("throughput", "MB/s", "throughput_total", "MB/s", 1.0),
     ("throughput_total", "MB/s", "throughput_total", "MB/s", 1.0),
     ("throughput_total", "MiB/s", "throughput_total", "MB/s", 1.048_576),
+    // What one process was given: the writer of `seqwrite`, the readers of `2r-seq`.
+    ("throughput", "KiB/s", "throughput_interferer_max", "MB/s", 1.024e-3),
+    ("throughput_reader1", "MB/s", "throughput_interferer_max", "MB/s", 1.0),
+    ("throughput_reader2", "MB/s", "throughput_interferer_min", "MB/s", 1.0),
     ("iops", "kIOPS", "iops", "1/s", 1000.0),
     ("latency_avg", "ms", "latency_avg", "ms", 1.0),
     ("latency_max", "ms", "latency_max", "ms", 1.0),
+    ("fsync_time mean of samples", "s", "latency_avg", "ms", 1000.0),
+    ("fsync_time median of samples", "s", "latency_p50", "ms", 1000.0),
+    ("fsync_time max of samples", "s", "latency_max", "ms", 1000.0),
     ("startup_time", "s", "startup_time", "s", 1.0),
 ];
 
@@ -105,7 +167,7 @@ pub fn rows() -> &'static [Published] {
     })
 }
 
-/// The published values of one cell. A bare `none` is the same as `none-none` to this purpose.
+/// The published values of one cell.
 pub fn rows_of(
     experiment: &str,
     drive: &str,
@@ -120,24 +182,41 @@ pub fn rows_of(
     })
 }
 
+/// The bound behind a published metric without a value: 60 of a start-up published as `>60`.
+pub fn bound_of(metric: &Metric) -> Option<f64> {
+    let of_cell = rows_of(&metric.experiment, &metric.drive, &metric.config, &metric.workload);
+    let mut bounds = of_cell.filter(|r| r.beyond && r.metric == metric.metric);
+    bounds.next().filter(|_| metric.value.is_none()).map(|r| r.value)
+}
+
 fn join(row: &[String]) -> Option<Published> {
     let [experiment, drive, config, workload, metric, unit, value, source] = row else {
         return None;
     };
-    let ours = |names: Names, name: &str| names.iter().find(|n| n.0 == name).map(|n| n.1);
     let &(experiment, _, workload) =
         WORKLOADS.iter().find(|w| w.0 == experiment && w.1 == workload)?;
     let &(_, _, metric, unit, factor) = METRICS.iter().find(|m| m.0 == metric && m.1 == unit)?;
+    let (value, beyond) = match value.strip_prefix('>') {
+        Some(bound) => (bound, true),
+        None => (value.as_str(), false),
+    };
     Some(Published {
         experiment,
-        drive: ours(DRIVES, drive)?,
-        config: ours(CONFIGS, config)?,
+        drive: DRIVES.iter().find(|n| n.0 == drive)?.1,
+        config: config_of(experiment, config)?,
         workload,
         metric,
         unit,
         value: value.parse::<f64>().ok()? * factor,
+        beyond,
         source: source_of(source)?,
     })
+}
+
+/// Our name of a published configuration.
+fn config_of(experiment: &str, config: &str) -> Option<&'static str> {
+    let fits = |c: &&(&str, &str, &'static str)| (c.0 == ANY || c.0 == experiment) && c.1 == config;
+    CONFIGS.iter().find(fits).map(|c| c.2)
 }
 
 /// The document's name as a part of the embedded text.
@@ -166,7 +245,32 @@ mod tests {
             assert_eq!((rows[0].metric, rows[0].value), ("latency_avg", value));
             assert!(rows[0].source.ends_with(".txt"));
         }
-        assert_eq!(rows_of("latency-2019", "samsung-970-pro", "none-bfq", "readers").count(), 0);
+    }
+
+    /// A cell has one published value of a metric: what is joined twice would be shown twice.
+    #[test]
+    fn rows_with_control_are_joined_and_none_twice() {
+        let one = |e: &str, d: &str, c: &str, w: &str, m: &str| {
+            let mut found = rows_of(e, d, c, w).filter(|r| r.metric == m);
+            let first = found.next().map(|r| (r.value, r.beyond));
+            assert_eq!(found.next(), None, "{e} {d} {c} {w} {m}");
+            first
+        };
+        let maxtor = "maxtor-stm3320613as";
+        let konsole = |c| one("startup-hdd-2010", maxtor, c, "konsole+10r-seq", "startup_time");
+        assert_eq!(konsole("bfq-v1"), Some((2.88, false)));
+        assert_eq!(konsole("bfq-v1{low_latency=0}"), Some((19.9, false)));
+        assert_eq!(konsole("cfq"), Some((26.03, false)));
+        let start =
+            |c| one("startup-ssd-2012", "intel-320-160g", c, "xterm+10r-rawseq", "startup_time");
+        assert_eq!((start("cfq"), start("bfq")), (Some((60.0, true)), Some((0.3, false))));
+        for r in rows() {
+            assert!(one(r.experiment, r.drive, r.config, r.workload, r.metric).is_some());
+        }
+        const LAPTOP: &str = "laptop-hdd-2009-noncq";
+        let fsync = |c, m| one("deadline-2009-fsync", LAPTOP, c, "fsync-tester", m);
+        assert_eq!(fsync("deadline", "latency_p50"), Some((2518.9, false)));
+        assert_eq!(fsync("cfq-2.6.30", "latency_max"), Some((572.0, false)));
     }
 
     #[test]
@@ -175,6 +279,7 @@ mod tests {
             let known = hoistway_sim::drive::DriveFile::ids();
             assert!(known.contains(&row.drive), "{}", row.drive);
         }
+        assert_eq!(rows().len(), 135, "rows of data/published.csv that have a place with us");
         let iops = rows_of("drive-2018", "plextor-px-256m5s", "none-none", "rand-read").next();
         assert_eq!(iops.map(|r| (r.metric, r.value)), Some(("iops", 73_000.0)));
     }

@@ -1,11 +1,19 @@
 //! Cost per request at N busy queues, for every registered scheduler.
 //!
-//! N processes in one group (best-effort, level 4), each with 4 requests of 4 KiB pending at its
-//! own place, 9 reads to 1 sync write, none mergeable; device depth 32, one hardware queue. One
-//! turn: dispatch one request, complete the oldest in the device, insert a new one of the completed
-//! process; virtual time moves 10 us. For a scheduler that holds requests back until something
-//! completes (cfq) the oldest completes first, so it has fewer in the device. The scheduler is called directly with a real context, tracing
-//! off. The figure is the fastest of 20 runs of 10^6 turns.
+//! N processes in one group (best-effort, level 4), each with 4 requests of 4 KiB at its own place, 9
+//! reads to 1 sync write, none mergeable; device depth 32, one hardware queue. One turn: dispatch one
+//! request, complete the oldest in the device, insert a new one of the completed process; virtual time
+//! moves 10 us. For a scheduler that holds requests back until something completes (cfq) the oldest
+//! completes first, so it has fewer in the device. The scheduler is called directly with a real context,
+//! tracing off. The figure is the median of 20 runs of 10^6 turns, with the fastest beside it.
+//!
+//! *Premise.* The processes are born a second apart: BFQ puts those born together into one queue, and a
+//! bench of 100 busy queues that are one measures something else. A scheduler that counts its queues is
+//! asked after each measurement, and the bench fails if they are not N, or not busy.
+//!
+//! *One at a time* (`--pending 1`): each process has one request, and sends the next when it is complete:
+//! what a program that reads synchronously does. Each request then makes its queue busy, and leaves it
+//! empty.
 //!
 //! A turn reuses the completed request's entry of the request table: the table is the stack's, its
 //! cost is not the scheduler's. Allocations are counted; one in steady state fails the bench.
@@ -19,7 +27,7 @@
 //! tenth above it fails. Without valgrind it says so and does nothing.
 //!
 //! `cargo bench -p hoistway --bench sched_cost -- [--quick] [--turns N] [--runs N]
-//! [--only SCHEDULER] [--queues N | --groups] [--set TUNABLE=NUMBER]
+//! [--only SCHEDULER] [--queues N [--pending M] | --groups] [--set TUNABLE=NUMBER]
 //! [--instructions | --record | --check]`
 
 #[path = "../tests/common/counting.rs"]
@@ -33,8 +41,11 @@ use hoistway::{Device, Env, Flags, GroupId, Instant, IoPrio, Nanos, ProcId, Queu
 use instructions::Row;
 use std::hint::black_box;
 
-/// Requests each process has pending.
-const PENDING: usize = 4;
+/// Requests of each process: deep, and one at a time.
+const DEEP: usize = 4;
+const ONE: usize = 1;
+/// From the birth of one process to that of the next: no scheduler takes them for one task's.
+const BIRTHS: Nanos = Nanos::secs(1);
 /// Requests with the device.
 const DEPTH: usize = 32;
 /// Virtual time per turn.
@@ -66,6 +77,10 @@ struct Load {
     env: Env,
     sched: Box<dyn Scheduler>,
     now: Instant,
+    /// Requests of each process.
+    pending: usize,
+    /// Requests with the device; fewer where most processes would have nothing else.
+    depth: usize,
     /// A ring of `in_device` requests.
     device: [ReqId; DEPTH],
     oldest: usize,
@@ -77,15 +92,16 @@ struct Load {
 }
 
 impl Load {
-    fn new(entry: &'static Entry, queues: usize, tree: bool) -> Load {
-        let slots = queues * PENDING + DEPTH + 1;
+    fn new(entry: &'static Entry, row: &Row) -> Load {
+        let (queues, pending) = (row.queues, row.pending);
+        let slots = queues * pending + DEPTH + 1;
         let mut device = Device::new(Sectors(REGION * queues as u64), DEPTH as u32);
         device.profile = entry.profile;
         device.nr_requests = slots as u32;
         let mut env = Env::new(device, slots, slots);
         let setup = Setup { device: &env.device, requests: slots, now: Instant::ZERO };
         let mut sched = (entry.build)(&setup);
-        let leaves = if tree { grow(&mut env, &mut *sched) } else { vec![GroupId::ROOT] };
+        let leaves = if row.tree { grow(&mut env, &mut *sched) } else { vec![GroupId::ROOT] };
         for proc in 0..queues {
             env.procs.add(leaves[proc % leaves.len()], IoPrio::be(4));
         }
@@ -94,22 +110,28 @@ impl Load {
             env,
             sched,
             now: Instant::ZERO,
+            pending,
+            depth: if pending > ONE { DEPTH } else { DEPTH.min(queues.div_ceil(2)) },
             device: [nobody; DEPTH],
             oldest: 0,
             in_device: 0,
             plan: plan(),
             at: (0..queues).map(|proc| (proc * 61 % PLAN) as u16).collect(),
         };
-        for _ in 0..PENDING {
-            (0..queues).for_each(|proc| load.add(proc));
+        for proc in 0..queues {
+            load.now += BIRTHS;
+            load.fire_timer();
+            (0..pending).for_each(|_| load.add(proc));
         }
-        while load.in_device < DEPTH {
-            // With fewer pending requests than the device takes, new ones arrive at once.
+        while load.in_device < load.depth {
             let Some(id) = load.ask() else { break };
             load.device[load.in_device] = id;
             load.in_device += 1;
-            let proc = load.env.requests[id].proc.index();
-            load.add(proc);
+            if pending > ONE {
+                // With fewer pending requests than the device takes, new ones arrive at once.
+                let proc = load.env.requests[id].proc.index();
+                load.add(proc);
+            }
         }
         load
     }
@@ -141,9 +163,14 @@ impl Load {
         loop {
             match self.op_dispatch() {
                 Dispatch::Issue(id) => return Some(id),
-                Dispatch::Idle if self.in_device > 0 && self.sched.next_timer().is_none() => {
+                // What completes may bring the awaited request: sooner than the timer, if one at a time.
+                Dispatch::Idle
+                    if self.in_device > 0
+                        && (self.pending == ONE || self.sched.next_timer().is_none()) =>
+                {
                     return None;
                 }
+                Dispatch::Empty if self.in_device > 0 && self.pending == ONE => return None,
                 Dispatch::Idle => self.wait(),
                 Dispatch::Empty => panic!("requests are pending, the scheduler says Empty"),
             }
@@ -180,18 +207,43 @@ impl Load {
         }
     }
 
-    fn turn(&mut self) {
-        self.now += TURN;
+    fn fire_timer(&mut self) {
         if self.sched.next_timer().is_some_and(|at| at <= self.now) {
             self.sched.timer(self.now, &mut self.env.cx());
         }
+    }
+
+    /// The bench measures what it says: so many queues, and all of them busy but those whose requests are
+    /// with the device. Schedulers without queues of processes have no such figures.
+    fn assert_premise(&self, row: &Row) {
+        let queues = row.queues as i64;
+        self.sched.figures(&mut |figure| match (figure.name, figure.of) {
+            ("queues", None) => assert!(
+                figure.value >= queues,
+                "{}: {} queues where {queues} are measured",
+                row.scheduler,
+                figure.value
+            ),
+            ("queues_busy", None) => assert!(
+                figure.value >= queues - self.in_device as i64,
+                "{}: {} busy queues where {queues} are measured",
+                row.scheduler,
+                figure.value
+            ),
+            _ => {}
+        });
+    }
+
+    fn turn(&mut self) {
+        self.now += TURN;
+        self.fire_timer();
         let issued = loop {
             match self.ask() {
                 Some(id) => break id,
                 None => self.complete_oldest(),
             }
         };
-        if self.in_device == DEPTH {
+        if self.in_device == self.depth {
             self.complete_oldest();
         }
         let mut at = self.oldest + self.in_device;
@@ -267,7 +319,8 @@ struct Args {
     runs: u32,
     turns: u64,
     only: Option<String>,
-    queues: Vec<usize>,
+    /// Numbers of queues, with the requests of each process.
+    queues: Vec<(usize, usize)>,
     groups: bool,
     what: What,
     /// Tunables to be set first.
@@ -283,7 +336,8 @@ enum What {
 }
 
 fn args() -> Args {
-    let queues = vec![1, 100, 10_000];
+    let queues = vec![(1, DEEP), (100, DEEP), (10_000, DEEP), (100, ONE), (10_000, ONE)];
+    let mut pending = None;
     let what = What::Time;
     let mut args =
         Args { runs: 20, turns: 1_000_000, only: None, queues, groups: true, what, set: vec![] };
@@ -306,11 +360,20 @@ fn args() -> Args {
             "--groups" => args.queues.clear(),
             "--only" => args.only = Some(value()),
             "--queues" => {
-                args.queues = vec![value().parse().expect("--queues takes a number")];
+                args.queues = vec![(value().parse().expect("--queues takes a number"), DEEP)];
                 args.groups = false;
+            }
+            "--pending" => {
+                let n: usize = value().parse().expect("--pending takes a number");
+                assert!((1..=DEEP).contains(&n), "--pending takes 1 to {DEEP}");
+                pending = Some(n);
             }
             other => panic!("unknown option {other}; see the head of benches/sched_cost.rs"),
         }
+    }
+    if let Some(n) = pending {
+        args.queues.iter_mut().for_each(|row| row.1 = n);
+        args.queues.dedup();
     }
     args
 }
@@ -334,33 +397,37 @@ fn rows(args: &Args) -> Vec<(&'static Entry, Row)> {
             continue;
         }
         let scheduler = || entry.name.to_string();
-        for &queues in &args.queues {
-            rows.push((entry, Row { scheduler: scheduler(), queues, tree: false }));
+        for &(queues, pending) in &args.queues {
+            rows.push((entry, Row { scheduler: scheduler(), queues, pending, tree: false }));
         }
         if args.groups && entry.group_tunables.iter().any(|t| t.name == "weight") {
-            rows.push((entry, Row { scheduler: scheduler(), queues: LEAVES, tree: true }));
+            let (queues, pending) = (LEAVES, DEEP);
+            rows.push((entry, Row { scheduler: scheduler(), queues, pending, tree: true }));
         }
     }
     rows
 }
 
-/// Nanoseconds per turn of the fastest run, and the allocations of all runs.
+/// Nanoseconds per turn, of the median and of the fastest run, and the allocations of all runs.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures wall-clock time")]
-fn measure(entry: &'static Entry, row: &Row, args: &Args) -> (f64, u64) {
-    let mut load = Load::new(entry, row.queues, row.tree);
+fn measure(entry: &'static Entry, row: &Row, args: &Args) -> (f64, f64, u64) {
+    let mut load = Load::new(entry, row);
     for (name, value) in &args.set {
         load.sched.set(load.now, name, *value, &mut load.env.cx()).expect("the tunable exists");
     }
     (0..warm_up(args.turns, row.queues)).for_each(|_| load.turn());
+    let mut taken = Vec::with_capacity(args.runs as usize);
     let before = counting::allocations();
-    let mut fastest = f64::INFINITY;
     for _ in 0..args.runs {
         let start = std::time::Instant::now();
         load.counted_turns(args.turns);
         let ns = start.elapsed().as_nanos() as f64 / args.turns as f64;
-        fastest = fastest.min(ns);
+        taken.push(ns);
     }
-    (fastest, counting::allocations() - before)
+    let allocations = counting::allocations() - before;
+    load.assert_premise(row);
+    taken.sort_by(f64::total_cmp);
+    (taken[taken.len() / 2], taken[0], allocations)
 }
 
 /// The table of `--instructions`, and what becomes of it. False: a count is over the recorded one.
@@ -403,20 +470,28 @@ fn main() {
     if args.what != What::Time {
         std::process::exit(i32::from(!count(&args)));
     }
-    println!("cost per request: insert + dispatch + complete, ns, fastest of {} runs", args.runs);
+    println!("cost per request: insert + dispatch + complete, ns, median of {} runs", args.runs);
     println!("of {} turns, on {}", args.turns, machine());
     println!(
-        "{:<20} {:>12} {:>7} {:>12} {:>16} {:>12}",
-        "scheduler", "busy queues", "groups", "ns/request", "requests/s", "allocations"
+        "{:<18} {:>11} {:>8} {:>6} {:>11} {:>9} {:>12} {:>12}",
+        "scheduler",
+        "busy queues",
+        "requests",
+        "groups",
+        "ns/request",
+        "fastest",
+        "requests/s",
+        "allocations"
     );
     let mut leaks = false;
     for (entry, row) in rows(&args) {
-        let (ns, allocations) = measure(entry, &row, &args);
+        let (ns, fastest, allocations) = measure(entry, &row, &args);
         leaks |= allocations > 0;
         println!(
-            "{:<20} {:>12} {:>7} {ns:>12.1} {:>16.0} {allocations:>12}",
+            "{:<18} {:>11} {:>8} {:>6} {ns:>11.1} {fastest:>9.1} {:>12.0} {allocations:>12}",
             entry.name,
             row.queues,
+            row.pending,
             if row.tree { "tree" } else { "root" },
             1e9 / ns
         );

@@ -23,11 +23,13 @@ pub struct Counts {
     pub turn: f64,
 }
 
-/// The line of a scheduler with that many busy queues, `tree`: in groups.
+/// The line of a scheduler with that many busy queues, each of a process with that many requests; `tree`:
+/// in groups.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row {
     pub scheduler: String,
     pub queues: usize,
+    pub pending: usize,
     pub tree: bool,
 }
 
@@ -44,7 +46,7 @@ pub fn available() -> Result<(), String> {
 pub fn count(row: &Row, set: &[(String, u64)]) -> Counts {
     let name = format!("hoistway-instructions-{}.out", std::process::id());
     let file = std::env::temp_dir().join(name);
-    let queues = row.queues.to_string();
+    let (queues, pending) = (row.queues.to_string(), row.pending.to_string());
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*counted_turns*"])
@@ -56,7 +58,7 @@ pub fn count(row: &Row, set: &[(String, u64)]) -> Counts {
     }
     match row.tree {
         true => command.arg("--groups"),
-        false => command.args(["--queues", &queues]),
+        false => command.args(["--queues", &queues, "--pending", &pending]),
     };
     let out = command.output().expect("valgrind ran a moment ago");
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -100,17 +102,18 @@ fn path() -> PathBuf {
 
 pub fn heading() -> String {
     format!(
-        "{:<18} {:>7} {:<7} {:>8} {:>9} {:>9} {:>7}",
-        "# scheduler", "queues", "groups", "insert", "dispatch", "complete", "turn"
+        "{:<18} {:>7} {:>8} {:<7} {:>8} {:>9} {:>9} {:>7}",
+        "# scheduler", "queues", "requests", "groups", "insert", "dispatch", "complete", "turn"
     )
 }
 
 pub fn line(row: &Row, counts: &Counts) -> String {
     let [insert, dispatch, complete] = counts.operations;
     format!(
-        "{:<18} {:>7} {:<7} {insert:>8.0} {dispatch:>9.0} {complete:>9.0} {:>7.0}",
+        "{:<18} {:>7} {:>8} {:<7} {insert:>8.0} {dispatch:>9.0} {complete:>9.0} {:>7.0}",
         row.scheduler,
         row.queues,
+        row.pending,
         if row.tree { "tree" } else { "root" },
         counts.turn
     )
@@ -135,13 +138,15 @@ pub fn recorded() -> BTreeMap<Row, Counts> {
     let mut rows = BTreeMap::new();
     for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let &[scheduler, queues, groups, insert, dispatch, complete, turn] = &words[..] else {
-            panic!("{}: '{line}' has not seven columns", path().display());
+        let &[scheduler, queues, pending, groups, insert, dispatch, complete, turn] = &words[..]
+        else {
+            panic!("{}: '{line}' has not eight columns", path().display());
         };
         let number = |t: &str| t.parse::<f64>().expect("a count is a number");
         let row = Row {
             scheduler: scheduler.into(),
             queues: queues.parse().expect("a number of queues"),
+            pending: pending.parse().expect("a number of requests"),
             tree: groups == "tree",
         };
         let operations = [insert, dispatch, complete].map(number);

@@ -230,7 +230,7 @@ fn drive_of(id: &str, title: &str, size: u64, sector: u64, rotational: bool) -> 
     drive
 }
 
-/// Classes `hdd` and `ssd_dfl` of the kernel (specs/iocost.md 4.4): rbps, rseqiops, rrandiops, and the same
+/// Classes `hdd` and `ssd_dfl` of the kernel (specs/io-cost.md 4.4): rbps, rseqiops, rrandiops, and the same
 /// of writes.
 const HDD: [u64; 6] = [174_019_176, 41_708, 370, 178_075_866, 42_705, 378];
 const SSD: [u64; 6] = [488_636_629, 8_932, 8_518, 427_891_549, 28_755, 21_940];

@@ -1,10 +1,10 @@
-//! The tables of a run on the terminal: start-up times, latency of the target, or throughput where nobody
-//! is the target.
+//! The tables of a run on the terminal, one per quantity that is judged: start-up times, latency of the
+//! target, shares, or throughput.
 
 use crate::table::{Table, three};
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
-    Cell, LOSS_OF_CONTROL, Metric, Run, number_text, published, ratio, reference, target,
+    Cell, Judge, LOSS_OF_CONTROL, Metric, Run, number_text, published, ratio, reference,
 };
 use hoistway_lab::stats::Verdict;
 use std::fmt::Write as _;
@@ -13,15 +13,14 @@ use std::fmt::Write as _;
 pub fn results(run: &Run) -> String {
     let mut out = format!("{}\n", run.manifest.title);
     let quick = if run.manifest.quick { ", quick: a quarter of the time" } else { "" };
-    let with = |cell: &&Cell| cell.reps.iter().any(|rep| target(rep).is_some());
-    let (targeted, free): (Vec<&Cell>, Vec<&Cell>) = run.cells.iter().partition(with);
-    let (starting, targeted): (Vec<&Cell>, Vec<&Cell>) =
-        targeted.into_iter().partition(|cell| Startups::of(&cell.reps).is_some());
-    for (what, cells, table) in [
-        ("start-up times", starting, startups as fn(&Run, &[&Cell]) -> Table),
-        ("latency of the target", targeted, latency),
-        ("throughput of the device and of its processes", free, throughput),
+    for (judge, what, table) in [
+        (Judge::Startup, "start-up times", startups as fn(&Run, &[&Cell]) -> Table),
+        (Judge::Latency, "latency of the target", latency),
+        (Judge::Share, "shares of the bandwidth", shares),
+        (Judge::Throughput, "throughput of the device and of its processes", throughput),
     ] {
+        let judged = |cell: &&Cell| judge_of(run, cell) == judge;
+        let cells: Vec<&Cell> = run.cells.iter().filter(judged).collect();
         if !cells.is_empty() {
             let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
             out.push_str(&table(run, &cells).render());
@@ -34,33 +33,87 @@ pub fn results(run: &Run) -> String {
     out
 }
 
+/// What the cells of the same drive and workload are judged by.
+fn judge_of(run: &Run, cell: &Cell) -> Judge {
+    let same = |c: &&Cell| (&c.drive, &c.workload) == (&cell.drive, &cell.workload);
+    Judge::of(&run.manifest, run.cells.iter().filter(same))
+}
+
 /// One line per drive and configuration that loses control, with the workloads.
 fn lost(run: &Run) -> String {
     let mut out = String::new();
+    let mut judges: Vec<Judge> = Vec::new();
     for drive in &run.manifest.drives {
         for config in &run.manifest.configs {
-            let of = |w: &&str| {
-                let name = format!("{}/{}/{w}", drive.id, config.id);
-                run.flags
-                    .iter()
-                    .any(|(cell, text)| *cell == name && text.starts_with(LOSS_OF_CONTROL))
+            let flagged = |cell: &&Cell| {
+                let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
+                (&cell.drive, &cell.config) == (&drive.id, &config.id)
+                    && run
+                        .flags
+                        .iter()
+                        .any(|(cell, text)| *cell == name && text.starts_with(LOSS_OF_CONTROL))
             };
-            let workloads = run.manifest.workloads.iter().map(|w| w.id.as_str());
-            let workloads: Vec<&str> = workloads.filter(of).collect();
-            if !workloads.is_empty() {
-                let workloads = workloads.join(", ");
-                let _ =
-                    writeln!(out, "! {LOSS_OF_CONTROL}: {}/{}: {workloads}", drive.id, config.id);
+            let lost: Vec<&Cell> = run.cells.iter().filter(flagged).collect();
+            if lost.is_empty() {
+                continue;
             }
+            judges.extend(lost.iter().map(|cell| judge_of(run, cell)));
+            let workloads: Vec<&str> = lost.iter().map(|cell| cell.workload.as_str()).collect();
+            let workloads = workloads.join(", ");
+            let _ = writeln!(out, "! {LOSS_OF_CONTROL}: {}/{}: {workloads}", drive.id, config.id);
         }
     }
-    if !out.is_empty() {
+    if judges.iter().any(|&j| j != Judge::Share) {
         out.push_str(
             "  (the target waits at least 80 % of the uncontrolled time, although another \
              configuration halves it)\n",
         );
     }
+    if judges.contains(&Judge::Share) {
+        out.push_str(
+            "  (a process receives less than half of what it is entitled to, and hardly more than \
+             without\n  control, although another configuration at least doubles it)\n",
+        );
+    }
     out
+}
+
+/// `target %`: of all bytes; `entitled %`: what its weight or guarantee promises; `worst %`: what the worst
+/// served process has of what it is entitled to.
+fn shares(run: &Run, cells: &[&Cell]) -> Table {
+    let vs = versus(run);
+    let targeted = cells.iter().any(|c| Of { run, cell: c }.value("share_target").is_some());
+    let mut headings = vec!["drive", "workload", "config"];
+    if targeted {
+        headings.extend(["target %", "entitled %"]);
+    }
+    headings.extend(["worst %", "Jain"]);
+    if targeted {
+        headings.push("MB/s target");
+    }
+    headings.extend(["MB/s all", &vs]);
+    if targeted {
+        headings.push("avg ms");
+    }
+    let mut table = Table::new(&headings, 3);
+    for cell in cells {
+        let of = Of { run, cell };
+        let worst = of.value("share_met_worst").map_or_else(|| "-".into(), |v| three(v * 100.0));
+        let mut row = vec![cell.drive.clone(), cell.workload.clone(), cell.config.clone()];
+        if targeted {
+            row.extend([of.shown("share_target"), of.shown("share_target_entitled")]);
+        }
+        row.extend([worst, of.shown("jain_weighted")]);
+        if targeted {
+            row.push(of.shown("throughput_target"));
+        }
+        row.extend([of.shown("throughput_total"), of.against("throughput_total")]);
+        if targeted {
+            row.push(of.shown("latency_avg"));
+        }
+        table.row(row);
+    }
+    table
 }
 
 fn latency(run: &Run, cells: &[&Cell]) -> Table {

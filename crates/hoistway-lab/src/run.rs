@@ -280,6 +280,7 @@ impl Grid {
         let workloads = self.workloads.iter().map(|id| WorkloadInfo {
             id: id.clone(),
             summary: self.experiment.workload(id).map_or_else(String::new, |w| w.summary.clone()),
+            weights: self.experiment.weights_of(id),
         });
         Manifest {
             schema: SCHEMA,
@@ -291,6 +292,8 @@ impl Grid {
             command: self.command.clone(),
             seed: self.seed,
             reps: self.reps,
+            judge: self.experiment.judge,
+            guarantee: self.experiment.guarantee,
             drives: drives.collect(),
             configs: configs.collect(),
             workloads: workloads.collect(),

@@ -2,8 +2,10 @@
 
 use super::control::{read_rules, read_tree};
 use super::source::{Section, Source};
-use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Workload};
+use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Weights, Workload};
 use crate::config;
+use crate::quantity;
+use crate::result::Judge;
 use hoistway::Nanos;
 use hoistway_sim::drive::keys::nearest;
 use hoistway_sim::load::LOADS;
@@ -25,6 +27,8 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         "schema",
         "title",
         "about",
+        "judge",
+        "share",
         "drives",
         "configs",
         "workloads",
@@ -47,11 +51,16 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         let what = format!("workload '{}' has no process; add [[workload.{}.procs]]", w.id, w.id);
         return Err(top.wrong(&format!("workload.{}", w.id), what));
     }
+    let judge = read_judge(&top, target.as_ref(), &workloads)?;
+    let (weights, guarantee) = read_share(&top, judge)?;
     let (window, head_start, longer) = read_window(&top.section("window")?, measured)?;
     let experiment = Experiment {
         id,
         title: top.text("title")?.to_string(),
         about: top.text("about")?.split_whitespace().collect::<Vec<_>>().join(" "),
+        judge,
+        weights,
+        guarantee,
         host_profile: host.text("profile")?.to_string(),
         host: host
             .table
@@ -73,9 +82,92 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         text: text.to_string(),
     };
     check_names(&top, &experiment)?;
+    check_weights(&top, &experiment)?;
     check_host(&host, &experiment)?;
     Ok(experiment)
 }
+
+/// What the experiment judges by; what every workload must have for that.
+fn read_judge(
+    top: &Section<'_>,
+    target: Option<&ProcTemplate>,
+    workloads: &[Workload],
+) -> Result<Option<Judge>> {
+    let Some(word) = top.opt_text("judge")? else { return Ok(None) };
+    let Some(judge) = Judge::find(word) else {
+        let known = Judge::ALL.into_iter().map(Judge::name);
+        return Err(top.wrong("judge", unknown("quantity to judge by", word, known)));
+    };
+    let lacks = |w: &&Workload| {
+        let target = w.target.as_ref().or(target);
+        match judge {
+            Judge::Latency => target.is_none(),
+            Judge::Startup => target.is_none_or(|t| t.load != STARTS),
+            Judge::Share | Judge::Throughput => false,
+        }
+    };
+    if let Some(w) = workloads.iter().find(lacks) {
+        let needs = match judge {
+            Judge::Startup => format!("a target with load '{STARTS}'"),
+            _ => "a target".to_string(),
+        };
+        let what = format!("judge = '{word}' needs {needs}, and workload '{}' has none", w.id);
+        return Err(top.wrong("judge", what));
+    }
+    Ok(Some(judge))
+}
+
+/// Weights and guarantee of `[share]`.
+fn read_share(top: &Section<'_>, judge: Option<Judge>) -> Result<(Weights, Option<u64>)> {
+    let Some(section) = top.opt_section("share")? else { return Ok((Vec::new(), None)) };
+    if judge != Some(Judge::Share) {
+        return Err(top.wrong("share", "[share] is for experiments with judge = \"share\""));
+    }
+    section.only(&["weights", "guarantee"])?;
+    let mut weights = Vec::new();
+    if let Some(given) = section.opt_section("weights")? {
+        for name in given.table.keys() {
+            weights.push((name.clone(), given.number(name, 1, 10_000)?));
+        }
+    }
+    let rate = |text| quantity::rate(text).map_err(|e| section.wrong("guarantee", e));
+    let guarantee = section.opt_text("guarantee")?.map(rate).transpose()?;
+    match guarantee {
+        Some(0) => Err(section.wrong("guarantee", "guarantee must be above 0")),
+        Some(_) if !weights.is_empty() => {
+            let what = "either weights or a guarantee say what the target is entitled to";
+            Err(section.wrong("guarantee", what))
+        }
+        guarantee => Ok((weights, guarantee)),
+    }
+}
+
+/// Weights are of processes that exist; a guarantee is somebody's.
+fn check_weights(top: &Section<'_>, experiment: &Experiment) -> Result<()> {
+    let kinds: Vec<&str> = {
+        let own = experiment.workloads.iter().flat_map(|w| w.target.iter().chain(&w.procs));
+        experiment.target.iter().chain(own).map(|p| p.name.as_str()).collect()
+    };
+    for (name, _) in &experiment.weights {
+        let process = |w: &Workload| experiment.weights_of(&w.id).iter().any(|p| p.0 == *name);
+        let known = kinds.contains(&name.as_str()) || experiment.workloads.iter().any(process);
+        if !known {
+            let what = unknown("process or kind of processes", name, kinds.iter().copied());
+            return Err(top.wrong(&format!("share.weights.{name}"), what));
+        }
+    }
+    let without = |w: &&Workload| w.target.is_none() && experiment.target.is_none();
+    match experiment.workloads.iter().find(without) {
+        Some(w) if experiment.guarantee.is_some() => {
+            let what = format!("the guarantee is the target's, and workload '{}' has none", w.id);
+            Err(top.wrong("share.guarantee", what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Registry name of the load that starts applications.
+const STARTS: &str = "app_start";
 
 /// `target`: some process is the target. Without one there is nobody to wait for.
 fn read_window(section: &Section<'_>, target: bool) -> Result<(Window, Nanos, Vec<Longer>)> {

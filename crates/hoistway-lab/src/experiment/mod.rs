@@ -13,6 +13,7 @@ pub use control::{FileRule, TreeGroup, read_directory};
 pub use source::ExperimentError;
 
 use crate::config::Config;
+use crate::result::Judge;
 use control::Plan;
 use hoistway::{IoPrio, Nanos, Profile};
 use hoistway_sim::drive::DriveFile;
@@ -36,6 +37,12 @@ pub struct Experiment {
     pub title: String,
     /// One paragraph: what is measured and against what.
     pub about: String,
+    /// What configurations are judged by; `None`: what the records of each workload have ([`Judge::of`]).
+    pub judge: Option<Judge>,
+    /// With [`Judge::Share`]: weights by process or kind of processes; the others weigh 100.
+    pub weights: Weights,
+    /// With [`Judge::Share`]: what the target is to receive at least, bytes per second.
+    pub guarantee: Option<u64>,
     /// Name of the host's profile (specs/host.md 1.4).
     pub host_profile: String,
     /// Host parameters that differ from the profile.
@@ -65,6 +72,9 @@ pub struct Experiment {
     /// The file, for the manifest and `hoistway show`.
     pub text: String,
 }
+
+/// Weights by process or kind of processes.
+pub type Weights = Vec<(String, u64)>;
 
 /// A case with another measured time or head start.
 #[derive(Clone, Debug)]
@@ -160,6 +170,24 @@ impl Experiment {
     /// A workload by id.
     pub fn workload(&self, id: &str) -> Option<&Workload> {
         self.workloads.iter().find(|w| w.id == id)
+    }
+
+    /// The processes of a workload, by name, with the weights that the experiment gives them. A name of
+    /// one process goes before that of its kind.
+    pub fn weights_of(&self, workload: &str) -> Weights {
+        let Some(workload) = self.workload(workload) else { return Vec::new() };
+        let target = workload.target.as_ref().or(self.target.as_ref()).map(|t| (t, Role::Target));
+        let others = workload.procs.iter().map(|p| (p, Role::Interferer));
+        let mut all = Vec::new();
+        for (template, role) in target.into_iter().chain(others) {
+            for spec in template.specs(role, IoPrio::NONE, Nanos::ZERO) {
+                let given = |name: &str| self.weights.iter().find(|w| w.0 == name).map(|w| w.1);
+                if let Some(weight) = given(&spec.name).or_else(|| given(&template.name)) {
+                    all.push((spec.name, weight));
+                }
+            }
+        }
+        all
     }
 
     /// The window of a run.

@@ -237,3 +237,57 @@ fn the_load_settles_as_long_as_the_scheduler_needs() {
     let quick = Options { quick: true, ..usual };
     assert_eq!(start("cfq", &quick), Nanos::ms(1750));
 }
+
+#[test]
+fn every_embedded_experiment_says_what_it_judges_by() {
+    for id in Experiment::ids() {
+        assert!(Experiment::load(id).unwrap().judge.is_some(), "{id}");
+    }
+    let shares = Experiment::load("bandwidth-2019").unwrap();
+    assert_eq!(shares.judge, Some(Judge::Share));
+    assert!(shares.weights.is_empty() && shares.weights_of("randr+7r-seq").is_empty());
+    assert_eq!(Experiment::load("multiclient-2018").unwrap().guarantee, Some(10_000_000));
+}
+
+#[test]
+fn mistakes_in_what_is_judged_are_named_with_their_line() {
+    let judged = "judge = \"latency\"";
+    let line = 1 + latency().text.split(judged).next().unwrap().matches('\n').count();
+    let at = |text: &str, line: usize, expected: &str| {
+        assert!(text.starts_with(&format!("my/own.toml:{line}: ")), "{text}");
+        assert!(text.contains(expected), "{text}");
+    };
+    let wrong = complaint(judged, "judge = \"latnecy\"");
+    at(&wrong, line, "no quantity to judge by 'latnecy'; did you mean 'latency'?");
+    let wrong = complaint(judged, "judge = \"beauty\"");
+    at(&wrong, line, "there are: latency, share, throughput, startup");
+    let wrong = complaint(judged, "judge = \"startup\"");
+    at(&wrong, line, "needs a target with load 'app_start', and workload");
+    let with = |table: &str| {
+        let text = latency().text.replacen(judged, "judge = \"share\"", 1);
+        let lines = text.matches('\n').count();
+        let parsed = Experiment::parse("my/own.toml", &format!("{text}\n{table}"));
+        (parsed.map_err(|e| e.to_string()), lines + 2)
+    };
+    for (table, below, expected) in [
+        ("[share]\nweight = 1", 1, "unknown key 'weight' in [share]; did you mean 'weights'?"),
+        ("[share]\nweights = { raeder = 300 }", 1, "did you mean 'reader'?"),
+        ("[share]\nweights = { target = 0 }", 1, "must be a whole number in 1..=10000"),
+        ("[share]\nguarantee = \"10 apples\"", 1, "'10 apples' is not a rate"),
+        ("[share]\nguarantee = \"0MB/s\"", 1, "guarantee must be above 0"),
+        (
+            "[share]\nweights = { target = 2 }\nguarantee = \"1MB/s\"",
+            2,
+            "either weights or a guarantee",
+        ),
+    ] {
+        let (parsed, first) = with(table);
+        at(&parsed.unwrap_err(), first + below, expected);
+    }
+    let (parsed, _) = with("[share]\nweights = { reader = 200, reader3 = 50, target = 300 }");
+    let weights = parsed.unwrap().weights_of("readers");
+    let of = |name: &str| weights.iter().find(|w| w.0 == name).unwrap().1;
+    assert_eq!((weights.len(), of("target"), of("reader2"), of("reader3")), (16, 300, 200, 50));
+    let wrong = complaint("[target]", "[share]\n[target]");
+    assert!(wrong.contains("[share] is for experiments with judge = \"share\""), "{wrong}");
+}

@@ -1,7 +1,8 @@
 //! From raw records to metrics (docs/reference/metrics.md).
 
+use super::share::Shares;
 use super::startup::{self, Startups};
-use super::{Cell, Manifest, Metric, Rep, Run, published};
+use super::{Cell, Judge, Manifest, Metric, Rep, Run, published};
 use crate::stats::{self, PERCENTILES};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
@@ -41,13 +42,24 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
             sink.ratios(other);
         }
         sink.slowdown(&cells);
+        let beside = beside(&cells, cell);
+        let judge = Judge::of(&manifest, beside.iter().copied());
+        if judge == Judge::Share {
+            sink.shares(&manifest);
+        }
         sink.published();
         warnings.extend(flags(cell));
         if let Some(reference) = &reference {
-            warnings.extend(loss_of_control(cell, &cells, reference));
+            warnings.extend(loss_of_control(&manifest, judge, cell, &beside, reference));
         }
     }
     Run { manifest, cells, metrics, flags: warnings }
+}
+
+/// The cells of the same drive and workload, this one among them.
+fn beside<'a>(cells: &'a [Cell], cell: &Cell) -> Vec<&'a Cell> {
+    let same = |c: &&Cell| (&c.drive, &c.workload) == (&cell.drive, &cell.workload);
+    cells.iter().filter(same).collect()
 }
 
 /// The configuration others are compared with: `none-none` if it takes part, else the first.
@@ -238,6 +250,30 @@ impl Sink<'_> {
         }
     }
 
+    /// Entitlement against received share, per repetition and over them.
+    fn shares(&mut self, manifest: &Manifest) {
+        let cell = self.cell;
+        let Some(workload) = manifest.workloads.iter().find(|w| w.id == cell.workload) else {
+            return;
+        };
+        let of =
+            |rep: &Rep| share_values(&Shares::of(manifest, workload, std::slice::from_ref(rep)));
+        let each: Vec<_> = cell.reps.iter().map(of).collect();
+        for (number, values) in (1..).zip(&each) {
+            for &(metric, unit, value) in values {
+                self.put(metric, unit, value, Some(number));
+            }
+        }
+        let Some(first) = each.first() else { return };
+        for (i, &(metric, unit, _)) in first.iter().enumerate() {
+            let column: Option<Vec<f64>> = each.iter().map(|values| values[i].2).collect();
+            let spread = column.and_then(|c| stats::spread(&c));
+            self.put(metric, unit, spread.map(|s| s.mean), None);
+            let interval = spread.and_then(|s| s.half_width);
+            self.put(&format!("{metric}_ci99"), unit, interval, None);
+        }
+    }
+
     /// Published values of the same cell, beside ours.
     fn published(&mut self) {
         let (experiment, cell) = (self.experiment, self.cell);
@@ -264,35 +300,97 @@ pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio
 
 /// How the text of a flag begins that says a configuration does not protect the target.
 pub const LOSS_OF_CONTROL: &str = "loss of control";
-/// Control is lost where the target waits at least this share of the uncontrolled time ...
+/// Control is lost where a configuration leaves at least this part of the uncontrolled harm ...
 const LOST: f64 = 0.8;
-/// ... although some configuration brings it below this share.
+/// ... although some configuration brings it below this part.
 const POSSIBLE: f64 = 0.5;
+/// Who has at least this part of what it is entitled to has not lost it.
+const HALF: f64 = 0.5;
 
-/// Says that a configuration does not protect the target although another one does.
-fn loss_of_control(cell: &Cell, cells: &[Cell], reference: &str) -> Option<(String, String)> {
-    let mean = |c: &Cell| {
-        let column: Option<Vec<f64>> =
-            c.reps.iter().map(|r| target(r).and_then(|t| t.latency.mean())).collect();
-        column.and_then(|c| stats::spread(&c)).map(|s| s.mean)
-    };
-    let beside =
-        || cells.iter().filter(|c| (&c.drive, &c.workload) == (&cell.drive, &cell.workload));
-    let free = mean(beside().find(|c| c.config == reference)?)?;
-    let share = mean(cell)? / free;
-    let others = beside().filter_map(|c| Some((mean(c)? / free, &c.config)));
-    let (best, config) = others.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    if cell.config == reference || share < LOST || best > POSSIBLE {
+/// Says that a configuration does not protect what the experiment judges by although another one does.
+fn loss_of_control(
+    manifest: &Manifest,
+    judge: Judge,
+    cell: &Cell,
+    beside: &[&Cell],
+    reference: &str,
+) -> Option<(String, String)> {
+    let free = beside.iter().find(|c| c.config == reference)?;
+    if cell.config == reference {
         return None;
     }
+    let text = match judge {
+        Judge::Latency | Judge::Startup => waits(judge, cell, free, beside),
+        Judge::Share => starves(manifest, cell, free, beside),
+        // More or less of it is no matter of control.
+        Judge::Throughput => None,
+    }?;
     let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
-    let text = format!(
-        "{LOSS_OF_CONTROL}: the target waits {:.0} % of the time it waits under {reference}; under \
-         {config} {:.2} %",
-        share * 100.0,
-        best * 100.0
-    );
-    Some((name, text))
+    Some((name, format!("{LOSS_OF_CONTROL}: {text}")))
+}
+
+/// By the time the target waits.
+fn waits(judge: Judge, cell: &Cell, free: &Cell, beside: &[&Cell]) -> Option<String> {
+    let time = |c: &Cell| {
+        let of = |rep: &Rep| match judge {
+            Judge::Startup => startup::mean_time(&startup::starts(rep)),
+            _ => target(rep)?.latency.mean(),
+        };
+        let column: Option<Vec<f64>> = c.reps.iter().map(of).collect();
+        column.and_then(|c| stats::spread(&c)).map(|s| s.mean)
+    };
+    let (reference, free) = (&free.config, time(free)?);
+    let part = time(cell)? / free;
+    let others = beside.iter().filter_map(|c| Some((time(c)? / free, &c.config)));
+    let (best, config) = others.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let what = if judge == Judge::Startup { "a start takes" } else { "the target waits" };
+    (part >= LOST && best <= POSSIBLE).then(|| {
+        format!(
+            "{what} {:.0} % of the time under {reference}; under {config} {:.2} %",
+            part * 100.0,
+            best * 100.0
+        )
+    })
+}
+
+/// By what the worst served process has of its part. Where the reference serves everybody well, a
+/// configuration that does not has lost it; the same two bounds hold.
+fn starves(manifest: &Manifest, cell: &Cell, free: &Cell, beside: &[&Cell]) -> Option<String> {
+    let met = |c: &Cell| Shares::of_cell(manifest, c).and_then(|s| s.worst_met());
+    let shares = Shares::of_cell(manifest, cell)?;
+    let (worst, has) = (shares.worst()?, shares.worst_met()?);
+    let reached = |c: &&Cell| Some((met(c)?, c.config.clone()));
+    let (best, config) = beside.iter().filter_map(reached).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let lost = has < HALF && has * LOST <= met(free)? && has <= best * POSSIBLE;
+    lost.then(|| {
+        format!(
+            "{} receives {} of what it is entitled to; under {config} nobody receives less than {}",
+            worst.name,
+            percent(has),
+            percent(best)
+        )
+    })
+}
+
+/// `12 %`, `0.3 %`.
+fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    let digits = if percent < 10.0 { 1 } else { 0 };
+    format!("{percent:.digits$} %")
+}
+
+/// The metrics of shares.
+fn share_values(shares: &Option<Shares>) -> [(&'static str, &'static str, Option<f64>); 5] {
+    let s = shares.as_ref();
+    let target = || s.and_then(Shares::target);
+    let part = |mb_s: Option<f64>| mb_s.zip(s).map(|(mb_s, s)| 100.0 * mb_s / s.total);
+    [
+        ("share_target", "percent", part(target().map(|t| t.mb_s))),
+        ("share_target_entitled", "percent", part(target().and_then(|t| t.entitled_mb_s))),
+        ("share_met_target", "1", target().and_then(|t| t.met())),
+        ("share_met_worst", "1", s.and_then(Shares::worst_met)),
+        ("jain_weighted", "1", s.and_then(|s| s.jain)),
+    ]
 }
 
 /// Warnings about one cell.

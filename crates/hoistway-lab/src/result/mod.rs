@@ -5,12 +5,15 @@
 pub mod csv;
 mod derive;
 mod directory;
+mod judge;
 pub mod published;
 mod records;
+pub mod share;
 pub mod startup;
 
 pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, target};
 pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
+pub use judge::Judge;
 
 use hoistway::Nanos;
 use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord};
@@ -41,6 +44,12 @@ pub struct Manifest {
     pub seed: u64,
     /// Repetitions.
     pub reps: u32,
+    /// What the experiment judges by, if it says so ([`Judge::of`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<Judge>,
+    /// What the target is to receive at least, bytes per second, where that is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee: Option<u64>,
     /// Drives by id, in the order asked for.
     pub drives: Vec<DriveInfo>,
     /// Configurations, in the order asked for.
@@ -92,6 +101,9 @@ pub struct WorkloadInfo {
     pub id: String,
     /// One line about it.
     pub summary: String,
+    /// Processes with another weight than [`share::WEIGHT`], where shares are judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<(String, u64)>,
 }
 
 /// One drive under one configuration and workload.

@@ -93,8 +93,8 @@ fn cell(config: &str, factor: u64, with: &str) -> Cell {
     }
 }
 
-fn run() -> Run {
-    let manifest = Manifest {
+pub(super) fn manifest() -> Manifest {
+    Manifest {
         schema: SCHEMA,
         experiment: "latency-2019".into(),
         title: "A \"title\"".into(),
@@ -104,6 +104,8 @@ fn run() -> Run {
         command: "hoistway compare".into(),
         seed: 1,
         reps: 3,
+        judge: None,
+        guarantee: None,
         drives: vec![DriveInfo {
             id: "plextor-px-256m5s".into(),
             name: "Plextor".into(),
@@ -111,16 +113,79 @@ fn run() -> Run {
             parameters: "a = 1\n[b]\nc = 2.5\n".into(),
         }],
         configs: vec![config("none-none"), config("mq-deadline{fifo_batch=8,front_merges=0}")],
-        workloads: vec![WorkloadInfo { id: "readers".into(), summary: "15 readers".into() }],
+        workloads: vec![WorkloadInfo {
+            id: "readers".into(),
+            summary: "15 readers".into(),
+            weights: Vec::new(),
+        }],
         host: vec![("ram".into(), "8589934592".into())],
         machine: Vec::new(),
         quick: false,
-    };
+    }
+}
+
+fn run() -> Run {
     let cells = vec![
         cell("none-none", 4, "target"),
         cell("mq-deadline{fifo_batch=8,front_merges=0}", 1, "stuck"),
     ];
-    derive(manifest, cells)
+    derive(manifest(), cells)
+}
+
+/// Three processes with so many bytes, under three configurations.
+fn shared(bytes: [[u64; 3]; 3]) -> Run {
+    let mut manifest = manifest();
+    manifest.judge = Some(Judge::Share);
+    manifest.configs = ["none-none", "lat-none", "prop-bfq"].map(config).to_vec();
+    let cell_of = |(config, bytes): (&str, [u64; 3])| {
+        let mut cell = cell(config, 4, "target");
+        for rep in &mut cell.reps {
+            rep.procs.iter_mut().zip(bytes).for_each(|(p, b)| p.bytes = b);
+        }
+        cell
+    };
+    let names = ["none-none", "lat-none", "prop-bfq"].into_iter();
+    derive(manifest, names.zip(bytes).map(cell_of).collect())
+}
+
+#[test]
+fn where_shares_are_judged_control_is_lost_by_share() {
+    let lost = |run: &Run| {
+        let flags = run.flags.iter().filter(|f| f.1.starts_with(LOSS_OF_CONTROL));
+        flags.map(|f| (f.0.split('/').nth(1).unwrap().to_string(), f.1.clone())).collect::<Vec<_>>()
+    };
+    // Fair without control: who gives the target everything has lost it, although it waits least.
+    let run = shared([[500, 500, 500], [1400, 50, 50], [480, 490, 500]]);
+    let found = lost(&run);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let text = "loss of control: reader0 receives 10 % of what it is entitled to; under none-none \
+                nobody receives less than 100 %";
+    assert_eq!(found[0], ("lat-none".into(), text.into()));
+    // Starved without control, and no better under one configuration of two.
+    let run = shared([[10, 745, 745], [12, 744, 744], [300, 600, 600]]);
+    let found = lost(&run);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.contains("target receives 2.4 %") && found[0].1.contains("60 %"));
+    // Much better than without control is not lost, even if another is better still.
+    assert!(lost(&shared([[10, 745, 745], [100, 700, 700], [300, 600, 600]])).is_empty());
+    let of = |metric: &str| {
+        let found = run.metrics.iter().find(|m| {
+            m.config == "prop-bfq" && m.metric == metric && m.rep.is_none() && m.source == "sim"
+        });
+        found.unwrap().value.unwrap()
+    };
+    assert!((of("share_target") - 20.0).abs() < 1e-9);
+    assert!((of("share_target_entitled") - 100.0 / 3.0).abs() < 1e-9);
+    assert!((of("share_met_worst") - 0.6).abs() < 1e-9);
+}
+
+#[test]
+fn a_share_is_no_matter_where_latency_is_judged() {
+    let mut run = shared([[500, 500, 500], [1400, 50, 50], [480, 490, 500]]);
+    run.manifest.judge = Some(Judge::Latency);
+    let run = derive(run.manifest, run.cells);
+    assert!(run.metrics.iter().all(|m| !m.metric.starts_with("share_")));
+    assert!(run.flags.iter().all(|f| !f.1.contains("entitled")));
 }
 
 /// A folder of this test's own that is gone at its end.

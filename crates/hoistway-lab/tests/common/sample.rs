@@ -93,6 +93,8 @@ fn manifest(drives: usize, configs: usize, reps: u32, loads: &[(&str, &str, f64)
         command: "cargo run -p hoistway-lab --example sample_report".into(),
         seed: 1,
         reps,
+        judge: None,
+        guarantee: None,
         drives: DRIVES[..drives]
             .iter()
             .map(|d| DriveInfo {
@@ -105,7 +107,7 @@ fn manifest(drives: usize, configs: usize, reps: u32, loads: &[(&str, &str, f64)
         configs: CONFIGS[..configs].iter().map(info).collect(),
         workloads: loads
             .iter()
-            .map(|w| WorkloadInfo { id: w.0.into(), summary: w.1.into() })
+            .map(|w| WorkloadInfo { id: w.0.into(), summary: w.1.into(), weights: Vec::new() })
             .collect(),
         host: vec![("read_ahead_kb".into(), "128".into()), ("cpus".into(), "8".into())],
         machine: Vec::new(),

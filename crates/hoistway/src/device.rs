@@ -25,6 +25,16 @@ pub enum TagWait {
     Fifo,
 }
 
+/// What a depth limit of a scheduler is a part of (specs/blk-mq-and-noop.md section 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tags {
+    /// Each word of tags: a limited submitter sees the first places of every word (Linux up to 6.16).
+    #[default]
+    Words,
+    /// The tags as a whole: it sees the first places of the set (Linux 6.17 and later).
+    Plain,
+}
+
 /// Which bios merge (the `nomerges` file of sysfs).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merging {
@@ -82,6 +92,13 @@ pub struct Device {
     pub none_plug_lifo: bool,
     /// How tasks wait for tags.
     pub tag_wait: TagWait,
+    /// What depth limits are a part of.
+    pub tags: Tags,
+    /// `nr_requests` when the scheduler tags were made, which fixes the size of their words: a smaller
+    /// number later keeps it. The stack keeps this; 0: the present number.
+    pub tags_made_for: u32,
+    /// The driver wants its tags in turn (libata: SATA drives).
+    pub tags_round_robin: bool,
     /// Length of the kernel's tick.
     pub tick: Nanos,
     /// Delay between the completion that makes a flush possible and its issue (drives.md 1.2).
@@ -114,6 +131,9 @@ impl Device {
             overask: false,
             none_plug_lifo: false,
             tag_wait: TagWait::Kernel,
+            tags: Tags::Words,
+            tags_made_for: 0,
+            tags_round_robin: false,
             tick: Nanos::ms(4),
             flush_kick_delay: Nanos::us(20),
             actuators: Vec::new(),
@@ -131,6 +151,17 @@ impl Device {
         }
     }
 
+    /// The places among which a [`Depth::Word`](crate::sched::Depth::Word) counts: those of a word of
+    /// tags, or all requests where there are no words.
+    pub fn tag_word(&self) -> u32 {
+        match (self.profile, self.tags) {
+            (Profile::MultiQueue, Tags::Words) => {
+                word_places(self.tags_made_for.max(self.nr_requests))
+            }
+            (Profile::MultiQueue, Tags::Plain) | (Profile::Legacy, _) => self.nr_requests.max(1),
+        }
+    }
+
     /// Somebody waits for it. Legacy: a read, or SYNC. Modern: a read, or any of SYNC, FUA, PREFLUSH.
     pub fn is_sync(&self, op: Op, flags: Flags) -> bool {
         let waits = match self.profile {
@@ -144,4 +175,10 @@ impl Device {
     pub fn queue_of(&self, cpu: u32) -> QueueId {
         QueueId((cpu % u32::from(self.hw_queues)) as u16)
     }
+}
+
+/// Places of a word in a set of `tags`: the largest power of two up to 64 of which four are not more than
+/// `tags`; a set of fewer than four is one word.
+pub(crate) fn word_places(tags: u32) -> u32 {
+    if tags < 4 { 64 } else { 1 << (tags / 4).ilog2().min(6) }
 }

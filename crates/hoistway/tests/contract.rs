@@ -8,7 +8,7 @@ mod counting;
 
 use common::Rng;
 use hoistway::request::{Op, ReqId, Side};
-use hoistway::sched::{At, Change, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
+use hoistway::sched::{At, Change, Depth, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
 use hoistway::tunable::TunableError;
 use hoistway::{Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, Sectors};
 
@@ -104,7 +104,12 @@ impl Harness {
         if self.join(&io) {
             return true;
         }
-        let _ = self.sched.depth_limit(self.now, &io, &mut self.env.cx());
+        if let Depth::Word(n) = self.sched.depth_limit(self.now, &io, &mut self.env.cx()) {
+            // What the registry line announces decides how many waiters are woken at a time.
+            let word = self.env.device.tag_word();
+            let least = self.entry.tag_percent_min.map_or(1, |percent| word * percent / 100);
+            assert!(n >= least.max(1), "{n} of {word} tags");
+        }
         let sync = self.env.device.is_sync(io.op, io.flags);
         let queue = self.env.device.queue_of(io.cpu);
         let Some(id) = self.env.requests.create(io, sync, queue, self.now) else {

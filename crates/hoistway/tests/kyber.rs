@@ -304,16 +304,16 @@ fn k15_async_requests_leave_a_quarter_of_the_tags() {
         let io = Io { flags, ..b.io(name, 8, 8) };
         b.sched.depth_limit(b.now, &io, &mut b.env.cx())
     };
-    assert_eq!(limit("w1", Flags::NONE), Depth::AtMost(192));
-    assert_eq!(limit("D1", Flags::NONE), Depth::AtMost(192));
+    assert_eq!(limit("w1", Flags::NONE), Depth::Word(48));
+    assert_eq!(limit("D1", Flags::NONE), Depth::Word(48));
     for flag in [Flags::SYNC, Flags::FUA, Flags::PREFLUSH] {
         assert_eq!(limit("w1", flag), Depth::Usual);
     }
     assert_eq!(limit("r1", Flags::NONE), Depth::Usual);
-    for (tags, most) in [(1, 1), (2, 1), (64, 48)] {
+    for (tags, most) in [(1, 48), (2, 48), (4, 1), (62, 6), (64, 12)] {
         b.env.device.nr_requests = tags;
         let io = b.io("w1", 8, 8);
-        assert_eq!(b.sched.depth_limit(b.now, &io, &mut b.env.cx()), Depth::AtMost(most));
+        assert_eq!(b.sched.depth_limit(b.now, &io, &mut b.env.cx()), Depth::Word(most));
     }
 }
 

@@ -162,9 +162,13 @@ fn c13_writes_are_limited_and_reads_are_not() {
     let mut b = Bench::new("mq-deadline", &[]);
     assert_eq!(b.env.device.nr_requests, 64);
     assert_eq!(b.sched.value("async_depth"), Some(64));
-    b.set("async_depth", 48);
     let (read, write) = (b.io("r", 0, 8), b.io("w", 0, 8));
-    assert_eq!(b.sched.depth_limit(b.now, &write, &mut b.env.cx()), Depth::AtMost(48));
+    // Words of 16: by default the whole of each, then parts, rounded up.
+    for (depth, of_16) in [(64, 16), (48, 12), (47, 12), (1, 1)] {
+        b.set("async_depth", depth);
+        let limit = b.sched.depth_limit(b.now, &write, &mut b.env.cx());
+        assert_eq!(limit, Depth::Word(of_16), "async_depth {depth}");
+    }
     assert_eq!(b.sched.depth_limit(b.now, &read, &mut b.env.cx()), Depth::Usual);
 }
 

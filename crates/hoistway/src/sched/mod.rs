@@ -29,13 +29,15 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// How many requests may exist when a bio asks for one.
+/// Which tags a bio may have when it asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// As many as the pool has.
     Usual,
-    /// Refused when this many or more exist in the pool, of whatever kind.
-    AtMost(u32),
+    /// Only the first so many places of each word of tags ([`Device::tag_word`] has their number), at
+    /// least 1. Places count, not requests: one that is held, by whomever, is not to be had. In the
+    /// legacy profile, which numbers no tags: refused when so many or more exist in the pool.
+    Word(u32),
     /// Past the pool's size up to its absolute cap (legacy 3/2; elsewhere as `Usual`).
     Insist,
 }
@@ -153,7 +155,9 @@ pub struct FigureDoc {
 /// waits for time alone must say until when by `next_timer`, and its `timer` asks for the run
 /// ([`Cx::run`]).
 pub trait Scheduler: core::fmt::Debug + Send {
-    /// How many requests may exist when this bio asks for one.
+    /// Which tags this bio may have. Asked once, when the bio first asks for a tag, and kept while its
+    /// submitter waits (legacy: at every try); never for a flush or a bio with PREFLUSH or FUA in the
+    /// multi-queue profile.
     fn depth_limit(&mut self, _now: Instant, _io: &Io, _cx: &mut Cx<'_>) -> Depth {
         Depth::Usual
     }
@@ -308,8 +312,9 @@ pub struct Entry {
     /// No scheduler at all: driver tags, direct issue, software queues (`none`).
     pub direct: bool,
     /// The smallest share of a word of tags that `depth_limit` may leave to an I/O, in percent (rounded
-    /// down to whole tags); 100: it sets no limit; `None`: a single tag. Decides how many waiters a freed tag wakes
-    /// (specs/blk-mq-and-noop.md section 6).
+    /// down to whole tags); 100: it sets no limit; `None`: a single tag. Decides how many waiters a
+    /// freed tag wakes (specs/blk-mq-and-noop.md section 6). A scheduler that goes below what it says
+    /// here makes the stack wake fewer at a time from then on.
     pub tag_percent_min: Option<u32>,
     /// Tunables of the device.
     pub tunables: &'static [Tunable],

@@ -376,12 +376,15 @@ impl MqDeadline {
 }
 
 impl Scheduler for MqDeadline {
-    /// C7. Deviation: the kernel applies the limit per bitmap word; here the hardware queue's tags are
-    /// counted as a whole (as the specification simplifies it).
-    fn depth_limit(&mut self, _now: Instant, io: &Io, _cx: &mut Cx<'_>) -> Depth {
+    /// C7: `async_depth` of the hardware queue's tags, as a part of each word.
+    fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
         match io.op.dir() {
             Dir::Read => Depth::Usual,
-            Dir::Write => Depth::AtMost(self.async_depth as u32),
+            Dir::Write => {
+                let all = u64::from(cx.device.nr_requests.max(1));
+                let word = u64::from(cx.device.tag_word());
+                Depth::Word((self.async_depth * word).div_ceil(all).clamp(1, word) as u32)
+            }
         }
     }
 

@@ -113,7 +113,7 @@ impl Legacy {
 
     /// Section 5: takes a request of pool `s`, if the caller may.
     fn take(&mut self, s: usize, proc: ProcId, depth: Depth, now: Instant) -> bool {
-        if let Depth::AtMost(n) = depth
+        if let Depth::Word(n) = depth
             && self.count[s] >= n
         {
             return false;
@@ -158,7 +158,7 @@ impl Stack {
         let s = usize::from(self.env.device.is_sync(io.op, io.flags));
         let depth = self.depth_limit(bio);
         if self.legacy.take(s, io.proc, depth, self.now) {
-            return self.start(bio, QueueId(0));
+            return self.start(bio, QueueId(0), 0);
         }
         self.counters.tag_waits += 1;
         self.legacy.waiters[s].push_back(bio);
@@ -175,7 +175,7 @@ impl Stack {
             if let Some(bio) = pool.waiters[s].pop_front() {
                 let proc = self.env.requests.bio(bio).proc;
                 pool.start_batch(proc, now);
-                self.woken.push_back(Waiter { bio, queue: QueueId(0) });
+                self.woken.push_back(Waiter { bio, queue: QueueId(0), depth: None });
             }
         }
     }

@@ -193,7 +193,7 @@ impl Stack {
     /// The earlier on disk survives.
     fn join(&mut self, kept: ReqId, gone: ReqId) {
         self.scheduler.merged(self.now, kept, Merged::Request(gone), &mut self.env.cx());
-        let (queue, sync) = (self.env.requests[gone].queue, self.env.requests[gone].sync);
+        let holder = self.holder(gone);
         if !self.is_mq() {
             let prio = better(self.env.requests[kept].prio, self.env.requests[gone].prio);
             self.env.requests.get_mut(kept).prio = prio;
@@ -207,7 +207,7 @@ impl Stack {
         self.counters.joined += 1;
         let event = Event::Joined { kept: kept.slot(), gone: gone.slot() };
         self.env.trace.emit(self.now, event);
-        self.free_tag(queue, sync);
+        self.free_tag(holder);
     }
 
     /// 3.5: a prepared request meets those that wait; true if it was absorbed.

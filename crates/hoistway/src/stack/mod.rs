@@ -15,10 +15,11 @@ mod settings;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod words;
 mod worker;
 
 use crate::ctl::{self, Controller, Gate};
-use crate::device::{Device, Profile};
+use crate::device::{Device, Profile, Tags};
 use crate::env::Env;
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
@@ -39,7 +40,7 @@ use knobs::PrioPolicy;
 pub use knobs::{IoStat, QUEUE_KNOBS};
 use legacy::Legacy;
 use mq::{HwQueue, Plug};
-use tags::TagSet;
+use tags::{Tag, TagSet};
 use worker::Worker;
 
 /// Which stage a setting is for.
@@ -185,6 +186,8 @@ struct State {
     flush_command: bool,
     /// It is the flush of a legacy barrier.
     barrier_flush: bool,
+    /// The tag it holds (multi-queue profile).
+    tag: Tag,
 }
 
 impl State {
@@ -199,13 +202,15 @@ impl State {
 struct Waiter {
     bio: BioId,
     queue: QueueId,
+    /// Which tags it may have, as decided when it first asked.
+    depth: Option<u32>,
 }
 
 impl Waiter {
     #[cfg(test)]
     fn for_test(n: u32) -> Waiter {
         let bio = BioId(crate::table::Handle { slot: n, generation: 0 });
-        Waiter { bio, queue: QueueId(0) }
+        Waiter { bio, queue: QueueId(0), depth: None }
     }
 }
 
@@ -224,6 +229,7 @@ struct Account {
 enum Pending {
     Switch(&'static Entry),
     NrRequests(u32),
+    Tags(Tags),
 }
 
 /// An installed controller.
@@ -355,6 +361,15 @@ pub static QUEUE_TUNABLES: &[Tunable] = &[
         max: 65536,
         doc: "Largest request built by merging or splitting.",
     },
+    Tunable {
+        name: "tags",
+        unit: Unit::Choice(&["words", "plain"]),
+        default: 0,
+        min: 0,
+        max: 1,
+        doc: "What a scheduler's depth limit is a part of: each word of tags (Linux up to 6.16), or \
+              the tags as a whole (6.17 and later). Multi-queue only.",
+    },
 ];
 
 impl Stack {
@@ -379,6 +394,7 @@ impl Stack {
         if device.nr_requests == 0 || entry.direct {
             device.nr_requests = device.default_nr_requests(!entry.direct);
         }
+        device.tags_made_for = device.nr_requests;
         let requests = capacity(&device);
         let setup = Setup { device: &device, requests, now: Instant::ZERO };
         let scheduler = (entry.build)(&setup);

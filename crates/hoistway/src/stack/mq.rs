@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::device::Merging;
+use crate::request::Flags;
 use crate::sched::{At, Depth, Dispatch};
 use crate::unit::{Nanos, Sectors};
 
@@ -344,37 +345,46 @@ impl Stack {
         if self.entry.direct { 0 } else { usize::from(queue.0) }
     }
 
-    fn limit(&mut self, bio: BioId) -> u32 {
-        match self.depth_limit(bio) {
-            Depth::Usual | Depth::Insist => u32::MAX,
-            Depth::AtMost(n) => n,
+    /// Which tags the bio may have; `None`: any.
+    fn depth(&mut self, bio: BioId) -> Option<u32> {
+        let io = self.env.requests.bio(bio);
+        if io.op == Op::Flush || io.flags.any(Flags::PREFLUSH | Flags::FUA) {
+            return None;
         }
+        match self.depth_limit(bio) {
+            Depth::Usual | Depth::Insist => None,
+            Depth::Word(n) => Some(n.max(1)),
+        }
+    }
+
+    /// One try for a tag; with it the bio becomes a request.
+    fn try_tag(&mut self, waiter: Waiter) -> bool {
+        let Waiter { bio, queue, depth } = waiter;
+        let (set, cpu) = (self.tag_set(queue), self.env.requests.bio(bio).cpu);
+        let Some(tag) = self.tag_sets[set].take(cpu, depth) else { return false };
+        self.start(bio, queue, tag);
+        true
     }
 
     /// Takes a tag for the bio, or puts its submitter to sleep (section 6).
     pub(super) fn get_tag(&mut self, bio: BioId) {
         let queue = self.env.device.queue_of(self.env.requests.bio(bio).cpu);
-        let set = self.tag_set(queue);
-        let limit = self.limit(bio);
-        if self.tag_sets[set].take(limit) {
-            return self.start(bio, queue);
-        }
-        if self.sleep_unless_freed(bio, queue, limit) {
+        let waiter = Waiter { bio, queue, depth: self.depth(bio) };
+        if !self.try_tag(waiter) && self.sleep_unless_freed(waiter) {
             self.carrier_sleeps(bio);
         }
     }
 
     /// Runs the hardware queue in the caller's context, tries once more, and sleeps if that fails.
-    fn sleep_unless_freed(&mut self, bio: BioId, queue: QueueId, limit: u32) -> bool {
-        let set = self.tag_set(queue);
+    fn sleep_unless_freed(&mut self, waiter: Waiter) -> bool {
+        let set = self.tag_set(waiter.queue);
         let list = self.tag_sets[set].draw_list();
-        self.run_queue(queue);
-        if self.tag_sets[set].take(limit) {
-            self.start(bio, queue);
+        self.run_queue(waiter.queue);
+        if self.try_tag(waiter) {
             return false;
         }
         self.counters.tag_waits += 1;
-        self.tag_sets[set].sleep(list, Waiter { bio, queue });
+        self.tag_sets[set].sleep(list, waiter);
         true
     }
 
@@ -385,15 +395,12 @@ impl Stack {
         }
         let set = self.tag_set(waiter.queue);
         self.tag_sets[set].ran();
-        // Deviation: the limit is computed anew (the kernel keeps the first one): hoistway counts the
-        // whole pool, where a limit of 1 could lock a waiter out (specs/bfq.md 8.5).
-        let limit = self.limit(waiter.bio);
-        self.sleep_unless_freed(waiter.bio, waiter.queue, limit);
+        self.sleep_unless_freed(waiter);
     }
 
-    pub(super) fn free_scheduler_tag(&mut self, queue: QueueId) {
+    pub(super) fn free_scheduler_tag(&mut self, queue: QueueId, cpu: u32, tag: Tag) {
         let set = self.tag_set(queue);
-        self.tag_sets[set].free(&mut self.woken);
+        self.tag_sets[set].free(cpu, tag, &mut self.woken);
         if self.tag_sets[set].is_fifo() && self.tag_sets[set].has_waiters() {
             // Not here: the tag may have become free in the middle of a merge.
             self.handovers.push_back(set);
@@ -404,10 +411,8 @@ impl Stack {
     pub(super) fn hand_over_fifo(&mut self, set: usize) {
         let mut at = 0;
         while let Some(waiter) = self.tag_sets[set].fifo(at) {
-            let limit = self.limit(waiter.bio);
-            if self.tag_sets[set].take(limit) {
+            if self.try_tag(waiter) {
                 self.tag_sets[set].ran();
-                self.start(waiter.bio, waiter.queue);
                 return;
             }
             self.tag_sets[set].fifo_put_back(at, waiter);

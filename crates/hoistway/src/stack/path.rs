@@ -7,6 +7,15 @@ use crate::sched::{At, Depth, Search};
 use crate::trace::Event;
 use crate::unit::Sectors;
 
+/// Where a request's tag or pool place belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    queue: QueueId,
+    sync: bool,
+    cpu: u32,
+    tag: Tag,
+}
+
 impl Stack {
     pub(super) fn submit(&mut self, mut io: Io) -> Result<(), StackError> {
         let barrier = io.flags.any(Flags::BARRIER);
@@ -286,7 +295,7 @@ impl Stack {
     }
 
     /// A tag is there: the bio becomes a request.
-    pub(super) fn start(&mut self, bio: BioId, queue: QueueId) {
+    pub(super) fn start(&mut self, bio: BioId, queue: QueueId, tag: Tag) {
         let b = self.env.requests.bio_ref(bio);
         let (io, alloc) = (b.io, b.alloc);
         let sync = self.env.device.is_sync(io.op, io.flags);
@@ -295,7 +304,7 @@ impl Stack {
             .requests
             .add(bio, alloc, self.now, sync, queue)
             .expect("there are at least as many slots as tags");
-        self.state[id.index()] = State::default();
+        self.state[id.index()] = State { tag, ..State::default() };
         if self.is_mq() && io.flags.any(Flags::PREFLUSH | Flags::FUA) {
             self.begin_sequence(id);
         } else if !self.is_mq() {
@@ -418,20 +427,27 @@ impl Stack {
         for c in &mut self.controllers {
             c.stage.complete(now, id, &mut self.env.cx());
         }
-        let (queue, sync) = (self.env.requests[id].queue, self.env.requests[id].sync);
+        let holder = self.holder(id);
         let mut at = self.env.requests.remove_keeping_bios(id);
         while let Some(bio) = at {
             let bio = self.env.requests.take_bio(bio);
             at = bio.next;
             self.finish_bio(bio, error);
         }
-        self.free_tag(queue, sync);
+        self.free_tag(holder);
+    }
+
+    /// What is needed of a request to free its tag when it is gone.
+    pub(super) fn holder(&self, id: ReqId) -> Holder {
+        let r = &self.env.requests[id];
+        Holder { queue: r.queue, sync: r.sync, cpu: r.cpu, tag: self.state[id.index()].tag }
     }
 
     /// A tag or pool place is free again.
-    pub(super) fn free_tag(&mut self, queue: QueueId, sync: bool) {
+    pub(super) fn free_tag(&mut self, holder: Holder) {
+        let Holder { queue, sync, cpu, tag } = holder;
         if self.is_mq() {
-            self.free_scheduler_tag(queue);
+            self.free_scheduler_tag(queue, cpu, tag);
         } else {
             self.free_legacy_request(sync);
         }

@@ -2,7 +2,7 @@
 //! (specs/blk-mq-and-noop.md section 13).
 
 use super::*;
-use crate::device::Merging;
+use crate::device::{Merging, Tags};
 use crate::tunable::{self, TunableError};
 use crate::unit::Sectors;
 
@@ -75,6 +75,9 @@ impl Stack {
             "nomerges" => {
                 device.merging = [Merging::All, Merging::Simple, Merging::Never][value as usize];
             }
+            "tags" => {
+                self.pending.push_back(Pending::Tags([Tags::Words, Tags::Plain][value as usize]));
+            }
             "max_sectors_kb" => device.max_sectors = Sectors(2 * value),
             _ => unreachable!("every name of the table has its arm"),
         }
@@ -85,7 +88,7 @@ impl Stack {
     fn entry_to_come(&self) -> &'static Entry {
         let switches = self.pending.iter().rev().filter_map(|p| match p {
             Pending::Switch(entry) => Some(*entry),
-            Pending::NrRequests(_) => None,
+            Pending::NrRequests(_) | Pending::Tags(_) => None,
         });
         switches.into_iter().next().unwrap_or(self.entry)
     }
@@ -126,7 +129,14 @@ impl Stack {
             match change {
                 Pending::Switch(entry) => self.swap_scheduler(entry),
                 Pending::NrRequests(n) => {
-                    self.env.device.nr_requests = n;
+                    let device = &mut self.env.device;
+                    device.nr_requests = n;
+                    // Room for more tags is made anew; for fewer the words stay.
+                    device.tags_made_for = device.tags_made_for.max(n);
+                    self.tell(&Change::Device);
+                }
+                Pending::Tags(tags) => {
+                    self.env.device.tags = tags;
                     self.tell(&Change::Device);
                 }
             }
@@ -141,7 +151,9 @@ impl Stack {
     fn swap_scheduler(&mut self, entry: &'static Entry) {
         if self.is_mq() {
             // The tags are made anew; the pools of the legacy profile belong to the device.
-            self.env.device.nr_requests = self.env.device.default_nr_requests(!entry.direct);
+            let device = &mut self.env.device;
+            device.nr_requests = device.default_nr_requests(!entry.direct);
+            device.tags_made_for = device.nr_requests;
         }
         let requests = self.env.requests.capacity();
         let setup = Setup { device: &self.env.device, requests, now: self.now };
@@ -156,7 +168,7 @@ impl Stack {
         let device = &self.env.device;
         let sets = if self.entry.direct { 1 } else { usize::from(device.hw_queues) };
         let (direct, least) = (self.entry.direct, self.entry.tag_percent_min);
-        let make = |_| TagSet::new(device.nr_requests, device.tag_wait, direct, least);
+        let make = |_| TagSet::new(device, direct, least);
         (0..sets).map(make).collect()
     }
 

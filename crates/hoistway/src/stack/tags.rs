@@ -1,7 +1,8 @@
 //! Tags of the multi-queue profile and the waits for them (specs/blk-mq-and-noop.md section 6).
 
 use super::Waiter;
-use crate::device::TagWait;
+use super::words::Words;
+use crate::device::{Device, TagWait};
 use alloc::collections::VecDeque;
 
 /// Number of wait lists of a tag set.
@@ -11,11 +12,18 @@ const LISTS: usize = 8;
 ///
 /// `Kernel`: a freed tag is not reserved for anybody. Waiters are woken in batches from eight lists in
 /// turn, retry, and may find that a running submitter took it first.
+///
+/// Nobody sleeps for ever: whoever sleeps found at least `8 * batch` tags taken (or `batch` is 1). Each of
+/// them gives a credit when it is freed; a waking costs `batch` credits and makes as many new holders as
+/// it wakes, fewer only if it empties a list. While one list holds a sleeper at most seven others were
+/// emptied, so holders and credits together never fall below `8 * batch - 7 * (batch - 1)`: another
+/// waking is always to come.
 #[derive(Debug)]
 pub(super) struct TagSet {
-    size: u32,
-    used: u32,
+    pool: Pool,
     mode: TagWait,
+    /// The smallest depth seen or announced; `None`: all tags may be had.
+    least: Option<u32>,
     batch: u32,
     credit: u32,
     next_wait: usize,
@@ -25,28 +33,77 @@ pub(super) struct TagSet {
     lists: [VecDeque<Waiter>; LISTS],
 }
 
+/// Which tags are free.
+#[derive(Debug)]
+enum Pool {
+    /// Nothing limits anybody: which tag it is does not matter.
+    Counted {
+        size: u32,
+        used: u32,
+    },
+    Numbered(Words),
+}
+
+/// The number of a tag; 0 for all of a pool that is only counted.
+pub(super) type Tag = u32;
+
 impl TagSet {
-    /// A set of `size` tags; `direct`: no scheduler divides them; `percent_min`: the smallest share of a
-    /// word the scheduler may use.
-    pub fn new(size: u32, mode: TagWait, direct: bool, percent_min: Option<u32>) -> TagSet {
-        TagSet {
-            size,
-            used: 0,
-            mode,
-            batch: wake_batch(size, direct, percent_min),
+    /// The tags of `device`. `direct`: driver tags, which no scheduler divides; `percent_min`: the
+    /// smallest share of a word the scheduler may use.
+    pub fn new(device: &Device, direct: bool, percent_min: Option<u32>) -> TagSet {
+        let least = match percent_min {
+            _ if direct => None,
+            Some(100) => None,
+            None => Some(1),
+            Some(percent) => Some((device.tag_word() * percent / 100).max(1)),
+        };
+        let pool = match least {
+            None => Pool::Counted { size: device.nr_requests, used: 0 },
+            Some(_) => Pool::Numbered(Words::new(device)),
+        };
+        let mut set = TagSet {
+            pool,
+            mode: device.tag_wait,
+            least,
+            batch: 0,
             credit: 0,
             next_wait: 0,
             next_wake: 0,
             waiting: 0,
             lists: core::array::from_fn(|_| VecDeque::with_capacity(16)),
-        }
+        };
+        set.batch = set.wake_batch();
+        set
     }
 
-    /// Takes a tag if one is free and fewer than `limit` are taken.
-    pub fn take(&mut self, limit: u32) -> bool {
-        let free = self.used < self.size.min(limit);
-        self.used += u32::from(free);
-        free
+    /// batch = clamp(effective / 8, 1, 8); effective = the tags that the most limited submitter can have.
+    fn wake_batch(&self) -> u32 {
+        let effective = match (&self.pool, self.least) {
+            (Pool::Numbered(words), Some(least)) => words.reach(least),
+            (Pool::Numbered(_), None) => unreachable!("only limits need numbers"),
+            (&Pool::Counted { size, .. }, _) => size,
+        };
+        (effective / 8).clamp(1, 8)
+    }
+
+    /// Takes a tag for a task on `cpu`, if one is free that `depth` allows.
+    pub fn take(&mut self, cpu: u32, depth: Option<u32>) -> Option<Tag> {
+        if let (Some(depth), Some(least)) = (depth, self.least)
+            && depth < least
+        {
+            // A smaller part than the scheduler's registry line announces: with the old batch the
+            // last sleepers could wait for wakings that never come.
+            self.least = Some(depth);
+            self.batch = self.wake_batch();
+        }
+        match &mut self.pool {
+            Pool::Numbered(words) => words.get(cpu, depth),
+            Pool::Counted { size, used } => {
+                let free = *used < *size;
+                *used += u32::from(free);
+                free.then_some(0)
+            }
+        }
     }
 
     /// The list the next sleeper goes to; moves on even if it need not sleep after all.
@@ -70,35 +127,34 @@ impl TagSet {
         self.waiting -= 1;
     }
 
-    /// Frees a tag; the waiters to wake go to `woken`.
-    pub fn free(&mut self, woken: &mut VecDeque<Waiter>) {
-        self.used -= 1;
-        if self.waiting == 0 {
-            return;
+    /// Frees a tag that a task on `cpu` had taken; the waiters to wake go to `woken`.
+    pub fn free(&mut self, cpu: u32, tag: Tag, woken: &mut VecDeque<Waiter>) {
+        match &mut self.pool {
+            Pool::Numbered(words) => words.put(tag),
+            Pool::Counted { used, .. } => *used -= 1,
         }
-        if self.mode == TagWait::Fifo {
-            // The stack walks the list and lets each limit decide.
-            return;
-        }
-        self.credit += 1;
-        if self.credit >= self.batch {
-            self.credit -= self.batch;
-            for _ in 0..LISTS {
-                let list = self.next_wake;
-                self.next_wake = (list + 1) % LISTS;
-                if !self.lists[list].is_empty() {
-                    let n = (self.batch as usize).min(self.lists[list].len());
-                    woken.extend(self.lists[list].drain(..n));
-                    break;
-                }
+        // `Fifo`: the stack walks the list and lets each limit decide.
+        if self.waiting > 0 && self.mode == TagWait::Kernel {
+            self.credit += 1;
+            if self.credit >= self.batch {
+                self.credit -= self.batch;
+                self.wake(woken);
             }
         }
-        if self.used == 0 {
-            // No tag is left whose release could wake anybody. With limits that follow the kernel's
-            // this is unreachable while somebody sleeps; a scheduler that answers a smaller one
-            // (AtMost(1) to many) must still not strand its waiters.
-            for list in &mut self.lists {
-                woken.extend(list.drain(..));
+        if let Pool::Numbered(words) = &mut self.pool {
+            words.freed_by(cpu, tag);
+        }
+    }
+
+    /// Wakes the oldest of the next list that has any.
+    fn wake(&mut self, woken: &mut VecDeque<Waiter>) {
+        for _ in 0..LISTS {
+            let list = self.next_wake;
+            self.next_wake = (list + 1) % LISTS;
+            if !self.lists[list].is_empty() {
+                let n = (self.batch as usize).min(self.lists[list].len());
+                woken.extend(self.lists[list].drain(..n));
+                return;
             }
         }
     }
@@ -123,64 +179,78 @@ impl TagSet {
     }
 }
 
-/// batch = clamp(effective / 8, 1, 8). The tags form words of w = the largest power of two <= 64 with
-/// 4 w <= tags; effective = the tags themselves without a scheduler, else the sum over the words of
-/// min(bits in the word, smallest per-word limit the scheduler may use).
-fn wake_batch(tags: u32, direct: bool, percent_min: Option<u32>) -> u32 {
-    let effective = if direct {
-        tags
-    } else {
-        let word = word_bits(tags);
-        let limit = percent_min.map_or(1, |percent| word * percent / 100);
-        (0..tags.div_ceil(word)).map(|i| (tags - i * word).min(word).min(limit)).sum()
-    };
-    (effective / 8).clamp(1, 8)
-}
-
-fn word_bits(tags: u32) -> u32 {
-    let mut word = 64;
-    while word > 1 && 4 * word > tags {
-        word /= 2;
-    }
-    word
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unit::Sectors;
+
+    fn set(tags: u32, direct: bool, percent_min: Option<u32>) -> TagSet {
+        let mut device = Device::new(Sectors(1 << 20), 32);
+        device.nr_requests = tags;
+        TagSet::new(&device, direct, percent_min)
+    }
+
+    fn take(set: &mut TagSet) -> Option<Tag> {
+        set.take(0, None)
+    }
 
     #[test]
     fn wake_batches_are_those_of_the_specification() {
-        let none = [(16, 2), (31, 3), (32, 4), (64, 8), (1023, 8)];
-        for (tags, batch) in none {
-            assert_eq!(wake_batch(tags, true, None), batch, "none, {tags} tags");
+        for (tags, batch) in [(16, 2), (31, 3), (32, 4), (64, 8), (1023, 8)] {
+            assert_eq!(set(tags, true, None).batch, batch, "none, {tags} tags");
         }
-        // kyber: floor(0.75 w) per word. (The text names 5 for 62 tags; its own formula gives 6.)
-        for (tags, batch) in [(32, 3), (64, 6), (256, 8)] {
-            assert_eq!(wake_batch(tags, false, Some(75)), batch, "kyber, {tags} tags");
+        for (tags, batch) in [(4, 1), (32, 3), (62, 6), (64, 6), (256, 8)] {
+            assert_eq!(set(tags, false, Some(75)).batch, batch, "kyber, {tags} tags");
         }
-        assert_eq!(wake_batch(256, false, None), 1);
+        for (tags, batch) in [(64, 1), (256, 1), (512, 1), (2048, 4)] {
+            assert_eq!(set(tags, false, None).batch, batch, "bfq, {tags} tags");
+        }
     }
 
     #[test]
     fn n_22_waiters_are_woken_by_credit_from_lists_in_turn() {
         let w = |n| Waiter::for_test(n);
-        let mut set = TagSet::new(16, TagWait::Kernel, true, None);
-        while set.take(u32::MAX) {}
+        let mut set = set(16, true, None);
+        while take(&mut set).is_some() {}
         for n in 0..3 {
             let list = set.draw_list();
             set.sleep(list, w(n));
         }
         let mut woken = VecDeque::new();
-        set.free(&mut woken);
+        set.free(0, 0, &mut woken);
         assert!(woken.is_empty());
-        assert!(set.take(u32::MAX), "a running task may take the freed tag");
-        set.free(&mut woken);
+        assert!(take(&mut set).is_some(), "a running task may take the freed tag");
+        set.free(0, 0, &mut woken);
         assert_eq!(woken.len(), 1);
         assert_eq!(woken[0], w(0));
         assert_eq!((set.next_wake, set.credit), (1, 0));
         assert_eq!(set.draw_list(), 3);
-        assert!(set.take(u32::MAX));
+        assert!(take(&mut set).is_some());
         assert_eq!(set.next_wait, 4);
+    }
+
+    /// A scheduler that announces three quarters of a word and gives one tag.
+    #[test]
+    fn a_depth_below_the_announced_one_strands_nobody() {
+        let mut set = set(256, false, Some(75));
+        assert_eq!(set.batch, 8);
+        let mut held: VecDeque<Tag> = (0..4).map(|_| set.take(0, Some(1)).unwrap()).collect();
+        let mut asleep = 0;
+        for n in 0..20 {
+            assert_eq!(set.take(0, Some(1)), None);
+            let list = set.draw_list();
+            set.sleep(list, Waiter::for_test(n));
+            asleep += 1;
+        }
+        let mut woken = VecDeque::new();
+        while let Some(tag) = held.pop_front() {
+            set.free(0, tag, &mut woken);
+            while woken.pop_front().is_some() {
+                set.ran();
+                held.push_back(set.take(0, Some(1)).unwrap());
+                asleep -= 1;
+            }
+        }
+        assert_eq!(asleep, 0);
     }
 }

@@ -2,39 +2,44 @@
 
 use super::Bfq;
 use super::tunables::Base;
-use crate::device::Device;
+use crate::device::{Device, Profile};
 use crate::env::Cx;
 use crate::request::{Dir, Io};
 use crate::sched::Depth;
 use crate::table::NIL;
 
 impl Bfq {
-    /// How many requests may exist when this bio asks for one.
+    /// Which tags this bio may have: a part of each word by kind, and only the first place of each for a
+    /// process over its share.
     pub(super) fn pool_limit(&self, io: &Io, cx: &Cx<'_>) -> Depth {
         let n = u64::from(cx.device.nr_requests);
+        let word = u64::from(cx.device.tag_word());
         let sync = cx.device.is_sync(io.op, io.flags);
         let raised = self.fair.census.wr_busy > 0;
-        let by_kind = match (sync, io.op.dir(), raised) {
-            (true, Dir::Read, _) => n,
-            (true, Dir::Write, false) => 3 * n / 4,
-            (true, Dir::Write, true) => 6 * n / 16,
-            (false, _, false) => n / 2,
-            (false, _, true) => 3 * n / 16,
+        let depth = match (sync, io.op.dir(), raised) {
+            (true, Dir::Read, _) => word,
+            (true, Dir::Write, false) => 3 * word / 4,
+            (true, Dir::Write, true) => 6 * word / 16,
+            (false, _, false) => word / 2,
+            (false, _, true) => 3 * word / 16,
         }
         .max(1);
-        let unreduced = if by_kind == n { Depth::Usual } else { Depth::AtMost(by_kind as u32) };
+        let reads = sync && io.op.dir() == Dir::Read;
+        let limit = if reads { n } else { n * depth / word };
+        // Deviation: the legacy pool has no place of its own for those over their share, so there a queue
+        // without requests is never locked out.
+        let counted = cx.device.profile == Profile::Legacy;
         for actuator in 0..self.actuators {
             let q = self.pair(io.proc, actuator).map_or(NIL, |pair| pair.queue(sync));
-            // One queue over its limit is enough. Deviation: one without requests is never locked out,
-            // since there are no words of tags that would leave it a place (8.5, open in the text).
+            // One queue over its limit is enough.
             if q != NIL
-                && self.queues[q as usize].allocated > 0
-                && self.share(q, by_kind).is_some_and(|share| share.over)
+                && (!counted || self.queues[q as usize].allocated > 0)
+                && self.share(q, limit).is_some_and(|share| share.over)
             {
-                return Depth::AtMost(1);
+                return Depth::Word(1);
             }
         }
-        unreduced
+        if reads { Depth::Usual } else { Depth::Word(depth as u32) }
     }
 
     /// The share of an entity in `n` requests, from the top down; `None` if some level is not tracked.
@@ -53,6 +58,9 @@ impl Bfq {
         } else {
             (trees[usize::from(ent.class)].wsum, self.groups[ent.child as usize].allocated)
         };
+        if wsum == 0 {
+            return Some(above);
+        }
         let limit = (above.limit * u64::from(ent.weight) + wsum / 2) / wsum;
         Some(Share { limit, over: above.over || u64::from(allocated) >= limit })
     }

@@ -351,13 +351,13 @@ impl Kyber {
 }
 
 impl Scheduler for Kyber {
-    /// The whole hardware queue is counted where the kernel limits every bitmap word (section 5).
+    /// Three quarters of each word of tags (section 5).
     fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
         if io.op == Op::Flush || cx.device.is_sync(io.op, io.flags) {
             return Depth::Usual;
         }
-        // Deviation: at least one, or an async request could never exist with nr_requests = 1.
-        Depth::AtMost((cx.device.nr_requests * ASYNC_PERCENT / 100).max(1))
+        // Deviation: at least one, or an async request could never exist where a word is one tag.
+        Depth::Word((cx.device.tag_word() * ASYNC_PERCENT / 100).max(1))
     }
 
     fn insert(&mut self, _now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {

@@ -90,6 +90,7 @@ impl Run {
                 }
             }
             1 => self.set("nr_requests", 4 + self.rng.0 % 60),
+            2 if self.rng.0 % 4 == 0 => self.set("tags", self.rng.0 / 4 % 2),
             2 => self.set("nomerges", self.rng.0 % 3),
             3..=6 => {
                 let class = [Class::Rt, Class::Be, Class::Idle][self.rng.below(3) as usize];
@@ -201,6 +202,7 @@ fn random_device(d: &mut Device, legacy: bool, rng: &mut Rng) {
     if rng.one_in(3) {
         d.tag_wait = TagWait::Fifo;
     }
+    d.tags_round_robin = rng.one_in(3);
 }
 
 #[test]

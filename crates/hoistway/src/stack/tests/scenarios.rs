@@ -403,21 +403,75 @@ fn a_freed_kyber_token_runs_the_queue_that_waits_for_it() {
 fn under_kyber_async_writes_leave_a_quarter_of_the_tags() {
     let mut rig = Rig::new("kyber", |d| d.queue_depth = 128);
     assert_eq!(rig.stack.env().device.nr_requests, 256);
-    for i in 0..191 {
-        rig.read(1000 * i, 8);
-    }
     let write = |rig: &mut Rig, start, flags| {
         rig.submit_as(1, |io| *io = Io { flags, ..Io::write(io.id.0, io.proc, start, 8) })
     };
-    let admitted = write(&mut rig, 500, Flags::NONE);
-    assert!(rig.accepted.contains(&admitted), "191 tags were taken");
-    let waits = write(&mut rig, 1500, Flags::NONE);
-    assert!(!rig.accepted.contains(&waits), "192 tags were taken");
+    for i in 0..192 {
+        let io = write(&mut rig, 1000 * i, Flags::NONE);
+        assert!(rig.accepted.contains(&io), "48 of each of four words");
+    }
+    let waits = write(&mut rig, 500, Flags::NONE);
+    assert!(!rig.accepted.contains(&waits), "the last 16 of each word are for others");
     let sync = write(&mut rig, 2500, Flags::SYNC);
     let read = rig.read(3500, 8);
     assert!(rig.accepted.contains(&sync) && rig.accepted.contains(&read));
     rig.run_dry();
     assert_eq!(rig.finished.len(), 195);
+}
+
+/// What a waiter may have is decided when it first asks. Four writers fill what `async_depth` leaves them;
+/// raising the tunable afterwards lets newcomers in, while those that wait go on as they began.
+#[test]
+fn a_sleeper_keeps_the_depth_it_came_with() {
+    for wait in [crate::device::TagWait::Kernel, crate::device::TagWait::Fifo] {
+        let mut rig = Rig::new("mq-deadline", |d| {
+            d.queue_depth = 8;
+            d.tag_wait = wait;
+        });
+        let write = |rig: &mut Rig, proc: u32| {
+            let start = 1000 * (1 + u64::from(proc));
+            rig.submit_as(proc, |io| *io = Io::write(io.id.0, io.proc, start, 8))
+        };
+        let stage = StageName::Scheduler;
+        rig.input(Input::Set { stage: stage.clone(), name: "async_depth".into(), value: 4 });
+        let first: Vec<u64> = (0..4).map(|p| write(&mut rig, p)).collect();
+        assert_eq!(rig.accepted, first, "one place of each of four words");
+        let waits = write(&mut rig, 4);
+        rig.input(Input::Set { stage, name: "async_depth".into(), value: 16 });
+        let more = write(&mut rig, 5);
+        assert!(rig.accepted.contains(&more) && !rig.accepted.contains(&waits));
+        // `more` is not in one of the four first places: its end lets nobody in.
+        let at = rig.device.iter().position(|&id| rig.stack.request(id).proc == ProcId(5));
+        let req = rig.device.remove(at.expect("room for all eight"));
+        rig.input(Input::Done { req, error: None });
+        assert!(!rig.accepted.contains(&waits), "{wait:?}");
+        rig.complete();
+        assert!(rig.accepted.contains(&waits), "{wait:?}");
+        rig.run_dry();
+        assert_eq!(rig.finished.len(), 6);
+    }
+}
+
+#[test]
+fn flushes_and_forced_writes_may_have_any_tag() {
+    let mut rig = Rig::new("mq-deadline", |d| {
+        d.queue_depth = 8;
+        d.write_cache = true;
+    });
+    let (stage, name) = (StageName::Scheduler, "async_depth".into());
+    rig.input(Input::Set { stage, name, value: 4 });
+    let write = |rig: &mut Rig, proc: u32, flags| {
+        let start = 1000 * (1 + u64::from(proc));
+        rig.submit_as(proc, |io| *io = Io { flags, ..Io::write(io.id.0, io.proc, start, 8) })
+    };
+    for proc in 0..4 {
+        write(&mut rig, proc, Flags::NONE);
+    }
+    let plain = write(&mut rig, 4, Flags::NONE);
+    let forced = write(&mut rig, 5, Flags::FUA);
+    assert!(!rig.accepted.contains(&plain) && rig.accepted.contains(&forced));
+    rig.run_dry();
+    assert_eq!(rig.finished.len(), 6);
 }
 
 #[test]

@@ -409,8 +409,8 @@ fn c45_the_pool_is_shared_by_weight() {
         rig.bfq.pool_limit(&io, &cx)
     };
     assert_eq!(limit(&mut rig, a, Op::Read, Flags::NONE), Depth::Usual);
-    assert_eq!(limit(&mut rig, a, Op::Write, Flags::NONE), Depth::AtMost(128));
-    assert_eq!(limit(&mut rig, a, Op::Write, Flags::SYNC), Depth::AtMost(192));
+    assert_eq!(limit(&mut rig, a, Op::Write, Flags::NONE), Depth::Word(32));
+    assert_eq!(limit(&mut rig, a, Op::Write, Flags::SYNC), Depth::Word(48));
     // Async queues of weights 50 and 40.
     let c = rig.proc(IoPrio::be(3));
     rig.write(c, 1 << 20, 8);
@@ -421,7 +421,7 @@ fn c45_the_pool_is_shared_by_weight() {
         rig.write(b, 8 * n, 8);
     }
     // 128 * 40 / 90 = 56.9, rounded to 57.
-    assert_eq!(limit(&mut rig, b, Op::Write, Flags::NONE), Depth::AtMost(128));
+    assert_eq!(limit(&mut rig, b, Op::Write, Flags::NONE), Depth::Word(32));
     rig.write(b, 8 * 56, 8);
-    assert_eq!(limit(&mut rig, b, Op::Write, Flags::NONE), Depth::AtMost(1));
+    assert_eq!(limit(&mut rig, b, Op::Write, Flags::NONE), Depth::Word(1));
 }

@@ -178,7 +178,7 @@ fn c45_raised_queues_leave_writers_a_smaller_part_of_the_pool() {
         let io = rig.io(b, op, 0, 8, flags);
         rig.bfq.pool_limit(&io, &rig.env.cx())
     };
-    assert_eq!(limit(Op::Write, Flags::NONE), Depth::AtMost(48));
-    assert_eq!(limit(Op::Write, Flags::SYNC), Depth::AtMost(96));
+    assert_eq!(limit(Op::Write, Flags::NONE), Depth::Word(12));
+    assert_eq!(limit(Op::Write, Flags::SYNC), Depth::Word(24));
     assert_eq!(limit(Op::Read, Flags::NONE), Depth::Usual);
 }

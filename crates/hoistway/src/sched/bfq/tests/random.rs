@@ -136,7 +136,7 @@ impl World {
         let io = self.bio();
         let now = self.rig.now;
         let limit = self.rig.bfq.depth_limit(now, &io, &mut self.rig.env.cx());
-        if let crate::sched::Depth::AtMost(n) = limit {
+        if let crate::sched::Depth::Word(n) = limit {
             assert!(n > 0, "a limit of nothing would lock the process out");
         }
         if self.merge_bio(&io) {

@@ -90,7 +90,7 @@ impl Run {
                 }
             }
             1 => self.set("nr_requests", 4 + self.rng.0 % 60),
-            2 if self.rng.0 % 4 == 0 => self.set("tags", self.rng.0 / 4 % 2),
+            2 if self.rng.0.is_multiple_of(4) => self.set("tags", self.rng.0 / 4 % 2),
             2 => self.set("nomerges", self.rng.0 % 3),
             3..=6 => {
                 let class = [Class::Rt, Class::Be, Class::Idle][self.rng.below(3) as usize];

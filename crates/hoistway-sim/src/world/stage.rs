@@ -672,9 +672,14 @@ pub fn request_of(tag: u64) -> ReqId {
 /// What the clock and the wheel can hold.
 fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
     let wrong = |of: &str, message: String| Err(JobError::Parameter { of: of.into(), message });
-    let room = MOST.saturating_sub(FLUSHERS + 1 + job.groups.len());
-    if job.procs.len() > room {
-        return wrong("procs", format!("{} processes; choose at most {room}", job.procs.len()));
+    // Each group may have a flusher; the drive, the journal and the root's flusher have places too.
+    let room = MOST.saturating_sub(FLUSHERS + 1);
+    let (procs, groups) = (job.procs.len(), job.groups.len());
+    if procs + groups > room {
+        let message = format!(
+            "{procs} processes and {groups} groups: more than {room} together; choose fewer of either"
+        );
+        return wrong(if groups > procs { "groups" } else { "procs" }, message);
     }
     let w = &job.window;
     let latest = job.procs.iter().map(|p| p.start.0).max().unwrap_or(0);

@@ -193,6 +193,15 @@ fn mistakes_in_a_job_are_named() {
 }
 
 #[test]
+fn too_many_processes_and_groups_are_refused_with_the_number_that_fits() {
+    let setting = Setting { interferers: 70_000, ..readers("fixed-100us") };
+    let error = setting.run_on(HostConfig::profile("2019").unwrap()).unwrap_err().to_string();
+    let expected =
+        "procs: 70001 processes and 0 groups: more than 65532 together; choose fewer of either";
+    assert_eq!(error, expected);
+}
+
+#[test]
 fn every_load_runs_under_every_scheduler_of_both_generations() {
     for (profile, scheduler) in
         [("2019", "none"), ("2019", "mq-deadline"), ("2010", "deadline"), ("2009", "noop")]

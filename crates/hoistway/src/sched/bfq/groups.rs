@@ -137,8 +137,12 @@ impl Bfq {
         self.remove_node(now, node, cx);
         let up = self.fair.nodes[node as usize].entity;
         let parent = self.fair.ents[up as usize].node;
-        // Ids are not reused: later look-ups find the ancestor at once.
-        self.group_nodes[group.index()] = parent;
+        // Ids are not reused: later look-ups find the ancestor at once. So do those of groups that went
+        // before and stood for this one until now: a request of theirs, made into one only after the
+        // removal, would else become busy below a node that no selection reaches any more.
+        for known in self.group_nodes.iter_mut().filter(|known| **known == node) {
+            *known = parent;
+        }
         for ctx in &mut self.ctxs {
             if ctx.node == node {
                 ctx.node = NIL;

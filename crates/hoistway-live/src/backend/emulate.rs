@@ -111,6 +111,7 @@ pub(crate) fn open_checked(emulation: &Emulation) -> Result<Opened, LiveError> {
         discard: device.max_discard_sectors.0 > 0,
         discard_zeroes: device.max_discard_sectors.0 > 0,
         rotational: device.rotational,
+        page_cache: false,
         persistent: emulation.file.is_some(),
         summary: format!("emulated {} over {place}", drive.name),
         warning: None,

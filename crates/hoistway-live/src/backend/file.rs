@@ -64,6 +64,7 @@ pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveErr
         // A block device may not be able to punch a hole; it can always write zeroes.
         discard_zeroes: shape.discard && !shape.block_device,
         rotational: shape.rotational,
+        page_cache: !options.direct,
         persistent: true,
         summary: format!("{}, {cached}, {reach}", path.display()),
         warning: join(shape.warning, warning),

@@ -110,6 +110,8 @@ pub struct Facts {
     pub discard_zeroes: bool,
     /// Spinning disk.
     pub rotational: bool,
+    /// Data comes through the kernel's page cache, where it can be brought before it is asked for.
+    pub page_cache: bool,
     /// Written data survives the end of the process.
     pub persistent: bool,
     /// One line for people: what it is and how it is reached.

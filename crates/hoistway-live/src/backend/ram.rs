@@ -48,6 +48,7 @@ pub(super) fn facts(size: u64, summary: &str) -> Facts {
         discard: true,
         discard_zeroes: true,
         rotational: false,
+        page_cache: false,
         persistent: false,
         summary: summary.into(),
         warning: None,

@@ -45,6 +45,7 @@ pub(super) fn facts(size: u64) -> Facts {
         discard: false,
         discard_zeroes: false,
         rotational: false,
+        page_cache: false,
         persistent: false,
         summary: "faulty".into(),
         warning: None,

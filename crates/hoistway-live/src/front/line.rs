@@ -1,9 +1,10 @@
 //! A Unix socket for questions of one line: the way in for an operator.
 //!
-//! A connection is one line in and one line out, bounded in length and time. One thread serves them
-//! one after the other, so that neither their number nor a client that says nothing costs anybody
-//! else more than a wait; what a line means is up to the function that answers it. An answer that
-//! takes its time is a [stream](Answer::Stream) of lines, in a thread of its own.
+//! A connection is one line in and one line out, bounded in length and time. Each has a thread of its
+//! own, so that neither a client that says nothing nor an answer that takes its time holds up another
+//! one. Their number is bounded: a further client takes the place of the oldest that has not said its
+//! line yet, and waits where all have. What a line means is up to the function that answers it; an
+//! answer of many lines is a [stream](Answer::Stream).
 
 use super::listen::{Full, PAUSE, accept, replace_stale};
 use crate::bell::Bell;
@@ -14,14 +15,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen,
-    recv, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind,
+    listen, recv, send, shutdown, socket_with,
 };
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 /// Bytes of the longest line that is read, its end included.
@@ -29,6 +31,8 @@ pub const LINE_MAX: usize = 64 << 10;
 /// How long a client may take to say its line, and to take the answer.
 const PATIENCE: Nanos = Nanos::secs(2);
 
+/// Connections that are served at once, streams aside.
+pub const CLIENTS_MAX: usize = 32;
 /// Streams at once.
 pub const STREAMS_MAX: usize = 8;
 
@@ -38,7 +42,7 @@ pub enum Answer {
     Line(String),
     /// Many lines, over time.
     Stream {
-        /// Says them, on a thread of its own, until it has said all or nobody listens any more.
+        /// Says them until it has said all or nobody listens any more.
         say: Box<dyn FnOnce(&Lines) + Send>,
         /// The line for who finds [`STREAMS_MAX`] streams running.
         busy: String,
@@ -65,7 +69,7 @@ impl fmt::Debug for Answer {
 /// The listening end of a stream.
 #[derive(Debug)]
 pub struct Lines {
-    client: OwnedFd,
+    client: Arc<OwnedFd>,
     bell: Arc<Bell>,
     clock: Clock,
 }
@@ -116,7 +120,7 @@ pub struct LineServer {
 
 impl LineServer {
     /// Listens at `path`, for this user alone (mode 0600). `answer` gives what is to be sent back,
-    /// lines without their ends.
+    /// lines without their ends; it is called by several threads at once.
     ///
     /// # Errors
     ///
@@ -124,7 +128,7 @@ impl LineServer {
     /// is never replaced.
     pub fn start(
         path: &Path,
-        answer: impl FnMut(Result<&str, BadLine>) -> Answer + Send + 'static,
+        answer: impl Fn(Result<&str, BadLine>) -> Answer + Send + Sync + 'static,
     ) -> Result<LineServer, LiveError> {
         replace_stale(path)?;
         let what = || format!("control socket {}", path.display());
@@ -142,15 +146,16 @@ impl LineServer {
         listen(&socket, 16).map_err(os(what()))?;
         let file = identity(path).map_err(os(what()))?;
         let bell = Arc::new(Bell::new().map_err(os("eventfd"))?);
-        let (heard, streams) = (Arc::clone(&bell), Vec::new());
-        let mut desk = Desk { socket, bell: heard, clock: Clock::new(), answer, streams };
+        let room = Room {
+            bell: Arc::clone(&bell),
+            freed: Bell::new().map_err(os("eventfd"))?,
+            clock: Clock::new(),
+            answer,
+            seats: Mutex::default(),
+            streams: AtomicUsize::new(0),
+        };
         let thread = thread::Builder::new().name("hoistway-control".into());
-        let thread = thread
-            .spawn(move || {
-                desk.run();
-                desk.streams.drain(..).for_each(|s| drop(s.join()));
-            })
-            .map_err(os("thread"))?;
+        let thread = thread.spawn(move || Desk::new(socket, room).run()).map_err(os("thread"))?;
         let thread = Mutex::new(Some(thread));
         Ok(LineServer { path: path.into(), file, bell, thread })
     }
@@ -177,13 +182,33 @@ fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|m| (m.dev(), m.ino()))
 }
 
+/// What the threads of a socket share.
+struct Room<A> {
+    /// Rings for the end.
+    bell: Arc<Bell>,
+    /// Rings when a connection is over.
+    freed: Bell,
+    clock: Clock,
+    answer: A,
+    /// Connections that are served, the oldest first; streams are not among them.
+    seats: Mutex<Vec<Seat>>,
+    streams: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Seat {
+    number: u64,
+    client: Arc<OwnedFd>,
+    /// Its line has not come.
+    silent: bool,
+}
+
 /// The thread behind the socket.
 struct Desk<A> {
     socket: OwnedFd,
-    bell: Arc<Bell>,
-    clock: Clock,
-    answer: A,
-    streams: Vec<JoinHandle<()>>,
+    room: Arc<Room<A>>,
+    threads: Vec<JoinHandle<()>>,
+    served: u64,
 }
 
 /// What a wait ended with.
@@ -194,35 +219,111 @@ enum Wake {
     Stop,
 }
 
-impl<A: FnMut(Result<&str, BadLine>) -> Answer> Desk<A> {
-    fn run(&mut self) {
-        loop {
-            if self.wait(self.socket.as_fd(), PollFlags::IN, None) == Wake::Stop {
-                return;
+impl<A: Fn(Result<&str, BadLine>) -> Answer + Send + Sync + 'static> Desk<A> {
+    fn new(socket: OwnedFd, room: Room<A>) -> Desk<A> {
+        Desk { socket, room: Arc::new(room), threads: Vec::new(), served: 0 }
+    }
+
+    fn run(mut self) {
+        while self.next() != Wake::Stop {}
+        self.threads.drain(..).for_each(|t| drop(t.join()));
+    }
+
+    /// Takes the next client, once there is a place for it.
+    fn next(&mut self) -> Wake {
+        while !self.room.has_place() {
+            if self.room.wait(self.room.freed.as_fd(), PollFlags::IN, None) == Wake::Stop {
+                return Wake::Stop;
             }
-            match accept(&self.socket) {
-                Ok(Some(client)) => {
-                    if self.serve(client) == Wake::Stop {
-                        return;
-                    }
-                }
-                Ok(None) => {}
-                Err(Full) => {
-                    let limit = self.clock.now() + PAUSE;
-                    if self.wait(self.bell.as_fd(), PollFlags::IN, Some(limit)) == Wake::Stop {
-                        return;
-                    }
-                }
+            self.room.freed.hear();
+        }
+        if self.room.wait(self.socket.as_fd(), PollFlags::IN, None) == Wake::Stop {
+            return Wake::Stop;
+        }
+        match accept(&self.socket) {
+            Ok(Some(client)) => {
+                self.room.make_place();
+                self.seat(client);
+                Wake::Ready
+            }
+            Ok(None) => Wake::Ready,
+            Err(Full) => {
+                let limit = self.room.clock.now() + PAUSE;
+                self.room.wait(self.room.bell.as_fd(), PollFlags::IN, Some(limit))
             }
         }
     }
 
-    fn serve(&mut self, client: OwnedFd) -> Wake {
+    fn seat(&mut self, client: OwnedFd) {
+        self.threads.retain(|t| !t.is_finished());
+        self.served += 1;
+        let (number, client, room) = (self.served, Arc::new(client), Arc::clone(&self.room));
+        room.seats().push(Seat { number, client: Arc::clone(&client), silent: true });
+        let thread = thread::Builder::new().name("hoistway-answer".into());
+        let thread = thread.spawn(move || {
+            room.serve(number, &client);
+            room.leave(number);
+        });
+        match thread {
+            Ok(thread) => self.threads.push(thread),
+            // Without a thread the client sees the connection closed.
+            Err(_) => self.room.leave(self.served),
+        }
+    }
+}
+
+impl<A> Room<A> {
+    fn seats(&self) -> MutexGuard<'_, Vec<Seat>> {
+        self.seats.lock().expect("nobody panics while holding the lock")
+    }
+
+    /// There is a free place, or one that may be taken from a client that says nothing.
+    fn has_place(&self) -> bool {
+        let seats = self.seats();
+        seats.len() < CLIENTS_MAX || seats.iter().any(|s| s.silent)
+    }
+
+    /// Closes the connection that has said nothing for the longest time, if that is needed.
+    fn make_place(&self) {
+        let mut seats = self.seats();
+        if seats.len() >= CLIENTS_MAX
+            && let Some(at) = seats.iter().position(|s| s.silent)
+        {
+            // Its thread wakes up and finds that it has no place any more.
+            let _ = shutdown(&*seats.remove(at).client, Shutdown::Both);
+        }
+    }
+
+    /// The client of that number has said its line; false: its place was taken.
+    fn spoke(&self, number: u64) -> bool {
+        let mut seats = self.seats();
+        let seat = seats.iter_mut().find(|s| s.number == number);
+        seat.map(|s| s.silent = false).is_some()
+    }
+
+    fn leave(&self, number: u64) {
+        self.seats().retain(|s| s.number != number);
+        self.freed.ring();
+    }
+
+    fn send(&self, client: &OwnedFd, line: String) {
+        let mut answer = line.into_bytes();
+        answer.push(b'\n');
+        // Whoever does not take it goes without.
+        let _ = send_all(client, &self.bell, &self.clock, &answer);
+    }
+
+    fn wait(&self, fd: BorrowedFd<'_>, what: PollFlags, limit: Option<Instant>) -> Wake {
+        wait(&self.bell, &self.clock, fd, what, limit)
+    }
+
+    /// A client's line, without its end; `None`: none came.
+    fn line(&self, client: &OwnedFd) -> Option<Vec<u8>> {
         let limit = self.clock.now() + PATIENCE;
         let mut line = Vec::new();
         loop {
             let mut chunk = [0; 4096];
-            match recv(&client, &mut chunk, RecvFlags::DONTWAIT) {
+            match recv(client, &mut chunk, RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => break,
                 Ok((_, got)) => {
                     let from = line.len();
@@ -236,15 +337,23 @@ impl<A: FnMut(Result<&str, BadLine>) -> Answer> Desk<A> {
                     }
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => match self.wait(client.as_fd(), PollFlags::IN, Some(limit)) {
-                    Wake::Ready => {}
-                    other => return other,
-                },
-                Err(_) => return Wake::Ready,
+                Err(Errno::AGAIN) => {
+                    if self.wait(client.as_fd(), PollFlags::IN, Some(limit)) != Wake::Ready {
+                        return None;
+                    }
+                }
+                Err(_) => return None,
             }
         }
-        if line.is_empty() {
-            return Wake::Ready;
+        (!line.is_empty()).then_some(line)
+    }
+}
+
+impl<A: Fn(Result<&str, BadLine>) -> Answer> Room<A> {
+    fn serve(&self, number: u64, client: &Arc<OwnedFd>) {
+        let Some(line) = self.line(client) else { return };
+        if !self.spoke(number) {
+            return;
         }
         let text = match std::str::from_utf8(&line) {
             _ if line.len() >= LINE_MAX => Err(BadLine::TooLong),
@@ -252,36 +361,21 @@ impl<A: FnMut(Result<&str, BadLine>) -> Answer> Desk<A> {
             Err(_) => Err(BadLine::NotText),
         };
         match (self.answer)(text) {
-            Answer::Line(line) => self.send(&client, line),
-            Answer::Stream { say, busy } => self.stream(client, say, busy),
+            Answer::Line(line) => self.send(client, line),
+            Answer::Stream { busy, .. } if !self.begin_stream() => self.send(client, busy),
+            Answer::Stream { say, .. } => {
+                // It has its own limit, and no place among those who ask.
+                self.leave(number);
+                let (client, bell) = (Arc::clone(client), Arc::clone(&self.bell));
+                say(&Lines { client, bell, clock: self.clock });
+                self.streams.fetch_sub(1, Ordering::SeqCst);
+            }
         }
     }
 
-    fn stream(
-        &mut self,
-        client: OwnedFd,
-        say: Box<dyn FnOnce(&Lines) + Send>,
-        busy: String,
-    ) -> Wake {
-        self.streams.retain(|s| !s.is_finished());
-        if self.streams.len() >= STREAMS_MAX {
-            return self.send(&client, busy);
-        }
-        let lines = Lines { client, bell: Arc::clone(&self.bell), clock: self.clock };
-        let thread = thread::Builder::new().name("hoistway-stream".into());
-        // Without a thread the client sees the connection closed.
-        self.streams.extend(thread.spawn(move || say(&lines)));
-        Wake::Ready
-    }
-
-    fn send(&self, client: &OwnedFd, line: String) -> Wake {
-        let mut answer = line.into_bytes();
-        answer.push(b'\n');
-        send_all(client, &self.bell, &self.clock, &answer)
-    }
-
-    fn wait(&self, fd: BorrowedFd<'_>, what: PollFlags, limit: Option<Instant>) -> Wake {
-        wait(&self.bell, &self.clock, fd, what, limit)
+    fn begin_stream(&self) -> bool {
+        let more = |n| (n < STREAMS_MAX).then_some(n + 1);
+        self.streams.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 }
 
@@ -340,8 +434,19 @@ mod tests {
         std::env::temp_dir().join(format!("hoistway-line-{}-{name}.sock", std::process::id()))
     }
 
+    /// Clients whose answers wait for each other.
+    static WAITING: AtomicUsize = AtomicUsize::new(0);
+
     fn echo(path: &Path) -> Result<LineServer, LiveError> {
         LineServer::start(path, |line| match line {
+            Ok("wait") => {
+                let waiting = || WAITING.load(Ordering::SeqCst);
+                WAITING.fetch_add(1, Ordering::SeqCst);
+                while waiting() < 3 {
+                    thread::yield_now();
+                }
+                "waited".to_string().into()
+            }
             Ok("count") => Answer::Stream {
                 say: Box::new(|lines| {
                     for n in 0.. {
@@ -380,10 +485,37 @@ mod tests {
         let longest = vec![b'x'; LINE_MAX - 1];
         assert_eq!(ask(&path, &[&longest[..], b"\n"].concat()).len(), LINE_MAX + 2);
         assert_eq!(ask(&path, &vec![b'x'; 4 * LINE_MAX]), "TooLong\n");
-        // Whoever says nothing holds up neither the others for long nor the end.
-        let _silent = UnixStream::connect(&path).unwrap();
+        server.stop();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn clients_are_served_side_by_side_and_silent_ones_make_room() {
+        let path = place("silent");
+        let server = echo(&path).unwrap();
+        // Far more than there are places for: the oldest lose theirs.
+        let mut silent: Vec<_> =
+            (0..3 * CLIENTS_MAX).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        silent[3 * CLIENTS_MAX - 2].write_all(b"half a li").unwrap();
         assert_eq!(ask(&path, b"next\n"), "<next>\n");
-        let _silent = UnixStream::connect(&path).unwrap();
+        let mut rest = String::new();
+        silent[0].read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "its place was taken");
+        // The youngest still has its own.
+        silent.last_mut().unwrap().write_all(b"me too\n").unwrap();
+        silent.last_mut().unwrap().read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "<me too>\n");
+        // Answers that take their time hold up nobody either: these end only together.
+        let three: Vec<_> = (0..3)
+            .map(|_| {
+                let path = path.clone();
+                thread::spawn(move || ask(&path, b"wait\n"))
+            })
+            .collect();
+        for answer in three {
+            assert_eq!(answer.join().unwrap(), "waited\n");
+        }
+        // Nor does any of them hold up the end.
         server.stop();
         assert!(!path.exists());
     }

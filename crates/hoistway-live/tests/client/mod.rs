@@ -13,6 +13,8 @@ pub const LIMIT: Duration = Duration::from_secs(120);
 
 pub const FUA: u16 = 1;
 pub const NO_HOLE: u16 = 2;
+pub const FAST_ZERO: u16 = 16;
+pub const PAYLOAD_LEN: u16 = 32;
 
 /// Looks until something holds, about a minute at most.
 pub fn wait_for(mut holds: impl FnMut() -> bool) -> bool {
@@ -172,6 +174,68 @@ impl Client {
         }
     }
 
+    /// Connects and chooses an export, with extended headers.
+    pub fn go_extended(path: &Path, name: &str) -> io::Result<Client> {
+        let mut stream = Client::connect(path)?;
+        assert_eq!(ask(&mut stream, 11, &[])?, 1);
+        Client::choose(stream, name, false)
+    }
+
+    /// The same, and asks for block status.
+    pub fn go_extended_with_status(path: &Path, name: &str) -> io::Result<Client> {
+        let mut stream = Client::connect(path)?;
+        assert_eq!(ask(&mut stream, 11, &[])?, 1);
+        option(&mut stream, 10, &meta_data(name, &["base:allocation"]))?;
+        assert_eq!(answer(&mut stream)?.0, 4);
+        assert_eq!(answer(&mut stream)?.0, 1);
+        Client::choose(stream, name, false)
+    }
+
+    /// Kinds of the answers to these options, one after the other, until the server closes.
+    pub fn haggle(path: &Path, options: &[(u32, &[u8])]) -> io::Result<Vec<u32>> {
+        let mut stream = Client::connect(path)?;
+        let mut kinds = Vec::new();
+        for (id, data) in options {
+            match ask(&mut stream, *id, data) {
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => break,
+                kind => kinds.push(kind?),
+            }
+        }
+        Ok(kinds)
+    }
+
+    /// A request with an extended header; `data` follows it as it is.
+    pub fn send_extended(&mut self, kind: u16, flags: u16, cookie: u64, range: (u64, u64)) {
+        let mut bytes = 0x21e4_1c71u32.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(kind.to_be_bytes());
+        for number in [cookie, range.0, range.1] {
+            bytes.extend(number.to_be_bytes());
+        }
+        self.raw(&bytes);
+    }
+
+    /// Kind, cookie, offset and payload of the next chunk, which is the only one of its reply.
+    pub fn chunk(&mut self) -> (u16, u64, u64, Vec<u8>) {
+        let head: [u8; 32] = self.take().unwrap();
+        let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().unwrap());
+        assert_eq!(head[..6], [0x6e, 0x8a, 0x27, 0x8c, 0, 1], "one chunk per reply");
+        let mut data = vec![0; number(24) as usize];
+        self.stream.read_exact(&mut data).unwrap();
+        (u16::from_be_bytes([head[6], head[7]]), number(8), number(16), data)
+    }
+
+    /// Cookie and error of the next reply, which carries no data.
+    pub fn outcome(&mut self) -> (u64, u32) {
+        match self.chunk() {
+            (0, cookie, _, data) if data.is_empty() => (cookie, 0),
+            (0x8001, cookie, _, data) => {
+                (cookie, u32::from_be_bytes(data[..4].try_into().unwrap()))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Reads and waits.
     pub fn read(&mut self, offset: u64, len: u32) -> Vec<u8> {
         self.send(0, 0, 4242, offset, len, &[]);
@@ -221,6 +285,12 @@ fn option_bytes(id: u32, data: &[u8]) -> Vec<u8> {
 
 fn option(stream: &mut UnixStream, id: u32, data: &[u8]) -> io::Result<()> {
     stream.write_all(&option_bytes(id, data))
+}
+
+/// The kind of the one answer to an option.
+fn ask(stream: &mut UnixStream, id: u32, data: &[u8]) -> io::Result<u32> {
+    option(stream, id, data)?;
+    Ok(answer(stream)?.0)
 }
 
 fn answer(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {

@@ -10,7 +10,7 @@
 
 use super::handshake::{ALLOCATION_ID, Choice};
 use super::lobby::Seat;
-use super::wire::{self, HEADER, Head, Kind, PAYLOAD_MAX, Request, command_flags};
+use super::wire::{self, HEADER_MAX, Head, Kind, PAYLOAD_MAX, Request, command_flags};
 use crate::buffer::Buffer;
 use crate::engine::{BUFFERS_MAX, Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
 use crate::front::View;
@@ -40,8 +40,10 @@ pub(super) struct Connection {
     carry: Vec<u8>,
     /// A write whose data is still coming.
     partial: Option<Partial>,
+    /// A request that is refused once its data has gone by.
+    refused: Option<Refused>,
     /// Requests whose answer is owed, by slot.
-    owed: Slots<Request>,
+    owed: Slots<Owed>,
     /// Bytes of their buffers.
     bytes: usize,
     answers: VecDeque<Answer>,
@@ -68,6 +70,20 @@ struct Partial {
 }
 
 #[derive(Debug)]
+struct Refused {
+    request: Request,
+    /// Bytes of its data that are to come.
+    left: u64,
+}
+
+#[derive(Debug)]
+struct Owed {
+    request: Request,
+    /// Bytes of a cache request that were read.
+    read: u64,
+}
+
+#[derive(Debug)]
 struct Answer {
     head: Head,
     body: Buffer,
@@ -84,7 +100,11 @@ const REQUESTS_MAX: usize = 256;
 /// Bytes of their buffers, beyond the first request.
 const BYTES_MAX: usize = 64 << 20;
 /// Largest data of the one request that may be taken although the buffers are used up.
-const SMALL_MAX: u32 = 256 << 10;
+const SMALL_MAX: u64 = 256 << 10;
+/// Bytes that are read at once to bring a range into the page cache.
+const CACHE_PIECE: u64 = 256 << 10;
+/// Bytes a block status looks at: some backends look at every 64 KiB of them.
+const STATUS_MAX: u64 = 64 << 30;
 /// Answers sent at once.
 const SEND_BATCH: usize = 64;
 /// Looks for the data of a write whose header has come.
@@ -112,6 +132,7 @@ impl Connection {
             tenant: None,
             carry,
             partial: None,
+            refused: None,
             owed: Slots::with_capacity(64),
             bytes: 0,
             answers: VecDeque::with_capacity(64),
@@ -133,7 +154,7 @@ impl Connection {
     /// Takes what there is from the socket, into the buffer of a waiting write first.
     fn receive(&mut self, core: &mut Core, scratch: &mut [u8]) {
         let carried = self.carry.len();
-        debug_assert!(carried < HEADER || self.partial.is_none());
+        debug_assert!(carried < HEADER_MAX || self.partial.is_none());
         scratch[..carried].copy_from_slice(&self.carry);
         self.carry.clear();
         let mut none = RecvAncillaryBuffer::default();
@@ -184,13 +205,18 @@ impl Connection {
         }
         let mut at = 0;
         (self.paused, self.starved) = (false, false);
+        let style = self.choice.style;
         while !self.closing && !self.dead && self.partial.is_none() {
-            let Some(header) = bytes[at..].first_chunk::<HEADER>() else { break };
+            at += self.skip(bytes.len() - at);
+            if self.refused.is_some() {
+                break;
+            }
+            let Some(header) = bytes[at..].get(..style.header()) else { break };
             if !self.willing(core) {
                 self.paused = true;
                 break;
             }
-            let Some(request) = Request::decode(header) else {
+            let Some(request) = Request::decode(style, header) else {
                 self.dead = true;
                 break;
             };
@@ -199,7 +225,7 @@ impl Connection {
                 (self.paused, self.starved) = (true, true);
                 break;
             }
-            at += HEADER;
+            at += header.len();
             at += self.take(core, request, &bytes[at..]);
         }
         core.end_batch(tenant);
@@ -208,16 +234,34 @@ impl Connection {
         }
     }
 
+    /// Passes over data that nobody wants; returns how many of `there` bytes that were.
+    fn skip(&mut self, there: usize) -> usize {
+        let Some(refused) = &mut self.refused else { return 0 };
+        let skipped = refused.left.min(there as u64);
+        refused.left -= skipped;
+        if refused.left == 0
+            && let Some(Refused { request, .. }) = self.refused.take()
+        {
+            self.refuse(&request, Errno::INVAL);
+        }
+        skipped as usize
+    }
+
     /// Takes one request; returns how many bytes of its data were there.
     fn take(&mut self, core: &mut Core, request: Request, behind: &[u8]) -> usize {
+        let fits = request.kind == Kind::Write && request.payload <= PAYLOAD_MAX.into();
+        if request.payload > 0 && !fits {
+            if request.payload > u32::MAX.into() {
+                // No client means that: what comes would be passed over for ever.
+                self.dead = true;
+            }
+            self.refused = Some(Refused { request, left: request.payload });
+            return 0;
+        }
         match request.kind {
             Kind::Write => {
-                if request.len > PAYLOAD_MAX {
-                    // Too much to swallow only to refuse it.
-                    self.dead = true;
-                    return 0;
-                }
-                let mut buffer = self.take_buffer(core, request.len as usize);
+                // Without data where there must be some, it is refused for its flags.
+                let mut buffer = self.take_buffer(core, request.payload as usize);
                 let there = behind.len().min(buffer.len());
                 buffer[..there].copy_from_slice(&behind[..there]);
                 if there == buffer.len() {
@@ -229,7 +273,7 @@ impl Connection {
             }
             Kind::Disconnect => self.closing = true,
             Kind::BlockStatus => self.block_status(core, request),
-            Kind::Read if request.len > PAYLOAD_MAX => self.refuse(&request, Errno::INVAL),
+            Kind::Read if request.len > PAYLOAD_MAX.into() => self.refuse(&request, Errno::INVAL),
             Kind::Other(_) => self.refuse(&request, Errno::INVAL),
             Kind::Read => {
                 let buffer = self.take_buffer(core, request.len as usize);
@@ -240,12 +284,53 @@ impl Connection {
             }
             Kind::Trim if !self.view.trim => self.refuse(&request, Errno::OPNOTSUPP),
             Kind::Trim => self.order(core, request, Op::Discard, Flags::NONE, Buffer::empty()),
-            Kind::WriteZeroes => {
-                let hole = request.flags & command_flags::NO_HOLE == 0;
-                self.order(core, request, self.view.zeroing(hole), WRITE, Buffer::empty());
-            }
+            Kind::Cache => self.cache(core, request),
+            Kind::WriteZeroes => self.write_zeroes(core, request),
         }
         0
+    }
+
+    fn write_zeroes(&mut self, core: &mut Core, request: Request) {
+        let op = self.view.zeroing(request.flags & command_flags::NO_HOLE == 0);
+        let fast = request.flags & command_flags::FAST_ZERO != 0;
+        match self.refusal(&request, op) {
+            Some(errno) => self.refuse(&request, errno),
+            // What is not given up may have to be written, and that is no faster than a write.
+            None if fast && op != Op::Discard => self.refuse(&request, Errno::OPNOTSUPP),
+            None => self.order(core, request, op, WRITE, Buffer::empty()),
+        }
+    }
+
+    /// The client is going to read the range. Where the kernel has a page cache below us it is brought
+    /// there, in reads that are scheduled as the client's own; elsewhere nothing is any nearer.
+    fn cache(&mut self, core: &mut Core, request: Request) {
+        if let Some(errno) = self.refusal(&request, Op::Read) {
+            return self.refuse(&request, errno);
+        }
+        if !core.facts.page_cache || request.len == 0 {
+            let head = Head::done(self.choice.style, &request);
+            return self.answers.push_back(Answer { head, body: Buffer::empty() });
+        }
+        let slot = self.owed.insert(Owed { request, read: 0 });
+        self.cache_piece(core, slot);
+    }
+
+    /// Reads the next piece of a cache request; false: there is none, or the end is near.
+    fn cache_piece(&mut self, core: &mut Core, slot: u32) -> bool {
+        let owed = self.owed.get_mut(slot).expect("a request stays until it is answered");
+        let (at, left) = (owed.request.offset + owed.read, owed.request.len - owed.read);
+        if left == 0 || self.closing || self.dead {
+            return false;
+        }
+        let len = left.min(CACHE_PIECE);
+        owed.read += len;
+        let buffer = self.take_buffer(core, len as usize);
+        let origin = Origin::Guest { guest: self.guest, cookie: slot.into() };
+        let (offset, flags) = (self.view.offset + at, Flags::NONE);
+        if let Some(tenant) = self.tenant {
+            core.submit(tenant, Order { op: Op::Read, offset, len, flags, buffer, origin });
+        }
+        true
     }
 
     /// A write whose data is complete.
@@ -259,12 +344,12 @@ impl Connection {
             self.give_buffer(core, buffer);
             return self.refuse(&request, errno);
         }
-        let slot = self.owed.insert(request);
+        let slot = self.owed.insert(Owed { request, read: 0 });
         let fua = request.flags & command_flags::FUA != 0 && op != Op::Read && op != Op::Flush;
         let order = Order {
             op,
             offset: if op == Op::Flush { 0 } else { view.offset + request.offset },
-            len: if op == Op::Flush { 0 } else { request.len.into() },
+            len: if op == Op::Flush { 0 } else { request.len },
             flags: if fua { flags | Flags::FUA } else { flags },
             buffer,
             origin: Origin::Guest { guest: self.guest, cookie: slot.into() },
@@ -276,56 +361,50 @@ impl Connection {
 
     /// Why this request is not carried out.
     fn refusal(&self, request: &Request, op: Op) -> Option<Errno> {
-        let end = request.offset.checked_add(request.len.into());
-        let known = command_flags::FUA | command_flags::NO_HOLE | command_flags::DF;
+        let end = request.offset.checked_add(request.len);
         if op == Op::Flush {
             None
+        } else if request.flags & !request.kind.flags() != 0 {
+            Some(Errno::INVAL)
         } else if self.view.read_only && op != Op::Read {
             Some(Errno::PERM)
         } else if end.is_none_or(|end| end > self.view.size) {
             Some(if op == Op::Read { Errno::INVAL } else { Errno::NOSPC })
-        } else if request.flags & !known != 0 {
-            Some(Errno::INVAL)
         } else {
             None
         }
     }
 
     fn block_status(&mut self, core: &mut Core, request: Request) {
-        let end = request.offset.checked_add(request.len.into());
+        let style = self.choice.style;
+        let end = request.offset.checked_add(request.len);
         let inside = end.is_some_and(|end| end <= self.view.size);
-        if !self.choice.allocation || request.len == 0 || !inside {
+        let known = request.flags & !request.kind.flags() == 0;
+        if !self.choice.allocation || request.len == 0 || !inside || !known {
             return self.refuse(&request, Errno::INVAL);
         }
         let one = request.flags & command_flags::REQ_ONE != 0;
         let (at, most) = (self.view.offset + request.offset, if one { 1 } else { EXTENTS_MAX });
-        let extents = match core.backend_mut().extents(at, request.len.into(), most) {
+        let extents = match core.backend_mut().extents(at, request.len.min(STATUS_MAX), most) {
             Ok(extents) => extents,
             Err(errno) => return self.refuse(&request, errno),
         };
-        let mut body = self.take_buffer(core, 8 * extents.len());
-        for (place, extent) in body.chunks_exact_mut(8).zip(&extents) {
-            // A part of the request: its length fits. HOLE is 1, ZERO is 2.
-            place[..4].copy_from_slice(&(extent.len as u32).to_be_bytes());
-            place[4..].copy_from_slice(&(if extent.hole { 3u32 } else { 0 }).to_be_bytes());
+        let size = Head::descriptor(style);
+        let mut body = self.take_buffer(core, size * extents.len());
+        for (place, extent) in body.chunks_exact_mut(size).zip(&extents) {
+            // HOLE is 1, ZERO is 2. A part of the request: its length fits where lengths are short.
+            let flags = if extent.hole { 3u32 } else { 0 };
+            let (len, state) = place.split_at_mut(size / 2);
+            len.copy_from_slice(&extent.len.to_be_bytes()[8 - size / 2..]);
+            state.copy_from_slice(&u64::from(flags).to_be_bytes()[8 - size / 2..]);
         }
-        let head = Head::block_status(request.cookie, ALLOCATION_ID, extents.len() as u32);
+        let head = Head::block_status(style, &request, ALLOCATION_ID, extents.len() as u32);
         self.answers.push_back(Answer { head, body });
     }
 
     fn refuse(&mut self, request: &Request, errno: Errno) {
-        let head = self.error_head(request, errno);
+        let head = Head::error(self.choice.style, request, wire::error_number(errno));
         self.answers.push_back(Answer { head, body: Buffer::empty() });
-    }
-
-    fn error_head(&self, request: &Request, errno: Errno) -> Head {
-        let error = wire::error_number(errno);
-        let chunks = matches!(request.kind, Kind::Read | Kind::BlockStatus);
-        if self.choice.structured && chunks {
-            Head::error(request.cookie, error)
-        } else {
-            Head::simple(request.cookie, error)
-        }
     }
 
     fn owes(&self) -> usize {
@@ -429,20 +508,22 @@ impl Guest for Connection {
         result: Result<(), Errno>,
         buffer: Buffer,
     ) {
-        let request = self.owed.remove(cookie as u32).expect("an order is over once");
-        let data = request.kind == Kind::Read && result.is_ok();
-        let body = if data {
-            buffer
+        let (slot, style) = (cookie as u32, self.choice.style);
+        let Owed { request, .. } = self.owed.get_mut(slot).expect("an order is over once");
+        let (request, mut body) = (*request, Buffer::empty());
+        if request.kind == Kind::Read && result.is_ok() {
+            body = buffer;
         } else {
             self.give_buffer(core, buffer);
-            Buffer::empty()
-        };
+        }
+        if request.kind == Kind::Cache && result.is_ok() && self.cache_piece(core, slot) {
+            return;
+        }
+        self.owed.remove(slot);
         let head = match result {
-            Err(errno) => self.error_head(&request, errno),
-            Ok(()) if data && self.choice.structured => {
-                Head::data(request.cookie, request.offset, request.len)
-            }
-            Ok(()) => Head::simple(request.cookie, 0),
+            Err(errno) => Head::error(style, &request, wire::error_number(errno)),
+            Ok(()) if request.kind == Kind::Read => Head::data(style, &request),
+            Ok(()) => Head::done(style, &request),
         };
         self.answers.push_back(Answer { head, body });
     }

@@ -7,7 +7,7 @@
 use super::connection::Connection;
 use super::handshake::{Choice, Handshake, Offer, Security, Step};
 use super::lobby::Seat;
-use super::wire::{HEADER, Kind, PAYLOAD_MAX, Request, u32_at, u64_at};
+use super::wire::{Kind, PAYLOAD_MAX, Request, Style, command_flags, u32_at, u64_at};
 use crate::backend::Target;
 use crate::engine::{Core, DeviceOptions, Finished, Guest, Label, Origin, Standing};
 use crate::front::View;
@@ -30,7 +30,7 @@ fn offers() -> Vec<Offer> {
         flags,
         block: 512,
     };
-    vec![offer("disk", 0x16d), offer("second", 3), offer("", 0x16d)]
+    vec![offer("disk", 0xd6d), offer("second", 0x403), offer("", 0xd6d)]
 }
 
 /// Where a handshake ended.
@@ -84,9 +84,9 @@ pub fn handshake(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(SESSION_MAX)];
     let whole = negotiate(bytes, usize::MAX >> 1);
     check_answers(&whole);
-    if let Step::Chosen(Choice { export, size, structured, allocation }) = whole.step {
+    if let Step::Chosen(Choice { export, size, style, allocation }) = whole.step {
         assert_eq!(size, SIZE);
-        assert!(export < offers().len() && (structured || !allocation));
+        assert!(export < offers().len() && (style != Style::Simple || !allocation));
     }
     let piece = 1 + bytes.first().map_or(0, |b| usize::from(*b) % 31);
     let pieces = negotiate(bytes, piece);
@@ -104,30 +104,30 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(mut bytes: &[u8]) -> Asked {
+    fn of(mut bytes: &[u8], style: Style) -> Asked {
         let mut asked = Asked::default();
         loop {
-            let Some(head) = bytes.first_chunk::<HEADER>() else {
+            let Some(head) = bytes.get(..style.header()) else {
                 // A request that is only half there is no request; those before it were.
                 asked.clean = true;
                 return asked;
             };
-            let Some(request) = Request::decode(head) else { return asked };
-            bytes = &bytes[HEADER..];
-            match request.kind {
-                Kind::Disconnect => {
+            let Some(request) = Request::decode(style, head) else { return asked };
+            bytes = &bytes[head.len()..];
+            if request.payload > u32::MAX.into() {
+                return asked;
+            }
+            if request.kind == Kind::Disconnect && request.payload == 0 {
+                asked.clean = true;
+                return asked;
+            }
+            // Also what is refused is passed over: the next request stands behind it.
+            match bytes.get(request.payload as usize..) {
+                Some(behind) => bytes = behind,
+                None => {
                     asked.clean = true;
                     return asked;
                 }
-                Kind::Write if request.len > PAYLOAD_MAX => return asked,
-                Kind::Write => match bytes.get(request.len as usize..) {
-                    Some(behind) => bytes = behind,
-                    None => {
-                        asked.clean = true;
-                        return asked;
-                    }
-                },
-                _ => {}
             }
             asked.owed.entry(request.cookie).or_default().push(request);
             asked.count += 1;
@@ -136,7 +136,8 @@ impl Asked {
 
     /// Takes the answers off the list; each must belong to a request.
     fn check(mut self, choice: Choice, mut replies: &[u8]) {
-        let alike = |l: &Vec<Request>| l.iter().all(|r| (r.kind, r.len) == (l[0].kind, l[0].len));
+        let what = |r: &Request| (r.kind, r.offset, r.len);
+        let alike = |l: &Vec<Request>| l.iter().all(|r| what(r) == what(&l[0]));
         if !self.owed.values().all(alike) {
             // Answers to different requests of one cookie cannot be told apart by anybody.
             return;
@@ -149,13 +150,22 @@ impl Asked {
             };
             let list = self.owed.get_mut(&cookie).expect("nobody asked that");
             let fits = |r: &Request| {
-                let chunks = matches!(r.kind, Kind::Read | Kind::BlockStatus);
-                if chunk != (choice.structured && chunks) {
+                let chunks = match choice.style {
+                    Style::Simple => false,
+                    Style::Structured => matches!(r.kind, Kind::Read | Kind::BlockStatus),
+                    Style::Extended => true,
+                };
+                if chunk != chunks {
                     return false;
                 }
                 let data = r.kind == Kind::Read && error == 0;
+                let refused = error == 22;
                 match r.kind {
                     Kind::BlockStatus => true,
+                    Kind::Write if r.payload > PAYLOAD_MAX.into() => refused,
+                    Kind::Write if r.flags & command_flags::PAYLOAD_LEN != 0 => refused,
+                    Kind::Write => len.is_none(),
+                    _ if r.payload > 0 => refused,
                     _ if data => len == Some(r.len as usize),
                     _ => len.is_none(),
                 }
@@ -189,24 +199,42 @@ fn reply(
             let (error, cookie) = (u32_at(bytes, 4), u64_at(bytes, 8));
             known(error);
             let first = owed.get(&cookie).and_then(|l| l.first());
-            let read = first.filter(|r| r.kind == Kind::Read && error == 0 && !choice.structured);
+            let read = first
+                .filter(|r| r.kind == Kind::Read && error == 0 && choice.style == Style::Simple);
             let len = read.map(|r| r.len as usize);
             *replies = bytes.get(16 + len.unwrap_or(0)..)?;
             Some((false, cookie, error, len))
         }
-        0x668e_33ef => {
-            assert!(choice.structured, "chunks were not agreed on");
-            let head = bytes.get(..20)?;
+        magic @ (0x668e_33ef | 0x6e8a_278c) => {
+            let extended = magic == 0x6e8a_278c;
+            let agreed = if extended { Style::Extended } else { Style::Structured };
+            assert_eq!(choice.style, agreed, "chunks that were not agreed on");
+            let size = if extended { 32 } else { 20 };
+            let head = bytes.get(..size)?;
             let (flags, kind) = (u32_at(head, 4) >> 16, u32_at(head, 4) & 0xffff);
-            let (cookie, len) = (u64_at(head, 8), u32_at(head, 16) as usize);
-            let body = bytes.get(20..20 + len)?;
-            *replies = &bytes[20 + len..];
+            let cookie = u64_at(head, 8);
+            let len = if extended { u64_at(head, 24) as usize } else { u32_at(head, 16) as usize };
+            let body = bytes.get(size..size + len)?;
+            *replies = &bytes[size + len..];
             assert_eq!(flags, 1, "one chunk per answer");
+            let asked = owed.get(&cookie).map_or(&[][..], |l| l);
+            let offsets = |r: &Request| u64_at(head, 16) == r.offset;
+            assert!(!extended || asked.iter().any(offsets), "the offset of no request");
             match kind {
+                0 => {
+                    assert!(extended && len == 0);
+                    Some((true, cookie, 0, None))
+                }
                 1 => Some((true, cookie, 0, Some(len - 8))),
                 5 => {
-                    assert!(choice.allocation && len >= 12 && (len - 4) % 8 == 0);
+                    assert!(!extended && choice.allocation && len >= 12 && (len - 4) % 8 == 0);
                     assert!(body[4..].chunks(8).all(|d| u32_at(d, 0) > 0 && u32_at(d, 4) < 4));
+                    Some((true, cookie, 0, None))
+                }
+                6 => {
+                    assert!(extended && choice.allocation && len >= 24 && (len - 8) % 16 == 0);
+                    assert_eq!(u32_at(body, 4) as usize, (len - 8) / 16);
+                    assert!(body[8..].chunks(16).all(|d| u64_at(d, 0) > 0 && u64_at(d, 8) < 4));
                     Some((true, cookie, 0, None))
                 }
                 0x8001 => {
@@ -308,7 +336,7 @@ impl Served {
             assert!(turns < 200_000, "it never ends");
         }
         assert_eq!(core.pool.used(), 0, "a buffer is lost");
-        Asked::of(bytes).check(choice, &replies);
+        Asked::of(bytes, choice.style).check(choice, &replies);
     }
 
     /// As the owner thread does.
@@ -353,11 +381,12 @@ mod tests {
         let mut bytes = (random.below(4) as u32).to_be_bytes().to_vec();
         let name = random.one_of(&[&b"disk"[..], b"second", b"", b"none such"]);
         for _ in 0..random.below(5) {
-            let id = random.one_of(&[3, 5, 6, 8, 8, 9, 10, 11, 99]);
+            let id = random.one_of(&[3, 5, 6, 8, 8, 9, 10, 11, 11, 99]);
             let data = match id {
                 6 => [text(name), vec![0, 2, 0, 1, 0, 3]].concat(),
                 9 | 10 => [text(name), vec![0, 0, 0, 1], text(b"base:allocation")].concat(),
                 3 | 8 => Vec::new(),
+                11 if random.below(8) > 0 => Vec::new(),
                 _ => vec![1; random.below(40) as usize],
             };
             bytes.extend(option(id, &data));
@@ -366,31 +395,47 @@ mod tests {
             0 => option(1, name),
             _ => option(7, &[text(name), vec![0, 0]].concat()),
         });
+        let style = match negotiate(&bytes, 1 << 20).step {
+            Step::Chosen(choice) => choice.style,
+            _ => Style::Simple,
+        };
         for n in 0..random.below(40) {
-            bytes.extend(request(random, n));
+            bytes.extend(request(random, n, style));
         }
         bytes
     }
 
-    fn request(random: &mut Rng, n: u64) -> Vec<u8> {
-        let kind = random.one_of(&[0u16, 0, 0, 1, 1, 1, 3, 4, 6, 7, 7, 8, 2]);
+    fn request(random: &mut Rng, n: u64, style: Style) -> Vec<u8> {
+        let extended = style == Style::Extended;
+        let kind = random.one_of(&[0u16, 0, 0, 1, 1, 1, 3, 4, 5, 6, 7, 7, 8, 2]);
         let kind = if kind == 2 && random.below(8) > 0 { 0 } else { kind };
-        let flags = random.one_of(&[0u16, 0, 0, 1, 2, 4, 8, 3, 1 << 14]);
-        let len = random.one_of(&[512u32, 4096, 4096, 5000, 0, 100_000, 1 << 20, 40 << 20]);
+        let mut flags = random.one_of(&[0u16, 0, 0, 1, 2, 4, 8, 3, 16, 18, 1 << 14]);
+        let len =
+            random.one_of(&[512u64, 4096, 4096, 5000, 0, 100_000, 1 << 20, 40 << 20, 1 << 40]);
+        let len = if extended { len } else { len.min(u32::MAX.into()) };
         let len = if kind == 1 && len > 100_000 { 4096 } else { len };
-        let near = SIZE - u64::from(len.min(1 << 20)) / 2;
+        let carries = if extended { random.below(10) > 0 } else { true };
+        let carries = carries && (kind == 1 || (extended && len <= 5000 && random.below(20) == 0));
+        if extended && carries {
+            flags |= 1 << 5;
+        }
+        let near = SIZE - len.min(1 << 20) / 2;
         let offset = random.one_of(&[0, 4096, 4096 * 7, 513, near, SIZE, u64::MAX - 10]);
         let cookie = if random.below(10) == 0 { 5 } else { 1000 + n };
+        let magic = if extended { 0x21e4_1c71u32 } else { 0x2560_9513 };
         let mut bytes = [
-            &0x2560_9513u32.to_be_bytes()[..],
+            &magic.to_be_bytes()[..],
             &flags.to_be_bytes(),
             &kind.to_be_bytes(),
             &cookie.to_be_bytes(),
             &offset.to_be_bytes(),
-            &len.to_be_bytes(),
         ]
         .concat();
-        if kind == 1 {
+        match extended {
+            true => bytes.extend(len.to_be_bytes()),
+            false => bytes.extend((len as u32).to_be_bytes()),
+        }
+        if carries {
             bytes.resize(bytes.len() + len as usize, n as u8);
         }
         bytes
@@ -428,7 +473,7 @@ mod tests {
         let files = std::fs::read_dir(folder).expect("the corpus is part of the repository");
         let mut files: Vec<_> = files.map(|f| f.expect("a file").path()).collect();
         files.sort();
-        assert!(files.len() >= 7);
+        assert!(files.len() >= 10);
         let read = |p: std::path::PathBuf| (p.display().to_string(), std::fs::read(p).unwrap());
         files.into_iter().map(read).collect()
     }
@@ -470,7 +515,7 @@ mod tests {
     /// A device that has run for long must not take a client that has just come for one that stalls.
     #[test]
     fn a_client_has_its_time_from_the_arrival_on() {
-        let choice = Choice { export: 0, size: SIZE, structured: false, allocation: false };
+        let choice = Choice { export: 0, size: SIZE, style: Style::Simple, allocation: false };
         let head =
             [&0x2560_9513u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 16], &4096u32.to_be_bytes()];
         let half_a_write = [&head.concat()[..], &[7; 100]].concat();

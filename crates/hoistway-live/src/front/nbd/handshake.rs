@@ -1,6 +1,6 @@
 //! The negotiation as a state machine: bytes in, bytes out, until an export is chosen.
 
-use super::wire::{PAYLOAD_MAX, flags, u16_at, u32_at, u64_at};
+use super::wire::{PAYLOAD_MAX, Style, flags, u16_at, u32_at, u64_at};
 
 /// What a client can choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Choice {
     pub export: usize,
     /// The size that was told.
     pub size: u64,
-    pub structured: bool,
+    pub style: Style,
     /// Block status of `base:allocation` may be asked for.
     pub allocation: bool,
 }
@@ -61,7 +61,7 @@ pub(super) struct Handshake {
     security: Security,
     greeted: bool,
     zeroes: bool,
-    structured: bool,
+    style: Style,
     /// The export for which `base:allocation` was agreed on.
     allocation: Option<usize>,
     options: u32,
@@ -92,6 +92,7 @@ mod option {
     pub const STRUCTURED_REPLY: u32 = 8;
     pub const LIST_META: u32 = 9;
     pub const SET_META: u32 = 10;
+    pub const EXTENDED_HEADERS: u32 = 11;
 }
 
 mod reply {
@@ -105,6 +106,7 @@ mod reply {
     pub const TLS_REQUIRED: u32 = ERROR + 5;
     pub const UNKNOWN: u32 = ERROR + 6;
     pub const TOO_BIG: u32 = ERROR + 9;
+    pub const EXTENDED_REQUIRED: u32 = ERROR + 10;
 }
 
 impl Handshake {
@@ -117,7 +119,7 @@ impl Handshake {
             security,
             greeted: false,
             zeroes: true,
-            structured: false,
+            style: Style::Simple,
             allocation: None,
             options: 0,
         }
@@ -126,7 +128,7 @@ impl Handshake {
     /// TLS is there. What was agreed on before is void: somebody else may have done that.
     pub fn secured(&mut self) {
         self.security = Security::Established;
-        self.structured = false;
+        self.style = Style::Simple;
         self.allocation = None;
     }
 
@@ -195,11 +197,20 @@ impl Handshake {
                 }
                 answer(out, id, reply::ACK, &[]);
             }
+            option::STRUCTURED_REPLY if data.is_empty() && self.style == Style::Extended => {
+                answer(out, id, reply::EXTENDED_REQUIRED, b"extended headers were agreed on");
+            }
             option::STRUCTURED_REPLY if data.is_empty() => {
-                self.structured = true;
+                self.style = Style::Structured;
                 answer(out, id, reply::ACK, &[]);
             }
-            option::LIST | option::STRUCTURED_REPLY => answer(out, id, reply::INVALID, &[]),
+            option::EXTENDED_HEADERS if data.is_empty() && self.style != Style::Extended => {
+                self.style = Style::Extended;
+                answer(out, id, reply::ACK, &[]);
+            }
+            option::LIST | option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
+                answer(out, id, reply::INVALID, &[]);
+            }
             option::INFO | option::GO => return self.info(id, data, offers, out),
             option::LIST_META | option::SET_META => self.contexts(id, data, offers, out),
             _ => answer(out, id, reply::UNSUPPORTED, &[]),
@@ -219,16 +230,20 @@ impl Handshake {
     }
 
     fn choice(&self, export: usize, offers: &[Offer]) -> Step {
-        let allocation = self.structured && self.allocation == Some(export);
+        let allocation = self.style != Style::Simple && self.allocation == Some(export);
         let size = offers[export].size;
-        Step::Chosen(Choice { export, size, structured: self.structured, allocation })
+        Step::Chosen(Choice { export, size, style: self.style, allocation })
     }
 
     fn flags(&self, offer: &Offer) -> u16 {
-        offer.flags | if self.structured { flags::SEND_DF } else { 0 }
+        offer.flags | if self.style == Style::Simple { 0 } else { flags::SEND_DF }
     }
 
     fn export_name(&self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Step {
+        if self.style == Style::Extended {
+            // Forbidden behind them, and this option has no answer that says no.
+            return Step::Close;
+        }
         let Some(export) = find(name, offers) else { return Step::Close };
         out.extend(offers[export].size.to_be_bytes());
         out.extend(self.flags(&offers[export]).to_be_bytes());
@@ -276,7 +291,7 @@ impl Handshake {
             // Each time anew: what was agreed on before is void, whatever comes of this.
             self.allocation = None;
         }
-        let (Some((name, rest)), true) = (name_and_rest(data), self.structured) else {
+        let (Some((name, rest)), true) = (name_and_rest(data), self.style != Style::Simple) else {
             return answer(out, id, reply::INVALID, &[]);
         };
         let Some(queries) = queries(rest) else {

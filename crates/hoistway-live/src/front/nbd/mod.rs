@@ -1,4 +1,4 @@
-//! An NBD server: fixed newstyle, structured replies, block status, several exports and connections.
+//! An NBD server: fixed newstyle, structured replies and extended headers, block status, several exports and connections.
 //!
 //! The protocol is that of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. Two
 //! halves: the *lobby*, one thread in which all clients negotiate (`handshake` decides, the lobby

@@ -177,11 +177,12 @@ fn offer(export: &Export, view: &View) -> Offer {
     let facts = export.device.facts();
     // Every connection of an export talks to the same stack: a flush on one covers what completed
     // on all, and a cache between them there is none.
-    let mut bits = flags::HAS_FLAGS | flags::CAN_MULTI_CONN;
+    let mut bits = flags::HAS_FLAGS | flags::CAN_MULTI_CONN | flags::SEND_CACHE;
     if view.read_only {
         bits |= flags::READ_ONLY;
     } else {
-        bits |= flags::SEND_FLUSH | flags::SEND_FUA | flags::SEND_WRITE_ZEROES;
+        bits |= flags::SEND_FLUSH | flags::SEND_FUA;
+        bits |= flags::SEND_WRITE_ZEROES | flags::SEND_FAST_ZERO;
         bits |= if view.trim { flags::SEND_TRIM } else { 0 };
     }
     bits |= if facts.rotational { flags::ROTATIONAL } else { 0 };

@@ -3,11 +3,13 @@
 use rustix::io::Errno;
 
 pub(super) const REQUEST_MAGIC: u32 = 0x2560_9513;
+pub(super) const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
 pub(super) const SIMPLE_MAGIC: u32 = 0x6744_6698;
 pub(super) const CHUNK_MAGIC: u32 = 0x668e_33ef;
+pub(super) const EXTENDED_CHUNK_MAGIC: u32 = 0x6e8a_278c;
 
-/// Bytes of a request's header.
-pub(super) const HEADER: usize = 28;
+/// Bytes of the longest header of a request.
+pub(super) const HEADER_MAX: usize = 32;
 /// Largest payload of a read or write, as announced.
 pub(super) const PAYLOAD_MAX: u32 = 32 << 20;
 
@@ -22,6 +24,8 @@ pub(super) mod flags {
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
     pub const SEND_DF: u16 = 1 << 7;
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
+    pub const SEND_CACHE: u16 = 1 << 10;
+    pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
 /// Flags of a command.
@@ -30,6 +34,26 @@ pub(super) mod command_flags {
     pub const NO_HOLE: u16 = 1 << 1;
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
+    pub const FAST_ZERO: u16 = 1 << 4;
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
+}
+
+/// The headers of requests and answers that were agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Compact requests, simple answers.
+    Simple,
+    /// Compact requests; answers that may carry data are chunks.
+    Structured,
+    /// Headers of 32 bytes with 64-bit lengths both ways; every answer is a chunk.
+    Extended,
+}
+
+impl Style {
+    /// Bytes of a request's header.
+    pub fn header(self) -> usize {
+        if self == Style::Extended { HEADER_MAX } else { 28 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,26 +63,47 @@ pub(super) enum Kind {
     Disconnect,
     Flush,
     Trim,
+    Cache,
     WriteZeroes,
     BlockStatus,
     /// A command this server did not offer.
     Other(u16),
 }
 
+impl Kind {
+    /// Flags that mean something for it; any other one is an error of the client.
+    pub fn flags(self) -> u16 {
+        use command_flags::{DF, FAST_ZERO, FUA, NO_HOLE, REQ_ONE};
+        match self {
+            Kind::Read => FUA | DF,
+            Kind::WriteZeroes => FUA | NO_HOLE | FAST_ZERO,
+            Kind::BlockStatus => FUA | REQ_ONE,
+            _ => FUA,
+        }
+    }
+}
+
 /// A request as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
+    /// `PAYLOAD_LEN` is left where it, or the lack of it, is a mistake.
     pub flags: u16,
     pub kind: Kind,
     pub cookie: u64,
     pub offset: u64,
-    pub len: u32,
+    /// Bytes it is about.
+    pub len: u64,
+    /// Bytes that follow the header.
+    pub payload: u64,
 }
 
 impl Request {
-    /// `None`: this is not a request, and where the next one begins cannot be known.
-    pub fn decode(bytes: &[u8; HEADER]) -> Option<Request> {
-        if u32_at(bytes, 0) != REQUEST_MAGIC {
+    /// Reads a header of that style. `None`: this is not a request, and where the next one begins cannot
+    /// be known.
+    pub fn decode(style: Style, bytes: &[u8]) -> Option<Request> {
+        let extended = style == Style::Extended;
+        let magic = if extended { EXTENDED_REQUEST_MAGIC } else { REQUEST_MAGIC };
+        if u32_at(bytes, 0) != magic {
             return None;
         }
         let kind = match u16_at(bytes, 6) {
@@ -67,25 +112,42 @@ impl Request {
             2 => Kind::Disconnect,
             3 => Kind::Flush,
             4 => Kind::Trim,
+            5 => Kind::Cache,
             6 => Kind::WriteZeroes,
             7 => Kind::BlockStatus,
             other => Kind::Other(other),
         };
-        Some(Request {
-            flags: u16_at(bytes, 4),
-            kind,
-            cookie: u64_at(bytes, 8),
-            offset: u64_at(bytes, 16),
-            len: u32_at(bytes, 24),
-        })
+        let mut flags = u16_at(bytes, 4);
+        let len = if extended { u64_at(bytes, 24) } else { u32_at(bytes, 24).into() };
+        let carries = match extended {
+            true => flags & command_flags::PAYLOAD_LEN != 0,
+            false => kind == Kind::Write,
+        };
+        if extended && kind == Kind::Write {
+            // There a write must have it: turned round, the flag is left with the one that has not, and
+            // refused with it.
+            flags ^= command_flags::PAYLOAD_LEN;
+        }
+        let payload = if carries { len } else { 0 };
+        let (cookie, offset) = (u64_at(bytes, 8), u64_at(bytes, 16));
+        Some(Request { flags, kind, cookie, offset, len, payload })
     }
 }
 
-/// The head of a reply: at most that of a chunk of data.
+/// The head of a reply; data may follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    bytes: [u8; 28],
+    bytes: [u8; 40],
     len: u8,
+}
+
+/// Types of chunks.
+mod chunk {
+    pub const NONE: u16 = 0;
+    pub const DATA: u16 = 1;
+    pub const BLOCK_STATUS: u16 = 5;
+    pub const BLOCK_STATUS_EXTENDED: u16 = 6;
+    pub const ERROR: u16 = (1 << 15) + 1;
 }
 
 impl Head {
@@ -93,49 +155,94 @@ impl Head {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// A simple reply; the data of a read follows.
-    pub fn simple(cookie: u64, error: u32) -> Head {
-        let mut bytes = [0; 28];
-        bytes[..4].copy_from_slice(&SIMPLE_MAGIC.to_be_bytes());
-        bytes[4..8].copy_from_slice(&error.to_be_bytes());
-        bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
-        Head { bytes, len: 16 }
+    /// The request is carried out; nothing follows.
+    pub fn done(style: Style, request: &Request) -> Head {
+        match style {
+            Style::Extended => Head::chunk(style, request, chunk::NONE, 0),
+            _ => Head::simple(request, 0),
+        }
     }
 
-    fn chunk(cookie: u64, kind: u16, payload: u32) -> Head {
-        let mut bytes = [0; 28];
-        bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
-        // DONE: every reply of ours is a single chunk.
-        bytes[4..6].copy_from_slice(&1u16.to_be_bytes());
-        bytes[6..8].copy_from_slice(&kind.to_be_bytes());
-        bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
-        bytes[16..20].copy_from_slice(&payload.to_be_bytes());
-        Head { bytes, len: 20 }
+    /// Of a read; the data follows.
+    pub fn data(style: Style, request: &Request) -> Head {
+        match style {
+            Style::Simple => Head::simple(request, 0),
+            _ => {
+                let mut head = Head::chunk(style, request, chunk::DATA, request.len + 8);
+                head.put(&request.offset.to_be_bytes());
+                head
+            }
+        }
     }
 
-    /// The only chunk of a read; the data follows.
-    pub fn data(cookie: u64, offset: u64, len: u32) -> Head {
-        let mut head = Head::chunk(cookie, 1, len + 8);
-        head.bytes[20..28].copy_from_slice(&offset.to_be_bytes());
-        head.len = 28;
-        head
-    }
-
-    /// The only chunk of a failed command.
-    pub fn error(cookie: u64, error: u32) -> Head {
-        let mut head = Head::chunk(cookie, (1 << 15) + 1, 6);
-        head.bytes[20..24].copy_from_slice(&error.to_be_bytes());
+    /// Of a request that failed.
+    pub fn error(style: Style, request: &Request, error: u32) -> Head {
+        let data = matches!(request.kind, Kind::Read | Kind::BlockStatus);
+        if style == Style::Simple || (style == Style::Structured && !data) {
+            return Head::simple(request, error);
+        }
+        let mut head = Head::chunk(style, request, chunk::ERROR, 6);
+        head.put(&error.to_be_bytes());
         // No message: the length of it is zero.
-        head.len = 26;
+        head.put(&[0; 2]);
         head
     }
 
-    /// The only chunk of a block status; the descriptors follow.
-    pub fn block_status(cookie: u64, context: u32, descriptors: u32) -> Head {
-        let mut head = Head::chunk(cookie, 5, 4 + 8 * descriptors);
-        head.bytes[20..24].copy_from_slice(&context.to_be_bytes());
-        head.len = 24;
+    /// Of a block status; as many [`descriptor`](Head::descriptor)s follow.
+    pub fn block_status(style: Style, request: &Request, context: u32, count: u32) -> Head {
+        let descriptors = u64::from(count) * Head::descriptor(style) as u64;
+        let extended = style == Style::Extended;
+        let (kind, before) = match extended {
+            true => (chunk::BLOCK_STATUS_EXTENDED, 8),
+            false => (chunk::BLOCK_STATUS, 4),
+        };
+        let mut head = Head::chunk(style, request, kind, before + descriptors);
+        head.put(&context.to_be_bytes());
+        if extended {
+            head.put(&count.to_be_bytes());
+        }
         head
+    }
+
+    /// Bytes of a descriptor of a block status: a length and flags.
+    pub fn descriptor(style: Style) -> usize {
+        if style == Style::Extended { 16 } else { 8 }
+    }
+
+    fn simple(request: &Request, error: u32) -> Head {
+        let mut head = Head::begin(SIMPLE_MAGIC);
+        head.put(&error.to_be_bytes());
+        head.put(&request.cookie.to_be_bytes());
+        head
+    }
+
+    fn chunk(style: Style, request: &Request, kind: u16, payload: u64) -> Head {
+        let extended = style == Style::Extended;
+        let mut head = Head::begin(if extended { EXTENDED_CHUNK_MAGIC } else { CHUNK_MAGIC });
+        // DONE: every reply of ours is a single chunk.
+        head.put(&1u16.to_be_bytes());
+        head.put(&kind.to_be_bytes());
+        head.put(&request.cookie.to_be_bytes());
+        if extended {
+            head.put(&request.offset.to_be_bytes());
+            head.put(&payload.to_be_bytes());
+        } else {
+            let payload = u32::try_from(payload).expect("a payload is at most 32 MiB and its head");
+            head.put(&payload.to_be_bytes());
+        }
+        head
+    }
+
+    fn begin(magic: u32) -> Head {
+        let mut head = Head { bytes: [0; 40], len: 0 };
+        head.put(&magic.to_be_bytes());
+        head
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let from = usize::from(self.len);
+        self.bytes[from..from + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len() as u8;
     }
 }
 

@@ -458,7 +458,7 @@ fn json(run: &Run, dir: &Path) -> serde_json::Value {
         serde_json::json!({
             "experiment": x.experiment, "drive": x.drive, "config": x.config,
             "workload": x.workload, "metric": x.metric, "unit": x.unit, "value": x.value,
-            "rep": x.rep, "source": x.source,
+            "rep": x.rep, "source": x.source, "bound": x.bound.sign(),
         })
     };
     let flag = |(cell, text): &(String, String)| serde_json::json!({ "cell": cell, "text": text });

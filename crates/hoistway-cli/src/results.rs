@@ -6,7 +6,7 @@ use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
     Cell, Judge, LOSS_OF_CONTROL, Metric, Run, number_text, published, ratio, reference,
 };
-use hoistway_lab::stats::Verdict;
+use hoistway_lab::stats::{Bound, Bounded, Verdict};
 use std::fmt::Write as _;
 
 /// The tables of a run and its warnings.
@@ -162,6 +162,7 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
             "config",
             "start-up s",
             "+-99%",
+            "median s",
             "min s",
             "max s",
             "unfinished",
@@ -176,14 +177,7 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
     for cell in cells {
         let of = Of { run, cell };
         let Some(all) = Startups::of(&cell.reps) else { continue };
-        // Without a mean the median, while it exists.
-        let time = match (all.mean, all.median) {
-            (Some(_), _) => of.shown("startup_time"),
-            (None, Some(median)) => format!("median {}", three(median)),
-            (None, None) => all.beyond().unwrap_or_else(|| "-".into()),
-        };
-        let max = all.beyond().unwrap_or_else(|| three(all.max));
-        let min = if all.unfinished == all.count { "-".into() } else { three(all.min) };
+        let min = all.min.map_or_else(|| "-".into(), three);
         let unfinished = match all.unfinished {
             0 => String::new(),
             n => format!("{n} of {}", all.count),
@@ -192,10 +186,11 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
             cell.drive.clone(),
             cell.workload.clone(),
             cell.config.clone(),
-            time,
+            of.shown("startup_time"),
             of.shown("startup_time_ci99"),
+            all.median.map_or_else(|| "-".into(), three),
             min,
-            max,
+            bounded(all.max),
             unfinished,
             of.against("startup_time"),
             of.shown("startup_slowdown"),
@@ -246,6 +241,11 @@ fn throughput(run: &Run, cells: &[&Cell]) -> Table {
     table
 }
 
+/// Three significant digits; of a bound on its safe side.
+fn bounded(value: Bounded) -> String {
+    value.exact().map_or_else(|| value.to_string(), three)
+}
+
 /// Heading of the column with the ratios.
 fn versus(run: &Run) -> String {
     format!("vs {}", reference(&run.manifest).unwrap_or_default())
@@ -273,7 +273,9 @@ impl Of<'_> {
     }
 
     fn shown(&self, metric: &str) -> String {
-        self.value(metric).map_or_else(|| "-".into(), three)
+        let found = self.find(metric, false);
+        let shown = found.and_then(|x| Some(bounded(Bounded { value: x.value?, bound: x.bound })));
+        shown.unwrap_or_else(|| "-".into())
     }
 
     /// Over the same of the reference configuration.
@@ -288,14 +290,15 @@ impl Of<'_> {
             Some(other) => match ratio(cell, other, metric) {
                 None => "-".into(),
                 Some(r) if r.verdict == Verdict::Same => "same".into(),
-                Some(r) => format!("x{}", three(r.mean)),
+                Some(r) => format!("x{}", bounded(Bounded { value: r.mean, bound: r.bound })),
             },
         }
     }
 
     fn published(&self, metric: &str) -> String {
         let Some(row) = self.find(metric, true) else { return String::new() };
-        match (row.value, self.value(metric)) {
+        let ours = self.find(metric, false).filter(|x| x.bound == Bound::Exact);
+        match (row.value, ours.and_then(|x| x.value)) {
             (Some(p), Some(ours)) => {
                 format!("{} ({:+.0}%)", number_text(p), (ours / p - 1.0) * 100.0)
             }

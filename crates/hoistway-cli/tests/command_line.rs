@@ -142,7 +142,7 @@ fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
         assert!(a == b, "{name} differs");
     }
     assert_eq!(one, folder.file("a/metrics.csv"), "--csv prints the file");
-    let header = "experiment,drive,config,workload,metric,unit,value,rep,source\n";
+    let header = "experiment,drive,config,workload,metric,unit,value,rep,source,bound\n";
     assert!(one.starts_with(header.as_bytes()));
     assert_ne!(one, compare("2", "c", "2"), "another seed, other figures");
 }
@@ -165,6 +165,53 @@ fn report_computes_the_same_from_the_records() {
         ["metrics.csv", "report.html"].map(|f| folder.file(&format!("{dir}/{f}"))).into();
     assert!(before == after, "the report of the same records differs");
     assert_eq!(folder.entries(), 1, "one folder, runs/");
+}
+
+/// Both starts in full, and then the second cut off after a second by the end of the run.
+#[test]
+fn a_start_that_was_cut_off_makes_bounds_everywhere() {
+    let folder = Folder::new("censored");
+    let run = |more: &[&str]| {
+        let args = "compare startup-s --reps 1 --drive intel-320-160g --config none \
+                    --workload gnome-terminal+10r-seq";
+        let args: Vec<&str> = args.split_whitespace().chain(more.iter().copied()).collect();
+        let output = folder.run(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let value = |dir: &str, metric: &str| {
+        let csv = String::from_utf8(folder.file(&format!("{dir}/metrics.csv"))).unwrap();
+        let ours = |l: &&str| {
+            l.contains(&format!(",{metric},s,")) && l.trim_end_matches(">=").contains(",,sim,")
+        };
+        let fields: Vec<&str> = csv.lines().find(ours).unwrap().split(',').collect();
+        (fields[6].parse::<f64>().unwrap(), fields[9].to_string())
+    };
+    run(&["--out", "whole"]);
+    let marks = String::from_utf8(folder.file("whole/records/marks.csv")).unwrap();
+    let at = |line: usize| marks.lines().nth(line).unwrap().split(',').nth(4).unwrap();
+    let [begin, end, again]: [u64; 3] = [1, 2, 3].map(|line| at(line).parse().unwrap());
+    assert!(again + 1_000_000_000 < at(4).parse().unwrap(), "the second takes longer: {marks}");
+    let text = run(&["--out", "cut", "--duration", &format!("{}ns", again + 1_000_000_000)]);
+
+    let took = (end - begin) as f64 / 1e9;
+    let near = |dir: &str, metric: &str, expected: f64, bound: &str| {
+        let (got, sign) = value(dir, metric);
+        assert!((got - expected).abs() < 1e-6 && sign == bound, "{metric}: {sign}{got}");
+    };
+    near("cut", "startup_time", (took + 1.0) / 2.0, ">");
+    near("cut", "startup_time_min", took, "");
+    near("cut", "startup_time_p50", took, "");
+    near("cut", "startup_time_max", took, ">=");
+    assert_eq!(value("whole", "startup_time").1, "");
+    let row = text.lines().find(|l| l.starts_with("intel-320-160g  gnome-terminal")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().skip(3).collect();
+    assert!(cells[0].starts_with('>') && cells[4].starts_with(">="), "{text}");
+    assert_eq!((cells[1], cells[2], cells[4]), ("-", cells[3], &*format!(">={}", cells[3])));
+    assert!(text.contains("1 of 2 starts were cut off by the end of the run"), "{text}");
+    let html = String::from_utf8(folder.file("cut/report.html")).unwrap();
+    let mean = format!("{} s (median", cells[0].replace('>', "&gt;"));
+    assert!(html.contains(&mean), "glance and headline: {mean}");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn a_start_beyond_the_limit_is_killed_and_the_others_are_left_out() {
     let setting = Setting { drive: MAXTOR, limit: "500 ms", starts: 3, ..IDLE };
     let outcome = setting.run();
     let texts: Vec<&str> = outcome.marks.iter().map(|m| m.text.as_str()).collect();
-    assert_eq!(texts, ["start", "unfinished"]);
+    assert_eq!(texts, ["start", "unfinished after 500000000ns"]);
     let took = outcome.marks[1].at - outcome.marks[0].at;
     assert!((500..600).contains(&(took.0 / 1_000_000)), "{took:?}");
 }

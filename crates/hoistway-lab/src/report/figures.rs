@@ -2,7 +2,8 @@
 
 use crate::result::startup::Startups;
 use crate::result::{Cell, Monitor, Rep, Run, Spread};
-use crate::stats;
+use crate::stats::{self, Bound, Percentile};
+use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{DeviceRecord, Interval, ProcRecord, Role};
 
@@ -14,9 +15,12 @@ pub(super) struct Figures<'a> {
     pub(super) key: usize,
     /// The target's latencies of all repetitions.
     pub(super) hist: Histogram,
-    /// The target's mean latency per repetition, ns.
+    /// The target's mean latency per repetition, ns; with unfinished I/Os a lower bound.
     pub(super) latency: Option<Spread>,
-    /// Longest the target waited, ns, and whether that wait was cut off by the end of the run.
+    /// Unfinished I/Os of the target, with the time they had waited.
+    pub(super) censored: Vec<Nanos>,
+    /// Longest the target waited, ns, and whether it may be longer: an I/O was cut off by the end of the
+    /// run.
     pub(super) longest: Option<(u64, bool)>,
     /// Time-average latency (sum of squares over sum), ns: what a random instant waits through.
     pub(super) time_weighted: Option<f64>,
@@ -84,10 +88,8 @@ impl<'a> Figures<'a> {
             hist.merge(&p.latency);
             censored.extend(p.censored);
         }
-        let longest = match (hist.max(), censored.iter().max()) {
-            (max, Some(cut)) if max.is_none_or(|m| cut.0 > m) => Some((cut.0, true)),
-            (max, _) => max.map(|m| (m, false)),
-        };
+        let longest = stats::latency_max(&hist, &censored);
+        let longest = longest.map(|max| (max.value as u64, max.bound != Bound::Exact));
         let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
         let flags = run.flags.iter().filter(|f| f.0 == name).map(|f| f.1.as_str()).collect();
         let rate = |role| spread(cell.reps.iter().map(|r| rate(r, role)));
@@ -98,9 +100,10 @@ impl<'a> Figures<'a> {
         Figures {
             cell,
             key,
-            latency: spread(cell.reps.iter().filter_map(wait)),
+            latency: spread(cell.reps.iter().filter_map(wait))
+                .map(|s| Spread { half_width: s.half_width.filter(|_| censored.is_empty()), ..s }),
             longest,
-            time_weighted: stats::time_weighted(&hist, &censored),
+            time_weighted: stats::time_weighted(&hist, &censored).map(|mean| mean.value),
             total: rate(None),
             target: rate(Some(Role::Target)),
             others: rate(Some(Role::Interferer)),
@@ -114,16 +117,20 @@ impl<'a> Figures<'a> {
             more: None,
             flags,
             hist,
+            censored,
         }
+    }
+
+    /// Before a mean latency: nothing, or that it is longer.
+    pub(super) fn longer(&self) -> &'static str {
+        if self.censored.is_empty() { "" } else { "> " }
     }
 
     /// A percentile in ns, with `per_mille` of 1000; `None` unless ten samples lie above it.
     pub(super) fn percentile(&self, per_mille: u64) -> Option<u64> {
-        let above = u128::from(self.hist.count()) * u128::from(1000 - per_mille);
-        if above < 10_000 {
-            return None;
-        }
-        self.hist.quantile(per_mille, 1000)
+        let name = "of a report";
+        let p = Percentile { name, numerator: per_mille, denominator: 1000 };
+        p.of(&self.hist, &self.censored)
     }
 
     /// MB/s of each process, mean over the repetitions.
@@ -177,9 +184,13 @@ fn of_role(rep: &Rep, role: Option<Role>) -> impl Iterator<Item = &ProcRecord> {
     rep.procs.iter().filter(move |p| role.is_none_or(|r| r == p.role))
 }
 
+/// Mean latency; an unfinished I/O counts with the time it had waited.
 fn wait(rep: &Rep) -> Option<f64> {
-    let (sum, n) =
-        targets(rep).fold((0u128, 0u64), |(s, n), p| (s + p.latency.sum(), n + p.latency.count()));
+    let of = |p: &ProcRecord| {
+        let cut = p.censored.map_or(0, |c| u128::from(c.0));
+        (p.latency.sum() + cut, p.latency.count() + u64::from(p.censored.is_some()))
+    };
+    let (sum, n) = targets(rep).map(of).fold((0, 0), |(s, n), (time, ios)| (s + time, n + ios));
     (n > 0).then(|| sum as f64 / n as f64)
 }
 

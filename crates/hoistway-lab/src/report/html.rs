@@ -202,7 +202,9 @@ fn glance_wait(run: &Run, all: &[Figures<'_>]) -> Option<String> {
     let mean = |f: &Figures<'_>| f.latency.map_or(f64::INFINITY, |l| l.mean);
     let first = all.first()?;
     let best = all.iter().min_by(|a, b| mean(a).total_cmp(&mean(b)))?;
-    let show = |f: &Figures<'_>| f.latency.map_or("–".into(), |l| duration(l.mean));
+    let show = |f: &Figures<'_>| {
+        f.latency.map_or("–".into(), |l| esc(&format!("{}{}", f.longer(), duration(l.mean))))
+    };
     let share = first.total.zip(best.total).filter(|(a, _)| a.mean > 0.0);
     Some(format!(
         "<td>{}</td><td class=\"b\">{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td>",

@@ -32,7 +32,7 @@ pub fn render(run: &Run) -> String {
             );
             for f in &all {
                 let row = match (starting(&all), free(&all)) {
-                    (true, _) => cells(run, f, " ± ", "").join(" | "),
+                    (true, _) => cells(run, f, " ± ", "").join(" | ").replace('>', "&gt;"),
                     (_, true) => rates(f).join(" | "),
                     _ => row(f).join(" | "),
                 };
@@ -61,7 +61,7 @@ pub fn render(run: &Run) -> String {
 fn row(f: &Figures<'_>) -> [String; 9] {
     let p = |per_mille| f.percentile(per_mille).map_or("–".into(), |v| number(v as f64 / 1e6));
     [
-        spread(f.latency, 1e6),
+        format!("{}{}", f.longer().replace('>', "&gt;"), spread(f.latency, 1e6)),
         gain_text(f.gain).unwrap_or("–".into()),
         p(500),
         p(950),
@@ -124,4 +124,4 @@ const HEAD_RATES: &str = "| configuration | all, MB/s | times the first | read, 
 | slowest, MB/s | fastest, MB/s | Jain's index |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
 
 const HEAD_STARTS: &str = "| configuration | start-up, s | times the idle | median, s | shortest, s | longest, s \
-| given up | all, MB/s | during starts, MB/s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+| not finished | all, MB/s | during starts, MB/s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n";

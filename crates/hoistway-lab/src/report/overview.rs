@@ -78,7 +78,10 @@ fn table(run: &Run, address: &str, drive: &str) -> String {
                  <td>{}</td><td>{}</td><td class=\"l\">{control}</td></tr>",
                 esc(&workload.id),
                 esc(&m.configs[f.key].id),
-                f.latency.map_or_else(|| "\u{2013}".into(), |l| duration(l.mean)),
+                f.latency.map_or_else(
+                    || "\u{2013}".into(),
+                    |l| esc(&format!("{}{}", f.longer(), duration(l.mean)))
+                ),
                 f.longest.map_or_else(
                     || "\u{2013}".into(),
                     |(ns, cut)| {

@@ -6,6 +6,7 @@ use super::monitor;
 use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number, plus_minus};
 use super::{startup, throughput};
 use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo, published as beside};
+use crate::stats::Bound;
 use hoistway_sim::world::Role;
 use std::fmt::Write;
 
@@ -69,7 +70,11 @@ pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
         if html { esc(id) } else { id.clone() }
     };
     let bold = |text: String| if html { format!("<b>{text}</b>") } else { format!("**{text}**") };
-    let waits = |f: &Figures<'_>| f.latency.map(|l| bold(duration(l.mean)));
+    let waits = |f: &Figures<'_>| {
+        let time = |l: Spread| format!("{}{}", f.longer(), duration(l.mean));
+        let text = f.latency.map(time).map(|t| if html { esc(&t) } else { t });
+        text.map(bold)
+    };
     let Some((reference, wait)) = all.first().and_then(|f| Some((f, waits(f)?))) else {
         return "The target completed no I/O under the reference configuration.".into();
     };
@@ -320,7 +325,7 @@ fn cells(f: &Figures<'_>) -> [String; 13] {
     let ms = |ns: Option<f64>| ns.map_or_else(dash_cell, |v| number(v / 1e6));
     let p = |per_mille| ms(f.percentile(per_mille).map(|v| v as f64));
     [
-        mean_cell(f.latency, 1e6),
+        format!("{}{}", esc(f.longer()), mean_cell(f.latency, 1e6)),
         gain_text(f.gain).unwrap_or_else(dash_cell),
         ms(f.hist.sd()),
         p(500),
@@ -413,6 +418,10 @@ fn ours(run: &Run, m: &Metric, f: &Figures<'_>) -> Option<f64> {
             && (&o.drive, &o.config, &o.workload, &o.metric, &o.unit)
                 == (&m.drive, &m.config, &m.workload, &m.metric, &m.unit)
     });
+    // A bound is no value to compare.
+    if derived.is_some_and(|o| o.bound != Bound::Exact) {
+        return None;
+    }
     let mean = |s: Option<Spread>| s.map(|s| s.mean);
     derived.and_then(|o| o.value).or_else(|| match (m.metric.as_str(), m.unit.as_str()) {
         ("latency_avg", "ms") => mean(f.latency).map(|ns| ns / 1e6),

@@ -7,18 +7,19 @@ use super::section::{dash_cell, figure, mean_cell, references, rows_and_flags};
 use super::svg::{Unit, duration, esc, number};
 use crate::result::startup::Startups;
 use crate::result::{DriveInfo, Run, Spread, WorkloadInfo};
+use crate::stats::Bounded;
 
 /// Is it about starts?
 pub(super) fn starting(all: &[Figures<'_>]) -> bool {
     all.iter().any(|f| f.starts.is_some())
 }
 
-/// Mean, median, or the time beyond which starts were given up.
+/// The mean, or what it is longer than with the median beside it.
 pub(super) fn time(s: &Startups) -> String {
     match (s.mean, s.median) {
         (Some(mean), _) => duration(mean.mean * 1e9),
-        (None, Some(median)) => format!("{} (median)", duration(median * 1e9)),
-        (None, None) => s.beyond().map_or_else(dash_cell, |beyond| format!("{beyond} s")),
+        (None, Some(median)) => format!("{} s (median {})", s.time, duration(median * 1e9)),
+        (None, None) => format!("{} s", s.time),
     }
 }
 
@@ -43,6 +44,9 @@ pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
     let Some(first) = all.first() else { return "Nothing was run.".into() };
     match shortest(all).filter(|best| best.key != first.key) {
         Some(best) => format!("The start takes {}, {}.", part(first), part(best)),
+        None if shortest(all).is_none() => {
+            format!("The start takes {}; no configuration finished every start.", part(first))
+        }
         None => format!("The start takes {}; no other configuration is faster.", part(first)),
     }
 }
@@ -98,9 +102,14 @@ pub(super) fn table(
     })
 }
 
-/// `>` of a time that is not known; the markup of [`mean_cell`] stays.
+/// The sign of a bound; the markup of [`mean_cell`] stays.
 fn esc_but_small(text: &str) -> String {
-    text.strip_prefix('>').map_or_else(|| text.to_string(), |rest| format!("&gt;{rest}"))
+    match text.chars().next() {
+        Some('>' | '<') if !text.starts_with("<small>") => {
+            format!("{}{}", esc(&text[..1]), &text[1..])
+        }
+        _ => text.to_string(),
+    }
 }
 
 const HEADS: [&str; 9] = [
@@ -110,7 +119,7 @@ const HEADS: [&str; 9] = [
     "median",
     "shortest",
     "longest",
-    "given up",
+    "not finished",
     "all the time",
     "during starts",
 ];
@@ -125,20 +134,23 @@ pub(super) fn cells(run: &Run, f: &Figures<'_>, open: &str, close: &str) -> [Str
                 && m.rep.is_none()
                 && m.source == run.manifest.world
         });
-        found.and_then(|m| m.value)
+        found.and_then(|m| Some(Bounded { value: m.value?, bound: m.bound }))
     };
-    let show = |v: Option<f64>| v.map_or_else(dash_cell, number);
+    let show = |v: Option<Bounded>| match v.map(|b| (b, b.exact())) {
+        None => dash_cell(),
+        Some((_, Some(exact))) => number(exact),
+        Some((bound, None)) => bound.to_string().replace(">=", "≥ "),
+    };
     let Some(s) = f.starts else { return std::array::from_fn(|_| dash_cell()) };
-    let beyond = || s.beyond().unwrap_or_else(dash_cell);
     let mean = |spread: Option<Spread>| {
         mean_cell(spread, 1.0).replace(" <small>± ", open).replace("</small>", close)
     };
     [
-        if s.mean.is_some() { mean(s.mean) } else { beyond() },
+        if s.mean.is_some() { mean(s.mean) } else { s.time.to_string() },
         show(metric("startup_slowdown")),
-        if s.median.is_some() { show(s.median) } else { beyond() },
-        if s.unfinished == s.count { beyond() } else { number(s.min) },
-        if s.unfinished > 0 { beyond() } else { number(s.max) },
+        show(s.median.map(Bounded::from)),
+        show(s.min.map(Bounded::from)),
+        show(Some(s.max)),
         if s.unfinished > 0 { format!("{} of {}", s.unfinished, s.count) } else { "0".into() },
         mean(f.moved),
         show(metric("throughput_startup")),

@@ -3,7 +3,7 @@
 use super::share::Shares;
 use super::startup::{self, Startups};
 use super::{Cell, Judge, Manifest, Metric, Rep, Run, published};
-use crate::stats::{self, PERCENTILES};
+use crate::stats::{self, Bound, Bounded, PERCENTILES};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{ProcRecord, Role};
@@ -87,8 +87,11 @@ fn ms(ns: f64) -> f64 {
     ns / 1e6
 }
 
-/// The quantities of one repetition of which means over repetitions are taken, with their units.
-fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
+/// Name, unit and value of a quantity of one repetition.
+type Quantity = (&'static str, &'static str, Option<Bounded>);
+
+/// The quantities of one repetition of which means over repetitions are taken.
+fn values(rep: &Rep) -> Vec<Quantity> {
     let target = target(rep);
     let window = rep.measured;
     let others: Vec<u64> = interferers(rep).map(|p| p.bytes).collect();
@@ -103,13 +106,13 @@ fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
     let starts = startup::starts(rep);
     if !starts.is_empty() {
         all.push(("startup_time", "s", startup::mean_time(&starts)));
-        all.push(("throughput_startup", "MB/s", startup::rate(&starts)));
+        all.push(("throughput_startup", "MB/s", startup::rate(&starts).map(Bounded::from)));
     }
     if let Some(target) = target {
-        all.push(("latency_avg", "ms", target.latency.mean().map(ms)));
-        all.push(("throughput_target", "MB/s", mb_s(target.bytes, window)));
+        all.push(("latency_avg", "ms", stats::latency_mean(target).map(|m| m.times(1e-6))));
+        all.push(("throughput_target", "MB/s", mb_s(target.bytes, window).map(Bounded::from)));
     }
-    all.extend([
+    let plain = [
         ("throughput_total", "MB/s", mb_s(moved, window)),
         ("throughput_read", "MB/s", mb_s(device.read_bytes, window)),
         ("throughput_written", "MB/s", mb_s(device.written_bytes, window)),
@@ -126,7 +129,8 @@ fn values(rep: &Rep) -> Vec<(&'static str, &'static str, Option<f64>)> {
         ("merges", "1", Some(device.merges as f64)),
         ("device_time_avg", "ms", device.device_time.mean().map(ms)),
         ("starved_max", "ms", rep.procs.iter().map(|p| p.starved.0).max().map(|n| ms(n as f64))),
-    ]);
+    ];
+    all.extend(plain.map(|(metric, unit, value)| (metric, unit, value.map(Bounded::from))));
     all
 }
 
@@ -139,7 +143,14 @@ struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    fn put(&mut self, metric: &str, unit: &str, value: Option<f64>, rep: Option<u32>) {
+    fn put(
+        &mut self,
+        metric: &str,
+        unit: &str,
+        value: Option<impl Into<Bounded>>,
+        rep: Option<u32>,
+    ) {
+        let value = value.map(Into::into);
         self.metrics.push(Metric {
             experiment: self.experiment.to_string(),
             drive: self.cell.drive.clone(),
@@ -147,7 +158,8 @@ impl Sink<'_> {
             workload: self.cell.workload.clone(),
             metric: metric.to_string(),
             unit: unit.to_string(),
-            value,
+            value: value.map(|v| v.value),
+            bound: value.map_or(Bound::Exact, |v| v.bound),
             rep,
             source: self.world.to_string(),
         });
@@ -159,18 +171,19 @@ impl Sink<'_> {
         self.put("latency_sd", "ms", h.sd().map(ms), rep);
         self.put("latency_min", "ms", in_ms(h.min()), rep);
         for p in PERCENTILES {
-            self.put(&format!("latency_{}", p.name), "ms", in_ms(p.of(h)), rep);
+            self.put(&format!("latency_{}", p.name), "ms", in_ms(p.of(h, censored)), rep);
         }
-        let max = h.max().into_iter().chain(censored.iter().map(|c| c.0)).max();
-        self.put("latency_max", "ms", in_ms(max), rep);
-        let weighted = stats::time_weighted(h, censored).map(ms);
+        let max = stats::latency_max(h, censored).map(|max| max.times(1e-6));
+        self.put("latency_max", "ms", max, rep);
+        let weighted = stats::time_weighted(h, censored).map(|mean| mean.times(1e-6));
         self.put("latency_time_weighted", "ms", weighted, rep);
         // The last I/O may end behind the window: then the time is that of all I/Os.
         let spent = h.sum() as f64 + censored.iter().map(|c| c.0 as f64).sum::<f64>();
         let time = spent.max(window.0 as f64);
         for &(name, limit) in LIMITS {
             let over = stats::time_over(h, censored, limit);
-            self.put(name, "percent", (time > 0.0).then(|| 100.0 * over / time), rep);
+            let share = (time > 0.0).then(|| over.times(100.0 / time));
+            self.put(name, "percent", share, rep);
         }
         self.put("samples", "1", Some(h.count() as f64), rep);
         self.put("censored", "1", Some(censored.len() as f64), rep);
@@ -179,7 +192,7 @@ impl Sink<'_> {
     /// What describes the starts of an application, of one repetition or of all.
     fn startups(&mut self, reps: &[Rep], rep: Option<u32>) {
         let Some(all) = Startups::of(reps) else { return };
-        self.put("startup_time_min", "s", Some(all.min), rep);
+        self.put("startup_time_min", "s", all.min, rep);
         self.put("startup_time_p50", "s", all.median, rep);
         self.put("startup_time_max", "s", Some(all.max), rep);
         self.put("startups", "1", Some(all.count as f64), rep);
@@ -202,9 +215,13 @@ impl Sink<'_> {
         let per_rep: Vec<_> = cell.reps.iter().map(values).collect();
         let Some(first) = per_rep.first() else { return };
         for (i, &(metric, unit, _)) in first.iter().enumerate() {
-            let column: Option<Vec<f64>> = per_rep.iter().map(|rep| rep.get(i)?.2).collect();
-            let spread = column.and_then(|c| stats::spread(&c));
-            self.put(metric, unit, spread.map(|s| s.mean), None);
+            let column: Option<Vec<Bounded>> = per_rep.iter().map(|rep| rep.get(i)?.2).collect();
+            let exact: Option<Vec<f64>> =
+                column.as_ref().and_then(|c| c.iter().map(|v| v.exact()).collect());
+            let spread = exact.and_then(|c| stats::spread(&c));
+            let mean = spread.map(|s| s.mean.into());
+            self.put(metric, unit, mean.or_else(|| Bounded::mean(&column?)), None);
+            // What is only bounded has none.
             let interval = spread.and_then(|s| s.half_width);
             self.put(&format!("{metric}_ci99"), unit, interval, None);
         }
@@ -232,7 +249,8 @@ impl Sink<'_> {
 
     fn ratio_of(&mut self, name: &str, metric: &str, reference: &Cell) {
         let ratio = ratio(self.cell, reference, metric);
-        self.put(name, "1", ratio.map(|r| r.mean), None);
+        let mean = ratio.map(|r| Bounded { value: r.mean, bound: r.bound });
+        self.put(name, "1", mean, None);
         let bounds = ratio.and_then(|r| r.interval);
         self.put(&format!("{name}_low"), "1", bounds.map(|b| b.0), None);
         self.put(&format!("{name}_high"), "1", bounds.map(|b| b.1), None);
@@ -287,7 +305,7 @@ impl Sink<'_> {
 
 /// One of the per-repetition quantities of `cell` over the same of `reference`, paired by seed.
 pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio> {
-    let column = |cell: &Cell| -> Option<Vec<f64>> {
+    let column = |cell: &Cell| -> Option<Vec<Bounded>> {
         let of = |rep: &Rep| values(rep).into_iter().find(|v| v.0 == metric)?.2;
         cell.reps.iter().map(of).collect()
     };
@@ -295,7 +313,7 @@ pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio
     if seeds(cell) != seeds(reference) {
         return None;
     }
-    stats::paired_ratio(&column(cell)?, &column(reference)?)
+    stats::paired_ratio_bounded(&column(cell)?, &column(reference)?)
 }
 
 /// How the text of a flag begins that says a configuration does not protect the target.
@@ -334,22 +352,32 @@ fn waits(judge: Judge, cell: &Cell, free: &Cell, beside: &[&Cell]) -> Option<Str
     let time = |c: &Cell| {
         let of = |rep: &Rep| match judge {
             Judge::Startup => startup::mean_time(&startup::starts(rep)),
-            _ => target(rep)?.latency.mean(),
+            _ => stats::latency_mean(target(rep)?).map(|ns| ns.times(1e-9)),
         };
-        let column: Option<Vec<f64>> = c.reps.iter().map(of).collect();
-        column.and_then(|c| stats::spread(&c)).map(|s| s.mean)
+        let column: Option<Vec<Bounded>> = c.reps.iter().map(of).collect();
+        Bounded::mean(&column?)
     };
     let (reference, free) = (&free.config, time(free)?);
-    let part = time(cell)? / free;
-    let others = beside.iter().filter_map(|c| Some((time(c)? / free, &c.config)));
+    let mine = time(cell)?;
+    let part = mine.value / free.value;
+    let others = beside.iter().filter_map(|c| Some((time(c)?.exact()?, &c.config)));
     let (best, config) = others.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    // Of a reference that is longer than known, nothing known is a certain part.
+    let told = mine.exact().is_none() || free.exact().is_some();
+    if !told || part < LOST || best / free.value > POSSIBLE {
+        return None;
+    }
     let what = if judge == Judge::Startup { "a start takes" } else { "the target waits" };
-    (part >= LOST && best <= POSSIBLE).then(|| {
-        format!(
-            "{what} {:.0} % of the time under {reference}; under {config} {:.2} %",
-            part * 100.0,
-            best * 100.0
-        )
+    let short = 100.0 * best / free.value;
+    Some(match (mine.exact(), free.exact()) {
+        (Some(_), Some(_)) => format!(
+            "{what} {:.0} % of the time under {reference}; under {config} {short:.2} %",
+            part * 100.0
+        ),
+        _ => format!(
+            "{what} {mine} s, {free} s under {reference}; {} s under {config}",
+            Bounded::from(best)
+        ),
     })
 }
 
@@ -411,9 +439,8 @@ fn flags(cell: &Cell) -> Vec<(String, String)> {
         flag(format!("{overflow} latencies lie above the histogram's range of 73 minutes"));
     }
     if let Some(all) = Startups::of(&cell.reps) {
-        if all.unfinished > 0 {
-            let beyond = all.beyond().unwrap_or_default();
-            flag(format!("{} of {} starts were given up: {beyond} s", all.unfinished, all.count));
+        if let Some(warning) = all.warning() {
+            flag(warning);
         }
         // Its measure is the time of the whole, not that of single reads.
         return flags;

@@ -60,8 +60,18 @@ impl std::error::Error for DirectoryError {}
 type Result<T> = std::result::Result<T, DirectoryError>;
 
 /// Header of `metrics.csv`; the first seven columns are those of the published table.
-pub const METRIC_COLUMNS: &[&str] =
-    &["experiment", "drive", "config", "workload", "metric", "unit", "value", "rep", "source"];
+pub const METRIC_COLUMNS: &[&str] = &[
+    "experiment",
+    "drive",
+    "config",
+    "workload",
+    "metric",
+    "unit",
+    "value",
+    "rep",
+    "source",
+    "bound",
+];
 
 const SERIES_COLUMNS: &[&str] =
     &["experiment", "drive", "config", "workload", "rep", "t_ns", "name", "unit", "value"];
@@ -207,6 +217,7 @@ pub fn metrics_csv(metrics: &[Metric]) -> String {
                 &value,
                 &rep,
                 &m.source,
+                m.bound.sign(),
             ],
         );
     }

@@ -15,6 +15,7 @@ pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, target};
 pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
 pub use judge::Judge;
 
+use crate::stats::Bound;
 use hoistway::Nanos;
 use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord};
 use serde::{Deserialize, Serialize};
@@ -184,6 +185,8 @@ pub struct Metric {
     pub unit: String,
     /// The value; `None` prints as an empty field (too few samples).
     pub value: Option<f64>,
+    /// Whether it is the quantity, or the quantity is larger or smaller.
+    pub bound: Bound,
     /// Repetition from 1; `None`: over all repetitions.
     pub rep: Option<u32>,
     /// `sim`, or the published source.

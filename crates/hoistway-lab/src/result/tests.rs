@@ -125,9 +125,14 @@ pub(super) fn manifest() -> Manifest {
 }
 
 fn run() -> Run {
+    run_with("stuck")
+}
+
+/// The second configuration's target is `with`: `target`, or `stuck` in an I/O that does not end.
+fn run_with(with: &str) -> Run {
     let cells = vec![
         cell("none-none", 4, "target"),
-        cell("mq-deadline{fifo_batch=8,front_merges=0}", 1, "stuck"),
+        cell("mq-deadline{fifo_batch=8,front_merges=0}", 1, with),
     ];
     derive(manifest(), cells)
 }
@@ -269,17 +274,31 @@ fn metrics_are_means_of_repetitions_and_percentiles_of_all_samples() {
     assert_eq!(value(&run, 0, "throughput_total", Some(2)), Some(4.008192));
     assert_eq!(value(&run, 0, "throughput_interferers", None), Some(4.0));
     assert_eq!(value(&run, 0, "jain_interferers", Some(1)), Some(0.8));
-    assert!((value(&run, 1, "latency_avg_ratio", None).unwrap() - 0.25).abs() < 1e-12);
+    let both = run_with("target");
+    assert!((value(&both, 1, "latency_avg_ratio", None).unwrap() - 0.25).abs() < 1e-12);
     let published: Vec<_> = run.metrics.iter().filter(|m| m.source != "sim").collect();
     assert_eq!(published.len(), 1);
     assert_eq!((published[0].config.as_str(), published[0].value), ("none-none", Some(39.0)));
 }
 
+fn bound(run: &Run, config: usize, metric: &str) -> &'static str {
+    let id = &run.manifest.configs[config].id;
+    let of = |m: &&Metric| m.metric == metric && &m.config == id && m.rep.is_none();
+    run.metrics.iter().find(of).unwrap_or_else(|| panic!("no {metric}")).bound.sign()
+}
+
 #[test]
-fn an_unfinished_io_counts_in_the_maximum_and_is_flagged() {
+fn an_unfinished_io_makes_bounds_and_is_flagged() {
     let run = run();
+    // Two I/Os and one of 60 s that did not end, in each of three runs.
     assert_eq!(value(&run, 1, "latency_max", None), Some(60_000.0));
-    assert_eq!(value(&run, 1, "latency_avg", None), Some(24.0), "not in the mean");
+    let mean = value(&run, 1, "latency_avg", None).unwrap();
+    assert!((mean - (11.0 + 33.0 + 60_000.0 + 4.0) / 3.0).abs() < 1.0, "{mean}");
+    assert_eq!(value(&run, 1, "latency_avg_ci99", None), None);
+    for metric in ["latency_max", "latency_avg", "latency_time_weighted", "latency_avg_ratio"] {
+        assert_eq!((bound(&run, 0, "latency_max"), bound(&run, 1, metric)), ("", ">"), "{metric}");
+    }
+    assert_eq!(value(&run, 1, "latency_min", None), Some(11.0));
     assert_eq!(value(&run, 1, "censored", None), Some(3.0));
     let weighted = value(&run, 1, "latency_time_weighted", Some(1)).unwrap();
     assert!(weighted > 59_000.0, "{weighted}");
@@ -289,6 +308,9 @@ fn an_unfinished_io_counts_in_the_maximum_and_is_flagged() {
     assert!(
         !run.flags.iter().any(|(at, text)| at.contains("none-none") && text.contains("censored"))
     );
+    let csv = metrics_csv(&run.metrics);
+    let line = csv.lines().find(|l| l.contains("mq-deadline") && l.contains(",latency_max,ms,"));
+    assert!(line.is_some_and(|l| l.ends_with(",60000,1,sim,>")), "{line:?}");
 }
 
 #[test]

@@ -4,8 +4,10 @@
 //! [`Histogram`]; *repetitions* are what uncertainty is computed from. Logarithm and exponential come
 //! from one portable implementation, so the last digit agrees on every machine.
 
+mod censored;
 mod student;
 
+pub use censored::{Bound, Bounded, median};
 pub use student::t_quantile;
 
 use crate::result::Spread;
@@ -55,13 +57,25 @@ impl Percentile {
         PERCENTILES.iter().copied().find(|p| p.name == name)
     }
 
-    /// Its value in nanoseconds; `None` unless at least ten samples lie above it.
-    pub fn of(self, h: &Histogram) -> Option<u64> {
-        let above = u128::from(h.count()) * u128::from(self.denominator - self.numerator);
+    /// Its value in nanoseconds; `None` unless at least ten samples lie above it. Unfinished I/Os count as
+    /// far as they were watched (Kaplan-Meier); `None`, too, if the percentile lies beyond that.
+    pub fn of(self, h: &Histogram, censored: &[Nanos]) -> Option<u64> {
+        let all = h.count() + censored.len() as u64;
+        let above = u128::from(all) * u128::from(self.denominator - self.numerator);
         if above < 10 * u128::from(self.denominator) {
             return None;
         }
-        h.quantile(self.numerator, self.denominator)
+        if censored.is_empty() {
+            return h.quantile(self.numerator, self.denominator);
+        }
+        // The highest value of a slot stands for it, as without censoring.
+        let max = h.max().unwrap_or(u64::MAX);
+        let ended = h.slots().map(|(slot, n)| (highest_of(slot).min(max) as f64, n));
+        let ended: Vec<(f64, u64)> = ended.collect();
+        let mut cut: Vec<f64> = censored.iter().map(|c| c.0 as f64).collect();
+        cut.sort_by(f64::total_cmp);
+        let share = self.numerator as f64 / self.denominator as f64;
+        censored::quantile(ended, &cut, share).map(|ns| ns as u64)
     }
 }
 
@@ -105,7 +119,7 @@ pub enum Verdict {
     Same,
     /// Different.
     Different,
-    /// Fewer than three pairs: no interval, no verdict.
+    /// Fewer than three pairs, or bounds instead of values: no interval, no verdict.
     TooFew,
 }
 
@@ -114,6 +128,9 @@ pub enum Verdict {
 pub struct Ratio {
     /// Geometric mean of the ratios of pairs.
     pub mean: f64,
+    /// A bound if values of one side are: above what a lower bound gives, below what one of the reference
+    /// gives.
+    pub bound: Bound,
     /// Bounds of the 99 % Student interval of the logarithms, as ratios; `None` below three pairs.
     pub interval: Option<(f64, f64)>,
     /// What it says.
@@ -142,7 +159,22 @@ pub fn paired_ratio(values: &[f64], reference: &[f64]) -> Option<Ratio> {
             if beyond && excluded { Verdict::Different } else { Verdict::Same }
         }
     };
-    Some(Ratio { mean, interval, verdict })
+    Some(Ratio { mean, bound: Bound::Exact, interval, verdict })
+}
+
+/// The same where values may be lower bounds: then the ratio is one, and without interval. `None`, too, if
+/// there are bounds on both sides.
+pub fn paired_ratio_bounded(values: &[Bounded], reference: &[Bounded]) -> Option<Ratio> {
+    let plain = |v: &[Bounded]| v.iter().map(|b| b.value).collect::<Vec<_>>();
+    let cut = |v: &[Bounded]| v.iter().any(|b| b.bound != Bound::Exact);
+    let ratio = paired_ratio(&plain(values), &plain(reference))?;
+    let bound = match (cut(values), cut(reference)) {
+        (false, false) => return Some(ratio),
+        (true, false) => Bound::Above,
+        (false, true) => Bound::Below,
+        (true, true) => return None,
+    };
+    Some(Ratio { bound, interval: None, verdict: Verdict::TooFew, ..ratio })
 }
 
 /// Jain's index of equal shares: 1 when all are equal, 1/n when one has everything. `None` without
@@ -163,24 +195,33 @@ pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Histog
 }
 
 /// Time-average latency in nanoseconds, sum x^2 / sum x: what an observer who arrives at a random
-/// instant waits through. Unfinished I/Os count with the time they have waited (statistics.md 1.4).
-pub fn time_weighted(h: &Histogram, censored: &[Nanos]) -> Option<f64> {
+/// instant waits through. Unfinished I/Os count with the time they have waited (statistics.md 1.4). That
+/// makes it a lower bound, since it grows with every x above half of it, unless they have waited less.
+pub fn time_weighted(h: &Histogram, censored: &[Nanos]) -> Option<Bounded> {
     let add = |total: u128, power: u32| {
         censored.iter().fold(total, |t, c| t + u128::from(c.0).pow(power))
     };
     let time = add(h.sum(), 1);
-    (time > 0).then(|| add(h.sum_sq(), 2) as f64 / time as f64)
+    let value = (time > 0).then(|| add(h.sum_sq(), 2) as f64 / time as f64)?;
+    let bound = match censored.iter().map(|c| c.0).min() {
+        Some(least) if least as f64 >= value / 2.0 => Bound::Above,
+        _ => Bound::Exact,
+    };
+    Some(Bounded { value, bound })
 }
 
-/// Time in nanoseconds spent in I/Os longer than `limit`, to the resolution of the histogram (0.1 %).
-pub fn time_over(h: &Histogram, censored: &[Nanos], limit: Nanos) -> f64 {
+/// Time in nanoseconds spent in I/Os longer than `limit`, to the resolution of the histogram (0.1 %). At
+/// least that where an unfinished I/O had not waited so long yet.
+pub fn time_over(h: &Histogram, censored: &[Nanos], limit: Nanos) -> Bounded {
     let finished = h.slots().filter(|&(slot, _)| lowest_of(slot) > limit.0).map(|(slot, n)| {
         // The middle of a slot stands for its values; the last one is capped at the exact maximum.
         let high = h.max().map_or(highest_of(slot), |max| max.min(highest_of(slot)));
         (lowest_of(slot) as f64 + high as f64) / 2.0 * n as f64
     });
     let unfinished = censored.iter().filter(|c| c.0 > limit.0).map(|c| c.0 as f64);
-    sum(finished.chain(unfinished))
+    let value = sum(finished.chain(unfinished));
+    let open = censored.iter().any(|c| c.0 <= limit.0);
+    Bounded { value, bound: if open { Bound::AtLeast } else { Bound::Exact } }
 }
 
 /// Too many I/Os were still unfinished when their run ended: more than 1 %, or any among fewer than
@@ -190,9 +231,25 @@ pub fn censored_too_many(finished: u64, censored: u64) -> bool {
     censored > 0 && (all < 100 || censored * 100 > all)
 }
 
-/// Largest latency in nanoseconds, unfinished I/Os included.
-pub fn latency_max(proc: &ProcRecord) -> Option<u64> {
-    proc.latency.max().into_iter().chain(proc.censored.map(|c| c.0)).max()
+/// Mean latency in nanoseconds. An unfinished I/O makes it a lower bound: it counts with the time it had
+/// waited.
+///
+/// Deviation: statistics.md 1.4 leaves it out of the mean. A target that reads once in 20 ms and is stuck
+/// for the rest of the run would then look like one that waits 20 ms.
+pub fn latency_mean(proc: &ProcRecord) -> Option<Bounded> {
+    match proc.censored {
+        None => proc.latency.mean().map(Bounded::from),
+        Some(cut) => {
+            let all = proc.latency.sum() + u128::from(cut.0);
+            Some(Bounded::above(all as f64 / (proc.latency.count() + 1) as f64))
+        }
+    }
+}
+
+/// Largest latency in nanoseconds, unfinished I/Os included with the time they had waited.
+pub fn latency_max(h: &Histogram, censored: &[Nanos]) -> Option<Bounded> {
+    let cut = censored.iter().map(|c| c.0).max();
+    Bounded::largest(h.max().map(|m| m as f64), cut.map(|c| c as f64))
 }
 
 /// The level changed during the series: the means of its first and last third differ by more than
@@ -228,11 +285,34 @@ mod tests {
             h.record(v);
         }
         let p99 = Percentile::find("p99").unwrap();
-        assert_eq!(p99.of(&h), None);
+        assert_eq!(p99.of(&h, &[]), None);
         h.record(1000);
-        assert_eq!(p99.of(&h), Some(990));
-        assert_eq!(Percentile::find("p99.9").unwrap().of(&h), None);
-        assert_eq!(Percentile::find("p1").unwrap().of(&h), Some(10));
+        assert_eq!(p99.of(&h, &[]), Some(990));
+        assert_eq!(Percentile::find("p99.9").unwrap().of(&h, &[]), None);
+        assert_eq!(Percentile::find("p1").unwrap().of(&h, &[]), Some(10));
+    }
+
+    #[test]
+    fn unfinished_ios_move_percentiles_as_far_as_they_were_watched() {
+        let mut h = Histogram::new();
+        for v in 1..=100 {
+            h.record(v);
+        }
+        let p50 = Percentile::find("p50").unwrap();
+        assert_eq!(p50.of(&h, &[]), Some(50));
+        assert_eq!(p50.of(&h, &[Nanos(500); 10]), Some(55), "all of them beyond");
+        assert_eq!(p50.of(&h, &[Nanos(0); 10]), Some(50), "never watched");
+        assert_eq!(p50.of(&h, &[Nanos(500); 200]), None, "most are still waiting");
+    }
+
+    #[test]
+    fn a_ratio_of_bounds_is_a_bound() {
+        let (one, two) = ([Bounded::from(1.0)], [Bounded::above(2.0)]);
+        let above = paired_ratio_bounded(&two, &one).unwrap();
+        assert_eq!((above.bound, above.interval), (Bound::Above, None));
+        assert!((above.mean - 2.0).abs() < 1e-12);
+        assert_eq!(paired_ratio_bounded(&one, &two).unwrap().bound, Bound::Below);
+        assert_eq!(paired_ratio_bounded(&two, &two), None);
     }
 
     #[test]
@@ -264,10 +344,14 @@ mod tests {
         h.record_n(1_000_000, 999);
         h.record(999_000_000);
         // Half of the time passes inside the one long I/O.
-        assert!((time_weighted(&h, &[]).unwrap() - 500_000_000.0).abs() < 1.0);
+        assert!((time_weighted(&h, &[]).unwrap().value - 500_000_000.0).abs() < 1.0);
         let over = time_over(&h, &[], Nanos::ms(10));
-        assert!((over / 999e6 - 1.0).abs() < 1e-3);
-        assert!(time_over(&h, &[Nanos::secs(60)], Nanos::secs(10)) == 60e9);
+        assert!((over.exact().unwrap() / 999e6 - 1.0).abs() < 1e-3);
+        assert_eq!(time_over(&h, &[Nanos::secs(60)], Nanos::secs(10)), 60e9.into());
+        let open = time_over(&h, &[Nanos::secs(5)], Nanos::secs(10));
+        assert_eq!(open, Bounded { value: 0.0, bound: Bound::AtLeast });
+        assert_eq!(time_weighted(&h, &[Nanos::secs(60)]).unwrap().bound, Bound::Above);
+        assert_eq!(time_weighted(&h, &[Nanos::ms(1)]).unwrap().bound, Bound::Exact);
     }
 
     #[test]
@@ -285,8 +369,8 @@ mod tests {
         a.record_n(10, 90);
         b.record_n(1000, 110);
         let all = merged([&a, &b]);
-        assert_eq!(Percentile::find("p50").unwrap().of(&all), Some(1000));
-        assert_eq!(Percentile::find("p25").unwrap().of(&all), Some(10));
+        assert_eq!(Percentile::find("p50").unwrap().of(&all, &[]), Some(1000));
+        assert_eq!(Percentile::find("p25").unwrap().of(&all, &[]), Some(10));
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub fn run(drives: usize, configs: usize, reps: u32, samples: u64) -> Run {
                 metric: "latency_avg".into(),
                 unit: "ms".into(),
                 value: Some(wait * load / 1e6 * 0.94),
+                bound: Default::default(),
                 rep: None,
                 source: "invented for this sample".into(),
             });

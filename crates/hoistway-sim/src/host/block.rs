@@ -9,7 +9,7 @@
 use super::process::{Call, Stage, one_call};
 use super::submit::{Kind, Pending};
 use super::{Act, Host, ProcInfo};
-use hoistway::{Flags, Instant, Op, ProcId, Profile};
+use hoistway::{Flags, Instant, Nanos, Op, ProcId, Profile};
 
 /// A block I/O of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +44,8 @@ pub enum Notice {
     EndProcs,
     /// A mark for the record.
     Mark(&'static str),
+    /// The mark of something that was given up: it took longer than this.
+    GivenUp(Nanos),
 }
 
 /// How far a block I/O is.

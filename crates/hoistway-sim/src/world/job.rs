@@ -219,6 +219,9 @@ pub struct MonitorSeries {
     pub points: Vec<(Nanos, i64)>,
 }
 
+/// How the text of a mark begins that ends a start-up without success.
+pub const UNFINISHED: &str = "unfinished after";
+
 /// A mark that a load has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
@@ -226,7 +229,8 @@ pub struct Mark {
     pub at: Nanos,
     /// The process, by its name in the job.
     pub process: String,
-    /// What: `start`, `done` or `unfinished` of a start-up.
+    /// What: `start` or `done` of a start-up, or [`UNFINISHED`] with the limit that it exceeded in ns
+    /// (`unfinished after 60000000000ns`).
     pub text: String,
     /// Bytes that the device had moved by then since the beginning of measuring.
     pub moved: u64,

@@ -9,7 +9,7 @@ use super::control::{Monitor, add_groups, files, install};
 use super::made::Made;
 use super::record::{Meter, Served, Span, Tally, figure};
 use super::wheel::{MOST, NEVER, Wheel};
-use super::{Job, JobError, Mark, Outcome, Role, TraceMode};
+use super::{Job, JobError, Mark, Outcome, Role, TraceMode, UNFINISHED};
 use crate::drive::Command;
 use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
 use crate::load::params::Params;
@@ -553,13 +553,18 @@ impl<G: Ground> Stage<G> {
                 self.actors[p].id = id;
             }
             Notice::EndProcs => self.end_procs(p, false),
-            Notice::Mark(text) => self.marks.push(Mark {
-                at: self.now.since(self.span.begin),
-                process: self.actors[p].name.clone(),
-                text: text.to_string(),
-                moved: self.meter.moved(),
-            }),
+            Notice::Mark(text) => self.mark(p, text.to_string()),
+            Notice::GivenUp(limit) => self.mark(p, format!("{UNFINISHED} {}ns", limit.0)),
         }
+    }
+
+    fn mark(&mut self, p: usize, text: String) {
+        self.marks.push(Mark {
+            at: self.now.since(self.span.begin),
+            process: self.actors[p].name.clone(),
+            text,
+            moved: self.meter.moved(),
+        });
     }
 
     /// The processes that `p` made exit; the lasting ones only with it.

@@ -8,7 +8,7 @@
 //!
 //! Every start has processes of its own, so that a scheduler sees new ones; servers stay. The time from
 //! the mark `start` to the mark `done` is the start-up time. A start that takes too long is killed (mark
-//! `unfinished`), and those after it are left out.
+//! `unfinished after` the limit), and those after it are left out.
 
 mod chain;
 mod profile;
@@ -189,7 +189,7 @@ impl AppStart {
         self.took = now - self.begun;
         if self.took >= self.limit {
             (self.left, self.step) = (0, Step::End);
-            return Operation::Tell(Notice::Mark("unfinished"));
+            return Operation::Tell(Notice::GivenUp(self.limit));
         }
         let Some(&request) = self.chain.get(self.at) else {
             (self.left, self.step) = (self.left - 1, Step::End);

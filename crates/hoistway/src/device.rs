@@ -35,6 +35,16 @@ pub enum Tags {
     Plain,
 }
 
+/// Whose hardware queues are run at the end of every request (specs/blk-mq-and-noop.md 7.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunAtCompletion {
+    /// Nobody's: Linux from 5.10.
+    #[default]
+    Never,
+    /// Those of drives behind the SCSI layer ([`Device::scsi`]): Linux before 5.10.
+    Scsi,
+}
+
 /// Which bios merge (the `nomerges` file of sysfs).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merging {
@@ -99,6 +109,13 @@ pub struct Device {
     pub tags_made_for: u32,
     /// The driver wants its tags in turn (libata: SATA drives).
     pub tags_round_robin: bool,
+    /// Behind the SCSI layer: SATA (through libata) and USB.
+    pub scsi: bool,
+    /// Whose queues are run at the end of every request.
+    pub run_at_completion: RunAtCompletion,
+    /// After a run in which the scheduler withheld everything all queues are run again some milliseconds
+    /// later (younger than Linux 5.3).
+    pub delayed_rerun: bool,
     /// Length of the kernel's tick.
     pub tick: Nanos,
     /// Delay between the completion that makes a flush possible and its issue (drives.md 1.2).
@@ -134,6 +151,9 @@ impl Device {
             tags: Tags::Words,
             tags_made_for: 0,
             tags_round_robin: false,
+            scsi: false,
+            run_at_completion: RunAtCompletion::Never,
+            delayed_rerun: true,
             tick: Nanos::ms(4),
             flush_kick_delay: Nanos::us(20),
             actuators: Vec::new(),

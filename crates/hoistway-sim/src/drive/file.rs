@@ -164,6 +164,8 @@ impl DriveFile {
         device.max_segments = device.max_segments.max((limit / 8) as u32);
         device.hw_queues = self.host.hw_queues;
         device.rotational = self.identity.rotational;
+        device.scsi = matches!(self.host.bus.as_str(), "sata" | "usb");
+        device.tags_round_robin = self.host.bus == "sata";
         device.flush_nonqueued = self.host.flush_nonqueued;
         device.fua = self.host.fua;
         // "Derived, not stored", specs/drives.md 2.1.

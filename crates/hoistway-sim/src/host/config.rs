@@ -5,6 +5,7 @@ use super::cache::PAGE;
 use crate::load::params::{quantity, real, switch, whole};
 use crate::world::JobError;
 use hoistway::Profile;
+use hoistway::device::RunAtCompletion;
 
 /// The file system: where its journal's flags and its fdatasync come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct HostConfig {
     pub(super) commit_s: u64,
     pub(super) readahead_variant: Variant,
     pub(super) block_profile: Profile,
+    run_at_completion: RunAtCompletion,
+    delayed_rerun: bool,
     /// `None`: the drive file's.
     pub(super) start_frac: Option<f64>,
     pub(super) layout_gap_kib: u64,
@@ -92,6 +95,8 @@ const NAMES: &[&str] = &[
     "commit_s",
     "readahead_variant",
     "block_profile",
+    "run_at_completion",
+    "delayed_rerun",
     "start_frac",
     "layout_gap_kib",
     "copy_ns_per_kib",
@@ -130,6 +135,8 @@ impl HostConfig {
             commit_s: 5,
             readahead_variant: Variant::Ra61 { large_requests: true },
             block_profile: Profile::MultiQueue,
+            run_at_completion: RunAtCompletion::Never,
+            delayed_rerun: true,
             start_frac: None,
             layout_gap_kib: 8192,
             copy_ns_per_kib: None,
@@ -137,6 +144,12 @@ impl HostConfig {
             wake_ns: 1400,
             sync_call_ns: 11_000,
             direct_call_ns: 1_500,
+        };
+        // Kernels before 5.10 (specs/blk-mq-and-noop.md 7.4).
+        let older = HostConfig {
+            run_at_completion: RunAtCompletion::Scsi,
+            delayed_rerun: false,
+            ..modern.clone()
         };
         let legacy = HostConfig { ram: 2 << 30, block_profile: Profile::Legacy, ..modern.clone() };
         let ext3 = HostConfig {
@@ -146,6 +159,7 @@ impl HostConfig {
             ..legacy.clone()
         };
         Ok(match profile {
+            "2018" | "2019" => older,
             "2012" => legacy,
             "2010" => {
                 HostConfig { readahead_variant: Variant::Ra61 { large_requests: false }, ..ext3 }
@@ -236,6 +250,14 @@ impl HostConfig {
                     _ => return Err(wrong("choose \"legacy\" or \"multi-queue\"".into())),
                 }
             }
+            "run_at_completion" => {
+                self.run_at_completion = match word() {
+                    "never" => RunAtCompletion::Never,
+                    "scsi" => RunAtCompletion::Scsi,
+                    _ => return Err(wrong("choose \"never\" or \"scsi\"".into())),
+                }
+            }
+            "delayed_rerun" => self.delayed_rerun = switch(value).map_err(wrong)?,
             "start_frac" => {
                 let f = real(value).map_err(wrong)?;
                 if !(0.0..1.0).contains(&f) {
@@ -280,6 +302,16 @@ impl HostConfig {
         self.block_profile
     }
 
+    /// Whose hardware queues the block layer runs at the end of every request.
+    pub fn run_at_completion(&self) -> RunAtCompletion {
+        self.run_at_completion
+    }
+
+    /// The block layer runs all queues again after a scheduler withheld everything.
+    pub fn delayed_rerun(&self) -> bool {
+        self.delayed_rerun
+    }
+
     /// Every parameter in force, for the record of a run.
     pub(super) fn parameters(
         &self,
@@ -294,6 +326,10 @@ impl HostConfig {
         };
         let fs = if self.fs == Fs::Ext4 { "ext4" } else { "ext3" };
         let block = if self.block_profile == Profile::Legacy { "legacy" } else { "multi-queue" };
+        let at_completion = match self.run_at_completion {
+            RunAtCompletion::Never => "never",
+            RunAtCompletion::Scsi => "scsi",
+        };
         let bytes = |b: Option<u64>| b.map_or("by ratio".to_string(), |b| b.to_string());
         let writeback = match self.writeback_variant {
             Writeback::Wb61 => "wb61",
@@ -303,7 +339,7 @@ impl HostConfig {
             DataMode::Ordered => "ordered",
             DataMode::Writeback => "writeback",
         };
-        let rows: [(&str, String); 23] = [
+        let rows: [(&str, String); 25] = [
             ("profile", self.profile.into()),
             ("ram", self.ram.to_string()),
             ("dirty_background_ratio", self.dirty_background_ratio.to_string()),
@@ -321,6 +357,8 @@ impl HostConfig {
             ("commit_s", self.commit_s.to_string()),
             ("readahead_variant", variant.into()),
             ("block_profile", block.into()),
+            ("run_at_completion", at_completion.into()),
+            ("delayed_rerun", self.delayed_rerun.to_string()),
             ("start_frac", start_frac.to_string()),
             ("layout_gap_kib", self.layout_gap_kib.to_string()),
             ("copy_ns_per_kib", copy_ns_per_kib.to_string()),

@@ -497,3 +497,27 @@ fn a_block_read_waits_for_what_its_own_process_has_under_way_and_for_nothing_els
     assert_eq!(ran.bytes, 3 * PAGE, "what was not waited for counts with it");
     assert_eq!(bench.host.in_flight(), 0);
 }
+
+#[test]
+fn the_block_layer_of_2018_and_2019_runs_the_queues_of_sata_and_usb_at_completion() {
+    use hoistway::device::RunAtCompletion::{Never, Scsi};
+    let rules = |profile| {
+        let c = config(profile, &[]);
+        (c.run_at_completion(), c.delayed_rerun())
+    };
+    assert_eq!((rules("2018"), rules("2019")), ((Scsi, false), (Scsi, false)));
+    assert_eq!(rules("today"), (Never, true));
+    let set = [("run_at_completion", "never".into()), ("delayed_rerun", true.into())];
+    let c = config("2019", &set);
+    assert_eq!((c.run_at_completion(), c.delayed_rerun()), (Never, true));
+
+    let device = |id| {
+        let d = DriveFile::load(id).unwrap().device();
+        (d.scsi, d.tags_round_robin)
+    };
+    assert_eq!(device("plextor-px-256m5s"), (true, true), "SATA");
+    assert_eq!(device("usb-stick-32g"), (true, false));
+    for id in ["samsung-970-pro", "emmc-5.1-64g", "cloud-gp3"] {
+        assert_eq!(device(id), (false, false), "{id}");
+    }
+}

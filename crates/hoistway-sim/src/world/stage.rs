@@ -710,6 +710,8 @@ fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
         known: sched::SCHEDULERS.iter().map(|e| e.name.to_string()).collect(),
     })?;
     device.profile = job.host.block_profile();
+    device.run_at_completion = job.host.run_at_completion();
+    device.delayed_rerun = job.host.delayed_rerun();
     device.nr_requests = 0;
     if device.profile == Profile::Legacy {
         if entry.direct {

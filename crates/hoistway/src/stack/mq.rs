@@ -2,7 +2,7 @@
 //! (specs/blk-mq-and-noop.md sections 4, 6, 7.4 to 7.8 and 11).
 
 use super::*;
-use crate::device::Merging;
+use crate::device::{Merging, RunAtCompletion};
 use crate::request::Flags;
 use crate::sched::{At, Depth, Dispatch};
 use crate::unit::{Nanos, Sectors};
@@ -14,6 +14,8 @@ pub(super) struct HwQueue {
     residual: List,
     /// Run again when a request of this queue is freed.
     restart: bool,
+    /// The scheduler withheld everything and no delayed rerun will follow.
+    withheld: bool,
     /// The delayed rerun.
     pub rerun_at: Option<Instant>,
 }
@@ -231,6 +233,7 @@ impl Stack {
     }
 
     fn run_scheduler(&mut self, queue: QueueId) {
+        self.queues[usize::from(queue.0)].withheld = false;
         // A round sends what it collected; rounds go on while each sends all of at least one.
         loop {
             let most =
@@ -258,7 +261,7 @@ impl Stack {
             }
             if self.collected.is_empty() {
                 if withheld {
-                    self.rerun_later();
+                    self.rerun_later(queue);
                 }
                 return;
             }
@@ -316,7 +319,11 @@ impl Stack {
     }
 
     /// A delay of d kept in ticks fires at the (ceil(d / tick) + 1)-th tick edge after now.
-    fn rerun_later(&mut self) {
+    fn rerun_later(&mut self, queue: QueueId) {
+        if !self.env.device.delayed_rerun {
+            self.queues[usize::from(queue.0)].withheld = true;
+            return;
+        }
         let tick = self.env.device.tick.0.max(1);
         let edges = RERUN_DELAY.0.div_ceil(tick) + 1;
         let at = Instant::from_nanos((self.now.as_nanos() / tick + edges) * tick);
@@ -335,6 +342,19 @@ impl Stack {
         if core::mem::take(&mut self.starved) {
             for i in 0..self.queues.len() {
                 if core::mem::take(&mut self.queues[i].restart) {
+                    self.env.runs.ask(QueueId(i as u16));
+                }
+            }
+        }
+        let d = &self.env.device;
+        let every = d.run_at_completion == RunAtCompletion::Scsi && d.scsi;
+        // Deviation: kernels without the delayed rerun had no scheduler that needs one. Ours may be
+        // younger (mq-deadline's classes), so when the device has run out of work and no timer will ask,
+        // what was withheld is asked for again.
+        let stuck = !d.delayed_rerun && self.driver_used == 0;
+        if every || (stuck && self.scheduler.next_timer().is_none()) {
+            for (i, q) in self.queues.iter().enumerate() {
+                if every || q.withheld {
                     self.env.runs.ask(QueueId(i as u16));
                 }
             }

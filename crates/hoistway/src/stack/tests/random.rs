@@ -1,7 +1,7 @@
 //! Seeded runs of everything at once: what goes in comes out once, and the stack comes to rest.
 
 use super::*;
-use crate::device::TagWait;
+use crate::device::{RunAtCompletion, TagWait};
 use crate::unit::Class;
 
 /// xorshift64.
@@ -203,6 +203,11 @@ fn random_device(d: &mut Device, legacy: bool, rng: &mut Rng) {
         d.tag_wait = TagWait::Fifo;
     }
     d.tags_round_robin = rng.one_in(3);
+    d.scsi = rng.one_in(2);
+    if rng.one_in(3) {
+        d.run_at_completion = RunAtCompletion::Scsi;
+    }
+    d.delayed_rerun = rng.one_in(2);
 }
 
 #[test]
@@ -224,7 +229,7 @@ fn equal_seeds_give_equal_traces() {
         let digest = || {
             let mut run = Run::new(entry, 77);
             *run.rig.stack.trace_mut() = crate::trace::Trace::digest_only();
-            for _ in 0..500 {
+            for _ in 0..1000 {
                 run.step();
             }
             (run.rig.stack.env().trace.digest(), run.rig.stack.env().trace.count())

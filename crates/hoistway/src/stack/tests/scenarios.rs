@@ -2,6 +2,7 @@
 //! what is like them.
 
 use super::*;
+use crate::device::RunAtCompletion;
 
 pub(super) fn plugged(scheduler: &str) -> Rig {
     // A full device: what is submitted stays in the scheduler.
@@ -364,6 +365,58 @@ fn n_21_a_completion_alone_does_not_run_the_queue() {
     assert!(rig.log.is_empty());
     rig.at(Nanos::ms(20)).tick();
     assert_eq!(rig.log(), ["R(1000,8)", "R(2000,8)"]);
+}
+
+/// Two RT reads in flight, best-effort reads held back for them.
+fn rt_before_be(edit: impl FnOnce(&mut Device)) -> Rig {
+    let mut rig = Rig::new("mq-deadline", |d| {
+        d.tick = Nanos::ms(10);
+        edit(d);
+    });
+    for (proc, start) in [(0, 0), (1, 5000)] {
+        rig.submit_as(proc, |io| {
+            *io = Io::read(io.id.0, io.proc, start, 8);
+            io.prio = IoPrio::rt(4);
+        });
+    }
+    rig.submit_as(2, |io| *io = Io::read(io.id.0, io.proc, 1000, 8));
+    rig.submit_as(3, |io| *io = Io::read(io.id.0, io.proc, 2000, 8));
+    assert_eq!(rig.log(), ["R(0,8)", "R(5000,8)"]);
+    rig
+}
+
+fn before_5_10(d: &mut Device) {
+    d.run_at_completion = RunAtCompletion::Scsi;
+    d.delayed_rerun = false;
+}
+
+#[test]
+fn before_5_10_scsi_runs_the_queues_at_every_completion() {
+    // After 10 s mq-deadline lets the best-effort reads pass, as soon as it is asked.
+    let after_one = |scsi: bool, device: fn(&mut Device)| {
+        let mut rig = rt_before_be(|d| {
+            device(d);
+            d.scsi = scsi;
+            d.delayed_rerun = false;
+        });
+        assert_eq!(rig.wake, None, "no delayed rerun");
+        rig.at(Nanos::secs(11)).complete();
+        rig.log()
+    };
+    assert_eq!(after_one(true, before_5_10), ["R(1000,8)", "R(2000,8)"]);
+    assert!(after_one(false, before_5_10).is_empty(), "NVMe never did");
+    assert!(after_one(true, |_| {}).is_empty(), "nor SCSI from 5.10 on");
+}
+
+#[test]
+fn without_the_delayed_rerun_an_idle_device_is_not_left_with_requests_withheld() {
+    let mut rig = rt_before_be(before_5_10);
+    rig.at(Nanos::ms(2)).complete();
+    assert!(rig.log().is_empty() && rig.wake.is_none(), "an RT read is in flight");
+    rig.at(Nanos::ms(3)).complete();
+    assert_eq!(rig.log(), ["R(1000,8)", "R(2000,8)"]);
+    rig.run_dry();
+    assert_eq!(rig.finished.len(), 4);
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Drop for Folder {
 
 /// Path of a recorded run of Linux 6.1.
 fn recording(name: &str) -> String {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hoistway/tests/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hoistway-replay/tests/data");
     data.join(format!("tags16.{name}.csv.gz")).to_str().unwrap().to_string()
 }
 

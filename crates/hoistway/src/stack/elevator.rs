@@ -16,13 +16,14 @@ struct Link {
 
 /// Requests by the sector behind their end, newest first, and the request of the latest merge.
 #[derive(Debug)]
-pub(crate) struct Elevator {
+pub struct Elevator {
     buckets: Vec<u32>,
     links: Vec<Link>,
     one_hit: u32,
 }
 
 impl Elevator {
+    /// An empty one for request slots below `requests`.
     pub fn new(requests: usize) -> Elevator {
         let buckets = (2 * requests).next_power_of_two();
         Elevator {
@@ -42,6 +43,7 @@ impl Elevator {
         self.one_hit
     }
 
+    /// The request of the latest merge.
     pub fn set_one_hit(&mut self, slot: u32) {
         self.one_hit = slot;
     }

@@ -3,7 +3,7 @@
 //! One rule for callers: one [`Stack::handle`], then [`Stack::poll`] until it returns
 //! [`Output::WaitUntil`], then wait (also after an error). The stack asserts it.
 
-pub(crate) mod elevator;
+pub mod elevator;
 mod error;
 mod flush;
 mod knobs;

@@ -9,28 +9,40 @@ use crate::unit::{Instant, Nanos};
 
 /// Why a slot ended (3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub enum Reason {
+    /// The idle timer fired and nothing had come.
     TooIdle,
+    /// The time limit of the slot.
     Timeout,
+    /// The next request costs more than is left of the budget.
     Exhausted,
+    /// The queue is empty, and waiting for it would not pay.
     NoMore,
+    /// Another queue takes over, or its own moves to another group.
     Preempted,
 }
 
 /// A slot that ended, for comparison with recorded runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Expiry {
+pub struct Expiry {
+    /// Number of the queue.
     pub queue: u32,
+    /// Why it ended.
     pub reason: Reason,
+    /// It was slow for its length (3.8 step 1).
     pub slow: bool,
+    /// Sectors charged, time included.
     pub service: u64,
+    /// The feedback budget from here on, in sectors.
     pub max_budget: u64,
+    /// Virtual start before the queue was requeued or deactivated.
     pub start: u64,
+    /// Virtual finish, likewise.
     pub finish: u64,
 }
 
 impl Reason {
-    pub const NAMES: [&str; 5] = [
+    pub(super) const NAMES: [&str; 5] = [
         "slots_expired_too_idle",
         "slots_expired_timeout",
         "slots_expired_exhausted",

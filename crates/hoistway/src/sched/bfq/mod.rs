@@ -37,7 +37,7 @@
 //! over budgets.
 //!
 //! *The reference.* `base` = 6.1 decides as Linux 6.1 does, quirks included: fed with recordings of every
-//! call into its BFQ, this one answers the same on every line ([`replay`], `tests/kernel_replay.rs`). The
+//! call into its BFQ, this one answers the same on every line ([`probe`], crate `hoistway-replay`). The
 //! default, `base` = hoistway, mends the quirks that cost something (section 10; `docs/schedulers/bfq.md`
 //! lists each), and each has a switch of its own.
 //!
@@ -59,10 +59,10 @@ mod idle;
 mod inject;
 mod merge;
 mod pool;
+pub mod probe;
 mod queue;
 mod raise;
 mod rate;
-pub mod replay;
 mod requests;
 mod stats;
 #[cfg(test)]

@@ -1,0 +1,277 @@
+//! Decision replay: a recording of every call into the kernel's BFQ is fed to ours, and each merge
+//! verdict, insertion, dispatched request, timer and expiry is compared.
+//!
+//! A recording is a table of comma-separated lines, `event,ns,tick,request,ctx,sector,sectors,op,level,
+//! group,result`, in the order of the calls:
+//!
+//! ```text
+//!   device     second line, if any: "rotational=R created_tick=N [noweights]"
+//!   merge      a bio is offered for merging; result 1 = merged (ctx empty: no context yet)
+//!   insert     request `request` is prepared and inserted; result `merged` = absorbed, `head` = at the head
+//!   dispatch   the scheduler is asked; `request` is its answer, empty = nothing
+//!   complete   the device has served `request`
+//!   timer      the idle timer fired
+//!   expire     follows the event that caused it: "reason slow=0 service=s max_budget=b start=v finish=v"
+//!   exit       process `ctx` ends
+//!   set        a tunable was written: "name=value"
+//!   weight     the general weight of `group` was written; devweight: that for this device (0 = default)
+//!   remove     `group` was removed
+//! ```
+//!
+//! `ns` is the time of the call, `tick` the tick counter, which may lag the time. `op`: R, W (a synchronous
+//! write), A (an asynchronous one), each with a suffix M for metadata. `level`: 0 to 7 (best effort), `rtN`,
+//! `idle`, empty (never set), or `PROCESS|BIO` where the I/O has another one than its process. Groups are
+//! paths below the root, such as `p/x`.
+//!
+//! Around the scheduler stands the elevator's merge search (specs/blk-mq-and-noop.md section 3) and nothing
+//! else: the recording says what came when. After a difference the comparison goes on: the request that
+//! was recorded and ours exchange their numbers, so that later differences are counted too.
+//!
+//! ```
+//! use hoistway_replay::{Recorded, replay};
+//! let recording = "event,ns,tick,request,ctx,sector,sectors,op,level,group,result\n\
+//!                  merge,60180212,6,,,0,256,R,0,root,0\n\
+//!                  insert,60180468,6,1,0,0,256,R,0,root,\n\
+//!                  dispatch,60180468,6,1,,,,,,,\n";
+//! let outcome = replay(recording, &Recorded::linux_6_1()).unwrap();
+//! assert!(outcome.agrees());
+//! assert_eq!(outcome.counts.dispatches, 1);
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod line;
+mod names;
+mod run;
+
+use hoistway::sched::bfq;
+use hoistway::tunable::Unit;
+use hoistway::unit::{Nanos, Sectors};
+use std::fmt;
+
+/// The settings a recording was made with, as far as it does not tell them itself.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Spinning disk. A `device` line overrides it.
+    pub rotational: bool,
+    /// Length of a tick.
+    pub tick: Nanos,
+    /// Largest request built by merging.
+    pub max_sectors: Sectors,
+    /// Most scatter-gather segments of a request.
+    pub max_segments: u32,
+    /// Size of a block buffer in KiB: a buffered write has one segment per buffer. `None`: 4 on a spinning
+    /// disk, 1 on others.
+    pub buffer_kib: Option<u32>,
+    /// Tunables of the scheduler, in the order they are set.
+    pub tunables: Vec<(String, u64)>,
+    /// Weights by group path; other groups have the default.
+    pub weights: Vec<(String, u64)>,
+    /// Weights of recordings that do not write them; dropped by `noweights`.
+    pub usual_weights: Vec<(String, u64)>,
+}
+
+/// Weights of the groups in recordings that do not tell them.
+const WEIGHTS: [(&str, u64); 6] =
+    [("a", 300), ("b", 100), ("w0", 100), ("w1", 200), ("w2", 300), ("w3", 400)];
+
+impl Recorded {
+    /// How the recordings of Linux 6.1 were made: a tick of 10 ms, requests up to 512 KiB and 256 segments, a
+    /// clock that stands still while a call lasts (hence `first_think`), group weights 100 to 400, flash
+    /// unless the recording says otherwise.
+    pub fn linux_6_1() -> Recorded {
+        let tunables = [("base", 0), ("first_think", 1)];
+        let mut recorded = Recorded {
+            rotational: false,
+            tick: Nanos::ms(10),
+            max_sectors: Sectors(1024),
+            max_segments: 256,
+            buffer_kib: None,
+            tunables: tunables.map(|(name, value)| (name.to_string(), value)).into(),
+            weights: Vec::new(),
+            usual_weights: WEIGHTS.map(|(name, weight)| (name.to_string(), weight)).into(),
+        };
+        recorded.set_base("6.1").expect("6.1 is a base");
+        recorded
+    }
+
+    /// The same, with what the name of the file tells (`DRIVE.SCHEDULER.SCENARIO.csv.gz`): `low_latency` = 0
+    /// if the scheduler is `bfq-ll0`, a spinning disk if the drive is `hdd`.
+    pub fn named(file: &str) -> Recorded {
+        let mut recorded = Recorded::linux_6_1();
+        recorded.set("low_latency", u64::from(!file.split('.').any(|part| part == "bfq-ll0")));
+        recorded.rotational = file.split('.').any(|part| part == "hdd");
+        recorded
+    }
+
+    /// Whose rules are to decide: a word of the tunable `base`, such as 6.1.
+    ///
+    /// # Errors
+    /// No such word; the text lists those there are.
+    pub fn set_base(&mut self, word: &str) -> Result<(), String> {
+        let base = bfq::ENTRY.tunables.iter().find(|t| t.name == "base");
+        let words = match base.map(|t| t.unit) {
+            Some(Unit::Choice(words)) => words,
+            _ => &[],
+        };
+        let at = words.iter().position(|&w| w == word);
+        let at = at.ok_or_else(|| format!("no such base: '{word}'; there are {}", words.join(", ")))?;
+        self.set("base", at as u64);
+        Ok(())
+    }
+
+    /// Sets a tunable of the scheduler, in place of its earlier value if it has one.
+    pub fn set(&mut self, name: &str, value: u64) {
+        put(&mut self.tunables, name, value);
+    }
+
+    /// Sets the weight of a group, in place of its earlier one if it has one.
+    pub fn set_weight(&mut self, group: &str, weight: u64) {
+        put(&mut self.weights, group, weight);
+    }
+
+    /// Weights at the beginning of a recording that does not tell them, by group path.
+    pub fn all_weights(&self) -> Vec<(String, u64)> {
+        let mut all = self.usual_weights.clone();
+        self.weights.iter().for_each(|(group, weight)| put(&mut all, group, *weight));
+        all
+    }
+}
+
+fn put(list: &mut Vec<(String, u64)>, name: &str, value: u64) {
+    match list.iter_mut().find(|entry| entry.0 == name) {
+        Some(entry) => entry.1 = value,
+        None => list.push((name.to_string(), value)),
+    }
+}
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lines, the first included.
+    pub lines: u64,
+    /// Bios offered for merging.
+    pub offered: u64,
+    /// Bios that joined a request, of those.
+    pub merged: u64,
+    /// Requests inserted.
+    pub inserted: u64,
+    /// Calls of dispatch.
+    pub dispatches: u64,
+    /// Slots that ended.
+    pub expiries: u64,
+    /// Idle timers that fired.
+    pub timers: u64,
+}
+
+/// How many lines differ, by the kind of decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Bios that were merged in one of the two only.
+    pub merges: u64,
+    /// Requests absorbed at insertion in one of the two only.
+    pub insertions: u64,
+    /// Another request was dispatched, or none, or one too many.
+    pub dispatches: u64,
+    /// A slot ended in one of the two only, or with other figures.
+    pub expiries: u64,
+    /// The idle timer fired where ours was not due.
+    pub timers: u64,
+}
+
+impl Differences {
+    /// All kinds together.
+    pub fn total(&self) -> u64 {
+        self.merges + self.insertions + self.dispatches + self.expiries + self.timers
+    }
+
+    /// Name and number of each kind.
+    pub fn kinds(&self) -> [(&'static str, u64); 5] {
+        [
+            ("merges", self.merges),
+            ("insertions", self.insertions),
+            ("dispatches", self.dispatches),
+            ("expiries", self.expiries),
+            ("timers", self.timers),
+        ]
+    }
+}
+
+/// The first line that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The line of the recording.
+    pub recorded: String,
+    /// What this BFQ did instead.
+    pub ours: String,
+    /// The state of this BFQ's queues at that moment.
+    pub state: String,
+}
+
+/// What came of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was compared.
+    pub counts: Counts,
+    /// How much of it differs.
+    pub differences: Differences,
+    /// The first difference, if there is one. What follows it may be its consequence.
+    pub first: Option<Difference>,
+    /// The line at which the comparison had to end, since the two had drifted too far apart.
+    pub given_up: Option<usize>,
+}
+
+impl Outcome {
+    /// Every line agrees.
+    pub fn agrees(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.first {
+            None => write!(f, "all {} lines agree", self.counts.lines),
+            Some(d) => write!(
+                f,
+                "line {} differs: recorded '{}', ours: {}\n{}{:?}",
+                d.line, d.recorded, d.ours, d.state, self.differences
+            ),
+        }
+    }
+}
+
+/// Why a recording cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// The line is not one of a recording, or cannot follow those before it.
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// A setting was refused.
+    Setting(String),
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mistake::Line { line, what } => write!(f, "line {line}: {what}"),
+            Mistake::Setting(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+/// Feeds a recording to a fresh BFQ and compares all decisions.
+///
+/// # Errors
+/// The text is not a recording, or a setting is refused. That decisions differ is no error.
+pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> {
+    run::replay(recording, recorded)
+}

@@ -1,0 +1,159 @@
+//! The lines of a recording.
+
+use hoistway::group::ProcId;
+use hoistway::request::{Flags, Io, IoId, Op};
+use hoistway::unit::{Class, IoPrio};
+
+/// The first line of every recording.
+pub const HEADER: &str = "event,ns,tick,request,ctx,sector,sectors,op,level,group,result";
+
+/// Numbers in a recording are below these: requests, contexts, and everything else.
+const REQUESTS: u64 = 1 << 24;
+const CONTEXTS: u64 = 1 << 16;
+const NUMBERS: u64 = 1 << 56;
+
+/// One line, split into its columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    pub event: &'a str,
+    pub ns: &'a str,
+    pub tick: &'a str,
+    pub request: &'a str,
+    pub ctx: &'a str,
+    pub sector: &'a str,
+    pub sectors: &'a str,
+    pub op: &'a str,
+    pub level: &'a str,
+    pub group: &'a str,
+    pub result: &'a str,
+}
+
+/// What a `device` line tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLine {
+    pub rotational: bool,
+    pub created_tick: u64,
+    pub noweights: bool,
+}
+
+impl<'a> Line<'a> {
+    pub fn split(text: &'a str) -> Result<Line<'a>, String> {
+        let columns: Vec<&str> = text.split(',').collect();
+        let [event, ns, tick, request, ctx, sector, sectors, op, level, group, result] = columns[..]
+        else {
+            return Err(format!("'{text}' has not the columns of the first line"));
+        };
+        Ok(Line { event, ns, tick, request, ctx, sector, sectors, op, level, group, result })
+    }
+
+    /// The I/O of a `merge` or `insert` line: who issues it and into which group is up to the caller, and so
+    /// are its segments.
+    pub fn io(&self, max_sectors: u64) -> Result<Io, String> {
+        let (start, len) = (number(self.sector)?, number(self.sectors)?);
+        if !(1..=max_sectors).contains(&len) {
+            return Err(format!("{len} sectors; a request has 1 to {max_sectors}"));
+        }
+        let (kind, meta) = match self.op.strip_suffix('M') {
+            Some(kind) => (kind, Flags::META),
+            None => (self.op, Flags::NONE),
+        };
+        let (op, flags) = match kind {
+            "R" => (Op::Read, Flags::NONE),
+            "W" => (Op::Write, Flags::SYNC),
+            "A" => (Op::Write, Flags::NONE),
+            _ => return Err(format!("no such operation: '{}'", self.op)),
+        };
+        let io = Io { op, flags: flags | meta, id: IoId(0), ..Io::read(0, ProcId::NONE, start, len) };
+        Ok(Io { prio: self.prios()?.1, ..io })
+    }
+
+    /// Is it an asynchronous write?
+    pub fn is_async(&self) -> bool {
+        self.op.starts_with('A')
+    }
+
+    /// The priority of the process and that of the I/O.
+    pub fn prios(&self) -> Result<(IoPrio, IoPrio), String> {
+        match self.level.split_once('|') {
+            Some((process, bio)) => Ok((prio(process)?, prio(bio)?)),
+            None => prio(self.level).map(|p| (p, p)),
+        }
+    }
+
+    /// The number of a context.
+    pub fn ctx(&self) -> Result<usize, String> {
+        below(self.ctx, CONTEXTS)
+    }
+
+    /// The number of a request, `None` if there is none.
+    pub fn request(&self) -> Result<Option<usize>, String> {
+        if self.request.is_empty() { Ok(None) } else { below(self.request, REQUESTS).map(Some) }
+    }
+
+    /// The components of the group's path, none for the root.
+    pub fn group(&self) -> Result<Vec<&'a str>, String> {
+        path(self.group)
+    }
+
+    /// `name=value` of a `set` line.
+    pub fn setting(&self) -> Result<(&'a str, u64), String> {
+        let wrong = || format!("'{}' is not name=value", self.result);
+        let (name, value) = self.result.split_once('=').ok_or_else(wrong)?;
+        Ok((name, number(value)?))
+    }
+
+    pub fn device(&self) -> Result<DeviceLine, String> {
+        let mut told = DeviceLine { rotational: false, created_tick: 0, noweights: false };
+        for word in self.result.split_whitespace() {
+            match word.split_once('=') {
+                Some(("rotational", "0")) => told.rotational = false,
+                Some(("rotational", "1")) => told.rotational = true,
+                Some(("created_tick", tick)) => told.created_tick = number(tick)?,
+                None if word == "noweights" => told.noweights = true,
+                _ => return Err(format!("'{word}' tells nothing about a device")),
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// The components of a path below the root.
+pub fn path(text: &str) -> Result<Vec<&str>, String> {
+    if text == "root" {
+        return Ok(Vec::new());
+    }
+    let parts: Vec<&str> = text.split('/').collect();
+    if parts.iter().any(|p| p.is_empty()) {
+        return Err(format!("'{text}' is not the path of a group, such as p/x"));
+    }
+    Ok(parts)
+}
+
+pub fn number(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a number, or too large");
+    text.parse().ok().filter(|&n| n < NUMBERS).ok_or_else(wrong)
+}
+
+/// A number that stands for something there are fewer than `bound` of.
+fn below(text: &str, bound: u64) -> Result<usize, String> {
+    match number(text)? {
+        n if n < bound => Ok(n as usize),
+        n => Err(format!("{n} is not below {bound}")),
+    }
+}
+
+fn prio(level: &str) -> Result<IoPrio, String> {
+    let (class, level) = match level {
+        "" => return Ok(IoPrio::NONE),
+        "idle" => return Ok(IoPrio::idle()),
+        _ => match level.strip_prefix("rt") {
+            Some(level) => (Class::Rt, level),
+            None => (Class::Be, level),
+        },
+    };
+    match (class, number(level)?) {
+        (Class::Rt, n @ 0..8) => Ok(IoPrio::rt(n as u8)),
+        (_, n @ 0..8) => Ok(IoPrio::be(n as u8)),
+        (_, n) => Err(format!("no such level: {n}")),
+    }
+}

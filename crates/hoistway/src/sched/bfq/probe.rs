@@ -1,0 +1,87 @@
+//! BFQ with its decisions laid open, for whoever compares them with recorded ones.
+
+use super::{Bfq, FairQueue};
+use crate::sched::{Scheduler, Setup};
+use crate::unit::Instant;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use super::budget::{Expiry, Reason};
+
+/// A BFQ whose tick counter follows a recording, and which notes every slot that ends.
+#[derive(Debug)]
+pub struct Probe {
+    bfq: Bfq,
+}
+
+impl Probe {
+    /// A fresh one; `created` is the instant of creation as its tick counter has it.
+    pub fn new(setup: &Setup<'_>, created: Instant) -> Probe {
+        let mut bfq = Bfq::new(setup);
+        bfq.fair = FairQueue::new(created);
+        bfq.tn = created;
+        bfq.expiries = Some(Vec::new());
+        Probe { bfq }
+    }
+
+    /// The scheduler.
+    pub fn scheduler(&mut self) -> &mut dyn Scheduler {
+        &mut self.bfq
+    }
+
+    /// The tick that the calls from here on happen in, which may lag their time. It counts only with
+    /// `tick_rounding`.
+    pub fn set_tick(&mut self, tick: Instant) {
+        self.bfq.recorded_tick = Some(tick);
+    }
+
+    /// The slots that have ended since the last call of [`Probe::forget_expiries`], in order.
+    pub fn expiries(&self) -> &[Expiry] {
+        self.bfq.expiries.as_deref().unwrap_or(&[])
+    }
+
+    /// Starts a new list of slots that ended.
+    pub fn forget_expiries(&mut self) {
+        if let Some(log) = &mut self.bfq.expiries {
+            log.clear();
+        }
+    }
+
+    /// The queues, one per line, after a line about the device.
+    pub fn describe(&self) -> String {
+        let b = &self.bfq;
+        let mut text = format!(
+            "in service {}, queued {}, in flight {}, raised busy {}, busy by class {:?}\n",
+            b.in_service as i32,
+            b.queued,
+            b.inflight,
+            b.fair.census.wr_busy,
+            b.fair.census.busy.map(|n| n as i32),
+        );
+        for (q, queue) in b.queues.iter().enumerate().filter(|(_, queue)| queue.live) {
+            let e = &b.fair.ents[q];
+            text += &format!(
+                "queue {q}: owner {} users {} weight {} (x{}) busy {} next {} queued {} in flight {} \
+                 service {} budget {} max {} start {} finish {} waiting {} inject {} base {}\n",
+                queue.owner as i32,
+                queue.users,
+                e.weight,
+                e.wr,
+                e.busy,
+                queue.next as i32,
+                queue.queued,
+                queue.inflight,
+                e.service,
+                e.budget,
+                queue.max_budget,
+                e.start.0,
+                e.finish.0,
+                queue.waiting,
+                queue.inject_limit,
+                queue.base_serv.0,
+            );
+        }
+        text
+    }
+}

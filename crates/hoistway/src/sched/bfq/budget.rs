@@ -99,10 +99,16 @@ impl Bfq {
         self.fair.serve(q, n);
     }
 
+    /// The limit of a slot. In ticks the built-in one is rounded down and a written one up (10.1).
+    pub(super) fn slot_limit(&self) -> Nanos {
+        let limit = self.conf.timeout;
+        if self.conf.timeout_written { self.up(limit) } else { self.down(limit) }
+    }
+
     /// A queue has been set in service (3.4).
     pub(super) fn start_slot(&mut self, now: Instant, q: u32) {
         self.shift_softrt_period(q);
-        let timeout = self.down(self.conf.timeout);
+        let timeout = self.slot_limit();
         let e = &self.fair.ents[q as usize];
         let queue = &mut self.queues[q as usize];
         let soft = queue.wr_limit == self.conf.wr_rt_max_time;
@@ -190,8 +196,8 @@ impl Bfq {
         let end = if compensate { self.last_idling_start } else { now };
         let (slow, ms) = self.slowness(q, end);
         // Quirk Q5: the default limit of 125 ms, whatever the tunable.
-        let limit = if self.conf.charge_as_tuned { self.conf.timeout } else { SLOT };
-        let slot = self.down(limit).as_ms();
+        let limit = if self.conf.charge_as_tuned { self.slot_limit() } else { self.down(SLOT) };
+        let slot = limit.as_ms();
         let e = &mut self.fair.ents[q as usize];
         if e.wr == 1 && (slow || (reason == Reason::Timeout && e.left() >= e.budget / 3)) {
             let by_time = self.max_budget * ms.min(slot) / slot;
@@ -275,15 +281,20 @@ impl Bfq {
         self.timer = None;
     }
 
-    /// The last user of the queue in service has exited (3.8, last paragraph).
-    pub(super) fn end_slot_of_exited(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        cx.trace.why(now, "expired: its last user exited", q, 0, 0);
+    /// A user of the queue in service exits (3.8, exit and release): nothing is charged or learnt.
+    pub(super) fn end_slot_at_exit(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+        cx.trace.why(now, "expired: a process that uses it exits", q, 0, 0);
         self.tally_slot(now, q);
         let queue = &mut self.queues[q as usize];
         if queue.coop && queue.seeky() {
             queue.split_me = true;
         }
         self.leave_service(now, q, Reason::Timeout);
+        if self.conf.fix_exit_charge {
+            // Quirk Q21: otherwise what the slot received is charged again at the end of the next one.
+            self.fair.ents[q as usize].service = 0;
+            self.fair.clear_ancestor_service(q);
+        }
         self.kick(cx);
     }
 
@@ -338,7 +349,7 @@ impl Bfq {
     /// The estimate moved, or `max_budget` or `timeout_sync` was written.
     pub(super) fn recompute_max_budget(&mut self) {
         self.max_budget = match self.conf.user_max_budget {
-            0 => self.rate.max_budget(self.down(self.conf.timeout).as_ms()),
+            0 => self.rate.max_budget(self.slot_limit().as_ms()),
             user => user,
         };
     }

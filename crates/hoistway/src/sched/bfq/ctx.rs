@@ -122,7 +122,7 @@ impl Bfq {
         if ctx.prio != own || ctx.effective != effective {
             ctx.prio = own;
             ctx.effective = effective;
-            self.priority_changed(proc);
+            self.priority_changed(now, ask, own, node);
         }
         if self.ctxs[proc.index()].node != node {
             self.group_changed(now, proc, node, cx);
@@ -142,11 +142,8 @@ impl Bfq {
             cx.trace.why(now, "queue of process", q, proc.0.into(), 1);
             self.stable_merge_at_creation(now, ask, q, cx)
         } else {
-            let q = self.async_queue(now, ask, own);
-            self.queues[q as usize].users += 1;
-            self.pairs[at].other = q;
+            let q = self.use_async_queue(now, ask, own, node);
             cx.trace.why(now, "queue of process", q, proc.0.into(), 0);
-            self.own_if_alone(q, proc);
             q
         }
     }
@@ -160,35 +157,56 @@ impl Bfq {
         self.queues[q as usize].users = 1;
         self.queues[q as usize].owner = ask.proc.0;
         let at = self.pair_at(ask.proc, ask.actuator);
-        self.pairs[at].sync = q;
+        self.set_sync(at, q);
         q
     }
 
-    fn async_queue(&mut self, now: Instant, ask: Ask, own: IoPrio) -> u32 {
-        let node = self.ctxs[ask.proc.index()].node;
+    /// The context uses that queue for its sync requests from here on. A queue to be merged with later that it
+    /// uses already is forgotten (7.3 item 0).
+    pub(super) fn set_sync(&mut self, at: usize, q: u32) {
+        let pair = &mut self.pairs[at];
+        pair.sync = q;
+        if q != NIL && pair.stable_candidate.0 == q {
+            pair.stable_candidate.0 = NIL;
+        }
+    }
+
+    /// The context uses the async queue of that group for its priority from here on.
+    fn use_async_queue(&mut self, now: Instant, ask: Ask, own: IoPrio, node: u32) -> u32 {
+        let q = self.async_queue(now, ask.actuator, own, node);
+        self.queues[q as usize].users += 1;
+        let at = self.pair_at(ask.proc, ask.actuator);
+        self.pairs[at].other = q;
+        q
+    }
+
+    fn async_queue(&mut self, now: Instant, actuator: u8, own: IoPrio, node: u32) -> u32 {
         let (place, class, level) = async_place(own);
-        let table = usize::from(ask.actuator);
+        let table = usize::from(actuator);
         let found = self.groups[node as usize].async_queues[table][place];
         if found != NIL {
             return found;
         }
-        let wanted = Wanted { node, sync: false, class, level, actuator: ask.actuator };
-        let q = self.create(now, wanted);
-        self.queues[q as usize].pinned = true;
+        let q = self.create(now, Wanted { node, sync: false, class, level, actuator });
+        // The table counts as a user: the queue stays although nobody issues anything (1.3).
+        self.queues[q as usize].users = 1;
         self.groups[node as usize].async_queues[table][place] = q;
         q
     }
 
-    /// A queue used by exactly one context is owned by it (5.1 step 1).
+    /// A sync queue used by exactly one context is owned by it, unless it is on its way into another
+    /// (5.1 step 1).
     fn own_if_alone(&mut self, q: u32, proc: ProcId) {
         let queue = &mut self.queues[q as usize];
-        if queue.users == 1 {
+        if queue.sync && queue.users == 1 && queue.merge_into == NIL {
             queue.owner = proc.0;
         }
     }
 
-    /// The sync queue gets its new weight and class lazily; the async pointer is looked up anew (2.10).
-    fn priority_changed(&mut self, proc: ProcId) {
+    /// The sync queue, shared or not, gets its new weight and class lazily; the async one is replaced at once
+    /// by that of the group of the I/O (2.10).
+    fn priority_changed(&mut self, now: Instant, ask: Ask, own: IoPrio, node: u32) {
+        let proc = ask.proc;
         let (class, level) = class_level(self.ctxs[proc.index()].effective);
         let weight = self.weight_of(level);
         for actuator in 0..self.actuators {
@@ -200,9 +218,10 @@ impl Bfq {
                 e.new_class = class;
                 e.prio_dirty = true;
             }
-            let other = core::mem::replace(&mut self.pairs[at].other, NIL);
+            let other = self.pairs[at].other;
             if other != NIL {
-                self.drop_user(other);
+                self.use_async_queue(now, Ask { actuator, ..ask }, own, node);
+                self.release_queue(other);
             }
         }
     }
@@ -215,14 +234,14 @@ impl Bfq {
             let other = self.pairs[at].other;
             if other != NIL && self.fair.ents[other as usize].node != node {
                 self.pairs[at].other = NIL;
-                self.drop_user(other);
+                self.release_queue(other);
             }
             let q = self.pairs[at].sync;
             if q == NIL {
                 continue;
             }
             let queue = &self.queues[q as usize];
-            if queue.users == 1 && !queue.coop && queue.merge_into == NIL {
+            if !queue.coop && queue.merge_into == NIL {
                 self.move_queue(now, q, node, cx);
                 continue;
             }
@@ -231,32 +250,46 @@ impl Bfq {
                 at_q = self.queues[at_q as usize].merge_into;
             }
             if at_q != NIL {
-                self.pairs[at].sync = NIL;
-                self.drop_users(q);
+                self.detach(proc, at, q);
             }
         }
     }
 
-    /// The context lets go of its queues. The last user of a queue in service ends its slot (3.8).
+    /// The context goes on without that queue, which it does not own any more.
+    pub(super) fn detach(&mut self, proc: ProcId, at: usize, q: u32) {
+        self.set_sync(at, NIL);
+        self.disown(q, proc);
+        self.let_go(q);
+    }
+
+    fn disown(&mut self, q: u32, proc: ProcId) {
+        let queue = &mut self.queues[q as usize];
+        if queue.owner == proc.0 {
+            queue.owner = NIL;
+        }
+    }
+
+    /// The context lets go of its queues (3.8). If one is in service the slot ends first, even if others use
+    /// the queue too.
     pub(super) fn ctx_exit(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
         let Some(ctx) = self.ctxs.get_mut(proc.index()) else { return };
         ctx.gone = true;
         for actuator in 0..self.actuators {
             let at = self.pair_at(proc, actuator);
             let (sync, other) = (self.pairs[at].sync, self.pairs[at].other);
-            self.pairs[at] = Pair::NONE;
-            if other != NIL {
-                self.drop_user(other);
-            }
-            if sync == NIL {
-                continue;
-            }
-            self.drop_users(sync);
-            if self.queues[sync as usize].users == 0 && self.in_service == sync {
-                self.end_slot_of_exited(now, sync, cx);
-            }
-            if self.queues[sync as usize].owner == proc.0 {
-                self.queues[sync as usize].owner = NIL;
+            self.pairs[at] = Pair { other, ..Pair::NONE };
+            for q in [sync, other] {
+                if q == NIL {
+                    continue;
+                }
+                if q == other {
+                    self.pairs[at].other = NIL;
+                }
+                self.disown(q, proc);
+                if self.in_service == q {
+                    self.end_slot_at_exit(now, q, cx);
+                }
+                self.let_go(q);
             }
         }
     }

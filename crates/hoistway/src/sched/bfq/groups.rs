@@ -5,7 +5,7 @@ use super::budget::Reason;
 use super::ctx::AsyncTable;
 use super::stats::Tally;
 use super::weights::{DEFAULT_WEIGHT, GroupWeight};
-use super::wf2q::ROOT;
+use super::wf2q::{BE, IDLE, ROOT, RT};
 use crate::env::Cx;
 use crate::group::{GroupId, Groups};
 use crate::table::NIL;
@@ -23,8 +23,8 @@ pub(super) struct GroupPart {
     pub last_created: u32,
     /// Queues by the position of their next request (7.2).
     pub index: Tree,
-    /// Requests that exist of its subtree (8.5).
-    pub allocated: u32,
+    /// Requests that exist of its subtree (8.5); below zero with quirk Q20.
+    pub allocated: i32,
     /// As written; in force is the weight of its entity.
     pub weight: GroupWeight,
     /// Counts of its own queues.
@@ -92,7 +92,7 @@ impl Bfq {
                 return;
             }
             let part = &mut self.groups[node as usize];
-            part.allocated = part.allocated.wrapping_add_signed(n);
+            part.allocated += n;
             node = self.fair.ents[up as usize].node;
         }
     }
@@ -112,19 +112,32 @@ impl Bfq {
             self.fair.forget_idle(q);
         }
         self.index_remove(q);
-        if self.groups[from as usize].last_created == q {
-            self.groups[from as usize].last_created = NIL;
-        }
-        let allocated = self.queues[q as usize].allocated as i32;
-        self.count_in_groups(from, -allocated);
+        self.forget_last_created(q);
+        // Quirk Q20: without it the old groups keep the count of requests that end in the new ones.
+        let moved = if self.conf.move_counts { self.queues[q as usize].allocated } else { 0 };
+        self.count_in_groups(from, -(moved as i32));
         self.fair.reparent(q, node);
-        self.count_in_groups(node, allocated);
+        self.count_in_groups(node, moved as i32);
         if self.fair.ents[q as usize].busy {
             self.fair.activate_or_requeue(q, false, false, self.tn);
             self.index_update(q);
         }
         if self.in_service == NIL && self.inflight == 0 {
             self.kick(cx);
+        }
+    }
+
+    /// Quirk Q20; what went wrong without it is put right.
+    pub(super) fn set_move_counts(&mut self, on: bool) {
+        self.conf.move_counts = on;
+        if on {
+            self.groups.iter_mut().for_each(|group| group.allocated = 0);
+            for q in 0..self.queues.len() {
+                if self.queues[q].live {
+                    let n = self.queues[q].allocated as i32;
+                    self.count_in_groups(self.fair.ents[q].node, n);
+                }
+            }
         }
     }
 
@@ -162,28 +175,34 @@ impl Bfq {
                 self.remove_group(now, group, cx);
             }
         }
-        for q in 0..self.queues.len() as u32 {
-            if self.queues[q as usize].live && self.fair.ents[q as usize].node == node {
+        for class in [RT, BE, IDLE] {
+            // Bounded: each turn takes a leaf out of the group.
+            loop {
+                let q = self.fair.first_leaf(node, class);
+                if q == NIL {
+                    break;
+                }
                 self.move_queue(now, q, ROOT, cx);
             }
+            let q = self.fair.leaf_in_service(node);
+            if q != NIL {
+                self.move_queue(now, q, ROOT, cx);
+            }
+            self.fair.flush_idle(node, class);
         }
+        let up = self.fair.nodes[node as usize].entity;
+        self.fair.retire(up, self.tn);
         for table in 0..usize::from(self.actuators) {
             for place in 0..17 {
                 let tables = &mut self.groups[node as usize].async_queues;
                 let q = core::mem::replace(&mut tables[table][place], NIL);
                 if q != NIL {
-                    let queue = &mut self.queues[q as usize];
-                    queue.pinned = false;
-                    if queue.users == 0 {
-                        self.fair.ents[q as usize].dying = true;
-                        self.fair.loose.push(q);
-                    }
+                    self.move_queue(now, q, ROOT, cx);
+                    self.drop_user(q);
                 }
             }
         }
-        self.fair.flush_idle(node);
-        let up = self.fair.nodes[node as usize].entity;
-        self.fair.deactivate(up, false, false, self.tn);
+        // A sync queue that stands nowhere stays until its context issues I/O for another group.
         // What it received counts for its parent from now on (8.3).
         let parent = self.fair.ents[up as usize].node as usize;
         let gone = &mut self.groups[node as usize];

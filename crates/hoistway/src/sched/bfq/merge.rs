@@ -19,7 +19,7 @@ pub(super) struct Saved {
     in_large_burst: bool,
     was_in_burst: bool,
     inject_limit: u32,
-    new_weight: u32,
+    orig_weight: u32,
     wr: u32,
     base_serv: Nanos,
     inj_decr: Option<Instant>,
@@ -161,7 +161,8 @@ impl Bfq {
         }
         let found = self.setup_merge(q, candidate);
         if found != NIL {
-            self.mark_stably_merged(q);
+            // The context that asks, which is not the owner of a shared queue.
+            self.pairs[at].stably_merged = true;
             self.mark_stably_merged(found);
         }
         Some(found)
@@ -240,19 +241,11 @@ impl Bfq {
             self.groups[node].last_created = p;
         }
         let at = self.pair_at(proc, self.queues[q as usize].actuator);
-        self.pairs[at].sync = p;
+        self.set_sync(at, p);
         self.queues[p as usize].coop = true;
         self.queues[p as usize].owner = NIL;
         self.queues[q as usize].owner = NIL;
-        self.drop_user(q);
-        let queue = &self.queues[q as usize];
-        if queue.users == 0
-            && queue.empty()
-            && self.fair.ents[q as usize].busy
-            && self.in_service != q
-        {
-            self.no_longer_busy(q, false);
-        }
+        self.release_queue(q);
     }
 
     fn hand_over_raising(&mut self, q: u32, p: u32) {
@@ -286,10 +279,11 @@ impl Bfq {
         let at = self.pair_at(ProcId(queue.owner), queue.actuator);
         let e = &self.fair.ents[q as usize];
         let fresh = queue.just_created && !queue.in_large_burst && self.conf.low_latency;
-        let (wr, start, limit) = if fresh {
-            (self.conf.wr_coeff, self.tn, self.wr_duration)
+        let (wr, start, limit, before, svc_wr) = if fresh {
+            let kept = self.pairs[at].saved.map_or(0, |saved| saved.svc_wr);
+            (self.conf.wr_coeff, self.tn, self.wr_duration, None, kept)
         } else {
-            (e.wr, queue.wr_start, queue.wr_limit)
+            (e.wr, queue.wr_start, queue.wr_limit, queue.wr_start_before_srt, queue.svc_wr)
         };
         self.pairs[at].saved = Some(Saved {
             short_tt: queue.short_tt,
@@ -297,16 +291,16 @@ impl Bfq {
             in_large_burst: queue.in_large_burst,
             was_in_burst: self.burst.listed(q),
             inject_limit: queue.inject_limit,
-            new_weight: e.new_weight,
+            orig_weight: e.orig_weight,
             wr,
             base_serv: queue.base_serv,
             inj_decr: queue.inj_decr,
             think: (queue.tt_last_end, queue.tt_total, queue.tt_samples, queue.tt_mean),
             io_start: queue.io_start,
             tot_idle: queue.tot_idle,
-            svc_wr: queue.svc_wr,
+            svc_wr,
             wr_start: start,
-            wr_start_before_srt: queue.wr_start_before_srt,
+            wr_start_before_srt: before,
             wr_limit: limit,
         });
     }
@@ -379,9 +373,8 @@ impl Bfq {
             self.resume(q, at);
             return q;
         }
-        let waker = queue.waker;
-        self.pairs[at].sync = NIL;
-        self.drop_users(q);
+        let waker = self.waker_after_split(q);
+        self.detach(ask.proc, at, q);
         let new = self.new_sync_queue(now, ask);
         if waker != NIL {
             self.set_waker(new, waker);
@@ -397,6 +390,21 @@ impl Bfq {
         cx.trace.why(now, "split off a shared queue", new, q.into(), ask.proc.0.into());
         self.resume(new, at);
         new
+    }
+
+    /// The waker that a queue split off `q` has: that of `q` if it still has users, without the one that is
+    /// about to leave `q` and its merge chain.
+    fn waker_after_split(&self, q: u32) -> u32 {
+        let waker = self.queues[q as usize].waker;
+        if waker == NIL {
+            return NIL;
+        }
+        let mut at = q;
+        while at != NIL && at != waker {
+            at = self.queues[at as usize].merge_into;
+        }
+        let users = self.queues[waker as usize].users - u32::from(at == waker);
+        if users > 0 { waker } else { NIL }
     }
 
     /// Restores what was saved when the context's queue was merged.
@@ -419,7 +427,8 @@ impl Bfq {
         queue.wr_start_before_srt = s.wr_start_before_srt;
         queue.wr_start = s.wr_start;
         queue.wr_limit = s.wr_limit;
-        e.new_weight = s.new_weight;
+        // A level that changed meanwhile is lost; the class is that of the context's present priority.
+        e.new_weight = s.orig_weight;
         let old = e.wr;
         if self.conf.low_latency {
             e.wr = s.wr;

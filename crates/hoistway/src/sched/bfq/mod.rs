@@ -470,7 +470,10 @@ impl Bfq {
             assert_eq!(queue.next == NIL, queue.queued == 0);
             let users = self.pairs.iter().filter(|c| c.sync == q || c.other == q).count() as u32;
             let chained = self.queues.iter().filter(|p| p.live && p.merge_into == q);
+            let tables = self.groups.iter().flat_map(|g| g.async_queues.iter().flatten());
+            let users = users + tables.filter(|&&p| p == q).count() as u32;
             assert_eq!(queue.users, users + chained.map(|p| p.users).sum::<u32>());
+            assert!(queue.sync || queue.owner == NIL, "an async queue has no owner");
             assert!(queue.queued == 0 || e.busy, "a queue with requests is busy");
             assert!(!queue.waiting || (self.in_service == q && self.timer.is_some()));
             // Not the other way round: a queue that becomes busy while a request of its that bypassed

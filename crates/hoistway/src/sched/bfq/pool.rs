@@ -54,7 +54,7 @@ impl Bfq {
         let (wsum, allocated) = if ent.child == NIL {
             let upto = &trees[..=usize::from(ent.class)];
             let wsum = upto.iter().fold(0, |sum, tree| 8 * sum + tree.wsum);
-            (wsum, self.queues[e as usize].allocated)
+            (wsum, self.queues[e as usize].allocated as i32)
         } else {
             (trees[usize::from(ent.class)].wsum, self.groups[ent.child as usize].allocated)
         };
@@ -62,7 +62,7 @@ impl Bfq {
             return Some(above);
         }
         let limit = (above.limit * u64::from(ent.weight) + wsum / 2) / wsum;
-        Some(Share { limit, over: above.over || u64::from(allocated) >= limit })
+        Some(Share { limit, over: above.over || i64::from(allocated) >= limit as i64 })
     }
 
     /// The actuator of a request that ends before `end`.

@@ -5,7 +5,7 @@
 
 use super::Bfq;
 use super::stats::Tally;
-use super::wf2q::{BE, FairQueue, IDLE};
+use super::wf2q::FairQueue;
 use crate::list::List;
 use crate::table::NIL;
 use crate::tree::Tree;
@@ -26,7 +26,8 @@ pub(super) struct Queue {
     pub inflight: u32,
     /// Requests that exist: from `prepare` to completion.
     pub allocated: u32,
-    /// Contexts whose pointer designates it.
+    /// Contexts whose pointer designates it, scheduled merges into it, and the table of its group if it is
+    /// async.
     pub users: u32,
     /// Serves reads and synchronous writes.
     pub sync: bool,
@@ -44,8 +45,6 @@ pub(super) struct Queue {
     pub io_bound: bool,
     /// In the table of live queues.
     pub live: bool,
-    /// An async queue of a group, which stays although nobody uses it.
-    pub pinned: bool,
     /// Shared by contexts that were merged (7.4).
     pub coop: bool,
     /// To be split at the next insertion (7.6).
@@ -116,7 +115,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// `now` in nanoseconds, `tn` as the instants that the reference keeps in ticks (10.1).
-    fn new(sync: bool, class: u8, max_budget: u64, (now, tn): (Instant, Instant)) -> Queue {
+    fn new(sync: bool, max_budget: u64, (now, tn): (Instant, Instant)) -> Queue {
         Queue {
             sorted: Tree::new(),
             fifo: List::new(),
@@ -130,10 +129,9 @@ impl Queue {
             waiting: false,
             hole: false,
             fifo_checked: false,
-            short_tt: sync && class != IDLE,
+            short_tt: sync,
             io_bound: true,
             live: true,
-            pinned: false,
             coop: false,
             split_me: false,
             in_large_burst: false,
@@ -176,7 +174,7 @@ impl Queue {
 
     /// The slot number of a group entity: nothing is ever kept here.
     fn unused() -> Queue {
-        Queue { live: false, ..Queue::new(false, BE, 0, (Instant::ZERO, Instant::ZERO)) }
+        Queue { live: false, ..Queue::new(false, 0, (Instant::ZERO, Instant::ZERO)) }
     }
 
     /// 20 or more of the last 32 requests were far from their predecessor.
@@ -217,7 +215,7 @@ impl Bfq {
 
     pub(super) fn create(&mut self, now: Instant, wanted: Wanted) -> u32 {
         let max_budget = 2 * self.maxb() / 3;
-        let mut queue = Queue::new(wanted.sync, wanted.class, max_budget, (now, self.tn));
+        let mut queue = Queue::new(wanted.sync, max_budget, (now, self.tn));
         queue.actuator = wanted.actuator;
         // Quirk Q18: one nanosecond after the creation.
         queue.tt_last_end += u64::from(self.conf.first_think_long);
@@ -246,19 +244,39 @@ impl Bfq {
         q
     }
 
-    /// A context, or a scheduled merge, no longer designates the queue, nor what that is to be merged into.
-    pub(super) fn drop_users(&mut self, q: u32) {
-        let mut at = q;
+    /// A context no longer designates the queue, nor what that is to be merged into.
+    pub(super) fn let_go(&mut self, q: u32) {
+        let mut at = self.queues[q as usize].merge_into;
         while at != NIL {
             self.drop_user(at);
             at = self.queues[at as usize].merge_into;
+        }
+        self.release_queue(q);
+    }
+
+    /// A context no longer designates the queue (3.8): an empty one leaves the busy ones, even if others use
+    /// it.
+    pub(super) fn release_queue(&mut self, q: u32) {
+        let idles = self.queues[q as usize].empty() && self.fair.ents[q as usize].busy;
+        if idles && self.in_service != q {
+            self.no_longer_busy(q, false);
+        }
+        self.forget_last_created(q);
+        self.drop_user(q);
+    }
+
+    /// The queue is no longer the one that new queues of its group are compared with (7.5).
+    pub(super) fn forget_last_created(&mut self, q: u32) {
+        let node = self.fair.ents[q as usize].node as usize;
+        if self.groups[node].last_created == q {
+            self.groups[node].last_created = NIL;
         }
     }
 
     pub(super) fn drop_user(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         queue.users -= 1;
-        if queue.users == 0 && !queue.pinned {
+        if queue.users == 0 {
             self.fair.ents[q as usize].dying = true;
             self.fair.loose.push(q);
         }
@@ -279,18 +297,14 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         debug_assert!(queue.users == 0 && queue.queued == 0 && queue.inflight == 0);
         queue.live = false;
-        let (coop, node) = (queue.coop, self.fair.ents[q as usize].node as usize);
         self.index_remove(q);
         self.forget_waker(q);
         while let Some(woken) = self.queues[q as usize].woken.pop_front(&mut self.woken_links) {
             self.queues[woken as usize].waker = NIL;
         }
-        if self.burst.leave(q) && !coop {
-            self.burst.size = self.burst.size.saturating_sub(1);
-        }
-        if self.groups[node].last_created == q {
-            self.groups[node].last_created = NIL;
-        }
+        // The size of the burst stays: short processes one after the other are one (6.5).
+        self.burst.leave(q);
+        self.forget_last_created(q);
         if self.last_completed_q == q {
             self.last_completed_q = NIL;
         }

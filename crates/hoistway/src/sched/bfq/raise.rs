@@ -2,6 +2,8 @@
 //! (specs/bfq.md 6.1 to 6.4).
 
 use super::Bfq;
+use super::tunables::Base;
+use super::wf2q::On;
 use crate::env::Cx;
 use crate::table::NIL;
 use crate::unit::{Instant, Nanos};
@@ -214,19 +216,27 @@ impl Bfq {
             // A loading phase must not disqualify the player it started.
             queue.srt_next = tn;
         }
-        self.fair.census.wr_busy -= u32::from(e.busy);
+        self.fair.census.wr_busy -= u32::from(e.busy && e.wr > 1);
+        self.stats.raising_ended += u64::from(e.wr > 1);
         e.wr = 1;
         e.prio_dirty = true;
         queue.wr_limit = Nanos::ZERO;
         queue.wr_start = tn;
-        self.stats.raising_ended += 1;
         cx.trace.why(now, why, q, queue.svc_wr as i64, 0);
     }
 
-    /// `low_latency` was turned off (9).
+    /// `low_latency` was turned off (9). The reference does so to every queue that stands on a tree or is
+    /// async, raised or not; the queue in service and those that the fair queue has forgotten keep their
+    /// raising until it ends by itself.
     pub(super) fn end_all_raising(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        let mended = self.conf.base == Base::Hoistway;
         for q in 0..self.queues.len() as u32 {
-            if self.queues[q as usize].live && self.fair.ents[q as usize].wr > 1 {
+            let e = &self.fair.ents[q as usize];
+            let ends = match mended {
+                true => e.wr > 1,
+                false => !self.queues[q as usize].sync || e.on != On::None,
+            };
+            if self.queues[q as usize].live && ends {
                 self.end_raising(now, q, "raising ends: low_latency is off", cx);
             }
         }

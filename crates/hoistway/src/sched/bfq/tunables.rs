@@ -14,6 +14,8 @@ pub(super) struct Conf {
     /// Sectors; 0 = automatic.
     pub user_max_budget: u64,
     pub timeout: Nanos,
+    /// It was written: ticks round it up, not down (10.1).
+    pub timeout_written: bool,
     pub fifo_expire_sync: Nanos,
     pub fifo_expire_async: Nanos,
     pub back_seek_max_kib: u64,
@@ -33,6 +35,10 @@ pub(super) struct Conf {
     pub keep_device_weight: bool,
     /// The small budget of a raised queue holds its first request (quirk Q6).
     pub raised_budget_fits: bool,
+    /// The requests of a queue that moves count in its new groups (quirk Q20).
+    pub move_counts: bool,
+    /// A slot that ends by an exit is not charged twice (quirk Q21).
+    pub fix_exit_charge: bool,
     pub low_latency: bool,
     pub wr_coeff: u32,
     pub wr_rt_max_time: Nanos,
@@ -73,6 +79,7 @@ impl Default for Conf {
             strict_guarantees: false,
             user_max_budget: 0,
             timeout: SLOT,
+            timeout_written: false,
             fifo_expire_sync: Nanos::ms(125),
             fifo_expire_async: Nanos::ms(250),
             back_seek_max_kib: 16_384,
@@ -85,6 +92,8 @@ impl Default for Conf {
             inject_after_long_idle: true,
             charge_as_tuned: true,
             raised_budget_fits: true,
+            move_counts: true,
+            fix_exit_charge: true,
             keep_device_weight: true,
             low_latency: true,
             wr_coeff: 30,
@@ -272,6 +281,27 @@ pub(super) static TUNABLES: &[Tunable] = &[
         "1: the idle class keeps its turn of class_idle_period until it is served. 0: until it is chosen (Q10).",
     ),
     tunable(
+        "fix_class_count",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: a busy queue whose class changes is counted in the new one. 0: in the old one for good (Q19).",
+    ),
+    tunable(
+        "move_counts",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: the requests of a queue that moves to another group count there. 0: in the old one (Q20).",
+    ),
+    tunable(
+        "fix_exit_charge",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: what a slot received that ends because a process exits is charged once. 0: twice (Q21).",
+    ),
+    tunable(
         "wr_coeff",
         Unit::Factor,
         30,
@@ -371,6 +401,9 @@ impl Bfq {
             "raised_budget_fits" => self.conf.raised_budget_fits = on,
             "keep_device_weight" => self.conf.keep_device_weight = on,
             "keep_idle_ticket" => self.fair.keep_idle_ticket = on,
+            "fix_class_count" => self.fair.set_fix_class_count(on),
+            "move_counts" => self.set_move_counts(on),
+            "fix_exit_charge" => self.conf.fix_exit_charge = on,
             "inject_after_long_idle" => self.conf.inject_after_long_idle = on,
             "fix_group_double_charge" => self.fair.fix_double_charge = on,
             "wr_coeff" => self.conf.wr_coeff = value as u32,
@@ -401,6 +434,7 @@ impl Bfq {
             }
             "timeout_sync" => {
                 self.conf.timeout = Nanos::ms(value);
+                self.conf.timeout_written = true;
                 self.recompute_max_budget();
             }
             "fifo_expire_sync" => self.conf.fifo_expire_sync = Nanos::ms(value),
@@ -427,6 +461,8 @@ impl Bfq {
         self.conf.charge_as_tuned = mended;
         self.conf.raised_budget_fits = mended;
         self.conf.keep_device_weight = mended;
+        self.set_move_counts(mended);
+        self.conf.fix_exit_charge = mended;
         self.fair.set_mended(mended);
     }
 
@@ -454,6 +490,9 @@ impl Bfq {
             "raised_budget_fits" => conf.raised_budget_fits.into(),
             "keep_device_weight" => conf.keep_device_weight.into(),
             "keep_idle_ticket" => self.fair.keep_idle_ticket.into(),
+            "fix_class_count" => self.fair.fix_class_count.into(),
+            "move_counts" => conf.move_counts.into(),
+            "fix_exit_charge" => conf.fix_exit_charge.into(),
             "inject_after_long_idle" => conf.inject_after_long_idle.into(),
             "fix_group_double_charge" => self.fair.fix_double_charge.into(),
             "wr_coeff" => conf.wr_coeff.into(),

@@ -187,6 +187,8 @@ pub(super) struct FairQueue {
     pub fix_double_charge: bool,
     /// Quirk Q10: the idle class keeps its turn until one of it is set in service.
     pub keep_idle_ticket: bool,
+    /// Quirk Q19: a busy queue whose class changes is counted in the new one.
+    pub fix_class_count: bool,
     /// Weights are counted (4.3); `bfq-v1` knows no symmetry.
     pub count_weights: bool,
     /// Queues on an active set, the latest insertion first.
@@ -209,6 +211,7 @@ impl FairQueue {
             idle_class_period: Nanos::ms(200),
             fix_double_charge: true,
             keep_idle_ticket: true,
+            fix_class_count: true,
             count_weights: true,
             active_list: List::new(),
             active_links: Links::new(0),
@@ -224,6 +227,15 @@ impl FairQueue {
         self.exact_candidate = on;
         self.fix_double_charge = on;
         self.keep_idle_ticket = on;
+        self.set_fix_class_count(on);
+    }
+
+    /// Quirk Q19; what went wrong without it is put right.
+    pub fn set_fix_class_count(&mut self, on: bool) {
+        self.fix_class_count = on;
+        if on {
+            self.census.recount_classes(&self.ents);
+        }
     }
 
     fn add_node(&mut self, entity: u32, now: Instant) -> u32 {
@@ -614,9 +626,9 @@ impl FairQueue {
         }
         let mut moved = false;
         if ent.is_queue() && with_class && ent.class != ent.new_class {
-            if ent.busy {
-                self.census.busy[ent.class as usize] -= 1;
-                self.census.busy[ent.new_class as usize] += 1;
+            if ent.busy && self.fix_class_count {
+                self.census.change_class_count(ent.class, -1);
+                self.census.change_class_count(ent.new_class, 1);
             }
             ent.class = ent.new_class;
             moved = true;
@@ -652,16 +664,53 @@ impl FairQueue {
         }
     }
 
-    /// Forgets everything in the idle sets of a node that goes away.
-    pub fn flush_idle(&mut self, node: u32) {
-        for class in [RT, BE, IDLE] {
-            loop {
-                let e = self.nodes[node as usize].trees[class as usize].idle.first();
-                if e == NIL {
-                    break;
-                }
-                self.forget_idle(e);
+    /// Forgets everything in an idle set of a node that goes away.
+    pub fn flush_idle(&mut self, node: u32, class: u8) {
+        loop {
+            let e = self.nodes[node as usize].trees[class as usize].idle.first();
+            if e == NIL {
+                return;
             }
+            self.forget_idle(e);
+        }
+    }
+
+    /// The leaf of an active set of a node that comes first, `NIL` if that is empty.
+    pub fn first_leaf(&self, node: u32, class: u8) -> u32 {
+        let first = |node: u32, class: u8| {
+            self.nodes[node as usize].trees[usize::from(class)].active.first()
+        };
+        let mut e = first(node, class);
+        while e != NIL && self.ents[e as usize].child != NIL {
+            let child = self.ents[e as usize].child;
+            // A group entity is best-effort; what it has to offer may be of another class.
+            e = [class, RT, BE, IDLE]
+                .map(|class| first(child, class))
+                .into_iter()
+                .fold(NIL, |found, e| if found == NIL { e } else { found });
+            if first(child, class) == NIL && self.nodes[child as usize].in_service != NIL {
+                e = self.leaf_in_service(child);
+            }
+        }
+        e
+    }
+
+    /// The leaf in service below a node, `NIL` if there is none.
+    pub fn leaf_in_service(&self, node: u32) -> u32 {
+        let mut e = self.nodes[node as usize].in_service;
+        while e != NIL && self.ents[e as usize].child != NIL {
+            e = self.nodes[self.ents[e as usize].child as usize].in_service;
+        }
+        e
+    }
+
+    /// Takes the entity of a group that goes away off the sets of its parent: this entity only.
+    pub fn retire(&mut self, e: u32, now: Instant) {
+        if self.ents[e as usize].on == On::Idle {
+            self.forget_idle(e);
+        } else {
+            // Something of it was active without a leaf to move: the parent must look again.
+            self.deactivate(e, false, false, now);
         }
     }
 
@@ -776,6 +825,6 @@ impl FairQueue {
         assert_eq!(self.census.groups_pending, with(&|n| n.pending));
         let active = self.ents.iter().filter(|e| e.is_queue() && e.on == On::Active).count() as u32;
         assert_eq!(self.active_list.len(), active);
-        self.census.check(&self.ents);
+        self.census.check(&self.ents, self.fix_class_count);
     }
 }

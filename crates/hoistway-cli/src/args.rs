@@ -189,15 +189,22 @@ pub struct Common {
 /// `hoistway replay-decisions`.
 #[derive(Debug, ClapArgs)]
 pub struct ReplayDecisions {
-    /// Recordings: CSV, plain or gzip (.gz)
+    /// Recordings: CSV, plain or gzip (.gz), named DRIVE.SCHEDULER.SCENARIO.csv
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Whether they were made with low_latency; if not given, 0 if the file's name has bfq-ll0 in it
+    /// Whose rules decide: bfq's tunable base
+    #[arg(long, value_name = "BASE", default_value = "6.1")]
+    pub base: String,
+    /// Whether they were made with low_latency; if not given, 0 if SCHEDULER is bfq-ll0
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     pub low_latency: Option<u64>,
     /// Weight of a group, as GROUP=N; may be repeated
     #[arg(long, value_name = "GROUP=N")]
     pub weight: Vec<String>,
+    /// Block buffers of buffered writes, a segment each; if not given, 4 for a disk, 1 for other drives. A
+    /// disk is told by the device line, or by DRIVE being hdd
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub buffer_kib: Option<u32>,
     /// As JSON
     #[arg(long)]
     pub json: bool,

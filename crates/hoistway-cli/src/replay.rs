@@ -3,13 +3,13 @@
 use crate::args::ReplayDecisions;
 use crate::{Failure, print};
 use flate2::read::MultiGzDecoder;
-use hoistway::sched::bfq::replay::{Agreement, Cause, Difference, Recorded, replay};
+use hoistway_replay::{Mistake, Outcome, Recorded, replay};
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::Path;
 
 /// Version of the JSON that `--json` prints.
-const JSON_SCHEMA: u32 = 1;
+const JSON_SCHEMA: u32 = 2;
 /// Largest recording, uncompressed: a hundred times those that there are.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 1 << 30;
 struct Compared {
     file: String,
     settings: Recorded,
-    result: Result<Agreement, Difference>,
+    outcome: Outcome,
 }
 
 pub fn replay_decisions(options: &ReplayDecisions) -> Result<(), Failure> {
@@ -31,21 +31,20 @@ pub fn replay_decisions(options: &ReplayDecisions) -> Result<(), Failure> {
     for (file, text, path) in recordings {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut settings = Recorded::named(&name);
+        settings.set_base(&options.base).map_err(|e| Failure::Usage(format!("--base: {e}")))?;
         if let Some(on) = options.low_latency {
             settings.set("low_latency", on);
         }
+        settings.buffer_kib = options.buffer_kib;
         weights.iter().for_each(|(group, weight)| settings.set_weight(group, *weight));
-        let result = replay(&text, &settings);
-        match &result {
-            Err(d) if d.cause == Cause::Unreadable => {
-                return Err(Failure::Usage(format!("{file}:{}: {}", d.line, d.ours)));
-            }
-            Err(d) if d.cause == Cause::Setting => return Err(Failure::Usage(d.ours.clone())),
-            _ => all.push(Compared { file, settings, result }),
-        }
+        let outcome = replay(&text, &settings).map_err(|mistake| match mistake {
+            Mistake::Line { line, what } => Failure::Usage(format!("{file}:{line}: {what}")),
+            Mistake::Setting(what) => Failure::Usage(what),
+        })?;
+        all.push(Compared { file, settings, outcome });
     }
-    print(&if options.json { json(&all) } else { text(&all) })?;
-    match all.iter().filter(|c| c.result.is_err()).count() {
+    print(&if options.json { json(&all, &options.base) } else { text(&all, &options.base) })?;
+    match all.iter().filter(|c| !c.outcome.agrees()).count() {
         0 => Ok(()),
         n => Err(Failure::Failed(format!("{n} of {} recordings differ", all.len()))),
     }
@@ -88,56 +87,76 @@ fn pairs(list: &[(String, u64)]) -> String {
     pairs.join(", ")
 }
 
-fn text(all: &[Compared]) -> String {
+/// The tunables but `base`, which is printed as a word.
+fn tunables(settings: &Recorded) -> Vec<(String, u64)> {
+    settings.tunables.iter().filter(|(name, _)| name != "base").cloned().collect()
+}
+
+fn text(all: &[Compared], base: &str) -> String {
     let mut out = String::new();
     for c in all {
+        let (counts, outcome) = (&c.outcome.counts, &c.outcome);
         let _ = writeln!(out, "{}", c.file);
-        let _ = writeln!(out, "  settings: {}", pairs(&c.settings.tunables));
-        let _ = writeln!(out, "  weights:  {}", pairs(&c.settings.weights));
-        match &c.result {
-            Ok(a) => {
-                let _ = writeln!(
-                    out,
-                    "  agrees:   {} merge verdicts ({} merged), {} insertions, {} dispatches, {} \
-                     expiries",
-                    a.offered, a.merged, a.inserted, a.dispatches, a.expiries
-                );
-            }
-            Err(d) => {
-                let _ = writeln!(out, "  differs at line {}", d.line);
-                let _ = writeln!(out, "  recorded: {}", d.recorded);
-                let _ = writeln!(out, "  ours:     {}", d.ours);
-                out.push_str("  our queues:\n");
-                d.state.lines().for_each(|line| out.push_str(&format!("    {line}\n")));
-            }
+        let _ = writeln!(out, "  settings: base {base}, {}", pairs(&tunables(&c.settings)));
+        if !outcome.weights.is_empty() {
+            let _ = writeln!(out, "  weights:  {}", pairs(&outcome.weights));
         }
+        let _ = writeln!(
+            out,
+            "  compared: {} lines: {} merge verdicts ({} merged), {} insertions, {} dispatches, {} \
+             expiries",
+            counts.lines,
+            counts.offered,
+            counts.merged,
+            counts.inserted,
+            counts.dispatches,
+            counts.expiries
+        );
+        let Some(d) = &outcome.first else {
+            out.push_str("  every line agrees\n");
+            continue;
+        };
+        let kinds = outcome.differences.kinds().map(|(kind, n)| format!("{n} {kind}")).join(", ");
+        let _ = writeln!(out, "  {} differ: {kinds}", outcome.differences.total());
+        if let Some(line) = outcome.given_up {
+            let _ = writeln!(out, "  ended at line {line}: too little is left in common");
+        }
+        let _ = writeln!(out, "  differs first at line {}", d.line);
+        let _ = writeln!(out, "  recorded: {}", d.recorded);
+        let _ = writeln!(out, "  ours:     {}", d.ours);
+        out.push_str("  our queues:\n");
+        d.state.lines().for_each(|line| out.push_str(&format!("    {line}\n")));
     }
     out
 }
 
-fn json(all: &[Compared]) -> String {
+fn json(all: &[Compared], base: &str) -> String {
     let map = |list: &[(String, u64)]| -> serde_json::Value {
         list.iter().map(|(name, value)| (name.clone(), serde_json::Value::from(*value))).collect()
     };
     let one = |c: &Compared| {
+        let (counts, differences) = (&c.outcome.counts, &c.outcome.differences);
+        let kinds = differences.kinds().map(|(kind, n)| (kind.to_string(), n));
         let mut value = serde_json::json!({
             "file": c.file,
-            "tunables": map(&c.settings.tunables),
-            "weights": map(&c.settings.weights),
-            "agrees": c.result.is_ok(),
+            "base": base,
+            "tunables": map(&tunables(&c.settings)),
+            "weights": map(&c.outcome.weights),
+            "agrees": c.outcome.agrees(),
+            "counts": {
+                "lines": counts.lines, "merge_verdicts": counts.offered, "merged": counts.merged,
+                "insertions": counts.inserted, "dispatches": counts.dispatches,
+                "expiries": counts.expiries, "timers": counts.timers,
+            },
+            "differences": map(&kinds),
         });
-        match &c.result {
-            Ok(a) => {
-                value["counts"] = serde_json::json!({
-                    "merge_verdicts": a.offered, "merged": a.merged, "insertions": a.inserted,
-                    "dispatches": a.dispatches, "expiries": a.expiries,
-                });
-            }
-            Err(d) => {
-                value["difference"] = serde_json::json!({
-                    "line": d.line, "recorded": d.recorded, "ours": d.ours, "state": d.state,
-                });
-            }
+        if let Some(d) = &c.outcome.first {
+            value["first"] = serde_json::json!({
+                "line": d.line, "recorded": d.recorded, "ours": d.ours, "state": d.state,
+            });
+        }
+        if let Some(line) = c.outcome.given_up {
+            value["ended_at_line"] = line.into();
         }
         value
     };

@@ -85,9 +85,33 @@ fn other_settings_differ_at_the_line_that_is_told() {
     assert_eq!(err, "error: 1 of 1 recordings differ\n");
     assert!(out.contains("w0 400, w1 200"), "{out}");
     let after = |what: &str| out.split(what).nth(1).unwrap().lines().next().unwrap().trim();
-    let line: usize = after("differs at line ").parse().unwrap();
+    let line: usize = after("differs first at line ").parse().unwrap();
     assert_eq!(after("recorded:"), unpacked(GROUPS).lines().nth(line - 1).unwrap());
     assert!(out.contains("queue 6: owner"), "{out}");
+    let differ = out.lines().find(|l| l.contains(" differ: ")).unwrap();
+    let mut numbers = differ.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
+    let total: u64 = numbers.next().unwrap().parse().unwrap();
+    assert_eq!(total, numbers.map(|n| n.parse::<u64>().unwrap()).sum::<u64>(), "{differ}");
+    assert!(total > 1, "it goes on after the first: {differ}");
+}
+
+#[test]
+fn another_base_decides_otherwise() {
+    let folder = Folder::new("base");
+    let file = recording(GROUPS);
+    let (code, out, _) = folder.run(&["replay-decisions", &file, "--base", "hoistway"]);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(out.contains("settings: base hoistway, "), "{out}");
+}
+
+#[test]
+fn a_recording_with_every_event_agrees() {
+    let folder = Folder::new("events");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hoistway-replay/tests/data");
+    let file = data.join("hdd.bfq.exits.csv.gz").to_str().unwrap().to_string();
+    let (code, out, err) = folder.run(&["replay-decisions", &file]);
+    assert_eq!((code, &*err), (Some(0), ""), "{out}");
+    assert!(out.contains("7126 lines") && out.contains("every line agrees"), "{out}");
 }
 
 #[test]
@@ -114,7 +138,9 @@ fn a_changed_decision_is_told_as_json_with_both_sides() {
     assert!(same["counts"]["dispatches"].as_u64().unwrap() > 100, "{out}");
     assert_eq!(differs["tunables"]["low_latency"], 0);
     assert_eq!(differs["weights"]["w3"], 400);
-    let difference = &differs["difference"];
+    assert!(differs["differences"]["dispatches"].as_u64().unwrap() >= 1, "{out}");
+    assert_eq!(same["differences"]["dispatches"], 0);
+    let difference = &differs["first"];
     assert_eq!(difference["line"], at + 1);
     assert_eq!(difference["recorded"], *other);
     let ours = difference["ours"].as_str().unwrap();
@@ -155,6 +181,8 @@ fn bad_recordings_end_with_exit_2_file_and_line() {
         (&["column.csv", "--weight", "w0"], "'w0' is not GROUP=N"),
         (&["column.csv", "--weight", "w0=0"], "weight = 0 is outside 1..=1000"),
         (&["column.csv", "--low-latency", "2"], "2 is not in 0..=1"),
+        (&["column.csv", "--buffer-kib", "0"], "0 is not in 1..=1024"),
+        (&["column.csv", "--base", "2.6"], "--base: no such base: '2.6'; there are 6.1, "),
         (&[], "<FILE>"),
     ];
     for (args, expected) in cases {

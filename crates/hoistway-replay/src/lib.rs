@@ -115,7 +115,8 @@ impl Recorded {
             _ => &[],
         };
         let at = words.iter().position(|&w| w == word);
-        let at = at.ok_or_else(|| format!("no such base: '{word}'; there are {}", words.join(", ")))?;
+        let at =
+            at.ok_or_else(|| format!("no such base: '{word}'; there are {}", words.join(", ")))?;
         self.set("base", at as u64);
         Ok(())
     }
@@ -130,8 +131,8 @@ impl Recorded {
         put(&mut self.weights, group, weight);
     }
 
-    /// Weights at the beginning of a recording that does not tell them, by group path.
-    pub fn all_weights(&self) -> Vec<(String, u64)> {
+    /// Weights at the beginning of a recording that does not tell them.
+    fn all_weights(&self) -> Vec<(String, u64)> {
         let mut all = self.usual_weights.clone();
         self.weights.iter().for_each(|(group, weight)| put(&mut all, group, *weight));
         all
@@ -213,6 +214,8 @@ pub struct Difference {
 /// What came of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
+    /// The weights it began with, by group path; others may be written on the way.
+    pub weights: Vec<(String, u64)>,
     /// What was compared.
     pub counts: Counts,
     /// How much of it differs.

@@ -39,7 +39,8 @@ pub struct DeviceLine {
 impl<'a> Line<'a> {
     pub fn split(text: &'a str) -> Result<Line<'a>, String> {
         let columns: Vec<&str> = text.split(',').collect();
-        let [event, ns, tick, request, ctx, sector, sectors, op, level, group, result] = columns[..]
+        let [event, ns, tick, request, ctx, sector, sectors, op, level, group, result] =
+            columns[..]
         else {
             return Err(format!("'{text}' has not the columns of the first line"));
         };
@@ -63,7 +64,8 @@ impl<'a> Line<'a> {
             "A" => (Op::Write, Flags::NONE),
             _ => return Err(format!("no such operation: '{}'", self.op)),
         };
-        let io = Io { op, flags: flags | meta, id: IoId(0), ..Io::read(0, ProcId::NONE, start, len) };
+        let io =
+            Io { op, flags: flags | meta, id: IoId(0), ..Io::read(0, ProcId::NONE, start, len) };
         Ok(Io { prio: self.prios()?.1, ..io })
     }
 

@@ -93,7 +93,8 @@ impl Names {
             late.1 = true;
             return None;
         }
-        let id = self.requests.get(number).copied().flatten().filter(|id| self.issued[id.index()])?;
+        let id =
+            self.requests.get(number).copied().flatten().filter(|id| self.issued[id.index()])?;
         self.forget(id);
         Some(id)
     }

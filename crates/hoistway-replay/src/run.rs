@@ -48,6 +48,7 @@ pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> 
         }
     }
     Ok(Outcome {
+        weights: replay.weights,
         counts: replay.counts,
         differences: replay.differences,
         first: replay.first,
@@ -77,6 +78,16 @@ const PAGE: u64 = 8;
 /// Latest time of a recording in nanoseconds: two years.
 const TIMES: u64 = 1 << 56;
 
+/// A group of the recording.
+struct Group {
+    path: String,
+    id: GroupId,
+    /// Its general weight, if it was written.
+    weight: Option<u64>,
+    /// The device knows it.
+    known: bool,
+}
+
 struct Replay {
     env: Env,
     probe: Probe,
@@ -94,7 +105,9 @@ struct Replay {
     last: (Instant, u64),
     procs: Vec<Option<ProcId>>,
     /// Paths of the groups that exist.
-    groups: Vec<(String, GroupId)>,
+    groups: Vec<Group>,
+    /// Weights it began with.
+    weights: Vec<(String, u64)>,
     /// Expiries of the last event that were compared.
     seen: usize,
     counts: Counts,
@@ -133,6 +146,7 @@ impl Replay {
             last: (Instant::ZERO, 0),
             procs: Vec::new(),
             groups: Vec::new(),
+            weights: Vec::new(),
             seen: 0,
             counts: Counts::default(),
             differences: Differences::default(),
@@ -146,9 +160,11 @@ impl Replay {
         let noweights = told.is_some_and(|told| told.noweights);
         let weights = if noweights { recorded.weights.clone() } else { recorded.all_weights() };
         for (group, weight) in &weights {
-            let id = replay.group(&path(group)?);
-            replay.weigh(Instant::ZERO, id, *weight)?;
+            let path = path(group)?;
+            replay.weigh(Instant::ZERO, &path, *weight)?;
+            replay.known(Instant::ZERO, &path)?;
         }
+        replay.weights = weights;
         Ok(replay)
     }
 
@@ -157,21 +173,33 @@ impl Replay {
         bfq.set(now, name, value, &mut self.env.cx()).map_err(|e| e.to_string())
     }
 
-    /// Writes the general weight of a group.
-    fn weigh(&mut self, now: Instant, group: GroupId, weight: u64) -> Result<(), String> {
+    /// Writes the general weight of a group. The device need not know the group yet.
+    fn weigh(&mut self, now: Instant, path: &[&str], weight: u64) -> Result<(), String> {
+        if path.is_empty() {
+            return Err("the root group has no weight".to_string());
+        }
+        let at = self.group(path);
+        let group = &mut self.groups[at];
+        group.weight = Some(weight);
+        if group.known { self.put_weight(now, at) } else { Ok(()) }
+    }
+
+    fn put_weight(&mut self, now: Instant, at: usize) -> Result<(), String> {
+        let Group { id, weight, .. } = self.groups[at];
         let (bfq, mut cx) = self.bfq();
-        bfq.set_group(now, group, "weight", Some(weight), &mut cx).map_err(|e| e.to_string())
+        bfq.set_group(now, id, "weight", weight, &mut cx).map_err(|e| e.to_string())
     }
 
     /// Writes its weight for this device, 0 to take it away.
-    fn weigh_here(&mut self, now: Instant, group: GroupId, weight: u64) -> Result<(), String> {
+    fn weigh_here(&mut self, now: Instant, path: &[&str], weight: u64) -> Result<(), String> {
+        let id = self.known(now, path)?;
         let device = self.env.device.number;
         let line = match weight {
             0 => format!("{device} default"),
             weight => format!("{device} {weight}"),
         };
         let (bfq, mut cx) = self.bfq();
-        bfq.write_knob(now, group, "io.bfq.weight", &line, &mut cx).map_err(|e| e.to_string())
+        bfq.write_knob(now, id, "io.bfq.weight", &line, &mut cx).map_err(|e| e.to_string())
     }
 
     fn bfq(&mut self) -> (&mut dyn Scheduler, hoistway::Cx<'_>) {
@@ -216,14 +244,8 @@ impl Replay {
                 let (name, value) = line.setting()?;
                 Ok(self.set(now, name, value)?)
             }
-            "weight" => {
-                let id = self.group(&line.group()?);
-                Ok(self.weigh(now, id, number(line.result)?)?)
-            }
-            "devweight" => {
-                let id = self.group(&line.group()?);
-                Ok(self.weigh_here(now, id, number(line.result)?)?)
-            }
+            "weight" => Ok(self.weigh(now, &line.group()?, number(line.result)?)?),
+            "devweight" => Ok(self.weigh_here(now, &line.group()?, number(line.result)?)?),
             "remove" => self.remove(now, &line),
             "device" => Err("a device line is the second line".to_string().into()),
             other => Err(format!("no such event: '{other}'").into()),
@@ -256,28 +278,43 @@ impl Replay {
         Ok(proc)
     }
 
-    /// The group of a path; it and what is above it are made if need be.
-    fn group(&mut self, path: &[&str]) -> GroupId {
-        let mut id = GroupId::ROOT;
+    /// The group of a path, by its place in the list; it and what is above it are made if need be.
+    fn group(&mut self, path: &[&str]) -> usize {
+        let (mut parent, mut at) = (GroupId::ROOT, 0);
         for depth in 1..=path.len() {
             let name = path[..depth].join("/");
-            id = match self.groups.iter().find(|g| g.0 == name) {
-                Some(known) => known.1,
+            at = match self.groups.iter().position(|g| g.path == name) {
+                Some(at) => at,
                 None => {
-                    let id = self.env.groups.add(id, path[depth - 1]);
-                    self.groups.push((name, id));
-                    id
+                    let id = self.env.groups.add(parent, path[depth - 1]);
+                    self.groups.push(Group { path: name, id, weight: None, known: false });
+                    self.groups.len() - 1
                 }
             };
+            parent = self.groups[at].id;
         }
-        id
+        at
+    }
+
+    /// The group of a path, which has I/O for the device or a weight there: from then on BFQ knows it and
+    /// what is above it.
+    fn known(&mut self, now: Instant, path: &[&str]) -> Result<GroupId, String> {
+        let mut id = GroupId::ROOT;
+        for depth in 1..=path.len() {
+            let at = self.group(&path[..depth]);
+            if !std::mem::replace(&mut self.groups[at].known, true) {
+                self.put_weight(now, at)?;
+            }
+            id = self.groups[at].id;
+        }
+        Ok(id)
     }
 
     /// The I/O of a line. `first` is the length of the bio it began with: a page or more at once is direct
     /// I/O, less a block buffer.
-    fn io(&mut self, line: &Line<'_>, first: Option<u64>) -> Result<Io, String> {
+    fn io(&mut self, now: Instant, line: &Line<'_>, first: Option<u64>) -> Result<Io, String> {
         let mut io = line.io(self.max_sectors)?;
-        io.group = self.group(&line.group()?);
+        io.group = self.known(now, &line.group()?)?;
         if !line.ctx.is_empty() {
             io.proc = self.proc(line)?;
         }
@@ -387,7 +424,7 @@ impl Replay {
     // Events.
 
     fn merge(&mut self, now: Instant, line: &Line<'_>) -> Result<(), Stop> {
-        let io = self.io(line, None)?;
+        let io = self.io(now, line, None)?;
         let merged = self.try_merge(now, &io)?;
         self.counts.offered += 1;
         self.counts.merged += u64::from(merged);
@@ -409,7 +446,7 @@ impl Replay {
             other => return Err(format!("an insertion does not end with '{other}'").into()),
         };
         let first = self.offered.remove(&line.io(self.max_sectors)?.start.0);
-        let io = self.io(line, first)?;
+        let io = self.io(now, line, first)?;
         let id = self.env.requests.create(io, !line.is_async(), QueueId(0), now);
         let id = match id {
             Some(id) => id,
@@ -543,11 +580,11 @@ impl Replay {
         }
         let name = path.join("/");
         let below = format!("{name}/");
-        if self.groups.iter().any(|g| g.0.starts_with(&below)) {
+        if self.groups.iter().any(|g| g.path.starts_with(&below)) {
             return Err(format!("group {name} has groups below it").into());
         }
-        let id = self.group(&path);
-        self.groups.retain(|g| g.0 != name);
+        let at = self.group(&path);
+        let Group { id, .. } = self.groups.remove(at);
         self.changed(now, Change::GroupRemoved(id));
         self.env.groups.remove(id);
         Ok(())
@@ -588,5 +625,7 @@ fn expiry_text(e: &Expiry) -> String {
     };
     let slow = u8::from(e.slow);
     let Expiry { service, max_budget, start, finish, .. } = e;
-    format!("{reason} slow={slow} service={service} max_budget={max_budget} start={start} finish={finish}")
+    format!(
+        "{reason} slow={slow} service={service} max_budget={max_budget} start={start} finish={finish}"
+    )
 }

@@ -1,5 +1,5 @@
 //! `base`: the reference with its quirks, or all of them mended (section 10). Each test shows what one
-//! mended quirk changes. Q1 and Q15 are in `bounds`, Q10 there too, Q12 and Q18 in `tests/kernel_replay.rs`.
+//! mended quirk changes. Q1 and Q15 are in `bounds`, Q10 there too, Q12 and Q18 in crate `hoistway-replay`.
 
 use super::fair_queue::Core;
 use super::rig::Rig;

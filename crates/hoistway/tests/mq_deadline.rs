@@ -277,3 +277,60 @@ fn the_depth_of_a_shallow_device_is_its_own() {
     let b = Bench::on(Device::new(Sectors(1 << 20), 1), "mq-deadline", &[]);
     assert_eq!(b.sched.value("async_depth"), Some(2));
 }
+
+/// A lowered expiry moves the deadlines of those that wait; the reference's arithmetic takes them to come
+/// from the future and withholds them although the device is idle.
+#[test]
+fn a_lowered_expiry_strands_nobody_except_by_the_arithmetic_of_the_reference() {
+    for (base, first) in [(1, 1), (0, 4900)] {
+        let mut b = common_bench(base);
+        b.set("write_expire", 5000);
+        let id = b.insert_write(0);
+        b.set("write_expire", 100);
+        let served =
+            (0..10_000).find(|&ms| b.dispatch_at(1 + ms) == Some(id)).expect("it is served");
+        assert_eq!(1 + served, first, "base {base}");
+    }
+}
+
+struct Lone {
+    env: hoistway::Env,
+    sched: Box<dyn hoistway::sched::Scheduler>,
+    now: hoistway::Instant,
+}
+
+fn common_bench(base: u64) -> Lone {
+    use hoistway::{Device, Env, Instant, IoPrio, Nanos, Sectors, sched};
+    let mut device = Device::new(Sectors(1 << 20), 8);
+    device.tick = Nanos::ms(1);
+    let mut env = Env::new(device, 16, 16);
+    env.procs.add(hoistway::GroupId::ROOT, IoPrio::be(4));
+    let setup = sched::Setup { device: &env.device, requests: 16, now: Instant::ZERO };
+    let sched = (sched::find("mq-deadline").unwrap().build)(&setup);
+    let mut lone = Lone { env, sched, now: Instant::ZERO };
+    lone.set("base", base);
+    lone
+}
+
+impl Lone {
+    fn set(&mut self, name: &str, value: u64) {
+        self.sched.set(self.now, name, value, &mut self.env.cx()).unwrap();
+    }
+
+    fn insert_write(&mut self, start: u64) -> hoistway::ReqId {
+        use hoistway::{Io, ProcId, QueueId, sched::At};
+        let io = Io { prio: hoistway::IoPrio::be(4), ..Io::write(0, ProcId(0), start, 8) };
+        let id = self.env.requests.create(io, false, QueueId(0), self.now).unwrap();
+        self.sched.insert(self.now, id, At::Tail, &mut self.env.cx());
+        id
+    }
+
+    fn dispatch_at(&mut self, ms: u64) -> Option<hoistway::ReqId> {
+        use hoistway::{Instant, Nanos, QueueId, sched::Dispatch};
+        let now = Instant::ZERO + Nanos::ms(ms);
+        match self.sched.dispatch(now, QueueId(0), &mut self.env.cx()) {
+            Dispatch::Issue(id) => Some(id),
+            _ => None,
+        }
+    }
+}

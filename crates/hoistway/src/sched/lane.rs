@@ -215,6 +215,15 @@ impl Lane {
         if slot != NIL && pool.nodes.key(slot) == start.0 { slot } else { NIL }
     }
 
+    /// Moves the deadlines of all that wait by so many ticks: their expiry has changed by that.
+    pub fn postpone(&self, pool: &mut Pool, ticks: i64) {
+        let mut at = self.fifo.head();
+        while at != NIL {
+            pool.slot_mut(at).deadline += ticks;
+            at = pool.links.next(at);
+        }
+    }
+
     /// Before `gone` is forgotten: `kept` inherits its FIFO place and deadline if that is the
     /// earlier one (specs/deadline.md A5).
     pub fn hand_over(&mut self, pool: &mut Pool, kept: u32, gone: u32) {

@@ -122,6 +122,17 @@ pub static ENTRY: Entry = Entry {
             max: 1,
             doc: "Requeued requests of all levels go before everything else (recent kernels).",
         },
+        Tunable {
+            name: "base",
+            unit: Unit::Choice(&["6.1", "hoistway"]),
+            default: 1,
+            min: 0,
+            max: 1,
+            doc: "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
+                  their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
+                  request's start to be its deadline less the expiry in force, a lowered one makes them \
+                  seem to come from the future: nothing of them is dispatched until that time has come.",
+        },
     ],
     group_tunables: &[],
     knobs: &[],
@@ -217,6 +228,8 @@ pub struct MqDeadline {
     async_depth: u64,
     three_quarters: bool,
     shared_at_head: bool,
+    /// Deadlines of waiting requests follow a change of their expiry.
+    mended: bool,
     nr_requests: u32,
     pool: Pool,
     levels: [Level; 3],
@@ -246,6 +259,7 @@ impl MqDeadline {
             async_depth: setup.device.nr_requests.max(1).into(),
             three_quarters: false,
             shared_at_head: false,
+            mended: true,
             nr_requests: setup.device.nr_requests,
             pool: Pool::new(setup.requests),
             levels: [const { Level::new() }; 3],
@@ -367,6 +381,19 @@ impl MqDeadline {
         self.last_dir = dir;
         self.batching = 0;
         Some(if expired || lane.next == NIL { oldest } else { lane.next })
+    }
+
+    /// C5 knows a request's start only as its deadline less the expiry in force, so the deadlines of those
+    /// that wait move with it: their starts stay what they were, and they expire by the new value.
+    ///
+    /// Deviation: the kernel leaves them (`base = 6.1`), see the tunable. Requests on an `at_head` list have
+    /// the instant of their insertion for a deadline and are never too young.
+    fn set_expire(&mut self, dir: usize, ms: u64) {
+        let old = core::mem::replace(&mut self.expire[dir], self.clock.whole_ticks(ms));
+        if self.mended {
+            let by = self.expire[dir] - old;
+            self.levels.iter().for_each(|l| l.lanes[dir].postpone(&mut self.pool, by));
+        }
     }
 
     fn default_async_depth(&self) -> u64 {
@@ -531,11 +558,11 @@ impl Scheduler for MqDeadline {
         match tunable::check(ENTRY.tunables, ENTRY.name, name, value)?.name {
             "read_expire" => {
                 self.read_expire_ms = value;
-                self.expire[READ] = self.clock.whole_ticks(value);
+                self.set_expire(READ, value);
             }
             "write_expire" => {
                 self.write_expire_ms = value;
-                self.expire[WRITE] = self.clock.whole_ticks(value);
+                self.set_expire(WRITE, value);
             }
             "prio_aging_expire" => {
                 self.aging_expire_ms = value;
@@ -550,6 +577,7 @@ impl Scheduler for MqDeadline {
                 self.async_depth = self.default_async_depth();
             }
             "shared_at_head" => self.shared_at_head = value != 0,
+            "base" => self.mended = value != 0,
             other => unreachable!("{other} is in the table of tunables but not read"),
         }
         Ok(())
@@ -566,6 +594,7 @@ impl Scheduler for MqDeadline {
             "async_depth" => self.async_depth,
             "async_depth_default" => self.three_quarters.into(),
             "shared_at_head" => self.shared_at_head.into(),
+            "base" => self.mended.into(),
             _ => return None,
         })
     }

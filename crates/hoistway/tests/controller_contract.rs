@@ -78,13 +78,13 @@ impl Controller for Watched {
 
     fn release(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
         let bio = self.inner.release(now, cx)?;
-        let io = cx.requests.bio(bio);
-        let mut book = self.book.lock().unwrap();
-        assert!(book.inside.remove(&bio.0.slot), "what is released was held");
-        book.passed += 1;
-        if ordered(io) {
-            book.left.entry(lane(io)).or_default().push((now, io.id.0));
-        }
+        self.let_go(now, bio, cx);
+        Some(bio)
+    }
+
+    fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
+        let bio = self.inner.drain(now, cx)?;
+        self.let_go(now, bio, cx);
         Some(bio)
     }
 
@@ -173,6 +173,18 @@ impl Controller for Watched {
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         self.inner.figures(sink);
+    }
+}
+
+impl Watched {
+    fn let_go(&self, now: Instant, bio: BioId, cx: &Cx<'_>) {
+        let io = cx.requests.bio(bio);
+        let mut book = self.book.lock().unwrap();
+        assert!(book.inside.remove(&bio.0.slot), "what is released was held");
+        book.passed += 1;
+        if ordered(io) {
+            book.left.entry(lane(io)).or_default().push((now, io.id.0));
+        }
     }
 }
 
@@ -481,6 +493,34 @@ fn nothing_is_lost_or_reordered_by_any_controller() {
         }
         let binds = !settings(entry.name).groups.is_empty();
         assert!(!binds || held > 1000, "{}: the limits bind ({held})", entry.name);
+    }
+}
+
+/// The end: no limit holds anything, and the order within a lane is kept all the same.
+#[test]
+fn at_the_end_everything_held_goes_at_once() {
+    for &entry in CONTROLLERS {
+        for (seed, scheduler) in (0..).zip(schedulers(entry)) {
+            let name = format!("{} over {}", entry.name, scheduler.name);
+            let mut world = World::new(entry, scheduler, seed);
+            for _ in 0..1500 {
+                world.step();
+            }
+            world.input(Input::End);
+            // Time for the delay before a shared flush command, which is no policy.
+            let until = world.now + Nanos::ms(1);
+            loop {
+                if let Some(req) = world.device.pop() {
+                    world.input(Input::Done { req, error: None });
+                } else if world.wake.is_some_and(|at| at <= until) {
+                    world.now = world.wake.unwrap();
+                    world.input(Input::Tick);
+                } else {
+                    break;
+                }
+            }
+            world.check(&name);
+        }
     }
 }
 

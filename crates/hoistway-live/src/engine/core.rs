@@ -375,6 +375,11 @@ impl Core {
         }
     }
 
+    /// The end has come: nothing but the storage holds I/O up any more.
+    pub(super) fn end(&mut self) {
+        self.try_input(Input::End).expect("the end is always accepted");
+    }
+
     pub(super) fn try_input(&mut self, input: Input) -> Result<(), StackError> {
         let result = self.stack.handle(self.now, input);
         self.drain();

@@ -211,6 +211,7 @@ impl Owner {
             Message::Stop => {
                 if matches!(self.stop, Stop::No) {
                     self.stop = Stop::Draining(self.core.now());
+                    self.core.end();
                     for index in 0..self.guests.len() {
                         if let Some(seat) = &mut self.guests[index] {
                             seat.guest.close_down();

@@ -57,6 +57,12 @@ pub trait Controller: core::fmt::Debug + Send {
     /// A held bio that may go on now; asked after every event until `None`.
     fn release(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId>;
 
+    /// Hands over every held bio, whatever the limits say; at the end of a stack asked in place of `release`,
+    /// until `None`. A controller that holds bios has its own; order within a group and direction is kept.
+    fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
+        self.release(now, cx)
+    }
+
     /// A bio joined a request and will not be submitted.
     fn merged(&mut self, _now: Instant, _bio: BioId, _into: ReqId, _cx: &mut Cx<'_>) {}
 

@@ -77,10 +77,6 @@ impl Legacy {
         self.unplug_at = None;
     }
 
-    pub fn has_waiters(&self) -> bool {
-        self.waiters.iter().any(|w| !w.is_empty())
-    }
-
     /// The marks that write-back and read-ahead look at: congestion goes on, and off.
     #[cfg(test)]
     pub fn congestion_marks(nr: u32) -> (u32, u32) {
@@ -196,7 +192,8 @@ impl Stack {
         }
         let empty = self.legacy.count[0] + self.legacy.count[1] <= self.driver_used + 1
             && self.residual_head(QueueId(0)).is_none();
-        if empty && self.device_is_plugged_when_empty() && self.legacy.unplug_at.is_none() {
+        let plugs = self.device_is_plugged_when_empty() && !self.ending;
+        if empty && plugs && self.legacy.unplug_at.is_none() {
             self.legacy.unplug_at = Some(self.now + PLUG_TIME);
         }
         let run = self.give_to_scheduler(id, At::Tail);
@@ -250,9 +247,23 @@ impl Stack {
                     self.peeked(id);
                     self.issue(id);
                 }
-                Dispatch::Idle | Dispatch::Empty => return,
+                Dispatch::Idle => {
+                    // A completion runs the queue here, so most withholding ends by itself. What
+                    // schedulers of the other profile leave to its delayed rerun (mq-deadline behind a
+                    // busier level) has it here too: else nothing would ever ask again.
+                    if self.driver_used == 0 && self.scheduler.next_timer().is_none() {
+                        self.arm_rerun();
+                    }
+                    return;
+                }
+                Dispatch::Empty => return,
             }
         }
+    }
+
+    /// Bios that wait for a place in a pool leave: they wait for something else.
+    pub(super) fn take_pool_waiters(&mut self, out: &mut Vec<BioId>) {
+        self.legacy.waiters.iter_mut().for_each(|w| out.extend(w.drain(..)));
     }
 
     /// 7.2: the boundary moves with what is handed to the driver.

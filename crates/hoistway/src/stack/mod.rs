@@ -20,7 +20,7 @@ mod worker;
 
 use crate::ctl::{self, Controller, Gate};
 use crate::device::{Device, Profile, Tags};
-use crate::env::Env;
+use crate::env::{Cx, Env};
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
@@ -118,8 +118,14 @@ pub enum Input {
         /// The line.
         line: String,
     },
-    /// Another scheduler takes over.
+    /// Another scheduler takes over once no request exists; of several that were asked for meanwhile the
+    /// last one does ("Changes" at [`Stack`]).
     SwitchScheduler(&'static Entry),
+    /// The end: whatever there is and whatever still comes goes to the device as soon as that has room.
+    /// Requests leave the scheduler by [`Scheduler::drain`], held bios their controllers by
+    /// [`Controller::drain`](crate::ctl::Controller::drain), plugs collect nothing and nobody is delayed.
+    /// There is no way back.
+    End,
 }
 
 /// What the stack tells its caller.
@@ -224,12 +230,19 @@ struct Account {
     error: Option<IoError>,
 }
 
-/// A change that must wait until no request exists.
-#[derive(Clone, Debug)]
-enum Pending {
-    Switch(&'static Entry),
-    NrRequests(u32),
-    Tags(Tags),
+/// Changes that must wait until no request exists: of each kind the one that was asked for last. The
+/// scheduler is changed first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    switch: Option<&'static Entry>,
+    nr_requests: Option<u32>,
+    tags: Option<Tags>,
+}
+
+impl Pending {
+    fn any(&self) -> bool {
+        self.switch.is_some() || self.nr_requests.is_some() || self.tags.is_some()
+    }
 }
 
 /// An installed controller.
@@ -239,11 +252,37 @@ struct Installed {
     stage: Box<dyn Controller>,
 }
 
+impl Installed {
+    /// A held bio that goes on: one that may, at the end any.
+    fn release(&mut self, ending: bool, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
+        if ending { self.stage.drain(now, cx) } else { self.stage.release(now, cx) }
+    }
+}
+
 /// The block layer of one device.
 ///
 /// Life of an I/O: gate 1 (io.max), split, merge, gate 2 (io.cost, wbt, io.latency), tag, flush machine
 /// or plug, scheduler, device, completion. Each step is a function in `path.rs`; what differs between
 /// the generations is in `mq.rs` and `legacy.rs`.
+///
+/// # Changes
+///
+/// Another scheduler, another `nr_requests` and another kind of tags come into force at the first moment
+/// when no request exists. From the asking to that moment ([`Stack::is_changing`]):
+///
+/// - Requests leave the old scheduler by [`Scheduler::drain`], as fast as the device takes them: no idling,
+///   no token, no batch and no limit puts the change off. What processes had collected in plugs is with the
+///   scheduler at once. The change is therefore made when the device has answered what existed.
+/// - No further request comes into being. A bio that is submitted waits before the merge step; one that
+///   waited for a tag, or that a controller releases meanwhile, waits where it would take one. Their
+///   submitters sleep as they do for a tag. With the change made all go on, those that had passed the
+///   controllers first.
+/// - What a controller holds it keeps holding, by its own rules: it is no request and puts nothing off.
+///   When it is released, before the change or after it, it goes to the scheduler then in force.
+/// - Of several changes of one kind only the one asked for last is made: a scheduler that was asked for in
+///   between is never built.
+///
+/// [`Input::End`] treats requests in the same way, and lets go what controllers hold.
 #[derive(Debug)]
 pub struct Stack {
     env: Env,
@@ -281,10 +320,11 @@ pub struct Stack {
     woken: VecDeque<Waiter>,
     /// Tag sets of which a tag is to be handed to a waiter (`tag_wait = fifo`), one entry per tag.
     handovers: VecDeque<usize>,
-    /// New bios wait here while a change is pending.
-    frozen: VecDeque<BioId>,
-    /// Changes that wait until no request exists, in the order in which they were asked for.
-    pending: VecDeque<Pending>,
+    /// Bios that wait for the end of a change, and where they go on.
+    frozen: VecDeque<(BioId, Stage)>,
+    pending: Pending,
+    /// [`Input::End`] has come.
+    ending: bool,
     collected: Vec<ReqId>,
 
     outputs: VecDeque<Output>,
@@ -313,6 +353,8 @@ enum Stage {
     Merge,
     /// Gate 2 from this controller on.
     Gate2(usize),
+    /// Behind gate 2: a tag, or a place in a pool.
+    Tag,
 }
 
 /// What the stack has done so far.
@@ -423,7 +465,8 @@ impl Stack {
             woken: VecDeque::with_capacity(64),
             handovers: VecDeque::with_capacity(64),
             frozen: VecDeque::new(),
-            pending: VecDeque::new(),
+            pending: Pending::default(),
+            ending: false,
             collected: Vec::with_capacity(requests.min(1024)),
             outputs: VecDeque::with_capacity(256),
             drained: true,
@@ -480,7 +523,17 @@ impl Stack {
 
     /// A change of scheduler or of `nr_requests` waits for requests to complete.
     pub fn is_changing(&self) -> bool {
-        !self.pending.is_empty()
+        self.pending.any()
+    }
+
+    /// The scheduler that a pending change brings; `None` when no change of scheduler is pending.
+    pub fn scheduler_to_come(&self) -> Option<&'static Entry> {
+        self.pending.switch
+    }
+
+    /// Nothing that exists may be held up: a change is pending, or the end has come.
+    fn hurries(&self) -> bool {
+        self.ending || self.is_changing()
     }
 
     /// What the stack has done so far.
@@ -533,6 +586,11 @@ impl Stack {
             }
             Input::Write { group, file, line } => self.write_knob(group, &file, &line),
             Input::SwitchScheduler(entry) => self.switch(entry),
+            Input::End => {
+                self.ending = true;
+                self.hurry();
+                Ok(())
+            }
         };
         self.settle();
         self.drained = false;
@@ -641,9 +699,9 @@ impl Stack {
     }
 
     fn run(&mut self, queue: QueueId) {
+        // A run at once replaces the delayed one of the same work item.
+        self.queues[usize::from(queue.0)].rerun_at = None;
         if self.is_mq() {
-            // A run at once replaces the delayed one of the same work item.
-            self.queues[usize::from(queue.0)].rerun_at = None;
             self.run_queue(queue);
         } else {
             self.run_legacy();

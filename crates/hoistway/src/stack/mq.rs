@@ -318,12 +318,19 @@ impl Stack {
         all
     }
 
-    /// A delay of d kept in ticks fires at the (ceil(d / tick) + 1)-th tick edge after now.
+    /// The scheduler withheld everything. Without the delayed rerun completions ask again, and its timer;
+    /// where there is neither the rerun comes all the same, or nothing would ever ask.
     fn rerun_later(&mut self, queue: QueueId) {
-        if !self.env.device.delayed_rerun {
+        let asked = self.driver_used > 0 || self.scheduler.next_timer().is_some();
+        if !self.env.device.delayed_rerun && asked {
             self.queues[usize::from(queue.0)].withheld = true;
             return;
         }
+        self.arm_rerun();
+    }
+
+    /// A delay of d kept in ticks fires at the (ceil(d / tick) + 1)-th tick edge after now.
+    pub(super) fn arm_rerun(&mut self) {
         let tick = self.env.device.tick.0.max(1);
         let edges = RERUN_DELAY.0.div_ceil(tick) + 1;
         let at = Instant::from_nanos((self.now.as_nanos() / tick + edges) * tick);
@@ -410,6 +417,10 @@ impl Stack {
 
     /// A woken waiter tries again.
     pub(super) fn wake(&mut self, waiter: Waiter) {
+        if self.is_changing() {
+            // A merge freed a tag after the change was asked for.
+            return self.freeze(waiter.bio, Stage::Tag);
+        }
         if !self.is_mq() {
             return self.get_legacy_request(waiter.bio);
         }

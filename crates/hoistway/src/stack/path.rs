@@ -3,7 +3,7 @@
 use super::*;
 use crate::ctl::Verdict;
 use crate::request::{Bio, Flags};
-use crate::sched::{At, Depth, Search};
+use crate::sched::{At, Depth, Dispatch, Search};
 use crate::trace::Event;
 use crate::unit::Sectors;
 
@@ -111,9 +111,8 @@ impl Stack {
                     stage = Stage::Merge;
                 }
                 Stage::Merge => {
-                    if !self.pending.is_empty() {
-                        self.frozen.push_back(bio);
-                        return self.carrier_sleeps(bio);
+                    if self.is_changing() {
+                        return self.freeze(bio, Stage::Merge);
                     }
                     if self.is_mq() {
                         self.split(bio);
@@ -128,6 +127,12 @@ impl Stack {
                         return self.carrier_sleeps(bio);
                     }
                     self.env.requests.bio_mut(bio).alloc = self.now;
+                    stage = Stage::Tag;
+                }
+                Stage::Tag => {
+                    if self.is_changing() {
+                        return self.freeze(bio, Stage::Tag);
+                    }
                     if self.is_mq() {
                         self.get_tag(bio);
                     } else {
@@ -162,7 +167,7 @@ impl Stack {
             if c.entry.gate != Gate::BeforeTag {
                 continue;
             }
-            if let Some(bio) = c.stage.release(self.now, &mut self.env.cx()) {
+            if let Some(bio) = c.release(self.ending, self.now, &mut self.env.cx()) {
                 self.env.trace.emit(self.now, Event::Released { bio: bio.0.slot });
                 self.reenter.push_back((bio, Stage::Gate2(i + 1)));
                 return true;
@@ -278,7 +283,7 @@ impl Stack {
             return;
         }
         self.outputs.push_back(Output::Accepted { io: id });
-        if self.controllers.is_empty() {
+        if self.controllers.is_empty() || self.ending {
             return;
         }
         let now = self.now;
@@ -290,6 +295,9 @@ impl Stack {
     }
 
     pub(super) fn depth_limit(&mut self, bio: BioId) -> Depth {
+        if self.ending {
+            return Depth::Usual;
+        }
         let io = *self.env.requests.bio(bio);
         self.scheduler.depth_limit(self.now, &io, &mut self.env.cx())
     }
@@ -311,7 +319,7 @@ impl Stack {
             self.insert_legacy(id);
         } else {
             let context = self.context(bio);
-            match self.plug_of(context).is_some_and(|p| p.open) {
+            match self.plug_of(context).is_some_and(|p| p.open) && !self.ending {
                 true => self.add_to_plug(id, context),
                 false => self.insert_mq(id),
             }
@@ -341,10 +349,17 @@ impl Stack {
         run
     }
 
-    /// Asks the scheduler for a request.
-    pub(super) fn ask_scheduler(&mut self, queue: QueueId) -> crate::sched::Dispatch {
-        let answer = self.scheduler.dispatch(self.now, queue, &mut self.env.cx());
-        if let crate::sched::Dispatch::Issue(id) = answer {
+    /// Asks the scheduler for a request; in a hurry for any.
+    pub(super) fn ask_scheduler(&mut self, queue: QueueId) -> Dispatch {
+        let (now, hurries) = (self.now, self.hurries());
+        let mut cx = self.env.cx();
+        // `none` holds nothing back, and each of its hardware queues is asked for its own.
+        let answer = if hurries && !self.entry.direct {
+            self.scheduler.drain(now, &mut cx).map_or(Dispatch::Empty, Dispatch::Issue)
+        } else {
+            self.scheduler.dispatch(now, queue, &mut cx)
+        };
+        if let Dispatch::Issue(id) = answer {
             self.left_scheduler(id);
         }
         answer
@@ -415,6 +430,9 @@ impl Stack {
         }
         if self.is_mq() {
             self.restart_queues(queue);
+            if self.hurries() {
+                self.ask_all_runs();
+            }
         } else {
             self.ask_legacy_run();
         }
@@ -500,10 +518,14 @@ impl Stack {
             }
             self.give_to_scheduler(id, At::Head);
         }
+        self.ask_all_runs();
+        Ok(())
+    }
+
+    pub(super) fn ask_all_runs(&mut self) {
         for q in 0..self.env.device.hw_queues {
             self.env.runs.ask(QueueId(q));
         }
-        Ok(())
     }
 }
 

@@ -70,27 +70,20 @@ impl Stack {
                     let error = TunableError::OutOfRange { name, got: value, min, max };
                     return Err(StackError::Tunable(error));
                 }
-                self.pending.push_back(Pending::NrRequests(value as u32));
+                self.pending.nr_requests = Some(value as u32);
+                self.hurry();
             }
             "nomerges" => {
                 device.merging = [Merging::All, Merging::Simple, Merging::Never][value as usize];
             }
             "tags" => {
-                self.pending.push_back(Pending::Tags([Tags::Words, Tags::Plain][value as usize]));
+                self.pending.tags = Some([Tags::Words, Tags::Plain][value as usize]);
+                self.hurry();
             }
             "max_sectors_kb" => device.max_sectors = Sectors(2 * value),
             _ => unreachable!("every name of the table has its arm"),
         }
         Ok(())
-    }
-
-    /// The scheduler that will be in force when all pending changes are made.
-    fn entry_to_come(&self) -> &'static Entry {
-        let switches = self.pending.iter().rev().filter_map(|p| match p {
-            Pending::Switch(entry) => Some(*entry),
-            Pending::NrRequests(_) | Pending::Tags(_) => None,
-        });
-        switches.into_iter().next().unwrap_or(self.entry)
     }
 
     /// The largest `nr_requests` the tables were made for; `none` is bound to the driver tags.
@@ -99,52 +92,93 @@ impl Stack {
         match self.env.device.profile {
             // Two pools with an absolute cap of 3/2.
             Profile::Legacy => slots / 3,
-            Profile::MultiQueue if self.entry_to_come().direct => {
+            Profile::MultiQueue if self.pending.switch.unwrap_or(self.entry).direct => {
                 self.env.device.queue_depth.into()
             }
             Profile::MultiQueue => slots / u64::from(self.env.device.hw_queues),
         }
     }
 
-    /// Another scheduler takes over once no request exists; until then new bios wait before the merge
-    /// step.
+    /// Another scheduler takes over once no request exists.
     pub(super) fn switch(&mut self, entry: &'static Entry) -> Result<(), StackError> {
         if entry.direct && !self.is_mq() {
             return Err(StackError::WrongProfile(entry.name));
         }
-        self.pending.push_back(Pending::Switch(entry));
+        self.pending.switch = Some(entry);
+        if self.is_mq() {
+            // The tags are made anew for it; the pools of the legacy profile belong to the device.
+            self.pending.nr_requests = None;
+        }
+        self.hurry();
+        Ok(())
+    }
+
+    /// From here to the thaw, or from the end on, policy holds nothing up: plugs are emptied, nobody waits
+    /// for a tag by the limits of before, and the scheduler is drained (`ask_scheduler`) as fast as the
+    /// device has room.
+    pub(super) fn hurry(&mut self) {
+        self.move_waiters();
+        for proc in 0..self.plugs.len() as u32 {
+            self.flush_plug(Context::Proc(ProcId(proc)), true);
+        }
+        self.flush_plug(Context::Worker, true);
         if !self.is_mq() {
             self.drain_legacy();
-            self.ask_legacy_run();
+            self.legacy.unplug();
         }
-        Ok(())
+        self.ask_all_runs();
+    }
+
+    /// The bio waits for the end of a change, its carrier with it.
+    pub(super) fn freeze(&mut self, bio: BioId, stage: Stage) {
+        self.frozen.push_back((bio, stage));
+        self.carrier_sleeps(bio);
+    }
+
+    /// Whoever sleeps for a tag is to sleep for the change: it makes no request that the change would wait
+    /// for. At the end it asks once more, without a limit.
+    fn move_waiters(&mut self) {
+        let mut bios = Vec::new();
+        self.take_pool_waiters(&mut bios);
+        self.tag_sets.iter_mut().for_each(|set| set.take_waiters(&mut bios));
+        // In the order in which they asked, which the wait lists keep only within each.
+        bios.sort_by_key(|&bio| self.env.requests.bio_ref(bio).alloc);
+        let waiting = bios.into_iter().map(|bio| (bio, Stage::Tag));
+        if self.is_changing() {
+            self.frozen.extend(waiting);
+        } else {
+            self.reenter.extend(waiting);
+        }
     }
 
     /// Carries out the pending changes when no request exists any more; true if it did.
     pub(super) fn thaw(&mut self) -> bool {
-        if self.pending.is_empty() || !self.env.requests.is_empty() || self.tag_waiters() {
+        if !self.is_changing() || !self.env.requests.is_empty() {
             return false;
         }
-        while let Some(change) = self.pending.pop_front() {
-            match change {
-                Pending::Switch(entry) => self.swap_scheduler(entry),
-                Pending::NrRequests(n) => {
-                    let device = &mut self.env.device;
-                    device.nr_requests = n;
-                    // Room for more tags is made anew; for fewer the words stay.
-                    device.tags_made_for = device.tags_made_for.max(n);
-                    self.tell(&Change::Device);
-                }
-                Pending::Tags(tags) => {
-                    self.env.device.tags = tags;
-                    self.tell(&Change::Device);
-                }
-            }
+        let Pending { switch, nr_requests, tags } = core::mem::take(&mut self.pending);
+        if let Some(entry) = switch {
+            self.swap_scheduler(entry);
+        }
+        let device = &mut self.env.device;
+        if let Some(n) = nr_requests {
+            device.nr_requests = n;
+            // Room for more tags is made anew; for fewer the words stay.
+            device.tags_made_for = device.tags_made_for.max(n);
+        }
+        device.tags = tags.unwrap_or(device.tags);
+        if nr_requests.is_some() || tags.is_some() {
+            self.tell(&Change::Device);
         }
         self.elevator = Elevator::new(self.env.requests.capacity());
         self.tag_sets = self.make_tag_sets();
         self.legacy = Legacy::new(self.env.device.nr_requests);
-        self.reenter.extend(self.frozen.drain(..).map(|bio| (bio, Stage::Merge)));
+        // Those behind the controllers first: they came before what the gates have not seen yet.
+        for behind in [true, false] {
+            let these = self.frozen.iter().filter(|(_, stage)| (*stage == Stage::Tag) == behind);
+            self.reenter.extend(these);
+        }
+        self.frozen.clear();
         true
     }
 
@@ -170,9 +204,5 @@ impl Stack {
         let (direct, least) = (self.entry.direct, self.entry.tag_percent_min);
         let make = |_| TagSet::new(device, direct, least);
         (0..sets).map(make).collect()
-    }
-
-    fn tag_waiters(&self) -> bool {
-        self.tag_sets.iter().any(TagSet::has_waiters) || self.legacy.has_waiters()
     }
 }

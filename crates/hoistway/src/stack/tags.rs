@@ -3,7 +3,9 @@
 use super::Waiter;
 use super::words::Words;
 use crate::device::{Device, TagWait};
+use crate::request::BioId;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Number of wait lists of a tag set.
 const LISTS: usize = 8;
@@ -172,6 +174,14 @@ impl TagSet {
 
     pub fn is_fifo(&self) -> bool {
         self.mode == TagWait::Fifo
+    }
+
+    /// All waiters leave, woken ones that have not run yet excepted: they wait for something else.
+    pub fn take_waiters(&mut self, out: &mut Vec<BioId>) {
+        for list in &mut self.lists {
+            self.waiting -= list.len() as u32;
+            out.extend(list.drain(..).map(|waiter| waiter.bio));
+        }
     }
 
     pub fn has_waiters(&self) -> bool {

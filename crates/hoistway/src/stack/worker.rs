@@ -75,7 +75,7 @@ impl Stack {
                 break;
             }
             let before = self.worker.steps.len();
-            while let Some(bio) = c.stage.release(self.now, &mut self.env.cx()) {
+            while let Some(bio) = c.release(self.ending, self.now, &mut self.env.cx()) {
                 self.env.trace.emit(self.now, Event::Released { bio: bio.0.slot });
                 self.worker.steps.push_back(Step::Bio(bio, Stage::Gate1(i + 1)));
             }

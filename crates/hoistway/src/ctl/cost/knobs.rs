@@ -124,6 +124,7 @@ impl IoCost {
         }
         self.user_model = user;
         self.refresh(true, now_us(now));
+        self.hasten(now);
         Ok(())
     }
 
@@ -152,6 +153,7 @@ impl IoCost {
         }
         self.user_qos = user;
         self.refresh(true, now_us(now));
+        self.hasten(now);
         Ok(())
     }
 

@@ -391,11 +391,15 @@ impl IoCost {
 /// Deviation: the text does not say what becomes of I/O that waits in a group that is removed (Linux keeps
 /// the node until it has left). It is let through, charged as if it had been its turn.
 impl IoCost {
-    fn removed(&mut self, n: u32, now: &Now) {
+    fn let_waiters_go(&mut self, n: u32) {
         while let Some(slot) = self.first_waiter(n) {
             let (_, hwi) = self.shares.of(n);
             self.commit_waiter(n, slot, hwi);
         }
+    }
+
+    fn removed(&mut self, n: u32, now: &Now) {
+        self.let_waiters_go(n);
         self.waiting_ended(n, now);
         self.retire(n);
         // Deviation: the text leaves the inuse of 1 that a retired node keeps in its parent's sum for ever;
@@ -434,6 +438,20 @@ impl Controller for IoCost {
         self.shares[state.node].ready -= 1;
         self.waiting -= 1;
         Some(state.id)
+    }
+
+    /// What waits is charged as if it had been its turn.
+    fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
+        if self.waiting > 0 && self.ready.is_empty() {
+            let at = self.now(now);
+            for n in 0..self.shares.len() as u32 {
+                if self.first_waiter(n).is_some() {
+                    self.let_waiters_go(n);
+                    self.waiting_ended(n, &at);
+                }
+            }
+        }
+        self.release(now, cx)
     }
 
     fn merged(&mut self, now: Instant, bio: BioId, into: ReqId, cx: &mut Cx<'_>) {
@@ -500,6 +518,7 @@ impl Controller for IoCost {
         self.set.set(name, value)?;
         if self.created {
             self.refresh(true, now.as_nanos() / 1000);
+            self.hasten(now);
         }
         Ok(())
     }

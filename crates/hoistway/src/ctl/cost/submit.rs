@@ -143,9 +143,20 @@ impl IoCost {
     pub(super) fn start_period(&mut self, now: &Now) {
         self.period_at_us = now.us;
         self.period_at_vtime = now.v;
+        self.period_timer = Some(self.period_end(now.at));
+    }
+
+    /// When a period that begins now ends.
+    fn period_end(&self, now: Instant) -> Instant {
         let ticks = (self.period_us * 1000).div_ceil(self.tick.0);
-        let tick = tick_of(now.at, self.tick) + ticks;
-        self.period_timer = Some(self.set.timers().fires_at(now.at, self.tick, tick));
+        self.set.timers().fires_at(now, self.tick, tick_of(now, self.tick) + ticks)
+    }
+
+    /// Settings have changed: the period under way, which looks at everybody who waits, ends no later than
+    /// one that began now.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        let latest = self.period_end(now);
+        self.period_timer = self.period_timer.map(|end| end.min(latest));
     }
 
     /// 6.1: what the cost is for the group now. A donor whose credit runs low takes weight back, step by

@@ -190,6 +190,16 @@ impl Controller for IoLatency {
         Some(BioId(Handle { slot, generation }))
     }
 
+    fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
+        // Bounded: whoever passes notices each cookie of its path once, and what was opened stays open till
+        // a cookie moves.
+        while self.ready.is_empty() && self.nodes.iter().any(|n| !n.waiters.is_empty()) {
+            (1..self.nodes.len()).for_each(|at| self.open(at));
+            self.work_off(now, cx);
+        }
+        self.release(now, cx)
+    }
+
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         let requests = cx.requests;
         for (bio, io) in requests.bios(id) {
@@ -238,10 +248,10 @@ impl Controller for IoLatency {
 
     fn set(
         &mut self,
-        _now: Instant,
+        now: Instant,
         name: &str,
         value: u64,
-        _cx: &mut Cx<'_>,
+        cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         let tunable = tunable::check(TUNABLES, ENTRY.name, name, value)?;
         let before = self.set.last_scale();
@@ -252,6 +262,11 @@ impl Controller for IoLatency {
             if node.scale.last == before {
                 node.scale.last = after;
             }
+        }
+        // An armed timer fires no later than one that is armed now.
+        if let Some(old) = self.timer.take() {
+            self.arm(now, cx.device);
+            self.timer = self.timer.map(|new| new.min(old));
         }
         Ok(())
     }

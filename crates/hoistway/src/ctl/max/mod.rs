@@ -568,6 +568,18 @@ impl Controller for IoMax {
         Some(self.take(ROOT, dir).bio)
     }
 
+    /// Nothing is charged. Parents have smaller numbers than their children, and what waits at a parent came
+    /// before what waits below it.
+    fn drain(&mut self, _now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
+        let node = self.nodes.iter().position(|n| n.queued() > 0)? as u32;
+        let dir = if self.lane(node, Dir::Read).queued > 0 { Dir::Read } else { Dir::Write };
+        let bio = self.take(node, dir).bio;
+        if node != ROOT && self.nodes[node as usize].queued() == 0 {
+            self.children_of_parent(node, cx).remove(node);
+        }
+        Some(bio)
+    }
+
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         if let Some(low) = &mut self.low
             && low.active()
@@ -619,11 +631,11 @@ impl Controller for IoMax {
         now: Instant,
         name: &str,
         value: u64,
-        _cx: &mut Cx<'_>,
+        cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
+        self.clock.set(now);
         match tunable::check(TUNABLES, ENTRY.name, name, value)?.name {
             SLICE => {
-                self.clock.set(now);
                 self.slice_ms = value;
                 self.clock.set_slice(value);
                 let clock = self.clock;
@@ -635,6 +647,10 @@ impl Controller for IoMax {
             SELECT_QUANTUM => self.select_quantum = value as u32,
             SLEEP_SLICES => self.sleep_slices = value,
             _ => self.timers.kind = TickTimers::from_value(value),
+        }
+        // Who waits was told when to look again by the old values.
+        for group in 1..self.nodes.len() as u32 {
+            self.look_again(GroupId(group), cx);
         }
         Ok(())
     }

@@ -467,6 +467,14 @@ impl Controller for Wbt {
         None
     }
 
+    fn drain(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<BioId> {
+        CLASSES.into_iter().find_map(|class| {
+            let Waiting { bio, .. } = self.lanes[class as usize].waiting.pop_front()?;
+            self.count(bio, class);
+            Some(bio)
+        })
+    }
+
     fn issue(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         if self.watched.is_none() && cx.requests[id].op == Op::Read {
             self.watched = Some((id, now));
@@ -523,7 +531,7 @@ impl Controller for Wbt {
 
     fn set(
         &mut self,
-        _now: Instant,
+        now: Instant,
         name: &str,
         value: u64,
         _cx: &mut Cx<'_>,
@@ -540,6 +548,8 @@ impl Controller for Wbt {
             WINDOW => {
                 self.window = Nanos::ms(value);
                 self.window_length = self.window;
+                // The window under way ends no later than one that began now.
+                self.window_end = self.window_end.map(|end| end.min(now + self.window));
             }
             _ => self.depth = value as u32,
         }

@@ -1,5 +1,6 @@
 //! Tests of the stack: the rig, the scenarios of the specification, edges, and seeded runs.
 
+mod changes;
 mod edges;
 mod knobs;
 mod random;

@@ -323,7 +323,10 @@ impl Raw {
                 self.procs[p].consuming = false;
                 self.procs[p].needed += 1;
                 let Load::Reader { window } = self.procs[p].load else { unreachable!() };
-                self.sequential(p, Op::Read, window);
+                // The load stays on until the first process's last I/O has ended.
+                if p > 0 || self.now <= self.until {
+                    self.sequential(p, Op::Read, window);
+                }
                 self.consume(p);
             }
         }

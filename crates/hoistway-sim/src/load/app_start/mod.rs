@@ -32,7 +32,8 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         ParamDoc {
             name: "profile",
             default: "xterm",
-            doc: "Which application: `bash`, `xterm`, `gnome-terminal`, `konsole` or `lowriter`.",
+            doc: "Which application: `bash`, `xterm`, `gnome-terminal`, `konsole` or `lowriter`, or as they \
+                  were in 2012: `xterm-2012`, `gnome-terminal-2012`, `konsole-2012`, `oowriter-2012`.",
         },
         ParamDoc {
             name: "form",

@@ -128,4 +128,57 @@ pub static PROFILES: &[Profile] = &[
         regions: 34,
         cpu: 3.0,
     },
+    // The applications as they were in 2012. The traces are of later ones and other machines, so these four
+    // are scaled: number of reads and processor time so that both starts published without I/O control
+    // (noop, Intel SSD 320, beside ten raw sequential and ten raw random readers) come out: the first is
+    // nearly all waiting for reads, the second nearly all computing. Kinds and sizes are those of the trace
+    // of the same program.
+    Profile {
+        name: "xterm-2012",
+        actors: &[own("xterm", 632), server("x-server", 86)],
+        handovers: 6,
+        reads: 49,
+        metas: 34,
+        bursts: 10,
+        sizes: &[(4, 4, 23), (8, 16, 38), (20, 64, 15), (68, 124, 15), (128, 128, 9)],
+        follow_percent: 45,
+        regions: 25,
+        cpu: 0.78,
+    },
+    Profile {
+        name: "gnome-terminal-2012",
+        actors: &[own("gnome-terminal", 852), server("message-bus", 100), server("x-server", 100)],
+        handovers: 6,
+        reads: 52,
+        metas: 43,
+        bursts: 8,
+        sizes: &[(4, 4, 46), (8, 16, 24), (20, 64, 12), (68, 124, 13), (128, 128, 5)],
+        follow_percent: 57,
+        regions: 50,
+        cpu: 1.34,
+    },
+    Profile {
+        name: "konsole-2012",
+        actors: &[own("konsole", 70), own("kdeinit", 20), server("x-server", 10)],
+        handovers: 4,
+        reads: 467,
+        metas: 160,
+        bursts: 59,
+        sizes: LARGE,
+        follow_percent: 47,
+        regions: 40,
+        cpu: 0.5,
+    },
+    Profile {
+        name: "oowriter-2012",
+        actors: &[own("script", 72), own("splash", 389), own("soffice", 643)],
+        handovers: 3,
+        reads: 429,
+        metas: 64,
+        bursts: 19,
+        sizes: LARGE,
+        follow_percent: 47,
+        regions: 34,
+        cpu: 1.36,
+    },
 ];

@@ -59,6 +59,8 @@ pub struct HostConfig {
     pub(super) fs: Fs,
     pub(super) data_mode: DataMode,
     pub(super) barriers: bool,
+    /// fsync asks for the commit while its data is on its way: kernels before 2.6.32.
+    pub(super) commit_beside_data: bool,
     /// Age at which a transaction is committed.
     pub(super) commit_s: u64,
     pub(super) readahead_variant: Variant,
@@ -132,6 +134,7 @@ impl HostConfig {
             fs: Fs::Ext4,
             data_mode: DataMode::Ordered,
             barriers: true,
+            commit_beside_data: false,
             commit_s: 5,
             readahead_variant: Variant::Ra61 { large_requests: true },
             block_profile: Profile::MultiQueue,
@@ -167,9 +170,15 @@ impl HostConfig {
             "2009" => HostConfig {
                 readahead_variant: Variant::Ra30,
                 data_mode: DataMode::Writeback,
+                commit_beside_data: true,
                 ..ext3
             },
-            "netbook-2009" => HostConfig { readahead_variant: Variant::Ra30, ram: 1 << 30, ..ext3 },
+            "netbook-2009" => HostConfig {
+                readahead_variant: Variant::Ra30,
+                commit_beside_data: true,
+                ram: 1 << 30,
+                ..ext3
+            },
             _ => modern,
         })
     }

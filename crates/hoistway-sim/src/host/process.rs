@@ -47,6 +47,8 @@ pub(super) struct Call {
 pub(super) enum Out {
     Gather,
     Sent,
+    /// The commit is over; the data may still be on its way.
+    Committed,
     Written,
     Flush,
     FlushSent,

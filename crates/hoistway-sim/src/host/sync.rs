@@ -91,6 +91,17 @@ impl Host {
                     self.wait_for_writes(now, p, file)
                 }
             },
+            // Deviation: the text has one order for all legacy kernels; before 2.6.32 fsync asked for the
+            // commit while the data was on its way and waited for the data last.
+            Out::Sent if self.config.commit_beside_data && then.is_none() => {
+                let (_, commit) = self.after_data(file, full);
+                self.procs[p].stage = stage(from, Out::Committed);
+                commit.and_then(|id| self.wait_for_commit(now, p, id))
+            }
+            Out::Committed => {
+                self.procs[p].stage = stage(from, Out::Done);
+                self.wait_for_writes(now, p, file)
+            }
             Out::Sent => {
                 self.procs[p].stage = stage(from, Out::Written);
                 self.wait_for_writes(now, p, file)

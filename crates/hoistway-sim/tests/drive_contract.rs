@@ -227,3 +227,31 @@ fn after_a_flush_nothing_is_pending() {
         assert_eq!(second.media + second.waiting, flush, "{id}");
     }
 }
+
+/// Programs long over, a flush costs its fixed part and the map entries of what was written since the last:
+/// 8 bytes for each page of 4 KiB.
+#[test]
+fn a_flush_pays_for_every_page_written_since_the_last() {
+    for id in ["samsung-970-pro", "plextor-px-256m5s"] {
+        let file = DriveFile::load(id).unwrap();
+        let mut rig = Rig::new(&file, 1);
+        let num = |key| file.f64("flash", key);
+        let entry = num("program_us") * 8.0 / (file.u64("flash", "page_kib") << 10) as f64;
+        for pages in [1u64, 64, 4096] {
+            for i in 0..pages {
+                rig.give(Op::Write, i * 8192, 4096, false);
+                rig.finish();
+            }
+            rig.run_to(rig.now + Nanos::secs(1));
+            rig.give(Op::Flush, 0, 0, false);
+            rig.finish();
+            let last = rig.done.last().expect("the flush");
+            let took = (last.media + last.waiting).0 as f64 / 1e3;
+            let expected = num("flush_us") + pages as f64 * entry;
+            assert!(
+                (took - expected).abs() < 0.01,
+                "{id}: {pages} pages: {took} us, not {expected}"
+            );
+        }
+    }
+}

@@ -11,8 +11,10 @@
 //! are worked off, each at its own time, before the next command or completion. `WaitUntil` names the
 //! end of the reservation that closes the gate, before which nothing can complete.
 //!
-//! *Flush*: not a transfer, so it takes effect on arrival: pending bytes go to the dies, the tables
-//! follow (`flush_us`). Writes that wait in the drive are not complete and need not be covered.
+//! *Flush*: not a transfer, so it takes effect on arrival: pending bytes go to the dies; then the tables
+//! are made safe, which costs a fixed part (`flush_us`) and a part for every page written since the last
+//! flush: its entry of the map, 8 bytes, goes to a log of flash pages. Writes that wait in the drive are
+//! not complete and need not be covered.
 
 mod arbiter;
 mod array;
@@ -24,6 +26,10 @@ use crate::rng::{self, Rng};
 use arbiter::{Arbiter, Queued};
 use array::Array;
 use hoistway::{Instant, Op};
+
+/// What one entry of the map covers, and its size in the log.
+const MAPPED: u64 = 4096;
+const ENTRY: u64 = 8;
 
 /// The entry in the list of models.
 pub const MODEL: Model = Model {
@@ -209,6 +215,8 @@ pub struct Flash {
     link: [u64; 2],
     /// An active flush blocks all until then.
     blocked_until: u64,
+    /// Bytes written since the last flush.
+    unflushed: u64,
     hiccups: Option<Hiccups>,
     /// When the head of the queue can be taken; `u64::MAX`: nothing waits.
     gate: u64,
@@ -232,6 +240,7 @@ impl Flash {
             fw: 0,
             link: [0; 2],
             blocked_until: 0,
+            unflushed: 0,
             hiccups: Hiccups::new(params, seed, name),
             gate: u64::MAX,
             gate_bound: u64::MAX,
@@ -315,6 +324,7 @@ impl Flash {
         let side = self.write_side();
         let mut t = reserve(&mut self.fw, now, self.params.cmd_write);
         self.array.observe(queued.sequential, len);
+        self.unflushed += len;
         let mut left = len;
         while left > 0 {
             let piece = left.min(self.params.write_buffer / 2);
@@ -342,14 +352,26 @@ impl Flash {
         self.coming.push(tag, queued.arrived, now, at, 0);
     }
 
+    /// Writing the map entries of what was written since the last flush.
+    ///
+    /// Deviation: the text has a fixed part alone. A page-mapped drive keeps the entries of new pages in
+    /// memory and has to write them before it may answer; an entry is the pair of page numbers, 8 bytes
+    /// (DFTL, Gupta, Kim and Urgaonkar, ASPLOS 2009, section 4), and the log is one sequence of pages.
+    fn map_log(&self) -> u64 {
+        let entries = self.unflushed.div_ceil(MAPPED);
+        let nanos = u128::from(entries * ENTRY) * u128::from(self.params.program);
+        (nanos / u128::from(self.params.page)) as u64
+    }
+
     /// specs/drives.md 4.6.
     fn flush(&mut self, now: u64, tag: u64) {
         let at = if self.params.plp {
             now + self.params.flush
         } else {
             self.array.program_pending(now);
-            self.array.programs_end().max(now) + self.params.flush
+            self.array.programs_end().max(now) + self.params.flush + self.map_log()
         };
+        self.unflushed = 0;
         if self.params.flush_blocks_all {
             self.blocked_until = self.blocked_until.max(at);
         }

@@ -161,10 +161,15 @@ const METRICS: &[(&str, &str, &str, &str, f64)] = &[
 /// Every published value that has a place among our names.
 pub fn rows() -> &'static [Published] {
     static ROWS: OnceLock<Vec<Published>> = OnceLock::new();
-    ROWS.get_or_init(|| {
-        let all = csv::parse(TEXT).expect("the published table is well-formed (tested)");
-        all.into_iter().skip(1).filter_map(|row| join(&row)).collect()
-    })
+    ROWS.get_or_init(|| documents().iter().filter_map(|row| join(row)).collect())
+}
+
+/// Every row in the words of its document: experiment, drive, configuration, workload, metric, unit,
+/// value, document.
+pub fn documents() -> Vec<Vec<String>> {
+    let mut all = csv::parse(TEXT).expect("the published table is well-formed (tested)");
+    all.remove(0);
+    all
 }
 
 /// The published values of one cell.
@@ -189,7 +194,8 @@ pub fn bound_of(metric: &Metric) -> Option<f64> {
     bounds.next().filter(|_| metric.value.is_none()).map(|r| r.value)
 }
 
-fn join(row: &[String]) -> Option<Published> {
+/// A row of [`documents`] in our words, if it has a place among our names.
+pub fn join(row: &[String]) -> Option<Published> {
     let [experiment, drive, config, workload, metric, unit, value, source] = row else {
         return None;
     };
@@ -202,7 +208,7 @@ fn join(row: &[String]) -> Option<Published> {
     };
     Some(Published {
         experiment,
-        drive: DRIVES.iter().find(|n| n.0 == drive)?.1,
+        drive: drive_of(drive)?,
         config: config_of(experiment, config)?,
         workload,
         metric,
@@ -211,6 +217,11 @@ fn join(row: &[String]) -> Option<Published> {
         beyond,
         source: source_of(source)?,
     })
+}
+
+/// Our id of a published drive.
+pub fn drive_of(name: &str) -> Option<&'static str> {
+    DRIVES.iter().find(|n| n.0 == name).map(|n| n.1)
 }
 
 /// Our name of a published configuration.

@@ -21,6 +21,12 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
                   and a random `writer` of a 256 MiB file beside it.",
         },
         ParamDoc { name: "limit", default: "60 s", doc: "It exits after so much time." },
+        ParamDoc {
+            name: "within",
+            default: "0 s",
+            doc: "It begins at a random moment of this time, another one with every seed: beside a load \
+                  that goes in cycles every repetition meets another part of the cycle.",
+        },
     ],
     build: |build| Ok(Box::new(FsyncTester::new(build)?)),
 };
@@ -31,12 +37,14 @@ struct FsyncTester {
     bs: u64,
     pause: Nanos,
     samples: u64,
+    begin: Instant,
     end: Instant,
     step: Step,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    Delay,
     Create,
     Open,
     Write,
@@ -50,13 +58,17 @@ impl FsyncTester {
             return Err(build.params.wrong(format!("bs = {bs}: choose a multiple of {PAGE}")));
         }
         let limit = build.params.time("limit")?.unwrap_or(60_000_000_000);
+        let within = build.params.time("within")?.unwrap_or(0);
+        let delay = if within == 0 { 0 } else { build.rng().below(within) };
+        let begin = Instant::from_nanos(build.start.as_nanos().saturating_add(delay));
         Ok(FsyncTester {
             file: build.host.declare_file(bs)?,
             bs,
             pause: Nanos(build.params.time("pause")?.unwrap_or(1_000_000_000)),
             samples: build.params.number("samples")?.unwrap_or(25),
-            end: Instant::from_nanos(build.start.as_nanos().saturating_add(limit)),
-            step: Step::Create,
+            begin,
+            end: Instant::from_nanos(begin.as_nanos().saturating_add(limit)),
+            step: if delay == 0 { Step::Create } else { Step::Delay },
         })
     }
 }
@@ -64,6 +76,10 @@ impl FsyncTester {
 impl Load for FsyncTester {
     fn next(&mut self, now: Instant) -> Operation {
         match self.step {
+            Step::Delay => {
+                self.step = Step::Create;
+                Operation::Sleep(self.begin)
+            }
             Step::Create => {
                 self.step = Step::Open;
                 Operation::Create(self.file)

@@ -35,7 +35,8 @@ impl Delay {
     /// Adds to the counted delay.
     pub fn add(&mut self, now: Instant, more: Nanos) {
         self.scale(now);
-        self.ns += more.0;
+        // io.latency adds its target each time, which may be "never".
+        self.ns = self.ns.saturating_add(more.0);
     }
 
     /// Sets the delay without decay (io.cost).

@@ -34,7 +34,7 @@ pub enum StackError {
     BadIo(IoId),
     /// The process was never added.
     NoSuchProcess(ProcId),
-    /// The group was never added.
+    /// The group was never added, or (settings) was removed.
     NoSuchGroup(GroupId),
     /// This scheduler does not exist in the profile of the device.
     WrongProfile(&'static str),
@@ -68,7 +68,7 @@ impl fmt::Display for StackError {
                 write!(f, "process {} is unknown; add it with add_proc first", proc.0)
             }
             StackError::NoSuchGroup(group) => {
-                write!(f, "group {} is unknown; add it with add_group first", group.0)
+                write!(f, "group {} does not exist; add it with add_group first", group.0)
             }
             StackError::WrongProfile(name) => write!(
                 f,

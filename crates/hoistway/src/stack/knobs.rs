@@ -114,9 +114,7 @@ impl Stack {
             form,
             error,
         };
-        if group.index() >= self.env.groups.len() {
-            return Err(StackError::NoSuchGroup(group));
-        }
+        self.check_group(group)?;
         let Some(knob) = self.knobs().find(|k| k.file == file) else {
             let known: Vec<_> = self.knobs().map(|k| k.file).collect();
             let what = format!("no installed stage has this file; there are {}", known.join(", "));

@@ -42,6 +42,7 @@ impl Stack {
         name: &str,
         value: Option<u64>,
     ) -> Result<(), StackError> {
+        self.check_group(group)?;
         let now = self.now;
         let mut cx = self.env.cx();
         match stage {
@@ -56,6 +57,14 @@ impl Stack {
                 c.stage.set_group(now, group, name, value, &mut cx).map_err(StackError::Tunable)
             }
         }
+    }
+
+    /// Settings are for groups that exist: what a removed one still has under way is held by no limit of
+    /// its own.
+    pub(super) fn check_group(&self, group: GroupId) -> Result<(), StackError> {
+        let groups = &self.env.groups;
+        let exists = group.index() < groups.len() && groups.alive(group);
+        if exists { Ok(()) } else { Err(StackError::NoSuchGroup(group)) }
     }
 
     fn set_queue(&mut self, name: &str, value: u64) -> Result<(), StackError> {

@@ -259,9 +259,15 @@ impl IoMax {
             nodes.get(g.index()).map_or([0, 0], |n| n.lanes.each_ref().map(|l| l.queued))
         };
         if low.look(&self.clock, cx, queued) {
-            for g in 1..self.nodes.len() as u32 {
-                self.look_again(GroupId(g), cx);
-            }
+            self.look_at_all_again(cx);
+        }
+    }
+
+    /// `io.low` ties the limits of all groups to the state of the device: what is held anywhere may be due
+    /// earlier or later now, and must not wait for the time that other limits gave it.
+    fn look_at_all_again(&mut self, cx: &Cx<'_>) {
+        for g in 1..self.nodes.len() as u32 {
+            self.look_again(GroupId(g), cx);
         }
     }
 
@@ -446,7 +452,7 @@ impl IoMax {
     /// What is queued at a group may be due earlier or later now.
     fn look_again(&mut self, group: GroupId, cx: &Cx<'_>) {
         let node = group.0;
-        if self.due.linked(node) {
+        if group.index() < self.nodes.len() && self.due.linked(node) {
             self.update_due(node, cx);
             self.arm(parent(node, cx));
         }
@@ -597,11 +603,16 @@ impl Controller for IoMax {
         }
         match *change {
             Change::GroupAdded(group) => self.mark(group, cx),
-            Change::GroupRemoved(group) if group.index() < self.nodes.len() => {
-                let node = &mut self.nodes[group.index()];
-                node.removed = true;
-                node.lanes.iter_mut().for_each(|l| l.limit = Limit::MAX);
-                self.look_again(group, cx);
+            Change::GroupRemoved(group) => {
+                if let Some(node) = self.nodes.get_mut(group.index()) {
+                    node.removed = true;
+                    node.lanes.iter_mut().for_each(|l| l.limit = Limit::MAX);
+                }
+                // Its low limits may have been the only ones.
+                match &self.low {
+                    Some(_) => self.look_at_all_again(cx),
+                    None => self.look_again(group, cx),
+                }
             }
             _ => {}
         }
@@ -696,7 +707,7 @@ impl Controller for IoMax {
                 let setting = knob::parse_low(cx.device.number, line, low.setting(group))?;
                 self.clock.set(now);
                 low.set(group, setting, &self.clock);
-                // Held I/O meets the new limits when its timer fires, after 8 slices at the latest.
+                self.look_at_all_again(cx);
                 return Ok(());
             }
             _ if file != KNOB.file => {

@@ -107,6 +107,9 @@ pub struct Device {
     /// `nr_requests` when the scheduler tags were made, which fixes the size of their words: a smaller
     /// number later keeps it. The stack keeps this; 0: the present number.
     pub tags_made_for: u32,
+    /// Where every CPU first looks for a scheduler tag, modulo their number. The kernel draws it at
+    /// random.
+    pub tag_hint: u32,
     /// The driver wants its tags in turn (libata: SATA drives).
     pub tags_round_robin: bool,
     /// Behind the SCSI layer: SATA (through libata) and USB.
@@ -150,6 +153,7 @@ impl Device {
             tag_wait: TagWait::Kernel,
             tags: Tags::Words,
             tags_made_for: 0,
+            tag_hint: 0,
             tags_round_robin: false,
             scsi: false,
             run_at_completion: RunAtCompletion::Never,

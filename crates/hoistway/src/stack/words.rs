@@ -32,21 +32,25 @@ pub(super) struct Words {
     whole: bool,
     round_robin: bool,
     words: Box<[Word]>,
-    /// Where each CPU begins to look.
+    /// Where each CPU begins to look, and where it began.
     hints: Vec<u32>,
+    first_hint: u32,
 }
 
 impl Words {
     /// The places of the scheduler tags of one hardware queue.
     pub fn new(device: &Device) -> Words {
         let places = word_places(device.tags_made_for.max(device.nr_requests));
+        let round_robin = device.tags_round_robin;
+        let first_hint = if round_robin { 0 } else { device.tag_hint % device.nr_requests };
         Words {
             size: device.nr_requests,
             places,
             whole: device.tags == Tags::Plain,
-            round_robin: device.tags_round_robin,
+            round_robin,
             words: vec![Word::default(); device.nr_requests.div_ceil(places) as usize].into(),
-            hints: vec![0; 1],
+            hints: vec![first_hint; 1],
+            first_hint,
         }
     }
 
@@ -54,7 +58,7 @@ impl Words {
     pub fn get(&mut self, cpu: u32, depth: Option<u32>) -> Option<u32> {
         let cpu = cpu as usize % MOST_HINTS;
         if cpu >= self.hints.len() {
-            self.hints.resize(cpu + 1, 0);
+            self.hints.resize(cpu + 1, self.first_hint);
         }
         let hint = self.hints[cpu];
         let found = self.find(hint, depth);

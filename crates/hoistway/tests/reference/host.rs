@@ -42,6 +42,8 @@ pub struct Config {
     pub tunables: &'static [(&'static str, u64)],
     /// Driver tags; with a scheduler there are twice as many scheduler tags.
     pub tags: u32,
+    /// Where the first search for a tag begins (the kernel draws it at random).
+    pub tag_hint: u32,
     /// When the first processes start, in ns.
     pub t0: u64,
     /// The controller beside it.
@@ -197,7 +199,7 @@ struct Host {
 impl Host {
     fn new(config: &Config, scenario: &Scenario) -> Host {
         let entry = sched::find(config.scheduler).unwrap();
-        let mut stack = Stack::new(device(config.tags, entry), entry, 256);
+        let mut stack = Stack::new(device(config, entry), entry, 256);
         let groups: BTreeMap<&str, GroupId> = GROUPS
             .iter()
             .map(|&(name, _)| (name, stack.add_group(Instant::ZERO, GroupId::ROOT, name)))
@@ -503,10 +505,12 @@ fn set_up(stack: &mut Stack, at: u64, input: Input) -> Option<u64> {
     }
 }
 
-fn device(tags: u32, entry: &'static Entry) -> Device {
+fn device(config: &Config, entry: &'static Entry) -> Device {
+    let tags = config.tags;
     let with_scheduler = !entry.direct;
     Device {
         nr_requests: if with_scheduler { 2 * tags } else { tags },
+        tag_hint: config.tag_hint,
         overask: true,
         tick: Nanos(TICK),
         max_sectors: Sectors(1024),

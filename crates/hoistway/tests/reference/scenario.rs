@@ -136,6 +136,23 @@ pub fn scenario(name: &str) -> Scenario {
             jobs.push(Job { group: Some("a"), ..target(10_500) });
             (jobs, 11_500)
         }
+        "wr_d4_st" => {
+            let mut jobs = readers(15, 4);
+            for job in &mut jobs {
+                job.op = Op::Write;
+            }
+            jobs.push(target(10_500));
+            (jobs, 11_500)
+        }
+        "cgw_r16_st" => {
+            let job = |(j, &group): (usize, &&'static str)| Job {
+                name: format!("i{j}"),
+                depth: 16,
+                group: Some(group),
+                ..target(STAGGER_MS * j as u64)
+            };
+            (["w0", "w1", "w2", "w3"].iter().enumerate().map(job).collect(), 3_100)
+        }
         "cgw_d8_st" => {
             let mut jobs = readers(4, 8);
             let region = DEVICE_BYTES / 4 / 4096 * 4096;

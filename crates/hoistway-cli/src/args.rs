@@ -242,4 +242,8 @@ pub struct Report {
     /// Run directories
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
+    /// Write every chart of the report into this folder too, one SVG file each. (As PNG: the buttons in the
+    /// report itself)
+    #[arg(long, value_name = "FOLDER")]
+    pub svg: Option<PathBuf>,
 }

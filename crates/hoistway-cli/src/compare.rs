@@ -8,7 +8,7 @@ use crate::{Failure, explain, print};
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
 use hoistway_lab::quantity;
-use hoistway_lab::report::{html, overview};
+use hoistway_lab::report::{export, html, overview};
 use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
 use hoistway_lab::world::World;
@@ -92,7 +92,31 @@ pub fn report(options: &Report) -> Result<(), Failure> {
         out.push_str(&results(run));
         let _ = writeln!(out, "\nreport: {}", dir.join("report.html").display());
     }
+    if let Some(folder) = &options.svg {
+        let several = runs.len() > 1;
+        for (dir, run) in &runs {
+            // Charts of several runs have the same names.
+            let own = dir.file_name().filter(|_| several);
+            let folder = own.map_or_else(|| folder.clone(), |name| folder.join(name));
+            let count = write_charts(run, &folder)?;
+            let _ = writeln!(out, "{count} charts: {}", folder.display());
+        }
+    }
     print(&out)
+}
+
+/// Every chart of a run as a file; how many.
+fn write_charts(run: &Run, folder: &Path) -> Result<usize, Failure> {
+    let failed = |path: &Path, e: std::io::Error| {
+        Failure::Environment(format!("{}: {e}; choose a writable place with --svg", path.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
+    let charts = export::svg(run);
+    for (name, text) in &charts {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|e| failed(&path, e))?;
+    }
+    Ok(charts.len())
 }
 
 fn load(name: &str) -> Result<Experiment, Failure> {

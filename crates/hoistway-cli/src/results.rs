@@ -136,7 +136,7 @@ fn latency(run: &Run, cells: &[&Cell]) -> Table {
             cell.workload.clone(),
             cell.config.clone(),
             of.shown("latency_avg"),
-            of.shown("latency_avg_ci99"),
+            of.interval("latency_avg"),
             of.shown("latency_p99"),
             of.shown("latency_max"),
             of.against("latency_avg"),
@@ -187,7 +187,7 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
             cell.workload.clone(),
             cell.config.clone(),
             of.shown("startup_time"),
-            of.shown("startup_time_ci99"),
+            of.interval("startup_time"),
             all.median.map_or_else(|| "-".into(), three),
             min,
             bounded(all.max),
@@ -222,7 +222,7 @@ fn throughput(run: &Run, cells: &[&Cell]) -> Table {
             cell.workload.clone(),
             cell.config.clone(),
             of.shown("throughput_total"),
-            of.shown("throughput_total_ci99"),
+            of.interval("throughput_total"),
             of.against("throughput_total"),
         ];
         if written {
@@ -276,6 +276,18 @@ impl Of<'_> {
         let found = self.find(metric, false);
         let shown = found.and_then(|x| Some(bounded(Bounded { value: x.value?, bound: x.bound })));
         shown.unwrap_or_else(|| "-".into())
+    }
+
+    /// Half the 99 % interval, in the digits of the mean and no finer than the models are known
+    /// (docs/reference/metrics.md).
+    fn interval(&self, metric: &str) -> String {
+        let half = self.value(&format!("{metric}_ci99"));
+        let Some((mean, half)) = self.value(metric).zip(half) else { return "-".into() };
+        if half < mean.abs() * hoistway_lab::report::FINEST {
+            return "<1%".into();
+        }
+        let digits = three(mean).split_once('.').map_or(0, |(_, d)| d.len());
+        format!("{half:.digits$}")
     }
 
     /// Over the same of the reference configuration.

@@ -1,7 +1,8 @@
 //! What the formats print, computed from the raw records of a run (specs/statistics.md).
 
-use crate::result::startup::Startups;
-use crate::result::{Cell, Monitor, Rep, Run, Spread};
+use crate::result::share::Shares;
+use crate::result::startup::{self, Startups};
+use crate::result::{Cell, Judge, Monitor, Rep, Run, Spread, WorkloadInfo, reference};
 use crate::stats::{self, Bound, Percentile};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
@@ -13,6 +14,10 @@ pub(super) struct Figures<'a> {
     pub(super) cell: &'a Cell,
     /// Place of its configuration in the manifest.
     pub(super) key: usize,
+    /// What it is judged by.
+    pub(super) judge: Judge,
+    /// It is what the others are compared with.
+    pub(super) reference: bool,
     /// The target's latencies of all repetitions.
     pub(super) hist: Histogram,
     /// The target's mean latency per repetition, ns; with unfinished I/Os a lower bound.
@@ -30,15 +35,16 @@ pub(super) struct Figures<'a> {
     pub(super) others: Option<Spread>,
     /// The starts of an application, if that is what the target does.
     pub(super) starts: Option<Startups>,
-    /// Some process is the target.
-    pub(super) targeted: bool,
+    /// What each process receives of what it is entitled to, where that is judged.
+    pub(super) shares: Option<Shares>,
     /// MB/s of the device: all, read, written.
     pub(super) moved: Option<Spread>,
     pub(super) read: Option<Spread>,
     pub(super) written: Option<Spread>,
     /// Jain's index of the processes' bytes.
     pub(super) jain: Option<Spread>,
-    /// Reference over this, mean latency; `None` for the reference and without I/Os.
+    /// How many times better than the reference in what is judged; `None` for the reference and where one of
+    /// the two has no value.
     pub(super) gain: Option<Gain>,
     /// This over reference, MB/s of the device; `None` for the reference.
     pub(super) more: Option<Gain>,
@@ -58,18 +64,21 @@ pub(super) struct Gain {
 impl<'a> Figures<'a> {
     /// Figures of the cells of one drive and workload, in the order of configurations.
     pub(super) fn of(run: &'a Run, drive: &str, workload: &str) -> Vec<Figures<'a>> {
+        let here = |c: &&Cell| c.drive == drive && c.workload == workload;
+        let judge = Judge::of(&run.manifest, run.cells.iter().filter(here));
+        let reference = reference(&run.manifest);
+        let first = run.cells.iter().filter(here).find(|c| Some(c.config.as_str()) == reference);
+        let info = run.manifest.workloads.iter().find(|w| w.id == workload);
         let mut out: Vec<Figures<'a>> = Vec::new();
         for (key, config) in run.manifest.configs.iter().enumerate() {
-            let found = run
-                .cells
-                .iter()
-                .find(|c| c.drive == drive && c.workload == workload && c.config == config.id);
+            let found = run.cells.iter().filter(here).find(|c| c.config == config.id);
             if let Some(cell) = found {
-                let mut f = Figures::of_cell(run, cell, key);
-                // The reference is the first configuration asked for, and no other.
-                let reference = out.first().filter(|r| r.key == 0).map(|r| r.cell);
-                f.gain = reference.and_then(|r| gain(r, cell, |a, b| Some(wait(a)? / wait(b)?)));
-                f.more = reference.and_then(|r| gain(r, cell, |a, b| Some(moved(b) / moved(a))));
+                let mut f = Figures::of_cell(run, cell, key, judge);
+                f.reference = Some(config.id.as_str()) == reference;
+                if let Some(first) = first.filter(|_| !f.reference) {
+                    f.gain = gain(first, cell, |a, b| better(run, info, judge, a, b));
+                    f.more = gain(first, cell, |a, b| Some(moved(b) / moved(a)));
+                }
                 out.push(f);
             }
         }
@@ -81,7 +90,7 @@ impl<'a> Figures<'a> {
         self.cell.reps.first().map_or(&[], |r| &r.monitor)
     }
 
-    fn of_cell(run: &'a Run, cell: &'a Cell, key: usize) -> Figures<'a> {
+    fn of_cell(run: &'a Run, cell: &'a Cell, key: usize, judge: Judge) -> Figures<'a> {
         let mut hist = Histogram::new();
         let mut censored = Vec::new();
         for p in cell.reps.iter().flat_map(targets) {
@@ -100,6 +109,8 @@ impl<'a> Figures<'a> {
         Figures {
             cell,
             key,
+            judge,
+            reference: false,
             latency: spread(cell.reps.iter().filter_map(wait))
                 .map(|s| Spread { half_width: s.half_width.filter(|_| censored.is_empty()), ..s }),
             longest,
@@ -108,7 +119,7 @@ impl<'a> Figures<'a> {
             target: rate(Some(Role::Target)),
             others: rate(Some(Role::Interferer)),
             starts: Startups::of(&cell.reps),
-            targeted: cell.reps.iter().any(|r| targets(r).next().is_some()),
+            shares: (judge == Judge::Share).then(|| Shares::of_cell(&run.manifest, cell)).flatten(),
             moved: device(|d| d.read_bytes + d.written_bytes),
             read: device(|d| d.read_bytes),
             written: device(|d| d.written_bytes),
@@ -213,6 +224,29 @@ fn mb_s(bytes: u64, window: u64) -> f64 {
 fn interval(all: &[&Vec<Interval>]) -> Option<u64> {
     let starts = all.iter().flat_map(|p| p.windows(2));
     starts.map(|w| w[1].at.0.saturating_sub(w[0].at.0)).find(|&l| l > 0)
+}
+
+/// How many times better `b` is than `a` in what is judged.
+fn better(
+    run: &Run,
+    workload: Option<&WorkloadInfo>,
+    judge: Judge,
+    a: &Rep,
+    b: &Rep,
+) -> Option<f64> {
+    match judge {
+        Judge::Latency => Some(wait(a)? / wait(b)?),
+        Judge::Throughput => Some(moved(b) / moved(a)),
+        Judge::Startup => {
+            let time = |rep| startup::mean_time(&startup::starts(rep))?.exact();
+            Some(time(a)? / time(b)?)
+        }
+        Judge::Share => {
+            let met =
+                |rep| Shares::of(&run.manifest, workload?, std::slice::from_ref(rep))?.worst_met();
+            Some(met(b)? / met(a)?)
+        }
+    }
 }
 
 /// Common seeds pair the repetitions (statistics.md 4); `factor` of (reference, this).

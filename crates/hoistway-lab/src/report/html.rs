@@ -1,31 +1,45 @@
 //! The report as one self-contained page: no network, no fonts, readable without scripts.
 
-use super::figures::Figures;
-use super::section;
-use super::svg::{duration, esc, letter, number};
-use super::{startup, throughput};
-use crate::result::{Cell, Run, target};
+use super::section::{self, Named};
+use super::svg::{esc, letter};
+use super::verdict;
+use crate::result::{Judge, Run};
 use std::fmt::Write;
 
 /// The page. The same run gives the same bytes.
 pub fn render(run: &Run) -> String {
+    with_charts(run).0
+}
+
+/// The page and its charts.
+pub(super) fn with_charts(run: &Run) -> (String, Vec<Named>) {
     let m = &run.manifest;
     let mut out = head(&m.title);
     out.push_str(&navigation(run));
     out.push_str("<main>\n");
     out.push_str(&opening(run));
-    if m.drives.len() > 1 {
-        out.push_str(&glance(run));
-    }
+    let (text, mut charts) = verdict::section(run);
+    out.push_str(&text);
     for (n, drive) in m.drives.iter().enumerate() {
-        out.push_str(&section::drive(run, n, drive));
+        out.push_str(&section::drive(run, n, drive, &mut charts));
     }
-    let any = |targeted: bool| run.cells.iter().any(|c| with_target(c) == targeted);
-    if any(true) || run.cells.is_empty() {
-        out.push_str(READING);
-    }
-    if any(false) {
-        out.push_str(READING_RATES);
+    let judged = |judge| {
+        run.cells.iter().any(|cell| {
+            let same =
+                |c: &&crate::result::Cell| (&c.drive, &c.workload) == (&cell.drive, &cell.workload);
+            Judge::of(m, run.cells.iter().filter(same)) == judge
+        })
+    };
+    out.push_str(READING_VERDICT);
+    for (judge, text) in [
+        (Judge::Latency, READING),
+        (Judge::Share, READING_SHARES),
+        (Judge::Throughput, READING_RATES),
+        (Judge::Startup, READING_STARTS),
+    ] {
+        if judged(judge) {
+            out.push_str(text);
+        }
     }
     out.push_str(&what_was_run(run));
     out.push_str(&trust(run));
@@ -35,11 +49,7 @@ pub fn render(run: &Run) -> String {
          <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         esc(&m.version)
     );
-    out
-}
-
-fn with_target(cell: &Cell) -> bool {
-    cell.reps.iter().any(|rep| target(rep).is_some())
+    (out, charts)
 }
 
 /// The page up to its body.
@@ -48,7 +58,7 @@ pub(super) fn head(title: &str) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"hoistway {}\">\n<title>{}</title>\n\
-         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}{CHART}</style>\n</head>\n<body>\n",
         env!("CARGO_PKG_VERSION"),
         esc(title)
     )
@@ -57,7 +67,7 @@ pub(super) fn head(title: &str) -> String {
 fn navigation(run: &Run) -> String {
     let mut out = String::from(
         "<nav aria-label=\"Sections\"><div class=\"bar-in\"><a class=\"brand\" href=\"#top\">\
-         hoistway</a><ul>",
+         hoistway</a><ul><li><a href=\"#verdict\">Verdict</a></li>",
     );
     for (n, drive) in run.manifest.drives.iter().enumerate() {
         let _ = write!(out, "<li><a href=\"#d{n}\">{}</a></li>", esc(&drive.name));
@@ -114,126 +124,6 @@ fn opening(run: &Run) -> String {
     }
     out.push_str("</header>\n");
     out
-}
-
-/// One row per drive and workload, for runs with several drives.
-fn glance(run: &Run) -> String {
-    let mut out = String::from("<section id=\"glance\">\n<h2>At a glance</h2>\n");
-    let (mut starts, mut waits, mut rates) = (String::new(), String::new(), String::new());
-    for (n, drive) in run.manifest.drives.iter().enumerate() {
-        for (w, workload) in run.manifest.workloads.iter().enumerate() {
-            let all = Figures::of(run, &drive.id, &workload.id);
-            let link = format!(
-                "<th scope=\"row\"><a href=\"#d{n}w{w}\">{}</a></th><td class=\"l\">{}</td>",
-                esc(&drive.name),
-                esc(&workload.id)
-            );
-            let free = section::free(&all);
-            if startup::starting(&all) {
-                if let Some(row) = glance_start(run, &all) {
-                    let _ = writeln!(starts, "<tr>{link}{row}</tr>");
-                }
-                continue;
-            }
-            let row = if free { glance_rate(run, &all) } else { glance_wait(run, &all) };
-            if let Some(row) = row {
-                let rows = if free { &mut rates } else { &mut waits };
-                let _ = writeln!(rows, "<tr>{link}{row}</tr>");
-            }
-        }
-    }
-    let reference = esc(run.manifest.configs.first().map_or("", |c| c.id.as_str()));
-    let mut table = |note: &str, title: &str, heads: &[&str], rows: &str| {
-        if rows.is_empty() {
-            return;
-        }
-        let _ = writeln!(out, "<p class=\"mute\">{note}</p>");
-        out.push_str(&section::open_table(title));
-        out.push_str("<thead><tr>");
-        for head in ["<drive", "<workload"].iter().chain(heads) {
-            let _ = match head.strip_prefix('<') {
-                Some(left) => write!(out, "<th scope=\"col\" class=\"l\">{left}</th>"),
-                None => write!(out, "<th scope=\"col\">{head}</th>"),
-            };
-        }
-        let _ = writeln!(out, "</tr></thead>\n<tbody>\n{rows}</tbody></table></div>");
-    };
-    table(
-        &format!("Start-up time under {reference} and under the configuration with the shortest."),
-        "Start-up times per drive and workload",
-        &[&reference, "shortest", "<under"],
-        &starts,
-    );
-    table(
-        &format!(
-            "Mean latency of the target under {reference} and under the configuration with the \
-             shortest."
-        ),
-        "Shortest latency per drive and workload",
-        &[&reference, "shortest", "<under", "shorter by", "total throughput"],
-        &waits,
-    );
-    table(
-        &format!(
-            "Throughput of the device under {reference} and under the configurations with the most \
-             and the least."
-        ),
-        "Throughput per drive and workload, MB/s",
-        &[&reference, "most", "<under", "least", "<under"],
-        &rates,
-    );
-    out.push_str("</section>\n");
-    out
-}
-
-fn glance_start(run: &Run, all: &[Figures<'_>]) -> Option<String> {
-    let first = all.first()?;
-    let best = startup::shortest(all).unwrap_or(first);
-    let show = |f: &Figures<'_>| f.starts.as_ref().map_or("–".into(), |s| esc(&startup::time(s)));
-    Some(format!(
-        "<td>{}</td><td class=\"b\">{}</td><td class=\"l\">{}</td>",
-        show(first),
-        show(best),
-        named(run, best)
-    ))
-}
-
-fn glance_wait(run: &Run, all: &[Figures<'_>]) -> Option<String> {
-    let mean = |f: &Figures<'_>| f.latency.map_or(f64::INFINITY, |l| l.mean);
-    let first = all.first()?;
-    let best = all.iter().min_by(|a, b| mean(a).total_cmp(&mean(b)))?;
-    let show = |f: &Figures<'_>| {
-        f.latency.map_or("–".into(), |l| esc(&format!("{}{}", f.longer(), duration(l.mean))))
-    };
-    let share = first.total.zip(best.total).filter(|(a, _)| a.mean > 0.0);
-    Some(format!(
-        "<td>{}</td><td class=\"b\">{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td>",
-        show(first),
-        show(best),
-        named(run, best),
-        section::gain_text(best.gain).unwrap_or("–".into()),
-        share.map_or("–".into(), |(a, b)| { format!("{:.0} %", b.mean / a.mean * 100.0) })
-    ))
-}
-
-fn glance_rate(run: &Run, all: &[Figures<'_>]) -> Option<String> {
-    let mean = throughput::mean;
-    let first = all.first()?;
-    let (most, least) = throughput::extremes(all);
-    let (most, least) = (most.unwrap_or(first), least.unwrap_or(first));
-    Some(format!(
-        "<td>{}</td><td class=\"b\">{}</td><td class=\"l\">{}</td><td>{}</td><td class=\"l\">{}</td>",
-        number(mean(first)),
-        number(mean(most)),
-        named(run, most),
-        number(mean(least)),
-        named(run, least)
-    ))
-}
-
-/// Letter and name of a configuration.
-fn named(run: &Run, f: &Figures<'_>) -> String {
-    format!("{} {}", letter(f.key), esc(&run.manifest.configs[f.key].id))
 }
 
 fn what_was_run(run: &Run) -> String {
@@ -347,9 +237,11 @@ fn trust(run: &Run) -> String {
 }
 
 const STYLE: &str = include_str!("style.css");
+/// The part of it that drawings need, also when they are saved.
+pub(super) const CHART: &str = include_str!("chart.css");
 const SCRIPT: &str = include_str!("report.js");
 
-const READING: &str = "<p class=\"note\" style=\"margin-top:26px\">Reading the tables. <b>mean</b>: \
+const READING: &str = "<p class=\"note\">Reading the tables of latency. <b>mean</b>: \
 mean over repetitions of each repetition's mean, ± half the 99 % Student interval. <b>shorter by</b>: \
 the first configuration's latency over this one's, geometric mean over repetitions with the same seed; \
 <i>same</i> when the 99 % interval of the ratio holds 1 or the ratio is within 3 %. <b>sd</b>, \
@@ -358,7 +250,25 @@ it, else a dash; ≥ marks a wait the end of the run cut off. <b>time-weighted</
 would wait through (Σx²/Σx). The load is closed: the target issues its next I/O when the last one is \
 done.</p>\n";
 
-const READING_RATES: &str = "<p class=\"note\" style=\"margin-top:26px\">Reading the tables of throughput. \
+const READING_VERDICT: &str = "<p class=\"note\" style=\"margin-top:26px\">Reading the verdicts. \
+<b>Throughput kept</b>: total throughput over that of the reference configuration (<code>none-none</code> if it \
+takes part, else the first). <b>Frontier</b>: no other configuration is better by more than 3 % in one of the two \
+and no worse in the other. The best is the best in what is judged; beside it stands the best that keeps at least \
+80 % of the throughput. Intervals below a hundredth of their mean are printed as &lt;1 %: the models are not known \
+more finely.</p>\n";
+
+const READING_SHARES: &str = "<p class=\"note\">Reading the tables of shares. <b>received</b>: the target's part of \
+the bytes of all processes. <b>entitled</b>: the part that its weight over the weights of all, or its guarantee, \
+promises. <b>target has</b>: received over entitled. <b>worst served has</b>: the same of the process that has least \
+of its part. <b>Jain's index</b> of bytes over weights: 1 when all get their part, 1/n when one of n gets everything. \
+Shares are of bytes: a random reader among sequential ones stays below its part of the bytes even where it has its part \
+of the drive's time. <b>Loss of control</b>: some process below half of its part, hardly better than under the \
+reference, although another configuration at least doubles it.</p>\n";
+
+const READING_STARTS: &str = "<p class=\"note\">Reading the tables of start-ups. A start that was given up has no time, \
+only a bound, told with &gt;. <b>times the idle</b>: over the start without a load.</p>\n";
+
+const READING_RATES: &str = "<p class=\"note\">Reading the tables of throughput. \
 <b>all</b>, <b>read</b>, <b>written</b>: what the device moved in the measured window, mean over \
 repetitions ± half the 99 % Student interval. <b>times the first</b>: over the first configuration's, \
 geometric mean over repetitions with the same seed; <i>same</i> when the 99 % interval of the ratio holds \

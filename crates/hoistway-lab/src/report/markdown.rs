@@ -1,10 +1,10 @@
 //! The tables as Markdown, to paste into an issue or a document.
 
 use super::figures::Figures;
-use super::section::{free, gain_text, headline};
-use super::startup::{cells, starting};
+use super::section::gain_text;
 use super::svg::{number, plus_minus};
-use crate::result::{Run, Spread};
+use super::{share, startup, verdict};
+use crate::result::{Judge, Run, Spread};
 use std::fmt::Write;
 
 /// The whole text. The same run gives the same bytes.
@@ -15,27 +15,29 @@ pub fn render(run: &Run) -> String {
         let _ = write!(out, "\n## {} (`{}`)\n", plain(&drive.name), code(&drive.id));
         for workload in &m.workloads {
             let all = Figures::of(run, &drive.id, &workload.id);
-            if all.is_empty() {
-                continue;
-            }
+            let Some(judge) = all.first().map(|f| f.judge) else { continue };
+            let head = match judge {
+                Judge::Latency => HEAD,
+                Judge::Share => HEAD_SHARES,
+                Judge::Throughput => HEAD_RATES,
+                Judge::Startup => HEAD_STARTS,
+            };
+            let words = verdict::words(run, drive, workload, &all, false);
             let _ = write!(
                 out,
-                "\n### {}\n\n{}\n\n{}\n\n{}",
+                "\n### {}\n\n{}\n\n{}\n\n{head}",
                 plain(&workload.id),
                 plain(&workload.summary),
-                headline(run, &all, false).replace('|', "\\|").replace('<', "&lt;"),
-                match (starting(&all), free(&all)) {
-                    (true, _) => HEAD_STARTS,
-                    (_, true) => HEAD_RATES,
-                    _ => HEAD,
-                }
+                words.replace('|', "\\|").replace('<', "&lt;").replace('>', "&gt;"),
             );
             for f in &all {
-                let row = match (starting(&all), free(&all)) {
-                    (true, _) => cells(run, f, " ± ", "").join(" | ").replace('>', "&gt;"),
-                    (_, true) => rates(f).join(" | "),
-                    _ => row(f).join(" | "),
+                let row = match judge {
+                    Judge::Latency => row(f).join(" | "),
+                    Judge::Share => shares(f).join(" | "),
+                    Judge::Throughput => rates(f).join(" | "),
+                    Judge::Startup => startup::cells(run, f, " ± ", "").join(" | "),
                 };
+                let row = row.replace('<', "&lt;").replace('>', "&gt;");
                 let _ = writeln!(out, "| {} | {row} |", plain(&m.configs[f.key].id));
             }
             for f in &all {
@@ -61,7 +63,7 @@ pub fn render(run: &Run) -> String {
 fn row(f: &Figures<'_>) -> [String; 9] {
     let p = |per_mille| f.percentile(per_mille).map_or("–".into(), |v| number(v as f64 / 1e6));
     [
-        format!("{}{}", f.longer().replace('>', "&gt;"), spread(f.latency, 1e6)),
+        format!("{}{}", f.longer(), spread(f.latency, 1e6)),
         gain_text(f.gain).unwrap_or("–".into()),
         p(500),
         p(950),
@@ -86,6 +88,21 @@ fn rates(f: &Figures<'_>) -> [String; 7] {
         show(each.iter().copied().reduce(f64::min)),
         show(each.iter().copied().reduce(f64::max)),
         show(f.jain.map(|j| j.mean)),
+    ]
+}
+
+fn shares(f: &Figures<'_>) -> [String; 9] {
+    let [received, entitled, has, worst, jain] = share::judged(f);
+    [
+        received,
+        entitled,
+        has,
+        plain(&worst).replace("&lt;", "<"),
+        jain,
+        spread(f.total, 1.0),
+        spread(f.target, 1.0),
+        spread(f.others, 1.0),
+        spread(f.latency, 1e6),
     ]
 }
 
@@ -119,6 +136,9 @@ fn code(text: &str) -> String {
 
 const HEAD: &str = "| configuration | mean, ms | shorter by | p50, ms | p95, ms | p99, ms | max, ms \
 | all, MB/s | target, MB/s | interferers, MB/s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+
+const HEAD_SHARES: &str = "| configuration | target received | entitled | target has | worst served has | Jain's index \
+| all, MB/s | target, MB/s | interferers, MB/s | mean latency, ms |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
 
 const HEAD_RATES: &str = "| configuration | all, MB/s | times the first | read, MB/s | written, MB/s \
 | slowest, MB/s | fastest, MB/s | Jain's index |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";

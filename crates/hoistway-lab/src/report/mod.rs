@@ -1,15 +1,21 @@
 //! Report formats. A format is a file here and a line in [`FORMATS`].
 
 mod chart;
+pub mod export;
 mod figures;
 pub mod html;
+mod latency;
 pub mod markdown;
 mod monitor;
 pub mod overview;
 mod section;
+mod share;
 mod startup;
 mod svg;
 mod throughput;
+mod verdict;
+
+pub use svg::FINEST;
 
 use crate::result::Run;
 

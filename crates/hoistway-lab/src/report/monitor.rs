@@ -2,6 +2,7 @@
 
 use super::chart::{Line, Panel, panels};
 use super::figures::Figures;
+use super::section::Chart;
 use super::svg::esc;
 use crate::result::{Monitor, Run};
 use std::fmt::Write;
@@ -29,7 +30,7 @@ impl Whose {
 }
 
 /// The charts of one drive and workload; empty if no controller was at work.
-pub(super) fn section(run: &Run, id: &str, all: &[Figures<'_>]) -> String {
+pub(super) fn section(run: &Run, id: &str, all: &[Figures<'_>]) -> (String, Vec<Chart>) {
     let mut gauges: Vec<(&str, &str, &str)> = Vec::new();
     for monitor in all.iter().flat_map(|f| f.monitor()) {
         let gauge = (monitor.stage.as_str(), monitor.name.as_str(), monitor.unit.as_str());
@@ -39,7 +40,7 @@ pub(super) fn section(run: &Run, id: &str, all: &[Figures<'_>]) -> String {
     }
     let mut stages: Vec<&str> = gauges.iter().map(|g| g.0).collect();
     stages.dedup();
-    let mut out = String::new();
+    let (mut out, mut charts) = (String::new(), Vec::new());
     for (n, stage) in stages.iter().enumerate() {
         let mut shown = Vec::new();
         for &(_, name, unit) in gauges.iter().filter(|g| g.0 == *stage) {
@@ -63,12 +64,14 @@ pub(super) fn section(run: &Run, id: &str, all: &[Figures<'_>]) -> String {
         for (column, panels_of) in [shown, right].into_iter().enumerate() {
             if !panels_of.is_empty() {
                 let svg = panels(&format!("{id}m{n}{column}"), &title, about, &panels_of);
-                let _ = write!(out, "<figure>{svg}</figure>");
+                let slug = format!("{stage}-{}", column + 1);
+                let _ = write!(out, "<figure data-name=\"{}\">{svg}</figure>", esc(&slug));
+                charts.push(Chart::new(&slug, &title, about, svg));
             }
         }
         out.push_str("</div></details>\n");
     }
-    out
+    (out, charts)
 }
 
 fn panel(

@@ -2,10 +2,11 @@
 //! costs, with loss of control marked. The reports of the runs have everything else.
 
 use super::figures::Figures;
-use super::html;
-use super::section::open_table;
+use super::section::{self, open_table};
 use super::svg::{duration, esc, number};
-use crate::result::{LOSS_OF_CONTROL, Run, Spread};
+use super::{html, share, startup};
+use crate::result::startup::Startups;
+use crate::result::{Judge, LOSS_OF_CONTROL, Run, Spread};
 use std::fmt::Write;
 
 /// The page; with each run goes the address of its report, relative to the page.
@@ -44,9 +45,44 @@ pub fn render(runs: &[(&Run, String)]) -> String {
     out
 }
 
-const READING: &str = "Mean and longest latency of the target, its throughput and that of all processes, per \
-configuration; a dash where no process is measured. <b>Lost</b>: the target waits at least 80 % of the \
-uncontrolled time although another configuration of the run halves it.";
+const READING: &str = "What each experiment judges by, the throughput of the target and that of all processes, per \
+configuration; a dash where no process is measured. <b>Lost</b>: loss of control, hardly better than without although \
+another configuration is; the reports say of what.";
+
+/// What is judged, and another figure beside it.
+fn heads(judge: Judge) -> [&'static str; 2] {
+    match judge {
+        Judge::Latency => ["mean latency", "longest"],
+        Judge::Share => ["target received", "worst served has"],
+        Judge::Throughput => ["device MB/s", "Jain's index"],
+        Judge::Startup => ["start-up time", "not finished"],
+    }
+}
+
+fn judged(f: &Figures<'_>) -> [String; 2] {
+    let dash = section::dash_cell;
+    match f.judge {
+        Judge::Latency => [
+            f.latency.map_or_else(dash, |l| format!("{}{}", f.longer(), duration(l.mean))),
+            f.longest.map_or_else(dash, |(ns, cut)| {
+                format!("{}{}", if cut { "\u{2265} " } else { "" }, duration(ns as f64))
+            }),
+        ],
+        Judge::Share => {
+            let [received, _, _, worst, _] = share::judged(f);
+            [received, worst]
+        }
+        Judge::Throughput => [f.moved, f.jain].map(|s| s.map_or_else(dash, |s| number(s.mean))),
+        Judge::Startup => {
+            let given_up = |s: &Startups| match s.unfinished {
+                0 => "0".into(),
+                n => format!("{n} of {}", s.count),
+            };
+            let starts = f.starts.as_ref();
+            [starts.map_or_else(dash, startup::time), starts.map_or_else(dash, given_up)]
+        }
+    }
+}
 
 /// One experiment on one drive: a row per workload and configuration.
 fn table(run: &Run, address: &str, drive: &str) -> String {
@@ -57,37 +93,32 @@ fn table(run: &Run, address: &str, drive: &str) -> String {
         esc(&m.experiment),
         esc(&m.title)
     );
+    let all: Vec<_> = m.workloads.iter().map(|w| (w, Figures::of(run, drive, &w.id))).collect();
+    let judge = all.iter().find_map(|(_, f)| f.first()).map_or(Judge::Latency, |f| f.judge);
+    let [first, second] = heads(judge);
     out.push_str(&open_table(&format!("{} on {drive}", m.experiment)));
-    out.push_str(
+    let _ = writeln!(
+        out,
         "<thead><tr><th scope=\"col\" class=\"l\">workload</th>\
-         <th scope=\"col\" class=\"l\">configuration</th><th scope=\"col\">mean latency</th>\
-         <th scope=\"col\">longest</th><th scope=\"col\">target MB/s</th>\
-         <th scope=\"col\">all MB/s</th><th scope=\"col\" class=\"l\">control</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\" class=\"l\">configuration</th><th scope=\"col\">{first}</th>\
+         <th scope=\"col\">{second}</th><th scope=\"col\">target MB/s</th>\
+         <th scope=\"col\">all MB/s</th><th scope=\"col\" class=\"l\">control</th></tr></thead>\n<tbody>",
     );
-    for workload in &m.workloads {
-        for f in Figures::of(run, drive, &workload.id) {
-            let rate = |s: Option<Spread>| s.map_or_else(|| "\u{2013}".into(), |s| number(s.mean));
+    for (workload, figures) in &all {
+        for f in figures {
+            let rate = |s: Option<Spread>| s.map_or_else(section::dash_cell, |s| number(s.mean));
             let lost = f.flags.iter().find(|t| t.starts_with(LOSS_OF_CONTROL));
             let control = match lost {
                 Some(text) => format!("<b title=\"{}\">lost</b>", esc(text)),
                 None => String::new(),
             };
+            let [first, second] = judged(f).map(|t| esc(&t));
             let _ = writeln!(
                 out,
-                "<tr><th scope=\"row\">{}</th><td class=\"l\">{}</td><td>{}</td><td>{}</td>\
+                "<tr><th scope=\"row\">{}</th><td class=\"l\">{}</td><td>{first}</td><td>{second}</td>\
                  <td>{}</td><td>{}</td><td class=\"l\">{control}</td></tr>",
                 esc(&workload.id),
                 esc(&m.configs[f.key].id),
-                f.latency.map_or_else(
-                    || "\u{2013}".into(),
-                    |l| esc(&format!("{}{}", f.longer(), duration(l.mean)))
-                ),
-                f.longest.map_or_else(
-                    || "\u{2013}".into(),
-                    |(ns, cut)| {
-                        format!("{}{}", if cut { "\u{2265} " } else { "" }, duration(ns as f64))
-                    }
-                ),
                 rate(f.target),
                 rate(f.total),
             );

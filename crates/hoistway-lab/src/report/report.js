@@ -30,6 +30,67 @@
     label();
   });
 
+  // What a drawing needs to stand alone: its computed strokes, fills and fonts.
+  var PROPERTIES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "paint-order",
+    "font-size", "font-weight", "font-style", "font-family", "text-anchor", "opacity"];
+  function alone(svg) {
+    var copy = svg.cloneNode(true);
+    var from = svg.querySelectorAll("*");
+    copy.querySelectorAll("*").forEach(function (node, i) {
+      var style = getComputedStyle(from[i]);
+      PROPERTIES.forEach(function (p) { node.setAttribute(p, style.getPropertyValue(p)); });
+      ["class", "data-k", "data-tip", "href"].forEach(function (a) { node.removeAttribute(a); });
+    });
+    var box = svg.viewBox.baseVal;
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    copy.setAttribute("width", box.width);
+    copy.setAttribute("height", box.height);
+    var ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    ground.setAttribute("width", box.width);
+    ground.setAttribute("height", box.height);
+    ground.setAttribute("fill", getComputedStyle(svg.closest("figure")).backgroundColor);
+    copy.insertBefore(ground, copy.firstChild);
+    return new XMLSerializer().serializeToString(copy);
+  }
+  function hand(blob, name) {
+    var a = document.createElement("a");
+    a.href = URL.createObjectURL(blob);
+    a.download = name;
+    a.click();
+    setTimeout(function () { URL.revokeObjectURL(a.href); }, 1000);
+  }
+  function save(figure, kind) {
+    var svg = figure.querySelector("svg");
+    var work = figure.closest("[id]");
+    var name = [work && work.id, figure.dataset.name].filter(Boolean).join(".") + "." + kind;
+    var file = new Blob([alone(svg)], { type: "image/svg+xml" });
+    if (kind === "svg") return hand(file, name);
+    var image = new Image();
+    image.onload = function () {
+      var canvas = document.createElement("canvas");
+      var box = svg.viewBox.baseVal;
+      canvas.width = box.width * 3;
+      canvas.height = box.height * 3;
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      URL.revokeObjectURL(image.src);
+      canvas.toBlob(function (png) { hand(png, name); });
+    };
+    image.src = URL.createObjectURL(file);
+  }
+  document.querySelectorAll("figure[data-name]").forEach(function (figure) {
+    var both = document.createElement("div");
+    both.className = "save";
+    ["svg", "png"].forEach(function (kind) {
+      var b = document.createElement("button");
+      b.type = "button";
+      b.textContent = kind.toUpperCase();
+      b.setAttribute("aria-label", "Save this chart as " + kind.toUpperCase());
+      b.addEventListener("click", function () { save(figure, kind); });
+      both.appendChild(b);
+    });
+    figure.insertBefore(both, figure.firstChild);
+  });
+
   // Native tooltips of SVG titles are slow and tiny: show the same text ourselves.
   var tip = document.createElement("div");
   tip.id = "tip";

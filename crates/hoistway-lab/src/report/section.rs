@@ -1,17 +1,33 @@
-//! The section of one drive: headline, charts, tables.
+//! The section of one drive: verdict, charts, tables; what the kinds of judging have in common.
 
-use super::chart::{Bar, Line, Panel, Stack, bars, ecdf, panels, stacks};
 use super::figures::{Figures, Gain};
-use super::monitor;
-use super::svg::{PALETTE, Unit, dash, duration, esc, letter, number, plus_minus};
-use super::{startup, throughput};
-use crate::result::{DriveInfo, Metric, Run, Spread, WorkloadInfo, published as beside};
+use super::svg::{PALETTE, Svg, dash, esc, letter, number, plus_minus};
+use super::{latency, monitor, share, startup, throughput, verdict};
+use crate::result::{DriveInfo, Judge, Metric, Run, Spread, WorkloadInfo, published as beside};
 use crate::stats::Bound;
-use hoistway_sim::world::Role;
 use std::fmt::Write;
 
-/// Everything about the `n`th drive.
-pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo) -> String {
+/// A drawing with what stands above it.
+pub(super) struct Chart {
+    /// Name of its file when it is saved.
+    pub(super) slug: String,
+    pub(super) title: String,
+    /// Markup of this crate.
+    pub(super) note: String,
+    pub(super) svg: String,
+}
+
+impl Chart {
+    pub(super) fn new(slug: &str, title: &str, note: &str, svg: String) -> Chart {
+        Chart { slug: slug.into(), title: title.into(), note: note.into(), svg }
+    }
+}
+
+/// Name of what a chart belongs to, and the chart.
+pub(super) type Named = (String, Chart);
+
+/// Everything about the `n`th drive; its charts are added to the list.
+pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Named>) -> String {
     let mut out = format!("<section id=\"d{n}\">\n<h2>{}</h2>\n", esc(&drive.name));
     let _ = writeln!(
         out,
@@ -21,228 +37,75 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo) -> String {
     );
     for (w, workload) in run.manifest.workloads.iter().enumerate() {
         let all = Figures::of(run, &drive.id, &workload.id);
-        if all.is_empty() {
-            continue;
-        }
+        let Some(judge) = all.first().map(|f| f.judge) else { continue };
         let id = format!("d{n}w{w}");
-        let _ = writeln!(out, "<div class=\"work\" id=\"{id}\">");
+        let name = format!("{}.{}", drive.id, workload.id);
         let _ = writeln!(
             out,
-            "<h3>{}</h3>\n<p class=\"mute\">{}</p>\n<p class=\"head\">{}</p>",
+            "<div class=\"work\" id=\"{id}\">\n<h3>{}</h3>\n<p class=\"mute\">{}</p>\n\
+             <p class=\"head\">{}</p>",
             esc(&workload.id),
             esc(&workload.summary),
-            headline(run, &all, true)
+            verdict::words(run, drive, workload, &all, true)
         );
         out.push_str(&legend(run, &all));
-        if startup::starting(&all) {
-            out.push_str(&startup::charts(run, &id, drive, workload, &all));
-            out.push_str(&startup::table(run, drive, workload, &all));
-        } else if free(&all) {
-            out.push_str(&throughput::charts(run, &id, drive, workload, &all));
-            out.push_str(&throughput::table(run, drive, workload, &all));
-        } else {
-            out.push_str(&charts(run, &id, drive, workload, &all));
-            out.push_str(&table(run, drive, workload, &all));
-        }
+        let (drawn, table) = match judge {
+            Judge::Latency => (latency::charts as Charts, latency::table as Rows),
+            Judge::Share => (share::charts as Charts, share::table as Rows),
+            Judge::Throughput => (throughput::charts as Charts, throughput::table as Rows),
+            Judge::Startup => (startup::charts as Charts, startup::table as Rows),
+        };
+        let drawn = drawn(run, &id, drive, workload, &all);
+        out.push_str("<div class=\"charts\">\n");
+        drawn.iter().for_each(|chart| out.push_str(&figure(chart)));
+        out.push_str("</div>\n");
+        charts.extend(drawn.into_iter().map(|c| (name.clone(), c)));
+        out.push_str(&table(run, drive, workload, &all));
         out.push_str(&published(run, drive, workload, &all));
-        out.push_str(&monitor::section(run, &id, &all));
+        let (text, drawn) = monitor::section(run, &id, &all);
+        out.push_str(&text);
+        charts.extend(drawn.into_iter().map(|c| (name.clone(), c)));
         out.push_str("</div>\n");
     }
     out.push_str("</section>\n");
     out
 }
 
-/// Nobody is the target: measured is what all move together.
-pub(super) fn free(all: &[Figures<'_>]) -> bool {
-    all.iter().all(|f| !f.targeted)
-}
+/// What a judge draws, and its table.
+type Charts = fn(&Run, &str, &DriveInfo, &WorkloadInfo, &[Figures<'_>]) -> Vec<Chart>;
+type Rows = fn(&Run, &DriveInfo, &WorkloadInfo, &[Figures<'_>]) -> String;
 
-/// One sentence from the data. Marked up for the page, plain otherwise.
-pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
-    if startup::starting(all) {
-        return startup::headline(run, all, html);
-    }
-    if free(all) {
-        return throughput::headline(run, all, html);
-    }
-    let name = |f: &Figures<'_>| {
-        let id = &run.manifest.configs[f.key].id;
-        if html { esc(id) } else { id.clone() }
-    };
-    let bold = |text: String| if html { format!("<b>{text}</b>") } else { format!("**{text}**") };
-    let waits = |f: &Figures<'_>| {
-        let time = |l: Spread| format!("{}{}", f.longer(), duration(l.mean));
-        let text = f.latency.map(time).map(|t| if html { esc(&t) } else { t });
-        text.map(bold)
-    };
-    let Some((reference, wait)) = all.first().and_then(|f| Some((f, waits(f)?))) else {
-        return "The target completed no I/O under the reference configuration.".into();
-    };
-    let mean = |f: &Figures<'_>| f.latency.map_or(f64::INFINITY, |l| l.mean);
-    let best =
-        all[1..].iter().filter(|f| f.latency.is_some()).min_by(|a, b| mean(a).total_cmp(&mean(b)));
-    let Some((best, other)) = best.and_then(|b| Some((b, waits(b)?))) else {
-        return format!("The target waits {wait} on average under {}.", name(reference));
-    };
-    let start =
-        format!("The target waits {wait} under {}, {other} under {}", name(reference), name(best));
-    match best.gain {
-        Some(Gain { differs: Some(false), .. }) | None => {
-            let same = "no difference beyond the spread of the repetitions";
-            let differs =
-                |f: &&Figures<'_>| matches!(f.gain, Some(Gain { differs: Some(true), .. }));
-            let longest =
-                all[1..].iter().filter(differs).max_by(|a, b| mean(a).total_cmp(&mean(b)));
-            match longest.and_then(|f| Some((f, waits(f)?))) {
-                Some((f, wait)) => format!("{start}: {same}. Longest is {wait} under {}.", name(f)),
-                None => format!("{start}: {same}."),
-            }
-        }
-        Some(gain) => {
-            let times = if gain.factor >= 1.0 {
-                bold(format!("{} less", times(gain.factor)))
-            } else {
-                format!("{} more (and no other configuration waits less)", times(1.0 / gain.factor))
-            };
-            format!("{start}: {times}, {}.", price(reference.total, best.total))
-        }
-    }
-}
-
-fn times(factor: f64) -> String {
-    if factor >= 1.95 {
-        let digits = usize::from(factor < 9.95);
-        format!("{factor:.digits$} times")
-    } else {
-        format!("{} %", number((1.0 - 1.0 / factor) * 100.0))
-    }
-}
-
-/// What it costs in total throughput.
-fn price(reference: Option<Spread>, this: Option<Spread>) -> String {
-    match (reference, this) {
-        (Some(a), Some(b)) if a.mean > 0.0 => {
-            let lost = (1.0 - b.mean / a.mean) * 100.0;
-            match lost.abs() {
-                s if s < 0.5 => "at the same total throughput".into(),
-                s if lost > 0.0 => format!("for {s:.0} % of the total throughput"),
-                s => format!("with {s:.0} % more total throughput"),
-            }
-        }
-        _ => "throughput unknown".into(),
-    }
+/// The chart in the page. The script adds what saves it.
+pub(super) fn figure(chart: &Chart) -> String {
+    format!(
+        "<figure data-name=\"{}\"><figcaption><h4>{}</h4><span>{}</span></figcaption>{}</figure>\n",
+        esc(&chart.slug),
+        esc(&chart.title),
+        chart.note,
+        chart.svg
+    )
 }
 
 fn legend(run: &Run, all: &[Figures<'_>]) -> String {
     let mut out = String::from("<ul class=\"legend\" aria-label=\"Configurations\">");
     for f in all {
         let config = &run.manifest.configs[f.key];
+        let mut badge = Svg { out: String::new() };
+        badge.badge(f.key, 23.0, 9.0);
         let _ = write!(
             out,
             "<li class=\"k k{}\" data-k=\"{}\" title=\"{}\"><svg viewBox=\"0 0 46 18\" \
-             aria-hidden=\"true\"><path class=\"line {}\" d=\"M0 9H46\"/>\
-             <circle class=\"badge\" cx=\"23\" cy=\"9\" r=\"7\"/>\
-             <text class=\"letter\" x=\"23\" y=\"12.2\">{}</text></svg>{}</li>",
+             aria-hidden=\"true\"><path class=\"line {}\" d=\"M0 9H46\"/>{}</svg>{}</li>",
             f.key % PALETTE,
             f.key,
             esc(&config.summary),
             dash(f.key),
-            letter(f.key),
+            badge.out,
             esc(&config.id)
         );
     }
     out.push_str("</ul>\n");
     out
-}
-
-fn charts(
-    run: &Run,
-    id: &str,
-    drive: &DriveInfo,
-    workload: &WorkloadInfo,
-    all: &[Figures<'_>],
-) -> String {
-    let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
-    let rows: Vec<Bar> = all
-        .iter()
-        .map(|f| Bar {
-            key: f.key,
-            label: name(f),
-            value: f.latency,
-            published: references(run, drive, workload, &name(f))
-                .find(|m| m.metric == "latency_avg" && m.unit == "ms")
-                .and_then(|m| m.value)
-                .map(|ms| ms * 1e6),
-        })
-        .collect();
-    let marked = rows.iter().any(|r| r.published.is_some());
-    let of = format!("{}, {}", drive.name, workload.id);
-    let mut out = String::from("<div class=\"charts\">\n");
-    let note = match (run.manifest.reps, marked) {
-        (0..=2, false) => "mean; no interval below three repetitions",
-        (0..=2, true) => "mean; dashed stroke: published value",
-        (_, false) => "mean and 99 % interval over repetitions",
-        (_, true) => "mean and 99 % interval over repetitions; dashed stroke: published value",
-    };
-    let svg = bars(&format!("{id}a"), &format!("Latency of the target: {of}"), Unit::Time, &rows);
-    figure(&mut out, "Latency of the target", note, &svg);
-
-    let hists: Vec<_> = all.iter().map(|f| (f.key, name(f), &f.hist)).collect();
-    let about = all
-        .iter()
-        .filter_map(|f| {
-            Some(format!("{}: median {}", name(f), duration(f.hist.quantile(1, 2)? as f64)))
-        })
-        .collect::<Vec<_>>()
-        .join("; ");
-    let title = format!("Distribution of the target's latency: {of}");
-    let svg = ecdf(&format!("{id}b"), &title, &about, &hists);
-    figure(&mut out, "Distribution", "share of the target's I/Os done within a time", &svg);
-
-    let rows: Vec<Stack> = all
-        .iter()
-        .map(|f| Stack {
-            key: f.key,
-            label: name(f),
-            target: f.target.map_or(0.0, |s| s.mean),
-            others: f.others.map_or(0.0, |s| s.mean),
-        })
-        .collect();
-    let title = format!("Who gets the throughput: {of}");
-    let svg = stacks(&format!("{id}c"), &title, ["target", "interferers"], &rows);
-    let note = "<i class=\"swatch s-mine\"></i><em>target</em><i class=\"swatch s-rest\"></i>\
-                <em>interferers</em>";
-    figure(&mut out, "Who gets the throughput", note, &svg);
-
-    let series = |role| {
-        let line = |f: &Figures<'_>| Line { key: f.key, tip: name(f), points: f.series(role) };
-        all.iter().map(line).filter(|l| l.points.len() > 1).collect::<Vec<_>>()
-    };
-    let panel = |name: &str, lines| Panel { name: name.into(), unit: "MB/s".into(), lines };
-    let both = [panel("all processes", series(None)), panel("target", series(Some(Role::Target)))];
-    if both.iter().all(|p| !p.lines.is_empty()) {
-        let title = format!("Throughput over time: {of}");
-        let about = "one line per configuration; the means are in the table";
-        let svg = panels(&format!("{id}d"), &title, about, &both);
-        figure(&mut out, "Throughput over time", "mean over repetitions per interval", &svg);
-    }
-    out.push_str("</div>\n");
-    out
-}
-
-/// `note` is markup of this file.
-pub(super) fn figure(out: &mut String, title: &str, note: &str, svg: &str) {
-    let _ = writeln!(
-        out,
-        "<figure><figcaption><h4>{title}</h4><span>{note}</span></figcaption>{svg}</figure>"
-    );
-}
-
-fn table(run: &Run, drive: &DriveInfo, workload: &WorkloadInfo, all: &[Figures<'_>]) -> String {
-    let title = format!("{}, {}: every figure", drive.name, workload.id);
-    let over = "<th></th><th scope=\"colgroup\" colspan=\"9\">latency of the target, ms</th>\
-                <th></th><th scope=\"colgroup\" colspan=\"3\">throughput, MB/s</th>";
-    rows_and_flags(run, &title, over, &HEADS, all, |f| cells(f).to_vec())
 }
 
 /// A table with a row per configuration, and the flags below it.
@@ -303,46 +166,6 @@ pub(super) fn open_table(title: &str) -> String {
     )
 }
 
-const HEADS: [&str; 14] = [
-    "configuration",
-    "mean",
-    "shorter by",
-    "sd",
-    "p50",
-    "p95",
-    "p99",
-    "p99.9",
-    "max",
-    "time-weighted",
-    "I/Os",
-    "all",
-    "target",
-    "interferers",
-];
-
-/// The columns after the name, as markup of this file and numbers.
-fn cells(f: &Figures<'_>) -> [String; 13] {
-    let ms = |ns: Option<f64>| ns.map_or_else(dash_cell, |v| number(v / 1e6));
-    let p = |per_mille| ms(f.percentile(per_mille).map(|v| v as f64));
-    [
-        format!("{}{}", esc(f.longer()), mean_cell(f.latency, 1e6)),
-        gain_text(f.gain).unwrap_or_else(dash_cell),
-        ms(f.hist.sd()),
-        p(500),
-        p(950),
-        p(990),
-        p(999),
-        f.longest.map_or_else(dash_cell, |(ns, cut)| {
-            format!("{}{}", if cut { "≥ " } else { "" }, number(ns as f64 / 1e6))
-        }),
-        ms(f.time_weighted),
-        number(f.hist.count() as f64).replace(".00", "").replace(".0", ""),
-        mean_cell(f.total, 1.0),
-        mean_cell(f.target, 1.0),
-        mean_cell(f.others, 1.0),
-    ]
-}
-
 /// How the configuration compares with the reference, in one word.
 pub(super) fn gain_text(gain: Option<Gain>) -> Option<String> {
     gain.map(|g| match g.differs {
@@ -354,7 +177,7 @@ pub(super) fn gain_text(gain: Option<Gain>) -> Option<String> {
 pub(super) fn mean_cell(s: Option<Spread>, scale: f64) -> String {
     let Some(s) = s else { return dash_cell() };
     let (mean, half) = plus_minus(s.mean / scale, s.half_width.unwrap_or(0.0) / scale);
-    if s.half_width.is_none() { mean } else { format!("{mean} <small>± {half}</small>") }
+    if s.half_width.is_none() { mean } else { format!("{mean} <small>± {}</small>", esc(&half)) }
 }
 
 pub(super) fn dash_cell() -> String {

@@ -3,16 +3,11 @@
 
 use super::chart::{Bar, bars};
 use super::figures::Figures;
-use super::section::{dash_cell, figure, mean_cell, references, rows_and_flags};
+use super::section::{Chart, dash_cell, mean_cell, references, rows_and_flags};
 use super::svg::{Unit, duration, esc, number};
 use crate::result::startup::Startups;
 use crate::result::{DriveInfo, Run, Spread, WorkloadInfo};
 use crate::stats::Bounded;
-
-/// Is it about starts?
-pub(super) fn starting(all: &[Figures<'_>]) -> bool {
-    all.iter().any(|f| f.starts.is_some())
-}
 
 /// The mean, or what it is longer than with the median beside it.
 pub(super) fn time(s: &Startups) -> String {
@@ -23,32 +18,10 @@ pub(super) fn time(s: &Startups) -> String {
     }
 }
 
-/// The configuration with the shortest mean.
-pub(super) fn shortest<'a, 'b>(all: &'b [Figures<'a>]) -> Option<&'b Figures<'a>> {
-    let mean = |f: &&Figures<'_>| Some(f.starts?.mean?.mean);
-    let finished = all.iter().filter(|f| mean(f).is_some());
-    finished.min_by(|a, b| mean(a).partial_cmp(&mean(b)).expect("times are numbers"))
-}
-
-/// One sentence from the data. Marked up for the page, plain otherwise.
-pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
-    let part = |f: &Figures<'_>| {
-        let text = f.starts.as_ref().map_or_else(dash_cell, time);
-        let id = &run.manifest.configs[f.key].id;
-        if html {
-            format!("<b>{}</b> under {}", esc(&text), esc(id))
-        } else {
-            format!("**{text}** under {id}")
-        }
-    };
-    let Some(first) = all.first() else { return "Nothing was run.".into() };
-    match shortest(all).filter(|best| best.key != first.key) {
-        Some(best) => format!("The start takes {}, {}.", part(first), part(best)),
-        None if shortest(all).is_none() => {
-            format!("The start takes {}; no configuration finished every start.", part(first))
-        }
-        None => format!("The start takes {}; no other configuration is faster.", part(first)),
-    }
+/// The mean in ns, whether it is a lower bound because some start did not finish, and its text.
+pub(super) fn point(f: &Figures<'_>) -> Option<(f64, bool, String)> {
+    let s = f.starts.as_ref()?;
+    Some((s.time.value * 1e9, s.mean.is_none(), time(s)))
 }
 
 pub(super) fn charts(
@@ -57,7 +30,7 @@ pub(super) fn charts(
     drive: &DriveInfo,
     workload: &WorkloadInfo,
     all: &[Figures<'_>],
-) -> String {
+) -> Vec<Chart> {
     let ns = |s: Spread| Spread {
         mean: s.mean * 1e9,
         half_width: s.half_width.map(|h| h * 1e9),
@@ -80,12 +53,9 @@ pub(super) fn charts(
     };
     let rows: Vec<Bar> = all.iter().map(bar).collect();
     let title = format!("Start-up time: {}, {}", drive.name, workload.id);
-    let svg = bars(&format!("{id}a"), &title, Unit::Time, &rows);
-    let mut out = String::from("<div class=\"charts\">\n");
+    let svg = bars(&format!("{id}a"), &title, "start-up time", Unit::Time, &rows);
     let note = "mean over repetitions, with its 99 % interval from three on; dashed stroke: published value";
-    figure(&mut out, "Start-up time", note, &svg);
-    out.push_str("</div>\n");
-    out
+    vec![Chart::new("start-up-time", "Start-up time", note, svg)]
 }
 
 pub(super) fn table(

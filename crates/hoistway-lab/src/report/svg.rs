@@ -62,15 +62,21 @@ pub(super) fn number(v: f64) -> String {
     if v < 0.0 { format!("-{out}") } else { out }
 }
 
-/// A value and its uncertainty, which gets no more decimals than the value.
+/// A value and its uncertainty, which gets no more decimals than the value and is not told below
+/// [`FINEST`] of it.
 pub(super) fn plus_minus(v: f64, half: f64) -> (String, String) {
     let text = number(v);
     let decimals = text.split_once('.').map_or(0, |(_, d)| d.len());
-    let half = format!("{half:.decimals$}");
-    // Below the digits shown: not a row of zeros.
-    let none = half.chars().all(|c| c == '0' || c == '.');
-    (text, if none { "0".into() } else { half })
+    // Finer than a hundredth the models are not known (docs/reference/metrics.md).
+    if half < v.abs() * FINEST {
+        return (text, "<1 %".into());
+    }
+    (text, format!("{half:.decimals$}"))
 }
+
+/// Intervals below this part of their mean are not printed: the models reproduce published values within
+/// a quarter, and a smaller figure would tell of the arithmetic alone.
+pub const FINEST: f64 = 0.01;
 
 /// What an axis counts.
 #[derive(Clone, Copy, PartialEq)]
@@ -311,15 +317,25 @@ impl Svg {
         let _ = write!(self.out, "<title>{}</title>", esc(tip));
     }
 
-    /// The letter of a configuration in a ring of its colour.
+    /// The letter of a configuration in its shape and colour.
     pub(super) fn badge(&mut self, key: usize, x: f64, y: f64) {
-        let (x, y) = (px(x), px(y));
         let _ = write!(
             self.out,
-            "<circle class=\"badge\" cx=\"{x}\" cy=\"{y}\" r=\"7\"/>\
-             <text class=\"letter\" x=\"{x}\" y=\"{y}\" dy=\"3.2\">{}</text>",
+            "<path class=\"badge\" d=\"{}\"/>\
+             <text class=\"letter\" x=\"{}\" y=\"{}\" dy=\"{}\">{}</text>",
+            shape(key, x, y, 7.0),
+            px(x),
+            px(y),
+            // A triangle is wide below its middle.
+            if shape_of(key) == 3 { "4.6" } else { "3.2" },
             letter(key)
         );
+    }
+
+    /// The shape of a configuration, of a class, about as large as a circle of radius `r`.
+    pub(super) fn marker(&mut self, class: &str, key: usize, x: f64, y: f64, r: f64) {
+        let d = shape(key, x, y, r);
+        let _ = write!(self.out, "<path class=\"{class}\" d=\"{d}\"/>");
     }
 
     /// Closes a group.
@@ -334,12 +350,36 @@ impl Svg {
     }
 }
 
-/// Colours of the palette; configurations beyond repeat them with another dash.
-pub(super) const PALETTE: usize = 8;
+/// Colours of the palette; configurations beyond repeat them.
+pub(super) const PALETTE: usize = 12;
+/// Shapes, and dash patterns. The three colours that share one stay apart for the colour-blind
+/// (`tests/palette.rs`).
+pub(super) const SHAPES: usize = 4;
 
 /// Dash pattern of a configuration, as a class.
 pub(super) fn dash(key: usize) -> String {
-    format!("d{}", (key + key / PALETTE) % 4)
+    format!("d{}", shape_of(key))
+}
+
+/// Which shape and dash pattern a configuration has.
+fn shape_of(key: usize) -> usize {
+    (key + key / PALETTE) % SHAPES
+}
+
+/// Circle, square, diamond or triangle around a place.
+pub(super) fn shape(key: usize, x: f64, y: f64, r: f64) -> String {
+    let at = |dx: f64, dy: f64| format!("{} {}", px(x + dx * r), px(y + dy * r));
+    match shape_of(key) {
+        0 => format!(
+            "M{}a{1} {1} 0 1 0 {2} 0a{1} {1} 0 1 0 -{2} 0Z",
+            at(-1.0, 0.0),
+            px(r),
+            px(2.0 * r)
+        ),
+        1 => format!("M{}L{}L{}L{}Z", at(-0.9, -0.9), at(0.9, -0.9), at(0.9, 0.9), at(-0.9, 0.9)),
+        2 => format!("M{}L{}L{}L{}Z", at(0.0, -1.18), at(1.18, 0.0), at(0.0, 1.18), at(-1.18, 0.0)),
+        _ => format!("M{}L{}L{}Z", at(0.0, -1.2), at(1.17, 0.9), at(-1.17, 0.9)),
+    }
 }
 
 /// The letter that stands for a configuration wherever its name is too long.
@@ -376,7 +416,9 @@ mod tests {
         assert_eq!(duration(999_600.0), "1.00 ms");
         assert_eq!(duration(81_230.0), "81.2 µs");
         assert_eq!(plus_minus(2.1, 0.26), ("2.10".into(), "0.26".into()));
-        assert_eq!(plus_minus(2.1, 0.0003), ("2.10".into(), "0".into()));
+        assert_eq!(plus_minus(2.1, 0.0003), ("2.10".into(), "<1 %".into()));
+        assert_eq!(plus_minus(0.147, 0.000_005), ("0.147".into(), "<1 %".into()));
+        assert_eq!(plus_minus(0.0, 0.0), ("0".into(), "0".into()));
         assert_eq!((px(-0.04), px(-0.5), px(12.0)), ("0".into(), "-0.5".into(), "12".into()));
     }
 

@@ -3,7 +3,7 @@
 
 use super::chart::{Bar, Line, Panel, Spots, Stack, bars, panels, spots, stacks};
 use super::figures::{Figures, Gain};
-use super::section::{dash_cell, figure, gain_text, mean_cell, references, rows_and_flags};
+use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
 use super::svg::{Unit, esc, number};
 use crate::result::{DriveInfo, Run, WorkloadInfo};
 
@@ -53,10 +53,10 @@ pub(super) fn charts(
     drive: &DriveInfo,
     workload: &WorkloadInfo,
     all: &[Figures<'_>],
-) -> String {
+) -> Vec<Chart> {
     let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
     let of = format!("{}, {}", drive.name, workload.id);
-    let mut out = String::from("<div class=\"charts\">\n");
+    let mut out = Vec::new();
 
     let bar = |f: &Figures<'_>| Bar {
         key: f.key,
@@ -73,9 +73,9 @@ pub(super) fn charts(
         (_, false) => "mean and 99 % interval over repetitions",
         (_, true) => "mean and 99 % interval over repetitions; dashed stroke: published value",
     };
-    let svg =
-        bars(&format!("{id}a"), &format!("Throughput of the device: {of}"), Unit::Rate, &rows);
-    figure(&mut out, "Throughput of the device", note, &svg);
+    let title = format!("Throughput of the device: {of}");
+    let svg = bars(&format!("{id}a"), &title, "MB/s", Unit::Rate, &rows);
+    out.push(Chart::new("throughput", "Throughput of the device", note, svg));
 
     let spot = |f: &Figures<'_>| Spots {
         key: f.key,
@@ -86,7 +86,7 @@ pub(super) fn charts(
     let rows: Vec<Spots> = all.iter().map(spot).collect();
     let svg = spots(&format!("{id}b"), &format!("Throughput of each process: {of}"), &rows);
     let note = "a stroke per process; behind it Jain's index, 1 = equal shares";
-    figure(&mut out, "Who gets how much", note, &svg);
+    out.push(Chart::new("processes", "Who gets how much", note, svg));
 
     if all.iter().any(|f| f.written.is_some_and(|w| w.mean > 0.0)) {
         let rate = |s: Option<crate::result::Spread>| s.map_or(0.0, |s| s.mean);
@@ -101,7 +101,7 @@ pub(super) fn charts(
         let svg = stacks(&format!("{id}c"), &title, ["read", "written"], &rows);
         let note = "<i class=\"swatch s-mine\"></i><em>read</em><i class=\"swatch s-rest\"></i>\
                     <em>written</em>";
-        figure(&mut out, "Reads and writes", note, &svg);
+        out.push(Chart::new("reads-and-writes", "Reads and writes", note, svg));
     }
 
     let line = |f: &Figures<'_>| Line { key: f.key, tip: name(f), points: f.device_series() };
@@ -115,9 +115,9 @@ pub(super) fn charts(
             about,
             &[Panel { name: "device".into(), unit: "MB/s".into(), lines }],
         );
-        figure(&mut out, "Throughput over time", "mean over repetitions per interval", &svg);
+        let note = "mean over repetitions per interval";
+        out.push(Chart::new("over-time", "Throughput over time", note, svg));
     }
-    out.push_str("</div>\n");
     out
 }
 

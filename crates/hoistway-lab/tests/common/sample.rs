@@ -2,10 +2,10 @@
 
 use hoistway::Nanos;
 use hoistway_lab::result::{
-    Cell, ConfigInfo, DriveInfo, Manifest, Metric, Rep, Run, SCHEMA, WorkloadInfo,
+    Cell, ConfigInfo, DriveInfo, Judge, Manifest, Metric, Rep, Run, SCHEMA, WorkloadInfo,
 };
 use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{DeviceRecord, Interval, ProcRecord, Role};
+use hoistway_sim::world::{DeviceRecord, Interval, Mark, ProcRecord, Role};
 
 const DRIVES: [(&str, &str, f64, f64); 3] = [
     ("plextor-px-256m5s", "Plextor PX-256M5S (SATA SSD, 2013)", 39e6, 520.0),
@@ -192,4 +192,59 @@ pub fn free(drives: usize, configs: usize, reps: u32) -> Run {
         }
     }
     run
+}
+
+/// Eight processes, judged by what each receives of an eighth: under the first configuration two have
+/// nothing, under the second the target has nearly everything, under the others all the same.
+#[allow(dead_code, reason = "each test takes the samples it needs")]
+pub fn shared(drives: usize, configs: usize, reps: u32) -> Run {
+    let mut run = run(drives, configs, reps, 2000);
+    run.manifest.judge = Some(Judge::Share);
+    run.manifest.title = "Bandwidth of a reader (SYNTHETIC SAMPLE DATA)".into();
+    for (n, cell) in run.cells.iter_mut().enumerate() {
+        for rep in &mut cell.reps {
+            let whole: u64 = rep.procs.iter().map(|p| p.bytes).sum();
+            let other = rep.procs.pop().expect("a sample has two processes");
+            let part = |i: u64| match n % configs {
+                0 => [0, 200, 160, 160, 160, 160, 160, 0][i as usize],
+                1 => [993, 1, 1, 1, 1, 1, 1, 1][i as usize],
+                n => 125 + if i == 0 { n as u64 } else { 0 },
+            };
+            rep.procs[0].bytes = whole * part(0) / 1000;
+            for i in 1..8 {
+                let bytes = whole * part(i) / 1000;
+                rep.procs.push(ProcRecord { name: format!("reader{i}"), bytes, ..other.clone() });
+            }
+        }
+    }
+    let (manifest, cells) = (run.manifest, run.cells);
+    hoistway_lab::result::derive(manifest, cells)
+}
+
+/// Starts of an application: none finished under the first configuration, short ones under the others.
+#[allow(dead_code, reason = "each test takes the samples it needs")]
+pub fn starting(drives: usize, configs: usize, reps: u32) -> Run {
+    let mut run = free(drives, configs, reps);
+    run.manifest.judge = Some(Judge::Startup);
+    run.manifest.title = "Start-up of an application (SYNTHETIC SAMPLE DATA)".into();
+    for (n, cell) in run.cells.iter_mut().enumerate() {
+        for rep in &mut cell.reps {
+            rep.procs[0].role = Role::Target;
+            rep.measured = Nanos::secs(200);
+            let n = n as u64 % configs as u64;
+            let end = match n {
+                0 => (61_000, "unfinished after 60000000000ns"),
+                n => (1200 * n, "done"),
+            };
+            let mark = |ms, text: &str| Mark {
+                at: Nanos::ms(ms),
+                process: "reader0".into(),
+                text: text.into(),
+                moved: ms * 1000,
+            };
+            rep.marks = vec![mark(0, "start"), mark(end.0, end.1)];
+        }
+    }
+    let (manifest, cells) = (run.manifest, run.cells);
+    hoistway_lab::result::derive(manifest, cells)
 }

@@ -1,6 +1,8 @@
-//! Horizontal bars: one row per configuration, labelled directly.
+//! Horizontal bars: one row per configuration, labelled directly. On a logarithmic axis, which has no zero
+//! for a bar to begin at, they are dots.
 
-use super::super::svg::{Scale, Svg, Unit, WIDTH, letter, number};
+use super::super::svg::{FINEST, Scale, Svg, Unit, WIDTH, letter, number};
+use super::shorten;
 use crate::result::Spread;
 
 /// A bar with its error bar.
@@ -39,8 +41,30 @@ pub(in super::super) struct Spots {
     pub(in super::super) note: String,
 }
 
+/// Parts of a whole.
+pub(in super::super) struct Parts {
+    /// Configuration's place in the manifest.
+    pub(in super::super) key: usize,
+    /// Its name.
+    pub(in super::super) label: String,
+    /// Who, and its part of the whole, 0 to 1.
+    pub(in super::super) values: Vec<(String, f64)>,
+    /// The first part is the target's.
+    pub(in super::super) first: bool,
+    /// The part that the first is entitled to.
+    pub(in super::super) due: Option<f64>,
+    /// Behind the row.
+    pub(in super::super) note: String,
+}
+
 /// Bars with 99 % intervals; the axis turns logarithmic where the values need it.
-pub(in super::super) fn bars(id: &str, title: &str, unit: Unit, rows: &[Bar]) -> String {
+pub(in super::super) fn bars(
+    id: &str,
+    title: &str,
+    axis: &str,
+    unit: Unit,
+    rows: &[Bar],
+) -> String {
     let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
     let means: Vec<f64> =
         rows.iter().flat_map(|r| r.value.map(|s| s.mean).into_iter().chain(r.published)).collect();
@@ -52,19 +76,24 @@ pub(in super::super) fn bars(id: &str, title: &str, unit: Unit, rows: &[Bar]) ->
     let x = Scale::fitting(&means, most, unit, layout.left, RIGHT);
     let about = rows.iter().map(|r| tip(r, unit)).collect::<Vec<_>>().join("; ");
     let mut svg = Svg::open(id, layout.height(), title, &about);
-    let name = if x.log { format!("{}, log scale", axis(unit)) } else { axis(unit).to_string() };
+    let name = if x.log { format!("{axis}, log scale") } else { axis.to_string() };
     layout.frame(&mut svg, &x, &name);
     for (i, row) in rows.iter().enumerate() {
         let y = layout.bar_top(i);
         svg.group(row.key, &tip(row, unit));
         layout.label(&mut svg, i, row.key, &row.label);
         let Some(value) = row.value else {
-            svg.text("t mute", layout.left + 6.0, y + layout.bar / 2.0 + 4.0, "no I/O completed");
+            svg.text("t mute", layout.left + 6.0, y + layout.bar / 2.0 + 4.0, "nothing finished");
             svg.end();
             continue;
         };
         let end = x.at(value.mean);
-        svg.rect("bar", layout.left, y, end - layout.left, layout.bar);
+        if x.log {
+            let mid = y + layout.bar / 2.0;
+            svg.line("grid", layout.left, mid, RIGHT, mid);
+        } else {
+            svg.rect("bar", layout.left, y, end - layout.left, layout.bar);
+        }
         let mut clear = end;
         if let Some(half) = value.half_width {
             let (a, b) = (x.at((value.mean - half).max(0.0)), x.at(value.mean + half));
@@ -76,6 +105,10 @@ pub(in super::super) fn bars(id: &str, title: &str, unit: Unit, rows: &[Bar]) ->
                 svg.line("err", b, mid - 3.5, b, mid + 3.5);
             }
             clear = b;
+        }
+        if x.log {
+            svg.marker("dot", row.key, end, y + layout.bar / 2.0, DOT);
+            clear = clear.max(end + DOT);
         }
         if let Some(published) = row.published {
             let p = x.at(published);
@@ -107,7 +140,7 @@ pub(in super::super) fn stacks(id: &str, title: &str, names: [&str; 2], rows: &[
     };
     let about = rows.iter().map(tip).collect::<Vec<_>>().join("; ");
     let mut svg = Svg::open(id, layout.height(), title, &about);
-    layout.frame(&mut svg, &x, axis(Unit::Rate));
+    layout.frame(&mut svg, &x, "MB/s");
     for (i, row) in rows.iter().enumerate() {
         let y = layout.bar_top(i);
         svg.group(row.key, &tip(row));
@@ -122,6 +155,50 @@ pub(in super::super) fn stacks(id: &str, title: &str, names: [&str; 2], rows: &[
         svg.end();
     }
     svg.close()
+}
+
+/// Parts of a whole, one after another, and where the first one is entitled to end. Behind the row a note.
+pub(in super::super) fn parts(id: &str, title: &str, rows: &[Parts]) -> String {
+    let layout = Layout::of(rows.iter().map(|r| r.label.as_str()), rows.len());
+    let x = Scale::linear(1.0, Unit::Share, layout.left, RIGHT);
+    let tip = |r: &Parts| {
+        let each =
+            r.values.iter().map(|(who, v)| format!("{who} {}", Unit::Share.value(round(*v))));
+        format!("{} {}: {}", letter(r.key), r.label, each.collect::<Vec<_>>().join(", "))
+    };
+    let about = rows.iter().map(tip).collect::<Vec<_>>().join("; ");
+    let mut svg = Svg::open(id, layout.height(), title, &about);
+    layout.frame(&mut svg, &x, "share of all bytes");
+    for (i, row) in rows.iter().enumerate() {
+        let y = layout.bar_top(i);
+        svg.group(row.key, &tip(row));
+        layout.label(&mut svg, i, row.key, &row.label);
+        let mut from = 0.0;
+        for (n, (_, part)) in row.values.iter().enumerate() {
+            let (a, b) = (x.at(from), x.at(from + part));
+            let class = match (n, row.first) {
+                (0, true) => "mine",
+                (n, _) if n % 2 == 1 => "rest",
+                _ => "rest2",
+            };
+            // A sliver is drawn at its width, or it would stand for more than it is.
+            if b - a > 0.05 {
+                svg.rect(class, a, y, b - a, layout.bar);
+            }
+            from += part;
+        }
+        if let Some(due) = row.due {
+            svg.line("due", x.at(due), y - 2.5, x.at(due), y + layout.bar + 2.5);
+        }
+        svg.text("t val", RIGHT + 6.0, y + layout.bar / 2.0 + 4.0, &row.note);
+        svg.end();
+    }
+    svg.close()
+}
+
+/// To a tenth of a percent.
+fn round(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
 }
 
 /// A stroke per value, MB/s.
@@ -225,21 +302,17 @@ impl Layout {
     }
 }
 
-fn shorten(label: &str, most: usize) -> String {
-    if label.chars().count() <= most {
-        return label.to_string();
-    }
-    label.chars().take(most - 1).chain(['…']).collect()
-}
-
 fn tip(row: &Bar, unit: Unit) -> String {
     let mut tip = format!("{} {}: ", letter(row.key), row.label);
     match row.value {
-        None => tip.push_str("no I/O completed"),
+        None => tip.push_str("nothing finished"),
         Some(s) => {
             tip.push_str(&unit.value(s.mean));
             if let Some(half) = s.half_width {
-                tip.push_str(&format!(" ± {}", unit.value(half)));
+                match half < s.mean.abs() * FINEST {
+                    true => tip.push_str(" ± <1 %"),
+                    false => tip.push_str(&format!(" ± {}", unit.value(half))),
+                }
             }
             let span = format!(" (runs {} to {})", unit.value(s.min), unit.value(s.max));
             if s.n > 1 {
@@ -253,18 +326,13 @@ fn tip(row: &Bar, unit: Unit) -> String {
     tip
 }
 
-fn axis(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Time => "mean latency of the target",
-        _ => "MB/s",
-    }
-}
-
 /// Longest name, in characters, that stands left of its bar.
 const SHORT: usize = 16;
 /// Least height of a bar.
 const BAR: f64 = 15.0;
 const GAP: f64 = 9.0;
+/// Radius of a dot.
+const DOT: f64 = 5.0;
 const TOP: f64 = 6.0;
 /// Where the axis ends: the rest is for the values behind the bars.
 const RIGHT: f64 = WIDTH - 72.0;

@@ -245,12 +245,12 @@ mod tests {
         let badge = |i| Badge { key: i, share: share_of(i, 10), points: points.clone() };
         let mut svg = Svg::open("x", 240.0, "", "");
         put_badges(&mut svg, &(0..10).map(badge).collect::<Vec<_>>());
-        let rings = svg.out.split("<circle ").skip(1).map(|c| {
+        let rings = svg.out.split("<text class=\"letter\" ").skip(1).map(|c| {
             let of = |name: &str| {
                 let at = c.find(name).unwrap() + name.len() + 2;
                 c[at..].split('"').next().unwrap().parse::<f64>().unwrap()
             };
-            (of("cx"), of("cy"))
+            (of("x"), of("y"))
         });
         let rings: Vec<_> = rings.collect();
         assert_eq!(rings.len(), 10);

@@ -1,0 +1,315 @@
+//! What is gained against what is paid: every configuration a labelled point, the frontier marked.
+
+use super::super::svg::{Scale, Svg, Unit, WIDTH, letter, px};
+use super::shorten;
+use std::fmt::Write;
+
+/// A configuration in the plane.
+pub(in super::super) struct Point {
+    /// Configuration's place in the manifest.
+    pub(in super::super) key: usize,
+    /// Its name.
+    pub(in super::super) label: String,
+    /// Everything about it, shown on hover.
+    pub(in super::super) tip: String,
+    /// Throughput, 1 = the reference's.
+    pub(in super::super) kept: f64,
+    /// What is judged.
+    pub(in super::super) value: f64,
+    /// The value is only known to lie beyond.
+    pub(in super::super) beyond: bool,
+    /// No other configuration is better in one and no worse in the other.
+    pub(in super::super) frontier: bool,
+}
+
+/// What stands at the axes.
+pub(in super::super) struct Axes<'a> {
+    /// Name of the axis of throughput.
+    pub(in super::super) kept: &'a str,
+    /// Name of the axis of what is judged.
+    pub(in super::super) value: &'a str,
+    /// Its unit; times are logarithmic, and less of them is better.
+    pub(in super::super) unit: Unit,
+}
+
+/// The plot. It grows with the number of configurations, so that every name has its place.
+pub(in super::super) fn tradeoff(
+    id: &str,
+    title: &str,
+    axes: &Axes<'_>,
+    points: &[Point],
+) -> String {
+    let bottom = TOP + 232.0 + 12.0 * points.len().saturating_sub(8) as f64;
+    let times = axes.unit == Unit::Time;
+    let values = || points.iter().map(|p| p.value);
+    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+    let x =
+        Scale::linear(points.iter().map(|p| p.kept).fold(1.0, f64::max), Unit::Share, LEFT, RIGHT);
+    // A little room below and above, so that no point lies on the frame.
+    let y = match times {
+        true => Scale::log((least / 1.3).max(1.0), (most * 1.3).max(2.0), axes.unit, bottom, TOP),
+        false => Scale::linear(most.max(1.0), axes.unit, bottom, TOP),
+    };
+    let about = points.iter().map(|p| p.tip.as_str()).collect::<Vec<_>>().join("; ");
+    let mut svg = Svg::open(id, bottom + 40.0, title, &about);
+    for (at, label) in y.ticks() {
+        svg.line("grid", LEFT, at, RIGHT, at);
+        svg.text("t end", LEFT - 6.0, at + 4.0, &label);
+    }
+    for (at, label) in x.ticks() {
+        svg.line("grid", at, TOP, at, bottom);
+        svg.text("t mid", at, bottom + 16.0, &label);
+    }
+    svg.line("axis", LEFT, TOP, LEFT, bottom);
+    svg.line("axis", LEFT, bottom, RIGHT, bottom);
+    let log = if y.log { ", log scale" } else { "" };
+    svg.text("t name", LEFT - 44.0, 11.0, &format!("{}{log}", axes.value));
+    svg.text("t mid name", (LEFT + RIGHT) / 2.0 - 20.0, bottom + 33.0, axes.kept);
+    // In the margin at the corner that it names.
+    let (better, line) = if times { ("better ↘", bottom + 33.0) } else { ("better ↗", 11.0) };
+    svg.text("t end name", RIGHT, line, better);
+    let at = |p: &Point| (x.at(p.kept), y.at(p.value));
+    let steps = frontier(points, &at, times, bottom);
+    draw_frontier(&mut svg, &steps);
+    let places: Vec<(f64, f64)> = points.iter().map(at).collect();
+    let mut taken: Vec<Rect> =
+        places.iter().map(|&(x, y)| Rect::around(x, y, MARK + 1.5)).collect();
+    let frame = Rect { left: LEFT + 2.0, top: TOP, right: RIGHT + 18.0, bottom: bottom - 2.0 };
+    let labels = place(points, &places, &steps, &mut taken, &frame);
+    for ((point, place), label) in points.iter().zip(&places).zip(&labels) {
+        svg.group(point.key, &point.tip);
+        if let Some((from, to)) = leader(*place, &label.1) {
+            svg.line("leader", from.0, from.1, to.0, to.1);
+        }
+        let class = if point.frontier { "dot" } else { "dot open" };
+        svg.marker(class, point.key, place.0, place.1, MARK);
+        if point.beyond {
+            // The true value lies that way.
+            let (x, y) = (place.0, place.1 - MARK - 2.0);
+            svg.line("err", x, y, x, y - 9.0);
+            svg.line("err", x, y - 9.0, x - 3.0, y - 5.0);
+            svg.line("err", x, y - 9.0, x + 3.0, y - 5.0);
+        }
+        let class = if point.frontier { "t lab front" } else { "t lab" };
+        svg.text(class, label.1.left, label.1.bottom - 3.5, &label.0);
+        svg.end();
+    }
+    svg.close()
+}
+
+/// The border of what some configuration reaches: corners of a step line through those that nothing beats.
+fn frontier(
+    points: &[Point],
+    at: &dyn Fn(&Point) -> (f64, f64),
+    times: bool,
+    bottom: f64,
+) -> Vec<(f64, f64)> {
+    let mut steps: Vec<(f64, f64)> =
+        points.iter().filter(|p| p.frontier && !p.beyond).map(at).collect();
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    let better = |a: f64, b: f64| if times { a > b } else { a < b };
+    let mut level = if times { TOP } else { bottom };
+    let mut line = Vec::new();
+    // From the right, each next one strictly better in what is judged.
+    for step in steps.into_iter().rev() {
+        if line.is_empty() || better(step.1, level) {
+            line.extend([(step.0, level), step]);
+            level = step.1;
+        }
+    }
+    line.extend((!line.is_empty()).then_some((LEFT, level)));
+    line
+}
+
+fn draw_frontier(svg: &mut Svg, steps: &[(f64, f64)]) {
+    let mut d = String::new();
+    for (i, &(x, y)) in steps.iter().enumerate() {
+        let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { "L" }, px(x), px(y));
+    }
+    if !d.is_empty() {
+        let _ = write!(svg.out, "<path class=\"frontier\" d=\"{d}\"/>");
+    }
+}
+
+/// A box on the plot.
+#[derive(Clone, Copy, Debug)]
+struct Rect {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+impl Rect {
+    fn around(x: f64, y: f64, r: f64) -> Rect {
+        Rect { left: x - r, top: y - r, right: x + r, bottom: y + r }
+    }
+
+    fn meets(&self, o: &Rect) -> bool {
+        self.left < o.right && o.left < self.right && self.top < o.bottom && o.top < self.bottom
+    }
+
+    fn within(&self, o: &Rect) -> bool {
+        self.left >= o.left && self.right <= o.right && self.top >= o.top && self.bottom <= o.bottom
+    }
+
+    /// A line passes through it, or nearly.
+    fn crossed(&self, &(a, b): &Line) -> bool {
+        // The lines are short: points along them a few units apart are enough.
+        let n = ((a.0 - b.0).hypot(a.1 - b.1) / 3.0).ceil().max(1.0) as usize;
+        (0..=n).any(|i| {
+            let f = i as f64 / n as f64;
+            let (x, y) = (a.0 + (b.0 - a.0) * f, a.1 + (b.1 - a.1) * f);
+            (self.left - 1.0..self.right + 1.0).contains(&x)
+                && (self.top - 1.0..self.bottom + 1.0).contains(&y)
+        })
+    }
+
+    /// The place in it that is nearest to another.
+    fn nearest(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (x.clamp(self.left, self.right), y.clamp(self.top + 2.0, self.bottom - 2.0))
+    }
+}
+
+/// A straight line.
+type Line = ((f64, f64), (f64, f64));
+
+/// A text and a box for each point's name: beside it where there is room, else near by with a line to it.
+fn place(
+    points: &[Point],
+    places: &[(f64, f64)],
+    steps: &[(f64, f64)],
+    taken: &mut Vec<Rect>,
+    frame: &Rect,
+) -> Vec<(String, Rect)> {
+    let mut lines: Vec<Line> = steps.windows(2).map(|w| (w[0], w[1])).collect();
+    let marks = taken.len();
+    let mut out: Vec<Option<(String, Rect)>> = points.iter().map(|_| None).collect();
+    // The frontier first: its names stand nearest.
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by_key(|&i| !points[i].frontier);
+    for i in order {
+        let text = format!("{} {}", letter(points[i].key), shorten(&points[i].label, LONGEST));
+        let width = text.chars().count() as f64 * CHAR;
+        let rect = spot(places[i], width, taken, &taken[marks..], &lines, frame);
+        lines.extend(leader(places[i], &rect));
+        taken.push(rect);
+        out[i] = Some((text, rect));
+    }
+    out.into_iter().map(|l| l.expect("every point was placed")).collect()
+}
+
+/// The free box of a width that costs least: near its point, not crossed by a line, and its own line not
+/// through another name.
+fn spot(
+    (x, y): (f64, f64),
+    width: f64,
+    taken: &[Rect],
+    names: &[Rect],
+    lines: &[Line],
+    frame: &Rect,
+) -> Rect {
+    let of = |left: f64, top: f64| Rect { left, top, right: left + width, bottom: top + LINE };
+    let free = |r: &Rect| r.within(frame) && !taken.iter().any(|t| t.meets(r));
+    let cost = |r: &Rect| {
+        let near = r.nearest((x, y));
+        let away = (near.0 - x).hypot((near.1 - y) * 1.4);
+        let crossed = lines.iter().filter(|l| r.crossed(l)).count();
+        let over = leader((x, y), r).map_or(0, |l| names.iter().filter(|n| n.crossed(&l)).count());
+        away + CROSSED * (crossed + over) as f64
+    };
+    let gap = MARK + 3.0;
+    let beside = [
+        (x + gap, y - LINE / 2.0),
+        (x - gap - width, y - LINE / 2.0),
+        (x - width / 2.0, y - gap - LINE),
+        (x - width / 2.0, y + gap),
+        (x + gap / 2.0, y - gap - LINE),
+        (x + gap / 2.0, y + gap),
+        (x - gap / 2.0 - width, y - gap - LINE),
+        (x - gap / 2.0 - width, y + gap),
+    ];
+    let (columns, rows) = ((frame.right - frame.left) / 6.0, (frame.bottom - frame.top) / 4.0);
+    let grid = (0..columns as usize).flat_map(|c| {
+        (0..rows as usize).map(move |r| (frame.left + c as f64 * 6.0, frame.top + r as f64 * 4.0))
+    });
+    let mut best: Option<(f64, Rect)> = None;
+    for (left, top) in beside.into_iter().chain(grid) {
+        let r = of(left, top);
+        // Cheaper to ask for the distance before everything else.
+        if best.as_ref().is_some_and(|b| (r.nearest((x, y)).0 - x).abs() >= b.0) || !free(&r) {
+            continue;
+        }
+        let cost = cost(&r);
+        if best.as_ref().is_none_or(|b| cost < b.0) {
+            best = Some((cost, r));
+        }
+    }
+    // The plot grows with the configurations; only hundreds of them could fill it.
+    best.map_or_else(|| of(x.min(frame.right - width), y), |b| b.1)
+}
+
+/// A line from a point to its name, where the name is not beside it.
+fn leader(point: (f64, f64), label: &Rect) -> Option<Line> {
+    let to = label.nearest(point);
+    let length = (to.0 - point.0).hypot(to.1 - point.1);
+    (length > MARK + 5.0).then_some((point, to))
+}
+
+/// A crossing costs as much as so many units of distance.
+const CROSSED: f64 = 60.0;
+/// Radius of a point.
+const MARK: f64 = 5.0;
+/// Longest name in characters.
+const LONGEST: usize = 24;
+/// Width of a character and height of a line at the size of a phone, with room for wide fonts.
+const CHAR: f64 = 7.3;
+const LINE: f64 = 14.5;
+const TOP: f64 = 20.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = WIDTH - 22.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(key: usize, kept: f64, value: f64) -> Point {
+        let label = format!("configuration-{key}");
+        Point {
+            key,
+            tip: label.clone(),
+            label,
+            kept,
+            value,
+            beyond: false,
+            frontier: key.is_multiple_of(2),
+        }
+    }
+
+    #[test]
+    fn names_keep_clear_of_each_other_even_where_all_points_are_one() {
+        for n in [1, 6, 12, 30] {
+            let points: Vec<Point> = (0..n).map(|k| point(k, 1.0, 4e7)).collect();
+            let places: Vec<(f64, f64)> = points.iter().map(|_| (380.0, 60.0)).collect();
+            let mut taken: Vec<Rect> = places.iter().map(|p| Rect::around(p.0, p.1, 6.5)).collect();
+            let height = TOP + 232.0 + 12.0 * n.saturating_sub(8) as f64;
+            let frame = Rect { left: LEFT, top: TOP, right: RIGHT + 18.0, bottom: height };
+            let labels = place(&points, &places, &[], &mut taken, &frame);
+            for (i, a) in labels.iter().enumerate() {
+                assert!(a.1.within(&frame), "{n}: {:?}", a.1);
+                assert!(labels[..i].iter().all(|b| !a.1.meets(&b.1)), "{n}: {}", a.0);
+            }
+        }
+    }
+
+    #[test]
+    fn the_frontier_steps_through_its_points() {
+        let points = [point(0, 0.1, 1e6), point(2, 0.9, 5e6), point(1, 0.5, 9e6)];
+        // Larger coordinates are lower on the page, so less time is further down.
+        let at = |p: &Point| (LEFT + p.kept * 100.0, 100.0 - p.value / 1e5);
+        let line = frontier(&points, &at, true, 200.0);
+        let wanted = [(142.0, TOP), (142.0, 50.0), (62.0, 50.0), (62.0, 90.0), (LEFT, 90.0)];
+        assert_eq!(line, wanted);
+        assert!(frontier(&[point(1, 0.5, 9e6)], &at, true, 200.0).is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! A workload that is judged by shares: what each process receives of what it is entitled to, and what
+//! all receive together.
+
+use super::chart::{Bar, Parts, bars, parts};
+use super::figures::Figures;
+use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
+use super::svg::{Unit, esc, number};
+use super::{latency, verdict};
+use crate::result::share::Shares;
+use crate::result::{DriveInfo, Run, WorkloadInfo};
+
+pub(super) fn charts(
+    run: &Run,
+    id: &str,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+) -> Vec<Chart> {
+    let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.clone();
+    let of = format!("{}, {}", drive.name, workload.id);
+    let mut out = Vec::new();
+
+    let row = |f: &Figures<'_>| {
+        let shares = f.shares.as_ref();
+        let target = shares.and_then(Shares::target);
+        // The target stands first, whatever its place among the processes.
+        let mut values: Vec<(bool, String, f64)> = shares
+            .map(|s| s.clients.iter().map(|c| (c.target, c.name.clone(), s.share(c))).collect())
+            .unwrap_or_default();
+        values.sort_by_key(|v| !v.0);
+        let due = target.zip(shares).and_then(|(t, s)| Some((t.entitled_mb_s? / s.total).min(1.0)));
+        let note = target.zip(shares).map(|(t, s)| verdict::percent(s.share(t)));
+        Parts {
+            key: f.key,
+            label: name(f),
+            values: values.into_iter().map(|(_, who, part)| (who, part)).collect(),
+            first: target.is_some(),
+            due,
+            note: note.unwrap_or_default(),
+        }
+    };
+    let rows: Vec<Parts> = all.iter().map(row).collect();
+    let note = match rows.iter().any(|r| r.first) {
+        true => {
+            "<i class=\"swatch s-mine\"></i><em>target, its share behind the row</em>stroke: the share it is \
+             entitled to; grey: the others in turn"
+        }
+        false => "a piece per process",
+    };
+    let svg = parts(&format!("{id}a"), &format!("Shares of the bandwidth: {of}"), &rows);
+    out.push(Chart::new("shares", "Who gets which share", note, svg));
+
+    let bar = |f: &Figures<'_>| Bar {
+        key: f.key,
+        label: name(f),
+        value: f.total,
+        published: references(run, drive, workload, &name(f))
+            .find(|m| m.metric == "throughput_total" && m.unit == "MB/s")
+            .and_then(|m| m.value),
+    };
+    let rows: Vec<Bar> = all.iter().map(bar).collect();
+    let title = format!("Throughput of all processes: {of}");
+    let svg = bars(&format!("{id}b"), &title, "MB/s", Unit::Rate, &rows);
+    let note = "what is left to share; mean, and 99 % interval from three repetitions on";
+    out.push(Chart::new("throughput", "Throughput of all", note, svg));
+    out.extend(latency::over_time(run, id, &of, all));
+    out
+}
+
+pub(super) fn table(
+    run: &Run,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+) -> String {
+    let title = format!("{}, {}: every figure", drive.name, workload.id);
+    let over = "<th></th><th scope=\"colgroup\" colspan=\"2\">share of the target</th>\
+                <th scope=\"colgroup\" colspan=\"3\">of what each is entitled to</th>\
+                <th scope=\"colgroup\" colspan=\"4\">throughput, MB/s</th>\
+                <th scope=\"colgroup\" colspan=\"2\">latency, ms</th>";
+    rows_and_flags(run, &title, over, &HEADS, all, |f| cells(f).to_vec())
+}
+
+const HEADS: [&str; 12] = [
+    "configuration",
+    "received",
+    "entitled",
+    "target has",
+    "worst served has",
+    "Jain's index",
+    "all",
+    "times the first",
+    "target",
+    "interferers",
+    "mean",
+    "p99",
+];
+
+/// The columns after the name, as markup of this file and numbers.
+fn cells(f: &Figures<'_>) -> [String; 11] {
+    let [received, entitled, has, worst, jain] = judged(f).map(|c| esc(&c));
+    [
+        received,
+        entitled,
+        has,
+        worst,
+        jain,
+        mean_cell(f.total, 1.0),
+        times(f),
+        mean_cell(f.target, 1.0),
+        mean_cell(f.others, 1.0),
+        format!("{}{}", esc(f.longer()), mean_cell(f.latency, 1e6)),
+        f.percentile(990).map_or_else(dash_cell, |v| number(v as f64 / 1e6)),
+    ]
+}
+
+/// Throughput over the first configuration's.
+fn times(f: &Figures<'_>) -> String {
+    gain_text(f.more).unwrap_or_else(dash_cell)
+}
+
+/// Received and entitled share of the target, what it has of it, what the worst served has, Jain's index.
+pub(super) fn judged(f: &Figures<'_>) -> [String; 5] {
+    let Some(s) = &f.shares else { return std::array::from_fn(|_| dash_cell()) };
+    let show = |part: Option<f64>| part.map_or_else(dash_cell, verdict::percent);
+    let target = s.target();
+    let worst = s.worst().map_or_else(dash_cell, |w| format!("{} ({})", show(w.met()), w.name));
+    [
+        show(target.map(|t| s.share(t))),
+        show(target.and_then(|t| t.entitled_mb_s).map(|e| e / s.total)),
+        show(target.and_then(|t| t.met())),
+        worst,
+        s.jain.map_or_else(dash_cell, number),
+    ]
+}

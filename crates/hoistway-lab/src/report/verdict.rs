@@ -1,0 +1,483 @@
+//! What decides: throughput kept against what the experiment judges by. The Pareto frontier of the
+//! configurations, a verdict in words, and the plot and the matrix that show it.
+
+use super::chart::{Axes, Matrix, MatrixCell, Point, matrix, tradeoff};
+use super::figures::{Figures, Gain};
+use super::section::{self, Chart};
+use super::svg::{Unit, duration, esc, letter, number};
+use super::{startup, throughput};
+use crate::result::{DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo};
+use crate::stats::SAME_WITHIN;
+
+/// A configuration as the verdict sees it.
+pub(super) struct Outcome<'a> {
+    /// Its figures.
+    pub(super) of: &'a Figures<'a>,
+    /// Its name.
+    pub(super) name: &'a str,
+    /// Throughput over the reference's.
+    pub(super) kept: f64,
+    /// What is judged: nanoseconds for times, 0 to 1 otherwise.
+    pub(super) value: f64,
+    /// The value is a lower bound: starts were given up.
+    pub(super) beyond: bool,
+    /// The value as text.
+    pub(super) shown: String,
+    /// Nothing is better in one and no worse in the other.
+    pub(super) frontier: bool,
+}
+
+/// All configurations of one drive and workload of which there is something to judge.
+pub(super) struct Field<'a> {
+    pub(super) judge: Judge,
+    /// Name of the configuration that the others are compared with.
+    pub(super) reference: &'a str,
+    pub(super) all: Vec<Outcome<'a>>,
+}
+
+impl<'a> Field<'a> {
+    /// `None` where the reference moved nothing or took no part: then nothing can be kept of it.
+    pub(super) fn of(run: &'a Run, all: &'a [Figures<'a>]) -> Option<Field<'a>> {
+        let judge = all.first()?.judge;
+        let first = all.iter().find(|f| f.reference)?;
+        let whole = rate(judge, first).filter(|&r| r > 0.0)?;
+        let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.as_str();
+        let outcome = |f: &'a Figures<'a>| {
+            let (value, beyond, shown) = judged(judge, f)?;
+            let kept = rate(judge, f)? / whole;
+            Some(Outcome { of: f, name: name(f), kept, value, beyond, shown, frontier: false })
+        };
+        let mut field =
+            Field { judge, reference: name(first), all: all.iter().filter_map(outcome).collect() };
+        let frontier: Vec<bool> =
+            (0..field.all.len()).map(|i| !field.all.iter().any(|o| field.beats(o, i))).collect();
+        field.all.iter_mut().zip(frontier).for_each(|(o, f)| o.frontier = f);
+        Some(field)
+    }
+
+    /// `a` is better than the `b`th in one and no worse in the other, both beyond 3 %.
+    fn beats(&self, a: &Outcome<'_>, b: usize) -> bool {
+        let b = &self.all[b];
+        let (qa, qb) = (self.quality(a), self.quality(b));
+        let no_worse = |a: f64, b: f64| a * (1.0 + SAME_WITHIN) >= b;
+        let better = |a: f64, b: f64| a > b * (1.0 + SAME_WITHIN);
+        no_worse(qa, qb) && no_worse(a.kept, b.kept) && (better(qa, qb) || better(a.kept, b.kept))
+    }
+
+    /// More is better.
+    fn quality(&self, o: &Outcome<'_>) -> f64 {
+        match self.judge {
+            // Not known to be better than anything.
+            _ if o.beyond => 0.0,
+            Judge::Latency | Judge::Startup => 1.0 / o.value.max(1.0),
+            Judge::Share | Judge::Throughput => o.value,
+        }
+    }
+
+    fn reference(&self) -> Option<&Outcome<'a>> {
+        self.all.iter().find(|o| o.of.reference)
+    }
+
+    /// Better than the reference beyond the spread of the repetitions and 3 %.
+    fn gains(&self, o: &Outcome<'_>) -> bool {
+        let Some(first) = self.reference() else { return !o.beyond };
+        let clear = self.quality(o) > self.quality(first) * (1.0 + SAME_WITHIN);
+        let noise = matches!(o.of.gain, Some(Gain { differs: Some(false), .. }));
+        !o.of.reference && !o.beyond && clear && !noise
+    }
+
+    /// The configuration that is best in what is judged, if it gains anything. Under `throughput` that is
+    /// the one that moves most.
+    pub(super) fn best(&self) -> Option<&Outcome<'a>> {
+        if self.judge == Judge::Throughput {
+            let most = self.all.iter().max_by(|a, b| a.kept.total_cmp(&b.kept))?;
+            let noise = matches!(most.of.more, Some(Gain { differs: Some(false), .. }));
+            return (!most.of.reference && !noise && most.kept > 1.0 + SAME_WITHIN).then_some(most);
+        }
+        let gaining = self.all.iter().filter(|o| self.gains(o));
+        gaining.max_by(|a, b| self.quality(a).total_cmp(&self.quality(b)))
+    }
+
+    /// The best of those that keep [`MOST`] of the throughput, where the best of all does not.
+    pub(super) fn compromise(&self) -> Option<&Outcome<'a>> {
+        if self.judge == Judge::Throughput || self.best()?.kept >= MOST {
+            return None;
+        }
+        let cheap = self.all.iter().filter(|o| o.kept >= MOST && self.gains(o));
+        cheap.max_by(|a, b| self.quality(a).total_cmp(&self.quality(b)))
+    }
+
+    /// Names of those that lose control.
+    fn lost(&self) -> Vec<&'a str> {
+        let lost = |o: &&Outcome<'_>| o.of.flags.iter().any(|f| f.starts_with(LOSS_OF_CONTROL));
+        self.all.iter().filter(lost).map(|o| o.name).collect()
+    }
+
+    /// How many times better than the reference.
+    fn times(&self, o: &Outcome<'_>) -> Option<f64> {
+        let first = self.reference().filter(|f| !f.beyond)?;
+        match self.judge {
+            Judge::Throughput => Some(o.kept),
+            Judge::Share => (first.value > 0.0).then(|| o.value / first.value),
+            Judge::Latency | Judge::Startup => Some(first.value / o.value),
+        }
+    }
+}
+
+/// So near is the same.
+const ALL: f64 = 0.005;
+
+/// Who keeps this part of the throughput keeps most of it.
+const MOST: f64 = 0.8;
+
+/// MB/s of everybody: of the processes where somebody waits or shares, else of the device.
+fn rate(judge: Judge, f: &Figures<'_>) -> Option<f64> {
+    match judge {
+        Judge::Latency | Judge::Share => f.total.map(|s| s.mean),
+        Judge::Throughput | Judge::Startup => f.moved.map(|s| s.mean),
+    }
+}
+
+/// Value, whether it is a lower bound, and its text.
+fn judged(judge: Judge, f: &Figures<'_>) -> Option<(f64, bool, String)> {
+    match judge {
+        Judge::Latency => f.latency.map(|l| {
+            (l.mean, !f.censored.is_empty(), format!("{}{}", f.longer(), duration(l.mean)))
+        }),
+        Judge::Startup => startup::point(f),
+        Judge::Share => f.shares.as_ref()?.worst_met().map(|m| (m, false, percent(m))),
+        Judge::Throughput => f.jain.map(|j| (j.mean, false, number(j.mean))),
+    }
+}
+
+/// `6 %`, `0.3 %`; nothing at all is `0 %`.
+pub(super) fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    match percent {
+        0.0 => "0 %".into(),
+        p if p < 0.1 => "<0.1 %".into(),
+        p if p < 9.95 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// `keeps 6 % of the throughput`, as a clause with the number marked.
+fn keeps(kept: f64, bold: &dyn Fn(String) -> String) -> String {
+    match kept {
+        k if (k - 1.0).abs() < ALL => format!("keeps {} of the throughput", bold("all".into())),
+        k if k < 1.0 => format!("keeps {} of the throughput", bold(percent(k))),
+        k => format!("brings {} of the throughput", bold(percent(k))),
+    }
+}
+
+/// Drive without its parenthesis, and the workload.
+fn place(judge: Judge, drive: &DriveInfo, workload: &WorkloadInfo) -> String {
+    let drive = drive.name.split(" (").next().unwrap_or(&drive.name);
+    let preposition = if judge == Judge::Latency { "beside" } else { "with" };
+    format!("On {drive} {preposition} {}", workload.id)
+}
+
+/// The verdict in words. Marked up for the page (`html`) or as Markdown.
+pub(super) fn words(
+    run: &Run,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+    html: bool,
+) -> String {
+    let text = |t: &str| if html { esc(t) } else { t.to_string() };
+    let bold = |t: String| match html {
+        true => format!("<b>{}</b>", esc(&t)),
+        false => format!("**{t}**"),
+    };
+    let judge = all.first().map_or(Judge::Latency, |f| f.judge);
+    let place = text(&place(judge, drive, workload));
+    let Some(field) = Field::of(run, all) else {
+        return format!(
+            "{place}: nothing to compare with, the reference is missing or moved nothing."
+        );
+    };
+    if judge == Judge::Throughput {
+        return format!("{place}: {}", throughput::headline(run, all, html));
+    }
+    let Some(first) = field.reference() else {
+        let what = if judge == Judge::Startup {
+            "no start was finished"
+        } else {
+            "the target completed no I/O"
+        };
+        return format!("{place}, {what} under {}.", text(field.reference));
+    };
+    let (value, reference) = (bold(first.shown.clone()), text(first.name));
+    if all.len() == 1 {
+        let rate = rate(judge, first.of).unwrap_or(0.0);
+        let rate = text(&Unit::Rate.value(rate));
+        return match judge {
+            Judge::Share => format!(
+                "{place}, {reference} leaves nobody below {value} of its part, at {rate} in all; nothing to compare with."
+            ),
+            _ => format!(
+                "{place}, {reference} gives {value} at {rate} in all; nothing to compare with."
+            ),
+        };
+    }
+    let lost = field.lost();
+    let lost = match lost.len() {
+        0 => String::new(),
+        _ => format!(" Loss of control: {}.", text(&lost.join(", "))),
+    };
+    let Some(best) = field.best() else {
+        let what = match judge {
+            Judge::Share => format!("nobody falls below {value} of its part under {reference}"),
+            Judge::Startup => format!("a start takes {value} under {reference}"),
+            _ => format!("the target waits {value} under {reference}"),
+        };
+        let none = "no configuration does better beyond the spread of the repetitions";
+        return format!("{place}, {what}; {none}.{lost}");
+    };
+    let gives = |o: &Outcome<'_>| match judge {
+        Judge::Share => format!("leaves nobody below {} of its part", bold(o.shown.clone())),
+        _ => format!("gives {}", bold(o.shown.clone())),
+    };
+    let start = format!(
+        "{place}, {} {} (of {} under {reference}) and {}",
+        bold(best.name.into()),
+        gives(best),
+        text(&first.shown),
+        keeps(best.kept, &bold)
+    );
+    let other = field.compromise().map_or_else(String::new, |o| {
+        format!(
+            "; {} {} and {}",
+            bold(o.name.into()),
+            gives(o),
+            keeps(o.kept, &bold).replace(" of the throughput", "")
+        )
+    });
+    format!("{start}{other}.{lost}")
+}
+
+/// The plot of one drive and workload.
+pub(super) fn chart(
+    run: &Run,
+    id: &str,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    all: &[Figures<'_>],
+) -> Option<Chart> {
+    let field = Field::of(run, all)?;
+    let names = short_names(&field.all.iter().map(|o| o.name).collect::<Vec<_>>());
+    let reference = field.all.iter().zip(&names).find(|(o, _)| o.of.reference).map(|(_, n)| n);
+    let kept = reference.map_or_else(
+        || "throughput kept".to_string(),
+        |name| format!("throughput kept, of {name}’s"),
+    );
+    let point = |(o, label): (&Outcome<'_>, String)| Point {
+        key: o.of.key,
+        tip: format!(
+            "{} {}: {}, {} of the throughput{}",
+            letter(o.of.key),
+            o.name,
+            o.shown,
+            percent(o.kept),
+            if o.frontier { ", on the frontier" } else { "" }
+        ),
+        label,
+        kept: o.kept,
+        value: o.value,
+        beyond: o.beyond,
+        frontier: o.frontier,
+    };
+    let points: Vec<Point> = field.all.iter().zip(names).map(point).collect();
+    if points.is_empty() {
+        return None;
+    }
+    let (value, unit) = match field.judge {
+        Judge::Latency => ("mean latency of the target", Unit::Time),
+        Judge::Startup => ("start-up time", Unit::Time),
+        Judge::Share => ("what the worst served has of its part", Unit::Share),
+        Judge::Throughput => ("Jain’s index of the processes", Unit::Share),
+    };
+    let axes = Axes { kept: &kept, value, unit };
+    let title = format!("Trade-off: {}, {}", drive.name, workload.id);
+    let svg = tradeoff(&format!("{id}v"), &title, &axes, &points);
+    let note =
+        "filled: nothing else is better in one and no worse in the other; the line is the frontier";
+    Some(Chart::new("trade-off", "Trade-off", note, svg))
+}
+
+/// The section at the top of the report: the verdicts as a picture, in words, and as plots.
+pub(super) fn section(run: &Run) -> (String, Vec<(String, Chart)>) {
+    let mut charts = Vec::new();
+    let mut plots = String::new();
+    let mut shown = 0;
+    let each = run.manifest.drives.iter().enumerate().flat_map(|(n, drive)| {
+        run.manifest.workloads.iter().enumerate().map(move |(w, workload)| (n, drive, w, workload))
+    });
+    for (n, drive, w, workload) in each {
+        let all = Figures::of(run, &drive.id, &workload.id);
+        if all.is_empty() {
+            continue;
+        }
+        shown += 1;
+        let id = format!("d{n}w{w}");
+        let words = words(run, drive, workload, &all, true);
+        plots.push_str(&format!(
+            "<div class=\"work verdict\">\n<h3><a href=\"#{id}\">{}, {}</a></h3>\n<p class=\"say\">{words}</p>\n",
+            esc(&drive.name),
+            esc(&workload.id)
+        ));
+        if let Some(chart) = chart(run, &id, drive, workload, &all) {
+            plots.push_str(&section::figure(&chart));
+            charts.push((format!("{}.{}", drive.id, workload.id), chart));
+        }
+        plots.push_str("</div>\n");
+    }
+    let mut out = String::from("<section id=\"verdict\">\n<h2>Verdict</h2>\n");
+    if shown > 1 {
+        let chart = glance(run);
+        out.push_str("<div class=\"work glance\">\n");
+        out.push_str(&section::figure(&chart));
+        out.push_str("</div>\n");
+        charts.insert(0, (String::from("all"), chart));
+    }
+    out.push_str(&format!("<div class=\"verdicts\">\n{plots}</div>\n</section>\n"));
+    (out, charts)
+}
+
+/// Drives by workloads.
+fn glance(run: &Run) -> Chart {
+    let m = &run.manifest;
+    let short = |d: &DriveInfo| d.name.split(" (").next().unwrap_or(&d.name).to_string();
+    let cell = |n: usize, w: usize| {
+        let all = Figures::of(run, &m.drives[n].id, &m.workloads[w].id);
+        let field = Field::of(run, &all)?;
+        Some(matrix_cell(&field, &m.drives[n], &m.workloads[w], format!("d{n}w{w}")))
+    };
+    let workloads = || m.workloads.iter().enumerate();
+    let all = match m.drives.as_slice() {
+        // One row of workloads rather than one column.
+        [drive] => Matrix {
+            columns: m.workloads.iter().map(|w| w.id.clone()).collect(),
+            rows: vec![(short(drive), workloads().map(|(w, _)| cell(0, w)).collect())],
+        },
+        drives => Matrix {
+            columns: drives.iter().map(short).collect(),
+            rows: workloads()
+                .map(|(w, l)| (l.id.clone(), (0..drives.len()).map(|n| cell(n, w)).collect()))
+                .collect(),
+        },
+    };
+    let svg =
+        matrix("glance-v", "At a glance: the best configuration per drive and workload", &all);
+    let note = "the best configuration by what is judged, how many times better than the reference \
+                (the darker, the more), the throughput it keeps (bar); below, the best that keeps 80 % of it";
+    Chart::new("at-a-glance", "At a glance", note, svg)
+}
+
+fn matrix_cell(
+    field: &Field<'_>,
+    drive: &DriveInfo,
+    workload: &WorkloadInfo,
+    link: String,
+) -> MatrixCell {
+    let place = place(field.judge, drive, workload);
+    let Some(best) = field.best() else {
+        let shown = field.reference().map_or("–", |f| f.shown.as_str());
+        return MatrixCell {
+            winner: None,
+            strength: 0,
+            lines: [format!("{}: {shown}", field.reference), String::new()],
+            kept: None,
+            tip: format!("{place}: no configuration is better than {} ({shown})", field.reference),
+            link,
+        };
+    };
+    let times = field.times(best);
+    let strength = match times {
+        // From nothing, or from starts that never ended.
+        None => 4,
+        Some(t) => [1.5, 3.0, 10.0].iter().filter(|&&limit| t >= limit).count() + 1,
+    };
+    let gained = |o: &Outcome<'_>| match field.times(o) {
+        Some(t) => format!("{} ×", number(t).trim_end_matches(".0")),
+        None => o.shown.clone(),
+    };
+    let keeps = |o: &Outcome<'_>| match (o.kept - 1.0).abs() < ALL {
+        true => format!("{}, keeps all", gained(o)),
+        false => format!("{}, keeps {}", gained(o), percent(o.kept)),
+    };
+    let lines = match (field.judge, field.compromise()) {
+        (Judge::Throughput, _) => {
+            [format!("{} throughput", gained(best)), format!("Jain {}", best.shown)]
+        }
+        (_, Some(other)) => [keeps(best), format!("{}: {}", other.name, gained(other))],
+        (Judge::Share, None) => [keeps(best), format!("worst served {}", best.shown)],
+        (_, None) => [keeps(best), format!("to {}", best.shown)],
+    };
+    let tip = format!(
+        "{place}: {} gives {}, {} of the throughput",
+        best.name,
+        best.shown,
+        percent(best.kept)
+    );
+    let winner = Some((best.of.key, best.name.to_string()));
+    MatrixCell { winner, strength, lines, kept: Some(best.kept), tip, link }
+}
+
+/// Names for a plot: of long ones of the same scheduler, only the tunables in which they differ.
+fn short_names(names: &[&str]) -> Vec<String> {
+    fn parts(name: &str) -> (&str, Vec<&str>) {
+        match name.split_once('{') {
+            Some((base, rest)) => (base, rest.trim_end_matches('}').split(',').collect()),
+            None => (name, Vec::new()),
+        }
+    }
+    let short = |name: &&str| {
+        let (base, own) = parts(name);
+        if name.chars().count() <= SHORT || own.is_empty() {
+            return name.to_string();
+        }
+        let same: Vec<Vec<&str>> =
+            names.iter().map(|n| parts(n)).filter(|(b, _)| *b == base).map(|(_, p)| p).collect();
+        let common = |p: &&str| same.len() > 1 && same.iter().all(|o| o.contains(p));
+        let rest: Vec<&str> = own.iter().copied().filter(|p| !common(p)).collect();
+        match rest.len() {
+            0 => base.to_string(),
+            _ => format!("{{{}}}", rest.join(",")),
+        }
+    };
+    names.iter().map(short).collect()
+}
+
+/// Names up to this length stay whole.
+const SHORT: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_keep_what_tells_them_apart() {
+        let names = [
+            "cfq",
+            "deadline-zoccolo{preset=original}",
+            "deadline-zoccolo{preset=original,classify=sync}",
+            "bfq{nr_requests=128}",
+            "mq-deadline{fifo_batch=8,read_expire=250 ms}",
+        ];
+        let short = short_names(&names);
+        let wanted = ["cfq", "deadline-zoccolo", "{classify=sync}", "bfq{nr_requests=128}"];
+        assert_eq!(short[..4], wanted);
+        assert_eq!(short[4], "{fifo_batch=8,read_expire=250 ms}");
+    }
+
+    #[test]
+    fn parts_of_a_whole_are_told_as_finely_as_they_matter() {
+        let of = |v| percent(v);
+        assert_eq!(
+            [of(0.0), of(0.0004), of(0.064), of(0.94), of(1.83)],
+            ["0 %", "<0.1 %", "6.4 %", "94 %", "183 %"]
+        );
+    }
+}

@@ -505,6 +505,38 @@ fn a_sleeper_keeps_the_depth_it_came_with() {
     }
 }
 
+/// How many writes find a tag when `async_depth` is 2 of 16, or as changed before.
+fn writes_admitted(changes: &[(&str, u64)]) -> usize {
+    let mut rig = Rig::new("mq-deadline", |d| d.queue_depth = 8);
+    for &(name, value) in changes {
+        rig.input(Input::Set { stage: StageName::Queue, name: name.into(), value });
+    }
+    let (stage, name) = (StageName::Scheduler, "async_depth".into());
+    rig.input(Input::Set { stage, name, value: 2 });
+    for proc in 0..8 {
+        let start = 1000 * (1 + u64::from(proc));
+        rig.submit_as(proc, |io| *io = Io::write(io.id.0, io.proc, start, 8));
+    }
+    let admitted = rig.accepted.len();
+    rig.run_dry();
+    assert_eq!(rig.finished.len(), 8);
+    admitted
+}
+
+#[test]
+fn a_depth_is_one_of_each_word_or_of_the_whole_set() {
+    assert_eq!(writes_admitted(&[]), 4, "the first of each of four words of 4");
+    assert_eq!(writes_admitted(&[("tags", 1)]), 2);
+    assert_eq!(writes_admitted(&[("tags", 1), ("tags", 0)]), 4);
+}
+
+#[test]
+fn fewer_requests_keep_the_words_and_more_make_new_ones() {
+    assert_eq!(writes_admitted(&[("nr_requests", 8)]), 2, "two words of 4 are left");
+    assert_eq!(writes_admitted(&[("nr_requests", 8), ("nr_requests", 16)]), 4);
+    assert_eq!(writes_admitted(&[("nr_requests", 64)]), 4, "four words of 16");
+}
+
 #[test]
 fn flushes_and_forced_writes_may_have_any_tag() {
     let mut rig = Rig::new("mq-deadline", |d| {

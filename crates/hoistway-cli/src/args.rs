@@ -172,6 +172,9 @@ pub struct Common {
     /// Run directory; runs/EXPERIMENT.WORLD.DIGEST if not given
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Run everything again, also what an interrupted run of the same command has finished
+    #[arg(long, conflicts_with = "dry_run", hide_short_help = true)]
+    pub fresh: bool,
     /// All metrics as CSV on stdout
     #[arg(long, conflicts_with_all = ["json", "dry_run"])]
     pub csv: bool,

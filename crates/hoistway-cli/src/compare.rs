@@ -9,6 +9,7 @@ use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
 use hoistway_lab::quantity;
 use hoistway_lab::report::{export, html, overview};
+use hoistway_lab::result::kept::{Found, Kept};
 use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
 use hoistway_lab::world::World;
@@ -268,7 +269,8 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
     let stop = stop_flag()?;
     let mut runs = Vec::new();
     for (grid, dir) in grids.iter().zip(&dirs) {
-        let run = execute(grid, world, threads, common, &stop)?;
+        let kept = kept_runs(grid, world, dir, common)?;
+        let run = execute(grid, world, threads, common, &stop, &kept)?;
         if let (Some(out), true) = (&common.out, grids.len() > 1) {
             std::fs::create_dir_all(out).map_err(|e| {
                 let place = out.display();
@@ -281,6 +283,7 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
             }
             e => Failure::Failed(e.to_string()),
         })?;
+        kept.remove().map_err(|e| Failure::Failed(e.to_string()))?;
         runs.push(run);
     }
     let runs: Vec<(&Run, &Path)> = runs.iter().zip(dirs.iter().map(PathBuf::as_path)).collect();
@@ -395,12 +398,42 @@ fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What an interrupted run of the same command has left, and says so.
+fn kept_runs(grid: &Grid, world: &dyn World, dir: &Path, common: &Common) -> Result<Kept, Failure> {
+    let opened = Kept::open(dir, &grid.key(world, &program()), common.fresh);
+    let (kept, found) = opened.map_err(|e| Failure::Environment(e.to_string()))?;
+    match found {
+        Found::Nothing => {}
+        Found::Ours => eprintln!(
+            "{}: {} of {} runs are there from before; --fresh runs them again",
+            grid.experiment.id,
+            kept.count(),
+            grid.len()
+        ),
+        Found::Others => eprintln!(
+            "{}: the runs kept there were of another command or build; all are run afresh",
+            kept.folder().display()
+        ),
+    }
+    Ok(kept)
+}
+
+/// Names this build: version, size and time of the program file.
+fn program() -> String {
+    let file = std::env::current_exe().and_then(std::fs::metadata).ok();
+    let built = file.as_ref().and_then(|f| f.modified().ok());
+    let since = built.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    let size = file.map_or(0, |f| f.len());
+    format!("{} {size} {}", env!("CARGO_PKG_VERSION"), since.map_or(0, |t| t.as_nanos()))
+}
+
 fn execute(
     grid: &Grid,
     world: &dyn World,
     threads: usize,
     common: &Common,
     stop: &AtomicBool,
+    kept: &Kept,
 ) -> Result<Run, Failure> {
     let visible = !common.quiet && std::io::stderr().is_terminal();
     let bar = match visible {
@@ -421,7 +454,7 @@ fn execute(
         bar.set_position(p.passed.as_ms());
         bar.set_message(format!("{}/{} runs, {left} s left", p.done, p.total));
     };
-    let run = grid.run(world, threads, stop, &progress);
+    let run = grid.run(world, threads, stop, &progress, Some(kept));
     bar.finish_and_clear();
     run.map_err(run_failure)
 }
@@ -442,7 +475,10 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 /// A job that cannot run was asked for in a wrong way.
 pub fn run_failure(error: RunError) -> Failure {
     match error {
-        RunError::Interrupted => Failure::Interrupted,
+        RunError::Interrupted { .. } => Failure::Interrupted(error.to_string()),
+        RunError::Keep { what } => {
+            Failure::Environment(format!("{what}; choose a writable place with --out"))
+        }
         RunError::Job { error: JobError::Storage { .. }, .. } => Failure::Failed(error.to_string()),
         error => Failure::Usage(error.to_string()),
     }

@@ -73,7 +73,9 @@ pub fn explain(
     let stop = stop_flag()?;
     let outcome =
         world.run(job, &mut |_| !stop.load(Ordering::Relaxed)).map_err(|error| match error {
-            JobError::Interrupted => Failure::Interrupted,
+            JobError::Interrupted => {
+                Failure::Interrupted("interrupted; nothing was written".into())
+            }
             error => run_failure(RunError::Job { cell: cell.clone(), error }),
         })?;
     let made = outcome.made.iter().map(|(_, name)| name.as_str());

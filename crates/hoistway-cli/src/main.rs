@@ -27,8 +27,8 @@ enum Failure {
     Failed(String),
     /// The environment lacks something (exit code 3).
     Environment(String),
-    /// Ctrl-C (exit code 130).
-    Interrupted,
+    /// Ctrl-C (exit code 130): what is left of the work.
+    Interrupted(String),
 }
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Failed(message)) => fail(1, &message),
         Err(Failure::Environment(message)) => fail(3, &message),
-        Err(Failure::Interrupted) => fail(130, "interrupted; nothing was written"),
+        Err(Failure::Interrupted(message)) => fail(130, &message),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::config::Config;
 use crate::experiment::{Experiment, Options};
+use crate::result::kept::{Finished, Kept};
 use crate::result::{
     Cell, ConfigInfo, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
@@ -61,15 +62,32 @@ pub enum RunError {
         /// Why.
         error: JobError,
     },
+    /// A finished run cannot be kept.
+    Keep {
+        /// What the file system says.
+        what: String,
+    },
     /// Stopped from outside.
-    Interrupted,
+    Interrupted {
+        /// Runs that are kept for the next time.
+        kept: usize,
+        /// All runs.
+        total: usize,
+    },
 }
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Job { cell, error } => write!(f, "{cell}: {error}"),
-            RunError::Interrupted => f.write_str("interrupted; nothing was written"),
+            RunError::Keep { what } => f.write_str(what),
+            RunError::Interrupted { kept: 0, .. } => {
+                f.write_str("interrupted; nothing was written")
+            }
+            RunError::Interrupted { kept, total } => write!(
+                f,
+                "interrupted; {kept} of {total} runs are kept, and the same command goes on from there"
+            ),
         }
     }
 }
@@ -162,75 +180,111 @@ impl Grid {
     }
 
     /// Runs everything on `threads` threads, or on one if the world wants it. `stop` ends it early;
-    /// `progress` hears of the time that passes and of every run that is over.
+    /// `progress` hears of the time that passes and of every run that is over. With `kept`, finished runs
+    /// are kept there, and those that are there already are not run again.
     pub fn run(
         &self,
         world: &dyn World,
         threads: usize,
         stop: &AtomicBool,
         progress: &(dyn Fn(Progress) + Sync),
+        kept: Option<&Kept>,
     ) -> Result<Run, RunError> {
         let places = self.places();
-        let outcomes: Vec<Mutex<Option<Result<Outcome, RunError>>>> =
-            places.iter().map(|_| Mutex::new(None)).collect();
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let (whole, total, passed) = (self.whole()?, places.len(), AtomicU64::new(0));
+        let reused: Vec<Option<Vec<u8>>> =
+            (0..places.len()).map(|i| kept.and_then(|k| k.load(i))).collect();
+        let missing: Vec<usize> = (0..places.len()).filter(|&i| reused[i].is_none()).collect();
+        let records: Vec<Mutex<Option<Result<Vec<u8>, RunError>>>> =
+            reused.into_iter().map(|r| Mutex::new(r.map(Ok))).collect();
+        let next = AtomicUsize::new(0);
+        let done = AtomicUsize::new(places.len() - missing.len());
+        let (whole, total) = (self.whole()?, places.len());
+        let passed = AtomicU64::new(self.passed(&places, &missing, whole)?);
         let tell = |more: u64| {
             let passed = Nanos(passed.fetch_add(more, Ordering::Relaxed) + more);
             progress(Progress { done: done.load(Ordering::Relaxed), total, passed, whole });
         };
+        tell(0);
         // A failed run ends those that have not begun; those before it in the grid have all begun, so
         // the first error of the grid is the one reported, whatever the threads do.
         let failed = AtomicBool::new(false);
         let work = || {
             while !failed.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&place) = places.get(index) else { return };
-                let outcome = self.job(place).and_then(|job| {
-                    let (length, mut told) = (Grid::length(&job).0, 0);
-                    let mut watch = |now: Instant| {
-                        let now = now.as_nanos().min(length);
-                        if now >= told + TELL.0 {
-                            tell(now - std::mem::replace(&mut told, now));
-                        }
-                        !stop.load(Ordering::Relaxed)
-                    };
-                    let outcome = world.run(&job, &mut watch);
-                    tell(length - told);
-                    outcome.map_err(|error| match error {
-                        JobError::Interrupted => RunError::Interrupted,
-                        error => RunError::Job { cell: self.cell_name(place), error },
-                    })
+                let Some(&index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                    return;
+                };
+                let record = self.one(world, places[index], stop, &tell).and_then(|record| {
+                    let keep = kept.map_or(Ok(()), |kept| kept.save(index, &record));
+                    keep.map(|()| record).map_err(|e| RunError::Keep { what: e.to_string() })
                 });
-                failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-                *outcomes[index].lock().expect("no thread panics while it holds the lock") =
-                    Some(outcome);
-                done.fetch_add(1, Ordering::Relaxed);
+                failed.fetch_or(record.is_err(), Ordering::Relaxed);
+                done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
+                *records[index].lock().expect("no thread panics while it holds the lock") =
+                    Some(record);
                 tell(0);
             }
         };
-        let threads = if world.alone() { 1 } else { threads.clamp(1, places.len().max(1)) };
+        let threads = if world.alone() { 1 } else { threads.clamp(1, missing.len().max(1)) };
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(work);
             }
         });
+        let done = kept.map_or(0, |_| done.load(Ordering::Relaxed));
+        let interrupted = RunError::Interrupted { kept: done, total };
         if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted);
+            return Err(interrupted);
         }
-        let mut results = Vec::with_capacity(places.len());
-        for outcome in outcomes {
-            let outcome = outcome.into_inner().expect("no thread panicked");
+        let mut finished = Vec::with_capacity(places.len());
+        for record in records {
+            let record = record.into_inner().expect("no thread panicked");
             // A run is missing only behind one that failed.
-            results.push(outcome.unwrap_or(Err(RunError::Interrupted))?);
+            let record = record.unwrap_or_else(|| Err(interrupted.clone()))?;
+            finished
+                .push(Finished::decode(&record).expect("it was encoded here, or read when found"));
         }
-        Ok(self.assemble(world, &places, results))
+        Ok(self.assemble(world, &places, finished))
     }
 
-    fn assemble(&self, world: &dyn World, places: &[Place], outcomes: Vec<Outcome>) -> Run {
-        let manifest = self.manifest(world, places, &outcomes);
+    /// One run, encoded.
+    fn one(
+        &self,
+        world: &dyn World,
+        place: Place,
+        stop: &AtomicBool,
+        tell: &dyn Fn(u64),
+    ) -> Result<Vec<u8>, RunError> {
+        let job = self.job(place)?;
+        let (length, mut told) = (Grid::length(&job).0, 0);
+        let mut watch = |now: Instant| {
+            let now = now.as_nanos().min(length);
+            if now >= told + TELL.0 {
+                tell(now - std::mem::replace(&mut told, now));
+            }
+            !stop.load(Ordering::Relaxed)
+        };
+        let outcome = world.run(&job, &mut watch);
+        tell(length - told);
+        match outcome {
+            Ok(outcome) => Ok(finished(job.seed, place.rep == 0, outcome).encode()),
+            Err(JobError::Interrupted) => Err(RunError::Interrupted { kept: 0, total: self.len() }),
+            Err(error) => Err(RunError::Job { cell: self.cell_name(place), error }),
+        }
+    }
+
+    /// The time of the runs that need not be run again.
+    fn passed(&self, places: &[Place], missing: &[usize], whole: Nanos) -> Result<u64, RunError> {
+        let mut left = 0;
+        for &index in missing {
+            left += Grid::length(&self.job(places[index])?).0;
+        }
+        Ok(whole.0.saturating_sub(left))
+    }
+
+    fn assemble(&self, world: &dyn World, places: &[Place], finished: Vec<Finished>) -> Run {
+        let manifest = self.manifest(world, places, &finished);
         let mut cells: Vec<Cell> = Vec::new();
-        for (&place, outcome) in places.iter().zip(outcomes) {
+        for (&place, run) in places.iter().zip(finished) {
             if place.rep == 0 {
                 cells.push(Cell {
                     drive: self.drives[place.drive].id.clone(),
@@ -240,25 +294,24 @@ impl Grid {
                 });
             }
             let cell = cells.last_mut().expect("repetition 0 comes first");
-            let seed = self.seed + u64::from(place.rep);
-            cell.reps.push(rep_of(seed, place.rep == 0, outcome));
+            cell.reps.push(run.rep);
         }
         derive(manifest, cells)
     }
 
-    fn manifest(&self, world: &dyn World, places: &[Place], outcomes: &[Outcome]) -> Manifest {
-        let by_drive = |of: &dyn Fn(&Outcome) -> Vec<(String, String)>, wanted: Option<usize>| {
+    fn manifest(&self, world: &dyn World, places: &[Place], finished: &[Finished]) -> Manifest {
+        let by_drive = |of: &dyn Fn(&Finished) -> Vec<(String, String)>, wanted: Option<usize>| {
             let mut rows: Vec<(String, String, String)> = Vec::new();
-            for (place, outcome) in places.iter().zip(outcomes) {
+            for (place, run) in places.iter().zip(finished) {
                 if place.rep == 0 && wanted.is_none_or(|c| c == place.config) {
                     let drive = &self.drives[place.drive].id;
-                    rows.extend(of(outcome).into_iter().map(|(n, v)| (drive.clone(), n, v)));
+                    rows.extend(of(run).into_iter().map(|(n, v)| (drive.clone(), n, v)));
                 }
             }
             unite(&rows)
         };
         let configs = self.configs.iter().enumerate().map(|(i, c)| {
-            let tunables = |o: &Outcome| {
+            let tunables = |o: &Finished| {
                 o.tunables.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
             };
             let number = |(name, value): (String, String)| {
@@ -297,7 +350,7 @@ impl Grid {
             drives: drives.collect(),
             configs: configs.collect(),
             workloads: workloads.collect(),
-            host: by_drive(&|o| o.host_parameters.clone(), None),
+            host: by_drive(&|o| o.host.clone(), None),
             machine: world.machine(),
             quick: self.options.quick,
         }
@@ -325,9 +378,22 @@ impl Grid {
         add(&format!("{} {} {:?}", self.reps, self.seed, self.options));
         format!("{:08x}", (hash >> 32) as u32 ^ hash as u32)
     }
+
+    /// What finished runs must have in common to be put together: the grid, the command, and `program`,
+    /// which names the build.
+    pub fn key(&self, world: &dyn World, program: &str) -> String {
+        let (world, digest) = (world.name(), self.digest());
+        format!("{program}\n{world} {digest}\n{}\n", self.command)
+    }
 }
 
 /// `first`: of the first repetition, which also keeps what the cgroup files print.
+fn finished(seed: u64, first: bool, mut outcome: Outcome) -> Finished {
+    let tunables = std::mem::take(&mut outcome.tunables);
+    let host = std::mem::take(&mut outcome.host_parameters);
+    Finished { rep: rep_of(seed, first, outcome), tunables, host }
+}
+
 fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {
     let mut figures = outcome.host_figures;
     figures.extend(outcome.scheduler_figures);

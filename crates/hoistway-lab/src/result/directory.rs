@@ -2,14 +2,18 @@
 //!
 //! ```text
 //! run.toml                  the manifest
-//! records/histograms.json   per cell and repetition: processes, device, figures
-//! records/intervals.csv     throughput series
-//! records/marks.csv         marks of the loads
-//! records/monitor.csv       gauges of schedulers and controllers over time
-//! records/files.csv         what the cgroup files print at the end
-//! metrics.csv  series.csv  report.html     derived
+//! records/histograms.json.gz   per cell and repetition: processes, device, figures
+//! records/intervals.csv.gz     throughput series
+//! records/marks.csv            marks of the loads
+//! records/monitor.csv.gz       gauges of schedulers and controllers over time
+//! records/files.csv            what the cgroup files print at the end
+//! metrics.csv  series.csv.gz  report.html     derived
 //! ```
+//!
+//! What grows with the number of runs and their length is compressed; of records, the same name without
+//! `.gz` is read as well.
 
+use super::kept::{compressed, expanded};
 use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, records};
 use std::fmt;
 use std::fs;
@@ -125,24 +129,26 @@ impl Run {
         let manifest = toml::to_string(&self.manifest)
             .map_err(|e| content(&dir.join("run.toml"), e.to_string()))?;
         write(&dir.join("run.toml"), &manifest)?;
-        write(&records.join("histograms.json"), &records::histograms_json(&self.cells))?;
-        write(&records.join("intervals.csv"), &records::intervals_csv(&self.cells))?;
+        write_gz(&records.join("histograms.json.gz"), &records::histograms_json(&self.cells))?;
+        write_gz(&records.join("intervals.csv.gz"), &records::intervals_csv(&self.cells))?;
         write(&records.join("marks.csv"), &records::marks_csv(&self.cells))?;
-        write(&records.join("monitor.csv"), &records::monitor_csv(&self.cells))?;
+        write_gz(&records.join("monitor.csv.gz"), &records::monitor_csv(&self.cells))?;
         write(&records.join("files.csv"), &records::files_csv(&self.cells))?;
         self.write_derived(dir, html)
     }
 
-    /// Writes what is computed from the records: `metrics.csv`, `series.csv`, `report.html`.
+    /// Writes what is computed from the records: `metrics.csv`, `series.csv.gz`, `report.html`.
     pub fn write_derived(&self, dir: &Path, html: &str) -> Result<()> {
-        let file = |name: &str, text: &str| -> Result<()> {
+        let file = |name: &str, bytes: &[u8]| -> Result<()> {
             let part = dir.join(format!("{name}.part"));
-            write(&part, text)?;
+            fs::write(&part, bytes).map_err(|e| io_error(&part, e))?;
             fs::rename(&part, dir.join(name)).map_err(|e| io_error(&dir.join(name), e))
         };
-        file("metrics.csv", &metrics_csv(&self.metrics))?;
-        file("series.csv", &self.series_csv())?;
-        file("report.html", html)
+        file("metrics.csv", metrics_csv(&self.metrics).as_bytes())?;
+        file("series.csv.gz", &compressed(self.series_csv().as_bytes()))?;
+        // What an older version wrote would be out of date beside it.
+        let _ = fs::remove_file(dir.join("series.csv"));
+        file("report.html", html.as_bytes())
     }
 
     /// Throughput over time of every process and the device, in MB/s.
@@ -231,26 +237,47 @@ pub fn number_text(value: f64) -> String {
 }
 
 fn read_cells(dir: &Path) -> Result<Vec<Cell>> {
-    let path = |name: &str| dir.join("records").join(name);
-    let histograms = path("histograms.json");
-    let mut cells =
-        records::read_histograms(&read(&histograms)?).map_err(|what| content(&histograms, what))?;
-    let intervals = path("intervals.csv");
-    records::read_intervals(&read(&intervals)?, &mut cells)
-        .map_err(|what| content(&intervals, what))?;
-    let marks = path("marks.csv");
-    records::read_marks(&read(&marks)?, &mut cells).map_err(|what| content(&marks, what))?;
-    let monitor = path("monitor.csv");
-    records::read_monitor(&read(&monitor)?, &mut cells).map_err(|what| content(&monitor, what))?;
-    let files = path("files.csv");
-    records::read_files(&read(&files)?, &mut cells).map_err(|what| content(&files, what))?;
+    let (path, text) = record(dir, "histograms.json")?;
+    let mut cells = records::read_histograms(&text).map_err(|what| content(&path, what))?;
+    let mut add = |name: &str, read: Reader| -> Result<()> {
+        let (path, text) = record(dir, name)?;
+        read(&text, &mut cells).map_err(|what| content(&path, what))
+    };
+    add("intervals.csv", records::read_intervals)?;
+    add("marks.csv", records::read_marks)?;
+    add("monitor.csv", records::read_monitor)?;
+    add("files.csv", records::read_files)?;
     Ok(cells)
+}
+
+/// Adds a file of the records to the cells.
+type Reader = fn(&str, &mut [Cell]) -> std::result::Result<(), String>;
+
+/// A file of the records, compressed or not, and where it is.
+fn record(dir: &Path, name: &str) -> Result<(PathBuf, String)> {
+    let path = dir.join("records").join(format!("{name}.gz"));
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let text = expanded(&bytes).map_err(|e| io_error(&path, e))?;
+            Ok((path, text))
+        }
+        Err(_) => {
+            let plain = path.with_extension("");
+            let text = read(&plain)?;
+            Ok((plain, text))
+        }
+    }
 }
 
 /// A folder beside `dir`, hidden, of this process.
 fn beside(dir: &Path, what: &str) -> PathBuf {
+    beside_name(dir, &format!("{what}-{}", std::process::id()))
+}
+
+/// A folder beside `dir`, hidden.
+pub(super) fn beside_name(dir: &Path, what: &str) -> PathBuf {
     let name = dir.file_name().map_or_else(|| "run".into(), |n| n.to_string_lossy().into_owned());
-    dir.with_file_name(format!(".{name}.{what}-{}", std::process::id()))
+    dir.with_file_name(format!(".{name}.{what}"))
 }
 
 /// Puts `new` in the place of `dir`.
@@ -276,7 +303,11 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|e| io_error(path, e))
 }
 
-fn io_error(path: &Path, error: io::Error) -> DirectoryError {
+fn write_gz(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, compressed(text.as_bytes())).map_err(|e| io_error(path, e))
+}
+
+pub(super) fn io_error(path: &Path, error: io::Error) -> DirectoryError {
     DirectoryError::Io { path: path.into(), error }
 }
 

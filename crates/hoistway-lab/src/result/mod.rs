@@ -6,6 +6,7 @@ pub mod csv;
 mod derive;
 mod directory;
 mod judge;
+pub mod kept;
 pub mod published;
 mod records;
 pub mod share;

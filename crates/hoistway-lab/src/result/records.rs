@@ -1,5 +1,6 @@
 //! The files of `records/`: raw, never rewritten, exact.
 
+use super::kept::Finished;
 use super::{Cell, Monitor, Rep, csv, series_of};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
@@ -192,6 +193,81 @@ fn read_rep(rep: RepRecord) -> Result<Rep, String> {
         monitor: Vec::new(),
         files: Vec::new(),
     })
+}
+
+/// A run that is kept until its grid is finished.
+#[derive(Serialize, Deserialize)]
+struct FinishedText {
+    schema: u32,
+    rep: RepRecord,
+    /// (at, bytes, ios) of the device, then of every process.
+    intervals: Vec<Vec<(u64, u64, u64)>>,
+    /// (at, process, text, moved)
+    marks: Vec<(u64, String, String, u64)>,
+    monitor: Vec<MonitorText>,
+    files: Vec<(String, String, String)>,
+    tunables: Vec<(String, u64)>,
+    host: Vec<(String, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MonitorText {
+    stage: String,
+    name: String,
+    unit: String,
+    group: Option<String>,
+    points: Vec<(i64, i64)>,
+}
+
+pub(super) fn finished_json(run: &Finished) -> String {
+    let rep = &run.rep;
+    let series = |v: &Vec<Interval>| v.iter().map(|i| (i.at.0, i.bytes, i.ios)).collect();
+    let all = std::iter::once(&rep.device.intervals).chain(rep.procs.iter().map(|p| &p.intervals));
+    let monitor = |m: &Monitor| MonitorText {
+        stage: m.stage.clone(),
+        name: m.name.clone(),
+        unit: m.unit.clone(),
+        group: m.group.clone(),
+        points: m.points.clone(),
+    };
+    let mark = |m: &Mark| (m.at.0, m.process.clone(), m.text.clone(), m.moved);
+    let text = FinishedText {
+        schema: super::SCHEMA,
+        rep: rep_record(rep),
+        intervals: all.map(series).collect(),
+        marks: rep.marks.iter().map(mark).collect(),
+        monitor: rep.monitor.iter().map(monitor).collect(),
+        files: rep.files.clone(),
+        tunables: run.tunables.clone(),
+        host: run.host.clone(),
+    };
+    serde_json::to_string(&text).expect("no map, and every number is finite")
+}
+
+pub(super) fn read_finished(text: &str) -> Result<Finished, String> {
+    let text: FinishedText = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let mut rep = read_rep(text.rep)?;
+    let series = |v: Vec<(u64, u64, u64)>| {
+        let one = |(at, bytes, ios)| Interval { at: Nanos(at), bytes, ios };
+        v.into_iter().map(one).collect::<Vec<_>>()
+    };
+    let mut intervals = text.intervals.into_iter().map(series);
+    rep.device.intervals = intervals.next().ok_or("no series of the device")?;
+    for proc in &mut rep.procs {
+        proc.intervals = intervals.next().ok_or("a process without its series")?;
+    }
+    let mark = |(at, process, text, moved)| Mark { at: Nanos(at), process, text, moved };
+    rep.marks = text.marks.into_iter().map(mark).collect();
+    let monitor = |m: MonitorText| Monitor {
+        stage: m.stage,
+        name: m.name,
+        unit: m.unit,
+        group: m.group,
+        points: m.points,
+    };
+    rep.monitor = text.monitor.into_iter().map(monitor).collect();
+    rep.files = text.files;
+    Ok(Finished { rep, tunables: text.tunables, host: text.host })
 }
 
 const INTERVALS: &[&str] =

@@ -194,10 +194,10 @@ fn a_share_is_no_matter_where_latency_is_judged() {
 }
 
 /// A folder of this test's own that is gone at its end.
-struct Folder(std::path::PathBuf);
+pub(super) struct Folder(pub(super) std::path::PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("hoistway-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
@@ -243,11 +243,19 @@ fn damaged_records_are_refused_with_file_and_line() {
     let folder = Folder::new("damaged");
     let dir = folder.0.join("run");
     run().write(&dir, "").unwrap();
-    let path = dir.join("records/intervals.csv");
-    let good = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, good.replacen("device,0,", "device,zero,", 1)).unwrap();
+    let path = dir.join("records/intervals.csv.gz");
+    let good = kept::expanded(&std::fs::read(&path).unwrap()).unwrap();
+    // Older versions, and people, keep it as plain text.
+    std::fs::write(dir.join("records/intervals.csv"), &good).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(Run::read(&dir).unwrap().metrics, run().metrics);
+    let bad = good.replacen("device,0,", "device,zero,", 1);
+    std::fs::write(&path, kept::compressed(bad.as_bytes())).unwrap();
     let error = Run::read(&dir).unwrap_err().to_string();
-    assert!(error.contains("intervals.csv: line 2: 'zero' is not a whole number"), "{error}");
+    assert!(error.contains("intervals.csv.gz: line 2: 'zero' is not a whole number"), "{error}");
+    std::fs::write(&path, "no gzip").unwrap();
+    let error = Run::read(&dir).unwrap_err().to_string();
+    assert!(error.contains("intervals.csv.gz: "), "{error}");
 }
 
 fn value(run: &Run, config: usize, metric: &str, rep: Option<u32>) -> Option<f64> {

@@ -25,6 +25,8 @@ pub enum Command {
     Run(RunOne),
     /// Compute metrics and report of run directories afresh from their records
     Report(Report),
+    /// Compare two run directories: what was run, and ratios of what was measured
+    Diff(Diff),
     /// Feed recorded kernel decisions to BFQ and compare every one
     ReplayDecisions(ReplayDecisions),
     /// Measure a drive for a controller's model
@@ -175,6 +177,9 @@ pub struct Common {
     /// Run everything again, also what an interrupted run of the same command has finished
     #[arg(long, conflicts_with = "dry_run", hide_short_help = true)]
     pub fresh: bool,
+    /// Every column of the tables, however wide the terminal
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["csv", "json", "dry_run"])]
+    pub wide: bool,
     /// All metrics as CSV on stdout
     #[arg(long, conflicts_with_all = ["json", "dry_run"])]
     pub csv: bool,
@@ -249,4 +254,32 @@ pub struct Report {
     /// report itself)
     #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
+    /// Every column of the tables, however wide the terminal
+    #[arg(long)]
+    pub wide: bool,
+}
+
+/// `hoistway diff`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 nothing differs, 1 something does, 2 wrong usage. Differing is a \
+                        measured quantity whose 99 % interval excludes 1 and whose ratio is beyond 3 % \
+                        (below three repetitions: a ratio beyond 3 %), or a cell in one run alone."
+)]
+pub struct Diff {
+    /// Run directory
+    #[arg(value_name = "RUN")]
+    pub old: PathBuf,
+    /// Run directory to compare with it
+    #[arg(value_name = "RUN")]
+    pub new: PathBuf,
+    /// Print what does not differ, too
+    #[arg(long)]
+    pub all: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Every column of the table, however wide the terminal
+    #[arg(long)]
+    pub wide: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::args::{Common, Compare, Report, RunOne};
 use crate::results::results;
-use crate::table::Table;
+use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
 use crate::{Failure, explain, print};
 use hoistway_lab::config::{Config, WBT, split_list};
@@ -90,7 +90,7 @@ pub fn report(options: &Report) -> Result<(), Failure> {
     let mut out = String::new();
     for (dir, run) in &runs {
         run.write_derived(dir, &html::render(run)).map_err(|e| Failure::Failed(e.to_string()))?;
-        out.push_str(&results(run));
+        out.push_str(&results(run, limit(options.wide)));
         let _ = writeln!(out, "\nreport: {}", dir.join("report.html").display());
     }
     if let Some(folder) = &options.svg {
@@ -301,7 +301,7 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
     }
     let mut out = String::new();
     for (run, dir) in &runs {
-        out.push_str(&results(run));
+        out.push_str(&results(run, limit(common.wide)));
         let m = &run.manifest;
         let _ = write!(
             out,

@@ -4,6 +4,7 @@
 mod args;
 mod calibrate;
 mod compare;
+mod diff;
 mod explain;
 mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
@@ -27,6 +28,8 @@ enum Failure {
     Failed(String),
     /// The environment lacks something (exit code 3).
     Environment(String),
+    /// The work is done, and its answer is no (exit code 1, no message).
+    No,
     /// Ctrl-C (exit code 130): what is left of the work.
     Interrupted(String),
 }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Failed(message)) => fail(1, &message),
         Err(Failure::Environment(message)) => fail(3, &message),
+        Err(Failure::No) => ExitCode::from(1),
         Err(Failure::Interrupted(message)) => fail(130, &message),
     }
 }
@@ -58,6 +62,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Run(options) => compare::run_one(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
         args::Command::Report(options) => compare::report(&options),
+        args::Command::Diff(options) => diff::diff(&options),
         args::Command::Completions { shell } => {
             let mut text = Vec::new();
             let mut command = <args::Args as clap::CommandFactory>::command();

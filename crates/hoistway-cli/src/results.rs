@@ -9,21 +9,53 @@ use hoistway_lab::result::{
 use hoistway_lab::stats::{Bound, Bounded, Verdict};
 use std::fmt::Write as _;
 
-/// The tables of a run and its warnings.
-pub fn results(run: &Run) -> String {
+/// What goes first from each table where the lines would be too long, in this order.
+const SPARE_STARTUPS: &[&str] = &[
+    "MB/s starting",
+    "+-99%",
+    "median s",
+    "MB/s all",
+    "min s",
+    "x idle",
+    "published s",
+    "unfinished",
+];
+const SPARE_LATENCY: &[&str] =
+    &["read", "written", "+-99%", "p99 ms", "MB/s target", "max ms", "published ms"];
+const SPARE_SHARES: &[&str] = &["avg ms", "MB/s target", "Jain", "entitled %"];
+const SPARE_THROUGHPUT: &[&str] = &[
+    "KiB/request",
+    "IOPS",
+    "read",
+    "written",
+    "+-99%",
+    "Jain",
+    "slowest",
+    "fastest",
+    "published MB/s",
+];
+
+/// The tables of a run and its warnings; `limit`: columns that a table may take.
+pub fn results(run: &Run, limit: Option<usize>) -> String {
     let mut out = format!("{}\n", run.manifest.title);
     let quick = if run.manifest.quick { ", quick: a quarter of the time" } else { "" };
-    for (judge, what, table) in [
-        (Judge::Startup, "start-up times", startups as fn(&Run, &[&Cell]) -> Table),
-        (Judge::Latency, "latency of the target", latency),
-        (Judge::Share, "shares of the bandwidth", shares),
-        (Judge::Throughput, "throughput of the device and of its processes", throughput),
+    type Make = fn(&Run, &[&Cell]) -> Table;
+    for (judge, what, table, spare) in [
+        (Judge::Startup, "start-up times", startups as Make, SPARE_STARTUPS),
+        (Judge::Latency, "latency of the target", latency, SPARE_LATENCY),
+        (Judge::Share, "shares of the bandwidth", shares, SPARE_SHARES),
+        (
+            Judge::Throughput,
+            "throughput of the device and of its processes",
+            throughput,
+            SPARE_THROUGHPUT,
+        ),
     ] {
         let judged = |cell: &&Cell| judge_of(run, cell) == judge;
         let cells: Vec<&Cell> = run.cells.iter().filter(judged).collect();
         if !cells.is_empty() {
             let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
-            out.push_str(&table(run, &cells).render());
+            out.push_str(&table(run, &cells).fit(limit, spare));
         }
     }
     for (cell, text) in run.flags.iter().filter(|(_, text)| !text.starts_with(LOSS_OF_CONTROL)) {

@@ -19,12 +19,45 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Within so many columns, if it can be: as many as need be of the columns called `spare` go, the first
+    /// of them first, and a line below names them. All columns without a limit.
+    pub fn fit(mut self, limit: Option<usize>, spare: &[&str]) -> String {
+        let Some(limit) = limit else { return self.render() };
+        let mut gone = Vec::new();
+        for name in spare {
+            if self.width() <= limit {
+                break;
+            }
+            if let Some(at) = self.headings.iter().position(|h| h == name) {
+                self.headings.remove(at);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+                gone.push(*name);
+            }
+        }
+        let mut out = self.render();
+        if !gone.is_empty() {
+            out.push_str(&format!("(--wide adds: {})\n", gone.join(", ")));
+        }
+        out
+    }
+
+    /// Of its longest line.
+    fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let lines = || std::iter::once(&self.headings).chain(&self.rows);
+        (0..self.headings.len())
+            .map(|c| lines().map(|line| line[c].chars().count()).max().unwrap_or(0))
+            .collect()
+    }
+
     pub fn render(&self) -> String {
         let width = |text: &str| text.chars().count();
         let lines = || std::iter::once(&self.headings).chain(&self.rows);
-        let widths: Vec<usize> = (0..self.headings.len())
-            .map(|c| lines().map(|line| width(&line[c])).max().unwrap_or(0))
-            .collect();
+        let widths = self.widths();
         let mut out = String::new();
         for (n, line) in lines().enumerate() {
             let mut text = String::new();
@@ -48,6 +81,14 @@ impl Table {
         }
         out
     }
+}
+
+/// Columns that a table for people may take: those of the terminal, 100 where there is none, all with
+/// `--wide`.
+pub fn limit(wide: bool) -> Option<usize> {
+    let terminal = console::Term::stdout();
+    let columns = terminal.size_checked().map(|(_, columns)| usize::from(columns));
+    (!wide).then(|| columns.filter(|&c| c > 0).unwrap_or(100))
 }
 
 /// Three significant digits, without an exponent.
@@ -76,6 +117,23 @@ mod tests {
         t.row(vec!["a".into(), "10".into()]);
         t.row(vec!["longer".into(), "5".into()]);
         assert_eq!(t.render(), "name    ms\n------  --\na       10\nlonger   5\n");
+    }
+
+    #[test]
+    fn columns_that_can_be_spared_go_before_lines_are_too_long() {
+        let table = || {
+            let mut t = Table::new(&["name", "ms", "MB/s", "+-99%"], 1);
+            t.row(vec!["a".into(), "10".into(), "5".into(), "1".into()]);
+            t
+        };
+        assert_eq!(table().fit(Some(21), &["+-99%"]), table().render());
+        let fitted = table().fit(Some(20), &["none", "+-99%", "MB/s"]);
+        assert_eq!(
+            fitted,
+            "name  ms  MB/s\n----  --  ----\na     10     5\n(--wide adds: +-99%)\n"
+        );
+        assert!(table().fit(Some(1), &["MB/s"]).starts_with("name  ms  +-99%\n"), "no more can go");
+        assert_eq!(table().fit(None, &["ms"]), table().render());
     }
 
     #[test]

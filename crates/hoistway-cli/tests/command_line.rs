@@ -216,6 +216,73 @@ fn a_start_that_was_cut_off_makes_bounds_everywhere() {
 }
 
 #[test]
+fn diff_tells_what_was_run_differently_and_what_it_changed() {
+    let folder = Folder::new("diff");
+    let run = |out: &str, more: &[&str]| {
+        let base =
+            ["compare", "--quick", "--reps", "3", "--drive", "plextor-px-256m5s", "--out", out];
+        let output = folder.run(&[&base[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    };
+    run("a", &["-w", "readers", "-c", "none-none,none-bfq"]);
+    run("b", &["-w", "readers", "-c", "none-none,none-bfq"]);
+    let same = folder.run(&["diff", "a", "b"]);
+    assert_eq!(
+        (same.status.code(), stdout(&same).as_str()),
+        (Some(0), "0 of 6 quantities differ\n")
+    );
+
+    // A slower drive of the same id, one configuration less.
+    let text = stdout(&folder.run(&["show", "plextor-px-256m5s"]));
+    let rate = text.lines().find(|l| l.starts_with("rate_mb_s")).unwrap().to_string();
+    let slow = text.replace(&rate, "rate_mb_s = 150.0");
+    assert_ne!(text, slow);
+    fs::create_dir(folder.0.join("d")).unwrap();
+    fs::write(folder.0.join("d/plextor-px-256m5s.toml"), slow).unwrap();
+    let args =
+        "compare --quick --reps 3 -w readers -c none-none --out c --drive d/plextor-px-256m5s.toml";
+    let output = folder.run(&args.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let differ = folder.run(&["diff", "a", "c"]);
+    let out = stdout(&differ);
+    assert_eq!(differ.status.code(), Some(1), "{out}");
+    assert!(out.contains("drive plextor-px-256m5s: link.rate_mb_s\n  - "), "{out}");
+    assert!(out.contains("- plextor-px-256m5s/none-bfq/readers: in this run alone"), "{out}");
+    let row = out.lines().find(|l| l.contains("latency_avg")).unwrap();
+    assert!(row.contains(" x") && row.contains(" to "), "{out}");
+    let json = stdout(&folder.run(&["diff", "a", "c", "--json"]));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&parsed["schema"], &parsed["differs"]), (&1.into(), &true.into()));
+    let first = &parsed["quantities"][0];
+    assert_eq!((&first["metric"], &first["paired"]), (&"latency_avg".into(), &true.into()));
+    assert!(first["low"].as_f64() > Some(1.03), "{first}");
+    assert_eq!(folder.run(&["diff", "a", "nowhere"]).status.code(), Some(2));
+}
+
+/// Without a terminal 100 columns are there.
+#[test]
+fn tables_lose_columns_rather_than_wrap() {
+    let folder = Folder::new("width");
+    let args = |more: &[&str]| {
+        let text = "compare latency-2019 --quick --reps 3 --drive hitachi-hts727550a9e364 --out x";
+        let output = folder.run(&text.split(' ').chain(more.iter().copied()).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let rows = |text: &str| -> Vec<String> {
+        let table = text.lines().filter(|l| l.starts_with("drive ") || l.starts_with("hitachi"));
+        table.map(str::to_string).collect()
+    };
+    let usual = args(&[]);
+    assert!(rows(&usual).iter().all(|l| l.chars().count() <= 100), "{usual}");
+    assert!(usual.contains("(--wide adds: "), "{usual}");
+    let wide = args(&["--wide"]);
+    assert!(rows(&wide)[0].len() > 100 && !wide.contains("--wide adds"), "{wide}");
+    let report = stdout(&folder.run(&["report", "x", "--wide"]));
+    assert_eq!(rows(&report), rows(&wide));
+}
+
+#[test]
 fn dry_run_says_what_would_run_and_writes_nothing() {
     let folder = Folder::new("dry-run");
     let hdd = "hitachi-hts727550a9e364";

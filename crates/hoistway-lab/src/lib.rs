@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod diff;
 pub mod experiment;
 pub mod explain;
 pub mod quantity;

@@ -303,6 +303,11 @@ impl Sink<'_> {
     }
 }
 
+/// One of the per-repetition quantities, by its name in `metrics.csv`.
+pub fn rep_value(rep: &Rep, metric: &str) -> Option<Bounded> {
+    values(rep).into_iter().find(|v| v.0 == metric)?.2
+}
+
 /// One of the per-repetition quantities of `cell` over the same of `reference`, paired by seed.
 pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio> {
     let column = |cell: &Cell| -> Option<Vec<Bounded>> {

@@ -12,7 +12,7 @@ mod records;
 pub mod share;
 pub mod startup;
 
-pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, target};
+pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, rep_value, target};
 pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
 pub use judge::Judge;
 

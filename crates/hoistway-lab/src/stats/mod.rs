@@ -137,6 +137,26 @@ pub struct Ratio {
     pub verdict: Verdict,
 }
 
+/// Different only if the interval excludes 1 and the ratio is beyond the limit.
+fn verdict(mean: f64, (low, high): (f64, f64)) -> Verdict {
+    let beyond = (mean - 1.0).abs() > SAME_WITHIN;
+    if beyond && (low > 1.0 || high < 1.0) { Verdict::Different } else { Verdict::Same }
+}
+
+impl Ratio {
+    /// The two are told apart: by the verdict, or, where there is none, by more than 3 %. A bound differs if
+    /// it lies beyond that on its own side.
+    pub fn differs(&self) -> bool {
+        let (low, high) = (self.mean < 1.0 - SAME_WITHIN, self.mean > 1.0 + SAME_WITHIN);
+        match (self.bound, self.verdict) {
+            (Bound::Above | Bound::AtLeast, _) => high,
+            (Bound::Below, _) => low,
+            (Bound::Exact, Verdict::TooFew) => low || high,
+            (Bound::Exact, verdict) => verdict == Verdict::Different,
+        }
+    }
+}
+
 /// Compares `values` with `reference`, paired by position. `None` unless there are equally many,
 /// finite and above 0.
 pub fn paired_ratio(values: &[f64], reference: &[f64]) -> Option<Ratio> {
@@ -153,13 +173,41 @@ pub fn paired_ratio(values: &[f64], reference: &[f64]) -> Option<Ratio> {
     let interval = logs.half_width.map(|h| (libm::exp(logs.mean - h), libm::exp(logs.mean + h)));
     let verdict = match interval {
         None => Verdict::TooFew,
-        Some((low, high)) => {
-            let beyond = (mean - 1.0).abs() > SAME_WITHIN;
-            let excluded = low > 1.0 || high < 1.0;
-            if beyond && excluded { Verdict::Different } else { Verdict::Same }
-        }
+        Some(interval) => verdict(mean, interval),
     };
     Some(Ratio { mean, bound: Bound::Exact, interval, verdict })
+}
+
+/// The same of repetitions that do not belong together: geometric mean over geometric mean, with Welch's
+/// interval of the logarithms. Values may be lower bounds, as in [`paired_ratio_bounded`].
+pub fn unpaired_ratio(values: &[Bounded], reference: &[Bounded]) -> Option<Ratio> {
+    let cut = |v: &[Bounded]| v.iter().any(|b| b.bound != Bound::Exact);
+    let logs = |v: &[Bounded]| -> Option<Vec<f64>> {
+        let log = |b: &Bounded| (b.value > 0.0 && b.value.is_finite()).then(|| libm::log(b.value));
+        v.iter().map(log).collect()
+    };
+    let (ours, theirs) = (logs(values)?, logs(reference)?);
+    let (a, b) = (spread(&ours)?, spread(&theirs)?);
+    let difference = a.mean - b.mean;
+    let mean = libm::exp(difference);
+    let bound = match (cut(values), cut(reference)) {
+        (false, false) => Bound::Exact,
+        (true, false) => Bound::Above,
+        (false, true) => Bound::Below,
+        (true, true) => return None,
+    };
+    if a.n < 3 || b.n < 3 || bound != Bound::Exact {
+        return Some(Ratio { mean, bound, interval: None, verdict: Verdict::TooFew });
+    }
+    let part = |v: &[f64], s: &Spread| sd_about(v, s.mean).powi(2) / f64::from(s.n);
+    let (pa, pb) = (part(&ours, &a), part(&theirs, &b));
+    let freedom = (pa + pb).powi(2)
+        / (pa * pa / f64::from(a.n - 1) + pb * pb / f64::from(b.n - 1)).max(f64::MIN_POSITIVE);
+    // Welch and Satterthwaite, rounded down; without any spread there is nothing to be unsure of.
+    let freedom = if pa + pb > 0.0 { freedom.floor().max(1.0) as u32 } else { 1 };
+    let half = t_quantile(0.5 + CONFIDENCE / 2.0, freedom) * (pa + pb).sqrt();
+    let interval = (libm::exp(difference - half), libm::exp(difference + half));
+    Some(Ratio { mean, bound, interval: Some(interval), verdict: verdict(mean, interval) })
 }
 
 /// The same where values may be lower bounds: then the ratio is one, and without interval. `None`, too, if
@@ -303,6 +351,23 @@ mod tests {
         assert_eq!(p50.of(&h, &[Nanos(500); 10]), Some(55), "all of them beyond");
         assert_eq!(p50.of(&h, &[Nanos(0); 10]), Some(50), "never watched");
         assert_eq!(p50.of(&h, &[Nanos(500); 200]), None, "most are still waiting");
+    }
+
+    #[test]
+    fn repetitions_that_do_not_belong_together_are_compared_by_welch() {
+        let of = |v: &[f64]| v.iter().map(|&v| Bounded::from(v)).collect::<Vec<_>>();
+        let r = unpaired_ratio(&of(&[2.0, 2.1, 1.9, 2.0]), &of(&[1.0, 1.01, 0.99])).unwrap();
+        assert!((r.mean - 2.0).abs() < 0.01 && r.differs(), "{r:?}");
+        let (low, high) = r.interval.unwrap();
+        assert!(low < r.mean && r.mean < high && low > 1.7 && high < 2.3, "{r:?}");
+        let wide = unpaired_ratio(&of(&[1.0, 3.0, 0.5]), &of(&[1.0, 1.0, 1.2])).unwrap();
+        assert_eq!((wide.verdict, wide.differs()), (Verdict::Same, false));
+        let few = unpaired_ratio(&of(&[2.0]), &of(&[1.0])).unwrap();
+        assert_eq!((few.verdict, few.differs()), (Verdict::TooFew, true));
+        let none = unpaired_ratio(&of(&[1.0; 3]), &of(&[1.0; 3])).unwrap();
+        assert_eq!((none.verdict, none.interval), (Verdict::Same, Some((1.0, 1.0))));
+        let cut = [Bounded::above(0.5)];
+        assert!(!unpaired_ratio(&cut, &of(&[1.0])).unwrap().differs(), "it may still be larger");
     }
 
     #[test]

@@ -1,0 +1,123 @@
+//! `hoistway diff`: two run directories beside each other.
+
+use crate::args::Diff;
+use crate::table::{Table, limit, three};
+use crate::{Failure, print};
+use hoistway_lab::diff::{Difference, Entry, Quantity, diff as compare};
+use hoistway_lab::result::Run;
+use hoistway_lab::stats::{Bound, Bounded};
+use std::fmt::Write as _;
+use std::path::Path;
+
+pub fn diff(options: &Diff) -> Result<(), Failure> {
+    let (old, new) = (read(&options.old)?, read(&options.new)?);
+    if old.manifest.experiment != new.manifest.experiment {
+        return Err(Failure::Usage(format!(
+            "{} is a run of {}, {} one of {}; give two runs of one experiment",
+            options.old.display(),
+            old.manifest.experiment,
+            options.new.display(),
+            new.manifest.experiment
+        )));
+    }
+    let found = compare(&old, &new);
+    print(&if options.json { json(&found) } else { text(&found, options) })?;
+    if found.differs() { Err(Failure::No) } else { Ok(()) }
+}
+
+fn read(dir: &Path) -> Result<Run, Failure> {
+    if !dir.join("run.toml").is_file() {
+        let what = format!("{} is not a run directory (it has no run.toml)", dir.display());
+        return Err(Failure::Usage(what));
+    }
+    Run::read(dir).map_err(|e| Failure::Usage(e.to_string()))
+}
+
+fn text(found: &Difference, options: &Diff) -> String {
+    let mut out = String::new();
+    let side = |v: &Option<String>| v.clone().unwrap_or_else(|| "(not there)".into());
+    for Entry { what, old, new } in &found.manifest {
+        let _ = writeln!(out, "{what}\n  - {}\n  + {}", side(old), side(new));
+    }
+    for (sign, cells) in [('-', &found.only_old), ('+', &found.only_new)] {
+        for cell in cells {
+            let _ = writeln!(out, "{sign} {cell}: in this run alone");
+        }
+    }
+    let shown: Vec<&Quantity> =
+        found.quantities.iter().filter(|q| options.all || q.differs).collect();
+    if !shown.is_empty() {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let headings =
+            ["drive", "workload", "config", "metric", "old", "new", "unit", "ratio", "99 %"];
+        let mut table = Table::new(&headings, 4);
+        let value = |v: Option<Bounded>| {
+            v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
+        };
+        for q in shown {
+            table.row(vec![
+                q.drive.clone(),
+                q.workload.clone(),
+                q.config.clone(),
+                q.metric.into(),
+                value(q.old),
+                value(q.new),
+                q.unit.into(),
+                ratio(q),
+                interval(q),
+            ]);
+        }
+        out.push_str(&table.fit(limit(options.wide), &["unit", "99 %"]));
+    }
+    let differ = found.quantities.iter().filter(|q| q.differs).count();
+    let _ = writeln!(out, "{differ} of {} quantities differ", found.quantities.len());
+    if found.quantities.iter().any(|q| !q.paired) {
+        out.push_str("(seeds differ: repetitions are not compared one by one)\n");
+    }
+    out
+}
+
+fn ratio(q: &Quantity) -> String {
+    match q.ratio {
+        None => "-".into(),
+        Some(_) if !q.differs => "same".into(),
+        Some(r) => {
+            let r = Bounded { value: r.mean, bound: r.bound };
+            format!("x{}", r.exact().map_or_else(|| r.to_string(), three))
+        }
+    }
+}
+
+fn interval(q: &Quantity) -> String {
+    let interval = q.ratio.and_then(|r| r.interval);
+    interval.map_or_else(|| "-".into(), |(low, high)| format!("{} to {}", three(low), three(high)))
+}
+
+fn json(found: &Difference) -> String {
+    let value = |v: Option<Bounded>| {
+        v.map(|v| serde_json::json!({ "value": v.value, "bound": v.bound.sign() }))
+    };
+    let quantity = |q: &Quantity| {
+        let interval = q.ratio.and_then(|r| r.interval);
+        serde_json::json!({
+            "drive": q.drive, "config": q.config, "workload": q.workload,
+            "metric": q.metric, "unit": q.unit, "old": value(q.old), "new": value(q.new),
+            "ratio": q.ratio.map(|r| r.mean),
+            "bound": q.ratio.map_or(Bound::Exact, |r| r.bound).sign(),
+            "low": interval.map(|i| i.0), "high": interval.map(|i| i.1),
+            "paired": q.paired, "differs": q.differs,
+        })
+    };
+    let entry = |e: &Entry| serde_json::json!({ "what": e.what, "old": e.old, "new": e.new });
+    let value = serde_json::json!({
+        "schema": 1,
+        "differs": found.differs(),
+        "manifest": found.manifest.iter().map(entry).collect::<Vec<_>>(),
+        "only_old": found.only_old,
+        "only_new": found.only_new,
+        "quantities": found.quantities.iter().map(quantity).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}

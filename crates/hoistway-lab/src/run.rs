@@ -101,6 +101,9 @@ const TELL: Nanos = Nanos::ms(200);
 /// Gauges are not recorded more often.
 const MONITOR_MIN: Nanos = Nanos::ms(10);
 
+/// What a run leaves behind, encoded, or why it does not.
+type Record = Result<Vec<u8>, RunError>;
+
 /// One run of the grid.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -194,7 +197,7 @@ impl Grid {
         let reused: Vec<Option<Vec<u8>>> =
             (0..places.len()).map(|i| kept.and_then(|k| k.load(i))).collect();
         let missing: Vec<usize> = (0..places.len()).filter(|&i| reused[i].is_none()).collect();
-        let records: Vec<Mutex<Option<Result<Vec<u8>, RunError>>>> =
+        let records: Vec<Mutex<Option<Record>>> =
             reused.into_iter().map(|r| Mutex::new(r.map(Ok))).collect();
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(places.len() - missing.len());

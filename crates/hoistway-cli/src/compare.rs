@@ -454,7 +454,7 @@ fn execute(
         bar.set_position(p.passed.as_ms());
         bar.set_message(format!("{}/{} runs, {left} s left", p.done, p.total));
     };
-    let run = grid.run(world, threads, stop, &progress, Some(kept));
+    let run = grid.run_kept(world, threads, stop, &progress, Some(kept));
     bar.finish_and_clear();
     run.map_err(run_failure)
 }

@@ -183,9 +183,20 @@ impl Grid {
     }
 
     /// Runs everything on `threads` threads, or on one if the world wants it. `stop` ends it early;
-    /// `progress` hears of the time that passes and of every run that is over. With `kept`, finished runs
-    /// are kept there, and those that are there already are not run again.
+    /// `progress` hears of the time that passes and of every run that is over.
     pub fn run(
+        &self,
+        world: &dyn World,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Run, RunError> {
+        self.run_kept(world, threads, stop, progress, None)
+    }
+
+    /// The same; with `kept`, finished runs are kept there, and those that are there already are not run
+    /// again.
+    pub fn run_kept(
         &self,
         world: &dyn World,
         threads: usize,

@@ -19,7 +19,7 @@ fn run(experiment: &str, drive: &str, configs: &[&str], workloads: &[&str]) -> R
         options: Options::default(),
         command: String::new(),
     };
-    grid.run(&hoistway_lab::world::Sim, 1, &AtomicBool::new(false), &|_| {}, None).unwrap()
+    grid.run(&hoistway_lab::world::Sim, 1, &AtomicBool::new(false), &|_| {}).unwrap()
 }
 
 fn value(run: &Run, config: &str, workload: &str, metric: &str, published: bool) -> Option<f64> {

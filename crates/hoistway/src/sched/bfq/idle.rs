@@ -4,7 +4,6 @@
 use super::Bfq;
 use super::budget::Reason;
 use super::requests::SPLIT_REST;
-use super::tunables::Base;
 use super::wf2q::IDLE;
 use crate::env::Cx;
 use crate::group::ProcId;
@@ -38,9 +37,9 @@ impl Bfq {
         let census = &self.fair.census;
         census.weights_differ(&self.fair.ents[q as usize])
             || census.classes_differ()
-            || match self.conf.base {
-                Base::V61 => census.groups_pending > 0,
-                Base::V62 | Base::Hoistway => census.groups > 1,
+            || match self.conf.base.before_6_2() {
+                true => census.groups_pending > 0,
+                false => census.groups > 1,
             }
     }
 
@@ -166,7 +165,8 @@ impl Bfq {
             return;
         }
         let gone = self.ctxs[proc.index()].gone;
-        let long = queue.tt_samples > VALID_SAMPLES && queue.tt_mean > self.conf.slice_idle.0 / 2;
+        let short = self.conf.slice_idle.0 / if self.conf.think_margin { 2 } else { 1 };
+        let long = queue.tt_samples > VALID_SAMPLES && queue.tt_mean > short;
         let short = !gone && !long;
         let changed = short != queue.short_tt;
         queue.short_tt = short;
@@ -187,7 +187,7 @@ impl Bfq {
             let gap = now.as_nanos().wrapping_sub(queue.tt_last_end);
             queue.tot_idle = queue.tot_idle.wrapping_add(gap);
         }
-        if queue.just_created {
+        if queue.just_created || !self.conf.io_intensity {
             return;
         }
         queue.io_bound = queue.tot_idle.wrapping_mul(5) <= tot.0;

@@ -55,11 +55,11 @@ impl Bfq {
         let known = self.queues[q as usize].base_serv > Nanos::ZERO;
         if self.in_service == q
             && (self.inflight == 0 || (known && self.measure.injected))
-            && self.inject_quiet_for(q, SAMPLE_PAUSE)
+            && self.inject_quiet_for(q, self.conf.inject_sample_pause)
         {
             self.measure.first = now;
             self.measure.wait_dispatch = true;
-            if self.inflight == 0 {
+            if self.inflight == 0 || self.conf.inject_flag_kept {
                 self.measure.injected = false;
             }
         }
@@ -71,27 +71,33 @@ impl Bfq {
         let q = self.rqs[self.measure.waited as usize].queue;
         let (injected, max, inflight) =
             (self.measure.injected, self.ncq.max_inflight, self.inflight);
+        let (flag_kept, every_base) = (self.conf.inject_flag_kept, self.conf.inject_on_new_base);
+        let bound = if self.conf.inject_up_to_twice { 2 * max } else { max + 1 };
         let queue = &mut self.queues[q as usize];
         let old = queue.inject_limit;
-        if queue.base_serv > Nanos::ZERO && injected {
+        if queue.base_serv > Nanos::ZERO && (injected || flag_kept) {
             let threshold = Nanos(3 * queue.base_serv.0 / 2);
             if total >= threshold && old > 0 {
                 queue.inject_limit -= 1;
                 queue.inj_decr = Some(self.tn);
-            } else if total < threshold && old <= max {
+            } else if total < threshold && old < bound {
                 queue.inject_limit += 1;
             }
         }
         if (queue.base_serv == Nanos::ZERO && inflight == 1) || total < queue.base_serv {
             if queue.base_serv == Nanos::ZERO {
                 queue.inject_limit = old.max(1);
+            } else if every_base {
+                queue.inject_limit = queue.inject_limit.max(1);
             }
             queue.base_serv = total;
         } else if !injected && inflight == 1 {
             queue.base_serv = total;
         }
         self.measure.waited = NIL;
-        self.measure.injected = false;
+        if !flag_kept {
+            self.measure.injected = false;
+        }
     }
 
     /// Is `p` busy with a request that fits what is left of its budget?
@@ -170,8 +176,8 @@ impl Bfq {
             }
             let large = !self.rotational && self.rqs[other.next as usize].len >= LARGE;
             match self.conf.base {
-                Base::V61 if large => self.inflight < limit.min(1),
-                Base::V61 => self.inflight < queue.inject_limit,
+                Base::V53 | Base::V61 if large => self.inflight < limit.min(1),
+                Base::V53 | Base::V61 => self.inflight < queue.inject_limit,
                 Base::V62 | Base::Hoistway => !large || self.inflight == 0,
             }
         })
@@ -195,7 +201,7 @@ impl Bfq {
         } else {
             queue.waker_hits += 1;
         }
-        if queue.waker_hits == WAKE_HITS {
+        if queue.waker_hits >= self.conf.waker_detections {
             queue.tent_waker = NIL;
             queue.waker_hits = 0;
             self.set_waker(q, last);
@@ -221,11 +227,8 @@ impl Bfq {
 
 /// A limit that was not lowered for this long is learnt anew (4.7.1).
 const LIMIT_LIFE: Nanos = Nanos::ms(1000);
-/// No measurement for this long after the limit was lowered (4.7.1).
-const SAMPLE_PAUSE: Nanos = Nanos::ms(10);
 /// A request this large is injected only into an idle device, on flash (4.7.3), in sectors.
 const LARGE: u32 = 64;
 /// 4.8.
 const WAKE_GAP: Nanos = Nanos::ms(4);
 const WAKE_WINDOW: u64 = 128;
-const WAKE_HITS: u8 = 3;

@@ -231,7 +231,8 @@ impl Bfq {
         let bound = core::mem::take(&mut self.queues[q as usize].io_bound);
         self.queues[p as usize].io_bound |= bound;
         let waker = self.queues[q as usize].waker;
-        if waker != NIL && waker != p && self.queues[p as usize].waker == NIL {
+        let inherits = self.conf.inherit_waker && waker != NIL && waker != p;
+        if inherits && self.queues[p as usize].waker == NIL {
             self.queues[p as usize].tent_waker = NIL;
             self.set_waker(p, waker);
         }

@@ -1,7 +1,6 @@
 //! Limits in the request pool, and drives with several actuators (specs/bfq.md 8.5, 8.4).
 
 use super::Bfq;
-use super::tunables::Base;
 use crate::device::{Device, Profile};
 use crate::env::Cx;
 use crate::request::{Dir, Io};
@@ -77,7 +76,7 @@ impl Bfq {
 
     /// A queue that keeps an otherwise idle actuator busy, if it is not the one in service (8.4).
     pub(super) fn underused_actuator(&self, q: u32) -> Option<u32> {
-        if self.actuators == 1 || self.conf.base == Base::V61 {
+        if self.actuators == 1 || self.conf.base.before_6_2() {
             return None;
         }
         let last = usize::from(self.actuators) - 1;

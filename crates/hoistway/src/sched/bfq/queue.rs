@@ -5,6 +5,7 @@
 
 use super::Bfq;
 use super::stats::Tally;
+use super::tunables::Base;
 use super::wf2q::FairQueue;
 use crate::list::List;
 use crate::table::NIL;
@@ -302,8 +303,11 @@ impl Bfq {
         while let Some(woken) = self.queues[q as usize].woken.pop_front(&mut self.woken_links) {
             self.queues[woken as usize].waker = NIL;
         }
-        // The size of the burst stays: short processes one after the other are one (6.5).
-        self.burst.leave(q);
+        // The size of the burst stays: short processes one after the other are one (6.5). Not so in 5.3.
+        let coop = self.queues[q as usize].coop;
+        if self.burst.leave(q) && self.conf.base == Base::V53 && !coop {
+            self.burst.size = self.burst.size.saturating_sub(1);
+        }
         self.forget_last_created(q);
         if self.last_completed_q == q {
             self.last_completed_q = NIL;

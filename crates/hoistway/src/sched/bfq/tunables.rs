@@ -53,6 +53,22 @@ pub(super) struct Conf {
     /// In-flight requests from which an actuator counts as loaded.
     pub actuator_load: u32,
     pub injection: bool,
+    /// No measurement for this long after the limit was lowered (4.7.1).
+    pub inject_sample_pause: Nanos,
+    /// The limit may grow to twice the most requests seen in the device, not to one more (11.7 item 2).
+    pub inject_up_to_twice: bool,
+    /// Every new base lifts a limit of 0, not only the first (11.7 item 3).
+    pub inject_on_new_base: bool,
+    /// The limit moves whether or not anything was injected (11.7 item 4).
+    pub inject_flag_kept: bool,
+    /// Think time is short up to half of `slice_idle`, not up to all of it (11.7 item 5).
+    pub think_margin: bool,
+    /// Detections until a queue counts as the waker of another.
+    pub waker_detections: u8,
+    /// A queue that is often idle counts as not bound by I/O (5.8).
+    pub io_intensity: bool,
+    /// A shared queue takes over the waker of a queue merged into it (7.4).
+    pub inherit_waker: bool,
     pub preemption: bool,
     pub queue_merge: bool,
     pub stable_merge: bool,
@@ -65,11 +81,18 @@ pub(super) enum Base {
     V61,
     V62,
     Hoistway,
+    /// August 2019, before the last changes to injection (11.7).
+    V53,
 }
 
 impl Base {
-    const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway"];
-    const ALL: [Base; 3] = [Base::V61, Base::V62, Base::Hoistway];
+    const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway", "5.3"];
+    const ALL: [Base; 4] = [Base::V61, Base::V62, Base::Hoistway, Base::V53];
+
+    /// The rules before 6.2, where versions differ.
+    pub fn before_6_2(self) -> bool {
+        matches!(self, Base::V53 | Base::V61)
+    }
 }
 
 impl Default for Conf {
@@ -106,6 +129,14 @@ impl Default for Conf {
             burst_interval: Nanos::ms(180),
             actuator_load: 4,
             injection: true,
+            inject_sample_pause: SAMPLE_PAUSE,
+            inject_up_to_twice: false,
+            inject_on_new_base: false,
+            inject_flag_kept: false,
+            think_margin: true,
+            waker_detections: WAKER_DETECTIONS,
+            io_intensity: true,
+            inherit_waker: true,
             preemption: true,
             queue_merge: true,
             stable_merge: true,
@@ -225,10 +256,10 @@ pub(super) static TUNABLES: &[Tunable] = &[
         "base",
         Unit::Choice(Base::WORDS),
         Base::Hoistway as u64,
-        (0, Base::Hoistway as u64),
-        "Whose decisions. 6.1 or 6.2+: those of that version of the reference, its quirks included; writing \
-         it turns tick_rounding on and every switch that mends a quirk off. hoistway: the rules of 6.2+, \
-         all mended.",
+        (0, Base::V53 as u64),
+        "Whose decisions. 5.3, 6.1 or 6.2+: those of that version of the reference, its quirks included; \
+         writing it turns tick_rounding on and every switch that mends a quirk off, and 5.3 sets what changed \
+         since: injection, wakers, think times, stable_merge. hoistway: the rules of 6.2+, all mended.",
     ),
     tunable(
         "tick_rounding",
@@ -359,6 +390,62 @@ pub(super) static TUNABLES: &[Tunable] = &[
         (0, 1),
         "Others fill the gaps while a queue is waited for.",
     ),
+    tunable(
+        "inject_sample_pause",
+        Unit::Millis,
+        10,
+        (0, MS_MAX),
+        "Pause in measuring what injection costs after the limit was lowered; 100 ms in 5.3.",
+    ),
+    tunable(
+        "inject_up_to_twice",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "1: the limit of injection grows to twice the most requests seen in the device (5.3). 0: to one more.",
+    ),
+    tunable(
+        "inject_on_new_base",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "1: every new base service time lifts a limit of 0 to 1 (5.3). 0: only the first.",
+    ),
+    tunable(
+        "inject_flag_kept",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "1: the limit moves whether or not anything was injected (5.3). 0: only if something was.",
+    ),
+    tunable(
+        "think_margin",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: think times are short up to half of slice_idle. 0: up to slice_idle (5.3).",
+    ),
+    tunable(
+        "waker_detections",
+        Unit::Count,
+        3,
+        (1, 100),
+        "So many times in a row a queue must go on after another's completion for that to be its waker; 1 in 5.3.",
+    ),
+    tunable(
+        "io_intensity",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: throughput is no reason to wait for a queue that is idle a fifth of the time. 0: it may be (5.3).",
+    ),
+    tunable(
+        "inherit_waker",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "1: a shared queue takes over the waker of a queue merged into it. 0: it does not (5.3).",
+    ),
     tunable("preemption", Unit::Switch, 1, (0, 1), "A queue that becomes busy may end a slot."),
     tunable(
         "queue_merge",
@@ -416,6 +503,14 @@ impl Bfq {
             "burst_interval" => self.conf.burst_interval = Nanos::ms(value),
             "actuator_load_threshold" => self.conf.actuator_load = value as u32,
             "injection" => self.conf.injection = on,
+            "inject_sample_pause" => self.conf.inject_sample_pause = Nanos::ms(value),
+            "inject_up_to_twice" => self.conf.inject_up_to_twice = on,
+            "inject_on_new_base" => self.conf.inject_on_new_base = on,
+            "inject_flag_kept" => self.conf.inject_flag_kept = on,
+            "think_margin" => self.conf.think_margin = on,
+            "waker_detections" => self.conf.waker_detections = value as u8,
+            "io_intensity" => self.conf.io_intensity = on,
+            "inherit_waker" => self.conf.inherit_waker = on,
             "preemption" => self.conf.preemption = on,
             "queue_merge" => self.conf.queue_merge = on,
             "stable_merge" => self.conf.stable_merge = on,
@@ -455,6 +550,9 @@ impl Bfq {
     /// (section 10).
     pub(super) fn set_base(&mut self, base: Base) {
         let mended = base == Base::Hoistway;
+        if (base == Base::V53) != (self.conf.base == Base::V53) {
+            self.set_2019(base == Base::V53);
+        }
         self.conf.base = base;
         self.conf.tick_rounding = !mended;
         self.conf.inject_after_long_idle = mended;
@@ -464,6 +562,20 @@ impl Bfq {
         self.set_move_counts(mended);
         self.conf.fix_exit_charge = mended;
         self.fair.set_mended(mended);
+    }
+
+    /// What changed from 5.3 to 6.1 is as it was in 5.3, or as it is (11.7).
+    fn set_2019(&mut self, on: bool) {
+        let conf = &mut self.conf;
+        conf.inject_sample_pause = if on { SAMPLE_PAUSE_5_3 } else { SAMPLE_PAUSE };
+        conf.inject_up_to_twice = on;
+        conf.inject_on_new_base = on;
+        conf.inject_flag_kept = on;
+        conf.stable_merge = !on;
+        conf.think_margin = !on;
+        conf.waker_detections = if on { 1 } else { WAKER_DETECTIONS };
+        conf.io_intensity = !on;
+        conf.inherit_waker = !on;
     }
 
     pub(super) fn tunable(&self, name: &str) -> Option<u64> {
@@ -505,6 +617,14 @@ impl Bfq {
             "burst_interval" => conf.burst_interval.as_ms(),
             "actuator_load_threshold" => conf.actuator_load.into(),
             "injection" => conf.injection.into(),
+            "inject_sample_pause" => conf.inject_sample_pause.as_ms(),
+            "inject_up_to_twice" => conf.inject_up_to_twice.into(),
+            "inject_on_new_base" => conf.inject_on_new_base.into(),
+            "inject_flag_kept" => conf.inject_flag_kept.into(),
+            "think_margin" => conf.think_margin.into(),
+            "waker_detections" => conf.waker_detections.into(),
+            "io_intensity" => conf.io_intensity.into(),
+            "inherit_waker" => conf.inherit_waker.into(),
             "preemption" => conf.preemption.into(),
             "queue_merge" => conf.queue_merge.into(),
             "stable_merge" => conf.stable_merge.into(),
@@ -514,5 +634,10 @@ impl Bfq {
     }
 }
 
+/// 4.7.1 and 11.7 item 1.
+const SAMPLE_PAUSE: Nanos = Nanos::ms(10);
+const SAMPLE_PAUSE_5_3: Nanos = Nanos::ms(100);
+/// 4.8.
+const WAKER_DETECTIONS: u8 = 3;
 /// `strict_guarantees` needs idling at least this long (9).
 const STRICT_SLICE_IDLE: Nanos = Nanos::ms(8);

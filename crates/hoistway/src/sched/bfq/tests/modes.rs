@@ -10,7 +10,7 @@ use crate::unit::Nanos;
 use alloc::vec::Vec;
 
 /// Every switch of a quirk, and its value where all are mended.
-const QUIRKS: [(&str, u64); 8] = [
+const QUIRKS: [(&str, u64); 11] = [
     ("exact_pick", 1),
     ("exact_candidate", 1),
     ("fix_group_double_charge", 1),
@@ -19,6 +19,22 @@ const QUIRKS: [(&str, u64); 8] = [
     ("raised_budget_fits", 1),
     ("keep_idle_ticket", 1),
     ("keep_device_weight", 1),
+    ("fix_class_count", 1),
+    ("move_counts", 1),
+    ("fix_exit_charge", 1),
+];
+
+/// What `base` = 5.3 sets besides, and its value otherwise (11.7).
+const SINCE_5_3: [(&str, u64, u64); 9] = [
+    ("inject_sample_pause", 100, 10),
+    ("inject_up_to_twice", 1, 0),
+    ("inject_on_new_base", 1, 0),
+    ("inject_flag_kept", 1, 0),
+    ("stable_merge", 0, 1),
+    ("think_margin", 0, 1),
+    ("waker_detections", 1, 3),
+    ("io_intensity", 0, 1),
+    ("inherit_waker", 0, 1),
 ];
 
 #[test]
@@ -31,12 +47,20 @@ fn base_turns_every_quirk_on_or_off_and_mended_is_the_default() {
         assert_eq!(rig.bfq.value("tick_rounding"), Some(u64::from(!mended)));
     };
     assert_eq!(rig.bfq.value("base"), Some(2));
+    rig.set("stable_merge", 1);
     all(&rig, true);
-    for (base, mended) in [(0, false), (2, true), (1, false)] {
+    for (base, mended) in [(0, false), (2, true), (1, false), (3, false), (0, false)] {
         rig.set("base", base);
         assert_eq!(rig.bfq.value("base"), Some(base));
         all(&rig, mended);
+        for (name, in_5_3, since) in SINCE_5_3 {
+            let value = if base == 3 { in_5_3 } else { since };
+            assert_eq!(rig.bfq.value(name), Some(value), "{name}");
+        }
     }
+    rig.set("stable_merge", 0);
+    rig.set("base", 1);
+    assert_eq!(rig.bfq.value("stable_merge"), Some(0), "only 5.3 decides about it");
     // Each can be set apart afterwards.
     rig.set("base", 0);
     rig.set("exact_pick", 1);

@@ -55,7 +55,7 @@ impl World {
             groups_gone_busy: 0,
             moves: 0,
         };
-        let base = w.rng.below(3);
+        let base = w.rng.below(4);
         w.rig.set("base", base);
         // Half of the runs in a pure mode.
         if w.rng.below(2) == 0 {
@@ -334,7 +334,7 @@ impl World {
     }
 
     fn set_base(&mut self) {
-        let base = self.rng.below(3);
+        let base = self.rng.below(4);
         self.rig.set("base", base);
     }
 

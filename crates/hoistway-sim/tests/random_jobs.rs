@@ -76,6 +76,7 @@ fn host(rng: &mut Rng) -> HostConfig {
         ("block_profile", &["legacy".into(), "multi-queue".into()]),
         ("run_at_completion", &["never".into(), "scsi".into()]),
         ("delayed_rerun", &[true.into(), false.into()]),
+        ("bfq_base", &["5.3".into(), "6.1".into(), "hoistway".into()]),
         ("start_frac", &[0.0.into(), 0.45.into(), 0.9.into()]),
         ("layout_gap_kib", &[0.into(), 64.into(), 1_000_000.into()]),
         ("copy_ns_per_kib", &[20.into(), 5000.into()]),

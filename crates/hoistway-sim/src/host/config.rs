@@ -6,6 +6,7 @@ use crate::load::params::{quantity, real, switch, whole};
 use crate::world::JobError;
 use hoistway::Profile;
 use hoistway::device::RunAtCompletion;
+use hoistway::tunable::Unit;
 
 /// The file system: where its journal's flags and its fdatasync come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,7 @@ pub struct HostConfig {
     pub(super) block_profile: Profile,
     run_at_completion: RunAtCompletion,
     delayed_rerun: bool,
+    bfq_base: &'static str,
     /// `None`: the drive file's.
     pub(super) start_frac: Option<f64>,
     pub(super) layout_gap_kib: u64,
@@ -99,6 +101,7 @@ const NAMES: &[&str] = &[
     "block_profile",
     "run_at_completion",
     "delayed_rerun",
+    "bfq_base",
     "start_frac",
     "layout_gap_kib",
     "copy_ns_per_kib",
@@ -106,6 +109,14 @@ const NAMES: &[&str] = &[
     "wake_ns",
     "sync_call_ns",
 ];
+
+/// The words of BFQ's tunable `base`.
+fn bases() -> &'static [&'static str] {
+    match hoistway::sched::bfq::ENTRY.tunables.iter().find(|t| t.name == "base").map(|t| t.unit) {
+        Some(Unit::Choice(words)) => words,
+        _ => &[],
+    }
+}
 
 const PROFILES: &[&str] = &["2018", "2019", "today", "2012", "2010", "2009", "netbook-2009"];
 
@@ -140,6 +151,7 @@ impl HostConfig {
             block_profile: Profile::MultiQueue,
             run_at_completion: RunAtCompletion::Never,
             delayed_rerun: true,
+            bfq_base: "hoistway",
             start_frac: None,
             layout_gap_kib: 8192,
             copy_ns_per_kib: None,
@@ -148,10 +160,12 @@ impl HostConfig {
             sync_call_ns: 11_000,
             direct_call_ns: 1_500,
         };
-        // Kernels before 5.10 (specs/blk-mq-and-noop.md 7.4).
+        // Kernels before 5.10 (specs/blk-mq-and-noop.md 7.4), with the BFQ of the comparison of 2019
+        // (specs/bfq.md 11.7).
         let older = HostConfig {
             run_at_completion: RunAtCompletion::Scsi,
             delayed_rerun: false,
+            bfq_base: "5.3",
             ..modern.clone()
         };
         let legacy = HostConfig { ram: 2 << 30, block_profile: Profile::Legacy, ..modern.clone() };
@@ -267,6 +281,13 @@ impl HostConfig {
                 }
             }
             "delayed_rerun" => self.delayed_rerun = switch(value).map_err(wrong)?,
+            "bfq_base" => {
+                let words = bases();
+                let known = words.iter().find(|&&w| w == word());
+                let choices = words.join("\", \"");
+                let unknown = || wrong(format!("choose one of \"{choices}\""));
+                self.bfq_base = known.ok_or_else(unknown)?;
+            }
             "start_frac" => {
                 let f = real(value).map_err(wrong)?;
                 if !(0.0..1.0).contains(&f) {
@@ -316,6 +337,13 @@ impl HostConfig {
         self.run_at_completion
     }
 
+    /// Whose rules BFQ decides by where a configuration does not say: a word of its tunable `base`, and its
+    /// value.
+    pub fn bfq_base(&self) -> (&'static str, u64) {
+        let at = bases().iter().position(|&w| w == self.bfq_base);
+        (self.bfq_base, at.expect("checked when it was set") as u64)
+    }
+
     /// The block layer runs all queues again after a scheduler withheld everything.
     pub fn delayed_rerun(&self) -> bool {
         self.delayed_rerun
@@ -348,7 +376,7 @@ impl HostConfig {
             DataMode::Ordered => "ordered",
             DataMode::Writeback => "writeback",
         };
-        let rows: [(&str, String); 25] = [
+        let rows: [(&str, String); 26] = [
             ("profile", self.profile.into()),
             ("ram", self.ram.to_string()),
             ("dirty_background_ratio", self.dirty_background_ratio.to_string()),
@@ -368,6 +396,7 @@ impl HostConfig {
             ("block_profile", block.into()),
             ("run_at_completion", at_completion.into()),
             ("delayed_rerun", self.delayed_rerun.to_string()),
+            ("bfq_base", self.bfq_base.into()),
             ("start_frac", start_frac.to_string()),
             ("layout_gap_kib", self.layout_gap_kib.to_string()),
             ("copy_ns_per_kib", copy_ns_per_kib.to_string()),

@@ -499,6 +499,19 @@ fn a_block_read_waits_for_what_its_own_process_has_under_way_and_for_nothing_els
 }
 
 #[test]
+fn bfq_decides_as_that_of_5_3_on_hosts_of_2018_and_2019() {
+    for (profile, base) in
+        [("2018", "5.3"), ("2019", "5.3"), ("today", "hoistway"), ("2012", "hoistway")]
+    {
+        assert_eq!(config(profile, &[]).bfq_base().0, base, "{profile}");
+    }
+    assert_eq!(config("2019", &[("bfq_base", "6.1".into())]).bfq_base(), ("6.1", 0));
+    let mut c = config("2019", &[]);
+    let error = c.set("bfq_base", &"2.6".into()).unwrap_err().to_string();
+    assert!(error.contains("choose one of \"6.1\", "), "{error}");
+}
+
+#[test]
 fn the_block_layer_of_2018_and_2019_runs_the_queues_of_sata_and_usb_at_completion() {
     use hoistway::device::RunAtCompletion::{Never, Scsi};
     let rules = |profile| {

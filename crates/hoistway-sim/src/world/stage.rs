@@ -732,7 +732,11 @@ fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
         TraceMode::Digest => Trace::digest_only(),
         TraceMode::Keep(n) => Trace::keep(n),
     };
+    // The host's BFQ, unless the configuration says which. Before its other settings, some of which it changes.
+    let base = ("base".to_string(), job.host.bfq_base().1);
+    let of_host = spec.name == "bfq" && !spec.set.iter().any(|s| s.0 == base.0);
     let settings = (spec.queue.iter().map(|s| (StageName::Queue, s)))
+        .chain(of_host.then_some((StageName::Scheduler, &base)))
         .chain(spec.set.iter().map(|s| (StageName::Scheduler, s)));
     let most_kib = stack.env().device.max_sectors.0 / 2;
     for (stage, (name, value)) in settings {

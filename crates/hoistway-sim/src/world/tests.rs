@@ -8,6 +8,8 @@ use hoistway::{Instant, IoPrio, Nanos};
 struct Setting<'a> {
     drive: &'a str,
     scheduler: &'a str,
+    /// A tunable of it.
+    set: Option<(&'a str, u64)>,
     interferer: &'a str,
     params: &'a str,
     interferers: u64,
@@ -47,7 +49,7 @@ impl Setting<'_> {
             host,
             scheduler: SchedulerSpec {
                 name: self.scheduler.into(),
-                set: Vec::new(),
+                set: self.set.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
                 queue: Vec::new(),
             },
             control: ControlSpec::default(),
@@ -73,6 +75,7 @@ fn readers(drive: &str) -> Setting<'_> {
     Setting {
         drive,
         scheduler: "none",
+        set: None,
         interferer: "reader",
         params: "",
         interferers: 15,
@@ -99,6 +102,24 @@ fn the_same_job_gives_the_same_records_and_trace() {
     }
     let other = Setting { seed: 2, ..base }.run();
     assert_ne!(a.trace_digest, other.trace_digest);
+}
+
+#[test]
+fn bfq_decides_by_the_rules_of_the_host_unless_told_otherwise() {
+    let digest = |base: Option<&str>, told: Option<u64>| {
+        let mut host = HostConfig::profile("2019").unwrap();
+        if let Some(base) = base {
+            host.set("bfq_base", &base.into()).unwrap();
+        }
+        let set = told.map(|value| ("base", value));
+        let setting = Setting { scheduler: "bfq", set, ..readers("plextor-px-256m5s") };
+        setting.run_on(host).unwrap().trace_digest
+    };
+    // Values of the tunable: 2 = hoistway, 3 = 5.3.
+    let of_2019 = digest(None, None);
+    assert_eq!(of_2019, digest(Some("hoistway"), Some(3)));
+    assert_eq!(digest(Some("hoistway"), None), digest(None, Some(2)));
+    assert_ne!(of_2019, digest(Some("hoistway"), None));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod injection;
 mod latency;
 mod modes;
 mod random;
+mod release;
 mod rig;
 mod statistics;
 mod weights;

@@ -364,13 +364,17 @@ fn switch(device: &Device, wish: &str) -> Result<Value, String> {
         ));
     }
     device.switch_scheduler(config.scheduler, &config.set).map_err(text)?;
+    let mut waits_for = None;
     for _ in 0..SWITCH_LOOKS {
-        if !device.report().map_err(text)?.changing {
+        let report = device.report().map_err(text)?;
+        if !report.changing {
             return Ok(json!({ "scheduler": config.scheduler.name, "done": true }));
         }
+        waits_for = report.waits_for;
         std::thread::sleep(SWITCH_LOOK);
     }
-    Ok(json!({ "scheduler": config.scheduler.name, "done": false }))
+    let name = config.scheduler.name;
+    Ok(json!({ "scheduler": name, "done": false, "waits_for": waits_for }))
 }
 
 fn device_json(report: &DeviceReport) -> Value {
@@ -379,6 +383,7 @@ fn device_json(report: &DeviceReport) -> Value {
     json!({
         "scheduler": report.scheduler,
         "changing": report.changing,
+        "waits_for": report.waits_for,
         "tunables": tunables,
         "nr_requests": report.nr_requests,
         "controllers": report.controllers,

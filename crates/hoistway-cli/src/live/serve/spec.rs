@@ -53,6 +53,8 @@ pub struct File {
     pub connections: Option<usize>,
     /// How long the end may take.
     pub stop_limit: Option<String>,
+    /// How long I/O may wait while the device has nothing to do before that is warned about.
+    pub stall_limit: Option<String>,
     /// The exports.
     #[serde(default)]
     pub export: Vec<ExportSpec>,
@@ -284,10 +286,13 @@ impl ExportSpec {
     }
 
     fn emulated(&self, rest: &str) -> Result<Target, String> {
-        let sized = rest
-            .rsplit_once(':')
-            .and_then(|(drive, size)| quantity::bytes(size).ok().map(|bytes| (drive, Some(bytes))));
-        let (drive, size) = sized.unwrap_or((rest, None));
+        let (drive, size) = match rest.rsplit_once(':') {
+            // A path may have a colon, too: a size begins with a digit.
+            Some((drive, size)) if size.starts_with(|c: char| c.is_ascii_digit()) => {
+                (drive, Some(quantity::bytes(size)?))
+            }
+            _ => (rest, None),
+        };
         let drive = DriveFile::load(drive).map_err(|e| e.to_string())?;
         let mut emulation = Emulation::new(drive);
         emulation.size = size;
@@ -393,6 +398,8 @@ mod tests {
     fn mistakes_are_named() {
         let target = |text: &str| ExportSpec::parse(text).and_then(|e| e.target()).unwrap_err();
         assert!(target("a=ram:x").contains("'x' is not a size"));
+        assert!(target("a=ram:1X").contains("'1X' is not a size"));
+        assert!(target("a=emulate:plextor-px-256m5s:1X").contains("'1X' is not a size"));
         assert!(target("a=rom:1G").contains("no target 'rom'"));
         assert!(target("a=ram:1G,direct").contains("for files"));
         assert!(target("a=ram:1G,wight=1").contains("'wight=1' is not known"));

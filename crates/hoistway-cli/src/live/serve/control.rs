@@ -3,6 +3,7 @@
 
 use super::explain::{self, About};
 use super::metrics::{self, Named};
+use super::spec::server_tunables;
 use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
@@ -363,7 +364,8 @@ fn switch(device: &Device, wish: &str) -> Result<Value, String> {
             "{name} is the block layer's: change the scheduler, then set {name} by itself"
         ));
     }
-    device.switch_scheduler(config.scheduler, &config.set).map_err(text)?;
+    let set = server_tunables(config.scheduler.name, config.set);
+    device.switch_scheduler(config.scheduler, &set).map_err(text)?;
     let mut waits_for = None;
     for _ in 0..SWITCH_LOOKS {
         let report = device.report().map_err(text)?;

@@ -334,6 +334,23 @@ impl ExportSpec {
     }
 }
 
+/// The tunables of a scheduler as a server wants them: those that were given, and others where its own
+/// defaults are not for storage that is shared by tenants.
+///
+/// Deviation: `bfq` serves with `injection=0`; the reference fills the gaps in which it waits for a queue
+/// with requests of others. That is limited by what the waited queue's requests took before, and learnt
+/// anew while the drive is never empty. A database that syncs every transaction is away for as long as a
+/// flush takes, which counts as thinking: it loses the protection of prompt queues, a busy neighbour
+/// passes for the one who wakes it, and what is injected then knows no limit (docs/guide/serve.md). Who
+/// names `injection` or `base` gets what he names.
+pub fn server_tunables(scheduler: &str, mut set: Vec<(String, u64)>) -> Vec<(String, u64)> {
+    let chosen = set.iter().any(|(name, _)| matches!(&name[..], "injection" | "base"));
+    if scheduler == "bfq" && !chosen {
+        set.push(("injection".into(), 0));
+    }
+    set
+}
+
 /// Scheduler and tunables from a configuration, such as `none-bfq{slice_idle=0}`.
 pub fn device_options(text: &str) -> Result<DeviceOptions, String> {
     let config = Config::parse(text).map_err(|e| e.to_string())?;
@@ -344,7 +361,7 @@ pub fn device_options(text: &str) -> Result<DeviceOptions, String> {
         ));
     }
     let mut options = DeviceOptions::new(config.scheduler);
-    options.set = config.set;
+    options.set = server_tunables(config.scheduler.name, config.set);
     options.queue = config.queue;
     options.controllers = config.controllers.into_iter().map(|c| (c.name, c.set)).collect();
     Ok(options)
@@ -379,6 +396,20 @@ pub fn listen(text: &str) -> Result<Listen, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bfq_serves_without_injection_unless_it_is_asked_for() {
+        let injection = |config: &str| {
+            let set = device_options(config).unwrap().set;
+            set.iter().find(|(name, _)| name == "injection").map(|(_, value)| *value)
+        };
+        assert_eq!(injection("bfq"), Some(0));
+        assert_eq!(injection("max-bfq{low_latency=0}"), Some(0));
+        assert_eq!(injection("bfq{injection=1}"), Some(1));
+        for other in ["bfq{base=6.1}", "bfq-v1", "mq-deadline", "none"] {
+            assert_eq!(injection(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn exports_are_read_from_flags_and_files_alike() {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Serve exports over NBD, scheduled
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Ask a running server, or change it
     Ctl(Ctl),
     /// Watch a running server: who gets what, how fast, and what the scheduler does

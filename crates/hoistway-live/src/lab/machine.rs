@@ -27,7 +27,7 @@ pub(super) fn facts() -> Vec<(String, String)> {
 
 /// How much of the processors' time the hypervisor has given to others.
 #[derive(Clone, Copy, Debug)]
-pub struct Processors {
+pub(super) struct Processors {
     stolen: u64,
     all: u64,
 }

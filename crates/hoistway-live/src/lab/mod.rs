@@ -18,5 +18,4 @@ mod ranges;
 mod storage;
 mod turn;
 
-pub use machine::Processors;
 pub use storage::{Place, Storage};

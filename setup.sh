@@ -20,6 +20,13 @@ if [ "${1:-}" = test ]; then
   command -v mkfs.xfs >/dev/null || packages+=(xfsprogs)
   command -v mkfs.btrfs >/dev/null || packages+=(btrfs-progs)
   command -v losetup >/dev/null || packages+=(mount)
+  # FUSE without root.
+  command -v fusermount3 >/dev/null || packages+=(fuse3)
+  # promtool checks the metrics; Debian has it beside the server alone.
+  command -v promtool >/dev/null || packages+=(prometheus)
+  # Sockets that are passed on, and programs on a terminal.
+  command -v systemd-socket-activate >/dev/null || packages+=(systemd)
+  command -v script >/dev/null || packages+=(bsdutils)
 fi
 
 if [ "${#packages[@]}" -gt 0 ]; then
@@ -31,6 +38,10 @@ if [ "${#packages[@]}" -gt 0 ]; then
   say "installing ${packages[*]}"
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get update -qq
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+  # Only promtool was wanted, not a server that listens from now on.
+  case " ${packages[*]} " in *" prometheus "*)
+    if [ -d /run/systemd/system ]; then $sudo systemctl disable --now --quiet prometheus || true; fi ;;
+  esac
 fi
 
 if ! command -v cargo >/dev/null; then

@@ -62,6 +62,13 @@ impl Server {
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     }
 
+    /// Waits for an end with exit code 0 at which no error is told: an emulated drive may have been late.
+    fn end_well(&mut self, what: &str) {
+        let (code, said) = self.end();
+        assert_eq!(code, Some(0), "{what}: {said}");
+        assert!(said.lines().all(|line| line.starts_with("warning: ")), "{what}: {said}");
+    }
+
     /// Waits for the end: exit code and what it said.
     fn end(&mut self) -> (Option<i32>, String) {
         let mut text = String::new();
@@ -258,4 +265,108 @@ fn storage_that_hangs_is_given_up_with_a_message() {
     assert!(error.contains("after 0.7 s the storage has not answered 3 I/Os"), "{error}");
     assert!(error.contains("may be lost"), "{error}");
     assert!(c.try_reply(&[]).is_err(), "what was not done is not answered");
+}
+
+/// Sends a line to the control socket, and waits for the answer.
+fn ask(control: &Path, line: &str) -> String {
+    let mut stream = UnixStream::connect(control).unwrap();
+    writeln!(stream, "{line}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Heaps of 64 random writes until the server closes the connection; counts the answers.
+fn write_heaps(mut c: Client, n: u64, done: &AtomicU64) {
+    let (mut random, blocks) = (stream(n, "heaps"), c.size / BLOCK as u64);
+    let data = vec![n as u8; BLOCK];
+    loop {
+        for cookie in 0..64 {
+            let at = random.below(blocks) * BLOCK as u64;
+            if c.try_send(1, 0, cookie, at, BLOCK as u32, &data).is_err() {
+                return;
+            }
+        }
+        for _ in 0..64 {
+            match c.try_reply(&[]) {
+                Ok((_, error, _)) => assert_eq!(error, 0),
+                Err(_) => return,
+            }
+            done.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// Requests that were taken under a deadline of ten minutes are older than one of five seconds, not from
+/// the future.
+#[test]
+fn an_expiry_that_is_lowered_under_load_loses_no_service() {
+    let folder = Folder::new("stop-expiry");
+    let args =
+        ["-e", "disk=emulate:hitachi-hts727550a9e364:1G", "-s", "mq-deadline{write_expire=600000}"];
+    let Some(mut server) = Server::start(&folder, &args) else { return };
+    let done: Arc<[AtomicU64; 4]> = Arc::default();
+    let writers: Vec<_> = (0..4)
+        .map(|n| {
+            let c = Client::go(&server.socket, "disk", true).unwrap();
+            let done = Arc::clone(&done);
+            std::thread::spawn(move || write_heaps(c, n as u64, &done[n]))
+        })
+        .collect();
+    let counts = || [0, 1, 2, 3].map(|n: usize| done[n].load(SeqCst));
+    let more_than = |before: [u64; 4], n| (0..4).all(|at| counts()[at] >= before[at] + n);
+    assert!(wait_for(|| more_than([0; 4], 64)), "no load: {:?}", counts());
+    for value in ["5000", "600000", "5000"] {
+        let line =
+            format!("{{\"command\":\"set\",\"name\":\"write_expire\",\"value\":\"{value}\"}}");
+        assert!(ask(&server.control, &line).contains("true"));
+        let before = counts();
+        // Everything that was there at the change, and as much again.
+        assert!(wait_for(|| more_than(before, 128)), "{value}: {before:?}, then {:?}", counts());
+    }
+    server.signal();
+    server.end_well("write_expire");
+    writers.into_iter().for_each(|w| w.join().unwrap());
+}
+
+/// BFQ waits ten minutes for a client that has nothing more to say, a change waits for the device, and
+/// the server is to end: what was asked is answered, and nobody waits for any policy.
+#[test]
+fn no_policy_and_no_pending_change_puts_off_the_end() {
+    let folder = Folder::new("stop-change");
+    // Half a second for a command: the changes are still pending when the signal comes.
+    let drive = folder.path("slow.toml");
+    let text = "schema = 1\nname = \"slow\"\nbase = \"fixed-100us\"\n[host]\nqueue_depth = 2\n[bucket]\n\
+                read_us = 500000\nwrite_us = 500000\n[iocost]\nrrandiops = 2\nwrandiops = 2\n";
+    std::fs::write(&drive, text).unwrap();
+    let export = format!("disk=emulate:{drive}:16M");
+    let bfq = "bfq{slice_idle=600000,strict_guarantees=1,stable_merge=0}";
+    for change in [
+        "{\"command\":\"set\",\"name\":\"low_latency\",\"value\":\"0\"}",
+        "{\"command\":\"set\",\"name\":\"nr_requests\",\"value\":\"8\"}",
+        "{\"command\":\"scheduler\",\"scheduler\":\"mq-deadline\"}",
+    ] {
+        // Five commands of half a second, two at a time, and a flush; policies would take ten minutes. An end
+        // that takes longer than its limit has exit code 1.
+        let args = ["-e", &export, "-s", bfq, "--stop-limit", "30s"];
+        let Some(mut server) = Server::start(&folder, &args) else { return };
+        let mut awaited = Client::go(&server.socket, "disk", true).unwrap();
+        assert_eq!(awaited.read(0, 4096), [0; 4096]);
+        let mut c = Client::go(&server.socket, "disk", true).unwrap();
+        for n in 0..3 {
+            c.send(1, 0, n, n << 20, 4096, &[1; 4096]);
+        }
+        // The idle wait has begun; a read of the awaited client is at the device or behind it.
+        awaited.send(0, 0, 9, 8 << 20, 4096, &[]);
+        let (control, line) = (server.control.clone(), change.to_string());
+        let asked = std::thread::spawn(move || ask(&control, &line));
+        std::thread::sleep(Duration::from_millis(100));
+        server.signal();
+        server.end_well(change);
+        let _ = asked.join().unwrap();
+        let mut cookies: Vec<_> = (0..3).map(|_| c.reply(&[])).map(|(n, e, _)| (n, e)).collect();
+        cookies.sort_unstable();
+        assert_eq!(cookies, [(0, 0), (1, 0), (2, 0)], "{change}: what was taken is answered");
+        assert_eq!(awaited.reply(&[]).1, 0, "{change}");
+    }
 }

@@ -39,6 +39,11 @@ const SCHEDULERS: &[Row] = &[
         |s| ms(s, "async_delay"),
         "async requests younger than async_delay are not chosen",
     ),
+    (
+        "mq-deadline",
+        |s| if s.value("base") == Some(0) { 600_000 * MS } else { 0 },
+        "base=6.1: a request is from the future by as much as its expiry was lowered, at most by all of it",
+    ),
     ("bfq-v1", |s| ms(s, "slice_idle"), IDLES),
     ("cfq", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
     ("cfq-2.6.30", |s| ms(s, "slice_idle"), IDLES),

@@ -18,8 +18,11 @@
 //! - the counters of the stack are those of the book.
 //!
 //! And two runs of a case have equal digests.
+//!
+//! [`files`] has what any bytes in the files of users may lead to.
 
 pub mod bounds;
+pub mod files;
 pub mod ledger;
 pub mod make;
 pub mod op;

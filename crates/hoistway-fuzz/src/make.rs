@@ -419,6 +419,9 @@ fn fields(case: &mut Case, legacy: bool, s: &mut impl Source) {
     case.set("overask", s.below(2));
     case.set("plug_lifo", s.below(2));
     case.set("fifo_tags", u64::from(s.one_in(3)));
+    case.set("plain_tags", u64::from(s.one_in(3)));
+    case.set("round_robin", s.below(2));
+    case.set("scsi", s.below(2));
     case.set("tick_us", s.pick(&[1000, 4000, 4000, 10_000]));
     case.set("kick_us", s.pick(&[0, 20, 20, 1000]));
     case.set("actuators", if s.one_in(8) { 2 } else { 1 });

@@ -688,6 +688,11 @@ fn device_of(case: &Case) -> Device {
     if case.get("fifo_tags") == 1 {
         d.tag_wait = hoistway::device::TagWait::Fifo;
     }
+    if case.get("plain_tags") == 1 {
+        d.tags = hoistway::device::Tags::Plain;
+    }
+    d.tags_round_robin = case.get("round_robin") == 1;
+    d.scsi = case.get("scsi") == 1;
     d.tick = Nanos(case.get("tick_us").max(1) * 1000);
     d.flush_kick_delay = Nanos(case.get("kick_us") * 1000);
     let actuators = case.get("actuators").max(1);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Serve exports over NBD, scheduled
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Ask a running server, or change it
     Ctl(Ctl),
     /// Watch a running server: who gets what, how fast, and what the scheduler does
@@ -28,6 +28,9 @@ pub struct Serve {
     /// Unix socket to listen on. None is needed where a socket is passed on (systemd, libnbd)
     #[arg(long, short = 'U', value_name = "PATH")]
     pub socket: Vec<PathBuf>,
+    /// TCP port to listen on, for this machine only
+    #[arg(long, short, value_name = "PORT")]
+    pub port: Vec<u16>,
     /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
@@ -71,6 +74,10 @@ pub struct Serve {
     /// How long the end may take, such as 10s; then the storage is given up, with exit code 1. 60s if not given
     #[arg(long, value_name = "TIME")]
     pub stop_limit: Option<String>,
+    /// How long I/O may wait while the device has nothing to do before a warning is printed; 0s: never. 5s if
+    /// not given
+    #[arg(long, value_name = "TIME")]
+    pub stall_limit: Option<String>,
     /// Serve Prometheus metrics at http://ADDRESS/metrics: tcp:PORT (this machine only), tcp:ADDRESS:PORT or
     /// unix:PATH
     #[arg(long, value_name = "ADDRESS")]

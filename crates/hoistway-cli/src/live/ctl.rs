@@ -35,7 +35,8 @@ pub fn ctl(args: &Ctl) -> Result<(), Failure> {
         }
         CtlCommand::Scheduler { .. } if answer["done"] == false => {
             let scheduler = answer["scheduler"].as_str().unwrap_or_default();
-            eprintln!("warning: {scheduler} takes over when what is under way is done");
+            let waits = answer["waits_for"].as_str().unwrap_or("what is under way");
+            eprintln!("warning: {scheduler} takes over when what is under way is done ({waits})");
             Ok(())
         }
         _ => Ok(()),
@@ -152,7 +153,11 @@ fn tables(answer: &Value) -> String {
         if n > 0 {
             out.push('\n');
         }
-        let changing = if device["changing"] == true { ", changing" } else { "" };
+        let changing = match device["waits_for"].as_str() {
+            Some(waits) => format!("\nchanging: {waits}"),
+            None if device["changing"] == true => ", changing".into(),
+            None => String::new(),
+        };
         out += &format!(
             "{} ({} bytes): {}, nr_requests {}, controllers: {}{changing}\n",
             cell(&device["target"]),

@@ -187,7 +187,8 @@ pub(super) fn words(
 ) -> String {
     let text = |t: &str| if html { esc(t) } else { t.to_string() };
     let bold = |t: String| match html {
-        true => format!("<b>{}</b>", esc(&t)),
+        // A value stays on the line of its unit.
+        true => format!("<b>{}</b>", esc(&t).replace(' ', "\u{a0}")),
         false => format!("**{t}**"),
     };
     let judge = all.first().map_or(Judge::Latency, |f| f.judge);
@@ -198,7 +199,8 @@ pub(super) fn words(
         );
     };
     if judge == Judge::Throughput {
-        return format!("{place}: {}", throughput::headline(run, all, html));
+        let what = throughput::headline(run, all, html).replacen("The device", "the device", 1);
+        return format!("{place}, {what}");
     }
     let Some(first) = field.reference() else {
         let what = if judge == Judge::Startup {
@@ -224,6 +226,7 @@ pub(super) fn words(
     let lost = field.lost();
     let lost = match lost.len() {
         0 => String::new(),
+        n if n > NAMED => format!(" Loss of control: {n} of {} configurations.", all.len()),
         _ => format!(" Loss of control: {}.", text(&lost.join(", "))),
     };
     let Some(best) = field.best() else {
@@ -383,7 +386,11 @@ fn matrix_cell(
 ) -> MatrixCell {
     let place = place(field.judge, drive, workload);
     let Some(best) = field.best() else {
-        let shown = field.reference().map_or("–", |f| f.shown.as_str());
+        let moved = |f: &Outcome<'_>| Unit::Rate.value(rate(field.judge, f.of).unwrap_or(0.0));
+        let shown = field.reference().map_or("–".into(), |f| match field.judge {
+            Judge::Throughput => moved(f),
+            _ => f.shown.clone(),
+        });
         return MatrixCell {
             winner: None,
             strength: 0,
@@ -413,6 +420,10 @@ fn matrix_cell(
         }
         (_, Some(other)) => [keeps(best), format!("{}: {}", other.name, gained(other))],
         (Judge::Share, None) => [keeps(best), format!("worst served {}", best.shown)],
+        (_, None) if times.is_none() => {
+            let from = field.reference().map_or("–", |f| f.shown.as_str());
+            [keeps(best), format!("of {from}")]
+        }
         (_, None) => [keeps(best), format!("to {}", best.shown)],
     };
     let tip = format!(
@@ -450,6 +461,8 @@ fn short_names(names: &[&str]) -> Vec<String> {
     names.iter().map(short).collect()
 }
 
+/// More lost configurations than this are counted, not named.
+const NAMED: usize = 4;
 /// Names up to this length stay whole.
 const SHORT: usize = 20;
 

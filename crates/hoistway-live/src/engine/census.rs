@@ -86,6 +86,8 @@ pub struct DeviceReport {
     pub scheduler: &'static str,
     /// A change of scheduler or of `nr_requests` waits for what is under way.
     pub changing: bool,
+    /// For whom and what it waits.
+    pub waits_for: Option<String>,
     /// Tunables of the scheduler with the values in force, in its own units.
     pub tunables: Vec<(&'static str, u64)>,
     /// Requests that may exist.
@@ -180,12 +182,14 @@ impl Core {
     pub(super) fn report(&self) -> DeviceReport {
         let scheduler = self.stack.scheduler_entry();
         let value = |t: &Tunable| Some((t.name, self.stack.scheduler().value(t.name)?));
+        let changing = self.switching.is_some() || self.stack.is_changing();
         let groups = self.groups.iter();
         let mut clients: Vec<_> = self.labelled().collect();
         clients.sort_by_key(|c| c.connection);
         DeviceReport {
             scheduler: scheduler.name,
-            changing: self.switching.is_some() || self.stack.is_changing(),
+            changing,
+            waits_for: changing.then(|| self.waits_for()),
             tunables: scheduler.tunables.iter().filter_map(value).collect(),
             nr_requests: self.stack.env().device.nr_requests,
             controllers: self.stack.controllers().map(|(entry, _)| entry.name).collect(),

@@ -9,6 +9,7 @@ use super::census::Label;
 use super::measure::{Departed, Measure, Stamps};
 use super::pending::Reply;
 use super::settings::{DeviceOptions, GroupRecord};
+use super::watchdog::Watchdog;
 use crate::backend::{Backend, Command, Done, Facts, Opened};
 use crate::buffer::{Buffer, Part, Pool};
 use crate::clock::Clock;
@@ -145,6 +146,7 @@ pub(crate) struct Core {
     retries: Vec<Retry>,
     syncs: SyncFailures,
     pub(super) departed: Departed,
+    pub(super) watchdog: Watchdog,
     wake: Option<Instant>,
     /// The last turn left something to do.
     more: bool,
@@ -180,6 +182,7 @@ impl Core {
             retries: Vec::new(),
             syncs: SyncFailures { count: 0, last: Errno::IO, told: true },
             departed: Departed::default(),
+            watchdog: Watchdog::new(options.stall_limit, options.tell),
             wake: None,
             more: false,
             done: Vec::with_capacity(256),
@@ -507,6 +510,7 @@ impl Core {
         if self.switching.is_some() {
             self.settle_switch();
         }
+        self.watch();
     }
 
     /// Starts the commands of the turn.
@@ -520,9 +524,30 @@ impl Core {
 
     /// When there is something to do although nothing comes in.
     pub fn wake_at(&self) -> Option<Instant> {
-        let delays = self.delayed.iter().filter_map(|id| self.tenants.get(id.0)).map(|t| t.delay);
         let more = self.more.then_some(Instant::ZERO);
-        [self.wake, self.backend.wake_at(), more].into_iter().flatten().chain(delays).min()
+        let all = [self.next_deadline(), self.backend.wake_at(), more, self.watch_again_at()];
+        all.into_iter().flatten().min()
+    }
+
+    /// A command is with the backend.
+    pub(super) fn at_the_device(&self) -> bool {
+        self.stack.in_flight() > 0 || !self.retries.is_empty()
+    }
+
+    /// Somebody waits for an I/O. Who has a backlog also has one under way, or is delayed.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.ios.is_empty() || !self.delayed.is_empty()
+    }
+
+    /// I/Os that wait for a request, and those behind them.
+    pub(super) fn held(&self) -> usize {
+        self.tenants().map(|t| t.backlog.len() + usize::from(t.blocked.is_some())).sum()
+    }
+
+    /// When stack or a delayed tenant goes on by itself.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let delays = self.delayed.iter().filter_map(|id| self.tenants.get(id.0)).map(|t| t.delay);
+        self.wake.into_iter().chain(delays).min()
     }
 
     /// I/Os that are not over, those in backlogs included.

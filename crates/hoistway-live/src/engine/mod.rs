@@ -14,6 +14,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod watchdog;
 #[cfg(test)]
 mod watching;
 
@@ -32,6 +33,7 @@ pub use pending::Pending;
 pub(crate) use ring::Message;
 pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
 pub use stats::{ClientStats, DeviceStats, StateFigure, Sum};
+pub use watchdog::Stall;
 
 use crate::backend::{EmulationFigures, Facts, Gauge, Opened, Target};
 use crate::buffer::Buffer;

@@ -20,11 +20,18 @@ pub struct DeviceOptions {
     pub controllers: Vec<(String, Vec<(String, u64)>)>,
     /// How long closing may take before it gives the storage up.
     pub stop_limit: Nanos,
+    /// How long I/O may wait while the device has nothing to do before that is told; zero: it never is.
+    pub stall_limit: Nanos,
+    /// Who is told, in one line, on the thread of the device. Nobody by default; how often it happened is
+    /// in [`DeviceStats`](super::DeviceStats) in any case.
+    pub tell: fn(&str),
 }
 
 /// Longer than a flush of what a busy disk's cache holds, shorter than what supervisors of services
 /// wait before they kill (90 s).
 const STOP_LIMIT: Nanos = Nanos::secs(60);
+/// Far beyond what schedulers wait on purpose with their own settings, idling and expiry times included.
+const STALL_LIMIT: Nanos = Nanos::secs(5);
 
 impl DeviceOptions {
     /// That scheduler, all else default.
@@ -35,6 +42,8 @@ impl DeviceOptions {
             queue: Vec::new(),
             controllers: Vec::new(),
             stop_limit: STOP_LIMIT,
+            stall_limit: STALL_LIMIT,
+            tell: |_| {},
         }
     }
 

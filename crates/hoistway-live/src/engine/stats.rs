@@ -6,6 +6,7 @@ use super::Device;
 use super::census::DeviceReport;
 use super::core::{Core, Tenant};
 use super::measure::Measure;
+use super::watchdog::Stall;
 use crate::backend::EmulationFigures;
 use crate::error::LiveError;
 use hoistway::stack::Counters;
@@ -40,6 +41,11 @@ pub struct DeviceStats {
     pub state: Vec<StateFigure>,
     /// How well the machine keeps up with the model, of an emulated drive.
     pub emulation: Option<EmulationFigures>,
+    /// I/O that stands still now: there is some, and the device has had nothing to do for as long as
+    /// [`DeviceOptions::stall_limit`](super::DeviceOptions::stall_limit) allows.
+    pub stall: Option<Stall>,
+    /// How often that happened.
+    pub stalls: u64,
 }
 
 /// What is measured of a client.
@@ -114,6 +120,8 @@ impl Core {
             in_service: self.in_service(),
             state: self.state(),
             emulation: self.backend().emulation(),
+            stall: self.stall(),
+            stalls: self.stalls(),
             report,
         }
     }
@@ -190,7 +198,7 @@ impl Core {
         self.stack.knobs().any(|k| k.file == file)
     }
 
-    fn in_service(&self) -> Vec<u64> {
+    pub(super) fn in_service(&self) -> Vec<u64> {
         let mut procs: Vec<ProcId> = Vec::new();
         self.stack.scheduler().queues(&mut |q| {
             if q.in_service {

@@ -27,7 +27,7 @@ pub(super) fn facts() -> Vec<(String, String)> {
 
 /// How much of the processors' time the hypervisor has given to others.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Processors {
+pub struct Processors {
     stolen: u64,
     all: u64,
 }

@@ -18,4 +18,5 @@ mod ranges;
 mod storage;
 mod turn;
 
+pub use machine::Processors;
 pub use storage::{Place, Storage};

@@ -3,6 +3,7 @@
 
 use super::explain::{self, About};
 use super::metrics::{self, Named};
+use super::spec::server_tunables;
 use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
@@ -363,14 +364,19 @@ fn switch(device: &Device, wish: &str) -> Result<Value, String> {
             "{name} is the block layer's: change the scheduler, then set {name} by itself"
         ));
     }
-    device.switch_scheduler(config.scheduler, &config.set).map_err(text)?;
+    let set = server_tunables(config.scheduler.name, config.set);
+    device.switch_scheduler(config.scheduler, &set).map_err(text)?;
+    let mut waits_for = None;
     for _ in 0..SWITCH_LOOKS {
-        if !device.report().map_err(text)?.changing {
+        let report = device.report().map_err(text)?;
+        if !report.changing {
             return Ok(json!({ "scheduler": config.scheduler.name, "done": true }));
         }
+        waits_for = report.waits_for;
         std::thread::sleep(SWITCH_LOOK);
     }
-    Ok(json!({ "scheduler": config.scheduler.name, "done": false }))
+    let name = config.scheduler.name;
+    Ok(json!({ "scheduler": name, "done": false, "waits_for": waits_for }))
 }
 
 fn device_json(report: &DeviceReport) -> Value {
@@ -379,6 +385,7 @@ fn device_json(report: &DeviceReport) -> Value {
     json!({
         "scheduler": report.scheduler,
         "changing": report.changing,
+        "waits_for": report.waits_for,
         "tunables": tunables,
         "nr_requests": report.nr_requests,
         "controllers": report.controllers,

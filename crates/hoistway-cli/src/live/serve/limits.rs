@@ -99,7 +99,53 @@ fn count(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("'{text}' is not a number of I/Os; write for instance 500 or 2k"))
 }
 
+/// Below it 4 KiB take longer than a tenth of a second: hardly what anybody means by a limit.
+const SLOW_BYTES: u64 = 40 << 10;
+/// The same for I/Os.
+const SLOW_IOS: u64 = 10;
+/// Beyond what any storage moves.
+const FAST: u64 = 1_000_000_000_000;
+/// A latency target outside of these, in microseconds, holds everybody back for ever, or nobody at all.
+const LATENCIES: std::ops::RangeInclusive<u64> = 10..=10_000_000;
+
 impl Limits {
+    /// What was hardly meant, as sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for (name, value) in RATES.into_iter().zip(self.rates) {
+            let Some(n) = value else { continue };
+            if name.ends_with("bps") && n < SLOW_BYTES {
+                let seconds = 4096.0 / n as f64;
+                said.push(format!(
+                    "{name} = {n} is {n} bytes a second, and 4 KiB take {seconds:.1} s; {n}M would be MiB a \
+                     second"
+                ));
+            } else if name.ends_with("iops") && n < SLOW_IOS {
+                let ms = 1000 / n;
+                said.push(format!(
+                    "{name} = {n} lets an I/O through every {ms} ms; {n}k would be thousands"
+                ));
+            } else if n >= FAST {
+                said.push(format!("{name} = {n} is more than any storage does; max is no limit"));
+            }
+        }
+        match self.latency_us {
+            Some(us) if us < *LATENCIES.start() => {
+                said.push(format!(
+                    "latency = {us}us is less than storage takes: the others are held back always"
+                ));
+            }
+            Some(us) if us > *LATENCIES.end() => {
+                let seconds = us / 1_000_000;
+                said.push(format!(
+                    "latency = {seconds}s is more than anybody waits: nobody is held back for it"
+                ));
+            }
+            _ => {}
+        }
+        said
+    }
+
     /// Nothing is wished for.
     pub fn is_none(&self) -> bool {
         *self == Limits::default()
@@ -275,6 +321,25 @@ mod tests {
         let groups = Groups::of(&file, "ram:1G None").unwrap();
         assert_eq!(groups.wanted["a"].rates, [Some(500), None, None, Some(2000)]);
         assert_eq!(groups.wanted["uid-7"].latency_us, Some(10_000));
+    }
+
+    #[test]
+    fn what_was_hardly_meant_is_warned_about() {
+        let warnings = |export: &str| {
+            let spec = ExportSpec::parse(&format!("a=ram:1G,{export}")).unwrap();
+            spec.keys().limits().unwrap().warnings().join("; ")
+        };
+        for (export, said) in [
+            ("rbps=10", "4 KiB take 409.6 s; 10M would be"),
+            ("wbps=4k", "4 KiB take 1.0 s"),
+            ("riops=2,wiops=9", "every 500 ms; 2k would be thousands; wiops = 9"),
+            ("wbps=2T", "max is no limit"),
+            ("latency=9us", "held back always"),
+            ("latency=11s", "nobody is held back"),
+        ] {
+            assert!(warnings(export).contains(said), "{export}: {}", warnings(export));
+        }
+        assert_eq!(warnings("rbps=40k,wbps=max,riops=10,wiops=2M,latency=10us,weight=1"), "");
     }
 
     #[test]

@@ -87,7 +87,12 @@ fn about_devices(out: &mut Out, devices: &[Named]) {
         out.sample("hoistway_scheduler_info", &labels, "1");
     }
     type Value = fn(&DeviceStats) -> u64;
-    let gauges: [(&str, &str, Value); 3] = [
+    let gauges: [(&str, &str, Value); 4] = [
+        (
+            "hoistway_stalled",
+            "1: I/O waits and the device has had nothing to do for as long as the stall limit allows.",
+            |s| s.stall.is_some().into(),
+        ),
         ("hoistway_inflight_requests", "Requests with the device.", |s| s.in_flight.into()),
         ("hoistway_scheduler_requests", "Requests that exist and are not with the device.", |s| {
             s.requests.saturating_sub(s.in_flight).into()
@@ -96,7 +101,8 @@ fn about_devices(out: &mut Out, devices: &[Named]) {
             s.report.nr_requests.into()
         }),
     ];
-    let counters: [(&str, &str, Value); 4] = [
+    let counters: [(&str, &str, Value); 5] = [
+        ("hoistway_stalls_total", "How often that happened.", |s| s.stalls),
         ("hoistway_device_issued_total", "Requests handed to the device.", |s| s.counters.issued),
         ("hoistway_device_completed_total", "Requests the device has completed.", |s| {
             s.counters.completed

@@ -10,6 +10,7 @@ mod explain;
 mod files;
 #[cfg(test)]
 mod fuzz;
+mod keeping_up;
 mod limits;
 mod metrics;
 mod service;
@@ -27,10 +28,12 @@ use hoistway_live::front::http::{HttpServer, NoPage, Page};
 use hoistway_live::front::nbd::{ClientRule, Server, ServerOptions};
 use hoistway_live::front::{Export, Listen};
 use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
+use keeping_up::Lookout;
 use limits::Groups;
 use service::PidFile;
 use spec::{ClientSpec, ExportSpec, File};
 use std::io::ErrorKind;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, exit};
 use std::sync::Arc;
@@ -50,6 +53,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let scratch = Scratch::default();
     let listen = addresses(args, &wishes, &scratch)?;
     let Opened { exports, devices, of } = open(args, &wishes)?;
+    warn_of_limits(&wishes)?;
     let clients = wishes.client.iter().map(rule).collect::<Result<_, _>>()?;
     let security = tls::Wish::of(args, &wishes)?;
     let options = ServerOptions {
@@ -82,6 +86,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let pidfile = args.pidfile.as_ref().or(wishes.pidfile.as_ref());
     let pidfile = pidfile.map(|path| PidFile::write(path)).transpose()?;
     service::notify("READY=1");
+    let lookout = Lookout::start(&devices);
     let result = match &args.run {
         Some(command) => {
             let uri = server.uri(&first).unwrap_or_default();
@@ -97,6 +102,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         }
     };
     let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
+    drop(lookout);
     service::notify("STOPPING=1");
     #[cfg(feature = "ublk")]
     let result = result.and(disks::close(disks));
@@ -145,6 +151,21 @@ fn tell(args: &Serve, figures: &EmulationFigures) {
             us(figures.late_p99)
         ),
     );
+    if !figures.kept_up() {
+        eprintln!("warning: the emulated drive answered late, {}", keeping_up::ADVICE);
+    }
+}
+
+/// Limits that were hardly meant are warned about.
+fn warn_of_limits(wishes: &File) -> Result<(), Failure> {
+    let exports = wishes.export.iter().map(|e| (format!("export '{}'", e.name), e.keys().limits()));
+    let clients =
+        wishes.client.iter().map(|c| (format!("client '{}'", c.group_name()), c.keys().limits()));
+    for (who, limits) in exports.chain(clients) {
+        let limits = limits.map_err(|e| Failure::Usage(format!("{who}: {e}")))?;
+        limits.warnings().iter().for_each(|w| eprintln!("warning: {who}: {w}"));
+    }
+    Ok(())
 }
 
 /// A thread of ours that panics takes its device with it: better the process ends, and is started
@@ -213,6 +234,8 @@ fn wishes(args: &Serve) -> Result<File, Failure> {
 
 fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Listen>, Failure> {
     let mut list: Vec<Listen> = args.socket.iter().cloned().map(Listen::Unix).collect();
+    let local = |port: &u16| Listen::Tcp((Ipv4Addr::LOCALHOST, *port).into());
+    list.extend(args.port.iter().map(local));
     for text in args.listen.iter().chain(&wishes.listen) {
         list.push(spec::listen(text).map_err(Failure::Usage)?);
     }
@@ -231,7 +254,7 @@ fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Liste
         return Ok(list);
     }
     if list.is_empty() {
-        let message = "no socket; write --socket PATH or --listen tcp:10809, or --run COMMAND (no \
+        let message = "no socket; write --socket PATH or --port 10809, or --run COMMAND (no \
                        socket was passed on either)";
         return Err(Failure::Usage(message.into()));
     }
@@ -306,6 +329,11 @@ fn open_device(
         options.stop_limit =
             quantity::duration(limit).map_err(|e| Failure::Usage(format!("stop-limit: {e}")))?;
     }
+    if let Some(limit) = args.stall_limit.as_ref().or(wishes.stall_limit.as_ref()) {
+        options.stall_limit =
+            quantity::duration(limit).map_err(|e| Failure::Usage(format!("stall-limit: {e}")))?;
+    }
+    options.tell = |line| eprintln!("warning: {line}");
     for (controller, group) in groups.complete(&mut options) {
         say(args, &format!("{controller} is installed on {} for group {group}", wish.target));
     }

@@ -53,6 +53,8 @@ pub struct File {
     pub connections: Option<usize>,
     /// How long the end may take.
     pub stop_limit: Option<String>,
+    /// How long I/O may wait while the device has nothing to do before that is warned about.
+    pub stall_limit: Option<String>,
     /// The exports.
     #[serde(default)]
     pub export: Vec<ExportSpec>,
@@ -284,10 +286,13 @@ impl ExportSpec {
     }
 
     fn emulated(&self, rest: &str) -> Result<Target, String> {
-        let sized = rest
-            .rsplit_once(':')
-            .and_then(|(drive, size)| quantity::bytes(size).ok().map(|bytes| (drive, Some(bytes))));
-        let (drive, size) = sized.unwrap_or((rest, None));
+        let (drive, size) = match rest.rsplit_once(':') {
+            // A path may have a colon, too: a size begins with a digit.
+            Some((drive, size)) if size.starts_with(|c: char| c.is_ascii_digit()) => {
+                (drive, Some(quantity::bytes(size)?))
+            }
+            _ => (rest, None),
+        };
         let drive = DriveFile::load(drive).map_err(|e| e.to_string())?;
         let mut emulation = Emulation::new(drive);
         emulation.size = size;
@@ -329,6 +334,23 @@ impl ExportSpec {
     }
 }
 
+/// The tunables of a scheduler as a server wants them: those that were given, and others where its own
+/// defaults are not for storage that is shared by tenants.
+///
+/// Deviation: `bfq` serves with `injection=0`; the reference fills the gaps in which it waits for a queue
+/// with requests of others. That is limited by what the waited queue's requests took before, and learnt
+/// anew while the drive is never empty. A database that syncs every transaction is away for as long as a
+/// flush takes, which counts as thinking: it loses the protection of prompt queues, a busy neighbour
+/// passes for the one who wakes it, and what is injected then knows no limit (docs/guide/serve.md). Who
+/// names `injection` or `base` gets what he names.
+pub fn server_tunables(scheduler: &str, mut set: Vec<(String, u64)>) -> Vec<(String, u64)> {
+    let chosen = set.iter().any(|(name, _)| matches!(&name[..], "injection" | "base"));
+    if scheduler == "bfq" && !chosen {
+        set.push(("injection".into(), 0));
+    }
+    set
+}
+
 /// Scheduler and tunables from a configuration, such as `none-bfq{slice_idle=0}`.
 pub fn device_options(text: &str) -> Result<DeviceOptions, String> {
     let config = Config::parse(text).map_err(|e| e.to_string())?;
@@ -339,7 +361,7 @@ pub fn device_options(text: &str) -> Result<DeviceOptions, String> {
         ));
     }
     let mut options = DeviceOptions::new(config.scheduler);
-    options.set = config.set;
+    options.set = server_tunables(config.scheduler.name, config.set);
     options.queue = config.queue;
     options.controllers = config.controllers.into_iter().map(|c| (c.name, c.set)).collect();
     Ok(options)
@@ -376,6 +398,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn bfq_serves_without_injection_unless_it_is_asked_for() {
+        let injection = |config: &str| {
+            let set = device_options(config).unwrap().set;
+            set.iter().find(|(name, _)| name == "injection").map(|(_, value)| *value)
+        };
+        assert_eq!(injection("bfq"), Some(0));
+        assert_eq!(injection("max-bfq{low_latency=0}"), Some(0));
+        assert_eq!(injection("bfq{injection=1}"), Some(1));
+        for other in ["bfq{base=6.1}", "bfq-v1", "mq-deadline", "none"] {
+            assert_eq!(injection(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn exports_are_read_from_flags_and_files_alike() {
         let flag = ExportSpec::parse("gold=ram:1G,weight=500,ro,offset=1M").unwrap();
         let file: File = toml::from_str(
@@ -393,6 +429,8 @@ mod tests {
     fn mistakes_are_named() {
         let target = |text: &str| ExportSpec::parse(text).and_then(|e| e.target()).unwrap_err();
         assert!(target("a=ram:x").contains("'x' is not a size"));
+        assert!(target("a=ram:1X").contains("'1X' is not a size"));
+        assert!(target("a=emulate:plextor-px-256m5s:1X").contains("'1X' is not a size"));
         assert!(target("a=rom:1G").contains("no target 'rom'"));
         assert!(target("a=ram:1G,direct").contains("for files"));
         assert!(target("a=ram:1G,wight=1").contains("'wight=1' is not known"));

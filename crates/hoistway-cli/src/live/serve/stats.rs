@@ -34,6 +34,14 @@ pub fn add(object: &mut Value, stats: &DeviceStats) {
         "completed": c.completed,
         "tag_waits": c.tag_waits,
     });
+    object["stalls"] = stats.stalls.into();
+    object["stall"] = stats.stall.as_ref().map_or(Value::Null, |stall| {
+        json!({
+            "lasts_ns": stall.lasts.0,
+            "unfinished": stall.unfinished,
+            "reason": stall.reason,
+        })
+    });
     object["state"] = stats.state.iter().map(figure).collect();
     object["emulation"] = stats.emulation.as_ref().map_or(Value::Null, emulation);
 }

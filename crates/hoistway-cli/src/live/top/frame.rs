@@ -8,7 +8,7 @@
 //! beside the groups). It is a promise for those who always want more, not for one that asks now
 //! and then.
 
-use super::sample::{Client, Device, Emulation, Figure, Measure, Sample};
+use super::sample::{Client, Device, Emulation, Figure, Measure, Sample, Stall};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -73,6 +73,9 @@ pub struct DeviceFrame {
     pub target: String,
     pub scheduler: String,
     pub changing: bool,
+    pub waits_for: Option<String>,
+    pub stall: Option<Stall>,
+    pub stalls: u64,
     pub changed: Map<String, Value>,
     pub controllers: Vec<String>,
     pub nr_requests: u32,
@@ -269,6 +272,9 @@ fn device(before: Option<&Device>, now: &Device) -> DeviceFrame {
         target: now.target.clone(),
         scheduler: now.scheduler.clone(),
         changing: now.changing,
+        waits_for: now.waits_for.clone(),
+        stall: now.stall.clone(),
+        stalls: now.stalls,
         changed: now.changed.clone(),
         controllers: now.controllers.clone(),
         nr_requests: now.nr_requests,
@@ -360,6 +366,13 @@ impl DeviceFrame {
             "target": self.target,
             "scheduler": self.scheduler,
             "changing": self.changing,
+            "waits_for": self.waits_for,
+            "stalls": self.stalls,
+            "stall": self.stall.as_ref().map(|stall| json!({
+                "lasts_s": stall.lasts_ns as f64 / 1e9,
+                "unfinished": stall.unfinished,
+                "reason": stall.reason,
+            })),
             "tunables_changed": self.changed,
             "controllers": self.controllers,
             "nr_requests": self.nr_requests,

@@ -18,6 +18,8 @@ pub struct Device {
     pub target: String,
     pub scheduler: String,
     pub changing: bool,
+    /// For whom and what the change waits.
+    pub waits_for: Option<String>,
     pub nr_requests: u32,
     pub controllers: Vec<String>,
     pub exports: Vec<Export>,
@@ -32,6 +34,16 @@ pub struct Device {
     pub counters: BTreeMap<String, u64>,
     pub state: Vec<Figure>,
     pub emulation: Option<Emulation>,
+    pub stall: Option<Stall>,
+    pub stalls: u64,
+}
+
+/// I/O that stands still.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Stall {
+    pub lasts_ns: u64,
+    pub unfinished: u64,
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

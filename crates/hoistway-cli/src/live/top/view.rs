@@ -64,6 +64,14 @@ fn device(d: &DeviceFrame, rows: Rows, sort: Sort) -> String {
         head += &format!("; model late by {} us (p99 {})", us(e.late_p50_ns), us(e.late_p99_ns));
     }
     out += &format!("{head}\n");
+    if let Some(waits) = &d.waits_for {
+        out += &format!("changing: {waits}\n");
+    }
+    if let Some(stall) = &d.stall {
+        let seconds = stall.lasts_ns as f64 / 1e9;
+        let (unfinished, reason) = (stall.unfinished, &stall.reason);
+        out += &format!("STALLED for {seconds:.1} s, {unfinished} I/Os: {reason}\n");
+    }
     for line in state(d) {
         out += &format!("{line}\n");
     }

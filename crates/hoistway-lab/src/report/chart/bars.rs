@@ -83,7 +83,7 @@ pub(in super::super) fn bars(
         svg.group(row.key, &tip(row, unit));
         layout.label(&mut svg, i, row.key, &row.label);
         let Some(value) = row.value else {
-            svg.text("t mute", layout.left + 6.0, y + layout.bar / 2.0 + 4.0, "nothing finished");
+            svg.text("t mute", layout.left + 6.0, y + layout.bar / 2.0 + 4.0, "no mean");
             svg.end();
             continue;
         };
@@ -305,7 +305,7 @@ impl Layout {
 fn tip(row: &Bar, unit: Unit) -> String {
     let mut tip = format!("{} {}: ", letter(row.key), row.label);
     match row.value {
-        None => tip.push_str("nothing finished"),
+        None => tip.push_str("no mean"),
         Some(s) => {
             tip.push_str(&unit.value(s.mean));
             if let Some(half) = s.half_width {

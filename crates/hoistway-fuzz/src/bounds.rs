@@ -39,11 +39,6 @@ const SCHEDULERS: &[Row] = &[
         |s| ms(s, "async_delay"),
         "async requests younger than async_delay are not chosen",
     ),
-    (
-        "mq-deadline",
-        |s| if s.value("base") == Some(0) { 600_000 * MS } else { 0 },
-        "base=6.1: a request is from the future by as much as its expiry was lowered, at most by all of it",
-    ),
     ("bfq-v1", |s| ms(s, "slice_idle"), IDLES),
     ("cfq", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
     ("cfq-2.6.30", |s| ms(s, "slice_idle"), IDLES),
@@ -77,6 +72,8 @@ pub struct Load {
     pub slowest: [Option<Model>; 2],
     /// Its longest period that was in force.
     pub period: Nanos,
+    /// `mq-deadline` decided as the kernel's: what it withheld then stays withheld.
+    pub from_the_future: bool,
 }
 
 /// Pages and I/Os per second of a model of `io.cost`, in one direction.
@@ -102,6 +99,8 @@ impl Model {
 impl Load {
     /// Takes notice of the settings in force: what was begun under them may outlast them.
     pub fn note(&mut self, stack: &mut Stack) {
+        let kernels = stack.scheduler().value("base") == Some(0);
+        self.from_the_future |= kernels && stack.scheduler_entry().name == "mq-deadline";
         let names: Vec<&str> = stack.controllers().map(|c| c.0.name).collect();
         if names.contains(&"io.cost") {
             self.note_models(stack);
@@ -138,6 +137,13 @@ impl Load {
 pub fn stand_still(stack: &mut Stack, load: &Load) -> Vec<Bound> {
     let mut bounds = vec![surroundings(stack)];
     bounds.extend(scheduler(stack));
+    if load.from_the_future && stack.scheduler_entry().name == "mq-deadline" {
+        bounds.push(Bound {
+            who: "mq-deadline with base=6.1".into(),
+            time: Nanos(600 * SEC),
+            why: "a request is from the future by as much as its expiry was lowered, at most by all of it",
+        });
+    }
     let names: Vec<&str> = stack.controllers().map(|c| c.0.name).collect();
     for name in names {
         bounds.extend(match name {

@@ -246,6 +246,8 @@ impl World {
                 }
                 Output::Finished { io, result } => {
                     self.ledger.finished(io, result, &self.stack.env().device)?;
+                    // An I/O may end without a command: an empty barrier of a device without a cache.
+                    self.still = None;
                     let age = Nanos(self.ledger.age(io, self.now));
                     self.outcome.oldest = self.outcome.oldest.max(age);
                     let proc = self.ledger.io(io).map(|io| io.proc.index());

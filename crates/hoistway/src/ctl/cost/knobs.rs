@@ -51,7 +51,7 @@ impl IoCost {
         cx: &mut Cx<'_>,
     ) -> Result<(), KnobError> {
         match file {
-            "io.cost.model" => self.write_model(now, body_for(cx.device.number, line)?)?,
+            "io.cost.model" => self.write_model(now, body_for(cx.device.number, line)?, cx)?,
             "io.cost.qos" => self.write_qos(now, body_for(cx.device.number, line)?)?,
             "io.weight" => return self.write_weight(now, group, line, cx),
             _ => return Err(KnobError::unsupported(format!("no file '{file}'"))),
@@ -100,7 +100,7 @@ impl IoCost {
         }
     }
 
-    fn write_model(&mut self, now: Instant, body: &str) -> Result<(), KnobError> {
+    fn write_model(&mut self, now: Instant, body: &str, cx: &Cx<'_>) -> Result<(), KnobError> {
         let rates = if self.created { self.rates } else { self.class_now(now_us(now)).rates() };
         let (mut user, mut values) = (self.user_model, rates.values());
         for token in tokens(body) {
@@ -119,11 +119,15 @@ impl IoCost {
             }
         }
         self.create(now);
+        let (before, page) = (self.rates.values(), self.price_of_a_page());
         if user {
             self.rates = Rates::from_values(values);
         }
         self.user_model = user;
         self.refresh(true, now_us(now));
+        if self.rates.values() != before {
+            self.reprice(now, page, cx);
+        }
         self.hasten(now);
         Ok(())
     }

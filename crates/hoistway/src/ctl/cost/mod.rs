@@ -47,6 +47,7 @@ mod knobs;
 mod model;
 mod plan;
 mod report;
+mod reprice;
 mod settings;
 mod submit;
 #[cfg(test)]
@@ -68,7 +69,7 @@ use crate::request::{BioId, ReqId};
 use crate::sched::{Change, Figure};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
-use crate::tunable::{Tunable, TunableError, Unit};
+use crate::tunable::{OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -91,6 +92,7 @@ pub static ENTRY: Entry = Entry {
         min: knobs::WEIGHT_MIN as u64,
         max: knobs::WEIGHT_MAX as u64,
         doc: "Weight of the group among its siblings on this device, as `MAJ:MIN N` in io.weight.",
+        on_change: OnChange::Decides,
     }],
     knobs: knobs::KNOBS,
     build: |device| Box::new(IoCost::new(device)),

@@ -1,7 +1,7 @@
 //! What is fixed in Linux, as named settings with Linux's values (specs/io-cost.md sections 2 and 11).
 
 use crate::ctl::TickTimers;
-use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 
 /// One field per tunable of the same name.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +131,7 @@ const fn tunable(
     [min, max]: [u64; 2],
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min, max, doc }
+    Tunable { name, unit, default, min, max, doc, on_change: OnChange::Decides }
 }
 
 /// The tunables of a device, with the values that are fixed in Linux 6.1.
@@ -170,9 +170,9 @@ pub(super) static TUNABLES: &[Tunable] = &[
         1,
         [0, 100],
         "Slack of the timers that wake waiting I/O, in percent of a period.",
-    ),
-    tunable("period_min", Unit::Micros, 1_000, [1_000, 1_000_000], "Shortest period."),
-    tunable("period_max", Unit::Micros, 1_000_000, [1_000, 60_000_000], "Longest period."),
+    ).on_change(OnChange::Waits),
+    tunable("period_min", Unit::Micros, 1_000, [1_000, 1_000_000], "Shortest period.").on_change(OnChange::Waits),
+    tunable("period_max", Unit::Micros, 1_000_000, [1_000, 60_000_000], "Longest period.").on_change(OnChange::Waits),
     tunable(
         "random_pages",
         Unit::Count,
@@ -253,7 +253,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         [0, 1],
         "When the period timer fires: as on the kernel's timer wheel, at least a tick late, or at the \
          tick it is set for.",
-    ),
+    ).on_change(OnChange::Waits),
     tunable(
         "wake",
         Unit::Choice(&["prompt", "kernel"]),
@@ -261,7 +261,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         [0, 1],
         "When a timer that wakes waiting I/O fires: at its time, or as Linux may let it, at the end of \
          its slack or at a tick before that.",
-    ),
+    ).on_change(OnChange::Waits),
     tunable(
         "donation_32bit",
         Unit::Switch,

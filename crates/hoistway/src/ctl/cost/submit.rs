@@ -385,7 +385,7 @@ impl IoCost {
 
 /// The direction under which an I/O is charged; `None`: it costs nothing. An empty flush is carried by a
 /// write of a page.
-fn costs(io: &Io) -> Option<Dir> {
+pub(super) fn costs(io: &Io) -> Option<Dir> {
     match io.op {
         Op::Read => Some(Dir::Read),
         Op::Write | Op::Flush => Some(Dir::Write),

@@ -1,0 +1,57 @@
+//! Another model: what was priced by the old one is priced anew.
+//!
+//! Deviation: Linux leaves it. I/O held at a second each by a wrong line then goes on waiting for minutes
+//! after the line was corrected.
+
+use super::IoCost;
+use super::submit::costs;
+use crate::env::Cx;
+use crate::request::Dir;
+use crate::table::NIL;
+use crate::unit::Instant;
+
+impl IoCost {
+    /// What a random write of a page costs: by it the prices of two models are compared.
+    pub(super) fn price_of_a_page(&self) -> u64 {
+        self.model.cost(Dir::Write, 0, 8, u64::MAX, self.set.random_pages).max(1)
+    }
+
+    /// The model has changed; `old` is what a page cost by the one before.
+    ///
+    /// I/O that waits gets its new price, the first of each group that of a random access since its
+    /// predecessor is gone. Debts are worth as many pages as before. What a group is ahead of the device for
+    /// I/O that has passed is forgiven: it was counted in old prices, and is a period's worth at most where
+    /// they were right.
+    pub(super) fn reprice(&mut self, at: Instant, old: u64, cx: &Cx<'_>) {
+        let (now, new) = (self.now(at), self.price_of_a_page());
+        let mut n = self.active.head();
+        while n != NIL {
+            let next = self.links.next(n);
+            let mut cursor = u64::MAX;
+            let mut slot = self.shares[n].waiters.head();
+            while slot != NIL {
+                let io = cx.requests.bio(self.bios[slot as usize].id);
+                if let Some(dir) = costs(io) {
+                    let far = self.set.random_pages;
+                    let cost = self.model.cost(dir, io.start.0, io.sectors.0, cursor, far);
+                    self.bios[slot as usize].cost = cost;
+                    cursor = io.end().0;
+                }
+                slot = self.bio_links.next(slot);
+            }
+            let node = &mut self.shares[n];
+            if node.debt > 0 {
+                let debt = u128::from(node.debt) * u128::from(new) / u128::from(old);
+                node.debt = u64::try_from(debt).unwrap_or(u64::MAX).max(1);
+            }
+            let ahead = node.vtime.wrapping_sub(now.v);
+            if ahead as i64 > 0 {
+                node.vtime = now.v;
+                node.done_vtime = node.done_vtime.wrapping_sub(ahead);
+            }
+            self.kick_waiters(n, true, &now);
+            n = next;
+        }
+        self.shares.commit();
+    }
+}

@@ -159,7 +159,8 @@ fn tunables(heading: &str, list: &[Tunable]) -> String {
             Unit::Choice(_) => "word",
             unit => unit.suffix(),
         };
-        table.row(vec![t.name.into(), default, unit.into(), range, t.doc.into()]);
+        let doc = format!("{} (Changed while running: {}.)", t.doc, t.on_change.text());
+        table.row(vec![t.name.into(), default, unit.into(), range, doc]);
     }
     format!("\n{}", table.render())
 }

@@ -116,7 +116,15 @@ mod tests {
     use super::*;
 
     fn tunable(unit: Unit) -> Tunable {
-        Tunable { name: "x", unit, default: 0, min: 0, max: 10, doc: "" }
+        Tunable {
+            name: "x",
+            unit,
+            default: 0,
+            min: 0,
+            max: 10,
+            doc: "",
+            on_change: hoistway::tunable::OnChange::Decides,
+        }
     }
 
     #[test]

@@ -54,6 +54,50 @@ impl Unit {
     }
 }
 
+/// What a change of a tunable does to waits, stamps, limits and budgets made under the old value.
+///
+/// Whatever it is, no change strands I/O: as long as something is queued, something is with the device, or a
+/// time is named at which the stage is asked again, and that time is within what the *new* value allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnChange {
+    /// Nothing was made from it in advance: it is looked at in each decision.
+    Decides,
+    /// Requests that wait keep the deadline they were given, which orders them but holds nobody back; later
+    /// ones get the new one.
+    LaterRequests,
+    /// The deadlines of requests that wait move with it.
+    WaitingRequests,
+    /// A wait that is armed ends no later than one armed under the new value; it is never lengthened.
+    Waits,
+    /// The slot, slice or window under way ends by the new value if that is sooner, budgets given are cut to
+    /// it; nothing is lengthened.
+    Limits,
+    /// Samples already taken stay as they were counted; later ones are counted by it.
+    LaterSamples,
+    /// Makes a state of its own anew, as its text says.
+    Resets,
+    /// Comes into force when no request exists; until then requests leave by `drain` and new I/O waits.
+    Frozen,
+}
+
+impl OnChange {
+    /// One line for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            OnChange::Decides => "looked at in each decision",
+            OnChange::LaterRequests => "for later requests; those that wait keep their deadlines",
+            OnChange::WaitingRequests => "deadlines of waiting requests move with it",
+            OnChange::Waits => "an armed wait is shortened to it, never lengthened",
+            OnChange::Limits => {
+                "slots, windows and budgets under way are cut to it, never lengthened"
+            }
+            OnChange::LaterSamples => "for later samples",
+            OnChange::Resets => "makes what it is about anew",
+            OnChange::Frozen => "in force when no request exists; until then requests drain",
+        }
+    }
+}
+
 /// One tunable.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
@@ -69,6 +113,15 @@ pub struct Tunable {
     pub max: u64,
     /// One or two sentences.
     pub doc: &'static str,
+    /// What a change does to what was made under the old value.
+    pub on_change: OnChange,
+}
+
+impl Tunable {
+    /// The same with another effect of a change.
+    pub const fn on_change(self, on_change: OnChange) -> Tunable {
+        Tunable { on_change, ..self }
+    }
 }
 
 /// Why a tunable was not set. Nothing changed.

@@ -566,3 +566,36 @@ fn registry_names_are_unique_and_sourced() {
         assert!(entry.tunables.iter().all(|t| !t.doc.is_empty()), "{}", entry.name);
     }
 }
+
+/// A request that the device gave back goes before those that came later, wherever they lie.
+#[test]
+fn insertion_at_the_head_goes_before_all_that_waits() {
+    for entry in SCHEDULERS {
+        let mut h = Harness::new(entry, 1, 4);
+        let make = |h: &mut Harness, start: u64| {
+            let io = Io { cpu: 0, prio: IoPrio::be(4), ..Io::read(0, ProcId(0), start, 8) };
+            let id = h.env.requests.create(io, true, QueueId(0), h.now).unwrap();
+            h.sched.prepare(h.now, id, &mut h.env.cx());
+            h.insert(id, At::Tail);
+            id
+        };
+        let first = make(&mut h, 1000);
+        let next = |h: &mut Harness| {
+            for _ in 0..100 {
+                if let Dispatch::Issue(id) = h.dispatch(0) {
+                    return id;
+                }
+                h.pass(Nanos::ms(5));
+            }
+            panic!("{}: nothing comes", entry.name)
+        };
+        assert_eq!(next(&mut h), first);
+        // Ahead of it in the direction of the head, and older when it comes back.
+        let others = [make(&mut h, 1016), make(&mut h, 1032)];
+        h.pass(Nanos::us(100));
+        h.give_back(0);
+        assert_eq!(next(&mut h), first, "{}: the one given back", entry.name);
+        let rest = [next(&mut h), next(&mut h)];
+        assert!(others.iter().all(|id| rest.contains(id)), "{}", entry.name);
+    }
+}

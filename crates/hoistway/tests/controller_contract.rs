@@ -524,6 +524,135 @@ fn at_the_end_everything_held_goes_at_once() {
     }
 }
 
+/// Loads that a setting changes under: I/O may be held, but then there is a time to look again, and that
+/// is no farther off than the new setting, or 30 s of what the others allow.
+impl World {
+    fn check_held(&self, what: &str, longest: Nanos) {
+        if self.finished.len() as u64 == self.next_io || !self.device.is_empty() {
+            return;
+        }
+        if self.stack.in_flight() == 0 && self.stack.env().requests.is_empty() {
+            let at = self.wake.unwrap_or_else(|| panic!("{what}: held, and nobody will look"));
+            let latest = self.now + longest + Nanos::secs(30);
+            assert!(at <= latest, "{what}: looks at {at:?}, allowed is {latest:?}");
+        }
+    }
+
+    /// The load stops; how long it takes until everything is finished.
+    fn rest(&mut self, what: &str, longest: Nanos) -> Nanos {
+        let since = self.now;
+        for proc in (0..PROCS).map(ProcId) {
+            self.input(Input::Unplug(proc));
+        }
+        for _ in 0..1_000_000 {
+            self.check_held(what, longest);
+            if let Some(req) = self.device.pop() {
+                self.now += Nanos::us(300);
+                self.input(Input::Done { req, error: None });
+            } else if self.finished.len() as u64 == self.next_io {
+                return self.now.since(since);
+            } else {
+                self.now = self.now.max(self.wake.expect("what is held is timed"));
+                self.input(Input::Tick);
+            }
+        }
+        panic!("{what}: it does not come to rest");
+    }
+}
+
+#[test]
+fn no_change_of_a_tunable_strands_io() {
+    for &entry in CONTROLLERS {
+        for t in entry.tunables {
+            for old in [t.min, t.default, t.max] {
+                for new in [t.min, t.default, t.max] {
+                    let what = format!("{} {} {old} -> {new}", entry.name, t.name);
+                    let mut world = World::new(entry, sched::find("none").unwrap(), old ^ new);
+                    let set = |value| Input::Set {
+                        stage: StageName::Controller(entry.name.into()),
+                        name: t.name.into(),
+                        value,
+                    };
+                    let longest = match t.unit {
+                        Unit::Micros => Nanos::us(new),
+                        Unit::Millis => Nanos::ms(new),
+                        Unit::Secs => Nanos::secs(new),
+                        _ => Nanos::ZERO,
+                    };
+                    world.input(set(old));
+                    (0..250).for_each(|_| world.step());
+                    world.input(set(new));
+                    (0..50).for_each(|_| world.step());
+                    world.rest(&what, longest);
+                    world.check(&what);
+                }
+            }
+        }
+    }
+}
+
+/// Lines that bind hard and lines that do not, by file.
+const LINES: &[(&str, &[&str])] = &[
+    ("io.max", &["riops=2 wiops=2 rbps=2000 wbps=2000", "riops=max wiops=max rbps=max wbps=max"]),
+    ("io.low", &["riops=2 wiops=2 rbps=2000 wbps=2000", "riops=max wiops=max rbps=max wbps=max"]),
+    ("io.latency", &["target=1", "target=max", "target=10000000"]),
+    (
+        "io.cost.qos",
+        &[
+            "enable=1 ctrl=user rpct=0 wpct=0 min=1 max=1",
+            "enable=1 ctrl=user rpct=0 wpct=0 min=100 max=10000",
+            "enable=0",
+        ],
+    ),
+    (
+        "io.cost.model",
+        &[
+            "ctrl=user model=linear rbps=4096 rseqiops=1 rrandiops=1 wbps=4096 wseqiops=1 wrandiops=1",
+            "ctrl=user model=linear rbps=2000000000 rseqiops=900000 rrandiops=900000 \
+             wbps=2000000000 wseqiops=900000 wrandiops=900000",
+            "ctrl=auto",
+        ],
+    ),
+];
+
+/// A line that no longer binds lets go, soon, what waited by the one before: no wait, slice, price or timer
+/// of that one is left.
+#[test]
+fn a_line_that_binds_no_more_holds_nothing_back() {
+    for &entry in CONTROLLERS {
+        for knob in entry.knobs {
+            let Some((_, lines)) = LINES.iter().find(|(file, _)| *file == knob.file) else {
+                assert!(matches!(knob.file, "io.weight"), "{}: no lines to try", knob.file);
+                continue;
+            };
+            for (i, old) in lines.iter().enumerate() {
+                for (j, new) in lines.iter().enumerate().filter(|&(j, _)| j != i) {
+                    let what = format!("{} '{old}' -> '{new}'", knob.file);
+                    let mut world = World::new(entry, sched::find("none").unwrap(), 7 + i as u64);
+                    let groups = match knob.of {
+                        hoistway::knob::KnobOf::Root => vec![GroupId::ROOT],
+                        _ => world.groups.clone(),
+                    };
+                    groups.iter().for_each(|&g| world.write(g, knob.file, old));
+                    (0..200).for_each(|_| world.step());
+                    let groups = match knob.of {
+                        hoistway::knob::KnobOf::Root => vec![GroupId::ROOT],
+                        _ => world.groups.clone(),
+                    };
+                    let alive = |g: &&GroupId| world.stack.env().groups.alive(**g);
+                    let groups: Vec<GroupId> = groups.iter().filter(alive).copied().collect();
+                    groups.iter().for_each(|&g| world.write(g, knob.file, new));
+                    let took = world.rest(&what, Nanos::secs(3600));
+                    world.check(&what);
+                    if j > 0 {
+                        assert!(took <= Nanos::secs(10), "{what}: took {took:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn looking_changes_nothing() {
     for &entry in CONTROLLERS {

@@ -236,6 +236,7 @@ static DOOR: Entry = Entry {
         min: 0,
         max: 1,
         doc: "",
+        on_change: hoistway::tunable::OnChange::Decides,
     }],
     group_tunables: &[],
     knobs: &[],

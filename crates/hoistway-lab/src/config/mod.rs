@@ -350,7 +350,15 @@ pub(crate) mod tests {
     }
 
     const fn tunable(name: &'static str, unit: Unit, max: u64) -> Tunable {
-        Tunable { name, unit, default: 1, min: 0, max, doc: "For tests." }
+        Tunable {
+            name,
+            unit,
+            default: 1,
+            min: 0,
+            max,
+            doc: "For tests.",
+            on_change: hoistway::tunable::OnChange::Decides,
+        }
     }
 
     const fn entry(name: &'static str, profile: Profile, tunables: &'static [Tunable]) -> Entry {

@@ -32,7 +32,7 @@ use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Request, Side};
 use crate::table::NIL;
-use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, QueueId, Sectors};
 use alloc::boxed::Box;
 
@@ -54,6 +54,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: EXPIRE_MS_MAX,
             doc: "A read older than this starts the next batch of reads. Affects later insertions.",
+            on_change: OnChange::LaterRequests,
         },
         Tunable {
             name: "write_expire",
@@ -62,6 +63,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: EXPIRE_MS_MAX,
             doc: "A write older than this starts the next batch of writes. Affects later insertions.",
+            on_change: OnChange::LaterRequests,
         },
         Tunable {
             name: "writes_starved",
@@ -70,6 +72,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: COUNT_MAX,
             doc: "Batches of reads that may go before waiting writes.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "fifo_batch",
@@ -78,6 +81,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: COUNT_MAX,
             doc: "Longest batch; 0 behaves as 1.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "front_merges",
@@ -86,6 +90,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: 1,
             doc: "Look for requests that begin where a bio ends.",
+            on_change: OnChange::Decides,
         },
     ],
     group_tunables: &[],

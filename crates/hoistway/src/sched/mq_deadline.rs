@@ -33,7 +33,7 @@ use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Side};
 use crate::table::NIL;
-use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
 use alloc::boxed::Box;
 
@@ -55,6 +55,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: EXPIRE_MS_MAX,
             doc: "A read this old starts the next batch of reads of its level.",
+            on_change: OnChange::WaitingRequests,
         },
         Tunable {
             name: "write_expire",
@@ -63,6 +64,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: EXPIRE_MS_MAX,
             doc: "A write this old starts the next batch of writes of its level.",
+            on_change: OnChange::WaitingRequests,
         },
         Tunable {
             name: "prio_aging_expire",
@@ -71,6 +73,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: EXPIRE_MS_MAX,
             doc: "A request this old is served although more important levels are busy.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "writes_starved",
@@ -79,6 +82,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: COUNT_MAX,
             doc: "Batches of reads that may go before waiting writes.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "fifo_batch",
@@ -87,6 +91,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: COUNT_MAX,
             doc: "Longest batch; 0 behaves as 1.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "front_merges",
@@ -95,6 +100,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: 1,
             doc: "Look for requests that begin where a bio ends.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "async_depth",
@@ -104,6 +110,7 @@ pub static ENTRY: Entry = Entry {
             max: COUNT_MAX,
             doc: "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
                   it follows nr_requests (256 on deep devices) as async_depth_default says.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "async_depth_default",
@@ -113,6 +120,7 @@ pub static ENTRY: Entry = Entry {
             max: 1,
             doc: "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
                   quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
+            on_change: OnChange::Resets,
         },
         Tunable {
             name: "shared_at_head",
@@ -121,6 +129,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: 1,
             doc: "Requeued requests of all levels go before everything else (recent kernels).",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: "base",
@@ -132,6 +141,7 @@ pub static ENTRY: Entry = Entry {
                   their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
                   request's start to be its deadline less the expiry in force, a lowered one makes them \
                   seem to come from the future: nothing of them is dispatched until that time has come.",
+            on_change: OnChange::Decides,
         },
     ],
     group_tunables: &[],

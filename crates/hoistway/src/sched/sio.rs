@@ -33,7 +33,7 @@ use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Dir, Io, ReqId, Request, Side};
 use crate::table::{Handle, NIL};
-use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -50,10 +50,14 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: Some(100),
     tunables: &[
-        expire("sync_read_expire", 500, "Age at which a sync read counts as expired."),
-        expire("sync_write_expire", 2000, "Age at which a sync write counts as expired."),
-        expire("async_read_expire", 4000, "Age at which an async read counts as expired."),
-        expire("async_write_expire", 16_000, "Age at which an async write counts as expired."),
+        expire("sync_read_expire", 500, "Age at which a sync read counts as expired.")
+            .on_change(OnChange::LaterRequests),
+        expire("sync_write_expire", 2000, "Age at which a sync write counts as expired.")
+            .on_change(OnChange::LaterRequests),
+        expire("async_read_expire", 4000, "Age at which an async read counts as expired.")
+            .on_change(OnChange::LaterRequests),
+        expire("async_write_expire", 16_000, "Age at which an async write counts as expired.")
+            .on_change(OnChange::LaterRequests),
         fifo_batch(8),
         Tunable {
             name: "writes_starved",
@@ -62,6 +66,7 @@ pub static ENTRY: Entry = Entry {
             min: 0,
             max: COUNT_MAX,
             doc: "A write is due when more reads than this have gone since the last one.",
+            on_change: OnChange::Decides,
         },
     ],
     group_tunables: &[],
@@ -75,8 +80,10 @@ pub static ENTRY_1: Entry = Entry {
     summary: "first in, first out, sync before async (the sio of 2010)",
     source: "specs/sio.md (sio-1, 2010)",
     tunables: &[
-        expire("sync_expire", 500, "Age at which a sync request counts as expired."),
-        expire("async_expire", 5000, "Age at which an async request counts as expired."),
+        expire("sync_expire", 500, "Age at which a sync request counts as expired.")
+            .on_change(OnChange::LaterRequests),
+        expire("async_expire", 5000, "Age at which an async request counts as expired.")
+            .on_change(OnChange::LaterRequests),
         fifo_batch(16),
     ],
     build: |setup| Box::new(Sio::new(setup, Revision::SyncOnly)),
@@ -84,7 +91,15 @@ pub static ENTRY_1: Entry = Entry {
 };
 
 const fn expire(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable { name, unit: Unit::Millis, default, min: 0, max: EXPIRE_MS_MAX, doc }
+    Tunable {
+        name,
+        unit: Unit::Millis,
+        default,
+        min: 0,
+        max: EXPIRE_MS_MAX,
+        doc,
+        on_change: OnChange::Decides,
+    }
 }
 
 const fn fifo_batch(default: u64) -> Tunable {
@@ -95,6 +110,7 @@ const fn fifo_batch(default: u64) -> Tunable {
         min: 0,
         max: COUNT_MAX,
         doc: "Dispatches that go, less one, before deadlines are looked at again.",
+        on_change: OnChange::Decides,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::list::{Links, List};
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
 use crate::sched::{Change, Entry, Scheduler, Setup};
 use crate::table::{NIL, Table};
-use crate::tunable::{Tunable, Unit};
+use crate::tunable::{OnChange, Tunable, Unit};
 use crate::unit::{Instant, IoPrio, QueueId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -386,6 +386,7 @@ pub static QUEUE_TUNABLES: &[Tunable] = &[
         max: 2048,
         doc: "Requests that may exist per pool (legacy) or hardware queue. Unset, it follows the \
               device: 128 (legacy), twice the depth but at most 256, or the depth itself (none).",
+        on_change: OnChange::Frozen,
     },
     Tunable {
         name: "nomerges",
@@ -394,6 +395,7 @@ pub static QUEUE_TUNABLES: &[Tunable] = &[
         min: 0,
         max: 2,
         doc: "Which merge look-ups are made: all, one-hit cache and plug only, none.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "max_sectors_kb",
@@ -402,6 +404,7 @@ pub static QUEUE_TUNABLES: &[Tunable] = &[
         min: 4,
         max: 65536,
         doc: "Largest request built by merging or splitting.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "tags",
@@ -411,6 +414,7 @@ pub static QUEUE_TUNABLES: &[Tunable] = &[
         max: 1,
         doc: "What a scheduler's depth limit is a part of: each word of tags (Linux up to 6.16), or \
               the tags as a whole (6.17 and later). Multi-queue only.",
+        on_change: OnChange::Frozen,
     },
 ];
 

@@ -1,7 +1,7 @@
 //! The constants of Linux as settings of the device (specs/io-latency.md section 9).
 
 use crate::ctl::TickTimers;
-use crate::tunable::{Tunable, Unit};
+use crate::tunable::{OnChange, Tunable, Unit};
 use crate::unit::{Instant, Nanos};
 
 /// What is set.
@@ -115,6 +115,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 1,
         max: 1000,
         doc: "A group is judged over so many times its target, within the next two.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "window_min",
@@ -123,6 +124,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 1,
         max: 60_000,
         doc: "Shortest judging interval.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "window_max",
@@ -131,6 +133,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 1,
         max: 60_000,
         doc: "Longest judging interval.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "decision_distance",
@@ -139,6 +142,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 0,
         max: 60_000,
         doc: "Children of one parent are scaled up or down no more often than that.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "good_samples",
@@ -147,6 +151,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 0,
         max: 1_000_000,
         doc: "I/Os that a group that meets its target again must have had before its siblings get more.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "miss_percent",
@@ -155,6 +160,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 0,
         max: 100,
         doc: "Percentage of I/Os at or above the target that makes a miss; devices that do not rotate.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "small_group_percent",
@@ -163,6 +169,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 0,
         max: 100,
         doc: "A group with a target and no larger share of its siblings' I/Os, in percent, is spared.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "give_up",
@@ -171,6 +178,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 0,
         max: 3600,
         doc: "A group for whose sake nothing was decided for so long is forgotten.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "timer",
@@ -179,6 +187,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 1,
         max: 60_000,
         doc: "Time from an I/O to the look at parents whose victim is quiet.",
+        on_change: OnChange::Waits,
     },
     Tunable {
         name: "tick_timers",
@@ -187,6 +196,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 0,
         max: 1,
         doc: "When the timer fires: as the kernel's (up to 8 ticks late), or at the edge of its tick.",
+        on_change: OnChange::Waits,
     },
     Tunable {
         name: "true_mean",
@@ -196,6 +206,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         max: 1,
         doc: "Rotational devices: 0, the mean since the last decision counts as 0 as in Linux, so that \
               the last window alone decides; 1, it is what it is (specs/io-latency.md 8.1).",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: "from_boot",
@@ -204,6 +215,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         min: 0,
         max: 1,
         doc: "1: the clock starts with the machine, so nothing is decided in its first 500 ms.",
+        on_change: OnChange::Decides,
     },
 ];
 
@@ -215,4 +227,5 @@ pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable {
     min: 0,
     max: u64::MAX / 1000,
     doc: "Latency that is to be kept, from behind io.max to completion; 0: none.",
+    on_change: OnChange::Decides,
 }];

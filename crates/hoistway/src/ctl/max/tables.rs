@@ -3,7 +3,7 @@
 use super::slice::{BPS_MAX, IOPS_MAX};
 use super::{Entry, Gate, IoMax, TickTimers};
 use crate::knob::{Knob, KnobOf};
-use crate::tunable::{Tunable, Unit};
+use crate::tunable::{OnChange, Tunable, Unit};
 use alloc::boxed::Box;
 
 /// The registry entry.
@@ -57,6 +57,7 @@ const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
             min: 1,
             max: 1000,
             doc: slice_doc,
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: QUANTUM,
@@ -65,6 +66,7 @@ const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
             min: 4,
             max: 1024,
             doc: "I/Os a node passes in its turn: three quarters reads, then the rest writes.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: SELECT_QUANTUM,
@@ -73,6 +75,7 @@ const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
             min: 1,
             max: 65_536,
             doc: "I/Os after which a pass over the due nodes begins anew.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: SLEEP_SLICES,
@@ -81,6 +84,7 @@ const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
             min: 1,
             max: 1000,
             doc: "The longest a timer sleeps, in slices.",
+            on_change: OnChange::Decides,
         },
         Tunable {
             name: TICK_TIMERS,
@@ -89,13 +93,22 @@ const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
             min: 0,
             max: 1,
             doc: "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
+            on_change: OnChange::Decides,
         },
     ]
 }
 
 macro_rules! rate {
     ($name:literal, $max:expr, $doc:literal) => {
-        Tunable { name: $name, unit: Unit::Count, default: $max, min: 2, max: $max, doc: $doc }
+        Tunable {
+            name: $name,
+            unit: Unit::Count,
+            default: $max,
+            min: 2,
+            max: $max,
+            doc: $doc,
+            on_change: OnChange::Decides,
+        }
     };
 }
 

@@ -43,7 +43,7 @@ use crate::group::GroupId;
 use crate::knob::Gauge;
 use crate::request::{BioId, Dir, Flags, Io, Op, ReqId};
 use crate::sched::{Change, Figure};
-use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -75,6 +75,7 @@ static TUNABLES: &[Tunable] = &[
         max: 10_000_000,
         doc: "Read latency above which writes are held back; 0: off. On a rotational device the \
               default is 75000.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: WINDOW,
@@ -83,6 +84,7 @@ static TUNABLES: &[Tunable] = &[
         min: 1,
         max: 10_000,
         doc: "Length of a window at step 0; a step down shortens it.",
+        on_change: OnChange::Decides,
     },
     Tunable {
         name: DEPTH,
@@ -91,6 +93,7 @@ static TUNABLES: &[Tunable] = &[
         min: 1,
         max: 1024,
         doc: "Writes in flight at step 0, or the device's depth if that is smaller.",
+        on_change: OnChange::Decides,
     },
 ];
 

@@ -228,7 +228,7 @@ const RAISED_INFLIGHT: u32 = 4;
 /// Wait for a seeky queue (3.1).
 const SEEKY_IDLE: Nanos = Nanos::ms(2);
 /// Least wait for a raised queue (4.4).
-const RAISED_IDLE: Nanos = Nanos::ms(20);
+pub(super) const RAISED_IDLE: Nanos = Nanos::ms(20);
 /// Think time is valid above this sum of sample weights: from the third sample (5.6).
 const VALID_SAMPLES: u32 = 80;
 /// 5.8.

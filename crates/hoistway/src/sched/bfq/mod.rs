@@ -54,6 +54,7 @@ mod burst;
 mod census;
 mod ctx;
 mod dispatch;
+mod follow;
 mod groups;
 mod idle;
 mod inject;
@@ -391,8 +392,10 @@ impl Scheduler for Bfq {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.clock(now);
+        let old_rt = self.conf.wr_rt_max_time;
         self.set_tunable(now, name, value, cx)?;
         self.recompute_wr_duration();
+        self.follow(now, name, old_rt);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::Bfq;
 use super::budget::SLOT;
 use crate::env::Cx;
-use crate::tunable::{Tunable, TunableError, Unit, check};
+use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos};
 
 /// What the tunables say, in the units of the decisions.
@@ -152,7 +152,7 @@ const fn tunable(
     range: (u64, u64),
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min: range.0, max: range.1, doc }
+    Tunable { name, unit, default, min: range.0, max: range.1, doc, on_change: OnChange::Decides }
 }
 
 /// Ten minutes: longer waits make no sense and shorter ones cannot overflow.
@@ -165,37 +165,37 @@ pub(super) static TUNABLES: &[Tunable] = &[
         8,
         (0, MS_MAX),
         "How long the device is kept idle for the next request of a queue. 0: never.",
-    ),
+    ).on_change(OnChange::Waits),
     tunable(
         "slice_idle_us",
         Unit::Micros,
         8_000,
         (0, 1_000 * MS_MAX),
         "The same in microseconds; the last one written counts.",
-    ),
+    ).on_change(OnChange::Waits),
     tunable(
         "strict_guarantees",
         Unit::Switch,
         0,
         (0, 1),
         "Always idle, and only one request in the device. Raises slice_idle to 8 ms.",
-    ),
+    ).on_change(OnChange::Waits),
     tunable(
         "max_budget",
         Unit::Sectors,
         0,
         (0, i32::MAX as u64),
         "Largest service of a slot. 0: what the device serves in timeout_sync at its peak rate.",
-    ),
-    tunable("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a slot."),
+    ).on_change(OnChange::Limits),
+    tunable("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a slot.").on_change(OnChange::Limits),
     tunable(
         "fifo_expire_sync",
         Unit::Millis,
         125,
         (1, MS_MAX),
         "A sync request older than this may be served before the sorted order, once per slot.",
-    ),
-    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests."),
+    ).on_change(OnChange::LaterRequests),
+    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests.").on_change(OnChange::LaterRequests),
     tunable(
         "back_seek_max",
         Unit::Kib,
@@ -244,14 +244,14 @@ pub(super) static TUNABLES: &[Tunable] = &[
         0,
         (0, 1),
         "First think-time sample of a queue when no time passes between creation and insertion (Q18).",
-    ),
+    ).on_change(OnChange::LaterSamples),
     tunable(
         "low_latency",
         Unit::Switch,
         1,
         (0, 1),
         "Raises the weight of interactive and soft real-time queues for a while.",
-    ),
+    ).on_change(OnChange::Resets),
     tunable(
         "base",
         Unit::Choice(Base::WORDS),
@@ -260,14 +260,14 @@ pub(super) static TUNABLES: &[Tunable] = &[
         "Whose decisions. 5.3, 6.1 or 6.2+: those of that version of the reference, its quirks included; \
          writing it turns tick_rounding on and every switch that mends a quirk off, and 5.3 sets what changed \
          since: injection, wakers, think times, stable_merge. hoistway: the rules of 6.2+, all mended.",
-    ),
+    ).on_change(OnChange::Resets),
     tunable(
         "tick_rounding",
         Unit::Switch,
         0,
         (0, 1),
         "Instants that the reference keeps in clock ticks are rounded to the device's tick (Q12).",
-    ),
+    ).on_change(OnChange::LaterSamples),
     tunable(
         "inject_after_long_idle",
         Unit::Switch,
@@ -317,14 +317,14 @@ pub(super) static TUNABLES: &[Tunable] = &[
         1,
         (0, 1),
         "1: a busy queue whose class changes is counted in the new one. 0: in the old one for good (Q19).",
-    ),
+    ).on_change(OnChange::Resets),
     tunable(
         "move_counts",
         Unit::Switch,
         1,
         (0, 1),
         "1: the requests of a queue that moves to another group count there. 0: in the old one (Q20).",
-    ),
+    ).on_change(OnChange::Resets),
     tunable(
         "fix_exit_charge",
         Unit::Switch,
@@ -339,14 +339,14 @@ pub(super) static TUNABLES: &[Tunable] = &[
         (2, 100),
         "Weight of an interactive queue, times its own.",
     ),
-    tunable("wr_rt_max_time", Unit::Millis, 300, (1, MS_MAX), "Raising of a soft real-time queue."),
+    tunable("wr_rt_max_time", Unit::Millis, 300, (1, MS_MAX), "Raising of a soft real-time queue.").on_change(OnChange::Limits),
     tunable(
         "wr_max_time",
         Unit::Millis,
         0,
         (0, MS_MAX),
         "Raising of an interactive queue. 0: 3 to 25 s, by the peak rate of the device.",
-    ),
+    ).on_change(OnChange::Limits),
     tunable(
         "wr_min_idle_time",
         Unit::Millis,
@@ -461,7 +461,7 @@ pub(super) static TUNABLES: &[Tunable] = &[
         0,
         (0, 1),
         "1: figures of every queue too, at 144 bytes a queue; they begin when it is written.",
-    ),
+    ).on_change(OnChange::LaterSamples),
 ];
 
 impl Bfq {

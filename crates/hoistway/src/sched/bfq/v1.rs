@@ -31,7 +31,7 @@ use crate::sched::{
     At, Change, Depth, Dispatch, Entry, Figure, Merged, QueueUse, Run, Scheduler, Search, Setup,
 };
 use crate::table::NIL;
-use crate::tunable::{Tunable, TunableError, Unit, check};
+use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -60,31 +60,38 @@ const fn tunable(
     range: (u64, u64),
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min: range.0, max: range.1, doc }
+    Tunable { name, unit, default, min: range.0, max: range.1, doc, on_change: OnChange::Decides }
 }
 
 const MS_MAX: u64 = 600_000;
 
 static TUNABLES: &[Tunable] = &[
-    tunable("slice_idle", Unit::Millis, 8, (0, MS_MAX), "Longest wait for a sync queue. 0: none."),
-    tunable("low_latency", Unit::Switch, 1, (0, 1), "Boosts queues that come back after 20 s."),
+    tunable("slice_idle", Unit::Millis, 8, (0, MS_MAX), "Longest wait for a sync queue. 0: none.")
+        .on_change(OnChange::Waits),
+    tunable("low_latency", Unit::Switch, 1, (0, 1), "Boosts queues that come back after 20 s.")
+        .on_change(OnChange::Resets),
     tunable(
         "max_budget",
         Unit::Sectors,
         0,
         (0, i32::MAX as u64),
         "Largest service of a slot. 0: what the device serves in timeout_sync at its peak rate.",
-    ),
-    tunable("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a sync slot."),
-    tunable("timeout_async", Unit::Millis, 40, (1, MS_MAX), "Time limit of an async slot."),
+    )
+    .on_change(OnChange::Limits),
+    tunable("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a sync slot.")
+        .on_change(OnChange::Limits),
+    tunable("timeout_async", Unit::Millis, 40, (1, MS_MAX), "Time limit of an async slot.")
+        .on_change(OnChange::Limits),
     tunable(
         "fifo_expire_sync",
         Unit::Millis,
         125,
         (1, MS_MAX),
         "Age that breaks the sorted order.",
-    ),
-    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests."),
+    )
+    .on_change(OnChange::LaterRequests),
+    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests.")
+        .on_change(OnChange::LaterRequests),
     tunable("back_seek_max", Unit::Kib, 16_384, (0, 1 << 40), "Reach behind the head."),
     tunable("back_seek_penalty", Unit::Factor, 2, (1, 1_000), "Cost of a way back."),
     tunable("quantum", Unit::Requests, 4, (1, 1_000), "Requests of a sync queue per batch."),
@@ -536,6 +543,20 @@ impl BfqV1 {
         if self.described { expected < 3 * budget / 4 } else { expected > 4 * budget / 3 }
     }
 
+    /// The slot in service ends by the present limits ([`super::follow`]).
+    fn shorten_slot(&mut self) {
+        let q = self.b.in_service;
+        if q == NIL {
+            return;
+        }
+        let Some(start) = self.extra(q).slot_start else { return };
+        let e = &self.b.fair.ents[q as usize];
+        let factor = u64::from(e.weight / e.orig_weight);
+        let queue = &mut self.b.queues[q as usize];
+        let limit = if queue.sync { self.b.conf.timeout } else { self.timeout_async };
+        queue.budget_deadline = queue.budget_deadline.map(|at| at.min(start + limit * factor));
+    }
+
     fn recompute_max_budget(&mut self) {
         self.b.max_budget = match self.b.conf.user_max_budget {
             0 if self.peak_samples < PEAK_SAMPLES => super::budget::DEFAULT_MAX_BUDGET,
@@ -673,6 +694,7 @@ impl Scheduler for BfqV1 {
             _ => self.b.set(now, name, value, cx)?,
         }
         self.recompute_max_budget();
+        self.shorten_slot();
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::env::Cx;
 use crate::group::{GroupId, Groups};
 use crate::knob::{Knob, KnobError, KnobOf, body_for, is_blank, number};
 use crate::table::NIL;
-use crate::tunable::{Tunable, TunableError, Unit, check};
+use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
@@ -20,6 +20,7 @@ pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable {
     min: 1,
     max: WEIGHT_MAX,
     doc: "Share of the group among its siblings. Queues of the same parent weigh 10 to 80.",
+    on_change: OnChange::Decides,
 }];
 
 /// The kernel's files for it, of cgroup v2 and of v1.

@@ -351,12 +351,16 @@ impl Scheduler for Cfq {
 
     fn set(
         &mut self,
-        _now: Instant,
+        now: Instant,
         name: &str,
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.set_tunable(name, value)
+        self.set_tunable(name, value)?;
+        if matches!(name, "slice_sync" | "slice_async" | "slice_idle" | "group_idle") {
+            self.follow(tick(now));
+        }
+        Ok(())
     }
 
     fn value(&self, name: &str) -> Option<u64> {

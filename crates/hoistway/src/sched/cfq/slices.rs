@@ -8,6 +8,7 @@ use crate::request::ReqId;
 use crate::sched::Dispatch;
 use crate::table::NIL;
 use crate::unit::Instant;
+use alloc::vec::Vec;
 
 /// What becomes of the active queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,36 @@ impl Cfq {
         queue.must_alloc = false;
         queue.fifo_checked = false;
         queue.slice_new = true;
+    }
+
+    /// Slices and waits have other lengths now: what was given under the old ones is cut to them, and the order
+    /// of the queues, which counts in slices, is made anew. Nothing is lengthened.
+    ///
+    /// Deviation: the kernel leaves what was given.
+    pub(super) fn follow(&mut self, t: i64) {
+        let wait = self.conf.slice_idle.max(self.conf.group_idle);
+        self.timer = self.timer.map(|end| end.min(t + wait));
+
+        self.wl_end = self.wl_end.min(t);
+        self.groups.iter_mut().for_each(|g| g.saved = None);
+        for q in 0..self.queues.len() as u32 {
+            if !self.q(q).live {
+                continue;
+            }
+            let most = self.base(self.q(q).sync, self.q(q).level);
+            let queue = self.q_mut(q);
+            queue.slice_resid = queue.slice_resid.min(most);
+            if queue.slice_start != UNSET {
+                queue.slice_len = queue.slice_len.min(most);
+                queue.slice_end = queue.slice_end.min(queue.slice_start + most);
+            }
+        }
+        let mut busy: Vec<(i64, u32)> = (0..self.queues.len() as u32)
+            .filter(|&q| self.q(q).live && self.q(q).on_rr && self.q(q).class != IDLE)
+            .map(|q| (self.q(q).key, q))
+            .collect();
+        busy.sort_unstable();
+        busy.into_iter().for_each(|(_, q)| self.place(t, q, false));
     }
 
     /// 7.3: the slice proper begins with the first completion.

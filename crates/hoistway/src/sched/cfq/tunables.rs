@@ -1,7 +1,7 @@
 //! Tunables: the kernel's, and the switches for what later kernels changed (specs/cfq.md 2 and 12).
 
 use super::{Cfq, Version};
-use crate::tunable::{Tunable, TunableError, Unit, check};
+use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 
 /// What the tunables say, in the units of the decisions: times in ticks of 1 ms.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ const fn tunable(
     range: (u64, u64),
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min: range.0, max: range.1, doc }
+    Tunable { name, unit, default, min: range.0, max: range.1, doc, on_change: OnChange::Decides }
 }
 
 /// Ten minutes: longer slices and waits make no sense, and nothing overflows.
@@ -64,14 +64,16 @@ const SLICE_SYNC: Tunable = tunable(
     100,
     (1, MS_MAX),
     "Base slice of a sync queue at priority level 4; a level is worth a fifth of it.",
-);
+)
+.on_change(OnChange::Limits);
 const SLICE_ASYNC: Tunable = tunable(
     "slice_async",
     Unit::Millis,
     40,
     (1, MS_MAX),
     "Base slice of an async queue at priority level 4.",
-);
+)
+.on_change(OnChange::Limits);
 const SLICE_ASYNC_RQ: Tunable = tunable(
     "slice_async_rq",
     Unit::Requests,
@@ -85,16 +87,19 @@ const SLICE_IDLE: Tunable = tunable(
     8,
     (0, MS_MAX),
     "How long the device is kept idle for the next request of a sync queue. 0: never.",
-);
+)
+.on_change(OnChange::Waits);
 const FIFO_EXPIRE_SYNC: Tunable = tunable(
     "fifo_expire_sync",
     Unit::Millis,
     125,
     (1, MS_MAX),
     "A sync request older than this is the first of its queue's next slice.",
-);
+)
+.on_change(OnChange::LaterRequests);
 const FIFO_EXPIRE_ASYNC: Tunable =
-    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests.");
+    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests.")
+        .on_change(OnChange::LaterRequests);
 const BACK_SEEK_MAX: Tunable = tunable(
     "back_seek_max",
     Unit::Kib,
@@ -149,6 +154,7 @@ const fn group_idle(default: u64) -> Tunable {
         (0, MS_MAX),
         "Keep the device idle for the last queue of a group (2.6.36 and later). 0: never.",
     )
+    .on_change(OnChange::Waits)
 }
 
 const fn iops_mode(default: u64) -> Tunable {

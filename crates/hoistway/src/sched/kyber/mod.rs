@@ -41,7 +41,7 @@ use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Io, Op, ReqId, Side};
 use crate::table::{Handle, NIL};
-use crate::tunable::{self, Tunable, TunableError, Unit};
+use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -58,13 +58,16 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: Some(ASYNC_PERCENT),
     tunables: &[
-        target("read_lat_nsec", 2_000_000, "Target latency of reads."),
-        target("write_lat_nsec", 10_000_000, "Target latency of writes, sync and async alike."),
+        target("read_lat_nsec", 2_000_000, "Target latency of reads.")
+            .on_change(OnChange::LaterSamples),
+        target("write_lat_nsec", 10_000_000, "Target latency of writes, sync and async alike.")
+            .on_change(OnChange::LaterSamples),
         target(
             "discard_lat_nsec",
             5_000_000_000,
             "Target latency of discards (Linux has no knob for it).",
-        ),
+        )
+        .on_change(OnChange::LaterSamples),
         Tunable {
             name: "timer_in_ticks",
             unit: Unit::Switch,
@@ -73,6 +76,7 @@ pub static ENTRY: Entry = Entry {
             max: 1,
             doc: "Depths are adapted at a tick of the kernel, up to a tick late, instead of after \
                   100 ms exactly: to compare with a real kernel.",
+            on_change: OnChange::LaterSamples,
         },
     ],
     group_tunables: &[],
@@ -81,7 +85,15 @@ pub static ENTRY: Entry = Entry {
 };
 
 const fn target(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable { name, unit: Unit::Nanos, default, min: 0, max: u64::MAX, doc }
+    Tunable {
+        name,
+        unit: Unit::Nanos,
+        default,
+        min: 0,
+        max: u64::MAX,
+        doc,
+        on_change: OnChange::Decides,
+    }
 }
 
 const READ: usize = 0;

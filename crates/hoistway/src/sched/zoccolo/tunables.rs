@@ -3,7 +3,7 @@
 
 use super::super::tick::{COUNT_MAX, EXPIRE_MS_MAX};
 use super::{ASYNC, LEVELS, RT, SYNC};
-use crate::tunable::{Tunable, Unit};
+use crate::tunable::{OnChange, Tunable, Unit};
 
 /// Words of `classify`, in the order of [`Classify`].
 const CLASSIFY: &[&str] = &["direction", "sync", "full"];
@@ -152,17 +152,22 @@ pub(super) const TUNABLES: &[Tunable] = &[
         PRESETS,
         PATCH_FULL,
         "A stage of the thread: sets all other tunables. Those given after it win.",
-    ),
+    )
+    .on_change(OnChange::Resets),
     choice(
         "classify",
         CLASSIFY,
         Classify::Full as u64,
         "What is more important: reads (direction), sync requests (sync), or real-time reads, then \
          sync, then async and idle requests (full). Affects later insertions.",
-    ),
-    millis("rt_expire", 125, "Deadline of real-time reads. Affects later insertions."),
-    millis("sync_expire", 500, "Deadline of sync requests (or reads). Affects later insertions."),
-    millis("async_expire", 5000, "Deadline of async requests (or writes), as above."),
+    )
+    .on_change(OnChange::LaterRequests),
+    millis("rt_expire", 125, "Deadline of real-time reads. Affects later insertions.")
+        .on_change(OnChange::LaterRequests),
+    millis("sync_expire", 500, "Deadline of sync requests (or reads). Affects later insertions.")
+        .on_change(OnChange::LaterRequests),
+    millis("async_expire", 5000, "Deadline of async requests (or writes), as above.")
+        .on_change(OnChange::LaterRequests),
     count(
         "async_starved",
         Unit::Count,
@@ -193,7 +198,8 @@ pub(super) const TUNABLES: &[Tunable] = &[
         0,
         "When even the newest request has expired the level is swept from the lowest sector.",
     ),
-    millis("async_delay", 0, "Async requests younger than this are not chosen; 0 = off."),
+    millis("async_delay", 0, "Async requests younger than this are not chosen; 0 = off.")
+        .on_change(OnChange::Waits),
     switch("nonrot_fifo_batch_one", 0, "Without a spindle every batch is one request."),
 ];
 
@@ -204,17 +210,33 @@ const fn choice(
     doc: &'static str,
 ) -> Tunable {
     let max = words.len() as u64 - 1;
-    Tunable { name, unit: Unit::Choice(words), default, min: 0, max, doc }
+    Tunable {
+        name,
+        unit: Unit::Choice(words),
+        default,
+        min: 0,
+        max,
+        doc,
+        on_change: OnChange::Decides,
+    }
 }
 
 const fn millis(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable { name, unit: Unit::Millis, default, min: 0, max: EXPIRE_MS_MAX, doc }
+    Tunable {
+        name,
+        unit: Unit::Millis,
+        default,
+        min: 0,
+        max: EXPIRE_MS_MAX,
+        doc,
+        on_change: OnChange::Decides,
+    }
 }
 
 const fn count(name: &'static str, unit: Unit, default: u64, doc: &'static str) -> Tunable {
-    Tunable { name, unit, default, min: 0, max: COUNT_MAX, doc }
+    Tunable { name, unit, default, min: 0, max: COUNT_MAX, doc, on_change: OnChange::Decides }
 }
 
 const fn switch(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable { name, unit: Unit::Switch, default, min: 0, max: 1, doc }
+    Tunable { name, unit: Unit::Switch, default, min: 0, max: 1, doc, on_change: OnChange::Decides }
 }

@@ -1,0 +1,90 @@
+//! What a changed tunable does to waits, limits and budgets made under the old value.
+//!
+//! Deviation: the reference leaves them. A wait armed under a `slice_idle` of ten minutes then keeps the device
+//! idle for ten minutes although 8 ms were written meanwhile, and a queue with a budget of the old size stands
+//! behind everything that smaller ones can do. Nothing is ever lengthened. Only with `base = hoistway`.
+
+use super::Bfq;
+use super::idle::RAISED_IDLE;
+use super::tunables::Base;
+use crate::table::NIL;
+use crate::unit::{Instant, Nanos};
+
+impl Bfq {
+    /// After `name` was set: `old_rt` is `wr_rt_max_time` before.
+    pub(super) fn follow(&mut self, now: Instant, name: &str, old_rt: Nanos) {
+        if self.conf.base != Base::Hoistway {
+            return;
+        }
+        match name {
+            "slice_idle" | "slice_idle_us" | "strict_guarantees" => self.shorten_wait(now),
+            "max_budget" | "timeout_sync" => {
+                self.shorten_slot();
+                self.cut_budgets();
+            }
+            "wr_max_time" | "wr_rt_max_time" => self.shorten_raising(old_rt),
+            _ => {}
+        }
+    }
+
+    /// A wait that is armed ends when one of the present length would have.
+    fn shorten_wait(&mut self, now: Instant) {
+        let Some((end, q)) = self.timer else { return };
+        let idle = self.conf.slice_idle;
+        let longest = match self.fair.ents[q as usize].wr > 1 && idle > Nanos::ZERO {
+            true => idle.max(RAISED_IDLE),
+            false => idle,
+        };
+        let latest = (self.last_idling_start + longest).max(now);
+        self.timer = Some((end.min(latest), q));
+    }
+
+    /// The slot in service ends by the present limit. (That of `bfq-v1` begins with a completion, and its own
+    /// `set` sees to it.)
+    fn shorten_slot(&mut self) {
+        let q = self.in_service;
+        if q == NIL || self.conf.v1 {
+            return;
+        }
+        let e = &self.fair.ents[q as usize];
+        let latest =
+            self.last_budget_start + self.slot_limit() * u64::from(e.weight / e.orig_weight);
+        let deadline = &mut self.queues[q as usize].budget_deadline;
+        *deadline = deadline.map(|at| at.min(latest));
+    }
+
+    /// No budget is above the largest; queues that wait their turn are stamped anew.
+    fn cut_budgets(&mut self) {
+        let most =
+            if self.conf.user_max_budget > 0 { self.conf.user_max_budget } else { self.maxb() };
+        for q in 0..self.queues.len() as u32 {
+            let queue = &mut self.queues[q as usize];
+            if !queue.live || queue.max_budget <= most {
+                continue;
+            }
+            queue.max_budget = most;
+            if self.in_service == q {
+                let e = &mut self.fair.ents[q as usize];
+                e.budget = e.budget.min(most.max(e.service));
+            } else {
+                self.update_budget(q);
+            }
+        }
+    }
+
+    /// What is raised stays so for no longer than a queue that is raised now.
+    fn shorten_raising(&mut self, old_rt: Nanos) {
+        let (rt, interactive) = (self.conf.wr_rt_max_time, self.wr_duration);
+        for q in 0..self.queues.len() {
+            let queue = &mut self.queues[q];
+            if !queue.live || self.fair.ents[q].wr == 1 {
+                continue;
+            }
+            // A raised queue is soft real-time if its limit is that of soft real-time.
+            queue.wr_limit = match queue.wr_limit == old_rt {
+                true => rt,
+                false => queue.wr_limit.min(interactive),
+            };
+        }
+    }
+}

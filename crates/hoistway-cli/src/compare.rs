@@ -165,7 +165,8 @@ pub fn grid(
         }
     };
     if let Some(dir) = &common.groups {
-        experiment.tree = read_directory(dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        let groups = read_directory(dir).and_then(|groups| experiment.set_groups(groups));
+        groups.map_err(|e| Failure::Usage(e.to_string()))?;
     }
     let mut drives: Vec<DriveFile> = chosen_world.drive.iter().cloned().collect();
     let named = match drives.is_empty() {

@@ -55,7 +55,11 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["compare", "--config", "lat-nine"], "did you mean 'lat-none'?"),
         (&["compare", "--config", "prop-kyber"], "kyber does not share by the weights of groups"),
         (&["compare", "--config", "lat-none{target=0}"], "target = 0 is outside"),
-        (&["compare", "--config", "max-none{rbps=10MB}"], "'10MB' is not a rate"),
+        (&["compare", "--config", "max-none{rbps=10Mbit}"], "'10Mbit' is not a rate"),
+        (&["compare", "--config", "io.cost"], "did you mean 'cost-none'?"),
+        (&["compare", "--config", "iocost-bfq"], "did you mean 'cost-bfq'?"),
+        (&["compare", "--drive", "samsung-970"], "samsung-970-pro"),
+        (&["compare", "--drive", "nvme"], "samsung-970-pro"),
         (
             &["compare", "latency-2019,bandwidth-2019", "-w", "readers"],
             "workloads of one experiment",

@@ -138,7 +138,8 @@ impl Config {
         let (base, settings) = split_braces(rest)?;
         let (policy, entry) = parts_of(base, known).ok_or_else(|| ConfigError::Unknown {
             name: base.to_string(),
-            nearest: nearest(base, all_names(known)).map(str::to_string),
+            nearest: meant(base, known)
+                .or_else(|| nearest(base, all_names(known)).map(str::to_string)),
         })?;
         let wants_weights = policy.is_some_and(|p| p.weights);
         if wants_weights && !entry.group_tunables.iter().any(|t| t.name == "weight") {
@@ -278,6 +279,38 @@ fn parts_of(
     let (policy, name) = base.split_once('-')?;
     let policy = POLICIES.iter().find(|p| p.name == policy)?;
     Some((Some(policy), scheduler(name)?))
+}
+
+/// Other names of policies: those of their controllers, and of the files of cgroups.
+const SPELLINGS: &[(&str, &[&str])] = &[
+    ("cost", &["io.cost", "iocost", "io-cost"]),
+    ("lat", &["io.latency", "iolatency", "io-latency", "latency"]),
+    ("max", &["io.max", "iomax", "io-max", "throttle"]),
+    ("low", &["io.low", "iolow", "io-low"]),
+    ("prop", &["weight", "io.weight", "proportional"]),
+];
+
+/// The configuration that a controller's name stands for, alone (`io.cost`) or beside a scheduler in
+/// either order (`iocost-bfq`, `bfq-io.cost`).
+fn meant(base: &str, known: &[&'static Entry]) -> Option<String> {
+    let lower = base.to_lowercase();
+    let policies = SPELLINGS.iter().flat_map(|&(p, all)| all.iter().map(move |&s| (p, s)));
+    let policies = policies.chain(POLICIES.iter().map(|p| (p.name, p.name)));
+    let mut found = policies.filter_map(|(policy, spelling)| {
+        let rest = match (lower.strip_prefix(spelling), lower.strip_suffix(spelling)) {
+            (Some(rest), _) => rest.trim_start_matches(['-', '+']),
+            (_, Some(rest)) => rest.trim_end_matches(['-', '+']),
+            _ => return None,
+        };
+        let scheduler = match rest {
+            "" if policy == "prop" => "bfq",
+            "" => "none",
+            rest => rest,
+        };
+        let name = format!("{policy}-{scheduler}");
+        parts_of(&name, known).map(|_| name)
+    });
+    found.next()
 }
 
 /// Does a configuration have this base name?
@@ -431,8 +464,13 @@ pub(crate) mod tests {
         let cases = [
             ("mq-deadlin", "did you mean 'mq-deadline'?"),
             ("lat-kyber", "no configuration 'lat-kyber'"),
+            ("io.cost", "did you mean 'cost-none'?"),
+            ("iocost-bfq", "did you mean 'cost-bfq'?"),
+            ("bfq-io.latency", "did you mean 'lat-bfq'?"),
+            ("IO.MAX", "did you mean 'max-none'?"),
+            ("weight", "did you mean 'prop-bfq'?"),
             ("prop-none", "none does not share by the weights of groups"),
-            ("max-none{rbps=10MB}", "'10MB' is not a rate"),
+            ("max-none{rbps=10Mbit}", "'10Mbit' is not a rate"),
             ("lat-none{target=0}", "target = 0 is outside 1..="),
             ("mq-deadline{fifo_bach=8}", "did you mean 'fifo_batch'?"),
             ("mq-deadline{fifo_batch=65}", "fifo_batch = 65 is outside 0..=64"),

@@ -117,6 +117,15 @@ fn with_device(line: &str) -> String {
     }
 }
 
+/// A process that a file of a directory names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// File and line.
+    pub place: String,
+    /// The name.
+    pub name: String,
+}
+
 /// Reads a tree from a directory: every folder is a group, every file in it a cgroup file with one line
 /// per write, and `cgroup.procs` lists processes of the experiment, by name or kind. Files that the
 /// kernel has for other purposes (`cgroup.*` and those of other controllers) are passed over.
@@ -124,13 +133,19 @@ fn with_device(line: &str) -> String {
 /// # Errors
 ///
 /// What cannot be read, and `io.*` files that no stage has.
-pub fn read_directory(dir: &Path) -> Result<Vec<TreeGroup>> {
-    let mut tree = Vec::new();
-    read_folder(dir, "/", 0, &mut tree)?;
-    Ok(tree)
+pub fn read_directory(dir: &Path) -> Result<(Vec<TreeGroup>, Vec<Listed>)> {
+    let (mut tree, mut listed) = (Vec::new(), Vec::new());
+    read_folder(dir, "/", 0, &mut tree, &mut listed)?;
+    Ok((tree, listed))
 }
 
-fn read_folder(dir: &Path, path: &str, depth: usize, tree: &mut Vec<TreeGroup>) -> Result<()> {
+fn read_folder(
+    dir: &Path,
+    path: &str,
+    depth: usize,
+    tree: &mut Vec<TreeGroup>,
+    listed: &mut Vec<Listed>,
+) -> Result<()> {
     let failed = |what: &dyn std::fmt::Display| {
         ExperimentError(format!("{}: {what}; give a directory of groups", dir.display()))
     };
@@ -155,19 +170,24 @@ fn read_folder(dir: &Path, path: &str, depth: usize, tree: &mut Vec<TreeGroup>) 
         let text = std::fs::read_to_string(entry.path())
             .map_err(|e| ExperimentError(format!("{}: {e}", entry.path().display())))?;
         let lines = text.lines().map(|l| l.split('#').next().unwrap_or("").trim_end());
-        let lines = lines.filter(|l| !l.trim().is_empty());
+        let lines = (1..).zip(lines).filter(|(_, l)| !l.trim().is_empty());
         if name == PROCS {
-            group.procs = lines.map(|l| l.trim().to_string()).collect();
+            for (number, line) in lines {
+                let name = line.trim().to_string();
+                let place = format!("{}:{number}", entry.path().display());
+                listed.push(Listed { place, name: name.clone() });
+                group.procs.push(name);
+            }
             continue;
         }
         known_file(&name)
             .map_err(|what| ExperimentError(format!("{}: {what}", entry.path().display())))?;
-        group.write.extend(lines.map(|l| (name.clone(), with_device(l))));
+        group.write.extend(lines.map(|(_, l)| (name.clone(), with_device(l))));
     }
     tree.push(group);
     for name in folders {
         let inner = if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
-        read_folder(&dir.join(&name), &inner, depth + 1, tree)?;
+        read_folder(&dir.join(&name), &inner, depth + 1, tree, listed)?;
     }
     Ok(())
 }

@@ -82,6 +82,12 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         text: text.to_string(),
     };
     check_names(&top, &experiment)?;
+    for (i, group) in experiment.tree.iter().enumerate() {
+        for (j, name) in group.procs.iter().enumerate() {
+            let at = format!("group[{i}].procs[{j}]");
+            experiment.check_process(name).map_err(|what| top.wrong(&at, what))?;
+        }
+    }
     check_weights(&top, &experiment)?;
     check_host(&host, &experiment)?;
     Ok(experiment)

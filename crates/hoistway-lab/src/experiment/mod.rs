@@ -9,7 +9,7 @@ mod control;
 mod file;
 mod source;
 
-pub use control::{FileRule, TreeGroup, read_directory};
+pub use control::{FileRule, Listed, TreeGroup, read_directory};
 pub use source::ExperimentError;
 
 use crate::config::Config;
@@ -188,6 +188,46 @@ impl Experiment {
             }
         }
         all
+    }
+
+    /// Puts the processes into the groups of a directory ([`read_directory`]).
+    ///
+    /// # Errors
+    ///
+    /// A name that no process of any workload has, nor its kind.
+    pub fn set_groups(
+        &mut self,
+        (tree, listed): (Vec<TreeGroup>, Vec<Listed>),
+    ) -> Result<(), ExperimentError> {
+        for Listed { place, name } in &listed {
+            self.check_process(name).map_err(|what| ExperimentError(format!("{place}: {what}")))?;
+        }
+        self.tree = tree;
+        Ok(())
+    }
+
+    /// Is there a process, or a kind of processes, of that name in any workload?
+    fn check_process(&self, name: &str) -> Result<(), String> {
+        let targets = self.workloads.iter().filter_map(|w| w.target.as_ref()).chain(&self.target);
+        let all = targets.chain(self.workloads.iter().flat_map(|w| &w.procs));
+        let is = |t: &ProcTemplate| {
+            let number = name.strip_prefix(t.name.as_str()).and_then(|n| n.parse::<u32>().ok());
+            let numbered = t.count > 1 && number.is_some_and(|n| n < t.count);
+            t.name == name || numbered && format!("{}{}", t.name, number.unwrap_or(0)) == name
+        };
+        if all.clone().any(is) {
+            return Ok(());
+        }
+        let mut known: Vec<&str> = all.map(|t| t.name.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(n) => format!("did you mean '{n}'?"),
+            None => {
+                format!("there are: {}; several of a kind are numbered from 0", known.join(", "))
+            }
+        };
+        Err(format!("no workload of {} has a process '{name}'; {hint}", self.id))
     }
 
     /// The window of a run.

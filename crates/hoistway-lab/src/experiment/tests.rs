@@ -191,7 +191,23 @@ fn a_directory_is_the_same_tree() {
     std::fs::write(folder.join("io.max"), "drive rbps=1000000\n").unwrap();
     std::fs::write(folder.join("memory.high"), "1\n").unwrap();
     std::fs::write(dir.join("io.prio.class"), "idle\n").unwrap();
-    let mut tree = read_directory(&dir).unwrap();
+    let (mut tree, listed) = read_directory(&dir).unwrap();
+    let procs = folder.join("cgroup.procs");
+    let line = |n: usize, name: &str| {
+        let place = format!("{}:{n}", procs.display());
+        Listed { place, name: name.into() }
+    };
+    assert_eq!(listed, [line(1, "reader1"), line(2, "reader")]);
+    let mut e = with_tree(TREE).unwrap();
+    e.set_groups((tree.clone(), listed)).unwrap();
+    let wrong = |name: &str| {
+        let listed = vec![line(2, name)];
+        let mut e = with_tree(TREE).unwrap();
+        e.set_groups((Vec::new(), listed)).unwrap_err().to_string()
+    };
+    let said = wrong("raeder");
+    assert!(said.contains("cgroup.procs:2: ") && said.contains("did you mean 'reader'?"), "{said}");
+    assert!(wrong("reader99").contains("has a process 'reader99'"), "only so many of a kind");
     tree.retain(|g| g.path != "/batch");
     tree.sort_by(|a, b| b.path.cmp(&a.path));
     assert_eq!(tree, with_tree(TREE).unwrap().tree);

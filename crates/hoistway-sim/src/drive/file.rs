@@ -331,7 +331,7 @@ impl Source {
             None => Err(format!(
                 "no drive '{id_or_path}'{}; `hoistway list drives` lists them, a path contains '/' \
                  or ends in .toml",
-                meant(id_or_path, EMBEDDED.iter().map(|&(id, _)| id))
+                meant_drive(id_or_path)
             )),
         }
     }
@@ -345,6 +345,24 @@ impl Source {
 /// "; did you mean 'x'?" or nothing.
 fn meant<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |k| format!("; did you mean '{k}'?"))
+}
+
+/// The same of drives, where a part of the id, the bus or the model may be meant as well.
+fn meant_drive(word: &str) -> String {
+    let lower = word.to_lowercase();
+    let ids = || EMBEDDED.iter().map(|&(id, _)| id);
+    let said = |key: &str, text: &str| text.contains(&format!("\n{key} = \"{lower}\""));
+    let by_bus = EMBEDDED.iter().filter(|(_, text)| said("bus", text) || said("model", text));
+    let lists: [Vec<&str>; 3] = [
+        ids().filter(|id| id.starts_with(&lower)).collect(),
+        ids().filter(|id| lower.len() >= 3 && id.contains(&lower)).collect(),
+        by_bus.map(|&(id, _)| id).collect(),
+    ];
+    match lists.iter().find(|l| !l.is_empty() && !lower.is_empty()).map(Vec::as_slice) {
+        None => meant(word, ids()),
+        Some([one]) => format!("; did you mean '{one}'?"),
+        Some(several) => format!("; there are {}", several.join(", ")),
+    }
 }
 
 /// Where something stands: index of the layer, line from 1.
@@ -439,7 +457,33 @@ impl Chain {
         self.at(self.place(table, key), what)
     }
 
-    fn check(self) -> Result<DriveFile, DriveFileError> {
+    /// Numbers in the units of their keys in the place of texts with units of their own.
+    fn numbers(&mut self) -> Result<(), DriveFileError> {
+        let models = MODELS.iter().map(|m| (m.name, m.keys));
+        let declared: Vec<_> = TABLES.iter().map(|t| (t.name, t.keys)).chain(models).collect();
+        let mut wrong = Vec::new();
+        for (table, inner) in &mut self.table {
+            let keys =
+                declared.iter().filter(|(name, _)| name == table).flat_map(|(_, keys)| *keys);
+            let values = inner.as_table_mut().into_iter().flatten();
+            for (key, value) in values {
+                let declared = keys.clone().find(|k| k.name == key);
+                let read = declared.zip(value.as_str()).and_then(|(k, text)| k.with_unit(text));
+                match read {
+                    None => {}
+                    Some(Ok(number)) => *value = number,
+                    Some(Err(what)) => wrong.push((table.clone(), key.to_string(), what)),
+                }
+            }
+        }
+        match wrong.first() {
+            None => Ok(()),
+            Some((table, key, what)) => Err(self.wrong(table, key, &format!("{key} = {what}"))),
+        }
+    }
+
+    fn check(mut self) -> Result<DriveFile, DriveFileError> {
+        self.numbers()?;
         self.check_keys("", TABLES[0].keys, &|key, value| {
             TABLES[1..].iter().any(|t| t.name == key) || (value.is_table() && known_model(key))
         })?;

@@ -129,6 +129,34 @@ impl Key {
         Key { default: Some(default), ..self }
     }
 
+    /// The number that a text with a unit stands for in the unit of the key's name: `"1.5GB/s"` of a
+    /// `rate_mb_s` is 1500. `None` where the key holds no such quantity.
+    pub(super) fn with_unit(&self, text: &str) -> Option<Result<toml::Value, String>> {
+        use crate::quantity::{bytes, duration, rate};
+        let numeric =
+            matches!(self.kind, Kind::Int { .. } | Kind::Num { .. } | Kind::Positive { .. });
+        // A price per something is no quantity of that.
+        if !numeric || self.name.contains("_per_") {
+            return None;
+        }
+        let time = |text: &str| duration(text).map(|t| t.0);
+        let (read, unit): (&dyn Fn(&str) -> Result<u64, String>, u64) = match self.name {
+            n if n.ends_with("_mb_s") => (&rate, 1_000_000),
+            n if n.ends_with("_bytes") => (&bytes, 1),
+            n if n.ends_with("_kib") => (&bytes, 1 << 10),
+            n if n.ends_with("_mib") => (&bytes, 1 << 20),
+            n if n.ends_with("_ns") => (&time, 1),
+            n if n.ends_with("_us") => (&time, 1_000),
+            n if n.ends_with("_ms") => (&time, 1_000_000),
+            n if n.ends_with("_s") => (&time, 1_000_000_000),
+            _ => return None,
+        };
+        Some(read(text).map(|total| match i64::try_from(total / unit) {
+            Ok(whole) if total.is_multiple_of(unit) => toml::Value::Integer(whole),
+            _ => toml::Value::Float(total as f64 / unit as f64),
+        }))
+    }
+
     /// What is wrong with `value`, as the end of a sentence that begins with the key.
     pub fn check(&self, value: &toml::Value) -> Result<(), String> {
         let must = |what: String| Err(format!("{} = {} {what}", self.name, short(value)));

@@ -14,44 +14,15 @@ pub struct ParamDoc {
     pub doc: &'static str,
 }
 
-/// A whole number of bytes: an integer, or a text with a unit (`4k`, `500 MiB`, `10MB`). k, M, G, KiB,
-/// MiB, GiB are powers of 1024; kB, MB, GB powers of 1000.
+/// A whole number of bytes: an integer, or a text in the grammar of [`crate::quantity`].
 pub fn quantity(value: &Value) -> Result<u64, String> {
-    if let Some(text) = value.as_str() {
-        let text = text.trim();
-        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (digits, unit) = text.split_at(split);
-        let factor: u64 = match unit.trim() {
-            "" | "B" => 1,
-            "k" | "K" | "KiB" => 1 << 10,
-            "m" | "M" | "MiB" => 1 << 20,
-            "g" | "G" | "GiB" => 1 << 30,
-            "kB" | "KB" => 1_000,
-            "MB" => 1_000_000,
-            "GB" => 1_000_000_000,
-            _ => return Err("give a number of bytes, such as 4096, \"4k\" or \"500 MiB\"".into()),
-        };
-        let n = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
-        return n.ok_or_else(|| "give a number of bytes, such as 4096 or \"4k\"".into());
-    }
-    whole(value)
+    value.as_str().map_or_else(|| whole(value), crate::quantity::bytes)
 }
 
-/// A length of time in nanoseconds: an integer of nanoseconds, or a text with a unit (`10 ms`, `2s`).
+/// A length of time in nanoseconds: a text with its unit. A bare number has none and is refused.
 pub fn duration(value: &Value) -> Result<u64, String> {
-    let Some(text) = value.as_str() else { return whole(value) };
-    let text = text.trim();
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let factor: u64 = match unit.trim() {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        _ => return Err("give a time with its unit, such as \"10 ms\"".into()),
-    };
-    let n = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
-    n.ok_or_else(|| "give a time with its unit, such as \"10 ms\"".into())
+    let text = value.as_str().ok_or("write a time with its unit in quotes, such as \"10ms\"")?;
+    crate::quantity::duration(text).map(|t| t.0)
 }
 
 /// A whole number, not negative.
@@ -180,5 +151,7 @@ mod tests {
         assert!(quantity(&Value::from(-1)).is_err());
         assert_eq!(duration(&Value::from("10 ms")), Ok(10_000_000));
         assert!(duration(&Value::from("10")).is_err());
+        assert!(duration(&Value::from(10)).unwrap_err().contains("with its unit"));
+        assert_eq!(quantity(&Value::from("1.5g")), Ok(3 << 29));
     }
 }

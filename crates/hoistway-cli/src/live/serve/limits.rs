@@ -77,8 +77,10 @@ fn rate(name: &str, text: &str) -> Result<Option<u64>, String> {
         return Ok(None);
     }
     let number = match name {
-        "rbps" | "wbps" => quantity::bytes(text.strip_suffix("/s").unwrap_or(text)),
-        _ => count(text),
+        // The kernel's io.max has bare bytes per second.
+        "rbps" | "wbps" if text.parse::<u64>().is_ok() => quantity::bytes(text),
+        "rbps" | "wbps" => quantity::rate(text),
+        _ => quantity::count(text),
     };
     match number {
         // As the kernel's io.max: 2 is the least.
@@ -86,17 +88,6 @@ fn rate(name: &str, text: &str) -> Result<Option<u64>, String> {
         Ok(n) => Err(format!("{name} = {n}: write 2 or more, or max")),
         Err(e) => Err(format!("{name} = {e}")),
     }
-}
-
-/// `500`, `2k`, `1M`: powers of 1000, as I/Os are counted.
-fn count(text: &str) -> Result<u64, String> {
-    let scaled = |digits: &str, scale: u64| digits.parse::<u64>().ok()?.checked_mul(scale);
-    let number = match (text.strip_suffix(['k', 'K']), text.strip_suffix('M')) {
-        (Some(digits), _) => scaled(digits, 1_000),
-        (_, Some(digits)) => scaled(digits, 1_000_000),
-        _ => scaled(text, 1),
-    };
-    number.ok_or_else(|| format!("'{text}' is not a number of I/Os; write for instance 500 or 2k"))
 }
 
 /// Below it 4 KiB take longer than a tenth of a second: hardly what anybody means by a limit.
@@ -349,7 +340,7 @@ mod tests {
             (&["a=ram:1G,latency=10ns"], "whole microseconds"),
             (&["a=ram:1G,rbps=fast"], "rbps = 'fast' is not a size"),
             (&["a=ram:1G,riops=1"], "riops = 1: write 2 or more"),
-            (&["a=ram:1G,wiops=2.5"], "'2.5' is not a number of I/Os"),
+            (&["a=ram:1G,wiops=2.5"], "'2.5' is not a count"),
             (&["a=ram:1G,weight=0"], "weight = 0 is outside 1..=1000"),
             (
                 &["a=ram:1G,group=g,weight=5", "b=ram:1G,group=g,weight=6"],

@@ -1,7 +1,45 @@
 //! The arguments as data.
 
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::ffi::OsStr;
 use std::path::PathBuf;
+
+/// Any text; completion scripts know these names. What is accepted is decided where it is read: paths, lists
+/// and names with settings in braces are more than the names.
+#[derive(Clone)]
+pub struct Known(pub fn() -> Vec<&'static str>);
+
+impl TypedValueParser for Known {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let not_text = || clap::Error::new(clap::error::ErrorKind::InvalidUtf8).with_cmd(command);
+        value.to_str().map(str::to_string).ok_or_else(not_text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+fn experiments() -> Vec<&'static str> {
+    hoistway_lab::experiment::Experiment::ids().collect()
+}
+
+fn drives() -> Vec<&'static str> {
+    hoistway_sim::drive::DriveFile::ids()
+}
+
+/// Configurations: those with a name, and schedulers alone.
+pub fn configs() -> Vec<&'static str> {
+    hoistway_lab::config::all_names(hoistway::sched::SCHEDULERS).collect()
+}
 
 /// Linux's I/O schedulers and controllers in a deterministic lab.
 #[derive(Debug, Parser)]
@@ -92,9 +130,11 @@ pub struct Show {
 pub struct Compare {
     /// Experiments, or paths of experiment files, such as latency-2019,bandwidth-2019
     #[arg(default_value = "latency-2019")]
+    #[arg(value_parser = Known(experiments), hide_possible_values = true)]
     pub experiment: String,
     /// Configurations, such as none-bfq,mq-deadline{fifo_batch=8}
     #[arg(long, short, value_name = "LIST")]
+    #[arg(value_parser = Known(configs), hide_possible_values = true)]
     pub config: Vec<String>,
     #[command(flatten)]
     pub common: Common,
@@ -104,8 +144,10 @@ pub struct Compare {
 #[derive(Debug, ClapArgs)]
 pub struct RunOne {
     /// Experiment, or path of an experiment file
+    #[arg(value_parser = Known(experiments), hide_possible_values = true)]
     pub experiment: String,
     /// Configuration; the experiment's first if not given
+    #[arg(value_parser = Known(configs), hide_possible_values = true)]
     pub config: Option<String>,
     /// Print the story of this process instead: its requests, and every decision about it with the
     /// reason. One drive, one workload, one repetition; writes nothing
@@ -125,6 +167,7 @@ pub struct RunOne {
 pub struct Common {
     /// Drives: names or paths
     #[arg(long, short, value_name = "LIST")]
+    #[arg(value_parser = Known(drives), hide_possible_values = true)]
     pub drive: Vec<String>,
     /// Workloads of the experiment
     #[arg(long, short, value_name = "LIST")]
@@ -226,13 +269,15 @@ pub struct Calibrate {
     pub iocost: bool,
     /// Simulated drive: name or path
     #[arg(long, short, value_name = "DRIVE")]
+    #[arg(value_parser = Known(drives), hide_possible_values = true)]
     pub drive: String,
-    /// Length of each of the six tests; the kernel's script takes 120s
+    /// Length of each round of the six tests; the kernel's script has one of 120s
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub duration: String,
-    /// Repeat each write test until its rate changes by 2 % at most, at most 20 times
+    /// A new drive: one round of each test. Otherwise the drive is written once as a whole before the write
+    /// tests, and each test repeated until it is steady, which leaves SLC caches and burst credits behind
     #[arg(long)]
-    pub steady: bool,
+    pub new: bool,
     /// Seed of the drive and of the random places
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -6,7 +6,7 @@ use crate::{Failure, print};
 use hoistway::ctl::cost::Rates;
 use hoistway::knob::DevNo;
 use hoistway_lab::quantity;
-use hoistway_sim::calibrate::{Plan, measure};
+use hoistway_sim::calibrate::{Check, Measured, Plan, measure};
 use hoistway_sim::drive::DriveFile;
 
 pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
@@ -17,21 +17,37 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
         let what = format!("--duration {}: from 1ns to {LONGEST_S}s", options.duration);
         return Err(Failure::Usage(what));
     }
-    let plan = Plan { duration, steady: options.steady, seed: options.seed };
+    let plan = Plan { duration, steady: !options.new, seed: options.seed };
     let mut count = 0;
-    let rates = measure(&file, &plan, &mut |name| {
-        count += 1;
-        if !options.quiet {
-            eprintln!("{count}/6 {name}: {} of simulated time", options.duration);
+    let measured = measure(&file, &plan, &mut |name| {
+        let fill = name == "fill";
+        count += u32::from(!fill);
+        match (options.quiet, fill, options.new) {
+            (true, ..) => {}
+            (_, true, _) => eprintln!("the whole drive is written once"),
+            (_, _, true) => eprintln!("{count}/6 {name}: {} of simulated time", options.duration),
+            _ => eprintln!("{count}/6 {name}: rounds of {} until it is steady", options.duration),
         }
     });
+    let rates = measured.rates;
     let c = &file.iocost;
     let stored =
         Rates { read: [c.rbps, c.rseqiops, c.rrandiops], write: [c.wbps, c.wseqiops, c.wrandiops] };
-    if options.json {
-        return print(&json(options, &file, &rates, &stored));
+    print(&match options.json {
+        true => json(options, &file, &measured, &stored),
+        false => text(&measured, &rates, &stored),
+    })?;
+    if options.new {
+        eprintln!("warning: of a new drive; caches and burst credits are in these rates");
     }
-    print(&text(&rates, &stored))
+    for c in measured.unsteady() {
+        let (rounds, of) = (c.rounds, &options.duration);
+        eprintln!(
+            "warning: {} is not steady after {rounds} rounds of {of}; try a longer --duration",
+            c.name
+        );
+    }
+    if measured.unsteady().next().is_some() { Err(Failure::No) } else { Ok(()) }
 }
 
 /// A line for `io.cost.model`, for the first disk.
@@ -40,21 +56,43 @@ fn line(rates: &Rates) -> String {
     values.fold(DevNo::default().to_string(), |line, (name, v)| format!("{line} {name}={v}"))
 }
 
-fn text(rates: &Rates, stored: &Rates) -> String {
-    let mut table = Table::new(&["rate", "unit", "measured", "drive file", "difference"], 2);
-    for ((name, new), old) in Rates::NAMES.iter().zip(rates.values()).zip(stored.values()) {
+fn text(measured: &Measured, rates: &Rates, stored: &Rates) -> String {
+    let headings =
+        ["rate", "unit", "measured", "drive file", "difference", "rounds", "range", "first round"];
+    let mut table = Table::new(&headings, 2);
+    let values = Rates::NAMES.iter().zip(rates.values()).zip(stored.values());
+    for (((name, new), old), check) in values.zip(&measured.checks) {
         let unit = if name.ends_with("bps") { "bytes/s" } else { "1/s" };
         let apart = match old {
             0 => "-".to_string(),
             _ => format!("{:+.1} %", 100.0 * (new as f64 / old as f64 - 1.0)),
         };
-        let cells = [name, unit, &new.to_string(), &old.to_string(), &apart];
+        let over = |r: f64| format!("{:+.1} %", 100.0 * (r / new.max(1) as f64 - 1.0));
+        let range = match check.steady {
+            None => "one round".to_string(),
+            Some(true) => format!("{} to {}", over(check.range.0), over(check.range.1)),
+            Some(false) => "not steady".to_string(),
+        };
+        let (rounds, first) = (check.rounds.to_string(), over(check.first));
+        let cells =
+            [name, unit, &new.to_string(), &old.to_string(), &apart, &rounds, &range, &first];
         table.row(cells.map(String::from).to_vec());
     }
-    format!("{}\n\n{}", line(rates), table.render())
+    let filled = measured.filled.map_or_else(String::new, |t| {
+        let seconds = t.0 as f64 / 1e9;
+        format!("the drive was written as a whole before the write tests: {seconds:.0} s\n")
+    });
+    format!("{}\n\n{}{filled}", line(rates), table.render())
 }
 
-fn json(options: &Calibrate, file: &DriveFile, rates: &Rates, stored: &Rates) -> String {
+fn json(options: &Calibrate, file: &DriveFile, measured: &Measured, stored: &Rates) -> String {
+    let rates = &measured.rates;
+    let check = |c: &Check| {
+        serde_json::json!({
+            "rate": c.name, "rounds": c.rounds, "first": c.first,
+            "low": c.range.0, "high": c.range.1, "steady": c.steady,
+        })
+    };
     let object = |rates: &Rates| -> serde_json::Value {
         let pairs = Rates::NAMES.iter().zip(rates.values());
         pairs.map(|(name, value)| (name.to_string(), serde_json::Value::from(value))).collect()
@@ -63,7 +101,9 @@ fn json(options: &Calibrate, file: &DriveFile, rates: &Rates, stored: &Rates) ->
         "schema": 1,
         "drive": file.id,
         "duration": options.duration,
-        "steady": options.steady,
+        "new": options.new,
+        "filled_s": measured.filled.map(|t| t.0 as f64 / 1e9),
+        "checks": measured.checks.iter().map(check).collect::<Vec<_>>(),
         "seed": options.seed,
         "line": line(rates),
         "measured": object(rates),

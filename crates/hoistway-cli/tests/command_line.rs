@@ -287,6 +287,41 @@ fn tables_lose_columns_rather_than_wrap() {
 }
 
 #[test]
+fn a_process_that_does_not_exist_is_an_error_of_its_line() {
+    let folder = Folder::new("groups");
+    fs::create_dir_all(folder.0.join("g/batch")).unwrap();
+    fs::write(folder.0.join("g/batch/cgroup.procs"), "reader1\n# two\nraeder\n").unwrap();
+    let args = ["compare", "--config", "prop-bfq", "--groups", "g", "--dry-run"];
+    let output = folder.run(&args);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("g/batch/cgroup.procs:3: no workload of latency-2019"), "{text}");
+    assert!(text.contains("did you mean 'reader'?"), "{text}");
+    fs::write(folder.0.join("g/batch/cgroup.procs"), "reader1\nreader\ntarget\n").unwrap();
+    assert_eq!(folder.run(&args).status.code(), Some(0));
+}
+
+/// One grammar on flags, in experiment files and in drive files.
+#[test]
+fn quantities_are_read_alike_everywhere() {
+    let folder = Folder::new("quantities");
+    let drive = stdout(&folder.run(&["show", "plextor-px-256m5s"]));
+    let rate = drive.lines().find(|l| l.starts_with("rate_mb_s")).unwrap().to_string();
+    let with = |text: &str| {
+        fs::write(folder.0.join("d.toml"), drive.replace(&rate, &format!("rate_mb_s = {text}")))
+            .unwrap();
+        folder.run(&["compare", "--drive", "d.toml", "--dry-run"])
+    };
+    assert_eq!(with("\"0.5GB/s\"").status.code(), Some(0));
+    let refused = with("\"0.5 parsec\"");
+    let text = stderr(&refused);
+    assert!(refused.status.code() == Some(2) && text.contains("d.toml:"), "{text}");
+    assert!(text.contains("rate_mb_s = '0.5 parsec' is not a rate; write a size"), "{text}");
+    let flag = folder.run(&["compare", "--duration", "1.5min", "--dry-run"]);
+    assert!(stdout(&flag).contains("90 s"), "{}", stderr(&flag));
+}
+
+#[test]
 fn dry_run_says_what_would_run_and_writes_nothing() {
     let folder = Folder::new("dry-run");
     let hdd = "hitachi-hts727550a9e364";
@@ -339,6 +374,9 @@ fn help_fits_a_screen_and_completions_exist() {
     for shell in ["bash", "zsh", "fish"] {
         let text = stdout(&folder.run(&["completions", shell]));
         assert!(text.contains("hoistway") && text.contains("compare"), "{shell}");
+        for name in ["startup-s", "samsung-970-pro", "mq-deadline", "cost-none"] {
+            assert!(text.contains(name), "{shell} does not know {name}");
+        }
     }
 }
 

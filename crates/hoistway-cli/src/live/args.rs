@@ -24,6 +24,7 @@ pub struct Serve {
     pub export: Vec<String>,
     /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
     #[arg(long, short, value_name = "CONFIG")]
+    #[arg(value_parser = crate::args::Known(crate::args::configs), hide_possible_values = true)]
     pub scheduler: Option<String>,
     /// Unix socket to listen on. None is needed where a socket is passed on (systemd, libnbd)
     #[arg(long, short = 'U', value_name = "PATH")]

@@ -62,7 +62,7 @@ pub fn groups(bytes: &[u8]) {
         folder.write(path, content);
     }
     match read_directory(&folder.0) {
-        Ok(tree) => write_all(&tree),
+        Ok((tree, _)) => write_all(&tree),
         Err(error) => assert!(error.0.starts_with(&*folder.0.to_string_lossy()), "{error}"),
     }
 }

@@ -166,7 +166,7 @@ impl Lab {
         let Some(joined) = published::join(row) else { return Ok(None) };
         let file = DriveFile::load(joined.drive).map_err(|e| e.to_string())?;
         let plan = Plan { duration: hoistway::Nanos::secs(10), steady: false, seed: 1 };
-        let rates = calibrate::measure(&file, &plan, &mut |_| {});
+        let rates = calibrate::measure(&file, &plan, &mut |_| {}).rates;
         Ok(Some(Value::exactly(match joined.metric {
             "iops" => rates.read[2] as f64 / 1e3,
             _ => rates.read[0] as f64 / 1e6,

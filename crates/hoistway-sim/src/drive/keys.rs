@@ -139,16 +139,16 @@ impl Key {
         if !numeric || self.name.contains("_per_") {
             return None;
         }
-        let time = |text: &str| duration(text).map(|t| t.0);
-        let (read, unit): (&dyn Fn(&str) -> Result<u64, String>, u64) = match self.name {
-            n if n.ends_with("_mb_s") => (&rate, 1_000_000),
-            n if n.ends_with("_bytes") => (&bytes, 1),
-            n if n.ends_with("_kib") => (&bytes, 1 << 10),
-            n if n.ends_with("_mib") => (&bytes, 1 << 20),
-            n if n.ends_with("_ns") => (&time, 1),
-            n if n.ends_with("_us") => (&time, 1_000),
-            n if n.ends_with("_ms") => (&time, 1_000_000),
-            n if n.ends_with("_s") => (&time, 1_000_000_000),
+        let time: Read = |text| duration(text).map(|t| t.0);
+        let (read, unit): (Read, u64) = match self.name {
+            n if n.ends_with("_mb_s") => (rate, 1_000_000),
+            n if n.ends_with("_bytes") => (bytes, 1),
+            n if n.ends_with("_kib") => (bytes, 1 << 10),
+            n if n.ends_with("_mib") => (bytes, 1 << 20),
+            n if n.ends_with("_ns") => (time, 1),
+            n if n.ends_with("_us") => (time, 1_000),
+            n if n.ends_with("_ms") => (time, 1_000_000),
+            n if n.ends_with("_s") => (time, 1_000_000_000),
             _ => return None,
         };
         Some(read(text).map(|total| match i64::try_from(total / unit) {
@@ -197,6 +197,9 @@ impl Key {
         }
     }
 }
+
+/// Reads a text as a quantity.
+type Read = fn(&str) -> Result<u64, String>;
 
 /// An integer or decimal as a number.
 pub(super) fn number(value: &toml::Value) -> Option<f64> {

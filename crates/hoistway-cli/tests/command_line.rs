@@ -59,7 +59,7 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["compare", "--config", "io.cost"], "did you mean 'cost-none'?"),
         (&["compare", "--config", "iocost-bfq"], "did you mean 'cost-bfq'?"),
         (&["compare", "--drive", "samsung-970"], "samsung-970-pro"),
-        (&["compare", "--drive", "nvme"], "samsung-970-pro"),
+        (&["compare", "--drive", "nvme"], "nvme-consumer-gen4, nvme-enterprise-gen4"),
         (
             &["compare", "latency-2019,bandwidth-2019", "-w", "readers"],
             "workloads of one experiment",
@@ -178,7 +178,7 @@ fn a_start_that_was_cut_off_makes_bounds_everywhere() {
     let folder = Folder::new("censored");
     let run = |more: &[&str]| {
         let args = "compare startup-s --reps 1 --drive intel-320-160g --config none \
-                    --workload gnome-terminal+10r-seq";
+                    --workload gnome-terminal+10r-seq --wide";
         let args: Vec<&str> = args.split_whitespace().chain(more.iter().copied()).collect();
         let output = folder.run(&args);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -374,7 +374,9 @@ fn help_fits_a_screen_and_completions_exist() {
     for shell in ["bash", "zsh", "fish"] {
         let text = stdout(&folder.run(&["completions", shell]));
         assert!(text.contains("hoistway") && text.contains("compare"), "{shell}");
-        for name in ["startup-s", "samsung-970-pro", "mq-deadline", "cost-none"] {
+        // The scripts of fish know the values of options alone.
+        let names = ["samsung-970-pro", "mq-deadline", "cost-none", "startup-s"];
+        for name in &names[..if shell == "fish" { 3 } else { 4 }] {
             assert!(text.contains(name), "{shell} does not know {name}");
         }
     }

@@ -139,6 +139,13 @@ fn the_headline_follows_the_data() {
     let words = "On Plextor PX-256M5S beside readers, **none-bfq** gives **875 µs** (of 37.7 ms under \
                  none-none) and keeps **97 %** of the throughput.";
     assert!(text.contains(words), "{text}");
+    // As much in all, but most of it the target's: what the others lost is said.
+    for rep in &mut run.cells[1].reps {
+        rep.procs[0].bytes = 900_000_000;
+        rep.procs[1].bytes = 70_000_000;
+    }
+    let text = markdown::render(&run);
+    assert!(text.contains("and keeps **97 %** of the throughput (the others 7.0 %)."), "{text}");
     let mut run = sample::run(1, 2, 5, 500);
     let first = run.cells[0].reps.clone();
     run.cells[1].reps = first;

@@ -74,6 +74,14 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Of what the others moved under the reference; where a target's latency is judged. The target's own
+    /// bytes are part of the total: a reader that is served at last can hide what the others lost.
+    fn others_kept(&self, o: &Outcome<'_>) -> Option<f64> {
+        let moved = |o: &Outcome<'_>| o.of.others.map(|s| s.mean);
+        let whole = self.reference().and_then(moved).filter(|&r| r > 0.0)?;
+        (self.judge == Judge::Latency).then_some(moved(o)? / whole)
+    }
+
     fn reference(&self) -> Option<&Outcome<'a>> {
         self.all.iter().find(|o| o.of.reference)
     }
@@ -242,20 +250,26 @@ pub(super) fn words(
         Judge::Share => format!("leaves nobody below {} of its part", bold(o.shown.clone())),
         _ => format!("gives {}", bold(o.shown.clone())),
     };
+    let others = |o: &Outcome<'_>| match field.others_kept(o) {
+        Some(part) if percent(part) != percent(o.kept) => {
+            format!(" (the others {})", text(&percent(part)))
+        }
+        _ => String::new(),
+    };
     let start = format!(
         "{place}, {} {} (of {} under {reference}) and {}",
         bold(best.name.into()),
         gives(best),
         text(&first.shown),
         keeps(best.kept, &bold)
-    );
+    ) + &others(best);
     let other = field.compromise().map_or_else(String::new, |o| {
         format!(
             "; {} {} and {}",
             bold(o.name.into()),
             gives(o),
             keeps(o.kept, &bold).replace(" of the throughput", "")
-        )
+        ) + &others(o)
     });
     format!("{start}{other}.{lost}")
 }

@@ -27,9 +27,9 @@ type Row = (&'static str, fn(&dyn Scheduler) -> u64, &'static str);
 const SCHEDULERS: &[Row] = &[
     (
         "bfq",
-        |s| match s.value("slice_idle_us").unwrap_or(0) * US {
-            0 => 0,
-            idle => idle.max(20 * MS),
+        |s| match (s.value("slice_idle_us").unwrap_or(0) * US, s.value("strict_guarantees")) {
+            (0, Some(0)) => 0,
+            (idle, _) => idle.max(20 * MS),
         },
         "the queue in service may be waited for until its idle timer ends: slice_idle, or 20 ms if its weight \
          is raised; then another is chosen",

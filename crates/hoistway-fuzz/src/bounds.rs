@@ -74,6 +74,8 @@ pub struct Load {
     pub period: Nanos,
     /// `mq-deadline` decided as the kernel's: what it withheld then stays withheld.
     pub from_the_future: bool,
+    /// The longest `slice_idle` under a `base` of BFQ that leaves waits as they were begun.
+    pub kept_wait: Nanos,
 }
 
 /// Pages and I/Os per second of a model of `io.cost`, in one direction.
@@ -100,7 +102,13 @@ impl Load {
     /// Takes notice of the settings in force: what was begun under them may outlast them.
     pub fn note(&mut self, stack: &mut Stack) {
         let kernels = stack.scheduler().value("base") == Some(0);
-        self.from_the_future |= kernels && stack.scheduler_entry().name == "mq-deadline";
+        let (entry, value) = (stack.scheduler_entry(), |name| stack.scheduler().value(name));
+        self.from_the_future |= kernels && entry.name == "mq-deadline";
+        let own = entry.tunables.iter().find(|t| t.name == "base").map(|t| t.default);
+        if entry.name == "bfq" && value("base") != own {
+            let wait = Nanos(value("slice_idle_us").unwrap_or(0) * US);
+            self.kept_wait = self.kept_wait.max(wait);
+        }
         let names: Vec<&str> = stack.controllers().map(|c| c.0.name).collect();
         if names.contains(&"io.cost") {
             self.note_models(stack);
@@ -137,6 +145,13 @@ impl Load {
 pub fn stand_still(stack: &mut Stack, load: &Load) -> Vec<Bound> {
     let mut bounds = vec![surroundings(stack)];
     bounds.extend(scheduler(stack));
+    if load.kept_wait > Nanos::ZERO && stack.scheduler_entry().name == "bfq" {
+        bounds.push(Bound {
+            who: "bfq with another base than hoistway".into(),
+            time: load.kept_wait,
+            why: "a wait lasts as long as slice_idle was when it began",
+        });
+    }
     if load.from_the_future && stack.scheduler_entry().name == "mq-deadline" {
         bounds.push(Bound {
             who: "mq-deadline with base=6.1".into(),

@@ -338,7 +338,7 @@ mod tests {
         let cases: &[(&[&str], &str)] = &[
             (&["a=ram:1G,latency=5"], "latency = '5' is not a time"),
             (&["a=ram:1G,latency=10ns"], "whole microseconds"),
-            (&["a=ram:1G,rbps=fast"], "rbps = 'fast' is not a size"),
+            (&["a=ram:1G,rbps=fast"], "rbps = 'fast' is not a rate"),
             (&["a=ram:1G,riops=1"], "riops = 1: write 2 or more"),
             (&["a=ram:1G,wiops=2.5"], "'2.5' is not a count"),
             (&["a=ram:1G,weight=0"], "weight = 0 is outside 1..=1000"),

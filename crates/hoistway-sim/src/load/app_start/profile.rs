@@ -172,7 +172,7 @@ pub static PROFILES: &[Profile] = &[
     Profile {
         name: "oowriter-2012",
         actors: &[own("script", 72), own("splash", 389), own("soffice", 643)],
-        handovers: 3,
+        handovers: 2,
         reads: 429,
         metas: 64,
         bursts: 19,

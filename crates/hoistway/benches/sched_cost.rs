@@ -21,7 +21,7 @@
 //! *Groups* (`--groups`, and the last row of a scheduler that has group weights): 1,000 processes, each in a
 //! leaf of its own of a tree of groups of three levels, ten children each, weights 100 to 300.
 //!
-//! `--instructions` counts the instructions of each operation instead of measuring time: the same on a busy
+//! `--instructions` counts the instructions of each turn, by operation, instead of measuring time: the same on a busy
 //! machine. It runs the bench under `valgrind --tool=callgrind`. `--record` writes the table to
 //! `benches/instructions.txt`, `--check` compares with it, for continuous integration: a count more than a
 //! tenth above it fails. Without valgrind it says so and does nothing.

@@ -17,7 +17,7 @@ const TURNS: u64 = 20_000;
 /// A line of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counts {
-    /// Per call of insert (with prepare), dispatch, complete.
+    /// Per turn, in insert (with prepare), dispatch, complete.
     pub operations: [f64; 3],
     /// Per turn: one request put in, taken out and completed. The bench's own are included.
     pub turn: f64,
@@ -68,31 +68,32 @@ pub fn count(row: &Row, set: &[(String, u64)]) -> Counts {
     let total = errors.lines().find_map(|l| l.split_once("Collected :"));
     let (_, total) = total.unwrap_or_else(|| panic!("valgrind counted nothing: {errors}"));
     let total: f64 = total.trim().parse().expect("a number of instructions");
-    Counts { operations: OPERATIONS.map(|f| inclusive(&profile, f)), turn: total / TURNS as f64 }
+    // By turn, not by call: valgrind counts calls also where it counts no instructions, in the warm-up.
+    let operations = OPERATIONS.map(|f| inclusive(&profile, f) as f64 / TURNS as f64);
+    Counts { operations, turn: total / TURNS as f64 }
 }
 
-/// Instructions per call of a function, those it calls included, from a callgrind profile: behind each
-/// `cfn=` of it stand `calls=NUMBER ...` and a line `PLACE INSTRUCTIONS`.
-fn inclusive(profile: &str, function: &str) -> f64 {
+/// Instructions of a function, those it calls included, from a callgrind profile: behind each `cfn=` of it
+/// stand `calls=NUMBER ...` and a line `PLACE INSTRUCTIONS`.
+fn inclusive(profile: &str, function: &str) -> u64 {
     // Names are written in full once, as `(7) name`, and as `(7)` from then on.
     let id = profile.lines().find_map(|l| {
         let (id, name) = l.strip_prefix("cfn=").or(l.strip_prefix("fn="))?.split_once(' ')?;
         name.contains(function).then_some(id)
     });
     let id = id.unwrap_or_else(|| panic!("no {function} in the profile"));
-    let (mut calls, mut sum) = (0u64, 0u64);
+    let mut sum = 0u64;
     let mut lines = profile.lines();
     while let Some(line) = lines.next() {
         if line.strip_prefix("cfn=").and_then(|l| l.split(' ').next()) != Some(id) {
             continue;
         }
-        let number = lines.next().and_then(|l| l.strip_prefix("calls="));
-        let number = number.and_then(|l| l.split(' ').next()).expect("calls= follows cfn=");
-        calls += number.parse::<u64>().expect("a number of calls");
+        let calls = lines.next().is_some_and(|l| l.starts_with("calls="));
+        assert!(calls, "calls= follows cfn=");
         let cost = lines.next().and_then(|l| l.split(' ').nth(1)).expect("a place and a cost");
         sum += cost.parse::<u64>().expect("a number of instructions");
     }
-    sum as f64 / calls as f64
+    sum
 }
 
 /// The recorded table.
@@ -122,7 +123,7 @@ pub fn line(row: &Row, counts: &Counts) -> String {
 /// Writes the table anew.
 pub fn record(rows: &[(Row, Counts)]) {
     let mut text = String::from(
-        "# Instructions per call (insert includes prepare) and per turn, counted by valgrind:\n\
+        "# Instructions per turn, by operation (insert includes prepare) and in all, counted by valgrind:\n\
          # cargo bench -p hoistway --bench sched_cost -- --record; compared by -- --check.\n",
     );
     writeln!(text, "{}", heading()).expect("a String takes everything");

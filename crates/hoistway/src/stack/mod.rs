@@ -123,7 +123,7 @@ pub enum Input {
     SwitchScheduler(&'static Entry),
     /// The end: whatever there is and whatever still comes goes to the device as soon as that has room.
     /// Requests leave the scheduler by [`Scheduler::drain`], held bios their controllers by
-    /// [`Controller::drain`](crate::ctl::Controller::drain), plugs collect nothing and nobody is delayed.
+    /// [`Controller::drain`], plugs collect nothing and nobody is delayed.
     /// There is no way back.
     End,
 }

@@ -2,6 +2,9 @@
 //!
 //! One rule for callers: one [`Stack::handle`], then [`Stack::poll`] until it returns
 //! [`Output::WaitUntil`], then wait (also after an error). The stack asserts it.
+//!
+//! The file is long because it is the public face: what goes in, what comes out and what is counted are
+//! half of it, and read together. What happens in between has a file for each part.
 
 pub mod elevator;
 mod error;

@@ -4,6 +4,9 @@
 //! is a queue; a group is a scheduling [`Node`] with an entity of its own in the node above. Every walk
 //! goes along the path from a leaf to the root; with the root alone a path has one step.
 //!
+//! The file is long because each step of a walk keeps sums and candidates that the others rely on: they
+//! are to be read, and changed, side by side.
+//!
 //! ```text
 //!   start  = max(V, finish of the last slot)      V: virtual time of the service tree
 //!   finish = start + budget / weight

@@ -8,7 +8,7 @@ use hoistway::tunable::{Tunable, Unit};
 use hoistway::{Device, Instant, Profile, Sectors, ctl, sched};
 use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
-use hoistway_sim::drive::keys::{Key, Kind, nearest};
+use hoistway_sim::drive::keys::{Key, ValueType, nearest};
 use hoistway_sim::drive::{DriveFile, MODELS, Model};
 use hoistway_sim::load::LOADS;
 
@@ -225,12 +225,12 @@ fn show_model(model: &Model) -> String {
 
 fn values(key: &Key) -> String {
     match key.kind {
-        Kind::Int { min, max } => format!("{min}..={max}"),
-        Kind::Num { min, max } => format!("{min}..={max}"),
-        Kind::Positive { max } => format!("above 0, at most {max}"),
-        Kind::Bool => "true, false".into(),
-        Kind::Text => "text".into(),
-        Kind::Word(words) => words.join(", "),
-        Kind::Knots => "[[cylinders, ms], ...]".into(),
+        ValueType::Int { min, max } => format!("{min}..={max}"),
+        ValueType::Num { min, max } => format!("{min}..={max}"),
+        ValueType::Positive { max } => format!("above 0, at most {max}"),
+        ValueType::Bool => "true, false".into(),
+        ValueType::Text => "text".into(),
+        ValueType::Word(words) => words.join(", "),
+        ValueType::Knots => "[[cylinders, ms], ...]".into(),
     }
 }

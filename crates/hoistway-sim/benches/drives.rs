@@ -3,7 +3,7 @@
 //! `cargo bench -p hoistway-sim --bench drives`
 
 use hoistway::{Instant, Op};
-use hoistway_sim::drive::{Command, DriveFile, Said};
+use hoistway_sim::drive::{Command, DriveFile, DriveOutput};
 use hoistway_sim::rng::{self, Rng};
 
 /// What is kept outstanding.
@@ -86,11 +86,11 @@ fn measure(file: &DriveFile, pattern: Pattern, commands: u64) -> f64 {
     let mut done = 0;
     while done < commands {
         match drive.poll(now) {
-            Said::Done(c) => {
+            DriveOutput::Done(c) => {
                 done += 1;
                 drive.handle(now, source.next(c.tag));
             }
-            Said::WaitUntil(at) => now = at.expect("commands are outstanding"),
+            DriveOutput::WaitUntil(at) => now = at.expect("commands are outstanding"),
         }
     }
     commands as f64 / begin.elapsed().as_secs_f64()

@@ -10,7 +10,7 @@
 //! once in sequence before the write tests, which leaves caches behind whatever their size, and each test is
 //! repeated in rounds until it changes no more (SNIA SSS PTS 2.0.2; specs/statistics.md 3).
 
-use crate::drive::{Adapter, Command, Completion, DriveFile, Said};
+use crate::drive::{Adapter, Command, Completion, DriveFile, DriveOutput};
 use crate::rng::{self, Rng};
 use hoistway::ctl::cost::Rates;
 use hoistway::{Instant, Nanos, Op};
@@ -202,9 +202,9 @@ impl Bench {
     /// The next completion, or none yet: time has gone on.
     fn step(&mut self) -> Option<Completion> {
         match self.drive.poll(self.now) {
-            Said::Done(c) => return Some(c),
-            Said::WaitUntil(Some(at)) => self.now = self.now.max(at),
-            Said::WaitUntil(None) => {
+            DriveOutput::Done(c) => return Some(c),
+            DriveOutput::WaitUntil(Some(at)) => self.now = self.now.max(at),
+            DriveOutput::WaitUntil(None) => {
                 assert!(self.flying.is_empty(), "a drive with work says when");
             }
         }

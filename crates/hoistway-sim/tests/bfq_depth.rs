@@ -8,7 +8,7 @@
 use hoistway::sched::{self, Figure};
 use hoistway::stack::StageName;
 use hoistway::{Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, Stack};
-use hoistway_sim::drive::{Adapter, Command, DriveFile, Said};
+use hoistway_sim::drive::{Adapter, Command, DriveFile, DriveOutput};
 use hoistway_sim::rng::{self, Rng};
 use hoistway_sim::world::{request_of, tag_of};
 
@@ -196,10 +196,10 @@ impl Host {
     fn run_until(&mut self, end: Instant) {
         loop {
             match self.adapter.poll(self.now) {
-                Said::Done(done) => {
+                DriveOutput::Done(done) => {
                     self.tell(Input::Done { req: request_of(done.tag), error: None });
                 }
-                Said::WaitUntil(drive) => {
+                DriveOutput::WaitUntil(drive) => {
                     let due = self.clients.iter().position(|c| c.wakes == Some(self.now));
                     if let Some(c) = due {
                         self.turn(c);

@@ -2,7 +2,7 @@
 //! and 7).
 
 use hoistway::{Instant, Nanos, Op};
-use hoistway_sim::drive::{Command, Completion, Drive, DriveFile, Said};
+use hoistway_sim::drive::{Command, Completion, Drive, DriveFile, DriveOutput};
 use hoistway_sim::rng::{self, Rng};
 
 /// A drive directly below a test that keeps up to `depth` commands in it.
@@ -33,7 +33,7 @@ impl Rig {
     fn drain(&mut self) -> Option<Instant> {
         loop {
             match self.drive.poll(self.now) {
-                Said::Done(c) => {
+                DriveOutput::Done(c) => {
                     let given = self.given[c.tag as usize].take().expect("each is done once");
                     assert!(c.at >= given && c.at <= self.now, "{c:?} given at {given:?}");
                     assert_eq!(given + c.waiting + c.media + c.transfer, c.at, "{c:?}");
@@ -42,7 +42,7 @@ impl Rig {
                     self.done.push(c);
                     self.in_drive -= 1;
                 }
-                Said::WaitUntil(next) => {
+                DriveOutput::WaitUntil(next) => {
                     assert!(next.is_none_or(|at| at > self.now), "woken at {next:?}");
                     assert!(next.is_some() || self.in_drive == 0, "a command was forgotten");
                     return next;

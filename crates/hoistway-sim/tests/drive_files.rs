@@ -1,7 +1,7 @@
 //! Drive files: every embedded one is good, every mistake is named with file and line.
 
 use hoistway::{Instant, Op};
-use hoistway_sim::drive::{Command, DriveFile, MODELS, Said};
+use hoistway_sim::drive::{Command, DriveFile, DriveOutput, MODELS};
 use hoistway_sim::rng;
 
 const HDD: &str = "hitachi-hts727550a9e364";
@@ -195,9 +195,9 @@ fn exercise(file: &DriveFile) {
     let (mut now, mut done) = (Instant::ZERO, 0);
     loop {
         match drive.poll(now) {
-            Said::Done(_) => done += 1,
-            Said::WaitUntil(Some(at)) => now = at,
-            Said::WaitUntil(None) => break,
+            DriveOutput::Done(_) => done += 1,
+            DriveOutput::WaitUntil(Some(at)) => now = at,
+            DriveOutput::WaitUntil(None) => break,
         }
     }
     assert_eq!(done, ops.len());

@@ -9,7 +9,7 @@ use crate::buffer::Part;
 use crate::clock::{Clock, timespec};
 use crate::error::{LiveError, os};
 use hoistway::{Instant, Nanos, Op, Sectors};
-use hoistway_sim::drive::{self, Adapter, DriveFile, Said};
+use hoistway_sim::drive::{self, Adapter, DriveFile, DriveOutput};
 use hoistway_sim::hist::Histogram;
 use rustix::io::Errno;
 use std::fs::File;
@@ -165,11 +165,11 @@ impl Backend for Emulated {
         self.touched = false;
         loop {
             match self.adapter.poll(now) {
-                Said::Done(completion) => {
+                DriveOutput::Done(completion) => {
                     let answer = self.finish(now, completion);
                     done.push(answer);
                 }
-                Said::WaitUntil(at) => {
+                DriveOutput::WaitUntil(at) => {
                     self.wake = at;
                     return;
                 }
@@ -277,12 +277,12 @@ fn requests_per_second(drive: &DriveFile) -> u64 {
             sent += 1;
         }
         match adapter.poll(now) {
-            Said::Done(_) => {
+            DriveOutput::Done(_) => {
                 copy.copy_from_slice(&source);
                 std::mem::swap(&mut source, &mut copy);
                 served += 1;
             }
-            Said::WaitUntil(at) => now = at.expect("commands are under way"),
+            DriveOutput::WaitUntil(at) => now = at.expect("commands are under way"),
         }
     }
     std::hint::black_box(&source);
@@ -300,8 +300,8 @@ fn single_read(drive: &DriveFile) -> Nanos {
         adapter.handle(now, scattered_read(drive, n));
         loop {
             match adapter.poll(now) {
-                Said::Done(done) => break sum += done.at - issued,
-                Said::WaitUntil(at) => now = at.expect("a read is under way"),
+                DriveOutput::Done(done) => break sum += done.at - issued,
+                DriveOutput::WaitUntil(at) => now = at.expect("a read is under way"),
             }
         }
     }

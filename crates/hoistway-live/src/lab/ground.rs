@@ -10,7 +10,7 @@ use crate::buffer::Part;
 use hoistway::{Instant, Io, IoId, Op, ReqId, Stack};
 use hoistway_sim::drive;
 use hoistway_sim::host::{Bio, Change, Host, Operation, Ran};
-use hoistway_sim::world::Ground;
+use hoistway_sim::world::Platform;
 use std::sync::Arc;
 
 /// A process of the job, as the owner sees it.
@@ -182,7 +182,7 @@ impl Real {
     }
 }
 
-impl Ground for Real {
+impl Platform for Real {
     fn issue(&mut self, now: Instant, command: drive::Command, req: ReqId, stack: &Stack) {
         self.parts.clear();
         if matches!(command.op, Op::Read | Op::Write) {

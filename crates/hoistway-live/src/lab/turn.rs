@@ -11,7 +11,7 @@ use hoistway::{Instant, Nanos};
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::host::Host;
 use hoistway_sim::load::Load;
-use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome, Role, Stage, request_of};
+use hoistway_sim::world::{Job, JobError, Machine, NamedFigure, Outcome, Role, request_of};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -44,29 +44,29 @@ pub(super) fn run(
         processes = people(job, loads, host, &ground, &inbox);
         Ok(ground)
     };
-    let mut stage = match Stage::new(job, device, ground) {
-        Ok(stage) => stage,
+    let mut machine = match Machine::new(job, device, ground) {
+        Ok(machine) => machine,
         Err(error) => return (Err(error), None),
     };
-    stage.watch_pages();
+    machine.watch_pages();
     crate::engine::precise_timers();
     let clock = Clock::new();
-    let begun = Crew::start(processes, clock, &stage.ground).map(|c| crew = Some(c));
+    let begun = Crew::start(processes, clock, &machine.platform).map(|c| crew = Some(c));
     let turns = Histogram::new();
     let mut owner = Owner { clock, inbox: &inbox, most_pages, said: Vec::new(), turns };
     let over = begun
         .map_err(|error| storage(format!("thread: {error}")))
-        .and_then(|()| owner.turn(&mut stage, watch));
+        .and_then(|()| owner.turn(&mut machine, watch));
     // Whatever happened: no thread outlives the run, and what they did last counts.
     drop(crew);
-    let over = over.and_then(|()| owner.last_words(&mut stage));
-    let emulation = stage.ground.backend.emulation();
+    let over = over.and_then(|()| owner.last_words(&mut machine));
+    let emulation = machine.platform.backend.emulation();
     if let Err(error) = over {
-        let mut ledger = stage.into_ground().into_ledger();
+        let mut ledger = machine.into_platform().into_ledger();
         ledger.used_stamps(stamps.next());
         return (Err(error), Some(ledger));
     }
-    let (mut outcome, ground) = stage.outcome(job);
+    let (mut outcome, ground) = machine.outcome(job);
     let of_turns = [("process_turn_p50_ns", (1, 2)), ("process_turn_p99_ns", (99, 100))];
     outcome.host_figures.extend(of_turns.map(|(name, (n, of))| NamedFigure {
         name: name.into(),
@@ -145,14 +145,14 @@ struct Owner<'a> {
 impl Owner<'_> {
     fn turn(
         &mut self,
-        stage: &mut Stage<Real>,
+        machine: &mut Machine<Real>,
         watch: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<(), JobError> {
         let mut done = Vec::with_capacity(256);
         let mut watch_at = Instant::ZERO;
         loop {
             let now = self.clock.now();
-            if stage.advance(now) {
+            if machine.advance(now) {
                 return Ok(());
             }
             if now >= watch_at {
@@ -160,48 +160,48 @@ impl Owner<'_> {
                 if !watch(now) {
                     return Err(JobError::Interrupted);
                 }
-                self.check_memory(stage)?;
+                self.check_memory(machine)?;
             }
-            stage.ground.backend.poll(now, &mut done);
+            machine.platform.backend.poll(now, &mut done);
             let mut idle = done.is_empty();
             for done in done.drain(..) {
                 if let Err(errno) = done.result {
                     let error = std::io::Error::from(errno);
                     return Err(storage(format!("a request failed on the storage: {error}")));
                 }
-                stage.served(request_of(done.tag), None::<IoError>);
+                machine.served(request_of(done.tag), None::<IoError>);
             }
-            idle &= self.listen(stage, now)?;
-            while let (who, at) = stage.due()
+            idle &= self.listen(machine, now)?;
+            while let (who, at) = machine.due()
                 && at <= now
             {
                 idle = false;
-                stage.go(who)?;
+                machine.go(who)?;
             }
-            stage.ground.backend.kick();
+            machine.platform.backend.kick();
             if idle {
-                self.wait(stage, now, watch_at);
+                self.wait(machine, now, watch_at);
             }
         }
     }
 
     /// Takes what processes have said; true if nobody said anything.
-    fn listen(&mut self, stage: &mut Stage<Real>, now: Instant) -> Result<bool, JobError> {
+    fn listen(&mut self, machine: &mut Machine<Real>, now: Instant) -> Result<bool, JobError> {
         let mut said = std::mem::take(&mut self.said);
         self.inbox.take(&mut said, false);
         let silent = said.is_empty();
         for said in said.drain(..) {
             match said {
                 Said::Begin { p, begin } => {
-                    self.turns.record(now.since(stage.ground.seats[p].told).0);
-                    let operation = stage.ground.seats[p].begin(begin);
-                    stage.begin(p, operation);
+                    self.turns.record(now.since(machine.platform.seats[p].told).0);
+                    let operation = machine.platform.seats[p].begin(begin);
+                    machine.begin(p, operation);
                 }
                 Said::Did { p, ran, next } => {
-                    self.turns.record(now.since(stage.ground.seats[p].told).0);
-                    ran.iter().for_each(|ran| stage.ran(p, ran));
-                    stage.ground.seats[p].next = next;
-                    stage.resume(p);
+                    self.turns.record(now.since(machine.platform.seats[p].told).0);
+                    ran.iter().for_each(|ran| machine.ran(p, ran));
+                    machine.platform.seats[p].next = next;
+                    machine.resume(p);
                 }
                 Said::Wrong { what } => return Err(storage(what)),
             }
@@ -211,11 +211,11 @@ impl Owner<'_> {
     }
 
     /// What processes said before they ended.
-    fn last_words(&mut self, stage: &mut Stage<Real>) -> Result<(), JobError> {
+    fn last_words(&mut self, machine: &mut Machine<Real>) -> Result<(), JobError> {
         self.inbox.take(&mut self.said, false);
         for said in self.said.drain(..) {
             match said {
-                Said::Did { p, ran, .. } => ran.iter().for_each(|ran| stage.ran(p, ran)),
+                Said::Did { p, ran, .. } => ran.iter().for_each(|ran| machine.ran(p, ran)),
                 Said::Begin { .. } => {}
                 Said::Wrong { what } => return Err(storage(what)),
             }
@@ -223,13 +223,13 @@ impl Owner<'_> {
         Ok(())
     }
 
-    fn wait(&mut self, stage: &Stage<Real>, now: Instant, watch_at: Instant) {
+    fn wait(&mut self, machine: &Machine<Real>, now: Instant, watch_at: Instant) {
         self.inbox.take(&mut self.said, true);
         if !self.said.is_empty() {
             return;
         }
-        let backend = &stage.ground.backend;
-        let wake = [Some(stage.due().1), backend.wake_at(), Some(watch_at)];
+        let backend = &machine.platform.backend;
+        let wake = [Some(machine.due().1), backend.wake_at(), Some(watch_at)];
         let wake = wake.into_iter().flatten().min().expect("one of them is always there");
         let limit = timespec(wake.since(now.max(self.clock.now())));
         let bell = PollFd::from_borrowed_fd(self.inbox.fd(), PollFlags::IN);
@@ -249,8 +249,8 @@ impl Owner<'_> {
     }
 
     /// The page cache of the model is real memory here.
-    fn check_memory(&self, stage: &Stage<Real>) -> Result<(), JobError> {
-        let pages = stage.ground.pages.len();
+    fn check_memory(&self, machine: &Machine<Real>) -> Result<(), JobError> {
+        let pages = machine.platform.pages.len();
         if pages <= self.most_pages {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The host adapter between block layer and drive: depth, and commands that run alone
 //! (specs/drives.md 1.2).
 
-use super::{Command, Drive, DriveFile, Said};
+use super::{Command, Drive, DriveFile, DriveOutput};
 use hoistway::{Instant, Op};
 use std::collections::VecDeque;
 
@@ -59,9 +59,9 @@ impl Adapter {
     }
 
     /// As [`Drive::poll`]: ask until `WaitUntil`.
-    pub fn poll(&mut self, now: Instant) -> Said {
+    pub fn poll(&mut self, now: Instant) -> DriveOutput {
         let said = self.drive.poll(now);
-        if let Said::Done(_) = said {
+        if let DriveOutput::Done(_) = said {
             self.in_flight = self.in_flight.checked_sub(1).expect("a drive completes what it got");
             self.alone = false;
             self.pass_waiting(now);
@@ -110,9 +110,9 @@ mod tests {
         let (mut now, mut done) = (Instant::ZERO, Vec::new());
         loop {
             match adapter.poll(now) {
-                Said::Done(c) => done.push((c.tag, adapter.room())),
-                Said::WaitUntil(Some(at)) => now = at,
-                Said::WaitUntil(None) => return done,
+                DriveOutput::Done(c) => done.push((c.tag, adapter.room())),
+                DriveOutput::WaitUntil(Some(at)) => now = at,
+                DriveOutput::WaitUntil(None) => return done,
             }
         }
     }

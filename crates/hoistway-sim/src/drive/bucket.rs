@@ -3,7 +3,7 @@
 
 use super::keys::Key;
 use super::rate::{Coming, us};
-use super::{Command, Drive, DriveFile, Model, Said};
+use super::{Command, Drive, DriveFile, DriveOutput, Model};
 use crate::rng::{self, Rng};
 use hoistway::{Instant, Op};
 use std::cmp::Reverse;
@@ -212,8 +212,8 @@ impl Drive for Bucket {
         self.coming.push(command.tag, now, start, at, 0);
     }
 
-    fn poll(&mut self, now: Instant) -> Said {
-        self.coming.say(now)
+    fn poll(&mut self, now: Instant) -> DriveOutput {
+        self.coming.poll(now)
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
         }
         let end = Instant::from_nanos(u64::MAX >> 1);
         let mut starts = Vec::new();
-        while let Said::Done(done) = drive.poll(end) {
+        while let DriveOutput::Done(done) = drive.poll(end) {
             starts.push(done.waiting.as_us());
         }
         starts

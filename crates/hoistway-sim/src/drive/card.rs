@@ -7,7 +7,7 @@
 
 use super::keys::Key;
 use super::rate::{Coming, Rate, us};
-use super::{Command, Drive, DriveFile, Model, Said, Wrong};
+use super::{Command, Drive, DriveFile, DriveOutput, Model, Wrong};
 use crate::rng::{self, Rng};
 use hoistway::{Instant, Op};
 use std::collections::BTreeSet;
@@ -226,8 +226,8 @@ impl Drive for Card {
         self.coming.push(command.tag, now, begun, self.busy_until, transfer);
     }
 
-    fn poll(&mut self, now: Instant) -> Said {
-        self.coming.say(now)
+    fn poll(&mut self, now: Instant) -> DriveOutput {
+        self.coming.poll(now)
     }
 }
 

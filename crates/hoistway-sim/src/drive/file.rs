@@ -366,7 +366,7 @@ fn meant_drive(word: &str) -> String {
 }
 
 /// Where something stands: index of the layer, line from 1.
-type Place = (usize, usize);
+type LineAt = (usize, usize);
 
 /// A file and those it is derived from, merged. Layer 0 is the file itself.
 #[derive(Debug)]
@@ -375,7 +375,7 @@ struct Chain {
     labels: Vec<String>,
     table: toml::Table,
     /// Place of (table, key); of a table itself: (table, "").
-    places: BTreeMap<(String, String), Place>,
+    places: BTreeMap<(String, String), LineAt>,
 }
 
 impl Chain {
@@ -420,7 +420,7 @@ impl Chain {
         &mut self,
         level: usize,
         table: toml::Table,
-        places: BTreeMap<(String, String), Place>,
+        places: BTreeMap<(String, String), LineAt>,
     ) {
         for (key, value) in table {
             if level > 0 && key == "fit" {
@@ -443,12 +443,12 @@ impl Chain {
         }
     }
 
-    fn at(&self, (level, line): Place, what: &str) -> DriveFileError {
+    fn at(&self, (level, line): LineAt, what: &str) -> DriveFileError {
         DriveFileError(format!("{}:{line}: {what}", self.labels[level]))
     }
 
     /// The place of a key, or of its table, or the beginning of the file.
-    fn place(&self, table: &str, key: &str) -> Place {
+    fn place(&self, table: &str, key: &str) -> LineAt {
         let find = |t: &str, k: &str| self.places.get(&(t.to_string(), k.to_string())).copied();
         find(table, key).or_else(|| find(table, "")).unwrap_or((0, 1))
     }
@@ -603,7 +603,7 @@ fn known_model(name: &str) -> bool {
 fn read_layer(
     source: &Source,
     level: usize,
-) -> Result<(toml::Table, BTreeMap<(String, String), Place>), DriveFileError> {
+) -> Result<(toml::Table, BTreeMap<(String, String), LineAt>), DriveFileError> {
     let text = &source.text;
     let line_of = |at: usize| {
         1 + text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count()

@@ -7,7 +7,7 @@
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum ValueType {
     /// An integer.
     Int {
         /// Smallest value.
@@ -43,7 +43,7 @@ pub struct Key {
     /// Its name; the unit is its suffix.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: ValueType,
     /// `None`: required. Otherwise what holds when it is missing, in words.
     pub default: Option<&'static str>,
     /// One sentence.
@@ -51,13 +51,13 @@ pub struct Key {
 }
 
 impl Key {
-    const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Key {
+    const fn new(name: &'static str, kind: ValueType, doc: &'static str) -> Key {
         Key { name, kind, default: None, doc }
     }
 
     /// An integer in `min..=max`.
     pub const fn int(name: &'static str, min: u64, max: u64, doc: &'static str) -> Key {
-        Key::new(name, Kind::Int { min, max }, doc)
+        Key::new(name, ValueType::Int { min, max }, doc)
     }
 
     /// A size in KiB, from 0.
@@ -77,7 +77,7 @@ impl Key {
 
     /// A number in `min..=max`.
     pub const fn num(name: &'static str, min: f64, max: f64, doc: &'static str) -> Key {
-        Key::new(name, Kind::Num { min, max }, doc)
+        Key::new(name, ValueType::Num { min, max }, doc)
     }
 
     /// A time in microseconds, from 0.
@@ -92,7 +92,7 @@ impl Key {
 
     /// A rate in 10^6 bytes/s, above 0.
     pub const fn rate(name: &'static str, doc: &'static str) -> Key {
-        Key::new(name, Kind::Positive { max: 1e6 }, doc)
+        Key::new(name, ValueType::Positive { max: 1e6 }, doc)
     }
 
     /// A rate in 10^6 bytes/s, from 0 (what 0 means is up to the key).
@@ -102,12 +102,12 @@ impl Key {
 
     /// true or false.
     pub const fn flag(name: &'static str, doc: &'static str) -> Key {
-        Key::new(name, Kind::Bool, doc)
+        Key::new(name, ValueType::Bool, doc)
     }
 
     /// Any text.
     pub const fn text(name: &'static str, doc: &'static str) -> Key {
-        Key::new(name, Kind::Text, doc)
+        Key::new(name, ValueType::Text, doc)
     }
 
     /// One of `words`.
@@ -116,12 +116,12 @@ impl Key {
         words: &'static [&'static str],
         doc: &'static str,
     ) -> Key {
-        Key::new(name, Kind::Word(words), doc)
+        Key::new(name, ValueType::Word(words), doc)
     }
 
     /// A list of [cylinders, ms].
     pub const fn knots(name: &'static str, doc: &'static str) -> Key {
-        Key::new(name, Kind::Knots, doc)
+        Key::new(name, ValueType::Knots, doc)
     }
 
     /// The same, but it may be missing; `default` says in words what holds then.
@@ -133,8 +133,10 @@ impl Key {
     /// `rate_mb_s` is 1500. `None` where the key holds no such quantity.
     pub(super) fn with_unit(&self, text: &str) -> Option<Result<toml::Value, String>> {
         use crate::quantity::{bytes, duration, rate};
-        let numeric =
-            matches!(self.kind, Kind::Int { .. } | Kind::Num { .. } | Kind::Positive { .. });
+        let numeric = matches!(
+            self.kind,
+            ValueType::Int { .. } | ValueType::Num { .. } | ValueType::Positive { .. }
+        );
         // A price per something is no quantity of that.
         if !numeric || self.name.contains("_per_") {
             return None;
@@ -161,33 +163,33 @@ impl Key {
     pub fn check(&self, value: &toml::Value) -> Result<(), String> {
         let must = |what: String| Err(format!("{} = {} {what}", self.name, short(value)));
         match self.kind {
-            Kind::Int { min, max } => match value.as_integer() {
+            ValueType::Int { min, max } => match value.as_integer() {
                 None => must("must be an integer".into()),
                 Some(i) if u64::try_from(i).is_ok_and(|i| i >= min && i <= max) => Ok(()),
                 Some(_) => must(format!("is outside {min}..={max}")),
             },
-            Kind::Num { min, max } => match number(value) {
+            ValueType::Num { min, max } => match number(value) {
                 None => must("must be a number".into()),
                 Some(f) if f >= min && f <= max => Ok(()),
                 Some(_) => must(format!("is outside {min}..={max}")),
             },
-            Kind::Positive { max } => match number(value) {
+            ValueType::Positive { max } => match number(value) {
                 None => must("must be a number".into()),
                 Some(f) if f > 0.0 && f <= max => Ok(()),
                 Some(_) => must(format!("must be above 0 and at most {max}")),
             },
-            Kind::Bool if value.is_bool() => Ok(()),
-            Kind::Bool => must("must be true or false".into()),
-            Kind::Text => match value.as_str() {
+            ValueType::Bool if value.is_bool() => Ok(()),
+            ValueType::Bool => must("must be true or false".into()),
+            ValueType::Text => match value.as_str() {
                 Some(s) if !s.is_empty() => Ok(()),
                 Some(_) => must("must not be empty".into()),
                 None => must("must be text in quotes".into()),
             },
-            Kind::Word(words) => match value.as_str() {
+            ValueType::Word(words) => match value.as_str() {
                 Some(s) if words.contains(&s) => Ok(()),
                 _ => must(format!("must be one of \"{}\"", words.join("\", \""))),
             },
-            Kind::Knots => match knots(value) {
+            ValueType::Knots => match knots(value) {
                 Some(_) => Ok(()),
                 None => must(
                     "must be a list of at least two [cylinders, ms], both ascending from [1, ...]"
@@ -210,7 +212,7 @@ pub(super) fn number(value: &toml::Value) -> Option<f64> {
     }
 }
 
-/// The list of a [`Kind::Knots`]: cylinders and milliseconds; `None` if it is malformed.
+/// The list of a [`ValueType::Knots`]: cylinders and milliseconds; `None` if it is malformed.
 pub(super) fn knots(value: &toml::Value) -> Option<Vec<(f64, f64)>> {
     let list = value.as_array()?;
     let pairs: Option<Vec<(f64, f64)>> = list
@@ -307,7 +309,11 @@ const IDENTITY_KEYS: &[Key] = &[
 ];
 
 const HOST_KEYS: &[Key] = &[
-    Key::word("bus", &["sata", "pata", "nvme", "emmc", "sd", "usb", "virtual"], "Kind of link."),
+    Key::word(
+        "bus",
+        &["sata", "pata", "nvme", "emmc", "sd", "usb", "virtual"],
+        "ValueType of link.",
+    ),
     Key::int("queue_depth", 1, 65535, "Commands the drive takes at once (tags)."),
     Key::int("hw_queues", 1, 65535, "Dispatch contexts that share the tags."),
     Key::int("max_request_kib", 4, 1 << 40, "The block layer splits above it."),

@@ -47,7 +47,7 @@ pub struct Completion {
 
 /// What a drive says when asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Said {
+pub enum DriveOutput {
     /// A command is done (its `at` is not later than the time of asking).
     Done(Completion),
     /// Nothing more until then; `None`: until the next command.
@@ -60,7 +60,7 @@ pub trait Drive: std::fmt::Debug + Send {
     fn handle(&mut self, now: Instant, command: Command);
 
     /// Works off everything due until `now`; ask until `WaitUntil`.
-    fn poll(&mut self, now: Instant) -> Said;
+    fn poll(&mut self, now: Instant) -> DriveOutput;
 }
 
 /// A drive model as the registry knows it.

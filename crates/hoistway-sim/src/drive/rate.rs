@@ -1,6 +1,6 @@
 //! Exact integer arithmetic without division instructions, and the queue of coming completions.
 
-use super::{Completion, Said};
+use super::{Completion, DriveOutput};
 use hoistway::{Instant, Nanos};
 use std::collections::VecDeque;
 
@@ -115,10 +115,10 @@ impl Coming {
     }
 
     /// What a drive says that has nothing else to do.
-    pub fn say(&mut self, now: Instant) -> Said {
+    pub fn poll(&mut self, now: Instant) -> DriveOutput {
         match self.pop_due(now) {
-            Some(done) => Said::Done(done),
-            None => Said::WaitUntil(self.0.front().map(|c| c.at)),
+            Some(done) => DriveOutput::Done(done),
+            None => DriveOutput::WaitUntil(self.0.front().map(|c| c.at)),
         }
     }
 }

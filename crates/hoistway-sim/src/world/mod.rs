@@ -1,17 +1,17 @@
-//! Loads, host and stack on one stage ([`Stage`]), and the loop that turns it in virtual time ([`run`]).
+//! Loads, host and stack as one machine ([`Machine`]), and the loop that turns it in virtual time ([`run`]).
 
 mod control;
+mod events;
 mod job;
-mod made;
+mod machine;
 mod record;
 mod sim;
-mod stage;
+mod spawned;
 mod survey;
 #[cfg(test)]
 mod tests;
-mod wheel;
 
 pub use job::*;
+pub use machine::{Machine, Platform, request_of, tag_of};
 pub use sim::run;
-pub use stage::{Ground, Stage, request_of, tag_of};
 pub use survey::{Survey, survey};

@@ -56,7 +56,7 @@ impl Series {
 
 /// Counters of one process.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct ProcStats {
     span: Span,
     target: bool,
     latency: Histogram,
@@ -68,9 +68,9 @@ pub(super) struct Tally {
     pub censored: Option<Nanos>,
 }
 
-impl Tally {
-    pub fn new(spec: &ProcSpec, span: Span, window: &Window) -> Tally {
-        Tally {
+impl ProcStats {
+    pub fn new(spec: &ProcSpec, span: Span, window: &Window) -> ProcStats {
+        ProcStats {
             span,
             target: spec.role == Role::Target,
             latency: Histogram::new(),
@@ -184,7 +184,7 @@ struct Area {
 
 /// Counters of the device.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct DeviceStats {
     span: Span,
     record: DeviceRecord,
     series: Series,
@@ -209,9 +209,9 @@ fn end_slot(byte: u64) -> usize {
     ((byte >> 9).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54) as usize & (ENDS - 1)
 }
 
-impl Meter {
-    pub fn new(span: Span, window: &Window) -> Meter {
-        Meter {
+impl DeviceStats {
+    pub fn new(span: Span, window: &Window) -> DeviceStats {
+        DeviceStats {
             span,
             record: DeviceRecord { device_time: Histogram::new(), ..DeviceRecord::default() },
             series: Series::new(span, window.device_interval),

@@ -1,10 +1,10 @@
 //! The loop in virtual time. Here, and nowhere else in the simulator, is a clock: it jumps to whoever is
 //! next.
 
-use super::stage::{DEVICE, Ground, Stage, request_of};
-use super::wheel::NEVER;
+use super::events::NEVER;
+use super::machine::{DEVICE, Machine, Platform, request_of};
 use super::{Job, JobError, Outcome};
-use crate::drive::{Adapter, Command, Said};
+use crate::drive::{Adapter, Command, DriveOutput};
 use crate::host::{Host, Operation, Ran};
 use crate::load::Load;
 use hoistway::{Instant, Nanos, ReqId, Stack};
@@ -22,7 +22,7 @@ struct Virtual {
     touched: bool,
 }
 
-impl Ground for Virtual {
+impl Platform for Virtual {
     #[inline]
     fn issue(&mut self, now: Instant, command: Command, _req: ReqId, _stack: &Stack) {
         self.adapter.handle(now, command);
@@ -44,17 +44,17 @@ impl Ground for Virtual {
 /// the simulated time; `false` interrupts the run.
 pub fn run(job: &Job<'_>, watch: &mut dyn FnMut(Instant) -> bool) -> Result<Outcome, JobError> {
     let adapter = Adapter::new(job.drive, job.drive.build(job.seed));
-    let ground = |loads, _: &Host| Ok(Virtual { adapter, loads, touched: false });
-    let mut stage = Stage::new(job, job.drive.device(), ground)?;
+    let platform = |loads, _: &Host| Ok(Virtual { adapter, loads, touched: false });
+    let mut machine = Machine::new(job, job.drive.device(), platform)?;
     let mut watch_at = Instant::ZERO + WATCH_TIME;
     let mut events = 0;
     loop {
-        if stage.ground.touched {
-            stage.ask_drive();
+        if machine.platform.touched {
+            machine.ask_drive();
         }
-        let (who, at) = stage.due();
-        if stage.advance(at) {
-            return Ok(stage.outcome(job).0);
+        let (who, at) = machine.due();
+        if machine.advance(at) {
+            return Ok(machine.outcome(job).0);
         }
         events += 1;
         if at >= watch_at || events >= WATCH_EVENTS {
@@ -65,22 +65,22 @@ pub fn run(job: &Job<'_>, watch: &mut dyn FnMut(Instant) -> bool) -> Result<Outc
             }
         }
         match who {
-            DEVICE => stage.ground.touched = true,
-            _ => stage.go(who)?,
+            DEVICE => machine.platform.touched = true,
+            _ => machine.go(who)?,
         }
     }
 }
 
-impl Stage<Virtual> {
+impl Machine<Virtual> {
     /// Takes what the drive has served, until it has nothing more to say.
     fn ask_drive(&mut self) {
-        self.ground.touched = false;
+        self.platform.touched = false;
         loop {
-            match self.ground.adapter.poll(self.now) {
-                Said::Done(done) => self.served(request_of(done.tag), None),
-                Said::WaitUntil(at) => {
-                    self.ground.touched = false;
-                    self.wheel.set(DEVICE, at.unwrap_or(NEVER));
+            match self.platform.adapter.poll(self.now) {
+                DriveOutput::Done(done) => self.served(request_of(done.tag), None),
+                DriveOutput::WaitUntil(at) => {
+                    self.platform.touched = false;
+                    self.events.set(DEVICE, at.unwrap_or(NEVER));
                     return;
                 }
             }

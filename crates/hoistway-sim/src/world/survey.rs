@@ -1,6 +1,6 @@
 //! What a job touches, found out without running it.
 
-use super::stage::{Ground, Stage};
+use super::machine::{Machine, Platform};
 use super::{Job, JobError};
 use crate::drive::Command;
 use crate::host::{Host, Operation, Ran};
@@ -22,7 +22,7 @@ pub struct Survey {
 ///
 /// Those of setting the job up.
 pub fn survey(job: &Job<'_>, device: Device) -> Result<Survey, JobError> {
-    let ground = |loads: Vec<Box<dyn Load>>, host: &Host| {
+    let platform = |loads: Vec<Box<dyn Load>>, host: &Host| {
         let whole = host.whole_device();
         let files = host.places().into_iter().enumerate();
         let files = files.filter(|(i, _)| whole.is_none_or(|file| file.0 as usize != *i));
@@ -30,13 +30,13 @@ pub fn survey(job: &Job<'_>, device: Device) -> Result<Survey, JobError> {
         places.extend(loads.iter().flat_map(|load| load.places()));
         Ok(Surveyor(Survey { places, whole: whole.is_some() }))
     };
-    Ok(Stage::new(job, device, ground)?.into_ground().0)
+    Ok(Machine::new(job, device, platform)?.into_platform().0)
 }
 
 /// Nothing runs on it.
 struct Surveyor(Survey);
 
-impl Ground for Surveyor {
+impl Platform for Surveyor {
     fn issue(&mut self, _now: Instant, _command: Command, _req: ReqId, _stack: &Stack) {
         unreachable!("a survey runs nothing");
     }

@@ -3,7 +3,7 @@
 //! stated.
 
 use hoistway::{Instant, Nanos, Op};
-use hoistway_sim::drive::{Adapter, Command, Completion, DriveFile, Said};
+use hoistway_sim::drive::{Adapter, Command, Completion, DriveFile, DriveOutput};
 use hoistway_sim::rng::{self, Rng};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -146,11 +146,11 @@ impl Raw {
         }
         loop {
             match self.adapter.poll(self.now) {
-                Said::Done(c) => self.done(c),
-                Said::WaitUntil(at) => {
+                DriveOutput::Done(c) => self.done(c),
+                DriveOutput::WaitUntil(at) => {
                     self.dispatch();
                     // What was dispatched may have moved the drive's next event.
-                    let Said::WaitUntil(at2) = self.adapter.poll(self.now) else {
+                    let DriveOutput::WaitUntil(at2) = self.adapter.poll(self.now) else {
                         panic!("a command took no time (before: {at:?})");
                     };
                     let event = self.events.peek().map(|Reverse((at, _, _))| *at);

@@ -21,7 +21,7 @@ mod array;
 
 use super::keys::Key;
 use super::rate::{Coming, Rate, us};
-use super::{Command, Drive, DriveFile, Model, Said, Wrong, reserve};
+use super::{Command, Drive, DriveFile, DriveOutput, Model, Wrong, reserve};
 use crate::rng::{self, Rng};
 use arbiter::{Arbiter, Queued};
 use array::Array;
@@ -405,13 +405,13 @@ impl Drive for Flash {
         }
     }
 
-    fn poll(&mut self, now: Instant) -> Said {
+    fn poll(&mut self, now: Instant) -> DriveOutput {
         self.advance(now.as_nanos());
         if let Some(done) = self.coming.pop_due(now) {
-            return Said::Done(done);
+            return DriveOutput::Done(done);
         }
         let next = self.coming.next_at().min(self.gate_bound);
-        Said::WaitUntil((next != u64::MAX).then(|| Instant::from_nanos(next)))
+        DriveOutput::WaitUntil((next != u64::MAX).then(|| Instant::from_nanos(next)))
     }
 }
 

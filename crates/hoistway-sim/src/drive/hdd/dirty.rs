@@ -1,7 +1,7 @@
 //! The dirty extents of a write buffer, ordered by place. They do not overlap. Nothing is allocated once
 //! the buffer has held as many extents as it ever will.
 
-use super::geometry::Place;
+use super::geometry::MediaPos;
 use hoistway::table::NIL;
 use hoistway::tree::{Nodes, Tree};
 
@@ -14,7 +14,7 @@ pub(super) struct Extent {
     pub arrival: u64,
     pub number: u64,
     /// Place of its start.
-    pub from: Place,
+    pub from: MediaPos,
 }
 
 /// All dirty extents, by start.

@@ -32,7 +32,7 @@ struct Zone {
 
 /// A byte's place.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct MediaPos {
     /// Media clock in ns.
     pub clock: u64,
     /// Cylinder.
@@ -89,14 +89,14 @@ impl Geometry {
         self.zones.partition_point(|z| z.start <= lba) - 1
     }
 
-    pub fn place(&self, lba: u64) -> Place {
+    pub fn place(&self, lba: u64) -> MediaPos {
         let z = self.zone(lba);
         let zone = &self.zones[z];
         let offset = lba - zone.start;
         let track = offset / zone.track_bytes;
         let rest = offset - track * zone.track_bytes;
         let tracks = z as u64 * self.tracks_per_zone + track;
-        Place {
+        MediaPos {
             clock: tracks * self.track_ns + (rest as f64 * zone.ns_per_byte) as u64,
             cyl: tracks / self.heads,
         }

@@ -3,7 +3,7 @@
 
 use super::Bus;
 use super::dirty::{Extent, Extents};
-use super::geometry::{Geometry, Place, ns};
+use super::geometry::{Geometry, MediaPos, ns};
 use crate::drive::DriveFile;
 use std::collections::VecDeque;
 
@@ -75,8 +75,8 @@ struct Queued {
     access: Access,
     arrival: u64,
     number: u64,
-    from: Place,
-    to: Place,
+    from: MediaPos,
+    to: MediaPos,
     /// Not yet looked up in the segments.
     fresh: bool,
 }
@@ -121,7 +121,7 @@ enum Work {
     Destage {
         start: u64,
         end: u64,
-        to: Place,
+        to: MediaPos,
     },
 }
 
@@ -452,7 +452,7 @@ impl Mechanism {
     }
 
     /// Seek and rotation wait when the arm starts at `t`; `phase` = t mod one revolution.
-    fn position(&self, to: Place, write: bool, t: u64, phase: u64) -> u64 {
+    fn position(&self, to: MediaPos, write: bool, t: u64, phase: u64) -> u64 {
         debug_assert_eq!(phase, t % self.geometry.rev);
         let distance = self.head.cyl.abs_diff(to.cyl);
         let settle = if write && distance > 0 { self.cfg.settle } else { 0 };

@@ -16,7 +16,7 @@ mod mechanism;
 
 use super::keys::Key;
 use super::rate::Rate;
-use super::{Command, Completion, Drive, DriveFile, Model, Said, Wrong, reserve};
+use super::{Command, Completion, Drive, DriveFile, DriveOutput, Model, Wrong, reserve};
 use geometry::Geometry;
 use hoistway::{Instant, Nanos, Op};
 use mechanism::{Access, Mechanism};
@@ -203,7 +203,7 @@ impl Drive for Hdd {
         }
     }
 
-    fn poll(&mut self, now: Instant) -> Said {
+    fn poll(&mut self, now: Instant) -> DriveOutput {
         let now = now.as_nanos();
         loop {
             let event = self.next();
@@ -212,13 +212,13 @@ impl Drive for Hdd {
                 && at <= now
                 && event.is_none_or(|(e, _)| at <= e)
             {
-                return Said::Done(self.bus.close());
+                return DriveOutput::Done(self.bus.close());
             }
             match event {
                 Some((at, n)) if at <= now => self.mechanisms[n].advance(at, &mut self.bus),
                 _ => {
                     let next = [ended, event.map(|(at, _)| at)].into_iter().flatten().min();
-                    return Said::WaitUntil(next.map(Instant::from_nanos));
+                    return DriveOutput::WaitUntil(next.map(Instant::from_nanos));
                 }
             }
         }

@@ -9,9 +9,9 @@ fn drain(drive: &mut Hdd, mut now: Instant) -> (Vec<Completion>, Instant) {
     let mut done = Vec::new();
     loop {
         match drive.poll(now) {
-            Said::Done(c) => done.push(c),
-            Said::WaitUntil(Some(at)) => now = at,
-            Said::WaitUntil(None) => return (done, now),
+            DriveOutput::Done(c) => done.push(c),
+            DriveOutput::WaitUntil(Some(at)) => now = at,
+            DriveOutput::WaitUntil(None) => return (done, now),
         }
     }
 }
@@ -114,12 +114,12 @@ fn the_age_limit_puts_the_oldest_first() {
     let mut next = 2;
     loop {
         match drive.poll(now) {
-            Said::Done(c) if c.tag == 1000 => break,
-            Said::Done(_) => {
+            DriveOutput::Done(c) if c.tag == 1000 => break,
+            DriveOutput::Done(_) => {
                 drive.handle(now, command(next, Op::Read, next * 262_144, 262_144));
                 next += 1;
             }
-            Said::WaitUntil(at) => now = at.expect("reads are queued"),
+            DriveOutput::WaitUntil(at) => now = at.expect("reads are queued"),
         }
     }
     let ms = now.as_nanos() / 1_000_000;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReadKind {
     /// Data: R.
     Data,
     /// Metadata that somebody waits for: RM.
@@ -26,7 +26,7 @@ pub struct Request {
     /// Number of the process in the profile.
     pub actor: usize,
     /// What is read.
-    pub kind: Kind,
+    pub kind: ReadKind,
     /// Bytes.
     pub len: u64,
     /// It goes on where the last request of its process ended.
@@ -51,8 +51,13 @@ pub fn generate(profile: &Profile, rng: &mut Rng) -> Vec<Request> {
         read.actor = turns[turn].0;
         read.follows &= std::mem::replace(&mut begun[read.actor], true);
         chain.push(read);
-        let ahead =
-            Request { kind: Kind::Ahead, len: BLOCK, follows: true, think: Nanos::ZERO, ..read };
+        let ahead = Request {
+            kind: ReadKind::Ahead,
+            len: BLOCK,
+            follows: true,
+            think: Nanos::ZERO,
+            ..read
+        };
         chain.extend((0..burst).map(|_| ahead));
     }
     chain
@@ -61,7 +66,7 @@ pub fn generate(profile: &Profile, rng: &mut Rng) -> Vec<Request> {
 /// Data and metadata reads in their random order, not yet given to processes.
 fn synchronous(profile: &Profile, rng: &mut Rng) -> Vec<Request> {
     let n = profile.reads + profile.metas;
-    let kinds = [(Kind::Data, profile.reads as u64), (Kind::Meta, profile.metas as u64)];
+    let kinds = [(ReadKind::Data, profile.reads as u64), (ReadKind::Meta, profile.metas as u64)];
     let kinds = deck(&kinds, n, rng);
     let follow = profile.follow_percent;
     let follows = deck(&[(true, follow), (false, 100 - follow)], n, rng);
@@ -70,7 +75,7 @@ fn synchronous(profile: &Profile, rng: &mut Rng) -> Vec<Request> {
     let thinks = deck(&[(Think::Short, 90), (Think::Long, 9), (Think::Pause, 1)], n, rng);
     let mut read = |i: usize| {
         let len = match kinds[i] {
-            Kind::Data => {
+            ReadKind::Data => {
                 let (lo, hi) = sizes.next().expect("the deck holds a size for every data read");
                 (lo + 4 * rng.below((hi - lo) / 4 + 1)) * 1024
             }
@@ -102,12 +107,12 @@ impl Think {
 
 /// For every read the length of the burst behind it; only metadata reads that jump have one.
 fn burst_lengths(reads: &[Request], profile: &Profile, rng: &mut Rng) -> Vec<u64> {
-    let jumps = reads.iter().filter(|r| r.kind == Kind::Meta && !r.follows).count();
+    let jumps = reads.iter().filter(|r| r.kind == ReadKind::Meta && !r.follows).count();
     let with = profile.bursts.min(jumps) as u64;
     let mut has = deck(&[(true, with), (false, jumps as u64 - with)], jumps, rng).into_iter();
     let mut full = deck(&[(true, 80), (false, 20)], with as usize, rng).into_iter();
     let mut length = |r: &Request| {
-        let jump = r.kind == Kind::Meta && !r.follows;
+        let jump = r.kind == ReadKind::Meta && !r.follows;
         if !jump || has.next() != Some(true) {
             return 0;
         }
@@ -153,11 +158,11 @@ pub fn place(chain: &mut [Request], profile: &Profile, capacity: u64, rng: &mut 
     let mut last: Vec<Option<Spot>> = vec![None; profile.actors.len()];
     let mut starts = Vec::with_capacity(chain.len());
     for i in 0..chain.len() {
-        let burst = chain[i + 1..].iter().take_while(|r| r.kind == Kind::Ahead).count() as u64;
+        let burst = chain[i + 1..].iter().take_while(|r| r.kind == ReadKind::Ahead).count() as u64;
         let request = &mut chain[i];
         let len = request.len;
         // A read and the burst behind it find their room together.
-        let room = if request.kind == Kind::Ahead { len } else { len + burst * BLOCK };
+        let room = if request.kind == ReadKind::Ahead { len } else { len + burst * BLOCK };
         let before = last[request.actor];
         let next = before.filter(|s| request.follows && map.free(s.end, room));
         let (start, region) = match next {

@@ -20,7 +20,7 @@ use super::{Build, Load, LoadEntry};
 use crate::host::{BlockIo, Notice, Operation};
 use crate::rng::Rng;
 use crate::world::JobError;
-use chain::{Kind, Request};
+use chain::{ReadKind, Request};
 use hoistway::{Flags, Instant, Nanos};
 use profile::{PROFILES, Profile};
 
@@ -154,7 +154,7 @@ impl AppStart {
         for request in &mut chain {
             request.think = match (replay, request.kind) {
                 (true, _) => DIRECT_CALL,
-                (false, Kind::Ahead) => Nanos::ZERO,
+                (false, ReadKind::Ahead) => Nanos::ZERO,
                 (false, _) => Nanos((request.think.0 as f64 * cpu) as u64),
             };
         }
@@ -206,7 +206,7 @@ impl AppStart {
         }
         if !std::mem::replace(&mut self.ready, true) {
             let until = match request.kind {
-                Kind::Ahead if !self.replay => self.sent + BURST_GAP,
+                ReadKind::Ahead if !self.replay => self.sent + BURST_GAP,
                 _ => now + request.think,
             };
             if until > now {
@@ -221,7 +221,7 @@ impl AppStart {
             start: self.starts[self.at - 1],
             len: request.len,
             flags: self.flags[request.kind as usize],
-            wait: request.kind != Kind::Ahead,
+            wait: request.kind != ReadKind::Ahead,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The checks of a generated profile (specs/experiments.md 6.2) that need no drive; start-up times:
 //! tests/app_start.rs.
 
-use super::chain::{BLOCK, Kind, REGION, Request, generate, place};
+use super::chain::{BLOCK, REGION, ReadKind, Request, generate, place};
 use super::profile::{PROFILES, Profile};
 use crate::rng::stream;
 
@@ -33,7 +33,7 @@ fn requests_bytes_and_sequential_shares_are_those_of_the_traces() {
             let (chain, _) = made(profile, seed);
             let n = chain.len();
             let read: u64 = chain.iter().map(|r| r.len).sum();
-            let sync: Vec<_> = chain.iter().filter(|r| r.kind != Kind::Ahead).collect();
+            let sync: Vec<_> = chain.iter().filter(|r| r.kind != ReadKind::Ahead).collect();
             let follow = share(sync.iter().filter(|r| r.follows).count(), sync.len());
             let all = share(chain.iter().filter(|r| r.follows).count(), n);
             let of = format!("{name}, seed {seed}");
@@ -93,11 +93,11 @@ fn a_burst_goes_on_behind_a_metadata_read_that_jumped() {
         let (chain, starts) = made(profile, 2);
         let mut bursts = 0;
         for i in 1..chain.len() {
-            if chain[i].kind == Kind::Ahead {
+            if chain[i].kind == ReadKind::Ahead {
                 assert_eq!(starts[i], starts[i - 1] + BLOCK);
                 assert_eq!(chain[i].actor, chain[i - 1].actor);
-                bursts += usize::from(chain[i - 1].kind != Kind::Ahead);
-                assert_ne!(chain[i - 1].kind, Kind::Data);
+                bursts += usize::from(chain[i - 1].kind != ReadKind::Ahead);
+                assert_ne!(chain[i - 1].kind, ReadKind::Data);
             }
         }
         assert!(bursts.abs_diff(profile.bursts) <= 1, "{}: {bursts} bursts", profile.name);

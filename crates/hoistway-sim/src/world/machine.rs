@@ -1,14 +1,14 @@
-//! A run without its loop: host, stack, processes and what is counted, in whatever time the loop keeps.
+//! The simulated machine: host, stack, processes and what is counted, in whatever time its loop keeps.
 //!
-//! The wheel names who is next; ties at one instant go in the order device, stack timers, journal,
+//! The event queue names who is next; ties at one instant go in the order device, stack timers, journal,
 //! processes (specs/host.md 1.2). Every input to the stack is followed by its own drain. What carries out
-//! requests, and where processes live, is the [`Ground`]: a drive model and the loads themselves in the
+//! requests, and where processes live, is the [`Platform`]'s part: a drive model and the loads themselves in the
 //! simulator, storage and threads in a live world.
 
 use super::control::{Monitor, add_groups, files, install};
-use super::made::Made;
-use super::record::{Meter, Served, Span, Tally, figure};
-use super::wheel::{MOST, NEVER, Wheel};
+use super::events::{EventQueue, MOST, NEVER};
+use super::record::{DeviceStats, ProcStats, Served, Span, figure};
+use super::spawned::Spawned;
 use super::{Job, JobError, Mark, Outcome, Role, TraceMode, UNFINISHED};
 use crate::drive::Command;
 use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
@@ -22,16 +22,16 @@ use hoistway::tunable::TunableError;
 use hoistway::{Device, Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Nanos, Output, ProcId};
 use hoistway::{Profile, ReqId, Stack};
 
-/// Entity 0 of the wheel is the device.
+/// Entity 0 of the event queue is the device.
 pub(super) const DEVICE: usize = 0;
 const TICK: usize = 1;
 const JOURNAL: usize = 2;
 /// Where the flushers begin; behind them the processes.
 const FLUSHERS: usize = 3;
 
-/// What a run stands on.
-pub trait Ground {
-    /// A request goes to the device; [`Stage::served`] is to follow.
+/// What a machine runs on: storage that carries out requests, and whatever runs its processes.
+pub trait Platform {
+    /// A request goes to the device; [`Machine::served`] is to follow.
     fn issue(&mut self, now: Instant, command: Command, req: ReqId, stack: &Stack);
 
     /// An I/O of the host enters the stack.
@@ -43,11 +43,11 @@ pub trait Ground {
     /// A process of the job, a flusher or the journal has done a step.
     fn stepped(&mut self, _host: &mut Host) {}
 
-    /// What process `p` of the job does next; `None`: [`Stage::begin`] will say.
+    /// What process `p` of the job does next; `None`: [`Machine::begin`] will say.
     fn next(&mut self, now: Instant, p: usize) -> Option<Operation>;
 
     /// The host has done calls of process `p`. True: that is all, and they took the time it says; false:
-    /// the process carries them out now, and [`Stage::ran`] will tell what they took.
+    /// the process carries them out now, and [`Machine::ran`] will tell what they took.
     fn ran(&mut self, now: Instant, p: usize, ran: &Ran, host: &Host) -> bool;
 }
 
@@ -83,30 +83,30 @@ struct Actor {
     /// It has done its last call, or exited.
     over: bool,
     exited: bool,
-    tally: Tally,
+    stats: ProcStats,
 }
 
 /// A run without its loop.
 #[derive(Debug)]
-pub struct Stage<G> {
-    /// What it stands on.
-    pub ground: G,
+pub struct Machine<G> {
+    /// What it runs on.
+    pub platform: G,
     pub(super) now: Instant,
-    pub(super) wheel: Wheel,
+    pub(super) events: EventQueue,
     stack: Stack,
     host: Host,
     actors: Vec<Actor>,
     /// Of the journal's thread and of the flushers.
     workers: Vec<ProcId>,
-    /// Where the processes begin in the wheel.
+    /// Where the processes begin in the event queue.
     first: usize,
-    made: Made,
+    spawned: Spawned,
     marks: Vec<Mark>,
     legacy: bool,
     part: Part,
     span: Span,
     grace: Nanos,
-    meter: Meter,
+    device_stats: DeviceStats,
     /// What the commands at the device were when issued, by request slot.
     sequential: Vec<bool>,
     /// The submission under way, and whether it is over.
@@ -123,13 +123,13 @@ pub struct Stage<G> {
     fault: Option<JobError>,
 }
 
-impl<G: Ground> Stage<G> {
-    /// Sets a job up on `device`; `ground` is made from the loads of the job's processes, in their order.
+impl<G: Platform> Machine<G> {
+    /// Sets a job up on `device`; `platform` is made from the loads of the job's processes, in their order.
     pub fn new(
         job: &Job<'_>,
         device: Device,
-        ground: impl FnOnce(Vec<Box<dyn Load>>, &Host) -> Result<G, JobError>,
-    ) -> Result<Stage<G>, JobError> {
+        platform: impl FnOnce(Vec<Box<dyn Load>>, &Host) -> Result<G, JobError>,
+    ) -> Result<Machine<G>, JobError> {
         check_limits(job)?;
         let mut stack = stack_of(job, device)?;
         let most = stack.env().device.max_sectors;
@@ -156,7 +156,7 @@ impl<G: Ground> Stage<G> {
             flushers.extend(&groups);
         }
         let first = FLUSHERS + flushers.len();
-        let mut wheel = Wheel::new(first + job.procs.len());
+        let mut events = EventQueue::new(first + job.procs.len());
         let mut actors = Vec::with_capacity(job.procs.len());
         for (index, spec) in job.procs.iter().enumerate() {
             let group = match spec.group {
@@ -172,7 +172,7 @@ impl<G: Ground> Stage<G> {
             // Process i runs on CPU i mod 8 (architecture.md 2.4).
             let info = ProcInfo { id, group, prio, cpu: (index % 8) as u32 };
             host.add_proc(info, target.then_some(span.end));
-            wheel.set(first + index, Instant::ZERO + spec.start);
+            events.set(first + index, Instant::ZERO + spec.start);
             actors.push(Actor {
                 name: spec.name.clone(),
                 home: info,
@@ -181,7 +181,7 @@ impl<G: Ground> Stage<G> {
                 target,
                 over: false,
                 exited: false,
-                tally: Tally::new(spec, span, &job.window),
+                stats: ProcStats::new(spec, span, &job.window),
             });
         }
         let journal = stack.add_proc(GroupId::ROOT, IoPrio::be(host.journal_level()));
@@ -198,10 +198,10 @@ impl<G: Ground> Stage<G> {
         }));
 
         let loads = loads.into_iter().map(|l| l.expect("every process has one of the two roles"));
-        Ok(Stage {
-            ground: ground(loads.collect(), &host)?,
+        Ok(Machine {
+            platform: platform(loads.collect(), &host)?,
             now: Instant::ZERO,
-            wheel,
+            events,
             sequential: vec![false; stack.env().requests.capacity()],
             legacy: job.host.block_profile() == Profile::Legacy,
             stack,
@@ -211,12 +211,12 @@ impl<G: Ground> Stage<G> {
             actors,
             workers,
             first,
-            made: Made::default(),
+            spawned: Spawned::default(),
             marks: Vec::new(),
             part: Part::Ramp,
             span,
             grace: job.window.grace,
-            meter: Meter::new(span, &job.window),
+            device_stats: DeviceStats::new(span, &job.window),
             submission: IoId(u64::MAX),
             accepted: true,
             monitor: Monitor::new(job.control.monitor),
@@ -226,7 +226,7 @@ impl<G: Ground> Stage<G> {
     }
 
     /// Time goes on to `at`, which is never before the last one; true when the run is over. Whatever is
-    /// due is to be carried out now, in the order of [`Stage::due`].
+    /// due is to be carried out now, in the order of [`Machine::due`].
     #[inline]
     pub fn advance(&mut self, at: Instant) -> bool {
         if self.part == Part::Window && self.exited {
@@ -237,7 +237,7 @@ impl<G: Ground> Stage<G> {
             let limit = self.span.end + self.grace.max(Nanos(1));
             self.part = match self.part {
                 Part::Ramp if at >= self.span.begin => {
-                    self.meter.begin(self.stack.counters().merged);
+                    self.device_stats.begin(self.stack.counters().merged);
                     Part::Window
                 }
                 Part::Window if at >= self.span.end => {
@@ -263,7 +263,7 @@ impl<G: Ground> Stage<G> {
     /// Who is next, and when.
     #[inline]
     pub fn due(&self) -> (usize, Instant) {
-        self.wheel.next()
+        self.events.next()
     }
 
     /// Lets entity `who`, which is not the device, go on.
@@ -284,18 +284,18 @@ impl<G: Ground> Stage<G> {
     /// What process `p` of the job, which was asked, does next.
     pub fn begin(&mut self, p: usize, operation: Operation) {
         self.host.begin(self.now, p, operation);
-        self.wheel.set(self.first + p, self.now);
+        self.events.set(self.first + p, self.now);
     }
 
     /// What calls of process `p` of the job took.
     #[inline]
     pub fn ran(&mut self, p: usize, ran: &Ran) {
-        self.actors[p].tally.ran(ran);
+        self.actors[p].stats.ran(ran);
     }
 
     /// Process `p` of the job has carried out the calls that the host did, and goes on.
     pub fn resume(&mut self, p: usize) {
-        self.wheel.set(self.first + p, self.now);
+        self.events.set(self.first + p, self.now);
     }
 
     /// Measuring ends with the exit of the last target.
@@ -303,23 +303,23 @@ impl<G: Ground> Stage<G> {
         self.exited = false;
         let end = self.now.max(self.span.begin + Nanos(1)).min(self.span.end);
         self.span.end = end;
-        self.meter.cut(end);
-        self.actors.iter_mut().for_each(|a| a.tally.cut(end));
+        self.device_stats.cut(end);
+        self.actors.iter_mut().for_each(|a| a.stats.cut(end));
     }
 
     /// The measured window is over: the target finishes its current call, everybody else is only load.
     fn end_window(&mut self) {
         let end = self.span.end;
-        self.meter.end(self.stack.counters().merged);
+        self.device_stats.end(self.stack.counters().merged);
         for p in 0..self.actors.len() {
             let open = self.host.call_begun(p);
             let actor = &mut self.actors[p];
             match open {
-                Some(began) if !actor.target => actor.tally.left_open(end, began),
+                Some(began) if !actor.target => actor.stats.left_open(end, began),
                 None if actor.target && !actor.over => {
                     actor.over = true;
                     self.running -= 1;
-                    self.wheel.set(self.first + p, NEVER);
+                    self.events.set(self.first + p, NEVER);
                 }
                 _ => {}
             }
@@ -334,8 +334,8 @@ impl<G: Ground> Stage<G> {
                 && !actor.over
                 && let Some(began) = self.host.call_begun(p)
             {
-                actor.tally.censored = Some(now - began);
-                actor.tally.left_open(now, began);
+                actor.stats.censored = Some(now - began);
+                actor.stats.left_open(now, began);
             }
         }
     }
@@ -359,11 +359,11 @@ impl<G: Ground> Stage<G> {
                         self.accepted = true;
                     } else {
                         let p = self.host.submitter(io);
-                        self.wheel.set(self.seat(p), self.now);
+                        self.events.set(self.entity(p), self.now);
                     }
                 }
                 Output::Finished { io, result } => {
-                    self.ground.finished(io, &self.host);
+                    self.platform.finished(io, &self.host);
                     if let Err(error) = result {
                         let what = format!("an I/O of the run failed: {error:?}");
                         self.fault.get_or_insert(JobError::Storage { what });
@@ -372,14 +372,14 @@ impl<G: Ground> Stage<G> {
                     self.wake();
                 }
                 Output::Delay { proc, until } => {
-                    let p = self.made.actor_of(proc).unwrap_or(proc.index());
+                    let p = self.spawned.actor_of(proc).unwrap_or(proc.index());
                     // The journal's thread and the flushers, which come behind, are exempt.
                     if p < self.actors.len() {
                         self.host.delay(p, until);
                     }
                 }
                 Output::WaitUntil(at) => {
-                    self.wheel.set(TICK, at.unwrap_or(NEVER));
+                    self.events.set(TICK, at.unwrap_or(NEVER));
                     return;
                 }
             }
@@ -396,8 +396,8 @@ impl<G: Ground> Stage<G> {
             fua: r.flags.any(Flags::FUA),
         };
         self.sequential[req.index()] =
-            self.meter.issue(self.now, command.op, command.start, command.len);
-        self.ground.issue(self.now, command, req, &self.stack);
+            self.device_stats.issue(self.now, command.op, command.start, command.len);
+        self.platform.issue(self.now, command, req, &self.stack);
     }
 
     /// The device has served a request, or failed to.
@@ -410,13 +410,13 @@ impl<G: Ground> Stage<G> {
             issued: r.issued,
             sequential: self.sequential[req.index()],
         };
-        self.meter.done(self.now, &served);
+        self.device_stats.done(self.now, &served);
         self.input(Input::Done { req, error });
     }
 
-    /// Where process `p` of the host sits in the wheel.
+    /// The entity of process `p` of the host in the event queue.
     #[inline]
-    fn seat(&self, p: usize) -> usize {
+    fn entity(&self, p: usize) -> usize {
         match p.checked_sub(self.actors.len()) {
             None => self.first + p,
             Some(0) => JOURNAL,
@@ -427,7 +427,7 @@ impl<G: Ground> Stage<G> {
     #[inline]
     fn wake(&mut self) {
         while let Some((p, at)) = self.host.woken() {
-            self.wheel.set(self.seat(p), at);
+            self.events.set(self.entity(p), at);
         }
     }
 
@@ -440,7 +440,7 @@ impl<G: Ground> Stage<G> {
         };
         let over = self.actors.get(p).is_some_and(|a| a.over);
         let next = if over { Next::Called } else { self.steps(p)? };
-        self.wheel.set(who, if let Next::At(at) = next { at } else { NEVER });
+        self.events.set(who, if let Next::At(at) = next { at } else { NEVER });
         self.wake();
         if self.legacy && next == Next::Asleep {
             // Whoever waits for I/O starts the device's queue.
@@ -465,14 +465,14 @@ impl<G: Ground> Stage<G> {
                 self.host.set_congested(p, congested);
             }
             let act = self.host.step(self.now, p);
-            self.ground.stepped(&mut self.host);
+            self.platform.stepped(&mut self.host);
             match act {
                 Act::Plug => self.input(Input::Plug(id)),
                 Act::Unplug => self.input(Input::Unplug(id)),
                 Act::Submit(io) => {
                     self.submission = io.id;
                     self.accepted = false;
-                    self.ground.submitted(&io, &self.host);
+                    self.platform.submitted(&io, &self.host);
                     self.input(Input::Submit(io));
                     self.submission = IoId(u64::MAX);
                     if !self.accepted {
@@ -492,10 +492,10 @@ impl<G: Ground> Stage<G> {
                     return Ok(Next::At(at));
                 }
                 Act::Ran(ran) => {
-                    if !self.ground.ran(self.now, p, &ran, &self.host) {
+                    if !self.platform.ran(self.now, p, &ran, &self.host) {
                         return Ok(Next::Called);
                     }
-                    self.actors[p].tally.ran(&ran);
+                    self.actors[p].stats.ran(&ran);
                     if ran.until > self.now {
                         return Ok(Next::At(ran.until));
                     }
@@ -514,7 +514,7 @@ impl<G: Ground> Stage<G> {
                     if until > self.now {
                         return Ok(Next::At(until));
                     }
-                    let Some(operation) = self.ground.next(self.now, p) else {
+                    let Some(operation) = self.platform.next(self.now, p) else {
                         return Ok(Next::Called);
                     };
                     self.host.begin(self.now, p, operation);
@@ -543,9 +543,9 @@ impl<G: Ground> Stage<G> {
         match notice {
             Notice::RunAs { slot, name, lasting } => {
                 let Actor { name: of, home, prio, .. } = &self.actors[p];
-                let id = self.made.find(p, slot).unwrap_or_else(|| {
+                let id = self.spawned.find(p, slot).unwrap_or_else(|| {
                     let id = self.stack.add_proc(home.group, *prio);
-                    self.made.add((p, of), slot, name, lasting, id);
+                    self.spawned.add((p, of), slot, name, lasting, id);
                     id
                 });
                 // The priority in force is that of the job's process; so are group and CPU.
@@ -563,7 +563,7 @@ impl<G: Ground> Stage<G> {
             at: self.now.since(self.span.begin),
             process: self.actors[p].name.clone(),
             text,
-            moved: self.meter.moved(),
+            moved: self.device_stats.moved(),
         });
     }
 
@@ -572,7 +572,7 @@ impl<G: Ground> Stage<G> {
         let home = self.actors[p].home;
         self.host.become_proc(p, home);
         self.actors[p].id = home.id;
-        while let Some(id) = self.made.end_one(p, everyone) {
+        while let Some(id) = self.spawned.end_one(p, everyone) {
             self.exit(id);
         }
     }
@@ -600,21 +600,21 @@ impl<G: Ground> Stage<G> {
     fn check_conservation(&self) {
         let c = self.stack.counters();
         assert_eq!(c.submitted, c.finished + self.host.in_flight(), "I/Os of the host");
-        assert_eq!(c.issued, c.completed + self.meter.outstanding, "requests at the device");
+        assert_eq!(c.issued, c.completed + self.device_stats.outstanding, "requests at the device");
         assert_eq!(
-            (c.issued, self.meter.outstanding),
-            (self.meter.issued, u64::from(self.stack.in_flight()))
+            (c.issued, self.device_stats.outstanding),
+            (self.device_stats.issued, u64::from(self.stack.in_flight()))
         );
     }
 
-    /// From now on the ground can ask the host what happens to pages.
+    /// From now on the platform can ask the host what happens to pages.
     pub fn watch_pages(&mut self) {
         self.host.watch_pages();
     }
 
     /// The run is given up.
-    pub fn into_ground(self) -> G {
-        self.ground
+    pub fn into_platform(self) -> G {
+        self.platform
     }
 
     /// What has been counted; the run is over.
@@ -648,19 +648,19 @@ impl<G: Ground> Stage<G> {
             files,
             monitor: self.monitor.finish(),
             begin: self.span.begin,
-            commands_total: self.meter.issued,
-            device: self.meter.finish(self.now.max(self.span.end)),
+            commands_total: self.device_stats.issued,
+            device: self.device_stats.finish(self.now.max(self.span.end)),
             procs: (self.actors.into_iter().zip(&job.procs))
-                .map(|(actor, spec)| actor.tally.record(spec))
+                .map(|(actor, spec)| actor.stats.record(spec))
                 .collect(),
             measured: job.window.measured.min(self.span.end - self.span.begin),
             marks: self.marks,
-            made: self.made.names(),
+            made: self.spawned.names(),
             host_parameters: self.host.parameters(),
             host_figures: self.host.figures(),
             end: self.now,
         };
-        (outcome, self.ground)
+        (outcome, self.platform)
     }
 }
 
@@ -674,7 +674,7 @@ pub fn request_of(tag: u64) -> ReqId {
     ReqId(Handle { slot: (tag & 0xffff_ffff) as u32, generation: (tag >> 32) as u32 })
 }
 
-/// What the clock and the wheel can hold.
+/// What the clock and the event queue can hold.
 fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
     let wrong = |of: &str, message: String| Err(JobError::Parameter { of: of.into(), message });
     // Each group may have a flusher; the drive, the journal and the root's flusher have places too.

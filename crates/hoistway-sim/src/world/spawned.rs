@@ -1,10 +1,10 @@
-//! Processes of the block layer that loads make while a run goes on. To the wheel and the host they are
+//! Processes of the block layer that loads make while a run goes on. To the events and the host they are
 //! the one actor whose load made them; schedulers see each as a process of its own.
 
 use hoistway::ProcId;
 
 #[derive(Debug)]
-struct MadeProc {
+struct SpawnedProc {
     id: ProcId,
     /// Whose load made it, and under which number.
     actor: usize,
@@ -15,16 +15,16 @@ struct MadeProc {
 
 /// All of them, in order of their ids.
 #[derive(Debug, Default)]
-pub(super) struct Made {
-    all: Vec<MadeProc>,
+pub(super) struct Spawned {
+    all: Vec<SpawnedProc>,
     names: Vec<String>,
 }
 
-impl Made {
+impl Spawned {
     /// The living process of that actor and slot.
     pub fn find(&self, actor: usize, slot: u32) -> Option<ProcId> {
         // The latest are at the end, and few live at a time.
-        let mine = |m: &&MadeProc| m.alive && (m.actor, m.slot) == (actor, slot);
+        let mine = |m: &&SpawnedProc| m.alive && (m.actor, m.slot) == (actor, slot);
         self.all.iter().rev().find(mine).map(|m| m.id)
     }
 
@@ -33,7 +33,7 @@ impl Made {
         let earlier = self.all.iter().filter(|m| (m.actor, m.slot) == (actor.0, slot)).count();
         let number = if earlier == 0 { String::new() } else { format!("#{}", earlier + 1) };
         self.names.push(format!("{}/{name}{number}", actor.1));
-        self.all.push(MadeProc { id, actor: actor.0, slot, lasting, alive: true });
+        self.all.push(SpawnedProc { id, actor: actor.0, slot, lasting, alive: true });
     }
 
     /// The actor that a process belongs to.
@@ -44,7 +44,7 @@ impl Made {
 
     /// One of the actor's living processes, which exits; the lasting ones only if `everyone` does.
     pub fn end_one(&mut self, actor: usize, everyone: bool) -> Option<ProcId> {
-        let goes = |m: &&mut MadeProc| m.alive && m.actor == actor && (everyone || !m.lasting);
+        let goes = |m: &&mut SpawnedProc| m.alive && m.actor == actor && (everyone || !m.lasting);
         let one = self.all.iter_mut().find(goes)?;
         one.alive = false;
         Some(one.id)
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn names_count_the_generations_of_a_slot() {
-        let mut made = Made::default();
+        let mut made = Spawned::default();
         let target = (3, "target");
         made.add(target, 0, "app", false, ProcId(9));
         made.add(target, 1, "server", true, ProcId(10));

@@ -1,5 +1,5 @@
-//! Who is next: a winner tree over a fixed set of entities, each of which has at most one time at which
-//! it wants to be called.
+//! The event queue: a tournament tree over a fixed set of entities, each of which has at most one time at
+//! which it wants to be called.
 //!
 //! Ties go to the lower number, so the numbers are the order of things at one instant (specs/host.md
 //! 1.2): drive, stack timers, journal, processes in order. Time and number share one word, so setting a
@@ -18,16 +18,16 @@ const WHO: u32 = 16;
 pub(super) const MOST: usize = 1 << WHO;
 
 #[derive(Debug)]
-pub(super) struct Wheel {
+pub(super) struct EventQueue {
     /// Least key of each subtree; node 1 is the root, the leaves begin in the middle.
     keys: Vec<u64>,
 }
 
-impl Wheel {
-    pub fn new(entities: usize) -> Wheel {
+impl EventQueue {
+    pub fn new(entities: usize) -> EventQueue {
         assert!(entities <= MOST, "the world checks the number of processes");
         let leaves = entities.next_power_of_two().max(2);
-        Wheel { keys: vec![u64::MAX; 2 * leaves] }
+        EventQueue { keys: vec![u64::MAX; 2 * leaves] }
     }
 
     /// The entity that is next, and when; nobody ever if the time is [`NEVER`].
@@ -60,21 +60,21 @@ mod tests {
 
     #[test]
     fn the_earliest_comes_first_and_ties_go_to_the_lower_number() {
-        let mut rng = stream(1, "wheel");
+        let mut rng = stream(1, "events");
         for n in [1usize, 2, 5, 19, 64] {
-            let mut wheel = Wheel::new(n);
+            let mut events = EventQueue::new(n);
             let mut plain = vec![NEVER; n];
             for _ in 0..2000 {
                 let who = rng.below(n as u64) as usize;
                 let at = rng.below(20);
                 let at = if at == 19 { NEVER } else { Instant::from_nanos(at) };
-                wheel.set(who, at);
+                events.set(who, at);
                 plain[who] = at;
                 let first = (0..n).min_by_key(|&i| (plain[i], i)).unwrap();
                 if plain[first] == NEVER {
-                    assert_eq!(wheel.next().1, NEVER);
+                    assert_eq!(events.next().1, NEVER);
                 } else {
-                    assert_eq!(wheel.next(), (first, plain[first]));
+                    assert_eq!(events.next(), (first, plain[first]));
                 }
             }
         }

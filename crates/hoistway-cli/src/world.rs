@@ -59,7 +59,7 @@ fn engine(_common: &Common) -> Result<Chosen, Failure> {
 #[cfg(all(feature = "live", target_os = "linux"))]
 fn engine(common: &Common) -> Result<Chosen, Failure> {
     use hoistway_lab::world::Engine;
-    use hoistway_live::lab::{Place, Storage};
+    use hoistway_live::lab::{Storage, StorageTarget};
     if common.jobs.is_some_and(|jobs| jobs > 1) {
         let what =
             "--jobs: runs on the wall clock disturb each other; leave it out with --on engine";
@@ -73,10 +73,10 @@ fn engine(common: &Common) -> Result<Chosen, Failure> {
         }
     };
     let place = match (&common.target_dir, &common.file, &common.device) {
-        (Some(dir), ..) => Place::Scratch { dir: dir.clone(), size },
-        (_, Some(file), _) => Place::File(file.clone()),
-        (_, _, Some(device)) => Place::Device(device.clone()),
-        _ => Place::Emulated,
+        (Some(dir), ..) => StorageTarget::Scratch { dir: dir.clone(), size },
+        (_, Some(file), _) => StorageTarget::File(file.clone()),
+        (_, _, Some(device)) => StorageTarget::Device(device.clone()),
+        _ => StorageTarget::Emulated,
     };
     let storage = Storage::open(&place, common.yes_destroy_data.as_deref());
     let storage = storage.map_err(|e| refused(WorldError::from(e)))?;

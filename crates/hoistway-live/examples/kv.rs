@@ -10,7 +10,7 @@
 //! left out: this is about who waits for whom.
 
 use hoistway::{IoPrio, sched};
-use hoistway_live::backend::FileOptions;
+use hoistway_live::storage::FileOptions;
 use hoistway_live::{Buffer, Client, Device, DeviceOptions, GroupSpec, Target};
 use hoistway_sim::drive::DriveFile;
 use std::collections::BTreeMap;

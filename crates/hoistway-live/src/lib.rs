@@ -2,21 +2,27 @@
 //!
 //! [`Device`] is a scheduler, controllers and a backend in a thread of their own; [`Client`]s submit to
 //! it. This is the only crate with threads, a clock and `unsafe`.
+//!
+//! [`storage`]: what requests are carried out on. [`device`]: the stack, its owner thread and the
+//! way in for threads of this program. [`front`]: the ways in for clients outside it. [`net`]: the
+//! listeners of the operator's side (metrics, control). [`lab`]: experiments on real storage.
 #![cfg(target_os = "linux")]
 #![warn(missing_docs)]
 
-pub mod backend;
-mod bell;
 mod buffer;
 mod clock;
-pub mod engine;
+pub mod device;
 mod error;
+mod eventfd;
 pub mod front;
 pub mod lab;
-mod slots;
+pub mod net;
+mod slab;
+pub mod storage;
+mod thread;
 
-pub use backend::{Facts, Target};
 pub use buffer::Buffer;
 pub use clock::Clock;
-pub use engine::{Client, Device, DeviceOptions, Group, GroupSpec, Pending};
+pub use device::{Client, Device, DeviceOptions, Group, GroupSpec, Pending};
 pub use error::LiveError;
+pub use storage::{Facts, Target};

@@ -5,9 +5,10 @@ mod client;
 
 use client::Client;
 use hoistway::sched;
-use hoistway_live::backend::{Emulation, FileOptions, Way};
+use hoistway_live::front::Export;
 use hoistway_live::front::nbd::{Server, ServerOptions};
-use hoistway_live::front::{Export, Listen};
+use hoistway_live::net::Listen;
+use hoistway_live::storage::{Emulation, FileOptions, Way};
 use hoistway_live::{Device, DeviceOptions, LiveError, Target};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::{Rng, stream};

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use hoistway::{IoPrio, sched};
-use hoistway_live::backend::{FileOptions, Way};
+use hoistway_live::storage::{FileOptions, Way};
 use hoistway_live::{Client, Device, DeviceOptions, LiveError, Target};
 use hoistway_sim::rng::{Rng, stream};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 
 use hoistway::{IoPrio, Nanos};
 use hoistway_live::LiveError;
-use hoistway_live::lab::{Place, Storage};
+use hoistway_live::lab::{Storage, StorageTarget};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::{
@@ -29,7 +29,7 @@ impl Scratch {
     }
 
     fn storage(&self) -> Storage {
-        Storage::open(&Place::File(self.0.clone()), None).unwrap()
+        Storage::open(&StorageTarget::File(self.0.clone()), None).unwrap()
     }
 }
 
@@ -136,7 +136,7 @@ fn every_load_runs_on_a_file_under_schedulers_of_both_generations() {
 
 #[test]
 fn direct_io_is_counted_alike_by_processes_and_device() {
-    let storage = Storage::open(&Place::Emulated, None).unwrap();
+    let storage = Storage::open(&StorageTarget::Emulated, None).unwrap();
     let drive = DriveFile::load("hitachi-hts727550a9e364").unwrap();
     let (bs, n) = (16 * 1024, 4);
     let params = |writes| format!("direct = true\nbs = {bs}\nsize = \"8 MiB\"{writes}");
@@ -296,7 +296,7 @@ fn interrupted_runs_end_at_once_and_the_storage_can_be_used_again() {
 #[test]
 fn a_file_must_be_empty_or_ours_or_given_up() {
     let scratch = Scratch::new("foreign", 400 * MIB);
-    let place = Place::File(scratch.0.clone());
+    let place = StorageTarget::File(scratch.0.clone());
     let reading = |storage: &Storage| {
         let drive = storage.drive().unwrap().clone();
         run(storage, &job(&drive, "none", 100, reader())).map(drop)
@@ -318,8 +318,9 @@ fn a_file_must_be_empty_or_ours_or_given_up() {
     assert!(error.contains("is not the target"), "{error}");
     reading(&Storage::open(&place, Some(&scratch.0)).unwrap()).unwrap();
     let small = Scratch::new("small", MIB);
-    let error = Storage::open(&Place::File(small.0.clone()), None).unwrap_err().to_string();
+    let error = Storage::open(&StorageTarget::File(small.0.clone()), None).unwrap_err().to_string();
     assert!(error.contains("make it at least"), "{error}");
-    let error = Storage::open(&Place::Device(small.0.clone()), None).unwrap_err().to_string();
+    let error =
+        Storage::open(&StorageTarget::Device(small.0.clone()), None).unwrap_err().to_string();
     assert!(error.contains("is not a block device"), "{error}");
 }

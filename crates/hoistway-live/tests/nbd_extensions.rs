@@ -5,9 +5,10 @@
 mod client;
 
 use client::{Client, FAST_ZERO, NO_HOLE, PAYLOAD_LEN};
-use hoistway_live::backend::FileOptions;
+use hoistway_live::front::Export;
 use hoistway_live::front::nbd::{Server, ServerOptions};
-use hoistway_live::front::{Export, Listen};
+use hoistway_live::net::Listen;
+use hoistway_live::storage::FileOptions;
 use hoistway_live::{Device, DeviceOptions, Target};
 use std::path::PathBuf;
 

@@ -5,9 +5,10 @@ mod client;
 
 use client::Client;
 use hoistway::sched;
-use hoistway_live::backend::{FileOptions, Way};
+use hoistway_live::front::Export;
 use hoistway_live::front::nbd::{Server, ServerOptions};
-use hoistway_live::front::{Export, Listen};
+use hoistway_live::net::Listen;
+use hoistway_live::storage::{FileOptions, Way};
 use hoistway_live::{Device, DeviceOptions, Target};
 use hoistway_sim::rng::stream;
 use std::fs::File;
@@ -102,7 +103,7 @@ fn who_comes_sees_the_new_size_and_who_is_there_keeps_the_old_one() {
         assert_eq!(stage.file.metadata().unwrap().len(), 640 * KIB, "it was not written to");
 
         stage.file.set_len(300 * KIB).unwrap();
-        assert_eq!(stage.device.look_at_size().unwrap(), 300 * KIB);
+        assert_eq!(stage.device.refresh_size().unwrap(), 300 * KIB);
         assert_eq!(stage.sizes(), [300 * KIB, 256 * KIB, 0]);
         let mut nothing = stage.go("last");
         assert_eq!(error_of(&mut nothing, 0, 0, 512), EINVAL);
@@ -124,7 +125,7 @@ fn nothing_comes_to_harm_while_a_file_grows_and_shrinks_under_load() {
             while !over.load(Ordering::Relaxed) {
                 stage.file.set_len(random.below(8) * 256 * KIB + random.below(600)).unwrap();
                 if random.below(2) == 0 {
-                    stage.device.look_at_size().unwrap();
+                    stage.device.refresh_size().unwrap();
                 }
             }
         });

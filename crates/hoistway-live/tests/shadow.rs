@@ -7,7 +7,7 @@
 
 use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
-use hoistway_live::backend::{Emulation, FileOptions, Way};
+use hoistway_live::storage::{Emulation, FileOptions, Way};
 use hoistway_live::{Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Pending, Target};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::{Rng, stream};

@@ -1,6 +1,6 @@
 //! What is served: a device, or a part of it, under a name. Every front-end shows the same exports.
 
-use crate::engine::{Core, Device, Group, Label, TenantId};
+use crate::device::{ConnectionInfo, Core, Device, Group, TenantId};
 use crate::error::LiveError;
 use hoistway::{GroupId, IoPrio, Op};
 
@@ -84,10 +84,10 @@ pub(super) struct View {
 
 impl View {
     /// A client of the export comes to its device.
-    pub fn admit(&self, core: &mut Core, label: Option<Label>) -> TenantId {
+    pub fn admit(&self, core: &mut Core, info: Option<ConnectionInfo>) -> TenantId {
         let tenant = core.add_tenant(self.group, self.prio);
-        if let Some(label) = label {
-            core.label(tenant, label);
+        if let Some(info) = info {
+            core.info(tenant, info);
         }
         tenant
     }

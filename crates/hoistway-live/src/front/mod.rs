@@ -3,18 +3,12 @@
 mod export;
 #[cfg(feature = "fuse")]
 pub mod fuse;
-pub mod http;
-pub mod line;
-mod listen;
 pub mod nbd;
-mod passed;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 
 pub use export::Export;
 use export::View;
-pub use listen::Listen;
-pub use passed::{Passed, passed};
 
 #[cfg(any(feature = "fuse", feature = "ublk"))]
 use crate::error::LiveError;

@@ -3,8 +3,8 @@
 use super::device;
 use super::pattern::{MIXED, ZERO, check};
 use super::storage::Disk;
-use crate::backend::{FileOptions, rotational};
 use crate::error::{LiveError, os};
+use crate::storage::{FileOptions, rotational};
 use hoistway_sim::drive::DriveFile;
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, fstat, fstatvfs, seek};
 use rustix::io::Errno;

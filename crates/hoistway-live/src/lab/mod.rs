@@ -7,16 +7,16 @@
 
 mod device;
 mod disk;
-mod ground;
 mod ledger;
 mod machine;
 mod memory;
 mod pages;
 mod pattern;
+mod platform;
 mod process;
 mod ranges;
 mod storage;
 mod turn;
 
 pub use machine::Processors;
-pub use storage::{Place, Storage};
+pub use storage::{Storage, StorageTarget};

@@ -8,8 +8,8 @@
 use super::memory::{Lender, Lent};
 use super::pages::Page;
 use super::pattern::{FIRST, Stamp, check, fill};
-use crate::bell::Bell;
 use crate::clock::Clock;
+use crate::eventfd::EventFd;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::host::{Operation, Ran, SyncKind};
 use hoistway_sim::load::Load;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// What the owner tells a process.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum Instruction {
     /// Its operation is over: what next?
     Next,
     /// Calls of its operation can be carried out.
@@ -67,7 +67,7 @@ pub(super) struct Data {
 
 /// What a process tells the owner.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum Report {
     Begin {
         p: usize,
         begin: Begin,
@@ -86,19 +86,19 @@ pub(super) enum Said {
 
 /// Where the owner leaves what it tells a process.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
-    state: Mutex<OnDesk>,
+pub(super) struct Mailbox {
+    state: Mutex<MailboxState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct OnDesk {
-    turn: Option<Turn>,
+struct MailboxState {
+    turn: Option<Instruction>,
     stop: bool,
 }
 
-impl Desk {
-    pub fn put(&self, turn: Turn) {
+impl Mailbox {
+    pub fn put(&self, turn: Instruction) {
         let before = self.lock().turn.replace(turn);
         debug_assert!(before.is_none(), "a process is told one thing at a time");
         self.changed.notify_one();
@@ -110,7 +110,7 @@ impl Desk {
         self.changed.notify_one();
     }
 
-    fn take(&self) -> Option<Turn> {
+    fn take(&self) -> Option<Instruction> {
         let mut state = self.lock();
         loop {
             if let Some(turn) = state.turn.take() {
@@ -123,7 +123,7 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, OnDesk> {
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
         self.state.lock().expect(NO_PANIC)
     }
 }
@@ -134,43 +134,43 @@ const NO_PANIC: &str = "nobody panics while holding the lock";
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<InBox>,
-    bell: Bell,
+    wakeup: EventFd,
 }
 
 #[derive(Debug, Default)]
 struct InBox {
-    said: Vec<Said>,
+    reports: Vec<Report>,
     /// The owner waits: who says something must ring.
     asleep: bool,
 }
 
 impl Inbox {
     pub fn new() -> io::Result<Inbox> {
-        Ok(Inbox { state: Mutex::default(), bell: Bell::new()? })
+        Ok(Inbox { state: Mutex::default(), wakeup: EventFd::new()? })
     }
 
-    fn say(&self, said: Said) {
+    fn send(&self, report: Report) {
         let mut state = self.state.lock().expect(NO_PANIC);
-        state.said.push(said);
+        state.reports.push(report);
         if std::mem::take(&mut state.asleep) {
-            self.bell.ring();
+            self.wakeup.signal();
         }
     }
 
     /// Takes everything; with nothing there, who speaks next will ring.
-    pub fn take(&self, into: &mut Vec<Said>, sleep: bool) {
+    pub fn take(&self, into: &mut Vec<Report>, sleep: bool) {
         let mut state = self.state.lock().expect(NO_PANIC);
-        into.append(&mut state.said);
+        into.append(&mut state.reports);
         state.asleep = sleep && into.is_empty();
     }
 
-    /// The bell was heard.
+    /// The eventfd was cleared.
     pub fn heard(&self) {
-        self.bell.hear();
+        self.wakeup.clear();
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 }
 
@@ -200,7 +200,7 @@ impl Stamps {
 pub(super) struct Process {
     pub p: usize,
     pub load: Box<dyn Load>,
-    pub desk: Arc<Desk>,
+    pub mailbox: Arc<Mailbox>,
     pub inbox: Arc<Inbox>,
     pub clock: Clock,
     pub stamps: Arc<Stamps>,
@@ -235,18 +235,18 @@ const CHUNK: u64 = 256 << 10;
 
 impl Process {
     pub fn run(mut self) {
-        while let Some(turn) = self.desk.take() {
+        while let Some(turn) = self.mailbox.take() {
             match turn {
-                Turn::Next => {
+                Instruction::Next => {
                     let begin = self.next();
-                    self.inbox.say(Said::Begin { p: self.p, begin });
+                    self.inbox.send(Report::Begin { p: self.p, begin });
                 }
-                Turn::Calls(calls) => match self.carry_out(&calls) {
+                Instruction::Calls(calls) => match self.carry_out(&calls) {
                     Ok(ran) => {
                         let next = (self.state.left == 0).then(|| self.next());
-                        self.inbox.say(Said::Did { p: self.p, ran, next });
+                        self.inbox.send(Report::Did { p: self.p, ran, next });
                     }
-                    Err(what) => self.inbox.say(Said::Wrong { what }),
+                    Err(what) => self.inbox.send(Report::Wrong { what }),
                 },
             }
         }

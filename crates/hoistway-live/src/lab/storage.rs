@@ -5,9 +5,9 @@ use super::machine::Processors;
 use super::pattern::{PREPARED, UNKNOWN, ZERO, fill};
 use super::ranges::Ranges;
 use super::{disk, machine, turn};
-use crate::backend::{self, Emulation, EmulationFigures, FileOptions, Opened};
 use crate::buffer::Buffer;
 use crate::error::{LiveError, os};
+use crate::storage::{self, Emulation, EmulationFigures, FileOptions, Opened};
 use hoistway::{Device, Instant, Nanos, Sectors};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::load;
@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Which storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StorageTarget {
     /// The drive of each job, emulated over memory.
     Emulated,
     /// A file made for the runs, of which nothing is left afterwards.
@@ -91,16 +91,16 @@ impl Storage {
     /// # Errors
     ///
     /// When it cannot be used, is in use, or its data would be overwritten without leave.
-    pub fn open(place: &Place, destroy: Option<&Path>) -> Result<Storage, LiveError> {
+    pub fn open(place: &StorageTarget, destroy: Option<&Path>) -> Result<Storage, LiveError> {
         let disk = match place {
-            Place::Emulated | Place::Scratch { .. } if destroy.is_some() => {
+            StorageTarget::Emulated | StorageTarget::Scratch { .. } if destroy.is_some() => {
                 let what = "--yes-destroy-data goes with --file or --device, and names the same";
                 return Err(LiveError::Refused(what.into()));
             }
-            Place::Emulated => None,
-            Place::Scratch { dir, size } => Some(disk::scratch(dir, *size)?),
-            Place::File(path) => Some(disk::file(path, destroy)?),
-            Place::Device(path) => Some(disk::device(path, destroy)?),
+            StorageTarget::Emulated => None,
+            StorageTarget::Scratch { dir, size } => Some(disk::scratch(dir, *size)?),
+            StorageTarget::File(path) => Some(disk::file(path, destroy)?),
+            StorageTarget::Device(path) => Some(disk::device(path, destroy)?),
         };
         Ok(Storage { disk, state: Mutex::default(), opened: Processors::now() })
     }
@@ -123,7 +123,7 @@ impl Storage {
             for job in jobs {
                 if !seen.contains(&job.drive.id.as_str()) {
                     seen.push(&job.drive.id);
-                    backend::check_speed(job.drive)?;
+                    storage::check_speed(job.drive)?;
                 }
             }
             return Ok(());
@@ -161,7 +161,7 @@ impl Storage {
         match &self.disk {
             None => {
                 let emulation = Emulation { seed: job.seed, ..Emulation::new(job.drive.clone()) };
-                let opened = backend::open_emulated(&emulation).map_err(failed)?;
+                let opened = storage::open_emulated(&emulation).map_err(failed)?;
                 let (outcome, _) = turn::run(&job, opened, Ledger::new(ZERO), pages, watch);
                 let (outcome, figures) = outcome?;
                 if let Some(figures) = figures {
@@ -228,7 +228,7 @@ impl Storage {
             if stolen >= STOLEN {
                 row(
                     "warning",
-                    format!("other guests of this machine's host ran instead, {HELD_UP}"),
+                    format!("other sessions of this machine's host ran instead, {HELD_UP}"),
                 );
             }
         }
@@ -309,7 +309,7 @@ impl Disk {
     }
 
     fn open(&self) -> Result<Opened, LiveError> {
-        let mut opened = backend::open_file(&self.path, &self.options)?;
+        let mut opened = storage::open_file(&self.path, &self.options)?;
         opened.device.rotational = self.drive.identity.rotational;
         Ok(opened)
     }

@@ -1,11 +1,11 @@
 //! The loop of a run on real storage: one thread owns host, stack and backend, and waits for the
 //! storage, the processes and the time at once.
 
-use super::ground::Real;
 use super::ledger::Ledger;
-use super::process::{Inbox, Process, Said, Stamps, State};
-use crate::backend::{EmulationFigures, Opened};
+use super::platform::Real;
+use super::process::{Inbox, Process, Report, Stamps, State};
 use crate::clock::{Clock, timespec};
+use crate::storage::{EmulationFigures, Opened};
 use hoistway::stack::IoError;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::hist::Histogram;
@@ -32,33 +32,33 @@ pub(super) fn run(
     most_pages: u64,
     watch: &mut dyn FnMut(Instant) -> bool,
 ) -> (Result<Over, JobError>, Option<Ledger>) {
-    let (mut processes, mut crew) = (Vec::new(), None);
+    let (mut processes, mut threads) = (Vec::new(), None);
     let inbox = match Inbox::new() {
         Ok(inbox) => Arc::new(inbox),
         Err(error) => return (Err(storage(format!("eventfd: {error}"))), Some(ledger)),
     };
     let Opened { backend, device, .. } = opened;
     let stamps = Arc::new(Stamps::from(ledger.next_stamp()));
-    let ground = |loads: Vec<Box<dyn Load>>, host: &Host| {
-        let ground = Real::new(backend, ledger, Arc::clone(&stamps), loads.len());
-        processes = people(job, loads, host, &ground, &inbox);
-        Ok(ground)
+    let platform = |loads: Vec<Box<dyn Load>>, host: &Host| {
+        let platform = Real::new(backend, ledger, Arc::clone(&stamps), loads.len());
+        processes = make_processes(job, loads, host, &platform, &inbox);
+        Ok(platform)
     };
-    let mut machine = match Machine::new(job, device, ground) {
+    let mut machine = match Machine::new(job, device, platform) {
         Ok(machine) => machine,
         Err(error) => return (Err(error), None),
     };
     machine.watch_pages();
-    crate::engine::precise_timers();
+    crate::thread::precise_timers();
     let clock = Clock::new();
-    let begun = Crew::start(processes, clock, &machine.platform).map(|c| crew = Some(c));
+    let begun = Threads::start(processes, clock, &machine.platform).map(|c| threads = Some(c));
     let turns = Histogram::new();
-    let mut owner = Owner { clock, inbox: &inbox, most_pages, said: Vec::new(), turns };
+    let mut owner = Owner { clock, inbox: &inbox, most_pages, reports: Vec::new(), turns };
     let over = begun
         .map_err(|error| storage(format!("thread: {error}")))
         .and_then(|()| owner.turn(&mut machine, watch));
     // Whatever happened: no thread outlives the run, and what they did last counts.
-    drop(crew);
+    drop(threads);
     let over = over.and_then(|()| owner.last_words(&mut machine));
     let emulation = machine.platform.backend.emulation();
     if let Err(error) = over {
@@ -66,7 +66,7 @@ pub(super) fn run(
         ledger.used_stamps(stamps.next());
         return (Err(error), Some(ledger));
     }
-    let (mut outcome, ground) = machine.outcome(job);
+    let (mut outcome, platform) = machine.outcome(job);
     let of_turns = [("process_turn_p50_ns", (1, 2)), ("process_turn_p99_ns", (99, 100))];
     outcome.host_figures.extend(of_turns.map(|(name, (n, of))| NamedFigure {
         name: name.into(),
@@ -74,16 +74,16 @@ pub(super) fn run(
         value: owner.turns.quantile(n, of).map_or(0, |ns| ns as i64),
     }));
     outcome.host_figures.extend(emulation.iter().flat_map(figures));
-    let mut ledger = ground.into_ledger();
+    let mut ledger = platform.into_ledger();
     ledger.used_stamps(stamps.next());
     (Ok((outcome, emulation)), Some(ledger))
 }
 
-fn people(
+fn make_processes(
     job: &Job<'_>,
     loads: Vec<Box<dyn Load>>,
     host: &Host,
-    ground: &Real,
+    platform: &Real,
     inbox: &Arc<Inbox>,
 ) -> Vec<Process> {
     let files: Arc<[u64]> = host.places().iter().map(|&(start, _)| start).collect();
@@ -91,11 +91,11 @@ fn people(
     let process = |(p, load): (usize, Box<dyn Load>)| Process {
         p,
         load,
-        desk: Arc::clone(&ground.seats[p].desk),
+        mailbox: Arc::clone(&platform.processes[p].mailbox),
         inbox: Arc::clone(inbox),
         clock: Clock::new(),
-        stamps: Arc::clone(&ground.stamps),
-        lender: ground.lender.clone(),
+        stamps: Arc::clone(&platform.stamps),
+        lender: platform.lender.clone(),
         files: Arc::clone(&files),
         stop: (job.procs[p].role == Role::Target).then_some(end),
         state: State::default(),
@@ -105,27 +105,28 @@ fn people(
 
 /// The processes' threads; dropped, they have ended.
 #[derive(Debug)]
-struct Crew {
+struct Threads {
     threads: Vec<JoinHandle<()>>,
-    desks: Vec<Arc<super::process::Desk>>,
+    mailboxes: Vec<Arc<super::process::Mailbox>>,
 }
 
-impl Crew {
-    fn start(processes: Vec<Process>, clock: Clock, ground: &Real) -> std::io::Result<Crew> {
-        let desks = ground.seats.iter().map(|seat| Arc::clone(&seat.desk)).collect();
-        let mut crew = Crew { threads: Vec::new(), desks };
+impl Threads {
+    fn start(processes: Vec<Process>, clock: Clock, platform: &Real) -> std::io::Result<Threads> {
+        let mailboxes =
+            platform.processes.iter().map(|process| Arc::clone(&process.mailbox)).collect();
+        let mut threads = Threads { threads: Vec::new(), mailboxes };
         for mut process in processes {
             process.clock = clock;
             let thread = std::thread::Builder::new().name(format!("hoistway-p{}", process.p));
-            crew.threads.push(thread.spawn(move || process.run())?);
+            threads.threads.push(thread.spawn(move || process.run())?);
         }
-        Ok(crew)
+        Ok(threads)
     }
 }
 
-impl Drop for Crew {
+impl Drop for Threads {
     fn drop(&mut self) {
-        self.desks.iter().for_each(|desk| desk.stop());
+        self.mailboxes.iter().for_each(|mailbox| mailbox.stop());
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so.
             let _ = thread.join();
@@ -137,7 +138,7 @@ struct Owner<'a> {
     clock: Clock,
     inbox: &'a Inbox,
     most_pages: u64,
-    said: Vec<Said>,
+    reports: Vec<Report>,
     /// From when a process could go on until it had something to say.
     turns: Histogram,
 }
@@ -185,55 +186,55 @@ impl Owner<'_> {
         }
     }
 
-    /// Takes what processes have said; true if nobody said anything.
+    /// Takes what processes report; true if nobody reports anything.
     fn listen(&mut self, machine: &mut Machine<Real>, now: Instant) -> Result<bool, JobError> {
-        let mut said = std::mem::take(&mut self.said);
-        self.inbox.take(&mut said, false);
-        let silent = said.is_empty();
-        for said in said.drain(..) {
-            match said {
-                Said::Begin { p, begin } => {
-                    self.turns.record(now.since(machine.platform.seats[p].told).0);
-                    let operation = machine.platform.seats[p].begin(begin);
+        let mut reports = std::mem::take(&mut self.reports);
+        self.inbox.take(&mut reports, false);
+        let silent = reports.is_empty();
+        for report in reports.drain(..) {
+            match report {
+                Report::Begin { p, begin } => {
+                    self.turns.record(now.since(machine.platform.processes[p].told).0);
+                    let operation = machine.platform.processes[p].begin(begin);
                     machine.begin(p, operation);
                 }
-                Said::Did { p, ran, next } => {
-                    self.turns.record(now.since(machine.platform.seats[p].told).0);
+                Report::Did { p, ran, next } => {
+                    self.turns.record(now.since(machine.platform.processes[p].told).0);
                     ran.iter().for_each(|ran| machine.ran(p, ran));
-                    machine.platform.seats[p].next = next;
+                    machine.platform.processes[p].next = next;
                     machine.resume(p);
                 }
-                Said::Wrong { what } => return Err(storage(what)),
+                Report::Wrong { what } => return Err(storage(what)),
             }
         }
-        self.said = said;
+        self.reports = reports;
         Ok(silent)
     }
 
-    /// What processes said before they ended.
+    /// What processes reported before they ended.
     fn last_words(&mut self, machine: &mut Machine<Real>) -> Result<(), JobError> {
-        self.inbox.take(&mut self.said, false);
-        for said in self.said.drain(..) {
-            match said {
-                Said::Did { p, ran, .. } => ran.iter().for_each(|ran| machine.ran(p, ran)),
-                Said::Begin { .. } => {}
-                Said::Wrong { what } => return Err(storage(what)),
+        self.inbox.take(&mut self.reports, false);
+        for report in self.reports.drain(..) {
+            match report {
+                Report::Did { p, ran, .. } => ran.iter().for_each(|ran| machine.ran(p, ran)),
+                Report::Begin { .. } => {}
+                Report::Wrong { what } => return Err(storage(what)),
             }
         }
         Ok(())
     }
 
     fn wait(&mut self, machine: &Machine<Real>, now: Instant, watch_at: Instant) {
-        self.inbox.take(&mut self.said, true);
-        if !self.said.is_empty() {
+        self.inbox.take(&mut self.reports, true);
+        if !self.reports.is_empty() {
             return;
         }
         let backend = &machine.platform.backend;
         let wake = [Some(machine.due().1), backend.wake_at(), Some(watch_at)];
         let wake = wake.into_iter().flatten().min().expect("one of them is always there");
         let limit = timespec(wake.since(now.max(self.clock.now())));
-        let bell = PollFd::from_borrowed_fd(self.inbox.fd(), PollFlags::IN);
-        let mut fds = [bell.clone(), bell];
+        let wakeup = PollFd::from_borrowed_fd(self.inbox.fd(), PollFlags::IN);
+        let mut fds = [wakeup.clone(), wakeup];
         let mut n = 1;
         if let Some(fd) = backend.fd() {
             fds[1] = PollFd::from_borrowed_fd(fd, PollFlags::IN);

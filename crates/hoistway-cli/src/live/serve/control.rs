@@ -8,9 +8,9 @@ use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
 use hoistway_lab::quantity;
-use hoistway_live::engine::{ClientReport, DeviceReport, GroupReport, ROOT_NAME};
+use hoistway_live::device::{ClientReport, DeviceReport, GroupReport, ROOT_NAME};
 use hoistway_live::front::Export;
-use hoistway_live::front::line::{Answer, BadLine, LINE_MAX, LineServer};
+use hoistway_live::net::line::{Answer, BadLine, LINE_MAX, LineServer};
 use hoistway_live::{Device, Group, GroupSpec, LiveError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -292,7 +292,7 @@ impl Desk {
         };
         let mut sizes = Vec::new();
         for device in devices {
-            let (before, bytes) = (device.size(), device.look_at_size().map_err(text)?);
+            let (before, bytes) = (device.size(), device.refresh_size().map_err(text)?);
             let target = &device.facts().summary;
             sizes.push(json!({ "target": target, "before": before, "bytes": bytes }));
         }

@@ -4,8 +4,8 @@ use hoistway::Instant;
 use hoistway::Nanos;
 use hoistway_lab::explain::{Subject, Teller};
 use hoistway_live::Device;
-use hoistway_live::engine::{Heard, Listener, Who};
-use hoistway_live::front::line::{Answer, Lines};
+use hoistway_live::device::{TraceBatch, TraceClient, TraceReader};
+use hoistway_live::net::line::{Answer, Lines};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ pub fn stream(device: Device, about: About, limit: u64, seconds: f64) -> Result<
 }
 
 struct Telling {
-    listener: Listener,
+    listener: TraceReader,
     about: About,
     teller: Teller,
     scheduler: Option<&'static str>,
@@ -55,7 +55,7 @@ struct Telling {
 }
 
 impl Telling {
-    fn new(listener: Listener, about: About, limit: usize) -> Telling {
+    fn new(listener: TraceReader, about: About, limit: usize) -> Telling {
         let subject = Subject {
             names: BTreeMap::new(),
             procs: BTreeSet::new(),
@@ -102,11 +102,11 @@ impl Telling {
     }
 
     /// Takes in what happened; false when the client it is about has gone.
-    fn hear(&mut self, heard: Heard) -> bool {
+    fn hear(&mut self, heard: TraceBatch) -> bool {
         if self.scheduler.replace(heard.scheduler) != Some(heard.scheduler) {
             self.met(heard.scheduler);
         }
-        let is_mine = |who: &&Who| match &self.about {
+        let is_mine = |who: &&TraceClient| match &self.about {
             About::Client(number) => who.connection == Some(*number),
             About::Group(name) => who.group == *name,
         };

@@ -4,7 +4,9 @@
 //! go back. Only connected clients have series of their own, and at most [`CLIENTS_MAX`] of them.
 
 use hoistway::Nanos;
-use hoistway_live::engine::{ClientReport, ClientStats, DeviceStats, Measure, OPS, Spread, Sum};
+use hoistway_live::device::{
+    ClientReport, ClientStats, DeviceStats, IoCounters, LatencyHistogram, OPS, Sum,
+};
 use std::fmt::Write as _;
 
 /// `Content-Type` of the text.
@@ -45,12 +47,12 @@ pub fn text(devices: &[Named]) -> String {
 struct Series<'a> {
     labels: Vec<(&'static str, &'a str)>,
     clients: u32,
-    measure: &'a Measure,
+    measure: &'a IoCounters,
 }
 
 /// Sums by export and group; exports nobody has used yet have their zeroes.
 fn group_series(named: &Named) -> Vec<Series<'_>> {
-    static NOTHING: std::sync::LazyLock<Measure> = std::sync::LazyLock::new(Measure::default);
+    static NOTHING: std::sync::LazyLock<IoCounters> = std::sync::LazyLock::new(IoCounters::default);
     let labels =
         |export, group| vec![("device", &named.device[..]), ("export", export), ("group", group)];
     let sums = &named.stats.sums;
@@ -128,7 +130,7 @@ fn about_devices(out: &mut Out, devices: &[Named]) {
 }
 
 fn by_group(out: &mut Out, groups: &[Series]) {
-    let by_op = |out: &mut Out, name, help, value: fn(&Measure, usize) -> Option<u64>| {
+    let by_op = |out: &mut Out, name, help, value: fn(&IoCounters, usize) -> Option<u64>| {
         out.family(name, "counter", help);
         for s in groups {
             for (n, (_, op)) in OPS.iter().enumerate() {
@@ -190,7 +192,7 @@ fn by_client(out: &mut Out, devices: &[Named]) {
             clients.push((&d.device[..], client.connection.to_string(), client, stats));
         }
     }
-    type Value = fn(&Measure) -> String;
+    type Value = fn(&IoCounters) -> String;
     let all: [(&str, &str, &str, Value); 4] = [
         ("hoistway_client_requests_total", "counter", "I/Os of a connection that are over.", |m| {
             m.ops.iter().map(|of| of.count).sum::<u64>().to_string()
@@ -247,7 +249,7 @@ fn figures(out: &mut Out, devices: &[Named]) {
         "Share of a group in the bytes its device has moved since the start.",
     );
     for d in devices {
-        let moved = |m: &Measure| m.ops[..2].iter().map(|of| of.bytes).sum::<u64>();
+        let moved = |m: &IoCounters| m.ops[..2].iter().map(|of| of.bytes).sum::<u64>();
         let mut groups: Vec<(&str, u64)> = Vec::new();
         for sum in &d.stats.sums {
             match groups.iter_mut().find(|(name, _)| *name == sum.group) {
@@ -332,7 +334,7 @@ impl Out {
         &mut self,
         name: &str,
         labels: &[(&'static str, &str)],
-        spread: &Spread,
+        spread: &LatencyHistogram,
         sum: Nanos,
     ) {
         let mut slots = spread.slots().peekable();

@@ -23,10 +23,11 @@ use crate::live::args::Serve;
 use control::Desk;
 use hoistway::{IoPrio, Nanos};
 use hoistway_lab::quantity;
-use hoistway_live::backend::EmulationFigures;
-use hoistway_live::front::http::{HttpServer, NoPage, Page};
+use hoistway_live::front::Export;
 use hoistway_live::front::nbd::{ClientRule, Server, ServerOptions};
-use hoistway_live::front::{Export, Listen};
+use hoistway_live::net::Listen;
+use hoistway_live::net::http::{HttpServer, NoPage, Page};
+use hoistway_live::storage::EmulationFigures;
 use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use keeping_up::Lookout;
 use limits::Groups;
@@ -239,7 +240,7 @@ fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Liste
     for text in args.listen.iter().chain(&wishes.listen) {
         list.push(spec::listen(text).map_err(Failure::Usage)?);
     }
-    let passed = hoistway_live::front::passed().map_err(failure)?;
+    let passed = hoistway_live::net::passed().map_err(failure)?;
     list.extend(passed.into_iter().map(Listen::Passed));
     if list.is_empty() && args.run.is_some() {
         let folder = scratch.make().map_err(Failure::Environment)?;

@@ -1,8 +1,8 @@
 //! `{"command":"stats"}`: what devices have done so far and for whom, as JSON
 //! (docs/guide/observe.md).
 
-use hoistway_live::backend::EmulationFigures;
-use hoistway_live::engine::{DeviceStats, Measure, OPS, Spread, StateFigure, Sum};
+use hoistway_live::device::{DeviceStats, IoCounters, LatencyHistogram, OPS, StateFigure, Sum};
+use hoistway_live::storage::EmulationFigures;
 use serde_json::{Map, Value, json};
 
 /// Version of what `stats` answers.
@@ -59,7 +59,7 @@ fn sum(sum: &Sum) -> Value {
     })
 }
 
-fn measure(m: &Measure) -> Value {
+fn measure(m: &IoCounters) -> Value {
     let mut ops = Map::new();
     for (of, (_, name)) in m.ops.iter().zip(OPS).filter(|(of, _)| of.count > 0) {
         let object = json!({
@@ -80,7 +80,7 @@ fn measure(m: &Measure) -> Value {
     })
 }
 
-fn spread(spread: &Spread) -> Value {
+fn spread(spread: &LatencyHistogram) -> Value {
     spread.slots().map(|(top, count)| json!([top, count])).collect()
 }
 

@@ -1,18 +1,20 @@
-//! One export as a file: a guest on the owner thread of its device.
+//! One export as a file: a session on the owner thread of its device.
 //!
 //! A file can be read and written at any byte, a device only in blocks. Reads fetch the blocks around
 //! them. A write that covers only a part of its first or last block reads that block first; meanwhile
 //! nobody else changes it (`range`). Everything else goes to the device at once, as many requests
 //! together as the kernel sends.
 
-use super::desk::{Ask, Desk, Reply, What};
+use super::inbox::{FileRequest, Inbox, Operation, Reply};
 use super::range::{Claims, Span};
 use crate::buffer::Buffer;
 use crate::clock::wall_clock;
-use crate::engine::io_flusher;
-use crate::engine::{Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
+use crate::device::{
+    ConnectionInfo, Core, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
+};
 use crate::front::View;
-use crate::slots::Slots;
+use crate::slab::Slab;
+use crate::thread::io_flusher;
 use fuser::{FileAttr, FileType, INodeNo};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
@@ -22,7 +24,7 @@ use std::time::SystemTime;
 
 /// What a file looks like from outside.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Face {
+pub(super) struct FileIdentity {
     pub ino: u64,
     pub uid: u32,
     pub gid: u32,
@@ -33,19 +35,19 @@ pub(super) struct Face {
 
 #[derive(Debug)]
 pub(super) struct File {
-    desk: Arc<Desk>,
+    inbox: Arc<Inbox>,
     view: View,
-    face: Face,
+    identity: FileIdentity,
     /// Bytes per block of the device.
     block: u64,
-    label: Option<Label>,
-    guest: u64,
+    info: Option<ConnectionInfo>,
+    session: u64,
     tenant: Option<TenantId>,
 
-    jobs: Slots<Job>,
+    jobs: Slab<Job>,
     claims: Claims,
     /// Asks of this turn.
-    asks: Vec<Ask>,
+    requests: Vec<FileRequest>,
     /// Jobs whose claim was granted.
     granted: Vec<u32>,
     changed: SystemTime,
@@ -59,17 +61,17 @@ pub(super) struct File {
 #[derive(Debug)]
 struct Job {
     reply: Reply,
-    kind: Kind,
+    kind: JobKind,
     /// The bytes that were asked for, within the export.
     span: Span,
-    /// Orders that are not over.
+    /// Requests that are not over.
     steps: u32,
     /// The first error.
     error: Option<Errno>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum JobKind {
     Read,
     /// The buffer covers whole blocks; it is the device's while it is written.
     Write {
@@ -91,58 +93,64 @@ enum Step {
     Restore,
 }
 
-/// Asks per turn, so that a flood of them does not starve the other guests.
-const ASKS: usize = 256;
+/// Requests per turn, so that a flood of them does not starve the other sessions.
+const REQUESTS: usize = 256;
 /// Extents that are counted for the allocated blocks; what lies behind them counts as stored.
 const EXTENTS_COUNTED: usize = 1024;
 
 impl File {
-    pub fn new(desk: Arc<Desk>, view: View, block: u32, face: Face, label: Label) -> File {
+    pub fn new(
+        inbox: Arc<Inbox>,
+        view: View,
+        block: u32,
+        identity: FileIdentity,
+        info: ConnectionInfo,
+    ) -> File {
         File {
-            desk,
+            inbox,
             view,
-            face,
+            identity,
             block: block.into(),
-            label: Some(label),
-            guest: 0,
+            info: Some(info),
+            session: 0,
             tenant: None,
-            jobs: Slots::with_capacity(64),
+            jobs: Slab::with_capacity(64),
             claims: Claims::default(),
-            asks: Vec::with_capacity(ASKS),
+            requests: Vec::with_capacity(REQUESTS),
             granted: Vec::new(),
-            changed: face.born,
+            changed: identity.born,
             hurry: false,
             closing: false,
         }
     }
 
-    /// Takes one ask.
-    fn take(&mut self, core: &mut Core, ask: Ask) {
-        let Ask { what, reply } = ask;
+    /// Takes one request.
+    fn take(&mut self, core: &mut Core, request: FileRequest) {
+        let FileRequest { what, reply } = request;
         match what {
-            What::Attributes => reply.attributes(&self.attributes(core)),
-            What::Seek { offset, hole } => match self.seek(core, offset, hole) {
+            Operation::Attributes => reply.attributes(&self.attributes(core)),
+            Operation::Seek { offset, hole } => match self.seek(core, offset, hole) {
                 Ok(at) => reply.done(at),
                 Err(errno) => reply.error(errno.raw_os_error()),
             },
-            What::Flush if self.view.read_only => reply.done(0),
-            What::Flush => self.admit(core, reply, Kind::Flush, 0, 0),
-            What::Read { offset, len } => {
+            Operation::Flush if self.view.read_only => reply.done(0),
+            Operation::Flush => self.admit(core, reply, JobKind::Flush, 0, 0),
+            Operation::Read { offset, len } => {
                 let end = offset.saturating_add(len).min(self.view.size);
                 if offset >= end {
                     return reply.data(&[]);
                 }
-                self.admit(core, reply, Kind::Read, offset, end);
+                self.admit(core, reply, JobKind::Read, offset, end);
             }
-            What::Write { offset, len, buffer, durable } => {
+            Operation::Write { offset, len, buffer, durable } => {
                 if let Some(errno) = self.unwritable(offset, len) {
-                    self.desk.give_back(buffer);
+                    self.inbox.give_back(buffer);
                     return reply.error(errno.raw_os_error());
                 }
                 let flags = if durable { WRITE | Flags::FUA } else { WRITE };
-                self.admit(core, reply, Kind::Write { buffer, flags }, offset, offset + len);
+                self.admit(core, reply, JobKind::Write { buffer, flags }, offset, offset + len);
             }
-            What::Zero { offset, len, hole } => {
+            Operation::Zero { offset, len, hole } => {
                 let end = offset.saturating_add(len).min(self.view.size);
                 if self.view.read_only {
                     return reply.error(Errno::ROFS.raw_os_error());
@@ -151,13 +159,13 @@ impl File {
                     // Behind the end of a file there is nothing, before and afterwards.
                     return reply.done(0);
                 }
-                let zero = Kind::Zero(self.view.zeroing(hole));
+                let zero = JobKind::Zero(self.view.zeroing(hole));
                 self.admit(core, reply, zero, offset, end);
             }
         }
     }
 
-    /// Why nothing can be written there. The desk's clerks have cut the range at the end of the file.
+    /// Why nothing can be written there. The threads that read requests have cut the range at the end of the file.
     fn unwritable(&self, offset: u64, len: u64) -> Option<Errno> {
         if self.view.read_only {
             Some(Errno::ROFS)
@@ -168,34 +176,34 @@ impl File {
         }
     }
 
-    fn admit(&mut self, core: &mut Core, reply: Reply, kind: Kind, start: u64, end: u64) {
+    fn admit(&mut self, core: &mut Core, reply: Reply, kind: JobKind, start: u64, end: u64) {
         let span = Span { start, end, block: self.block };
-        let changes = matches!(kind, Kind::Write { .. } | Kind::Zero(_));
+        let changes = matches!(kind, JobKind::Write { .. } | JobKind::Zero(_));
         let slot = self.jobs.insert(Job { reply, kind, span, steps: 0, error: None });
         if !changes || self.claims.claim(slot, span, !span.is_aligned()) {
             self.start(core, slot);
         }
     }
 
-    /// Sends the first orders of a job.
+    /// Sends the first requests of a job.
     fn start(&mut self, core: &mut Core, slot: u32) {
         let job = self.jobs.get_mut(slot).expect("a job lives until it is answered");
         let span = job.span;
         let whole = (span.outer_start(), span.outer_end() - span.outer_start());
         match &mut job.kind {
-            Kind::Flush => {
+            JobKind::Flush => {
                 self.order(core, slot, Step::Main, Op::Flush, (0, 0), Buffer::empty());
             }
-            Kind::Read => {
+            JobKind::Read => {
                 let buffer = core.pool.take(whole.1 as usize);
                 self.order(core, slot, Step::Main, Op::Read, whole, buffer);
             }
-            Kind::Write { buffer, .. } if span.is_aligned() => {
+            JobKind::Write { buffer, .. } if span.is_aligned() => {
                 let buffer = std::mem::take(buffer);
                 self.order(core, slot, Step::Main, Op::Write, whole, buffer);
             }
-            Kind::Write { .. } => self.fetch(core, slot, span),
-            Kind::Zero(op) => {
+            JobKind::Write { .. } => self.fetch(core, slot, span),
+            JobKind::Zero(op) => {
                 let (op, (from, to)) = (*op, span.inner());
                 self.fetch(core, slot, span);
                 if from < to {
@@ -227,17 +235,17 @@ impl File {
         let flags = match (&job.kind, op) {
             (_, Op::Read) => Flags::NONE,
             (_, Op::Flush) => Flags::PREFLUSH,
-            (Kind::Write { flags, .. }, _) => *flags,
+            (JobKind::Write { flags, .. }, _) => *flags,
             _ => WRITE,
         };
         let cookie = cookie(slot, step, offset != job.span.outer_start());
-        let order = Order {
+        let order = IoRequest {
             op,
             offset: if op == Op::Flush { 0 } else { self.view.offset + offset },
             len,
             flags,
             buffer,
-            origin: Origin::Guest { guest: self.guest, cookie },
+            reply_to: ReplyTo::Session { session: self.session, cookie },
         };
         if let Some(tenant) = self.tenant {
             core.submit(tenant, order);
@@ -253,7 +261,7 @@ impl File {
         let from = (span.start.max(at) - at) as usize;
         let to = (span.end.min(at + self.block) - at) as usize;
         match &mut job.kind {
-            Kind::Write { buffer, .. } => {
+            JobKind::Write { buffer, .. } => {
                 let place = (at - span.outer_start()) as usize;
                 let image = &mut buffer[place..place + block.len()];
                 image[..from].copy_from_slice(&block[..from]);
@@ -275,7 +283,7 @@ impl File {
         if job.steps > 0 {
             return;
         }
-        if let (Kind::Write { buffer, .. }, None) = (&mut job.kind, job.error)
+        if let (JobKind::Write { buffer, .. }, None) = (&mut job.kind, job.error)
             && !buffer.is_empty()
         {
             // Its last block has been fetched.
@@ -294,9 +302,9 @@ impl File {
             None => reply.done(span.end - span.start),
         }
         match kind {
-            Kind::Write { buffer, .. } => self.desk.give_back(buffer),
-            Kind::Zero(_) => {}
-            Kind::Read | Kind::Flush => return,
+            JobKind::Write { buffer, .. } => self.inbox.give_back(buffer),
+            JobKind::Zero(_) => {}
+            JobKind::Read | JobKind::Flush => return,
         }
         self.changed = wall_clock();
         let mut granted = std::mem::take(&mut self.granted);
@@ -335,7 +343,7 @@ impl File {
             // Whoever reads it will see the error.
             Err(_) => size,
         };
-        let Face { ino, uid, gid, perm, born } = self.face;
+        let FileIdentity { ino, uid, gid, perm, born } = self.identity;
         FileAttr {
             ino: INodeNo(ino),
             size,
@@ -360,28 +368,28 @@ impl File {
     }
 }
 
-impl Guest for File {
+impl Session for File {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.desk.fd()
+        self.inbox.fd()
     }
 
-    fn arrived(&mut self, guest: u64, core: &mut Core) {
-        self.guest = guest;
-        self.tenant = Some(self.view.admit(core, self.label.take()));
+    fn arrived(&mut self, session: u64, core: &mut Core) {
+        self.session = session;
+        self.tenant = Some(self.view.admit(core, self.info.take()));
         // The kernel above may need this thread to get memory back.
         io_flusher();
     }
 
     fn read(&mut self, core: &mut Core, _scratch: &mut [u8]) {
         let Some(tenant) = self.tenant else { return };
-        let mut asks = std::mem::take(&mut self.asks);
-        let more = self.desk.pick_up(&mut asks, ASKS);
+        let mut requests = std::mem::take(&mut self.requests);
+        let more = self.inbox.take(&mut requests, REQUESTS);
         core.begin_batch(tenant);
-        for ask in asks.drain(..) {
-            self.take(core, ask);
+        for request in requests.drain(..) {
+            self.take(core, request);
         }
         core.end_batch(tenant);
-        self.asks = asks;
+        self.requests = requests;
         // The turn goes on with what was submitted here.
         self.hurry = more;
     }
@@ -399,7 +407,7 @@ impl Guest for File {
             job.error.get_or_insert(errno);
         }
         match (step, &mut job.kind) {
-            (Step::Main, Kind::Read) if job.error.is_none() => {
+            (Step::Main, JobKind::Read) if job.error.is_none() => {
                 let (job, first) = (self.jobs.remove(slot), buffer);
                 let Job { reply, span, .. } = job.expect("looked at just now");
                 let from = (span.start - span.outer_start()) as usize;
@@ -411,7 +419,7 @@ impl Guest for File {
                 let at = if last { span.outer_end() - self.block } else { span.outer_start() };
                 self.fetched(core, slot, at, buffer);
             }
-            (Step::Main, Kind::Write { .. }) => self.desk.give_back(buffer),
+            (Step::Main, JobKind::Write { .. }) => self.inbox.give_back(buffer),
             _ => core.pool.give(buffer),
         }
         self.step_over(core, slot);
@@ -420,20 +428,20 @@ impl Guest for File {
     /// An eventfd has no other side.
     fn hung_up(&mut self) {}
 
-    fn settle(&mut self, _core: &mut Core) -> Standing {
+    fn settle(&mut self, _core: &mut Core) -> SessionState {
         if std::mem::take(&mut self.hurry) {
-            return Standing::Ready;
+            return SessionState::Ready;
         }
         if self.closing && self.is_idle() {
-            return Standing::Gone;
+            return SessionState::Gone;
         }
-        Standing::Waits { read: true, write: false }
+        SessionState::Waits { read: true, write: false }
     }
 
     fn close_down(&mut self) {
         self.closing = true;
-        self.desk.close();
-        // Look at what lies there once more.
+        self.inbox.close();
+        // Look at what is there once more.
         self.hurry = true;
     }
 
@@ -447,7 +455,7 @@ impl Guest for File {
 /// However it ends, nobody waits for ever.
 impl Drop for File {
     fn drop(&mut self) {
-        self.desk.shut();
+        self.inbox.shut();
         for job in self.jobs.drain() {
             job.reply.error(libc::ESHUTDOWN);
         }
@@ -471,7 +479,7 @@ fn uncooked(cookie: u64) -> (u32, Step, bool) {
 mod tests {
     use super::*;
     use crate::Target;
-    use crate::engine::{Device, DeviceOptions, Message};
+    use crate::device::{Device, DeviceOptions, Message};
     use crate::front::Export;
     use hoistway::sched;
     use std::sync::mpsc::{Receiver, channel};
@@ -481,7 +489,7 @@ mod tests {
 
     /// A file without a kernel above it.
     struct Site {
-        desk: Arc<Desk>,
+        inbox: Arc<Inbox>,
         export: Export,
     }
 
@@ -492,18 +500,20 @@ mod tests {
         let device = Device::open(&Target::Ram { size: 1 << 20 }, &options).unwrap();
         let mut export = Export::new("disk", device);
         (export.offset, export.size) = (4096, Some(SIZE));
-        let desk = Arc::new(Desk::new().unwrap());
-        let face = Face { ino: 2, uid: 0, gid: 0, perm: 0o600, born: SystemTime::UNIX_EPOCH };
-        let label = Label { connection: 0, export: "disk".into(), peer: "fuse test".into() };
-        let file = File::new(Arc::clone(&desk), export.view().unwrap(), 512, face, label);
-        export.device.send(Message::Guest(Box::new(file))).unwrap();
-        Site { desk, export }
+        let inbox = Arc::new(Inbox::new().unwrap());
+        let identity =
+            FileIdentity { ino: 2, uid: 0, gid: 0, perm: 0o600, born: SystemTime::UNIX_EPOCH };
+        let info =
+            ConnectionInfo { connection: 0, export: "disk".into(), peer: "fuse test".into() };
+        let file = File::new(Arc::clone(&inbox), export.view().unwrap(), 512, identity, info);
+        export.device.send(Message::Session(Box::new(file))).unwrap();
+        Site { inbox, export }
     }
 
     impl Site {
-        fn ask(&self, what: What) -> Answer {
+        fn request(&self, what: Operation) -> Answer {
             let (send, answer) = channel();
-            self.desk.lay(Ask { what, reply: Reply::Test(send) });
+            self.inbox.push(FileRequest { what, reply: Reply::Test(send) });
             answer
         }
 
@@ -511,15 +521,15 @@ mod tests {
             let (len, end) = (bytes.len() as u64, offset + bytes.len() as u64);
             let span = Span { start: offset, end, block: 512 };
             let first = span.outer_start();
-            let mut buffer = self.desk.buffer((span.outer_end() - first) as usize);
+            let mut buffer = self.inbox.buffer((span.outer_end() - first) as usize);
             let at = (offset - first) as usize;
             buffer[at..at + bytes.len()].copy_from_slice(bytes);
-            self.ask(What::Write { offset, len, buffer, durable: false })
+            self.request(Operation::Write { offset, len, buffer, durable: false })
         }
     }
 
     fn answer(from: &Answer) -> Result<Vec<u8>, i32> {
-        from.recv_timeout(Duration::from_secs(20)).expect("every ask is answered")
+        from.recv_timeout(Duration::from_secs(20)).expect("every request is answered")
     }
 
     /// Hundreds of requests are laid down before any is answered. Writes interleave in odd stripes, so
@@ -538,17 +548,21 @@ mod tests {
                     if (n + round).is_multiple_of(5) {
                         let hole = n.is_multiple_of(2);
                         shadow[range].fill(0);
-                        answers.push(site.ask(What::Zero { offset: at, len: stripe, hole }));
+                        answers.push(site.request(Operation::Zero {
+                            offset: at,
+                            len: stripe,
+                            hole,
+                        }));
                     } else {
                         shadow[range.clone()].fill((1 + n + round) as u8);
                         answers.push(site.write(at, &shadow[range]));
                     }
                 }
-                answers.push(site.ask(What::Flush));
+                answers.push(site.request(Operation::Flush));
                 for from in answers {
                     answer(&from).unwrap();
                 }
-                let all = answer(&site.ask(What::Read { offset: 0, len: SIZE })).unwrap();
+                let all = answer(&site.request(Operation::Read { offset: 0, len: SIZE })).unwrap();
                 assert!(all == shadow, "{scheduler}, stripes of {stripe}, round {round}");
             }
             let client = site.export.device.client(hoistway::IoPrio::NONE).unwrap();
@@ -568,17 +582,20 @@ mod tests {
             answer(&from).expect("it was taken before the end");
         }
         assert_eq!(answer(&site.write(1, b"abc")), Err(libc::ESHUTDOWN));
-        assert_eq!(answer(&site.ask(What::Attributes)), Err(libc::ESHUTDOWN));
+        assert_eq!(answer(&site.request(Operation::Attributes)), Err(libc::ESHUTDOWN));
     }
 
     #[test]
     fn a_part_that_cannot_be_served_is_an_error_and_nothing_else_waits_for_it() {
         let site = site("none");
-        let late = What::Zero { offset: SIZE, len: 5, hole: true };
-        assert!(answer(&site.ask(late)).is_ok(), "a hole behind the end is one already");
-        let behind = What::Read { offset: SIZE - 5, len: 10 };
-        assert_eq!(answer(&site.ask(behind)), Ok(vec![0; 5]));
-        assert_eq!(answer(&site.ask(What::Seek { offset: SIZE, hole: false })), Err(libc::ENXIO));
+        let late = Operation::Zero { offset: SIZE, len: 5, hole: true };
+        assert!(answer(&site.request(late)).is_ok(), "a hole behind the end is one already");
+        let behind = Operation::Read { offset: SIZE - 5, len: 10 };
+        assert_eq!(answer(&site.request(behind)), Ok(vec![0; 5]));
+        assert_eq!(
+            answer(&site.request(Operation::Seek { offset: SIZE, hole: false })),
+            Err(libc::ENXIO)
+        );
         assert_eq!(answer(&site.write(SIZE - 2, b"abc")), Err(libc::ENOSPC));
         assert!(answer(&site.write(SIZE - 3, b"abc")).is_ok());
     }

@@ -1,24 +1,25 @@
 //! FUSE: every export as a file, so that `losetup`, `mkfs` and `mount` can put any Linux file system on a
 //! device of ours.
 //!
-//! Threads read the kernel's requests (`tree`), lay them on the desk of a file (`desk`) and go on reading; the
-//! owner thread of the device picks them up as those of one of its guests (`file`) and answers the
+//! Threads read the kernel's requests (`tree`), put them into the inbox of a file (`inbox`) and go on reading; the
+//! owner thread of the device picks them up as those of one of its sessions (`file`) and answers the
 //! kernel when they are done.
 
 mod attach;
-mod desk;
 mod file;
+mod inbox;
 mod range;
 mod tree;
 
 use crate::clock::wall_clock;
-use crate::engine::{Device, Label, Message, io_flusher};
+use crate::device::{ConnectionInfo, Device, Message};
 use crate::error::{LiveError, os};
 use crate::front::{Attachment, Export, Front};
+use crate::thread::io_flusher;
 use attach::{Attached, DEVICE};
-use desk::Desk;
-use file::{Face, File};
+use file::{File, FileIdentity};
 use fuser::{Config, Session, SessionACL};
+use inbox::Inbox;
 use rustix::process::{getgid, getuid};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -51,7 +52,7 @@ pub struct FuseOptions {
 /// somebody uses it.
 pub struct Mount {
     attached: Attached,
-    desks: Vec<Arc<Desk>>,
+    inboxes: Vec<Arc<Inbox>>,
     devices: Vec<Device>,
     note: Option<String>,
     /// What runs the session; `None` when it is over, or nothing of ours is mounted any more.
@@ -87,24 +88,24 @@ impl Mount {
         for (index, export) in exports.iter().enumerate() {
             check_name(&export.name, &entries)?;
             let (view, block) = (export.view()?, export.device.facts().block);
-            let desk = Arc::new(Desk::new().map_err(os("eventfd"))?);
+            let inbox = Arc::new(Inbox::new().map_err(os("eventfd"))?);
             let perm = if view.read_only { 0o400 } else { 0o600 };
-            let face = Face { ino: Tree::inode(index), uid, gid, perm, born };
-            let label = Label {
+            let identity = FileIdentity { ino: Tree::inode(index), uid, gid, perm, born };
+            let info = ConnectionInfo {
                 connection: super::connection_number(),
                 export: export.name.clone(),
                 peer: format!("fuse {}", folder.join(&export.name).display()),
             };
             entries.push(Entry {
                 name: export.name.clone(),
-                desk: Arc::clone(&desk),
+                inbox: Arc::clone(&inbox),
                 size: view.size,
                 block: block.into(),
                 read_only: view.read_only,
             });
-            files.push(File::new(desk, view, block, face, label));
+            files.push(File::new(inbox, view, block, identity, info));
         }
-        let desks = entries.iter().map(|e| Arc::clone(&e.desk)).collect();
+        let inboxes = entries.iter().map(|e| Arc::clone(&e.inbox)).collect();
         let (connection, attached) = attach::attach(folder, options.allow_other)?;
         let tree = Tree { entries, uid, gid, born };
         let thread = match serve(tree, connection, files, exports, ended) {
@@ -115,7 +116,7 @@ impl Mount {
             }
         };
         let devices = exports.iter().map(|e| e.device.clone()).collect();
-        Ok(Mount { attached, desks, devices, note, thread: Mutex::new(Some(thread)) })
+        Ok(Mount { attached, inboxes, devices, note, thread: Mutex::new(Some(thread)) })
     }
 
     /// The folder, absolute and without links.
@@ -163,8 +164,8 @@ impl Attachment for Mount {
         if over(&mut thread, 0) {
             return Ok(());
         }
-        self.desks.iter().for_each(|desk| desk.close());
-        self.devices.iter().for_each(Device::begin_close);
+        self.inboxes.iter().for_each(|inbox| inbox.close());
+        self.devices.iter().for_each(Device::start_close);
         let mut result = Ok(());
         for device in &self.devices {
             result = result.and(device.close());
@@ -217,7 +218,7 @@ fn serve(
     let session = Session::from_fd(tree, connection, SessionACL::All, config);
     let session = session.map_err(os("FUSE"))?;
     for (file, export) in files.into_iter().zip(exports) {
-        export.device.send(Message::Guest(Box::new(file)))?;
+        export.device.send(Message::Session(Box::new(file)))?;
     }
     let run = move || {
         io_flusher();

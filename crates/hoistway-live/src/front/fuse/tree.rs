@@ -1,15 +1,15 @@
 //! The file system: a folder with one file per export. Nothing can be made, removed or renamed.
 //!
 //! The methods run on the threads that read the kernel's requests. What concerns the folder they answer;
-//! everything about a file is laid on its desk.
+//! everything about a file goes to its inbox.
 //!
 //! Files are opened with direct I/O for everybody (`FOPEN_DIRECT_IO`): the kernel keeps no pages of them.
 //! A cache there would serve reads that the scheduler never sees and write back later on behalf
 //! of nobody; file systems on a loop device have their own cache above it. Writes to one file run in
-//! parallel (`FOPEN_PARALLEL_DIRECT_WRITES`), since the desk orders what must be ordered, and
+//! parallel (`FOPEN_PARALLEL_DIRECT_WRITES`), since the session of the file orders what must be ordered, and
 //! asynchronous requests of a loop device stay asynchronous (`FUSE_ASYNC_DIO`).
 
-use super::desk::{Ask, Desk, Reply, What};
+use super::inbox::{FileRequest, Inbox, Operation, Reply};
 use super::range::Span;
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug)]
 pub(super) struct Entry {
     pub name: String,
-    pub desk: Arc<Desk>,
+    pub inbox: Arc<Inbox>,
     pub size: u64,
     pub block: u64,
     pub read_only: bool,
@@ -83,11 +83,11 @@ impl Tree {
     }
 }
 
-/// Lays an ask on the desk of a file; a folder has none.
+/// Puts a request into the inbox of a file; a folder has none.
 macro_rules! lay {
     ($tree:ident, $ino:expr, $what:expr, $reply:expr) => {
         match $tree.entry($ino) {
-            Some(entry) => entry.desk.lay(Ask { what: $what, reply: $reply }),
+            Some(entry) => entry.inbox.push(FileRequest { what: $what, reply: $reply }),
             None => $reply.error(libc::EISDIR),
         }
     };
@@ -108,7 +108,9 @@ impl Filesystem for Tree {
         let found = self.entries.iter().find(|e| name == e.name.as_str());
         match found {
             Some(entry) if parent == INodeNo::ROOT => {
-                entry.desk.lay(Ask { what: What::Attributes, reply: Reply::Entry(reply) });
+                entry
+                    .inbox
+                    .push(FileRequest { what: Operation::Attributes, reply: Reply::Entry(reply) });
             }
             _ => reply.error(Errno::ENOENT),
         }
@@ -124,7 +126,7 @@ impl Filesystem for Tree {
         if ino == INodeNo::ROOT {
             return reply.attr(&FOREVER, &self.folder());
         }
-        lay!(self, ino, What::Attributes, Reply::Attributes(reply));
+        lay!(self, ino, Operation::Attributes, Reply::Attributes(reply));
     }
 
     /// As with a block device: opening with O_TRUNC (size 0 without a handle) leaves the size alone, any
@@ -155,7 +157,7 @@ impl Filesystem for Tree {
             Some(size) if size != entry.size && (size, handle) != (0, None) => {
                 reply.error(Errno::EINVAL);
             }
-            _ => lay!(self, ino, What::Attributes, Reply::Attributes(reply)),
+            _ => lay!(self, ino, Operation::Attributes, Reply::Attributes(reply)),
         }
     }
 
@@ -181,7 +183,7 @@ impl Filesystem for Tree {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        lay!(self, ino, What::Read { offset, len: size.into() }, Reply::Data(reply));
+        lay!(self, ino, Operation::Read { offset, len: size.into() }, Reply::Data(reply));
     }
 
     fn write(
@@ -208,13 +210,13 @@ impl Filesystem for Tree {
         }
         let (len, span) = (end - offset, Span { start: offset, end, block: entry.block });
         let (first, room) = (span.outer_start(), span.outer_end() - span.outer_start());
-        let mut buffer = entry.desk.buffer(room as usize);
+        let mut buffer = entry.inbox.buffer(room as usize);
         let (at, bytes) = ((offset - first) as usize, &data[..len as usize]);
         buffer[at..at + bytes.len()].copy_from_slice(bytes);
         // O_SYNC contains O_DSYNC.
         let durable = flags.0 & libc::O_DSYNC != 0;
-        let what = What::Write { offset, len, buffer, durable };
-        entry.desk.lay(Ask { what, reply: Reply::Written(reply) });
+        let what = Operation::Write { offset, len, buffer, durable };
+        entry.inbox.push(FileRequest { what, reply: Reply::Written(reply) });
     }
 
     fn fsync(
@@ -225,7 +227,7 @@ impl Filesystem for Tree {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        lay!(self, ino, What::Flush, Reply::Empty(reply));
+        lay!(self, ino, Operation::Flush, Reply::Empty(reply));
     }
 
     fn fallocate(
@@ -249,8 +251,8 @@ impl Filesystem for Tree {
         if !keep && offset.saturating_add(len) > entry.size {
             return reply.error(Errno::ENOSPC);
         }
-        let what = What::Zero { offset, len, hole };
-        entry.desk.lay(Ask { what, reply: Reply::Empty(reply) });
+        let what = Operation::Zero { offset, len, hole };
+        entry.inbox.push(FileRequest { what, reply: Reply::Empty(reply) });
     }
 
     fn lseek(
@@ -268,7 +270,7 @@ impl Filesystem for Tree {
             _ => return reply.error(Errno::EINVAL),
         };
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        lay!(self, ino, What::Seek { offset, hole }, Reply::Seek(reply));
+        lay!(self, ino, Operation::Seek { offset, hole }, Reply::Seek(reply));
     }
 
     fn readdir(

@@ -1,4 +1,4 @@
-//! One client after the handshake: a guest on the owner thread of its export's device.
+//! One client after the handshake: a session on the owner thread of its export's device.
 //!
 //! Requests are taken from the socket in as large pieces as there are and submitted in one batch;
 //! answers of a turn leave in one `sendmsg`. In steady state nothing is allocated.
@@ -8,13 +8,15 @@
 //! there are some again; one that owes nothing may have one request of [`SMALL_MAX`] meanwhile. What it
 //! had read by then waits in `carry`.
 
+use super::acceptor::Permit;
 use super::handshake::{ALLOCATION_ID, Choice};
-use super::lobby::Seat;
-use super::wire::{self, HEADER_MAX, Head, Kind, PAYLOAD_MAX, Request, command_flags};
+use super::wire::{self, CommandKind, HEADER_MAX, Head, PAYLOAD_MAX, Request, command_flags};
 use crate::buffer::Buffer;
-use crate::engine::{BUFFERS_MAX, Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE};
+use crate::device::{
+    BUFFERS_MAX, ConnectionInfo, Core, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
+};
 use crate::front::View;
-use crate::slots::Slots;
+use crate::slab::Slab;
 use hoistway::{Flags, Instant, Op};
 use rustix::io::Errno;
 use rustix::net::{
@@ -28,12 +30,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(super) struct Connection {
     socket: OwnedFd,
     /// Its place among the connections the server takes.
-    _seat: Seat,
+    _seat: Permit,
     view: View,
     choice: Choice,
     /// Until it has arrived.
-    label: Option<Label>,
-    guest: u64,
+    info: Option<ConnectionInfo>,
+    session: u64,
     tenant: Option<TenantId>,
 
     /// Bytes that were read and not looked at yet.
@@ -43,7 +45,7 @@ pub(super) struct Connection {
     /// A request that is refused once its data has gone by.
     refused: Option<Refused>,
     /// Requests whose answer is owed, by slot.
-    owed: Slots<Owed>,
+    owed: Slab<Owed>,
     /// Bytes of their buffers.
     bytes: usize,
     answers: VecDeque<Answer>,
@@ -119,21 +121,21 @@ impl Connection {
         view: View,
         choice: Choice,
         carry: Vec<u8>,
-        seat: Seat,
-        label: Label,
+        permit: Permit,
+        info: ConnectionInfo,
     ) -> Connection {
         Connection {
             socket,
-            _seat: seat,
+            _seat: permit,
             view,
             choice,
-            label: Some(label),
-            guest: 0,
+            info: Some(info),
+            session: 0,
             tenant: None,
             carry,
             partial: None,
             refused: None,
-            owed: Slots::with_capacity(64),
+            owed: Slab::with_capacity(64),
             bytes: 0,
             answers: VecDeque::with_capacity(64),
             sent: 0,
@@ -147,8 +149,9 @@ impl Connection {
 
     fn willing(&self, core: &Core) -> bool {
         let owes = self.owes();
-        let room = owes < REQUESTS_MAX && self.bytes < BYTES_MAX && core.pool.used() < BUFFERS_MAX;
-        !self.closing && !self.dead && (owes == 0 || room)
+        let served =
+            owes < REQUESTS_MAX && self.bytes < BYTES_MAX && core.pool.used() < BUFFERS_MAX;
+        !self.closing && !self.dead && (owes == 0 || served)
     }
 
     /// Takes what there is from the socket, into the buffer of a waiting write first.
@@ -220,7 +223,7 @@ impl Connection {
                 self.dead = true;
                 break;
             };
-            let data = matches!(request.kind, Kind::Read | Kind::Write);
+            let data = matches!(request.kind, CommandKind::Read | CommandKind::Write);
             if data && request.len > SMALL_MAX && core.pool.used() >= BUFFERS_MAX {
                 (self.paused, self.starved) = (true, true);
                 break;
@@ -249,7 +252,7 @@ impl Connection {
 
     /// Takes one request; returns how many bytes of its data were there.
     fn take(&mut self, core: &mut Core, request: Request, behind: &[u8]) -> usize {
-        let fits = request.kind == Kind::Write && request.payload <= PAYLOAD_MAX.into();
+        let fits = request.kind == CommandKind::Write && request.payload <= PAYLOAD_MAX.into();
         if request.payload > 0 && !fits {
             if request.payload > u32::MAX.into() {
                 // No client means that: what comes would be passed over for ever.
@@ -259,7 +262,7 @@ impl Connection {
             return 0;
         }
         match request.kind {
-            Kind::Write => {
+            CommandKind::Write => {
                 // Without data where there must be some, it is refused for its flags.
                 let mut buffer = self.take_buffer(core, request.payload as usize);
                 let there = behind.len().min(buffer.len());
@@ -271,21 +274,25 @@ impl Connection {
                 }
                 return there;
             }
-            Kind::Disconnect => self.closing = true,
-            Kind::BlockStatus => self.block_status(core, request),
-            Kind::Read if request.len > PAYLOAD_MAX.into() => self.refuse(&request, Errno::INVAL),
-            Kind::Other(_) => self.refuse(&request, Errno::INVAL),
-            Kind::Read => {
+            CommandKind::Disconnect => self.closing = true,
+            CommandKind::BlockStatus => self.block_status(core, request),
+            CommandKind::Read if request.len > PAYLOAD_MAX.into() => {
+                self.refuse(&request, Errno::INVAL)
+            }
+            CommandKind::Other(_) => self.refuse(&request, Errno::INVAL),
+            CommandKind::Read => {
                 let buffer = self.take_buffer(core, request.len as usize);
                 self.order(core, request, Op::Read, Flags::NONE, buffer);
             }
-            Kind::Flush => {
+            CommandKind::Flush => {
                 self.order(core, request, Op::Flush, Flags::PREFLUSH, Buffer::empty());
             }
-            Kind::Trim if !self.view.trim => self.refuse(&request, Errno::OPNOTSUPP),
-            Kind::Trim => self.order(core, request, Op::Discard, Flags::NONE, Buffer::empty()),
-            Kind::Cache => self.cache(core, request),
-            Kind::WriteZeroes => self.write_zeroes(core, request),
+            CommandKind::Trim if !self.view.trim => self.refuse(&request, Errno::OPNOTSUPP),
+            CommandKind::Trim => {
+                self.order(core, request, Op::Discard, Flags::NONE, Buffer::empty())
+            }
+            CommandKind::Cache => self.cache(core, request),
+            CommandKind::WriteZeroes => self.write_zeroes(core, request),
         }
         0
     }
@@ -325,10 +332,10 @@ impl Connection {
         let len = left.min(CACHE_PIECE);
         owed.read += len;
         let buffer = self.take_buffer(core, len as usize);
-        let origin = Origin::Guest { guest: self.guest, cookie: slot.into() };
+        let reply_to = ReplyTo::Session { session: self.session, cookie: slot.into() };
         let (offset, flags) = (self.view.offset + at, Flags::NONE);
         if let Some(tenant) = self.tenant {
-            core.submit(tenant, Order { op: Op::Read, offset, len, flags, buffer, origin });
+            core.submit(tenant, IoRequest { op: Op::Read, offset, len, flags, buffer, reply_to });
         }
         true
     }
@@ -346,13 +353,13 @@ impl Connection {
         }
         let slot = self.owed.insert(Owed { request, read: 0 });
         let fua = request.flags & command_flags::FUA != 0 && op != Op::Read && op != Op::Flush;
-        let order = Order {
+        let order = IoRequest {
             op,
             offset: if op == Op::Flush { 0 } else { view.offset + request.offset },
             len: if op == Op::Flush { 0 } else { request.len },
             flags: if fua { flags | Flags::FUA } else { flags },
             buffer,
-            origin: Origin::Guest { guest: self.guest, cookie: slot.into() },
+            reply_to: ReplyTo::Session { session: self.session, cookie: slot.into() },
         };
         if let Some(tenant) = self.tenant {
             core.submit(tenant, order);
@@ -464,14 +471,14 @@ impl Connection {
     }
 }
 
-impl Guest for Connection {
+impl Session for Connection {
     fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    fn arrived(&mut self, guest: u64, core: &mut Core) {
-        self.guest = guest;
-        self.tenant = Some(self.view.admit(core, self.label.take()));
+    fn arrived(&mut self, session: u64, core: &mut Core) {
+        self.session = session;
+        self.tenant = Some(self.view.admit(core, self.info.take()));
         self.moved = core.now();
         // What came behind the handshake is looked at in the first `read`.
         self.paused = !self.carry.is_empty();
@@ -511,18 +518,18 @@ impl Guest for Connection {
         let (slot, style) = (cookie as u32, self.choice.style);
         let Owed { request, .. } = self.owed.get_mut(slot).expect("an order is over once");
         let (request, mut body) = (*request, Buffer::empty());
-        if request.kind == Kind::Read && result.is_ok() {
+        if request.kind == CommandKind::Read && result.is_ok() {
             body = buffer;
         } else {
             self.give_buffer(core, buffer);
         }
-        if request.kind == Kind::Cache && result.is_ok() && self.cache_piece(core, slot) {
+        if request.kind == CommandKind::Cache && result.is_ok() && self.cache_piece(core, slot) {
             return;
         }
         self.owed.remove(slot);
         let head = match result {
             Err(errno) => Head::error(style, &request, wire::error_number(errno)),
-            Ok(()) if request.kind == Kind::Read => Head::data(style, &request),
+            Ok(()) if request.kind == CommandKind::Read => Head::data(style, &request),
             Ok(()) => Head::done(style, &request),
         };
         self.answers.push_back(Answer { head, body });
@@ -538,16 +545,16 @@ impl Guest for Connection {
         self.dead = true;
     }
 
-    fn settle(&mut self, core: &mut Core) -> Standing {
+    fn settle(&mut self, core: &mut Core) -> SessionState {
         self.send(core);
         if self.dead || (self.closing && self.owes() == 0) {
-            return Standing::Gone;
+            return SessionState::Gone;
         }
         let willing = self.willing(core) && !self.starved;
         if willing && self.paused {
-            return Standing::Ready;
+            return SessionState::Ready;
         }
-        Standing::Waits { read: willing, write: !self.answers.is_empty() }
+        SessionState::Waits { read: willing, write: !self.answers.is_empty() }
     }
 
     fn close_down(&mut self) {

@@ -4,13 +4,15 @@
 //! A session runs the handshake and then a real connection with its socket, core and memory, while
 //! an independent reading of the same bytes says what must be answered.
 
+use super::acceptor::Permit;
 use super::connection::Connection;
 use super::handshake::{Choice, Handshake, Offer, Security, Step};
-use super::lobby::Seat;
-use super::wire::{Kind, PAYLOAD_MAX, Request, Style, command_flags, u32_at, u64_at};
-use crate::backend::Target;
-use crate::engine::{Core, DeviceOptions, Finished, Guest, Label, Origin, Standing};
+use super::wire::{CommandKind, PAYLOAD_MAX, Request, Style, command_flags, u32_at, u64_at};
+use crate::device::{
+    ConnectionInfo, Core, DeviceOptions, Finished, ReplyTo, Session, SessionState,
+};
 use crate::front::View;
+use crate::storage::Target;
 use hoistway::{GroupId, IoPrio, sched};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::BTreeMap;
@@ -117,7 +119,7 @@ impl Asked {
             if request.payload > u32::MAX.into() {
                 return asked;
             }
-            if request.kind == Kind::Disconnect && request.payload == 0 {
+            if request.kind == CommandKind::Disconnect && request.payload == 0 {
                 asked.clean = true;
                 return asked;
             }
@@ -152,19 +154,21 @@ impl Asked {
             let fits = |r: &Request| {
                 let chunks = match choice.style {
                     Style::Simple => false,
-                    Style::Structured => matches!(r.kind, Kind::Read | Kind::BlockStatus),
+                    Style::Structured => {
+                        matches!(r.kind, CommandKind::Read | CommandKind::BlockStatus)
+                    }
                     Style::Extended => true,
                 };
                 if chunk != chunks {
                     return false;
                 }
-                let data = r.kind == Kind::Read && error == 0;
+                let data = r.kind == CommandKind::Read && error == 0;
                 let refused = error == 22;
                 match r.kind {
-                    Kind::BlockStatus => true,
-                    Kind::Write if r.payload > PAYLOAD_MAX.into() => refused,
-                    Kind::Write if r.flags & command_flags::PAYLOAD_LEN != 0 => refused,
-                    Kind::Write => len.is_none(),
+                    CommandKind::BlockStatus => true,
+                    CommandKind::Write if r.payload > PAYLOAD_MAX.into() => refused,
+                    CommandKind::Write if r.flags & command_flags::PAYLOAD_LEN != 0 => refused,
+                    CommandKind::Write => len.is_none(),
                     _ if r.payload > 0 => refused,
                     _ if data => len == Some(r.len as usize),
                     _ => len.is_none(),
@@ -199,8 +203,9 @@ fn reply(
             let (error, cookie) = (u32_at(bytes, 4), u64_at(bytes, 8));
             known(error);
             let first = owed.get(&cookie).and_then(|l| l.first());
-            let read = first
-                .filter(|r| r.kind == Kind::Read && error == 0 && choice.style == Style::Simple);
+            let read = first.filter(|r| {
+                r.kind == CommandKind::Read && error == 0 && choice.style == Style::Simple
+            });
             let len = read.map(|r| r.len as usize);
             *replies = bytes.get(16 + len.unwrap_or(0)..)?;
             Some((false, cookie, error, len))
@@ -262,7 +267,7 @@ pub fn session(bytes: &[u8]) {
 /// A connection with both ends of its socket.
 struct Served {
     core: Core,
-    guest: Connection,
+    session: Connection,
     client: UnixStream,
     choice: Choice,
     scratch: Vec<u8>,
@@ -290,15 +295,15 @@ impl Served {
             group: GroupId::ROOT,
             prio: IoPrio::NONE,
         };
-        let label = Label { connection: 0, export: "disk".into(), peer: "fuzz".into() };
-        // As the lobby does: what came with the handshake goes along.
+        let info = ConnectionInfo { connection: 0, export: "disk".into(), peer: "fuzz".into() };
+        // As the acceptor does: what came with the handshake goes along.
         let carry = bytes[..bytes.len().min(2000)].to_vec();
-        let mut guest = Connection::new(server, view, choice, carry, Seat::alone(), label);
+        let mut session = Connection::new(server, view, choice, carry, Permit::alone(), info);
         core.read_clock();
-        guest.arrived(7, &mut core);
+        session.arrived(7, &mut core);
         let client = UnixStream::from(client);
         let (scratch, replies) = (vec![0; 256 << 10], Vec::new());
-        Served { core, guest, client, choice, scratch, replies, gone: false }
+        Served { core, session, client, choice, scratch, replies, gone: false }
     }
 
     fn run(mut self, bytes: &[u8]) {
@@ -323,8 +328,8 @@ impl Served {
                 break;
             }
         }
-        let Served { mut core, guest, choice, replies, .. } = self;
-        drop(guest);
+        let Served { mut core, session, choice, replies, .. } = self;
+        drop(session);
         let mut turns = 0;
         while !core.is_idle() {
             core.read_clock();
@@ -341,19 +346,21 @@ impl Served {
 
     /// As the owner thread does.
     fn turn(&mut self) {
-        let Served { core, guest, .. } = self;
+        let Served { core, session, .. } = self;
         core.read_clock();
-        guest.read(core, &mut self.scratch);
+        session.read(core, &mut self.scratch);
         core.turn();
-        while let Some(Finished { origin, buffer, result }) = core.next_finished() {
-            let Origin::Guest { guest: 7, cookie } = origin else { panic!("there is one guest") };
-            guest.finished(core, cookie, result, buffer);
+        while let Some(Finished { reply_to, buffer, result }) = core.next_finished() {
+            let ReplyTo::Session { session: 7, cookie } = reply_to else {
+                panic!("there is one session")
+            };
+            session.finished(core, cookie, result, buffer);
         }
-        let standing = guest.settle(core);
+        let standing = session.settle(core);
         core.kick();
         assert!(core.pool.used() <= (64 << 20) + (32 << 20), "memory without bound");
-        if standing == Standing::Gone {
-            guest.left(core);
+        if standing == SessionState::Gone {
+            session.left(core);
             self.gone = true;
         }
         let mut chunk = [0; 64 << 10];
@@ -520,10 +527,10 @@ mod tests {
             [&0x2560_9513u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 16], &4096u32.to_be_bytes()];
         let half_a_write = [&head.concat()[..], &[7; 100]].concat();
         let mut served = Served::new(choice, &half_a_write);
-        let Served { core, guest, scratch, .. } = &mut served;
+        let Served { core, session, scratch, .. } = &mut served;
         let came = core.now();
         assert!(came > hoistway::Instant::ZERO);
-        guest.read(core, scratch);
-        assert_eq!(guest.holds_since(), Some(came));
+        session.read(core, scratch);
+        assert_eq!(session.holds_since(), Some(came));
     }
 }

@@ -1,17 +1,17 @@
 //! An NBD server: fixed newstyle, structured replies and extended headers, block status, several exports and connections.
 //!
 //! The protocol is that of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. Two
-//! halves: the *lobby*, one thread in which all clients negotiate (`handshake` decides, the lobby
-//! waits), and the *connection*, a guest on the owner thread of the export's device (`connection`;
+//! halves: the *acceptor*, one thread in which all clients negotiate (`handshake` decides, the acceptor
+//! waits), and the *connection*, a session on the owner thread of the export's device (`connection`;
 //! `wire` encodes and decodes). A client that never finishes its handshake, or sends garbage, never
 //! reaches a thread that serves others.
 
+mod acceptor;
 mod connection;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod handshake;
-mod lobby;
 mod rules;
 mod server;
 #[cfg(feature = "tls")]

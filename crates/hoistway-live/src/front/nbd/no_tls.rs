@@ -1,7 +1,7 @@
 //! A build without the feature `tls`: no server can be set up to offer it.
 
+use super::acceptor::Permit;
 use super::handshake::Security;
-use super::lobby::Seat;
 use super::rules::Subject;
 use crate::error::LiveError;
 use std::convert::Infallible;
@@ -47,7 +47,7 @@ impl Relays {
         match tls.0 {}
     }
 
-    pub fn admit(&self, _: OwnedFd, _: OwnedFd, _: Seat, _: Arc<OnceLock<Subject>>) {
+    pub fn admit(&self, _: OwnedFd, _: OwnedFd, _: Permit, _: Arc<OnceLock<Subject>>) {
         match self.0 {}
     }
 

@@ -1,6 +1,6 @@
 //! Which group a client gets: by the user at the other end of a Unix socket, or by its certificate.
 
-use crate::engine::GroupSpec;
+use crate::device::GroupSpec;
 use hoistway::IoPrio;
 use std::sync::{Arc, OnceLock};
 

@@ -1,14 +1,15 @@
 //! The server: start and stop.
 
+use super::acceptor::{self, Acceptor};
 use super::handshake::{Offer, Security};
-use super::lobby::{self, Lobby};
 use super::rules::{ClientMatch, ClientRule};
 use super::tls::{Relays, Tls};
 use super::wire::flags;
-use crate::engine::Device;
+use crate::device::Device;
 use crate::error::{LiveError, os};
-use crate::front::listen::Bound;
-use crate::front::{Export, Listen, View};
+use crate::front::{Export, View};
+use crate::net::Listen;
+use crate::net::listen::Bound;
 use hoistway::Nanos;
 use std::fmt;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub struct ServerOptions {
 
 /// A running server. It stops when it is dropped.
 pub struct Server {
-    lobby: lobby::Handle,
+    acceptor: acceptor::StopHandle,
     relays: Option<Relays>,
     /// Clients have to use TLS.
     secure: bool,
@@ -62,7 +63,7 @@ impl Server {
         check_names(&exports)?;
         let security = options.tls.as_ref().map_or(Security::None, Tls::security);
         check_rules(options)?;
-        let mut rooms = Vec::with_capacity(exports.len());
+        let mut served = Vec::with_capacity(exports.len());
         for export in &exports {
             let view = export.view()?;
             let mut rules = Vec::with_capacity(options.clients.len());
@@ -71,7 +72,7 @@ impl Server {
                 rules.push((rule.who.clone(), group, rule.prio));
             }
             let (offer, device) = (offer(export, &view), export.device.clone());
-            rooms.push(lobby::Room { offer, view, size: export.size, device, rules });
+            served.push(acceptor::ServedExport { offer, view, size: export.size, device, rules });
         }
         let (mut listeners, files) = (Vec::new(), SocketFiles::default());
         let mut addresses = Vec::new();
@@ -80,7 +81,7 @@ impl Server {
             let Bound { socket, address } = place.bind(local.then_some(IN_THE_CLEAR))?;
             files.add(place.path());
             let unix = matches!(address, Listen::Unix(_));
-            listeners.push(lobby::Listener { socket, unix });
+            listeners.push(acceptor::ListeningSocket { socket, unix });
             addresses.push(address);
         }
         let names = exports.iter().map(|e| e.name.clone()).collect();
@@ -88,14 +89,15 @@ impl Server {
         let most = if options.connections_max == 0 { 4096 } else { options.connections_max };
         let relays = options.tls.as_ref().map(Relays::start).transpose();
         let relays = relays.map_err(os("threads for TLS"))?;
-        let patience = options.handshake_limit.unwrap_or(lobby::PATIENCE);
-        let lobby = Lobby::new(rooms, listeners, security, relays.clone(), most, patience);
-        let (lobby, handle) = lobby.map_err(os("epoll"))?;
-        let thread = thread::Builder::new().name("hoistway-lobby".into());
-        let thread = thread.spawn(move || lobby.run()).map_err(os("thread"))?;
+        let handshake_limit = options.handshake_limit.unwrap_or(acceptor::HANDSHAKE_LIMIT);
+        let acceptor =
+            Acceptor::new(served, listeners, security, relays.clone(), most, handshake_limit);
+        let (acceptor, handle) = acceptor.map_err(os("epoll"))?;
+        let thread = thread::Builder::new().name("hoistway-nbd".into());
+        let thread = thread.spawn(move || acceptor.run()).map_err(os("thread"))?;
         let thread = Mutex::new(Some(thread));
         let secure = security == Security::Required;
-        Ok(Server { lobby: handle, relays, secure, thread, devices, addresses, files, names })
+        Ok(Server { acceptor: handle, relays, secure, thread, devices, addresses, files, names })
     }
 
     /// Where it listens, in the order of asking; ports that were left open are filled in, and sockets
@@ -119,18 +121,18 @@ impl Server {
     ///
     /// The first of what [`Device::close`] said; the other devices are closed nevertheless.
     pub fn stop(&self) -> Result<(), LiveError> {
-        self.lobby.stop();
+        self.acceptor.stop();
         let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
         if let Some(thread) = thread {
             let _ = thread.join();
-            self.devices.iter().for_each(Device::begin_close);
+            self.devices.iter().for_each(Device::start_close);
             self.files.remove();
         }
         let mut result = Ok(());
         for device in &self.devices {
             result = result.and(device.close());
         }
-        // Every guest has handed its last answer to its relay.
+        // Every session has handed its last answer to its relay.
         self.relays.iter().for_each(Relays::stop);
         result
     }

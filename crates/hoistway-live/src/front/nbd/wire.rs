@@ -57,7 +57,7 @@ impl Style {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CommandKind {
     Read,
     Write,
     Disconnect,
@@ -70,14 +70,14 @@ pub(super) enum Kind {
     Other(u16),
 }
 
-impl Kind {
+impl CommandKind {
     /// Flags that mean something for it; any other one is an error of the client.
     pub fn flags(self) -> u16 {
         use command_flags::{DF, FAST_ZERO, FUA, NO_HOLE, REQ_ONE};
         match self {
-            Kind::Read => FUA | DF,
-            Kind::WriteZeroes => FUA | NO_HOLE | FAST_ZERO,
-            Kind::BlockStatus => FUA | REQ_ONE,
+            CommandKind::Read => FUA | DF,
+            CommandKind::WriteZeroes => FUA | NO_HOLE | FAST_ZERO,
+            CommandKind::BlockStatus => FUA | REQ_ONE,
             _ => FUA,
         }
     }
@@ -88,7 +88,7 @@ impl Kind {
 pub(super) struct Request {
     /// `PAYLOAD_LEN` is left where it, or the lack of it, is a mistake.
     pub flags: u16,
-    pub kind: Kind,
+    pub kind: CommandKind,
     pub cookie: u64,
     pub offset: u64,
     /// Bytes it is about.
@@ -107,23 +107,23 @@ impl Request {
             return None;
         }
         let kind = match u16_at(bytes, 6) {
-            0 => Kind::Read,
-            1 => Kind::Write,
-            2 => Kind::Disconnect,
-            3 => Kind::Flush,
-            4 => Kind::Trim,
-            5 => Kind::Cache,
-            6 => Kind::WriteZeroes,
-            7 => Kind::BlockStatus,
-            other => Kind::Other(other),
+            0 => CommandKind::Read,
+            1 => CommandKind::Write,
+            2 => CommandKind::Disconnect,
+            3 => CommandKind::Flush,
+            4 => CommandKind::Trim,
+            5 => CommandKind::Cache,
+            6 => CommandKind::WriteZeroes,
+            7 => CommandKind::BlockStatus,
+            other => CommandKind::Other(other),
         };
         let mut flags = u16_at(bytes, 4);
         let len = if extended { u64_at(bytes, 24) } else { u32_at(bytes, 24).into() };
         let carries = match extended {
             true => flags & command_flags::PAYLOAD_LEN != 0,
-            false => kind == Kind::Write,
+            false => kind == CommandKind::Write,
         };
-        if extended && kind == Kind::Write {
+        if extended && kind == CommandKind::Write {
             // There a write must have it: turned round, the flag is left with the one that has not, and
             // refused with it.
             flags ^= command_flags::PAYLOAD_LEN;
@@ -177,7 +177,7 @@ impl Head {
 
     /// Of a request that failed.
     pub fn error(style: Style, request: &Request, error: u32) -> Head {
-        let data = matches!(request.kind, Kind::Read | Kind::BlockStatus);
+        let data = matches!(request.kind, CommandKind::Read | CommandKind::BlockStatus);
         if style == Style::Simple || (style == Style::Structured && !data) {
             return Head::simple(request, error);
         }

@@ -1,7 +1,7 @@
 //! ublk: every export as a block device `/dev/ublkbN`, without a file or a network between.
 //!
 //! The kernel's driver keeps its requests in a queue that this process reads through io_uring. Control
-//! commands add, describe, start, stop and delete a device (`driver`, `wire`); its queue is a guest
+//! commands add, describe, start, stop and delete a device (`driver`, `wire`); its queue is a session
 //! on the owner thread of the export's device (`queue`). One queue per device: behind it is one
 //! scheduler.
 //!
@@ -11,7 +11,7 @@ mod driver;
 mod queue;
 mod wire;
 
-use crate::engine::{Device, Label, Message};
+use crate::device::{ConnectionInfo, Device, Message};
 use crate::error::{LiveError, os};
 use crate::front::{Attachment, Export, Front};
 use driver::{ControlDevice, DriverRing};
@@ -103,14 +103,14 @@ impl Disk {
         disk.command(Control::SetParams, &mut params.encode(), 0)?;
         let file = disk.character_device()?;
         let ring = DriverRing::new(file, &info).map_err(os("ublk: queue"))?;
-        let label = Label {
+        let connection = ConnectionInfo {
             connection: super::connection_number(),
             export: export.name.clone(),
             peer: format!("ublk {}", disk.path().display()),
         };
-        let queue = Queue::new(ring, info.depth, info.request_max, view, label);
+        let queue = Queue::new(ring, info.depth, info.request_max, view, connection);
         let refusal = queue.refusal();
-        export.device.send(Message::Guest(Box::new(queue)))?;
+        export.device.send(Message::Session(Box::new(queue)))?;
         // The owner has taken it when it answers. A start that lacks fetches would wait for ever.
         export.device.control(|_| ())?;
         match refusal.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! The queue of one block device: a guest on the owner thread of the export's device.
+//! The queue of one block device: a session on the owner thread of the export's device.
 //!
 //! Each tag has a buffer that the driver knows the address of, and goes round: its *fetch* waits with the
 //! driver; a completion brings a request (of a write, the data is in the buffer); the request becomes
@@ -10,8 +10,11 @@
 
 use super::wire::{QueueCommand, Request};
 use crate::buffer::Buffer;
-use crate::engine::{Core, Guest, Label, Order, Origin, Standing, TenantId, WRITE, io_flusher};
+use crate::device::{
+    ConnectionInfo, Core, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
+};
 use crate::front::View;
+use crate::thread::io_flusher;
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
 use std::fmt;
@@ -43,15 +46,15 @@ pub(super) trait Ring: fmt::Debug + Send {
 
 /// Result of a fetch that will bring no request: ENODEV.
 pub(super) const GONE: i32 = -19;
-/// Completions per turn, so that a busy disk does not starve the other guests.
+/// Completions per turn, so that a busy disk does not starve the other sessions.
 const COMPLETIONS: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Queue<R> {
     ring: R,
     view: View,
-    label: Option<Label>,
-    guest: u64,
+    info: Option<ConnectionInfo>,
+    session: u64,
     tenant: Option<TenantId>,
 
     tags: Vec<Tag>,
@@ -83,13 +86,19 @@ enum Tag {
 
 impl<R: Ring> Queue<R> {
     /// `request_max`: bytes of the longest request.
-    pub fn new(ring: R, depth: u16, request_max: u32, view: View, label: Label) -> Queue<R> {
+    pub fn new(
+        ring: R,
+        depth: u16,
+        request_max: u32,
+        view: View,
+        info: ConnectionInfo,
+    ) -> Queue<R> {
         let tags = (0..depth).map(|_| Tag::Fetching(Buffer::zeroed(request_max as usize)));
         Queue {
             ring,
             view,
-            label: Some(label),
-            guest: 0,
+            info: Some(info),
+            session: 0,
             tenant: None,
             tags: tags.collect(),
             busy: 0,
@@ -147,13 +156,13 @@ impl<R: Ring> Queue<R> {
             Buffer::empty()
         };
         self.busy += 1;
-        let order = Order {
+        let order = IoRequest {
             op: self.op(&request),
             offset: if request.op == Op::Flush { 0 } else { self.offset(&request) },
             len: if request.op == Op::Flush { 0 } else { len },
             flags: flags(&request),
             buffer: mine,
-            origin: Origin::Guest { guest: self.guest, cookie: tag.into() },
+            reply_to: ReplyTo::Session { session: self.session, cookie: tag.into() },
         };
         if let Some(tenant) = self.tenant {
             core.submit(tenant, order);
@@ -225,15 +234,15 @@ fn flags(request: &Request) -> Flags {
     if durable { flags | Flags::FUA } else { flags }
 }
 
-impl<R: Ring> Guest for Queue<R> {
+impl<R: Ring> Session for Queue<R> {
     fn fd(&self) -> BorrowedFd<'_> {
         self.ring.fd()
     }
 
     /// All fetches are sent: the device can be started.
-    fn arrived(&mut self, guest: u64, core: &mut Core) {
-        self.guest = guest;
-        self.tenant = Some(self.view.admit(core, self.label.take()));
+    fn arrived(&mut self, session: u64, core: &mut Core) {
+        self.session = session;
+        self.tenant = Some(self.view.admit(core, self.info.take()));
         // The kernel above may need this thread to get memory back.
         io_flusher();
         for (number, tag) in (0..).zip(&self.tags) {
@@ -293,18 +302,18 @@ impl<R: Ring> Guest for Queue<R> {
         self.dead = true;
     }
 
-    fn settle(&mut self, _core: &mut Core) -> Standing {
+    fn settle(&mut self, _core: &mut Core) -> SessionState {
         if std::mem::take(&mut self.pushed) && self.ring.submit().is_err() {
             self.dead = true;
         }
         let over = self.gone == self.tags.len() || self.dead || self.closing;
         if over && self.busy == 0 {
-            return Standing::Gone;
+            return SessionState::Gone;
         }
         if std::mem::take(&mut self.hurry) {
-            return Standing::Ready;
+            return SessionState::Ready;
         }
-        Standing::Waits { read: true, write: false }
+        SessionState::Waits { read: true, write: false }
     }
 
     /// The device ought to have been stopped before. If not, what is under way is finished; the driver
@@ -323,7 +332,7 @@ impl<R: Ring> Guest for Queue<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Device, DeviceOptions, Message};
+    use crate::device::{Device, DeviceOptions, Message};
     use crate::front::Export;
     use crate::{LiveError, Target};
     use hoistway::sched;
@@ -340,7 +349,7 @@ mod tests {
     /// A driver in memory: what it was told last for each tag, and what it will say.
     #[derive(Debug)]
     struct Driver {
-        bell: OwnedFd,
+        wakeup: OwnedFd,
         state: Mutex<State>,
         changed: Condvar,
     }
@@ -368,7 +377,7 @@ mod tests {
 
     impl Ring for FakeRing {
         fn fd(&self) -> BorrowedFd<'_> {
-            self.0.bell.as_fd()
+            self.0.wakeup.as_fd()
         }
 
         fn push(&mut self, command: QueueCommand) {
@@ -395,7 +404,7 @@ mod tests {
             let mut state = self.0.state.lock().unwrap();
             let next = state.completions.pop_front();
             if next.is_none() {
-                let _ = rustix::io::read(&self.0.bell, &mut [0u8; 8]);
+                let _ = rustix::io::read(&self.0.wakeup, &mut [0u8; 8]);
             }
             next
         }
@@ -408,7 +417,7 @@ mod tests {
 
     impl Driver {
         fn new() -> Arc<Driver> {
-            let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
+            let wakeup = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
             let depth = usize::from(DEPTH);
             let state = State {
                 waiting: vec![None; depth],
@@ -416,7 +425,7 @@ mod tests {
                 results: vec![None; depth],
                 ..State::default()
             };
-            Arc::new(Driver { bell, state: Mutex::new(state), changed: Condvar::new() })
+            Arc::new(Driver { wakeup, state: Mutex::new(state), changed: Condvar::new() })
         }
 
         /// Waits for something to be true of the state, 20 s at most.
@@ -435,7 +444,7 @@ mod tests {
 
         fn say(&self, tag: usize, result: i32) {
             self.state.lock().unwrap().completions.push_back((tag as u16, result));
-            rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+            rustix::io::write(&self.wakeup, &1u64.to_ne_bytes()).unwrap();
         }
 
         /// Sends a request as the kernel does: data of writes goes into the buffer before, data of reads
@@ -500,10 +509,11 @@ mod tests {
 
     fn start(export: &Export) -> Result<Arc<Driver>, LiveError> {
         let driver = Driver::new();
-        let label = Label { connection: 0, export: export.name.clone(), peer: "ublk test".into() };
+        let info =
+            ConnectionInfo { connection: 0, export: export.name.clone(), peer: "ublk test".into() };
         let ring = FakeRing(Arc::clone(&driver));
-        let queue = Queue::new(ring, DEPTH, LONGEST, export.view()?, label);
-        export.device.send(Message::Guest(Box::new(queue)))?;
+        let queue = Queue::new(ring, DEPTH, LONGEST, export.view()?, info);
+        export.device.send(Message::Session(Box::new(queue)))?;
         Ok(driver)
     }
 
@@ -599,11 +609,12 @@ mod tests {
         let export = Export::new("disk", ram());
         let driver = Driver::new();
         driver.say(3, -Errno::INVAL.raw_os_error());
-        let label = Label { connection: 0, export: "disk".into(), peer: "ublk test".into() };
+        let info =
+            ConnectionInfo { connection: 0, export: "disk".into(), peer: "ublk test".into() };
         let view = export.view().unwrap();
-        let queue = Queue::new(FakeRing(Arc::clone(&driver)), DEPTH, LONGEST, view, label);
+        let queue = Queue::new(FakeRing(Arc::clone(&driver)), DEPTH, LONGEST, view, info);
         let refusal = queue.refusal();
-        export.device.send(Message::Guest(Box::new(queue))).unwrap();
+        export.device.send(Message::Session(Box::new(queue))).unwrap();
         export.device.control(|_| ()).unwrap();
         assert_eq!(refusal.load(Ordering::SeqCst), -Errno::INVAL.raw_os_error());
     }

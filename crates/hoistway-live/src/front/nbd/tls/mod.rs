@@ -1,8 +1,8 @@
 //! TLS for NBD: the server's certificate, whom it believes, and the threads that carry sessions.
 //!
-//! A client asks for TLS with NBD_OPT_STARTTLS. The lobby answers, gives the client's socket to a
+//! A client asks for TLS with NBD_OPT_STARTTLS. The acceptor answers, gives the client's socket to a
 //! *relay* and goes on negotiating with it over one end of a socket pair, whose other end the relay has;
-//! later that end is the guest on the owner thread. So everything behind the handshake of TLS is
+//! later that end is the session on the owner thread. So everything behind the handshake of TLS is
 //! written once, and no owner thread ever encrypts.
 //!
 //! What a client said before TLS is forgotten, what it sent behind STARTTLS without waiting for the answer

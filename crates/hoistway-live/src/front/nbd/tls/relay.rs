@@ -8,7 +8,7 @@
 //! the inner end closes, the client gets close_notify behind the last answer.
 
 use super::subject;
-use crate::front::nbd::lobby::Seat;
+use crate::front::nbd::acceptor::Permit;
 use crate::front::nbd::rules::Subject;
 use hoistway::{Instant, Nanos};
 use rustix::event::epoll::EventFlags;
@@ -45,7 +45,7 @@ pub(super) struct Relay {
     /// Where the client's names go once it is verified.
     subject: Arc<OnceLock<Subject>>,
     /// Its place among the connections the server takes.
-    _seat: Seat,
+    _seat: Permit,
     phase: Phase,
     /// Came, not decrypted yet.
     raw: Bytes,
@@ -150,7 +150,7 @@ impl Bytes {
 
 /// How a session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum RelayState {
     /// It waits for one of its sockets.
     Waits,
     /// It has more to do at once.
@@ -165,7 +165,7 @@ impl Relay {
         outer: OwnedFd,
         inner: OwnedFd,
         subject: Arc<OnceLock<Subject>>,
-        seat: Seat,
+        permit: Permit,
     ) -> Relay {
         let mut tls = tls;
         // Bounded by what is written to it at once.
@@ -175,7 +175,7 @@ impl Relay {
             inner: Side::new(inner),
             tls,
             subject,
-            _seat: seat,
+            _seat: permit,
             phase: Phase::Handshake,
             raw: Bytes::default(),
             clear: Bytes::default(),
@@ -191,17 +191,17 @@ impl Relay {
     }
 
     /// Moves what can be moved.
-    pub fn go_on(&mut self, now: Instant, scratch: &mut [u8]) -> Standing {
+    pub fn go_on(&mut self, now: Instant, scratch: &mut [u8]) -> RelayState {
         for _ in 0..ROUNDS {
             let moved = self.round(now, scratch);
             if self.is_over() {
-                return Standing::Over;
+                return RelayState::Over;
             }
             if !moved {
-                return Standing::Waits;
+                return RelayState::Waits;
             }
         }
-        Standing::Ready
+        RelayState::Ready
     }
 
     /// True if anything was moved.
@@ -311,7 +311,7 @@ impl Relay {
     }
 
     fn takes(&self) -> bool {
-        // Also while the handshake goes on: the lobby may give the client up.
+        // Also while the handshake goes on: the acceptor may give the client up.
         let open = matches!(self.phase, Phase::Handshake | Phase::Served);
         open && self.inner.readable && !self.tls.wants_write()
     }

@@ -1,10 +1,10 @@
 //! The threads that carry TLS sessions, each many of them.
 
 use super::Tls;
-use super::relay::{Relay, Side, Standing, scratch};
-use crate::bell::Bell;
+use super::relay::{Relay, RelayState, Side, scratch};
 use crate::clock::{Clock, until};
-use crate::front::nbd::lobby::Seat;
+use crate::eventfd::EventFd;
+use crate::front::nbd::acceptor::Permit;
 use crate::front::nbd::rules::Subject;
 use hoistway::{Instant, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -24,50 +24,50 @@ const STOPPING: Nanos = Nanos::secs(10);
 /// The relay threads. Clones are the same threads; they end by [`stop`](Relays::stop).
 #[derive(Clone, Debug)]
 pub(in crate::front::nbd) struct Relays {
-    desks: Arc<Vec<Desk>>,
+    threads: Arc<Vec<RelayThread>>,
     next: Arc<AtomicUsize>,
 }
 
 /// Where one thread is reached.
 #[derive(Debug)]
-struct Desk {
-    post: Arc<Post>,
+struct RelayThread {
+    mailbox: Arc<Mailbox>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Post {
-    bell: Bell,
-    letters: Mutex<Letters>,
+struct Mailbox {
+    wakeup: EventFd,
+    messages: Mutex<Messages>,
 }
 
 #[derive(Debug, Default)]
-struct Letters {
-    entrants: Vec<Entrant>,
+struct Messages {
+    new: Vec<NewSession>,
     stop: bool,
 }
 
 /// A client that asked for TLS.
 #[derive(Debug)]
-struct Entrant {
+struct NewSession {
     outer: OwnedFd,
     inner: OwnedFd,
-    seat: Seat,
+    permit: Permit,
     subject: Arc<OnceLock<Subject>>,
 }
 
 impl Relays {
     pub fn start(tls: &Tls) -> io::Result<Relays> {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-        let mut desks = Vec::new();
+        let mut relays = Vec::new();
         for n in 0..threads {
-            let post = Arc::new(Post { bell: Bell::new()?, letters: Mutex::default() });
-            let worker = Worker::new(Arc::clone(&post), Arc::clone(&tls.config))?;
+            let mailbox = Arc::new(Mailbox { wakeup: EventFd::new()?, messages: Mutex::default() });
+            let worker = Worker::new(Arc::clone(&mailbox), Arc::clone(&tls.config))?;
             let name = format!("hoistway-tls-{n}");
             let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
-            desks.push(Desk { post, thread: Mutex::new(Some(thread)) });
+            relays.push(RelayThread { mailbox, thread: Mutex::new(Some(thread)) });
         }
-        Ok(Relays { desks: Arc::new(desks), next: Arc::default() })
+        Ok(Relays { threads: Arc::new(relays), next: Arc::default() })
     }
 
     /// From now on a relay carries what comes and goes on `outer`, decrypted, to and from `inner`. The
@@ -76,20 +76,20 @@ impl Relays {
         &self,
         outer: OwnedFd,
         inner: OwnedFd,
-        seat: Seat,
+        permit: Permit,
         subject: Arc<OnceLock<Subject>>,
     ) {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.desks.len();
-        let entrant = Entrant { outer, inner, seat, subject };
-        self.desks[at].post.put(|letters| letters.entrants.push(entrant));
+        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.threads.len();
+        let session = NewSession { outer, inner, permit, subject };
+        self.threads[at].mailbox.put(|messages| messages.new.push(session));
     }
 
     /// Ends the threads when their sessions are over, after 10 s at the latest. Whoever is behind the
     /// inner ends must have closed them, or do so now.
     pub fn stop(&self) {
-        self.desks.iter().for_each(|desk| desk.post.put(|letters| letters.stop = true));
-        for desk in self.desks.iter() {
-            let thread = desk.thread.lock().expect("nobody panics while holding the lock").take();
+        self.threads.iter().for_each(|relay| relay.mailbox.put(|messages| messages.stop = true));
+        for relay in self.threads.iter() {
+            let thread = relay.thread.lock().expect("nobody panics while holding the lock").take();
             if let Some(thread) = thread {
                 let _ = thread.join();
             }
@@ -97,16 +97,16 @@ impl Relays {
     }
 }
 
-impl Post {
-    fn put(&self, write: impl FnOnce(&mut Letters)) {
-        write(&mut self.letters.lock().expect("nobody panics while holding the lock"));
-        self.bell.ring();
+impl Mailbox {
+    fn put(&self, write: impl FnOnce(&mut Messages)) {
+        write(&mut self.messages.lock().expect("nobody panics while holding the lock"));
+        self.wakeup.signal();
     }
 }
 
 /// What a thread works on.
 struct Worker {
-    post: Arc<Post>,
+    mailbox: Arc<Mailbox>,
     config: Arc<ServerConfig>,
     epoll: OwnedFd,
     clock: Clock,
@@ -125,14 +125,14 @@ struct Session {
     serial: u32,
 }
 
-const BELL: u64 = u64::MAX;
+const WAKEUP: u64 = u64::MAX;
 
 impl Worker {
-    fn new(post: Arc<Post>, config: Arc<ServerConfig>) -> io::Result<Worker> {
+    fn new(mailbox: Arc<Mailbox>, config: Arc<ServerConfig>) -> io::Result<Worker> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &post.bell, EventData::new_u64(BELL), EventFlags::IN)?;
+        epoll::add(&epoll, &mailbox.wakeup, EventData::new_u64(WAKEUP), EventFlags::IN)?;
         Ok(Worker {
-            post,
+            mailbox,
             config,
             epoll,
             clock: Clock::new(),
@@ -152,7 +152,7 @@ impl Worker {
             let now = self.clock.now();
             for event in &events {
                 match event.data.u64() {
-                    BELL => self.read_post(now),
+                    WAKEUP => self.read_post(now),
                     number => self.happened(now, number, event.flags),
                 }
             }
@@ -180,14 +180,14 @@ impl Worker {
     }
 
     fn read_post(&mut self, now: Instant) {
-        self.post.bell.hear();
-        let letters = std::mem::take(
-            &mut *self.post.letters.lock().expect("nobody panics while holding the lock"),
+        self.mailbox.wakeup.clear();
+        let messages = std::mem::take(
+            &mut *self.mailbox.messages.lock().expect("nobody panics while holding the lock"),
         );
-        for entrant in letters.entrants {
-            self.enter(now, entrant);
+        for session in messages.new {
+            self.enter(now, session);
         }
-        if letters.stop && self.last.is_none() {
+        if messages.stop && self.last.is_none() {
             self.last = Some(now + STOPPING);
             for index in 0..self.sessions.len() {
                 if let Some(session) = &mut self.sessions[index] {
@@ -199,10 +199,10 @@ impl Worker {
     }
 
     /// Without memory for another session the client sees its connection closed.
-    fn enter(&mut self, now: Instant, entrant: Entrant) {
-        let Entrant { outer, inner, seat, subject } = entrant;
+    fn enter(&mut self, now: Instant, session: NewSession) {
+        let NewSession { outer, inner, permit, subject } = session;
         let Ok(tls) = ServerConnection::new(Arc::clone(&self.config)) else { return };
-        let mut relay = Relay::new(now, tls, outer, inner, subject, seat);
+        let mut relay = Relay::new(now, tls, outer, inner, subject, permit);
         if self.last.is_some() {
             relay.stop(now);
         }
@@ -250,9 +250,9 @@ impl Worker {
             return;
         }
         match session.relay.go_on(now, &mut self.scratch) {
-            Standing::Over => return self.remove(index),
-            Standing::Ready => self.ready.push(number & !1),
-            Standing::Waits => {}
+            RelayState::Over => return self.remove(index),
+            RelayState::Ready => self.ready.push(number & !1),
+            RelayState::Waits => {}
         }
         let number = number & !1;
         let [outer, inner] = session.relay.interests();
@@ -295,7 +295,7 @@ fn watch(epoll: &OwnedFd, side: &mut Side, interest: EventFlags, number: u64) {
 
 const OUTER: u64 = 0;
 const INNER: u64 = 1;
-/// Serial numbers have 31 bits: no session is taken for the bell.
+/// Serial numbers have 31 bits: no session is taken for the eventfd.
 const SERIALS: u32 = u32::MAX >> 1;
 
 fn number(index: usize, serial: u32) -> u64 {

@@ -1,0 +1,110 @@
+//! Listening to what a device does and why, while it serves: the trace of its stack, taken out
+//! piece by piece. While nobody listens it costs nothing.
+
+use super::Device;
+use super::core::Core;
+use crate::error::LiveError;
+use hoistway::sched::QueueUse;
+use hoistway::trace::{Record, Trace};
+use hoistway::{Instant, ProcId};
+
+/// Records kept between two looks (56 bytes each).
+const RECORDS: usize = 1 << 16;
+
+/// Listens to a device until it is dropped.
+#[derive(Debug)]
+pub struct TraceReader {
+    device: Device,
+    begin: Instant,
+    queues: Vec<QueueUse>,
+    dropped: u64,
+}
+
+/// What happened since the last look.
+#[derive(Clone, Debug)]
+pub struct TraceBatch {
+    /// The steps, in their order.
+    pub records: Vec<Record>,
+    /// Steps after these that did not fit: more than 65,536 happened since the last look.
+    pub dropped: u64,
+    /// Who is there now.
+    pub clients: Vec<TraceClient>,
+    /// The scheduler in force now; queues are its own.
+    pub scheduler: &'static str,
+}
+
+/// A client as the trace knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceClient {
+    /// Its process; another client may get it when this one has left.
+    pub proc: ProcId,
+    /// The connection; `None`: a client of this process.
+    pub connection: Option<u64>,
+    /// Name of its group.
+    pub group: String,
+}
+
+impl Device {
+    /// Starts to listen.
+    ///
+    /// # Errors
+    ///
+    /// When somebody listens already.
+    pub fn listen(&self) -> Result<TraceReader, LiveError> {
+        let (begin, queues) = self.control(|core| core.listen())??;
+        Ok(TraceReader { device: self.clone(), begin, queues, dropped: 0 })
+    }
+}
+
+impl TraceReader {
+    /// When it began to listen, on the clock of the records.
+    pub fn begin(&self) -> Instant {
+        self.begin
+    }
+
+    /// Which queue each process used then.
+    pub fn queues(&self) -> &[QueueUse] {
+        &self.queues
+    }
+
+    /// Takes what happened since the last look.
+    pub fn hear(&mut self) -> Result<TraceBatch, LiveError> {
+        let mut heard = self.device.control(|core| core.heard())?;
+        let before = std::mem::replace(&mut self.dropped, heard.dropped);
+        heard.dropped -= before;
+        Ok(heard)
+    }
+}
+
+impl Drop for TraceReader {
+    fn drop(&mut self) {
+        // It can only fail because the device is closed.
+        let _ = self.device.control(|core| *core.stack.trace_mut() = Trace::off());
+    }
+}
+
+impl Core {
+    pub(super) fn listen(&mut self) -> Result<(Instant, Vec<QueueUse>), LiveError> {
+        if self.stack.env().trace.is_on() {
+            let message = "somebody listens to this device already; wait until that is over";
+            return Err(LiveError::Refused(message.into()));
+        }
+        *self.stack.trace_mut() = Trace::keep(RECORDS);
+        let mut queues = Vec::new();
+        self.stack.scheduler().queues(&mut |q| queues.push(q));
+        Ok((self.now(), queues))
+    }
+
+    /// All steps that were dropped since listening began.
+    pub(super) fn heard(&mut self) -> TraceBatch {
+        let trace = self.stack.trace_mut();
+        let (records, dropped) = (trace.take(), trace.dropped());
+        let who = |t: &super::core::Tenant| TraceClient {
+            proc: t.proc,
+            connection: t.info.as_ref().map(|l| l.connection),
+            group: self.group_name(t.group),
+        };
+        let scheduler = self.stack.scheduler_entry().name;
+        TraceBatch { records, dropped, clients: self.tenants().map(who).collect(), scheduler }
+    }
+}

@@ -1,0 +1,111 @@
+//! Where servers listen, and how they take clients.
+
+use super::passed::{Passed, PassedAddress};
+use crate::error::{LiveError, os};
+use hoistway::Nanos;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A Unix socket; a socket file nobody listens on any more is replaced.
+    Unix(PathBuf),
+    /// TCP; port 0 takes any free one.
+    Tcp(SocketAddr),
+    /// A socket that listens already. It stays open, and its file stays, when the server stops.
+    Passed(Passed),
+}
+
+impl Listen {
+    /// Its socket file, if it is ours to remove.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        match self {
+            Listen::Unix(path) => Some(path.clone()),
+            Listen::Tcp(_) | Listen::Passed(_) => None,
+        }
+    }
+
+    /// Listens there, without blocking. `local`: why other machines must not reach it, and what to do.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be listened on, or other machines could reach it against the wish.
+    pub(crate) fn bind(&self, local: Option<&str>) -> Result<Bound, LiveError> {
+        match self {
+            Listen::Tcp(address) => {
+                check_reach(address, local)?;
+                let listener =
+                    TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
+                listener.set_nonblocking(true).map_err(os("listener"))?;
+                let address = Listen::Tcp(listener.local_addr().map_err(os("listener"))?);
+                Ok(Bound { socket: listener.into(), address })
+            }
+            Listen::Unix(path) => {
+                replace_stale(path)?;
+                let what = format!("listen on {}", path.display());
+                let listener = UnixListener::bind(path).map_err(os(what))?;
+                listener.set_nonblocking(true).map_err(os("listener"))?;
+                Ok(Bound { socket: listener.into(), address: self.clone() })
+            }
+            Listen::Passed(passed) => {
+                let address = match passed.place()? {
+                    PassedAddress::Unix(path) => Listen::Unix(path.into()),
+                    PassedAddress::Tcp(address) => {
+                        check_reach(&address, local)?;
+                        Listen::Tcp(address)
+                    }
+                };
+                Ok(Bound { socket: passed.socket()?, address })
+            }
+        }
+    }
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub socket: OwnedFd,
+    /// Where: a port that was left open is filled in, a passed socket stands with its address.
+    pub address: Listen,
+}
+
+fn check_reach(address: &SocketAddr, local: Option<&str>) -> Result<(), LiveError> {
+    match local {
+        Some(why) if !address.ip().is_loopback() => Err(LiveError::Refused(format!(
+            "{address} is reachable from other machines, and {why}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a socket file whose server is gone. Everything else is left alone, and binding fails.
+pub(crate) fn replace_stale(path: &Path) -> Result<(), LiveError> {
+    let socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    let refused = std::io::ErrorKind::ConnectionRefused;
+    if socket && UnixStream::connect(path).is_err_and(|e| e.kind() == refused) {
+        std::fs::remove_file(path).map_err(os(format!("remove {}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// The process has no room for another descriptor: nobody is to be accepted for [`PAUSE`].
+#[derive(Debug)]
+pub(crate) struct Full;
+
+/// How long nobody is accepted after the process ran out of descriptors.
+pub(crate) const PAUSE: Nanos = Nanos::ms(100);
+
+/// Takes the next client of a socket that listens; `None`: it has gone again.
+pub(crate) fn accept(socket: &OwnedFd) -> Result<Option<OwnedFd>, Full> {
+    match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Ok(client) => Ok(Some(client)),
+        Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Err(Full),
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,121 @@
+//! What a backend is: the trait, its commands and what is known about an opened one.
+
+use super::EmulationFigures;
+use crate::buffer::Part;
+use hoistway::{Device, Instant};
+pub(crate) use hoistway_sim::drive::Command;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+use std::fmt;
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+
+/// A backend and what must be known about it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub backend: Box<dyn Backend>,
+    pub device: Device,
+    pub facts: Facts,
+}
+
+/// What users of a device want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Bytes that could be read and written when it was opened; now: [`crate::Device::size`].
+    pub size: u64,
+    /// Offsets and lengths must be multiples of this many bytes.
+    pub block: u32,
+    /// Nothing may be written.
+    pub read_only: bool,
+    /// Discards are taken.
+    pub discard: bool,
+    /// What was discarded reads as zeroes.
+    pub discard_zeroes: bool,
+    /// Spinning disk.
+    pub rotational: bool,
+    /// Data comes through the kernel's page cache, where it can be brought before it is asked for.
+    pub page_cache: bool,
+    /// Written data survives the end of the process.
+    pub persistent: bool,
+    /// One line for people: what it is and how it is reached.
+    pub summary: String,
+    /// Something a user should know at the start, such as a slower way that had to be taken.
+    pub warning: Option<String>,
+}
+
+/// A command is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub tag: u64,
+    pub result: Result<(), Errno>,
+}
+
+/// A range of the device that is one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes.
+    pub len: u64,
+    /// Nothing is stored there, and it reads as zeroes.
+    pub hole: bool,
+}
+
+pub(crate) trait Backend: fmt::Debug + Send {
+    /// Takes a command. `parts` is the memory of a read or write in order of the bytes, and empty
+    /// otherwise; it is the backend's until the command is done.
+    fn issue(&mut self, now: Instant, command: Command, parts: &[Part]);
+
+    /// Starts what was issued since the last time.
+    fn kick(&mut self) {}
+
+    /// Adds what is done to `done`.
+    fn poll(&mut self, now: Instant, done: &mut Vec<Done>);
+
+    /// Ask again then, whatever happens.
+    fn wake_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Readable when there is something to ask for.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Commands take no time but the processor's.
+    fn is_instant(&self) -> bool {
+        false
+    }
+
+    /// What is stored from byte `start` on, at most `most` extents; together they are at least one
+    /// byte and at most `len` bytes long.
+    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno>;
+
+    /// The file whose size may change while it is served.
+    fn resizable_file(&self) -> Option<File> {
+        None
+    }
+
+    /// Modelled and achieved service times, of an emulated drive.
+    fn emulation(&self) -> Option<EmulationFigures> {
+        None
+    }
+}
+
+/// Looks at the size of a file or block device, from any thread.
+#[derive(Debug)]
+pub(crate) struct SizeProbe {
+    file: File,
+    block: u32,
+}
+
+impl SizeProbe {
+    /// Of a backend; `None`: its size never changes.
+    pub fn of(backend: &dyn Backend, facts: &Facts) -> Option<SizeProbe> {
+        Some(SizeProbe { file: backend.resizable_file()?, block: facts.block })
+    }
+
+    /// Bytes that can be served, in whole blocks.
+    pub fn size(&self) -> Result<u64, Errno> {
+        let bytes = seek(&self.file, SeekFrom::End(0))?;
+        Ok(bytes / u64::from(self.block) * u64::from(self.block))
+    }
+}

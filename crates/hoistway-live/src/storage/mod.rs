@@ -1,0 +1,27 @@
+//! What a stack's requests are carried out on: memory, nothing, a file or block device, or an
+//! emulated drive.
+//!
+//! A backend belongs to the owner thread of its device. It takes commands (`issue`), starts
+//! them in one batch per turn (`kick`) and reports them done (`poll`); it never
+//! blocks for longer than a copy of the data, the sparse file of an emulated drive excepted.
+
+mod api;
+mod cow;
+mod emulate;
+mod file;
+mod holes;
+mod memory;
+mod null;
+mod open;
+mod ram;
+mod threads;
+mod uring;
+
+pub(crate) use api::{Backend, Command, Done, Opened, SizeProbe};
+pub use api::{Extent, Facts};
+pub use emulate::{Emulation, EmulationFigures};
+pub(crate) use emulate::{check_speed, open_checked as open_emulated};
+pub use file::{FileOptions, Way};
+pub(crate) use file::{open as open_file, rotational};
+pub(crate) use holes::push_extent;
+pub use open::Target;

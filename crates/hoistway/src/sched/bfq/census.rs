@@ -1,8 +1,8 @@
 //! Who is busy, and with which weights: what tells a symmetric scenario from an asymmetric one
 //! (specs/bfq.md 4.3).
 
-use super::wf2q::{Entity, FairQueue};
-use crate::table::NIL;
+use super::ids::{EntityNo, Id, NodeNo, QueueNo, Rows};
+use super::wf2q::{ByClass, Entity, FairQueue, ServiceClass};
 use alloc::vec::Vec;
 
 /// Counts over all queues of a device.
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 pub(super) struct Census {
     /// Busy queues by class. With quirk Q19 a class may have one too many and another one too few, below zero
     /// too, hence wrapping; the sum is right.
-    pub busy: [u32; 3],
+    pub busy: ByClass<u32>,
     /// Busy queues whose weight is raised.
     pub wr_busy: u32,
     /// Groups, the root included, of which a direct queue is busy or has requests in flight.
@@ -30,12 +30,12 @@ impl Census {
 
     /// Number of busy queues.
     pub fn tot_busy(&self) -> u32 {
-        self.busy.iter().fold(0, |sum: u32, &n| sum.wrapping_add(n))
+        self.busy.0.iter().fold(0, |sum: u32, &n| sum.wrapping_add(n))
     }
 
     /// At least two classes have busy queues.
     pub fn classes_differ(&self) -> bool {
-        self.busy.iter().filter(|&&n| n != 0).count() > 1
+        self.busy.0.iter().filter(|&&n| n != 0).count() > 1
     }
 
     /// Two or more weights are counted, unless `e` is counted itself and has the smallest one.
@@ -63,14 +63,14 @@ impl Census {
         }
     }
 
-    pub fn change_class_count(&mut self, class: u8, n: i32) {
-        let count = &mut self.busy[usize::from(class)];
+    pub fn change_class_count(&mut self, class: ServiceClass, n: i32) {
+        let count = &mut self.busy[class];
         *count = count.wrapping_add_signed(n);
     }
 
     /// Counts the busy queues of each class anew.
-    pub fn recount_classes(&mut self, ents: &[Entity]) {
-        self.busy = [0; 3];
+    pub fn recount_classes(&mut self, ents: &Rows<EntityNo, Entity>) {
+        self.busy = ByClass::default();
         for e in ents.iter().filter(|e| e.busy) {
             self.change_class_count(e.class, 1);
         }
@@ -108,52 +108,52 @@ const QUEUE_WEIGHTS: usize = 8;
 
 impl FairQueue {
     /// The queue has become busy with nothing in flight.
-    pub fn count(&mut self, q: u32) {
-        let e = &mut self.ents[q as usize];
+    pub fn count(&mut self, q: QueueNo) {
+        let e = &mut self.ents[q];
         if e.wr == 1 {
             self.census.count(e);
         }
         if !e.grouped {
             e.grouped = true;
-            let node = &mut self.nodes[e.node as usize];
+            let node = &mut self.nodes[e.node];
             node.queues += 1;
             self.census.groups += u32::from(node.queues == 1);
         }
     }
 
     /// The queue is neither busy nor has it requests in flight.
-    pub fn uncount(&mut self, q: u32) {
-        self.census.uncount(&mut self.ents[q as usize]);
+    pub fn uncount(&mut self, q: QueueNo) {
+        self.census.uncount(&mut self.ents[q]);
         self.leave_group_count(q);
-        let mut at = self.ents[q as usize].node;
-        while self.nodes[at as usize].entity != NIL {
-            let node = &mut self.nodes[at as usize];
-            if node.cached != NIL || node.in_service != NIL {
+        let mut at = self.ents[q].node;
+        while self.nodes[at].entity.is_some() {
+            let node = &mut self.nodes[at];
+            if node.cached.is_some() || node.in_service.is_some() {
                 break;
             }
             self.census.groups_pending -= u32::from(core::mem::take(&mut node.pending));
-            at = self.ents[node.entity as usize].node;
+            at = self.ents[node.entity].node;
         }
     }
 
-    fn leave_group_count(&mut self, q: u32) {
-        let e = &mut self.ents[q as usize];
+    fn leave_group_count(&mut self, q: QueueNo) {
+        let e = &mut self.ents[q];
         if core::mem::take(&mut e.grouped) {
-            let node = &mut self.nodes[e.node as usize];
+            let node = &mut self.nodes[e.node];
             node.queues -= 1;
             self.census.groups -= u32::from(node.queues == 0);
         }
     }
 
     /// Puts an entity that is on no tree below another node (8.3).
-    pub fn reparent(&mut self, q: u32, node: u32) {
-        assert!(!self.ents[q as usize].tracked, "an entity leaves its tree before it moves");
-        let grouped = self.ents[q as usize].grouped;
+    pub fn reparent(&mut self, q: QueueNo, node: NodeNo) {
+        assert!(!self.ents[q].tracked, "an entity leaves its tree before it moves");
+        let grouped = self.ents[q].grouped;
         self.leave_group_count(q);
-        self.ents[q as usize].node = node;
+        self.ents[q].node = node;
         if grouped {
-            self.ents[q as usize].grouped = true;
-            let node = &mut self.nodes[node as usize];
+            self.ents[q].grouped = true;
+            let node = &mut self.nodes[node];
             node.queues += 1;
             self.census.groups += u32::from(node.queues == 1);
         }
@@ -163,10 +163,10 @@ impl FairQueue {
 #[cfg(any(test, debug_assertions))]
 impl Census {
     /// Everything recomputed from the entities.
-    pub fn check(&self, ents: &[Entity], classes_moved: bool) {
-        for class in (0..3).filter(|_| classes_moved) {
+    pub fn check(&self, ents: &Rows<EntityNo, Entity>, classes_moved: bool) {
+        for class in ServiceClass::ALL.into_iter().filter(|_| classes_moved) {
             let n = ents.iter().filter(|e| e.busy && e.class == class).count();
-            assert_eq!(self.busy[class as usize] as usize, n);
+            assert_eq!(self.busy[class] as usize, n);
         }
         assert_eq!(self.tot_busy() as usize, ents.iter().filter(|e| e.busy).count());
         let raised = ents.iter().filter(|e| e.busy && e.wr > 1).count();

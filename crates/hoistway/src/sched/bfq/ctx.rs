@@ -2,12 +2,12 @@
 //! it exits (specs/bfq.md 1.2, 2.10, 5.1 step 1, 8.3).
 
 use super::Bfq;
+use super::ids::{Id, NodeNo, QueueNo};
 use super::merge::Saved;
 use super::queue::Wanted;
-use super::wf2q::{BE, IDLE, ROOT, RT};
+use super::wf2q::{BE, IDLE, ROOT, RT, ServiceClass};
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
-use crate::table::NIL;
 use crate::unit::{Class, Instant, IoPrio};
 
 /// An issuer context: a process, thread, client or tenant (1.2).
@@ -21,44 +21,44 @@ pub(super) struct Ctx {
     prio: IoPrio,
     effective: IoPrio,
     /// The node of its group as last seen.
-    pub node: u32,
+    pub node: NodeNo,
 }
 
 /// What a context has per actuator.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
-    /// Its queue for sync requests, `NIL` if it has none.
-    pub sync: u32,
-    /// The shared queue it uses for async requests, `NIL` if none.
-    pub other: u32,
+    /// Its queue for sync requests, none if it has none.
+    pub sync: QueueNo,
+    /// The shared queue it uses for async requests, none if none.
+    pub other: QueueNo,
     /// Was merged for good with queues born at the same time (7.5).
     pub stably_merged: bool,
     /// A queue to be merged with later, and its generation (7.5).
-    pub stable_candidate: (u32, u32),
+    pub stable_candidate: (QueueNo, u32),
     /// State of its own queue while it uses a shared one (7.6).
     pub saved: Option<Saved>,
 }
 
 impl Pair {
     const NONE: Pair = Pair {
-        sync: NIL,
-        other: NIL,
+        sync: QueueNo::NONE,
+        other: QueueNo::NONE,
         stably_merged: false,
-        stable_candidate: (NIL, 0),
+        stable_candidate: (QueueNo::NONE, 0),
         saved: None,
     };
 
-    /// The queue used for requests of that kind, `NIL` if none.
-    pub fn queue(&self, sync: bool) -> u32 {
+    /// The queue used for requests of that kind, none if none.
+    pub fn queue(&self, sync: bool) -> QueueNo {
         if sync { self.sync } else { self.other }
     }
 }
 
 /// The async queues of one group and actuator: 8 levels of RT, 8 of BE, one of IDLE.
-pub(super) type AsyncTable = [u32; 17];
+pub(super) type AsyncTable = [QueueNo; 17];
 
 /// Where an async queue is found. Class none uses best-effort 4 (1.3).
-fn async_place(prio: IoPrio) -> (usize, u8, u8) {
+fn async_place(prio: IoPrio) -> (usize, ServiceClass, u8) {
     let level = prio.level();
     match prio.class() {
         Class::Rt => (usize::from(level), RT, level),
@@ -69,7 +69,7 @@ fn async_place(prio: IoPrio) -> (usize, u8, u8) {
 }
 
 /// Class and level of a priority in force.
-fn class_level(prio: IoPrio) -> (u8, u8) {
+fn class_level(prio: IoPrio) -> (ServiceClass, u8) {
     match prio.class() {
         Class::Rt => (RT, prio.level()),
         Class::Be => (BE, prio.level()),
@@ -102,7 +102,7 @@ impl Bfq {
     }
 
     /// The queue a new request of that context belongs to; makes contexts and queues as needed.
-    pub(super) fn resolve(&mut self, now: Instant, ask: Ask, cx: &mut Cx<'_>) -> u32 {
+    pub(super) fn resolve(&mut self, now: Instant, ask: Ask, cx: &mut Cx<'_>) -> QueueNo {
         let proc = ask.proc;
         let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
         let effective = cx.procs.prio(proc);
@@ -129,8 +129,8 @@ impl Bfq {
         }
         let at = self.pair_at(proc, ask.actuator);
         let found = self.pairs[at].queue(ask.sync);
-        if found != NIL {
-            let queue = &self.queues[found as usize];
+        if found.is_some() {
+            let queue = &self.queues[found];
             if queue.coop && queue.split_me && ask.sync && !self.pairs[at].stably_merged {
                 return self.split(now, ask, found, cx);
             }
@@ -139,23 +139,23 @@ impl Bfq {
         }
         if ask.sync {
             let q = self.new_sync_queue(now, ask);
-            cx.trace.why(now, "queue of process", q, proc.0.into(), 1);
+            cx.trace.why(now, "queue of process", q.0, proc.0.into(), 1);
             self.stable_merge_at_creation(now, ask, q, cx)
         } else {
             let q = self.use_async_queue(now, ask, own, node);
-            cx.trace.why(now, "queue of process", q, proc.0.into(), 0);
+            cx.trace.why(now, "queue of process", q.0, proc.0.into(), 0);
             q
         }
     }
 
     /// A fresh queue for the context, used by it alone.
-    pub(super) fn new_sync_queue(&mut self, now: Instant, ask: Ask) -> u32 {
+    pub(super) fn new_sync_queue(&mut self, now: Instant, ask: Ask) -> QueueNo {
         let ctx = &self.ctxs[ask.proc.index()];
         let (class, level) = class_level(ctx.effective);
         let wanted = Wanted { node: ctx.node, sync: true, class, level, actuator: ask.actuator };
         let q = self.create(now, wanted);
-        self.queues[q as usize].users = 1;
-        self.queues[q as usize].owner = ask.proc.0;
+        self.queues[q].users = 1;
+        self.queues[q].owner = ask.proc;
         let at = self.pair_at(ask.proc, ask.actuator);
         self.set_sync(at, q);
         q
@@ -163,63 +163,63 @@ impl Bfq {
 
     /// The context uses that queue for its sync requests from here on. A queue to be merged with later that it
     /// uses already is forgotten (7.3 item 0).
-    pub(super) fn set_sync(&mut self, at: usize, q: u32) {
+    pub(super) fn set_sync(&mut self, at: usize, q: QueueNo) {
         let pair = &mut self.pairs[at];
         pair.sync = q;
-        if q != NIL && pair.stable_candidate.0 == q {
-            pair.stable_candidate.0 = NIL;
+        if q.is_some() && pair.stable_candidate.0 == q {
+            pair.stable_candidate.0 = QueueNo::NONE;
         }
     }
 
     /// The context uses the async queue of that group for its priority from here on.
-    fn use_async_queue(&mut self, now: Instant, ask: Ask, own: IoPrio, node: u32) -> u32 {
+    fn use_async_queue(&mut self, now: Instant, ask: Ask, own: IoPrio, node: NodeNo) -> QueueNo {
         let q = self.async_queue(now, ask.actuator, own, node);
-        self.queues[q as usize].users += 1;
+        self.queues[q].users += 1;
         let at = self.pair_at(ask.proc, ask.actuator);
         self.pairs[at].other = q;
         q
     }
 
-    fn async_queue(&mut self, now: Instant, actuator: u8, own: IoPrio, node: u32) -> u32 {
+    fn async_queue(&mut self, now: Instant, actuator: u8, own: IoPrio, node: NodeNo) -> QueueNo {
         let (place, class, level) = async_place(own);
         let table = usize::from(actuator);
-        let found = self.groups[node as usize].async_queues[table][place];
-        if found != NIL {
+        let found = self.groups[node].async_queues[table][place];
+        if found.is_some() {
             return found;
         }
         let q = self.create(now, Wanted { node, sync: false, class, level, actuator });
         // The table counts as a user: the queue stays although nobody issues anything (1.3).
-        self.queues[q as usize].users = 1;
-        self.groups[node as usize].async_queues[table][place] = q;
+        self.queues[q].users = 1;
+        self.groups[node].async_queues[table][place] = q;
         q
     }
 
     /// A sync queue used by exactly one context is owned by it, unless it is on its way into another
     /// (5.1 step 1).
-    fn own_if_alone(&mut self, q: u32, proc: ProcId) {
-        let queue = &mut self.queues[q as usize];
-        if queue.sync && queue.users == 1 && queue.merge_into == NIL {
-            queue.owner = proc.0;
+    fn own_if_alone(&mut self, q: QueueNo, proc: ProcId) {
+        let queue = &mut self.queues[q];
+        if queue.sync && queue.users == 1 && queue.merge_into.is_none() {
+            queue.owner = proc;
         }
     }
 
     /// The sync queue, shared or not, gets its new weight and class lazily; the async one is replaced at once
     /// by that of the group of the I/O (2.10).
-    fn priority_changed(&mut self, now: Instant, ask: Ask, own: IoPrio, node: u32) {
+    fn priority_changed(&mut self, now: Instant, ask: Ask, own: IoPrio, node: NodeNo) {
         let proc = ask.proc;
         let (class, level) = class_level(self.ctxs[proc.index()].effective);
         let weight = self.weight_of(level);
         for actuator in 0..self.actuators {
             let at = self.pair_at(proc, actuator);
             let sync = self.pairs[at].sync;
-            if sync != NIL {
-                let e = &mut self.fair.ents[sync as usize];
+            if sync.is_some() {
+                let e = &mut self.fair.ents[sync];
                 e.new_weight = weight;
                 e.new_class = class;
                 e.prio_dirty = true;
             }
             let other = self.pairs[at].other;
-            if other != NIL {
+            if other.is_some() {
                 self.use_async_queue(now, Ask { actuator, ..ask }, own, node);
                 self.release_queue(other);
             }
@@ -227,45 +227,51 @@ impl Bfq {
     }
 
     /// The context issues I/O of another group (8.3).
-    pub(super) fn group_changed(&mut self, now: Instant, proc: ProcId, node: u32, cx: &mut Cx<'_>) {
+    pub(super) fn group_changed(
+        &mut self,
+        now: Instant,
+        proc: ProcId,
+        node: NodeNo,
+        cx: &mut Cx<'_>,
+    ) {
         self.ctxs[proc.index()].node = node;
         for actuator in 0..self.actuators {
             let at = self.pair_at(proc, actuator);
             let other = self.pairs[at].other;
-            if other != NIL && self.fair.ents[other as usize].node != node {
-                self.pairs[at].other = NIL;
+            if other.is_some() && self.fair.ents[other].node != node {
+                self.pairs[at].other = QueueNo::NONE;
                 self.release_queue(other);
             }
             let q = self.pairs[at].sync;
-            if q == NIL {
+            if q.is_none() {
                 continue;
             }
-            let queue = &self.queues[q as usize];
-            if !queue.coop && queue.merge_into == NIL {
+            let queue = &self.queues[q];
+            if !queue.coop && queue.merge_into.is_none() {
                 self.move_queue(now, q, node, cx);
                 continue;
             }
             let mut at_q = q;
-            while at_q != NIL && self.fair.ents[at_q as usize].node == node {
-                at_q = self.queues[at_q as usize].merge_into;
+            while at_q.is_some() && self.fair.ents[at_q].node == node {
+                at_q = self.queues[at_q].merge_into;
             }
-            if at_q != NIL {
+            if at_q.is_some() {
                 self.detach(proc, at, q);
             }
         }
     }
 
     /// The context goes on without that queue, which it does not own any more.
-    pub(super) fn detach(&mut self, proc: ProcId, at: usize, q: u32) {
-        self.set_sync(at, NIL);
+    pub(super) fn detach(&mut self, proc: ProcId, at: usize, q: QueueNo) {
+        self.set_sync(at, QueueNo::NONE);
         self.disown(q, proc);
         self.let_go(q);
     }
 
-    fn disown(&mut self, q: u32, proc: ProcId) {
-        let queue = &mut self.queues[q as usize];
-        if queue.owner == proc.0 {
-            queue.owner = NIL;
+    fn disown(&mut self, q: QueueNo, proc: ProcId) {
+        let queue = &mut self.queues[q];
+        if queue.owner == proc {
+            queue.owner = ProcId::NONE;
         }
     }
 
@@ -279,11 +285,11 @@ impl Bfq {
             let (sync, other) = (self.pairs[at].sync, self.pairs[at].other);
             self.pairs[at] = Pair { other, ..Pair::NONE };
             for q in [sync, other] {
-                if q == NIL {
+                if q.is_none() {
                     continue;
                 }
                 if q == other {
-                    self.pairs[at].other = NIL;
+                    self.pairs[at].other = QueueNo::NONE;
                 }
                 self.disown(q, proc);
                 if self.in_service == q {

@@ -3,20 +3,20 @@
 
 use super::Bfq;
 use super::budget::Reason;
+use super::ids::{Id, QueueNo, RqNo};
 use super::rate::Dispatched;
 use super::requests::Place;
 use super::wf2q::IDLE;
 use crate::env::Cx;
 use crate::request::ReqId;
 use crate::sched::Dispatch;
-use crate::table::NIL;
 use crate::unit::{Instant, QueueId};
 
 impl Bfq {
     /// Which request goes to the device next (4.1)?
     pub(super) fn dispatch_one(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
         if let Some(slot) = self.dispatch_list.pop_front(&mut self.links) {
-            return Dispatch::Issue(self.issue_listed(slot, cx));
+            return Dispatch::Issue(self.issue_listed(RqNo(slot), cx));
         }
         // Nothing else may be examined here: an empty queue in service keeps its slot.
         if self.queued == 0 {
@@ -34,7 +34,7 @@ impl Bfq {
     /// Any request, ignoring idling and the one-in-flight rule.
     pub(super) fn drain_one(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
         if let Some(slot) = self.dispatch_list.pop_front(&mut self.links) {
-            return Some(self.issue_listed(slot, cx));
+            return Some(self.issue_listed(RqNo(slot), cx));
         }
         while self.queued > 0 {
             // Bounded: each turn without a request takes one empty queue off the busy ones.
@@ -46,28 +46,28 @@ impl Bfq {
         None
     }
 
-    pub(super) fn issue_listed(&mut self, slot: u32, cx: &Cx<'_>) -> ReqId {
-        let rq = &mut self.rqs[slot as usize];
+    pub(super) fn issue_listed(&mut self, slot: RqNo, cx: &Cx<'_>) -> ReqId {
+        let rq = &mut self.rqs[slot];
         rq.place = Place::Issued;
-        if rq.queue != NIL {
-            let queue = &mut self.queues[rq.queue as usize];
+        if rq.queue.is_some() {
+            let queue = &mut self.queues[rq.queue];
             queue.inflight += 1;
             self.inflight_by[usize::from(queue.actuator)] += 1;
             self.inflight += 1;
         }
-        cx.requests.at(slot).id
+        cx.requests.at(slot.0).id
     }
 
     /// Hands over the next request of `q` (4.1 step 5).
-    fn issue_next(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) -> ReqId {
-        let slot = self.queues[q as usize].next;
+    fn issue_next(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) -> ReqId {
+        let slot = self.queues[q].next;
         let cost = self.charge_next(q);
         self.serve(q, cost);
         if self.in_service == q && core::mem::take(&mut self.measure.wait_dispatch) {
             self.measure.waited = slot;
         }
-        self.queues[q as usize].inflight += 1;
-        let rq = &self.rqs[slot as usize];
+        self.queues[q].inflight += 1;
+        let rq = &self.rqs[slot];
         let seen = Dispatched {
             pos: rq.pos,
             len: rq.len.into(),
@@ -85,23 +85,23 @@ impl Bfq {
             t.sectors += seen.len;
         });
         self.remove_request(now, slot);
-        self.rqs[slot as usize].place = Place::Issued;
+        self.rqs[slot].place = Place::Issued;
         if self.in_service == q {
             self.update_raising(now, q, cx);
             if self.fair.class(q) == IDLE && self.fair.census.tot_busy() > 1 {
                 self.expire(now, q, false, Reason::Exhausted, cx);
             }
         }
-        self.inflight_by[usize::from(self.queues[q as usize].actuator)] += 1;
+        self.inflight_by[usize::from(self.queues[q].actuator)] += 1;
         self.inflight += 1;
-        cx.requests.at(slot).id
+        cx.requests.at(slot.0).id
     }
 
     /// The queue to serve, `None` while an empty one is being waited for (4.2).
-    fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<u32> {
+    fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<QueueNo> {
         let mut q = self.in_service;
         let mut reason = Reason::Timeout;
-        let mut keep = q != NIL && (!self.may_time_out(q) || self.must_idle(q));
+        let mut keep = q.is_some() && (!self.may_time_out(q) || self.must_idle(q));
         // Bounded: each turn but the first ends the slot of a queue that was just set in service, and a
         // queue with a request that fits its budget ends the loop.
         loop {
@@ -109,23 +109,23 @@ impl Bfq {
                 if let Some(other) = self.underused_actuator(q) {
                     return Some(other);
                 }
-                if self.queues[q as usize].next != NIL {
-                    if self.charge_next(q) <= self.fair.ents[q as usize].left() {
-                        if self.queues[q as usize].waiting {
+                if self.queues[q].next.is_some() {
+                    if self.charge_next(q) <= self.fair.ents[q].left() {
+                        if self.queues[q].waiting {
                             self.stop_waiting(now, q);
                         }
                         return Some(q);
                     }
                     reason = Reason::Exhausted;
-                } else if self.queues[q as usize].waiting
-                    || (self.queues[q as usize].inflight > 0 && self.better_to_idle(q))
+                } else if self.queues[q].waiting
+                    || (self.queues[q].inflight > 0 && self.better_to_idle(q))
                 {
                     return self.injection(now, q, cx);
                 } else {
                     reason = Reason::NoMore;
                 }
             }
-            if q != NIL {
+            if q.is_some() {
                 self.expire(now, q, false, reason, cx);
             }
             if self.fair.census.tot_busy() == 0 {
@@ -134,16 +134,16 @@ impl Bfq {
             q = self.fair.select(self.tn);
             self.in_service = q;
             self.start_slot(now, q);
-            cx.trace.why(now, "in service", q, self.fair.ents[q as usize].budget as i64, 0);
+            cx.trace.why(now, "in service", q.0, self.fair.ents[q].budget as i64, 0);
             keep = true;
         }
     }
 
     /// The device has served a request, or gave it back (4.9).
-    pub(super) fn completed(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) {
-        let rq = self.rqs[slot as usize];
+    pub(super) fn completed(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
+        let rq = self.rqs[slot];
         assert_eq!(rq.place, Place::Issued, "only an issued request completes");
-        if rq.queue != NIL {
+        if rq.queue.is_some() {
             if slot == self.measure.waited {
                 self.update_inject_limit(now);
             }
@@ -152,30 +152,30 @@ impl Bfq {
         self.release(now, slot, cx);
     }
 
-    fn completed_in_queue(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+    fn completed_in_queue(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         self.detect_queueing();
         self.inflight -= 1;
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         self.inflight_by[usize::from(queue.actuator)] -= 1;
         queue.inflight -= 1;
         let drained = queue.inflight == 0;
-        if drained && !self.fair.ents[q as usize].busy {
+        if drained && !self.fair.ents[q].busy {
             queue.budget_deadline = Some(self.tn);
             self.fair.uncount(q);
         }
-        self.queues[q as usize].tt_last_end = now.as_nanos();
+        self.queues[q].tt_last_end = now.as_nanos();
         if self.rate.completed(now) {
             self.peak_rate_changed();
         }
-        let queue = &self.queues[q as usize];
-        self.last_completed_q = if queue.coop { NIL } else { q };
+        let queue = &self.queues[q];
+        self.last_completed_q = if queue.coop { QueueNo::NONE } else { q };
         if queue.softrt_pending
             && drained
             && queue.empty()
-            && self.fair.ents[q as usize].wr != self.conf.wr_coeff
+            && self.fair.ents[q].wr != self.conf.wr_coeff
         {
             let next = self.softrt_next(q);
-            self.queues[q as usize].srt_next = next;
+            self.queues[q].srt_next = next;
         }
         if self.in_service == q {
             if self.must_idle(q) {
@@ -184,7 +184,7 @@ impl Bfq {
                 }
                 return;
             }
-            let empty = self.queues[q as usize].empty();
+            let empty = self.queues[q].empty();
             if self.may_time_out(q) {
                 self.expire(now, q, false, Reason::Timeout, cx);
             } else if empty && (drained || !self.better_to_idle(q)) {

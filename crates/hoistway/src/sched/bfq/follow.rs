@@ -6,8 +6,8 @@
 
 use super::Bfq;
 use super::idle::RAISED_IDLE;
+use super::ids::Id;
 use super::tunables::Base;
-use crate::table::NIL;
 use crate::unit::{Instant, Nanos};
 
 impl Bfq {
@@ -31,7 +31,7 @@ impl Bfq {
     fn shorten_wait(&mut self, now: Instant) {
         let Some((end, q)) = self.timer else { return };
         let idle = self.conf.slice_idle;
-        let longest = match self.fair.ents[q as usize].wr > 1 && idle > Nanos::ZERO {
+        let longest = match self.fair.ents[q].wr > 1 && idle > Nanos::ZERO {
             true => idle.max(RAISED_IDLE),
             false => idle,
         };
@@ -43,13 +43,13 @@ impl Bfq {
     /// `set` sees to it.)
     fn shorten_slot(&mut self) {
         let q = self.in_service;
-        if q == NIL || self.conf.v1 {
+        if q.is_none() || self.conf.v1 {
             return;
         }
-        let e = &self.fair.ents[q as usize];
+        let e = &self.fair.ents[q];
         let latest =
             self.last_budget_start + self.slot_limit() * u64::from(e.weight / e.orig_weight);
-        let deadline = &mut self.queues[q as usize].budget_deadline;
+        let deadline = &mut self.queues[q].budget_deadline;
         *deadline = deadline.map(|at| at.min(latest));
     }
 
@@ -57,14 +57,14 @@ impl Bfq {
     fn cut_budgets(&mut self) {
         let most =
             if self.conf.user_max_budget > 0 { self.conf.user_max_budget } else { self.maxb() };
-        for q in 0..self.queues.len() as u32 {
-            let queue = &mut self.queues[q as usize];
+        for q in self.queues.ids() {
+            let queue = &mut self.queues[q];
             if !queue.live || queue.max_budget <= most {
                 continue;
             }
             queue.max_budget = most;
             if self.in_service == q {
-                let e = &mut self.fair.ents[q as usize];
+                let e = &mut self.fair.ents[q];
                 e.budget = e.budget.min(most.max(e.service));
             } else {
                 self.update_budget(q);
@@ -75,7 +75,7 @@ impl Bfq {
     /// What is raised stays so for no longer than a queue that is raised now.
     fn shorten_raising(&mut self, old_rt: Nanos) {
         let (rt, interactive) = (self.conf.wr_rt_max_time, self.wr_duration);
-        for q in 0..self.queues.len() {
+        for q in self.queues.ids() {
             let queue = &mut self.queues[q];
             if !queue.live || self.fair.ents[q].wr == 1 {
                 continue;

@@ -3,12 +3,12 @@
 use super::Bfq;
 use super::budget::Reason;
 use super::ctx::AsyncTable;
+use super::ids::{Id, NodeNo, QueueNo};
 use super::stats::Tally;
 use super::weights::{DEFAULT_WEIGHT, GroupWeight};
 use super::wf2q::{BE, IDLE, ROOT, RT};
 use crate::env::Cx;
 use crate::group::{GroupId, Groups};
-use crate::table::NIL;
 use crate::tree::Tree;
 use crate::unit::Instant;
 use alloc::vec;
@@ -20,7 +20,7 @@ pub(super) struct GroupPart {
     /// By actuator.
     pub async_queues: Vec<AsyncTable>,
     /// The sync queue created last (7.5).
-    pub last_created: u32,
+    pub last_created: QueueNo,
     /// Queues by the position of their next request (7.2).
     pub index: Tree,
     /// Requests that exist of its subtree (8.5); below zero with quirk Q20.
@@ -36,8 +36,8 @@ pub(super) struct GroupPart {
 impl GroupPart {
     pub fn new(actuators: u8, group: GroupId) -> GroupPart {
         GroupPart {
-            async_queues: vec![[NIL; 17]; actuators.into()],
-            last_created: NIL,
+            async_queues: vec![[QueueNo::NONE; 17]; actuators.into()],
+            last_created: QueueNo::NONE,
             index: Tree::new(),
             allocated: 0,
             weight: GroupWeight::DEFAULT,
@@ -52,9 +52,9 @@ impl Bfq {
     /// The node of a group, made if there is none; of a removed group that of its nearest living
     /// ancestor.
     #[inline]
-    pub(super) fn node_of(&mut self, group: GroupId, groups: &Groups) -> u32 {
+    pub(super) fn node_of(&mut self, group: GroupId, groups: &Groups) -> NodeNo {
         if let Some(&node) = self.group_nodes.get(group.index())
-            && node != NIL
+            && node.is_some()
         {
             return node;
         }
@@ -62,7 +62,7 @@ impl Bfq {
     }
 
     #[cold]
-    fn make_node(&mut self, group: GroupId, groups: &Groups) -> u32 {
+    fn make_node(&mut self, group: GroupId, groups: &Groups) -> NodeNo {
         let parent = groups.parent(group).expect("only the root has no parent");
         let above = self.node_of(parent, groups);
         if !groups.alive(group) {
@@ -70,59 +70,59 @@ impl Bfq {
         }
         let node = self.fair.add_group(above, DEFAULT_WEIGHT, self.tn);
         while self.group_nodes.len() <= group.index() {
-            self.group_nodes.push(NIL);
+            self.group_nodes.push(NodeNo::NONE);
         }
         self.group_nodes[group.index()] = node;
-        debug_assert_eq!(self.groups.len(), node as usize);
-        self.groups.push(GroupPart::new(self.actuators, group));
+        let part = self.groups.push(GroupPart::new(self.actuators, group));
+        debug_assert_eq!(part, node);
         node
     }
 
     /// Counts (or uncounts) requests of a queue in its groups.
-    pub(super) fn count_allocated(&mut self, q: u32, n: i32) {
-        let queue = &mut self.queues[q as usize];
+    pub(super) fn count_allocated(&mut self, q: QueueNo, n: i32) {
+        let queue = &mut self.queues[q];
         queue.allocated = queue.allocated.wrapping_add_signed(n);
-        self.count_in_groups(self.fair.ents[q as usize].node, n);
+        self.count_in_groups(self.fair.ents[q].node, n);
     }
 
-    fn count_in_groups(&mut self, mut node: u32, n: i32) {
+    fn count_in_groups(&mut self, mut node: NodeNo, n: i32) {
         loop {
-            let up = self.fair.nodes[node as usize].entity;
-            if up == NIL {
+            let up = self.fair.nodes[node].entity;
+            if up.is_none() {
                 return;
             }
-            let part = &mut self.groups[node as usize];
+            let part = &mut self.groups[node];
             part.allocated += n;
-            node = self.fair.ents[up as usize].node;
+            node = self.fair.ents[up].node;
         }
     }
 
     /// Moves a queue to another group (8.3).
-    pub(super) fn move_queue(&mut self, now: Instant, q: u32, node: u32, cx: &mut Cx<'_>) {
-        let from = self.fair.ents[q as usize].node;
+    pub(super) fn move_queue(&mut self, now: Instant, q: QueueNo, node: NodeNo, cx: &mut Cx<'_>) {
+        let from = self.fair.ents[q].node;
         if from == node {
             return;
         }
         if self.in_service == q {
             self.expire(now, q, false, Reason::Preempted, cx);
         }
-        if self.fair.ents[q as usize].busy {
-            self.fair.deactivate(q, false, false, self.tn);
+        if self.fair.ents[q].busy {
+            self.fair.deactivate(q.into(), false, false, self.tn);
         } else {
-            self.fair.forget_idle(q);
+            self.fair.forget_idle(q.into());
         }
         self.index_remove(q);
         self.forget_last_created(q);
         // Quirk Q20: without it the old groups keep the count of requests that end in the new ones.
-        let moved = if self.conf.move_counts { self.queues[q as usize].allocated } else { 0 };
+        let moved = if self.conf.move_counts { self.queues[q].allocated } else { 0 };
         self.count_in_groups(from, -(moved as i32));
         self.fair.reparent(q, node);
         self.count_in_groups(node, moved as i32);
-        if self.fair.ents[q as usize].busy {
+        if self.fair.ents[q].busy {
             self.fair.activate_or_requeue(q, false, false, self.tn);
             self.index_update(q);
         }
-        if self.in_service == NIL && self.inflight == 0 {
+        if self.in_service.is_none() && self.inflight == 0 {
             self.kick(cx);
         }
     }
@@ -132,7 +132,7 @@ impl Bfq {
         self.conf.move_counts = on;
         if on {
             self.groups.iter_mut().for_each(|group| group.allocated = 0);
-            for q in 0..self.queues.len() {
+            for q in self.queues.ids() {
                 if self.queues[q].live {
                     let n = self.queues[q].allocated as i32;
                     self.count_in_groups(self.fair.ents[q].node, n);
@@ -144,12 +144,12 @@ impl Bfq {
     /// A group goes away (8.3).
     pub(super) fn remove_group(&mut self, now: Instant, group: GroupId, cx: &mut Cx<'_>) {
         let Some(&node) = self.group_nodes.get(group.index()) else { return };
-        if node == NIL || group == GroupId::ROOT {
+        if node.is_none() || group == GroupId::ROOT {
             return;
         }
         self.remove_node(now, node, cx);
-        let up = self.fair.nodes[node as usize].entity;
-        let parent = self.fair.ents[up as usize].node;
+        let up = self.fair.nodes[node].entity;
+        let parent = self.fair.ents[up].node;
         // Ids are not reused: later look-ups find the ancestor at once. So do those of groups that went
         // before and stood for this one until now: a request of theirs, made into one only after the
         // removal, would else become busy below a node that no selection reaches any more.
@@ -158,20 +158,17 @@ impl Bfq {
         }
         for ctx in &mut self.ctxs {
             if ctx.node == node {
-                ctx.node = NIL;
+                ctx.node = NodeNo::NONE;
             }
         }
     }
 
-    fn remove_node(&mut self, now: Instant, node: u32, cx: &mut Cx<'_>) {
+    fn remove_node(&mut self, now: Instant, node: NodeNo, cx: &mut Cx<'_>) {
         // Groups below it lose their place too.
-        for child in 0..self.groups.len() as u32 {
-            let up = self.fair.nodes[child as usize].entity;
-            if up != NIL
-                && self.fair.ents[up as usize].node == node
-                && !self.groups[child as usize].removed
-            {
-                let group = self.groups[child as usize].group;
+        for child in self.groups.ids() {
+            let up = self.fair.nodes[child].entity;
+            if up.is_some() && self.fair.ents[up].node == node && !self.groups[child].removed {
+                let group = self.groups[child].group;
                 self.remove_group(now, group, cx);
             }
         }
@@ -179,24 +176,24 @@ impl Bfq {
             // Bounded: each turn takes a leaf out of the group.
             loop {
                 let q = self.fair.first_leaf(node, class);
-                if q == NIL {
+                if q.is_none() {
                     break;
                 }
                 self.move_queue(now, q, ROOT, cx);
             }
             let q = self.fair.leaf_in_service(node);
-            if q != NIL {
+            if q.is_some() {
                 self.move_queue(now, q, ROOT, cx);
             }
             self.fair.flush_idle(node, class);
         }
-        let up = self.fair.nodes[node as usize].entity;
+        let up = self.fair.nodes[node].entity;
         self.fair.retire(up, self.tn);
         for table in 0..usize::from(self.actuators) {
             for place in 0..17 {
-                let tables = &mut self.groups[node as usize].async_queues;
-                let q = core::mem::replace(&mut tables[table][place], NIL);
-                if q != NIL {
+                let tables = &mut self.groups[node].async_queues;
+                let q = core::mem::replace(&mut tables[table][place], QueueNo::NONE);
+                if q.is_some() {
                     self.move_queue(now, q, ROOT, cx);
                     self.drop_user(q);
                 }
@@ -204,8 +201,8 @@ impl Bfq {
         }
         // A sync queue that stands nowhere stays until its context issues I/O for another group.
         // What it received counts for its parent from now on (8.3).
-        let parent = self.fair.ents[up as usize].node as usize;
-        let gone = &mut self.groups[node as usize];
+        let parent = self.fair.ents[up].node;
+        let gone = &mut self.groups[node];
         gone.removed = true;
         let tally = core::mem::take(&mut gone.tally);
         self.groups[parent].tally.add(&tally);

@@ -3,6 +3,7 @@
 
 use super::Bfq;
 use super::budget::Reason;
+use super::ids::{Id, QueueNo};
 use super::requests::SPLIT_REST;
 use super::wf2q::IDLE;
 use crate::env::Cx;
@@ -33,9 +34,9 @@ impl Ncq {
 
 impl Bfq {
     /// Serving everybody alike would not give the guarantees (4.3).
-    pub(super) fn asymmetric(&self, q: u32) -> bool {
+    pub(super) fn asymmetric(&self, q: QueueNo) -> bool {
         let census = &self.fair.census;
-        census.weights_differ(&self.fair.ents[q as usize])
+        census.weights_differ(&self.fair.ents[q])
             || census.classes_differ()
             || match self.conf.base.before_6_2() {
                 true => census.groups_pending > 0,
@@ -44,8 +45,8 @@ impl Bfq {
     }
 
     /// Idling raises throughput and harms nobody (4.4).
-    pub(super) fn thr_idling(&self, q: u32) -> bool {
-        let queue = &self.queues[q as usize];
+    pub(super) fn thr_idling(&self, q: QueueNo) -> bool {
+        let queue = &self.queues[q];
         if queue.users == 0 || self.fair.census.wr_busy > 0 {
             return false;
         }
@@ -55,13 +56,13 @@ impl Bfq {
     }
 
     /// Idling preserves service guarantees (4.4).
-    pub(super) fn guarantee_needs_idling(&self, q: u32) -> bool {
-        let queue = &self.queues[q as usize];
+    pub(super) fn guarantee_needs_idling(&self, q: QueueNo) -> bool {
+        let queue = &self.queues[q];
         if queue.users == 0 {
             return false;
         }
         let census = &self.fair.census;
-        let raised = self.fair.ents[q as usize].wr > 1;
+        let raised = self.fair.ents[q].wr > 1;
         (raised
             && (census.wr_busy < census.tot_busy()
                 || self.inflight >= queue.inflight + RAISED_INFLIGHT))
@@ -69,8 +70,8 @@ impl Bfq {
             || self.asymmetric(q)
     }
 
-    pub(super) fn better_to_idle(&self, q: u32) -> bool {
-        let queue = &self.queues[q as usize];
+    pub(super) fn better_to_idle(&self, q: QueueNo) -> bool {
+        let queue = &self.queues[q];
         if queue.users == 0 {
             return false;
         }
@@ -83,14 +84,14 @@ impl Bfq {
         self.thr_idling(q) || self.guarantee_needs_idling(q)
     }
 
-    pub(super) fn must_idle(&self, q: u32) -> bool {
-        self.queues[q as usize].empty() && self.better_to_idle(q)
+    pub(super) fn must_idle(&self, q: QueueNo) -> bool {
+        self.queues[q].empty() && self.better_to_idle(q)
     }
 
     /// Starts waiting for the next request of the queue in service (4.4).
-    pub(super) fn arm(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        let raised = self.fair.ents[q as usize].wr > 1;
-        let seeky = self.queues[q as usize].seeky();
+    pub(super) fn arm(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let raised = self.fair.ents[q].wr > 1;
+        let seeky = self.queues[q].seeky();
         let wait = if seeky && !raised && !self.asymmetric(q) {
             self.conf.slice_idle.min(SEEKY_IDLE)
         } else if raised {
@@ -102,27 +103,27 @@ impl Bfq {
     }
 
     /// Arms the idle timer.
-    pub(super) fn wait_for(&mut self, now: Instant, q: u32, wait: Nanos, cx: &mut Cx<'_>) {
-        self.queues[q as usize].waiting = true;
+    pub(super) fn wait_for(&mut self, now: Instant, q: QueueNo, wait: Nanos, cx: &mut Cx<'_>) {
+        self.queues[q].waiting = true;
         self.last_idling_start = now;
         self.timer = Some((now + wait, q));
         self.tally(q, |t| t.idle_armed += 1);
-        cx.trace.why(now, "idles: waits for the next request", q, wait.0 as i64, 0);
+        cx.trace.why(now, "idles: waits for the next request", q.0, wait.0 as i64, 0);
     }
 
     /// The wait is over because a request came.
-    pub(super) fn stop_waiting(&mut self, now: Instant, q: u32) {
-        self.queues[q as usize].waiting = false;
+    pub(super) fn stop_waiting(&mut self, now: Instant, q: QueueNo) {
+        self.queues[q].waiting = false;
         self.timer = None;
         self.tally(q, |t| t.idle_useful += 1);
         self.tally_idling(now, q);
     }
 
     /// The idle timer fired (4.4).
-    pub(super) fn idle_over(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+    pub(super) fn idle_over(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         if self.in_service == q {
             self.tally_idling(now, q);
-            let queue = &mut self.queues[q as usize];
+            let queue = &mut self.queues[q];
             queue.waiting = false;
             let reason = if queue.timed_out(self.tn) {
                 Some(Reason::Timeout)
@@ -138,9 +139,9 @@ impl Bfq {
     }
 
     /// Think time of the issuer, sampled when the queue has nothing left (5.6).
-    pub(super) fn sample_think_time(&mut self, now: Instant, q: u32) {
-        let queue = &mut self.queues[q as usize];
-        if self.fair.ents[q as usize].busy || queue.inflight > 0 {
+    pub(super) fn sample_think_time(&mut self, now: Instant, q: QueueNo) {
+        let queue = &mut self.queues[q];
+        if self.fair.ents[q].busy || queue.inflight > 0 {
             return;
         }
         // Quirk Q18: with `first_think = long` the end lies 1 ns after the creation, and the difference
@@ -153,12 +154,9 @@ impl Bfq {
     }
 
     /// Does the issuer come back soon (5.7)?
-    pub(super) fn update_short_tt(&mut self, q: u32, proc: ProcId) {
-        let queue = &mut self.queues[q as usize];
-        if !queue.sync
-            || self.fair.ents[q as usize].class == IDLE
-            || self.conf.slice_idle == Nanos::ZERO
-        {
+    pub(super) fn update_short_tt(&mut self, q: QueueNo, proc: ProcId) {
+        let queue = &mut self.queues[q];
+        if !queue.sync || self.fair.ents[q].class == IDLE || self.conf.slice_idle == Nanos::ZERO {
             return;
         }
         if queue.split_time.is_some_and(|at| at + SPLIT_REST >= self.tn) {
@@ -179,8 +177,8 @@ impl Bfq {
     }
 
     /// Is the issuer nearly always waiting for I/O (5.8)?
-    pub(super) fn update_io_intensity(&mut self, now: Instant, q: u32) {
-        let queue = &mut self.queues[q as usize];
+    pub(super) fn update_io_intensity(&mut self, now: Instant, q: QueueNo) {
+        let queue = &mut self.queues[q];
         let tot = now.since(queue.io_start);
         if queue.sorted.is_empty() && queue.inflight == 0 {
             // Wrapping: quirk Q18.
@@ -204,8 +202,8 @@ impl Bfq {
         if ncq.tag == HwTag::Yes || self.inflight + self.queued <= QUEUEING_MIN {
             return;
         }
-        if self.in_service != crate::table::NIL {
-            let queue = &self.queues[self.in_service as usize];
+        if self.in_service.is_some() {
+            let queue = &self.queues[self.in_service];
             if queue.short_tt
                 && queue.inflight + queue.queued < QUEUEING_MIN
                 && self.inflight < QUEUEING_MIN

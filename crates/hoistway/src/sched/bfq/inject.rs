@@ -2,9 +2,9 @@
 //! wakers: queues whose completions make another one go on (specs/bfq.md 4.7, 4.8).
 
 use super::Bfq;
+use super::ids::{Id, QueueNo, RqNo};
 use super::tunables::Base;
 use crate::env::Cx;
-use crate::table::NIL;
 use crate::unit::{Instant, Nanos};
 
 /// Measurement of the total service time of the queue in service (4.7.1).
@@ -14,45 +14,45 @@ pub(super) struct Measure {
     pub injected: bool,
     /// The next request dispatched from the queue in service is the one to be measured.
     pub wait_dispatch: bool,
-    /// Slot of the request that is being measured, `NIL` if none.
-    pub waited: u32,
+    /// Slot of the request that is being measured, `NONE` if none.
+    pub waited: RqNo,
     first: Instant,
 }
 
 impl Measure {
     pub fn new(now: Instant) -> Measure {
-        Measure { injected: false, wait_dispatch: false, waited: NIL, first: now }
+        Measure { injected: false, wait_dispatch: false, waited: RqNo::NONE, first: now }
     }
 
     /// A slot ended.
     pub fn reset(&mut self) {
         self.injected = false;
         self.wait_dispatch = false;
-        self.waited = NIL;
+        self.waited = RqNo::NONE;
     }
 }
 
 impl Bfq {
-    pub(super) fn reset_inject_limit(&mut self, q: u32) {
-        self.measure.waited = NIL;
-        let queue = &mut self.queues[q as usize];
+    pub(super) fn reset_inject_limit(&mut self, q: QueueNo) {
+        self.measure.waited = RqNo::NONE;
+        let queue = &mut self.queues[q];
         queue.base_serv = Nanos::ZERO;
         queue.inject_limit = u32::from(!queue.short_tt);
         queue.inj_decr = Some(self.tn);
     }
 
     /// `inj_decr + d` is past or now.
-    pub(super) fn inject_quiet_for(&self, q: u32, d: Nanos) -> bool {
-        self.queues[q as usize].inj_decr.is_none_or(|at| at + self.up(d) <= self.tn)
+    pub(super) fn inject_quiet_for(&self, q: QueueNo, d: Nanos) -> bool {
+        self.queues[q].inj_decr.is_none_or(|at| at + self.up(d) <= self.tn)
     }
 
     /// A request arrives at a sync queue whose context has no other (4.7.1).
-    pub(super) fn first_request(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+    pub(super) fn first_request(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         self.check_waker(now, q, cx);
         if self.inject_quiet_for(q, LIMIT_LIFE) {
             self.reset_inject_limit(q);
         }
-        let known = self.queues[q as usize].base_serv > Nanos::ZERO;
+        let known = self.queues[q].base_serv > Nanos::ZERO;
         if self.in_service == q
             && (self.inflight == 0 || (known && self.measure.injected))
             && self.inject_quiet_for(q, self.conf.inject_sample_pause)
@@ -68,12 +68,12 @@ impl Bfq {
     /// The measured request is done (4.7.2).
     pub(super) fn update_inject_limit(&mut self, now: Instant) {
         let total = now.since(self.measure.first);
-        let q = self.rqs[self.measure.waited as usize].queue;
+        let q = self.rqs[self.measure.waited].queue;
         let (injected, max, inflight) =
             (self.measure.injected, self.ncq.max_inflight, self.inflight);
         let (flag_kept, every_base) = (self.conf.inject_flag_kept, self.conf.inject_on_new_base);
         let bound = if self.conf.inject_up_to_twice { 2 * max } else { max + 1 };
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         let old = queue.inject_limit;
         if queue.base_serv > Nanos::ZERO && (injected || flag_kept) {
             let threshold = Nanos(3 * queue.base_serv.0 / 2);
@@ -94,40 +94,45 @@ impl Bfq {
         } else if !injected && inflight == 1 {
             queue.base_serv = total;
         }
-        self.measure.waited = NIL;
+        self.measure.waited = RqNo::NONE;
         if !flag_kept {
             self.measure.injected = false;
         }
     }
 
     /// Is `p` busy with a request that fits what is left of its budget?
-    fn injectable(&self, p: u32) -> bool {
-        p != NIL
-            && self.fair.ents[p as usize].busy
-            && self.queues[p as usize].next != NIL
-            && self.charge_next(p) <= self.fair.ents[p as usize].left()
+    fn injectable(&self, p: QueueNo) -> bool {
+        p.is_some()
+            && self.fair.ents[p].busy
+            && self.queues[p].next.is_some()
+            && self.charge_next(p) <= self.fair.ents[p].left()
     }
 
     /// The queue to serve while `q`, in service, is empty and waited for (4.7.3).
-    pub(super) fn injection(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) -> Option<u32> {
+    pub(super) fn injection(
+        &mut self,
+        now: Instant,
+        q: QueueNo,
+        cx: &mut Cx<'_>,
+    ) -> Option<QueueNo> {
         if !self.conf.injection {
             return None;
         }
         let (other, what) = self.injected(now, q)?;
         self.tally(other, |t| t.injected += 1);
-        cx.trace.why(now, what, other, q.into(), self.inflight.into());
+        cx.trace.why(now, what, other.0, q.into(), self.inflight.into());
         Some(other)
     }
 
     /// That queue, and why it.
-    fn injected(&mut self, now: Instant, q: u32) -> Option<(u32, &'static str)> {
-        let queue = &self.queues[q as usize];
-        if queue.owner != NIL {
-            let owner = crate::group::ProcId(queue.owner);
-            let other = self.pair(owner, queue.actuator).map_or(NIL, |pair| pair.other);
+    fn injected(&mut self, now: Instant, q: QueueNo) -> Option<(QueueNo, &'static str)> {
+        let queue = &self.queues[q];
+        if queue.owner.is_some() {
+            let owner = queue.owner;
+            let other = self.pair(owner, queue.actuator).map_or(QueueNo::NONE, |pair| pair.other);
             if self.injectable(other) {
-                let next = self.queues[other as usize].next;
-                if self.rqs[next as usize].proc == owner {
+                let next = self.queues[other].next;
+                if self.rqs[next].proc == owner {
                     self.stats.injected_async += 1;
                     return Some((other, "injected: async of the same process"));
                 }
@@ -137,12 +142,12 @@ impl Bfq {
             self.stats.injected_waker += 1;
             return Some((queue.waker, "injected: it wakes the queue waited for"));
         }
-        let woken = queue.woken.head();
+        let woken = QueueNo(queue.woken.head());
         if self.injectable(woken) {
             self.stats.injected_woken += 1;
             return Some((woken, "injected: woken by the queue waited for"));
         }
-        let raised = self.fair.ents[q as usize].wr > 1;
+        let raised = self.fair.ents[q].wr > 1;
         if !self.thr_idling(q) && (!raised || self.fair.census.wr_busy > 1 || !queue.short_tt) {
             let found = self.general_injection(now, q);
             if found.is_some() {
@@ -154,8 +159,8 @@ impl Bfq {
         None
     }
 
-    fn general_injection(&self, now: Instant, q: u32) -> Option<u32> {
-        let queue = &self.queues[q as usize];
+    fn general_injection(&self, now: Instant, q: QueueNo) -> Option<QueueNo> {
+        let queue = &self.queues[q];
         let mut limit = queue.inject_limit;
         if limit == 0
             && self.conf.inject_after_long_idle
@@ -168,13 +173,14 @@ impl Bfq {
         if self.inflight >= limit {
             return None;
         }
-        let only_raised = self.fair.ents[q as usize].wr > 1 && queue.short_tt;
-        self.fair.active_list.iter(&self.fair.active_links).find(|&p| {
-            let (other, e) = (&self.queues[p as usize], &self.fair.ents[p as usize]);
-            if other.next == NIL || (only_raised && e.wr == 1) || self.charge_next(p) > e.left() {
+        let only_raised = self.fair.ents[q].wr > 1 && queue.short_tt;
+        self.fair.active_queues().find(|&p| {
+            let (other, e) = (&self.queues[p], &self.fair.ents[p]);
+            if other.next.is_none() || (only_raised && e.wr == 1) || self.charge_next(p) > e.left()
+            {
                 return false;
             }
-            let large = !self.rotational && self.rqs[other.next as usize].len >= LARGE;
+            let large = !self.rotational && self.rqs[other.next].len >= LARGE;
             match self.conf.base {
                 Base::V53 | Base::V61 if large => self.inflight < limit.min(1),
                 Base::V53 | Base::V61 => self.inflight < queue.inject_limit,
@@ -184,10 +190,10 @@ impl Bfq {
     }
 
     /// Does the queue that was served last wake this one (4.8)?
-    fn check_waker(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+    fn check_waker(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         let last = self.last_completed_q;
-        let queue = &mut self.queues[q as usize];
-        if last == NIL
+        let queue = &mut self.queues[q];
+        if last.is_none()
             || last == q
             || queue.short_tt
             || now.since(self.rate.last_completion) >= WAKE_GAP
@@ -202,25 +208,25 @@ impl Bfq {
             queue.waker_hits += 1;
         }
         if queue.waker_hits >= self.conf.waker_detections {
-            queue.tent_waker = NIL;
+            queue.tent_waker = QueueNo::NONE;
             queue.waker_hits = 0;
             self.set_waker(q, last);
             self.stats.wakers += 1;
-            cx.trace.why(now, "waker found", q, last.into(), 0);
+            cx.trace.why(now, "waker found", q.0, last.into(), 0);
         }
     }
 
     /// `q` is woken by `waker`, at the front of whose list it goes.
-    pub(super) fn set_waker(&mut self, q: u32, waker: u32) {
+    pub(super) fn set_waker(&mut self, q: QueueNo, waker: QueueNo) {
         self.forget_waker(q);
-        self.queues[q as usize].waker = waker;
-        self.queues[waker as usize].woken.push_front(&mut self.woken_links, q);
+        self.queues[q].waker = waker;
+        self.queues[waker].woken.push_front(&mut self.woken_links, q.0);
     }
 
-    pub(super) fn forget_waker(&mut self, q: u32) {
-        let waker = core::mem::replace(&mut self.queues[q as usize].waker, NIL);
-        if waker != NIL {
-            self.queues[waker as usize].woken.remove(&mut self.woken_links, q);
+    pub(super) fn forget_waker(&mut self, q: QueueNo) {
+        let waker = core::mem::replace(&mut self.queues[q].waker, QueueNo::NONE);
+        if waker.is_some() {
+            self.queues[waker].woken.remove(&mut self.woken_links, q.0);
         }
     }
 }

@@ -4,10 +4,10 @@
 use super::Bfq;
 use super::ctx::Ask;
 use super::idle::HwTag;
+use super::ids::{Id, NodeNo, QueueNo};
 use super::wf2q::IDLE;
 use crate::env::Cx;
 use crate::group::ProcId;
-use crate::table::NIL;
 use crate::tree::Tree;
 use crate::unit::{Instant, Nanos};
 
@@ -41,106 +41,110 @@ impl Bfq {
     // The index of positions: 7.2.
 
     /// It has been served for so long that others would have shown their interest in its region.
-    fn too_late(&self, q: u32) -> bool {
-        let queue = &self.queues[q as usize];
+    fn too_late(&self, q: QueueNo) -> bool {
+        let queue = &self.queues[q];
         queue.svc_backlog > 0 && queue.first_io + self.up(MERGE_WINDOW) < self.tn
     }
 
-    pub(super) fn index_remove(&mut self, q: u32) {
-        if core::mem::take(&mut self.queues[q as usize].indexed) {
-            let node = self.fair.ents[q as usize].node as usize;
-            self.groups[node].index.remove(&mut self.positions, q);
+    pub(super) fn index_remove(&mut self, q: QueueNo) {
+        if core::mem::take(&mut self.queues[q].indexed) {
+            let node = self.fair.ents[q].node;
+            self.groups[node].index.remove(&mut self.positions, q.0);
         }
     }
 
     /// The next request of a queue has changed, or it goes back on its tree.
-    pub(super) fn index_update(&mut self, q: u32) {
+    pub(super) fn index_update(&mut self, q: QueueNo) {
         self.index_remove(q);
         if self.nonrot_queueing() || !self.conf.queue_merge {
             return;
         }
-        let (next, e) = (self.queues[q as usize].next, &self.fair.ents[q as usize]);
-        if next == NIL || e.class == IDLE || self.too_late(q) {
+        let (next, e) = (self.queues[q].next, &self.fair.ents[q]);
+        if next.is_none() || e.class == IDLE || self.too_late(q) {
             return;
         }
-        let (pos, node) = (self.rqs[next as usize].pos, e.node as usize);
+        let (pos, node) = (self.rqs[next].pos, e.node);
         let index: &mut Tree = &mut self.groups[node].index;
-        let at = index.lower_bound(&self.positions, pos);
+        let at = QueueNo(index.lower_bound(&self.positions, pos));
         // Quirk Q14: two queues at the same place are not both there.
-        if at == NIL || self.positions.key(at) != pos {
-            index.insert(&mut self.positions, q, pos, ());
-            self.queues[q as usize].indexed = true;
+        if at.is_none() || self.positions.key(at.0) != pos {
+            index.insert(&mut self.positions, q.0, pos, ());
+            self.queues[q].indexed = true;
         }
     }
 
     /// The queue whose next request is nearest, as the reference's search finds it (7.3 step 5).
-    fn nearest(&self, node: u32, pos: u64) -> u32 {
-        let mut at = self.groups[node as usize].index.root();
-        let mut end = NIL;
-        while at != NIL {
+    fn nearest(&self, node: NodeNo, pos: u64) -> QueueNo {
+        let mut at = QueueNo(self.groups[node].index.root());
+        let mut end = QueueNo::NONE;
+        while at.is_some() {
             end = at;
-            let key = self.positions.key(at);
+            let key = self.positions.key(at.0);
             at = match pos.cmp(&key) {
                 core::cmp::Ordering::Equal => return at,
-                core::cmp::Ordering::Greater => self.positions.right(at),
-                core::cmp::Ordering::Less => self.positions.left(at),
+                core::cmp::Ordering::Greater => QueueNo(self.positions.right(at.0)),
+                core::cmp::Ordering::Less => QueueNo(self.positions.left(at.0)),
             };
         }
-        if end == NIL {
-            return NIL;
+        if end.is_none() {
+            return QueueNo::NONE;
         }
-        let key = self.positions.key(end);
+        let key = self.positions.key(end.0);
         if key.abs_diff(pos) <= CLOSE {
             return end;
         }
-        let beside = if key < pos { self.positions.next(end) } else { self.positions.prev(end) };
-        let close = beside != NIL && self.positions.key(beside).abs_diff(pos) <= CLOSE;
-        if close { beside } else { NIL }
+        let beside = if key < pos {
+            QueueNo(self.positions.next(end.0))
+        } else {
+            QueueNo(self.positions.prev(end.0))
+        };
+        let close = beside.is_some() && self.positions.key(beside.0).abs_diff(pos) <= CLOSE;
+        if close { beside } else { QueueNo::NONE }
     }
 
     // Finding a partner: 7.3.
 
-    /// The queue that `q`, asked for by `proc` at that position, is to be merged into; `NIL` if none.
-    pub(super) fn find_cooperator(&mut self, q: u32, proc: ProcId, pos: u64) -> u32 {
-        let mut end = self.queues[q as usize].merge_into;
-        if end != NIL {
-            while self.queues[end as usize].merge_into != NIL {
-                end = self.queues[end as usize].merge_into;
+    /// The queue that `q`, asked for by `proc` at that position, is to be merged into; `NONE` if none.
+    pub(super) fn find_cooperator(&mut self, q: QueueNo, proc: ProcId, pos: u64) -> QueueNo {
+        let mut end = self.queues[q].merge_into;
+        if end.is_some() {
+            while self.queues[end].merge_into.is_some() {
+                end = self.queues[end].merge_into;
             }
             return end;
         }
         // From here on, merging by position or by age, both of which flash has no use for.
         if self.nonrot_queueing() {
-            return NIL;
+            return QueueNo::NONE;
         }
         if let Some(found) = self.late_stable_merge(q, proc) {
             return found;
         }
         if !self.conf.queue_merge || self.too_late(q) || self.fair.census.tot_busy() == 1 {
-            return NIL;
+            return QueueNo::NONE;
         }
-        let (s, node) = (self.in_service, self.fair.ents[q as usize].node);
-        if s != NIL
+        let (s, node) = (self.in_service, self.fair.ents[q].node);
+        if s.is_some()
             && s != q
             && self.serv_last_pos.abs_diff(pos) <= CLOSE
-            && self.fair.ents[s as usize].node == node
+            && self.fair.ents[s].node == node
             && self.compatible(q, s)
         {
             let found = self.setup_merge(q, s);
-            if found != NIL {
+            if found.is_some() {
                 return found;
             }
         }
         let near = self.nearest(node, pos);
-        if near != NIL && near != q && self.compatible(q, near) {
+        if near.is_some() && near != q && self.compatible(q, near) {
             return self.setup_merge(q, near);
         }
-        NIL
+        QueueNo::NONE
     }
 
     /// A queue born at about the same time was remembered (7.3 step 2). `None`: not the time for it.
-    fn late_stable_merge(&mut self, q: u32, proc: ProcId) -> Option<u32> {
-        let queue = &self.queues[q as usize];
+    fn late_stable_merge(&mut self, q: QueueNo, proc: ProcId) -> Option<QueueNo> {
+        let queue = &self.queues[q];
         let (tn, window) = (self.tn, self.up(STABLE_LATER));
         let ripe = queue.sync
             && !queue.just_created
@@ -148,19 +152,19 @@ impl Bfq {
             && queue.created + window < tn;
         let at = self.pair_at(proc, queue.actuator);
         let (candidate, generation) = self.pairs[at].stable_candidate;
-        if !ripe || candidate == NIL {
+        if !ripe || candidate.is_none() {
             return None;
         }
-        self.pairs[at].stable_candidate.0 = NIL;
+        self.pairs[at].stable_candidate.0 = QueueNo::NONE;
         // Deviation: the reference keeps the remembered queue alive; here one that was freed in the
         // meantime, which has no users, is told by its generation.
-        let same = self.queues[candidate as usize].generation == generation;
-        let fits = same && self.queues[candidate as usize].live && !self.thr_idling(q);
+        let same = self.queues[candidate].generation == generation;
+        let fits = same && self.queues[candidate].live && !self.thr_idling(q);
         if !fits {
-            return Some(NIL);
+            return Some(QueueNo::NONE);
         }
         let found = self.setup_merge(q, candidate);
-        if found != NIL {
+        if found.is_some() {
             // The context that asks, which is not the owner of a shared queue.
             self.pairs[at].stably_merged = true;
             self.mark_stably_merged(found);
@@ -169,16 +173,16 @@ impl Bfq {
     }
 
     /// Marks the owner of a queue as merged for good.
-    fn mark_stably_merged(&mut self, q: u32) {
-        let queue = &self.queues[q as usize];
-        if queue.owner != NIL {
-            let at = self.pair_at(ProcId(queue.owner), queue.actuator);
+    fn mark_stably_merged(&mut self, q: QueueNo) {
+        let queue = &self.queues[q];
+        if queue.owner.is_some() {
+            let at = self.pair_at(queue.owner, queue.actuator);
             self.pairs[at].stably_merged = true;
         }
     }
 
-    fn compatible(&self, q: u32, p: u32) -> bool {
-        let (a, b) = (&self.queues[q as usize], &self.queues[p as usize]);
+    fn compatible(&self, q: QueueNo, p: QueueNo) -> bool {
+        let (a, b) = (&self.queues[q], &self.queues[p]);
         let class = self.fair.class(q);
         !self.too_late(p)
             && class == self.fair.class(p)
@@ -190,95 +194,95 @@ impl Bfq {
             && a.actuator == b.actuator
     }
 
-    /// Schedules the merge of `q` into the end of `p`'s chain; returns that end, `NIL` if it cannot be.
-    fn setup_merge(&mut self, q: u32, mut p: u32) -> u32 {
-        if self.queues[p as usize].users == 0 || p == q {
-            return NIL;
+    /// Schedules the merge of `q` into the end of `p`'s chain; returns that end, `NONE` if it cannot be.
+    fn setup_merge(&mut self, q: QueueNo, mut p: QueueNo) -> QueueNo {
+        if self.queues[p].users == 0 || p == q {
+            return QueueNo::NONE;
         }
-        while self.queues[p as usize].merge_into != NIL {
-            p = self.queues[p as usize].merge_into;
+        while self.queues[p].merge_into.is_some() {
+            p = self.queues[p].merge_into;
             if p == q {
-                return NIL;
+                return QueueNo::NONE;
             }
         }
-        let users = self.queues[q as usize].users;
-        let same_parent = self.fair.ents[q as usize].node == self.fair.ents[p as usize].node;
-        if users == 0 || self.queues[p as usize].users == 0 || !same_parent {
-            return NIL;
+        let users = self.queues[q].users;
+        let same_parent = self.fair.ents[q].node == self.fair.ents[p].node;
+        if users == 0 || self.queues[p].users == 0 || !same_parent {
+            return QueueNo::NONE;
         }
-        self.queues[q as usize].merge_into = p;
-        self.queues[p as usize].users += users;
+        self.queues[q].merge_into = p;
+        self.queues[p].users += users;
         p
     }
 
     // Merging: 7.4.
 
     /// The context, which uses `q`, goes on with the end of `q`'s chain.
-    pub(super) fn merge_queues(&mut self, now: Instant, proc: ProcId, q: u32, cx: &mut Cx<'_>) {
+    pub(super) fn merge_queues(&mut self, now: Instant, proc: ProcId, q: QueueNo, cx: &mut Cx<'_>) {
         let mut from = q;
-        while self.queues[from as usize].merge_into != NIL {
-            let to = self.queues[from as usize].merge_into;
+        while self.queues[from].merge_into.is_some() {
+            let to = self.queues[from].merge_into;
             self.merge_one(proc, from, to);
-            cx.trace.why(now, "queues merged", from, to.into(), proc.0.into());
+            cx.trace.why(now, "queues merged", from.0, to.into(), proc.0.into());
             from = to;
         }
         self.tally(q, |t| t.merges += 1);
     }
 
-    fn merge_one(&mut self, proc: ProcId, q: u32, p: u32) {
+    fn merge_one(&mut self, proc: ProcId, q: QueueNo, p: QueueNo) {
         self.save(q);
         self.save(p);
-        let bound = core::mem::take(&mut self.queues[q as usize].io_bound);
-        self.queues[p as usize].io_bound |= bound;
-        let waker = self.queues[q as usize].waker;
-        let inherits = self.conf.inherit_waker && waker != NIL && waker != p;
-        if inherits && self.queues[p as usize].waker == NIL {
-            self.queues[p as usize].tent_waker = NIL;
+        let bound = core::mem::take(&mut self.queues[q].io_bound);
+        self.queues[p].io_bound |= bound;
+        let waker = self.queues[q].waker;
+        let inherits = self.conf.inherit_waker && waker.is_some() && waker != p;
+        if inherits && self.queues[p].waker.is_none() {
+            self.queues[p].tent_waker = QueueNo::NONE;
             self.set_waker(p, waker);
         }
         self.hand_over_raising(q, p);
-        let node = self.fair.ents[q as usize].node as usize;
+        let node = self.fair.ents[q].node;
         if self.groups[node].last_created == q {
             self.groups[node].last_created = p;
         }
-        let at = self.pair_at(proc, self.queues[q as usize].actuator);
+        let at = self.pair_at(proc, self.queues[q].actuator);
         self.set_sync(at, p);
-        self.queues[p as usize].coop = true;
-        self.queues[p as usize].owner = NIL;
-        self.queues[q as usize].owner = NIL;
+        self.queues[p].coop = true;
+        self.queues[p].owner = ProcId::NONE;
+        self.queues[q].owner = ProcId::NONE;
         self.release_queue(q);
     }
 
-    fn hand_over_raising(&mut self, q: u32, p: u32) {
-        let wr = self.fair.ents[q as usize].wr;
+    fn hand_over_raising(&mut self, q: QueueNo, p: QueueNo) {
+        let wr = self.fair.ents[q].wr;
         if wr == 1 {
             return;
         }
-        let from = &self.queues[q as usize];
+        let from = &self.queues[q];
         let (limit, start, before) = (from.wr_limit, from.wr_start, from.wr_start_before_srt);
-        let e = &mut self.fair.ents[p as usize];
+        let e = &mut self.fair.ents[p];
         if e.wr == 1 {
             e.wr = wr;
             e.prio_dirty = true;
             self.fair.census.wr_busy += u32::from(e.busy);
-            let to = &mut self.queues[p as usize];
+            let to = &mut self.queues[p];
             to.wr_limit = limit;
             to.wr_start = start;
             to.wr_start_before_srt = before;
         }
-        let e = &mut self.fair.ents[q as usize];
+        let e = &mut self.fair.ents[q];
         e.wr = 1;
         e.prio_dirty = true;
         self.fair.census.wr_busy -= u32::from(e.busy);
     }
 
-    fn save(&mut self, q: u32) {
-        let queue = &self.queues[q as usize];
-        if queue.owner == NIL {
+    fn save(&mut self, q: QueueNo) {
+        let queue = &self.queues[q];
+        if queue.owner.is_none() {
             return;
         }
-        let at = self.pair_at(ProcId(queue.owner), queue.actuator);
-        let e = &self.fair.ents[q as usize];
+        let at = self.pair_at(queue.owner, queue.actuator);
+        let e = &self.fair.ents[q];
         let fresh = queue.just_created && !queue.in_large_burst && self.conf.low_latency;
         let (wr, start, limit, before, svc_wr) = if fresh {
             let kept = self.pairs[at].saved.map_or(0, |saved| saved.svc_wr);
@@ -313,31 +317,31 @@ impl Bfq {
         &mut self,
         now: Instant,
         ask: Ask,
-        q: u32,
+        q: QueueNo,
         cx: &mut Cx<'_>,
-    ) -> u32 {
-        let node = self.fair.ents[q as usize].node as usize;
+    ) -> QueueNo {
+        let node = self.fair.ents[q].node;
         let last = self.groups[node].last_created;
-        let created = self.queues[q as usize].created;
-        let kept = last != NIL
-            && self.queues[last as usize].created + self.up(STABLE_LATER) >= created
+        let created = self.queues[q].created;
+        let kept = last.is_some()
+            && self.queues[last].created + self.up(STABLE_LATER) >= created
             && self.alike(q, last);
         if !kept {
             self.groups[node].last_created = q;
             return q;
         }
-        let near = self.queues[last as usize].created + self.up(STABLE_NOW) >= created;
+        let near = self.queues[last].created + self.up(STABLE_NOW) >= created;
         if !near || !self.conf.stable_merge {
             return q;
         }
         if !self.nonrot_queueing() {
             let at = self.pair_at(ask.proc, ask.actuator);
-            let generation = self.queues[last as usize].generation;
+            let generation = self.queues[last].generation;
             self.pairs[at].stable_candidate = (last, generation);
             return q;
         }
         let found = self.setup_merge(q, last);
-        if found == NIL {
+        if found.is_none() {
             return q;
         }
         self.mark_stably_merged(found);
@@ -348,74 +352,74 @@ impl Bfq {
     }
 
     /// Same level, class and actuator.
-    fn alike(&self, q: u32, last: u32) -> bool {
-        let (a, b) = (&self.fair.ents[q as usize], &self.fair.ents[last as usize]);
-        let actuator = |q: u32| self.queues[q as usize].actuator;
+    fn alike(&self, q: QueueNo, last: QueueNo) -> bool {
+        let (a, b) = (&self.fair.ents[q], &self.fair.ents[last]);
+        let actuator = |q: QueueNo| self.queues[q].actuator;
         a.orig_weight == b.orig_weight && a.class == b.class && actuator(q) == actuator(last)
     }
 
     // Splitting: 7.6.
 
     /// The shared queue of the context has turned seeky; returns the queue the context then uses.
-    pub(super) fn split(&mut self, now: Instant, ask: Ask, q: u32, cx: &mut Cx<'_>) -> u32 {
+    pub(super) fn split(&mut self, now: Instant, ask: Ask, q: QueueNo, cx: &mut Cx<'_>) -> QueueNo {
         let at = self.pair_at(ask.proc, ask.actuator);
-        if self.queues[q as usize].in_large_burst
+        if self.queues[q].in_large_burst
             && let Some(saved) = &mut self.pairs[at].saved
         {
             saved.in_large_burst = true;
         }
         self.tally(q, |t| t.splits += 1);
-        let queue = &mut self.queues[q as usize];
-        if queue.users == 1 && queue.merge_into == NIL {
-            queue.owner = ask.proc.0;
+        let queue = &mut self.queues[q];
+        if queue.users == 1 && queue.merge_into.is_none() {
+            queue.owner = ask.proc;
             queue.coop = false;
             queue.split_me = false;
-            cx.trace.why(now, "shared queue kept by its last user", q, ask.proc.0.into(), 0);
+            cx.trace.why(now, "shared queue kept by its last user", q.0, ask.proc.0.into(), 0);
             self.resume(q, at);
             return q;
         }
         let waker = self.waker_after_split(q);
         self.detach(ask.proc, at, q);
         let new = self.new_sync_queue(now, ask);
-        if waker != NIL {
+        if waker.is_some() {
             self.set_waker(new, waker);
         }
-        self.queues[new as usize].split_time = Some(self.tn);
+        self.queues[new].split_time = Some(self.tn);
         if let Some(saved) = &self.pairs[at].saved {
             if (saved.was_in_burst && self.burst.large) || saved.in_large_burst {
-                self.queues[new as usize].in_large_burst = true;
+                self.queues[new].in_large_burst = true;
             } else if saved.was_in_burst {
                 self.burst.rejoin(new);
             }
         }
-        cx.trace.why(now, "split off a shared queue", new, q.into(), ask.proc.0.into());
+        cx.trace.why(now, "split off a shared queue", new.0, q.into(), ask.proc.0.into());
         self.resume(new, at);
         new
     }
 
     /// The waker that a queue split off `q` has: that of `q` if it still has users, without the one that is
     /// about to leave `q` and its merge chain.
-    fn waker_after_split(&self, q: u32) -> u32 {
-        let waker = self.queues[q as usize].waker;
-        if waker == NIL {
-            return NIL;
+    fn waker_after_split(&self, q: QueueNo) -> QueueNo {
+        let waker = self.queues[q].waker;
+        if waker.is_none() {
+            return QueueNo::NONE;
         }
         let mut at = q;
-        while at != NIL && at != waker {
-            at = self.queues[at as usize].merge_into;
+        while at.is_some() && at != waker {
+            at = self.queues[at].merge_into;
         }
-        let users = self.queues[waker as usize].users - u32::from(at == waker);
-        if users > 0 { waker } else { NIL }
+        let users = self.queues[waker].users - u32::from(at == waker);
+        if users > 0 { waker } else { QueueNo::NONE }
     }
 
     /// Restores what was saved when the context's queue was merged.
-    fn resume(&mut self, q: u32, at: usize) {
+    fn resume(&mut self, q: QueueNo, at: usize) {
         // Deviation: a context whose queue was never its own has nothing saved; the text does not say what
         // then, and the new queue stays as it is.
         let Some(s) = self.pairs[at].saved else { return };
         let duration = self.wr_duration;
-        let queue = &mut self.queues[q as usize];
-        let e = &mut self.fair.ents[q as usize];
+        let queue = &mut self.queues[q];
+        let e = &mut self.fair.ents[q];
         queue.short_tt = s.short_tt;
         queue.io_bound = s.io_bound;
         queue.base_serv = s.base_serv;
@@ -445,7 +449,7 @@ impl Bfq {
                 e.wr = 1;
             }
         }
-        let e = &mut self.fair.ents[q as usize];
+        let e = &mut self.fair.ents[q];
         e.prio_dirty = true;
         if e.busy {
             self.fair.census.wr_busy += u32::from(e.wr > 1);

@@ -57,6 +57,7 @@ mod dispatch;
 mod follow;
 mod groups;
 mod idle;
+mod ids;
 mod inject;
 mod merge;
 mod pool;
@@ -83,7 +84,6 @@ use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
-use crate::table::NIL;
 use crate::tree::Nodes;
 use crate::tunable::TunableError;
 use crate::unit::{Instant, Nanos, QueueId};
@@ -96,6 +96,7 @@ use burst::Burst;
 use ctx::{Ctx, Pair};
 use groups::GroupPart;
 use idle::Ncq;
+use ids::{Id, NodeNo, QueueNo, Rows, RqNo};
 use inject::Measure;
 use pool::{ACTUATORS, actuators};
 use queue::Queue;
@@ -129,9 +130,9 @@ struct Bfq {
     rotational: bool,
 
     fair: FairQueue,
-    queues: Vec<Queue>,
+    queues: Rows<QueueNo, Queue>,
     /// Numbers of freed queues.
-    free: Vec<u32>,
+    free: Vec<QueueNo>,
     /// A queue is among those that its waker wakes.
     woken_links: Links,
     burst: Burst,
@@ -140,29 +141,29 @@ struct Bfq {
     /// By process and actuator.
     pairs: Vec<Pair>,
     /// By node.
-    groups: Vec<GroupPart>,
+    groups: Rows<NodeNo, GroupPart>,
     /// Node by group number.
-    group_nodes: Vec<u32>,
+    group_nodes: Vec<NodeNo>,
     /// Queues by the position of their next request, in the index of their group.
     positions: Nodes<u64>,
     /// How many are told apart.
     actuators: u8,
 
     /// By request slot.
-    rqs: Vec<Rq>,
+    rqs: Rows<RqNo, Rq>,
     sorted: Nodes<u64>,
     /// A request is on its queue's fifo or on the dispatch list.
     links: Links,
     /// Requests that bypass the queues.
     dispatch_list: List,
 
-    in_service: u32,
+    in_service: QueueNo,
     queued: u32,
     inflight: u32,
     /// By actuator.
     inflight_by: [u32; ACTUATORS],
-    /// The queue of the request that was completed last, `NIL` if it is shared or gone.
-    last_completed_q: u32,
+    /// The queue of the request that was completed last, `NONE` if it is shared or gone.
+    last_completed_q: QueueNo,
     /// End of the last request dispatched from the queue in service, 0 at its start.
     serv_last_pos: u64,
     measure: Measure,
@@ -177,7 +178,7 @@ struct Bfq {
     last_budget_start: Instant,
     last_idling_start: Instant,
     /// When the idle timer fires, and the queue it was armed for.
-    timer: Option<(Instant, u32)>,
+    timer: Option<(Instant, QueueNo)>,
 
     /// The time of the call as the reference keeps it in ticks, if `tick_rounding` is on (10.1).
     tn: Instant,
@@ -198,25 +199,25 @@ impl Bfq {
             conf: Conf::default(),
             rotational,
             fair: FairQueue::new(setup.now),
-            queues: Vec::new(),
+            queues: Rows::new(),
             free: Vec::new(),
             woken_links: Links::new(0),
             burst: Burst::new(),
             ctxs: Vec::new(),
             pairs: Vec::new(),
-            groups: vec![GroupPart::new(actuators, GroupId::ROOT)],
+            groups: vec![GroupPart::new(actuators, GroupId::ROOT)].into(),
             group_nodes: vec![ROOT],
             positions: Nodes::new(0),
             actuators,
-            rqs: vec![Rq::NONE; setup.requests],
+            rqs: vec![Rq::NONE; setup.requests].into(),
             sorted: Nodes::new(setup.requests),
             links: Links::new(setup.requests),
             dispatch_list: List::new(),
-            in_service: NIL,
+            in_service: QueueNo::NONE,
             queued: 0,
             inflight: 0,
             inflight_by: [0; ACTUATORS],
-            last_completed_q: NIL,
+            last_completed_q: QueueNo::NONE,
             serv_last_pos: 0,
             measure: Measure::new(setup.now),
             budgets_assigned: 0,
@@ -299,7 +300,7 @@ impl Scheduler for Bfq {
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         self.clock(now);
-        self.insert_request(now, id.slot(), at, cx);
+        self.insert_request(now, id.into(), at, cx);
         self.tidy(now);
         Run::Usual
     }
@@ -313,7 +314,7 @@ impl Scheduler for Bfq {
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         self.clock(now);
-        self.completed(now, id.slot(), cx);
+        self.completed(now, id.into(), cx);
         self.tidy(now);
     }
 
@@ -439,8 +440,13 @@ impl Scheduler for Bfq {
         for (at, pair) in self.pairs.iter().enumerate() {
             let proc = ProcId((at / usize::from(self.actuators)) as u32);
             for (sync, queue) in [(true, pair.sync), (false, pair.other)] {
-                if queue != NIL {
-                    sink(QueueUse { proc, sync, queue, in_service: queue == self.in_service });
+                if queue.is_some() {
+                    sink(QueueUse {
+                        proc,
+                        sync,
+                        queue: queue.0,
+                        in_service: queue == self.in_service,
+                    });
                 }
             }
         }
@@ -458,25 +464,25 @@ impl Bfq {
         use requests::Place;
         self.fair.check();
         let count = |f: &dyn Fn(&Rq) -> bool| self.rqs.iter().filter(|r| f(r)).count() as u32;
-        let in_queue = |r: &Rq, place| r.queue != NIL && r.place == place;
+        let in_queue = |r: &Rq, place| r.queue.is_some() && r.place == place;
         assert_eq!(self.queued, count(&|r| in_queue(r, Place::Queued)));
         assert_eq!(self.inflight, count(&|r| in_queue(r, Place::Issued)));
         assert_eq!(self.dispatch_list.len(), count(&|r| r.place == Place::Listed));
-        for (q, queue) in (0u32..).zip(&self.queues).filter(|(_, queue)| queue.live) {
+        for (q, queue) in self.queues.pairs().filter(|(_, queue)| queue.live) {
             let mine = |place| count(&|r| r.queue == q && r.place == place);
-            let e = &self.fair.ents[q as usize];
+            let e = &self.fair.ents[q];
             assert_eq!(queue.queued, mine(Place::Queued));
             assert_eq!(queue.queued, queue.sorted.len());
             assert!(queue.queued >= queue.fifo.len());
             assert_eq!(queue.inflight, mine(Place::Issued));
             assert_eq!(queue.allocated, count(&|r| r.queue == q));
-            assert_eq!(queue.next == NIL, queue.queued == 0);
+            assert_eq!(queue.next.is_none(), queue.queued == 0);
             let users = self.pairs.iter().filter(|c| c.sync == q || c.other == q).count() as u32;
             let chained = self.queues.iter().filter(|p| p.live && p.merge_into == q);
             let tables = self.groups.iter().flat_map(|g| g.async_queues.iter().flatten());
             let users = users + tables.filter(|&&p| p == q).count() as u32;
             assert_eq!(queue.users, users + chained.map(|p| p.users).sum::<u32>());
-            assert!(queue.sync || queue.owner == NIL, "an async queue has no owner");
+            assert!(queue.sync || queue.owner.is_none(), "an async queue has no owner");
             assert!(queue.queued == 0 || e.busy, "a queue with requests is busy");
             assert!(!queue.waiting || (self.in_service == q && self.timer.is_some()));
             // Not the other way round: a queue that becomes busy while a request of its that bypassed
@@ -484,11 +490,11 @@ impl Bfq {
             assert!(e.counted == 0 || e.busy || queue.inflight > 0);
             assert!(!e.grouped || e.busy || queue.inflight > 0);
         }
-        assert!(self.in_service == NIL || self.fair.ents[self.in_service as usize].busy);
-        assert!(self.timer.is_none_or(|(_, q)| self.queues[q as usize].waiting));
+        assert!(self.in_service.is_none() || self.fair.ents[self.in_service].busy);
+        assert!(self.timer.is_none_or(|(_, q)| self.queues[q].waiting));
         for pair in &self.pairs {
-            assert!(pair.sync == NIL || self.queues[pair.sync as usize].sync);
-            assert!(pair.other == NIL || !self.queues[pair.other as usize].sync);
+            assert!(pair.sync.is_none() || self.queues[pair.sync].sync);
+            assert!(pair.other.is_none() || !self.queues[pair.other].sync);
         }
         assert_eq!(self.inflight_by.iter().sum::<u32>(), self.inflight);
     }

@@ -1,11 +1,11 @@
 //! Limits in the request pool, and drives with several actuators (specs/bfq.md 8.5, 8.4).
 
 use super::Bfq;
+use super::ids::{EntityNo, Id, QueueNo};
 use crate::device::{Device, Profile};
 use crate::env::Cx;
 use crate::request::{Dir, Io};
 use crate::sched::Depth;
-use crate::table::NIL;
 
 impl Bfq {
     /// Which tags this bio may have: a part of each word by kind, and only the first place of each for a
@@ -29,11 +29,11 @@ impl Bfq {
         // without requests is never locked out.
         let counted = cx.device.profile == Profile::Legacy;
         for actuator in 0..self.actuators {
-            let q = self.pair(io.proc, actuator).map_or(NIL, |pair| pair.queue(sync));
+            let q = self.pair(io.proc, actuator).map_or(QueueNo::NONE, |pair| pair.queue(sync));
             // One queue over its limit is enough.
-            if q != NIL
-                && (!counted || self.queues[q as usize].allocated > 0)
-                && self.share(q, limit).is_some_and(|share| share.over)
+            if q.is_some()
+                && (!counted || self.queues[q].allocated > 0)
+                && self.share(q.into(), limit).is_some_and(|share| share.over)
             {
                 return Depth::Word(1);
             }
@@ -42,20 +42,20 @@ impl Bfq {
     }
 
     /// The share of an entity in `n` requests, from the top down; `None` if some level is not tracked.
-    fn share(&self, e: u32, n: u64) -> Option<Share> {
-        let ent = &self.fair.ents[e as usize];
+    fn share(&self, e: EntityNo, n: u64) -> Option<Share> {
+        let ent = &self.fair.ents[e];
         if !ent.tracked {
             return None;
         }
-        let up = self.fair.nodes[ent.node as usize].entity;
-        let above = if up == NIL { Share { limit: n, over: false } } else { self.share(up, n)? };
-        let trees = &self.fair.nodes[ent.node as usize].trees;
-        let (wsum, allocated) = if ent.child == NIL {
-            let upto = &trees[..=usize::from(ent.class)];
+        let up = self.fair.nodes[ent.node].entity;
+        let above = if up.is_none() { Share { limit: n, over: false } } else { self.share(up, n)? };
+        let trees = &self.fair.nodes[ent.node].trees;
+        let (wsum, allocated) = if ent.child.is_none() {
+            let upto = &trees.0[..=ent.class as usize];
             let wsum = upto.iter().fold(0, |sum, tree| 8 * sum + tree.wsum);
-            (wsum, self.queues[e as usize].allocated as i32)
+            (wsum, self.queues[e.queue()].allocated as i32)
         } else {
-            (trees[usize::from(ent.class)].wsum, self.groups[ent.child as usize].allocated)
+            (trees[ent.class].wsum, self.groups[ent.child].allocated)
         };
         if wsum == 0 {
             return Some(above);
@@ -75,7 +75,7 @@ impl Bfq {
     }
 
     /// A queue that keeps an otherwise idle actuator busy, if it is not the one in service (8.4).
-    pub(super) fn underused_actuator(&self, q: u32) -> Option<u32> {
+    pub(super) fn underused_actuator(&self, q: QueueNo) -> Option<QueueNo> {
         if self.actuators == 1 || self.conf.base.before_6_2() {
             return None;
         }
@@ -85,14 +85,14 @@ impl Bfq {
             if load >= self.conf.actuator_load || (i < last && load >= self.inflight_by[i + 1]) {
                 continue;
             }
-            if usize::from(self.queues[q as usize].actuator) == i {
+            if usize::from(self.queues[q].actuator) == i {
                 return None;
             }
-            let found = self.fair.active_list.iter(&self.fair.active_links).find(|&p| {
-                let other = &self.queues[p as usize];
+            let found = self.fair.active_queues().find(|&p| {
+                let other = &self.queues[p];
                 usize::from(other.actuator) == i
-                    && other.next != NIL
-                    && self.charge_next(p) <= self.fair.ents[p as usize].left()
+                    && other.next.is_some()
+                    && self.charge_next(p) <= self.fair.ents[p].left()
             });
             if found.is_some() {
                 return found;

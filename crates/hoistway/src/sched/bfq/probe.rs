@@ -53,23 +53,24 @@ impl Probe {
         let b = &self.bfq;
         let mut text = format!(
             "in service {}, queued {}, in flight {}, raised busy {}, busy by class {:?}\n",
-            b.in_service as i32,
+            b.in_service.0 as i32,
             b.queued,
             b.inflight,
             b.fair.census.wr_busy,
-            b.fair.census.busy.map(|n| n as i32),
+            b.fair.census.busy.0.map(|n| n as i32),
         );
-        for (q, queue) in b.queues.iter().enumerate().filter(|(_, queue)| queue.live) {
+        for (q, queue) in b.queues.pairs().filter(|(_, queue)| queue.live) {
             let e = &b.fair.ents[q];
             text += &format!(
-                "queue {q}: owner {} users {} weight {} (x{}) busy {} next {} queued {} in flight {} \
+                "queue {}: owner {} users {} weight {} (x{}) busy {} next {} queued {} in flight {} \
                  service {} budget {} max {} start {} finish {} waiting {} inject {} base {}\n",
-                queue.owner as i32,
+                q.0,
+                queue.owner.0 as i32,
                 queue.users,
                 e.weight,
                 e.wr,
                 e.busy,
-                queue.next as i32,
+                queue.next.0 as i32,
                 queue.queued,
                 queue.inflight,
                 e.service,

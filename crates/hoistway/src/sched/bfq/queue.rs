@@ -4,11 +4,12 @@
 //! unused here.
 
 use super::Bfq;
+use super::ids::{Id, NodeNo, QueueNo, RqNo};
 use super::stats::Tally;
 use super::tunables::Base;
-use super::wf2q::FairQueue;
+use super::wf2q::{FairQueue, ServiceClass};
+use crate::group::ProcId;
 use crate::list::List;
-use crate::table::NIL;
 use crate::tree::Tree;
 use crate::unit::{Instant, Nanos};
 
@@ -19,8 +20,8 @@ pub(super) struct Queue {
     pub sorted: Tree,
     /// Pending requests by arrival.
     pub fifo: List,
-    /// The request to be served next; `NIL` if there is none.
-    pub next: u32,
+    /// The request to be served next; `NONE` if there is none.
+    pub next: RqNo,
     /// Pending requests.
     pub queued: u32,
     /// Dispatched and not completed.
@@ -60,13 +61,13 @@ pub(super) struct Queue {
     pub waker_hits: u8,
     /// Whose requests it holds (8.4).
     pub actuator: u8,
-    /// The process whose queue it is, `NIL` if it is shared.
-    pub owner: u32,
-    /// The queue it will be merged into, `NIL` if none (7.3).
-    pub merge_into: u32,
-    /// The queue whose completions wake it, and the one that is suspected to; `NIL` if none.
-    pub waker: u32,
-    pub tent_waker: u32,
+    /// The process whose queue it is, `NONE` if it is shared.
+    pub owner: ProcId,
+    /// The queue it will be merged into, `NONE` if none (7.3).
+    pub merge_into: QueueNo,
+    /// The queue whose completions wake it, and the one that is suspected to; `NONE` if none.
+    pub waker: QueueNo,
+    pub tent_waker: QueueNo,
     pub waker_t0: Instant,
     /// The queues it wakes, the latest to become busy first.
     pub woken: List,
@@ -120,7 +121,7 @@ impl Queue {
         Queue {
             sorted: Tree::new(),
             fifo: List::new(),
-            next: NIL,
+            next: RqNo::NONE,
             queued: 0,
             inflight: 0,
             allocated: 0,
@@ -140,10 +141,10 @@ impl Queue {
             indexed: false,
             waker_hits: 0,
             actuator: 0,
-            owner: NIL,
-            merge_into: NIL,
-            waker: NIL,
-            tent_waker: NIL,
+            owner: ProcId::NONE,
+            merge_into: QueueNo::NONE,
+            waker: QueueNo::NONE,
+            tent_waker: QueueNo::NONE,
             waker_t0: now,
             woken: List::new(),
             inject_limit: 0,
@@ -201,9 +202,9 @@ impl Queue {
 /// What is asked of a new queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    pub node: u32,
+    pub node: NodeNo,
     pub sync: bool,
-    pub class: u8,
+    pub class: ServiceClass,
     pub level: u8,
     pub actuator: u8,
 }
@@ -214,7 +215,7 @@ impl Bfq {
         (8 - u32::from(level)) * if self.conf.v1 { 1 } else { 10 }
     }
 
-    pub(super) fn create(&mut self, now: Instant, wanted: Wanted) -> u32 {
+    pub(super) fn create(&mut self, now: Instant, wanted: Wanted) -> QueueNo {
         let max_budget = 2 * self.maxb() / 3;
         let mut queue = Queue::new(wanted.sync, max_budget, (now, self.tn));
         queue.actuator = wanted.actuator;
@@ -222,16 +223,16 @@ impl Bfq {
         queue.tt_last_end += u64::from(self.conf.first_think_long);
         let weight = self.weight_of(wanted.level);
         if let Some(q) = self.free.pop() {
-            self.fair.reuse_entity(q, wanted.node, wanted.class, weight);
-            queue.generation = self.queues[q as usize].generation.wrapping_add(1);
-            self.queues[q as usize] = queue;
-            if let Some(tally) = self.stats.queues.get_mut(q as usize) {
+            self.fair.reuse_entity(q.into(), wanted.node, wanted.class, weight);
+            queue.generation = self.queues[q].generation.wrapping_add(1);
+            self.queues[q] = queue;
+            if let Some(tally) = self.stats.queues.get_mut(q) {
                 *tally = Tally::default();
             }
             return q;
         }
-        let q = self.fair.add_entity(wanted.node, wanted.class, weight);
-        while self.queues.len() < q as usize {
+        let q = self.fair.add_entity(wanted.node, wanted.class, weight).queue();
+        while self.queues.len() < q.0 as usize {
             self.queues.push(Queue::unused());
         }
         self.queues.push(queue);
@@ -246,19 +247,19 @@ impl Bfq {
     }
 
     /// A context no longer designates the queue, nor what that is to be merged into.
-    pub(super) fn let_go(&mut self, q: u32) {
-        let mut at = self.queues[q as usize].merge_into;
-        while at != NIL {
+    pub(super) fn let_go(&mut self, q: QueueNo) {
+        let mut at = self.queues[q].merge_into;
+        while at.is_some() {
             self.drop_user(at);
-            at = self.queues[at as usize].merge_into;
+            at = self.queues[at].merge_into;
         }
         self.release_queue(q);
     }
 
     /// A context no longer designates the queue (3.8): an empty one leaves the busy ones, even if others use
     /// it.
-    pub(super) fn release_queue(&mut self, q: u32) {
-        let idles = self.queues[q as usize].empty() && self.fair.ents[q as usize].busy;
+    pub(super) fn release_queue(&mut self, q: QueueNo) {
+        let idles = self.queues[q].empty() && self.fair.ents[q].busy;
         if idles && self.in_service != q {
             self.no_longer_busy(q, false);
         }
@@ -267,18 +268,18 @@ impl Bfq {
     }
 
     /// The queue is no longer the one that new queues of its group are compared with (7.5).
-    pub(super) fn forget_last_created(&mut self, q: u32) {
-        let node = self.fair.ents[q as usize].node as usize;
+    pub(super) fn forget_last_created(&mut self, q: QueueNo) {
+        let node = self.fair.ents[q].node;
         if self.groups[node].last_created == q {
-            self.groups[node].last_created = NIL;
+            self.groups[node].last_created = QueueNo::NONE;
         }
     }
 
-    pub(super) fn drop_user(&mut self, q: u32) {
-        let queue = &mut self.queues[q as usize];
+    pub(super) fn drop_user(&mut self, q: QueueNo) {
+        let queue = &mut self.queues[q];
         queue.users -= 1;
         if queue.users == 0 {
-            self.fair.ents[q as usize].dying = true;
+            self.fair.ents[q].dying = true;
             self.fair.loose.push(q);
         }
     }
@@ -287,30 +288,30 @@ impl Bfq {
     #[cold]
     pub(super) fn free_loose(&mut self) {
         while let Some(q) = self.fair.loose.pop() {
-            let (queue, e) = (&self.queues[q as usize], &self.fair.ents[q as usize]);
+            let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
             if queue.live && e.dying && queue.allocated == 0 && !e.tracked {
                 self.free_queue(q);
             }
         }
     }
 
-    fn free_queue(&mut self, q: u32) {
-        let queue = &mut self.queues[q as usize];
+    fn free_queue(&mut self, q: QueueNo) {
+        let queue = &mut self.queues[q];
         debug_assert!(queue.users == 0 && queue.queued == 0 && queue.inflight == 0);
         queue.live = false;
         self.index_remove(q);
         self.forget_waker(q);
-        while let Some(woken) = self.queues[q as usize].woken.pop_front(&mut self.woken_links) {
-            self.queues[woken as usize].waker = NIL;
+        while let Some(woken) = self.queues[q].woken.pop_front(&mut self.woken_links) {
+            self.queues[QueueNo(woken)].waker = QueueNo::NONE;
         }
         // The size of the burst stays: short processes one after the other are one (6.5). Not so in 5.3.
-        let coop = self.queues[q as usize].coop;
+        let coop = self.queues[q].coop;
         if self.burst.leave(q) && self.conf.base == Base::V53 && !coop {
             self.burst.size = self.burst.size.saturating_sub(1);
         }
         self.forget_last_created(q);
         if self.last_completed_q == q {
-            self.last_completed_q = NIL;
+            self.last_completed_q = QueueNo::NONE;
         }
         self.free.push(q);
     }
@@ -318,8 +319,8 @@ impl Bfq {
 
 impl FairQueue {
     /// Class of a queue in force.
-    pub fn class(&self, q: u32) -> u8 {
-        self.ents[q as usize].class
+    pub fn class(&self, q: QueueNo) -> ServiceClass {
+        self.ents[q].class
     }
 }
 

@@ -2,10 +2,10 @@
 //! (specs/bfq.md 6.1 to 6.4).
 
 use super::Bfq;
+use super::ids::{Id, QueueNo};
 use super::tunables::Base;
 use super::wf2q::On;
 use crate::env::Cx;
-use crate::table::NIL;
 use crate::unit::{Instant, Nanos};
 
 /// What is known of a queue at the moment it becomes busy, before anything changes (4.5 step 1).
@@ -41,8 +41,8 @@ impl Bfq {
     }
 
     /// Looks at a queue that is about to become busy with a request of `proc`.
-    pub(super) fn arrival(&self, q: u32, stably_merged: bool) -> Arrival {
-        let (queue, e) = (&self.queues[q as usize], &self.fair.ents[q as usize]);
+    pub(super) fn arrival(&self, q: QueueNo, stably_merged: bool) -> Arrival {
+        let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
         let tn = self.tn;
         let idle = queue.inflight == 0;
         let since = |d: Nanos| queue.budget_deadline.is_none_or(|at| at + d < tn);
@@ -54,7 +54,7 @@ impl Bfq {
             && queue.srt_next < tn
             && idle;
         let inter = plain && long_idle;
-        let single = queue.owner != NIL || stably_merged;
+        let single = queue.owner.is_some() || stably_merged;
         let deserves =
             self.conf.low_latency && (e.wr > 1 || (queue.sync && single && (inter || soft)));
         let very_long_idle = long_idle && since(self.up(VERY_LONG_IDLE));
@@ -63,13 +63,13 @@ impl Bfq {
     }
 
     /// Starts, changes or ends raising of a queue that becomes busy (6.2).
-    pub(super) fn raise_on_busy(&mut self, now: Instant, q: u32, a: Arrival, cx: &mut Cx<'_>) {
+    pub(super) fn raise_on_busy(&mut self, now: Instant, q: QueueNo, a: Arrival, cx: &mut Cx<'_>) {
         let (coeff, rt_coeff) = (self.conf.wr_coeff, self.conf.wr_coeff * SOFTRT_FACTOR);
         let (duration, rt, tn) = (self.wr_duration, self.conf.wr_rt_max_time, self.tn);
         let small = 2 * self.minb();
-        let first = self.rqs[self.queues[q as usize].next as usize].len.into();
-        let queue = &mut self.queues[q as usize];
-        let e = &mut self.fair.ents[q as usize];
+        let first = self.rqs[self.queues[q].next].len.into();
+        let queue = &mut self.queues[q];
+        let e = &mut self.fair.ents[q];
         let old = e.wr;
         if old == 1 && a.deserves {
             if a.inter {
@@ -108,7 +108,7 @@ impl Bfq {
         }
     }
 
-    fn raised(&mut self, now: Instant, q: u32, wr: u32, limit: Nanos, cx: &mut Cx<'_>) {
+    fn raised(&mut self, now: Instant, q: QueueNo, wr: u32, limit: Nanos, cx: &mut Cx<'_>) {
         let what = if wr == 1 {
             "raising ends: large burst"
         } else if limit == self.conf.wr_rt_max_time {
@@ -118,20 +118,20 @@ impl Bfq {
             self.tally(q, |t| t.raised_interactive += 1);
             "raised: interactive"
         };
-        cx.trace.why(now, what, q, wr.into(), limit.0 as i64);
+        cx.trace.why(now, what, q.0, wr.into(), limit.0 as i64);
     }
 
     /// A busy async queue gets another request after a pause (6.2, last item).
-    pub(super) fn raise_async(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        let queue = &mut self.queues[q as usize];
+    pub(super) fn raise_async(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let queue = &mut self.queues[q];
         let paused = queue.wr_start + self.conf.wr_min_inter_arr_async < self.tn;
-        if queue.sync || !self.conf.low_latency || self.fair.ents[q as usize].wr > 1 || !paused {
+        if queue.sync || !self.conf.low_latency || self.fair.ents[q].wr > 1 || !paused {
             return;
         }
         let duration = self.wr_duration;
         let coeff = self.conf.wr_coeff;
-        self.queues[q as usize].wr_limit = duration;
-        let e = &mut self.fair.ents[q as usize];
+        self.queues[q].wr_limit = duration;
+        let e = &mut self.fair.ents[q];
         e.wr = coeff;
         e.prio_dirty = true;
         self.fair.census.wr_busy += 1;
@@ -139,8 +139,8 @@ impl Bfq {
     }
 
     /// When an arrival would next be soft real-time (6.3).
-    pub(super) fn softrt_next(&self, q: u32) -> Instant {
-        let queue = &self.queues[q as usize];
+    pub(super) fn softrt_next(&self, q: QueueNo) -> Instant {
+        let queue = &self.queues[q];
         let (rate, t) = (self.conf.wr_max_softrt_rate.max(1), self.tick);
         let (served, pause) = if self.conf.tick_rounding {
             let ticks = Nanos::secs(1).0 / t.0 * queue.svc_backlog / rate;
@@ -152,10 +152,10 @@ impl Bfq {
     }
 
     /// A slot of a soft real-time queue begins: waiting for it does not use up the period (6.3).
-    pub(super) fn shift_softrt_period(&mut self, q: u32) {
+    pub(super) fn shift_softrt_period(&mut self, q: QueueNo) {
         let (tn, rt) = (self.tn, self.conf.wr_rt_max_time);
-        let queue = &mut self.queues[q as usize];
-        let (wr, deadline) = (self.fair.ents[q as usize].wr, queue.budget_deadline);
+        let queue = &mut self.queues[q];
+        let (wr, deadline) = (self.fair.ents[q].wr, queue.budget_deadline);
         if wr > 1
             && queue.wr_limit == rt
             && queue.wr_start < tn
@@ -169,10 +169,10 @@ impl Bfq {
     }
 
     /// After a dispatch from the queue in service (6.4).
-    pub(super) fn update_raising(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        if self.fair.ents[q as usize].wr > 1 {
+    pub(super) fn update_raising(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        if self.fair.ents[q].wr > 1 {
             let (duration, rt, tn) = (self.wr_duration, self.conf.wr_rt_max_time, self.tn);
-            let queue = &mut self.queues[q as usize];
+            let queue = &mut self.queues[q];
             if queue.in_large_burst {
                 self.end_raising(now, q, "raising ends: large burst", cx);
             } else if queue.wr_start + queue.wr_limit < tn {
@@ -183,35 +183,38 @@ impl Bfq {
                     _ => self.end_raising(now, q, "raising ends: time", cx),
                 }
             }
-            let queue = &self.queues[q as usize];
-            if self.fair.ents[q as usize].wr > 1
-                && queue.wr_limit != rt
-                && queue.svc_wr > WR_SERVICE
-            {
+            let queue = &self.queues[q];
+            if self.fair.ents[q].wr > 1 && queue.wr_limit != rt && queue.svc_wr > WR_SERVICE {
                 self.end_raising(now, q, "raising ends: service", cx);
             }
         }
-        let e = &self.fair.ents[q as usize];
+        let e = &self.fair.ents[q];
         if (e.weight > e.orig_weight) != (e.wr > 1) {
-            self.fair.apply(q, false);
+            self.fair.apply(q.into(), false);
         }
     }
 
     /// A soft real-time period is over within an interactive one.
-    pub(super) fn back_to_interactive(&mut self, q: u32) {
+    pub(super) fn back_to_interactive(&mut self, q: QueueNo) {
         let duration = self.wr_duration;
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         queue.wr_limit = duration;
         queue.wr_start = queue.wr_start_before_srt.expect("an interactive period was interrupted");
-        let e = &mut self.fair.ents[q as usize];
+        let e = &mut self.fair.ents[q];
         e.wr = self.conf.wr_coeff;
         e.prio_dirty = true;
     }
 
-    pub(super) fn end_raising(&mut self, now: Instant, q: u32, why: &'static str, cx: &mut Cx<'_>) {
+    pub(super) fn end_raising(
+        &mut self,
+        now: Instant,
+        q: QueueNo,
+        why: &'static str,
+        cx: &mut Cx<'_>,
+    ) {
         let (rt, tn) = (self.conf.wr_rt_max_time, self.tn);
-        let queue = &mut self.queues[q as usize];
-        let e = &mut self.fair.ents[q as usize];
+        let queue = &mut self.queues[q];
+        let e = &mut self.fair.ents[q];
         if queue.wr_limit != rt {
             // A loading phase must not disqualify the player it started.
             queue.srt_next = tn;
@@ -222,7 +225,7 @@ impl Bfq {
         e.prio_dirty = true;
         queue.wr_limit = Nanos::ZERO;
         queue.wr_start = tn;
-        cx.trace.why(now, why, q, queue.svc_wr as i64, 0);
+        cx.trace.why(now, why, q.0, queue.svc_wr as i64, 0);
     }
 
     /// `low_latency` was turned off (9). The reference does so to every queue that stands on a tree or is
@@ -230,13 +233,13 @@ impl Bfq {
     /// raising until it ends by itself.
     pub(super) fn end_all_raising(&mut self, now: Instant, cx: &mut Cx<'_>) {
         let mended = self.conf.base == Base::Hoistway;
-        for q in 0..self.queues.len() as u32 {
-            let e = &self.fair.ents[q as usize];
+        for q in self.queues.ids() {
+            let e = &self.fair.ents[q];
             let ends = match mended {
                 true => e.wr > 1,
-                false => !self.queues[q as usize].sync || e.on != On::None,
+                false => !self.queues[q].sync || e.on != On::None,
             };
-            if self.queues[q as usize].live && ends {
+            if self.queues[q].live && ends {
                 self.end_raising(now, q, "raising ends: low_latency is off", cx);
             }
         }

@@ -4,12 +4,12 @@
 use super::Bfq;
 use super::budget::Reason;
 use super::ctx::Ask;
+use super::ids::{Id, QueueNo, RqNo};
 use super::rate::seeky_req;
 use crate::env::Cx;
 use crate::group::ProcId;
 use crate::request::{Flags, Io, ReqId, Request, Side};
 use crate::sched::{At, Merged};
-use crate::table::NIL;
 use crate::unit::{Instant, Nanos};
 
 /// Where a request is.
@@ -34,8 +34,8 @@ pub(super) struct Rq {
     pub pos: u64,
     pub fifo_deadline: Instant,
     pub len: u32,
-    /// `NIL` for a request of nobody.
-    pub queue: u32,
+    /// `NONE` for a request of nobody.
+    pub queue: QueueNo,
     pub proc: ProcId,
     pub place: Place,
     pub sync: bool,
@@ -47,7 +47,7 @@ impl Rq {
         pos: 0,
         fifo_deadline: Instant::ZERO,
         len: 0,
-        queue: NIL,
+        queue: QueueNo::NONE,
         proc: ProcId::NONE,
         place: Place::Nowhere,
         sync: false,
@@ -63,7 +63,7 @@ impl Bfq {
     /// Step 1 of 5.1.
     pub(super) fn prepare_request(&mut self, now: Instant, r: &Request, cx: &mut Cx<'_>) {
         let queue = if r.proc == ProcId::NONE {
-            NIL
+            QueueNo::NONE
         } else {
             let actuator = self.actuator_of(r.end().0, cx.device);
             let ask = Ask { proc: r.proc, group: r.group, sync: r.sync, actuator };
@@ -71,12 +71,12 @@ impl Bfq {
             self.count_allocated(q, 1);
             self.ctxs[r.proc.index()].in_pool += 1;
             let burst = self.burst.size > 0 || self.fair.census.tot_busy() == 0;
-            if self.queues[q as usize].just_created && burst {
+            if self.queues[q].just_created && burst {
                 self.handle_burst(q);
             }
             q
         };
-        let rq = &mut self.rqs[r.id.index()];
+        let rq = &mut self.rqs[r.id];
         debug_assert_eq!(rq.place, Place::Nowhere);
         *rq = Rq {
             pos: r.start.0,
@@ -91,10 +91,10 @@ impl Bfq {
     }
 
     /// Steps 3 to 10 of 5.1.
-    pub(super) fn insert_request(&mut self, now: Instant, slot: u32, at: At, cx: &mut Cx<'_>) {
-        let rq = self.rqs[slot as usize];
+    pub(super) fn insert_request(&mut self, now: Instant, slot: RqNo, at: At, cx: &mut Cx<'_>) {
+        let rq = self.rqs[slot];
         assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
-        if at == At::Head || rq.queue == NIL {
+        if at == At::Head || rq.queue.is_none() {
             self.list_request(slot, at);
             return;
         }
@@ -102,7 +102,7 @@ impl Bfq {
         self.sample_think_time(now, q);
         self.update_short_tt(q, rq.proc);
         self.update_seek_history(now, q, &rq, cx);
-        self.queues[q as usize].queued += 1;
+        self.queues[q].queued += 1;
         self.queued += 1;
         if rq.sync {
             if self.ctxs[rq.proc.index()].in_pool <= 1 {
@@ -110,18 +110,18 @@ impl Bfq {
             }
             self.update_io_intensity(now, q);
         }
-        let queue = &mut self.queues[q as usize];
-        queue.sorted.insert(&mut self.sorted, slot, rq.pos, ());
-        self.rqs[slot as usize].place = Place::Queued;
-        let old = self.queues[q as usize].next;
+        let queue = &mut self.queues[q];
+        queue.sorted.insert(&mut self.sorted, slot.0, rq.pos, ());
+        self.rqs[slot].place = Place::Queued;
+        let old = self.queues[q].next;
         let next = self.better(old, slot, self.rate.last_pos);
-        self.queues[q as usize].next = next;
+        self.queues[q].next = next;
         if next != old {
             self.index_update(q);
         }
-        let old_wr = self.fair.ents[q as usize].wr;
+        let old_wr = self.fair.ents[q].wr;
         let mut inter = false;
-        if !self.fair.ents[q as usize].busy {
+        if !self.fair.ents[q].busy {
             inter = self.idle_to_busy(now, q, rq.proc, cx);
         } else {
             self.raise_async(now, q, cx);
@@ -129,67 +129,67 @@ impl Bfq {
                 self.update_budget(q);
             }
         }
-        if self.conf.low_latency && (old_wr == 1 || self.fair.ents[q as usize].wr == 1 || inter) {
-            self.queues[q as usize].wr_start = self.tn;
+        if self.conf.low_latency && (old_wr == 1 || self.fair.ents[q].wr == 1 || inter) {
+            self.queues[q].wr_start = self.tn;
         }
         let expire = if rq.sync { self.conf.fifo_expire_sync } else { self.conf.fifo_expire_async };
-        self.rqs[slot as usize].fifo_deadline = now + expire;
-        let queue = &mut self.queues[q as usize];
-        queue.fifo.push_back(&mut self.links, slot);
+        self.rqs[slot].fifo_deadline = now + expire;
+        let queue = &mut self.queues[q];
+        queue.fifo.push_back(&mut self.links, slot.0);
         queue.last_pos = rq.end();
-        if self.in_service == q && self.queues[q as usize].waiting {
+        if self.in_service == q && self.queues[q].waiting {
             self.request_while_waiting(now, q, &rq, cx);
         }
     }
 
     /// Puts a request on the dispatch list.
-    pub(super) fn list_request(&mut self, slot: u32, at: At) {
-        self.rqs[slot as usize].place = Place::Listed;
+    pub(super) fn list_request(&mut self, slot: RqNo, at: At) {
+        self.rqs[slot].place = Place::Listed;
         match at {
-            At::Head => self.dispatch_list.push_front(&mut self.links, slot),
-            At::Tail => self.dispatch_list.push_back(&mut self.links, slot),
+            At::Head => self.dispatch_list.push_front(&mut self.links, slot.0),
+            At::Tail => self.dispatch_list.push_back(&mut self.links, slot.0),
         }
     }
 
     /// Puts a request into its queue and at the end of its fifo.
-    pub(super) fn queue_request(&mut self, slot: u32) {
-        let rq = &mut self.rqs[slot as usize];
+    pub(super) fn queue_request(&mut self, slot: RqNo) {
+        let rq = &mut self.rqs[slot];
         rq.place = Place::Queued;
-        let queue = &mut self.queues[rq.queue as usize];
-        queue.sorted.insert(&mut self.sorted, slot, rq.pos, ());
-        queue.fifo.push_back(&mut self.links, slot);
+        let queue = &mut self.queues[rq.queue];
+        queue.sorted.insert(&mut self.sorted, slot.0, rq.pos, ());
+        queue.fifo.push_back(&mut self.links, slot.0);
         queue.queued += 1;
         self.queued += 1;
     }
 
     /// A scheduled merge of its queue takes the request along (5.1 step 4).
-    fn cooperate(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) -> u32 {
-        let Rq { queue: q, proc, pos, .. } = self.rqs[slot as usize];
+    fn cooperate(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) -> QueueNo {
+        let Rq { queue: q, proc, pos, .. } = self.rqs[slot];
         let to = self.find_cooperator(q, proc, pos);
-        if to == NIL {
+        if to.is_none() {
             return q;
         }
         self.count_allocated(to, 1);
         self.count_allocated(q, -1);
-        if self.queues[q as usize].allocated == 0 {
+        if self.queues[q].allocated == 0 {
             self.fair.loose.push(q);
         }
-        self.queues[q as usize].just_created = false;
-        if self.pair(proc, self.queues[q as usize].actuator).is_some_and(|pair| pair.sync == q) {
+        self.queues[q].just_created = false;
+        if self.pair(proc, self.queues[q].actuator).is_some_and(|pair| pair.sync == q) {
             self.merge_queues(now, proc, q, cx);
         }
-        self.rqs[slot as usize].queue = to;
+        self.rqs[slot].queue = to;
         to
     }
 
     /// Is the request far from the last one (5.4)?
-    fn update_seek_history(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
+    fn update_seek_history(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
         let duration = self.wr_duration;
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         let seeky = seeky_req(queue.last_pos, rq.pos, rq.len.into(), self.rotational);
         queue.seek_hist = (queue.seek_hist << 1) | u32::from(seeky);
         if queue.totally_seeky()
-            && self.fair.ents[q as usize].wr > 1
+            && self.fair.ents[q].wr > 1
             && queue.wr_limit == self.conf.wr_rt_max_time
         {
             // Not the pattern of a player.
@@ -203,9 +203,9 @@ impl Bfq {
     }
 
     /// The request the device is kept idle for has come (5.1 step 10).
-    fn request_while_waiting(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
-        let timed_out = self.queues[q as usize].timed_out(self.tn);
-        let small = self.queues[q as usize].queued == 1 && rq.len < SMALL;
+    fn request_while_waiting(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
+        let timed_out = self.queues[q].timed_out(self.tn);
+        let small = self.queues[q].queued == 1 && rq.len < SMALL;
         if small && self.thr_idling(q) && !timed_out {
             // More may come and merge with it: the timer keeps running, nobody is kicked.
             return;
@@ -217,32 +217,32 @@ impl Bfq {
     }
 
     /// A queue gets its first request (4.5). True: it looks interactive.
-    fn idle_to_busy(&mut self, now: Instant, q: u32, proc: ProcId, cx: &mut Cx<'_>) -> bool {
-        let stable = self.pair(proc, self.queues[q as usize].actuator);
+    fn idle_to_busy(&mut self, now: Instant, q: QueueNo, proc: ProcId, cx: &mut Cx<'_>) -> bool {
+        let stable = self.pair(proc, self.queues[q].actuator);
         let arrival = self.arrival(q, stable.is_some_and(|pair| pair.stably_merged));
         let recovers = self.budget_on_activation(q, now);
-        if !self.queues[q as usize].just_created && arrival.very_long_idle {
+        if !self.queues[q].just_created && arrival.very_long_idle {
             self.burst.leave(q);
-            self.queues[q as usize].in_large_burst = false;
+            self.queues[q].in_large_burst = false;
         }
         let (tn, suspended) = (self.tn, self.up(SPLIT_REST));
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         queue.just_created = false;
         if self.conf.low_latency && queue.split_time.is_none_or(|at| at + suspended < tn) {
             self.raise_on_busy(now, q, arrival, cx);
         }
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         queue.busy_since = tn;
         queue.svc_backlog = 0;
         queue.softrt_pending = false;
         let hole = core::mem::replace(&mut queue.hole, false);
         let (inflight, waker) = (queue.inflight, queue.waker);
         self.fair.activate_or_requeue(q, hole, false, tn);
-        self.fair.census.set_busy(&mut self.fair.ents[q as usize]);
+        self.fair.census.set_busy(&mut self.fair.ents[q]);
         if inflight == 0 {
             self.fair.count(q);
         }
-        if waker != NIL {
+        if waker.is_some() {
             self.set_waker(q, waker);
         }
         self.preempt(now, q, recovers, cx);
@@ -250,13 +250,13 @@ impl Bfq {
     }
 
     /// Does the queue that became busy take over (4.5 step 8)?
-    fn preempt(&mut self, now: Instant, q: u32, recovers: bool, cx: &mut Cx<'_>) {
+    fn preempt(&mut self, now: Instant, q: QueueNo, recovers: bool, cx: &mut Cx<'_>) {
         let s = self.in_service;
-        let root = &self.fair.nodes[super::wf2q::ROOT as usize];
-        if s == NIL || root.cached == root.in_service || !self.conf.preemption {
+        let root = &self.fair.nodes[super::wf2q::ROOT];
+        if s.is_none() || root.cached == root.in_service || !self.conf.preemption {
             return;
         }
-        let (mine, its) = (&self.fair.ents[q as usize], &self.fair.ents[s as usize]);
+        let (mine, its) = (&self.fair.ents[q], &self.fair.ents[s]);
         let what = if recovers && mine.wr >= its.wr {
             self.stats.preempted_hole += 1;
             "preempts: recovers its service hole"
@@ -269,19 +269,19 @@ impl Bfq {
         } else {
             return;
         };
-        cx.trace.why(now, what, q, s.into(), 0);
+        cx.trace.why(now, what, q.0, s.into(), 0);
         self.expire(now, s, false, Reason::Preempted, cx);
     }
 
-    /// Which of two pending requests (or `NIL`) is better served after one that ended at `last` (5.2)?
-    pub(super) fn better(&self, a: u32, b: u32, last: u64) -> u32 {
-        if a == NIL || a == b {
+    /// Which of two pending requests (or `NONE`) is better served after one that ended at `last` (5.2)?
+    pub(super) fn better(&self, a: RqNo, b: RqNo, last: u64) -> RqNo {
+        if a.is_none() || a == b {
             return b;
         }
-        if b == NIL {
+        if b.is_none() {
             return a;
         }
-        let (x, y) = (&self.rqs[a as usize], &self.rqs[b as usize]);
+        let (x, y) = (&self.rqs[a], &self.rqs[b]);
         if x.sync != y.sync {
             return if x.sync { a } else { b };
         }
@@ -309,17 +309,17 @@ impl Bfq {
     }
 
     /// Takes a pending request out of its queue and chooses the next one (5.3).
-    pub(super) fn remove_request(&mut self, now: Instant, slot: u32) {
-        let rq = self.rqs[slot as usize];
+    pub(super) fn remove_request(&mut self, now: Instant, slot: RqNo) {
+        let rq = self.rqs[slot];
         let q = rq.queue;
-        let was_next = self.queues[q as usize].next == slot;
+        let was_next = self.queues[q].next == slot;
         if was_next {
             let next = self.next_after(now, slot, &rq);
-            self.queues[q as usize].next = next;
+            self.queues[q].next = next;
         }
-        let queue = &mut self.queues[q as usize];
-        queue.sorted.remove(&mut self.sorted, slot);
-        queue.fifo.remove(&mut self.links, slot);
+        let queue = &mut self.queues[q];
+        queue.sorted.remove(&mut self.sorted, slot.0);
+        queue.fifo.remove(&mut self.links, slot.0);
         queue.queued -= 1;
         self.queued -= 1;
         if was_next {
@@ -327,43 +327,40 @@ impl Bfq {
             self.index_update(q);
         }
         // Its last request was injected or merged away.
-        if self.queues[q as usize].empty()
-            && self.fair.ents[q as usize].busy
-            && self.in_service != q
-        {
+        if self.queues[q].empty() && self.fair.ents[q].busy && self.in_service != q {
             self.no_longer_busy(q, false);
-            let e = &mut self.fair.ents[q as usize];
+            let e = &mut self.fair.ents[q];
             e.budget = 0;
             e.service = 0;
         }
     }
 
     /// The request to be served after `slot`, which is still in its queue.
-    fn next_after(&mut self, now: Instant, slot: u32, rq: &Rq) -> u32 {
-        let queue = &mut self.queues[rq.queue as usize];
+    fn next_after(&mut self, now: Instant, slot: RqNo, rq: &Rq) -> RqNo {
+        let queue = &mut self.queues[rq.queue];
         if !queue.fifo_checked {
             queue.fifo_checked = true;
-            let head = queue.fifo.head();
-            if head != slot && now >= self.rqs[head as usize].fifo_deadline {
+            let head = RqNo(queue.fifo.head());
+            if head != slot && now >= self.rqs[head].fifo_deadline {
                 return head;
             }
         }
-        let mut after = self.sorted.next(slot);
-        if after == NIL && queue.sorted.first() != slot {
-            after = queue.sorted.first();
+        let mut after = RqNo(self.sorted.next(slot.0));
+        if after.is_none() && RqNo(queue.sorted.first()) != slot {
+            after = RqNo(queue.sorted.first());
         }
-        let before = self.sorted.prev(slot);
+        let before = RqNo(self.sorted.prev(slot.0));
         self.better(after, before, rq.pos)
     }
 
     // Merging: 5.5.
 
-    /// The queue that process uses for requests like this bio, `NIL` if it has none; its group is read
+    /// The queue that process uses for requests like this bio, `NONE` if it has none; its group is read
     /// again (8.3).
-    fn queue_of(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> u32 {
+    fn queue_of(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> QueueNo {
         let actuator = self.actuator_of(io.end().0, cx.device);
         if self.pair(io.proc, actuator).is_none() {
-            return NIL;
+            return QueueNo::NONE;
         }
         let node = self.node_of(io.group, cx.groups);
         if self.ctxs[io.proc.index()].node != node {
@@ -382,12 +379,12 @@ impl Bfq {
         cx: &mut Cx<'_>,
     ) -> bool {
         let q = self.queue_of(now, io, cx);
-        let rq = self.rqs[into.index()];
-        if (cx.device.is_sync(io.op, io.flags) && !rq.sync) || q == NIL {
+        let rq = self.rqs[into];
+        if (cx.device.is_sync(io.op, io.flags) && !rq.sync) || q.is_none() {
             return false;
         }
         let to = self.find_cooperator(q, io.proc, io.start.0);
-        if to == NIL {
+        if to.is_none() {
             return rq.queue == q;
         }
         self.merge_queues(now, io.proc, q, cx);
@@ -402,109 +399,109 @@ impl Bfq {
         cx: &mut Cx<'_>,
     ) -> Option<(ReqId, Side)> {
         let q = self.queue_of(now, io, cx);
-        if q == NIL {
+        if q.is_none() {
             return None;
         }
         let end = io.end().0;
-        let slot = self.queues[q as usize].sorted.lower_bound(&self.sorted, end);
-        let hit = slot != NIL && self.sorted.key(slot) == end;
-        hit.then(|| (cx.requests.at(slot).id, Side::Front))
+        let slot = RqNo(self.queues[q].sorted.lower_bound(&self.sorted, end));
+        let hit = slot.is_some() && self.sorted.key(slot.0) == end;
+        hit.then(|| (cx.requests.at(slot.0).id, Side::Front))
     }
 
     pub(super) fn beside(&self, id: ReqId, side: Side, cx: &Cx<'_>) -> Option<ReqId> {
-        if self.rqs[id.index()].place != Place::Queued {
+        if self.rqs[id].place != Place::Queued {
             return None;
         }
         let slot = match side {
-            Side::Front => self.sorted.prev(id.slot()),
-            Side::Back => self.sorted.next(id.slot()),
+            Side::Front => RqNo(self.sorted.prev(id.slot())),
+            Side::Back => RqNo(self.sorted.next(id.slot())),
         };
-        (slot != NIL).then(|| cx.requests.at(slot).id)
+        slot.is_some().then(|| cx.requests.at(slot.0).id)
     }
 
     pub(super) fn was_merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
         match what {
             Merged::Bio(side) => {
                 let r = &cx.requests[kept];
-                let rq = &mut self.rqs[kept.index()];
+                let rq = &mut self.rqs[kept];
                 rq.len = r.sectors.0 as u32;
                 let moved = rq.pos != r.start.0;
                 rq.pos = r.start.0;
                 if side == Side::Front && moved && rq.place == Place::Queued {
-                    self.reposition(kept.slot());
+                    self.reposition(kept.into());
                 }
             }
             Merged::Request(gone) => {
                 // The bio that made them touch may have been told of by this call alone.
                 let all = cx.requests[kept].sectors + cx.requests[gone].sectors;
-                self.rqs[kept.index()].len = all.0 as u32;
-                self.joined(now, kept.slot(), gone.slot());
-                self.release(now, gone.slot(), cx);
+                self.rqs[kept].len = all.0 as u32;
+                self.joined(now, kept.into(), gone.into());
+                self.release(now, gone.into(), cx);
             }
         }
     }
 
     /// A front merge moved the start of a pending request.
-    fn reposition(&mut self, slot: u32) {
-        let rq = self.rqs[slot as usize];
-        let queue = &mut self.queues[rq.queue as usize];
-        queue.sorted.remove(&mut self.sorted, slot);
-        queue.sorted.insert(&mut self.sorted, slot, rq.pos, ());
+    fn reposition(&mut self, slot: RqNo) {
+        let rq = self.rqs[slot];
+        let queue = &mut self.queues[rq.queue];
+        queue.sorted.remove(&mut self.sorted, slot.0);
+        queue.sorted.insert(&mut self.sorted, slot.0, rq.pos, ());
         let old = queue.next;
         let next = self.better(old, slot, self.rate.last_pos);
         if next == slot {
             // It may have been next before, and moved.
-            self.queues[rq.queue as usize].next = next;
+            self.queues[rq.queue].next = next;
             self.index_update(rq.queue);
         }
         if next != old {
-            self.queues[rq.queue as usize].next = next;
+            self.queues[rq.queue].next = next;
             self.update_budget(rq.queue);
         }
     }
 
     /// Two requests became one; `gone` is pending, on the dispatch list, or not inserted yet.
-    fn joined(&mut self, now: Instant, kept: u32, gone: u32) {
-        let g = self.rqs[gone as usize];
+    fn joined(&mut self, now: Instant, kept: RqNo, gone: RqNo) {
+        let g = self.rqs[gone];
         match g.place {
             Place::Queued => {
                 self.inherit_fifo_place(kept, gone);
-                let queue = &mut self.queues[g.queue as usize];
+                let queue = &mut self.queues[g.queue];
                 // Deviation: the text does not say who follows when the absorbed request was to be
                 // served next; the survivor contains it, so it is the survivor.
-                if queue.next == gone && self.rqs[kept as usize].queue == g.queue {
+                if queue.next == gone && self.rqs[kept].queue == g.queue {
                     queue.next = kept;
                     self.update_budget(g.queue);
                     self.index_update(g.queue);
                 }
                 self.remove_request(now, gone);
             }
-            Place::Listed => self.dispatch_list.remove(&mut self.links, gone),
+            Place::Listed => self.dispatch_list.remove(&mut self.links, gone.0),
             Place::Prepared => {}
             Place::Nowhere | Place::Issued => panic!("only a waiting request is merged away"),
         }
     }
 
     /// The survivor of a join takes the earlier fifo place and its deadline.
-    fn inherit_fifo_place(&mut self, kept: u32, gone: u32) {
-        let (k, g) = (self.rqs[kept as usize], self.rqs[gone as usize]);
+    fn inherit_fifo_place(&mut self, kept: RqNo, gone: RqNo) {
+        let (k, g) = (self.rqs[kept], self.rqs[gone]);
         if k.place != Place::Queued || k.queue != g.queue || g.fifo_deadline >= k.fifo_deadline {
             return;
         }
-        self.rqs[kept as usize].fifo_deadline = g.fifo_deadline;
-        let fifo = &mut self.queues[g.queue as usize].fifo;
-        fifo.remove(&mut self.links, kept);
-        fifo.insert_before(&mut self.links, gone, kept);
+        self.rqs[kept].fifo_deadline = g.fifo_deadline;
+        let fifo = &mut self.queues[g.queue].fifo;
+        fifo.remove(&mut self.links, kept.0);
+        fifo.insert_before(&mut self.links, gone.0, kept.0);
     }
 
     /// The request no longer exists: the counts of `prepare` go back.
-    pub(super) fn release(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) {
-        let rq = core::mem::replace(&mut self.rqs[slot as usize], Rq::NONE);
-        if rq.queue == NIL {
+    pub(super) fn release(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
+        let rq = core::mem::replace(&mut self.rqs[slot], Rq::NONE);
+        if rq.queue.is_none() {
             return;
         }
         self.count_allocated(rq.queue, -1);
-        let q = &self.queues[rq.queue as usize];
+        let q = &self.queues[rq.queue];
         if q.users == 0 && q.allocated == 0 {
             self.fair.loose.push(rq.queue);
         }

@@ -2,11 +2,10 @@
 //! every group, and with `queue_statistics` of every queue.
 
 use super::Bfq;
-use super::wf2q::ROOT;
+use super::ids::{Id, QueueNo, Rows};
+use super::wf2q::{BE, ROOT};
 use crate::sched::{Figure, FigureDoc};
-use crate::table::NIL;
 use crate::unit::{Instant, Nanos};
-use alloc::vec::Vec;
 
 /// Counts since the scheduler came into force that only the device as a whole has.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +24,7 @@ pub(super) struct Stats {
     pub raising_ended: u64,
     pub stable_merges: u64,
     /// By queue, if `queue_statistics` is on; else empty.
-    pub queues: Vec<Tally>,
+    pub queues: Rows<QueueNo, Tally>,
 }
 
 /// Counts of a queue, or of the queues of a group.
@@ -206,22 +205,22 @@ pub(super) static FIGURES: &[&[FigureDoc]] =
 impl Bfq {
     /// Counts something of a queue: for it, for its group and for the device.
     #[inline]
-    pub(super) fn tally(&mut self, q: u32, count: impl Fn(&mut Tally)) {
+    pub(super) fn tally(&mut self, q: QueueNo, count: impl Fn(&mut Tally)) {
         count(&mut self.stats.all);
-        count(&mut self.groups[self.fair.ents[q as usize].node as usize].tally);
-        if let Some(tally) = self.stats.queues.get_mut(q as usize) {
+        count(&mut self.groups[self.fair.ents[q].node].tally);
+        if let Some(tally) = self.stats.queues.get_mut(q) {
             count(tally);
         }
     }
 
     /// The slot of the queue in service is over.
-    pub(super) fn tally_slot(&mut self, now: Instant, q: u32) {
+    pub(super) fn tally_slot(&mut self, now: Instant, q: QueueNo) {
         let length = now.since(self.last_budget_start);
         self.tally(q, |t| t.in_service += length);
     }
 
     /// The wait for a queue is over.
-    pub(super) fn tally_idling(&mut self, now: Instant, q: u32) {
+    pub(super) fn tally_idling(&mut self, now: Instant, q: QueueNo) {
         let length = now.since(self.last_idling_start);
         self.tally(q, |t| t.idled += length);
     }
@@ -249,25 +248,25 @@ impl Bfq {
         for (doc, value) in ONLY_DEVICE.iter().zip(self.device_values()) {
             put(doc.name, None, value as i64);
         }
-        for (group, node) in self.groups.iter().zip(&self.fair.nodes) {
+        for (group, node) in self.groups.iter().zip(self.fair.nodes.iter()) {
             if group.removed {
                 continue;
             }
             let of = Some(group.group.0);
-            if node.entity != NIL {
-                put(ONLY_GROUP[0].name, of, self.fair.ents[node.entity as usize].weight.into());
+            if node.entity.is_some() {
+                put(ONLY_GROUP[0].name, of, self.fair.ents[node.entity].weight.into());
             }
             tally(&mut put, OF_GROUPS, of, &group.tally);
         }
-        for (q, t) in (0u32..).zip(&self.stats.queues) {
-            let (queue, e) = (&self.queues[q as usize], &self.fair.ents[q as usize]);
+        for (q, t) in self.stats.queues.pairs() {
+            let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
             if queue.live {
-                let owner = if queue.owner == NIL { -1 } else { queue.owner.into() };
+                let owner = if queue.owner.is_none() { -1 } else { queue.owner.0.into() };
                 let own = [owner, e.weight.into(), queue.max_budget as i64];
                 for (doc, value) in ONLY_QUEUE.iter().zip(own) {
-                    put(doc.name, Some(q), value);
+                    put(doc.name, Some(q.0), value);
                 }
-                tally(&mut put, OF_QUEUES, Some(q), t);
+                tally(&mut put, OF_QUEUES, Some(q.0), t);
             }
         }
     }
@@ -275,7 +274,7 @@ impl Bfq {
     /// In the order of [`ONLY_DEVICE`].
     fn device_values(&self) -> [u64; ONLY_DEVICE.len()] {
         let s = &self.stats;
-        let tree = &self.fair.nodes[ROOT as usize].trees[1];
+        let tree = &self.fair.nodes[ROOT].trees[BE];
         [
             s.time_charges,
             s.injected_async,

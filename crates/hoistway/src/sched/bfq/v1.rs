@@ -18,6 +18,7 @@
 
 use super::budget::Reason;
 use super::idle::HwTag;
+use super::ids::{Id, QueueNo, Rows, RqNo};
 use super::requests::Place;
 use super::weights::{GROUP_TUNABLES, KNOBS};
 use super::wf2q::IDLE;
@@ -30,12 +31,10 @@ use crate::request::{Io, ReqId, Side};
 use crate::sched::{
     At, Change, Depth, Dispatch, Entry, Figure, Merged, QueueUse, Run, Scheduler, Search, Setup,
 };
-use crate::table::NIL;
 use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
@@ -164,7 +163,7 @@ impl Mean {
 #[derive(Debug)]
 struct BfqV1 {
     b: Bfq,
-    extra: Vec<Extra>,
+    extra: Rows<QueueNo, Extra>,
     sync_inflight: u32,
     /// 2^16 sectors per microsecond.
     peak: u64,
@@ -193,7 +192,7 @@ impl BfqV1 {
         b.ncq.tag = HwTag::Yes;
         BfqV1 {
             b,
-            extra: Vec::new(),
+            extra: Rows::new(),
             sync_inflight: 0,
             peak: 0,
             peak_samples: 0,
@@ -207,8 +206,8 @@ impl BfqV1 {
     }
 
     /// The state of a queue, fresh if the number belongs to a new one.
-    fn extra(&mut self, q: u32) -> &mut Extra {
-        let queue = &self.b.queues[q as usize];
+    fn extra(&mut self, q: QueueNo) -> &mut Extra {
+        let queue = &self.b.queues[q];
         let fresh = Extra {
             generation: queue.generation,
             idle_window: queue.sync && self.b.fair.class(q) != IDLE,
@@ -218,10 +217,10 @@ impl BfqV1 {
             dispatched: 0,
             slot_start: None,
         };
-        while self.extra.len() <= q as usize {
+        while self.extra.len() <= q.0 as usize {
             self.extra.push(Extra { generation: queue.generation.wrapping_sub(1), ..fresh });
         }
-        let extra = &mut self.extra[q as usize];
+        let extra = &mut self.extra[q];
         if extra.generation != fresh.generation {
             *extra = fresh;
         }
@@ -230,10 +229,10 @@ impl BfqV1 {
 
     // Insertion: 11.3.
 
-    fn insert_request(&mut self, now: Instant, slot: u32, at: At, cx: &mut Cx<'_>) {
-        let rq = self.b.rqs[slot as usize];
+    fn insert_request(&mut self, now: Instant, slot: RqNo, at: At, cx: &mut Cx<'_>) {
+        let rq = self.b.rqs[slot];
         assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
-        if at == At::Head || rq.queue == NIL {
+        if at == At::Head || rq.queue.is_none() {
             self.b.list_request(slot, at);
             return;
         }
@@ -241,21 +240,21 @@ impl BfqV1 {
         self.extra(q);
         let expire =
             if rq.sync { self.b.conf.fifo_expire_sync } else { self.b.conf.fifo_expire_async };
-        self.b.rqs[slot as usize].fifo_deadline = now + expire;
+        self.b.rqs[slot].fifo_deadline = now + expire;
         self.b.queue_request(slot);
-        let old = self.b.queues[q as usize].next;
+        let old = self.b.queues[q].next;
         let next = self.b.better(old, slot, self.b.rate.last_pos);
-        self.b.queues[q as usize].next = next;
+        self.b.queues[q].next = next;
         let cost = self.b.charge_next(q);
-        let budget = self.b.queues[q as usize].max_budget.max(cost);
-        if !self.b.fair.ents[q as usize].busy {
-            self.b.fair.ents[q as usize].service = 0;
-            self.b.fair.ents[q as usize].budget = budget;
+        let budget = self.b.queues[q].max_budget.max(cost);
+        if !self.b.fair.ents[q].busy {
+            self.b.fair.ents[q].service = 0;
+            self.b.fair.ents[q].budget = budget;
             self.start_boost(now, q, cx);
             self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
-            self.b.fair.census.set_busy(&mut self.b.fair.ents[q as usize]);
-        } else if self.b.in_service != q && self.b.fair.ents[q as usize].budget != budget {
-            self.b.fair.ents[q as usize].budget = budget;
+            self.b.fair.census.set_busy(&mut self.b.fair.ents[q]);
+        } else if self.b.in_service != q && self.b.fair.ents[q].budget != budget {
+            self.b.fair.ents[q].budget = budget;
             self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
         }
         // Deviation: the text samples the think time of a process at its async requests too; here it
@@ -263,20 +262,20 @@ impl BfqV1 {
         if rq.sync {
             self.sample(now, q, &rq);
         }
-        self.b.queues[q as usize].last_pos = rq.end();
-        if self.b.in_service == q && self.b.queues[q as usize].waiting {
+        self.b.queues[q].last_pos = rq.end();
+        if self.b.in_service == q && self.b.queues[q].waiting {
             self.b.stop_waiting(now, q);
-            if self.b.queues[q as usize].timed_out(now) {
+            if self.b.queues[q].timed_out(now) {
                 self.expire(now, q, false, Reason::Timeout, cx);
             }
             self.b.kick(cx);
         }
     }
 
-    fn sample(&mut self, now: Instant, q: u32, rq: &Rq) {
+    fn sample(&mut self, now: Instant, q: QueueNo, rq: &Rq) {
         let maxb = self.b.max_budget;
         let idle = self.b.conf.slice_idle;
-        let queue = &mut self.b.queues[q as usize];
+        let queue = &mut self.b.queues[q];
         let x = now.as_nanos().saturating_sub(queue.tt_last_end).min(2 * idle.0);
         let mut think =
             Mean { samples: queue.tt_samples.into(), total: queue.tt_total, mean: queue.tt_mean };
@@ -285,7 +284,7 @@ impl BfqV1 {
             (think.samples as u32, think.total, think.mean);
         let distance = if queue.last_pos == 0 { 0 } else { queue.last_pos.abs_diff(rq.pos) };
         let gone = self.b.ctxs[rq.proc.index()].gone;
-        let service = self.b.fair.ents[q as usize].service;
+        let service = self.b.fair.ents[q].service;
         let queueing = self.b.ncq.tag == HwTag::Yes;
         let class = self.b.fair.class(q);
         let extra = self.extra(q);
@@ -302,9 +301,9 @@ impl BfqV1 {
     // The boost: 11.5.
 
     /// Deviation: the text does not limit the boost to sync queues; async queues get it too.
-    fn start_boost(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
+    fn start_boost(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         let (on, described) = (self.low_latency, self.described);
-        let boosted = self.b.fair.ents[q as usize].boost > 0;
+        let boosted = self.b.fair.ents[q].boost > 0;
         let extra = self.extra(q);
         let since = if described { extra.idle_since } else { extra.boost_t0 };
         let newborn = extra.boost_t0.is_none();
@@ -314,25 +313,25 @@ impl BfqV1 {
         }
         extra.boost_t0 = Some(now);
         if on && long_ago {
-            let e = &mut self.b.fair.ents[q as usize];
+            let e = &mut self.b.fair.ents[q];
             e.boost = BOOST_SECTORS;
             e.prio_dirty = true;
             self.boosts += 1;
-            cx.trace.why(now, "boosted: starts", q, BOOST_SECTORS.into(), 0);
+            cx.trace.why(now, "boosted: starts", q.0, BOOST_SECTORS.into(), 0);
         }
     }
 
-    fn use_boost(&mut self, now: Instant, q: u32, cost: u64) {
-        let left = u64::from(self.b.fair.ents[q as usize].boost);
+    fn use_boost(&mut self, now: Instant, q: QueueNo, cost: u64) {
+        let left = u64::from(self.b.fair.ents[q].boost);
         if left == 0 {
             return;
         }
         let t0 = self.extra(q).boost_t0.expect("a boost has a start");
         let fresh = now.since(t0) <= BOOST_TIME && left > cost;
-        let e = &mut self.b.fair.ents[q as usize];
+        let e = &mut self.b.fair.ents[q];
         e.boost = if fresh { (left - cost) as u32 } else { 0 };
         e.prio_dirty = true;
-        self.b.fair.apply(q, false);
+        self.b.fair.apply(q.into(), false);
     }
 
     // Dispatch: 11.3.
@@ -350,7 +349,7 @@ impl BfqV1 {
                 self.expire(now, self.b.in_service, false, Reason::NoMore, cx);
                 continue;
             };
-            let queue = &self.b.queues[q as usize];
+            let queue = &self.b.queues[q];
             let lim = match (queue.sync, self.b.fair.class(q)) {
                 (_, IDLE) => 1,
                 (false, _) => self.async_batch,
@@ -363,56 +362,57 @@ impl BfqV1 {
             }
             self.batch(now, q, lim, cx);
         }
-        let slot = self.b.dispatch_list.pop_front(&mut self.b.links).expect("just filled");
-        let rq = &self.b.rqs[slot as usize];
-        self.sync_inflight += u32::from(rq.queue != NIL && rq.sync);
+        let slot =
+            self.b.dispatch_list.pop_front(&mut self.b.links).map(RqNo).expect("just filled");
+        let rq = &self.b.rqs[slot];
+        self.sync_inflight += u32::from(rq.queue.is_some() && rq.sync);
         Dispatch::Issue(self.b.issue_listed(slot, cx))
     }
 
     /// Moves up to `lim` requests of the queue in service to the dispatch list.
-    fn batch(&mut self, now: Instant, q: u32, lim: u64, cx: &mut Cx<'_>) {
+    fn batch(&mut self, now: Instant, q: QueueNo, lim: u64, cx: &mut Cx<'_>) {
         for _ in 0..lim {
-            let queue = &mut self.b.queues[q as usize];
-            if queue.next == NIL {
+            let queue = &mut self.b.queues[q];
+            if queue.next.is_none() {
                 break;
             }
             let mut slot = queue.next;
             if !core::mem::replace(&mut queue.fifo_checked, true) {
-                let head = queue.fifo.head();
-                if now >= self.b.rqs[head as usize].fifo_deadline {
+                let head = RqNo(queue.fifo.head());
+                if now >= self.b.rqs[head].fifo_deadline {
                     slot = head;
                 }
             }
-            let cost = self.b.charge_len(self.b.rqs[slot as usize].len.into(), q);
-            if cost > self.b.fair.ents[q as usize].left() {
-                self.b.queues[q as usize].next = slot;
+            let cost = self.b.charge_len(self.b.rqs[slot].len.into(), q);
+            if cost > self.b.fair.ents[q].left() {
+                self.b.queues[q].next = slot;
                 self.expire(now, q, false, Reason::Exhausted, cx);
                 return;
             }
             self.b.serve(q, cost);
             self.b.remove_request(now, slot);
-            self.b.rate.last_pos = self.b.rqs[slot as usize].end();
+            self.b.rate.last_pos = self.b.rqs[slot].end();
             self.b.list_request(slot, At::Tail);
             self.use_boost(now, q, cost);
             self.extra(q).dispatched += 1;
         }
         let others = self.b.fair.census.tot_busy() > 1;
-        let many = !self.b.queues[q as usize].sync && self.extra(q).dispatched >= self.async_batch;
+        let many = !self.b.queues[q].sync && self.extra(q).dispatched >= self.async_batch;
         if others && (many || self.b.fair.class(q) == IDLE) {
             self.expire(now, q, false, Reason::Exhausted, cx);
         }
     }
 
-    fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<u32> {
+    fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<QueueNo> {
         // Bounded: a queue just set in service has a request and a fresh budget that fits it.
         loop {
             let q = self.b.in_service;
-            if q != NIL {
-                let queue = &self.b.queues[q as usize];
+            if q.is_some() {
+                let queue = &self.b.queues[q];
                 let reason = if self.b.may_time_out(q) {
                     Reason::Timeout
-                } else if queue.next != NIL {
-                    if self.b.charge_next(q) <= self.b.fair.ents[q as usize].left() {
+                } else if queue.next.is_some() {
+                    if self.b.charge_next(q) <= self.b.fair.ents[q].left() {
                         return Some(q);
                     }
                     Reason::Exhausted
@@ -431,19 +431,19 @@ impl BfqV1 {
             let extra = self.extra(q);
             extra.dispatched = 0;
             extra.slot_start = None;
-            let queue = &mut self.b.queues[q as usize];
+            let queue = &mut self.b.queues[q];
             queue.fifo_checked = false;
             queue.budget_deadline = Some(NEVER);
-            cx.trace.why(now, "in service", q, self.b.fair.ents[q as usize].budget as i64, 0);
+            cx.trace.why(now, "in service", q.0, self.b.fair.ents[q].budget as i64, 0);
         }
     }
 
     // Completion: 11.3.
 
-    fn completed(&mut self, now: Instant, slot: u32, cx: &mut Cx<'_>) {
-        let rq = self.b.rqs[slot as usize];
+    fn completed(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
+        let rq = self.b.rqs[slot];
         assert_eq!(rq.place, Place::Issued, "only an issued request completes");
-        if rq.queue != NIL {
+        if rq.queue.is_some() {
             self.completed_in_queue(now, &rq, cx);
         }
         self.b.release(now, slot, cx);
@@ -454,7 +454,7 @@ impl BfqV1 {
         self.detect_queueing();
         self.b.inflight -= 1;
         self.sync_inflight -= u32::from(rq.sync);
-        let queue = &mut self.b.queues[q as usize];
+        let queue = &mut self.b.queues[q];
         queue.inflight -= 1;
         self.b.inflight_by[usize::from(queue.actuator)] -= 1;
         if rq.sync {
@@ -466,12 +466,12 @@ impl BfqV1 {
         self.b.kick(cx);
     }
 
-    fn after_completion(&mut self, now: Instant, q: u32, rq: &Rq, cx: &mut Cx<'_>) {
+    fn after_completion(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
         if self.extra(q).slot_start.is_none() {
             self.extra(q).slot_start = Some(now);
-            let e = &self.b.fair.ents[q as usize];
+            let e = &self.b.fair.ents[q];
             let factor = u64::from(e.weight / e.orig_weight);
-            let queue = &mut self.b.queues[q as usize];
+            let queue = &mut self.b.queues[q];
             let limit = if queue.sync { self.b.conf.timeout } else { self.timeout_async };
             queue.budget_deadline = Some(now + limit * factor);
         }
@@ -479,14 +479,14 @@ impl BfqV1 {
             self.expire(now, q, false, Reason::Timeout, cx);
         } else if rq.sync
             && self.b.inflight == 0
-            && self.b.queues[q as usize].empty()
+            && self.b.queues[q].empty()
             && self.extra(q).idle_window
-            && self.b.queues[q as usize].users > 0
+            && self.b.queues[q].users > 0
         {
             self.arm(now, q, cx);
         } else if self.b.queued == 0
-            && !self.b.queues[q as usize].waiting
-            && (self.b.queues[q as usize].inflight == 0 || !self.extra(q).idle_window)
+            && !self.b.queues[q].waiting
+            && (self.b.queues[q].inflight == 0 || !self.extra(q).idle_window)
         {
             // Deviation: a run with nothing queued may change no state here, so the end of the slot that
             // the run after this completion would bring comes now.
@@ -494,8 +494,8 @@ impl BfqV1 {
         }
     }
 
-    fn arm(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        let much = self.b.fair.ents[q as usize].service > self.b.max_budget / 8;
+    fn arm(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let much = self.b.fair.ents[q].service > self.b.max_budget / 8;
         let seek = self.extra(q).seek;
         let idle = self.b.conf.slice_idle;
         let seeks = seek.valid() && seek.seeky() && much;
@@ -521,13 +521,13 @@ impl BfqV1 {
     // Expiry: 11.4.
 
     /// Was the slot slow? Moves the estimate of the peak rate.
-    fn slow(&mut self, q: u32, end: Instant, reason: Reason) -> bool {
+    fn slow(&mut self, q: QueueNo, end: Instant, reason: Reason) -> bool {
         let Some(start) = self.extra(q).slot_start else { return false };
         let us = end.since(start).as_us();
-        if !self.b.queues[q as usize].sync || us < SHORT_US {
+        if !self.b.queues[q].sync || us < SHORT_US {
             return false;
         }
-        let e = &self.b.fair.ents[q as usize];
+        let e = &self.b.fair.ents[q];
         let (service, budget) = (e.service, e.budget);
         let bw = (service << RATE_SHIFT) / us;
         let seeky = self.extra(q).seek.seeky();
@@ -546,13 +546,13 @@ impl BfqV1 {
     /// The slot in service ends by the present limits ([`super::follow`]).
     fn shorten_slot(&mut self) {
         let q = self.b.in_service;
-        if q == NIL {
+        if q.is_none() {
             return;
         }
         let Some(start) = self.extra(q).slot_start else { return };
-        let e = &self.b.fair.ents[q as usize];
+        let e = &self.b.fair.ents[q];
         let factor = u64::from(e.weight / e.orig_weight);
-        let queue = &mut self.b.queues[q as usize];
+        let queue = &mut self.b.queues[q];
         let limit = if queue.sync { self.b.conf.timeout } else { self.timeout_async };
         queue.budget_deadline = queue.budget_deadline.map(|at| at.min(start + limit * factor));
     }
@@ -566,10 +566,17 @@ impl BfqV1 {
         };
     }
 
-    fn expire(&mut self, now: Instant, q: u32, compensate: bool, reason: Reason, cx: &mut Cx<'_>) {
+    fn expire(
+        &mut self,
+        now: Instant,
+        q: QueueNo,
+        compensate: bool,
+        reason: Reason,
+        cx: &mut Cx<'_>,
+    ) {
         let end = if compensate { self.b.last_idling_start } else { now };
         let slow = self.slow(q, end, reason);
-        let e = &self.b.fair.ents[q as usize];
+        let e = &self.b.fair.ents[q];
         let left = e.left();
         if slow || (reason == Reason::Timeout && left >= e.budget / 3) {
             self.b.stats.time_charges += 1;
@@ -577,16 +584,16 @@ impl BfqV1 {
             self.b.serve(q, left);
         }
         self.b.adapt(q, reason);
-        let queue = &self.b.queues[q as usize];
-        if queue.next == NIL {
-            self.b.fair.ents[q as usize].budget = queue.max_budget;
+        let queue = &self.b.queues[q];
+        if queue.next.is_none() {
+            self.b.fair.ents[q].budget = queue.max_budget;
         }
         self.b.tell_expiry(now, q, reason, cx);
         self.b.leave_service(now, q, reason);
-        if !self.b.fair.ents[q as usize].busy {
+        if !self.b.fair.ents[q].busy {
             self.extra(q).idle_since = Some(now);
         }
-        self.b.fair.ents[q as usize].service = 0;
+        self.b.fair.ents[q].service = 0;
         self.b.fair.clear_ancestor_service(q);
     }
 }
@@ -602,7 +609,7 @@ impl Scheduler for BfqV1 {
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
         self.b.clock(now);
-        self.insert_request(now, id.slot(), at, cx);
+        self.insert_request(now, id.into(), at, cx);
         self.b.tidy(now);
         Run::Usual
     }
@@ -616,7 +623,7 @@ impl Scheduler for BfqV1 {
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
         self.b.clock(now);
-        self.completed(now, id.slot(), cx);
+        self.completed(now, id.into(), cx);
         self.b.tidy(now);
     }
 
@@ -661,7 +668,7 @@ impl Scheduler for BfqV1 {
         {
             self.b.timer = None;
             if self.b.in_service == q {
-                let queue = &mut self.b.queues[q as usize];
+                let queue = &mut self.b.queues[q];
                 queue.waiting = false;
                 let timed_out = queue.timed_out(now);
                 self.b.tally_idling(now, q);

@@ -2,11 +2,11 @@
 //! (specs/bfq.md 8.2; specs/groups-and-priorities.md 6.2).
 
 use super::Bfq;
+use super::ids::Id;
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::{GroupId, Groups};
 use crate::knob::{Knob, KnobError, KnobOf, body_for, is_blank, number};
-use crate::table::NIL;
 use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 use alloc::format;
 use alloc::string::String;
@@ -102,7 +102,7 @@ impl Bfq {
         out: &mut String,
     ) {
         let written = match self.group_nodes.get(group.index()) {
-            Some(&node) if node != NIL => self.groups[node as usize].weight,
+            Some(&node) if node.is_some() => self.groups[node].weight,
             _ => GroupWeight::DEFAULT,
         };
         let put = match (file, written.device) {
@@ -128,13 +128,13 @@ impl Bfq {
             return Err("a removed group");
         }
         let node = self.node_of(group, groups);
-        let up = self.fair.nodes[node as usize].entity;
-        if up == NIL {
+        let up = self.fair.nodes[node].entity;
+        if up.is_none() {
             return Err("the root group");
         }
         let keep = self.conf.keep_device_weight;
-        let e = &mut self.fair.ents[up as usize];
-        let written = &mut self.groups[node as usize].weight;
+        let e = &mut self.fair.ents[up];
+        let written = &mut self.groups[node].weight;
         match line {
             Line::General(weight) => {
                 written.general = weight;

@@ -18,11 +18,12 @@
 //! with weights.
 
 use super::census::Census;
+use super::ids::{EntityNo, Id, NodeNo, QueueNo, Rows};
 use crate::list::{Links, List};
-use crate::table::NIL;
 use crate::tree::{Augment, Key, Nodes, Tree};
 use crate::unit::{Instant, Nanos};
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
 /// Virtual time: sectors over weight, times 2^22. Compared by signed difference, so it may wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,18 +68,50 @@ pub(super) fn delta(sectors: u64, weight: u64) -> u64 {
 /// Fraction bits of virtual time (2.1).
 const SERVICE_SHIFT: u32 = 22;
 
-/// Real-time, the first service tree of a node.
-pub(super) const RT: u8 = 0;
-/// Best-effort.
-pub(super) const BE: u8 = 1;
-/// Idle class.
-pub(super) const IDLE: u8 = 2;
+/// The classes, in the order in which they are served: one service tree each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ServiceClass {
+    /// Real-time.
+    Rt,
+    /// Best-effort.
+    Be,
+    /// Idle.
+    Idle,
+}
+
+impl ServiceClass {
+    pub const ALL: [ServiceClass; 3] = [RT, BE, IDLE];
+}
+
+pub(super) const RT: ServiceClass = ServiceClass::Rt;
+pub(super) const BE: ServiceClass = ServiceClass::Be;
+pub(super) const IDLE: ServiceClass = ServiceClass::Idle;
+
+/// One value for each class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ByClass<T>(pub [T; 3]);
+
+impl<T> Index<ServiceClass> for ByClass<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, class: ServiceClass) -> &T {
+        &self.0[class as usize]
+    }
+}
+
+impl<T> IndexMut<ServiceClass> for ByClass<T> {
+    #[inline]
+    fn index_mut(&mut self, class: ServiceClass) -> &mut T {
+        &mut self.0[class as usize]
+    }
+}
 
 /// Sectors over which the boost of `bfq-v1` fades: 24 MiB (11.5).
 pub(super) const BOOST_SECTORS: u32 = 49_152;
 
 /// The node of the root group.
-pub(super) const ROOT: u32 = 0;
+pub(super) const ROOT: NodeNo = NodeNo(0);
 
 /// Largest weight (2.8).
 const WEIGHT_MAX: u32 = 1000;
@@ -95,9 +128,9 @@ pub(super) enum On {
 #[derive(Clone, Debug)]
 pub(super) struct Entity {
     /// The node it is scheduled by.
-    pub node: u32,
-    /// The node it stands for; `NIL` for a queue.
-    pub child: u32,
+    pub node: NodeNo,
+    /// The node it stands for; `NONE` for a queue.
+    pub child: NodeNo,
     pub start: VTime,
     pub finish: VTime,
     /// Sectors received in the current slot.
@@ -112,8 +145,8 @@ pub(super) struct Entity {
     pub wr: u32,
     /// The weight it is counted under in the census, 0 if it is not.
     pub counted: u32,
-    pub class: u8,
-    pub new_class: u8,
+    pub class: ServiceClass,
+    pub new_class: ServiceClass,
     pub on: On,
     /// On a tree or in service: its weight is part of `wsum`.
     pub tracked: bool,
@@ -136,7 +169,7 @@ impl Entity {
     }
 
     fn is_queue(&self) -> bool {
-        self.child == NIL
+        self.child.is_none()
     }
 }
 
@@ -146,7 +179,7 @@ pub(super) struct ServiceTree {
     active: Tree,
     idle: Tree,
     /// The remembered last of the idle set (2.7); not always the last.
-    idle_hi: Option<u32>,
+    idle_hi: Option<EntityNo>,
     pub v: VTime,
     pub wsum: u64,
 }
@@ -154,13 +187,13 @@ pub(super) struct ServiceTree {
 /// The scheduler of one group.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub trees: [ServiceTree; 3],
-    pub in_service: u32,
+    pub trees: ByClass<ServiceTree>,
+    pub in_service: EntityNo,
     /// The candidate for the next slot.
-    pub cached: u32,
+    pub cached: EntityNo,
     idle_class_last: Instant,
-    /// Its entity in the node above; `NIL` for the root.
-    pub entity: u32,
+    /// Its entity in the node above; `NONE` for the root.
+    pub entity: EntityNo,
     /// Its queues that are busy or have requests in flight (4.3).
     pub queues: u32,
     /// Counted as a group with pending requests (4.3, base 6.1).
@@ -169,16 +202,16 @@ pub(super) struct Node {
 
 impl Node {
     fn active(&self) -> u32 {
-        self.trees.iter().map(|t| t.active.len()).sum()
+        self.trees.0.iter().map(|t| t.active.len()).sum()
     }
 }
 
 /// All nodes and entities of a device.
 #[derive(Clone, Debug)]
 pub(super) struct FairQueue {
-    pub ents: Vec<Entity>,
+    pub ents: Rows<EntityNo, Entity>,
     links: Nodes<VTime, MinStart>,
-    pub nodes: Vec<Node>,
+    pub nodes: Rows<NodeNo, Node>,
     pub census: Census,
     /// Quirk Q1: the exact minimum, or the reference's descent.
     pub exact_pick: bool,
@@ -198,16 +231,16 @@ pub(super) struct FairQueue {
     pub active_list: List,
     pub active_links: Links,
     /// Queues that may be freed: looked at when the call ends.
-    pub loose: Vec<u32>,
+    pub loose: Vec<QueueNo>,
 }
 
 impl FairQueue {
     /// The root node, nothing in it; the quirks of the reference mended.
     pub fn new(now: Instant) -> FairQueue {
         let mut fair = FairQueue {
-            ents: Vec::new(),
+            ents: Rows::new(),
             links: Nodes::new(0),
-            nodes: Vec::new(),
+            nodes: Rows::new(),
             census: Census::new(),
             exact_pick: true,
             exact_candidate: true,
@@ -220,7 +253,7 @@ impl FairQueue {
             active_links: Links::new(0),
             loose: Vec::new(),
         };
-        fair.add_node(NIL, now);
+        fair.add_node(EntityNo::NONE, now);
         fair
     }
 
@@ -241,23 +274,21 @@ impl FairQueue {
         }
     }
 
-    fn add_node(&mut self, entity: u32, now: Instant) -> u32 {
+    fn add_node(&mut self, entity: EntityNo, now: Instant) -> NodeNo {
         self.nodes.push(Node {
             trees: Default::default(),
-            in_service: NIL,
-            cached: NIL,
+            in_service: EntityNo::NONE,
+            cached: EntityNo::NONE,
             idle_class_last: now,
             entity,
             queues: 0,
             pending: false,
-        });
-        self.nodes.len() as u32 - 1
+        })
     }
 
     /// A blank entity scheduled by `node` (allocates).
-    pub fn add_entity(&mut self, node: u32, class: u8, weight: u32) -> u32 {
-        let id = self.ents.len() as u32;
-        self.ents.push(Entity::new(node, class, weight));
+    pub fn add_entity(&mut self, node: NodeNo, class: ServiceClass, weight: u32) -> EntityNo {
+        let id = self.ents.push(Entity::new(node, class, weight));
         self.links.grow(self.ents.len());
         self.active_links.grow(self.ents.len());
         self.loose.reserve(2 * self.ents.len());
@@ -265,40 +296,45 @@ impl FairQueue {
     }
 
     /// Gives a forgotten entity to somebody new.
-    pub fn reuse_entity(&mut self, e: u32, node: u32, class: u8, weight: u32) {
-        assert!(!self.ents[e as usize].tracked, "only a forgotten entity is reused");
-        self.ents[e as usize] = Entity::new(node, class, weight);
+    pub fn reuse_entity(&mut self, e: EntityNo, node: NodeNo, class: ServiceClass, weight: u32) {
+        assert!(!self.ents[e].tracked, "only a forgotten entity is reused");
+        self.ents[e] = Entity::new(node, class, weight);
     }
 
     /// A group below `parent`; returns its node. Its own entity is always best-effort (1.5).
-    pub fn add_group(&mut self, parent: u32, weight: u32, now: Instant) -> u32 {
+    pub fn add_group(&mut self, parent: NodeNo, weight: u32, now: Instant) -> NodeNo {
         let e = self.add_entity(parent, BE, weight);
         let node = self.add_node(e, now);
-        self.ents[e as usize].child = node;
+        self.ents[e].child = node;
         node
     }
 
     /// The tree of an entity's class.
-    pub fn tree(&self, e: u32) -> &ServiceTree {
-        let ent = &self.ents[e as usize];
-        &self.nodes[ent.node as usize].trees[ent.class as usize]
+    pub fn tree(&self, e: EntityNo) -> &ServiceTree {
+        let ent = &self.ents[e];
+        &self.nodes[ent.node].trees[ent.class]
     }
 
-    fn tree_mut(&mut self, e: u32) -> &mut ServiceTree {
-        let ent = &self.ents[e as usize];
-        &mut self.nodes[ent.node as usize].trees[ent.class as usize]
+    fn tree_mut(&mut self, e: EntityNo) -> &mut ServiceTree {
+        let ent = &self.ents[e];
+        &mut self.nodes[ent.node].trees[ent.class]
+    }
+
+    /// The queues on an active set, the latest insertion first.
+    pub fn active_queues(&self) -> impl Iterator<Item = QueueNo> {
+        self.active_list.iter(&self.active_links).map(QueueNo)
     }
 
     // Choice: 2.2 and 2.3.
 
     /// Which entity of the tree is next (2.2). `push`: nobody is in service, V may jump ahead.
-    fn pick(&mut self, node: u32, class: u8, push: bool) -> u32 {
-        let tree = &mut self.nodes[node as usize].trees[class as usize];
-        let root = tree.active.root();
-        if root == NIL {
-            return NIL;
+    fn pick(&mut self, node: NodeNo, class: ServiceClass, push: bool) -> EntityNo {
+        let tree = &mut self.nodes[node].trees[class];
+        let root = EntityNo(tree.active.root());
+        if root.is_none() {
+            return EntityNo::NONE;
         }
-        let v = tree.v.later(self.links.sum(root).0);
+        let v = tree.v.later(self.links.sum(root.0).0);
         if push && v.after(tree.v) {
             tree.v = v;
             self.forget(node, class);
@@ -307,63 +343,73 @@ impl FairQueue {
     }
 
     /// The smallest finish among the eligible; the caller knows that there is one.
-    fn pick_exact(&self, mut at: u32, v: VTime) -> u32 {
+    fn pick_exact(&self, mut at: EntityNo, v: VTime) -> EntityNo {
         loop {
-            let left = self.links.left(at);
-            if left != NIL && !self.links.sum(left).0.after(v) {
+            let left = EntityNo(self.links.left(at.0));
+            if left.is_some() && !self.links.sum(left.0).0.after(v) {
                 at = left;
-            } else if !self.links.own(at).0.after(v) {
+            } else if !self.links.own(at.0).0.after(v) {
                 return at;
             } else {
-                at = self.links.right(at);
+                at = EntityNo(self.links.right(at.0));
             }
         }
     }
 
     /// Quirk Q1: once an eligible node has been met, right subtrees are never entered.
-    fn pick_reference(&self, mut at: u32, v: VTime) -> u32 {
-        let mut found = NIL;
+    fn pick_reference(&self, mut at: EntityNo, v: VTime) -> EntityNo {
+        let mut found = EntityNo::NONE;
         loop {
-            if !self.links.own(at).0.after(v) {
+            if !self.links.own(at.0).0.after(v) {
                 found = at;
             }
-            let left = self.links.left(at);
-            if left != NIL && !self.links.sum(left).0.after(v) {
+            let left = EntityNo(self.links.left(at.0));
+            if left.is_some() && !self.links.sum(left.0).0.after(v) {
                 at = left;
-            } else if found != NIL {
+            } else if found.is_some() {
                 return found;
             } else {
-                at = self.links.right(at);
+                at = EntityNo(self.links.right(at.0));
             }
         }
     }
 
-    fn lookup(&mut self, node: u32, expiring: bool, now: Instant) -> u32 {
-        let n = &mut self.nodes[node as usize];
+    fn lookup(&mut self, node: NodeNo, expiring: bool, now: Instant) -> EntityNo {
+        let n = &mut self.nodes[node];
         let mut first = RT;
         if n.idle_class_last + self.idle_class_period < now {
-            if !n.trees[IDLE as usize].active.is_empty() {
+            if !n.trees[IDLE].active.is_empty() {
                 first = IDLE;
             }
             if first == RT || !self.keep_idle_ticket {
                 n.idle_class_last = now;
             }
         }
-        let push = n.in_service == NIL || expiring;
-        (first..=IDLE).map(|class| self.pick(node, class, push)).find(|&e| e != NIL).unwrap_or(NIL)
+        let push = n.in_service.is_none() || expiring;
+        ServiceClass::ALL[first as usize..]
+            .iter()
+            .map(|&class| self.pick(node, class, push))
+            .find(|&e| e.is_some())
+            .unwrap_or(EntityNo::NONE)
     }
 
-    /// Refreshes the cached candidate after `changed` (or `NIL`) was activated or requeued (2.3). True:
+    /// Refreshes the cached candidate after `changed` (or `NONE`) was activated or requeued (2.3). True:
     /// the level above must be updated.
-    pub fn refresh(&mut self, node: u32, changed: u32, expiring: bool, now: Instant) -> bool {
-        let cached = self.nodes[node as usize].cached;
-        let candidate = if changed == NIL || changed == cached || self.exact_candidate {
+    pub fn refresh(
+        &mut self,
+        node: NodeNo,
+        changed: EntityNo,
+        expiring: bool,
+        now: Instant,
+    ) -> bool {
+        let cached = self.nodes[node].cached;
+        let candidate = if changed.is_none() || changed == cached || self.exact_candidate {
             self.lookup(node, expiring, now)
-        } else if cached == NIL {
+        } else if cached.is_none() {
             changed
         } else {
-            let (new, old) = (&self.ents[changed as usize], &self.ents[cached as usize]);
-            let v = self.nodes[node as usize].trees[new.class as usize].v;
+            let (new, old) = (&self.ents[changed], &self.ents[cached]);
+            let v = self.nodes[node].trees[new.class].v;
             if new.class == old.class && !new.start.after(v) && old.finish.after(new.finish) {
                 changed
             } else {
@@ -371,46 +417,46 @@ impl FairQueue {
             }
         };
         let mut shrunk = false;
-        let up = self.nodes[node as usize].entity;
-        if candidate != NIL && up != NIL {
-            let budget = self.ents[candidate as usize].budget;
-            shrunk = self.ents[up as usize].budget > budget;
-            self.ents[up as usize].budget = budget;
+        let up = self.nodes[node].entity;
+        if candidate.is_some() && up.is_some() {
+            let budget = self.ents[candidate].budget;
+            shrunk = self.ents[up].budget > budget;
+            self.ents[up].budget = budget;
         }
-        self.nodes[node as usize].cached = candidate;
-        candidate != NIL && (cached == NIL || shrunk)
+        self.nodes[node].cached = candidate;
+        candidate.is_some() && (cached.is_none() || shrunk)
     }
 
     // Activation and requeue: 2.4 and 2.5.
 
-    fn activate(&mut self, e: u32, hole: bool) {
+    fn activate(&mut self, e: EntityNo, hole: bool) {
         let v = self.tree(e).v;
-        let finish = self.ents[e as usize].finish;
+        let finish = self.ents[e].finish;
         let back = hole && v.after(finish);
         let base = if back { finish } else { v };
-        if self.ents[e as usize].on == On::Idle {
+        if self.ents[e].on == On::Idle {
             self.idle_remove(e);
-            self.ents[e as usize].start = base.later(finish);
+            self.ents[e].start = base.later(finish);
         } else {
-            let ent = &mut self.ents[e as usize];
+            let ent = &mut self.ents[e];
             debug_assert!(!ent.tracked && ent.on == On::None);
             ent.start = base;
             ent.tracked = true;
             let weight = u64::from(ent.weight);
             self.tree_mut(e).wsum += weight;
         }
-        let child = self.ents[e as usize].child;
-        if child != NIL && !self.nodes[child as usize].pending {
-            self.nodes[child as usize].pending = true;
+        let child = self.ents[e].child;
+        if child.is_some() && !self.nodes[child].pending {
+            self.nodes[child].pending = true;
             self.census.groups_pending += 1;
         }
         self.enqueue(e, back);
     }
 
-    fn enqueue(&mut self, e: u32, back: bool) {
+    fn enqueue(&mut self, e: EntityNo, back: bool) {
         self.apply(e, true);
         let v = self.tree(e).v;
-        let ent = &mut self.ents[e as usize];
+        let ent = &mut self.ents[e];
         ent.finish = ent.start.plus(delta(ent.budget, ent.weight.into()));
         if back && v.after(ent.finish) {
             // Without the push a queue that is often back-shifted could keep timestamps far in the
@@ -424,18 +470,18 @@ impl FairQueue {
         }
         ent.on = On::Active;
         if ent.is_queue() {
-            self.active_list.push_front(&mut self.active_links, e);
+            self.active_list.push_front(&mut self.active_links, e.0);
         }
-        let ent = &self.ents[e as usize];
+        let ent = &self.ents[e];
         let (start, finish) = (ent.start, ent.finish);
-        let (node, class) = (ent.node as usize, ent.class as usize);
+        let (node, class) = (ent.node, ent.class);
         let active = &mut self.nodes[node].trees[class].active;
-        active.insert(&mut self.links, e, finish, MinStart(start));
+        active.insert(&mut self.links, e.0, finish, MinStart(start));
     }
 
-    fn requeue(&mut self, e: u32) {
-        let ent = &mut self.ents[e as usize];
-        if self.nodes[ent.node as usize].in_service == e {
+    fn requeue(&mut self, e: EntityNo) {
+        let ent = &mut self.ents[e];
+        if self.nodes[ent.node].in_service == e {
             ent.finish = ent.start.plus(delta(ent.service, ent.weight.into()));
             ent.start = ent.finish;
             if self.fix_double_charge && !ent.is_queue() {
@@ -447,26 +493,26 @@ impl FairQueue {
     }
 
     /// Takes `e` off the active set if it is there.
-    fn active_remove(&mut self, e: u32) {
-        let ent = &mut self.ents[e as usize];
+    fn active_remove(&mut self, e: EntityNo) {
+        let ent = &mut self.ents[e];
         if ent.on == On::Active {
             ent.on = On::None;
-            let (node, class) = (ent.node as usize, ent.class as usize);
+            let (node, class) = (ent.node, ent.class);
             if ent.is_queue() {
-                self.active_list.remove(&mut self.active_links, e);
+                self.active_list.remove(&mut self.active_links, e.0);
             }
-            self.nodes[node].trees[class].active.remove(&mut self.links, e);
+            self.nodes[node].trees[class].active.remove(&mut self.links, e.0);
         }
     }
 
     /// Activates a queue's entity, or requeues it if it is active or in service, and whatever above it
     /// has to follow (2.5).
-    pub fn activate_or_requeue(&mut self, e: u32, hole: bool, expiry: bool, now: Instant) {
-        let mut at = e;
+    pub fn activate_or_requeue(&mut self, q: QueueNo, hole: bool, expiry: bool, now: Instant) {
+        let mut at = EntityNo::from(q);
         loop {
-            let node = self.ents[at as usize].node;
-            let in_service = self.nodes[node as usize].in_service == at;
-            if in_service || self.ents[at as usize].on == On::Active {
+            let node = self.ents[at].node;
+            let in_service = self.nodes[node].in_service == at;
+            if in_service || self.ents[at].on == On::Active {
                 self.requeue(at);
             } else {
                 self.activate(at, hole);
@@ -475,8 +521,8 @@ impl FairQueue {
             if !self.refresh(node, at, expiry, now) && !expiry {
                 return;
             }
-            at = self.nodes[node as usize].entity;
-            if at == NIL {
+            at = self.nodes[node].entity;
+            if at.is_none() {
                 return;
             }
         }
@@ -484,16 +530,16 @@ impl FairQueue {
 
     // Deactivation and forgetting: 2.6 and 2.7.
 
-    fn deactivate_one(&mut self, e: u32, keep_idle: bool) -> bool {
-        let ent = &mut self.ents[e as usize];
+    fn deactivate_one(&mut self, e: EntityNo, keep_idle: bool) -> bool {
+        let ent = &mut self.ents[e];
         if !ent.tracked {
             return false;
         }
         ent.finish = ent.start.plus(delta(ent.service, ent.weight.into()));
-        let node = &mut self.nodes[ent.node as usize];
+        let node = &mut self.nodes[ent.node];
         let was_in_service = node.in_service == e;
         if was_in_service {
-            node.in_service = NIL;
+            node.in_service = EntityNo::NONE;
         } else {
             ent.service = 0;
         }
@@ -502,7 +548,7 @@ impl FairQueue {
             On::Idle if !was_in_service => self.idle_remove(e),
             On::Idle | On::None => {}
         }
-        let finish = self.ents[e as usize].finish;
+        let finish = self.ents[e].finish;
         if keep_idle && finish.after(self.tree(e).v) {
             self.idle_insert(e);
         } else {
@@ -513,116 +559,116 @@ impl FairQueue {
 
     /// Takes a queue's entity out of service or off its tree, and ancestors that are left without work
     /// (2.6).
-    pub fn deactivate(&mut self, e: u32, keep_idle: bool, expiring: bool, now: Instant) {
+    pub fn deactivate(&mut self, e: EntityNo, keep_idle: bool, expiring: bool, now: Instant) {
         let (mut at, mut keep) = (e, keep_idle);
         let mut up;
         loop {
             if !self.deactivate_one(at, keep) {
                 return;
             }
-            let node = self.ents[at as usize].node;
-            if self.nodes[node as usize].cached == at {
-                self.refresh(node, NIL, expiring, now);
+            let node = self.ents[at].node;
+            if self.nodes[node].cached == at {
+                self.refresh(node, EntityNo::NONE, expiring, now);
             }
-            let n = &self.nodes[node as usize];
+            let n = &self.nodes[node];
             up = n.entity;
-            if n.cached != NIL || n.in_service != NIL || up == NIL {
+            if n.cached.is_some() || n.in_service.is_some() || up.is_none() {
                 break;
             }
             at = up;
             keep = true;
         }
-        while up != NIL {
+        while up.is_some() {
             self.requeue(up);
-            let node = self.ents[up as usize].node;
+            let node = self.ents[up].node;
             if !self.refresh(node, up, expiring, now) && !expiring {
                 return;
             }
-            up = self.nodes[node as usize].entity;
+            up = self.nodes[node].entity;
         }
     }
 
-    fn untrack(&mut self, e: u32) {
-        let ent = &mut self.ents[e as usize];
+    fn untrack(&mut self, e: EntityNo) {
+        let ent = &mut self.ents[e];
         ent.tracked = false;
         if ent.dying {
-            self.loose.push(e);
+            self.loose.push(e.queue());
         }
         let weight = u64::from(ent.weight);
         self.tree_mut(e).wsum -= weight;
     }
 
-    fn idle_insert(&mut self, e: u32) {
-        let ent = &mut self.ents[e as usize];
+    fn idle_insert(&mut self, e: EntityNo) {
+        let ent = &mut self.ents[e];
         ent.on = On::Idle;
         let (start, finish) = (ent.start, ent.finish);
-        let (node, class) = (ent.node as usize, ent.class as usize);
+        let (node, class) = (ent.node, ent.class);
         let tree = &mut self.nodes[node].trees[class];
-        tree.idle.insert(&mut self.links, e, finish, MinStart(start));
-        if tree.idle_hi.is_none_or(|hi| finish.after(self.ents[hi as usize].finish)) {
+        tree.idle.insert(&mut self.links, e.0, finish, MinStart(start));
+        if tree.idle_hi.is_none_or(|hi| finish.after(self.ents[hi].finish)) {
             tree.idle_hi = Some(e);
         }
     }
 
-    fn idle_remove(&mut self, e: u32) {
-        let ent = &mut self.ents[e as usize];
+    fn idle_remove(&mut self, e: EntityNo) {
+        let ent = &mut self.ents[e];
         ent.on = On::None;
-        let (node, class) = (ent.node as usize, ent.class as usize);
+        let (node, class) = (ent.node, ent.class);
         let tree = &mut self.nodes[node].trees[class];
         if tree.idle_hi == Some(e) {
             // Quirk Q17: none if it was first, even if others remain.
-            let prev = self.links.prev(e);
-            tree.idle_hi = (prev != NIL).then_some(prev);
+            let prev = EntityNo(self.links.prev(e.0));
+            tree.idle_hi = prev.is_some().then_some(prev);
         }
-        tree.idle.remove(&mut self.links, e);
+        tree.idle.remove(&mut self.links, e.0);
     }
 
     /// Forgets the first idle entity once V has passed it (2.7).
-    fn forget(&mut self, node: u32, class: u8) {
-        let tree = &mut self.nodes[node as usize].trees[class as usize];
-        let lo = tree.idle.first();
-        if lo == NIL {
+    fn forget(&mut self, node: NodeNo, class: ServiceClass) {
+        let tree = &mut self.nodes[node].trees[class];
+        let lo = EntityNo(tree.idle.first());
+        if lo.is_none() {
             return;
         }
         if tree.active.is_empty() {
             // Quirk Q2: V moves back to the last idle finish.
             if let Some(hi) = tree.idle_hi {
-                let finish = self.ents[hi as usize].finish;
+                let finish = self.ents[hi].finish;
                 if !finish.after(tree.v) {
                     tree.v = finish;
                 }
             }
         }
-        if !self.ents[lo as usize].finish.after(tree.v) {
+        if !self.ents[lo].finish.after(tree.v) {
             self.idle_remove(lo);
             self.untrack(lo);
         }
     }
 
-    /// Accounts `n` sectors of service to `e` and its ancestors (2.7).
-    pub fn serve(&mut self, e: u32, n: u64) {
-        let mut at = e;
-        while at != NIL {
-            let ent = &mut self.ents[at as usize];
+    /// Accounts `n` sectors of service to `q` and its ancestors (2.7).
+    pub fn serve(&mut self, q: QueueNo, n: u64) {
+        let mut at = EntityNo::from(q);
+        while at.is_some() {
+            let ent = &mut self.ents[at];
             ent.service += n;
             let (node, class) = (ent.node, ent.class);
-            let tree = &mut self.nodes[node as usize].trees[class as usize];
+            let tree = &mut self.nodes[node].trees[class];
             tree.v = tree.v.plus(delta(n, tree.wsum));
             self.forget(node, class);
-            at = self.nodes[node as usize].entity;
+            at = self.nodes[node].entity;
         }
     }
 
     // Weight and class changes: 2.8.
 
     /// Applies a pending change of weight, raising and (`with_class`) class to a tracked entity.
-    pub fn apply(&mut self, e: u32, with_class: bool) {
-        let ent = &mut self.ents[e as usize];
+    pub fn apply(&mut self, e: EntityNo, with_class: bool) {
+        let ent = &mut self.ents[e];
         if !ent.prio_dirty {
             return;
         }
-        let trees = &mut self.nodes[ent.node as usize].trees;
-        trees[ent.class as usize].wsum -= u64::from(ent.weight);
+        let trees = &mut self.nodes[ent.node].trees;
+        trees[ent.class].wsum -= u64::from(ent.weight);
         if ent.new_weight != ent.orig_weight {
             ent.orig_weight = ent.new_weight.clamp(1, WEIGHT_MAX);
             ent.new_weight = ent.orig_weight;
@@ -650,7 +696,7 @@ impl FairQueue {
                 }
             }
         }
-        let tree = &mut trees[ent.class as usize];
+        let tree = &mut trees[ent.class];
         tree.wsum += u64::from(weight);
         if moved {
             ent.start = tree.v;
@@ -660,56 +706,56 @@ impl FairQueue {
     // Leaving for good: 8.3.
 
     /// Forgets an entity that waits in the idle set.
-    pub fn forget_idle(&mut self, e: u32) {
-        if self.ents[e as usize].on == On::Idle {
+    pub fn forget_idle(&mut self, e: EntityNo) {
+        if self.ents[e].on == On::Idle {
             self.idle_remove(e);
             self.untrack(e);
         }
     }
 
     /// Forgets everything in an idle set of a node that goes away.
-    pub fn flush_idle(&mut self, node: u32, class: u8) {
+    pub fn flush_idle(&mut self, node: NodeNo, class: ServiceClass) {
         loop {
-            let e = self.nodes[node as usize].trees[class as usize].idle.first();
-            if e == NIL {
+            let e = EntityNo(self.nodes[node].trees[class].idle.first());
+            if e.is_none() {
                 return;
             }
             self.forget_idle(e);
         }
     }
 
-    /// The leaf of an active set of a node that comes first, `NIL` if that is empty.
-    pub fn first_leaf(&self, node: u32, class: u8) -> u32 {
-        let first = |node: u32, class: u8| {
-            self.nodes[node as usize].trees[usize::from(class)].active.first()
+    /// The leaf of an active set of a node that comes first, `NONE` if that is empty.
+    pub fn first_leaf(&self, node: NodeNo, class: ServiceClass) -> QueueNo {
+        let first = |node: NodeNo, class: ServiceClass| {
+            EntityNo(self.nodes[node].trees[class].active.first())
         };
         let mut e = first(node, class);
-        while e != NIL && self.ents[e as usize].child != NIL {
-            let child = self.ents[e as usize].child;
+        while e.is_some() && self.ents[e].child.is_some() {
+            let child = self.ents[e].child;
             // A group entity is best-effort; what it has to offer may be of another class.
             e = [class, RT, BE, IDLE]
                 .map(|class| first(child, class))
                 .into_iter()
-                .fold(NIL, |found, e| if found == NIL { e } else { found });
-            if first(child, class) == NIL && self.nodes[child as usize].in_service != NIL {
-                e = self.leaf_in_service(child);
+                .fold(EntityNo::NONE, Id::or);
+            if first(child, class).is_none() && self.nodes[child].in_service.is_some() {
+                e = self.leaf_in_service(child).into();
             }
         }
-        e
+        e.queue()
     }
 
-    /// The leaf in service below a node, `NIL` if there is none.
-    pub fn leaf_in_service(&self, node: u32) -> u32 {
-        let mut e = self.nodes[node as usize].in_service;
-        while e != NIL && self.ents[e as usize].child != NIL {
-            e = self.nodes[self.ents[e as usize].child as usize].in_service;
+    /// The leaf in service below a node, `NONE` if there is none.
+    pub fn leaf_in_service(&self, node: NodeNo) -> QueueNo {
+        let mut e = self.nodes[node].in_service;
+        while e.is_some() && self.ents[e].child.is_some() {
+            e = self.nodes[self.ents[e].child].in_service;
         }
-        e
+        e.queue()
     }
 
     /// Takes the entity of a group that goes away off the sets of its parent: this entity only.
-    pub fn retire(&mut self, e: u32, now: Instant) {
-        if self.ents[e as usize].on == On::Idle {
+    pub fn retire(&mut self, e: EntityNo, now: Instant) {
+        if self.ents[e].on == On::Idle {
             self.forget_idle(e);
         } else {
             // Something of it was active without a leaf to move: the parent must look again.
@@ -720,62 +766,62 @@ impl FairQueue {
     // Setting in service: 2.9.
 
     /// Puts the next queue in service and returns it; something must be active.
-    pub fn select(&mut self, now: Instant) -> u32 {
+    pub fn select(&mut self, now: Instant) -> QueueNo {
         let mut node = ROOT;
         let mut e;
         loop {
-            e = self.nodes[node as usize].cached;
-            assert!(e != NIL, "a node with work has a candidate");
-            self.nodes[node as usize].in_service = e;
-            if self.keep_idle_ticket && self.ents[e as usize].class == IDLE {
-                self.nodes[node as usize].idle_class_last = now;
+            e = self.nodes[node].cached;
+            assert!(e.is_some(), "a node with work has a candidate");
+            self.nodes[node].in_service = e;
+            if self.keep_idle_ticket && self.ents[e].class == IDLE {
+                self.nodes[node].idle_class_last = now;
             }
-            let child = self.ents[e as usize].child;
+            let child = self.ents[e].child;
             // A group with more active children stays on the tree while in service.
-            if child == NIL || self.nodes[child as usize].active() == 1 {
+            if child.is_none() || self.nodes[child].active() == 1 {
                 self.active_remove(e);
             }
-            if child == NIL {
+            if child.is_none() {
                 break;
             }
             node = child;
         }
         let mut at = e;
-        while at != NIL {
-            let node = self.ents[at as usize].node;
-            if !self.refresh(node, NIL, false, now) {
+        while at.is_some() {
+            let node = self.ents[at].node;
+            if !self.refresh(node, EntityNo::NONE, false, now) {
                 break;
             }
-            at = self.nodes[node as usize].entity;
+            at = self.nodes[node].entity;
         }
-        e
+        e.queue()
     }
 
-    /// The slot is over: nobody on the path of `e` is in service any more.
-    pub fn clear_in_service(&mut self, e: u32) {
-        let mut at = e;
-        while at != NIL {
-            let node = self.ents[at as usize].node as usize;
-            self.nodes[node].in_service = NIL;
+    /// The slot is over: nobody on the path of `q` is in service any more.
+    pub fn clear_in_service(&mut self, q: QueueNo) {
+        let mut at = EntityNo::from(q);
+        while at.is_some() {
+            let node = self.ents[at].node;
+            self.nodes[node].in_service = EntityNo::NONE;
             at = self.nodes[node].entity;
         }
     }
 
-    /// Forgets the service of the slot for every ancestor of `e` (3.8 step 10).
-    pub fn clear_ancestor_service(&mut self, e: u32) {
-        let mut at = self.nodes[self.ents[e as usize].node as usize].entity;
-        while at != NIL {
-            self.ents[at as usize].service = 0;
-            at = self.nodes[self.ents[at as usize].node as usize].entity;
+    /// Forgets the service of the slot for every ancestor of `q` (3.8 step 10).
+    pub fn clear_ancestor_service(&mut self, q: QueueNo) {
+        let mut at = self.nodes[self.ents[q].node].entity;
+        while at.is_some() {
+            self.ents[at].service = 0;
+            at = self.nodes[self.ents[at].node].entity;
         }
     }
 }
 
 impl Entity {
-    fn new(node: u32, class: u8, weight: u32) -> Entity {
+    fn new(node: NodeNo, class: ServiceClass, weight: u32) -> Entity {
         Entity {
             node,
-            child: NIL,
+            child: NodeNo::NONE,
             start: VTime(0),
             finish: VTime(0),
             service: 0,
@@ -802,25 +848,25 @@ impl Entity {
 impl FairQueue {
     /// The sets and sums of every node, recomputed (specs/bfq.md section 13, last item).
     pub fn check(&self) {
-        for (n, node) in self.nodes.iter().enumerate() {
+        for (n, node) in self.nodes.pairs() {
             for class in [RT, BE, IDLE] {
-                let tree = &node.trees[class as usize];
-                let mine = |e: &&Entity| e.node as usize == n && e.class == class;
+                let tree = &node.trees[class];
+                let mine = |e: &&Entity| e.node == n && e.class == class;
                 let of = |on| self.ents.iter().filter(mine).filter(|e| e.on == on).count() as u32;
                 assert_eq!(tree.active.len(), of(On::Active));
                 assert_eq!(tree.idle.len(), of(On::Idle));
                 let sum = |e: &Entity| if e.tracked { u64::from(e.weight) } else { 0 };
                 assert_eq!(tree.wsum, self.ents.iter().filter(mine).map(sum).sum::<u64>());
             }
-            assert!(node.active() == 0 || node.cached != NIL);
+            assert!(node.active() == 0 || node.cached.is_some());
         }
-        for (i, e) in self.ents.iter().enumerate() {
-            let in_service = self.nodes[e.node as usize].in_service == i as u32;
+        for (i, e) in self.ents.pairs() {
+            let in_service = self.nodes[e.node].in_service == i;
             assert_eq!(e.tracked, in_service || e.on != On::None);
             assert!(!in_service || e.on == On::None || (e.on == On::Active && !e.is_queue()));
         }
-        let live = |n: u32| self.ents.iter().filter(|e| e.grouped && e.node == n).count() as u32;
-        for (n, node) in (0u32..).zip(&self.nodes) {
+        let live = |n: NodeNo| self.ents.iter().filter(|e| e.grouped && e.node == n).count() as u32;
+        for (n, node) in self.nodes.pairs() {
             assert_eq!(node.queues, live(n));
         }
         let with = |f: &dyn Fn(&Node) -> bool| self.nodes.iter().filter(|n| f(n)).count() as u32;

@@ -6,8 +6,8 @@ extern crate std;
 use super::fair_queue::Core;
 use super::rig::Rig;
 use crate::sched::Dispatch;
+use crate::sched::bfq::ids::*;
 use crate::sched::bfq::wf2q::*;
-use crate::table::NIL;
 use crate::unit::{Instant, IoPrio, Nanos};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -61,12 +61,12 @@ fn run(seed: u64, mut c: Core) -> Run {
         let before = c.v();
         // One slot; `Core::slot` would check every tree as well, which costs more than the slot.
         let q = c.fair.select(c.now);
-        c.fair.serve(q, budgets[q as usize]);
+        c.fair.serve(q, budgets[q.0 as usize]);
         c.fair.activate_or_requeue(q, false, true, c.now);
         c.fair.clear_in_service(q);
         c.ent(q).service = 0;
         c.fair.clear_ancestor_service(q);
-        let q = q as usize;
+        let q = q.0 as usize;
         assert!(c.v() >= before, "virtual time goes back although no queue is idle");
         served[q] += budgets[q];
         history.push(served.clone());
@@ -204,8 +204,7 @@ fn weights_from_1_to_1000_are_shared_within_the_bound_at_any_horizon() {
         let mut c = core(reference);
         let budget = 1000;
         for weight in 1..=1000 {
-            c.fair.add_entity(ROOT, BE, weight);
-            let q = c.fair.ents.len() as u32 - 1;
+            let q = c.fair.add_entity(ROOT, BE, weight).queue();
             c.ent(q).budget = budget;
             c.fair.activate_or_requeue(q, false, false, c.now);
         }
@@ -221,10 +220,10 @@ fn weights_from_1_to_1000_are_shared_within_the_bound_at_any_horizon() {
             c.fair.clear_in_service(q);
             c.ent(q).service = 0;
             c.fair.clear_ancestor_service(q);
-            served[q as usize] += i128::from(budget);
+            served[q.0 as usize] += i128::from(budget);
             // The one just served may lead; any may lag. All are looked at now and then, the end included.
             let off = |i: usize| (i as i128 + 1) * slot * i128::from(budget) - wsum * served[i];
-            lead = lead.max(-off(q as usize));
+            lead = lead.max(-off(q.0 as usize));
             if slot % 50 == 0 {
                 lag = lag.max((0..1000).map(off).max().unwrap());
             }
@@ -280,14 +279,14 @@ fn delay(seed: u64, mut c: Core) -> (u64, u64, (u64, u64)) {
     let mut arrival = None;
     let mut all = 0u64;
     loop {
-        let q = c.select() as usize;
-        c.fair.serve(q as u32, budgets[q]);
+        let q = c.select().0 as usize;
+        c.fair.serve(QueueNo(q as u32), budgets[q]);
         all += budgets[q];
         if q == 0 && arrival.is_none() {
-            c.expire_empty(0);
+            c.expire_empty(QueueNo(0));
             left = Some(());
         } else {
-            c.requeue(q as u32);
+            c.requeue(QueueNo(q as u32));
         }
         if let (0, Some(at)) = (q, arrival) {
             let took: u64 = all - at;
@@ -300,7 +299,7 @@ fn delay(seed: u64, mut c: Core) -> (u64, u64, (u64, u64)) {
         if left.is_some() && arrival.is_none() {
             wait -= 1;
             if wait == 0 {
-                c.wake(0, budgets[0], false);
+                c.wake(QueueNo(0), budgets[0], false);
                 arrival = Some(all);
             }
         }
@@ -327,20 +326,20 @@ fn no_queue_starves_the_idle_class_included() {
         let mut last_idle = Instant::ZERO;
         // 10 ms a slot; a queue of the least share comes round within the sum of weights.
         for _ in 0..40_000 {
-            let q = c.select() as usize;
+            let q = c.select().0 as usize;
             c.now += Nanos::ms(5);
             // Somebody goes away and comes back in the middle of the slot.
-            let other = rng.below(n as u64) as u32;
-            if other as usize != q && rng.below(3) == 0 {
-                c.fair.deactivate(other, true, false, c.now);
+            let other = QueueNo(rng.below(n as u64) as u32);
+            if other.0 as usize != q && rng.below(3) == 0 {
+                c.fair.deactivate(other.into(), true, false, c.now);
                 c.fair.activate_or_requeue(other, false, false, c.now);
             }
-            c.fair.serve(q as u32, budgets[q]);
+            c.fair.serve(QueueNo(q as u32), budgets[q]);
             c.now += Nanos::ms(5);
-            c.fair.activate_or_requeue(q as u32, false, true, c.now);
-            c.fair.clear_in_service(q as u32);
-            c.ent(q as u32).service = 0;
-            c.fair.clear_ancestor_service(q as u32);
+            c.fair.activate_or_requeue(QueueNo(q as u32), false, true, c.now);
+            c.fair.clear_in_service(QueueNo(q as u32));
+            c.ent(QueueNo(q as u32)).service = 0;
+            c.fair.clear_ancestor_service(QueueNo(q as u32));
             slots[q] += 1;
             if q.is_multiple_of(2) {
                 last_idle = c.now;
@@ -402,13 +401,12 @@ fn work_is_conserved_when_idling_is_off() {
 }
 
 /// The definition of 2.2, by looking at everything. Insertion order breaks ties.
-fn slow_pick(c: &Core, order: &[u32]) -> u32 {
-    let active =
-        || order.iter().map(|&q| (q, &c.fair.ents[q as usize])).filter(|(_, e)| e.on == On::Active);
-    let Some(least) = active().map(|(_, e)| e.start.0).min() else { return NIL };
+fn slow_pick(c: &Core, order: &[QueueNo]) -> QueueNo {
+    let active = || order.iter().map(|&q| (q, &c.fair.ents[q])).filter(|(_, e)| e.on == On::Active);
+    let Some(least) = active().map(|(_, e)| e.start.0).min() else { return QueueNo::NONE };
     let v = c.v().max(least);
     let eligible = active().filter(|(_, e)| e.start.0 <= v);
-    eligible.min_by_key(|(_, e)| e.finish.0).map_or(NIL, |(q, _)| q)
+    eligible.min_by_key(|(_, e)| e.finish.0).map_or(QueueNo::NONE, |(q, _)| q)
 }
 
 #[test]
@@ -418,18 +416,17 @@ fn the_tree_picks_what_a_walk_over_all_entities_picks() {
         let mut c = Core::new();
         c.fair.exact_candidate = true;
         let n = 3 + rng.below(30) as u32;
-        let mut order: Vec<u32> = Vec::new();
-        for q in 0..n {
-            c.queue(1 + rng.below(100) as u32, 1 + rng.below(4) * 500);
-            order.push(q);
+        let mut order: Vec<QueueNo> = Vec::new();
+        for _ in 0..n {
+            order.push(c.queue(1 + rng.below(100) as u32, 1 + rng.below(4) * 500));
         }
         for _ in 0..400 {
             // Somebody may come or go.
-            let q = rng.below(n.into()) as u32;
-            if c.fair.ents[q as usize].on == On::Active && rng.below(4) == 0 && order.len() > 1 {
-                c.fair.deactivate(q, rng.below(2) == 0, false, c.now);
+            let q = QueueNo(rng.below(n.into()) as u32);
+            if c.fair.ents[q].on == On::Active && rng.below(4) == 0 && order.len() > 1 {
+                c.fair.deactivate(q.into(), rng.below(2) == 0, false, c.now);
                 order.retain(|&o| o != q);
-            } else if c.fair.ents[q as usize].on != On::Active {
+            } else if c.fair.ents[q].on != On::Active {
                 c.wake(q, 1 + rng.below(4) * 500, rng.below(2) == 0);
                 order.push(q);
             }
@@ -439,11 +436,11 @@ fn the_tree_picks_what_a_walk_over_all_entities_picks() {
                 c.ent(q).prio_dirty = true;
             }
             c.fair.check();
-            c.fair.refresh(ROOT, NIL, false, c.now);
+            c.fair.refresh(ROOT, EntityNo::NONE, false, c.now);
             let expected = slow_pick(&c, &order);
             let got = c.select();
             assert_eq!(got, expected, "seed {seed}");
-            let e = &c.fair.ents[got as usize];
+            let e = &c.fair.ents[got];
             assert!(!e.start.after(VTime(c.v())), "served before it was eligible");
             let part = 1 + rng.below(e.budget);
             c.fair.serve(got, part);

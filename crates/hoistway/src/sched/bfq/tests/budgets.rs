@@ -4,7 +4,9 @@ use super::rig::Rig;
 use crate::group::ProcId;
 use crate::request::{Flags, Op, ReqId};
 use crate::sched::bfq::budget::Reason;
+use crate::sched::bfq::ids::RqNo;
 use crate::sched::bfq::rate::{Dispatched, PeakRate};
+use crate::sched::bfq::wf2q::RT;
 use crate::sched::bfq::wf2q::delta;
 use crate::sched::{At, Dispatch};
 use crate::unit::{Class, Instant, IoPrio, Nanos};
@@ -177,9 +179,9 @@ fn c19_a_preempted_queue_keeps_its_budget() {
     rig.write(a, 8, 8);
     rig.issue();
     let q = rig.bfq.pairs[a.index()].other;
-    rig.bfq.queues[q as usize].max_budget = 4_000;
+    rig.bfq.queues[q].max_budget = 4_000;
     rig.bfq.expire(rig.now, q, false, Reason::Preempted, &mut rig.env.cx());
-    assert_eq!(rig.bfq.queues[q as usize].max_budget, 16_384);
+    assert_eq!(rig.bfq.queues[q].max_budget, 16_384);
     // Raised: twice the smallest budget.
     let mut rig = Rig::ssd();
     let [a] = rig.procs();
@@ -189,7 +191,7 @@ fn c19_a_preempted_queue_keeps_its_budget() {
     let q = rig.q(a);
     rig.ent(a).wr = 30;
     rig.bfq.fair.census.wr_busy = 1;
-    let e = &mut rig.bfq.fair.ents[q as usize];
+    let e = &mut rig.bfq.fair.ents[q];
     rig.bfq.fair.census.uncount(e);
     rig.bfq.expire(rig.now, q, false, Reason::Preempted, &mut rig.env.cx());
     assert_eq!(rig.queue(a).max_budget, 1_024);
@@ -293,13 +295,13 @@ fn metadata_and_forward_distance_decide_which_request_is_next() {
     rig.read(a, 100_100, 8);
     // Behind counts twice: 49 sectors behind are nearer than 100 ahead, 51 are not.
     let behind = rig.read(a, 99_951, 8);
-    assert_eq!(rig.queue(a).next, behind.slot());
+    assert_eq!(rig.queue(a).next, behind.into());
     // Out of the arm's reach behind: the next sweep.
     rig.bfq.rate.last_pos = 1 << 30;
-    assert_eq!(rig.bfq.better(0, 1, 1 << 30), 1);
+    assert_eq!(rig.bfq.better(RqNo(0), RqNo(1), 1 << 30), RqNo(1));
     let io = rig.io(a, Op::Read, 5, 8, Flags::META);
     let meta = rig.submit(io, At::Tail);
-    assert_eq!(rig.queue(a).next, meta.slot());
+    assert_eq!(rig.queue(a).next, meta.into());
 }
 
 #[test]
@@ -323,5 +325,5 @@ fn the_priority_of_a_process_is_read_at_every_insertion() {
         }
     }
     rig.read(a, 1 << 22, 8);
-    assert_eq!((rig.ent(a).weight, rig.ent(a).class), (60, 0));
+    assert_eq!((rig.ent(a).weight, rig.ent(a).class), (60, RT));
 }

@@ -3,6 +3,7 @@
 use super::rig::Rig;
 use crate::group::ProcId;
 use crate::sched::bfq::idle::HwTag;
+use crate::sched::bfq::wf2q::ROOT;
 use crate::unit::{IoPrio, Nanos};
 
 /// A in service, its last request ending at 1000256; B has one far request pending.
@@ -69,10 +70,10 @@ fn c41_a_shared_queue_that_turns_seeky_is_split() {
     assert!(rig.queue(a).split_me);
     rig.read(b, 5_000_000, 8);
     assert_ne!(rig.q(a), rig.q(b));
-    assert_eq!((rig.queue(b).split_time, rig.queue(b).owner), (Some(rig.now), b.0));
+    assert_eq!((rig.queue(b).split_time, rig.queue(b).owner), (Some(rig.now), b));
     // The last context keeps it.
     rig.read(a, 6_000_000, 8);
-    assert_eq!((rig.q(a), rig.queue(a).coop, rig.queue(a).owner), (q, false, a.0));
+    assert_eq!((rig.q(a), rig.queue(a).coop, rig.queue(a).owner), (q, false, a));
     rig.bfq.check();
 }
 
@@ -94,7 +95,7 @@ fn c42_queues_born_together_on_flash_are_merged_at_once() {
     let q = p.map(|p| rig.q(p));
     assert_eq!(q[0], q[1]);
     assert!(q[2] != q[0] && q[3] != q[0] && q[3] != q[2]);
-    assert_eq!(rig.bfq.groups[0].last_created, q[3]);
+    assert_eq!(rig.bfq.groups[ROOT].last_created, q[3]);
     rig.bfq.check();
     let (mut rig, [a, b]) = born(Rig::ssd(), [0, 50]);
     // Such a queue is not split when it turns seeky.

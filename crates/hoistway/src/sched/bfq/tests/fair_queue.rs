@@ -1,7 +1,7 @@
 //! C1 to C10 and C43's order: the core driven directly.
 
+use crate::sched::bfq::ids::*;
 use crate::sched::bfq::wf2q::*;
-use crate::table::NIL;
 use crate::unit::{Instant, Nanos};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,44 +17,50 @@ impl Core {
     }
 
     /// An active queue.
-    pub fn queue(&mut self, weight: u32, budget: u64) -> u32 {
+    pub fn queue(&mut self, weight: u32, budget: u64) -> QueueNo {
         self.queue_in(ROOT, BE, weight, budget)
     }
 
-    pub fn queue_in(&mut self, node: u32, class: u8, weight: u32, budget: u64) -> u32 {
-        let q = self.fair.add_entity(node, class, weight);
+    pub fn queue_in(
+        &mut self,
+        node: NodeNo,
+        class: ServiceClass,
+        weight: u32,
+        budget: u64,
+    ) -> QueueNo {
+        let q = self.fair.add_entity(node, class, weight).queue();
         self.wake(q, budget, false);
         q
     }
 
-    pub fn wake(&mut self, q: u32, budget: u64, hole: bool) {
+    pub fn wake(&mut self, q: QueueNo, budget: u64, hole: bool) {
         self.ent(q).service = 0;
         self.ent(q).budget = budget;
         self.fair.activate_or_requeue(q, hole, false, self.now);
         self.fair.check();
     }
 
-    pub fn ent(&mut self, q: u32) -> &mut Entity {
-        &mut self.fair.ents[q as usize]
+    pub fn ent(&mut self, q: QueueNo) -> &mut Entity {
+        &mut self.fair.ents[q]
     }
 
-    pub fn select(&mut self) -> u32 {
+    pub fn select(&mut self) -> QueueNo {
         self.fair.select(self.now)
     }
 
     /// Ends the slot of `q`; it still has work.
-    pub fn requeue(&mut self, q: u32) {
+    pub fn requeue(&mut self, q: QueueNo) {
         self.fair.activate_or_requeue(q, false, true, self.now);
         self.over(q);
     }
 
     /// Ends the slot of `q`; it is empty.
-    pub fn expire_empty(&mut self, q: u32) {
-        self.fair.deactivate(q, true, true, self.now);
+    pub fn expire_empty(&mut self, q: QueueNo) {
+        self.fair.deactivate(q.into(), true, true, self.now);
         self.over(q);
     }
 
-    fn over(&mut self, q: u32) {
+    fn over(&mut self, q: QueueNo) {
         self.fair.clear_in_service(q);
         self.ent(q).service = 0;
         self.fair.clear_ancestor_service(q);
@@ -62,7 +68,7 @@ impl Core {
     }
 
     /// A whole slot of whoever is next.
-    pub fn slot(&mut self) -> u32 {
+    pub fn slot(&mut self) -> QueueNo {
         let q = self.select();
         let budget = self.ent(q).budget;
         self.fair.serve(q, budget);
@@ -71,20 +77,20 @@ impl Core {
     }
 
     pub fn v(&self) -> u64 {
-        self.fair.nodes[ROOT as usize].trees[BE as usize].v.0
+        self.fair.nodes[ROOT].trees[BE].v.0
     }
 
     fn wsum(&self) -> u64 {
-        self.fair.nodes[ROOT as usize].trees[BE as usize].wsum
+        self.fair.nodes[ROOT].trees[BE].wsum
     }
 
-    fn stamps(&self, q: u32) -> (u64, u64) {
-        let e = &self.fair.ents[q as usize];
+    fn stamps(&self, q: QueueNo) -> (u64, u64) {
+        let e = &self.fair.ents[q];
         (e.start.0, e.finish.0)
     }
 
     fn slots(&mut self, n: usize, names: &str) -> String {
-        let name = |q: u32| names.as_bytes()[q as usize] as char;
+        let name = |q: QueueNo| names.as_bytes()[q.0 as usize] as char;
         (0..n).map(|_| name(self.slot())).collect()
     }
 }
@@ -134,14 +140,14 @@ fn c4_a_queue_that_returns_soon_goes_on_from_its_finish() {
 }
 
 /// A and B of weight 40; A has had 400 of 1000 sectors and left empty.
-fn c4() -> (Core, u32, u32) {
+fn c4() -> (Core, QueueNo, QueueNo) {
     let mut c = Core::new();
     let (a, b) = (c.queue(40, 1000), c.queue(40, 1000));
     assert_eq!(c.select(), a);
     c.fair.serve(a, 400);
     c.expire_empty(a);
     assert_eq!((c.stamps(a).1, c.v(), c.wsum()), (41_943_040, 20_971_520, 80));
-    assert_eq!(c.fair.ents[a as usize].on, On::Idle);
+    assert_eq!(c.fair.ents[a].on, On::Idle);
     (c, a, b)
 }
 
@@ -177,7 +183,7 @@ fn with_equal_finishes_the_clip_is_lost_after_the_first() {
             c.expire_empty(a);
         }
     }
-    assert_eq!((c.v(), c.fair.ents[a as usize].on), (41_943_040, On::None));
+    assert_eq!((c.v(), c.fair.ents[a].on), (41_943_040, On::None));
     c.expire_empty(b);
     assert_eq!(c.wsum(), 0);
 
@@ -203,7 +209,7 @@ fn c6_a_hole_is_recovered_by_going_back() {
     assert_eq!((c.v(), c.wsum()), (118_838_613, 80));
     c.wake(a, 600, true);
     assert_eq!(c.stamps(a), (55_924_053, 118_838_613));
-    assert_eq!(c.fair.nodes[ROOT as usize].cached, a);
+    assert_eq!(c.fair.nodes[ROOT].cached, a.into());
 
     let (mut c, a) = c6(40, 1);
     c.wake(a, 1000, false);
@@ -211,7 +217,7 @@ fn c6_a_hole_is_recovered_by_going_back() {
 }
 
 /// A, B, C; A leaves after 400 of 1000 sectors, B is served 3000 of 4000.
-fn c6(weight: u32, wr: u32) -> (Core, u32) {
+fn c6(weight: u32, wr: u32) -> (Core, QueueNo) {
     let mut c = Core::new();
     let a = c.queue(weight, 1000);
     c.ent(a).wr = wr;
@@ -246,12 +252,12 @@ fn c8_virtual_time_jumps_only_when_nobody_is_in_service() {
         assert_eq!(c.slot(), b);
         let before = VTime(c.v());
         // b starts at its finish, ahead of V; a leaves.
-        assert!(c.fair.ents[b as usize].start.after(before));
+        assert!(c.fair.ents[b].start.after(before));
         let other = c.fair.add_entity(ROOT, BE, 40);
-        c.fair.nodes[ROOT as usize].in_service = if in_service { other } else { NIL };
-        c.fair.deactivate(a, false, false, c.now);
-        assert_eq!(c.fair.nodes[ROOT as usize].cached, b);
-        let start = c.fair.ents[b as usize].start;
+        c.fair.nodes[ROOT].in_service = if in_service { other } else { EntityNo::NONE };
+        c.fair.deactivate(a.into(), false, false, c.now);
+        assert_eq!(c.fair.nodes[ROOT].cached, b.into());
+        let start = c.fair.ents[b].start;
         assert_eq!(VTime(c.v()), if in_service { before } else { start });
     }
 }
@@ -297,12 +303,12 @@ fn a_new_class_takes_effect_at_the_next_enqueue_and_starts_at_its_time() {
     c.ent(a).new_class = RT;
     c.ent(a).prio_dirty = true;
     c.slot();
-    assert_eq!(c.fair.ents[a as usize].class, BE);
+    assert_eq!(c.fair.ents[a].class, BE);
     // Requeue without service in between, as a change of its next request would.
     c.wake(a, 1000, false);
-    let v = c.fair.tree(r).v;
-    assert_eq!((c.fair.ents[a as usize].class, c.fair.ents[a as usize].start), (RT, v));
-    assert_eq!((c.wsum(), c.fair.tree(r).wsum), (0, 80));
+    let v = c.fair.tree(r.into()).v;
+    assert_eq!((c.fair.ents[a].class, c.fair.ents[a].start), (RT, v));
+    assert_eq!((c.wsum(), c.fair.tree(r.into()).wsum), (0, 80));
 }
 
 #[test]
@@ -313,7 +319,7 @@ fn c43_groups_of_weights_300_and_100_share_three_to_one() {
     let (a, b) = (c.queue_in(g, BE, 40, 300), c.queue_in(h, BE, 40, 300));
     let order: String = (0..10).map(|_| if c.slot() == a { 'G' } else { 'H' }).collect();
     assert_eq!(order, "GHGGGHGGGH");
-    assert_eq!((a, b), (2, 3));
+    assert_eq!((a, b), (QueueNo(2), QueueNo(3)));
 }
 
 #[test]
@@ -322,7 +328,7 @@ fn a_group_whose_last_queue_leaves_leaves_too_and_shares_again_when_it_returns()
     let g = c.fair.add_group(ROOT, 100, c.now);
     let (a, b) = (c.queue_in(g, BE, 40, 300), c.queue_in(g, BE, 40, 300));
     let x = c.queue(100, 300);
-    let first: Vec<u32> = (0..8).map(|_| c.slot()).collect();
+    let first: Vec<QueueNo> = (0..8).map(|_| c.slot()).collect();
     assert_eq!(first.iter().filter(|&&q| q == x).count(), 4);
     for _ in 0..2 {
         loop {
@@ -339,7 +345,7 @@ fn a_group_whose_last_queue_leaves_leaves_too_and_shares_again_when_it_returns()
     assert!((0..3).all(|_| c.slot() == x));
     c.wake(a, 300, false);
     c.wake(b, 300, false);
-    let again: Vec<u32> = (0..8).map(|_| c.slot()).collect();
+    let again: Vec<QueueNo> = (0..8).map(|_| c.slot()).collect();
     for (q, n) in [(x, 4), (a, 2), (b, 2)] {
         assert_eq!(again.iter().filter(|&&s| s == q).count(), n, "{again:?}");
     }

@@ -38,7 +38,7 @@ fn a_change_of_weight_counts_from_the_next_slot_on() {
     let a = proc_in(&mut rig, g);
     rig.read(a, 1_000, 8);
     let node = rig.bfq.group_nodes[g.index()];
-    let e = rig.bfq.fair.nodes[node as usize].entity as usize;
+    let e = rig.bfq.fair.nodes[node].entity;
     let mut set = |value| {
         let cx = &mut rig.env.cx();
         rig.bfq.set_group(rig.now, g, "weight", value, cx)
@@ -98,9 +98,9 @@ fn a_process_that_moves_takes_its_queue_along() {
     rig.env.procs.get_mut(a).unwrap().group = h;
     rig.read(a, 3_000, 8);
     assert_eq!(rig.q(a), q);
-    assert_eq!(rig.bfq.fair.ents[q as usize].node, rig.bfq.group_nodes[h.index()]);
+    assert_eq!(rig.bfq.fair.ents[q].node, rig.bfq.group_nodes[h.index()]);
     assert_eq!(rig.expiries(), [(q, "preempted")]);
-    assert_eq!(rig.bfq.groups[rig.bfq.group_nodes[h.index()] as usize].allocated, 3);
+    assert_eq!(rig.bfq.groups[rig.bfq.group_nodes[h.index()]].allocated, 3);
     rig.bfq.check();
 }
 
@@ -115,7 +115,7 @@ fn the_queues_of_a_removed_group_go_to_the_root() {
     rig.bfq.changed(rig.now, &Change::GroupRemoved(g), &mut rig.env.cx());
     rig.env.groups.remove(g);
     let q = rig.q(a);
-    assert_eq!(rig.bfq.fair.ents[q as usize].node, super::super::wf2q::ROOT);
+    assert_eq!(rig.bfq.fair.ents[q].node, super::super::wf2q::ROOT);
     rig.bfq.check();
     rig.complete(id);
     rig.read(a, 3_000, 8);

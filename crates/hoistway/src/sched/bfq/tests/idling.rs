@@ -4,8 +4,8 @@ use super::rig::Rig;
 use crate::group::ProcId;
 use crate::request::ReqId;
 use crate::sched::bfq::idle::HwTag;
+use crate::sched::bfq::ids::{Id, QueueNo};
 use crate::sched::{Change, Dispatch, Scheduler};
-use crate::table::NIL;
 use crate::unit::{IoPrio, Nanos};
 use alloc::vec::Vec;
 
@@ -195,7 +195,7 @@ fn c28_where_idling_is_pointless_every_newcomer_forces_a_choice() {
     assert_eq!(rig.expiries(), [(q, "preempted")]);
     // Requeued with what it received.
     assert_eq!(rig.ent(b).start.0 - start, crate::sched::bfq::wf2q::delta(8, 40));
-    assert_eq!(rig.bfq.in_service, NIL);
+    assert_eq!(rig.bfq.in_service, QueueNo::NONE);
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn the_exit_of_the_last_user_ends_the_slot_and_frees_the_queue() {
     rig.complete(id);
     assert!(rig.queue(a).waiting);
     rig.exit(a);
-    assert_eq!((rig.bfq.in_service, rig.bfq.next_timer()), (NIL, None));
+    assert_eq!((rig.bfq.in_service, rig.bfq.next_timer()), (QueueNo::NONE, None));
     assert!(rig.kicked());
     assert_eq!(rig.issue().1, b);
     // Its number is given to the next process once virtual time has passed it.
@@ -415,7 +415,7 @@ fn c45_the_pool_is_shared_by_weight() {
     let c = rig.proc(IoPrio::be(3));
     rig.write(c, 1 << 20, 8);
     let other = rig.bfq.pairs[c.index()].other;
-    let tree = rig.bfq.fair.tree(other).wsum;
+    let tree = rig.bfq.fair.tree(other.into()).wsum;
     assert_eq!(tree, 50);
     for n in 0..56 {
         rig.write(b, 8 * n, 8);

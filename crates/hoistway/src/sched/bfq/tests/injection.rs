@@ -162,8 +162,5 @@ fn c34_another_completion_in_between_restarts_the_count() {
     rig.bfq.tn = rig.now;
     let now = rig.now;
     rig.bfq.first_request(now, q, &mut rig.env.cx());
-    assert_eq!(
-        (rig.bfq.queues[q as usize].tent_waker, rig.bfq.queues[q as usize].waker_hits),
-        (by, 1)
-    );
+    assert_eq!((rig.bfq.queues[q].tent_waker, rig.bfq.queues[q].waker_hits), (by, 1));
 }

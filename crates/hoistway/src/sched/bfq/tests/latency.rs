@@ -157,7 +157,7 @@ fn c39_a_busy_async_queue_is_raised_after_a_pause() {
     let mut rig = disk();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let q = rig.bfq.pairs[a.index()].other as usize;
+    let q = rig.bfq.pairs[a.index()].other;
     assert_eq!(rig.bfq.fair.ents[q].wr, 1);
     rig.at_ms(400);
     rig.write(a, 1_000, 8);

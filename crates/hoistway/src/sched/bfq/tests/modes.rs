@@ -75,14 +75,14 @@ fn repositioned(fix: bool) -> [u64; 2] {
     let g = c.fair.add_group(ROOT, 100, c.now);
     let h = c.fair.add_group(ROOT, 100, c.now);
     let (a, b) = (c.queue_in(g, BE, 40, 1000), c.queue_in(h, BE, 40, 1000));
-    let guest = c.fair.add_entity(g, BE, 40);
+    let guest = c.fair.add_entity(g, BE, 40).queue();
     let mut served = [0; 2];
     for _ in 0..1000 {
         let q = c.select();
         c.fair.serve(q, 500);
         if q == a {
             c.wake(guest, 1000, false);
-            c.fair.deactivate(guest, false, false, c.now);
+            c.fair.deactivate(guest.into(), false, false, c.now);
         }
         c.fair.serve(q, 500);
         served[usize::from(q == b)] += 1000;
@@ -149,7 +149,7 @@ fn idle_slots(keep: bool) -> u32 {
         slots += u32::from(q == idle);
         c.now += Nanos::ms(5);
         let other = if q == a { guest } else { a };
-        c.fair.deactivate(other, true, false, c.now);
+        c.fair.deactivate(other.into(), true, false, c.now);
         c.wake(other, 100, false);
         c.fair.serve(q, 100);
         c.now += Nanos::ms(5);

@@ -5,10 +5,10 @@ use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Io, Op, ReqId, Side};
 use crate::sched::bfq::idle::HwTag;
+use crate::sched::bfq::ids::Id;
 use crate::sched::bfq::requests::Place;
 use crate::sched::bfq::tunables::TUNABLES;
 use crate::sched::{At, Change, Dispatch, Merged, Scheduler};
-use crate::table::NIL;
 use crate::tunable::Unit;
 use crate::unit::{Class, IoPrio, Nanos, QueueId};
 use alloc::format;
@@ -117,7 +117,7 @@ impl World {
     /// 3.1: kind, priority; a request that was issued never merges again, nor do requeued ones.
     fn mergeable(&self, io: &Io, id: ReqId) -> bool {
         let r = &self.rig.env.requests[id];
-        let place = self.rig.bfq.rqs[id.index()].place;
+        let place = self.rig.bfq.rqs[id].place;
         r.op == io.op && r.prio == io.prio && r.group == io.group && place == Place::Queued
     }
 
@@ -207,7 +207,7 @@ impl World {
     fn issued(&mut self, id: ReqId) {
         let at = self.pending.iter().position(|&p| p == id);
         self.pending.remove(at.expect("only a pending request is issued, and once"));
-        let (r, rq) = (&self.rig.env.requests[id], &self.rig.bfq.rqs[id.index()]);
+        let (r, rq) = (&self.rig.env.requests[id], &self.rig.bfq.rqs[id]);
         assert_eq!((r.start.0, r.sectors.0), (rq.pos, rq.len.into()));
         self.inside.push(id);
     }
@@ -263,8 +263,8 @@ impl World {
             }
             1 if group != GroupId::ROOT && self.rig.env.groups.children(group).is_empty() => {
                 let node = self.rig.bfq.group_nodes.get(group.index());
-                let busy = node
-                    .is_some_and(|&n| n != NIL && self.rig.bfq.fair.nodes[n as usize].queues > 0);
+                let busy =
+                    node.is_some_and(|&n| n.is_some() && self.rig.bfq.fair.nodes[n].queues > 0);
                 self.groups_gone_busy += u32::from(busy);
                 let change = Change::GroupRemoved(group);
                 self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
@@ -311,7 +311,7 @@ impl World {
                 let at = self.rng.below(self.procs.len() as u64) as usize;
                 let p = self.procs[at];
                 let serving = self.rig.bfq.in_service;
-                if serving != NIL && self.rig.bfq.queues[serving as usize].owner == p.0 {
+                if serving.is_some() && self.rig.bfq.queues[serving].owner == p {
                     self.exits_in_service += 1;
                 }
                 self.rig.exit(p);

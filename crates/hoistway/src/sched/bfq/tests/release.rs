@@ -4,9 +4,9 @@
 use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
 use crate::sched::bfq::budget::Reason;
+use crate::sched::bfq::ids::{Id, NodeNo, QueueNo};
 use crate::sched::bfq::wf2q::{BE, On, ROOT, RT};
 use crate::sched::{Change, Dispatch, Scheduler};
-use crate::table::NIL;
 use crate::unit::{IoPrio, Nanos};
 
 /// Value of the tunable `base`: Linux 6.1.
@@ -40,12 +40,12 @@ fn an_async_queue_is_used_by_its_group_and_owned_by_nobody() {
     let mut rig = Rig::ssd();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let q = rig.bfq.pairs[a.index()].other as usize;
-    assert_eq!((rig.bfq.queues[q].users, rig.bfq.queues[q].owner), (2, NIL));
+    let q = rig.bfq.pairs[a.index()].other;
+    assert_eq!((rig.bfq.queues[q].users, rig.bfq.queues[q].owner), (2, ProcId::NONE));
     rig.exit(a);
     assert_eq!(rig.bfq.queues[q].users, 1);
     // So guarantees may still need that it is waited for.
-    assert!(rig.bfq.guarantee_needs_idling(q as u32));
+    assert!(rig.bfq.guarantee_needs_idling(q));
     rig.serve_all();
     rig.fire_timer_if_armed();
     assert!(rig.bfq.queues[q].live);
@@ -59,7 +59,7 @@ fn the_exit_of_one_of_two_users_ends_the_slot() {
     let max_budget = rig.queue(a).max_budget;
     while rig.kicked() {}
     rig.exit(b);
-    assert_eq!(rig.bfq.in_service, NIL);
+    assert_eq!(rig.bfq.in_service, QueueNo::NONE);
     assert_eq!(rig.expiries(), [(q, "a process that uses it exits")]);
     assert!(rig.kicked());
     let queue = rig.queue(a);
@@ -98,7 +98,7 @@ fn who_lets_go_of_an_empty_queue_takes_it_off_the_busy_ones() {
     let (q, mine) = (rig.q(a), rig.bfq.pair_at(c, 0));
     let own = rig.q(c);
     rig.bfq.pairs[mine].sync = q;
-    rig.bfq.queues[q as usize].users += 1;
+    rig.bfq.queues[q].users += 1;
     rig.bfq.drop_user(own);
     rig.exit(c);
     assert_eq!((rig.ent(a).busy, rig.queue(a).users), (false, 1));
@@ -111,11 +111,11 @@ fn whoever_lets_go_of_a_queue_takes_it_from_those_that_new_ones_are_compared_wit
     rig.set("stable_merge", 1);
     let [a] = rig.procs();
     rig.read(a, 1_000, 8);
-    assert_eq!(rig.bfq.groups[0].last_created, rig.q(a));
+    assert_eq!(rig.bfq.groups[ROOT].last_created, rig.q(a));
     rig.issue();
     // A request is in the device, so the queue is not freed.
     rig.exit(a);
-    assert_eq!(rig.bfq.groups[0].last_created, NIL);
+    assert_eq!(rig.bfq.groups[ROOT].last_created, QueueNo::NONE);
 }
 
 /// A real-time queue turns best-effort while it is busy.
@@ -139,10 +139,10 @@ fn turned(base: u64) -> Rig {
 #[test]
 fn q19_a_busy_queue_is_counted_in_the_class_it_has_now() {
     let rig = turned(2);
-    assert_eq!(rig.bfq.fair.census.busy, [0, 2, 0]);
+    assert_eq!(rig.bfq.fair.census.busy.0, [0, 2, 0]);
     assert!(!rig.bfq.fair.census.classes_differ());
     let mut rig = turned(V61);
-    let busy = |rig: &Rig| rig.bfq.fair.census.busy.map(|n| n as i32);
+    let busy = |rig: &Rig| rig.bfq.fair.census.busy.0.map(|n| n as i32);
     assert_eq!((busy(&rig), rig.bfq.fair.census.tot_busy()), ([1, 1, 0], 2));
     while rig.bfq.queued > 0 || rig.bfq.next_timer().is_some() {
         rig.serve_all();
@@ -166,9 +166,9 @@ fn a_queue_on_its_way_into_another_gets_no_owner() {
     rig.read(b, 1 << 24, 8);
     let (q, p) = (rig.q(a), rig.q(b));
     // The one user left of a shared queue that is to be merged into B's.
-    rig.bfq.queues[q as usize].owner = NIL;
-    rig.bfq.queues[q as usize].merge_into = p;
-    rig.bfq.queues[p as usize].users += 1;
+    rig.bfq.queues[q].owner = ProcId::NONE;
+    rig.bfq.queues[q].merge_into = p;
+    rig.bfq.queues[p].users += 1;
     rig.read(a, 1_008, 8);
     assert_eq!(rig.q(a), p);
     // Its state is not taken for that of A's own queue.
@@ -188,8 +188,8 @@ fn a_change_of_priority_replaces_the_async_queue_at_once() {
     rig.read(a, 1 << 24, 8);
     let new = rig.bfq.pairs[a.index()].other;
     assert_ne!(new, old);
-    assert_eq!(rig.bfq.fair.ents[new as usize].weight, 70);
-    let users = |q: u32| rig.bfq.queues[q as usize].users;
+    assert_eq!(rig.bfq.fair.ents[new].weight, 70);
+    let users = |q: QueueNo| rig.bfq.queues[q].users;
     assert_eq!((users(old), users(new)), (1, 2));
     rig.bfq.check();
 }
@@ -229,7 +229,7 @@ fn a_queue_that_a_context_uses_is_not_remembered_as_one_to_merge_with() {
     assert_eq!(rig.bfq.pairs[pair].stable_candidate.0, rig.q(a));
     rig.read(b, 1_002_100, 8);
     assert_eq!(rig.q(a), rig.q(b));
-    assert_eq!(rig.bfq.pairs[pair].stable_candidate.0, NIL);
+    assert_eq!(rig.bfq.pairs[pair].stable_candidate.0, QueueNo::NONE);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_late_stable_merge_of_a_shared_queue_marks_who_asks() {
     let [c] = rig.procs();
     rig.read(c, 1 << 28, 8);
     let (q, pair) = (rig.q(c), rig.bfq.pair_at(b, 0));
-    rig.bfq.pairs[pair].stable_candidate = (q, rig.bfq.queues[q as usize].generation);
+    rig.bfq.pairs[pair].stable_candidate = (q, rig.bfq.queues[q].generation);
     rig.queue(b).io_bound = false;
     rig.at_ms(700);
     rig.read(b, 1 << 27, 8);
@@ -279,10 +279,10 @@ fn a_split_keeps_a_waker_that_is_still_used() {
         rig.bfq.set_waker(q, waker);
         if exits {
             rig.exit(w);
-            assert!(rig.bfq.queues[waker as usize].live, "it has a request");
+            assert!(rig.bfq.queues[waker].live, "it has a request");
         }
         split(&mut rig, b);
-        assert_eq!(rig.queue(b).waker, if inherited { waker } else { NIL });
+        assert_eq!(rig.queue(b).waker, if inherited { waker } else { QueueNo::NONE });
         rig.bfq.check();
     }
 }
@@ -295,16 +295,16 @@ fn a_waker_that_only_the_leaving_context_uses_is_not_kept() {
     let (q, waker) = (rig.q(a), rig.q(w));
     rig.bfq.set_waker(q, waker);
     // The shared queue is to be merged into its waker, whose own process then ends.
-    rig.bfq.queues[q as usize].merge_into = waker;
-    rig.bfq.queues[waker as usize].users += 2;
+    rig.bfq.queues[q].merge_into = waker;
+    rig.bfq.queues[waker].users += 2;
     rig.exit(w);
     rig.bfq.drop_user(waker);
-    rig.bfq.queues[q as usize].users -= 1;
+    rig.bfq.queues[q].users -= 1;
     let pair = rig.bfq.pair_at(a, 0);
-    rig.bfq.pairs[pair].sync = NIL;
-    assert_eq!(rig.bfq.queues[waker as usize].users, 1);
+    rig.bfq.pairs[pair].sync = QueueNo::NONE;
+    assert_eq!(rig.bfq.queues[waker].users, 1);
     split(&mut rig, b);
-    assert_eq!(rig.queue(b).waker, NIL);
+    assert_eq!(rig.queue(b).waker, QueueNo::NONE);
 }
 
 #[test]
@@ -315,12 +315,12 @@ fn the_target_of_a_scheduled_merge_moves_with_its_process() {
     rig.read(a, 1_000, 8);
     rig.read(b, 1 << 24, 8);
     let (q, p) = (rig.q(a), rig.q(b));
-    rig.bfq.queues[q as usize].merge_into = p;
-    rig.bfq.queues[p as usize].users += 1;
+    rig.bfq.queues[q].merge_into = p;
+    rig.bfq.queues[p].users += 1;
     rig.env.procs.get_mut(b).unwrap().group = h;
     rig.read(b, 1 << 25, 8);
     assert_eq!(rig.q(b), p, "how many use it does not matter");
-    assert_eq!(rig.bfq.fair.ents[p as usize].node, rig.bfq.group_nodes[h.index()]);
+    assert_eq!(rig.bfq.fair.ents[p].node, rig.bfq.group_nodes[h.index()]);
     rig.bfq.check();
 }
 
@@ -334,7 +334,7 @@ fn q20_the_requests_of_a_queue_that_moves_count_in_its_new_group() {
         rig.read(a, 1_000, 8);
         rig.env.procs.get_mut(a).unwrap().group = h;
         rig.read(a, 2_000, 8);
-        let nodes = [g, h].map(|group| rig.bfq.group_nodes[group.index()] as usize);
+        let nodes = [g, h].map(|group| rig.bfq.group_nodes[group.index()]);
         let allocated = |rig: &Rig| nodes.map(|node| rig.bfq.groups[node].allocated);
         assert_eq!(allocated(&rig), [counts.0, counts.1]);
         rig.serve_all();
@@ -363,8 +363,8 @@ fn a_queue_without_a_place_stays_in_a_removed_group_until_its_next_request() {
     rig.serve_all();
     rig.fire_timer_if_armed();
     rig.read(b, 1 << 25, 8);
-    let a_q = rig.q(a) as usize;
-    rig.bfq.fair.forget_idle(a_q as u32);
+    let a_q = rig.q(a);
+    rig.bfq.fair.forget_idle(a_q.into());
     let dead = rig.bfq.fair.ents[a_q].node;
     remove(&mut rig, g);
     assert_eq!(rig.ent(b).node, ROOT);
@@ -386,12 +386,12 @@ fn the_leaves_of_a_removed_group_move_in_the_order_of_their_finish() {
     }
     remove(&mut rig, g);
     // Queues on an active tree, the newest first: the smallest finish has the largest weight.
-    let active: [u32; 3] = {
-        let mut it = rig.bfq.fair.active_list.iter(&rig.bfq.fair.active_links);
+    let active: [QueueNo; 3] = {
+        let mut it = rig.bfq.fair.active_queues();
         [(); 3].map(|()| it.next().unwrap())
     };
     assert_eq!(active, [procs[0], procs[2], procs[1]].map(|p| rig.q(p)));
-    let up = rig.bfq.fair.nodes[1].entity as usize;
+    let up = rig.bfq.fair.nodes[NodeNo(1)].entity;
     assert!(!rig.bfq.fair.ents[up].tracked);
 }
 
@@ -401,7 +401,7 @@ fn the_async_queues_of_a_removed_group_go_to_the_root() {
     let g = rig.group(300);
     let a = rig.env.procs.add(g, IoPrio::be(4));
     rig.write(a, 1_000, 8);
-    let q = rig.bfq.pairs[a.index()].other as usize;
+    let q = rig.bfq.pairs[a.index()].other;
     remove(&mut rig, g);
     assert_eq!((rig.bfq.fair.ents[q].node, rig.bfq.queues[q].users), (ROOT, 1));
     rig.env.procs.get_mut(a).unwrap().group = GroupId::ROOT;
@@ -505,7 +505,8 @@ fn in_5_3_one_detection_makes_a_waker_and_queues_born_together_stay_apart() {
         rig.serve_all();
         rig.now += Nanos::ms(1);
         rig.read(q, 1 << 25, 8);
-        assert_eq!(rig.queue(q).waker == rig.q(w), found, "base {base}");
+        let waker = rig.q(w);
+        assert_eq!(rig.queue(q).waker == waker, found, "base {base}");
     }
     let mut rig = Rig::ssd();
     rig.set("stable_merge", 1);

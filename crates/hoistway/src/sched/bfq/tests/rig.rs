@@ -6,6 +6,7 @@ use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Io, IoId, Op, ReqId};
 use crate::sched::bfq::Bfq;
 use crate::sched::bfq::idle::HwTag;
+use crate::sched::bfq::ids::QueueNo;
 use crate::sched::bfq::queue::Queue;
 use crate::sched::bfq::wf2q::Entity;
 use crate::sched::{At, Change, Dispatch, Scheduler, Setup};
@@ -173,18 +174,18 @@ impl Rig {
     }
 
     /// The number of the sync queue of a process.
-    pub fn q(&self, proc: ProcId) -> u32 {
+    pub fn q(&self, proc: ProcId) -> QueueNo {
         self.bfq.pairs[self.bfq.pair_at(proc, 0)].sync
     }
 
     pub fn queue(&mut self, proc: ProcId) -> &mut Queue {
         let q = self.q(proc);
-        &mut self.bfq.queues[q as usize]
+        &mut self.bfq.queues[q]
     }
 
     pub fn ent(&mut self, proc: ProcId) -> &mut Entity {
         let q = self.q(proc);
-        &mut self.bfq.fair.ents[q as usize]
+        &mut self.bfq.fair.ents[q]
     }
 
     pub fn in_service(&self, proc: ProcId) -> bool {
@@ -196,9 +197,9 @@ impl Rig {
     }
 
     /// Reasons of expiry since the last call, as (queue, reason).
-    pub fn expiries(&mut self) -> Vec<(u32, &'static str)> {
+    pub fn expiries(&mut self) -> Vec<(QueueNo, &'static str)> {
         let why = |e: Event| match e {
-            Event::Why(w) => w.what.strip_prefix("expired: ").map(|what| (w.of, what)),
+            Event::Why(w) => w.what.strip_prefix("expired: ").map(|what| (QueueNo(w.of), what)),
             _ => None,
         };
         self.env.trace.take().into_iter().filter_map(|r| why(r.event)).collect()

@@ -4,7 +4,7 @@ use super::rig::Rig;
 use crate::group::GroupId;
 use crate::knob::KnobErrorKind;
 use crate::sched::Scheduler;
-use crate::table::NIL;
+use crate::sched::bfq::ids::Id;
 use alloc::string::String;
 
 struct Group {
@@ -34,9 +34,9 @@ impl Group {
     /// The weight that counts from the next enqueue on.
     fn weight(&self) -> u32 {
         let node = self.rig.bfq.group_nodes[self.group.index()];
-        let up = self.rig.bfq.fair.nodes[node as usize].entity;
-        assert_ne!(up, NIL);
-        self.rig.bfq.fair.ents[up as usize].new_weight
+        let up = self.rig.bfq.fair.nodes[node].entity;
+        assert!(up.is_some());
+        self.rig.bfq.fair.ents[up].new_weight
     }
 }
 

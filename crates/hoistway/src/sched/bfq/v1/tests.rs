@@ -6,8 +6,8 @@ use crate::device::Profile;
 use crate::env::Env;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Io, IoId, Op, ReqId};
+use crate::sched::bfq::ids::{Id, QueueNo};
 use crate::sched::{At, Dispatch, Scheduler, Setup};
-use crate::table::NIL;
 use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
 use alloc::vec::Vec;
 
@@ -83,8 +83,8 @@ impl Rig {
         }
     }
 
-    fn q(&self, proc: ProcId) -> usize {
-        self.v1.b.pairs[proc.index()].sync as usize
+    fn q(&self, proc: ProcId) -> QueueNo {
+        self.v1.b.pairs[proc.index()].sync
     }
 
     fn weight(&self, proc: ProcId) -> u32 {
@@ -181,13 +181,13 @@ fn c47_a_queue_that_runs_dry_keeps_its_budget() {
     let mut rig = Rig::new();
     let (a, b) = (rig.proc(), rig.proc());
     rig.read(a, 0, 8);
-    let q = rig.q(a) as u32;
+    let q = rig.q(a);
     rig.v1.extra(q).idle_window = false;
     rig.serve_all();
     rig.read(b, 1 << 20, 8);
     rig.fill();
     assert_ne!(rig.v1.b.in_service, q);
-    assert_eq!(rig.v1.b.queues[q as usize].max_budget, 10_922);
+    assert_eq!(rig.v1.b.queues[q].max_budget, 10_922);
     assert_eq!(rig.v1.b.stats.all.slots[3], 1, "no more requests");
 }
 
@@ -214,7 +214,7 @@ fn c48_async_queues_wait_for_sync_requests_in_flight() {
     let mut rig = Rig::new();
     let (a, b) = (rig.proc(), rig.proc());
     rig.read(a, 0, 8);
-    let q = rig.q(a) as u32;
+    let q = rig.q(a);
     rig.v1.extra(q).idle_window = false;
     let inside = rig.fill();
     rig.submit(b, Op::Write, 1 << 20, 8);
@@ -288,6 +288,6 @@ fn random_loads_drain() {
             done += 1;
         }
         assert_eq!((given, rig.v1.b.queued, rig.v1.sync_inflight), (done, 0, 0));
-        assert!(rig.v1.b.in_service == NIL || rig.v1.b.inflight == 0);
+        assert!(rig.v1.b.in_service.is_none() || rig.v1.b.inflight == 0);
     }
 }

@@ -3,9 +3,8 @@
 use crate::table::Table;
 use crate::{Failure, print};
 use hoistway::knob::{Knob, KnobOf};
-use hoistway::sched::Setup;
 use hoistway::tunable::{Tunable, Unit};
-use hoistway::{Device, Instant, Profile, Sectors, ctl, sched};
+use hoistway::{Profile, ctl, sched};
 use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::keys::{Key, ValueType, nearest};
@@ -129,13 +128,11 @@ fn knobs(list: &[Knob]) -> String {
 
 /// What the scheduler counts, if it says so.
 fn figures(entry: &sched::Entry) -> String {
-    let device = Device::new(Sectors(1), 1);
-    let fresh = (entry.build)(&Setup { device: &device, requests: 1, now: Instant::ZERO });
     let mut table = Table::new(&["figure", "of", "unit", ""], 4);
-    for doc in fresh.figure_docs().iter().copied().flatten() {
+    for doc in entry.figures.iter().copied().flatten() {
         table.row(vec![doc.name.into(), doc.of.into(), doc.unit.into(), doc.doc.into()]);
     }
-    match fresh.figure_docs().is_empty() {
+    match entry.figures.is_empty() {
         true => String::new(),
         false => format!("\n{}", table.render()),
     }

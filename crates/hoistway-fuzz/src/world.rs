@@ -4,8 +4,9 @@ use crate::bounds::{self, Bound, Load};
 use crate::ledger::{Broken, Ledger, demand};
 use crate::op::{Case, Op, Step, Submission};
 use hoistway::group::CpuPolicy;
-use hoistway::sched::{self, Change};
+use hoistway::sched;
 use hoistway::stack::{StackError, StageName};
+use hoistway::stage::Change;
 use hoistway::trace::Trace;
 use hoistway::{
     Device, GroupId, Input, Instant, Io, IoPrio, Nanos, Output, ProcId, Profile, ReqId, Sectors,

@@ -5,8 +5,9 @@
 //! A client is one thread: it takes the answers one after the other and asks anew for each. It may
 //! be kept from running now and then, as clients are on a machine that has other work.
 
-use hoistway::sched::{self, Figure};
+use hoistway::sched;
 use hoistway::stack::StageName;
+use hoistway::stage::Figure;
 use hoistway::{Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, Stack};
 use hoistway_sim::drive::{Adapter, Command, DriveFile, DriveOutput};
 use hoistway_sim::rng::{self, Rng};

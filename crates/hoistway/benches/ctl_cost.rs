@@ -14,7 +14,7 @@
 mod counting;
 
 use hoistway::ctl::{CONTROLLERS, Controller, Entry, Verdict};
-use hoistway::sched::Change;
+use hoistway::stage::Change;
 use hoistway::{
     Device, Env, GroupId, Instant, Io, IoPrio, Nanos, Op, ProcId, QueueId, ReqId, Sectors,
 };

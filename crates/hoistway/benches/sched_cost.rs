@@ -36,7 +36,8 @@ mod counting;
 mod instructions;
 
 use hoistway::request::{Io, Op, ReqId};
-use hoistway::sched::{self, At, Change, Dispatch, Entry, Scheduler, Setup};
+use hoistway::sched::{self, At, Dispatch, Entry, Scheduler, Setup};
+use hoistway::stage::Change;
 use hoistway::{Device, Env, Flags, GroupId, Instant, IoPrio, Nanos, ProcId, QueueId, Sectors};
 use instructions::Row;
 use std::hint::black_box;

@@ -171,19 +171,6 @@ pub fn unknown_key(key: &str, known: &[&str]) -> KnobError {
     KnobError::invalid(format!("no key '{key}'; there are: {}", known.join(", ")))
 }
 
-/// A quantity for the record of a controller over time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Gauge {
-    /// What it is: `vrate`, `depth`, `use_delay`, ...
-    pub name: &'static str,
-    /// Unit of the value.
-    pub unit: &'static str,
-    /// Whose it is; `None`: the device's.
-    pub group: Option<crate::group::GroupId>,
-    /// The value.
-    pub value: i64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,6 +22,7 @@ pub mod list;
 pub mod request;
 pub mod sched;
 pub mod stack;
+pub mod stage;
 pub mod table;
 pub mod trace;
 pub mod tree;

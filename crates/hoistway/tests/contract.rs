@@ -8,7 +8,8 @@ mod counting;
 
 use common::Rng;
 use hoistway::request::{Op, ReqId, Side};
-use hoistway::sched::{At, Change, Depth, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
+use hoistway::sched::{At, Depth, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
+use hoistway::stage::Change;
 use hoistway::tunable::TunableError;
 use hoistway::{Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, Sectors};
 

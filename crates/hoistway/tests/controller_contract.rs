@@ -6,9 +6,10 @@ mod common;
 
 use common::Rng;
 use hoistway::ctl::{CONTROLLERS, Controller, Entry, Verdict};
-use hoistway::knob::{Gauge, KnobError};
-use hoistway::sched::{self, Change, Figure};
+use hoistway::knob::KnobError;
+use hoistway::sched;
 use hoistway::stack::StageName;
+use hoistway::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use hoistway::trace::Trace;
 use hoistway::tunable::{TunableError, Unit};
 use hoistway::unit::{Instant, Nanos};
@@ -106,6 +107,20 @@ impl Controller for Watched {
         self.inner.delay(now, proc, cx)
     }
 
+    fn stat(&self, now: Instant, group: GroupId, cx: &Cx<'_>, out: &mut String) {
+        self.inner.stat(now, group, cx, out);
+    }
+
+    fn congested(&self, group: GroupId, cx: &Cx<'_>) -> bool {
+        self.inner.congested(group, cx)
+    }
+}
+
+impl Stage for Watched {
+    fn info(&self) -> &'static StageInfo {
+        self.inner.info()
+    }
+
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         self.inner.changed(now, change, cx);
     }
@@ -157,14 +172,6 @@ impl Controller for Watched {
 
     fn read_knob(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
         self.inner.read_knob(group, file, cx, out);
-    }
-
-    fn stat(&self, now: Instant, group: GroupId, cx: &Cx<'_>, out: &mut String) {
-        self.inner.stat(now, group, cx, out);
-    }
-
-    fn congested(&self, group: GroupId, cx: &Cx<'_>) -> bool {
-        self.inner.congested(group, cx)
     }
 
     fn gauges(&self, now: Instant, cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {

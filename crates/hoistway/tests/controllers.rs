@@ -7,7 +7,8 @@ mod common;
 use common::Rng;
 use hoistway::ctl::{Controller, Entry, Gate, Verdict};
 use hoistway::request::Dir;
-use hoistway::sched::{self, Change};
+use hoistway::sched;
+use hoistway::stage::{Change, Stage, StageInfo};
 use hoistway::tunable::TunableError;
 use hoistway::unit::{Instant, Nanos};
 use hoistway::{
@@ -100,6 +101,12 @@ impl Controller for Keeper {
     fn delay(&mut self, _now: Instant, proc: ProcId, _cx: &mut Cx<'_>) -> Nanos {
         if proc == ProcId(1) { self.delay } else { Nanos::ZERO }
     }
+}
+
+impl Stage for Keeper {
+    fn info(&self) -> &'static StageInfo {
+        &FIRST.stage
+    }
 
     fn changed(&mut self, _now: Instant, change: &Change, _cx: &mut Cx<'_>) {
         if let Change::GroupAdded(group) = change {
@@ -139,13 +146,16 @@ impl Controller for Keeper {
 macro_rules! entry {
     ($entry:ident, $gate:ident) => {
         static $entry: Entry = Entry {
-            name: "keeper",
-            summary: "holds every third bio",
-            source: "this file",
+            stage: StageInfo {
+                name: "keeper",
+                summary: "holds every third bio",
+                source: "this file",
+                tunables: &[],
+                group_tunables: &[],
+                knobs: &[],
+                figures: &[],
+            },
             gate: Gate::$gate,
-            tunables: &[],
-            group_tunables: &[],
-            knobs: &[],
             build: |_| unreachable!("built by the test"),
         };
     };

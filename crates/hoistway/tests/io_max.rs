@@ -5,6 +5,7 @@ use hoistway::ctl::{self, Controller, Entry, Gate, Verdict};
 use hoistway::knob::KnobErrorKind;
 use hoistway::sched;
 use hoistway::stack::{StackError, StageName};
+use hoistway::stage::{Stage, StageInfo};
 use hoistway::tunable::TunableError;
 use hoistway::{
     BioId, Cx, Device, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId,
@@ -225,21 +226,24 @@ struct Door {
 }
 
 static DOOR: Entry = Entry {
-    name: "door",
-    summary: "holds everything until it is opened",
-    source: "this file",
+    stage: StageInfo {
+        name: "door",
+        summary: "holds everything until it is opened",
+        source: "this file",
+        tunables: &[hoistway::tunable::Tunable {
+            name: "open",
+            unit: hoistway::tunable::Unit::Switch,
+            default: 0,
+            min: 0,
+            max: 1,
+            doc: "",
+            on_change: hoistway::tunable::OnChange::Decides,
+        }],
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     gate: Gate::BeforeTag,
-    tunables: &[hoistway::tunable::Tunable {
-        name: "open",
-        unit: hoistway::tunable::Unit::Switch,
-        default: 0,
-        min: 0,
-        max: 1,
-        doc: "",
-        on_change: hoistway::tunable::OnChange::Decides,
-    }],
-    group_tunables: &[],
-    knobs: &[],
     build: |_| Box::new(Door::default()),
 };
 
@@ -254,6 +258,12 @@ impl Controller for Door {
 
     fn release(&mut self, _: Instant, _: &mut Cx<'_>) -> Option<BioId> {
         if self.open { self.waiting.pop_front() } else { None }
+    }
+}
+
+impl Stage for Door {
+    fn info(&self) -> &'static StageInfo {
+        &DOOR.stage
     }
 
     fn set(&mut self, _: Instant, _: &str, value: u64, _: &mut Cx<'_>) -> Result<(), TunableError> {

@@ -4,7 +4,8 @@ mod common;
 
 use common::{Bench, scenario};
 use hoistway::request::Side;
-use hoistway::sched::{Change, Depth};
+use hoistway::sched::Depth;
+use hoistway::stage::Change;
 use hoistway::{Device, Sectors};
 
 const RT: Option<u32> = Some(0);

@@ -2,8 +2,9 @@
 //! left is served; every I/O finishes exactly once.
 
 use hoistway::request::IoId;
-use hoistway::sched::{self, Change};
+use hoistway::sched;
 use hoistway::stack::{IoError, StageName};
+use hoistway::stage::Change;
 use hoistway::table::Handle;
 use hoistway::{
     Class, Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId,

@@ -376,6 +376,7 @@ pub(crate) mod tests {
     use super::*;
     use hoistway::Profile;
     use hoistway::sched::{Scheduler, Search, Setup};
+    use hoistway::stage::StageInfo;
     use hoistway::tunable::{Tunable, Unit};
 
     fn unbuilt(_: &Setup<'_>) -> Box<dyn Scheduler> {
@@ -396,17 +397,20 @@ pub(crate) mod tests {
 
     const fn entry(name: &'static str, profile: Profile, tunables: &'static [Tunable]) -> Entry {
         Entry {
-            name,
-            summary: "for tests",
-            source: "none",
+            stage: StageInfo {
+                name,
+                summary: "for tests",
+                source: "none",
+                tunables,
+                group_tunables: &[],
+                knobs: &[],
+                figures: &[],
+            },
             profile,
             search: Search::Elevator,
             sorted: false,
             direct: false,
             tag_percent_min: None,
-            tunables,
-            group_tunables: &[],
-            knobs: &[],
             build: unbuilt,
         }
     }

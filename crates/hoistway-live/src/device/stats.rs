@@ -216,7 +216,7 @@ impl Core {
     fn state(&mut self) -> Vec<StateFigure> {
         let mut state = Vec::new();
         let stage = self.stack.scheduler_entry().name;
-        let docs = self.stack.scheduler().figure_docs();
+        let docs = self.stack.scheduler_entry().figures;
         let doc = |name: &str| docs.iter().copied().flatten().find(|d| d.name == name);
         self.stack.scheduler().figures(&mut |figure| {
             let doc = doc(figure.name);

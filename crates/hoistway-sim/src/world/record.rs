@@ -319,6 +319,6 @@ impl DeviceStats {
 }
 
 /// A figure of the scheduler for the record.
-pub(super) fn figure(f: hoistway::sched::Figure) -> NamedFigure {
+pub(super) fn figure(f: hoistway::stage::Figure) -> NamedFigure {
     NamedFigure { name: f.name.to_string(), of: f.of, value: f.value }
 }

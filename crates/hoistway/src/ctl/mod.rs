@@ -16,13 +16,10 @@ pub mod wbt;
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
-use crate::knob::{Gauge, Knob, KnobError};
 use crate::request::{BioId, ReqId};
-use crate::sched::{Change, Figure};
-use crate::tunable::{Tunable, TunableError};
+use crate::stage::{Stage, StageInfo};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 pub use delay::Delay;
 pub use tick_timer::{TickTimers, tick_of};
@@ -50,7 +47,7 @@ pub enum Gate {
 /// The contract: a controller never loses a bio, and never reorders within a group and direction. A bio
 /// that passed is told of exactly once more: by `merged`, or by the `complete` of the request it became
 /// (or that absorbed this one). After `timer`, `next_timer` lies in the future or is `None`.
-pub trait Controller: core::fmt::Debug + Send {
+pub trait Controller: Stage {
     /// A bio arrives.
     fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict;
 
@@ -82,56 +79,6 @@ pub trait Controller: core::fmt::Debug + Send {
         Nanos::ZERO
     }
 
-    /// Something outside the path of an I/O has changed.
-    fn changed(&mut self, _now: Instant, _change: &Change, _cx: &mut Cx<'_>) {}
-
-    /// The time `next_timer` named has come.
-    fn timer(&mut self, _now: Instant, _cx: &mut Cx<'_>) {}
-
-    /// When `timer` must be called; `None`: not at all.
-    fn next_timer(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Sets a tunable; on an error nothing changes.
-    fn set(
-        &mut self,
-        now: Instant,
-        name: &str,
-        value: u64,
-        cx: &mut Cx<'_>,
-    ) -> Result<(), TunableError>;
-
-    /// The value of a tunable in force; `None` if there is no such tunable.
-    fn value(&self, name: &str) -> Option<u64>;
-
-    /// Sets a tunable of a group; `None` goes back to the default.
-    fn set_group(
-        &mut self,
-        now: Instant,
-        group: GroupId,
-        name: &str,
-        value: Option<u64>,
-        cx: &mut Cx<'_>,
-    ) -> Result<(), TunableError>;
-
-    /// Writes one line to a file of a group, as into the kernel's cgroup file (the files of
-    /// [`Entry::knobs`] only); applied completely or not at all.
-    fn write_knob(
-        &mut self,
-        _now: Instant,
-        _group: GroupId,
-        file: &str,
-        _line: &str,
-        _cx: &mut Cx<'_>,
-    ) -> Result<(), KnobError> {
-        Err(KnobError::unsupported(format!("no file '{file}'")))
-    }
-
-    /// Appends what reading that file prints, newlines included; nothing for a device at its defaults
-    /// where the kernel prints nothing.
-    fn read_knob(&self, _group: GroupId, _file: &str, _cx: &Cx<'_>, _out: &mut String) {}
-
     /// Appends the controller's fields of the group's `io.stat` line, each with a blank before it
     /// (specs/groups-and-priorities.md 6.9).
     fn stat(&self, _now: Instant, _group: GroupId, _cx: &Cx<'_>, _out: &mut String) {}
@@ -141,33 +88,26 @@ pub trait Controller: core::fmt::Debug + Send {
     fn congested(&self, _group: GroupId, _cx: &Cx<'_>) -> bool {
         false
     }
-
-    /// What a monitor records over time: vrate, shares, depths, debts.
-    fn gauges(&self, _now: Instant, _cx: &Cx<'_>, _sink: &mut dyn FnMut(Gauge)) {}
-
-    /// Figures for reports.
-    fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
 }
 
 /// One line of the registry.
 #[derive(Debug)]
 pub struct Entry {
-    /// Name on the command line, the kernel's knob.
-    pub name: &'static str,
-    /// One line.
-    pub summary: &'static str,
-    /// The specification and papers it is written from.
-    pub source: &'static str,
+    /// What every stage has: name, tunables, files, figures.
+    pub stage: StageInfo,
     /// Where it stands.
     pub gate: Gate,
-    /// Tunables of the device.
-    pub tunables: &'static [Tunable],
-    /// Tunables of a group.
-    pub group_tunables: &'static [Tunable],
-    /// The cgroup files it understands.
-    pub knobs: &'static [Knob],
     /// Makes an instance with all tunables at their defaults.
     pub build: fn(&Device) -> Box<dyn Controller>,
+}
+
+/// What it says as a stage is read as its own: `entry.name`, `entry.tunables`.
+impl core::ops::Deref for Entry {
+    type Target = StageInfo;
+
+    fn deref(&self) -> &StageInfo {
+        &self.stage
+    }
 }
 
 /// Every controller. In gate 2 they are asked in this order: io.cost, wbt, io.latency.

@@ -26,11 +26,12 @@
 
 use super::lane::{Lane, Place, Pool};
 use super::tick::{COUNT_MAX, EXPIRE_MS_MAX, ticks};
-use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Request, Side};
+use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, QueueId, Sectors};
@@ -38,63 +39,66 @@ use alloc::boxed::Box;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "deadline",
-    summary: "sector-sorted batches per direction, soft expiry",
-    source: "specs/deadline.md A (Linux 2.6.30)",
+    stage: StageInfo {
+        name: "deadline",
+        summary: "sector-sorted batches per direction, soft expiry",
+        source: "specs/deadline.md A (Linux 2.6.30)",
+        tunables: &[
+            Tunable {
+                name: "read_expire",
+                unit: Unit::Millis,
+                default: 500,
+                min: 0,
+                max: EXPIRE_MS_MAX,
+                doc: "A read older than this starts the next batch of reads. Affects later insertions.",
+                on_change: OnChange::LaterRequests,
+            },
+            Tunable {
+                name: "write_expire",
+                unit: Unit::Millis,
+                default: 5000,
+                min: 0,
+                max: EXPIRE_MS_MAX,
+                doc: "A write older than this starts the next batch of writes. Affects later insertions.",
+                on_change: OnChange::LaterRequests,
+            },
+            Tunable {
+                name: "writes_starved",
+                unit: Unit::Count,
+                default: 2,
+                min: 0,
+                max: COUNT_MAX,
+                doc: "Batches of reads that may go before waiting writes.",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "fifo_batch",
+                unit: Unit::Requests,
+                default: 16,
+                min: 0,
+                max: COUNT_MAX,
+                doc: "Longest batch; 0 behaves as 1.",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "front_merges",
+                unit: Unit::Switch,
+                default: 1,
+                min: 0,
+                max: 1,
+                doc: "Look for requests that begin where a bio ends.",
+                on_change: OnChange::Decides,
+            },
+        ],
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::Legacy,
     search: Search::Elevator,
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
-    tunables: &[
-        Tunable {
-            name: "read_expire",
-            unit: Unit::Millis,
-            default: 500,
-            min: 0,
-            max: EXPIRE_MS_MAX,
-            doc: "A read older than this starts the next batch of reads. Affects later insertions.",
-            on_change: OnChange::LaterRequests,
-        },
-        Tunable {
-            name: "write_expire",
-            unit: Unit::Millis,
-            default: 5000,
-            min: 0,
-            max: EXPIRE_MS_MAX,
-            doc: "A write older than this starts the next batch of writes. Affects later insertions.",
-            on_change: OnChange::LaterRequests,
-        },
-        Tunable {
-            name: "writes_starved",
-            unit: Unit::Count,
-            default: 2,
-            min: 0,
-            max: COUNT_MAX,
-            doc: "Batches of reads that may go before waiting writes.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "fifo_batch",
-            unit: Unit::Requests,
-            default: 16,
-            min: 0,
-            max: COUNT_MAX,
-            doc: "Longest batch; 0 behaves as 1.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "front_merges",
-            unit: Unit::Switch,
-            default: 1,
-            min: 0,
-            max: 1,
-            doc: "Look for requests that begin where a bio ends.",
-            on_change: OnChange::Decides,
-        },
-    ],
-    group_tunables: &[],
-    knobs: &[],
     build: |setup| Box::new(Deadline::new(setup)),
 };
 
@@ -279,6 +283,12 @@ impl Scheduler for Deadline {
             },
         }
     }
+}
+
+impl Stage for Deadline {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
 
     fn set(
         &mut self,
@@ -287,7 +297,7 @@ impl Scheduler for Deadline {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(ENTRY.tunables, ENTRY.name, name, value)?.name {
+        match tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
             "read_expire" => self.expire[READ] = value as i64,
             "write_expire" => self.expire[WRITE] = value as i64,
             "writes_starved" => self.writes_starved = value,

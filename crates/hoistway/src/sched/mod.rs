@@ -20,14 +20,11 @@ pub mod zoccolo;
 
 use crate::device::{Device, Profile};
 use crate::env::Cx;
-use crate::group::{GroupId, ProcId};
-use crate::knob::{Gauge, Knob, KnobError};
+use crate::group::ProcId;
 use crate::request::{Io, ReqId, Side};
-use crate::tunable::{Tunable, TunableError};
+use crate::stage::{Stage, StageInfo};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
 
 /// Which tags a bio may have when it asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,44 +78,6 @@ pub enum Merged {
     Request(ReqId),
 }
 
-/// Something outside the path of a request has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Change {
-    /// A group was added.
-    GroupAdded(GroupId),
-    /// A group is going away; it is still in the tree during the call.
-    GroupRemoved(GroupId),
-    /// A process changed its group.
-    ProcMoved {
-        /// Which.
-        proc: ProcId,
-        /// Old group.
-        from: GroupId,
-        /// New group.
-        to: GroupId,
-    },
-    /// A process changed its priority.
-    ProcPriority(ProcId),
-    /// A process has exited.
-    ProcExited(ProcId),
-    /// A property of the device changed (`nr_requests`, rotational, actuators).
-    Device,
-    /// The process slept because too many pages were dirty (write-back throttling asks).
-    DirtySlept(ProcId),
-}
-
-/// A figure a stage keeps about itself, for reports.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
-    /// Name with unit, such as `slots_expired_timeout` or `peak_rate_sectors_per_s`.
-    pub name: &'static str,
-    /// Whose figure it is: a queue, level or group number of the stage; `None` for the whole.
-    pub of: Option<u32>,
-    /// The value.
-    pub value: i64,
-}
-
 /// A process and a queue it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueUse {
@@ -132,19 +91,6 @@ pub struct QueueUse {
     pub in_service: bool,
 }
 
-/// What a [`Figure`] says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FigureDoc {
-    /// The name of the figure.
-    pub name: &'static str,
-    /// Unit of the value; empty for a plain count.
-    pub unit: &'static str,
-    /// Whose it is: `device`, `group`, `queue`, ...
-    pub of: &'static str,
-    /// One sentence.
-    pub doc: &'static str,
-}
-
 /// One I/O scheduler for one device.
 ///
 /// The contract, tested once for all implementations: every insertion is answered by exactly one
@@ -154,7 +100,7 @@ pub struct FigureDoc {
 /// needed; afterwards `next_timer()` is in the future or `None`. A scheduler that answers `Idle` and
 /// waits for time alone must say until when by `next_timer`, and its `timer` asks for the run
 /// ([`Cx::run`]).
-pub trait Scheduler: core::fmt::Debug + Send {
+pub trait Scheduler: Stage {
     /// Which tags this bio may have. Asked once, when the bio first asks for a tag, and kept while its
     /// submitter waits (legacy: at every try); never for a flush or a bio with PREFLUSH or FUA in the
     /// multi-queue profile.
@@ -207,71 +153,9 @@ pub trait Scheduler: core::fmt::Debug + Send {
     /// request both are still in the table as they were before the join.
     fn merged(&mut self, _now: Instant, _kept: ReqId, _what: Merged, _cx: &mut Cx<'_>) {}
 
-    /// Something outside the path of a request has changed; the context shows the new state.
-    fn changed(&mut self, _now: Instant, _change: &Change, _cx: &mut Cx<'_>) {}
-
-    /// The time `next_timer` named has come.
-    fn timer(&mut self, _now: Instant, _cx: &mut Cx<'_>) {}
-
-    /// When `timer` must be called; `None`: not at all.
-    fn next_timer(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Sets a tunable; on an error nothing changes.
-    fn set(
-        &mut self,
-        now: Instant,
-        name: &str,
-        value: u64,
-        cx: &mut Cx<'_>,
-    ) -> Result<(), TunableError>;
-
-    /// The value of a tunable in force; `None` if there is no such tunable.
-    fn value(&self, name: &str) -> Option<u64>;
-
-    /// Sets a tunable of a group; `None` goes back to the default.
-    fn set_group(
-        &mut self,
-        _now: Instant,
-        _group: GroupId,
-        name: &str,
-        _value: Option<u64>,
-        _cx: &mut Cx<'_>,
-    ) -> Result<(), TunableError> {
-        Err(TunableError::Unknown { name: name.to_string(), stage: "this scheduler" })
-    }
-
-    /// Writes one line to a file of a group, as into the kernel's cgroup file (the files of
-    /// [`Entry::knobs`] only); applied completely or not at all.
-    fn write_knob(
-        &mut self,
-        _now: Instant,
-        _group: GroupId,
-        file: &str,
-        _line: &str,
-        _cx: &mut Cx<'_>,
-    ) -> Result<(), KnobError> {
-        Err(KnobError::unsupported(format!("no file '{file}'")))
-    }
-
-    /// Appends what reading that file prints, newlines included.
-    fn read_knob(&self, _group: GroupId, _file: &str, _cx: &Cx<'_>, _out: &mut String) {}
-
-    /// What a monitor records over time.
-    fn gauges(&self, _now: Instant, _cx: &Cx<'_>, _sink: &mut dyn FnMut(Gauge)) {}
-
-    /// Figures for reports.
-    fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
-
     /// Which queue each process uses now, for a scheduler with queues of processes: what its trace would
     /// have told by "queue of process" had it been on from the start.
     fn queues(&self, _sink: &mut dyn FnMut(QueueUse)) {}
-
-    /// What these figures are, in tables one after the other.
-    fn figure_docs(&self) -> &'static [&'static [FigureDoc]] {
-        &[]
-    }
 }
 
 /// Who looks for a request that a bio can join.
@@ -297,12 +181,8 @@ pub struct Setup<'a> {
 /// One line of the registry.
 #[derive(Debug)]
 pub struct Entry {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// One line.
-    pub summary: &'static str,
-    /// The specification and papers it is written from.
-    pub source: &'static str,
+    /// What every stage has: name, tunables, files, figures.
+    pub stage: StageInfo,
     /// Its usual surroundings.
     pub profile: Profile,
     /// Who searches for merges.
@@ -316,14 +196,17 @@ pub struct Entry {
     /// freed tag wakes (specs/blk-mq-and-noop.md section 6). A scheduler that goes below what it says
     /// here makes the stack wake fewer at a time from then on.
     pub tag_percent_min: Option<u32>,
-    /// Tunables of the device.
-    pub tunables: &'static [Tunable],
-    /// Tunables of a group.
-    pub group_tunables: &'static [Tunable],
-    /// The cgroup files it understands.
-    pub knobs: &'static [Knob],
     /// Makes an instance with all tunables at their defaults.
     pub build: fn(&Setup<'_>) -> Box<dyn Scheduler>,
+}
+
+/// What it says as a stage is read as its own: `entry.name`, `entry.tunables`.
+impl core::ops::Deref for Entry {
+    type Target = StageInfo;
+
+    fn deref(&self) -> &StageInfo {
+        &self.stage
+    }
 }
 
 /// Every scheduler, in the order of listing.

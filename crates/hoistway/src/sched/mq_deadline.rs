@@ -27,11 +27,12 @@
 //! modelled.
 
 use super::lane::{Lane, Place, Pool};
-use super::{At, Change, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Side};
+use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
@@ -39,113 +40,116 @@ use alloc::boxed::Box;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "mq-deadline",
-    summary: "deadline with three priority levels and ageing, multi-queue",
-    source: "specs/deadline.md C (Linux 6.1)",
+    stage: StageInfo {
+        name: "mq-deadline",
+        summary: "deadline with three priority levels and ageing, multi-queue",
+        source: "specs/deadline.md C (Linux 6.1)",
+        tunables: &[
+            Tunable {
+                name: "read_expire",
+                unit: Unit::Millis,
+                default: 500,
+                min: 0,
+                max: EXPIRE_MS_MAX,
+                doc: "A read this old starts the next batch of reads of its level.",
+                on_change: OnChange::WaitingRequests,
+            },
+            Tunable {
+                name: "write_expire",
+                unit: Unit::Millis,
+                default: 5000,
+                min: 0,
+                max: EXPIRE_MS_MAX,
+                doc: "A write this old starts the next batch of writes of its level.",
+                on_change: OnChange::WaitingRequests,
+            },
+            Tunable {
+                name: "prio_aging_expire",
+                unit: Unit::Millis,
+                default: 10_000,
+                min: 0,
+                max: EXPIRE_MS_MAX,
+                doc: "A request this old is served although more important levels are busy.",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "writes_starved",
+                unit: Unit::Count,
+                default: 2,
+                min: 0,
+                max: COUNT_MAX,
+                doc: "Batches of reads that may go before waiting writes.",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "fifo_batch",
+                unit: Unit::Requests,
+                default: 16,
+                min: 0,
+                max: COUNT_MAX,
+                doc: "Longest batch; 0 behaves as 1.",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "front_merges",
+                unit: Unit::Switch,
+                default: 1,
+                min: 0,
+                max: 1,
+                doc: "Look for requests that begin where a bio ends.",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "async_depth",
+                unit: Unit::Requests,
+                default: 256,
+                min: 1,
+                max: COUNT_MAX,
+                doc: "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
+                      it follows nr_requests (256 on deep devices) as async_depth_default says.",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "async_depth_default",
+                unit: Unit::Choice(&["full", "three_quarters"]),
+                default: 0,
+                min: 0,
+                max: 1,
+                doc: "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
+                      quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
+                on_change: OnChange::Resets,
+            },
+            Tunable {
+                name: "shared_at_head",
+                unit: Unit::Switch,
+                default: 0,
+                min: 0,
+                max: 1,
+                doc: "Requeued requests of all levels go before everything else (recent kernels).",
+                on_change: OnChange::Decides,
+            },
+            Tunable {
+                name: "base",
+                unit: Unit::Choice(&["6.1", "hoistway"]),
+                default: 1,
+                min: 0,
+                max: 1,
+                doc: "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
+                      their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
+                      request's start to be its deadline less the expiry in force, a lowered one makes them \
+                      seem to come from the future: nothing of them is dispatched until that time has come.",
+                on_change: OnChange::Decides,
+            },
+        ],
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::MultiQueue,
     search: Search::Elevator,
     sorted: false,
     direct: false,
     tag_percent_min: None,
-    tunables: &[
-        Tunable {
-            name: "read_expire",
-            unit: Unit::Millis,
-            default: 500,
-            min: 0,
-            max: EXPIRE_MS_MAX,
-            doc: "A read this old starts the next batch of reads of its level.",
-            on_change: OnChange::WaitingRequests,
-        },
-        Tunable {
-            name: "write_expire",
-            unit: Unit::Millis,
-            default: 5000,
-            min: 0,
-            max: EXPIRE_MS_MAX,
-            doc: "A write this old starts the next batch of writes of its level.",
-            on_change: OnChange::WaitingRequests,
-        },
-        Tunable {
-            name: "prio_aging_expire",
-            unit: Unit::Millis,
-            default: 10_000,
-            min: 0,
-            max: EXPIRE_MS_MAX,
-            doc: "A request this old is served although more important levels are busy.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "writes_starved",
-            unit: Unit::Count,
-            default: 2,
-            min: 0,
-            max: COUNT_MAX,
-            doc: "Batches of reads that may go before waiting writes.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "fifo_batch",
-            unit: Unit::Requests,
-            default: 16,
-            min: 0,
-            max: COUNT_MAX,
-            doc: "Longest batch; 0 behaves as 1.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "front_merges",
-            unit: Unit::Switch,
-            default: 1,
-            min: 0,
-            max: 1,
-            doc: "Look for requests that begin where a bio ends.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "async_depth",
-            unit: Unit::Requests,
-            default: 256,
-            min: 1,
-            max: COUNT_MAX,
-            doc: "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
-                  it follows nr_requests (256 on deep devices) as async_depth_default says.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "async_depth_default",
-            unit: Unit::Choice(&["full", "three_quarters"]),
-            default: 0,
-            min: 0,
-            max: 1,
-            doc: "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
-                  quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
-            on_change: OnChange::Resets,
-        },
-        Tunable {
-            name: "shared_at_head",
-            unit: Unit::Switch,
-            default: 0,
-            min: 0,
-            max: 1,
-            doc: "Requeued requests of all levels go before everything else (recent kernels).",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: "base",
-            unit: Unit::Choice(&["6.1", "hoistway"]),
-            default: 1,
-            min: 0,
-            max: 1,
-            doc: "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
-                  their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
-                  request's start to be its deadline less the expiry in force, a lowered one makes them \
-                  seem to come from the future: nothing of them is dispatched until that time has come.",
-            on_change: OnChange::Decides,
-        },
-    ],
-    group_tunables: &[],
-    knobs: &[],
     build: |setup| Box::new(MqDeadline::new(setup)),
 };
 
@@ -550,6 +554,12 @@ impl Scheduler for MqDeadline {
             Merged::Request(gone) => self.absorb(kept, gone, cx),
         }
     }
+}
+
+impl Stage for MqDeadline {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
 
     fn changed(&mut self, _now: Instant, change: &Change, cx: &mut Cx<'_>) {
         if *change == Change::Device && cx.device.nr_requests != self.nr_requests {
@@ -565,7 +575,7 @@ impl Scheduler for MqDeadline {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(ENTRY.tunables, ENTRY.name, name, value)?.name {
+        match tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
             "read_expire" => {
                 self.read_expire_ms = value;
                 self.set_expire(READ, value);

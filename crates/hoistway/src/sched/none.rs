@@ -15,11 +15,12 @@
 //! No tunables, no timers, no state per process.
 
 use super::software_queue::newest_match;
-use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
+use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, QueueId};
@@ -29,17 +30,20 @@ use alloc::vec::Vec;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "none",
-    summary: "no scheduler: direct issue, per-CPU first-in first-out backlog",
-    source: "specs/blk-mq-and-noop.md section 11",
+    stage: StageInfo {
+        name: "none",
+        summary: "no scheduler: direct issue, per-CPU first-in first-out backlog",
+        source: "specs/blk-mq-and-noop.md section 11",
+        tunables: &[],
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::MultiQueue,
     search: Search::Own,
     sorted: false,
     direct: true,
     tag_percent_min: None,
-    tunables: &[],
-    group_tunables: &[],
-    knobs: &[],
     build: |setup| Box::new(SoftwareQueues::new(setup)),
 };
 
@@ -190,6 +194,12 @@ impl Scheduler for SoftwareQueues {
             self.unlink(gone.slot());
         }
     }
+}
+
+impl Stage for SoftwareQueues {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
 
     fn set(
         &mut self,
@@ -198,7 +208,7 @@ impl Scheduler for SoftwareQueues {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        tunable::check(ENTRY.tunables, ENTRY.name, name, value).map(|_| ())
+        tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value).map(|_| ())
     }
 
     fn value(&self, _name: &str) -> Option<u64> {

@@ -5,11 +5,12 @@
 //! happens only through the cache, and two requests are joined only when they are neighbours in the
 //! list as well as on the device. No tunables, no timers, no idea of direction, priority or process.
 
-use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{ReqId, Side};
+use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, QueueId};
@@ -19,17 +20,20 @@ use alloc::vec::Vec;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "noop",
-    summary: "first in, first out, with merging",
-    source: "specs/blk-mq-and-noop.md section 10",
+    stage: StageInfo {
+        name: "noop",
+        summary: "first in, first out, with merging",
+        source: "specs/blk-mq-and-noop.md section 10",
+        tunables: &[],
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::Legacy,
     search: Search::Elevator,
     sorted: true,
     direct: false,
     tag_percent_min: Some(100),
-    tunables: &[],
-    group_tunables: &[],
-    knobs: &[],
     build: |setup| Box::new(Noop::new(setup)),
 };
 
@@ -94,6 +98,12 @@ impl Scheduler for Noop {
             self.fifo.remove(&mut self.links, gone.slot());
         }
     }
+}
+
+impl Stage for Noop {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
 
     fn set(
         &mut self,
@@ -102,7 +112,7 @@ impl Scheduler for Noop {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        tunable::check(ENTRY.tunables, ENTRY.name, name, value).map(|_| ())
+        tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value).map(|_| ())
     }
 
     fn value(&self, _name: &str) -> Option<u64> {

@@ -27,11 +27,12 @@
 //! Times are kernel ticks, 1 ms here; a request is expired when `now > deadline`.
 
 use super::tick::{COUNT_MAX, EXPIRE_MS_MAX, ticks};
-use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Dir, Io, ReqId, Request, Side};
+use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, QueueId};
@@ -41,51 +42,57 @@ use alloc::vec::Vec;
 
 /// The registry entry of the revision of 2012, the usual one.
 pub static ENTRY: Entry = Entry {
-    name: "sio",
-    summary: "first in, first out per class: sync before async, reads before writes",
-    source: "specs/sio.md (sio 0.2, 2012)",
+    stage: StageInfo {
+        name: "sio",
+        summary: "first in, first out per class: sync before async, reads before writes",
+        source: "specs/sio.md (sio 0.2, 2012)",
+        tunables: &[
+            expire("sync_read_expire", 500, "Age at which a sync read counts as expired.")
+                .on_change(OnChange::LaterRequests),
+            expire("sync_write_expire", 2000, "Age at which a sync write counts as expired.")
+                .on_change(OnChange::LaterRequests),
+            expire("async_read_expire", 4000, "Age at which an async read counts as expired.")
+                .on_change(OnChange::LaterRequests),
+            expire("async_write_expire", 16_000, "Age at which an async write counts as expired.")
+                .on_change(OnChange::LaterRequests),
+            fifo_batch(8),
+            Tunable {
+                name: "writes_starved",
+                unit: Unit::Count,
+                default: 2,
+                min: 0,
+                max: COUNT_MAX,
+                doc: "A write is due when more reads than this have gone since the last one.",
+                on_change: OnChange::Decides,
+            },
+        ],
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::Legacy,
     search: Search::Elevator,
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
-    tunables: &[
-        expire("sync_read_expire", 500, "Age at which a sync read counts as expired.")
-            .on_change(OnChange::LaterRequests),
-        expire("sync_write_expire", 2000, "Age at which a sync write counts as expired.")
-            .on_change(OnChange::LaterRequests),
-        expire("async_read_expire", 4000, "Age at which an async read counts as expired.")
-            .on_change(OnChange::LaterRequests),
-        expire("async_write_expire", 16_000, "Age at which an async write counts as expired.")
-            .on_change(OnChange::LaterRequests),
-        fifo_batch(8),
-        Tunable {
-            name: "writes_starved",
-            unit: Unit::Count,
-            default: 2,
-            min: 0,
-            max: COUNT_MAX,
-            doc: "A write is due when more reads than this have gone since the last one.",
-            on_change: OnChange::Decides,
-        },
-    ],
-    group_tunables: &[],
-    knobs: &[],
     build: |setup| Box::new(Sio::new(setup, Revision::Directions)),
 };
 
 /// The registry entry of the revision of 2010.
 pub static ENTRY_1: Entry = Entry {
-    name: "sio-1",
-    summary: "first in, first out, sync before async (the sio of 2010)",
-    source: "specs/sio.md (sio-1, 2010)",
-    tunables: &[
-        expire("sync_expire", 500, "Age at which a sync request counts as expired.")
-            .on_change(OnChange::LaterRequests),
-        expire("async_expire", 5000, "Age at which an async request counts as expired.")
-            .on_change(OnChange::LaterRequests),
-        fifo_batch(16),
-    ],
+    stage: StageInfo {
+        name: "sio-1",
+        summary: "first in, first out, sync before async (the sio of 2010)",
+        source: "specs/sio.md (sio-1, 2010)",
+        tunables: &[
+            expire("sync_expire", 500, "Age at which a sync request counts as expired.")
+                .on_change(OnChange::LaterRequests),
+            expire("async_expire", 5000, "Age at which an async request counts as expired.")
+                .on_change(OnChange::LaterRequests),
+            fifo_batch(16),
+        ],
+        ..ENTRY.stage
+    },
     build: |setup| Box::new(Sio::new(setup, Revision::SyncOnly)),
     ..ENTRY
 };
@@ -302,6 +309,12 @@ impl Scheduler for Sio {
             self.slots[k].list = of_gone as u8;
         }
         self.lists[of_gone].remove(&mut self.links, gone.slot());
+    }
+}
+
+impl Stage for Sio {
+    fn info(&self) -> &'static StageInfo {
+        &self.entry().stage
     }
 
     fn set(

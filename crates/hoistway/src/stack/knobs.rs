@@ -3,8 +3,9 @@
 //! layer's own.
 
 use super::*;
-use crate::knob::{Gauge, Knob, KnobError, KnobOf, is_blank};
+use crate::knob::{Knob, KnobError, KnobOf, is_blank};
 use crate::request::Dir;
+use crate::stage::Gauge;
 use crate::unit::Class;
 use alloc::format;
 use alloc::string::ToString;

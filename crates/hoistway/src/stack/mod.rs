@@ -27,7 +27,8 @@ use crate::env::{Cx, Env};
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
-use crate::sched::{Change, Entry, Scheduler, Setup};
+use crate::sched::{Entry, Scheduler, Setup};
+use crate::stage::Change;
 use crate::table::{NIL, Table};
 use crate::tunable::{OnChange, Tunable, Unit};
 use crate::unit::{Instant, IoPrio, QueueId};
@@ -318,13 +319,13 @@ pub struct Stack {
 
     accounts: Table<Account>,
     /// Pieces, and bios that gate 2 released, that go on before anything else.
-    reenter: VecDeque<(BioId, Stage)>,
+    reenter: VecDeque<(BioId, PathStep)>,
     /// Waiters that were woken in this instant.
     woken: VecDeque<Waiter>,
     /// Tag sets of which a tag is to be handed to a waiter (`tag_wait = fifo`), one entry per tag.
     handovers: VecDeque<usize>,
     /// Bios that wait for the end of a change, and where they go on.
-    frozen: VecDeque<(BioId, Stage)>,
+    frozen: VecDeque<(BioId, PathStep)>,
     pending: Pending,
     /// [`Input::End`] has come.
     ending: bool,
@@ -349,7 +350,7 @@ enum Context {
 
 /// Where a bio goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum PathStep {
     /// Gate 1 from this controller on.
     Gate1(usize),
     /// Behind gate 1: split and merge.

@@ -419,7 +419,7 @@ impl Stack {
     pub(super) fn wake(&mut self, waiter: Waiter) {
         if self.is_changing() {
             // A merge freed a tag after the change was asked for.
-            return self.freeze(waiter.bio, Stage::Tag);
+            return self.freeze(waiter.bio, PathStep::Tag);
         }
         if !self.is_mq() {
             return self.get_legacy_request(waiter.bio);

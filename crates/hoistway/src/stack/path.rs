@@ -55,7 +55,7 @@ impl Stack {
             }
         }
         let bio = self.env.requests.store_bio(io, self.now);
-        self.enter(bio, Stage::Gate1(0));
+        self.enter(bio, PathStep::Gate1(0));
         Ok(())
     }
 
@@ -96,11 +96,11 @@ impl Stack {
     }
 
     /// A bio goes on at `stage`.
-    pub(super) fn enter(&mut self, bio: BioId, stage: Stage) {
+    pub(super) fn enter(&mut self, bio: BioId, stage: PathStep) {
         let mut stage = stage;
         loop {
             match stage {
-                Stage::Gate1(from) => {
+                PathStep::Gate1(from) => {
                     if self.gate(bio, from, Gate::BeforeMerge) {
                         self.worker.done_with(bio);
                         self.accept(bio);
@@ -108,11 +108,11 @@ impl Stack {
                     }
                     self.count(bio);
                     self.env.requests.bio_mut(bio).entered = self.now;
-                    stage = Stage::Merge;
+                    stage = PathStep::Merge;
                 }
-                Stage::Merge => {
+                PathStep::Merge => {
                     if self.is_changing() {
-                        return self.freeze(bio, Stage::Merge);
+                        return self.freeze(bio, PathStep::Merge);
                     }
                     if self.is_mq() {
                         self.split(bio);
@@ -120,18 +120,18 @@ impl Stack {
                     if self.try_merge(bio) {
                         return;
                     }
-                    stage = Stage::Gate2(0);
+                    stage = PathStep::Gate2(0);
                 }
-                Stage::Gate2(from) => {
+                PathStep::Gate2(from) => {
                     if self.gate(bio, from, Gate::BeforeTag) {
                         return self.carrier_sleeps(bio);
                     }
                     self.env.requests.bio_mut(bio).alloc = self.now;
-                    stage = Stage::Tag;
+                    stage = PathStep::Tag;
                 }
-                Stage::Tag => {
+                PathStep::Tag => {
                     if self.is_changing() {
-                        return self.freeze(bio, Stage::Tag);
+                        return self.freeze(bio, PathStep::Tag);
                     }
                     if self.is_mq() {
                         self.get_tag(bio);
@@ -169,7 +169,7 @@ impl Stack {
             }
             if let Some(bio) = c.release(self.ending, self.now, &mut self.env.cx()) {
                 self.env.trace.emit(self.now, Event::Released { bio: bio.0.slot });
-                self.reenter.push_back((bio, Stage::Gate2(i + 1)));
+                self.reenter.push_back((bio, PathStep::Gate2(i + 1)));
                 return true;
             }
         }
@@ -267,7 +267,7 @@ impl Stack {
                 let next = self.env.requests.store_bio(rest, self.now);
                 self.env.requests.bio_mut(next).account = Some(account);
                 self.worker.follow(bio, next);
-                self.reenter.push_front((next, Stage::Gate1(0)));
+                self.reenter.push_front((next, PathStep::Gate1(0)));
             }
         }
     }

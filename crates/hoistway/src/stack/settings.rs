@@ -139,7 +139,7 @@ impl Stack {
     }
 
     /// The bio waits for the end of a change, its carrier with it.
-    pub(super) fn freeze(&mut self, bio: BioId, stage: Stage) {
+    pub(super) fn freeze(&mut self, bio: BioId, stage: PathStep) {
         self.frozen.push_back((bio, stage));
         self.carrier_sleeps(bio);
     }
@@ -152,7 +152,7 @@ impl Stack {
         self.tag_sets.iter_mut().for_each(|set| set.take_waiters(&mut bios));
         // In the order in which they asked, which the wait lists keep only within each.
         bios.sort_by_key(|&bio| self.env.requests.bio_ref(bio).alloc);
-        let waiting = bios.into_iter().map(|bio| (bio, Stage::Tag));
+        let waiting = bios.into_iter().map(|bio| (bio, PathStep::Tag));
         if self.is_changing() {
             self.frozen.extend(waiting);
         } else {
@@ -184,7 +184,7 @@ impl Stack {
         self.legacy = Legacy::new(self.env.device.nr_requests);
         // Those behind the controllers first: they came before what the gates have not seen yet.
         for behind in [true, false] {
-            let these = self.frozen.iter().filter(|(_, stage)| (*stage == Stage::Tag) == behind);
+            let these = self.frozen.iter().filter(|(_, stage)| (*stage == PathStep::Tag) == behind);
             self.reenter.extend(these);
         }
         self.frozen.clear();

@@ -13,7 +13,7 @@ use crate::trace::Event;
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A bio goes on there.
-    Bio(BioId, Stage),
+    Bio(BioId, PathStep),
     /// The end of a batch.
     End,
 }
@@ -77,7 +77,7 @@ impl Stack {
             let before = self.worker.steps.len();
             while let Some(bio) = c.release(self.ending, self.now, &mut self.env.cx()) {
                 self.env.trace.emit(self.now, Event::Released { bio: bio.0.slot });
-                self.worker.steps.push_back(Step::Bio(bio, Stage::Gate1(i + 1)));
+                self.worker.steps.push_back(Step::Bio(bio, PathStep::Gate1(i + 1)));
             }
             if self.worker.steps.len() > before {
                 self.worker.steps.push_back(Step::End);

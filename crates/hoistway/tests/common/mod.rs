@@ -20,7 +20,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of the bench")]
 
 use hoistway::device::Profile;
-use hoistway::sched::{self, At, Change, Dispatch, Figure, Merged, Scheduler, Setup};
+use hoistway::sched::{self, At, Dispatch, Merged, Scheduler, Setup};
+use hoistway::stage::{Change, Figure};
 use hoistway::{
     Device, Env, Flags, Instant, Io, IoPrio, Nanos, Op, ProcId, QueueId, ReqId, Sectors,
 };

@@ -3,9 +3,9 @@
 
 use super::Rng;
 use hoistway::ctl;
-use hoistway::knob::Gauge;
 use hoistway::sched;
 use hoistway::stack::StageName;
+use hoistway::stage::Gauge;
 use hoistway::{
     Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId, Sectors,
     Stack,

@@ -2,7 +2,7 @@
 
 use hoistway::ctl::{self, Controller, Verdict};
 use hoistway::knob::KnobError;
-use hoistway::sched::Change;
+use hoistway::stage::Change;
 use hoistway::{
     BioId, Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, ReqId, Sectors,
 };

@@ -194,8 +194,8 @@ impl IoCost {
         value: Option<u64>,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let default = ENTRY.group_tunables[0].default;
-        tunable::check(ENTRY.group_tunables, NAME, name, value.unwrap_or(default))?;
+        let default = ENTRY.stage.group_tunables[0].default;
+        tunable::check(ENTRY.stage.group_tunables, NAME, name, value.unwrap_or(default))?;
         self.node_of(now, group, cx);
         self.shares[group.0].weight_here = value.unwrap_or(0) as u32;
         self.weight_changed(now, group);

@@ -63,10 +63,10 @@ use super::{Controller, Entry, Gate, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
-use crate::knob::{Gauge, KnobError};
+use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{BioId, ReqId};
-use crate::sched::{Change, Figure};
+use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
 use crate::tunable::{OnChange, Tunable, TunableError, Unit};
@@ -80,21 +80,24 @@ const NAME: &str = "io.cost";
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: NAME,
-    summary: "shares of modelled device time, at a rate steered by latency",
-    source: "specs/io-cost.md (Linux 6.1)",
+    stage: StageInfo {
+        name: NAME,
+        summary: "shares of modelled device time, at a rate steered by latency",
+        source: "specs/io-cost.md (Linux 6.1)",
+        tunables: TUNABLES,
+        group_tunables: &[Tunable {
+            name: "weight",
+            unit: Unit::Weight,
+            default: weights::WEIGHT_DEFAULT as u64,
+            min: knobs::WEIGHT_MIN as u64,
+            max: knobs::WEIGHT_MAX as u64,
+            doc: "Weight of the group among its siblings on this device, as `MAJ:MIN N` in io.weight.",
+            on_change: OnChange::Decides,
+        }],
+        knobs: knobs::KNOBS,
+        figures: &[],
+    },
     gate: Gate::BeforeTag,
-    tunables: TUNABLES,
-    group_tunables: &[Tunable {
-        name: "weight",
-        unit: Unit::Weight,
-        default: weights::WEIGHT_DEFAULT as u64,
-        min: knobs::WEIGHT_MIN as u64,
-        max: knobs::WEIGHT_MAX as u64,
-        doc: "Weight of the group among its siblings on this device, as `MAJ:MIN N` in io.weight.",
-        on_change: OnChange::Decides,
-    }],
-    knobs: knobs::KNOBS,
     build: |device| Box::new(IoCost::new(device)),
 };
 
@@ -472,6 +475,20 @@ impl Controller for IoCost {
         if self.checks_set == 0 { Nanos::ZERO } else { self.sleep_of(now, proc, cx) }
     }
 
+    fn stat(&self, now: Instant, group: GroupId, cx: &Cx<'_>, out: &mut String) {
+        self.print_stat(now, group, cx, out);
+    }
+
+    fn congested(&self, group: GroupId, _cx: &Cx<'_>) -> bool {
+        self.is_congested(group)
+    }
+}
+
+impl Stage for IoCost {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
+
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         match change {
             Change::GroupAdded(_) => self.grow(cx),
@@ -553,14 +570,6 @@ impl Controller for IoCost {
 
     fn read_knob(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
         self.read(group, file, cx, out);
-    }
-
-    fn stat(&self, now: Instant, group: GroupId, cx: &Cx<'_>, out: &mut String) {
-        self.print_stat(now, group, cx, out);
-    }
-
-    fn congested(&self, group: GroupId, _cx: &Cx<'_>) -> bool {
-        self.is_congested(group)
     }
 
     fn gauges(&self, now: Instant, _cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {

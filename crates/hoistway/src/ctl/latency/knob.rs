@@ -2,7 +2,8 @@
 
 use super::node::{BASE, Node, UNLIMITED};
 use crate::group::GroupId;
-use crate::knob::{DevNo, Gauge, Knob, KnobError, KnobOf, body_for, number, pair, unknown_key};
+use crate::knob::{DevNo, Knob, KnobError, KnobOf, body_for, number, pair, unknown_key};
+use crate::stage::Gauge;
 use crate::unit::Nanos;
 use alloc::format;
 use alloc::string::String;

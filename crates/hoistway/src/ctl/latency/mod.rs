@@ -37,10 +37,10 @@ use super::{Controller, Entry, Gate, Verdict, tick_of};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::{GroupId, Groups, ProcId};
-use crate::knob::{Gauge, KnobError};
+use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{BioId, ReqId};
-use crate::sched::{Change, Figure};
+use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, Nanos};
@@ -52,13 +52,16 @@ use tunables::{GROUP_TUNABLES, Settings, TUNABLES};
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "io.latency",
-    summary: "keeps latency targets of groups by holding their siblings back",
-    source: "specs/io-latency.md",
+    stage: StageInfo {
+        name: "io.latency",
+        summary: "keeps latency targets of groups by holding their siblings back",
+        source: "specs/io-latency.md",
+        tunables: TUNABLES,
+        group_tunables: GROUP_TUNABLES,
+        knobs: knob::KNOBS,
+        figures: &[],
+    },
     gate: Gate::BeforeTag,
-    tunables: TUNABLES,
-    group_tunables: GROUP_TUNABLES,
-    knobs: knob::KNOBS,
     build: |_: &Device| Box::new(IoLatency::new()),
 };
 
@@ -229,6 +232,33 @@ impl Controller for IoLatency {
         longest
     }
 
+    fn stat(&self, _now: Instant, group: GroupId, _cx: &Cx<'_>, out: &mut String) {
+        match self.nodes.get(group.index()) {
+            // The root is a parent only.
+            Some(node) if group != GroupId::ROOT && node.life != Life::Absent => {
+                knob::print_stat(node, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn congested(&self, group: GroupId, _cx: &Cx<'_>) -> bool {
+        let mut at = group.index();
+        while at != ROOT && at < self.nodes.len() {
+            if self.nodes[at].delay.uses() != 0 {
+                return true;
+            }
+            at = self.nodes[at].parent as usize;
+        }
+        false
+    }
+}
+
+impl Stage for IoLatency {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
+
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         match *change {
             Change::GroupAdded(_) => self.know(cx.groups),
@@ -253,7 +283,7 @@ impl Controller for IoLatency {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let tunable = tunable::check(TUNABLES, ENTRY.name, name, value)?;
+        let tunable = tunable::check(TUNABLES, ENTRY.stage.name, name, value)?;
         let before = self.set.last_scale();
         self.set.set(tunable.name, value);
         let after = self.set.last_scale();
@@ -284,10 +314,10 @@ impl Controller for IoLatency {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         let value = value.unwrap_or(0);
-        tunable::check(GROUP_TUNABLES, ENTRY.name, name, value)?;
+        tunable::check(GROUP_TUNABLES, ENTRY.stage.name, name, value)?;
         self.set_target(now, group, Nanos::us(value), cx).map_err(|_| TunableError::Unknown {
             name: "target of the root or of a removed group".into(),
-            stage: ENTRY.name,
+            stage: ENTRY.stage.name,
         })
     }
 
@@ -307,27 +337,6 @@ impl Controller for IoLatency {
         if let Some(node) = self.nodes.get(group.index()) {
             knob::print_target(cx.device.number, node, out);
         }
-    }
-
-    fn stat(&self, _now: Instant, group: GroupId, _cx: &Cx<'_>, out: &mut String) {
-        match self.nodes.get(group.index()) {
-            // The root is a parent only.
-            Some(node) if group != GroupId::ROOT && node.life != Life::Absent => {
-                knob::print_stat(node, out);
-            }
-            _ => {}
-        }
-    }
-
-    fn congested(&self, group: GroupId, _cx: &Cx<'_>) -> bool {
-        let mut at = group.index();
-        while at != ROOT && at < self.nodes.len() {
-            if self.nodes[at].delay.uses() != 0 {
-                return true;
-            }
-            at = self.nodes[at].parent as usize;
-        }
-        false
     }
 
     fn gauges(&self, _now: Instant, cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {

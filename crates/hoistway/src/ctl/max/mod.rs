@@ -70,9 +70,9 @@ use super::{Controller, Entry, Gate, TickTimers, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::GroupId;
-use crate::knob::{Gauge, KnobError};
+use crate::knob::KnobError;
 use crate::request::{BioId, Dir, Op, ReqId};
-use crate::sched::{Change, Figure};
+use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
 use crate::tunable::{self, TunableError};
@@ -593,6 +593,12 @@ impl Controller for IoMax {
             low.completed(now, &cx.requests[id], cx);
         }
     }
+}
+
+impl Stage for IoMax {
+    fn info(&self) -> &'static StageInfo {
+        if self.low.is_some() { &ENTRY_LOW.stage } else { &ENTRY.stage }
+    }
 
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         self.clock.set(now);
@@ -645,7 +651,7 @@ impl Controller for IoMax {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.clock.set(now);
-        match tunable::check(TUNABLES, ENTRY.name, name, value)?.name {
+        match tunable::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
             SLICE => {
                 self.slice_ms = value;
                 self.clock.set_slice(value);
@@ -686,7 +692,7 @@ impl Controller for IoMax {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         let value = value.unwrap_or_else(|| group_default(name));
-        let key = tunable::check(GROUP_TUNABLES, ENTRY.name, name, value)?.name;
+        let key = tunable::check(GROUP_TUNABLES, ENTRY.stage.name, name, value)?.name;
         self.clock.set(now);
         let mut rates = self.rates(group);
         knob::set(&mut rates, key, value);

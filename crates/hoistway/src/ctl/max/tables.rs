@@ -3,30 +3,37 @@
 use super::slice::{BPS_MAX, IOPS_MAX};
 use super::{Entry, Gate, IoMax, TickTimers};
 use crate::knob::{Knob, KnobOf};
+use crate::stage::StageInfo;
 use crate::tunable::{OnChange, Tunable, Unit};
 use alloc::boxed::Box;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "io.max",
-    summary: "limits on bytes and I/Os per second, enforced on time slices",
-    source: "specs/io-max-throttling.md",
+    stage: StageInfo {
+        name: "io.max",
+        summary: "limits on bytes and I/Os per second, enforced on time slices",
+        source: "specs/io-max-throttling.md",
+        tunables: TUNABLES,
+        group_tunables: GROUP_TUNABLES,
+        knobs: &[KNOB],
+        figures: &[],
+    },
     gate: Gate::BeforeMerge,
-    tunables: TUNABLES,
-    group_tunables: GROUP_TUNABLES,
-    knobs: &[KNOB],
     build: |device| Box::new(IoMax::new(device)),
 };
 
 /// The registry entry of `io.low`, which has the file `io.max` too.
 pub static ENTRY_LOW: Entry = Entry {
-    name: "io.low",
-    summary: "best-effort lower limits: everybody is held to them until all have theirs",
-    source: "specs/io-max-throttling.md B",
+    stage: StageInfo {
+        name: "io.low",
+        summary: "best-effort lower limits: everybody is held to them until all have theirs",
+        source: "specs/io-max-throttling.md B",
+        tunables: TUNABLES_LOW,
+        group_tunables: GROUP_TUNABLES,
+        knobs: &[KNOB, KNOB_LOW],
+        figures: &[],
+    },
     gate: Gate::BeforeMerge,
-    tunables: TUNABLES_LOW,
-    group_tunables: GROUP_TUNABLES,
-    knobs: &[KNOB, KNOB_LOW],
     build: |device| Box::new(IoMax::with_low(device)),
 };
 

@@ -39,26 +39,26 @@
 use super::{Controller, Entry, Gate, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
-use crate::group::GroupId;
-use crate::knob::Gauge;
 use crate::request::{BioId, Dir, Flags, Io, Op, ReqId};
-use crate::sched::{Change, Figure};
+use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "wbt",
-    summary: "write-back throttling: buffered writes in flight limited by the latency of reads",
-    source: "specs/io-max-throttling.md C",
+    stage: StageInfo {
+        name: "wbt",
+        summary: "write-back throttling: buffered writes in flight limited by the latency of reads",
+        source: "specs/io-max-throttling.md C",
+        tunables: TUNABLES,
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     gate: Gate::BeforeTag,
-    tunables: TUNABLES,
-    group_tunables: &[],
-    knobs: &[],
     build: |device| Box::new(Wbt::new(device)),
 };
 
@@ -511,6 +511,12 @@ impl Controller for Wbt {
             }
         }
     }
+}
+
+impl Stage for Wbt {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
 
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         match change {
@@ -539,7 +545,7 @@ impl Controller for Wbt {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(TUNABLES, ENTRY.name, name, value)?.name {
+        match tunable::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
             TARGET => {
                 self.target = Nanos::us(value);
                 if self.off() {
@@ -567,17 +573,6 @@ impl Controller for Wbt {
             DEPTH => self.depth.into(),
             _ => return None,
         })
-    }
-
-    fn set_group(
-        &mut self,
-        _now: Instant,
-        _group: GroupId,
-        name: &str,
-        _value: Option<u64>,
-        _cx: &mut Cx<'_>,
-    ) -> Result<(), TunableError> {
-        Err(TunableError::Unknown { name: name.to_string(), stage: "wbt" })
     }
 
     fn gauges(&self, _now: Instant, _cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {

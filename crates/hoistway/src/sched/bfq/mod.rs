@@ -74,16 +74,14 @@ pub mod v1;
 mod weights;
 mod wf2q;
 
-use super::{
-    At, Change, Depth, Dispatch, Entry, Figure, FigureDoc, Merged, QueueUse, Run, Scheduler,
-    Search, Setup,
-};
+use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
+use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::tree::Nodes;
 use crate::tunable::TunableError;
 use crate::unit::{Instant, Nanos, QueueId};
@@ -109,17 +107,20 @@ use wf2q::{FairQueue, ROOT};
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "bfq",
-    summary: "proportional share by budgets, idles for who deserves it",
-    source: "specs/bfq.md",
+    stage: StageInfo {
+        name: "bfq",
+        summary: "proportional share by budgets, idles for who deserves it",
+        source: "specs/bfq.md",
+        tunables: TUNABLES,
+        group_tunables: GROUP_TUNABLES,
+        knobs: KNOBS,
+        figures: FIGURES,
+    },
     profile: Profile::MultiQueue,
     search: Search::Elevator,
     sorted: false,
     direct: false,
     tag_percent_min: None,
-    tunables: TUNABLES,
-    group_tunables: GROUP_TUNABLES,
-    knobs: KNOBS,
     build: |setup| Box::new(Bfq::new(setup)),
 };
 
@@ -353,6 +354,28 @@ impl Scheduler for Bfq {
         self.tidy(now);
     }
 
+    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
+        for (at, pair) in self.pairs.iter().enumerate() {
+            let proc = ProcId((at / usize::from(self.actuators)) as u32);
+            for (sync, queue) in [(true, pair.sync), (false, pair.other)] {
+                if queue.is_some() {
+                    sink(QueueUse {
+                        proc,
+                        sync,
+                        queue: queue.0,
+                        in_service: queue == self.in_service,
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Stage for Bfq {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
+
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         self.clock(now);
         match *change {
@@ -434,26 +457,6 @@ impl Scheduler for Bfq {
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         self.all_figures(sink);
-    }
-
-    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
-        for (at, pair) in self.pairs.iter().enumerate() {
-            let proc = ProcId((at / usize::from(self.actuators)) as u32);
-            for (sync, queue) in [(true, pair.sync), (false, pair.other)] {
-                if queue.is_some() {
-                    sink(QueueUse {
-                        proc,
-                        sync,
-                        queue: queue.0,
-                        in_service: queue == self.in_service,
-                    });
-                }
-            }
-        }
-    }
-
-    fn figure_docs(&self) -> &'static [&'static [FigureDoc]] {
-        FIGURES
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Bfq;
 use super::ids::{Id, QueueNo, Rows};
 use super::wf2q::{BE, ROOT};
-use crate::sched::{Figure, FigureDoc};
+use crate::stage::{Figure, FigureDoc};
 use crate::unit::{Instant, Nanos};
 
 /// Counts since the scheduler came into force that only the device as a whole has.

@@ -28,9 +28,8 @@ use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
-use crate::sched::{
-    At, Change, Depth, Dispatch, Entry, Figure, Merged, QueueUse, Run, Scheduler, Search, Setup,
-};
+use crate::sched::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
+use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
@@ -38,17 +37,20 @@ use alloc::string::String;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "bfq-v1",
-    summary: "BFQ as first released in 2010: budgets, idling, a boost for what starts",
-    source: "specs/bfq.md section 11",
+    stage: StageInfo {
+        name: "bfq-v1",
+        summary: "BFQ as first released in 2010: budgets, idling, a boost for what starts",
+        source: "specs/bfq.md section 11",
+        tunables: TUNABLES,
+        group_tunables: GROUP_TUNABLES,
+        knobs: KNOBS,
+        figures: &[],
+    },
     profile: Profile::Legacy,
     search: Search::Elevator,
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
-    tunables: TUNABLES,
-    group_tunables: GROUP_TUNABLES,
-    knobs: KNOBS,
     build: |setup| Box::new(BfqV1::new(setup)),
 };
 
@@ -657,6 +659,16 @@ impl Scheduler for BfqV1 {
         self.b.merged(now, kept, what, cx);
     }
 
+    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
+        self.b.queues(sink);
+    }
+}
+
+impl Stage for BfqV1 {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
+
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         self.b.changed(now, change, cx);
     }
@@ -758,10 +770,6 @@ impl Scheduler for BfqV1 {
         put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> RATE_SHIFT);
         put("max_budget_sectors", self.b.max_budget);
         put("queues_busy", self.b.fair.census.tot_busy().into());
-    }
-
-    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
-        self.b.queues(sink);
     }
 }
 

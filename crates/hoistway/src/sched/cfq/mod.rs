@@ -56,14 +56,13 @@ mod slices;
 mod tests;
 mod tunables;
 
-use super::{
-    At, Change, Depth, Dispatch, Entry, Figure, Merged, QueueUse, Run, Scheduler, Search, Setup,
-};
+use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
+use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
 use crate::tunable::{self, TunableError};
@@ -78,38 +77,47 @@ use tunables::{Conf, GROUP_TUNABLES, TUNABLES_30, TUNABLES_34, TUNABLES_38};
 
 /// The CFQ of Linux 2.6.34, the main version.
 pub static ENTRY: Entry = Entry {
-    name: "cfq",
-    summary: "time slices per process, idling, groups; as in 2.6.34",
-    source: "specs/cfq.md (Linux 2.6.34)",
+    stage: StageInfo {
+        name: "cfq",
+        summary: "time slices per process, idling, groups; as in 2.6.34",
+        source: "specs/cfq.md (Linux 2.6.34)",
+        tunables: TUNABLES_34,
+        group_tunables: GROUP_TUNABLES,
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::Legacy,
     search: Search::Elevator,
     sorted: true,
     direct: false,
     tag_percent_min: None,
-    tunables: TUNABLES_34,
-    group_tunables: GROUP_TUNABLES,
-    knobs: &[],
     build: |setup| Box::new(Cfq::new(setup, Version::V34)),
 };
 
 /// The CFQ of Linux 2.6.30.
 pub static ENTRY_30: Entry = Entry {
-    name: "cfq-2.6.30",
-    summary: "CFQ as in 2.6.30: one tree of queues, full slices",
-    source: "specs/cfq.md 12 (Linux 2.6.30)",
-    tunables: TUNABLES_30,
-    group_tunables: &[],
-    knobs: &[],
+    stage: StageInfo {
+        name: "cfq-2.6.30",
+        summary: "CFQ as in 2.6.30: one tree of queues, full slices",
+        source: "specs/cfq.md 12 (Linux 2.6.30)",
+        tunables: TUNABLES_30,
+        group_tunables: &[],
+        knobs: &[],
+        ..ENTRY.stage
+    },
     build: |setup| Box::new(Cfq::new(setup, Version::V30)),
     ..ENTRY
 };
 
 /// What changed until Linux 2.6.38.
 pub static ENTRY_38: Entry = Entry {
-    name: "cfq-2.6.38",
-    summary: "CFQ with the changes up to 2.6.38: group_idle, isolation",
-    source: "specs/cfq.md 12 (Linux 2.6.36 to 2.6.38)",
-    tunables: TUNABLES_38,
+    stage: StageInfo {
+        name: "cfq-2.6.38",
+        summary: "CFQ with the changes up to 2.6.38: group_idle, isolation",
+        source: "specs/cfq.md 12 (Linux 2.6.36 to 2.6.38)",
+        tunables: TUNABLES_38,
+        ..ENTRY.stage
+    },
     build: |setup| Box::new(Cfq::new(setup, Version::V38)),
     ..ENTRY
 };
@@ -326,6 +334,24 @@ impl Scheduler for Cfq {
         self.check_sometimes(now);
     }
 
+    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
+        for proc in (0..self.ctxs.len().saturating_sub(1) as u32).map(ProcId) {
+            let ctx = &self.ctxs[ctx_of(proc) as usize];
+            for sync in [true, false] {
+                let queue = ctx.queue(sync);
+                if queue != NIL {
+                    sink(QueueUse { proc, sync, queue, in_service: queue == self.active });
+                }
+            }
+        }
+    }
+}
+
+impl Stage for Cfq {
+    fn info(&self) -> &'static StageInfo {
+        &self.version.entry().stage
+    }
+
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         match *change {
             Change::GroupAdded(group) => self.ensure_group(group),
@@ -382,18 +408,6 @@ impl Scheduler for Cfq {
         tunable::check(entry.group_tunables, entry.name, name, value)?;
         self.set_weight(group, value as i64);
         Ok(())
-    }
-
-    fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
-        for proc in (0..self.ctxs.len().saturating_sub(1) as u32).map(ProcId) {
-            let ctx = &self.ctxs[ctx_of(proc) as usize];
-            for sync in [true, false] {
-                let queue = ctx.queue(sync);
-                if queue != NIL {
-                    sink(QueueUse { proc, sync, queue, in_service: queue == self.active });
-                }
-            }
-        }
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {

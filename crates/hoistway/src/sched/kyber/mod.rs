@@ -35,11 +35,12 @@ mod tokens;
 use self::latency::{BAD, BUCKETS, Kind, Latencies};
 use self::tokens::Tokens;
 use super::software_queue::newest_match;
-use super::{At, Depth, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Io, Op, ReqId, Side};
+use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos, QueueId};
@@ -49,38 +50,41 @@ use alloc::vec::Vec;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "kyber",
-    summary: "tokens per kind of request, their number steered by latency targets",
-    source: "specs/kyber.md (Linux 6.1)",
+    stage: StageInfo {
+        name: "kyber",
+        summary: "tokens per kind of request, their number steered by latency targets",
+        source: "specs/kyber.md (Linux 6.1)",
+        tunables: &[
+            target("read_lat_nsec", 2_000_000, "Target latency of reads.")
+                .on_change(OnChange::LaterSamples),
+            target("write_lat_nsec", 10_000_000, "Target latency of writes, sync and async alike.")
+                .on_change(OnChange::LaterSamples),
+            target(
+                "discard_lat_nsec",
+                5_000_000_000,
+                "Target latency of discards (Linux has no knob for it).",
+            )
+            .on_change(OnChange::LaterSamples),
+            Tunable {
+                name: "timer_in_ticks",
+                unit: Unit::Switch,
+                default: 0,
+                min: 0,
+                max: 1,
+                doc: "Depths are adapted at a tick of the kernel, up to a tick late, instead of after \
+                      100 ms exactly: to compare with a real kernel.",
+                on_change: OnChange::LaterSamples,
+            },
+        ],
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::MultiQueue,
     search: Search::Own,
     sorted: false,
     direct: false,
     tag_percent_min: Some(ASYNC_PERCENT),
-    tunables: &[
-        target("read_lat_nsec", 2_000_000, "Target latency of reads.")
-            .on_change(OnChange::LaterSamples),
-        target("write_lat_nsec", 10_000_000, "Target latency of writes, sync and async alike.")
-            .on_change(OnChange::LaterSamples),
-        target(
-            "discard_lat_nsec",
-            5_000_000_000,
-            "Target latency of discards (Linux has no knob for it).",
-        )
-        .on_change(OnChange::LaterSamples),
-        Tunable {
-            name: "timer_in_ticks",
-            unit: Unit::Switch,
-            default: 0,
-            min: 0,
-            max: 1,
-            doc: "Depths are adapted at a tick of the kernel, up to a tick late, instead of after \
-                  100 ms exactly: to compare with a real kernel.",
-            on_change: OnChange::LaterSamples,
-        },
-    ],
-    group_tunables: &[],
-    knobs: &[],
     build: |setup| Box::new(Kyber::new(setup)),
 };
 
@@ -482,6 +486,12 @@ impl Scheduler for Kyber {
             self.queues[queue].wants[domain] = false;
         }
     }
+}
+
+impl Stage for Kyber {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
 
     fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
         if self.adapt_at.is_some_and(|at| at <= now) {
@@ -501,7 +511,7 @@ impl Scheduler for Kyber {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(ENTRY.tunables, ENTRY.name, name, value)?.name {
+        match tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
             "read_lat_nsec" => self.latencies[READ].aim(Nanos(value)),
             "write_lat_nsec" => self.latencies[WRITE].aim(Nanos(value)),
             "discard_lat_nsec" => self.latencies[DISCARD].aim(Nanos(value)),

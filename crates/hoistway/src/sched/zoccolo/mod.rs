@@ -36,11 +36,12 @@ mod tunables;
 use self::tunables::{Classify, PATCH_FULL, Settings, TUNABLES};
 use super::lane::{Lane, Place, Pool};
 use super::tick::{TICK_NS, ticks};
-use super::{At, Dispatch, Entry, Figure, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, Op, ReqId, Request, Side};
+use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tunable::{self, TunableError};
 use crate::unit::{Class, Instant, IoPrio, QueueId};
@@ -50,17 +51,20 @@ use alloc::vec::Vec;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
-    name: "deadline-zoccolo",
-    summary: "deadline by urgency: real-time reads, sync, async; every idea a switch",
-    source: "specs/deadline.md B (C. Zoccolo, LKML, April 2009)",
+    stage: StageInfo {
+        name: "deadline-zoccolo",
+        summary: "deadline by urgency: real-time reads, sync, async; every idea a switch",
+        source: "specs/deadline.md B (C. Zoccolo, LKML, April 2009)",
+        tunables: TUNABLES,
+        group_tunables: &[],
+        knobs: &[],
+        figures: &[],
+    },
     profile: Profile::Legacy,
     search: Search::Elevator,
     sorted: false,
     direct: false,
     tag_percent_min: None,
-    tunables: TUNABLES,
-    group_tunables: &[],
-    knobs: &[],
     build: |setup| Box::new(Zoccolo::new(setup)),
 };
 
@@ -434,6 +438,12 @@ impl Scheduler for Zoccolo {
             Merged::Request(gone) => self.absorb(kept, gone, Spindle::of(cx)),
         }
     }
+}
+
+impl Stage for Zoccolo {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
 
     fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
         if let Some(wake) = self.wake
@@ -455,7 +465,8 @@ impl Scheduler for Zoccolo {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.set.set(tunable::check(ENTRY.tunables, ENTRY.name, name, value)?.name, value);
+        self.set
+            .set(tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name, value);
         // What waits for its age may be old enough by the new settings.
         if let Some(wake) = self.wake.take() {
             cx.run(wake.queue);

@@ -2,7 +2,7 @@
 
 use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
-use crate::sched::{Change, Scheduler};
+use crate::stage::{Change, Stage};
 use crate::tunable::TunableError;
 use crate::unit::{IoPrio, Nanos};
 

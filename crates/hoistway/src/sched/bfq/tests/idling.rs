@@ -3,9 +3,10 @@
 use super::rig::Rig;
 use crate::group::ProcId;
 use crate::request::ReqId;
+use crate::sched::Dispatch;
 use crate::sched::bfq::idle::HwTag;
 use crate::sched::bfq::ids::{Id, QueueNo};
-use crate::sched::{Change, Dispatch, Scheduler};
+use crate::stage::{Change, Stage};
 use crate::unit::{IoPrio, Nanos};
 use alloc::vec::Vec;
 

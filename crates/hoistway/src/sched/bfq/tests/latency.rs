@@ -2,7 +2,7 @@
 
 use super::rig::Rig;
 use crate::group::ProcId;
-use crate::sched::Scheduler;
+use crate::stage::Stage;
 use crate::unit::{IoPrio, Nanos};
 use alloc::vec::Vec;
 

@@ -3,9 +3,9 @@
 
 use super::fair_queue::Core;
 use super::rig::Rig;
-use crate::sched::Scheduler;
 use crate::sched::bfq::budget::Reason;
 use crate::sched::bfq::wf2q::*;
+use crate::stage::Stage;
 use crate::unit::Nanos;
 use alloc::vec::Vec;
 

@@ -3,10 +3,11 @@
 
 use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
+use crate::sched::Dispatch;
 use crate::sched::bfq::budget::Reason;
 use crate::sched::bfq::ids::{Id, NodeNo, QueueNo};
 use crate::sched::bfq::wf2q::{BE, On, ROOT, RT};
-use crate::sched::{Change, Dispatch, Scheduler};
+use crate::stage::{Change, Stage};
 use crate::unit::{IoPrio, Nanos};
 
 /// Value of the tunable `base`: Linux 6.1.

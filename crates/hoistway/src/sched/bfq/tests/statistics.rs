@@ -2,7 +2,7 @@
 
 use super::rig::Rig;
 use crate::group::GroupId;
-use crate::sched::{Figure, Scheduler};
+use crate::stage::{Figure, Stage};
 use crate::unit::{IoPrio, Nanos};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ fn run(statistics: u64) -> Rig {
 fn every_figure_is_described_once_and_every_description_has_a_figure() {
     let rig = run(1);
     let mut described = BTreeMap::new();
-    for doc in rig.bfq.figure_docs().iter().copied().flatten() {
+    for doc in rig.bfq.info().figures.iter().copied().flatten() {
         assert!(described.insert(doc.name, doc).is_none(), "{} twice", doc.name);
         assert!(doc.doc.ends_with('.') && !doc.of.is_empty());
         for (suffix, unit) in [("_ns", "ns"), ("_sectors", "sectors"), ("_per_s", "sectors/s")] {
@@ -55,7 +55,7 @@ fn every_figure_is_described_once_and_every_description_has_a_figure() {
 #[test]
 fn a_page_lists_every_figure() {
     let page = include_str!("../../../../../../docs/schedulers/bfq.md");
-    for doc in run(0).bfq.figure_docs().iter().copied().flatten() {
+    for doc in run(0).bfq.info().figures.iter().copied().flatten() {
         let shared = ["queue_", "group_"].iter().find_map(|p| doc.name.strip_prefix(p));
         let found = [doc.name, shared.unwrap_or(doc.name)].iter().any(|name| {
             let name: alloc::string::String = ["`", name, "`"].concat();

@@ -3,8 +3,8 @@
 use super::rig::Rig;
 use crate::group::GroupId;
 use crate::knob::KnobErrorKind;
-use crate::sched::Scheduler;
 use crate::sched::bfq::ids::Id;
+use crate::stage::Stage;
 use alloc::string::String;
 
 struct Group {

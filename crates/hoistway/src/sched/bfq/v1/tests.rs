@@ -8,6 +8,7 @@ use crate::group::{GroupId, ProcId};
 use crate::request::{Io, IoId, Op, ReqId};
 use crate::sched::bfq::ids::{Id, QueueNo};
 use crate::sched::{At, Dispatch, Scheduler, Setup};
+use crate::stage::Stage;
 use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
 use alloc::vec::Vec;
 

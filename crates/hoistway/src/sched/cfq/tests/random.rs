@@ -3,7 +3,8 @@
 use super::rig::Rig;
 use crate::request::{Flags, Op, ReqId, Side};
 use crate::sched::cfq::Version;
-use crate::sched::{At, Change, Dispatch, Merged, Scheduler};
+use crate::sched::{At, Dispatch, Merged, Scheduler};
+use crate::stage::{Change, Stage};
 use crate::unit::{Instant, IoPrio, Nanos, QueueId};
 use crate::{GroupId, ProcId};
 use alloc::vec::Vec;

@@ -6,6 +6,7 @@ use crate::request::{Flags, Op};
 use crate::sched::cfq::group::{ASYNC, Group, SYNC};
 use crate::sched::cfq::{BE, Version};
 use crate::sched::{At, Scheduler};
+use crate::stage::Stage;
 use crate::table::NIL;
 use crate::unit::{Instant, IoPrio, Nanos, QueueId};
 use alloc::vec::Vec;

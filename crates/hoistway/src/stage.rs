@@ -1,0 +1,165 @@
+//! What schedulers and controllers have in common: settings, files of groups, figures, changes of their
+//! surroundings, and time.
+//!
+//! A stage is whatever stands in the path of an I/O and decides something about it. What it decides is the
+//! matter of [`Scheduler`](crate::sched::Scheduler) and [`Controller`](crate::ctl::Controller); all that a
+//! caller wants to know of it besides is here, so that listing, setting, recording and waking are written
+//! once for both.
+
+use crate::env::Cx;
+use crate::group::{GroupId, ProcId};
+use crate::knob::{Knob, KnobError};
+use crate::tunable::{Tunable, TunableError};
+use crate::unit::Instant;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+/// A scheduler or a controller, apart from its decisions.
+///
+/// The contract of time: `timer(now)` is called when `next_timer() <= now`, never later than needed;
+/// afterwards `next_timer()` lies in the future or is `None`.
+pub trait Stage: core::fmt::Debug + Send {
+    /// What the registry says of it.
+    fn info(&self) -> &'static StageInfo;
+
+    /// Sets a tunable; on an error nothing changes.
+    fn set(
+        &mut self,
+        now: Instant,
+        name: &str,
+        value: u64,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError>;
+
+    /// The value of a tunable in force; `None` if there is no such tunable.
+    fn value(&self, name: &str) -> Option<u64>;
+
+    /// Sets a tunable of a group; `None` goes back to the default.
+    fn set_group(
+        &mut self,
+        _now: Instant,
+        _group: GroupId,
+        name: &str,
+        _value: Option<u64>,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        Err(TunableError::Unknown { name: name.to_string(), stage: self.info().name })
+    }
+
+    /// Writes one line to a file of a group, as into the kernel's cgroup file (the files of
+    /// [`StageInfo::knobs`] only); applied completely or not at all.
+    fn write_knob(
+        &mut self,
+        _now: Instant,
+        _group: GroupId,
+        file: &str,
+        _line: &str,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        Err(KnobError::unsupported(format!("no file '{file}'")))
+    }
+
+    /// Appends what reading that file prints, newlines included; nothing for a device at its defaults
+    /// where the kernel prints nothing.
+    fn read_knob(&self, _group: GroupId, _file: &str, _cx: &Cx<'_>, _out: &mut String) {}
+
+    /// Something outside the path of an I/O has changed; the context shows the new state.
+    fn changed(&mut self, _now: Instant, _change: &Change, _cx: &mut Cx<'_>) {}
+
+    /// The time `next_timer` named has come.
+    fn timer(&mut self, _now: Instant, _cx: &mut Cx<'_>) {}
+
+    /// When `timer` must be called; `None`: not at all.
+    fn next_timer(&self) -> Option<Instant> {
+        None
+    }
+
+    /// What a monitor records over time: vrate, shares, depths, debts.
+    fn gauges(&self, _now: Instant, _cx: &Cx<'_>, _sink: &mut dyn FnMut(Gauge)) {}
+
+    /// Figures for reports; [`StageInfo::figures`] says what they are.
+    fn figures(&self, _sink: &mut dyn FnMut(Figure)) {}
+}
+
+/// What a registry says of a stage.
+#[derive(Clone, Copy, Debug)]
+pub struct StageInfo {
+    /// Name on the command line; the kernel's where there is one.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The specification and papers it is written from.
+    pub source: &'static str,
+    /// Tunables of the device.
+    pub tunables: &'static [Tunable],
+    /// Tunables of a group.
+    pub group_tunables: &'static [Tunable],
+    /// The cgroup files it understands.
+    pub knobs: &'static [Knob],
+    /// What its figures are, in tables one after the other.
+    pub figures: &'static [&'static [FigureDoc]],
+}
+
+/// Something outside the path of a request has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A group was added.
+    GroupAdded(GroupId),
+    /// A group is going away; it is still in the tree during the call.
+    GroupRemoved(GroupId),
+    /// A process changed its group.
+    ProcMoved {
+        /// Which.
+        proc: ProcId,
+        /// Old group.
+        from: GroupId,
+        /// New group.
+        to: GroupId,
+    },
+    /// A process changed its priority.
+    ProcPriority(ProcId),
+    /// A process has exited.
+    ProcExited(ProcId),
+    /// A property of the device changed (`nr_requests`, rotational, actuators).
+    Device,
+    /// The process slept because too many pages were dirty (write-back throttling asks).
+    DirtySlept(ProcId),
+}
+
+/// A figure a stage keeps about itself, for reports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Name with unit, such as `slots_expired_timeout` or `peak_rate_sectors_per_s`.
+    pub name: &'static str,
+    /// Whose figure it is: a queue, level or group number of the stage; `None` for the whole.
+    pub of: Option<u32>,
+    /// The value.
+    pub value: i64,
+}
+
+/// What a [`Figure`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FigureDoc {
+    /// The name of the figure.
+    pub name: &'static str,
+    /// Unit of the value; empty for a plain count.
+    pub unit: &'static str,
+    /// Whose it is: `device`, `group`, `queue`, ...
+    pub of: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+/// A quantity for the record of a stage over time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gauge {
+    /// What it is: `vrate`, `depth`, `use_delay`, ...
+    pub name: &'static str,
+    /// Unit of the value.
+    pub unit: &'static str,
+    /// Whose it is; `None`: the device's.
+    pub group: Option<GroupId>,
+    /// The value.
+    pub value: i64,
+}

@@ -20,6 +20,7 @@ pub mod group;
 pub mod knob;
 pub mod list;
 pub mod request;
+mod rows;
 pub mod sched;
 pub mod stack;
 pub mod stage;

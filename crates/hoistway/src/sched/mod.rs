@@ -5,6 +5,7 @@
 //! the block layer (specs/blk-mq-and-noop.md section 12).
 
 mod lane;
+mod seek;
 mod software_queue;
 mod tick;
 

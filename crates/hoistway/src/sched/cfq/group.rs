@@ -1,13 +1,19 @@
-//! Groups and service trees: weighted virtual time between groups, keys within a tree, and which
-//! group, class and type is served next (specs/cfq.md 5, 7.1 step 4, 7.4).
+//! Groups: weighted virtual time between them, service trees in them, and the workload slice that says which type of
+//! queue is served (specs/cfq.md 5, 7.1 step 4, 7.4).
 
-use super::queue::{NOWHERE, Queue, UNSET};
-use super::{BE, Cfq, IDLE, RT, TARGET_LATENCY, Version};
+use super::ids::QueueNo;
+use super::queue::Queue;
+use super::{BE, IDLE, RT, TARGET_LATENCY};
 use crate::group::GroupId;
+use crate::rows::Rows;
 use crate::table::NIL;
-use crate::tree::Tree;
+use crate::tree::{Nodes, Tree};
 
 /// Types of queue, in the order in which first keys are compared.
+///
+/// Queues not worth idling for were once mixed with those that are idled for, and waited whole slices for one request.
+/// Together they fill the device's queue, and one wait after the last of them protects them all (2.6.33, ML
+/// "cfq-iosched: fairness for sync no-idle queues").
 pub(super) const ASYNC: u8 = 0;
 /// Sync queues not worth idling for.
 pub(super) const NOIDLE: u8 = 1;
@@ -16,20 +22,45 @@ pub(super) const SYNC: u8 = 2;
 
 /// The tree of the IDLE class behind the six of RT and BE.
 const IDLE_TREE: u8 = 6;
-/// Distance of an IDLE key behind the last one, in ticks.
-const IDLE_DELAY: i64 = 200;
-/// Distance of a preempting queue before the first key, in ticks.
-const FRONT: i64 = 1000;
-/// How far behind the others a group starts, in units of virtual time.
+/// How far behind the others a group starts, in units of virtual time: one that comes and goes must not be first
+/// each time it comes.
 const GROUP_DELAY: u64 = 200;
 /// Fraction bits of the virtual time of groups.
 const SHIFT: u32 = 12;
-/// Shortest workload slice, in ticks.
+/// Shortest workload slice, in ticks: with 1 it could be over before anything is dispatched.
 const WORKLOAD_MIN: i64 = 2;
 
-/// Default weight of a group, and of the root.
+/// Default weight of a group, and of the root: what is in no group is most of the machine.
 pub(super) const WEIGHT: i64 = 500;
 pub(super) const ROOT_WEIGHT: i64 = 1000;
+
+/// A service tree of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TreeNo {
+    pub group: GroupId,
+    pub number: u8,
+}
+
+impl TreeNo {
+    pub fn of(group: GroupId, class: u8, kind: u8) -> TreeNo {
+        TreeNo { group, number: tree_number(class, kind) }
+    }
+
+    /// 2.6.30 has one tree.
+    pub const ONLY: TreeNo = TreeNo { group: GroupId::ROOT, number: 0 };
+}
+
+fn tree_number(class: u8, kind: u8) -> u8 {
+    if class == IDLE { IDLE_TREE } else { 3 * class + kind }
+}
+
+pub(super) fn kind(queue: &Queue) -> u8 {
+    match (queue.sync, queue.idle_window) {
+        (false, _) => ASYNC,
+        (true, false) => NOIDLE,
+        (true, true) => SYNC,
+    }
+}
 
 /// One group.
 #[derive(Clone, Debug)]
@@ -46,8 +77,17 @@ pub(super) struct Group {
     pub avg: [i64; 2],
     /// RT and BE by type, then IDLE. 2.6.30 uses the first for everything.
     pub trees: [Tree; 7],
-    /// What was left of the workload slice: ticks, type, class.
-    pub saved: Option<(i64, u8, u8)>,
+    /// What was left of the workload slice.
+    pub saved: Option<Saved>,
+}
+
+/// A workload slice that was cut off by another group's turn: ticks, type, class. Without it a group whose slices are
+/// short would begin with the same type each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Saved {
+    left: i64,
+    kind: u8,
+    class: u8,
 }
 
 impl Group {
@@ -76,327 +116,313 @@ impl Group {
         [ASYNC, NOIDLE, SYNC].iter().map(|&kind| i64::from(self.tree(class, kind).len())).sum()
     }
 
-    fn busy_async(&self) -> i64 {
+    pub fn busy_async(&self) -> i64 {
         i64::from(self.tree(RT, ASYNC).len() + self.tree(BE, ASYNC).len())
     }
-}
 
-fn tree_number(class: u8, kind: u8) -> u8 {
-    if class == IDLE { IDLE_TREE } else { 3 * class + kind }
-}
+    /// The first class that has busy queues. A strict order: IDLE waits for both others.
+    fn first_class(&self) -> u8 {
+        [RT, BE].into_iter().find(|&class| self.busy(class) > 0).unwrap_or(IDLE)
+    }
 
-pub(super) fn kind(queue: &Queue) -> u8 {
-    match (queue.sync, queue.idle_window) {
-        (false, _) => ASYNC,
-        (true, false) => NOIDLE,
-        (true, true) => SYNC,
+    /// Moves the average of busy queues of a class, and returns it. It rises quickly and falls slowly (3:1 for the
+    /// larger of old and new): slices are short at once when many come, for latency, and long again only when they
+    /// stay away, for fairness among those who pause.
+    pub fn average_busy(&mut self, class: u8) -> i64 {
+        let busy = self.busy(class);
+        let avg = &mut self.avg[usize::from(class)];
+        *avg = (3 * busy.max(*avg) + busy.min(*avg) + 2) / 4;
+        *avg
     }
 }
 
-impl Cfq {
-    pub(super) fn ensure_group(&mut self, group: GroupId) {
-        while self.groups.len() <= group.index() {
-            self.groups.push(Group::new(WEIGHT));
+/// All groups, and the service trees in them.
+#[derive(Debug)]
+pub(super) struct Groups {
+    pub rows: Rows<GroupId, Group>,
+    /// Busy groups by virtual time.
+    nodes: Nodes<u64>,
+    tree: Tree,
+    min_vtime: u64,
+    pub total_weight: i64,
+    /// Busy queues in the trees of their groups.
+    service: Nodes<u64>,
+}
+
+impl Groups {
+    /// The root, and room for so many queues.
+    pub fn new(queues: usize) -> Groups {
+        Groups {
+            rows: Rows::from(alloc::vec![Group::new(ROOT_WEIGHT)]),
+            nodes: Nodes::new(1),
+            tree: Tree::new(),
+            min_vtime: 0,
+            total_weight: 0,
+            service: Nodes::new(queues),
         }
-        self.group_nodes.grow(self.groups.len());
     }
 
-    pub(super) fn g(&self, q: u32) -> &Group {
-        &self.groups[self.queues[q as usize].group as usize]
+    pub fn grow_queues(&mut self, queues: usize) {
+        self.service.grow(queues);
+    }
+
+    pub fn ensure(&mut self, group: GroupId) {
+        while self.rows.len() <= group.index() {
+            self.rows.push(Group::new(WEIGHT));
+        }
+        self.nodes.grow(self.rows.len());
     }
 
     /// The weight takes effect at once off the tree, else when the group is next charged or added.
-    pub(super) fn set_weight(&mut self, group: GroupId, weight: i64) {
-        self.ensure_group(group);
-        let g = &mut self.groups[group.index()];
+    pub fn set_weight(&mut self, group: GroupId, weight: i64) {
+        self.ensure(group);
+        let g = &mut self.rows[group];
         g.new_weight = weight;
         if g.nr_q == 0 {
             g.weight = weight;
         }
     }
 
-    /// `base(sync, level)`.
-    pub(super) fn base(&self, sync: bool, level: u8) -> i64 {
-        let s = self.conf.slice[usize::from(sync)];
-        s + s / 5 * (4 - i64::from(level))
+    /// The busy group whose turn it is.
+    pub fn first(&self) -> GroupId {
+        GroupId(self.tree.first())
     }
 
-    /// The tree a queue belongs in.
-    fn own_tree(&self, queue: &Queue) -> (u32, u8) {
-        let number = match self.version {
-            Version::V30 => 0,
-            _ => tree_number(queue.class, kind(queue)),
-        };
-        (queue.group, number)
+    #[cfg(any(test, debug_assertions))]
+    pub fn linked(&self, group: GroupId) -> bool {
+        self.nodes.linked(group.0)
     }
 
-    /// The order in a tree: by key; the one tree of 2.6.30 has RT first and IDLE last.
-    fn order(&self, class: u8, key: i64) -> u64 {
-        // Keys are ticks and a few thousand: 2^61 ms are 73 million years.
-        let by_key = (key + (1 << 61)) as u64;
-        if self.version == Version::V30 { u64::from(class) << 62 | by_key } else { by_key }
-    }
-
-    /// 5.1: puts a busy queue on its tree, or elsewhere on it.
-    pub(super) fn place(&mut self, now: i64, q: u32, front: bool) {
-        let was_on = self.rr_nodes.linked(q);
-        let moved = self.rehome(q, was_on);
-        let to = self.own_tree(self.q(q));
-        let key = self.key_for(now, q, to, front);
-        let same = self.rr_nodes.linked(q) && self.q(q).tree == to && self.q(q).key == key;
-        // In 2.6.30 the class is a part of the order and may have changed.
-        if !same || self.version == Version::V30 {
-            self.take_off(q);
-            let queue = &mut self.queues[q as usize];
-            queue.tree = to;
-            queue.key = key;
-            let order = self.order(self.q(q).class, key);
-            let tree = &mut self.groups[to.0 as usize].trees[usize::from(to.1)];
-            tree.insert(&mut self.rr_nodes, q, order, ());
-        }
-        if moved || !(front || was_on) {
-            self.count_in(to.0);
-        }
-    }
-
-    /// 5.1 step 1: without isolation a queue not worth idling for is served in the root group. True
-    /// if it changed its group; it is then off its tree and counted out.
-    fn rehome(&mut self, q: u32, was_on: bool) -> bool {
-        if self.conf.group_isolation || self.version == Version::V30 {
-            return false;
-        }
-        let queue = self.q(q);
-        let to = match kind(queue) {
-            NOIDLE if queue.group != 0 => 0,
-            SYNC if queue.home != NIL => queue.home,
-            _ => return false,
-        };
-        let (from, dispatched) = (queue.group, queue.dispatched);
-        if was_on {
-            self.take_off(q);
-            self.count_out(from);
-        }
-        let queue = self.q_mut(q);
-        queue.home = if to == 0 { from } else { NIL };
-        queue.group = to;
-        self.groups[from as usize].dispatched -= dispatched;
-        self.groups[to as usize].dispatched += dispatched;
-        true
-    }
-
-    /// 5.1 step 2.
-    fn key_for(&mut self, now: i64, q: u32, to: (u32, u8), front: bool) -> i64 {
-        let tree = &self.groups[to.0 as usize].trees[usize::from(to.1)];
-        let queue = self.q(q);
-        if queue.class == IDLE {
-            let last = tree.last(&self.rr_nodes);
-            let after = if last != NIL && last != q { self.q(last).key } else { now };
-            return IDLE_DELAY + after;
-        }
-        let early = self.version == Version::V30;
-        if front {
-            let first = tree.first();
-            return match first {
-                _ if early => 0,
-                NIL => now - FRONT,
-                first => self.q(first).key - FRONT,
-            };
-        }
-        let step = self.base(true, 0) - self.base(queue.sync, queue.level);
-        let resid = queue.slice_resid;
-        let key = if early {
-            // The residual is added: the sign error of that time.
-            now + (i64::from(self.busy_queues) - 1) * step + resid
-        } else {
-            now + (i64::from(self.groups[to.0 as usize].nr_q) - 1) * step - resid
-        };
-        self.q_mut(q).slice_resid = 0;
-        key
-    }
-
-    fn take_off(&mut self, q: u32) {
-        if self.rr_nodes.linked(q) {
-            let (group, number) = self.q(q).tree;
-            self.groups[group as usize].trees[usize::from(number)].remove(&mut self.rr_nodes, q);
-        }
+    /// It is served now: nobody who comes later starts before it.
+    pub fn pass(&mut self, group: GroupId) {
+        self.min_vtime = self.min_vtime.max(self.rows[group].vtime);
     }
 
     /// A busy queue more in that group.
-    fn count_in(&mut self, group: u32) {
-        let last = self.group_tree.last(&self.group_nodes);
-        let start = if last == NIL {
-            self.min_vtime
-        } else {
-            self.groups[last as usize].vtime + GROUP_DELAY
-        };
-        let g = &mut self.groups[group as usize];
+    pub fn count_in(&mut self, group: GroupId) {
+        let last = self.tree.last(&self.nodes);
+        let start =
+            if last == NIL { self.min_vtime } else { self.rows[GroupId(last)].vtime + GROUP_DELAY };
+        let g = &mut self.rows[group];
         g.nr_q += 1;
-        if !self.group_nodes.linked(group) {
+        if !self.nodes.linked(group.0) {
             g.vtime = start;
             g.weight = g.new_weight;
             self.total_weight += g.weight;
-            self.group_tree.insert(&mut self.group_nodes, group, start, ());
+            self.tree.insert(&mut self.nodes, group.0, start, ());
         }
     }
 
-    fn count_out(&mut self, group: u32) {
-        let g = &mut self.groups[group as usize];
+    pub fn count_out(&mut self, group: GroupId) {
+        let g = &mut self.rows[group];
         g.nr_q -= 1;
         if g.nr_q == 0 {
             g.saved = None;
             self.total_weight -= g.weight;
             g.weight = g.new_weight;
-            self.group_tree.remove(&mut self.group_nodes, group);
+            self.tree.remove(&mut self.nodes, group.0);
         }
     }
 
-    /// 5.3.
-    pub(super) fn become_busy(&mut self, now: i64, q: u32) {
-        debug_assert!(!self.q(q).on_rr);
-        self.q_mut(q).on_rr = true;
-        self.busy_queues += 1;
-        self.place(now, q, false);
-        self.find_near_place(q);
-    }
-
-    /// 5.4.
-    pub(super) fn stop_busy(&mut self, q: u32) {
-        debug_assert!(self.q(q).on_rr && self.q(q).empty());
-        self.q_mut(q).on_rr = false;
-        self.take_off(q);
-        self.leave_near(q);
-        self.count_out(self.q(q).group);
-        self.busy_queues -= 1;
-    }
-
-    /// 5.2: near-trees hold queues by the sector of their next request, one per sector.
-    pub(super) fn find_near_place(&mut self, q: u32) {
-        self.leave_near(q);
-        let queue = self.q(q);
-        if queue.class == IDLE || queue.next == NIL {
-            return;
-        }
-        let (level, at) = (queue.level, self.rqs[queue.next as usize].pos);
-        self.q_mut(q).near_at = at;
-        let tree = &mut self.near[usize::from(level)];
-        let taken = tree.lower_bound(&self.near_nodes, at);
-        if taken == NIL || self.near_nodes.key(taken) != at {
-            tree.insert(&mut self.near_nodes, q, at, ());
-            self.q_mut(q).near = level;
-        }
-    }
-
-    pub(super) fn leave_near(&mut self, q: u32) {
-        let level = core::mem::replace(&mut self.q_mut(q).near, NOWHERE);
-        if level != NOWHERE {
-            self.near[usize::from(level)].remove(&mut self.near_nodes, q);
-        }
-    }
-
-    /// 7.1 step 4: the group of `q` pays for its slice, and what is left of the workload slice is
-    /// kept.
-    pub(super) fn charge(&mut self, now: i64, q: u32) {
-        if self.version == Version::V30 {
-            return;
-        }
-        let queue = self.q(q);
-        let (group, sync) = (queue.group, queue.sync);
-        let used = if queue.slice_start == UNSET || queue.slice_start == now {
-            (now - queue.dispatch_start).max(1)
-        } else {
-            (now - queue.slice_start).min(queue.slice_len)
-        };
-        let (slice_len, requests) = (queue.slice_len, queue.slice_dispatch);
-        let g = &mut self.groups[group as usize];
-        let no_sync = i64::from(g.nr_q) - g.busy_async() - g.busy(IDLE) == 0;
-        let charge = if self.conf.iops_mode && self.conf.slice_idle == 0 && self.hw_tag != 0 {
-            requests
-        } else if !sync && no_sync {
-            slice_len
-        } else {
-            used
-        };
+    /// 7.1 step 4: the group pays for a slice, in ticks or requests, and goes where its virtual time puts it.
+    pub fn charge(&mut self, group: GroupId, charge: i64) {
         debug_assert!(charge >= 0);
-        self.group_tree.remove(&mut self.group_nodes, group);
+        let g = &mut self.rows[group];
+        self.tree.remove(&mut self.nodes, group.0);
         g.vtime += ((charge << SHIFT) * WEIGHT / g.weight) as u64;
         // Deviation: section 11 applies a new weight when the group is next off the tree; a group
         // that always has requests would never get there, but it is off the tree for this moment.
         self.total_weight += g.new_weight - g.weight;
         g.weight = g.new_weight;
-        self.group_tree.insert(&mut self.group_nodes, group, g.vtime, ());
-        g.saved = (self.wl_end > now).then_some((
-            self.wl_end - now,
-            self.serving_type,
-            self.serving_class,
-        ));
+        self.tree.insert(&mut self.nodes, group.0, g.vtime, ());
     }
 
     /// 300 ms by the group's share of the weight of all busy groups.
-    pub(super) fn group_slice(&self, group: u32) -> i64 {
-        TARGET_LATENCY * self.groups[group as usize].weight / self.total_weight
+    pub fn slice(&self, group: GroupId) -> i64 {
+        TARGET_LATENCY * self.rows[group].weight / self.total_weight
     }
 
-    /// 7.4, and the first queue of what was chosen. Requests are queued and no queue is active, so
-    /// there is one, and it has a request.
-    pub(super) fn choose_queue(&mut self, now: i64) -> u32 {
-        let group = self.group_tree.first();
-        debug_assert_ne!(group, NIL, "requests are queued, so a queue is busy");
-        if self.version == Version::V30 {
-            return self.groups[group as usize].trees[0].first();
-        }
-        let g = &self.groups[group as usize];
-        self.min_vtime = self.min_vtime.max(g.vtime);
-        match g.saved {
-            Some((left, kind, class)) => {
-                self.wl_end = now + left;
-                self.serving_type = kind;
-                self.serving_class = class;
-            }
-            None => self.wl_end = now - 1,
-        }
-        self.choose_workload(now, group);
-        let g = &self.groups[group as usize];
-        g.tree(self.serving_class, self.serving_type).first()
+    // Service trees.
+
+    /// In a service tree.
+    pub fn serves(&self, q: QueueNo) -> bool {
+        self.service.linked(q.0)
     }
 
-    fn choose_workload(&mut self, now: i64, group: u32) {
-        let g = &self.groups[group as usize];
-        let class = if g.busy(RT) > 0 {
-            RT
-        } else if g.busy(BE) > 0 {
-            BE
-        } else {
-            IDLE
-        };
-        let goes_on = !g.tree(class, self.serving_type).is_empty() && now <= self.wl_end;
-        self.serving_class = class;
-        if class == IDLE {
-            self.wl_end = now + 1;
-            return;
+    pub fn put(&mut self, q: QueueNo, at: TreeNo, order: u64) {
+        let tree = &mut self.rows[at.group].trees[usize::from(at.number)];
+        tree.insert(&mut self.service, q.0, order, ());
+    }
+
+    /// Takes `q` out of that tree, if it is in one.
+    pub fn take(&mut self, q: QueueNo, at: TreeNo) {
+        if self.service.linked(q.0) {
+            let tree = &mut self.rows[at.group].trees[usize::from(at.number)];
+            tree.remove(&mut self.service, q.0);
         }
-        if goes_on {
-            return;
-        }
-        let mut best = NIL;
-        for kind in [ASYNC, NOIDLE, SYNC] {
-            let first = g.tree(class, kind).first();
-            if first != NIL && (best == NIL || self.q(first).key < self.q(best).key) {
-                best = first;
-                self.serving_type = kind;
+    }
+
+    fn tree(&self, at: TreeNo) -> &Tree {
+        &self.rows[at.group].trees[usize::from(at.number)]
+    }
+
+    pub fn len(&self, at: TreeNo) -> u32 {
+        self.tree(at).len()
+    }
+
+    pub fn first_of(&self, at: TreeNo) -> QueueNo {
+        QueueNo(self.tree(at).first())
+    }
+
+    pub fn last_of(&self, at: TreeNo) -> QueueNo {
+        QueueNo(self.tree(at).last(&self.service))
+    }
+}
+
+/// What is being served: a type of queues of a class, for a while.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Workload {
+    pub class: u8,
+    pub kind: u8,
+    /// End of the workload slice.
+    pub end: i64,
+    /// One of the NOIDLE queues that were served asks to be idled for after all.
+    pub noidle_wants_idle: bool,
+}
+
+impl Workload {
+    pub const NONE: Workload =
+        Workload { class: BE, kind: ASYNC, end: 0, noidle_wants_idle: false };
+
+    /// What is left of it, for when the group is served next.
+    pub fn save(&self, t: i64) -> Option<Saved> {
+        (self.end > t).then_some(Saved { left: self.end - t, kind: self.kind, class: self.class })
+    }
+
+    /// The group goes on where it was interrupted, or begins anew.
+    pub fn resume(&mut self, t: i64, saved: Option<Saved>) {
+        match saved {
+            Some(saved) => {
+                self.end = t + saved.left;
+                self.kind = saved.kind;
+                self.class = saved.class;
             }
+            None => self.end = t - 1,
         }
-        let g = &self.groups[group as usize];
-        let count = i64::from(g.tree(class, self.serving_type).len());
-        let queues = g.avg[usize::from(class)].max(g.busy(class));
-        let mut slice = self.group_slice(group) * count / queues;
-        if self.serving_type == ASYNC {
-            // Across groups async queues get no more than their part of all queues.
-            let part = TARGET_LATENCY * g.busy_async() / i64::from(self.busy_queues);
-            slice = slice.min(part) * self.conf.slice[0] / self.conf.slice[1];
-        } else {
-            slice = slice.max(2 * self.conf.slice_idle);
+    }
+
+    /// The class to serve; true if the type and its slice are to be chosen.
+    pub fn turn_to(&mut self, t: i64, group: &Group) -> bool {
+        self.class = group.first_class();
+        if self.class == IDLE {
+            self.end = t + 1;
+            return false;
         }
-        self.wl_end = now + slice.max(WORKLOAD_MIN);
+        group.tree(self.class, self.kind).is_empty() || t > self.end
+    }
+
+    /// A slice of that length.
+    pub fn begin(&mut self, t: i64, length: i64) {
+        self.end = t + length.max(WORKLOAD_MIN);
         self.noidle_wants_idle = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::Id;
+
+    /// Two groups beside the root, of weights 500 and 1000, each with a busy queue.
+    fn two() -> (Groups, GroupId, GroupId) {
+        let mut groups = Groups::new(4);
+        let (a, b) = (GroupId(1), GroupId(2));
+        groups.set_weight(a, 500);
+        groups.set_weight(b, 1000);
+        groups.count_in(a);
+        groups.count_in(b);
+        (groups, a, b)
+    }
+
+    #[test]
+    fn a_newcomer_starts_behind_the_last_and_weights_divide_the_round() {
+        let (groups, a, b) = two();
+        assert_eq!((groups.rows[a].vtime, groups.rows[b].vtime), (0, GROUP_DELAY));
+        assert_eq!((groups.slice(a), groups.slice(b), groups.first()), (100, 200, a));
+    }
+
+    #[test]
+    fn a_slice_costs_the_heavier_less_and_the_least_served_is_first() {
+        let (mut groups, a, b) = two();
+        groups.charge(a, 10);
+        assert_eq!((groups.rows[a].vtime, groups.first()), (10 << 12, b));
+        groups.charge(b, 30);
+        assert_eq!((groups.rows[b].vtime, groups.first()), (GROUP_DELAY + (15 << 12), a));
+    }
+
+    #[test]
+    fn who_comes_back_starts_where_the_served_ones_are() {
+        let (mut groups, a, b) = two();
+        groups.charge(b, 100);
+        groups.pass(b);
+        groups.count_out(b);
+        groups.count_out(a);
+        assert!(groups.first().is_none());
+        assert_eq!(groups.total_weight, 0);
+        groups.count_in(a);
+        assert_eq!(groups.rows[a].vtime, groups.min_vtime, "no credit for the time away");
+    }
+
+    #[test]
+    fn a_weight_counts_when_the_group_is_charged_or_idle() {
+        let (mut groups, a, _) = two();
+        groups.set_weight(a, 100);
+        assert_eq!((groups.rows[a].weight, groups.total_weight), (500, 1500));
+        groups.charge(a, 1);
+        assert_eq!((groups.rows[a].weight, groups.total_weight), (100, 1100));
+        groups.count_out(a);
+        groups.set_weight(a, 300);
+        assert_eq!((groups.rows[a].weight, groups.total_weight), (300, 1000));
+    }
+
+    #[test]
+    fn the_average_of_busy_queues_rises_quickly_and_falls_slowly() {
+        let mut groups = Groups::new(16);
+        let at = TreeNo::of(GroupId::ROOT, BE, SYNC);
+        (0..8).for_each(|q| groups.put(QueueNo(q), at, q.into()));
+        let group = &mut groups.rows[GroupId::ROOT];
+        assert_eq!(group.average_busy(BE), 6, "from 0 to 8");
+        group.trees = [Tree::new(); 7];
+        assert_eq!([(); 3].map(|()| group.average_busy(BE)), [5, 4, 3]);
+    }
+
+    #[test]
+    fn a_workload_goes_on_after_an_interruption() {
+        let mut w = Workload { class: RT, kind: SYNC, end: 150, noidle_wants_idle: true };
+        let saved = w.save(100);
+        assert_eq!(w.save(150), None, "nothing is left");
+        w = Workload::NONE;
+        w.resume(1000, saved);
+        assert_eq!((w.class, w.kind, w.end), (RT, SYNC, 1050));
+        w.resume(2000, None);
+        assert_eq!((w.kind, w.end), (SYNC, 1999), "over at once");
+        w.begin(2000, 0);
+        assert_eq!((w.end, w.noidle_wants_idle), (2002, false), "the shortest");
+    }
+
+    #[test]
+    fn classes_are_served_in_order_and_a_type_until_its_slice_or_its_queues_end() {
+        let mut groups = Groups::new(4);
+        let mut w = Workload::NONE;
+        assert!(!w.turn_to(5, &groups.rows[GroupId::ROOT]));
+        assert_eq!((w.class, w.end), (IDLE, 6));
+        groups.put(QueueNo(0), TreeNo::of(GroupId::ROOT, BE, NOIDLE), 1);
+        assert!(w.turn_to(5, &groups.rows[GroupId::ROOT]), "nothing of its type is left");
+        (w.kind, w.end) = (NOIDLE, 10);
+        assert!(!w.turn_to(10, &groups.rows[GroupId::ROOT]));
+        assert!(w.turn_to(11, &groups.rows[GroupId::ROOT]));
+        groups.put(QueueNo(1), TreeNo::of(GroupId::ROOT, RT, SYNC), 1);
+        w.turn_to(10, &groups.rows[GroupId::ROOT]);
+        assert_eq!(w.class, RT);
     }
 }

@@ -24,11 +24,16 @@
 //! *How long.* `base = slice + slice / 5 * (4 - level)`; with `low_latency` it shrinks so that all
 //! busy queues of the group come round within the group's 300 ms.
 //!
-//! *State.* Per queue: its requests by sector and by arrival, seek history, slice, flags. Per
-//! process: its two queues and its think time (8:1 running means). Per group: six trees and one for
-//! IDLE. Per device: the active queue, near-trees (queues by the sector of their next request, for
-//! *cooperators*: processes that read next to each other share a queue until it becomes seeky), and
-//! whether the device can queue.
+//! *State.* Per queue (`queue`): its requests by sector and by arrival, seek history (`habits`), time
+//! slice (`slice`), turn, how it is shared (`coop`). Per process: its two queues and its think time
+//! (8:1 running means). Per group (`group`): six trees and one for IDLE. Per device: the active
+//! queue, near-trees (queues by the sector of their next request, for *cooperators*: processes that
+//! read next to each other share a queue until it becomes seeky), and whether the device can queue
+//! (`device`).
+//!
+//! *Path.* A request is inserted (`requests`), may preempt or end a wait (`idle`), its queue gets a
+//! turn (`turns`) and is served (`serve`), and its completion starts the slice and the next wait
+//! (`idle`).
 //!
 //! *Guarantees.* Backlogged queues of one level, type and group get slices of equal length in turn;
 //! no queue of RT or BE waits for ever while others of its class are served (its key stays, theirs
@@ -47,32 +52,37 @@
 //! Time is counted in ticks of 1 ms, all divisions are of integers: think times and depths depend
 //! on it. A slice or wait of `n` ticks thus lasts up to one tick less.
 
+mod coop;
+mod device;
 mod group;
+mod habits;
 mod idle;
+mod ids;
 mod queue;
 mod requests;
-mod slices;
+mod serve;
+mod slice;
 #[cfg(test)]
 mod tests;
 mod tunables;
+mod turns;
 
 use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
-use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
+use crate::rows::{Id, Rows};
 use crate::stage::{Change, Figure, Stage, StageInfo};
-use crate::table::NIL;
-use crate::tree::{Nodes, Tree};
 use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
-use alloc::vec;
-use alloc::vec::Vec;
-use group::Group;
-use queue::{Ctx, Queue, ctx_of};
-use requests::Rq;
+use coop::NearTrees;
+use device::{AsyncRamp, Queueing};
+use group::{Groups, Workload};
+use ids::{CtxNo, QueueNo};
+use queue::{Ctx, Queues};
+use requests::{Pool, slot};
 use tunables::{Conf, GROUP_TUNABLES, TUNABLES_30, TUNABLES_34, TUNABLES_38};
 
 /// The CFQ of Linux 2.6.34, the main version.
@@ -145,10 +155,9 @@ const RT: u8 = 0;
 const BE: u8 = 1;
 const IDLE: u8 = 2;
 
-/// All busy queues are to come round in this time, in ticks.
+/// All busy queues are to come round in this time, in ticks. Twenty processes with full slices would take two
+/// seconds; a third of one is about what somebody at a screen bears.
 const TARGET_LATENCY: i64 = 300;
-/// How long ago a sync request was late when the scheduler starts, in ticks.
-const LATE_AT_START: i64 = 1000;
 /// Room for so many queues is made at first (chosen).
 const QUEUES: usize = 64;
 /// A tick: 1 ms.
@@ -166,57 +175,29 @@ struct Cfq {
     conf: Conf,
     rotational: bool,
 
-    queues: Vec<Queue>,
-    /// Numbers of freed queues.
-    free: Vec<u32>,
-    /// By process, see [`queue::ctx_of`].
-    ctxs: Vec<Ctx>,
-    /// RT by level, BE by level, IDLE.
-    async_queues: [u32; 17],
+    queues: Queues,
+    ctxs: Rows<CtxNo, Ctx>,
+    pool: Pool,
+    groups: Groups,
+    near: NearTrees,
 
-    /// By request slot.
-    rqs: Vec<Rq>,
-    sorted: Nodes<u64>,
-    /// A request is on its queue's fifo or on the dispatch list.
-    links: Links,
-    /// Handed over beside the request that was asked for, or given back by the device.
-    dispatch_list: List,
-
-    /// By queue: service trees and near-trees.
-    rr_nodes: Nodes<u64>,
-    near_nodes: Nodes<u64>,
-    /// By level.
-    near: [Tree; 8],
-
-    groups: Vec<Group>,
-    group_nodes: Nodes<u64>,
-    group_tree: Tree,
-    min_vtime: u64,
-    total_weight: i64,
-
-    serving_class: u8,
-    serving_type: u8,
-    /// End of the workload slice.
-    wl_end: i64,
-    noidle_wants_idle: bool,
-
-    active: u32,
-    active_ctx: u32,
+    /// The type of queues being served, and the queue.
+    workload: Workload,
+    active: QueueNo,
+    /// Whose request began the slice.
+    active_ctx: CtxNo,
+    /// End of the wait for the active queue.
     timer: Option<i64>,
     busy_queues: u32,
-    queued_total: u32,
-    in_driver: u32,
-    /// Handed over and not completed, of async and sync queues.
-    in_flight: [u32; 2],
-    /// End of the last request that went to the driver.
-    last_pos: u64,
-    last_delayed_sync: i64,
 
-    /// The device queues requests: -1 unknown, 0, 1.
-    hw_tag: i8,
-    hw_depth: u32,
-    hw_samples: u32,
+    queueing: Queueing,
+    ramp: AsyncRamp,
+    stats: Stats,
+}
 
+/// Counted for reports; nothing is decided by it.
+#[derive(Debug, Default)]
+struct Stats {
     slices: u64,
     preemptions: u64,
     idle_armed: u64,
@@ -231,44 +212,19 @@ impl Cfq {
             version,
             conf: Conf::new(version),
             rotational: setup.device.rotational,
-            queues: Vec::with_capacity(QUEUES),
-            free: Vec::with_capacity(QUEUES),
-            ctxs: Vec::new(),
-            async_queues: [NIL; 17],
-            rqs: vec![Rq::NONE; setup.requests],
-            sorted: Nodes::new(setup.requests),
-            links: Links::new(setup.requests),
-            dispatch_list: List::new(),
-            rr_nodes: Nodes::new(QUEUES),
-            near_nodes: Nodes::new(QUEUES),
-            near: [Tree::new(); 8],
-            groups: vec![Group::new(group::ROOT_WEIGHT)],
-            group_nodes: Nodes::new(1),
-            group_tree: Tree::new(),
-            min_vtime: 0,
-            total_weight: 0,
-            serving_class: BE,
-            serving_type: group::ASYNC,
-            wl_end: 0,
-            noidle_wants_idle: false,
-            active: NIL,
-            active_ctx: NIL,
+            queues: Queues::new(),
+            ctxs: Rows::new(),
+            pool: Pool::new(setup.requests),
+            groups: Groups::new(QUEUES),
+            near: NearTrees::new(QUEUES),
+            workload: Workload::NONE,
+            active: QueueNo::NONE,
+            active_ctx: CtxNo::NONE,
             timer: None,
             busy_queues: 0,
-            queued_total: 0,
-            in_driver: 0,
-            in_flight: [0; 2],
-            last_pos: 0,
-            last_delayed_sync: tick(setup.now) - LATE_AT_START,
-            hw_tag: if version == Version::V30 { 1 } else { -1 },
-            hw_depth: 0,
-            hw_samples: 0,
-            slices: 0,
-            preemptions: 0,
-            idle_armed: 0,
-            idle_useful: 0,
-            queue_merges: 0,
-            queue_splits: 0,
+            queueing: Queueing::new((version == Version::V30).then_some(true)),
+            ramp: AsyncRamp::new(tick(setup.now)),
+            stats: Stats::default(),
         }
     }
 
@@ -293,7 +249,7 @@ impl Scheduler for Cfq {
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
-        let run = self.insert_request(now, id.slot(), at, cx);
+        let run = self.insert_request(now, slot(id), at, cx);
         self.check_sometimes(now);
         run
     }
@@ -305,12 +261,12 @@ impl Scheduler for Cfq {
     }
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
-        self.completed(now, id.slot(), cx);
+        self.completed(now, slot(id), cx);
         self.check_sometimes(now);
     }
 
     fn requeue(&mut self, _now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
-        self.give_back(id.slot());
+        self.pool.give_back(slot(id));
     }
 
     fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
@@ -335,12 +291,11 @@ impl Scheduler for Cfq {
     }
 
     fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
-        for proc in (0..self.ctxs.len().saturating_sub(1) as u32).map(ProcId) {
-            let ctx = &self.ctxs[ctx_of(proc) as usize];
+        for (ctx, slots) in self.ctxs.pairs().filter(|(ctx, _)| ctx.proc() != ProcId::NONE) {
             for sync in [true, false] {
-                let queue = ctx.queue(sync);
-                if queue != NIL {
-                    sink(QueueUse { proc, sync, queue, in_service: queue == self.active });
+                if let Some(queue) = slots.queue(sync).some() {
+                    let in_service = queue == self.active;
+                    sink(QueueUse { proc: ctx.proc(), sync, queue: queue.0, in_service });
                 }
             }
         }
@@ -354,7 +309,7 @@ impl Stage for Cfq {
 
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         match *change {
-            Change::GroupAdded(group) => self.ensure_group(group),
+            Change::GroupAdded(group) => self.groups.ensure(group),
             Change::ProcMoved { proc, .. } => self.moved(now, proc, cx),
             Change::ProcPriority(proc) => self.priority_changed(now, proc, cx),
             Change::ProcExited(proc) => self.exited(now, proc, cx),
@@ -406,23 +361,23 @@ impl Stage for Cfq {
             if group == GroupId::ROOT { group::ROOT_WEIGHT } else { group::WEIGHT } as u64;
         let value = value.unwrap_or(default);
         tunable::check(entry.group_tunables, entry.name, name, value)?;
-        self.set_weight(group, value as i64);
+        self.groups.set_weight(group, value as i64);
         Ok(())
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         let mut put = |name, value: u64| sink(Figure { name, of: None, value: value as i64 });
-        put("slices", self.slices);
-        put("preemptions", self.preemptions);
-        put("idle_timer_armed", self.idle_armed);
-        put("idle_timer_useful", self.idle_useful);
-        put("queue_merges", self.queue_merges);
-        put("queue_splits", self.queue_splits);
+        put("slices", self.stats.slices);
+        put("preemptions", self.stats.preemptions);
+        put("idle_timer_armed", self.stats.idle_armed);
+        put("idle_timer_useful", self.stats.idle_useful);
+        put("queue_merges", self.stats.queue_merges);
+        put("queue_splits", self.stats.queue_splits);
         put("busy_queues", self.busy_queues.into());
-        put("queues", (self.queues.len() - self.free.len()) as u64);
-        sink(Figure { name: "device_queues", of: None, value: self.hw_tag.into() });
-        for (i, group) in (0u32..).zip(&self.groups).filter(|(_, g)| g.vtime > 0) {
-            sink(Figure { name: "group_vtime", of: Some(i), value: group.vtime as i64 });
+        put("queues", self.queues.count() as u64);
+        sink(Figure { name: "device_queues", of: None, value: self.queueing.figure() });
+        for (id, group) in self.groups.rows.pairs().filter(|(_, g)| g.vtime > 0) {
+            sink(Figure { name: "group_vtime", of: Some(id.0), value: group.vtime as i64 });
         }
     }
 }
@@ -431,47 +386,58 @@ impl Stage for Cfq {
 impl Cfq {
     /// What must hold between calls, recomputed.
     fn check(&self) {
-        use requests::Place;
-        let count = |f: &dyn Fn(&Rq) -> bool| self.rqs.iter().filter(|r| f(r)).count() as u32;
-        assert_eq!(self.queued_total, count(&|r| r.place == Place::Queued));
-        assert_eq!(self.in_driver, count(&|r| r.place == Place::Issued));
-        assert_eq!(self.dispatch_list.len(), count(&|r| r.place == Place::Listed));
+        use requests::{Place, Rq};
+        let pool = &self.pool;
+        let count = |f: &dyn Fn(&Rq) -> bool| pool.rqs.iter().filter(|r| f(r)).count() as u32;
+        assert_eq!(pool.queued, count(&|r| r.place == Place::Queued));
+        assert_eq!(pool.in_driver, count(&|r| r.place == Place::Issued));
+        assert_eq!(pool.listed.len(), count(&|r| r.place == Place::Listed));
         let mut busy = 0;
         let mut flying = [0; 2];
-        for (q, queue) in (0u32..).zip(&self.queues).filter(|(_, queue)| queue.live) {
-            let mine = |f: &dyn Fn(&Rq) -> bool| count(&|r| r.queue == q && f(r));
-            assert_eq!(queue.queued, mine(&|r| r.place == Place::Queued));
-            assert_eq!(queue.queued, queue.sorted.len());
-            assert_eq!(queue.queued, queue.fifo.len());
-            assert_eq!(queue.meta_pending, mine(&|r| r.place == Place::Queued && r.meta));
-            let out = |r: &Rq| matches!(r.place, Place::Listed | Place::Issued | Place::Returned);
-            assert_eq!(queue.dispatched, mine(&out));
-            assert_eq!(queue.allocated, mine(&|_| true));
-            assert_eq!(queue.next == NIL, queue.queued == 0);
-            assert!(queue.next == NIL || self.rqs[queue.next as usize].queue == q);
-            assert_eq!(queue.on_rr, self.rr_nodes.linked(q));
-            assert!(queue.queued == 0 || queue.on_rr, "a queue with requests is busy");
-            let may_be_empty = self.active == q && self.version != Version::V30;
-            assert!(queue.queued > 0 || !queue.on_rr || may_be_empty);
-            assert_eq!(queue.near != queue::NOWHERE, self.near_nodes.linked(q));
-            assert!(queue.near == queue::NOWHERE || queue.queued > 0);
-            assert!(!queue.wait_request || self.active == q);
-            let users = self.ctxs.iter().filter(|c| c.sync_q == q || c.async_q == q).count();
-            assert!(queue.users as usize >= users);
-            assert!(queue.merge_into == NIL || self.queues[queue.merge_into as usize].live);
-            busy += u32::from(queue.on_rr);
+        for (q, queue) in self.queues.live() {
+            self.check_queue(q, queue);
+            busy += u32::from(queue.turn.busy);
             flying[usize::from(queue.sync)] += queue.dispatched;
         }
-        assert_eq!((self.busy_queues, self.in_flight), (busy, flying));
-        assert!(self.timer.is_none() || self.queues[self.active as usize].wait_request);
+        assert_eq!((self.busy_queues, pool.in_flight), (busy, flying));
+        assert!(self.timer.is_none() || self.queues[self.active].slice.wait_request);
         let mut weights = 0;
-        for (g, group) in (0u32..).zip(&self.groups) {
+        for (id, group) in self.groups.rows.pairs() {
             let in_trees: u32 = group.trees.iter().map(|t| t.len()).sum();
             assert_eq!(group.nr_q, in_trees);
-            assert_eq!(group.nr_q > 0, self.group_nodes.linked(g));
+            assert_eq!(group.nr_q > 0, self.groups.linked(id));
             weights += if group.nr_q > 0 { group.weight } else { 0 };
         }
-        assert_eq!(self.total_weight, weights);
+        assert_eq!(self.groups.total_weight, weights);
+    }
+
+    fn check_queue(&self, q: QueueNo, queue: &queue::Queue) {
+        use requests::{Place, Rq};
+        let pool = &self.pool;
+        let mine = |f: &dyn Fn(&Rq) -> bool| {
+            pool.rqs.iter().filter(|r| r.queue == q && f(r)).count() as u32
+        };
+        let pending = &queue.pending;
+        assert_eq!(pending.queued, mine(&|r| r.place == Place::Queued));
+        assert_eq!(pending.queued, pending.sorted.len());
+        assert_eq!(pending.queued, pending.fifo.len());
+        assert_eq!(pending.meta, mine(&|r| r.place == Place::Queued && r.meta));
+        let out = |r: &Rq| matches!(r.place, Place::Listed | Place::Issued | Place::Returned);
+        assert_eq!(queue.dispatched, mine(&out));
+        assert_eq!(queue.allocated, mine(&|_| true));
+        assert_eq!(pending.next.is_none(), queue.empty());
+        assert!(pending.next.is_none() || pool.rqs[pending.next].queue == q);
+        assert_eq!(queue.turn.busy, self.groups.serves(q));
+        assert!(queue.empty() || queue.turn.busy, "a queue with requests is busy");
+        let may_be_empty = self.active == q && self.version != Version::V30;
+        assert!(!queue.empty() || !queue.turn.busy || may_be_empty);
+        assert_eq!(queue.near.listed(), self.near.linked(q));
+        assert!(!queue.near.listed() || !queue.empty());
+        assert!(!queue.slice.wait_request || self.active == q);
+        let sharing = &queue.sharing;
+        let users = self.ctxs.iter().filter(|c| c.sync_q == q || c.async_q == q).count();
+        assert!(sharing.users as usize >= users);
+        assert!(sharing.merge_into.is_none() || self.queues[sharing.merge_into].live);
     }
 }
 

@@ -1,21 +1,47 @@
-//! Queues and issuer contexts: what is known about them, which context uses which queue, how queues
+//! Queues and processes: which queue a process's requests go to, its priority and group, how queues
 //! of cooperating processes are merged and split again, and when a queue is freed (specs/cfq.md 3,
 //! 6, 7.7, 11).
 
-use super::{BE, Cfq, IDLE, RT, Version, tick};
+use super::coop::{Near, Sharing};
+use super::group::TreeNo;
+use super::habits::{Distance, SeekHistory, ThinkTime};
+use super::ids::{CtxNo, QueueNo, RqNo};
+use super::slice::Slice;
+use super::{BE, Cfq, IDLE, QUEUES, RT, Version, tick};
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::list::List;
-use crate::table::NIL;
+use crate::rows::{Id, Rows};
 use crate::tree::Tree;
 use crate::unit::{Class, Instant, IoPrio};
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
-/// No such time: the slice has not begun.
-pub(super) const UNSET: i64 = i64::MIN;
-/// In no near-tree.
-pub(super) const NOWHERE: u8 = u8::MAX;
-/// A queue with more seeky bits than this among the last 32 requests is seeky.
-const SEEKY_BITS: u32 = 4;
+/// The pending requests of a queue.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    /// By start sector, and by arrival.
+    pub sorted: Tree,
+    pub fifo: List,
+    /// The best next request, nobody if there is none.
+    pub next: RqNo,
+    pub queued: u32,
+    /// Metadata among them.
+    pub meta: u32,
+}
+
+/// Where a queue stands in the order of service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// Its group, and the group it is only away from while it is not worth idling for.
+    pub group: GroupId,
+    pub home: GroupId,
+    /// The tree it is in (or was in last), and its key there.
+    pub tree: TreeNo,
+    pub key: i64,
+    /// Busy: in a service tree.
+    pub busy: bool,
+}
 
 /// One queue. Times are ticks.
 #[derive(Clone, Debug)]
@@ -25,176 +51,155 @@ pub(super) struct Queue {
     pub sync: bool,
     pub class: u8,
     pub level: u8,
-
-    /// Pending requests by start sector, and by arrival.
-    pub sorted: Tree,
-    pub fifo: List,
-    /// The best next request, `NIL` if none.
-    pub next: u32,
-    pub queued: u32,
+    pub prio_changed: bool,
+    /// It is worth idling for.
+    pub idle_window: bool,
+    /// It had several requests at a time: seeks are cheap then, since the device sorts them.
+    pub deep: bool,
     /// Handed over and not completed.
     pub dispatched: u32,
     /// Requests that exist: from `prepare` to completion.
     pub allocated: u32,
-    pub meta_pending: u32,
-    /// Contexts whose slot refers to it, and pending merge references.
-    pub users: u32,
-    /// Users go over to that queue at their next allocation.
-    pub merge_into: u32,
 
-    /// Its group, and the group it is only away from while it is not worth idling for.
-    pub group: u32,
-    pub home: u32,
-    /// The tree it is in (or was in last), by group and number.
-    pub tree: (u32, u8),
-    pub key: i64,
-    /// The near-tree it is in, and the sector it was last tried there with.
-    pub near: u8,
-    pub near_at: u64,
-
-    /// Newest bit lowest, 1 = far from its predecessor (or small, on flash).
-    pub seek_history: u32,
-    /// End of the last request inserted; 0 = none.
-    pub last_pos: u64,
-
-    pub dispatch_start: i64,
-    pub slice_start: i64,
-    pub slice_end: i64,
-    pub slice_len: i64,
-    pub slice_resid: i64,
-    /// Requests dispatched in this slice.
-    pub slice_dispatch: i64,
-
-    /// Busy: in a service tree.
-    pub on_rr: bool,
-    /// The device is kept idle for it.
-    pub wait_request: bool,
-    /// Its slice was prolonged until its group gets busy again.
-    pub wait_busy: bool,
-    pub must_dispatch: bool,
-    pub must_alloc: bool,
-    pub fifo_checked: bool,
-    /// It is worth idling for.
-    pub idle_window: bool,
-    pub prio_changed: bool,
-    /// Selected, and nothing of it completed yet.
-    pub slice_new: bool,
-    /// Shared by several processes (2.6.30: was jumped to).
-    pub coop: bool,
-    pub split: bool,
-    pub deep: bool,
+    pub pending: Pending,
+    pub slice: Slice,
+    pub turn: Turn,
+    pub seek: SeekHistory,
+    pub near: Near,
+    pub sharing: Sharing,
 }
 
 impl Queue {
-    fn new(sync: bool, class: u8, level: u8, group: u32) -> Queue {
+    pub fn new(sync: bool, class: u8, level: u8, group: GroupId) -> Queue {
         Queue {
             live: true,
             sync,
             class,
             level,
-            sorted: Tree::new(),
-            fifo: List::new(),
-            next: NIL,
-            queued: 0,
+            prio_changed: false,
+            idle_window: sync && class != IDLE,
+            deep: false,
             dispatched: 0,
             allocated: 0,
-            meta_pending: 0,
-            users: 0,
-            merge_into: NIL,
-            group,
-            home: NIL,
-            tree: (NIL, 0),
-            key: 0,
-            near: NOWHERE,
-            near_at: 0,
-            seek_history: 0,
-            last_pos: 0,
-            dispatch_start: 0,
-            slice_start: UNSET,
-            slice_end: 0,
-            slice_len: 0,
-            slice_resid: 0,
-            slice_dispatch: 0,
-            on_rr: false,
-            wait_request: false,
-            wait_busy: false,
-            must_dispatch: false,
-            must_alloc: false,
-            fifo_checked: false,
-            idle_window: sync && class != IDLE,
-            prio_changed: false,
-            slice_new: false,
-            coop: false,
-            split: false,
-            deep: false,
+            pending: Pending {
+                sorted: Tree::new(),
+                fifo: List::new(),
+                next: RqNo::NONE,
+                queued: 0,
+                meta: 0,
+            },
+            slice: Slice::NONE,
+            turn: Turn {
+                group,
+                home: GroupId::NONE,
+                tree: TreeNo { group: GroupId::NONE, number: 0 },
+                key: 0,
+                busy: false,
+            },
+            seek: SeekHistory::default(),
+            near: Near::NOWHERE,
+            sharing: Sharing::NONE,
         }
     }
 
-    /// More than 4 of its last 32 requests were far from their predecessors.
-    pub fn seeky(&self) -> bool {
-        self.seek_history.count_ones() > SEEKY_BITS
-    }
-
-    pub fn slice_used(&self, now: i64) -> bool {
-        !self.slice_new && now >= self.slice_end
-    }
-
     pub fn empty(&self) -> bool {
-        self.queued == 0
+        self.pending.queued == 0
     }
 }
 
-/// A running mean of the kind CFQ keeps: scale 256, an eighth of weight to the newest sample.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mean {
-    pub samples: i64,
-    total: i64,
-    pub mean: i64,
+/// All queues. The number of one that is freed is given out again.
+#[derive(Debug)]
+pub(super) struct Queues {
+    rows: Rows<QueueNo, Queue>,
+    free: Vec<QueueNo>,
+    /// The shared queues of async requests: RT by level, BE by level, IDLE. Writes are carried out by kernel threads
+    /// long after the process that dirtied the pages has gone on, so that they are nobody's in particular.
+    pub shared: [QueueNo; 17],
 }
 
-impl Mean {
-    pub fn add(&mut self, sample: i64) {
-        self.samples = (7 * self.samples + 256) / 8;
-        self.total = (7 * self.total + 256 * sample) / 8;
-        self.mean = (self.total + 128) / self.samples;
+impl Queues {
+    pub fn new() -> Queues {
+        Queues {
+            rows: Rows::with_capacity(QUEUES),
+            free: Vec::with_capacity(QUEUES),
+            shared: [QueueNo::NONE; 17],
+        }
     }
 
-    /// Enough samples to go by.
-    pub fn valid(&self) -> bool {
-        self.samples > VALID_SAMPLES
+    pub fn add(&mut self, queue: Queue) -> QueueNo {
+        if let Some(q) = self.free.pop() {
+            self.rows[q] = queue;
+            return q;
+        }
+        let q = self.rows.push(queue);
+        // The free list can then hold every queue.
+        self.free.reserve(self.room() - self.free.len());
+        q
+    }
+
+    /// So many queues are prepared for: doubled, so that nodes of trees are rarely made.
+    pub fn room(&self) -> usize {
+        self.rows.len().next_power_of_two().max(QUEUES)
+    }
+
+    pub fn free(&mut self, q: QueueNo) {
+        self.rows[q].live = false;
+        self.free.push(q);
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = QueueNo> + use<> {
+        self.rows.ids()
+    }
+
+    /// Those that exist.
+    pub fn live(&self) -> impl Iterator<Item = (QueueNo, &Queue)> {
+        self.rows.pairs().filter(|(_, queue)| queue.live)
+    }
+
+    /// How many exist.
+    pub fn count(&self) -> usize {
+        self.rows.len() - self.free.len()
     }
 }
 
-/// Think-time (and, in 2.6.30, seek) samples are valid above this.
-const VALID_SAMPLES: i64 = 80;
+impl Index<QueueNo> for Queues {
+    type Output = Queue;
+    #[inline]
+    fn index(&self, q: QueueNo) -> &Queue {
+        &self.rows[q]
+    }
+}
+
+impl IndexMut<QueueNo> for Queues {
+    #[inline]
+    fn index_mut(&mut self, q: QueueNo) -> &mut Queue {
+        &mut self.rows[q]
+    }
+}
 
 /// One process and this device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ctx {
-    pub sync_q: u32,
-    pub async_q: u32,
-    /// When a sync request of it completed last.
-    pub last_end: i64,
-    pub think: Mean,
-    /// 2.6.30: mean distance of its requests from their predecessors, and the end of the last one.
-    pub seek: Mean,
-    pub last_pos: u64,
+    pub sync_q: QueueNo,
+    pub async_q: QueueNo,
+    pub think: ThinkTime,
+    /// 2.6.30: how far its requests are from each other.
+    pub distance: Distance,
 }
 
 impl Ctx {
-    pub fn queue(&self, sync: bool) -> u32 {
+    fn new(t: i64) -> Ctx {
+        Ctx {
+            sync_q: QueueNo::NONE,
+            async_q: QueueNo::NONE,
+            think: ThinkTime::new(t),
+            distance: Distance::default(),
+        }
+    }
+
+    pub fn queue(&self, sync: bool) -> QueueNo {
         if sync { self.sync_q } else { self.async_q }
     }
-}
-
-/// The number of a process's context; requests of nobody share the first.
-pub(super) fn ctx_of(proc: ProcId) -> u32 {
-    if proc == ProcId::NONE { 0 } else { proc.0 + 1 }
-}
-
-/// The process of a context.
-pub(super) fn proc_of(ctx: u32) -> ProcId {
-    if ctx == 0 { ProcId::NONE } else { ProcId(ctx - 1) }
 }
 
 /// Where the shared async queue of a priority is found: 8 levels of RT, 8 of BE, one of IDLE. A
@@ -218,17 +223,9 @@ fn class_level(effective: IoPrio) -> (u8, u8) {
 }
 
 impl Cfq {
-    pub(super) fn q(&self, q: u32) -> &Queue {
-        &self.queues[q as usize]
-    }
-
-    pub(super) fn q_mut(&mut self, q: u32) -> &mut Queue {
-        &mut self.queues[q as usize]
-    }
-
     /// The process of that context still runs.
-    pub(super) fn alive(&self, ctx: u32, cx: &Cx<'_>) -> bool {
-        cx.procs.get(proc_of(ctx)).is_some_and(|p| p.alive)
+    pub(super) fn alive(&self, ctx: CtxNo, cx: &Cx<'_>) -> bool {
+        cx.procs.get(ctx.proc()).is_some_and(|p| p.alive)
     }
 
     /// The queue a new request of that process belongs to: section 6, `prepare`.
@@ -238,171 +235,137 @@ impl Cfq {
         proc: ProcId,
         sync: bool,
         cx: &mut Cx<'_>,
-    ) -> u32 {
-        let ctx = ctx_of(proc);
-        while self.ctxs.len() <= ctx as usize {
-            let fresh = Ctx {
-                sync_q: NIL,
-                async_q: NIL,
-                last_end: tick(now),
-                think: Mean::default(),
-                seek: Mean::default(),
-                last_pos: 0,
-            };
-            self.ctxs.push(fresh);
+    ) -> QueueNo {
+        let ctx = CtxNo::of(proc);
+        while self.ctxs.get(ctx).is_none() {
+            self.ctxs.push(Ctx::new(tick(now)));
         }
         if !sync {
             return self.resolve_async(now, ctx, proc, cx);
         }
-        let before = self.ctxs[ctx as usize].sync_q;
+        let before = self.ctxs[ctx].sync_q;
         let mut q = before;
-        if q != NIL && self.q(q).coop && self.q(q).split {
+        if q.is_some() && self.queues[q].sharing.coop && self.queues[q].sharing.split {
             q = self.split(now, ctx, q, cx);
         }
-        if q == NIL {
+        if q.is_none() {
             let (class, level) = class_level(cx.procs.prio(proc));
             let group =
                 if self.version == Version::V30 { GroupId::ROOT } else { cx.procs.group(proc) };
-            self.ensure_group(group);
-            q = self.create(Queue::new(true, class, level, group.0));
-            self.q_mut(q).users = 1;
-            self.ctxs[ctx as usize].sync_q = q;
+            self.groups.ensure(group);
+            q = self.create(Queue::new(true, class, level, group));
+            self.queues[q].sharing.users = 1;
+            self.ctxs[ctx].sync_q = q;
         }
-        let into = self.q(q).merge_into;
-        if into != NIL {
+        if let Some(into) = self.queues[q].sharing.merge_into.some() {
             // The reference was counted when the merge was planned.
-            self.ctxs[ctx as usize].sync_q = into;
-            self.q_mut(into).coop = true;
-            cx.trace.why(now, "queues merged", q, into.into(), ctx.into());
-            self.queue_merges += 1;
+            self.ctxs[ctx].sync_q = into;
+            self.queues[into].sharing.coop = true;
+            cx.trace.why(now, "queues merged", q.0, into.into(), ctx.into());
+            self.stats.queue_merges += 1;
             self.lose_user(now, q, cx);
             q = into;
         }
         if q != before {
-            cx.trace.why(now, "queue of process", q, proc.0.into(), 1);
+            cx.trace.why(now, "queue of process", q.0, proc.0.into(), 1);
         }
         q
     }
 
-    fn resolve_async(&mut self, now: Instant, ctx: u32, proc: ProcId, cx: &mut Cx<'_>) -> u32 {
-        let found = self.ctxs[ctx as usize].async_q;
-        if found != NIL {
+    fn resolve_async(
+        &mut self,
+        now: Instant,
+        ctx: CtxNo,
+        proc: ProcId,
+        cx: &mut Cx<'_>,
+    ) -> QueueNo {
+        let found = self.ctxs[ctx].async_q;
+        if found.is_some() {
             return found;
         }
         let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
         let slot = async_slot(own);
-        if self.async_queues[slot] == NIL {
+        if self.queues.shared[slot].is_none() {
             // The queue gets the priority in force of who needs it first, also where that follows
             // the nice value and the slot does not.
             let (class, level) = class_level(cx.procs.prio(proc));
-            self.async_queues[slot] = self.create(Queue::new(false, class, level, 0));
+            self.queues.shared[slot] = self.create(Queue::new(false, class, level, GroupId::ROOT));
         }
-        let q = self.async_queues[slot];
-        self.q_mut(q).users += 1;
-        self.ctxs[ctx as usize].async_q = q;
-        cx.trace.why(now, "queue of process", q, proc.0.into(), 0);
+        let q = self.queues.shared[slot];
+        self.queues[q].sharing.users += 1;
+        self.ctxs[ctx].async_q = q;
+        cx.trace.why(now, "queue of process", q.0, proc.0.into(), 0);
         q
     }
 
-    fn create(&mut self, queue: Queue) -> u32 {
-        if let Some(q) = self.free.pop() {
-            self.queues[q as usize] = queue;
-            return q;
-        }
-        let q = self.queues.len();
-        self.queues.push(queue);
-        // Doubled, so that nodes are rarely made; the free list can then hold every queue.
-        let room = (q + 1).next_power_of_two().max(super::QUEUES);
-        self.rr_nodes.grow(room);
-        self.near_nodes.grow(room);
-        self.free.reserve(room - self.free.len());
-        q as u32
+    fn create(&mut self, queue: Queue) -> QueueNo {
+        let q = self.queues.add(queue);
+        let room = self.queues.room();
+        self.groups.grow_queues(room);
+        self.near.grow(room);
+        q
     }
 
     /// A shared queue has become seeky: the first to come gets a queue of its own, the last one
-    /// keeps this one. Answers the queue that is kept, `NIL` for a fresh one.
-    fn split(&mut self, now: Instant, ctx: u32, q: u32, cx: &mut Cx<'_>) -> u32 {
-        cx.trace.why(now, "queue split", q, ctx.into(), self.q(q).users.into());
-        self.queue_splits += 1;
-        if self.q(q).users == 1 {
-            let queue = self.q_mut(q);
-            (queue.coop, queue.split) = (false, false);
+    /// keeps this one. Answers the queue that is kept, nobody for a fresh one.
+    fn split(&mut self, now: Instant, ctx: CtxNo, q: QueueNo, cx: &mut Cx<'_>) -> QueueNo {
+        cx.trace.why(now, "queue split", q.0, ctx.into(), self.queues[q].sharing.users.into());
+        self.stats.queue_splits += 1;
+        if self.queues[q].sharing.users == 1 {
+            self.queues[q].sharing.keep();
             return q;
         }
-        self.ctxs[ctx as usize].sync_q = NIL;
+        self.ctxs[ctx].sync_q = QueueNo::NONE;
         self.drop_merge_references(now, q, cx);
         self.lose_user(now, q, cx);
-        NIL
+        QueueNo::NONE
     }
 
     /// A slot no longer refers to `q`, which was the cause of a reference along the chain of
     /// merges.
-    fn drop_merge_references(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        let mut at = self.q(q).merge_into;
+    fn drop_merge_references(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let mut at = self.queues[q].sharing.merge_into;
         // The chain has no loop: a merge is planned with the end of a chain only.
-        while at != NIL {
-            let next = self.q(at).merge_into;
+        while at.is_some() {
+            let next = self.queues[at].sharing.merge_into;
             self.lose_user(now, at, cx);
             at = next;
         }
     }
 
-    fn lose_user(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        let queue = self.q_mut(q);
-        queue.users -= 1;
-        if queue.users == 0 {
+    fn lose_user(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let sharing = &mut self.queues[q].sharing;
+        sharing.users -= 1;
+        if sharing.users == 0 {
             // Nobody is left to go over; the target may be freed before this queue is.
-            queue.merge_into = NIL;
+            sharing.merge_into = QueueNo::NONE;
         }
         self.free_unused(now, q, cx);
     }
 
     /// Frees a sync queue with no user and no request.
-    pub(super) fn free_unused(&mut self, now: Instant, q: u32, cx: &mut Cx<'_>) {
-        let queue = self.q(q);
-        if !queue.sync || queue.users > 0 || queue.allocated > 0 {
+    pub(super) fn free_unused(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let queue = &self.queues[q];
+        if !queue.sync || queue.sharing.users > 0 || queue.allocated > 0 {
             return;
         }
         if self.active == q {
             self.expire(now, false, "expired: nobody uses it", cx);
             self.kick(cx);
         }
-        let queue = self.q_mut(q);
-        assert!(queue.live && !queue.on_rr && queue.queued == 0 && queue.dispatched == 0);
-        debug_assert_eq!(queue.near, NOWHERE);
-        queue.live = false;
-        self.free.push(q);
-    }
-
-    /// 7.7: who shares `c`'s neighbourhood with `a` is to share its queue.
-    pub(super) fn plan_merge(&mut self, a: u32, mut c: u32) {
-        while self.q(c).merge_into != NIL {
-            c = self.q(c).merge_into;
-            if c == a {
-                return;
-            }
-        }
-        let (mine, its) = (self.q(a).users, self.q(c).users);
-        if mine == 0 {
-            return;
-        }
-        // Deviation: the text compares only. A candidate without users is about to be freed, and as
-        // the one that goes over it would bring no one: then there is nothing to plan.
-        if its == 0 {
-            return;
-        }
-        let (from, into, users) = if its >= mine { (a, c, mine) } else { (c, a, its) };
-        self.q_mut(from).merge_into = into;
-        self.q_mut(into).users += users;
+        let queue = &self.queues[q];
+        assert!(queue.live && !queue.turn.busy && queue.empty() && queue.dispatched == 0);
+        debug_assert!(!queue.near.listed());
+        self.queues.free(q);
     }
 
     /// A priority that was changed takes effect (insertion, allocation check).
-    pub(super) fn renew_priority(&mut self, q: u32, proc: ProcId, cx: &Cx<'_>) {
-        if !self.q(q).prio_changed {
+    pub(super) fn renew_priority(&mut self, q: QueueNo, proc: ProcId, cx: &Cx<'_>) {
+        let queue = &mut self.queues[q];
+        if !queue.prio_changed {
             return;
         }
         let (class, level) = class_level(cx.procs.prio(proc));
-        let queue = self.q_mut(q);
         queue.prio_changed = false;
         queue.class = class;
         queue.level = level;
@@ -412,38 +375,36 @@ impl Cfq {
     }
 
     pub(super) fn priority_changed(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
-        let ctx = ctx_of(proc);
-        let Some(&Ctx { sync_q, async_q, .. }) = self.ctxs.get(ctx as usize) else { return };
-        if async_q != NIL {
-            self.ctxs[ctx as usize].async_q = NIL;
+        let ctx = CtxNo::of(proc);
+        let Some(&Ctx { sync_q, async_q, .. }) = self.ctxs.get(ctx) else { return };
+        if async_q.is_some() {
+            self.ctxs[ctx].async_q = QueueNo::NONE;
             self.lose_user(now, async_q, cx);
         }
-        if sync_q != NIL {
-            self.q_mut(sync_q).prio_changed = true;
+        if sync_q.is_some() {
+            self.queues[sync_q].prio_changed = true;
         }
     }
 
     /// The process gets a fresh queue, in its new group, with its next request.
     pub(super) fn moved(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
-        let ctx = ctx_of(proc);
         if self.version == Version::V30 {
             return;
         }
-        if let Some(c) = self.ctxs.get_mut(ctx as usize)
-            && c.sync_q != NIL
+        if let Some(c) = self.ctxs.get_mut(CtxNo::of(proc))
+            && c.sync_q.is_some()
         {
-            let q = core::mem::replace(&mut c.sync_q, NIL);
+            let q = core::mem::replace(&mut c.sync_q, QueueNo::NONE);
             self.drop_merge_references(now, q, cx);
             self.lose_user(now, q, cx);
         }
     }
 
     pub(super) fn exited(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
-        let ctx = ctx_of(proc);
-        let Some(c) = self.ctxs.get_mut(ctx as usize) else { return };
+        let Some(c) = self.ctxs.get_mut(CtxNo::of(proc)) else { return };
         let slots = [c.async_q, c.sync_q];
-        (c.async_q, c.sync_q) = (NIL, NIL);
-        for q in slots.into_iter().filter(|&q| q != NIL) {
+        (c.async_q, c.sync_q) = (QueueNo::NONE, QueueNo::NONE);
+        for q in slots.into_iter().filter(|q| q.is_some()) {
             if self.active == q {
                 self.expire(now, false, "expired: its process exited", cx);
                 self.kick(cx);

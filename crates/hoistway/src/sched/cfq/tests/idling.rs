@@ -1,33 +1,16 @@
 //! Habits, preemption, idling, cooperators, queueing devices: scenarios 4 to 6, 14, 16 to 19.
 
 use super::rig::Rig;
-use crate::group::ProcId;
+use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Op, Side};
+use crate::rows::Id;
 use crate::sched::cfq::Version;
-use crate::sched::cfq::queue::Mean;
+use crate::sched::cfq::ids::QueueNo;
+use crate::sched::cfq::requests::slot;
 use crate::sched::{Depth, Merged, Run, Scheduler};
 use crate::stage::{Change, Stage};
-use crate::table::NIL;
 use crate::unit::{IoPrio, QueueId};
 use alloc::vec::Vec;
-
-fn means(sample: i64, n: usize) -> Vec<(i64, i64)> {
-    let mut mean = Mean::default();
-    let add = |_| {
-        mean.add(sample);
-        (mean.samples, mean.mean)
-    };
-    (0..n).map(add).collect()
-}
-
-/// Scenario 4, the numbers.
-#[test]
-fn think_time_is_a_rounded_running_mean() {
-    assert_eq!(means(0, 6), [(32, 4), (60, 2), (84, 1), (105, 1), (123, 1), (139, 0)]);
-    let only_means = |sample, n| means(sample, n).iter().map(|m| m.1).collect::<Vec<_>>();
-    assert_eq!(only_means(16, 4), [20, 18, 17, 17]);
-    assert_eq!(only_means(8, 7), [12, 10, 9, 9, 9, 9, 8]);
-}
 
 /// The idle window after each of `n` requests, each `think` ms after the completion of the one
 /// before.
@@ -72,11 +55,11 @@ fn more_than_four_far_requests_of_the_last_32_make_a_queue_seeky() {
     let [p] = rig.procs();
     let mut at = 10_000;
     rig.read(p, at, 8);
-    assert_eq!(rig.queue(p).seek_history, 0, "the first never counts");
+    assert_eq!(rig.queue(p).seek.jumps, 0, "the first never counts");
     let mut go = |rig: &mut Rig, distance: u64| {
         at += 8 + distance;
         rig.read(p, at, 8);
-        (rig.queue(p).seek_history.count_ones(), rig.queue(p).seeky())
+        (rig.queue(p).seek.jumps.count_ones(), rig.queue(p).seek.seeky())
     };
     for n in 1..=4 {
         assert_eq!(go(&mut rig, 801), (n, false));
@@ -89,7 +72,7 @@ fn more_than_four_far_requests_of_the_last_32_make_a_queue_seeky() {
     let [p] = rig.procs();
     rig.read(p, 1000, 63);
     rig.read(p, 1063, 64);
-    assert_eq!(rig.queue(p).seek_history, 0b10, "small counts, distance does not");
+    assert_eq!(rig.queue(p).seek.jumps, 0b10, "small counts, distance does not");
 }
 
 /// Scenario 6.
@@ -102,13 +85,13 @@ fn four_queued_requests_make_a_seeky_queue_worth_idling_for() {
     }
     rig.read(other, 500, 8);
     let queue = rig.queue(p);
-    assert!(queue.seeky() && queue.deep && queue.idle_window);
-    let mut last = NIL;
+    assert!(queue.seek.seeky() && queue.deep && queue.idle_window);
+    let mut any = false;
     while let Some(id) = rig.dispatch() {
-        last = id.slot();
+        any = true;
         rig.complete(id);
     }
-    assert_ne!(last, NIL);
+    assert!(any);
     assert!(rig.is_active(p), "idled for");
     rig.fire_timer();
     assert_eq!(rig.reasons().last(), Some(&"expired: idled in vain"));
@@ -125,7 +108,7 @@ fn active_and_new(a: (IoPrio, Op), b: (IoPrio, Op, Flags)) -> bool {
     rig.flagged(pa, a.1, 2000, 8, Flags::NONE);
     rig.issue();
     rig.flagged(pb, b.1, 50_000_000, 8, b.2);
-    assert_eq!(rig.run == Run::Now, rig.cfq.preemptions == 1);
+    assert_eq!(rig.run == Run::Now, rig.cfq.stats.preemptions == 1);
     rig.run == Run::Now
 }
 
@@ -173,7 +156,7 @@ fn two_seeky() -> (Rig, ProcId, ProcId, crate::ReqId) {
     for (i, p) in [p1, p2].into_iter().enumerate() {
         rig.cfq.resolve(rig.now, p, true, &mut rig.env.cx());
         rig.queue(p).idle_window = false;
-        rig.queue(p).seek_history = u32::MAX;
+        rig.queue(p).seek.jumps = u32::MAX;
         rig.read(p, 10_000_000 * (i as u64 + 1), 8);
     }
     let (id, proc) = rig.issue();
@@ -204,7 +187,7 @@ fn after_noidle(flags: Flags) -> Option<u64> {
     rig.cfq.resolve(rig.now, w, true, &mut rig.env.cx());
     rig.cfq.resolve(rig.now, other, true, &mut rig.env.cx());
     rig.queue(w).idle_window = false;
-    rig.queue(w).seek_history = u32::MAX;
+    rig.queue(w).seek.jumps = u32::MAX;
     let write = rig.flagged(w, Op::Write, 1000, 8, Flags::SYNC | flags);
     rig.issue();
     rig.read(other, 50_000_000, 8);
@@ -237,20 +220,23 @@ fn neighbours_share_a_queue_until_it_becomes_seeky() {
     let (q1, q2) = (rig.q(p1), rig.q(p2));
     assert_eq!(rig.issue().0, second);
     assert!(rig.is_active(p2));
-    assert_eq!((rig.cfq.q(q1).merge_into, rig.cfq.q(q2).users), (q2, 2));
+    assert_eq!((rig.cfq.queues[q1].sharing.merge_into, rig.cfq.queues[q2].sharing.users), (q2, 2));
     rig.read(p1, 10_016, 8);
-    assert_eq!((rig.q(p1), rig.cfq.q(q2).coop, rig.cfq.queue_merges), (q2, true, 1));
-    assert!(!rig.cfq.q(q1).live, "nobody uses it any more");
+    assert_eq!(
+        (rig.q(p1), rig.cfq.queues[q2].sharing.coop, rig.cfq.stats.queue_merges),
+        (q2, true, 1)
+    );
+    assert!(!rig.cfq.queues[q1].live, "nobody uses it any more");
     // It becomes seeky and its slice ends.
-    rig.queue(p2).seek_history = u32::MAX;
+    rig.queue(p2).seek.jumps = u32::MAX;
     rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
-    assert!(rig.cfq.q(q2).split);
+    assert!(rig.cfq.queues[q2].sharing.split);
     rig.read(p2, 70_000_000, 8);
     assert_ne!(rig.q(p2), q2, "who comes first gets a new one");
-    assert_eq!(rig.cfq.q(q2).users, 1);
+    assert_eq!(rig.cfq.queues[q2].sharing.users, 1);
     rig.read(p1, 10_024, 8);
     assert_eq!(rig.q(p1), q2);
-    assert!(!rig.cfq.q(q2).coop && !rig.cfq.q(q2).split);
+    assert!(!rig.cfq.queues[q2].sharing.coop && !rig.cfq.queues[q2].sharing.split);
 }
 
 #[test]
@@ -272,9 +258,9 @@ fn an_exit_during_a_planned_merge_leaves_the_books_balanced() {
         let (a, b) = if first { (p1, p2) } else { (p2, p1) };
         rig.exit(a);
         rig.exit(b);
-        assert_eq!(rig.cfq.q(q2).users, 0);
+        assert_eq!(rig.cfq.queues[q2].sharing.users, 0);
         rig.complete(second);
-        assert!(rig.cfq.queues.iter().all(|q| !q.live));
+        assert!(rig.cfq.queues.live().next().is_none());
         assert_eq!(rig.cfq.busy_queues, 0);
     }
 }
@@ -282,10 +268,10 @@ fn an_exit_during_a_planned_merge_leaves_the_books_balanced() {
 /// Completions with that many requests in the driver and queued, as the detection sees them.
 fn completions(rig: &mut Rig, n: usize, in_driver: u32, queued: u32) {
     for _ in 0..n {
-        (rig.cfq.in_driver, rig.cfq.queued_total) = (in_driver, queued);
+        (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (in_driver, queued);
         rig.cfq.watch_queueing();
     }
-    (rig.cfq.in_driver, rig.cfq.queued_total) = (0, 0);
+    (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (0, 0);
 }
 
 /// Scenario 18.
@@ -293,21 +279,21 @@ fn completions(rig: &mut Rig, n: usize, in_driver: u32, queued: u32) {
 fn queueing_is_found_out_after_fifty_samples() {
     let mut rig = Rig::new();
     completions(&mut rig, 50, 8, 0);
-    assert_eq!(rig.cfq.hw_tag, -1);
+    assert_eq!(rig.cfq.queueing.figure(), -1);
     completions(&mut rig, 1, 8, 0);
-    assert_eq!(rig.cfq.hw_tag, 1);
+    assert_eq!(rig.cfq.queueing.figure(), 1);
 
     let mut rig = Rig::new();
     completions(&mut rig, 50, 4, 6);
-    assert_eq!(rig.cfq.hw_tag, -1);
+    assert_eq!(rig.cfq.queueing.figure(), -1);
     completions(&mut rig, 1, 4, 6);
-    assert_eq!(rig.cfq.hw_tag, 0);
+    assert_eq!(rig.cfq.queueing.figure(), 0);
     completions(&mut rig, 1, 6, 6);
-    assert_eq!(rig.cfq.hw_tag, 1);
+    assert_eq!(rig.cfq.queueing.figure(), 1);
 
     let mut rig = Rig::new();
     completions(&mut rig, 200, 5, 5);
-    assert_eq!(rig.cfq.hw_tag, -1, "such a load proves nothing");
+    assert_eq!(rig.cfq.queueing.figure(), -1, "such a load proves nothing");
 }
 
 /// Scenario 19.
@@ -315,7 +301,7 @@ fn queueing_is_found_out_after_fifty_samples() {
 fn flash_that_queues_is_not_idled_for() {
     for (tag, timer, idles) in [(-1, None, false), (1, None, false), (0, Some(9), true)] {
         let mut rig = Rig::of(Version::V34, false);
-        rig.cfq.hw_tag = tag;
+        rig.cfq.queueing.answer = (tag >= 0).then_some(tag == 1);
         let [p, other] = rig.procs();
         rig.read(p, 1000, 128);
         assert!(rig.cfq.should_idle(rig.q(p)), "alone in its tree");
@@ -336,12 +322,12 @@ fn a_small_request_during_the_wait_may_still_grow() {
     rig.at(2).complete(first);
     rig.at(3).read(p, 1008, 8);
     assert_eq!((rig.run, rig.timer()), (Run::Usual, Some(10)), "the timer keeps running");
-    assert!(rig.queue(p).must_dispatch);
+    assert!(rig.queue(p).slice.must_dispatch);
     // Unplugged, it is dispatched; the timer may then end the slice with the request in flight.
     rig.issue();
     assert_eq!(rig.timer(), Some(10));
     rig.fire_timer();
-    assert_eq!(rig.cfq.active, NIL);
+    assert_eq!(rig.cfq.active, QueueNo::NONE);
     assert_eq!(rig.reasons().last(), Some(&"expired: idled in vain"));
 }
 
@@ -397,9 +383,9 @@ fn a_new_priority_counts_from_the_next_request_on() {
     rig.read(p, 2000, 8);
     assert_eq!(rig.queue(p).level, 1);
     rig.write(p, 6000);
-    let async_of = |level: usize| rig.cfq.async_queues[8 + level];
-    assert_ne!(async_of(1), NIL);
-    assert_eq!(rig.cfq.q(async_of(4)).users, 0);
+    let async_of = |level: usize| rig.cfq.queues.shared[8 + level];
+    assert_ne!(async_of(1), QueueNo::NONE);
+    assert_eq!(rig.cfq.queues[async_of(4)].sharing.users, 0);
 }
 
 #[test]
@@ -414,7 +400,7 @@ fn a_process_that_moves_gets_a_queue_in_its_new_group() {
     rig.cfq.changed(rig.now, &change, &mut rig.env.cx());
     rig.read(p, 2000, 8);
     assert_ne!(rig.q(p), old);
-    assert_eq!((rig.cfq.q(old).group, rig.queue(p).group), (0, group.0));
+    assert_eq!((rig.cfq.queues[old].turn.group, rig.queue(p).turn.group), (GroupId::ROOT, group));
 }
 
 #[test]
@@ -425,16 +411,16 @@ fn without_isolation_a_seeky_queue_is_served_in_the_root_group() {
         let group = rig.group("a", 500);
         let p = rig.env.procs.add(group, IoPrio::be(4));
         rig.read(p, 1000, 8);
-        assert_eq!(rig.queue(p).group, group.0);
+        assert_eq!(rig.queue(p).turn.group, group);
         let q = rig.q(p);
         let mut group_of = |window| {
             rig.queue(p).idle_window = window;
             rig.cfq.place(0, q, false);
             rig.check();
-            rig.queue(p).group
+            rig.queue(p).turn.group
         };
-        let away = if isolation == 0 { 0 } else { group.0 };
-        assert_eq!((group_of(false), group_of(true)), (away, group.0));
+        let away = if isolation == 0 { GroupId::ROOT } else { group };
+        assert_eq!((group_of(false), group_of(true)), (away, group));
     }
 }
 
@@ -458,10 +444,10 @@ fn merging_keeps_queue_kind_and_the_older_place_in_the_fifo() {
     rig.cfq.merged(rig.now, early, Merged::Request(late), &mut rig.env.cx());
     rig.env.requests.join(early, late);
     rig.check();
-    assert_eq!(rig.cfq.rqs[early.index()].fifo_deadline, 125, "the older one's deadline");
-    assert_eq!(rig.queue(p).next, early.slot());
+    assert_eq!(rig.cfq.pool.rqs[slot(early)].fifo_deadline, 125, "the older one's deadline");
+    assert_eq!(rig.queue(p).pending.next, slot(early));
     rig.issue();
-    assert_eq!(rig.cfq.last_pos, 1016);
+    assert_eq!(rig.cfq.pool.head, 1016);
 }
 
 #[test]
@@ -474,7 +460,7 @@ fn a_front_merge_sorts_anew() {
     rig.env.requests.join_bio(id, bio, Side::Front);
     rig.cfq.merged(rig.now, id, Merged::Bio(Side::Front), &mut rig.env.cx());
     rig.check();
-    assert_eq!((rig.cfq.rqs[id.index()].pos, rig.cfq.rqs[id.index()].len), (992, 16));
+    assert_eq!((rig.cfq.pool.rqs[slot(id)].pos, rig.cfq.pool.rqs[slot(id)].len), (992, 16));
     let again = rig.io(p, Op::Read, 984, 8, Flags::NONE);
     let found = rig.cfq.find_merge(rig.now, &again, &mut rig.env.cx());
     assert_eq!(found, Some((id, Side::Front)));

@@ -181,7 +181,7 @@ impl Load {
         let us = self.chance.below(1500);
         self.pass(us);
         match self.chance.below(20) {
-            0..8 if self.rig.cfq.queued_total < 150 => self.submit(),
+            0..8 if self.rig.cfq.pool.queued < 150 => self.submit(),
             0..13 => drop(self.flying.len() < 24 && self.dispatch()),
             13..19 => self.finish(),
             _ => self.change(),
@@ -206,10 +206,10 @@ impl Load {
         let cfq = &self.rig.cfq;
         cfq.check();
         // What is left are shared queues and that of nobody.
-        let mine = |q: &&super::super::queue::Queue| q.live && q.sync;
-        assert!(cfq.queues.iter().filter(mine).count() <= 1, "queues are freed");
-        assert!(cfq.queues.iter().filter(|q| !q.sync).all(|q| q.users <= 1));
-        assert_eq!(cfq.dispatch_list.len() + cfq.in_flight[0] + cfq.in_flight[1], 0);
+        assert!(cfq.queues.live().filter(|(_, q)| q.sync).count() <= 1, "queues are freed");
+        assert!(cfq.queues.live().filter(|(_, q)| !q.sync).all(|(_, q)| q.sharing.users <= 1));
+        let [asyncs, syncs] = cfq.pool.in_flight;
+        assert_eq!(cfq.pool.listed.len() + asyncs + syncs, 0);
     }
 }
 
@@ -223,8 +223,8 @@ fn random_loads_keep_all_counts_and_end() {
             load.run_dry();
             joined += load.joined;
             issued += load.issued;
-            merges += load.rig.cfq.queue_merges;
-            splits += load.rig.cfq.queue_splits;
+            merges += load.rig.cfq.stats.queue_merges;
+            splits += load.rig.cfq.stats.queue_splits;
             assert!(load.rig.now > Instant::ZERO && load.inserted > 300);
         }
         assert!(issued > 10_000, "{version:?}: {issued}");

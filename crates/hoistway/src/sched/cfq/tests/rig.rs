@@ -4,11 +4,12 @@ use crate::Device;
 use crate::env::Env;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Io, IoId, Op, ReqId};
-use crate::sched::cfq::queue::{Queue, ctx_of};
+use crate::rows::Id;
+use crate::sched::cfq::ids::{CtxNo, QueueNo};
+use crate::sched::cfq::queue::Queue;
 use crate::sched::cfq::{Cfq, Version};
 use crate::sched::{At, Dispatch, Run, Scheduler, Setup};
 use crate::stage::{Change, Stage};
-use crate::table::NIL;
 use crate::trace::{Event, Trace};
 use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
 use alloc::vec::Vec;
@@ -173,20 +174,20 @@ impl Rig {
     }
 
     /// The number of the sync queue of a process.
-    pub fn q(&self, proc: ProcId) -> u32 {
-        self.cfq.ctxs[ctx_of(proc) as usize].sync_q
+    pub fn q(&self, proc: ProcId) -> QueueNo {
+        self.cfq.ctxs[CtxNo::of(proc)].sync_q
     }
 
     pub fn queue(&mut self, proc: ProcId) -> &mut Queue {
         let q = self.q(proc);
-        &mut self.cfq.queues[q as usize]
+        &mut self.cfq.queues[q]
     }
 
     /// The queue being served.
     pub fn active(&mut self) -> &mut Queue {
         let a = self.cfq.active;
-        assert_ne!(a, NIL, "a queue is being served");
-        &mut self.cfq.queues[a as usize]
+        assert!(a.is_some(), "a queue is being served");
+        &mut self.cfq.queues[a]
     }
 
     pub fn is_active(&self, proc: ProcId) -> bool {
@@ -196,8 +197,7 @@ impl Rig {
     /// The active queue begins its slice now, as after a first completion, and has `ms` left.
     pub fn slice_left(&mut self, ms: i64) {
         let t = self.ms() as i64;
-        let a = self.active();
-        (a.slice_new, a.slice_start, a.slice_len, a.slice_end) = (false, t, ms, t + ms);
+        self.active().slice.begin(t, ms);
     }
 
     /// The reasons given for ends of slices since the last call.

@@ -3,11 +3,13 @@
 use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Op};
+use crate::rows::Id;
 use crate::sched::cfq::group::{ASYNC, Group, SYNC};
+use crate::sched::cfq::ids::{QueueNo, RqNo};
+use crate::sched::cfq::requests::slot;
 use crate::sched::cfq::{BE, Version};
 use crate::sched::{At, Scheduler};
 use crate::stage::Stage;
-use crate::table::NIL;
 use crate::unit::{Instant, IoPrio, Nanos, QueueId};
 use alloc::vec::Vec;
 
@@ -34,8 +36,8 @@ fn slice(busy: usize, level: u8, sync: bool, low_latency: bool) -> i64 {
         rig.flagged(proc, op, 100_000 * (i + 1), 8, Flags::NONE);
         procs.push(proc);
     }
-    rig.cfq.groups[0].avg[usize::from(BE)] = busy as i64;
-    let q = if sync { rig.q(procs[0]) } else { rig.cfq.async_queues[8 + usize::from(level)] };
+    rig.cfq.groups.rows[GroupId::ROOT].avg[usize::from(BE)] = busy as i64;
+    let q = if sync { rig.q(procs[0]) } else { rig.cfq.queues.shared[8 + usize::from(level)] };
     rig.cfq.slice_length(q)
 }
 
@@ -64,10 +66,10 @@ fn the_average_of_busy_queues_rises_fast_and_falls_slowly() {
                 rig.read(p, 1000 * (i + 1), 8);
                 first.get_or_insert(p);
             }
-            rig.cfq.groups[0].avg[usize::from(BE)] = avg;
+            rig.cfq.groups.rows[GroupId::ROOT].avg[usize::from(BE)] = avg;
             let q = rig.q(first.unwrap());
             rig.cfq.slice_length(q);
-            avg = rig.cfq.groups[0].avg[usize::from(BE)];
+            avg = rig.cfq.groups.rows[GroupId::ROOT].avg[usize::from(BE)];
             avg
         }
     });
@@ -80,10 +82,10 @@ fn chosen(pos: u64, a: (u64, Op, Flags), b: (u64, Op, Flags)) -> u64 {
     let [p, other] = rig.procs();
     let x = rig.flagged(p, a.1, a.0, 8, a.2);
     let y = rig.flagged(other, b.1, b.0, 8, b.2);
-    let one = rig.cfq.choose(x.slot(), y.slot(), pos);
-    assert_eq!(one, rig.cfq.choose(y.slot(), x.slot(), pos), "the order does not matter");
-    assert_eq!(rig.cfq.choose(NIL, x.slot(), pos), x.slot());
-    rig.cfq.rqs[one as usize].pos
+    let one = rig.cfq.choose(slot(x), slot(y), pos);
+    assert_eq!(one, rig.cfq.choose(slot(y), slot(x), pos), "the order does not matter");
+    assert_eq!(rig.cfq.choose(RqNo::NONE, slot(x), pos), slot(x));
+    rig.cfq.pool.rqs[one].pos
 }
 
 /// Scenario 7.
@@ -112,12 +114,12 @@ fn the_oldest_request_is_looked_at_once_per_slice() {
         let second = rig.read(p, 5000, 8);
         let third = rig.read(p, 5100, 8);
         rig.at(10);
-        rig.cfq.rqs[old.index()].fifo_deadline = 10 + late;
+        rig.cfq.pool.rqs[slot(old)].fifo_deadline = 10 + late;
         // More deadlines pass: it makes no difference.
-        rig.cfq.rqs[second.index()].fifo_deadline = 10 + late;
-        rig.cfq.rqs[third.index()].fifo_deadline = 10 + late;
+        rig.cfq.pool.rqs[slot(second)].fifo_deadline = 10 + late;
+        rig.cfq.pool.rqs[slot(third)].fifo_deadline = 10 + late;
         // At the head the sweep would begin with 5000.
-        assert_eq!(rig.queue(p).next, second.slot());
+        assert_eq!(rig.queue(p).pending.next, slot(second));
         assert_eq!([(); 3].map(|()| rig.issue_at()), want, "{late} ms early");
     }
 }
@@ -180,7 +182,7 @@ fn after_sync(done: u64) -> Rig {
     rig.read(p, 1 << 20, 8);
     let (id, _) = rig.issue();
     rig.at(done).complete(id);
-    if rig.cfq.active != NIL {
+    if rig.cfq.active.is_some() {
         rig.at(done + 1).exit(p);
     }
     let [writer] = rig.procs();
@@ -195,7 +197,7 @@ fn after_sync(done: u64) -> Rig {
 fn a_late_sync_request_cuts_the_async_depth_to_one() {
     for (at, depth) in [(130, 1), (224, 1), (225, 1), (325, 2)] {
         let mut rig = after_sync(125);
-        assert_eq!(rig.cfq.last_delayed_sync, 125);
+        assert_eq!(rig.cfq.ramp.last_late, 125);
         assert_eq!(rig.at(at).issue_all().len(), depth, "at {at}");
     }
     let mut rig = after_sync(125);
@@ -205,7 +207,7 @@ fn a_late_sync_request_cuts_the_async_depth_to_one() {
     assert_eq!(rig.at(225).dispatch(), None);
     rig.complete(one);
     assert!(rig.dispatch().is_some());
-    assert_eq!(after_sync(124).cfq.last_delayed_sync, -1000, "124 ms are not late");
+    assert_eq!(after_sync(124).cfq.ramp.last_late, -1000, "124 ms are not late");
 }
 
 /// Scenario 11.
@@ -216,7 +218,7 @@ fn async_waits_for_sync_in_flight_and_idling_queues_for_async() {
     rig.read(p, 1000, 8);
     rig.issue();
     rig.write(w, 500_000);
-    let shared = rig.cfq.async_queues[8 + 4];
+    let shared = rig.cfq.queues.shared[8 + 4];
     assert!(!rig.cfq.may_dispatch(0, shared), "sync in flight");
 
     let mut rig = Rig::new();
@@ -242,10 +244,10 @@ fn two_sequential_readers_take_turns_by_slices() {
     let mut rig = Rig::new();
     let [p1, p2] = rig.procs();
     rig.read(p1, 1000, 256);
-    assert_eq!((rig.queue(p1).key, rig.issue().1), (-80, p1));
-    assert_eq!((rig.cfq.wl_end, rig.cfq.serving_type), (300, SYNC));
+    assert_eq!((rig.queue(p1).turn.key, rig.issue().1), (-80, p1));
+    assert_eq!((rig.cfq.workload.end, rig.cfq.workload.kind), (300, SYNC));
     rig.at(1).read(p2, 50_000_000, 256);
-    assert_eq!(rig.queue(p2).key, 1);
+    assert_eq!(rig.queue(p2).turn.key, 1);
     assert!(rig.is_active(p1), "no preemption");
     assert_eq!(rig.dispatch(), None, "one is in flight and the queue idles");
     // Each request takes 8, each process thinks for 2.
@@ -258,7 +260,7 @@ fn two_sequential_readers_take_turns_by_slices() {
         assert_eq!(rig.dispatch(), None);
         if turn == 0 {
             let q = rig.queue(p1);
-            assert_eq!((q.slice_start, q.slice_end), (8, 108));
+            assert_eq!((q.slice.end, q.slice.used_time(28)), (108, 20));
         }
         at += 256;
         rig.at(10 * turn + 10).read(p1, at, 256);
@@ -266,16 +268,16 @@ fn two_sequential_readers_take_turns_by_slices() {
         assert_eq!(rig.issue().1, p1);
     }
     // The request of 100 completes at 108: the slice is used.
-    let vtime = rig.cfq.groups[0].vtime;
+    let vtime = rig.cfq.groups.rows[GroupId::ROOT].vtime;
     let id = rig.env.requests.at(0).id;
     rig.at(108).complete(id);
-    assert_eq!(rig.cfq.active, NIL);
-    assert_eq!(rig.queue(p1).slice_resid, 0);
-    assert_eq!(rig.cfq.groups[0].vtime - vtime, (100 << 12) * 500 / 1000);
+    assert_eq!(rig.cfq.active, QueueNo::NONE);
+    assert_eq!(rig.queue(p1).slice.resid, 0);
+    assert_eq!(rig.cfq.groups.rows[GroupId::ROOT].vtime - vtime, (100 << 12) * 500 / 1000);
     let (second, proc) = rig.issue();
-    assert_eq!((proc, rig.cfq.wl_end), (p2, 300), "the workload slice goes on");
+    assert_eq!((proc, rig.cfq.workload.end), (p2, 300), "the workload slice goes on");
     rig.at(110).read(p1, at + 256, 256);
-    assert_eq!(rig.queue(p1).key, 110);
+    assert_eq!(rig.queue(p1).turn.key, 110);
     rig.at(116).complete(second);
     assert_eq!(rig.timer(), Some(124));
     assert_eq!(rig.dispatch(), None);
@@ -294,7 +296,7 @@ fn a_reader_that_does_not_return_is_waited_for_once() {
     rig.at(8).complete(id);
     assert_eq!(rig.timer(), Some(16));
     rig.fire_timer();
-    assert_eq!(rig.queue(p1).slice_resid, 0, "no residual");
+    assert_eq!(rig.queue(p1).slice.resid, 0, "no residual");
     assert_eq!((rig.ms(), rig.issue().1), (16, p2));
 }
 
@@ -307,7 +309,7 @@ fn read_after_writes(switch: u64) -> (Rig, ProcId, ProcId) {
         rig.write(w, 1000 * (i + 1));
     }
     let (id, _) = rig.issue();
-    assert_eq!((rig.cfq.wl_end, rig.cfq.serving_type), (120, ASYNC));
+    assert_eq!((rig.cfq.workload.end, rig.cfq.workload.kind), (120, ASYNC));
     rig.at(10).complete(id);
     rig.read(r, 5_000_000, 8);
     assert_eq!(rig.reasons().last(), Some(&"preempted: sync before async"));
@@ -321,7 +323,7 @@ fn a_preempting_reader_is_not_selected_while_the_async_workload_lasts() {
     assert_eq!(rig.issue().1, r, "the switch");
     let (mut rig, w, r) = read_after_writes(0);
     let (id, proc) = rig.issue();
-    assert_eq!((proc, rig.cfq.serving_type, rig.cfq.wl_end), (w, ASYNC, 120));
+    assert_eq!((proc, rig.cfq.workload.kind, rig.cfq.workload.end), (w, ASYNC, 120));
     rig.at(20).complete(id);
     // The first choice of a new queue after 120.
     for (at, want) in [(119, w), (121, r)] {
@@ -362,21 +364,21 @@ fn groups_get_time_by_weight() {
             rig.read(proc, 10_000_000 * i as u64 + 1000 * n, 8);
         }
     }
-    assert_eq!(rig.cfq.groups[a.index()].vtime, 0);
-    assert_eq!(rig.cfq.groups[b.index()].vtime, 200);
-    assert_eq!(rig.cfq.group_slice(a.0), 100);
-    assert_eq!(rig.cfq.group_slice(b.0), 200);
+    assert_eq!(rig.cfq.groups.rows[a].vtime, 0);
+    assert_eq!(rig.cfq.groups.rows[b].vtime, 200);
+    assert_eq!(rig.cfq.groups.slice(a), 100);
+    assert_eq!(rig.cfq.groups.slice(b), 200);
     let mut order = Vec::new();
     for turn in 0..6 {
         let (id, proc) = rig.at(1000 * turn).issue();
         order.push(if proc == procs[0] { 'A' } else { 'B' });
-        let before = rig.cfq.g(rig.q(proc)).vtime;
+        let before = rig.cfq.group_of(rig.q(proc)).vtime;
         rig.complete(id);
         rig.slice_left(100);
         rig.at(1000 * turn + 100);
         rig.cfq.expire(rig.now, true, "expired: by the test", &mut rig.env.cx());
         let step = if proc == procs[0] { 409_600 } else { 204_800 };
-        assert_eq!(rig.cfq.g(rig.q(proc)).vtime - before, step);
+        assert_eq!(rig.cfq.group_of(rig.q(proc)).vtime - before, step);
     }
     assert_eq!(order, ['A', 'B', 'B', 'A', 'B', 'B']);
 }
@@ -393,7 +395,7 @@ fn the_idle_class_is_served_last_and_one_request_at_a_time() {
     for n in 0..3 {
         rig.read(i2, 100_000 + 1000 * n, 8);
     }
-    assert_eq!((rig.queue(i1).key, rig.queue(i2).key), (200, 400));
+    assert_eq!((rig.queue(i1).turn.key, rig.queue(i2).turn.key), (200, 400));
     let read = rig.read(p, 5_000_000, 8);
     assert_eq!(rig.issue().1, p, "best effort first");
     assert_eq!(rig.dispatch(), None, "it is idled for");
@@ -421,14 +423,14 @@ fn an_async_queue_dispatches_sixteen_requests_per_slice() {
     // A sync queue is busy too: nothing is active, so nothing is preempted, and its key is larger.
     rig.read(r, 5_000_000, 8);
     // Nothing completes, or the slice proper would begin: depth is to be no limit.
-    rig.cfq.last_delayed_sync = -100_000;
+    rig.cfq.ramp.last_late = -100_000;
     rig.set("quantum", 64);
     for i in 0..16 {
         assert_eq!(rig.at(i).issue().1, w);
     }
     assert_eq!(rig.reasons(), ["expired: enough requests"]);
     // slice_start is unset: 15 ms since it was selected.
-    assert_eq!(rig.cfq.groups[0].vtime, (15 << 12) * 500 / 1000);
+    assert_eq!(rig.cfq.groups.rows[GroupId::ROOT].vtime, (15 << 12) * 500 / 1000);
 }
 
 #[test]
@@ -440,15 +442,15 @@ fn a_weight_takes_effect_when_the_group_is_next_charged() {
         rig.read(p, 1000 * n, 8);
     }
     rig.cfq.set_group(rig.now, a, "weight", Some(1000), &mut rig.env.cx()).unwrap();
-    assert_eq!((rig.cfq.groups[a.index()].weight, rig.cfq.total_weight), (500, 500));
+    assert_eq!((rig.cfq.groups.rows[a].weight, rig.cfq.groups.total_weight), (500, 500));
     rig.issue();
     rig.at(10);
     rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
-    assert_eq!((rig.cfq.groups[a.index()].weight, rig.cfq.total_weight), (1000, 1000));
-    assert_eq!(rig.cfq.groups[a.index()].vtime, 10 << 12, "charged by the old weight");
+    assert_eq!((rig.cfq.groups.rows[a].weight, rig.cfq.groups.total_weight), (1000, 1000));
+    assert_eq!(rig.cfq.groups.rows[a].vtime, 10 << 12, "charged by the old weight");
     let default = |rig: &mut Rig, g| {
         rig.cfq.set_group(rig.now, g, "weight", None, &mut rig.env.cx()).unwrap();
-        rig.cfq.groups[GroupId::index(g)].new_weight
+        rig.cfq.groups.rows[g].new_weight
     };
     assert_eq!((default(&mut rig, a), default(&mut rig, GroupId::ROOT)), (500, 1000));
     assert_eq!(Group::new(500).busy(BE), 0);
@@ -460,7 +462,7 @@ fn requests_at_one_sector_push_each_other_out() {
     let [p] = rig.procs();
     let old = rig.read(p, 1000, 8);
     let new = rig.read(p, 1000, 8);
-    assert_eq!(rig.cfq.queued_total, 1);
+    assert_eq!(rig.cfq.pool.queued, 1);
     assert_eq!([rig.issue().0, rig.issue().0], [old, new]);
 }
 
@@ -472,14 +474,14 @@ fn a_request_given_back_is_returned_before_anything_else() {
         rig.read(p, 1000 * (n + 1), 8);
     }
     let (id, _) = rig.issue();
-    let dispatched = rig.queue(p).slice_dispatch;
+    let dispatched = rig.queue(p).slice.sent;
     rig.cfq.requeue(rig.now, id, &mut rig.env.cx());
-    assert_eq!(rig.cfq.in_driver, 0);
+    assert_eq!(rig.cfq.pool.in_driver, 0);
     rig.cfq.prepare(rig.now, id, &mut rig.env.cx());
     rig.cfq.insert(rig.now, id, At::Head, &mut rig.env.cx());
     rig.check();
     assert_eq!(rig.issue().0, id);
-    assert_eq!(rig.queue(p).slice_dispatch, dispatched, "no slice accounting");
+    assert_eq!(rig.queue(p).slice.sent, dispatched, "no slice accounting");
 }
 
 #[test]
@@ -527,7 +529,7 @@ fn a_workload_slice_stands_still_while_nobody_is_served() {
     for &w in &writers {
         rig.cfq.resolve(rig.now, w, true, &mut rig.env.cx());
         // Short requests count as seeks on flash, and these have had many.
-        (rig.queue(w).seek_history, rig.queue(w).idle_window) = (u32::MAX, false);
+        (rig.queue(w).seek.jumps, rig.queue(w).idle_window) = (u32::MAX, false);
     }
     rig.at(1);
     write(&mut rig, 1);

@@ -2,9 +2,9 @@
 
 use super::rig::Rig;
 use crate::request::{Flags, Op};
+use crate::rows::Id;
 use crate::sched::Run;
 use crate::sched::cfq::Version;
-use crate::table::NIL;
 use crate::unit::IoPrio;
 
 #[test]
@@ -13,10 +13,10 @@ fn in_2_6_30_an_empty_queue_leaves_the_tree_at_once() {
     let [p] = rig.procs();
     let id = rig.read(p, 1000, 8);
     rig.issue();
-    assert_eq!((rig.cfq.busy_queues, rig.queue(p).on_rr), (0, false));
+    assert_eq!((rig.cfq.busy_queues, rig.queue(p).turn.busy), (0, false));
     assert!(rig.is_active(p));
     rig.at(3).complete(id);
-    assert_eq!((rig.timer(), rig.queue(p).slice_end), (Some(11), 103));
+    assert_eq!((rig.timer(), rig.queue(p).slice.end), (Some(11), 103));
     // Nobody else is busy: the slice outlives the wait.
     rig.fire_timer();
     assert!(rig.is_active(p));
@@ -36,7 +36,7 @@ fn in_2_6_30_slices_are_full_and_depth_is_four() {
     let flying = rig.issue_all();
     assert_eq!(flying.len(), 4);
     rig.at(10).complete(flying[0]);
-    assert_eq!(rig.active().slice_end, 110, "ten queues, and still 100 ms");
+    assert_eq!(rig.active().slice.end, 110, "ten queues, and still 100 ms");
     assert_eq!(rig.issue_all().len(), 1);
 
     let mut rig = Rig::of(Version::V30, true);
@@ -91,14 +91,17 @@ fn in_2_6_30_a_neighbour_is_jumped_to_once() {
     assert_eq!(rig.timer(), None);
     assert_eq!(rig.issue().0, second);
     let q2 = rig.queue(p2);
-    assert!(q2.coop && q2.merge_into == NIL && q2.users == 1, "jumped to, nothing shared");
+    assert!(
+        q2.sharing.coop && q2.sharing.merge_into.is_none() && q2.sharing.users == 1,
+        "jumped to, nothing shared"
+    );
     // A second jump is refused until it was selected in its turn.
     rig.read(p2, 10_032, 8);
     rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
     let q1 = rig.q(p1);
-    assert_eq!(rig.cfq.cooperator(q1), NIL);
+    assert!(rig.cfq.cooperator(q1).is_none());
     assert_eq!(rig.issue().1, p2);
-    assert!(!rig.queue(p2).coop);
+    assert!(!rig.queue(p2).sharing.coop);
 }
 
 #[test]
@@ -117,17 +120,17 @@ fn in_2_6_30_a_process_with_distant_requests_is_not_idled_for() {
 #[test]
 fn in_2_6_30_detection_starts_anew_every_51_samples() {
     let mut rig = Rig::of(Version::V30, true);
-    assert_eq!(rig.cfq.hw_tag, 1);
+    assert_eq!(rig.cfq.queueing.answer, Some(true));
     for _ in 0..51 {
-        (rig.cfq.in_driver, rig.cfq.queued_total) = (3, 6);
+        (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (3, 6);
         rig.cfq.watch_queueing();
     }
-    assert_eq!((rig.cfq.hw_tag, rig.cfq.hw_samples, rig.cfq.hw_depth), (0, 0, 0));
+    assert_eq!(rig.cfq.queueing.answer, Some(false));
     for _ in 0..51 {
-        (rig.cfq.in_driver, rig.cfq.queued_total) = (6, 6);
+        (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (6, 6);
         rig.cfq.watch_queueing();
     }
-    assert_eq!(rig.cfq.hw_tag, 1);
+    assert_eq!(rig.cfq.queueing.answer, Some(true));
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn in_2_6_30_a_residual_moves_a_queue_back() {
         rig.cfq.expire(rig.now, true, "expired: by the test", &mut rig.env.cx());
         // 27 ms were left.
         let want = if version == Version::V30 { 30 + 27 } else { 30 - 27 };
-        assert_eq!((rig.queue(p).key, want), (key, key), "{version:?}");
+        assert_eq!((rig.queue(p).turn.key, want), (key, key), "{version:?}");
     }
 }
 
@@ -184,7 +187,7 @@ fn with_iops_mode_a_group_pays_by_request() {
     let mut rig = Rig::of(Version::V38, true);
     rig.set("slice_idle", 0);
     rig.set("group_idle", 0);
-    rig.cfq.hw_tag = 1;
+    rig.cfq.queueing.answer = Some(true);
     let a = rig.group("a", 500);
     let p = rig.env.procs.add(a, IoPrio::be(4));
     for n in 0..6 {
@@ -195,7 +198,7 @@ fn with_iops_mode_a_group_pays_by_request() {
     }
     rig.at(77);
     rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
-    assert_eq!(rig.cfq.groups[a.index()].vtime, 3 << 12);
+    assert_eq!(rig.cfq.groups.rows[a].vtime, 3 << 12);
 }
 
 #[test]

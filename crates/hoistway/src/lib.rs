@@ -25,6 +25,9 @@ pub mod sched;
 pub mod stack;
 pub mod stage;
 pub mod table;
+#[cfg(any(test, feature = "testkit"))]
+#[doc(hidden)]
+pub mod testkit;
 pub mod trace;
 pub mod tree;
 pub mod tunable;

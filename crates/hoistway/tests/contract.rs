@@ -2,14 +2,13 @@
 //! `Empty` changes nothing, early timers do no harm, tunables keep to their ranges, and nothing allocates
 //! in steady state.
 
-mod common;
 #[path = "common/counting.rs"]
 mod counting;
 
-use common::Rng;
 use hoistway::request::{Op, ReqId, Side};
 use hoistway::sched::{At, Depth, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
 use hoistway::stage::Change;
+use hoistway::testkit::Rng;
 use hoistway::tunable::TunableError;
 use hoistway::{Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, Sectors};
 
@@ -73,7 +72,7 @@ impl Harness {
             env,
             sched,
             now: Instant::ZERO,
-            rng: Rng(seed),
+            rng: Rng::new(seed),
             book: [State::Free; SLOTS],
             flying: Vec::with_capacity(SLOTS),
             waiting: 0,

@@ -2,14 +2,12 @@
 //! limits that bind, nothing is lost or reordered within a group and direction, every bio that passed is
 //! told of once more, it comes to rest when the load stops, and looking at it changes nothing.
 
-mod common;
-
-use common::Rng;
 use hoistway::ctl::{CONTROLLERS, Controller, Entry, Verdict};
 use hoistway::knob::KnobError;
 use hoistway::sched;
 use hoistway::stack::StageName;
 use hoistway::stage::{Change, Figure, Gauge, Stage, StageInfo};
+use hoistway::testkit::Rng;
 use hoistway::trace::Trace;
 use hoistway::tunable::{TunableError, Unit};
 use hoistway::unit::{Instant, Nanos};
@@ -265,7 +263,7 @@ impl World {
         let mut world = World {
             stack,
             book,
-            rng: Rng(seed),
+            rng: Rng::new(seed),
             now: Instant::ZERO,
             entry,
             groups: Vec::new(),

@@ -2,13 +2,11 @@
 //! each gate: what is held is released, nothing is lost or reordered within a group and direction, every
 //! bio that passed is told of exactly once more, and `Delay` comes out.
 
-mod common;
-
-use common::Rng;
 use hoistway::ctl::{Controller, Entry, Gate, Verdict};
 use hoistway::request::Dir;
 use hoistway::sched;
 use hoistway::stage::{Change, Stage, StageInfo};
+use hoistway::testkit::Rng;
 use hoistway::tunable::TunableError;
 use hoistway::unit::{Instant, Nanos};
 use hoistway::{
@@ -378,7 +376,7 @@ fn nothing_is_lost_or_reordered_at_any_gate() {
     ];
     for entry in sched::SCHEDULERS {
         for seed in 0..60 {
-            let mut rng = Rng(seed);
+            let mut rng = Rng::new(seed);
             let gates = GATES[seed as usize % 4];
             let mut b = Bench::new(entry.name, gates, |d| {
                 d.queue_depth = 1 + seed as u32 % 5;

@@ -1,10 +1,8 @@
 //! Conformance of `deadline` (specs/deadline.md D, scenarios ), and its rules beyond them.
 
-mod common;
-
-use common::{Bench, scenario};
 use hoistway::request::Side;
 use hoistway::sched::At;
+use hoistway::testkit::scenario::{Bench, scenario};
 
 #[test]
 fn a1_a_sweep_starts_at_the_oldest_and_goes_up() {
@@ -175,22 +173,22 @@ fn what_was_pushed_out_joins_nothing() {
     let mut b = scenario("deadline", &[], "0 r1@100 r2@100");
     let io = b.io("r3", 108, 8);
     let (r1, r2) = (b.id("r1"), b.id("r2"));
-    assert!(!b.sched.may_merge(b.now, &io, r1, &mut b.env.cx()));
-    assert!(b.sched.may_merge(b.now, &io, r2, &mut b.env.cx()));
-    assert_eq!(b.sched.neighbour(r1, Side::Back, &b.env.cx()), None);
+    assert!(!b.may_merge(&io, r1));
+    assert!(b.may_merge(&io, r2));
+    assert_eq!(b.neighbour(r1, Side::Back), None);
 }
 
 #[test]
 fn a_front_merge_moves_a_request_in_the_sector_order() {
     let mut b = scenario("deadline", &[], "0 r1@100 r2@50 r3@70+30");
     let io = b.io("r9", 42, 8);
-    let found = b.sched.find_merge(b.now, &io, &mut b.env.cx());
+    let found = b.find_merge(&io);
     assert_eq!(found, Some((b.id("r2"), Side::Front)));
     let io = b.io("r9", 30, 20);
     b.join_bio("r2", io, Side::Front);
     let r3 = b.id("r3");
-    assert_eq!(b.sched.neighbour(r3, Side::Front, &b.env.cx()), Some(b.id("r2")));
-    assert_eq!(b.sched.find_merge(b.now, &io, &mut b.env.cx()), None, "50 is no start any more");
+    assert_eq!(b.neighbour(r3, Side::Front), Some(b.id("r2")));
+    assert_eq!(b.find_merge(&io), None, "50 is no start any more");
     b.run("1 x4 -> r1 r2 r3 -");
 }
 
@@ -207,14 +205,14 @@ fn a_front_merge_onto_the_start_of_another_pushes_that_out() {
 fn without_front_merges_no_front_is_found() {
     let mut b = scenario("deadline", &[("front_merges", 0)], "0 r1@100");
     let io = b.io("r9", 92, 8);
-    assert_eq!(b.sched.find_merge(b.now, &io, &mut b.env.cx()), None);
+    assert_eq!(b.find_merge(&io), None);
 }
 
 #[test]
 fn a_write_finds_no_read_to_join() {
     let mut b = scenario("deadline", &[], "0 r1@100");
     let io = b.io("w9", 92, 8);
-    assert_eq!(b.sched.find_merge(b.now, &io, &mut b.env.cx()), None);
+    assert_eq!(b.find_merge(&io), None);
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! Conformance of `none` and `noop` as far as it concerns the scheduler alone
 //! (specs/blk-mq-and-noop.md section 14).
 
-mod common;
-
-use common::{Bench, scenario};
 use hoistway::request::Side;
 use hoistway::sched::At;
+use hoistway::testkit::scenario::{Bench, scenario};
 use hoistway::{Device, Flags, GroupId, Io, IoPrio, Op, QueueId, Sectors};
 
 fn find(b: &mut Bench, io: Io) -> Option<(String, Side)> {
-    b.sched.find_merge(b.now, &io, &mut b.env.cx()).map(|(id, side)| (b.name(id), side))
+    b.find_merge(&io).map(|(id, side)| (b.name(id), side))
 }
 
 #[test]
@@ -34,10 +32,10 @@ fn n2_noop_looks_for_no_front_merge() {
 fn n4_n5_noop_joins_neighbours_of_the_list_only() {
     let mut b = scenario("noop", &[], "0 wa@0 wx@900 wb@16");
     let (a, x, bb) = (b.id("wa"), b.id("wx"), b.id("wb"));
-    assert_eq!(b.sched.neighbour(a, Side::Back, &b.env.cx()), Some(x));
-    assert_eq!(b.sched.neighbour(bb, Side::Front, &b.env.cx()), Some(x));
-    assert_eq!(b.sched.neighbour(a, Side::Front, &b.env.cx()), None);
-    assert_eq!(b.sched.neighbour(bb, Side::Back, &b.env.cx()), None);
+    assert_eq!(b.neighbour(a, Side::Back), Some(x));
+    assert_eq!(b.neighbour(bb, Side::Front), Some(x));
+    assert_eq!(b.neighbour(a, Side::Front), None);
+    assert_eq!(b.neighbour(bb, Side::Back), None);
 }
 
 #[test]
@@ -51,7 +49,7 @@ fn n4_deadline_names_the_neighbour_by_sector() {
     let io = b.io("w9", 8, 8);
     b.join_bio("wa", io, Side::Back);
     let a = b.id("wa");
-    assert_eq!(b.sched.neighbour(a, Side::Back, &b.env.cx()), Some(b.id("wb")));
+    assert_eq!(b.neighbour(a, Side::Back), Some(b.id("wb")));
     b.join("wa", "wb");
     b.run("1 x3 -> wa wx -");
 }

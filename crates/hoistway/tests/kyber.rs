@@ -1,11 +1,10 @@
 //! Conformance of `kyber` (specs/kyber.md section 8, K-4 to K-17; K-1 to K-3 stand beside the code they are
 //! about), and what its control loop promises.
 
-mod common;
-
-use common::{Bench, Rng, scenario};
 use hoistway::request::Side;
 use hoistway::sched::{At, Depth, Dispatch};
+use hoistway::testkit::Rng;
+use hoistway::testkit::scenario::{Bench, scenario};
 use hoistway::{Device, Flags, Instant, Io, Nanos, Op, ProcId, QueueId, ReqId, Sectors};
 
 const READ: u32 = 0;
@@ -35,17 +34,16 @@ fn kyber() -> Bench {
 fn serve(b: &mut Bench, domain: u32, total: u64, io: u64) {
     let in_bucket = |bucket: u64| Nanos(TARGETS[domain as usize] / 4 * bucket + 1000);
     let bio = Io { op: op_of(domain), ..Io::read(0, ProcId(0), 0, 8) };
-    let id = b.env.requests.create(bio, true, QueueId(0), b.now).unwrap();
-    b.sched.prepare(b.now, id, &mut b.env.cx());
-    b.sched.insert(b.now, id, At::Tail, &mut b.env.cx());
-    let issued = b.sched.dispatch(b.now, QueueId(0), &mut b.env.cx());
+    let id = b.create(bio);
+    b.prepare(id);
+    b.rig.insert(id, At::Tail);
+    let issued = b.dispatch();
     assert_eq!(issued, Dispatch::Issue(id), "nothing else waits and a token is free");
     let now = b.now.as_nanos();
     let r = b.env.requests.get_mut(id);
     r.began = Instant::from_nanos(now - in_bucket(total).0);
     r.issued = Instant::from_nanos(now - in_bucket(io).0);
-    b.sched.complete(b.now, id, &mut b.env.cx());
-    b.env.requests.remove(id);
+    b.complete(id);
 }
 
 fn serve_many(b: &mut Bench, n: usize, domain: u32, total: u64, io: u64) {
@@ -55,7 +53,7 @@ fn serve_many(b: &mut Bench, n: usize, domain: u32, total: u64, io: u64) {
 /// Lets the time of the adaptation come.
 fn adapt(b: &mut Bench) {
     b.now = b.sched.next_timer().expect("a completion has armed the timer");
-    b.sched.timer(b.now, &mut b.env.cx());
+    b.timer();
     assert_eq!(b.sched.next_timer(), None, "only a completion arms it again");
 }
 
@@ -85,7 +83,7 @@ fn insert_on_cpu(b: &mut Bench, name: &str, cpu: u32, start: u64) {
 }
 
 fn find(b: &mut Bench, io: Io) -> Option<(String, Side)> {
-    b.sched.find_merge(b.now, &io, &mut b.env.cx()).map(|(id, side)| (b.name(id), side))
+    b.find_merge(&io).map(|(id, side)| (b.name(id), side))
 }
 
 #[test]
@@ -245,7 +243,7 @@ fn k13_one_adaptation_100_ms_after_the_first_completion() {
     b.run("60 done:r2");
     assert_eq!(b.sched.next_timer(), at(100));
     b.at_ms(100);
-    b.sched.timer(b.now, &mut b.env.cx());
+    b.timer();
     assert_eq!(b.sched.next_timer(), None);
     b.run("130 done:r3");
     assert_eq!(b.sched.next_timer(), at(230));
@@ -276,11 +274,11 @@ fn k14_a_request_given_back_loses_its_token_and_is_no_sample() {
     steer(&mut b, READ, &[0, 0, 0, 0]);
     play(&mut b, "r1@100 r2@200 x2 -> r1 ~");
     let id = b.id("r1");
-    b.sched.requeue(b.now, id, &mut b.env.cx());
+    b.requeue(id);
     assert_eq!(b.figure("outstanding", Some(READ)), 0);
     assert_eq!(b.env.runs.take(), Some(QueueId(0)), "the token is free for r2");
-    b.sched.prepare(b.now, id, &mut b.env.cx());
-    b.sched.insert(b.now, id, At::Head, &mut b.env.cx());
+    b.prepare(id);
+    b.rig.insert(id, At::Head);
     assert_eq!((0..8).map(|k| b.figure("io_samples", Some(k))).sum::<i64>(), 0);
     assert_eq!(b.sched.next_timer(), None);
     // r2 was flushed when r1 went; r1 waits behind it, and for a token of its own.
@@ -302,7 +300,7 @@ fn k15_async_requests_leave_a_quarter_of_the_tags() {
     assert_eq!(b.env.device.nr_requests, 256);
     let mut limit = |name: &str, flags: Flags| {
         let io = Io { flags, ..b.io(name, 8, 8) };
-        b.sched.depth_limit(b.now, &io, &mut b.env.cx())
+        b.depth_limit(&io)
     };
     assert_eq!(limit("w1", Flags::NONE), Depth::Word(48));
     assert_eq!(limit("D1", Flags::NONE), Depth::Word(48));
@@ -313,7 +311,7 @@ fn k15_async_requests_leave_a_quarter_of_the_tags() {
     for (tags, most) in [(1, 48), (2, 48), (4, 1), (62, 6), (64, 12)] {
         b.env.device.nr_requests = tags;
         let io = b.io("w1", 8, 8);
-        assert_eq!(b.sched.depth_limit(b.now, &io, &mut b.env.cx()), Depth::Word(most));
+        assert_eq!(b.depth_limit(&io), Depth::Word(most));
     }
 }
 
@@ -426,7 +424,7 @@ fn draining_needs_no_tokens() {
     steer(&mut b, READ, &[0, 0, 0, 0]);
     play(&mut b, "r1@100 r2@200 r3@300 w1@400 x1 -> r1");
     let mut drained = Vec::new();
-    while let Some(id) = b.sched.drain(b.now, &mut b.env.cx()) {
+    while let Some(id) = b.drain() {
         drained.push(b.name(id));
     }
     assert_eq!(drained, ["r2", "r3", "w1"]);
@@ -443,7 +441,7 @@ fn draining_needs_no_tokens() {
 fn depths_stay_in_their_bounds_and_move_in_the_right_direction() {
     let (mut up, mut down) = (0, 0);
     for seed in 0..6 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let mut b = kyber();
         for _ in 0..40 {
             let before: Vec<i64> = (0..4).map(|d| depth(&b, d)).collect();
@@ -476,12 +474,12 @@ fn depths_stay_in_their_bounds_and_move_in_the_right_direction() {
 fn closed_loop(read_target: Nanos) -> (Nanos, i64) {
     let tunables = [("read_lat_nsec", read_target.0), ("write_lat_nsec", 1_000_000_000)];
     let mut b = Bench::on(Device::new(Sectors(1 << 30), 256), "kyber", &tunables);
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     let mut add = |b: &mut Bench, op: Op| {
         let io = Io { op, ..Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8) };
-        let id = b.env.requests.create(io, true, QueueId(0), b.now).expect("room");
-        b.sched.prepare(b.now, id, &mut b.env.cx());
-        b.sched.insert(b.now, id, At::Tail, &mut b.env.cx());
+        let id = b.create(io);
+        b.prepare(id);
+        b.rig.insert(id, At::Tail);
     };
     (0..4).for_each(|_| add(&mut b, Op::Read));
     (0..200).for_each(|_| add(&mut b, Op::Write));
@@ -490,22 +488,21 @@ fn closed_loop(read_target: Nanos) -> (Nanos, i64) {
     let turns = 100_000;
     for turn in 0..turns {
         while device.len() < 256
-            && let Dispatch::Issue(id) = b.sched.dispatch(b.now, QueueId(0), &mut b.env.cx())
+            && let Dispatch::Issue(id) = b.dispatch()
         {
             b.env.requests.get_mut(id).issued = b.now;
             device.push_back(id);
         }
         b.now += Nanos::us(50);
         if b.sched.next_timer().is_some_and(|at| at <= b.now) {
-            b.sched.timer(b.now, &mut b.env.cx());
+            b.timer();
         }
         let id = device.pop_front().expect("writes always wait");
         let r = b.env.requests[id];
         if r.op == Op::Read && turn > turns / 2 {
             late.push(b.now.since(r.began));
         }
-        b.sched.complete(b.now, id, &mut b.env.cx());
-        b.env.requests.remove(id);
+        b.complete(id);
         add(&mut b, r.op);
     }
     late.sort_unstable();

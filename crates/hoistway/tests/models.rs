@@ -1,11 +1,11 @@
 //! Slow obvious models of the deadline family (a `Vec`, sorted or searched anew for every question) against
 //! the real ones, and the bounds the algorithms promise.
 
-mod common;
-
-use common::{Bench, Rng};
 use hoistway::sched::{At, Dispatch};
-use hoistway::{Class, Instant, Io, IoPrio, Nanos, Op, ProcId, QueueId, ReqId};
+use hoistway::testkit::Rng;
+use hoistway::testkit::scenario::Bench;
+use hoistway::testkit::scheduler::SLOTS;
+use hoistway::{Class, Instant, Io, IoPrio, Nanos, Op, ProcId, ReqId};
 
 /// A waiting request as the models see it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,22 +208,21 @@ fn level_of(io: &Io) -> usize {
 }
 
 fn add(b: &mut Bench, io: Io) -> ReqId {
-    let id = b.env.requests.create(io, true, QueueId(0), b.now).expect("room");
-    b.sched.prepare(b.now, id, &mut b.env.cx());
-    b.sched.insert(b.now, id, At::Tail, &mut b.env.cx());
+    let id = b.create(io);
+    b.prepare(id);
+    b.rig.insert(id, At::Tail);
     id
 }
 
 fn ask(b: &mut Bench) -> Option<ReqId> {
-    match b.sched.dispatch(b.now, QueueId(0), &mut b.env.cx()) {
+    match b.dispatch() {
         Dispatch::Issue(id) => Some(id),
         Dispatch::Idle | Dispatch::Empty => None,
     }
 }
 
 fn complete(b: &mut Bench, id: ReqId) {
-    b.sched.complete(b.now, id, &mut b.env.cx());
-    b.env.requests.remove(id);
+    b.complete(id);
 }
 
 fn tick(b: &Bench) -> i64 {
@@ -233,7 +232,7 @@ fn tick(b: &Bench) -> i64 {
 #[test]
 fn deadline_agrees_with_its_model() {
     for seed in 0..SEEDS {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let (batch, starved) = (rng.below(6), rng.below(4));
         let tunables = [("fifo_batch", batch), ("writes_starved", starved)];
         let mut b = Bench::new("deadline", &tunables);
@@ -245,7 +244,7 @@ fn deadline_agrees_with_its_model() {
         for step in 0..STEPS {
             // Long enough steps for reads, and at times writes, to expire.
             b.now += Nanos::us(rng.below(30_000));
-            if rng.one_in(2) && b.env.requests.len() < common::SLOTS {
+            if rng.one_in(2) && b.env.requests.len() < SLOTS {
                 // 64 places: equal starts are frequent.
                 let io = random_io(&mut b, &mut rng, 64);
                 let id = add(&mut b, io);
@@ -264,7 +263,7 @@ fn deadline_agrees_with_its_model() {
 #[test]
 fn mq_deadline_agrees_with_its_model() {
     for seed in 0..SEEDS {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let (batch, starved, aging) = (rng.below(6), rng.below(4), 50 + rng.below(2000));
         let tunables =
             [("fifo_batch", batch), ("writes_starved", starved), ("prio_aging_expire", aging)];
@@ -284,7 +283,7 @@ fn mq_deadline_agrees_with_its_model() {
         for step in 0..STEPS {
             b.now += Nanos::us(rng.below(20_000));
             match rng.below(5) {
-                0 | 1 if b.env.requests.len() < common::SLOTS => {
+                0 | 1 if b.env.requests.len() < SLOTS => {
                     let io = random_io(&mut b, &mut rng, 64);
                     let id = add(&mut b, io);
                     model.insert(tick(&b), id, level_of(&io), io.op.dir() as usize, io.start.0);
@@ -316,7 +315,7 @@ fn mq_deadline_agrees_with_its_model() {
 /// A load that never lets reads or writes run out: what was served is replaced at a random place.
 fn saturated(name: &str, tunables: &[(&str, u64)], seed: u64) -> (Bench, Rng) {
     let mut b = Bench::new(name, tunables);
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     for i in 0..80 {
         let mut io = Io::read(i, ProcId(0), 16 * rng.below(1 << 20), 8);
         io.op = if i % 2 == 0 { Op::Read } else { Op::Write };
@@ -370,7 +369,7 @@ fn an_expired_request_waits_for_a_bounded_number_of_dispatches() {
                 ("write_expire", 40),
             ];
             let (mut b, mut rng) = saturated(name, &tunables, 7);
-            let mut born = vec![Instant::ZERO; common::SLOTS];
+            let mut born = vec![Instant::ZERO; SLOTS];
             let turn = Nanos::us(500);
             // 40 of each direction wait; a read needs at most 40 rounds of (one write batch + one read
             // batch), a write 40 rounds of (starved + 1 read batches + one write batch).
@@ -404,7 +403,7 @@ fn ageing_serves_a_lower_level_at_the_promised_time() {
     for aging in [0, 1, 100, 1000] {
         for prio in [IoPrio::be(4), IoPrio::idle()] {
             let mut b = Bench::new("mq-deadline", &[("prio_aging_expire", aging)]);
-            let mut rng = Rng(aging);
+            let mut rng = Rng::new(aging);
             let mut rt = |b: &mut Bench| {
                 let mut io = Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8);
                 io.prio = IoPrio::rt(0);

@@ -1,11 +1,10 @@
 //! Conformance of `mq-deadline` (specs/deadline.md D, scenarios C-1 to C-13), and its rules beyond them.
 
-mod common;
-
-use common::{Bench, scenario};
 use hoistway::request::Side;
 use hoistway::sched::Depth;
 use hoistway::stage::Change;
+use hoistway::testkit::scenario::{Bench, scenario};
+use hoistway::testkit::scheduler::SLOTS;
 use hoistway::{Device, Sectors};
 
 const RT: Option<u32> = Some(0);
@@ -167,10 +166,10 @@ fn c13_writes_are_limited_and_reads_are_not() {
     // Words of 16: by default the whole of each, then parts, rounded up.
     for (depth, of_16) in [(64, 16), (48, 12), (47, 12), (1, 1)] {
         b.set("async_depth", depth);
-        let limit = b.sched.depth_limit(b.now, &write, &mut b.env.cx());
+        let limit = b.depth_limit(&write);
         assert_eq!(limit, Depth::Word(of_16), "async_depth {depth}");
     }
-    assert_eq!(b.sched.depth_limit(b.now, &read, &mut b.env.cx()), Depth::Usual);
+    assert_eq!(b.depth_limit(&read), Depth::Usual);
 }
 
 #[test]
@@ -216,7 +215,7 @@ fn front_merges_are_looked_for_in_the_level_of_the_bio() {
     let mut b = scenario("mq-deadline", &[], "0 rt1@100 be1@200");
     let mut find = |name: &str, start| {
         let io = b.io(name, start, 8);
-        b.sched.find_merge(b.now, &io, &mut b.env.cx()).map(|(id, side)| (b.name(id), side))
+        b.find_merge(&io).map(|(id, side)| (b.name(id), side))
     };
     assert_eq!(find("rt9", 92), Some(("rt1".into(), Side::Front)));
     assert_eq!(find("be9", 92), None);
@@ -224,16 +223,16 @@ fn front_merges_are_looked_for_in_the_level_of_the_bio() {
     assert_eq!(find("w9", 192), None);
     b.set("front_merges", 0);
     let io = b.io("rt8", 92, 8);
-    assert_eq!(b.sched.find_merge(b.now, &io, &mut b.env.cx()), None);
+    assert_eq!(b.find_merge(&io), None);
 }
 
 #[test]
 fn a_request_absorbed_before_its_insertion_is_counted_and_gone() {
     let mut b = scenario("mq-deadline", &[], "0 be1@100");
     let io = b.io("be2", 108, 8);
-    let id = b.env.requests.create(io, true, hoistway::QueueId(0), b.now).unwrap();
+    let id = b.create(io);
     b.ids.insert("be2".into(), id);
-    b.sched.prepare(b.now, id, &mut b.env.cx());
+    b.prepare(id);
     b.join("be1", "be2");
     let names = ["inserted", "merged", "completed", "queued"];
     assert_eq!(names.map(|n| b.figure(n, BE)), [2, 1, 1, 1]);
@@ -249,7 +248,7 @@ fn a_long_tick_rounds_expiries_up_and_times_down() {
     b.env.device.tick = hoistway::Nanos::ms(10);
     let setup = hoistway::sched::Setup {
         device: &b.env.device,
-        requests: common::SLOTS,
+        requests: SLOTS,
         now: hoistway::Instant::ZERO,
     };
     b.sched = (entry.build)(&setup);
@@ -267,7 +266,7 @@ fn a_long_tick_rounds_expiries_up_and_times_down() {
 fn levels_and_directions_may_be_drained_at_once() {
     let mut b = scenario("mq-deadline", &[], "0 id1@10 be1@20 rt1@30 bw1@5 head:id2@7");
     let mut out = Vec::new();
-    while let Some(id) = b.sched.drain(b.now, &mut b.env.cx()) {
+    while let Some(id) = b.drain() {
         out.push(b.name(id));
     }
     assert_eq!(out, ["rt1", "be1", "bw1", "id2", "id1"]);

@@ -1,14 +1,13 @@
 //! The whole stack allocates nothing in steady state: submission, merging, waiting for a tag, plugs, flush
 //! sequences, completion and requeue, under every scheduler.
 
-mod common;
 #[path = "common/counting.rs"]
 mod counting;
 
-use common::Rng;
 use hoistway::ctl;
 use hoistway::device::Profile;
 use hoistway::sched::{self, SCHEDULERS};
+use hoistway::testkit::Rng;
 use hoistway::{
     Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId, Sectors,
     Stack,
@@ -48,7 +47,7 @@ impl World {
         }
         World {
             stack,
-            rng: Rng(1),
+            rng: Rng::new(1),
             now: Instant::ZERO,
             flying: Vec::with_capacity(64),
             waits: [None; PROCS],

@@ -1,11 +1,11 @@
 //! Conformance of `sio` and `sio-1` (specs/sio.md section 9), a slow obvious model, and the bounds.
 
-mod common;
-
-use common::{Bench, Rng, scenario};
 use hoistway::request::Side;
 use hoistway::sched::{At, Dispatch};
-use hoistway::{Flags, Io, Nanos, Op, ProcId, QueueId, ReqId};
+use hoistway::testkit::Rng;
+use hoistway::testkit::scenario::{Bench, scenario};
+use hoistway::testkit::scheduler::SLOTS;
+use hoistway::{Flags, Io, Nanos, Op, ProcId, ReqId};
 
 /// `r3@30000 r4@40000 ...`: distinct places, nothing adjacent.
 fn series(letters: &str, numbers: core::ops::RangeInclusive<u64>) -> String {
@@ -104,7 +104,8 @@ fn s8_the_earlier_deadline_and_its_place_stay() {
                  20 aw3@92 join:aw3+aw1";
     // 3 took over place and deadline of 1: at 16001 it is expired and 2 is not.
     let mut b = scenario("sio", &[], start);
-    assert_eq!(b.sched.neighbour(b.id("aw3"), Side::Back, &b.env.cx()), Some(b.id("aw2")));
+    let (aw2, aw3) = (b.id("aw2"), b.id("aw3"));
+    assert_eq!(b.neighbour(aw3, Side::Back), Some(aw2));
     b.run("15990 sw4@40000");
     assert_eq!(first_expired_at(&mut b, 16_001), "aw3");
     // Expired it must be: a tick earlier the sync write goes first.
@@ -120,8 +121,9 @@ fn s8_the_kept_one_stays_where_it_is_when_it_is_older() {
                  10 aw2@300
                  20 aw3@308 join:aw2+aw3";
     let mut b = scenario("sio", &[], start);
-    assert_eq!(b.sched.neighbour(b.id("aw2"), Side::Front, &b.env.cx()), Some(b.id("aw1")));
-    assert_eq!(b.sched.neighbour(b.id("aw2"), Side::Back, &b.env.cx()), None);
+    let aw2 = b.id("aw2");
+    assert_eq!(b.neighbour(aw2, Side::Front), Some(b.id("aw1")));
+    assert_eq!(b.neighbour(aw2, Side::Back), None);
     b.run("20 x1 -> aw1");
     b.run("15990 sw4@40000");
     assert_eq!(first_expired_at(&mut b, 16_011), "aw2", "its deadline is still 16010");
@@ -131,12 +133,12 @@ fn s8_the_kept_one_stays_where_it_is_when_it_is_older() {
 fn s9_neighbours_are_those_of_the_fifo() {
     let mut b = scenario("sio", &[], "0 sw1@0 sw2@1000 sw3@8");
     let (one, two, three) = (b.id("sw1"), b.id("sw2"), b.id("sw3"));
-    assert_eq!(b.sched.neighbour(one, Side::Back, &b.env.cx()), Some(two));
-    assert_eq!(b.sched.neighbour(three, Side::Front, &b.env.cx()), Some(two));
-    assert_eq!(b.sched.neighbour(one, Side::Front, &b.env.cx()), None);
+    assert_eq!(b.neighbour(one, Side::Back), Some(two));
+    assert_eq!(b.neighbour(three, Side::Front), Some(two));
+    assert_eq!(b.neighbour(one, Side::Front), None);
     let io = b.io("sw4", 16, 8);
     b.join_bio("sw3", io, Side::Back);
-    assert_eq!(b.sched.neighbour(three, Side::Back, &b.env.cx()), None);
+    assert_eq!(b.neighbour(three, Side::Back), None);
 }
 
 #[test]
@@ -159,8 +161,8 @@ fn what_the_device_gave_back_goes_first_and_joins_nothing() {
     let mut b = scenario("sio", &[], "0 sw1@100 x1 -> sw1 \n 1 r2@500 back:sw1");
     let io = b.io("sw9", 108, 8);
     let id = b.id("sw1");
-    assert!(!b.sched.may_merge(b.now, &io, id, &mut b.env.cx()));
-    assert_eq!(b.sched.neighbour(id, Side::Back, &b.env.cx()), None);
+    assert!(!b.may_merge(&io, id));
+    assert_eq!(b.neighbour(id, Side::Back), None);
     b.run("1 x3 -> sw1 r2 -");
 }
 
@@ -180,9 +182,9 @@ fn joining_writes_of_both_classes_moves_the_kept_one_to_the_earlier_deadline() {
 fn reads_marked_async_wait_in_a_class_of_their_own() {
     let mut b = Bench::new("sio", &[]);
     let io = Io { flags: Flags::RAHEAD, ..b.io("r1", 1000, 8) };
-    let ahead = b.env.requests.create(io, false, QueueId(0), b.now).unwrap();
+    let ahead = b.create_as(io, false);
     b.ids.insert("ahead".into(), ahead);
-    b.sched.insert(b.now, ahead, At::Tail, &mut b.env.cx());
+    b.rig.insert(ahead, At::Tail);
     assert_eq!(b.figure("async_reads_waiting", None), 1);
     b.run("0 r2@2000 sw3@3000 x4 -> r2 ahead sw3 -");
 }
@@ -226,14 +228,14 @@ impl Model {
     }
 }
 
-fn add(b: &mut Bench, io: Io, sync: bool) -> ReqId {
-    let id = b.env.requests.create(io, sync, QueueId(0), b.now).expect("room");
-    b.sched.insert(b.now, id, At::Tail, &mut b.env.cx());
+fn add(b: &mut Bench, io: Io) -> ReqId {
+    let id = b.create(io);
+    b.rig.insert(id, At::Tail);
     id
 }
 
 fn ask(b: &mut Bench) -> Option<ReqId> {
-    match b.sched.dispatch(b.now, QueueId(0), &mut b.env.cx()) {
+    match b.dispatch() {
         Dispatch::Issue(id) => Some(id),
         Dispatch::Idle | Dispatch::Empty => None,
     }
@@ -243,7 +245,7 @@ fn ask(b: &mut Bench) -> Option<ReqId> {
 fn both_revisions_agree_with_their_model() {
     for name in ["sio", "sio-1"] {
         for seed in 0..30 {
-            let mut rng = Rng(seed);
+            let mut rng = Rng::new(seed);
             let directions = name == "sio";
             let (batch, starved) = (rng.below(6), rng.below(4));
             let mut b = Bench::new(name, &[("fifo_batch", batch)]);
@@ -263,13 +265,14 @@ fn both_revisions_agree_with_their_model() {
                 // The queue is long and the steps are wide enough for every class to expire.
                 b.now += Nanos::us(rng.below(300_000));
                 let tick = (b.now.as_nanos() / 1_000_000) as i64;
-                if rng.one_in(2) && b.env.requests.len() < common::SLOTS {
+                if rng.one_in(2) && b.env.requests.len() < SLOTS {
                     let mut io = Io::read(0, ProcId(0), 16 * rng.below(4096), 8);
                     let (write, sync) = (rng.one_in(3), rng.one_in(2));
                     if write {
                         io.op = Op::Write;
                     }
-                    let id = add(&mut b, io, sync);
+                    let id = b.create_as(io, sync);
+                    b.rig.insert(id, At::Tail);
                     let class = usize::from(!sync) * 2 + usize::from(write && directions);
                     model.all.push((id, class, tick + model.expire[class]));
                 } else {
@@ -292,11 +295,11 @@ fn reads_in_a_row_are_bounded_while_writes_wait() {
             let tunables =
                 [("writes_starved", starved), ("fifo_batch", batch), ("sync_read_expire", expire)];
             let mut b = Bench::new("sio", &tunables);
-            let mut rng = Rng(starved);
+            let mut rng = Rng::new(starved);
             let (mut row, mut longest) = (0, 0);
             for _ in 0..20 {
-                add(&mut b, Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8), true);
-                add(&mut b, Io::write(0, ProcId(0), 16 * rng.below(1 << 20), 8), false);
+                add(&mut b, Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8));
+                add(&mut b, Io::write(0, ProcId(0), 16 * rng.below(1 << 20), 8));
             }
             for _ in 0..5000 {
                 b.now += Nanos::us(500);
@@ -306,7 +309,7 @@ fn reads_in_a_row_are_bounded_while_writes_wait() {
                 longest = longest.max(row);
                 b.env.requests.remove(id);
                 let io = Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8);
-                add(&mut b, Io { op, ..io }, op == Op::Read);
+                add(&mut b, Io { op, ..io });
             }
             let bound = starved + 1 + u64::from(expire == 5);
             assert!(longest <= bound, "{tunables:?}: {longest} reads in a row, bound {bound}");
@@ -325,13 +328,13 @@ fn an_expired_async_write_waits_for_one_batch_of_sync_requests() {
             if name == "sio" {
                 b.set("writes_starved", 1_000_000);
             }
-            let mut rng = Rng(batch);
+            let mut rng = Rng::new(batch);
             for _ in 0..8 {
-                add(&mut b, Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8), true);
+                add(&mut b, Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8));
             }
             let mut worst = 0;
             for _ in 0..200 {
-                let write = add(&mut b, Io::write(0, ProcId(0), 8, 8), false);
+                let write = add(&mut b, Io::write(0, ProcId(0), 8, 8));
                 let born = b.now;
                 let mut others = 0;
                 loop {
@@ -343,7 +346,7 @@ fn an_expired_async_write_waits_for_one_batch_of_sync_requests() {
                     }
                     let whole = |at: hoistway::Instant| at.as_nanos() / 1_000_000;
                     others += u64::from(whole(b.now) > whole(born) + 50);
-                    add(&mut b, Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8), true);
+                    add(&mut b, Io::read(0, ProcId(0), 16 * rng.below(1 << 20), 8));
                 }
                 worst = worst.max(others);
             }

@@ -5,11 +5,9 @@
 //! something at the device or a time to wake, that time is within what the new values allow, and in the end
 //! everything finishes once. (Controllers: `controller_contract.rs`.)
 
-mod common;
-
-use common::Rng;
 use hoistway::sched::{Entry, SCHEDULERS};
 use hoistway::stack::StageName;
+use hoistway::testkit::Rng;
 use hoistway::tunable::{OnChange, Tunable, Unit};
 use hoistway::{
     Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, Profile, ReqId,
@@ -53,7 +51,7 @@ impl Load {
         Load {
             stack,
             now: Instant::ZERO,
-            rng: Rng(seed),
+            rng: Rng::new(seed),
             device: Vec::new(),
             submitted: 0,
             finished: BTreeSet::new(),
@@ -190,7 +188,7 @@ fn profiles(entry: &Entry) -> &'static [Profile] {
 
 #[test]
 fn no_change_of_a_tunable_strands_io_or_leaves_a_wait_of_the_old_value() {
-    let mut rng = Rng(11);
+    let mut rng = Rng::new(11);
     let mut changes = 0;
     for entry in SCHEDULERS {
         for &profile in profiles(entry) {

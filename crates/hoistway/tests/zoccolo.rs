@@ -1,11 +1,11 @@
 //! Conformance of `deadline-zoccolo` (specs/deadline.md D, scenarios B-1 to B-13), its other switches, a slow
 //! obvious model of all of them together, and the bounds.
 
-mod common;
-
-use common::{Bench, Rng};
 use hoistway::request::Side;
 use hoistway::sched::{At, Dispatch};
+use hoistway::testkit::Rng;
+use hoistway::testkit::scenario::Bench;
+use hoistway::testkit::scheduler::SLOTS;
 use hoistway::{
     Class, Device, Flags, Instant, Io, IoPrio, Nanos, Op, ProcId, QueueId, ReqId, Sectors,
 };
@@ -191,7 +191,7 @@ fn b10_a_young_async_request_waits_and_says_until_when() {
     assert_eq!(b.sched.next_timer(), Some(Instant::ZERO + Nanos::ms(5)));
     b.run("4 x1 -> ~");
     b.at_ms(5);
-    b.sched.timer(b.now, &mut b.env.cx());
+    b.timer();
     assert_eq!(b.env.runs.take(), Some(QueueId(0)), "the timer asks for the run");
     assert_eq!(b.sched.next_timer(), None);
     b.run("5 x2 -> w1 -");
@@ -210,7 +210,7 @@ fn b10_draining_waits_for_nothing() {
     let mut b = disk(&[("async_delay", 500)]);
     b.run("0 w1@100 r1@5 w2@200");
     let mut names = Vec::new();
-    while let Some(id) = b.sched.drain(b.now, &mut b.env.cx()) {
+    while let Some(id) = b.drain() {
         names.push(b.name(id));
     }
     assert_eq!(names, ["r1", "w1", "w2"]);
@@ -352,7 +352,7 @@ fn a_bio_joins_only_its_own_level_and_direction() {
     b.run("0 sw1@100 aw1@300 r1@300 sw2@300");
     let mut front = |name: &str, start| {
         let io = b.io(name, start, 8);
-        b.sched.find_merge(b.now, &io, &mut b.env.cx()).map(|(id, side)| {
+        b.find_merge(&io).map(|(id, side)| {
             assert_eq!(side, Side::Front);
             b.name(id)
         })
@@ -366,7 +366,7 @@ fn a_bio_joins_only_its_own_level_and_direction() {
     assert_eq!(front("rt9", 292), None, "a real-time read is of another level");
     b.set("front_merges", 0);
     let io = b.io("sw9", 92, 8);
-    assert_eq!(b.sched.find_merge(b.now, &io, &mut b.env.cx()), None);
+    assert_eq!(b.find_merge(&io), None);
 }
 
 #[test]
@@ -375,14 +375,14 @@ fn a_back_merge_into_another_level_is_vetoed() {
     b.run("0 sw1@100 aw1@300");
     let mut may = |name: &str, into: &str| {
         let (io, id) = (b.io(name, 108, 8), b.id(into));
-        b.sched.may_merge(b.now, &io, id, &mut b.env.cx())
+        b.may_merge(&io, id)
     };
     assert!(may("sw9", "sw1") && may("aw9", "aw1"));
     assert!(!may("aw9", "sw1") && !may("sw9", "aw1"));
     assert!(!may("idsw9", "sw1"), "idle");
     b.set("classify", 0);
     let (io, id) = (b.io("sw9", 308, 8), b.id("aw1"));
-    assert!(b.sched.may_merge(b.now, &io, id, &mut b.env.cx()), "both are writes");
+    assert!(b.may_merge(&io, id), "both are writes");
 }
 
 #[test]
@@ -392,8 +392,8 @@ fn a_front_merge_moves_a_request_in_the_sector_order() {
     let io = b.io("r9", 10, 60);
     b.join_bio("r3", io, Side::Front);
     let (r2, r3) = (b.id("r2"), b.id("r3"));
-    assert_eq!(b.sched.neighbour(r2, Side::Front, &b.env.cx()), Some(r3));
-    assert_eq!(b.sched.neighbour(r3, Side::Front, &b.env.cx()), None);
+    assert_eq!(b.neighbour(r2, Side::Front), Some(r3));
+    assert_eq!(b.neighbour(r3, Side::Front), None);
     b.run("1 x4 -> r3 r2 r1 -");
 }
 
@@ -418,7 +418,7 @@ fn what_the_device_gave_back_goes_first_and_joins_nothing() {
     b.run("0 r1@100 r2@200 x1 -> r1");
     b.run("1 rt1@50 back:r1");
     let (io, id) = (b.io("r9", 108, 8), b.id("r1"));
-    assert!(!b.sched.may_merge(b.now, &io, id, &mut b.env.cx()));
+    assert!(!b.may_merge(&io, id));
     b.run("1 x4 -> r1 r2 rt1 -");
 }
 
@@ -570,9 +570,8 @@ impl Model {
 }
 
 fn add(b: &mut Bench, io: Io) -> ReqId {
-    let sync = b.env.device.is_sync(io.op, io.flags);
-    let id = b.env.requests.create(io, sync, QueueId(0), b.now).expect("room");
-    b.sched.insert(b.now, id, At::Tail, &mut b.env.cx());
+    let id = b.create(io);
+    b.rig.insert(id, At::Tail);
     id
 }
 
@@ -596,7 +595,7 @@ fn random_io(rng: &mut Rng, places: u64) -> Io {
 fn it_agrees_with_its_model_under_every_mixture_of_switches() {
     let (mut idle, mut swept) = (0, 0);
     for seed in 0..120 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let rotational = rng.one_in(2);
         let expire = [20 + rng.below(100), 50 + rng.below(400), 200 + rng.below(2000)];
         let mut on = || rng.one_in(2);
@@ -642,9 +641,7 @@ fn it_agrees_with_its_model_under_every_mixture_of_switches() {
             let tick = (b.now.as_nanos() / 1_000_000) as i64;
             // Long phases of filling and of emptying.
             let filling = (step / 150) % 2 == 0;
-            if rng.below(10) < if filling { 6 } else { 3 }
-                && b.env.requests.len() < common::SLOTS / 2
-            {
+            if rng.below(10) < if filling { 6 } else { 3 } && b.env.requests.len() < SLOTS / 2 {
                 let io = random_io(&mut rng, 128);
                 let id = add(&mut b, io);
                 model.insert(tick, id, &io);
@@ -652,7 +649,7 @@ fn it_agrees_with_its_model_under_every_mixture_of_switches() {
             }
             let waiting = !model.all.is_empty();
             let want = model.dispatch(tick);
-            let got = b.sched.dispatch(b.now, QueueId(0), &mut b.env.cx());
+            let got = b.dispatch();
             let context = format!("seed {seed}, step {step}: {tunables:?}");
             match got {
                 Dispatch::Issue(id) => {
@@ -683,8 +680,8 @@ fn saturated(
     turns: u64,
     mut seen: impl FnMut(&Bench, ReqId, bool, Nanos),
 ) {
-    let mut rng = Rng(seed);
-    let mut born = vec![Instant::ZERO; common::SLOTS];
+    let mut rng = Rng::new(seed);
+    let mut born = vec![Instant::ZERO; SLOTS];
     let mut place = |b: &mut Bench, sync: bool, places: u64| {
         let mut io = Io::write(0, ProcId(0), 16 * rng.below(places), 8);
         match (sync, rng.one_in(2)) {
@@ -696,14 +693,14 @@ fn saturated(
         born[id.index()] = b.now;
         (id, born[id.index()])
     };
-    let mut since = vec![Instant::ZERO; common::SLOTS];
+    let mut since = vec![Instant::ZERO; SLOTS];
     for i in 0..80 {
         let (id, at) = place(b, i % 2 == 0, 1 << 20);
         since[id.index()] = at;
     }
     for _ in 0..turns {
         b.now += Nanos::us(500);
-        let Dispatch::Issue(id) = b.sched.dispatch(b.now, QueueId(0), &mut b.env.cx()) else {
+        let Dispatch::Issue(id) = b.dispatch() else {
             panic!("the load never ends");
         };
         let sync = b.env.requests[id].sync;

@@ -1,10 +1,7 @@
 //! `io.cost` inside the stack: shares, donation, debts, and random runs that must come to rest.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod rig;
 
-use common::Rng;
 use hoistway::trace::Trace;
 use hoistway::{GroupId, Instant, Nanos, Sectors};
 use rig::{Load, Rig};

@@ -1,11 +1,11 @@
 //! A stack under `io.cost` with a device that takes exactly as long as the model says (a tenth less, so
 //! that the controller and not the device decides), and processes that keep so many I/Os under way.
 
-use super::Rng;
 use hoistway::ctl;
 use hoistway::sched;
 use hoistway::stack::StageName;
 use hoistway::stage::Gauge;
+use hoistway::testkit::Rng;
 use hoistway::{
     Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId, Sectors,
     Stack,
@@ -73,7 +73,7 @@ impl Rig {
         let mut rig = Rig {
             stack,
             now: Instant::ZERO + Nanos::ms(1),
-            rng: Rng(seed),
+            rng: Rng::new(seed),
             wake: None,
             queue: VecDeque::new(),
             serving: None,

@@ -1,11 +1,8 @@
 //! Random runs: what is taken is given back, nothing is lost, and nobody overtakes in his group.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use super::rig::Rig;
-use common::Rng;
 use hoistway::Flags;
+use hoistway::testkit::Rng;
 use std::collections::BTreeMap;
 
 const GROUPS: [&str; 9] = ["a", "b", "c", "w", "w/x", "w/y", "w/x/p", "w/x/q", "v"];
@@ -29,7 +26,7 @@ impl Run {
         rig.set("timer", 50);
         rig.set("give_up", 0);
         let (lanes, entered) = (BTreeMap::new(), BTreeMap::new());
-        Run { rig, rng: Rng(seed), lanes, entered, lane_of: BTreeMap::new() }
+        Run { rig, rng: Rng::new(seed), lanes, entered, lane_of: BTreeMap::new() }
     }
 
     fn step(&mut self) {

@@ -7,13 +7,14 @@ use hoistway::request::Dir;
 use hoistway::sched;
 use hoistway::stage::{Change, Stage, StageInfo};
 use hoistway::testkit::Rng;
+use hoistway::testkit::stack::Rig;
 use hoistway::tunable::TunableError;
 use hoistway::unit::{Instant, Nanos};
 use hoistway::{
-    BioId, Cx, Device, Flags, GroupId, Input, Io, IoPrio, Op, Output, ProcId, Profile, ReqId,
-    Sectors, Stack,
+    BioId, Cx, Device, Flags, GroupId, Input, Io, Op, ProcId, Profile, ReqId, Sectors, Stack,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
 /// Which lane a bio belongs to: inside one, the order is kept.
@@ -162,16 +163,22 @@ entry!(FIRST, BeforeMerge);
 entry!(SECOND, BeforeTag);
 
 struct Bench {
-    stack: Stack,
+    rig: Rig,
     books: Vec<Arc<Mutex<Book>>>,
-    now: Instant,
-    device: Vec<ReqId>,
-    issued: Vec<u64>,
-    accepted: Vec<u64>,
-    finished: Vec<u64>,
-    delays: Vec<(ProcId, Instant)>,
-    wake: Option<Instant>,
-    next_io: u64,
+}
+
+impl Deref for Bench {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.rig
+    }
+}
+
+impl DerefMut for Bench {
+    fn deref_mut(&mut self) -> &mut Rig {
+        &mut self.rig
+    }
 }
 
 impl Bench {
@@ -182,10 +189,10 @@ impl Bench {
         device.nr_requests = 0;
         device.max_discard_sectors = Sectors(64);
         edit(&mut device);
-        let mut stack = Stack::new(device, entry, 64);
-        let groups = ["a", "b"].map(|n| stack.add_group(Instant::ZERO, GroupId::ROOT, n));
+        let mut rig = Rig::of(Stack::new(device, entry, 64));
+        let groups = ["a", "b"].map(|n| rig.group(GroupId::ROOT, n));
         for i in 0..6 {
-            stack.add_proc(groups[i % 2], IoPrio::NONE);
+            rig.procs(groups[i % 2], 1);
         }
         let mut books = Vec::new();
         for gate in gates {
@@ -201,49 +208,13 @@ impl Bench {
                 delay: Nanos::ms(7),
             };
             let entry = if *gate == Gate::BeforeMerge { &FIRST } else { &SECOND };
-            stack.install_built(entry, Box::new(keeper));
+            rig.stack.install_built(entry, Box::new(keeper));
         }
-        Bench {
-            stack,
-            books,
-            now: Instant::ZERO,
-            device: Vec::new(),
-            issued: Vec::new(),
-            accepted: Vec::new(),
-            finished: Vec::new(),
-            delays: Vec::new(),
-            wake: None,
-            next_io: 0,
-        }
-    }
-
-    fn input(&mut self, input: Input) {
-        self.stack.handle(self.now, input).unwrap();
-        loop {
-            match self.stack.poll(self.now) {
-                Output::Issue { req, .. } => {
-                    let env = self.stack.env();
-                    self.issued.extend(env.requests.bios(req).map(|(_, io)| io.id.0));
-                    self.device.push(req);
-                }
-                Output::Accepted { io } => self.accepted.push(io.0),
-                Output::Finished { io, .. } => self.finished.push(io.0),
-                Output::Delay { proc, until } => self.delays.push((proc, until)),
-                Output::WaitUntil(at) => {
-                    self.wake = at;
-                    return;
-                }
-            }
-        }
+        Bench { rig, books }
     }
 
     fn submit(&mut self, proc: u32, edit: impl FnOnce(&mut Io)) -> u64 {
-        self.next_io += 1;
-        let mut io = Io::read(self.next_io, ProcId(proc), 0, 8);
-        io.group = self.stack.env().procs.group(ProcId(proc));
-        edit(&mut io);
-        self.input(Input::Submit(io));
-        self.next_io
+        self.rig.submit(ProcId(proc), edit)
     }
 
     fn read(&mut self, proc: u32, start: u64) -> u64 {
@@ -251,19 +222,7 @@ impl Bench {
     }
 
     fn run_dry(&mut self) {
-        for _ in 0..100_000 {
-            if !self.device.is_empty() {
-                self.now += Nanos::us(300);
-                let req = self.device.remove(0);
-                self.input(Input::Done { req, error: None });
-            } else if let Some(at) = self.wake {
-                self.now = self.now.max(at);
-                self.input(Input::Tick);
-            } else {
-                return;
-            }
-        }
-        panic!("the stack does not come to rest");
+        self.rig.run_dry_with(Nanos::us(300));
     }
 }
 
@@ -274,11 +233,11 @@ fn a_hold_before_merging_lets_the_submitter_go_on() {
         b.read(0, 1000 * i);
     }
     assert_eq!(b.accepted, [1, 2, 3, 4]);
-    assert_eq!(b.issued, [1, 2], "the third is held, the fourth stands behind it");
+    assert_eq!(b.sent, [1, 2], "the third is held, the fourth stands behind it");
     assert_eq!(b.wake, Some(Instant::ZERO + Nanos::ms(2)));
     b.now = Instant::ZERO + Nanos::ms(2);
     b.input(Input::Tick);
-    assert_eq!(b.issued, [1, 2, 3, 4]);
+    assert_eq!(b.sent, [1, 2, 3, 4]);
     b.run_dry();
     assert_eq!(b.finished, [1, 2, 3, 4]);
     assert_eq!(b.accepted.len(), 4, "accepted once");
@@ -290,15 +249,15 @@ fn a_hold_before_the_tag_stops_the_submitter_and_empties_its_plug() {
     b.input(Input::Plug(ProcId(0)));
     b.read(0, 1000);
     b.read(0, 2000);
-    assert!(b.issued.is_empty());
+    assert!(b.sent.is_empty());
     let held = b.read(0, 3000);
     assert!(!b.accepted.contains(&held));
-    assert_eq!(b.issued, [1, 2], "a task that waits keeps no plug");
+    assert_eq!(b.sent, [1, 2], "a task that waits keeps no plug");
     b.now = Instant::ZERO + Nanos::ms(2);
     b.input(Input::Tick);
-    assert_eq!((b.accepted.last(), b.issued.len()), (Some(&held), 2), "its section is open still");
+    assert_eq!((b.accepted.last(), b.sent.len()), (Some(&held), 2), "its section is open still");
     b.input(Input::Unplug(ProcId(0)));
-    assert_eq!(b.issued, [1, 2, held]);
+    assert_eq!(b.sent, [1, 2, held]);
 }
 
 #[test]
@@ -308,10 +267,10 @@ fn what_the_first_gate_held_stays_out_of_the_plug_of_its_submitter() {
     for i in 0..3 {
         b.read(0, 1000 * i);
     }
-    assert!(b.issued.is_empty());
+    assert!(b.sent.is_empty());
     b.now = Instant::ZERO + Nanos::ms(2);
     b.input(Input::Tick);
-    assert_eq!(b.issued, [3], "the task that submitted it may be anywhere now");
+    assert_eq!(b.sent, [3], "the task that submitted it may be anywhere now");
 }
 
 #[test]
@@ -344,7 +303,7 @@ fn a_delay_is_put_out_when_the_submitter_goes_on() {
 #[test]
 fn a_controller_hears_of_the_groups_that_exist_and_of_later_ones() {
     let mut b = Bench::new("none", &[Gate::BeforeTag], |_| {});
-    let late = b.stack.add_group(b.now, GroupId::ROOT, "c");
+    let late = b.group(GroupId::ROOT, "c");
     assert_eq!(b.books[0].lock().unwrap().groups, [GroupId(1), GroupId(2), late]);
 }
 
@@ -403,7 +362,8 @@ fn random_step(b: &mut Bench, rng: &mut Rng, waiting: &mut [Option<u64>; 6]) {
     let legacy = b.stack.env().device.profile == Profile::Legacy;
     match rng.below(8) {
         0..=2 if !b.device.is_empty() => {
-            let req = b.device.remove(rng.below(b.device.len() as u64) as usize);
+            let at = rng.below(b.device.len() as u64) as usize;
+            let req = b.device.remove(at);
             let again = rng.below(8) == 0;
             b.input(if again { Input::Requeue(req) } else { Input::Done { req, error: None } });
         }
@@ -432,7 +392,7 @@ fn random_step(b: &mut Bench, rng: &mut Rng, waiting: &mut [Option<u64>; 6]) {
 }
 
 fn check(b: &mut Bench, gates: &[Gate], name: &str) {
-    let all: Vec<u64> = (1..=b.next_io).collect();
+    let all: Vec<u64> = (1..=b.last_io()).collect();
     b.finished.sort_unstable();
     b.accepted.sort_unstable();
     assert_eq!(b.finished, all, "{name}");

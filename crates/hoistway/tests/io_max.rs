@@ -3,61 +3,51 @@
 
 use hoistway::ctl::{self, Controller, Entry, Gate, Verdict};
 use hoistway::knob::KnobErrorKind;
-use hoistway::sched;
 use hoistway::stack::{StackError, StageName};
 use hoistway::stage::{Stage, StageInfo};
+use hoistway::testkit::stack::Rig;
 use hoistway::tunable::TunableError;
-use hoistway::{
-    BioId, Cx, Device, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, ReqId,
-    Sectors, Stack,
-};
+use hoistway::{BioId, Cx, Device, GroupId, Input, Instant, IoPrio, Nanos, Op, ProcId, Sectors};
+use std::ops::{Deref, DerefMut};
 
 const TICK_MS: u64 = 4;
 
+/// A stack with one group under io.max.
 struct Bench {
-    stack: Stack,
-    now: Instant,
-    wake: Option<Instant>,
-    /// Requests with the device.
-    device: Vec<ReqId>,
-    /// When, first sector, sectors.
-    issued: Vec<(u64, u64, u64)>,
-    accepted: Vec<u64>,
-    finished: Vec<u64>,
-    next_io: u64,
+    rig: Rig,
     group: GroupId,
+}
+
+impl Deref for Bench {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.rig
+    }
+}
+
+impl DerefMut for Bench {
+    fn deref_mut(&mut self) -> &mut Rig {
+        &mut self.rig
+    }
 }
 
 impl Bench {
     /// One group with the line written at the beginning; the device completes nothing by itself.
     fn new(scheduler: &str, line: &str, edit: impl FnOnce(&mut Device)) -> Bench {
-        let entry = sched::find(scheduler).unwrap();
-        let mut device = Device::new(Sectors(1 << 30), 32);
-        device.profile = entry.profile;
-        device.nr_requests = 0;
-        device.max_sectors = Sectors(1024);
-        edit(&mut device);
-        let mut stack = Stack::new(device, entry, 64);
-        stack.install(ctl::find("io.max").unwrap());
-        let group = stack.add_group(Instant::ZERO, GroupId::ROOT, "a");
-        for group in [group, GroupId::ROOT] {
-            stack.add_proc(group, IoPrio::NONE);
-        }
-        let mut bench = Bench {
-            stack,
-            now: Instant::ZERO,
-            wake: None,
-            device: Vec::new(),
-            issued: Vec::new(),
-            accepted: Vec::new(),
-            finished: Vec::new(),
-            next_io: 0,
-            group,
-        };
+        let mut rig = Rig::new(scheduler, |d| {
+            d.rotational = false;
+            edit(d);
+        });
+        rig.stack.install(ctl::find("io.max").unwrap());
+        let group = rig.group(GroupId::ROOT, "a");
+        rig.procs(group, 1);
+        rig.procs(GroupId::ROOT, 1);
         let stage = StageName::Controller("io.max".into());
-        bench.input(Input::Set { stage, name: "tick_timers".into(), value: 1 });
+        rig.input(Input::Set { stage, name: "tick_timers".into(), value: 1 });
+        let mut bench = Bench { rig, group };
         if !line.is_empty() {
-            bench.input(bench.line(line));
+            bench.limit(line);
         }
         bench
     }
@@ -66,64 +56,39 @@ impl Bench {
         Input::Write { group: self.group, file: "io.max".into(), line: format!("8:0 {line}\n") }
     }
 
-    fn input(&mut self, input: Input) {
-        self.stack.handle(self.now, input).unwrap();
-        self.drain();
+    fn limit(&mut self, line: &str) {
+        let line = self.line(line);
+        self.rig.input(line);
     }
 
-    fn drain(&mut self) {
-        loop {
-            match self.stack.poll(self.now) {
-                Output::Issue { req, .. } => {
-                    let r = self.stack.request(req);
-                    let ms = self.now.as_nanos() / 1_000_000;
-                    self.issued.push((ms / TICK_MS, r.start.0, r.sectors.0));
-                    self.device.push(req);
-                }
-                Output::Accepted { io } => self.accepted.push(io.0),
-                Output::Finished { io, .. } => self.finished.push(io.0),
-                Output::Delay { .. } => {}
-                Output::WaitUntil(at) => {
-                    self.wake = at;
-                    return;
-                }
-            }
-        }
+    /// What was issued: in which tick, first sector, sectors.
+    fn issued(&self) -> Vec<(u64, u64, u64)> {
+        let tick = |at: Instant| at.as_nanos() / 1_000_000 / TICK_MS;
+        self.rig.issued.iter().map(|i| (tick(i.at), i.start, i.sectors)).collect()
+    }
+
+    fn read_file(&mut self) -> String {
+        self.rig.stack.read_knob(self.group, "io.max").unwrap()
     }
 
     fn io(&mut self, proc: u32, op: Op, start: u64, sectors: u64) -> u64 {
-        self.next_io += 1;
-        let group = self.stack.env().procs.group(ProcId(proc));
-        let io = Io { op, group, ..Io::read(self.next_io, ProcId(proc), start, sectors) };
-        self.input(Input::Submit(io));
-        self.next_io
+        self.rig.submit(ProcId(proc), |io| {
+            (io.op, io.start, io.sectors) = (op, Sectors(start), Sectors(sectors));
+        })
     }
 
     /// Lets time pass up to a tick, included.
     fn run_to(&mut self, tick: u64) {
-        let end = Instant::ZERO + Nanos::ms(tick * TICK_MS);
-        while let Some(at) = self.wake.filter(|&at| at <= end) {
-            self.now = at;
-            self.input(Input::Tick);
-        }
-        self.now = end;
-        self.input(Input::Tick);
+        self.rig.run_until(Instant::ZERO + Nanos::ms(tick * TICK_MS));
     }
 
     fn done(&mut self, at: usize) {
-        let req = self.device.remove(at);
-        self.input(Input::Done { req, error: None });
+        self.rig.answer(at, None);
     }
 
     fn gauge(&mut self, name: &str) -> i64 {
-        let mut value = None;
         let group = self.group;
-        self.stack.gauges(&mut |of, g| {
-            if (of, g.name, g.group) == ("io.max", name, Some(group)) {
-                value = Some(g.value);
-            }
-        });
-        value.unwrap()
+        self.rig.gauge("io.max", name, Some(group)).unwrap()
     }
 }
 
@@ -133,10 +98,10 @@ fn a_split_io_counts_its_bytes_once_and_each_piece_as_an_io() {
     // 2 MiB and one I/O per slice.
     let mut b = Bench::new("none", "rbps=20971520 riops=10", |_| {});
     b.io(0, Op::Read, 0, 2 * 1024);
-    assert_eq!(b.issued, [(0, 0, 1024)]);
+    assert_eq!(b.issued(), [(0, 0, 1024)]);
     assert_eq!(b.accepted, [1], "the rest waits without its submitter");
     b.run_to(30);
-    assert_eq!(b.issued[1..], [(25, 1024, 1024)]);
+    assert_eq!(b.issued()[1..], [(25, 1024, 1024)]);
     assert_eq!(b.gauge("allowed"), 1 << 20);
     let stat = b.stack.io_stat(b.group);
     assert_eq!((stat.rbytes, stat.rios), (1 << 20, 2));
@@ -151,11 +116,11 @@ fn contiguous_ios_of_a_batch_become_one_request() {
         for i in 0..4 {
             b.io(0, Op::Read, 256 * i, 256);
         }
-        assert_eq!((b.accepted.len(), b.issued.len()), (4, 0));
+        assert_eq!((b.accepted.len(), b.issued().len()), (4, 0));
         assert_eq!(b.gauge("queued"), 4);
         b.run_to(10);
-        b.input(b.line("rbps=max"));
-        assert_eq!(b.issued, [(10, 0, 1024)], "{scheduler}");
+        b.limit("rbps=max");
+        assert_eq!(b.issued(), [(10, 0, 1024)], "{scheduler}");
         assert_eq!(b.stack.counters().merged, 3);
         b.done(0);
         assert_eq!(b.finished, [1, 2, 3, 4]);
@@ -170,17 +135,17 @@ fn a_batch_of_large_distant_ios_is_sent_one_by_one_and_small_ones_at_the_end() {
         for i in 1..=3 {
             b.io(0, Op::Read, 100_000 * i, 256);
         }
-        b.input(b.line("rbps=max"));
-        let starts: Vec<u64> = b.issued.iter().map(|i| i.1 / 100_000).collect();
+        b.limit("rbps=max");
+        let starts: Vec<u64> = b.issued().iter().map(|i| i.1 / 100_000).collect();
         assert_eq!(starts, [1, 2, 3]);
         let mut b = Bench::new("none", "riops=10", |d| d.none_plug_lifo = lifo);
         b.io(0, Op::Read, 0, 8);
-        b.issued.clear();
+        b.rig.issued.clear();
         for i in 1..=3 {
             b.io(0, Op::Read, 100_000 * i, 8);
         }
-        b.input(b.line("riops=max"));
-        let starts: Vec<u64> = b.issued.iter().map(|i| i.1 / 100_000).collect();
+        b.limit("riops=max");
+        let starts: Vec<u64> = b.issued().iter().map(|i| i.1 / 100_000).collect();
         assert_eq!(starts, small);
     }
 }
@@ -201,7 +166,7 @@ fn a_worker_that_waits_for_a_tag_holds_up_later_batches() {
     let waits = b.stack.counters().tag_waits;
     b.run_to(60);
     assert_eq!(b.gauge("queued"), 0, "all have passed io.max");
-    assert_eq!(b.issued.len(), 2);
+    assert_eq!(b.issued().len(), 2);
     // One more task at most waits for a tag: the worker. The others of its batches stand behind it.
     assert_eq!(b.stack.counters().tag_waits, waits + 1);
     for _ in 0..40 {
@@ -209,7 +174,7 @@ fn a_worker_that_waits_for_a_tag_holds_up_later_batches() {
             b.done(0);
         }
     }
-    let mut starts: Vec<u64> = b.issued.iter().skip(2).map(|i| i.1 / 1000).collect();
+    let mut starts: Vec<u64> = b.issued().iter().skip(2).map(|i| i.1 / 1000).collect();
     assert_eq!(starts.len(), 15);
     // Five were let through with their submitters, who wait themselves; the worker keeps the order.
     starts.retain(|&s| s >= 5);
@@ -300,7 +265,7 @@ fn a_worker_that_waits_at_the_second_gate_holds_up_later_batches() {
     assert_eq!(b.accepted, [2, 3, 4]);
     let stage = StageName::Controller("door".into());
     b.input(Input::Set { stage, name: "open".into(), value: 1 });
-    let starts: Vec<u64> = b.issued.iter().map(|i| i.1 / 1000).collect();
+    let starts: Vec<u64> = b.issued().iter().map(|i| i.1 / 1000).collect();
     assert_eq!(starts, [0, 1, 2, 3]);
     assert_eq!(b.accepted, [2, 3, 4, 1]);
 }
@@ -308,11 +273,11 @@ fn a_worker_that_waits_at_the_second_gate_holds_up_later_batches() {
 #[test]
 fn the_file_prints_what_was_written_and_keeps_it_when_a_line_is_refused() {
     let mut b = Bench::new("none", "", |_| {});
-    let read = |b: &mut Bench| b.stack.read_knob(b.group, "io.max").unwrap();
+    let read = |b: &mut Bench| b.read_file();
     assert_eq!(read(&mut b), "");
-    b.input(b.line("rbps=2097152 wiops=120"));
+    b.limit("rbps=2097152 wiops=120");
     assert_eq!(read(&mut b), "8:0 rbps=2097152 wbps=max riops=max wiops=120\n");
-    b.input(b.line("wiops=max"));
+    b.limit("wiops=max");
     let kept = "8:0 rbps=2097152 wbps=max riops=max wiops=max\n";
     assert_eq!(read(&mut b), kept);
     use KnobErrorKind::{Invalid, NoDevice, Range};
@@ -331,8 +296,7 @@ fn the_file_prints_what_was_written_and_keeps_it_when_a_line_is_refused() {
     for (line, kind, what) in refused {
         let (group, file) = (b.group, "io.max".to_string());
         let input = Input::Write { group, file, line: line.into() };
-        let error = b.stack.handle(b.now, input).unwrap_err();
-        b.drain();
+        let error = b.refuse(input);
         let text = error.to_string();
         let StackError::Knob { error, form, .. } = error else { panic!("{error:?}") };
         assert_eq!(error.kind, kind, "{line}");
@@ -340,17 +304,16 @@ fn the_file_prints_what_was_written_and_keeps_it_when_a_line_is_refused() {
         assert_eq!(read(&mut b), kept, "{line}");
     }
     // Rates of I/Os are 32 bits wide: more is no limit.
-    b.input(b.line("rbps=max riops=4294967295"));
+    b.limit("rbps=max riops=4294967295");
     assert_eq!(read(&mut b), "");
-    b.input(b.line("riops=4294967294"));
+    b.limit("riops=4294967294");
     assert_eq!(read(&mut b), "8:0 rbps=max wbps=max riops=4294967294 wiops=max\n");
     let root =
         Input::Write { group: GroupId::ROOT, file: "io.max".into(), line: "8:0 rbps=5".into() };
     assert!(matches!(
-        b.stack.handle(b.now, root),
-        Err(StackError::Knob { error, .. }) if error.kind == KnobErrorKind::Unsupported
+        b.refuse(root),
+        StackError::Knob { error, .. } if error.kind == KnobErrorKind::Unsupported
     ));
-    b.drain();
 }
 
 #[test]
@@ -362,24 +325,23 @@ fn the_rates_are_tunables_of_a_group_too() {
         name: name.into(),
         value,
     };
-    b.input(set(&b, "riops", Some(100)));
-    assert_eq!(
-        b.stack.read_knob(b.group, "io.max").unwrap(),
-        "8:0 rbps=max wbps=max riops=100 wiops=max\n"
-    );
+    let input = set(&b, "riops", Some(100));
+    b.input(input);
+    assert_eq!(b.read_file(), "8:0 rbps=max wbps=max riops=100 wiops=max\n");
     for (name, value) in [("riops", Some(1)), ("wiops", Some(1 << 32)), ("depth", None)] {
         let input = set(&b, name, value);
-        assert!(matches!(b.stack.handle(b.now, input), Err(StackError::Tunable(_))));
-        b.drain();
+        assert!(matches!(b.refuse(input), StackError::Tunable(_)));
     }
-    b.input(set(&b, "riops", None));
-    assert_eq!(b.stack.read_knob(b.group, "io.max").unwrap(), "");
+    let input = set(&b, "riops", None);
+    b.input(input);
+    assert_eq!(b.read_file(), "");
 }
 
 #[test]
 fn a_removed_group_lets_its_ios_go_at_the_next_tick_and_its_parent_pays_for_later_ones() {
     let mut b = Bench::new("none", "riops=100", |_| {});
-    let child = b.stack.add_group(b.now, b.group, "c");
+    let parent = b.group;
+    let child = b.rig.group(parent, "c");
     let proc = b.stack.add_proc(child, IoPrio::NONE).0;
     let line = Input::Write { group: child, file: "io.max".into(), line: "8:0 rbps=2000".into() };
     b.input(line);
@@ -387,17 +349,16 @@ fn a_removed_group_lets_its_ios_go_at_the_next_tick_and_its_parent_pays_for_late
         b.io(proc, Op::Read, 1000 * i, 8);
     }
     b.run_to(3);
-    assert!(b.issued.is_empty());
-    b.stack.remove_group(b.now, child);
-    b.drain();
-    assert_eq!(b.issued.len(), 5);
+    assert!(b.issued().is_empty());
+    b.remove(child);
+    assert_eq!(b.issued().len(), 5);
     for i in 5..12 {
         b.io(proc, Op::Read, 1000 * i, 8);
     }
     // The parent's ten per slice.
-    assert_eq!(b.issued.len(), 10);
+    assert_eq!(b.issued().len(), 10);
     b.run_to(40);
-    assert_eq!(b.issued.len(), 12);
+    assert_eq!(b.issued().len(), 12);
     assert_eq!(b.gauge("queued"), 0);
 }
 
@@ -419,7 +380,7 @@ fn what_the_root_submits_is_never_limited() {
     for i in 0..20 {
         b.io(1, Op::Write, 1000 * i, 8);
     }
-    assert_eq!(b.issued.len(), 20);
+    assert_eq!(b.issued().len(), 20);
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct Rig {
     pub device: Vec<ReqId>,
     /// Every command, in order.
     pub issued: Vec<Issued>,
+    /// The I/Os of these commands, in order.
+    pub sent: Vec<u64>,
     /// I/Os whose submission is over, in order.
     pub accepted: Vec<u64>,
     /// I/Os that were served, in order.
@@ -71,6 +73,7 @@ impl Rig {
             now: Instant::ZERO,
             device: Vec::new(),
             issued: Vec::new(),
+            sent: Vec::new(),
             accepted: Vec::new(),
             finished: Vec::new(),
             failed: Vec::new(),
@@ -149,6 +152,7 @@ impl Rig {
         let r = self.stack.request(req);
         let (op, flags, start, sectors) = (r.op, r.flags, r.start.0, r.sectors.0);
         self.issued.push(Issued { at: self.now, req, op, flags, start, sectors });
+        self.sent.extend(self.stack.env().requests.bios(req).map(|(_, io)| io.id.0));
         self.device.push(req);
     }
 
@@ -160,6 +164,11 @@ impl Rig {
         io.group = self.stack.env().procs.group(proc);
         edit(&mut io);
         self.input(Input::Submit(io));
+        self.next_io
+    }
+
+    /// The I/O submitted last.
+    pub fn last_io(&self) -> u64 {
         self.next_io
     }
 
@@ -227,9 +236,15 @@ impl Rig {
     /// Runs until nothing is left; every command takes 1 ms.
     #[track_caller]
     pub fn run_dry(&mut self) {
+        self.run_dry_with(Nanos::ms(1));
+    }
+
+    /// Runs until nothing is left; every command takes so long.
+    #[track_caller]
+    pub fn run_dry_with(&mut self, command: Nanos) {
         for _ in 0..100_000 {
             if !self.device.is_empty() {
-                self.now += Nanos::ms(1);
+                self.now += command;
                 self.complete();
             } else if let Some(at) = self.wake {
                 self.now = self.now.max(at);

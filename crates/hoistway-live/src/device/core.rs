@@ -1,23 +1,29 @@
 //! Stack, backend and the I/Os between them: everything of a device that runs on its owner thread,
 //! but for waiting.
 //!
-//! Submitters appear as *tenants*: a process of the stack with its group and priority. As in the kernel,
-//! a tenant whose I/O has to wait for a tag or a controller is stopped ([`Output::Accepted`]); what it
-//! submits meanwhile waits in its own backlog, not in the shared queue of the tag.
+//! The core passes on what its parts say to each other. Each part keeps its own state: who submits
+//! ([`Tenants`]), what is under way ([`InFlightTable`]), requests that failed ([`Retries`]), failed flushes
+//! ([`SyncFailures`]), requests for extents ([`Lookups`]), I/O that stands still ([`Watchdog`]).
 
-use super::counters::{Departed, IoCounters, IoTimes};
+use super::counters::{Departed, IoTimes};
+use super::flush::SyncFailures;
+use super::in_flight::{InFlight, InFlightTable, Lookup};
+use super::lookups::{Answered, Lookups};
 use super::pending::Reply;
 use super::report::ConnectionInfo;
+use super::retry::{Piece, Retries, Step};
 use super::settings::{DeviceOptions, GroupRecord};
-use super::watchdog::Watchdog;
+use super::stats::stall;
+use super::tenants::{Tenant, Tenants};
+use super::watchdog::{Stall, Watchdog};
 use crate::buffer::{Buffer, Part, Pool};
 use crate::clock::Clock;
-use crate::error::LiveError;
-use crate::storage::{Backend, Command, Done, Facts, Opened};
+use crate::error::{LiveError, os};
+use crate::storage::{Backend, Command, Done, Extent, ExtentsAnswer, Facts, Opened};
 use hoistway::stack::{IoError, StackError};
 use hoistway::stage::Change;
-use hoistway::table::{Handle, Table};
-use hoistway::{Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ProcId, ReqId};
+use hoistway::table::Handle;
+use hoistway::{Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ReqId};
 use hoistway::{Sectors, Stack};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -44,20 +50,23 @@ pub(crate) enum ReplyTo {
     Session { session: u64, cookie: u64 },
 }
 
-/// An I/O under way.
+/// What a tenant wants to know: what is stored in a range. It waits its turn as a read of one block
+/// does: in the tenant's backlog, for a tag, at the controllers, in the scheduler.
 #[derive(Debug)]
-struct Live {
-    op: Op,
-    start: Sectors,
-    len: u64,
-    buffer: Buffer,
-    reply_to: ReplyTo,
-    tenant: TenantId,
-    taken: Instant,
-    /// When its first bio went to the device; [`Instant::ZERO`]: not yet.
-    issued: Instant,
-    /// The first error the backend reported for this very I/O.
-    errno: Option<Errno>,
+pub(crate) struct ExtentsRequest {
+    /// First byte; any.
+    pub offset: u64,
+    pub len: u64,
+    /// Extents at most.
+    pub most: usize,
+    pub reply_to: ReplyTo,
+}
+
+/// What a tenant submits.
+#[derive(Debug)]
+pub(super) enum Request {
+    Io(IoRequest),
+    Extents(ExtentsRequest),
 }
 
 /// An I/O that is over.
@@ -66,58 +75,13 @@ pub(crate) struct Finished {
     pub reply_to: ReplyTo,
     pub buffer: Buffer,
     pub result: Result<(), Errno>,
+    /// What is stored, for who asked; together at least one byte and at most what was asked about.
+    pub extents: Vec<Extent>,
 }
 
 /// A submitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TenantId(Handle);
-
-#[derive(Debug)]
-pub(super) struct Tenant {
-    pub proc: ProcId,
-    pub group: GroupId,
-    pub prio: IoPrio,
-    /// Who it is, if it came from outside.
-    pub info: Option<ConnectionInfo>,
-    /// Its last I/O is not accepted yet.
-    blocked: Option<IoId>,
-    /// A controller's wish: nothing before then.
-    delay: Instant,
-    /// Requests and when they were taken.
-    pub backlog: VecDeque<(Instant, IoRequest)>,
-    pub in_flight: u32,
-    closing: bool,
-    /// Failed flushes it knows of, or that were before its time.
-    sync_failures: u64,
-    pub measure: IoCounters,
-}
-
-/// A request that failed: its bios are tried one by one, so that each I/O gets its own result. A durable
-/// write is tried as a plain write with a flush behind it: only so can be told whether the write failed,
-/// which is its own misfortune, or the sync behind it, which concerns everybody.
-#[derive(Debug)]
-struct Retry {
-    tag: u64,
-    pieces: Vec<(IoId, Sectors, Sectors)>,
-    /// Counts to one beyond the pieces while the flush behind durable ones is under way.
-    next: usize,
-    durable: bool,
-    /// Pieces that failed again.
-    failed: usize,
-    /// What the request failed with.
-    errno: Errno,
-}
-
-/// Failed flushes. The kernel tells each of them once and then takes what it could not write for
-/// written; all tenants share one file, so they are remembered here until each tenant has been told.
-#[derive(Clone, Copy, Debug)]
-struct SyncFailures {
-    count: u64,
-    last: Errno,
-    /// Somebody who is still there has been told of the last one. Until then a tenant that comes anew
-    /// is told too: it may be the client whose connection broke over it.
-    told: bool,
-}
+pub(crate) struct TenantId(pub(super) Handle);
 
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -134,24 +98,22 @@ pub(crate) struct Core {
     /// A change of scheduler waits until the stack is empty; settings of groups follow it.
     pub(super) switching: Option<Vec<(String, u64)>>,
 
-    ios: Table<Live>,
-    tenants: Table<Tenant>,
-    /// Process ids of tenants that left, by group and priority.
-    procs: Vec<(GroupId, IoPrio, ProcId)>,
-    /// Tenants that may go on.
-    ready: VecDeque<TenantId>,
-    /// Tenants a controller delays.
-    delayed: Vec<TenantId>,
-    finished: VecDeque<Finished>,
-    retries: Vec<Retry>,
+    pub(super) tenants: Tenants,
+    ios: InFlightTable,
+    retries: Retries,
     syncs: SyncFailures,
+    lookups: Lookups,
+    finished: VecDeque<Finished>,
     pub(super) departed: Departed,
     pub(super) watchdog: Watchdog,
+    /// Who is told of a stall.
+    tell: fn(&str),
     wake: Option<Instant>,
     /// The last turn left something to do.
     more: bool,
 
     done: Vec<Done>,
+    known: Vec<Answered>,
     parts: Vec<Part>,
 }
 
@@ -173,19 +135,19 @@ impl Core {
             stack,
             groups: Vec::new(),
             switching: None,
-            ios: Table::with_capacity(1024),
-            tenants: Table::with_capacity(16),
-            procs: Vec::new(),
-            ready: VecDeque::new(),
-            delayed: Vec::new(),
+            tenants: Tenants::new(),
+            ios: InFlightTable::new(),
+            retries: Retries::default(),
+            syncs: SyncFailures::none(),
+            lookups: Lookups::new().map_err(os("eventfd"))?,
             finished: VecDeque::with_capacity(1024),
-            retries: Vec::new(),
-            syncs: SyncFailures { count: 0, last: Errno::IO, told: true },
             departed: Departed::default(),
-            watchdog: Watchdog::new(options.stall_limit, options.tell),
+            watchdog: Watchdog::new(options.stall_limit),
+            tell: options.tell,
             wake: None,
             more: false,
             done: Vec::with_capacity(256),
+            known: Vec::new(),
             parts: Vec::with_capacity(128),
         })
     }
@@ -204,20 +166,17 @@ impl Core {
         &*self.backend
     }
 
-    pub fn backend_mut(&mut self) -> &mut dyn Backend {
-        &mut *self.backend
-    }
-
     /// Leaves behind what the storage may still work on; whoever waits for it hears ESHUTDOWN.
     pub fn give_up(self) {
-        let Core { backend, mut ios, .. } = self;
+        let Core { backend, ios, .. } = self;
         // Closing it would wait for what does not come.
         std::mem::forget(backend);
-        for slot in 0..ios.capacity() as u32 {
-            if let Some(live) = ios.handle(slot).and_then(|at| ios.remove(at)) {
-                std::mem::forget(live.buffer);
-            }
-        }
+        ios.leak_buffers();
+    }
+
+    /// Readable when requests for extents were answered.
+    pub fn lookups_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.lookups.fd()
     }
 
     /// The device has that many bytes from now on.
@@ -231,110 +190,126 @@ impl Core {
     // Tenants.
 
     pub fn add_tenant(&mut self, group: GroupId, prio: IoPrio) -> TenantId {
-        let known = self.procs.iter().position(|&(g, p, _)| (g, p) == (group, prio));
-        let proc = match known {
-            Some(at) => self.procs.swap_remove(at).2,
-            None => self.stack.add_proc(group, prio),
-        };
-        if self.tenants.len() == self.tenants.capacity() {
-            self.tenants.grow(2 * self.tenants.capacity());
+        let proc = self.tenants.spare_proc(group, prio);
+        let proc = proc.unwrap_or_else(|| self.stack.add_proc(group, prio));
+        self.tenants.add(Tenant::new(proc, group, prio, self.syncs.known_to_newcomer()))
+    }
+
+    /// The tenant is a connection from outside.
+    pub fn identify(&mut self, id: TenantId, info: ConnectionInfo) {
+        if let Some(tenant) = self.tenants.get_mut(id) {
+            tenant.info = Some(info);
         }
-        let tenant = Tenant {
-            proc,
-            group,
-            prio,
-            info: None,
-            blocked: None,
-            delay: Instant::ZERO,
-            backlog: VecDeque::new(),
-            in_flight: 0,
-            closing: false,
-            sync_failures: self.syncs.count - u64::from(!self.syncs.told),
-            measure: IoCounters::default(),
-        };
-        TenantId(self.tenants.insert(tenant).expect("the table has just grown"))
-    }
-
-    pub(super) fn tenant_mut(&mut self, id: TenantId) -> Option<&mut Tenant> {
-        self.tenants.get_mut(id.0)
-    }
-
-    pub(super) fn tenants(&self) -> impl Iterator<Item = &Tenant> {
-        let slots = 0..self.tenants.capacity() as u32;
-        slots.filter_map(|slot| self.tenants.get(self.tenants.handle(slot)?))
-    }
-
-    pub(super) fn tenants_mut(&mut self) -> impl Iterator<Item = &mut Tenant> {
-        self.tenants.iter_mut()
     }
 
     /// The tenant submits no more; it is forgotten when its last I/O is over.
     pub fn close_tenant(&mut self, id: TenantId) {
-        if let Some(tenant) = self.tenants.get_mut(id.0) {
+        if let Some(tenant) = self.tenants.get_mut(id) {
             tenant.closing = true;
         }
         self.forget_if_over(id);
     }
 
     fn forget_if_over(&mut self, id: TenantId) {
-        let over = |t: &Tenant| t.closing && t.in_flight == 0 && t.backlog.is_empty();
-        if self.tenants.get(id.0).is_some_and(over)
-            && let Some(t) = self.tenants.remove(id.0)
-        {
-            let export = t.info.as_ref().map_or("", |l| &l.export);
-            self.departed.add(export, t.group, &t.measure);
-            self.procs.push((t.group, t.prio, t.proc));
+        if let Some(t) = self.tenants.remove_if_over(id) {
+            self.departed.add(t.export(), t.group, &t.counters);
         }
     }
 
     /// What `id` submits until `end_batch` belongs together: neighbours may merge.
     pub fn begin_batch(&mut self, id: TenantId) {
-        if let Some(t) = self.tenants.get(id.0) {
+        if let Some(t) = self.tenants.get(id) {
             self.input(Input::Plug(t.proc));
         }
     }
 
     pub fn end_batch(&mut self, id: TenantId) {
-        if let Some(t) = self.tenants.get(id.0) {
+        if let Some(t) = self.tenants.get(id) {
             self.input(Input::Unplug(t.proc));
         }
     }
 
-    /// Takes an order: now, or when the tenant may go on.
-    pub fn submit(&mut self, id: TenantId, order: IoRequest) {
+    /// Takes a request: now, or when the tenant may go on.
+    pub fn submit(&mut self, id: TenantId, request: IoRequest) {
         let now = self.now;
-        let Some(tenant) = self.tenants.get_mut(id.0) else {
-            let IoRequest { reply_to, buffer, .. } = order;
-            self.finished.push_back(Finished { reply_to, buffer, result: Err(Errno::SHUTDOWN) });
-            return;
+        let Some(tenant) = self.tenants.get_mut(id) else {
+            return self.refuse(request.reply_to, request.buffer, Errno::SHUTDOWN);
         };
-        tenant.measure.take(now);
-        if tenant.blocked.is_some() || tenant.delay > now || !tenant.backlog.is_empty() {
-            tenant.backlog.push_back((now, order));
-        } else {
-            self.start(id, now, order);
+        tenant.counters.take(now);
+        if let Some(request) = tenant.take(now, Request::Io(request)) {
+            self.start(id, now, request);
         }
     }
 
-    fn start(&mut self, id: TenantId, taken: Instant, order: IoRequest) {
-        let IoRequest { op, offset, len, flags, buffer, reply_to } = order;
+    /// Asks what is stored: now, or when the tenant may go on.
+    pub fn submit_lookup(&mut self, id: TenantId, request: ExtentsRequest) {
+        let now = self.now;
+        let Some(tenant) = self.tenants.get_mut(id) else {
+            return self.refuse(request.reply_to, Buffer::empty(), Errno::SHUTDOWN);
+        };
+        if let Some(request) = tenant.take(now, Request::Extents(request)) {
+            self.start(id, now, request);
+        }
+    }
+
+    fn refuse(&mut self, reply_to: ReplyTo, buffer: Buffer, errno: Errno) {
+        let result = Err(errno);
+        self.finished.push_back(Finished { reply_to, buffer, result, extents: Vec::new() });
+    }
+
+    fn start(&mut self, id: TenantId, taken: Instant, request: Request) {
+        match request {
+            Request::Io(request) => self.start_io(id, taken, request),
+            Request::Extents(request) => self.start_lookup(id, taken, request),
+        }
+    }
+
+    fn start_io(&mut self, id: TenantId, taken: Instant, request: IoRequest) {
+        let IoRequest { op, offset, len, flags, buffer, reply_to } = request;
         if let Err(error) = self.check(op, offset, len) {
-            let tenant = self.tenants.get_mut(id.0).expect("the caller has looked it up");
+            let tenant = self.tenants.get_mut(id).expect("the caller has looked it up");
             let over = self.answered.max(self.now);
-            tenant.measure.over(op, len, IoTimes { taken, issued: Instant::ZERO, over }, false);
-            self.finished.push_back(Finished { reply_to, buffer, result: Err(error) });
+            tenant.counters.over(op, len, IoTimes { taken, issued: Instant::ZERO, over }, false);
+            self.refuse(reply_to, buffer, error);
             return self.forget_if_over(id);
         }
         let start = Sectors(offset / 512);
-        if self.ios.len() == self.ios.capacity() {
-            self.ios.grow(2 * self.ios.capacity());
-        }
-        let issued = Instant::ZERO;
+        let (issued, lookup) = (Instant::ZERO, None);
+        let (tenant, errno) = (id, None);
         let live =
-            Live { op, start, len, buffer, reply_to, tenant: id, taken, issued, errno: None };
-        let at = self.ios.insert(live).expect("the table has just grown");
-        let io_id = IoId(u64::from(at.generation) << 32 | u64::from(at.slot));
-        let tenant = self.tenants.get_mut(id.0).expect("the caller has looked it up");
+            InFlight { op, start, len, buffer, reply_to, tenant, taken, issued, errno, lookup };
+        self.enter_stack(live, Sectors(len / 512), flags);
+    }
+
+    /// For the stack it is a read of the first block that joins no other.
+    fn start_lookup(&mut self, id: TenantId, taken: Instant, request: ExtentsRequest) {
+        let ExtentsRequest { offset, len, most, reply_to } = request;
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.facts.size);
+        if !inside || len == 0 {
+            self.refuse(reply_to, Buffer::empty(), Errno::INVAL);
+            return self.forget_if_over(id);
+        }
+        let block = u64::from(self.facts.block);
+        let lookup = Some(Box::new(Lookup { offset, len, most, extents: Vec::new() }));
+        let live = InFlight {
+            op: Op::Read,
+            start: Sectors(offset / block * block / 512),
+            len: block,
+            buffer: Buffer::empty(),
+            reply_to,
+            tenant: id,
+            taken,
+            issued: Instant::ZERO,
+            errno: None,
+            lookup,
+        };
+        self.enter_stack(live, Sectors(block / 512), Flags::NOMERGE);
+    }
+
+    fn enter_stack(&mut self, live: InFlight, sectors: Sectors, flags: Flags) {
+        let (id, op, start) = (live.tenant, live.op, live.start);
+        let io_id = self.ios.insert(live);
+        let tenant = self.tenants.get_mut(id).expect("the caller has looked it up");
         tenant.in_flight += 1;
         tenant.blocked = Some(io_id);
         let io = Io {
@@ -344,7 +319,7 @@ impl Core {
             cpu: id.0.slot,
             op,
             start,
-            sectors: Sectors(len / 512),
+            sectors,
             // One piece of memory.
             segments: 1,
             flags,
@@ -396,7 +371,7 @@ impl Core {
                 Output::Issue { req, .. } => self.issue(req),
                 Output::Accepted { io } => self.accepted(io),
                 Output::Finished { io, result } => self.finish(io, result),
-                Output::Delay { proc, until } => self.delay(proc, until),
+                Output::Delay { proc, until } => self.tenants.delay(proc, until),
                 Output::WaitUntil(at) => break self.wake = at,
             }
         }
@@ -411,72 +386,66 @@ impl Core {
             len: request.sectors.bytes().0,
             fua: request.flags.any(Flags::FUA),
         };
+        // Pieces of split I/Os do not merge either.
+        if request.flags.any(Flags::NOMERGE) && self.look_up(id) {
+            return;
+        }
         self.parts.clear();
         if matches!(command.op, Op::Read | Op::Write) {
             for (_, bio) in self.stack.env().requests.bios(id) {
-                self.parts.push(part(&mut self.ios, self.now, bio.id, bio.start, bio.sectors));
+                self.parts.push(self.ios.part(self.now, bio.id, bio.start, bio.sectors));
             }
         }
         self.backend.issue(self.now, command, &self.parts);
     }
 
+    /// Asks the backend what is stored, if that is what the request is; false: it is none such.
+    fn look_up(&mut self, id: ReqId) -> bool {
+        let Some((_, bio)) = self.stack.env().requests.bios(id).next() else { return false };
+        let io = bio.id;
+        let live = self.ios.get_mut(io).expect("an I/O lives until it is finished");
+        let Some(lookup) = &live.lookup else { return false };
+        let (offset, len, most) = (lookup.offset, lookup.len, lookup.most);
+        live.mark_issued(self.now);
+        match self.backend.extents(offset, len, most) {
+            ExtentsAnswer::Now(result) => self.lookups.known(tag_of(id), io, result),
+            ExtentsAnswer::Later(lookup) => self.lookups.defer(tag_of(id), io, lookup),
+        }
+        true
+    }
+
     fn accepted(&mut self, io: IoId) {
         // The I/O itself may be over already.
-        let tenant = self.ios.get(handle_of(io)).map(|live| live.tenant);
-        let Some(id) = tenant else { return };
-        if let Some(t) = self.tenants.get_mut(id.0)
-            && t.blocked == Some(io)
-        {
-            t.blocked = None;
-            if !t.backlog.is_empty() {
-                self.ready.push_back(id);
-            }
+        if let Some(live) = self.ios.get(io) {
+            self.tenants.unblock(live.tenant, io);
         }
     }
 
     fn finish(&mut self, io: IoId, result: Result<(), IoError>) {
-        let live = self.ios.remove(handle_of(io)).expect("the stack finishes an I/O once");
+        let live = self.ios.remove(io);
         let id = live.tenant;
-        let tenant = self.tenants.get_mut(id.0).expect("a tenant stays while it has I/O");
+        self.tenants.unblock(id, io);
+        let tenant = self.tenants.get_mut(id).expect("a tenant stays while it has I/O");
         tenant.in_flight -= 1;
-        if tenant.blocked == Some(io) {
-            tenant.blocked = None;
-            if !tenant.backlog.is_empty() {
-                self.ready.push_back(id);
-            }
-        }
+        let untold = self.syncs.untold(tenant.sync_failures).filter(|_| live.op == Op::Flush);
         let result = match (live.errno, result) {
             (Some(errno), _) => Err(errno),
-            (None, Ok(())) if live.op == Op::Flush && tenant.sync_failures != self.syncs.count => {
-                Err(self.syncs.last)
-            }
-            (None, Ok(())) => Ok(()),
+            (None, Ok(())) => untold.map_or(Ok(()), Err),
             // Nobody was blamed for it: the flush before or behind it failed.
-            (None, Err(IoError::Io)) => Err(self.syncs.last),
+            (None, Err(IoError::Io)) => Err(self.syncs.last()),
             (None, Err(error)) => Err(errno_of(error)),
         };
         if live.op == Op::Flush && result.is_err() {
-            tenant.sync_failures = self.syncs.count;
-            self.syncs.told |= !tenant.closing;
+            tenant.sync_failures = self.syncs.tell(tenant.closing);
         }
-        let over = self.answered.max(self.now);
-        let times = IoTimes { taken: live.taken, issued: live.issued, over };
-        tenant.measure.over(live.op, live.len, times, result.is_ok());
-        self.finished.push_back(Finished { reply_to: live.reply_to, buffer: live.buffer, result });
+        let InFlight { op, len, taken, issued, reply_to, buffer, lookup, .. } = live;
+        if lookup.is_none() {
+            let times = IoTimes { taken, issued, over: self.answered.max(self.now) };
+            tenant.counters.over(op, len, times, result.is_ok());
+        }
+        let extents = lookup.map_or_else(Vec::new, |lookup| lookup.extents);
+        self.finished.push_back(Finished { reply_to, buffer, result, extents });
         self.forget_if_over(id);
-    }
-
-    fn delay(&mut self, proc: ProcId, until: Instant) {
-        // Rare: a controller does not delay every I/O.
-        for slot in 0..self.tenants.capacity() as u32 {
-            if let Some(at) = self.tenants.handle(slot)
-                && let Some(tenant) = self.tenants.get_mut(at)
-                && tenant.proc == proc
-            {
-                tenant.delay = until;
-                self.delayed.push(TenantId(at));
-            }
-        }
     }
 
     // A turn.
@@ -489,10 +458,13 @@ impl Core {
             if self.wake.is_some_and(|at| at <= self.now) {
                 self.input(Input::Tick);
             }
-            self.wake_delayed();
+            self.tenants.end_delays(self.now);
             let mut done = std::mem::take(&mut self.done);
             self.backend.poll(self.now, &mut done);
-            let idle = done.is_empty() && self.ready.is_empty();
+            if !self.lookups.is_idle() {
+                self.take_lookups(&mut done);
+            }
+            let idle = done.is_empty() && !self.tenants.any_ready();
             if !done.is_empty() {
                 self.answered = self.clock.now();
             }
@@ -500,7 +472,7 @@ impl Core {
                 self.completed(done);
             }
             self.done = done;
-            while let Some(id) = self.ready.pop_front() {
+            while let Some(id) = self.tenants.next_ready() {
                 self.go_on(id);
             }
             self.more = !idle && self.finished.len() >= ANSWERS;
@@ -514,6 +486,22 @@ impl Core {
         self.watch();
     }
 
+    /// Says once when I/O stands still.
+    fn watch(&mut self) {
+        let moves = self.at_the_device() || !self.has_waiting();
+        if !self.watchdog.look(self.now, moves, self.stack.counters().finished) {
+            return;
+        }
+        if let Some(Stall { lasts, unfinished, reason }) = stall(self) {
+            self.watchdog.count();
+            let (summary, seconds) = (&self.facts.summary, lasts.0 as f64 / 1e9);
+            (self.tell)(&format!(
+                "{summary}: {unfinished} I/Os wait and the device has had nothing to do for \
+                 {seconds:.1} s: {reason}"
+            ));
+        }
+    }
+
     /// Starts the commands of the turn.
     pub fn kick(&mut self) {
         self.backend.kick();
@@ -525,8 +513,8 @@ impl Core {
 
     /// When there is something to do although nothing comes in.
     pub fn wake_at(&self) -> Option<Instant> {
-        let more = self.more.then_some(Instant::ZERO);
-        let all = [self.next_deadline(), self.backend.wake_at(), more, self.watch_again_at()];
+        let more = (self.more || self.lookups.is_ready()).then_some(Instant::ZERO);
+        let all = [self.next_deadline(), self.backend.wake_at(), more, self.watchdog.due()];
         all.into_iter().flatten().min()
     }
 
@@ -537,48 +525,39 @@ impl Core {
 
     /// Somebody waits for an I/O. Who has a backlog also has one under way, or is delayed.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.ios.is_empty() || !self.delayed.is_empty()
-    }
-
-    /// I/Os that wait for a request, and those behind them.
-    pub(super) fn held(&self) -> usize {
-        self.tenants().map(|t| t.backlog.len() + usize::from(t.blocked.is_some())).sum()
+        !self.ios.is_empty() || self.tenants.any_delayed()
     }
 
     /// When stack or a delayed tenant goes on by itself.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let delays = self.delayed.iter().filter_map(|id| self.tenants.get(id.0)).map(|t| t.delay);
-        self.wake.into_iter().chain(delays).min()
+        self.wake.into_iter().chain(self.tenants.next_delay()).min()
     }
 
     /// I/Os that are not over, those in backlogs included.
     pub fn unfinished(&self) -> usize {
-        self.ios.len() + self.tenants().map(|t| t.backlog.len()).sum::<usize>()
+        self.ios.len() + self.tenants.backlogs()
     }
 
     /// Nothing is under way, and nothing that is over waits to be handed out.
     pub fn is_idle(&self) -> bool {
-        self.ios.is_empty() && self.finished.is_empty() && self.ready.is_empty()
+        self.ios.is_empty() && self.finished.is_empty() && !self.tenants.any_ready()
     }
 
-    fn wake_delayed(&mut self) {
-        if self.delayed.is_empty() {
-            return;
+    fn take_lookups(&mut self, done: &mut Vec<Done>) {
+        let mut known = std::mem::take(&mut self.known);
+        self.lookups.take(&mut known);
+        for Answered { tag, io, result } in known.drain(..) {
+            let live = self.ios.get_mut(io).expect("an I/O lives until it is finished");
+            let lookup = live.lookup.as_mut().expect("it was answered because it asked");
+            let result = result.map(|extents| lookup.extents = extents);
+            done.push(Done { tag, result });
         }
-        let (now, tenants, ready) = (self.now, &self.tenants, &mut self.ready);
-        self.delayed.retain(|id| match tenants.get(id.0) {
-            Some(t) if t.delay > now => true,
-            Some(_) => {
-                ready.push_back(*id);
-                false
-            }
-            None => false,
-        });
+        self.known = known;
     }
 
     fn go_on(&mut self, id: TenantId) {
-        let proc = match self.tenants.get(id.0) {
-            Some(t) if t.backlog.len() > 1 => Some(t.proc),
+        let proc = match self.tenants.get(id) {
+            Some(t) if t.backlog() > 1 => Some(t.proc),
             _ => None,
         };
         if let Some(proc) = proc {
@@ -586,12 +565,9 @@ impl Core {
         }
         loop {
             let now = self.now;
-            let Some(t) = self.tenants.get_mut(id.0) else { break };
-            if t.blocked.is_some() || t.delay > now {
-                break;
-            }
-            let Some((taken, order)) = t.backlog.pop_front() else { break };
-            self.start(id, taken, order);
+            let next = self.tenants.get_mut(id).and_then(|t| t.next(now));
+            let Some((taken, request)) = next else { break };
+            self.start(id, taken, request);
         }
         if let Some(proc) = proc {
             self.input(Input::Unplug(proc));
@@ -603,8 +579,10 @@ impl Core {
         if self.retries.is_empty() && done.result.is_ok() {
             return self.input(Input::Done { req, error: None });
         }
-        if let Some(at) = self.retries.iter().position(|r| r.tag == done.tag) {
-            return self.piece_completed(at, done.result);
+        if self.retries.contains(done.tag) {
+            let Done { tag, result } = done;
+            let step = self.retries.completed(tag, result, &mut self.ios, &mut self.syncs);
+            return self.retry(tag, step);
         }
         let Err(errno) = done.result else {
             return self.input(Input::Done { req, error: None });
@@ -612,97 +590,38 @@ impl Core {
         let request = self.stack.request(req);
         let durable = request.flags.any(Flags::FUA);
         if request.op == Op::Flush {
-            self.sync_failed(errno);
+            self.syncs.record(errno);
         }
         let pieces: Vec<_> = (self.stack.env().requests.bios(req))
-            .map(|(_, bio)| (bio.id, bio.start, bio.sectors))
+            .map(|(_, bio)| Piece { io: bio.id, start: bio.start, sectors: bio.sectors })
             .collect();
         if pieces.len() > 1 || (durable && !pieces.is_empty()) {
-            let tag = done.tag;
-            self.retries.push(Retry { tag, pieces, next: 0, durable, failed: 0, errno });
-            return self.issue_piece(self.retries.len() - 1);
+            let first = self.retries.begin(done.tag, pieces, durable, errno);
+            return self.retry(done.tag, first);
         }
-        for (io, ..) in pieces {
-            self.blame(io, errno);
+        for piece in pieces {
+            self.ios.blame(piece.io, errno);
         }
         self.input(Input::Done { req, error: Some(error_of(errno)) });
     }
 
-    fn piece_completed(&mut self, at: usize, result: Result<(), Errno>) {
-        let retry = &mut self.retries[at];
-        let pieces = retry.pieces.len();
-        let (piece, tag) = (retry.pieces.get(retry.next).copied(), retry.tag);
-        retry.next += 1;
-        match (piece, result) {
-            (Some(_), Ok(())) => {}
-            (Some((io, ..)), Err(errno)) => {
-                retry.failed += 1;
-                self.blame(io, errno);
-            }
-            // The flush behind durable pieces.
-            (None, Ok(())) => {
-                if retry.failed == 0 {
-                    // All could be written after all: what failed was a sync.
-                    let errno = retry.errno;
-                    self.sync_failed(errno);
-                }
-            }
-            (None, Err(errno)) => {
-                self.sync_failed(errno);
-                for n in 0..pieces {
-                    self.blame(self.retries[at].pieces[n].0, errno);
-                }
-            }
-        }
-        let retry = &self.retries[at];
-        if retry.next < pieces {
-            self.issue_piece(at);
-        } else if retry.next == pieces && retry.durable && retry.failed < pieces {
-            self.parts.clear();
-            let command = Command { tag, op: Op::Flush, start: 0, len: 0, fua: false };
-            self.backend.issue(self.now, command, &self.parts);
-        } else {
-            self.retries.swap_remove(at);
-            // Each I/O has its own result by now.
-            self.input(Input::Done { req: req_of(tag), error: None });
-        }
-    }
-
-    fn issue_piece(&mut self, at: usize) {
-        let retry = &self.retries[at];
-        let (tag, (io, start, sectors)) = (retry.tag, retry.pieces[retry.next]);
-        let op = self.stack.request(req_of(tag)).op;
-        let (start_bytes, len) = (start.bytes().0, sectors.bytes().0);
+    /// The next step of a request that failed.
+    fn retry(&mut self, tag: u64, step: Step) {
         self.parts.clear();
-        if matches!(op, Op::Read | Op::Write) {
-            self.parts.push(part(&mut self.ios, self.now, io, start, sectors));
-        }
-        let command = Command { tag, op, start: start_bytes, len, fua: false };
+        let command = match step {
+            Step::Piece(Piece { io, start, sectors }) => {
+                let op = self.stack.request(req_of(tag)).op;
+                if matches!(op, Op::Read | Op::Write) {
+                    self.parts.push(self.ios.part(self.now, io, start, sectors));
+                }
+                let (start, len) = (start.bytes().0, sectors.bytes().0);
+                Command { tag, op, start, len, fua: false }
+            }
+            Step::Flush => Command { tag, op: Op::Flush, start: 0, len: 0, fua: false },
+            Step::Over => return self.input(Input::Done { req: req_of(tag), error: None }),
+        };
         self.backend.issue(self.now, command, &self.parts);
     }
-
-    /// What was written before may be lost: every tenant is to hear of it at its next flush.
-    fn sync_failed(&mut self, errno: Errno) {
-        self.syncs = SyncFailures { count: self.syncs.count + 1, last: errno, told: false };
-    }
-
-    fn blame(&mut self, io: IoId, errno: Errno) {
-        let live = self.ios.get_mut(handle_of(io)).expect("an I/O lives until it is finished");
-        live.errno.get_or_insert(errno);
-    }
-}
-
-/// The memory of a bio that goes to the device: the piece of its I/O's buffer that belongs to those
-/// sectors.
-fn part(ios: &mut Table<Live>, now: Instant, io: IoId, start: Sectors, sectors: Sectors) -> Part {
-    let live = ios.get_mut(handle_of(io)).expect("an I/O lives until it is finished");
-    if live.issued == Instant::ZERO {
-        live.issued = now;
-    }
-    let from = (start - live.start).bytes().0 as usize;
-    // SAFETY: the buffer stays in the table, untouched, until the stack says `Finished`, which it does
-    // after the backend has reported the command done; on drop the backend goes first and waits.
-    unsafe { Part::new(&mut live.buffer, from, sectors.bytes().0 as usize) }
 }
 
 fn tag_of(id: ReqId) -> u64 {
@@ -711,10 +630,6 @@ fn tag_of(id: ReqId) -> u64 {
 
 fn req_of(tag: u64) -> ReqId {
     ReqId(Handle { slot: (tag & 0xffff_ffff) as u32, generation: (tag >> 32) as u32 })
-}
-
-fn handle_of(io: IoId) -> Handle {
-    Handle { slot: (io.0 & 0xffff_ffff) as u32, generation: (io.0 >> 32) as u32 }
 }
 
 /// As the stack sees it; the I/O itself gets the exact number.

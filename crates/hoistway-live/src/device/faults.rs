@@ -6,7 +6,7 @@ use super::tests::facts;
 use super::{Device, DeviceOptions, WRITE};
 use crate::buffer::Part;
 use crate::error::LiveError;
-use crate::storage::{Backend, Command, Done, Extent, Opened};
+use crate::storage::{Backend, Command, Done, Extent, ExtentsAnswer, Opened};
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op, sched};
 use hoistway_sim::rng::{Rng, stream};
 use rustix::io::Errno;
@@ -168,8 +168,8 @@ impl Backend for Faulty {
         waits.then_some(Instant::ZERO)
     }
 
-    fn extents(&mut self, _: u64, len: u64, _: usize) -> Result<Vec<Extent>, Errno> {
-        Ok(vec![Extent { len, hole: false }])
+    fn extents(&self, _: u64, len: u64, _: usize) -> ExtentsAnswer {
+        ExtentsAnswer::Now(Ok(vec![Extent { len, hole: false }]))
     }
 }
 
@@ -272,7 +272,7 @@ impl Load {
         self.core.read_clock();
         self.core.turn();
         self.core.kick();
-        while let Some(Finished { reply_to, buffer, result }) = self.core.next_finished() {
+        while let Some(Finished { reply_to, buffer, result, .. }) = self.core.next_finished() {
             let ReplyTo::Session { cookie, .. } = reply_to else { panic!("all are sessions") };
             let asked = self.asked.remove(&cookie).expect("an I/O is over once");
             self.check(&asked, &buffer, result);
@@ -403,7 +403,7 @@ fn many(core: &mut Core, tenant: TenantId, list: &[(Op, u64, Flags)]) -> Vec<Res
         core.read_clock();
         core.turn();
         core.kick();
-        while let Some(Finished { reply_to, buffer, result }) = core.next_finished() {
+        while let Some(Finished { reply_to, buffer, result, .. }) = core.next_finished() {
             let ReplyTo::Session { cookie, .. } = reply_to else { panic!("all are sessions") };
             results[cookie as usize] = Some(result);
             core.pool.give(buffer);

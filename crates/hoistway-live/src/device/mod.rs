@@ -9,23 +9,26 @@ mod core;
 mod counters;
 #[cfg(test)]
 mod faults;
+mod flush;
 mod handle;
+mod in_flight;
+mod lookups;
 #[cfg(test)]
 mod observe_tests;
 mod pending;
 mod reactor;
 mod report;
+mod retry;
 mod ring;
 mod settings;
 mod stats;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod tracing;
 mod watchdog;
 
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use self::core::Finished;
-pub(crate) use self::core::{Core, IoRequest, ReplyTo, TenantId};
+pub(crate) use self::core::{Core, ExtentsRequest, Finished, IoRequest, ReplyTo, TenantId};
 pub use client::Client;
 pub(crate) use client::WRITE;
 pub use counters::{IoCounters, LatencyHistogram, OPS, OpCounters};
@@ -36,6 +39,6 @@ pub(crate) use report::ConnectionInfo;
 pub use report::{ClientReport, DeviceReport, GroupReport, IoTotals, ROOT_NAME};
 pub(crate) use ring::Message;
 pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
-pub use stats::{ClientStats, DeviceStats, StateFigure, Sum};
+pub use stats::{ClientStats, DeviceStats, GroupSum, StateFigure};
 pub use tracing::{TraceBatch, TraceClient, TraceReader};
 pub use watchdog::Stall;

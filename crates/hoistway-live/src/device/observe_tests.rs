@@ -4,7 +4,9 @@ use super::WRITE;
 use super::core::{Core, IoRequest, ReplyTo, TenantId};
 use super::report::ConnectionInfo;
 use super::settings::GroupSpec;
+use super::stats::device_stats;
 use super::tests::core;
+use super::tracing::{subscribe, take_batch};
 use crate::buffer::Buffer;
 use hoistway::sched::QueueUse;
 use hoistway::trace::{Event, Record};
@@ -16,7 +18,7 @@ use std::collections::BTreeMap;
 fn client(core: &mut Core, group: GroupId, connection: u64) -> TenantId {
     let tenant = core.add_tenant(group, IoPrio::NONE);
     let (export, peer) = ("disk".to_string(), "a test".to_string());
-    core.info(tenant, ConnectionInfo { connection, export, peer });
+    core.identify(tenant, ConnectionInfo { connection, export, peer });
     tenant
 }
 
@@ -63,11 +65,11 @@ fn sums_keep_what_clients_had_done_that_left() {
             (other, Op::Read, 2 << 20, 512),
         ],
     );
-    let before = core.stats();
+    let before = device_stats(&mut core);
     let of = |stats: &super::DeviceStats, group: &str| {
         let sum = stats.sums.iter().find(|s| s.group == group).unwrap();
         assert_eq!(sum.export, "disk");
-        (sum.clients, sum.measure.clone())
+        (sum.clients, sum.counters.clone())
     };
     let (clients, measure) = of(&before, "gold");
     assert_eq!((clients, measure.outstanding), (2, 0));
@@ -77,20 +79,20 @@ fn sums_keep_what_clients_had_done_that_left() {
     // What never reached the device has not waited for it.
     assert_eq!(measure.waits.slots().map(|(_, n)| n).sum::<u64>(), 4);
     assert_eq!(of(&before, "root").1.ops[0].bytes, 512);
-    assert_eq!((before.weights[0], before.measures[0].weight), (Some(300), Some(40)));
+    assert_eq!((before.weights[0], before.client_stats[0].weight), (Some(300), Some(40)));
     let tallies: Vec<_> =
         before.report.clients.iter().map(|c| (c.done.reads, c.done.errors)).collect();
     assert_eq!(tallies, [(1, 0), (1, 2), (1, 0)]);
 
     core.close_tenant(first);
     core.close_tenant(second);
-    let after = core.stats();
+    let after = device_stats(&mut core);
     let (clients, kept) = of(&after, "gold");
     assert_eq!((clients, &kept.ops, &kept.waits), (0, &measure.ops, &measure.waits));
     // A further client adds to them.
     let third = client(&mut core, gold, 4);
     serve(&mut core, &[(third, Op::Read, 0, 4096)]);
-    let (clients, more) = of(&core.stats(), "gold");
+    let (clients, more) = of(&device_stats(&mut core), "gold");
     assert_eq!((clients, more.ops[0].count, more.ops[0].bytes), (1, 4, 12288));
 }
 
@@ -113,15 +115,15 @@ fn told(records: &[Record], bfq: bool) -> BTreeMap<(u32, bool), u32> {
 fn who_listens_late_knows_the_queues_as_if_from_the_start() {
     for scheduler in ["bfq", "bfq-v1", "cfq", "cfq-2.6.30"] {
         let (mut core, _) = core(scheduler, 0..0, Errno::IO);
-        let (begin, queues) = core.listen().unwrap();
+        let (begin, queues) = subscribe(&mut core).unwrap();
         assert_eq!((begin, queues), (core.now(), vec![]));
-        assert!(core.listen().is_err(), "one at a time");
+        assert!(subscribe(&mut core).is_err(), "one at a time");
         let clients: Vec<_> = (0..3).map(|n| client(&mut core, GroupId::ROOT, n)).collect();
         let reads: Vec<_> = (0..24)
             .map(|n| (clients[n % 3], Op::Read, (n as u64 % 3) << 27 | (n as u64) << 16, 4096))
             .collect();
         serve(&mut core, &reads);
-        let heard = core.heard();
+        let heard = take_batch(&mut core);
         assert_eq!((heard.dropped, heard.scheduler, heard.clients.len()), (0, scheduler, 3));
         let mut known = BTreeMap::new();
         core.stack.scheduler().queues(&mut |QueueUse {
@@ -138,14 +140,14 @@ fn who_listens_late_knows_the_queues_as_if_from_the_start() {
 fn what_does_not_fit_between_two_looks_is_counted() {
     let (mut core, _) = core("none", 0..0, Errno::IO);
     let tenant = client(&mut core, GroupId::ROOT, 1);
-    core.listen().unwrap();
+    subscribe(&mut core).unwrap();
     let reads = [(tenant, Op::Read, 0, 4096)];
     for _ in 0..1 << 16 {
         serve(&mut core, &reads);
     }
-    let heard = core.heard();
+    let heard = take_batch(&mut core);
     assert_eq!(heard.records.len(), 1 << 16);
     assert!(heard.dropped > 1 << 16, "each I/O is several steps: {}", heard.dropped);
     serve(&mut core, &reads);
-    assert!(!core.heard().records.is_empty(), "after a look there is room again");
+    assert!(!take_batch(&mut core).records.is_empty(), "after a look there is room again");
 }

@@ -30,7 +30,7 @@ pub(crate) trait Session: Send {
     fn read(&mut self, core: &mut Core, scratch: &mut [u8]);
 
     /// One of its I/Os is over.
-    fn finished(&mut self, core: &mut Core, cookie: u64, result: Result<(), Errno>, buffer: Buffer);
+    fn finished(&mut self, core: &mut Core, cookie: u64, io: Finished);
 
     /// It holds buffers, and its client has neither sent nor taken a byte since that instant.
     fn holds_since(&self) -> Option<Instant> {
@@ -136,6 +136,7 @@ impl Reactor {
     pub fn new(core: Core, inbox: Inbox, stop_limit: Nanos) -> io::Result<Reactor> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, inbox.fd(), EventData::new_u64(WAKEUP), EventFlags::IN)?;
+        epoll::add(&epoll, core.lookups_fd(), EventData::new_u64(BACKEND), EventFlags::IN)?;
         if let Some(fd) = core.backend().fd() {
             epoll::add(&epoll, fd, EventData::new_u64(BACKEND), EventFlags::IN)?;
         }
@@ -176,7 +177,7 @@ impl Reactor {
             }
             self.core.turn();
             self.hand_out();
-            self.settle_guests();
+            self.settle_sessions();
             self.core.kick();
             self.watch_buffers();
             if let Some(end) = self.stopped() {
@@ -272,25 +273,28 @@ impl Reactor {
     }
 
     fn hand_out(&mut self) {
-        while let Some(Finished { reply_to, buffer, result }) = self.core.next_finished() {
-            match reply_to {
-                ReplyTo::Caller(reply) => reply.finish(result, buffer),
-                ReplyTo::Session { session, cookie } => {
-                    let (index, serial) = slot_of(session);
-                    match &mut self.sessions[index] {
-                        Some(slot) if slot.serial == serial => {
-                            slot.session.finished(&mut self.core, cookie, result, buffer);
-                            self.touch(index);
-                        }
-                        // It left meanwhile.
-                        _ => self.core.pool.give(buffer),
-                    }
+        while let Some(io) = self.core.next_finished() {
+            let (session, cookie) = match io.reply_to {
+                ReplyTo::Session { session, cookie } => (session, cookie),
+                ReplyTo::Caller(reply) => {
+                    reply.finish(io.result, io.buffer);
+                    continue;
                 }
+            };
+            let (index, serial) = slot_of(session);
+            match &mut self.sessions[index] {
+                Some(slot) if slot.serial == serial => {
+                    let io = Finished { reply_to: ReplyTo::Session { session, cookie }, ..io };
+                    slot.session.finished(&mut self.core, cookie, io);
+                    self.touch(index);
+                }
+                // It left meanwhile.
+                _ => self.core.pool.give(io.buffer),
             }
         }
     }
 
-    fn settle_guests(&mut self) {
+    fn settle_sessions(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         for index in touched.drain(..) {
             let Some(slot) = &mut self.sessions[index] else { continue };

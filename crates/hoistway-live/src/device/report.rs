@@ -1,9 +1,10 @@
 //! What a device tells about itself while it serves, and what may be changed from outside by name:
 //! the side of the engine that an operator sees.
 
-use super::core::{Core, TenantId};
+use super::core::Core;
 use super::counters::{IoCounters, OPS};
 use super::settings::GroupSetting;
+use super::stats::in_service;
 use super::{Device, Group};
 use crate::error::LiveError;
 use hoistway::stack::{QUEUE_TUNABLES, StageName};
@@ -106,24 +107,24 @@ pub const ROOT_NAME: &str = "root";
 impl Device {
     /// What the device does now and for whom.
     pub fn report(&self) -> Result<DeviceReport, LiveError> {
-        self.control(|core| core.report())
+        self.control(|core| device_report(core))
     }
 
     /// The group of that name; `root` is everybody who is in no other.
     pub fn group(&self, name: &str) -> Result<Option<Group>, LiveError> {
         let name = name.to_string();
-        self.control(move |core| core.group(&name).map(Group))
+        self.control(move |core| group_named(core, &name).map(Group))
     }
 
     /// The name of a group.
     pub fn group_name(&self, group: Group) -> Result<String, LiveError> {
-        self.control(move |core| core.group_name(group.0))
+        self.control(move |core| group_name(core, group.0))
     }
 
     /// Tunables that [`set`](Device::set) takes now, with the stage that reads each: the
     /// scheduler's, the block layer's, the controllers'.
     pub fn tunables(&self) -> Result<Vec<(StageName, &'static Tunable)>, LiveError> {
-        self.control(|core| core.tunables())
+        self.control(|core| tunables_of(core))
     }
 
     /// Writes a line to a cgroup file of a group, as a shell would.
@@ -150,68 +151,112 @@ impl Device {
     }
 }
 
-impl Core {
-    pub(crate) fn info(&mut self, id: TenantId, info: ConnectionInfo) {
-        if let Some(tenant) = self.tenant_mut(id) {
-            tenant.info = Some(info);
-        }
-    }
+fn group_named(core: &Core, name: &str) -> Option<GroupId> {
+    let known = core.groups.iter().find(|g| g.spec.name == name).map(|g| g.id);
+    known.or((name == ROOT_NAME).then_some(GroupId::ROOT))
+}
 
-    fn group(&self, name: &str) -> Option<GroupId> {
-        let known = self.groups.iter().find(|g| g.spec.name == name).map(|g| g.id);
-        known.or((name == ROOT_NAME).then_some(GroupId::ROOT))
-    }
+pub(super) fn group_name(core: &Core, id: GroupId) -> String {
+    let known = core.groups.iter().find(|g| g.id == id);
+    known.map_or(ROOT_NAME, |g| &g.spec.name).to_string()
+}
 
-    pub(super) fn group_name(&self, id: GroupId) -> String {
-        let known = self.groups.iter().find(|g| g.id == id);
-        known.map_or(ROOT_NAME, |g| &g.spec.name).to_string()
-    }
+fn tunables_of(core: &Core) -> Vec<(StageName, &'static Tunable)> {
+    let scheduler = core.stack.scheduler_entry().tunables.iter();
+    let controllers = core.stack.controllers().flat_map(|(entry, _)| {
+        let stage = StageName::Controller(entry.name.to_string());
+        entry.tunables.iter().map(move |t| (stage.clone(), t))
+    });
+    let mut all: Vec<_> = scheduler.map(|t| (StageName::Scheduler, t)).collect();
+    all.extend(QUEUE_TUNABLES.iter().map(|t| (StageName::Queue, t)));
+    all.extend(controllers);
+    all
+}
 
-    fn tunables(&self) -> Vec<(StageName, &'static Tunable)> {
-        let scheduler = self.stack.scheduler_entry().tunables.iter();
-        let controllers = self.stack.controllers().flat_map(|(entry, _)| {
-            let stage = StageName::Controller(entry.name.to_string());
-            entry.tunables.iter().map(move |t| (stage.clone(), t))
-        });
-        let mut all: Vec<_> = scheduler.map(|t| (StageName::Scheduler, t)).collect();
-        all.extend(QUEUE_TUNABLES.iter().map(|t| (StageName::Queue, t)));
-        all.extend(controllers);
-        all
+pub(super) fn device_report(core: &Core) -> DeviceReport {
+    let scheduler = core.stack.scheduler_entry();
+    let value = |t: &Tunable| Some((t.name, core.stack.scheduler().value(t.name)?));
+    let changing = core.switching.is_some() || core.stack.is_changing();
+    let groups = core.groups.iter();
+    let mut clients: Vec<_> = client_reports(core).collect();
+    clients.sort_by_key(|c| c.connection);
+    DeviceReport {
+        scheduler: scheduler.name,
+        changing,
+        waits_for: changing.then(|| waits_for(core)),
+        tunables: scheduler.tunables.iter().filter_map(value).collect(),
+        nr_requests: core.stack.env().device.nr_requests,
+        controllers: core.stack.controllers().map(|(entry, _)| entry.name).collect(),
+        groups: groups
+            .map(|g| GroupReport { name: g.spec.name.clone(), set: g.spec.set.clone() })
+            .collect(),
+        clients,
     }
+}
 
-    pub(super) fn report(&self) -> DeviceReport {
-        let scheduler = self.stack.scheduler_entry();
-        let value = |t: &Tunable| Some((t.name, self.stack.scheduler().value(t.name)?));
-        let changing = self.switching.is_some() || self.stack.is_changing();
-        let groups = self.groups.iter();
-        let mut clients: Vec<_> = self.labelled().collect();
-        clients.sort_by_key(|c| c.connection);
-        DeviceReport {
-            scheduler: scheduler.name,
-            changing,
-            waits_for: changing.then(|| self.waits_for()),
-            tunables: scheduler.tunables.iter().filter_map(value).collect(),
-            nr_requests: self.stack.env().device.nr_requests,
-            controllers: self.stack.controllers().map(|(entry, _)| entry.name).collect(),
-            groups: groups
-                .map(|g| GroupReport { name: g.spec.name.clone(), set: g.spec.set.clone() })
-                .collect(),
-            clients,
-        }
-    }
-
-    fn labelled(&self) -> impl Iterator<Item = ClientReport> + '_ {
-        self.tenants().filter_map(|tenant| {
-            let info = tenant.info.as_ref()?;
-            Some(ClientReport {
-                connection: info.connection,
-                export: info.export.clone(),
-                group: self.group_name(tenant.group),
-                prio: tenant.prio,
-                peer: info.peer.clone(),
-                done: IoTotals::of(&tenant.measure),
-                outstanding: tenant.measure.outstanding.into(),
-            })
+fn client_reports(core: &Core) -> impl Iterator<Item = ClientReport> + '_ {
+    core.tenants.iter().filter_map(|tenant| {
+        let info = tenant.info.as_ref()?;
+        Some(ClientReport {
+            connection: info.connection,
+            export: info.export.clone(),
+            group: group_name(core, tenant.group),
+            prio: tenant.prio,
+            peer: info.peer.clone(),
+            done: IoTotals::of(&tenant.counters),
+            outstanding: tenant.counters.outstanding.into(),
         })
+    })
+}
+
+/// For whom and what the I/O that is there waits, in one line.
+pub(super) fn waits_for(core: &Core) -> String {
+    let mut parts = Vec::new();
+    let in_flight = core.stack.in_flight();
+    if in_flight > 0 {
+        parts.push(format!("{} at the device", counted(u64::from(in_flight), "request")));
     }
+    let queued = (core.stack.env().requests.len() as u32).saturating_sub(in_flight);
+    let scheduler = core.stack.scheduler_entry().name;
+    if queued > 0 {
+        let requests = counted(queued.into(), "request");
+        let awaited = in_service(core);
+        parts.push(match &awaited[..] {
+            [] => format!("{scheduler} holds {requests} back"),
+            clients => {
+                let list: Vec<_> = clients.iter().map(u64::to_string).collect();
+                let who = if clients.len() == 1 { "client" } else { "clients" };
+                format!(
+                    "{scheduler} holds {requests} back, the turn is that of {who} {}",
+                    list.join(", ")
+                )
+            }
+        });
+    }
+    let outside =
+        if core.stack.env().requests.is_empty() { core.unfinished() } else { core.tenants.held() };
+    if outside > 0 {
+        let controllers: Vec<_> = core.stack.controllers().map(|(e, _)| e.name).collect();
+        let at = if core.stack.is_changing() {
+            "until the change is made".to_string()
+        } else if controllers.is_empty() {
+            "for a free request".into()
+        } else {
+            format!("for a free request or {}", controllers.join(", "))
+        };
+        let verb = if outside == 1 { "waits" } else { "wait" };
+        parts.push(format!("{} {verb} {at}", counted(outside as u64, "I/O")));
+    }
+    parts.push(match core.next_deadline() {
+        Some(at) => {
+            let ms = at.since(core.now()).0 as f64 / 1e6;
+            format!("the next timer is due in {ms:.1} ms")
+        }
+        None => "no timer is set".into(),
+    });
+    parts.join("; ")
+}
+
+fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

@@ -3,9 +3,11 @@
 //! Everything is cumulative: several readers may each take differences of their own.
 
 use super::Device;
-use super::core::{Core, Tenant};
+use super::core::Core;
 use super::counters::IoCounters;
 use super::report::DeviceReport;
+use super::report::{device_report, group_name, waits_for};
+use super::tenants::Tenant;
 use super::watchdog::Stall;
 use crate::error::LiveError;
 use crate::storage::EmulationFigures;
@@ -20,10 +22,10 @@ pub struct DeviceStats {
     /// Scheduler, tunables, groups and clients.
     pub report: DeviceReport,
     /// What is measured of each client, in the order of `report.clients`.
-    pub measures: Vec<ClientStats>,
+    pub client_stats: Vec<ClientStats>,
     /// Sums over the clients of an export in a group, those that left included; only `outstanding`
     /// may fall. Clients of this process have an export without a name.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<GroupSum>,
     /// Weights in force of the groups below the root, in the order of `report.groups`; `None` where
     /// nobody knows weights.
     pub weights: Vec<Option<u64>>,
@@ -55,12 +57,12 @@ pub struct ClientStats {
     /// nobody knows weights there, or its class is served before or after all others.
     pub weight: Option<u64>,
     /// What it has had done.
-    pub measure: IoCounters,
+    pub counters: IoCounters,
 }
 
 /// What is measured of the clients of an export in a group.
 #[derive(Clone, Debug)]
-pub struct Sum {
+pub struct GroupSum {
     /// Name of the export.
     pub export: String,
     /// Name of the group.
@@ -68,7 +70,7 @@ pub struct Sum {
     /// Clients there are now.
     pub clients: u32,
     /// What they have had done.
-    pub measure: IoCounters,
+    pub counters: IoCounters,
 }
 
 /// One figure of a scheduler or controller.
@@ -93,147 +95,152 @@ pub struct StateFigure {
 impl Device {
     /// What it has done so far and for whom.
     pub fn stats(&self) -> Result<DeviceStats, LiveError> {
-        self.control(|core| core.stats())
+        self.control(|core| device_stats(core))
     }
 }
 
-impl Core {
-    pub(super) fn stats(&mut self) -> DeviceStats {
-        let now = self.now();
-        for tenant in self.tenants_mut() {
-            tenant.measure.advance(now);
-        }
-        let report = self.report();
-        let scheduler = self.stack.scheduler_entry();
-        let default = |name: &str| scheduler.tunables.iter().find(|t| t.name == name);
-        let changed = report.tunables.iter().copied();
-        let in_flight = self.stack.in_flight();
-        DeviceStats {
-            time: now.since(hoistway::Instant::ZERO),
-            measures: self.measures(),
-            sums: self.sums(),
-            weights: report.groups.iter().map(|g| self.weight(&g.name)).collect(),
-            changed: changed.filter(|(n, v)| default(n).is_none_or(|t| t.default != *v)).collect(),
-            counters: self.stack.counters(),
-            requests: self.stack.env().requests.len() as u32,
-            in_flight,
-            in_service: self.in_service(),
-            state: self.state(),
-            emulation: self.backend().emulation(),
-            stall: self.stall(),
-            stalls: self.stalls(),
-            report,
-        }
+pub(super) fn device_stats(core: &mut Core) -> DeviceStats {
+    let now = core.now();
+    for tenant in core.tenants.iter_mut() {
+        tenant.counters.advance(now);
     }
-
-    /// By number of the connection, as in the report.
-    fn measures(&self) -> Vec<ClientStats> {
-        let connection = |t: &Tenant| t.info.as_ref().map(|l| l.connection);
-        let mut labelled: Vec<_> = self.tenants().filter(|t| t.info.is_some()).collect();
-        labelled.sort_by_key(|t| connection(t));
-        let of = |tenant: &Tenant| ClientStats {
-            weight: self.weight_within(tenant.prio),
-            measure: tenant.measure.clone(),
-        };
-        labelled.into_iter().map(of).collect()
+    let report = device_report(core);
+    let scheduler = core.stack.scheduler_entry();
+    let default = |name: &str| scheduler.tunables.iter().find(|t| t.name == name);
+    let changed = report.tunables.iter().copied();
+    let in_flight = core.stack.in_flight();
+    DeviceStats {
+        time: now.since(hoistway::Instant::ZERO),
+        client_stats: client_stats(core),
+        sums: group_sums(core),
+        weights: report.groups.iter().map(|g| group_weight(core, &g.name)).collect(),
+        changed: changed.filter(|(n, v)| default(n).is_none_or(|t| t.default != *v)).collect(),
+        counters: core.stack.counters(),
+        requests: core.stack.env().requests.len() as u32,
+        in_flight,
+        in_service: in_service(core),
+        state: state_figures(core),
+        emulation: core.backend().emulation(),
+        stall: stall(core),
+        stalls: core.watchdog.stalls(),
+        report,
     }
+}
 
-    fn sums(&self) -> Vec<Sum> {
-        let mut sums: Vec<(String, GroupId, IoCounters, u32)> =
-            self.departed.clone().into_sums().map(|(e, g, m)| (e, g, m, 0)).collect();
-        for tenant in self.tenants() {
-            let export = tenant.info.as_ref().map_or("", |l| &l.export);
-            let known = sums.iter_mut().find(|(e, g, ..)| e == export && *g == tenant.group);
-            match known {
-                Some((.., sum, clients)) => {
-                    sum.add(&tenant.measure);
-                    *clients += 1;
-                }
-                None => sums.push((export.into(), tenant.group, tenant.measure.clone(), 1)),
+/// By number of the connection, as in the report.
+fn client_stats(core: &Core) -> Vec<ClientStats> {
+    let connection = |t: &Tenant| t.info.as_ref().map(|l| l.connection);
+    let mut labelled: Vec<_> = core.tenants.iter().filter(|t| t.info.is_some()).collect();
+    labelled.sort_by_key(|t| connection(t));
+    let of = |tenant: &Tenant| ClientStats {
+        weight: client_weight(core, tenant.prio),
+        counters: tenant.counters.clone(),
+    };
+    labelled.into_iter().map(of).collect()
+}
+
+fn group_sums(core: &Core) -> Vec<GroupSum> {
+    let mut sums: Vec<(String, GroupId, IoCounters, u32)> =
+        core.departed.clone().into_sums().map(|(e, g, m)| (e, g, m, 0)).collect();
+    for tenant in core.tenants.iter() {
+        let export = tenant.export();
+        let known = sums.iter_mut().find(|(e, g, ..)| e == export && *g == tenant.group);
+        match known {
+            Some((.., sum, clients)) => {
+                sum.add(&tenant.counters);
+                *clients += 1;
             }
-        }
-        sums.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-        let sum = |(export, group, measure, clients)| {
-            let group = self.group_name(group);
-            Sum { export, group, clients, measure }
-        };
-        sums.into_iter().map(sum).collect()
-    }
-
-    /// The weight in force of a group below the root.
-    fn weight(&mut self, name: &str) -> Option<u64> {
-        let group = self.groups.iter().find(|g| g.spec.name == name)?.clone();
-        if self.knows_weights() {
-            let mut weight = None;
-            self.stack.scheduler().figures(&mut |figure| {
-                if figure.name == "group_weight" && figure.of == Some(group.id.0) {
-                    weight = u64::try_from(figure.value).ok();
-                }
-            });
-            let set = group.spec.set.iter().find(|s| s.name == "weight").map(|s| s.value);
-            return weight.or(set).or(Some(100));
-        }
-        // "default 100", then lines for devices of which there is but this one.
-        let text = self.stack.read_knob(group.id, "io.weight")?;
-        text.split_whitespace().last()?.parse().ok()
-    }
-
-    /// The scheduler shares the device among groups by weight.
-    fn knows_weights(&self) -> bool {
-        self.stack.scheduler_entry().group_tunables.iter().any(|t| t.name == "weight")
-    }
-
-    /// Weight of a client among those of its group. BFQ derives it from the level: 10 (8 - level).
-    fn weight_within(&self, prio: IoPrio) -> Option<u64> {
-        let prio = if prio == IoPrio::NONE { IoPrio::be(4) } else { prio };
-        let levels = self.stack.scheduler_entry().name.starts_with("bfq");
-        match prio.class() {
-            Class::Be if levels => Some(10 * (8 - u64::from(prio.level()))),
-            Class::Be if self.knows_weights() || self.has_file("io.weight") => Some(100),
-            _ => None,
+            None => sums.push((export.into(), tenant.group, tenant.counters.clone(), 1)),
         }
     }
+    sums.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    let sum = |(export, group, measure, clients)| {
+        let group = group_name(core, group);
+        GroupSum { export, group, clients, counters: measure }
+    };
+    sums.into_iter().map(sum).collect()
+}
 
-    fn has_file(&self, file: &str) -> bool {
-        self.stack.knobs().any(|k| k.file == file)
-    }
-
-    pub(super) fn in_service(&self) -> Vec<u64> {
-        let mut procs: Vec<ProcId> = Vec::new();
-        self.stack.scheduler().queues(&mut |q| {
-            if q.in_service {
-                procs.push(q.proc);
+/// The weight in force of a group below the root.
+fn group_weight(core: &mut Core, name: &str) -> Option<u64> {
+    let group = core.groups.iter().find(|g| g.spec.name == name)?.clone();
+    if knows_weights(core) {
+        let mut weight = None;
+        core.stack.scheduler().figures(&mut |figure| {
+            if figure.name == "group_weight" && figure.of == Some(group.id.0) {
+                weight = u64::try_from(figure.value).ok();
             }
         });
-        let mine = self.tenants().filter(|t| procs.contains(&t.proc));
-        let mut connections: Vec<_> =
-            mine.filter_map(|t| t.info.as_ref()).map(|l| l.connection).collect();
-        connections.sort_unstable();
-        connections
+        let set = group.spec.set.iter().find(|s| s.name == "weight").map(|s| s.value);
+        return weight.or(set).or(Some(100));
     }
+    // "default 100", then lines for devices of which there is but this one.
+    let text = core.stack.read_knob(group.id, "io.weight")?;
+    text.split_whitespace().last()?.parse().ok()
+}
 
-    /// The device's figures of the scheduler, and all gauges.
-    fn state(&mut self) -> Vec<StateFigure> {
-        let mut state = Vec::new();
-        let stage = self.stack.scheduler_entry().name;
-        let docs = self.stack.scheduler_entry().figures;
-        let doc = |name: &str| docs.iter().copied().flatten().find(|d| d.name == name);
-        self.stack.scheduler().figures(&mut |figure| {
-            let doc = doc(figure.name);
-            // Those of queues and groups are too many.
-            if figure.of.is_none() || doc.is_none() {
-                let (name, of, value) = (figure.name, figure.of, figure.value);
-                let unit = doc.map_or("", |d| d.unit);
-                state.push(StateFigure { stage, name, unit, group: None, of, gauge: false, value });
-            }
-        });
-        let mut gauges = Vec::new();
-        self.stack.gauges(&mut |stage, gauge| gauges.push((stage, gauge)));
-        state.extend(gauges.into_iter().map(|(stage, g)| {
-            let group = g.group.map(|id| self.group_name(id));
-            let (name, unit, value) = (g.name, g.unit, g.value);
-            StateFigure { stage, name, unit, group, of: None, gauge: true, value }
-        }));
-        state
+/// The scheduler shares the device among groups by weight.
+fn knows_weights(core: &Core) -> bool {
+    core.stack.scheduler_entry().group_tunables.iter().any(|t| t.name == "weight")
+}
+
+/// Weight of a client among those of its group. BFQ derives it from the level: 10 (8 - level).
+fn client_weight(core: &Core, prio: IoPrio) -> Option<u64> {
+    let prio = if prio == IoPrio::NONE { IoPrio::be(4) } else { prio };
+    let levels = core.stack.scheduler_entry().name.starts_with("bfq");
+    match prio.class() {
+        Class::Be if levels => Some(10 * (8 - u64::from(prio.level()))),
+        Class::Be if knows_weights(core) || has_file(core, "io.weight") => Some(100),
+        _ => None,
     }
+}
+
+fn has_file(core: &Core, file: &str) -> bool {
+    core.stack.knobs().any(|k| k.file == file)
+}
+
+pub(super) fn in_service(core: &Core) -> Vec<u64> {
+    let mut procs: Vec<ProcId> = Vec::new();
+    core.stack.scheduler().queues(&mut |q| {
+        if q.in_service {
+            procs.push(q.proc);
+        }
+    });
+    let mine = core.tenants.iter().filter(|t| procs.contains(&t.proc));
+    let mut connections: Vec<_> =
+        mine.filter_map(|t| t.info.as_ref()).map(|l| l.connection).collect();
+    connections.sort_unstable();
+    connections
+}
+
+/// The device's figures of the scheduler, and all gauges.
+fn state_figures(core: &mut Core) -> Vec<StateFigure> {
+    let mut state = Vec::new();
+    let stage = core.stack.scheduler_entry().name;
+    let docs = core.stack.scheduler_entry().figures;
+    let doc = |name: &str| docs.iter().copied().flatten().find(|d| d.name == name);
+    core.stack.scheduler().figures(&mut |figure| {
+        let doc = doc(figure.name);
+        // Those of queues and groups are too many.
+        if figure.of.is_none() || doc.is_none() {
+            let (name, of, value) = (figure.name, figure.of, figure.value);
+            let unit = doc.map_or("", |d| d.unit);
+            state.push(StateFigure { stage, name, unit, group: None, of, gauge: false, value });
+        }
+    });
+    let mut gauges = Vec::new();
+    core.stack.gauges(&mut |stage, gauge| gauges.push((stage, gauge)));
+    state.extend(gauges.into_iter().map(|(stage, g)| {
+        let group = g.group.map(|id| group_name(core, id));
+        let (name, unit, value) = (g.name, g.unit, g.value);
+        StateFigure { stage, name, unit, group, of: None, gauge: true, value }
+    }));
+    state
+}
+
+/// What stands still now, from the limit of the watchdog on.
+pub(super) fn stall(core: &Core) -> Option<Stall> {
+    let since = core.watchdog.stalled_since()?;
+    let (lasts, unfinished) = (core.now().since(since), core.unfinished() as u64);
+    (unfinished > 0).then(|| Stall { lasts, unfinished, reason: waits_for(core) })
 }

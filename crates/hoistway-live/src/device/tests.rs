@@ -1,9 +1,11 @@
 //! The core against a backend that fails where it is told to.
 
-use super::core::{Core, Finished, IoRequest, ReplyTo};
-use super::{DeviceOptions, WRITE};
+use super::core::{Core, ExtentsRequest, Finished, IoRequest, ReplyTo, TenantId};
+use super::{DeviceOptions, GroupSpec, WRITE};
 use crate::buffer::{Buffer, Part};
-use crate::storage::{Backend, Command, Done, Extent, Facts, Opened};
+use crate::storage::{
+    Backend, Command, DeferredLookup, Done, Extent, ExtentsAnswer, Facts, Opened,
+};
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op, sched};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -32,8 +34,8 @@ impl Backend for Faulty {
         done.append(&mut self.done);
     }
 
-    fn extents(&mut self, _: u64, len: u64, _: usize) -> Result<Vec<Extent>, Errno> {
-        Ok(vec![Extent { len, hole: false }])
+    fn extents(&self, _: u64, len: u64, _: usize) -> ExtentsAnswer {
+        ExtentsAnswer::Now(Ok(vec![Extent { len, hole: false }]))
     }
 }
 
@@ -145,4 +147,107 @@ fn a_failed_durable_write_is_an_error_and_a_flush_is_one_command_for_all() {
     let durable = |start| seen.iter().any(|c| c.op == Op::Write && c.fua && c.start == start);
     assert!(durable(0) && durable(8192));
     assert_eq!(seen.iter().filter(|c| c.op == Op::Flush).count(), 1);
+}
+
+/// Extents are asked for in memory, or by a thread that waits until it is told to go on.
+#[derive(Debug)]
+struct Slow {
+    gate: Arc<Mutex<()>>,
+    done: Vec<Done>,
+}
+
+impl Backend for Slow {
+    fn issue(&mut self, _now: Instant, command: Command, _parts: &[Part]) {
+        self.done.push(Done { tag: command.tag, result: Ok(()) });
+    }
+
+    fn poll(&mut self, _now: Instant, done: &mut Vec<Done>) {
+        done.append(&mut self.done);
+    }
+
+    fn extents(&self, start: u64, len: u64, _: usize) -> ExtentsAnswer {
+        if start == 0 {
+            return ExtentsAnswer::Now(Ok(vec![Extent { len, hole: true }]));
+        }
+        let gate = Arc::clone(&self.gate);
+        ExtentsAnswer::Later(DeferredLookup::new(move || {
+            drop(gate.lock());
+            if start < 1 << 20 { Ok(vec![Extent { len, hole: false }]) } else { Err(Errno::NXIO) }
+        }))
+    }
+}
+
+fn slow_core() -> (Core, Arc<Mutex<()>>) {
+    let gate = Arc::default();
+    let backend = Slow { gate: Arc::clone(&gate), done: Vec::new() };
+    let device = hoistway::Device::new(hoistway::Sectors(1 << 20), 64);
+    let opened = Opened { backend: Box::new(backend), device, facts: facts(512 << 20) };
+    let mut options = DeviceOptions::new(sched::find("bfq").unwrap());
+    options.controllers.push(("io.max".into(), Vec::new()));
+    (Core::new(opened, &options).unwrap(), gate)
+}
+
+fn look_up(core: &mut Core, tenant: TenantId, offset: u64, cookie: u64) {
+    let reply_to = ReplyTo::Session { session: 0, cookie };
+    core.submit_lookup(tenant, ExtentsRequest { offset, len: 8192, most: 9, reply_to });
+}
+
+/// Turns until so many I/Os are over, for 20 s at most; by cookie, with what was found.
+fn over(core: &mut Core, count: usize) -> Vec<(u64, Result<Vec<Extent>, Errno>)> {
+    let (began, mut list) = (core.read_clock(), Vec::new());
+    while list.len() < count && core.now().since(began) < Nanos::secs(20) {
+        core.read_clock();
+        core.turn();
+        while let Some(io) = core.next_finished() {
+            let ReplyTo::Session { cookie, .. } = io.reply_to else { panic!("all are sessions") };
+            list.push((cookie, io.result.map(|()| io.extents)));
+        }
+    }
+    list
+}
+
+#[test]
+fn nobody_waits_while_the_storage_looks_up_what_it_holds() {
+    let (mut core, gate) = slow_core();
+    let closed = gate.lock().unwrap();
+    let tenants = [(); 2].map(|()| core.add_tenant(GroupId::ROOT, IoPrio::NONE));
+    core.read_clock();
+    look_up(&mut core, tenants[0], 4096, 0);
+    look_up(&mut core, tenants[0], 2 << 20, 1);
+    look_up(&mut core, tenants[1], 0, 2);
+    let found = |hole| Ok(vec![Extent { len: 8192, hole }]);
+    assert_eq!(over(&mut core, 1), [(2, found(true))]);
+    assert!(!core.is_idle(), "two are under way");
+    drop(closed);
+    assert_eq!(over(&mut core, 2), [(0, found(false)), (1, Err(Errno::NXIO))]);
+    assert!(core.is_idle());
+    // What is outside is refused, wherever it begins.
+    for offset in [(512 << 20) - 4096, u64::MAX] {
+        look_up(&mut core, tenants[1], offset, 3);
+        assert_eq!(over(&mut core, 1), [(3, Err(Errno::INVAL))]);
+    }
+}
+
+#[test]
+fn requests_for_extents_wait_for_controllers_as_reads_do() {
+    let (mut core, _gate) = slow_core();
+    let spec = GroupSpec::new("slow").limit("riops", 2);
+    let (group, _) = core.set_group(&spec).unwrap();
+    let slow = core.add_tenant(group, IoPrio::NONE);
+    let other = core.add_tenant(GroupId::ROOT, IoPrio::NONE);
+    core.read_clock();
+    // The last of them comes after eight minutes.
+    for n in 0..1000 {
+        look_up(&mut core, slow, 0, n);
+    }
+    for n in 0..100 {
+        look_up(&mut core, other, 0, 1000 + n);
+    }
+    let mut free = 0;
+    while free < 100 {
+        let list = over(&mut core, 1);
+        assert!(!list.is_empty());
+        free += list.iter().filter(|(cookie, _)| *cookie >= 1000).count();
+    }
+    assert!(core.unfinished() > 900, "{} wait", core.unfinished());
 }

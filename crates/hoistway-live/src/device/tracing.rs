@@ -3,6 +3,7 @@
 
 use super::Device;
 use super::core::Core;
+use super::report::group_name;
 use crate::error::LiveError;
 use hoistway::sched::QueueUse;
 use hoistway::trace::{Record, Trace};
@@ -50,8 +51,8 @@ impl Device {
     /// # Errors
     ///
     /// When somebody listens already.
-    pub fn listen(&self) -> Result<TraceReader, LiveError> {
-        let (begin, queues) = self.control(|core| core.listen())??;
+    pub fn subscribe(&self) -> Result<TraceReader, LiveError> {
+        let (begin, queues) = self.control(|core| subscribe(core))??;
         Ok(TraceReader { device: self.clone(), begin, queues, dropped: 0 })
     }
 }
@@ -68,8 +69,8 @@ impl TraceReader {
     }
 
     /// Takes what happened since the last look.
-    pub fn hear(&mut self) -> Result<TraceBatch, LiveError> {
-        let mut heard = self.device.control(|core| core.heard())?;
+    pub fn take(&mut self) -> Result<TraceBatch, LiveError> {
+        let mut heard = self.device.control(|core| take_batch(core))?;
         let before = std::mem::replace(&mut self.dropped, heard.dropped);
         heard.dropped -= before;
         Ok(heard)
@@ -83,28 +84,26 @@ impl Drop for TraceReader {
     }
 }
 
-impl Core {
-    pub(super) fn listen(&mut self) -> Result<(Instant, Vec<QueueUse>), LiveError> {
-        if self.stack.env().trace.is_on() {
-            let message = "somebody listens to this device already; wait until that is over";
-            return Err(LiveError::Refused(message.into()));
-        }
-        *self.stack.trace_mut() = Trace::keep(RECORDS);
-        let mut queues = Vec::new();
-        self.stack.scheduler().queues(&mut |q| queues.push(q));
-        Ok((self.now(), queues))
+pub(super) fn subscribe(core: &mut Core) -> Result<(Instant, Vec<QueueUse>), LiveError> {
+    if core.stack.env().trace.is_on() {
+        let message = "somebody listens to this device already; wait until that is over";
+        return Err(LiveError::Refused(message.into()));
     }
+    *core.stack.trace_mut() = Trace::keep(RECORDS);
+    let mut queues = Vec::new();
+    core.stack.scheduler().queues(&mut |q| queues.push(q));
+    Ok((core.now(), queues))
+}
 
-    /// All steps that were dropped since listening began.
-    pub(super) fn heard(&mut self) -> TraceBatch {
-        let trace = self.stack.trace_mut();
-        let (records, dropped) = (trace.take(), trace.dropped());
-        let who = |t: &super::core::Tenant| TraceClient {
-            proc: t.proc,
-            connection: t.info.as_ref().map(|l| l.connection),
-            group: self.group_name(t.group),
-        };
-        let scheduler = self.stack.scheduler_entry().name;
-        TraceBatch { records, dropped, clients: self.tenants().map(who).collect(), scheduler }
-    }
+/// All steps that were dropped since listening began.
+pub(super) fn take_batch(core: &mut Core) -> TraceBatch {
+    let trace = core.stack.trace_mut();
+    let (records, dropped) = (trace.take(), trace.dropped());
+    let who = |t: &super::tenants::Tenant| TraceClient {
+        proc: t.proc,
+        connection: t.info.as_ref().map(|l| l.connection),
+        group: group_name(core, t.group),
+    };
+    let scheduler = core.stack.scheduler_entry().name;
+    TraceBatch { records, dropped, clients: core.tenants.iter().map(who).collect(), scheduler }
 }

@@ -4,7 +4,6 @@
 //! the limit the device says so once, with what is known about who waits for what; how long it
 //! lasts and how often it happened is part of what it tells about itself.
 
-use super::core::Core;
 use hoistway::{Instant, Nanos};
 
 /// I/O that stands still.
@@ -22,119 +21,52 @@ pub struct Stall {
 pub(super) struct Watchdog {
     /// [`Nanos::ZERO`]: it does not watch.
     limit: Nanos,
-    tell: fn(&str),
     /// Since when nothing has moved, and how many I/Os were over by then.
     still: Option<(Instant, u64)>,
     told: bool,
-    /// Times it had something to say.
-    pub stalls: u64,
+    stalls: u64,
 }
 
 impl Watchdog {
-    pub fn new(limit: Nanos, tell: fn(&str)) -> Watchdog {
-        Watchdog { limit, tell, still: None, told: false, stalls: 0 }
+    pub fn new(limit: Nanos) -> Watchdog {
+        Watchdog { limit, still: None, told: false, stalls: 0 }
+    }
+
+    /// Looks at the end of a turn. `moves`: the device has something to do, or nobody waits; `finished`: I/Os
+    /// that are over. True once per stall: something is to be said.
+    pub fn look(&mut self, now: Instant, moves: bool, finished: u64) -> bool {
+        match self.still {
+            Some((_, before)) if !moves && before == finished => {}
+            _ => {
+                self.still = (!moves).then_some((now, finished));
+                self.told = false;
+            }
+        }
+        let due = self.due().is_some_and(|at| at <= now);
+        self.told |= due;
+        due
+    }
+
+    /// What was said: it counts.
+    pub fn count(&mut self) {
+        self.stalls += 1;
     }
 
     /// When something is to be said, unless something moves.
-    fn due(&self) -> Option<Instant> {
+    pub fn due(&self) -> Option<Instant> {
         let (since, _) = self.still?;
         (self.limit > Nanos::ZERO && !self.told).then(|| since + self.limit)
     }
-}
 
-impl Core {
-    /// Looks whether anything moves: at the end of each turn.
-    pub fn watch(&mut self) {
-        let finished = self.stack.counters().finished;
-        let moves = self.at_the_device() || !self.has_waiting();
-        match self.watchdog.still {
-            Some((_, before)) if !moves && before == finished => {}
-            _ => {
-                self.watchdog.still = (!moves).then_some((self.now(), finished));
-                self.watchdog.told = false;
-            }
-        }
-        if self.watchdog.due().is_some_and(|at| at <= self.now()) {
-            self.watchdog.told = true;
-            if let Some(Stall { lasts, unfinished, reason }) = self.stall() {
-                self.watchdog.stalls += 1;
-                let (summary, seconds) = (&self.facts.summary, lasts.0 as f64 / 1e9);
-                (self.watchdog.tell)(&format!(
-                    "{summary}: {unfinished} I/Os wait and the device has had nothing to do for \
-                     {seconds:.1} s: {reason}"
-                ));
-            }
-        }
+    /// Since when I/O stands still, from the limit on.
+    pub fn stalled_since(&self) -> Option<Instant> {
+        self.still.filter(|_| self.told).map(|(since, _)| since)
     }
 
-    /// When the watchdog has to be asked although nothing happens.
-    pub fn watch_again_at(&self) -> Option<Instant> {
-        self.watchdog.due()
+    /// How often I/O stood still for as long as the limit allows.
+    pub fn stalls(&self) -> u64 {
+        self.stalls
     }
-
-    /// Times that I/O stood still for as long as the watchdog allows.
-    pub(super) fn stalls(&self) -> u64 {
-        self.watchdog.stalls
-    }
-
-    /// What stands still now, from the limit of the watchdog on.
-    pub(super) fn stall(&self) -> Option<Stall> {
-        let (since, _) = self.watchdog.still.filter(|_| self.watchdog.told)?;
-        let (lasts, unfinished) = (self.now().since(since), self.unfinished() as u64);
-        (unfinished > 0).then(|| Stall { lasts, unfinished, reason: self.waits_for() })
-    }
-
-    /// For whom and what the I/O that is there waits, in one line.
-    pub(super) fn waits_for(&self) -> String {
-        let mut said = Vec::new();
-        let in_flight = self.stack.in_flight();
-        if in_flight > 0 {
-            said.push(format!("{} at the device", counted(u64::from(in_flight), "request")));
-        }
-        let queued = (self.stack.env().requests.len() as u32).saturating_sub(in_flight);
-        let scheduler = self.stack.scheduler_entry().name;
-        if queued > 0 {
-            let requests = counted(queued.into(), "request");
-            let awaited = self.in_service();
-            said.push(match &awaited[..] {
-                [] => format!("{scheduler} holds {requests} back"),
-                clients => {
-                    let list: Vec<_> = clients.iter().map(u64::to_string).collect();
-                    let who = if clients.len() == 1 { "client" } else { "clients" };
-                    format!(
-                        "{scheduler} holds {requests} back, the turn is that of {who} {}",
-                        list.join(", ")
-                    )
-                }
-            });
-        }
-        let outside =
-            if self.stack.env().requests.is_empty() { self.unfinished() } else { self.held() };
-        if outside > 0 {
-            let controllers: Vec<_> = self.stack.controllers().map(|(e, _)| e.name).collect();
-            let at = if self.stack.is_changing() {
-                "until the change is made".to_string()
-            } else if controllers.is_empty() {
-                "for a free request".into()
-            } else {
-                format!("for a free request or {}", controllers.join(", "))
-            };
-            let verb = if outside == 1 { "waits" } else { "wait" };
-            said.push(format!("{} {verb} {at}", counted(outside as u64, "I/O")));
-        }
-        said.push(match self.next_deadline() {
-            Some(at) => {
-                let ms = at.since(self.now()).0 as f64 / 1e6;
-                format!("the next timer is due in {ms:.1} ms")
-            }
-            None => "no timer is set".into(),
-        });
-        said.join("; ")
-    }
-}
-
-fn counted(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl View {
     pub fn admit(&self, core: &mut Core, info: Option<ConnectionInfo>) -> TenantId {
         let tenant = core.add_tenant(self.group, self.prio);
         if let Some(info) = info {
-            core.info(tenant, info);
+            core.identify(tenant, info);
         }
         tenant
     }

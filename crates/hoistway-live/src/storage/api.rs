@@ -59,6 +59,47 @@ pub struct Extent {
     pub hole: bool,
 }
 
+/// What a backend says of its extents.
+#[derive(Debug)]
+pub(crate) enum ExtentsAnswer {
+    /// They are known.
+    Now(Result<Vec<Extent>, Errno>),
+    /// They have to be asked for, and that may wait for the storage.
+    Later(DeferredLookup),
+}
+
+/// A question about extents for a thread that may wait.
+pub(crate) struct DeferredLookup(Box<dyn FnOnce() -> Result<Vec<Extent>, Errno> + Send>);
+
+impl DeferredLookup {
+    pub fn new(
+        ask: impl FnOnce() -> Result<Vec<Extent>, Errno> + Send + 'static,
+    ) -> DeferredLookup {
+        DeferredLookup(Box::new(ask))
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn ask(self) -> Result<Vec<Extent>, Errno> {
+        self.0()
+    }
+}
+
+impl fmt::Debug for DeferredLookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeferredLookup")
+    }
+}
+
+impl ExtentsAnswer {
+    /// Waits for the answer if it must.
+    pub fn wait(self) -> Result<Vec<Extent>, Errno> {
+        match self {
+            ExtentsAnswer::Now(result) => result,
+            ExtentsAnswer::Later(lookup) => lookup.ask(),
+        }
+    }
+}
+
 pub(crate) trait Backend: fmt::Debug + Send {
     /// Takes a command. `parts` is the memory of a read or write in order of the bytes, and empty
     /// otherwise; it is the backend's until the command is done.
@@ -87,7 +128,7 @@ pub(crate) trait Backend: fmt::Debug + Send {
 
     /// What is stored from byte `start` on, at most `most` extents; together they are at least one
     /// byte and at most `len` bytes long.
-    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno>;
+    fn extents(&self, start: u64, len: u64, most: usize) -> ExtentsAnswer;
 
     /// The file whose size may change while it is served.
     fn resizable_file(&self) -> Option<File> {

@@ -4,7 +4,7 @@
 //! up is measured for every command: the model's service time against the one achieved.
 
 use super::memory::Memory;
-use super::{Backend, Command, Done, Extent, Facts, Opened, holes};
+use super::{Backend, Command, Done, ExtentsAnswer, Facts, Opened, holes};
 use crate::buffer::Part;
 use crate::clock::{Clock, timespec};
 use crate::error::{LiveError, os};
@@ -181,10 +181,10 @@ impl Backend for Emulated {
         self.wake
     }
 
-    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
+    fn extents(&self, start: u64, len: u64, most: usize) -> ExtentsAnswer {
         match &self.store {
-            Store::Memory(memory) => Ok(memory.extents(start, len, most)),
-            Store::File(file) => holes::of_file(file, false, start, len, most),
+            Store::Memory(memory) => ExtentsAnswer::Now(Ok(memory.extents(start, len, most))),
+            Store::File(file) => holes::look_up(file, false, start, len, most),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Lists of extents: what is stored, and what is a hole.
 
-use super::Extent;
+use super::{DeferredLookup, Extent, ExtentsAnswer};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::File;
@@ -19,18 +19,33 @@ pub(crate) fn push_extent(list: &mut Vec<Extent>, extent: Extent, most: usize) -
     true
 }
 
-/// What a file stores in a range, as [`Backend::extents`](super::Backend::extents); a block device has no
-/// holes.
-pub(super) fn of_file(
+/// Asks a file what it stores, as [`Backend::extents`](super::Backend::extents); a block device has no
+/// holes. The file system may have to read its own tables first.
+pub(super) fn look_up(
     file: &File,
     block_device: bool,
     start: u64,
     len: u64,
     most: usize,
-) -> Result<Vec<Extent>, Errno> {
+) -> ExtentsAnswer {
     if block_device {
-        return Ok(vec![Extent { len, hole: false }]);
+        return ExtentsAnswer::Now(Ok(vec![Extent { len, hole: false }]));
     }
+    match file.try_clone() {
+        Ok(file) => {
+            ExtentsAnswer::Later(DeferredLookup::new(move || of_file(&file, start, len, most)))
+        }
+        Err(error) => ExtentsAnswer::Now(Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+    }
+}
+
+/// What a file stores in a range.
+pub(super) fn of_file(
+    file: &File,
+    start: u64,
+    len: u64,
+    most: usize,
+) -> Result<Vec<Extent>, Errno> {
     let (mut from, end, mut list) = (start, start + len, Vec::new());
     while from < end {
         // ENXIO: no data until the end of the file.

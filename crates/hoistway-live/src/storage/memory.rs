@@ -112,13 +112,18 @@ impl Memory {
         }
     }
 
-    /// As [`super::Backend::extents`].
+    /// As [`super::Backend::extents`], which is known at once.
     pub fn extents(&self, start: u64, len: u64, most: usize) -> Vec<Extent> {
         let end = self.check(start, len);
         let (mut from, mut list) = (start, Vec::new());
         while from < end {
-            let stop = end.min((from / GRAIN + 1) * GRAIN);
-            let extent = Extent { len: stop - from, hole: !self.is_written(from / GRAIN) };
+            let (grain, written) = (from / GRAIN, self.is_written(from / GRAIN));
+            // A word of one kind is passed in one step: a range may have a million grains.
+            let word = self.written[(grain / 64) as usize] >> (grain % 64);
+            let same = if written { word.trailing_ones() } else { word.trailing_zeros() };
+            let same = u64::from(same).min(64 - grain % 64);
+            let stop = end.min((grain + same) * GRAIN);
+            let extent = Extent { len: stop - from, hole: !written };
             if !push_extent(&mut list, extent, most) {
                 break;
             }

@@ -17,7 +17,7 @@ mod ram;
 mod threads;
 mod uring;
 
-pub(crate) use api::{Backend, Command, Done, Opened, SizeProbe};
+pub(crate) use api::{Backend, Command, DeferredLookup, Done, ExtentsAnswer, Opened, SizeProbe};
 pub use api::{Extent, Facts};
 pub use emulate::{Emulation, EmulationFigures};
 pub(crate) use emulate::{check_speed, open_checked as open_emulated};

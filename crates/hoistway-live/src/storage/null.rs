@@ -1,11 +1,10 @@
 //! A device that keeps nothing.
 
 use super::ram::{device, facts};
-use super::{Backend, Command, Done, Extent, Opened};
+use super::{Backend, Command, Done, Extent, ExtentsAnswer, Opened};
 use crate::buffer::Part;
 use crate::error::LiveError;
 use hoistway::{Instant, Op};
-use rustix::io::Errno;
 
 #[derive(Debug)]
 struct Null {
@@ -33,7 +32,7 @@ impl Backend for Null {
         true
     }
 
-    fn extents(&mut self, _start: u64, len: u64, _most: usize) -> Result<Vec<Extent>, Errno> {
-        Ok(vec![Extent { len, hole: true }])
+    fn extents(&self, _start: u64, len: u64, _most: usize) -> ExtentsAnswer {
+        ExtentsAnswer::Now(Ok(vec![Extent { len, hole: true }]))
     }
 }

@@ -1,11 +1,10 @@
 //! Memory as a device.
 
 use super::memory::Memory;
-use super::{Backend, Command, Done, Extent, Facts, Opened};
+use super::{Backend, Command, Done, ExtentsAnswer, Facts, Opened};
 use crate::buffer::Part;
 use crate::error::{LiveError, os};
 use hoistway::{Device, Instant, Sectors};
-use rustix::io::Errno;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -77,7 +76,7 @@ impl Backend for Ram {
         true
     }
 
-    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
-        Ok(self.memory.extents(start, len, most))
+    fn extents(&self, start: u64, len: u64, most: usize) -> ExtentsAnswer {
+        ExtentsAnswer::Now(Ok(self.memory.extents(start, len, most)))
     }
 }

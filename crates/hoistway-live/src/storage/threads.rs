@@ -1,6 +1,6 @@
 //! A file or block device by a pool of threads: for machines whose kernel forbids io_uring.
 
-use super::{Backend, Command, Done, Extent, holes};
+use super::{Backend, Command, Done, ExtentsAnswer, holes};
 use crate::buffer::{Buffer, Part, advance};
 use crate::eventfd::EventFd;
 use crate::thread::errors_instead_of_signals;
@@ -111,8 +111,8 @@ impl Backend for Threads {
         self.shared.file.try_clone().ok()
     }
 
-    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
-        holes::of_file(&self.shared.file, self.block_device, start, len, most)
+    fn extents(&self, start: u64, len: u64, most: usize) -> ExtentsAnswer {
+        holes::look_up(&self.shared.file, self.block_device, start, len, most)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A file or block device by io_uring: one submission per turn for all commands of the turn.
 
-use super::{Backend, Command, Done, Extent, holes};
+use super::{Backend, Command, Done, ExtentsAnswer, holes};
 use crate::buffer::{Buffer, Part, advance};
 use hoistway::{Instant, Op};
 use io_uring::{IoUring, opcode, squeue, types};
@@ -249,8 +249,8 @@ impl Backend for Uring {
         self.file.try_clone().ok()
     }
 
-    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
-        holes::of_file(&self.file, self.block_device, start, len, most)
+    fn extents(&self, start: u64, len: u64, most: usize) -> ExtentsAnswer {
+        holes::look_up(&self.file, self.block_device, start, len, most)
     }
 }
 

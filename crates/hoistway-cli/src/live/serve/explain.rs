@@ -34,8 +34,8 @@ pub fn stream(device: Device, about: About, limit: u64, seconds: f64) -> Result<
     }
     let span = Nanos((seconds * 1e9) as u64);
     Ok(Answer::Stream {
-        say: Box::new(move |lines| match device.listen() {
-            Ok(listener) => Telling::new(listener, about, limit).tell(lines, span),
+        say: Box::new(move |lines| match device.subscribe() {
+            Ok(trace) => Telling::new(trace, about, limit).tell(lines, span),
             Err(error) => {
                 lines.send(&json!({ "ok": false, "error": error.to_string() }).to_string());
             }
@@ -45,7 +45,7 @@ pub fn stream(device: Device, about: About, limit: u64, seconds: f64) -> Result<
 }
 
 struct Telling {
-    listener: TraceReader,
+    trace: TraceReader,
     about: About,
     teller: Teller,
     scheduler: Option<&'static str>,
@@ -55,16 +55,16 @@ struct Telling {
 }
 
 impl Telling {
-    fn new(listener: TraceReader, about: About, limit: usize) -> Telling {
+    fn new(trace: TraceReader, about: About, limit: usize) -> Telling {
         let subject = Subject {
             names: BTreeMap::new(),
             procs: BTreeSet::new(),
             budgets: false,
-            begin: listener.begin(),
+            begin: trace.begin(),
             end: Instant::from_nanos(u64::MAX),
         };
         let teller = Teller::new(subject, usize::MAX);
-        Telling { listener, about, teller, scheduler: None, limit, told: 0, dropped: 0 }
+        Telling { trace, about, teller, scheduler: None, limit, told: 0, dropped: 0 }
     }
 
     /// Until the time is over, the lines are told, the client has left, or nobody listens.
@@ -79,8 +79,8 @@ impl Telling {
             if !lines.pause(nap) {
                 return;
             }
-            let Ok(heard) = self.listener.hear() else { return };
-            let present = self.hear(heard);
+            let Ok(batch) = self.trace.take() else { return };
+            let present = self.hear(batch);
             let told = self.teller.take();
             if !self.say(lines, told) {
                 return;
@@ -102,32 +102,32 @@ impl Telling {
     }
 
     /// Takes in what happened; false when the client it is about has gone.
-    fn hear(&mut self, heard: TraceBatch) -> bool {
-        if self.scheduler.replace(heard.scheduler) != Some(heard.scheduler) {
-            self.met(heard.scheduler);
+    fn hear(&mut self, batch: TraceBatch) -> bool {
+        if self.scheduler.replace(batch.scheduler) != Some(batch.scheduler) {
+            self.met(batch.scheduler);
         }
         let is_mine = |who: &&TraceClient| match &self.about {
             About::Client(number) => who.connection == Some(*number),
             About::Group(name) => who.group == *name,
         };
-        let procs: BTreeSet<u32> = heard.clients.iter().filter(is_mine).map(|w| w.proc.0).collect();
+        let procs: BTreeSet<u32> = batch.clients.iter().filter(is_mine).map(|w| w.proc.0).collect();
         let subject = self.teller.subject_mut();
         let present = !procs.is_empty() || matches!(self.about, About::Group(_));
         // Who has just left is still told of.
         if present {
             subject.procs = procs;
         }
-        for who in &heard.clients {
+        for who in &batch.clients {
             let name = match who.connection {
                 Some(number) => format!("client {number}"),
                 None => "the server".into(),
             };
             subject.names.insert(who.proc.0, name);
         }
-        heard.records.iter().for_each(|record| self.teller.tell(record));
-        if heard.dropped > 0 {
-            self.dropped += heard.dropped;
-            self.teller.missed(heard.dropped);
+        batch.records.iter().for_each(|record| self.teller.tell(record));
+        if batch.dropped > 0 {
+            self.dropped += batch.dropped;
+            self.teller.missed(batch.dropped);
         }
         present
     }
@@ -139,7 +139,7 @@ impl Telling {
         let first = self.teller.subject_mut().names.is_empty();
         self.teller = Teller::new(subject, usize::MAX);
         if first {
-            for used in self.listener.queues() {
+            for used in self.trace.queues() {
                 self.teller.uses(used.proc, used.sync, used.queue);
             }
         }

@@ -5,7 +5,7 @@
 
 use hoistway::Nanos;
 use hoistway_live::device::{
-    ClientReport, ClientStats, DeviceStats, IoCounters, LatencyHistogram, OPS, Sum,
+    ClientReport, ClientStats, DeviceStats, GroupSum, IoCounters, LatencyHistogram, OPS,
 };
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub fn text(devices: &[Named]) -> String {
 struct Series<'a> {
     labels: Vec<(&'static str, &'a str)>,
     clients: u32,
-    measure: &'a IoCounters,
+    counters: &'a IoCounters,
 }
 
 /// Sums by export and group; exports nobody has used yet have their zeroes.
@@ -59,11 +59,13 @@ fn group_series(named: &Named) -> Vec<Series<'_>> {
     let known = |e: &str, g: &str| sums.iter().any(|s| s.export == e && s.group == g);
     // Clients of this process, such as the flush at the end, belong to no export.
     let mut all = Vec::new();
-    for Sum { export, group, clients, measure } in sums.iter().filter(|s| !s.export.is_empty()) {
-        all.push(Series { labels: labels(export, group), clients: *clients, measure });
+    for GroupSum { export, group, clients, counters } in
+        sums.iter().filter(|s| !s.export.is_empty())
+    {
+        all.push(Series { labels: labels(export, group), clients: *clients, counters });
     }
     for (export, group) in named.exports.iter().filter(|(e, g)| !known(e, g)) {
-        all.push(Series { labels: labels(export, group), clients: 0, measure: &NOTHING });
+        all.push(Series { labels: labels(export, group), clients: 0, counters: &NOTHING });
     }
     all
 }
@@ -134,7 +136,7 @@ fn by_group(out: &mut Out, groups: &[Series]) {
         out.family(name, "counter", help);
         for s in groups {
             for (n, (_, op)) in OPS.iter().enumerate() {
-                if let Some(value) = value(s.measure, n) {
+                if let Some(value) = value(s.counters, n) {
                     out.sample(name, &with(&s.labels, ("op", op)), &value.to_string());
                 }
             }
@@ -150,7 +152,7 @@ fn by_group(out: &mut Out, groups: &[Series]) {
     let name = "hoistway_request_duration_seconds";
     out.family(name, "histogram", "Time from taking an I/O to its answer.");
     for s in groups {
-        for (of, (_, op)) in s.measure.ops.iter().zip(OPS) {
+        for (of, (_, op)) in s.counters.ops.iter().zip(OPS) {
             if of.count > 0 || matches!(op, "read" | "write") {
                 out.histogram(name, &with(&s.labels, ("op", op)), &of.times, of.time);
             }
@@ -163,7 +165,7 @@ fn by_group(out: &mut Out, groups: &[Series]) {
         "Part of it that reads and writes waited to be handed to the device.",
     );
     for s in groups {
-        out.histogram(name, &s.labels, &s.measure.waits, s.measure.wait);
+        out.histogram(name, &s.labels, &s.counters.waits, s.counters.wait);
     }
     let name = "hoistway_outstanding_seconds_total";
     out.family(
@@ -172,11 +174,11 @@ fn by_group(out: &mut Out, groups: &[Series]) {
         "Integral of the queue depth over time: its rate is the mean depth.",
     );
     for s in groups {
-        out.sample(name, &s.labels, &seconds(s.measure.depth.0));
+        out.sample(name, &s.labels, &seconds(s.counters.depth.0));
     }
     out.family("hoistway_queue_depth", "gauge", "I/Os taken that are not over.");
     for s in groups {
-        out.sample("hoistway_queue_depth", &s.labels, &s.measure.outstanding.to_string());
+        out.sample("hoistway_queue_depth", &s.labels, &s.counters.outstanding.to_string());
     }
     out.family("hoistway_clients", "gauge", "Connections.");
     for s in groups {
@@ -187,7 +189,7 @@ fn by_group(out: &mut Out, groups: &[Series]) {
 fn by_client(out: &mut Out, devices: &[Named]) {
     let mut clients = Vec::new();
     for d in devices {
-        let of: Vec<_> = d.stats.report.clients.iter().zip(&d.stats.measures).collect();
+        let of: Vec<_> = d.stats.report.clients.iter().zip(&d.stats.client_stats).collect();
         for (client, stats) in of.into_iter().take(CLIENTS_MAX) {
             clients.push((&d.device[..], client.connection.to_string(), client, stats));
         }
@@ -206,7 +208,7 @@ fn by_client(out: &mut Out, devices: &[Named]) {
         (
             "hoistway_client_duration_seconds_total",
             "counter",
-            "Sum of the times of its I/Os.",
+            "GroupSum of the times of its I/Os.",
             |m| seconds(m.ops.iter().map(|of| of.time.0).sum()),
         ),
         ("hoistway_client_queue_depth", "gauge", "Its I/Os that are not over.", |m| {
@@ -223,7 +225,7 @@ fn by_client(out: &mut Out, devices: &[Named]) {
                 ("group", &client.group),
                 ("client", number),
             ];
-            out.sample(name, &labels, &value(&stats.measure));
+            out.sample(name, &labels, &value(&stats.counters));
         }
     }
 }
@@ -253,8 +255,8 @@ fn figures(out: &mut Out, devices: &[Named]) {
         let mut groups: Vec<(&str, u64)> = Vec::new();
         for sum in &d.stats.sums {
             match groups.iter_mut().find(|(name, _)| *name == sum.group) {
-                Some((_, bytes)) => *bytes += moved(&sum.measure),
-                None => groups.push((&sum.group, moved(&sum.measure))),
+                Some((_, bytes)) => *bytes += moved(&sum.counters),
+                None => groups.push((&sum.group, moved(&sum.counters))),
             }
         }
         let all = groups.iter().map(|(_, bytes)| bytes).sum::<u64>().max(1);

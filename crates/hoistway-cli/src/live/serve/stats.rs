@@ -1,7 +1,9 @@
 //! `{"command":"stats"}`: what devices have done so far and for whom, as JSON
 //! (docs/guide/observe.md).
 
-use hoistway_live::device::{DeviceStats, IoCounters, LatencyHistogram, OPS, StateFigure, Sum};
+use hoistway_live::device::{
+    DeviceStats, GroupSum, IoCounters, LatencyHistogram, OPS, StateFigure,
+};
 use hoistway_live::storage::EmulationFigures;
 use serde_json::{Map, Value, json};
 
@@ -13,9 +15,9 @@ pub fn add(object: &mut Value, stats: &DeviceStats) {
     for (group, weight) in lines(object, "groups").zip(&stats.weights) {
         group["weight"] = json!(weight);
     }
-    for (client, of) in lines(object, "clients").zip(&stats.measures) {
+    for (client, of) in lines(object, "clients").zip(&stats.client_stats) {
         client["weight"] = json!(of.weight);
-        client["measure"] = measure(&of.measure);
+        client["measure"] = measure(&of.counters);
     }
     let changed: Map<_, _> =
         stats.changed.iter().map(|(name, value)| (name.to_string(), (*value).into())).collect();
@@ -50,12 +52,12 @@ fn lines<'a>(object: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut 
     object[list].as_array_mut().into_iter().flatten()
 }
 
-fn sum(sum: &Sum) -> Value {
+fn sum(sum: &GroupSum) -> Value {
     json!({
         "export": sum.export,
         "group": sum.group,
         "clients": sum.clients,
-        "measure": measure(&sum.measure),
+        "measure": measure(&sum.counters),
     })
 }
 

@@ -10,10 +10,12 @@ use super::range::{Claims, Span};
 use crate::buffer::Buffer;
 use crate::clock::wall_clock;
 use crate::device::{
-    ConnectionInfo, Core, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
+    ConnectionInfo, Core, ExtentsRequest, Finished, IoRequest, ReplyTo, Session, SessionState,
+    TenantId, WRITE,
 };
 use crate::front::View;
 use crate::slab::Slab;
+use crate::storage::Extent;
 use crate::thread::io_flusher;
 use fuser::{FileAttr, FileType, INodeNo};
 use hoistway::{Flags, Op};
@@ -80,6 +82,11 @@ enum JobKind {
     },
     Zero(Op),
     Flush,
+    /// The next data, or hole.
+    Seek {
+        hole: bool,
+    },
+    Attributes,
 }
 
 /// What an order does for its job; with the job's number it makes the cookie.
@@ -128,11 +135,16 @@ impl File {
     fn take(&mut self, core: &mut Core, request: FileRequest) {
         let FileRequest { what, reply } = request;
         match what {
-            Operation::Attributes => reply.attributes(&self.attributes(core)),
-            Operation::Seek { offset, hole } => match self.seek(core, offset, hole) {
-                Ok(at) => reply.done(at),
-                Err(errno) => reply.error(errno.raw_os_error()),
-            },
+            Operation::Attributes => {
+                let most = EXTENTS_COUNTED;
+                self.look_up(core, reply, JobKind::Attributes, 0, most);
+            }
+            Operation::Seek { offset, .. } if offset >= self.view.size => {
+                reply.error(Errno::NXIO.raw_os_error());
+            }
+            Operation::Seek { offset, hole } => {
+                self.look_up(core, reply, JobKind::Seek { hole }, offset, 1);
+            }
             Operation::Flush if self.view.read_only => reply.done(0),
             Operation::Flush => self.admit(core, reply, JobKind::Flush, 0, 0),
             Operation::Read { offset, len } => {
@@ -203,6 +215,9 @@ impl File {
                 self.order(core, slot, Step::Main, Op::Write, whole, buffer);
             }
             JobKind::Write { .. } => self.fetch(core, slot, span),
+            JobKind::Seek { .. } | JobKind::Attributes => {
+                unreachable!("lookups are started where they are asked for")
+            }
             JobKind::Zero(op) => {
                 let (op, (from, to)) = (*op, span.inner());
                 self.fetch(core, slot, span);
@@ -304,7 +319,7 @@ impl File {
         match kind {
             JobKind::Write { buffer, .. } => self.inbox.give_back(buffer),
             JobKind::Zero(_) => {}
-            JobKind::Read | JobKind::Flush => return,
+            JobKind::Read | JobKind::Flush | JobKind::Seek { .. } | JobKind::Attributes => return,
         }
         self.changed = wall_clock();
         let mut granted = std::mem::take(&mut self.granted);
@@ -315,38 +330,45 @@ impl File {
         self.granted = granted;
     }
 
-    /// The next data, or hole, at or behind the offset; the end of the file is a hole.
-    fn seek(&mut self, core: &mut Core, offset: u64, hole: bool) -> Result<u64, Errno> {
-        let view = self.view;
-        let Some(rest) = view.size.checked_sub(offset).filter(|&rest| rest > 0) else {
-            return Err(Errno::NXIO);
-        };
-        let first = core.backend_mut().extents(view.offset + offset, rest, 1)?;
-        let first = first.first().ok_or(Errno::IO)?;
-        match (first.hole == hole, offset + first.len >= view.size) {
-            (true, _) => Ok(offset),
-            (false, true) if hole => Ok(view.size),
-            (false, true) => Err(Errno::NXIO),
-            (false, false) => Ok(offset + first.len),
+    /// Asks what is stored from there to the end.
+    fn look_up(&mut self, core: &mut Core, reply: Reply, kind: JobKind, from: u64, most: usize) {
+        let (offset, len) = (self.view.offset + from, self.view.size - from);
+        let span = Span { start: from, end: self.view.size, block: self.block };
+        let slot = self.jobs.insert(Job { reply, kind, span, steps: 1, error: None });
+        let reply_to =
+            ReplyTo::Session { session: self.session, cookie: cookie(slot, Step::Main, false) };
+        if let Some(tenant) = self.tenant {
+            core.submit_lookup(tenant, ExtentsRequest { offset, len, most, reply_to });
+        }
+        self.hurry = true;
+    }
+
+    /// What is stored is known, or why not.
+    fn looked_up(&mut self, slot: u32, result: Result<Vec<Extent>, Errno>) {
+        let job = self.jobs.remove(slot).expect("a job is answered once");
+        match (job.kind, result) {
+            (JobKind::Seek { hole }, Ok(extents)) => {
+                match next_of_kind(&extents, job.span.start, self.view.size, hole) {
+                    Ok(at) => job.reply.done(at),
+                    Err(errno) => job.reply.error(errno.raw_os_error()),
+                }
+            }
+            (JobKind::Seek { .. }, Err(errno)) => job.reply.error(errno.raw_os_error()),
+            (_, result) => {
+                // Without an answer all counts as stored: whoever reads it will see the error.
+                let extents = result.unwrap_or_default();
+                let holes: u64 = extents.iter().filter(|e| e.hole).map(|e| e.len).sum();
+                job.reply.attributes(&self.attributes(self.view.size - holes));
+            }
         }
     }
 
-    fn attributes(&mut self, core: &mut Core) -> FileAttr {
-        let View { offset, size, .. } = self.view;
-        let stored = match core.backend_mut().extents(offset, size, EXTENTS_COUNTED) {
-            Ok(extents) => {
-                let known: u64 = extents.iter().map(|e| e.len).sum();
-                let holes: u64 = extents.iter().filter(|e| e.hole).map(|e| e.len).sum();
-                debug_assert!(holes <= known && known <= size);
-                size - holes
-            }
-            // Whoever reads it will see the error.
-            Err(_) => size,
-        };
+    /// `stored`: bytes that take room.
+    fn attributes(&self, stored: u64) -> FileAttr {
         let FileIdentity { ino, uid, gid, perm, born } = self.identity;
         FileAttr {
             ino: INodeNo(ino),
-            size,
+            size: self.view.size,
             blocks: stored.div_ceil(512),
             atime: born,
             mtime: self.changed,
@@ -394,15 +416,13 @@ impl Session for File {
         self.hurry = more;
     }
 
-    fn finished(
-        &mut self,
-        core: &mut Core,
-        cookie: u64,
-        result: Result<(), Errno>,
-        buffer: Buffer,
-    ) {
+    fn finished(&mut self, core: &mut Core, cookie: u64, io: Finished) {
+        let Finished { result, buffer, extents, .. } = io;
         let (slot, step, last) = uncooked(cookie);
         let job = self.jobs.get_mut(slot).expect("a job lives until it is answered");
+        if matches!(job.kind, JobKind::Seek { .. } | JobKind::Attributes) {
+            return self.looked_up(slot, result.map(|()| extents));
+        }
         if let Err(errno) = result {
             job.error.get_or_insert(errno);
         }
@@ -459,6 +479,18 @@ impl Drop for File {
         for job in self.jobs.drain() {
             job.reply.error(libc::ESHUTDOWN);
         }
+    }
+}
+
+/// The first place of that kind at or behind `offset`, of which the first extent is known; the end of a
+/// file of `size` bytes is a hole.
+fn next_of_kind(extents: &[Extent], offset: u64, size: u64, hole: bool) -> Result<u64, Errno> {
+    let first = extents.first().ok_or(Errno::IO)?;
+    match (first.hole == hole, offset + first.len >= size) {
+        (true, _) => Ok(offset),
+        (false, true) if hole => Ok(size),
+        (false, true) => Err(Errno::NXIO),
+        (false, false) => Ok(offset + first.len),
     }
 }
 

@@ -13,10 +13,12 @@ use super::handshake::{ALLOCATION_ID, Choice};
 use super::wire::{self, CommandKind, HEADER_MAX, Head, PAYLOAD_MAX, Request, command_flags};
 use crate::buffer::Buffer;
 use crate::device::{
-    BUFFERS_MAX, ConnectionInfo, Core, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
+    BUFFERS_MAX, ConnectionInfo, Core, ExtentsRequest, Finished, IoRequest, ReplyTo, Session,
+    SessionState, TenantId, WRITE,
 };
 use crate::front::View;
 use crate::slab::Slab;
+use crate::storage::Extent;
 use hoistway::{Flags, Instant, Op};
 use rustix::io::Errno;
 use rustix::net::{
@@ -382,8 +384,8 @@ impl Connection {
         }
     }
 
+    /// What is stored in the range is asked in the order of the client's requests.
     fn block_status(&mut self, core: &mut Core, request: Request) {
-        let style = self.choice.style;
         let end = request.offset.checked_add(request.len);
         let inside = end.is_some_and(|end| end <= self.view.size);
         let known = request.flags & !request.kind.flags() == 0;
@@ -391,22 +393,27 @@ impl Connection {
             return self.refuse(&request, Errno::INVAL);
         }
         let one = request.flags & command_flags::REQ_ONE != 0;
-        let (at, most) = (self.view.offset + request.offset, if one { 1 } else { EXTENTS_MAX });
-        let extents = match core.backend_mut().extents(at, request.len.min(STATUS_MAX), most) {
-            Ok(extents) => extents,
-            Err(errno) => return self.refuse(&request, errno),
-        };
-        let size = Head::descriptor(style);
+        let (offset, most) = (self.view.offset + request.offset, if one { 1 } else { EXTENTS_MAX });
+        let len = request.len.min(STATUS_MAX);
+        let slot = self.owed.insert(Owed { request, read: 0 });
+        let reply_to = ReplyTo::Session { session: self.session, cookie: slot.into() };
+        if let Some(tenant) = self.tenant {
+            core.submit_lookup(tenant, ExtentsRequest { offset, len, most, reply_to });
+        }
+    }
+
+    /// The descriptors of a block status.
+    fn descriptors(&mut self, core: &mut Core, extents: &[Extent]) -> Buffer {
+        let size = Head::descriptor(self.choice.style);
         let mut body = self.take_buffer(core, size * extents.len());
-        for (place, extent) in body.chunks_exact_mut(size).zip(&extents) {
+        for (place, extent) in body.chunks_exact_mut(size).zip(extents) {
             // HOLE is 1, ZERO is 2. A part of the request: its length fits where lengths are short.
             let flags = if extent.hole { 3u32 } else { 0 };
             let (len, state) = place.split_at_mut(size / 2);
             len.copy_from_slice(&extent.len.to_be_bytes()[8 - size / 2..]);
             state.copy_from_slice(&u64::from(flags).to_be_bytes()[8 - size / 2..]);
         }
-        let head = Head::block_status(style, &request, ALLOCATION_ID, extents.len() as u32);
-        self.answers.push_back(Answer { head, body });
+        body
     }
 
     fn refuse(&mut self, request: &Request, errno: Errno) {
@@ -508,13 +515,8 @@ impl Session for Connection {
         }
     }
 
-    fn finished(
-        &mut self,
-        core: &mut Core,
-        cookie: u64,
-        result: Result<(), Errno>,
-        buffer: Buffer,
-    ) {
+    fn finished(&mut self, core: &mut Core, cookie: u64, io: Finished) {
+        let Finished { result, buffer, extents, .. } = io;
         let (slot, style) = (cookie as u32, self.choice.style);
         let Owed { request, .. } = self.owed.get_mut(slot).expect("an order is over once");
         let (request, mut body) = (*request, Buffer::empty());
@@ -530,6 +532,10 @@ impl Session for Connection {
         let head = match result {
             Err(errno) => Head::error(style, &request, wire::error_number(errno)),
             Ok(()) if request.kind == CommandKind::Read => Head::data(style, &request),
+            Ok(()) if request.kind == CommandKind::BlockStatus => {
+                body = self.descriptors(core, &extents);
+                Head::block_status(style, &request, ALLOCATION_ID, extents.len() as u32)
+            }
             Ok(()) => Head::done(style, &request),
         };
         self.answers.push_back(Answer { head, body });

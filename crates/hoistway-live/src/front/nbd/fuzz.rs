@@ -8,9 +8,7 @@ use super::acceptor::Permit;
 use super::connection::Connection;
 use super::handshake::{Choice, Handshake, Offer, Security, Step};
 use super::wire::{CommandKind, PAYLOAD_MAX, Request, Style, command_flags, u32_at, u64_at};
-use crate::device::{
-    ConnectionInfo, Core, DeviceOptions, Finished, ReplyTo, Session, SessionState,
-};
+use crate::device::{ConnectionInfo, Core, DeviceOptions, ReplyTo, Session, SessionState};
 use crate::front::View;
 use crate::storage::Target;
 use hoistway::{GroupId, IoPrio, sched};
@@ -334,7 +332,7 @@ impl Served {
         while !core.is_idle() {
             core.read_clock();
             core.turn();
-            while let Some(Finished { buffer, .. }) = core.next_finished() {
+            while let Some(crate::device::Finished { buffer, .. }) = core.next_finished() {
                 core.pool.give(buffer);
             }
             turns += 1;
@@ -350,16 +348,16 @@ impl Served {
         core.read_clock();
         session.read(core, &mut self.scratch);
         core.turn();
-        while let Some(Finished { reply_to, buffer, result }) = core.next_finished() {
-            let ReplyTo::Session { session: 7, cookie } = reply_to else {
+        while let Some(io) = core.next_finished() {
+            let ReplyTo::Session { session: 7, cookie } = io.reply_to else {
                 panic!("there is one session")
             };
-            session.finished(core, cookie, result, buffer);
+            session.finished(core, cookie, io);
         }
-        let standing = session.settle(core);
+        let state = session.settle(core);
         core.kick();
         assert!(core.pool.used() <= (64 << 20) + (32 << 20), "memory without bound");
-        if standing == SessionState::Gone {
+        if state == SessionState::Gone {
             session.left(core);
             self.gone = true;
         }

@@ -11,7 +11,7 @@
 use super::wire::{QueueCommand, Request};
 use crate::buffer::Buffer;
 use crate::device::{
-    ConnectionInfo, Core, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
+    ConnectionInfo, Core, Finished, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
 };
 use crate::front::View;
 use crate::thread::io_flusher;
@@ -276,13 +276,8 @@ impl<R: Ring> Session for Queue<R> {
         self.hurry = left == 0;
     }
 
-    fn finished(
-        &mut self,
-        _core: &mut Core,
-        cookie: u64,
-        result: Result<(), Errno>,
-        buffer: Buffer,
-    ) {
+    fn finished(&mut self, _core: &mut Core, cookie: u64, io: Finished) {
+        let Finished { result, buffer, .. } = io;
         let tag = &mut self.tags[cookie as usize];
         let (request, buffer) = match std::mem::replace(tag, Tag::Gone) {
             Tag::Wet(request) => (request, buffer),

@@ -17,8 +17,11 @@ mod sync;
 mod tests;
 
 use super::memory::Memory;
-use super::{Backend, Command, Done, EmulationFigures, Extent, Facts, Opened, Target};
+use super::{
+    Backend, Command, DeferredLookup, Done, EmulationFigures, Extent, ExtentsAnswer, Facts,
+};
 use super::{FileOptions, file, push_extent};
+use super::{Opened, Target};
 use crate::buffer::Part;
 use crate::error::{LiveError, os};
 use crate::slab::Slab;
@@ -257,9 +260,9 @@ impl Cow {
         works.into_iter().for_each(|at| self.finish(at, result));
     }
 
-    fn overlay_extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
-        match &mut self.overlay {
-            Overlay::Memory(memory) => Ok(memory.extents(start, len, most)),
+    fn overlay_extents(&self, start: u64, len: u64, most: usize) -> ExtentsAnswer {
+        match &self.overlay {
+            Overlay::Memory(memory) => ExtentsAnswer::Now(Ok(memory.extents(start, len, most))),
             Overlay::File(file) => file.below.backend.extents(file.data + start, len, most),
         }
     }
@@ -319,30 +322,51 @@ impl Backend for Cow {
         matches!(self.overlay, Overlay::Memory(_)) && self.base.backend.is_instant()
     }
 
-    fn extents(&mut self, start: u64, len: u64, most: usize) -> Result<Vec<Extent>, Errno> {
-        // The question may be of any byte; blocks answer it.
-        let (mut at, end, mut list) = (start, start + len, Vec::new());
-        while at < end {
+    fn extents(&self, start: u64, len: u64, most: usize) -> ExtentsAnswer {
+        // The question may be of any byte; blocks answer it. Each run of blocks has an extent at least: more
+        // runs than extents are of no use.
+        let (mut at, end, mut below) = (start, start + len, Vec::new());
+        while at < end && below.len() < most {
             let (stored, stop) = self.bits.run(at / self.block, end.div_ceil(self.block));
             let stop = end.min(stop * self.block);
-            let below = if stored {
-                self.overlay_extents(at, stop - at, most)?
+            let answer = if stored {
+                self.overlay_extents(at, stop - at, most)
             } else {
-                self.base.backend.extents(at, stop - at, most)?
+                self.base.backend.extents(at, stop - at, most)
             };
-            for extent in below {
-                if !push_extent(&mut list, extent, most) {
-                    return Ok(list);
-                }
-                at += extent.len;
-            }
+            below.push((stop - at, answer));
+            at = stop;
         }
-        Ok(list)
+        let known = below.iter().all(|(_, answer)| matches!(answer, ExtentsAnswer::Now(_)));
+        let all = move || joined(below, most);
+        if known {
+            ExtentsAnswer::Now(all())
+        } else {
+            ExtentsAnswer::Later(DeferredLookup::new(all))
+        }
     }
 
     fn emulation(&self) -> Option<EmulationFigures> {
         self.base.backend.emulation()
     }
+}
+
+/// The extents of ranges that follow each other, each with its length, as one list.
+fn joined(ranges: Vec<(u64, ExtentsAnswer)>, most: usize) -> Result<Vec<Extent>, Errno> {
+    let mut list = Vec::new();
+    for (len, answer) in ranges {
+        let mut covered = 0;
+        for extent in answer.wait()? {
+            if !push_extent(&mut list, extent, most) {
+                return Ok(list);
+            }
+            covered += extent.len;
+        }
+        if covered < len {
+            break;
+        }
+    }
+    Ok(list)
 }
 
 /// Takes the first `len` bytes off a list of parts.

@@ -152,7 +152,7 @@ fn load(file: &File, shape: &Shape, bits: &mut Bits) -> io::Result<()> {
     let pages = shape.blocks().div_ceil(PAGE_BITS);
     let (mut at, end) = (MAP, MAP + pages * PAGE as u64);
     while at < end {
-        let extents = crate::storage::holes::of_file(file, false, at, end - at, 64)?;
+        let extents = crate::storage::holes::of_file(file, at, end - at, 64)?;
         for extent in extents {
             if !extent.hole {
                 // Holes begin and end where the file system likes.

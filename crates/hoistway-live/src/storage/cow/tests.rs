@@ -117,8 +117,8 @@ impl Backend for Volatile {
         self.0.lock().unwrap().wake
     }
 
-    fn extents(&mut self, _: u64, len: u64, _: usize) -> Result<Vec<Extent>, Errno> {
-        Ok(vec![Extent { len, hole: false }])
+    fn extents(&self, _: u64, len: u64, _: usize) -> ExtentsAnswer {
+        ExtentsAnswer::Now(Ok(vec![Extent { len, hole: false }]))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::table::Table;
 use crate::{Failure, print};
 use hoistway::ctl::cost::Rates;
 use hoistway::knob::DevNo;
-use hoistway_lab::quantity;
+use hoistway::quantity;
 use hoistway_sim::calibrate::{Check, Measured, Plan, measure};
 use hoistway_sim::drive::DriveFile;
 

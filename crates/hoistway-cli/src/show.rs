@@ -3,11 +3,12 @@
 use crate::table::Table;
 use crate::{Failure, print};
 use hoistway::knob::{Knob, KnobOf};
-use hoistway::tunable::{Tunable, Unit};
+use hoistway::setting::nearest;
+use hoistway::setting::{Tunable, Unit};
 use hoistway::{Profile, ctl, sched};
 use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
-use hoistway_sim::drive::keys::{Key, ValueType, nearest};
+use hoistway_sim::drive::keys::{Key, ValueType};
 use hoistway_sim::drive::{DriveFile, MODELS, Model};
 use hoistway_sim::load::LOADS;
 

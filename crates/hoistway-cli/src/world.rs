@@ -2,10 +2,10 @@
 
 use crate::Failure;
 use crate::args::Common;
+use hoistway::setting::nearest;
 use hoistway_lab::run::Grid;
 use hoistway_lab::world::{Sim, WORLDS, World, WorldError};
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::drive::keys::nearest;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ fn engine(common: &Common) -> Result<Chosen, Failure> {
     let size = match &common.size {
         None => None,
         Some(text) => {
-            let bytes = hoistway_lab::quantity::bytes(text);
+            let bytes = hoistway::quantity::bytes(text);
             Some(bytes.map_err(|e| Failure::Usage(format!("--size: {e}")))?)
         }
     };

@@ -4,8 +4,8 @@ use crate::op::{Case, Op, Step, Submission};
 use crate::source::{Bytes, Source};
 use hoistway::ctl::CONTROLLERS;
 use hoistway::sched::{self, SCHEDULERS};
+use hoistway::setting::Tunable;
 use hoistway::stack::{IoError, QUEUE_TUNABLES, StageName};
-use hoistway::tunable::Tunable;
 use hoistway::unit::Class;
 use hoistway::{Flags, Instant, IoPrio, Nanos, Op as IoOp, Profile};
 

@@ -5,7 +5,6 @@ pub mod config;
 pub mod diff;
 pub mod experiment;
 pub mod explain;
-pub mod quantity;
 pub mod report;
 pub mod result;
 pub mod run;

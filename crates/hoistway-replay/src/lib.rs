@@ -45,7 +45,7 @@ mod names;
 mod run;
 
 use hoistway::sched::bfq;
-use hoistway::tunable::Unit;
+use hoistway::setting::Unit;
 use hoistway::unit::{Nanos, Sectors};
 use std::fmt;
 

@@ -9,6 +9,5 @@ pub mod drive;
 pub mod hist;
 pub mod host;
 pub mod load;
-pub mod quantity;
 pub mod rng;
 pub mod world;

@@ -6,8 +6,8 @@
 //! seed; `SEED=n cargo test -p hoistway-sim --test random_jobs` repeats it, and `SEEDS=n` runs more of them.
 
 use hoistway::sched::SCHEDULERS;
+use hoistway::setting::Tunable;
 use hoistway::stack::QUEUE_TUNABLES;
-use hoistway::tunable::Tunable;
 use hoistway::{Instant, IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;

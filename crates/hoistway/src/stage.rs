@@ -9,7 +9,7 @@
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::knob::{Knob, KnobError};
-use crate::tunable::{Tunable, TunableError};
+use crate::setting::{Tunable, TunableError};
 use crate::unit::Instant;
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -7,9 +7,9 @@ mod counting;
 
 use hoistway::request::{Op, ReqId, Side};
 use hoistway::sched::{At, Depth, Dispatch, Entry, Merged, SCHEDULERS, Scheduler, Setup};
+use hoistway::setting::TunableError;
 use hoistway::stage::Change;
 use hoistway::testkit::Rng;
-use hoistway::tunable::TunableError;
 use hoistway::{Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, Sectors};
 
 const SLOTS: usize = 64;

@@ -5,11 +5,11 @@
 use hoistway::ctl::{CONTROLLERS, Controller, Entry, Verdict};
 use hoistway::knob::KnobError;
 use hoistway::sched;
+use hoistway::setting::{TunableError, Unit};
 use hoistway::stack::StageName;
 use hoistway::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use hoistway::testkit::Rng;
 use hoistway::trace::Trace;
-use hoistway::tunable::{TunableError, Unit};
 use hoistway::unit::{Instant, Nanos};
 use hoistway::{
     BioId, Cx, Device, Flags, GroupId, Input, Io, IoPrio, Op, Output, ProcId, Profile, ReqId,

@@ -5,10 +5,10 @@
 use hoistway::ctl::{Controller, Entry, Gate, Verdict};
 use hoistway::request::Dir;
 use hoistway::sched;
+use hoistway::setting::TunableError;
 use hoistway::stage::{Change, Stage, StageInfo};
 use hoistway::testkit::Rng;
 use hoistway::testkit::stack::Rig;
-use hoistway::tunable::TunableError;
 use hoistway::unit::{Instant, Nanos};
 use hoistway::{
     BioId, Cx, Device, Flags, GroupId, Input, Io, Op, ProcId, Profile, ReqId, Sectors, Stack,

@@ -3,10 +3,10 @@
 
 use hoistway::ctl::{self, Controller, Entry, Gate, Verdict};
 use hoistway::knob::KnobErrorKind;
+use hoistway::setting::TunableError;
 use hoistway::stack::{StackError, StageName};
 use hoistway::stage::{Stage, StageInfo};
 use hoistway::testkit::stack::Rig;
-use hoistway::tunable::TunableError;
 use hoistway::{BioId, Cx, Device, GroupId, Input, Instant, IoPrio, Nanos, Op, ProcId, Sectors};
 use std::ops::{Deref, DerefMut};
 
@@ -195,15 +195,13 @@ static DOOR: Entry = Entry {
         name: "door",
         summary: "holds everything until it is opened",
         source: "this file",
-        tunables: &[hoistway::tunable::Tunable {
-            name: "open",
-            unit: hoistway::tunable::Unit::Switch,
-            default: 0,
-            min: 0,
-            max: 1,
-            doc: "",
-            on_change: hoistway::tunable::OnChange::Decides,
-        }],
+        tunables: &[hoistway::setting::Tunable::new(
+            "open",
+            hoistway::setting::Unit::Switch,
+            0,
+            (0, 1),
+            "",
+        )],
         group_tunables: &[],
         knobs: &[],
         figures: &[],

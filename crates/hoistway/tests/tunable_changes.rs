@@ -6,9 +6,9 @@
 //! everything finishes once. (Controllers: `controller_contract.rs`.)
 
 use hoistway::sched::{Entry, SCHEDULERS};
+use hoistway::setting::{OnChange, Tunable, Unit};
 use hoistway::stack::StageName;
 use hoistway::testkit::Rng;
-use hoistway::tunable::{OnChange, Tunable, Unit};
 use hoistway::{
     Device, Flags, GroupId, Input, Instant, Io, IoPrio, Nanos, Op, Output, ProcId, Profile, ReqId,
     Sectors, Stack,

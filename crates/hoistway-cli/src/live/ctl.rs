@@ -63,7 +63,7 @@ fn request(args: &Ctl) -> Result<Request, Failure> {
 
 /// Tells the story while it comes in.
 fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> {
-    let span = hoistway_lab::quantity::duration(span);
+    let span = hoistway::quantity::duration(span);
     let span = span.map_err(|e| Failure::Usage(format!("--for: {e}")))?;
     let seconds = span.0 as f64 / 1e9;
     let request = Request::Explain { of: of.into(), limit, seconds, export: args.export.clone() };

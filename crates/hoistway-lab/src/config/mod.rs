@@ -6,13 +6,12 @@ mod policy;
 
 pub use policy::{DEVICE, FileLine, Member, POLICIES, Policy};
 
-use crate::quantity::tunable_value;
 use hoistway::sched::{self, Entry};
+use hoistway::setting::nearest;
+use hoistway::setting::{Tunable, TunableError, check};
 use hoistway::stack::{QUEUE_KNOBS, QUEUE_TUNABLES};
-use hoistway::tunable::{Tunable, TunableError, check};
 use hoistway::{IoPrio, ctl};
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::drive::keys::nearest;
 use hoistway_sim::world::{ControllerSpec, SchedulerSpec};
 use std::fmt;
 
@@ -220,7 +219,7 @@ impl Config {
         let Some(tunable) = table.iter().find(|t| t.name == name) else {
             return Err(tunable_error(TunableError::Unknown { name: name.into(), stage }));
         };
-        let value = tunable_value(tunable, value).map_err(syntax)?;
+        let value = tunable.parse(value).map_err(|e| syntax(e.into()))?;
         check(table, stage, name, value).map_err(tunable_error)?;
         let list = match place {
             Place::Policy => &mut self.given,
@@ -376,23 +375,15 @@ pub(crate) mod tests {
     use super::*;
     use hoistway::Profile;
     use hoistway::sched::{Scheduler, Search, Setup};
+    use hoistway::setting::{Tunable, Unit};
     use hoistway::stage::StageInfo;
-    use hoistway::tunable::{Tunable, Unit};
 
     fn unbuilt(_: &Setup<'_>) -> Box<dyn Scheduler> {
         unreachable!("configurations are only parsed here")
     }
 
     const fn tunable(name: &'static str, unit: Unit, max: u64) -> Tunable {
-        Tunable {
-            name,
-            unit,
-            default: 1,
-            min: 0,
-            max,
-            doc: "For tests.",
-            on_change: hoistway::tunable::OnChange::Decides,
-        }
+        Tunable::new(name, unit, 1, (0, max), "For tests.")
     }
 
     const fn entry(name: &'static str, profile: Profile, tunables: &'static [Tunable]) -> Entry {

@@ -1,7 +1,7 @@
 //! Policies: who decides above the scheduler (specs/experiments.md 2). A policy names its controllers,
 //! and writes the files of the root and of the groups, in the kernel's own lines.
 
-use hoistway::tunable::{OnChange, Tunable, Unit};
+use hoistway::setting::{Tunable, Unit};
 use hoistway_sim::drive::DriveFile;
 
 /// The device of a simulated machine in the lines of cgroup files.
@@ -116,7 +116,7 @@ const fn option(
     min: u64,
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min, max: 1 << 60, doc, on_change: OnChange::Decides }
+    Tunable::new(name, unit, default, (min, 1 << 60), doc)
 }
 
 const LATENCY: &[Tunable] =
@@ -124,15 +124,13 @@ const LATENCY: &[Tunable] =
 
 /// Options of io.cost; the default 0 stands for the suite's line for the kind of drive.
 const COST: &[Tunable] = &[
-    Tunable {
-        name: "model",
-        unit: Unit::Choice(&["class", "drive"]),
-        default: 0,
-        min: 0,
-        max: 1,
-        doc: "Coefficients of the kernel's device class, or of the drive file's [iocost].",
-        on_change: OnChange::Decides,
-    },
+    Tunable::new(
+        "model",
+        Unit::Choice(&["class", "drive"]),
+        0,
+        (0, 1),
+        "Coefficients of the kernel's device class, or of the drive file's [iocost].",
+    ),
     Tunable { max: 100, ..option("rpct", Unit::Count, 0, 0, "Percentile of reads.") },
     option("rlat", Unit::Micros, 0, 0, "Latency that percentile must meet."),
     Tunable { max: 100, ..option("wpct", Unit::Count, 0, 0, "Percentile of writes.") },

@@ -4,10 +4,10 @@ use super::control::{read_rules, read_tree};
 use super::source::{Section, Source};
 use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Weights, Workload};
 use crate::config;
-use crate::quantity;
 use crate::result::Judge;
 use hoistway::Nanos;
-use hoistway_sim::drive::keys::nearest;
+use hoistway::quantity;
+use hoistway::setting::nearest;
 use hoistway_sim::load::LOADS;
 use hoistway_sim::world::Window;
 
@@ -136,7 +136,7 @@ fn read_share(top: &Section<'_>, judge: Option<Judge>) -> Result<(Weights, Optio
             weights.push((name.clone(), given.number(name, 1, 10_000)?));
         }
     }
-    let rate = |text| quantity::rate(text).map_err(|e| section.wrong("guarantee", e));
+    let rate = |text| quantity::rate(text).map_err(|e| section.wrong("guarantee", e.to_string()));
     let guarantee = section.opt_text("guarantee")?.map(rate).transpose()?;
     match guarantee {
         Some(0) => Err(section.wrong("guarantee", "guarantee must be above 0")),

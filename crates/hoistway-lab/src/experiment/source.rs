@@ -1,8 +1,8 @@
 //! A TOML file with the lines of its keys: every complaint names file and line.
 
-use crate::quantity;
 use hoistway::Nanos;
-use hoistway_sim::drive::keys::nearest;
+use hoistway::quantity;
+use hoistway::setting::nearest;
 use std::collections::BTreeMap;
 use std::fmt;
 use toml::de::{DeTable, DeValue};

@@ -5,9 +5,9 @@
 //! ([`crate::stats::median`]); the shortest is that of those that finished (specs/statistics.md 4).
 
 use super::{Cell, Rep, Spread};
-use crate::quantity;
 use crate::stats::{self, Bounded};
 use hoistway::Nanos;
+use hoistway::quantity;
 use hoistway_sim::world::UNFINISHED;
 
 /// How a start ended.

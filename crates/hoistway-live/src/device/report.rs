@@ -7,8 +7,8 @@ use super::settings::GroupSetting;
 use super::stats::in_service;
 use super::{Device, Group};
 use crate::error::LiveError;
+use hoistway::setting::Tunable;
 use hoistway::stack::{QUEUE_TUNABLES, StageName};
-use hoistway::tunable::Tunable;
 use hoistway::{GroupId, Input, IoPrio, Op};
 
 /// Who a tenant is: a connection from outside.

@@ -3,8 +3,8 @@
 use super::core::Core;
 use crate::error::LiveError;
 use hoistway::sched::{self, Entry};
+use hoistway::setting::TunableError;
 use hoistway::stack::{StackError, StageName};
-use hoistway::tunable::TunableError;
 use hoistway::{GroupId, Input, Instant, Nanos, Output, Stack, ctl};
 
 /// How the stack of a device is set up.
@@ -211,7 +211,7 @@ impl Core {
         set: &[(String, u64)],
     ) -> Result<(), LiveError> {
         for (name, value) in set {
-            let known = hoistway::tunable::check(entry.tunables, entry.name, name, *value);
+            let known = hoistway::setting::check(entry.tunables, entry.name, name, *value);
             known.map_err(|e: TunableError| LiveError::Stack(StackError::Tunable(e)))?;
         }
         self.try_input(Input::SwitchScheduler(entry))?;

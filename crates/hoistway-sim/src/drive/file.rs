@@ -6,8 +6,9 @@
 //! value, or the table that lacks it, stands. What passed is valid, so the accessors cannot fail.
 
 use super::embedded::EMBEDDED;
-use super::keys::{self, Key, TABLES, nearest};
+use super::keys::{self, Key, TABLES};
 use super::{Drive, MODELS, Model};
+use hoistway::setting::nearest;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};

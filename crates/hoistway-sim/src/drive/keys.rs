@@ -5,6 +5,8 @@
 //! Bounds above those of the specification keep arithmetic in range: no size above 2^50 bytes, no
 //! time above 11 days, no rate above 10^6 MB/s.
 
+use hoistway::quantity::QuantityError;
+
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueType {
@@ -131,8 +133,8 @@ impl Key {
 
     /// The number that a text with a unit stands for in the unit of the key's name: `"1.5GB/s"` of a
     /// `rate_mb_s` is 1500. `None` where the key holds no such quantity.
-    pub(super) fn with_unit(&self, text: &str) -> Option<Result<toml::Value, String>> {
-        use crate::quantity::{bytes, duration, rate};
+    pub(super) fn with_unit(&self, text: &str) -> Option<Result<toml::Value, QuantityError>> {
+        use hoistway::quantity::{bytes, duration, rate};
         let numeric = matches!(
             self.kind,
             ValueType::Int { .. } | ValueType::Num { .. } | ValueType::Positive { .. }
@@ -201,7 +203,7 @@ impl Key {
 }
 
 /// Reads a text as a quantity.
-type Read = fn(&str) -> Result<u64, String>;
+type Read = fn(&str) -> Result<u64, QuantityError>;
 
 /// An integer or decimal as a number.
 pub(super) fn number(value: &toml::Value) -> Option<f64> {
@@ -235,33 +237,6 @@ fn short(value: &toml::Value) -> String {
         return text;
     }
     text.chars().take(37).chain("...".chars()).collect()
-}
-
-/// The known word nearest to `word`, if one is near enough to be meant.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 2.max(word.chars().count() / 3);
-    known
-        .into_iter()
-        .map(|k| (distance(word, k), k))
-        .filter(|&(d, _)| d <= limit)
-        .min()
-        .map(|(_, k)| k)
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A table and its keys.

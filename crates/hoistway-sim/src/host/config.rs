@@ -6,7 +6,7 @@ use crate::load::params::{quantity, real, switch, whole};
 use crate::world::JobError;
 use hoistway::Profile;
 use hoistway::device::RunAtCompletion;
-use hoistway::tunable::Unit;
+use hoistway::setting::Unit;
 
 /// The file system: where its journal's flags and its fdatasync come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

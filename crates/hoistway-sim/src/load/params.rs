@@ -14,15 +14,18 @@ pub struct ParamDoc {
     pub doc: &'static str,
 }
 
-/// A whole number of bytes: an integer, or a text in the grammar of [`crate::quantity`].
+/// A whole number of bytes: an integer, or a text in the grammar of [`hoistway::quantity`].
 pub fn quantity(value: &Value) -> Result<u64, String> {
-    value.as_str().map_or_else(|| whole(value), crate::quantity::bytes)
+    match value.as_str() {
+        Some(text) => Ok(hoistway::quantity::bytes(text)?),
+        None => whole(value),
+    }
 }
 
 /// A length of time in nanoseconds: a text with its unit. A bare number has none and is refused.
 pub fn duration(value: &Value) -> Result<u64, String> {
     let text = value.as_str().ok_or("write a time with its unit in quotes, such as \"10ms\"")?;
-    crate::quantity::duration(text).map(|t| t.0)
+    Ok(hoistway::quantity::duration(text)?.0)
 }
 
 /// A whole number, not negative.

@@ -1,7 +1,7 @@
 //! What a run is made of, and what it yields. The same types serve every world.
 
-use crate::drive::keys::nearest;
 use crate::hist::Histogram;
+use hoistway::setting::nearest;
 use hoistway::{Instant, IoPrio, Nanos, ProcId};
 use std::fmt;
 
@@ -299,7 +299,7 @@ pub enum JobError {
         message: String,
     },
     /// A tunable was refused.
-    Tunable(hoistway::tunable::TunableError),
+    Tunable(hoistway::setting::TunableError),
     /// The files do not fit on the drive.
     DoesNotFit {
         /// Bytes needed.

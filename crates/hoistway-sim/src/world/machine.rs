@@ -15,11 +15,11 @@ use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
 use crate::load::params::Params;
 use crate::load::{self, Build, Load};
 use hoistway::sched;
+use hoistway::setting::TunableError;
 use hoistway::stack::{IoError, StackError, StageName};
 use hoistway::stage::Change;
 use hoistway::table::Handle;
 use hoistway::trace::Trace;
-use hoistway::tunable::TunableError;
 use hoistway::{Device, Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Nanos, Output, ProcId};
 use hoistway::{Profile, ReqId, Stack};
 

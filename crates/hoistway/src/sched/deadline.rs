@@ -31,9 +31,9 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Request, Side};
+use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
-use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, QueueId, Sectors};
 use alloc::boxed::Box;
 
@@ -44,51 +44,11 @@ pub static ENTRY: Entry = Entry {
         summary: "sector-sorted batches per direction, soft expiry",
         source: "specs/deadline.md A (Linux 2.6.30)",
         tunables: &[
-            Tunable {
-                name: "read_expire",
-                unit: Unit::Millis,
-                default: 500,
-                min: 0,
-                max: EXPIRE_MS_MAX,
-                doc: "A read older than this starts the next batch of reads. Affects later insertions.",
-                on_change: OnChange::LaterRequests,
-            },
-            Tunable {
-                name: "write_expire",
-                unit: Unit::Millis,
-                default: 5000,
-                min: 0,
-                max: EXPIRE_MS_MAX,
-                doc: "A write older than this starts the next batch of writes. Affects later insertions.",
-                on_change: OnChange::LaterRequests,
-            },
-            Tunable {
-                name: "writes_starved",
-                unit: Unit::Count,
-                default: 2,
-                min: 0,
-                max: COUNT_MAX,
-                doc: "Batches of reads that may go before waiting writes.",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "fifo_batch",
-                unit: Unit::Requests,
-                default: 16,
-                min: 0,
-                max: COUNT_MAX,
-                doc: "Longest batch; 0 behaves as 1.",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "front_merges",
-                unit: Unit::Switch,
-                default: 1,
-                min: 0,
-                max: 1,
-                doc: "Look for requests that begin where a bio ends.",
-                on_change: OnChange::Decides,
-            },
+            Tunable::new("read_expire", Unit::Millis, 500, (0, EXPIRE_MS_MAX), "A read older than this starts the next batch of reads. Affects later insertions.").on_change(OnChange::LaterRequests),
+            Tunable::new("write_expire", Unit::Millis, 5000, (0, EXPIRE_MS_MAX), "A write older than this starts the next batch of writes. Affects later insertions.").on_change(OnChange::LaterRequests),
+            Tunable::new("writes_starved", Unit::Count, 2, (0, COUNT_MAX), "Batches of reads that may go before waiting writes."),
+            Tunable::new("fifo_batch", Unit::Requests, 16, (0, COUNT_MAX), "Longest batch; 0 behaves as 1."),
+            Tunable::new("front_merges", Unit::Switch, 1, (0, 1), "Look for requests that begin where a bio ends."),
         ],
         group_tunables: &[],
         knobs: &[],
@@ -297,7 +257,7 @@ impl Stage for Deadline {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
+        match setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
             "read_expire" => self.expire[READ] = value as i64,
             "write_expire" => self.expire[WRITE] = value as i64,
             "writes_starved" => self.writes_starved = value,

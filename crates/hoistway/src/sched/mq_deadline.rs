@@ -32,9 +32,9 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Side};
+use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
 use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::table::NIL;
-use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
 use alloc::boxed::Box;
 
@@ -45,101 +45,84 @@ pub static ENTRY: Entry = Entry {
         summary: "deadline with three priority levels and ageing, multi-queue",
         source: "specs/deadline.md C (Linux 6.1)",
         tunables: &[
-            Tunable {
-                name: "read_expire",
-                unit: Unit::Millis,
-                default: 500,
-                min: 0,
-                max: EXPIRE_MS_MAX,
-                doc: "A read this old starts the next batch of reads of its level.",
-                on_change: OnChange::WaitingRequests,
-            },
-            Tunable {
-                name: "write_expire",
-                unit: Unit::Millis,
-                default: 5000,
-                min: 0,
-                max: EXPIRE_MS_MAX,
-                doc: "A write this old starts the next batch of writes of its level.",
-                on_change: OnChange::WaitingRequests,
-            },
-            Tunable {
-                name: "prio_aging_expire",
-                unit: Unit::Millis,
-                default: 10_000,
-                min: 0,
-                max: EXPIRE_MS_MAX,
-                doc: "A request this old is served although more important levels are busy.",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "writes_starved",
-                unit: Unit::Count,
-                default: 2,
-                min: 0,
-                max: COUNT_MAX,
-                doc: "Batches of reads that may go before waiting writes.",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "fifo_batch",
-                unit: Unit::Requests,
-                default: 16,
-                min: 0,
-                max: COUNT_MAX,
-                doc: "Longest batch; 0 behaves as 1.",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "front_merges",
-                unit: Unit::Switch,
-                default: 1,
-                min: 0,
-                max: 1,
-                doc: "Look for requests that begin where a bio ends.",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "async_depth",
-                unit: Unit::Requests,
-                default: 256,
-                min: 1,
-                max: COUNT_MAX,
-                doc: "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
+            Tunable::new(
+                "read_expire",
+                Unit::Millis,
+                500,
+                (0, EXPIRE_MS_MAX),
+                "A read this old starts the next batch of reads of its level.",
+            )
+            .on_change(OnChange::WaitingRequests),
+            Tunable::new(
+                "write_expire",
+                Unit::Millis,
+                5000,
+                (0, EXPIRE_MS_MAX),
+                "A write this old starts the next batch of writes of its level.",
+            )
+            .on_change(OnChange::WaitingRequests),
+            Tunable::new(
+                "prio_aging_expire",
+                Unit::Millis,
+                10_000,
+                (0, EXPIRE_MS_MAX),
+                "A request this old is served although more important levels are busy.",
+            ),
+            Tunable::new(
+                "writes_starved",
+                Unit::Count,
+                2,
+                (0, COUNT_MAX),
+                "Batches of reads that may go before waiting writes.",
+            ),
+            Tunable::new(
+                "fifo_batch",
+                Unit::Requests,
+                16,
+                (0, COUNT_MAX),
+                "Longest batch; 0 behaves as 1.",
+            ),
+            Tunable::new(
+                "front_merges",
+                Unit::Switch,
+                1,
+                (0, 1),
+                "Look for requests that begin where a bio ends.",
+            ),
+            Tunable::new(
+                "async_depth",
+                Unit::Requests,
+                256,
+                (1, COUNT_MAX),
+                "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
                       it follows nr_requests (256 on deep devices) as async_depth_default says.",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "async_depth_default",
-                unit: Unit::Choice(&["full", "three_quarters"]),
-                default: 0,
-                min: 0,
-                max: 1,
-                doc: "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
+            ),
+            Tunable::new(
+                "async_depth_default",
+                Unit::Choice(&["full", "three_quarters"]),
+                0,
+                (0, 1),
+                "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
                       quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
-                on_change: OnChange::Resets,
-            },
-            Tunable {
-                name: "shared_at_head",
-                unit: Unit::Switch,
-                default: 0,
-                min: 0,
-                max: 1,
-                doc: "Requeued requests of all levels go before everything else (recent kernels).",
-                on_change: OnChange::Decides,
-            },
-            Tunable {
-                name: "base",
-                unit: Unit::Choice(&["6.1", "hoistway"]),
-                default: 1,
-                min: 0,
-                max: 1,
-                doc: "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
+            )
+            .on_change(OnChange::Resets),
+            Tunable::new(
+                "shared_at_head",
+                Unit::Switch,
+                0,
+                (0, 1),
+                "Requeued requests of all levels go before everything else (recent kernels).",
+            ),
+            Tunable::new(
+                "base",
+                Unit::Choice(&["6.1", "hoistway"]),
+                1,
+                (0, 1),
+                "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
                       their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
                       request's start to be its deadline less the expiry in force, a lowered one makes them \
                       seem to come from the future: nothing of them is dispatched until that time has come.",
-                on_change: OnChange::Decides,
-            },
+            ),
         ],
         group_tunables: &[],
         knobs: &[],
@@ -575,7 +558,7 @@ impl Stage for MqDeadline {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
+        match setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
             "read_expire" => {
                 self.read_expire_ms = value;
                 self.set_expire(READ, value);

@@ -20,9 +20,9 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
+use crate::setting::{self, TunableError};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
-use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -208,7 +208,7 @@ impl Stage for SoftwareQueues {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value).map(|_| ())
+        setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value).map(|_| ())
     }
 
     fn value(&self, _name: &str) -> Option<u64> {

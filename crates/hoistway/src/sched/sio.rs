@@ -32,9 +32,9 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Dir, Io, ReqId, Request, Side};
+use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::{Handle, NIL};
-use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -56,15 +56,13 @@ pub static ENTRY: Entry = Entry {
             expire("async_write_expire", 16_000, "Age at which an async write counts as expired.")
                 .on_change(OnChange::LaterRequests),
             fifo_batch(8),
-            Tunable {
-                name: "writes_starved",
-                unit: Unit::Count,
-                default: 2,
-                min: 0,
-                max: COUNT_MAX,
-                doc: "A write is due when more reads than this have gone since the last one.",
-                on_change: OnChange::Decides,
-            },
+            Tunable::new(
+                "writes_starved",
+                Unit::Count,
+                2,
+                (0, COUNT_MAX),
+                "A write is due when more reads than this have gone since the last one.",
+            ),
         ],
         group_tunables: &[],
         knobs: &[],
@@ -98,27 +96,17 @@ pub static ENTRY_1: Entry = Entry {
 };
 
 const fn expire(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable {
-        name,
-        unit: Unit::Millis,
-        default,
-        min: 0,
-        max: EXPIRE_MS_MAX,
-        doc,
-        on_change: OnChange::Decides,
-    }
+    Tunable::new(name, Unit::Millis, default, (0, EXPIRE_MS_MAX), doc)
 }
 
 const fn fifo_batch(default: u64) -> Tunable {
-    Tunable {
-        name: "fifo_batch",
-        unit: Unit::Requests,
+    Tunable::new(
+        "fifo_batch",
+        Unit::Requests,
         default,
-        min: 0,
-        max: COUNT_MAX,
-        doc: "Dispatches that go, less one, before deadlines are looked at again.",
-        on_change: OnChange::Decides,
-    }
+        (0, COUNT_MAX),
+        "Dispatches that go, less one, before deadlines are looked at again.",
+    )
 }
 
 /// Which of the two published schedulers.
@@ -326,7 +314,7 @@ impl Stage for Sio {
     ) -> Result<(), TunableError> {
         let entry = self.entry();
         let ticks = value as i64;
-        match tunable::check(entry.tunables, entry.name, name, value)?.name {
+        match setting::check(entry.tunables, entry.name, name, value)?.name {
             "sync_read_expire" | "sync_expire" => self.expire[SYNC_READ] = ticks,
             "sync_write_expire" => self.expire[SYNC_WRITE] = ticks,
             "async_read_expire" | "async_expire" => self.expire[ASYNC_READ] = ticks,

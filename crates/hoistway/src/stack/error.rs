@@ -4,7 +4,7 @@ use super::IoId;
 use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::request::ReqId;
-use crate::tunable::TunableError;
+use crate::setting::TunableError;
 use alloc::string::String;
 use core::fmt;
 

@@ -28,9 +28,9 @@ use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
 use crate::sched::{Entry, Scheduler, Setup};
+use crate::setting::{OnChange, Tunable, Unit};
 use crate::stage::Change;
 use crate::table::{NIL, Table};
-use crate::tunable::{OnChange, Tunable, Unit};
 use crate::unit::{Instant, IoPrio, QueueId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -382,44 +382,38 @@ pub struct Counters {
 
 /// Tunables of the block layer itself.
 pub static QUEUE_TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "nr_requests",
-        unit: Unit::Requests,
-        default: 0,
-        min: 4,
-        max: 2048,
-        doc: "Requests that may exist per pool (legacy) or hardware queue. Unset, it follows the \
+    Tunable::new(
+        "nr_requests",
+        Unit::Requests,
+        0,
+        (4, 2048),
+        "Requests that may exist per pool (legacy) or hardware queue. Unset, it follows the \
               device: 128 (legacy), twice the depth but at most 256, or the depth itself (none).",
-        on_change: OnChange::Frozen,
-    },
-    Tunable {
-        name: "nomerges",
-        unit: Unit::Choice(&["all", "simple", "never"]),
-        default: 0,
-        min: 0,
-        max: 2,
-        doc: "Which merge look-ups are made: all, one-hit cache and plug only, none.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "max_sectors_kb",
-        unit: Unit::Kib,
-        default: 1280,
-        min: 4,
-        max: 65536,
-        doc: "Largest request built by merging or splitting.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "tags",
-        unit: Unit::Choice(&["words", "plain"]),
-        default: 0,
-        min: 0,
-        max: 1,
-        doc: "What a scheduler's depth limit is a part of: each word of tags (Linux up to 6.16), or \
+    )
+    .on_change(OnChange::Frozen),
+    Tunable::new(
+        "nomerges",
+        Unit::Choice(&["all", "simple", "never"]),
+        0,
+        (0, 2),
+        "Which merge look-ups are made: all, one-hit cache and plug only, none.",
+    ),
+    Tunable::new(
+        "max_sectors_kb",
+        Unit::Kib,
+        1280,
+        (4, 65536),
+        "Largest request built by merging or splitting.",
+    ),
+    Tunable::new(
+        "tags",
+        Unit::Choice(&["words", "plain"]),
+        0,
+        (0, 1),
+        "What a scheduler's depth limit is a part of: each word of tags (Linux up to 6.16), or \
               the tags as a whole (6.17 and later). Multi-queue only.",
-        on_change: OnChange::Frozen,
-    },
+    )
+    .on_change(OnChange::Frozen),
 ];
 
 impl Stack {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::device::{Merging, Tags};
-use crate::tunable::{self, TunableError};
+use crate::setting::{self, TunableError};
 use crate::unit::Sectors;
 
 impl Stack {
@@ -17,7 +17,7 @@ impl Stack {
         match stage {
             StageName::Queue => self.set_queue(name, value)?,
             StageName::Scheduler => {
-                tunable::check(self.entry.tunables, self.entry.name, name, value)
+                setting::check(self.entry.tunables, self.entry.name, name, value)
                     .map_err(StackError::Tunable)?;
                 let mut cx = self.env.cx();
                 self.scheduler.set(now, name, value, &mut cx).map_err(StackError::Tunable)?;
@@ -25,7 +25,7 @@ impl Stack {
             StageName::Controller(which) => {
                 let c = self.controllers.iter_mut().find(|c| c.entry.name == which);
                 let c = c.ok_or(StackError::NoSuchStage(which))?;
-                tunable::check(c.entry.tunables, c.entry.name, name, value)
+                setting::check(c.entry.tunables, c.entry.name, name, value)
                     .map_err(StackError::Tunable)?;
                 let mut cx = self.env.cx();
                 c.stage.set(now, name, value, &mut cx).map_err(StackError::Tunable)?;
@@ -69,7 +69,7 @@ impl Stack {
 
     fn set_queue(&mut self, name: &str, value: u64) -> Result<(), StackError> {
         let t =
-            tunable::check(QUEUE_TUNABLES, "queue", name, value).map_err(StackError::Tunable)?;
+            setting::check(QUEUE_TUNABLES, "queue", name, value).map_err(StackError::Tunable)?;
         let device = &mut self.env.device;
         match t.name {
             "nr_requests" => {

@@ -7,7 +7,6 @@ use super::spec::server_tunables;
 use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
-use hoistway_lab::quantity;
 use hoistway_live::device::{ClientReport, DeviceReport, GroupReport, ROOT_NAME};
 use hoistway_live::front::Export;
 use hoistway_live::net::line::{Answer, BadLine, LINE_MAX, LineServer};
@@ -309,7 +308,7 @@ impl Desk {
                 names.join(", ")
             ));
         };
-        let number = quantity::tunable_value(tunable, value)?;
+        let number = tunable.parse(value)?;
         device.set(stage.clone(), name, number).map_err(text)?;
         Ok(json!({}))
     }

@@ -3,7 +3,7 @@
 
 use super::spec::{ClientSpec, ExportSpec, File};
 use hoistway::Weight;
-use hoistway_lab::quantity;
+use hoistway::quantity;
 use hoistway_live::{DeviceOptions, GroupSpec};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;

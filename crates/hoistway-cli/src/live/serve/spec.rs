@@ -2,8 +2,8 @@
 
 use super::limits::Quantity;
 use hoistway::IoPrio;
+use hoistway::quantity;
 use hoistway_lab::config::Config;
-use hoistway_lab::quantity;
 use hoistway_live::front::nbd::ClientMatch;
 use hoistway_live::net::Listen;
 use hoistway_live::storage::{Emulation, FileOptions, Way};

@@ -30,7 +30,7 @@ const INTERVAL_MIN: Nanos = Nanos::ms(10);
 
 /// `hoistway top`.
 pub fn top(args: &Top) -> Result<(), Failure> {
-    let interval = hoistway_lab::quantity::duration(&args.interval);
+    let interval = hoistway::quantity::duration(&args.interval);
     let interval = interval.map_err(|e| Failure::Usage(format!("--interval: {e}")))?;
     if interval < INTERVAL_MIN {
         let message = format!("--interval {}: choose at least 10ms", args.interval);

@@ -7,7 +7,7 @@ use super::{ENTRY, IoCost, NAME};
 use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::{self, Knob, KnobError, KnobOf, body_for, is_blank};
-use crate::tunable::{self, TunableError};
+use crate::setting::{self, TunableError};
 use crate::unit::Instant;
 use alloc::format;
 use alloc::string::String;
@@ -195,7 +195,7 @@ impl IoCost {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         let default = ENTRY.stage.group_tunables[0].default;
-        tunable::check(ENTRY.stage.group_tunables, NAME, name, value.unwrap_or(default))?;
+        setting::check(ENTRY.stage.group_tunables, NAME, name, value.unwrap_or(default))?;
         self.node_of(now, group, cx);
         self.shares[group.0].weight_here = value.unwrap_or(0) as u32;
         self.weight_changed(now, group);

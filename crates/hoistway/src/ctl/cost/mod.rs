@@ -66,10 +66,10 @@ use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{BioId, ReqId};
+use crate::setting::{Tunable, TunableError, Unit};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
-use crate::tunable::{OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -85,15 +85,13 @@ pub static ENTRY: Entry = Entry {
         summary: "shares of modelled device time, at a rate steered by latency",
         source: "specs/io-cost.md (Linux 6.1)",
         tunables: TUNABLES,
-        group_tunables: &[Tunable {
-            name: "weight",
-            unit: Unit::Weight,
-            default: weights::WEIGHT_DEFAULT as u64,
-            min: knobs::WEIGHT_MIN as u64,
-            max: knobs::WEIGHT_MAX as u64,
-            doc: "Weight of the group among its siblings on this device, as `MAJ:MIN N` in io.weight.",
-            on_change: OnChange::Decides,
-        }],
+        group_tunables: &[Tunable::new(
+            "weight",
+            Unit::Weight,
+            weights::WEIGHT_DEFAULT as u64,
+            (knobs::WEIGHT_MIN as u64, knobs::WEIGHT_MAX as u64),
+            "Weight of the group among its siblings on this device, as `MAJ:MIN N` in io.weight.",
+        )],
         knobs: knobs::KNOBS,
         figures: &[],
     },

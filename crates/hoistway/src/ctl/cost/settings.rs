@@ -1,7 +1,7 @@
 //! What is fixed in Linux, as named settings with Linux's values (specs/io-cost.md sections 2 and 11).
 
 use crate::ctl::TickTimers;
-use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
+use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
 
 /// One field per tunable of the same name.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ impl Settings {
 
     /// Sets one. Any value in its range is taken: nothing below relies on one being above another.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), TunableError> {
-        let tunable = tunable::check(TUNABLES, super::NAME, name, value)?;
+        let tunable = setting::check(TUNABLES, super::NAME, name, value)?;
         *self.field(tunable.name).expect("every tunable has its field") = value;
         Ok(())
     }
@@ -131,7 +131,7 @@ const fn tunable(
     [min, max]: [u64; 2],
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min, max, doc, on_change: OnChange::Decides }
+    Tunable::new(name, unit, default, (min, max), doc)
 }
 
 /// The tunables of a device, with the values that are fixed in Linux 6.1.

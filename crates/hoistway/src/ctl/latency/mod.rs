@@ -40,9 +40,9 @@ use crate::group::{GroupId, Groups, ProcId};
 use crate::knob::KnobError;
 use crate::list::{Links, List};
 use crate::request::{BioId, ReqId};
+use crate::setting::{self, TunableError};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::{Handle, NIL};
-use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -283,7 +283,7 @@ impl Stage for IoLatency {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let tunable = tunable::check(TUNABLES, ENTRY.stage.name, name, value)?;
+        let tunable = setting::check(TUNABLES, ENTRY.stage.name, name, value)?;
         let before = self.set.last_scale();
         self.set.set(tunable.name, value);
         let after = self.set.last_scale();
@@ -314,7 +314,7 @@ impl Stage for IoLatency {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         let value = value.unwrap_or(0);
-        tunable::check(GROUP_TUNABLES, ENTRY.stage.name, name, value)?;
+        setting::check(GROUP_TUNABLES, ENTRY.stage.name, name, value)?;
         self.set_target(now, group, Nanos::us(value), cx).map_err(|_| TunableError::Unknown {
             name: "target of the root or of a removed group".into(),
             stage: ENTRY.stage.name,

@@ -1,7 +1,7 @@
 //! The constants of Linux as settings of the device (specs/io-latency.md section 9).
 
 use crate::ctl::TickTimers;
-use crate::tunable::{OnChange, Tunable, Unit};
+use crate::setting::{OnChange, Tunable, Unit};
 use crate::unit::{Instant, Nanos};
 
 /// What is set.
@@ -108,124 +108,88 @@ impl Settings {
 
 /// Tunables of the device. All but the last three are fixed in Linux.
 pub(super) static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "window_factor",
-        unit: Unit::Factor,
-        default: 16,
-        min: 1,
-        max: 1000,
-        doc: "A group is judged over so many times its target, within the next two.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "window_min",
-        unit: Unit::Millis,
-        default: 100,
-        min: 1,
-        max: 60_000,
-        doc: "Shortest judging interval.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "window_max",
-        unit: Unit::Millis,
-        default: 1000,
-        min: 1,
-        max: 60_000,
-        doc: "Longest judging interval.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "decision_distance",
-        unit: Unit::Millis,
-        default: 500,
-        min: 0,
-        max: 60_000,
-        doc: "Children of one parent are scaled up or down no more often than that.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "good_samples",
-        unit: Unit::Count,
-        default: 5,
-        min: 0,
-        max: 1_000_000,
-        doc: "I/Os that a group that meets its target again must have had before its siblings get more.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "miss_percent",
-        unit: Unit::Count,
-        default: 10,
-        min: 0,
-        max: 100,
-        doc: "Percentage of I/Os at or above the target that makes a miss; devices that do not rotate.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "small_group_percent",
-        unit: Unit::Count,
-        default: 5,
-        min: 0,
-        max: 100,
-        doc: "A group with a target and no larger share of its siblings' I/Os, in percent, is spared.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "give_up",
-        unit: Unit::Secs,
-        default: 5,
-        min: 0,
-        max: 3600,
-        doc: "A group for whose sake nothing was decided for so long is forgotten.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "timer",
-        unit: Unit::Millis,
-        default: 1000,
-        min: 1,
-        max: 60_000,
-        doc: "Time from an I/O to the look at parents whose victim is quiet.",
-        on_change: OnChange::Waits,
-    },
-    Tunable {
-        name: "tick_timers",
-        unit: Unit::Choice(TickTimers::WORDS),
-        default: 0,
-        min: 0,
-        max: 1,
-        doc: "When the timer fires: as the kernel's (up to 8 ticks late), or at the edge of its tick.",
-        on_change: OnChange::Waits,
-    },
-    Tunable {
-        name: "true_mean",
-        unit: Unit::Switch,
-        default: 0,
-        min: 0,
-        max: 1,
-        doc: "Rotational devices: 0, the mean since the last decision counts as 0 as in Linux, so that \
+    Tunable::new(
+        "window_factor",
+        Unit::Factor,
+        16,
+        (1, 1000),
+        "A group is judged over so many times its target, within the next two.",
+    ),
+    Tunable::new("window_min", Unit::Millis, 100, (1, 60_000), "Shortest judging interval."),
+    Tunable::new("window_max", Unit::Millis, 1000, (1, 60_000), "Longest judging interval."),
+    Tunable::new(
+        "decision_distance",
+        Unit::Millis,
+        500,
+        (0, 60_000),
+        "Children of one parent are scaled up or down no more often than that.",
+    ),
+    Tunable::new(
+        "good_samples",
+        Unit::Count,
+        5,
+        (0, 1_000_000),
+        "I/Os that a group that meets its target again must have had before its siblings get more.",
+    ),
+    Tunable::new(
+        "miss_percent",
+        Unit::Count,
+        10,
+        (0, 100),
+        "Percentage of I/Os at or above the target that makes a miss; devices that do not rotate.",
+    ),
+    Tunable::new(
+        "small_group_percent",
+        Unit::Count,
+        5,
+        (0, 100),
+        "A group with a target and no larger share of its siblings' I/Os, in percent, is spared.",
+    ),
+    Tunable::new(
+        "give_up",
+        Unit::Secs,
+        5,
+        (0, 3600),
+        "A group for whose sake nothing was decided for so long is forgotten.",
+    ),
+    Tunable::new(
+        "timer",
+        Unit::Millis,
+        1000,
+        (1, 60_000),
+        "Time from an I/O to the look at parents whose victim is quiet.",
+    )
+    .on_change(OnChange::Waits),
+    Tunable::new(
+        "tick_timers",
+        Unit::Choice(TickTimers::WORDS),
+        0,
+        (0, 1),
+        "When the timer fires: as the kernel's (up to 8 ticks late), or at the edge of its tick.",
+    )
+    .on_change(OnChange::Waits),
+    Tunable::new(
+        "true_mean",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "Rotational devices: 0, the mean since the last decision counts as 0 as in Linux, so that \
               the last window alone decides; 1, it is what it is (specs/io-latency.md 8.1).",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: "from_boot",
-        unit: Unit::Switch,
-        default: 0,
-        min: 0,
-        max: 1,
-        doc: "1: the clock starts with the machine, so nothing is decided in its first 500 ms.",
-        on_change: OnChange::Decides,
-    },
+    ),
+    Tunable::new(
+        "from_boot",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "1: the clock starts with the machine, so nothing is decided in its first 500 ms.",
+    ),
 ];
 
 /// Tunables of a group.
-pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable {
-    name: "target",
-    unit: Unit::Micros,
-    default: 0,
-    min: 0,
-    max: u64::MAX / 1000,
-    doc: "Latency that is to be kept, from behind io.max to completion; 0: none.",
-    on_change: OnChange::Decides,
-}];
+pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable::new(
+    "target",
+    Unit::Micros,
+    0,
+    (0, u64::MAX / 1000),
+    "Latency that is to be kept, from behind io.max to completion; 0: none.",
+)];

@@ -72,10 +72,10 @@ use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::KnobError;
 use crate::request::{BioId, Dir, Op, ReqId};
+use crate::setting::{self, TunableError};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
-use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::format;
@@ -651,7 +651,7 @@ impl Stage for IoMax {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.clock.set(now);
-        match tunable::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
+        match setting::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
             SLICE => {
                 self.slice_ms = value;
                 self.clock.set_slice(value);
@@ -692,7 +692,7 @@ impl Stage for IoMax {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         let value = value.unwrap_or_else(|| group_default(name));
-        let key = tunable::check(GROUP_TUNABLES, ENTRY.stage.name, name, value)?.name;
+        let key = setting::check(GROUP_TUNABLES, ENTRY.stage.name, name, value)?.name;
         self.clock.set(now);
         let mut rates = self.rates(group);
         knob::set(&mut rates, key, value);

@@ -3,8 +3,8 @@
 use super::slice::{BPS_MAX, IOPS_MAX};
 use super::{Entry, Gate, IoMax, TickTimers};
 use crate::knob::{Knob, KnobOf};
+use crate::setting::{Tunable, Unit};
 use crate::stage::StageInfo;
-use crate::tunable::{OnChange, Tunable, Unit};
 use alloc::boxed::Box;
 
 /// The registry entry.
@@ -57,65 +57,41 @@ pub(super) const SLICE_ROTATIONAL: u64 = 100;
 
 const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
     [
-        Tunable {
-            name: SLICE,
-            unit: Unit::Millis,
-            default: slice,
-            min: 1,
-            max: 1000,
-            doc: slice_doc,
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: QUANTUM,
-            unit: Unit::Count,
-            default: 8,
-            min: 4,
-            max: 1024,
-            doc: "I/Os a node passes in its turn: three quarters reads, then the rest writes.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: SELECT_QUANTUM,
-            unit: Unit::Count,
-            default: 32,
-            min: 1,
-            max: 65_536,
-            doc: "I/Os after which a pass over the due nodes begins anew.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: SLEEP_SLICES,
-            unit: Unit::Count,
-            default: 8,
-            min: 1,
-            max: 1000,
-            doc: "The longest a timer sleeps, in slices.",
-            on_change: OnChange::Decides,
-        },
-        Tunable {
-            name: TICK_TIMERS,
-            unit: Unit::Choice(TickTimers::WORDS),
-            default: 0,
-            min: 0,
-            max: 1,
-            doc: "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
-            on_change: OnChange::Decides,
-        },
+        Tunable::new(SLICE, Unit::Millis, slice, (1, 1000), slice_doc),
+        Tunable::new(
+            QUANTUM,
+            Unit::Count,
+            8,
+            (4, 1024),
+            "I/Os a node passes in its turn: three quarters reads, then the rest writes.",
+        ),
+        Tunable::new(
+            SELECT_QUANTUM,
+            Unit::Count,
+            32,
+            (1, 65_536),
+            "I/Os after which a pass over the due nodes begins anew.",
+        ),
+        Tunable::new(
+            SLEEP_SLICES,
+            Unit::Count,
+            8,
+            (1, 1000),
+            "The longest a timer sleeps, in slices.",
+        ),
+        Tunable::new(
+            TICK_TIMERS,
+            Unit::Choice(TickTimers::WORDS),
+            0,
+            (0, 1),
+            "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
+        ),
     ]
 }
 
 macro_rules! rate {
     ($name:literal, $max:expr, $doc:literal) => {
-        Tunable {
-            name: $name,
-            unit: Unit::Count,
-            default: $max,
-            min: 2,
-            max: $max,
-            doc: $doc,
-            on_change: OnChange::Decides,
-        }
+        Tunable::new($name, Unit::Count, $max, (2, $max), $doc)
     };
 }
 

@@ -40,8 +40,8 @@ use super::{Controller, Entry, Gate, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::request::{BioId, Dir, Flags, Io, Op, ReqId};
+use crate::setting::{self, Tunable, TunableError, Unit};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
-use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -67,34 +67,28 @@ const WINDOW: &str = "window";
 const DEPTH: &str = "depth";
 
 static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: TARGET,
-        unit: Unit::Micros,
-        default: 2_000,
-        min: 0,
-        max: 10_000_000,
-        doc: "Read latency above which writes are held back; 0: off. On a rotational device the \
+    Tunable::new(
+        TARGET,
+        Unit::Micros,
+        2_000,
+        (0, 10_000_000),
+        "Read latency above which writes are held back; 0: off. On a rotational device the \
               default is 75000.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: WINDOW,
-        unit: Unit::Millis,
-        default: 100,
-        min: 1,
-        max: 10_000,
-        doc: "Length of a window at step 0; a step down shortens it.",
-        on_change: OnChange::Decides,
-    },
-    Tunable {
-        name: DEPTH,
-        unit: Unit::Requests,
-        default: 16,
-        min: 1,
-        max: 1024,
-        doc: "Writes in flight at step 0, or the device's depth if that is smaller.",
-        on_change: OnChange::Decides,
-    },
+    ),
+    Tunable::new(
+        WINDOW,
+        Unit::Millis,
+        100,
+        (1, 10_000),
+        "Length of a window at step 0; a step down shortens it.",
+    ),
+    Tunable::new(
+        DEPTH,
+        Unit::Requests,
+        16,
+        (1, 1024),
+        "Writes in flight at step 0, or the device's depth if that is smaller.",
+    ),
 ];
 
 /// Default target of a rotational device in us.
@@ -545,7 +539,7 @@ impl Stage for Wbt {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
+        match setting::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
             TARGET => {
                 self.target = Nanos::us(value);
                 if self.off() {

@@ -3,7 +3,7 @@
 use super::Bfq;
 use super::budget::SLOT;
 use crate::env::Cx;
-use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
+use crate::setting::{OnChange, Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos};
 
 /// What the tunables say, in the units of the decisions.
@@ -152,7 +152,7 @@ const fn tunable(
     range: (u64, u64),
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min: range.0, max: range.1, doc, on_change: OnChange::Decides }
+    Tunable::new(name, unit, default, (range.0, range.1), doc)
 }
 
 /// Ten minutes: longer waits make no sense and shorter ones cannot overflow.

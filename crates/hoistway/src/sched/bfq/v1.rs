@@ -29,8 +29,8 @@ use crate::group::GroupId;
 use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
 use crate::sched::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
+use crate::setting::{OnChange, Tunable, TunableError, Unit, check};
 use crate::stage::{Change, Figure, Stage, StageInfo};
-use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -61,7 +61,7 @@ const fn tunable(
     range: (u64, u64),
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min: range.0, max: range.1, doc, on_change: OnChange::Decides }
+    Tunable::new(name, unit, default, (range.0, range.1), doc)
 }
 
 const MS_MAX: u64 = 600_000;

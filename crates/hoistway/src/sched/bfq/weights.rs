@@ -7,21 +7,19 @@ use crate::device::Device;
 use crate::env::Cx;
 use crate::group::{GroupId, Groups};
 use crate::knob::{Knob, KnobError, KnobOf, body_for, is_blank, number};
-use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
+use crate::setting::{Tunable, TunableError, Unit, check};
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
 
 /// The only tunable of a group (8.2).
-pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable {
-    name: "weight",
-    unit: Unit::Weight,
-    default: DEFAULT_WEIGHT as u64,
-    min: 1,
-    max: WEIGHT_MAX,
-    doc: "Share of the group among its siblings. Queues of the same parent weigh 10 to 80.",
-    on_change: OnChange::Decides,
-}];
+pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable::new(
+    "weight",
+    Unit::Weight,
+    DEFAULT_WEIGHT as u64,
+    (1, WEIGHT_MAX),
+    "Share of the group among its siblings. Queues of the same parent weigh 10 to 80.",
+)];
 
 /// The kernel's files for it, of cgroup v2 and of v1.
 pub(super) static KNOBS: &[Knob] = &[

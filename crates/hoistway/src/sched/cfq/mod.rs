@@ -73,8 +73,8 @@ use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Io, ReqId, Side};
 use crate::rows::{Id, Rows};
+use crate::setting::{self, TunableError};
 use crate::stage::{Change, Figure, Stage, StageInfo};
-use crate::tunable::{self, TunableError};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
 use coop::NearTrees;
@@ -360,7 +360,7 @@ impl Stage for Cfq {
         let default =
             if group == GroupId::ROOT { group::ROOT_WEIGHT } else { group::WEIGHT } as u64;
         let value = value.unwrap_or(default);
-        tunable::check(entry.group_tunables, entry.name, name, value)?;
+        setting::check(entry.group_tunables, entry.name, name, value)?;
         self.groups.set_weight(group, value as i64);
         Ok(())
     }

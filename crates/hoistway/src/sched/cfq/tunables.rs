@@ -1,7 +1,7 @@
 //! Tunables: the kernel's, and the switches for what later kernels changed (specs/cfq.md 2 and 12).
 
 use super::{Cfq, Version};
-use crate::tunable::{OnChange, Tunable, TunableError, Unit, check};
+use crate::setting::{OnChange, Tunable, TunableError, Unit, check};
 
 /// What the tunables say, in the units of the decisions: times in ticks of 1 ms.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ const fn tunable(
     range: (u64, u64),
     doc: &'static str,
 ) -> Tunable {
-    Tunable { name, unit, default, min: range.0, max: range.1, doc, on_change: OnChange::Decides }
+    Tunable::new(name, unit, default, (range.0, range.1), doc)
 }
 
 /// Ten minutes: longer slices and waits make no sense, and nothing overflows.

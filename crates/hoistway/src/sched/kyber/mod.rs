@@ -40,9 +40,9 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Io, Op, ReqId, Side};
+use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::{Handle, NIL};
-use crate::tunable::{self, OnChange, Tunable, TunableError, Unit};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -65,16 +65,15 @@ pub static ENTRY: Entry = Entry {
                 "Target latency of discards (Linux has no knob for it).",
             )
             .on_change(OnChange::LaterSamples),
-            Tunable {
-                name: "timer_in_ticks",
-                unit: Unit::Switch,
-                default: 0,
-                min: 0,
-                max: 1,
-                doc: "Depths are adapted at a tick of the kernel, up to a tick late, instead of after \
+            Tunable::new(
+                "timer_in_ticks",
+                Unit::Switch,
+                0,
+                (0, 1),
+                "Depths are adapted at a tick of the kernel, up to a tick late, instead of after \
                       100 ms exactly: to compare with a real kernel.",
-                on_change: OnChange::LaterSamples,
-            },
+            )
+            .on_change(OnChange::LaterSamples),
         ],
         group_tunables: &[],
         knobs: &[],
@@ -89,15 +88,7 @@ pub static ENTRY: Entry = Entry {
 };
 
 const fn target(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable {
-        name,
-        unit: Unit::Nanos,
-        default,
-        min: 0,
-        max: u64::MAX,
-        doc,
-        on_change: OnChange::Decides,
-    }
+    Tunable::new(name, Unit::Nanos, default, (0, u64::MAX), doc)
 }
 
 const READ: usize = 0;
@@ -511,7 +502,7 @@ impl Stage for Kyber {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
+        match setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
             "read_lat_nsec" => self.latencies[READ].aim(Nanos(value)),
             "write_lat_nsec" => self.latencies[WRITE].aim(Nanos(value)),
             "discard_lat_nsec" => self.latencies[DISCARD].aim(Nanos(value)),

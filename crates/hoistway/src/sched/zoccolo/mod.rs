@@ -41,9 +41,9 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, Op, ReqId, Request, Side};
+use crate::setting::{self, TunableError};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
-use crate::tunable::{self, TunableError};
 use crate::unit::{Class, Instant, IoPrio, QueueId};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -466,7 +466,7 @@ impl Stage for Zoccolo {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.set
-            .set(tunable::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name, value);
+            .set(setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name, value);
         // What waits for its age may be old enough by the new settings.
         if let Some(wake) = self.wake.take() {
             cx.run(wake.queue);

@@ -3,7 +3,7 @@
 
 use super::super::tick::{COUNT_MAX, EXPIRE_MS_MAX};
 use super::{ASYNC, LEVELS, RT, SYNC};
-use crate::tunable::{OnChange, Tunable, Unit};
+use crate::setting::{OnChange, Tunable, Unit};
 
 /// Words of `classify`, in the order of [`Classify`].
 const CLASSIFY: &[&str] = &["direction", "sync", "full"];
@@ -210,33 +210,17 @@ const fn choice(
     doc: &'static str,
 ) -> Tunable {
     let max = words.len() as u64 - 1;
-    Tunable {
-        name,
-        unit: Unit::Choice(words),
-        default,
-        min: 0,
-        max,
-        doc,
-        on_change: OnChange::Decides,
-    }
+    Tunable::new(name, Unit::Choice(words), default, (0, max), doc)
 }
 
 const fn millis(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable {
-        name,
-        unit: Unit::Millis,
-        default,
-        min: 0,
-        max: EXPIRE_MS_MAX,
-        doc,
-        on_change: OnChange::Decides,
-    }
+    Tunable::new(name, Unit::Millis, default, (0, EXPIRE_MS_MAX), doc)
 }
 
 const fn count(name: &'static str, unit: Unit, default: u64, doc: &'static str) -> Tunable {
-    Tunable { name, unit, default, min: 0, max: COUNT_MAX, doc, on_change: OnChange::Decides }
+    Tunable::new(name, unit, default, (0, COUNT_MAX), doc)
 }
 
 const fn switch(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable { name, unit: Unit::Switch, default, min: 0, max: 1, doc, on_change: OnChange::Decides }
+    Tunable::new(name, Unit::Switch, default, (0, 1), doc)
 }

@@ -2,8 +2,8 @@
 
 use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
+use crate::setting::TunableError;
 use crate::stage::{Change, Stage};
-use crate::tunable::TunableError;
 use crate::unit::{IoPrio, Nanos};
 
 fn proc_in(rig: &mut Rig, group: GroupId) -> ProcId {

@@ -1,20 +1,70 @@
 //! Quantities with units as people write them: `4k`, `1.5G`, `10KB`, `20ms`, `10MB/s`. One grammar for flags,
-//! serve files, experiment files and drive files (docs/reference/quantities.md).
+//! serve files, experiment files, drive files and the values of settings (docs/reference/quantities.md).
 
-use hoistway::Nanos;
+use crate::unit::Nanos;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
 
-/// What may be written as a time, for messages.
-const TIME: &str = "write a number and ns, us, ms, s, min or h, such as 8ms or 2.5s";
-/// What may be written as a size.
-const SIZE: &str = "write a number of bytes, or one with a unit: k, M, G, T or KiB, MiB, GiB, TiB (powers of \
-                    1024), kB, MB, GB, TB (powers of 1000), such as 4k, 1.5G or 10MB";
-/// What may be written as a rate.
-const RATE: &str = "write a size with its unit per second, such as 10MB/s or 4000KiB/s";
-/// What may be written as a count.
-const COUNT: &str = "write a whole number, or one with k or M (powers of 1000), such as 500 or 2k";
+/// What a text was to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A length of time.
+    Time,
+    /// A number of bytes.
+    Size,
+    /// Bytes per second.
+    Rate,
+    /// A number of things.
+    Count,
+}
+
+/// A text that is not the quantity it was to be. Its message says what may be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuantityError {
+    /// What was written.
+    pub text: String,
+    /// What it was to be.
+    pub kind: Kind,
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, how) = match self.kind {
+            Kind::Time => {
+                ("time", "write a number and ns, us, ms, s, min or h, such as 8ms or 2.5s")
+            }
+            Kind::Size => (
+                "size",
+                "write a number of bytes, or one with a unit: k, M, G, T or KiB, MiB, GiB, TiB (powers of 1024), \
+                 kB, MB, GB, TB (powers of 1000), such as 4k, 1.5G or 10MB",
+            ),
+            Kind::Rate => {
+                ("rate", "write a size with its unit per second, such as 10MB/s or 4000KiB/s")
+            }
+            Kind::Count => (
+                "count",
+                "write a whole number, or one with k or M (powers of 1000), such as 500 or 2k",
+            ),
+        };
+        write!(f, "'{}' is not a {what}; {how}", self.text)
+    }
+}
+
+impl core::error::Error for QuantityError {}
+
+impl From<QuantityError> for String {
+    fn from(error: QuantityError) -> String {
+        error.to_string()
+    }
+}
+
+fn read(text: &str, kind: Kind, value: Option<u64>) -> Result<u64, QuantityError> {
+    value.ok_or_else(|| QuantityError { text: text.to_string(), kind })
+}
 
 /// A length of time: a number with ns, us, ms, s, min or h. A bare number has no unit and is refused.
-pub fn duration(text: &str) -> Result<Nanos, String> {
+pub fn duration(text: &str) -> Result<Nanos, QuantityError> {
     let (number, unit) = parts(text);
     let scale: Option<u64> = match unit {
         "ns" => Some(1),
@@ -25,29 +75,26 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         "h" => Some(3_600_000_000_000),
         _ => None,
     };
-    let time = scale.and_then(|scale| scaled(number, scale));
-    time.map(Nanos).ok_or_else(|| format!("'{text}' is not a time; {TIME}"))
+    read(text, Kind::Time, scale.and_then(|scale| scaled(number, scale))).map(Nanos)
 }
 
 /// A number of bytes. Upper and lower case are the same; with `B` alone behind the prefix it is decimal,
 /// otherwise binary.
-pub fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, QuantityError> {
     let (number, unit) = parts(text);
-    let size = size_unit(unit).and_then(|scale| scaled(number, scale));
-    size.ok_or_else(|| format!("'{text}' is not a size; {SIZE}"))
+    read(text, Kind::Size, size_unit(unit).and_then(|scale| scaled(number, scale)))
 }
 
 /// Bytes per second: a size with a unit, and `/s`, which may be left out. A bare number is refused.
-pub fn rate(text: &str) -> Result<u64, String> {
+pub fn rate(text: &str) -> Result<u64, QuantityError> {
     let (number, unit) = parts(text);
     let unit = unit.strip_suffix("/s").unwrap_or(unit).trim_end();
     let scale = size_unit(unit).filter(|_| !unit.is_empty());
-    let rate = scale.and_then(|scale| scaled(number, scale));
-    rate.ok_or_else(|| format!("'{text}' is not a rate; {RATE}"))
+    read(text, Kind::Rate, scale.and_then(|scale| scaled(number, scale)))
 }
 
 /// A number of things, such as I/Os.
-pub fn count(text: &str) -> Result<u64, String> {
+pub fn count(text: &str) -> Result<u64, QuantityError> {
     let (number, unit) = parts(text);
     let scale = match unit {
         "" => Some(1),
@@ -55,8 +102,7 @@ pub fn count(text: &str) -> Result<u64, String> {
         "M" => Some(1_000_000),
         _ => None,
     };
-    let count = scale.and_then(|scale| scaled(number, scale));
-    count.ok_or_else(|| format!("'{text}' is not a count; {COUNT}"))
+    read(text, Kind::Count, scale.and_then(|scale| scaled(number, scale)))
 }
 
 /// Bytes of a unit of size.
@@ -104,11 +150,12 @@ mod tests {
     /// Text and value; `None`: refused.
     type Table<T> = &'static [(&'static str, Option<T>)];
 
-    fn hold(table: Table<u64>, read: impl Fn(&str) -> Result<u64, String>) {
+    fn hold(table: Table<u64>, read: impl Fn(&str) -> Result<u64, QuantityError>) {
         for &(text, expected) in table {
             let got = read(text);
             assert_eq!(got.as_ref().ok().copied(), expected, "{text}: {got:?}");
-            if let Err(message) = got {
+            if let Err(error) = got {
+                let message = error.to_string();
                 assert!(message.contains(&format!("'{text}'")) && message.contains("such as"));
             }
         }

@@ -8,7 +8,7 @@ use super::process::{Begin, Calls, Data, Instruction, Mailbox, Piece, Stamps};
 use crate::buffer::Part;
 use crate::storage::{Backend, Command};
 use hoistway::{Instant, Io, IoId, Op, ReqId, Stack};
-use hoistway_sim::host::{Bio, Change, Host, Operation, Ran};
+use hoistway_sim::host::{Bio, Host, Operation, PageChange, Ran};
 use hoistway_sim::world::Platform;
 use std::sync::Arc;
 
@@ -269,8 +269,8 @@ impl Platform for Real {
     fn stepped(&mut self, host: &mut Host) {
         let Real { pages, processes, .. } = self;
         host.changes(|change| match change {
-            Change::Dropped { file, page } => pages.drop_page(file, page),
-            Change::Dirtied { p, file, from, to } => {
+            PageChange::Dropped { file, page } => pages.drop_page(file, page),
+            PageChange::Dirtied { p, file, from, to } => {
                 let process = &processes[p];
                 let data = process.data.as_ref().expect("a write brings its data");
                 let Some(Operation::Write { offset, .. }) = process.operation else {

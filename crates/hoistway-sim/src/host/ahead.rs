@@ -5,7 +5,7 @@
 //! wait for it. Sources: F. Wu, H. Xi, C. Xu, "On the Design of a New Linux Readahead Framework", ACM
 //! SIGOPS OSR 42(5), 2008; specs/host.md 5.
 
-use super::cache::FileCache;
+use super::cache::PageCache;
 
 /// Which generation of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,8 @@ impl Ahead {
     pub fn advance(
         &mut self,
         limits: &Limits,
-        cache: &FileCache,
+        cache: &PageCache,
+        file: u32,
         p: u64,
         req: u64,
         marked: bool,
@@ -67,9 +68,9 @@ impl Ahead {
                 if large_requests && req > m && limits.request > m {
                     m = req.min(limits.request);
                 }
-                self.ra61(m, cache, p, req, marked)
+                self.ra61(m, cache, file, p, req, marked)
             }
-            Variant::Ra30 => self.ra30(limits.max, cache, p, req, marked),
+            Variant::Ra30 => self.ra30(limits.max, cache, file, p, req, marked),
         }
     }
 
@@ -81,7 +82,8 @@ impl Ahead {
     fn ra61(
         &mut self,
         m: u64,
-        cache: &FileCache,
+        cache: &PageCache,
+        file: u32,
         p: u64,
         req: u64,
         marked: bool,
@@ -96,7 +98,7 @@ impl Ahead {
             return Some(self.submit(m, p, true));
         }
         if marked {
-            let s = first_absent(cache, p + 1, p + 1 + m)?;
+            let s = first_absent(cache, file, p + 1, p + 1 + m)?;
             self.start = s;
             self.size = next(s - p + req, m);
             self.lag = self.size;
@@ -105,7 +107,7 @@ impl Ahead {
         if req > m || self.follows(p) {
             return Some(self.initial(m, p, req, true));
         }
-        let mut before = cache.present_before(p, m);
+        let mut before = cache.present_before(file, p, m);
         if before > req {
             if before >= p {
                 before *= 2;
@@ -123,7 +125,8 @@ impl Ahead {
     fn ra30(
         &mut self,
         m: u64,
-        cache: &FileCache,
+        cache: &PageCache,
+        file: u32,
         p: u64,
         req: u64,
         marked: bool,
@@ -143,7 +146,7 @@ impl Ahead {
             }
             return Some(self.initial(m, p, req, false));
         }
-        let s = first_absent(cache, p, p + m)?;
+        let s = first_absent(cache, file, p, p + m)?;
         self.start = s;
         self.size = grow(s - p);
         self.lag = self.size;
@@ -202,8 +205,8 @@ fn next(s: u64, m: u64) -> u64 {
     }
 }
 
-fn first_absent(cache: &FileCache, from: u64, to: u64) -> Option<u64> {
-    let to = to.min(cache.pages());
-    let s = cache.find(from, to, |w| !w.cached);
+fn first_absent(cache: &PageCache, file: u32, from: u64, to: u64) -> Option<u64> {
+    let to = to.min(cache.pages(file));
+    let s = cache.find(file, from, to, |w| !w.cached);
     (s < to).then_some(s)
 }

@@ -2,6 +2,7 @@
 
 use super::ahead::Variant;
 use super::cache::PAGE;
+use crate::drive::DriveFile;
 use crate::load::params::{quantity, real, switch, whole};
 use crate::world::JobError;
 use hoistway::Profile;
@@ -319,6 +320,17 @@ impl HostConfig {
         }
         self.direct_call_ns = 0;
         self
+    }
+
+    /// Where files begin, as a part of the drive.
+    pub(super) fn start_frac_on(&self, drive: &DriveFile) -> f64 {
+        let of_drive = || drive.baseline.get("file_start_frac").copied();
+        self.start_frac.or_else(of_drive).unwrap_or(0.05)
+    }
+
+    /// The base of what a buffered call costs.
+    pub(super) fn copy_ns_per_kib_on(&self, drive: &DriveFile) -> u64 {
+        self.copy_ns_per_kib.unwrap_or(drive.host.copy_ns_per_kib)
     }
 
     /// Each group has a flusher of its own (host.md 13), if the job has groups at all.

@@ -1,100 +1,130 @@
 //! Direct I/O (specs/host.md 6).
 
-use super::process::{Call, Direct, Out, Stage, one_call};
-use super::submit::{Kind, Pending};
-use super::{Act, Host, PAGE};
-use hoistway::{Flags, Instant, Nanos, Op, Profile};
+use super::bio::{Pending, pieces};
+use super::cache::PAGE;
+use super::kernel::Kernel;
+use super::op::Act;
+use super::sync::{Fsync, WriteOut};
+use super::task::{Call, Step, Task};
+use hoistway::{Flags, Instant, Op};
 
-impl Host {
-    /// A direct call (host.md 6).
-    pub(super) fn direct(&mut self, now: Instant, p: usize) -> Option<Act> {
-        let file = self.procs[p].open.expect("a load opens its file before it reads").file;
-        match self.procs[p].stage {
-            Stage::DirectBegin { write, offset, len, begun, sync, late: false } => {
-                if let Some(act) = self.held_back(now, p) {
-                    return Some(act);
-                }
-                self.procs[p].stage =
-                    Stage::DirectBegin { write, offset, len, begun, sync, late: true };
-                Some(Act::WaitUntil(now + Nanos(self.config.direct_call_ns)))
-            }
-            Stage::DirectBegin { write, offset, len, begun, sync, late: true } => {
-                let cache = &self.files[file as usize].cache;
-                let (from, to) = (offset / PAGE, (offset + len).div_ceil(PAGE));
-                self.procs[p].stage = if cache.dirty_run(from, to, 1).is_some() {
-                    let then = Some(Direct { write, offset, len, begun, sync });
-                    Stage::WriteOut {
-                        file,
-                        from,
-                        to,
-                        step: Out::Gather,
-                        call: None,
-                        full: false,
-                        then,
-                    }
-                } else {
-                    Stage::DirectGo { write, offset, len, begun, sync }
-                };
-                None
-            }
-            Stage::DirectGo { write, offset, len, begun, sync } => {
-                let f = &mut self.files[file as usize];
-                debug_assert!(offset + len <= f.bytes, "a load stays inside its file");
-                self.memory.drop_clean(&mut f.cache, offset / PAGE, (offset + len).div_ceil(PAGE));
-                if write {
-                    // The blocks of an extending write; whole pages, as elsewhere.
-                    let (a, b) = (offset / PAGE, (offset + len).div_ceil(PAGE));
-                    self.allocate(now, file, a, b);
-                    self.extend(now, file, offset + len);
-                }
-                self.direct_bios(p, file, write, offset, len);
-                self.procs[p].stage = Stage::DirectSent { len, begun, sync };
-                let plugged = self.procs[p].batch.len() > 1;
-                self.submit(p, plugged);
-                None
-            }
-            Stage::DirectSent { len, begun, sync } => {
-                if let Some(act) = self.wait_for_own(now, p) {
-                    return Some(act);
-                }
-                let call = Call { begun, bytes: len };
-                if sync {
-                    self.procs[p].stage = Stage::SyncBegin { file, call: Some(call), full: false };
-                    return None;
-                }
-                self.procs[p].stage = Stage::Over;
-                Some(one_call(now, call))
-            }
-            _ => unreachable!("asked for these stages only"),
+/// How far a direct call is.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// Before the call.
+    Begin,
+    /// The call is paid for.
+    Entered,
+    /// Dirty pages of its range go out first.
+    Out(WriteOut),
+    /// They are submitted.
+    OutSent,
+    /// It is submitted.
+    Go,
+    /// Its bios are.
+    Sent,
+    /// It is followed by an fdatasync.
+    Sync(Fsync),
+}
+
+/// One direct call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Direct {
+    write: bool,
+    offset: u64,
+    len: u64,
+    begun: Instant,
+    sync: bool,
+    at: At,
+}
+
+impl Direct {
+    /// A call of `len` bytes that was meant to be issued at `begun`.
+    pub fn new(write: bool, offset: u64, len: u64, begun: Instant, sync: bool) -> Direct {
+        Direct { write, offset, len, begun, sync, at: At::Begin }
+    }
+
+    /// Since when the call has been open.
+    pub fn begun(&self) -> Option<Instant> {
+        match &self.at {
+            At::Begin => None,
+            At::Sync(sync) => sync.begun(),
+            _ => Some(self.begun),
         }
     }
 
-    fn direct_bios(&mut self, p: usize, file: u32, write: bool, offset: u64, len: u64) {
-        let flags = match (write, self.config.block_profile) {
-            (false, _) => Flags::NONE,
-            (true, Profile::MultiQueue) => Flags::SYNC | Flags::IDLE,
-            (true, Profile::Legacy) => Flags::SYNC,
-        };
-        let start = self.files[file as usize].start;
-        let group = self.procs[p].info.group;
-        let mut at = 0;
-        while at < len {
-            let part = (len - at).min(self.bio_pages * PAGE);
-            self.procs[p].batch.push(Pending {
-                kind: Kind::Own,
-                op: if write { Op::Write } else { Op::Read },
-                flags,
-                group,
-                file,
-                first: 0,
-                seq: 0,
-                order: 0,
-                start: start + offset + at,
-                len: part,
-            });
-            at += part;
+    /// What the call does next.
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+        let file = task.opened().file;
+        // Its pages, rounded outwards.
+        let (a, b) = (self.offset / PAGE, (self.offset + self.len).div_ceil(PAGE));
+        match &mut self.at {
+            At::Begin => {
+                if let Some(act) = task.held_back(now) {
+                    return Step::Act(act);
+                }
+                self.at = At::Entered;
+                Step::Act(Act::WaitUntil(now + k.costs.direct_call))
+            }
+            At::Entered => {
+                // The device must not be asked for what is newer in the cache.
+                let dirty = k.cache.any_dirty(file, a, b);
+                self.at = if dirty { At::Out(WriteOut::new(file, a, b)) } else { At::Go };
+                Step::Again
+            }
+            At::Out(out) => {
+                let step = out.step(now, task, k);
+                step.unwrap_or_else(|| {
+                    self.at = At::OutSent;
+                    Step::Again
+                })
+            }
+            At::OutSent => {
+                self.at = At::Go;
+                Step::wait(k.wait_for_writes(now, task.p, file))
+            }
+            At::Go => {
+                debug_assert!(
+                    self.offset + self.len <= k.files[file].bytes,
+                    "a load stays inside its file"
+                );
+                k.cache.drop_clean(file, a, b);
+                if self.write {
+                    // The blocks of an extending write; whole pages, as elsewhere.
+                    k.write_around(now, file, a, b, self.offset + self.len);
+                }
+                self.push_bios(task, k, file);
+                self.at = At::Sent;
+                let plug = task.submission.len() > 1;
+                k.submit(task, plug);
+                Step::Again
+            }
+            At::Sent => {
+                if let Some(act) = k.wait_for_own(now, task) {
+                    return Step::Act(act);
+                }
+                let call = Call { begun: self.begun, bytes: self.len };
+                if self.sync {
+                    self.at = At::Sync(Fsync::new(file, false, Some(call)));
+                    return Step::Again;
+                }
+                Step::Last(call.over(now))
+            }
+            At::Sync(sync) => sync.step(now, task, k),
         }
-        self.procs[p].own_left = self.procs[p].batch.len() as u32;
-        self.unplug_last(p);
+    }
+
+    fn push_bios(&self, task: &mut Task, k: &Kernel, file: u32) {
+        let (op, flags) = match (self.write, k.legacy) {
+            (false, _) => (Op::Read, Flags::NONE),
+            (true, false) => (Op::Write, Flags::SYNC | Flags::IDLE),
+            (true, true) => (Op::Write, Flags::SYNC),
+        };
+        let start = k.files[file].start + self.offset;
+        for (start, len) in pieces(start, self.len, k.bio_pages * PAGE) {
+            task.submission.push(Pending::own(op, flags, task.info.group, start, len));
+        }
+        task.own.left = task.submission.len() as u32;
+        k.unplug_last(task);
     }
 }

@@ -1,19 +1,21 @@
-//! The journal of ext3 and ext4: transactions and the thread that commits them (specs/host.md 11).
+//! The journal of ext3 and ext4: which changes reach the disk together (specs/host.md 11).
 //!
 //! Every change of an inode joins the *running* transaction. A commit freezes it: later changes begin a
-//! new one. The data that must be on disk first (data=ordered) goes first, then one run of metadata
-//! blocks, then the commit block, each awaited before the next. One transaction is committed at a time.
+//! new one. One transaction is committed at a time, by the thread in `commit`. That many callers who sync
+//! at once share one commit is the point of it: the cost of a commit is its flushes, hardly its blocks.
+//!
+//! Source: S. Tweedie, "Journaling the Linux ext2fs Filesystem", 1998; specs/host.md 11.
 
-use super::config::{DataMode, Fs};
+use super::cache::PAGE;
+use super::config::{DataMode, HostConfig};
+use super::file::File;
 use super::layout::JOURNAL;
-use super::process::{Stage, Wait};
-use super::submit::{Kind, Pending};
-use super::{Act, Host, PAGE};
-use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile};
+use super::wait::{Sleepers, Wait};
+use hoistway::{Instant, Nanos};
 
-/// What has changed about a file.
+/// What has changed about an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum InodeChange {
     /// A time stamp.
     Stamp,
     /// Its length.
@@ -39,21 +41,51 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// Metadata blocks beside the descriptor (host.md 11, assumed).
+    /// Metadata blocks beside the descriptor (host.md 11, assumed): inode, its bitmap, group descriptor and
+    /// superblock, one extent block for each 128 MiB, directory blocks that two names share.
     fn metadata(&self) -> u64 {
         4 + self.allocated.div_ceil(128 << 20) + self.names.div_ceil(2)
     }
+
+    /// Blocks written in one run before the commit block.
+    pub fn run_blocks(&self) -> u64 {
+        1 + self.metadata().min(METADATA_MAX)
+    }
+
+    /// Pages that the commit itself has to write first: file, from, to.
+    pub fn fresh(&self) -> &[(u32, u64, u64)] {
+        &self.fresh
+    }
+
+    /// Data that the flushers write is still on its way.
+    pub fn awaits_data(&self) -> bool {
+        self.ordered > 0
+    }
 }
 
+/// Blocks of a transaction that start its commit: a quarter of the journal, so that there is room for the
+/// next one while this one is not yet in its place.
+const FULL: u64 = JOURNAL / PAGE / 4;
+/// Most metadata blocks written by one commit (host.md 11, assumed).
+const METADATA_MAX: u64 = 1024;
+
 /// The journal's state.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Journal {
+    /// The thread's process, and whether it has nothing to do.
+    thread: Option<usize>,
+    pub resting: bool,
+    /// data=ordered: a commit must not make blocks reachable whose data is not on disk, or a crash shows
+    /// what somebody else had deleted from them.
+    ordered: bool,
+    /// Age at which a transaction is committed.
+    age: Nanos,
     running: Option<Transaction>,
     committing: Option<Transaction>,
     /// Transactions begun so far; the newest has this id.
     begun: u64,
     /// All up to this one are on disk.
-    pub done: u64,
+    done: u64,
     /// A commit of the running transaction is asked for.
     wanted: bool,
     /// The commit under way was begun by age alone.
@@ -72,95 +104,130 @@ pub(super) struct Journal {
 }
 
 impl Journal {
+    /// An empty journal.
+    pub fn new(config: &HostConfig) -> Journal {
+        Journal {
+            thread: None,
+            resting: true,
+            ordered: config.data_mode == DataMode::Ordered,
+            age: Nanos::secs(config.commit_s),
+            running: None,
+            committing: None,
+            begun: 0,
+            done: 0,
+            wanted: false,
+            by_age: false,
+            sealed: false,
+            cursor: 0,
+            began: Instant::ZERO,
+            waiters: Vec::new(),
+            commits: 0,
+            commit_time: Nanos::ZERO,
+            blocks: 0,
+        }
+    }
+
+    /// Process `p` is the thread that commits.
+    pub fn set_thread(&mut self, p: usize) {
+        self.thread = Some(p);
+    }
+
+    /// The process of the thread.
+    pub fn thread(&self) -> Option<usize> {
+        self.thread
+    }
+
+    fn at_rest(&self) -> Option<usize> {
+        self.thread.filter(|_| self.resting)
+    }
+
     /// The transaction to wait for when everything so far is to be on disk.
     pub fn newest(&self) -> Option<u64> {
         let open = self.running.as_ref().or(self.committing.as_ref());
         open.map(|t| t.id)
     }
 
+    /// All transactions up to this one are on disk.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
     /// The commit block of transaction `id`, and with it the flush before it, is already sent.
     pub fn sealed(&self, id: u64) -> bool {
         self.sealed && self.committing.as_ref().is_some_and(|t| t.id == id)
     }
-}
 
-/// Blocks of a transaction that start its commit: a quarter of the journal.
-const FULL: u64 = JOURNAL / PAGE / 4;
-/// Most metadata blocks written by one commit (host.md 11, assumed).
-const METADATA_MAX: u64 = 1024;
-
-impl Host {
-    /// A file changes: it joins the running transaction, whose id is returned.
-    pub(super) fn join(&mut self, now: Instant, file: u32, change: Change) -> u64 {
-        let journal = &mut self.log;
-        let opens = journal.running.is_none();
+    /// An inode changes: it joins the running transaction, whose id is returned.
+    pub fn join(
+        &mut self,
+        now: Instant,
+        f: &mut File,
+        change: InodeChange,
+        sleepers: &mut Sleepers,
+    ) -> u64 {
+        let opens = self.running.is_none();
         if opens {
-            journal.begun += 1;
-            journal.running = Some(Transaction {
-                id: journal.begun,
-                since: now,
-                names: 0,
-                allocated: 0,
-                ordered: 0,
-                fresh: Vec::new(),
-            });
+            self.begun += 1;
         }
-        let t = journal.running.as_mut().expect("made above");
-        let f = &mut self.files[file as usize];
+        let t = self.running.get_or_insert_with(|| Transaction {
+            id: self.begun,
+            since: now,
+            names: 0,
+            allocated: 0,
+            ordered: 0,
+            fresh: Vec::new(),
+        });
         f.changed = t.id;
         match change {
-            Change::Stamp => {}
-            Change::Size => f.remapped = t.id,
-            Change::Mapping(bytes) => {
+            InodeChange::Stamp => {}
+            InodeChange::Size => f.remapped = t.id,
+            InodeChange::Mapping(bytes) => {
                 f.remapped = t.id;
                 t.allocated += bytes;
             }
-            Change::Name => {
+            InodeChange::Name => {
                 f.remapped = t.id;
                 t.names += 1;
             }
         }
         let (id, full) = (t.id, t.metadata() > FULL);
         if full {
-            self.ask_commit(now);
-        } else if opens && let Some(p) = self.journal_at_rest() {
-            self.woken.push((p, now + Nanos::secs(self.config.commit_s)));
+            self.ask_commit(now, sleepers);
+        } else if opens && let Some(p) = self.at_rest() {
+            sleepers.call_at(p, now + self.age);
         }
         id
     }
 
-    fn journal_at_rest(&self) -> Option<usize> {
-        self.journal.filter(|&p| matches!(self.procs[p].stage, Stage::JournalRest))
-    }
-
     /// Asks for the commit of the running transaction, if there is one.
-    pub(super) fn ask_commit(&mut self, now: Instant) {
-        if self.log.running.is_none() || self.log.wanted {
+    fn ask_commit(&mut self, now: Instant, sleepers: &mut Sleepers) {
+        if self.running.is_none() || self.wanted {
             return;
         }
-        self.log.wanted = true;
-        if let Some(p) = self.journal_at_rest() {
-            self.woken.push((p, now + Nanos(self.config.wake_ns)));
+        self.wanted = true;
+        if let Some(p) = self.at_rest() {
+            sleepers.rouse(now, p);
         }
     }
 
-    /// Process `p` waits until transaction `id` is on disk; its commit is asked for.
-    pub(super) fn wait_for_commit(&mut self, now: Instant, p: usize, id: u64) -> Option<Act> {
-        if id <= self.log.done {
-            return None;
+    /// Process `p` waits until transaction `id` is on disk, and its commit is asked for; false if it is.
+    pub fn wait_for(&mut self, now: Instant, p: usize, id: u64, sleepers: &mut Sleepers) -> bool {
+        if id <= self.done {
+            return false;
         }
-        if self.log.running.as_ref().is_some_and(|t| t.id == id) {
-            self.ask_commit(now);
+        if self.running.as_ref().is_some_and(|t| t.id == id) {
+            self.ask_commit(now, sleepers);
         }
-        self.log.waiters.push(p as u32);
-        Some(self.block(now, p, 0, Wait::Commit(id)))
+        self.waiters.push(p as u32);
+        sleepers.block(now, p, Wait::Commit(id));
+        true
     }
 
     /// Newly allocated blocks are being written back: their transaction waits for it, where data is
     /// ordered. Returns its id, 0 if none does.
-    pub(super) fn order(&mut self, id: u64) -> u64 {
-        match &mut self.log.running {
-            Some(t) if t.id == id && self.config.data_mode == DataMode::Ordered => {
+    pub fn order(&mut self, id: u64) -> u64 {
+        match &mut self.running {
+            Some(t) if t.id == id && self.ordered => {
                 t.ordered += 1;
                 id
             }
@@ -169,175 +236,164 @@ impl Host {
     }
 
     /// A write-back bio that transaction `id` waits for has been served.
-    pub(super) fn ordered_done(&mut self, now: Instant, id: u64) {
-        let journal = &mut self.log;
-        let all = [&mut journal.running, &mut journal.committing];
+    pub fn ordered_done(&mut self, now: Instant, id: u64, sleepers: &mut Sleepers) {
+        let all = [&mut self.running, &mut self.committing];
         let Some(t) = all.into_iter().flatten().find(|t| t.id == id) else { return };
         t.ordered -= 1;
-        let last = t.ordered == 0;
-        if last
-            && let Some(p) = self.journal
-            && self.procs[p].wait == Wait::Ordered
+        if t.ordered == 0
+            && let Some(p) = self.thread
+            && sleepers.wait(p) == Wait::Ordered
         {
-            self.wake(now, p);
+            sleepers.wake(now, p);
         }
     }
 
     /// Pages [a, b) of a file were dirtied into blocks allocated just now.
-    pub(super) fn dirtied_fresh(&mut self, file: u32, a: u64, b: u64) {
-        if self.config.data_mode != DataMode::Ordered {
+    pub fn dirtied_fresh(&mut self, file: u32, a: u64, b: u64) {
+        if !self.ordered {
             return;
         }
-        let Some(t) = &mut self.log.running else { return };
+        let Some(t) = &mut self.running else { return };
         match t.fresh.last_mut() {
             Some((last, _, to)) if *last == file && *to == a => *to = b,
             _ => t.fresh.push((file, a, b)),
         }
     }
 
-    /// The journal's thread.
-    pub(super) fn commit(&mut self, now: Instant, p: usize) -> Option<Act> {
-        match self.procs[p].stage {
-            Stage::JournalRest => self.commit_begins(now, p),
-            Stage::JournalOrdered { at } => self.commit_ordered(now, p, at),
-            Stage::JournalRun => {
-                self.procs[p].stage = Stage::JournalCommit;
-                self.wait_for_own(now, p)
-            }
-            Stage::JournalCommit => {
-                let order = match (self.config.barriers, self.legacy()) {
-                    (false, _) => Flags::NONE,
-                    (true, false) => Flags::PREFLUSH | Flags::FUA,
-                    (true, true) => Flags::BARRIER,
-                };
-                let flags = self.journal_flags() | order;
-                self.log.sealed = true;
-                self.journal_bios(p, 1, flags);
-                self.unplug_last(p);
-                self.procs[p].stage = Stage::JournalDone;
-                self.submit(p, false);
-                None
-            }
-            Stage::JournalDone => {
-                if let Some(act) = self.wait_for_own(now, p) {
-                    return Some(act);
-                }
-                self.commit_over(now);
-                self.procs[p].stage = Stage::JournalRest;
-                match &self.log.running {
-                    Some(_) if self.log.wanted => None,
-                    Some(t) => {
-                        let due = t.since + Nanos::secs(self.config.commit_s);
-                        Some(Act::WaitUntil(due.max(now)))
-                    }
-                    None => Some(Act::Block),
-                }
-            }
-            _ => unreachable!("asked for these stages only"),
-        }
+    /// When the running transaction is to be committed: now, if that is wanted, else by its age; `None`
+    /// if there is nothing to commit.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let t = self.running.as_ref()?;
+        Some(if self.wanted { now } else { t.since + self.age })
     }
 
-    /// Freezes the running transaction, if it is old enough or wanted.
-    fn commit_begins(&mut self, now: Instant, p: usize) -> Option<Act> {
-        let Some(t) = self.log.running.take() else { return Some(Act::Block) };
-        let due = t.since + Nanos::secs(self.config.commit_s);
-        if !self.log.wanted && now < due {
-            self.log.running = Some(t);
-            return Some(Act::WaitUntil(due));
-        }
-        self.log.by_age = !self.log.wanted;
-        self.log.wanted = false;
-        self.log.began = now;
-        self.log.committing = Some(t);
-        self.procs[p].stage = Stage::JournalOrdered { at: 0 };
-        None
+    /// The running transaction is frozen: its commit begins.
+    pub fn freeze(&mut self, now: Instant) {
+        self.committing = self.running.take();
+        self.by_age = !self.wanted;
+        self.wanted = false;
+        self.began = now;
+        self.resting = false;
     }
 
-    /// Step 2: what is left of the ordered data goes out, interval `at` next; then all of it is awaited.
-    fn commit_ordered(&mut self, now: Instant, p: usize, at: usize) -> Option<Act> {
-        let t = self.log.committing.as_ref().expect("a commit is under way");
-        let n = t.fresh.len();
-        if let Some(&(file, a, b)) = t.fresh.get(at) {
-            self.procs[p].stage = Stage::JournalOrdered { at: at + 1 };
-            let flags = self.sync_flags();
-            // What is dirty and under write-back at once has been written since its allocation.
-            self.gather_idle(now, p, file, a, b, flags);
-            if at + 1 == n {
-                self.unplug_last(p);
-            }
-            self.submit(p, true);
-            return None;
-        }
-        if let Some(&(file, ..)) = t.fresh.get(at.wrapping_sub(n)) {
-            self.procs[p].stage = Stage::JournalOrdered { at: at + 1 };
-            return self.wait_for_writes(now, p, file);
-        }
-        if t.ordered > 0 {
-            return Some(self.block(now, p, 0, Wait::Ordered));
-        }
-        // The timer's own commits are asynchronous in the legacy layer.
-        let blocks = 1 + t.metadata().min(METADATA_MAX);
-        let plain = self.legacy() && self.log.by_age;
-        let flags = if plain { Flags::NONE } else { self.journal_flags() };
-        self.journal_bios(p, blocks, flags);
-        self.procs[p].stage = Stage::JournalRun;
-        self.submit(p, true);
-        None
+    /// The transaction being committed.
+    pub fn committing(&self) -> &Transaction {
+        self.committing.as_ref().expect("a commit is under way")
     }
 
-    fn commit_over(&mut self, now: Instant) {
-        let t = self.log.committing.take().expect("a commit is under way");
-        self.log.sealed = false;
-        self.log.done = t.id;
-        self.log.commits += 1;
-        self.log.commit_time += now - self.log.began;
-        let waiters = core::mem::take(&mut self.log.waiters);
+    /// Nobody waits for the commit under way: its timer began it.
+    pub fn by_age(&self) -> bool {
+        self.by_age
+    }
+
+    /// The commit block is sent.
+    pub fn seal(&mut self) {
+        self.sealed = true;
+    }
+
+    /// The place of the next `blocks` blocks relative to the journal's start, in two parts where the
+    /// journal wraps: first byte and length.
+    pub fn append(&mut self, blocks: u64) -> [(u64, u64); 2] {
+        self.blocks += blocks;
+        let len = blocks * PAGE;
+        let first = len.min(JOURNAL - self.cursor);
+        let parts = [(self.cursor, first), (0, len - first)];
+        self.cursor = (self.cursor + len) % JOURNAL;
+        parts
+    }
+
+    /// The committing transaction is on disk: who waits for it goes on.
+    pub fn commit_over(&mut self, now: Instant, sleepers: &mut Sleepers) {
+        let t = self.committing.take().expect("a commit is under way");
+        self.sealed = false;
+        self.done = t.id;
+        self.commits += 1;
+        self.commit_time += now - self.began;
+        self.resting = true;
+        let waiters = core::mem::take(&mut self.waiters);
         for p in waiters {
-            match self.procs[p as usize].wait {
-                Wait::Commit(id) if id > t.id => self.log.waiters.push(p),
-                _ => self.wake(now, p as usize),
+            match sleepers.wait(p as usize) {
+                Wait::Commit(id) if id > t.id => self.waiters.push(p),
+                _ => sleepers.wake(now, p as usize),
             }
         }
-    }
-
-    fn legacy(&self) -> bool {
-        self.config.block_profile == Profile::Legacy
-    }
-
-    fn journal_flags(&self) -> Flags {
-        if self.legacy() { Flags::SYNC | Flags::NOIDLE } else { JOURNAL_FLAGS }
-    }
-
-    /// A run of blocks at the journal's cursor, in two parts where the journal wraps.
-    fn journal_bios(&mut self, p: usize, blocks: u64, flags: Flags) {
-        self.log.blocks += blocks;
-        let mut left = blocks * PAGE;
-        while left > 0 {
-            let part = left.min(JOURNAL - self.log.cursor).min(self.bio_pages * PAGE);
-            self.procs[p].batch.push(Pending {
-                kind: Kind::Own,
-                op: Op::Write,
-                flags,
-                group: GroupId::ROOT,
-                file: 0,
-                first: 0,
-                seq: 0,
-                order: 0,
-                start: self.layout.journal + self.log.cursor,
-                len: part,
-            });
-            self.log.cursor = (self.log.cursor + part) % JOURNAL;
-            left -= part;
-        }
-        self.procs[p].own_left = self.procs[p].batch.len() as u32;
-    }
-
-    /// True where blocks are allocated by the write call, not by write-back.
-    pub(super) fn allocates_early(&self) -> bool {
-        self.config.fs == Fs::Ext3
     }
 }
 
-/// Flags of the journal's writes (host.md 11).
-const JOURNAL_FLAGS: Flags =
-    Flags::from_bits(Flags::SYNC.bits() | Flags::META.bits() | Flags::IDLE.bits());
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::file::Files;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Nanos::ms(ms)
+    }
+
+    /// A journal, its thread (process 0) and two others, and a file.
+    fn journal() -> (Journal, Sleepers, Files) {
+        let config = HostConfig::profile("2019").unwrap();
+        let mut sleepers = Sleepers::new(Nanos::us(1));
+        (0..3).for_each(|_| sleepers.add());
+        let mut journal = Journal::new(&config);
+        journal.set_thread(0);
+        let mut files = Files::new(&config, 1 << 40, 0.0, 1);
+        files.place(PAGE).unwrap();
+        (journal, sleepers, files)
+    }
+
+    #[test]
+    fn changes_share_a_transaction_until_it_is_frozen() {
+        let (mut j, mut s, mut files) = journal();
+        let f = &mut files[0];
+        assert_eq!(j.join(at(0), f, InodeChange::Stamp, &mut s), 1);
+        assert_eq!((f.changed, f.remapped), (1, 0));
+        // The first change sets the timer.
+        assert_eq!((s.take_woken(), s.take_woken()), (Some((0, at(5000))), None));
+        assert_eq!(j.join(at(1), f, InodeChange::Size, &mut s), 1);
+        assert_eq!((f.remapped, j.due(at(1))), (1, Some(at(5000))));
+        assert!(j.wait_for(at(2), 1, 1, &mut s));
+        assert_eq!((j.due(at(2)), s.take_woken()), (Some(at(2)), Some((0, at(2) + Nanos::us(1)))));
+        j.freeze(at(2));
+        assert!(!j.by_age());
+        assert_eq!(j.join(at(3), f, InodeChange::Name, &mut s), 2);
+        assert!(j.wait_for(at(3), 2, 2, &mut s));
+        j.commit_over(at(4), &mut s);
+        // Process 1's transaction is on disk, process 2's is not, and is wanted.
+        assert_eq!((s.wait(1), s.wait(2)), (Wait::None, Wait::Commit(2)));
+        assert_eq!((j.done(), j.newest(), j.due(at(4))), (1, Some(2), Some(at(4))));
+        assert!(!j.wait_for(at(4), 1, 1, &mut s));
+    }
+
+    #[test]
+    fn ordered_data_is_counted_for_its_own_transaction() {
+        let (mut j, mut s, mut files) = journal();
+        let id = j.join(at(0), &mut files[0], InodeChange::Mapping(PAGE), &mut s);
+        assert_eq!((j.order(id), j.order(id + 1)), (id, 0));
+        j.freeze(at(1));
+        assert!(j.committing().awaits_data());
+        s.block(at(1), 0, Wait::Ordered);
+        j.ordered_done(at(2), id, &mut s);
+        assert_eq!((s.wait(0), j.committing().awaits_data()), (Wait::None, false));
+    }
+
+    #[test]
+    fn blocks_are_written_around_the_journal() {
+        let (mut j, _, _) = journal();
+        let blocks = JOURNAL / PAGE - 3;
+        assert_eq!(j.append(blocks), [(0, blocks * PAGE), (0, 0)]);
+        assert_eq!(j.append(5), [(blocks * PAGE, 3 * PAGE), (0, 2 * PAGE)]);
+        assert_eq!(j.append(1), [(2 * PAGE, PAGE), (0, 0)]);
+        assert_eq!(j.blocks, blocks + 6);
+    }
+
+    #[test]
+    fn neighbouring_fresh_pages_are_one_interval() {
+        let (mut j, mut s, mut files) = journal();
+        j.join(at(0), &mut files[0], InodeChange::Mapping(PAGE), &mut s);
+        j.dirtied_fresh(0, 0, 5);
+        j.dirtied_fresh(0, 5, 7);
+        j.dirtied_fresh(0, 9, 10);
+        j.freeze(at(1));
+        assert_eq!(j.committing().fresh(), [(0, 0, 7), (0, 9, 10)]);
+    }
+}

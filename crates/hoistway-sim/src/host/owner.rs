@@ -5,9 +5,8 @@
 //! page belongs to the group that brought it into the cache; kept per chunk of 64 pages
 //! (simplified: the first page's).
 
-use super::flusher::Listed;
-use super::{Host, PAGE};
-use hoistway::{GroupId, Instant};
+use super::cache::PAGE;
+use hoistway::GroupId;
 
 /// The votes on an inode's owner.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +35,7 @@ const FOREIGN_MAX: u32 = 8;
 
 impl Ballot {
     /// Bytes of pages of `group` are written.
-    fn count(&mut self, owner: GroupId, group: GroupId, bytes: u64) {
+    pub fn count(&mut self, owner: GroupId, group: GroupId, bytes: u64) {
         if group == owner {
             self.own += bytes;
             return;
@@ -55,7 +54,7 @@ impl Ballot {
     }
 
     /// The round is over; the new owner if it changes. `bw`: pages per second.
-    fn decide(&mut self, owner: GroupId, bw: u64) -> Option<GroupId> {
+    pub fn decide(&mut self, owner: GroupId, bw: u64) -> Option<GroupId> {
         let (own, last, candidate) = (self.own, self.of_last, self.of_candidate);
         let (winner, bytes) = if own >= last && own >= candidate {
             (owner, own)
@@ -89,51 +88,6 @@ impl Ballot {
         }
         self.history = 0;
         Some(winner)
-    }
-}
-
-impl Host {
-    /// Pages [a, b) of a file are written back.
-    pub(super) fn count_owners(&mut self, file: u32, a: u64, b: u64) {
-        let f = &mut self.files[file as usize];
-        let Some(owner) = f.owner else { return };
-        for (group, pages) in f.cache.groups(a, b) {
-            f.ballot.count(owner, group, pages * PAGE);
-        }
-    }
-
-    /// A round of write-back of a file is over: its owner may change.
-    pub(super) fn round_over(&mut self, now: Instant, file: u32) {
-        if self.flushers.len() == 1 {
-            return;
-        }
-        let f = &mut self.files[file as usize];
-        let Some(owner) = f.owner else { return };
-        let bw = self.flushers[f.flusher as usize].pace.bw;
-        if let Some(winner) = f.ballot.decide(owner, bw) {
-            self.counts.owner_changes += 1;
-            self.hand_over(now, file, winner);
-        }
-    }
-
-    /// The inode becomes `group`'s, with all that is dirty or under write-back.
-    pub(super) fn hand_over(&mut self, now: Instant, file: u32, group: GroupId) {
-        let was = self.files[file as usize].listed;
-        self.unlist(file);
-        let to = self.flusher_of(group);
-        let f = &mut self.files[file as usize];
-        let old = &mut self.flushers[f.flusher as usize];
-        let held = f.cache.dirty + f.out;
-        old.held -= held;
-        old.out -= f.out;
-        let new = &mut self.flushers[to as usize];
-        new.held += held;
-        new.out += f.out;
-        f.owner = Some(group);
-        f.flusher = to;
-        if matches!(was, Listed::First | Listed::Again) {
-            self.list(now, file);
-        }
     }
 }
 

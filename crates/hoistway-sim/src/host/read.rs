@@ -1,165 +1,190 @@
 //! Buffered reads and the read-ahead they cause (specs/host.md 5).
 
-use super::ahead::{Limits, Window};
-use super::process::{Reading, Stage, Wait};
-use super::submit::{Kind, Pending};
-use super::{Act, Advice, Host, PAGE, Ran};
-use hoistway::{Flags, Instant, Nanos, Op, Profile};
+use super::ahead::{Ahead, Limits, Window};
+use super::bio::{BioKind, Pending};
+use super::cache::PAGE;
+use super::kernel::Kernel;
+use super::op::{Act, Advice, Ran};
+use super::task::{Step, Task};
+use super::wait::Wait;
+use hoistway::{Flags, Instant, Nanos, Op};
 
-impl Host {
+/// A run of buffered reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// Where the current call begins.
+    offset: u64,
+    /// Bytes of a call.
+    bs: u64,
+    /// Calls not over yet, the current one included.
+    left: u64,
+    /// When the current call began.
+    begun: Instant,
+    /// First page of the current call that it has not read.
+    at: u64,
+    /// The current call is under way.
+    entered: bool,
+}
+
+impl Reading {
+    /// `count` calls of `bs` bytes from `offset` on.
+    pub fn new(offset: u64, bs: u64, count: u64, now: Instant) -> Reading {
+        Reading { offset, bs, left: count, begun: now, at: offset / PAGE, entered: false }
+    }
+
+    /// Since when a call has been open.
+    pub fn begun(&self) -> Option<Instant> {
+        self.entered.then_some(self.begun)
+    }
+
     /// One buffered read, or a run of them (host.md 5.1 and 1.3).
-    pub(super) fn read(&mut self, now: Instant, p: usize, reading: Reading) -> Option<Act> {
-        let Reading { offset, bs, left, begun, at, entered } = reading;
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+        let Reading { offset, bs, left, begun, at, entered } = *self;
         if left == 0 {
-            self.procs[p].stage = Stage::Over;
-            return None;
+            return Step::Over;
         }
-        if !entered && let Some(act) = self.held_back(now, p) {
-            return Some(act);
+        if !entered && let Some(act) = task.held_back(now) {
+            return Step::Act(act);
         }
-        let cost = self.call_cost(bs);
-        let calls = self.run_length(now, p, left, cost);
-        let open = self.procs[p].open.expect("a load opens its file before it reads");
-        let file = &mut self.files[open.file as usize];
-        debug_assert!(offset + bs * left <= file.bytes, "a load reads inside its file");
+        let cost = k.costs.call(bs);
+        let calls = task.run_length(now, left, cost);
+        let open = task.opened();
+        let file = open.file;
+        debug_assert!(offset + bs * left <= k.files[file].bytes, "a load reads inside its file");
         let end = (offset + bs * calls).div_ceil(PAGE);
-        let page = file.cache.find(at, end, |w| !(w.ready & !w.marker));
+        let page = k.cache.find(file, at, end, |w| !(w.ready & !w.marker));
         let done = if page == end { calls } else { (page * PAGE).saturating_sub(offset) / bs };
         if done > 0 {
             let last = (offset + bs * done - 1) / PAGE;
-            file.cache.touch(offset / PAGE, last + 1);
-            self.counts.hits += last + 1 - offset / PAGE;
-            if let Some(open) = &mut self.procs[p].open {
-                open.ahead.prev = Some(last);
-            }
+            k.cache.touch(file, offset / PAGE, last + 1);
+            k.reads.hits += last + 1 - offset / PAGE;
+            open.ahead.prev = Some(last);
             let until = now + Nanos(cost * done);
-            let offset = offset + bs * done;
-            self.procs[p].stage = Stage::Read(Reading {
-                offset,
-                bs,
-                left: left - done,
-                begun: until,
-                at: offset / PAGE,
-                entered: false,
-            });
+            *self = Reading::new(offset + bs * done, bs, left - done, until);
             let first_end = now + Nanos(cost);
-            let first = first_end - begun;
-            let each = Nanos(cost);
-            return Some(Act::Ran(Ran { first, first_end, each, calls: done, bytes: bs, until }));
+            let (first, each) = (first_end - begun, Nanos(cost));
+            return Step::Act(Act::Ran(Ran {
+                first,
+                first_end,
+                each,
+                calls: done,
+                bytes: bs,
+                until,
+            }));
         }
         // The current call cannot be done at once: it stands at `page`.
-        if let Some(open) = &mut self.procs[p].open
-            && page > offset / PAGE
-        {
+        if page > offset / PAGE {
             open.ahead.prev = Some(page - 1);
         }
-        self.procs[p].stage = Stage::Read(Reading { at: page, entered: true, ..reading });
+        (self.at, self.entered) = (page, true);
         let want = (offset + bs).div_ceil(PAGE) - page;
-        self.stand(now, p, open.file, page, want)
+        stand(now, task, k, file, page, want)
     }
+}
 
-    /// The reader stands at a page that is absent, marked, or not there yet.
-    fn stand(&mut self, now: Instant, p: usize, file: u32, page: u64, want: u64) -> Option<Act> {
-        let cache = &mut self.files[file as usize].cache;
-        let absent = !cache.is(page, |w| w.cached);
-        let marked = !absent && cache.is(page, |w| w.marker);
-        if !absent && !marked {
-            return Some(self.block(now, p, file, Wait::Page(page)));
-        }
-        let single = self.config.read_ahead_kb == 0 || self.procs[p].congested;
-        let open = self.procs[p].open.as_mut().expect("it is reading");
-        let plain = open.advice == Advice::Random || single;
-        let mut window = None;
-        let before = open.ahead;
-        if marked {
-            cache.unmark(page);
-        }
-        if absent {
-            self.counts.misses += 1;
-        }
-        if plain && absent {
-            let to = if single { page + 1 } else { page + want };
-            window = Some(Window { from: page, to, marker: None });
-        } else if !plain && (absent || !cache.is(page, |w| w.out)) {
-            let doubled = if open.advice == Advice::Sequential { 2 } else { 1 };
-            let limits = Limits {
-                max: self.config.read_ahead_kb / 4 * doubled,
-                request: self.request_pages,
-                variant: self.config.readahead_variant,
-            };
-            window = open.ahead.advance(&limits, cache, page, want, marked);
-        }
-        if let Some(window) = window {
-            self.request(p, file, window, absent);
-            if absent && self.procs[p].batch.is_empty() && self.short_of_memory {
-                // Not one page: it asks for the same again when there may be room.
-                if let Some(open) = &mut self.procs[p].open {
-                    open.ahead = before;
-                }
-                return self.wait_for_memory(now, p);
-            }
-            self.submit(p, true);
-        }
-        None
+/// The reader stands at a page that is absent, marked, or not there yet.
+fn stand(now: Instant, task: &mut Task, k: &mut Kernel, file: u32, page: u64, want: u64) -> Step {
+    let absent = !k.cache.is(file, page, |w| w.cached);
+    let marked = !absent && k.cache.is(file, page, |w| w.marker);
+    if !absent && !marked {
+        return Step::Act(k.block_on(now, task.p, file, Wait::Page(page)));
     }
+    if marked {
+        k.cache.unmark(file, page);
+    }
+    if absent {
+        k.reads.misses += 1;
+    }
+    let before = task.opened().ahead;
+    let Some(window) = choose(task, k, file, page, want, absent) else { return Step::Again };
+    let whole = request(task, k, file, window, absent);
+    if absent && task.submission.is_empty() && !whole {
+        // Not one page: it asks for the same again when there may be room.
+        task.opened().ahead = before;
+        return k.wait_for_memory(now, task.p);
+    }
+    k.submit(task, true);
+    Step::Again
+}
 
-    /// Requests the absent pages of a window (host.md 5.2 and 5.4).
-    fn request(&mut self, p: usize, file: u32, window: Window, waits: bool) {
-        let to = window.to.min(self.files[file as usize].cache.pages());
-        if window.marker.is_some() {
-            self.counts.windows += 1;
+/// The window to request for the reader's page, if any (host.md 5.1).
+fn choose(
+    task: &mut Task,
+    k: &Kernel,
+    file: u32,
+    page: u64,
+    want: u64,
+    absent: bool,
+) -> Option<Window> {
+    // A congested group must not have the device read what nobody has asked for.
+    let single = k.config.read_ahead_kb == 0 || task.congested;
+    let open = task.opened();
+    if open.advice == Advice::Random || single {
+        let to = if single { page + 1 } else { page + want };
+        return absent.then_some(Window { from: page, to, marker: None });
+    }
+    if !absent && k.cache.is(file, page, |w| w.out) {
+        return None;
+    }
+    let doubled = if open.advice == Advice::Sequential { 2 } else { 1 };
+    let limits = Limits {
+        max: k.config.read_ahead_kb / 4 * doubled,
+        request: k.request_pages,
+        variant: k.config.readahead_variant,
+    };
+    Ahead::advance(&mut open.ahead, &limits, &k.cache, file, page, want, !absent)
+}
+
+/// Requests the absent pages of a window (host.md 5.2 and 5.4); false if memory did not suffice for all
+/// of them. `waits`: the reader goes on to wait for the first.
+fn request(task: &mut Task, k: &mut Kernel, file: u32, window: Window, waits: bool) -> bool {
+    let to = window.to.min(k.cache.pages(file));
+    if window.marker.is_some() {
+        k.reads.windows += 1;
+    }
+    let group = task.info.group;
+    let mut whole = true;
+    let mut at = window.from;
+    loop {
+        let a = k.cache.find(file, at, to, |w| !w.cached);
+        if a >= to {
+            break;
         }
-        let legacy = self.config.block_profile == Profile::Legacy;
-        let group = self.procs[p].info.group;
-        self.short_of_memory = false;
-        let mut at = window.from;
-        loop {
-            let cache = &self.files[file as usize].cache;
-            let a = cache.find(at, to, |w| !w.cached);
-            if a >= to {
-                break;
-            }
-            let mut b = cache.find(a, to.min(a + self.bio_pages), |w| w.cached);
-            // A hole is read without the device.
-            let hole = self.files[file as usize].sparse && !cache.is(a, |w| w.mapped);
-            if self.files[file as usize].sparse {
-                b = cache.find(a, b, |w| if hole { w.mapped } else { !w.mapped });
-            }
-            if !self.memory.insert(&mut self.files, file, a, b, hole, group) {
-                // The window ends here.
-                self.short_of_memory = true;
-                break;
-            }
-            let f = &mut self.files[file as usize];
-            if let Some(marker) = window.marker
-                && a <= marker
-                && marker < b
-            {
-                f.cache.mark(marker);
-            }
-            at = b;
-            if hole {
-                continue;
-            }
-            self.counts.ahead_pages += b - a;
-            self.procs[p].batch.push(Pending {
-                kind: Kind::Read,
-                op: Op::Read,
-                flags: if legacy { Flags::NONE } else { Flags::RAHEAD },
-                group,
-                file,
-                first: a,
-                seq: 0,
-                order: 0,
-                start: f.start + a * PAGE,
-                len: (b - a) * PAGE,
-            });
+        let b = k.cache.find(file, a, to.min(a + k.bio_pages), |w| w.cached);
+        let blocks = &k.files[file].blocks;
+        let (hole, b) = (!blocks.has(a), blocks.run_end(a, b));
+        // A hole is read without the device.
+        if !k.cache.insert(file, a, b, hole, group) {
+            // The window ends here.
+            whole = false;
+            break;
         }
-        if legacy
-            && waits
-            && let Some(last) = self.procs[p].batch.last_mut()
+        if let Some(marker) = window.marker
+            && a <= marker
+            && marker < b
         {
-            last.flags |= Flags::SYNC | Flags::UNPLUG;
+            k.cache.mark(file, marker);
         }
+        at = b;
+        if hole {
+            continue;
+        }
+        k.reads.ahead_pages += b - a;
+        task.submission.push(Pending {
+            kind: BioKind::Read,
+            op: Op::Read,
+            flags: if k.legacy { Flags::NONE } else { Flags::RAHEAD },
+            group,
+            file,
+            first: a,
+            seq: 0,
+            order: 0,
+            start: k.files[file].start + a * PAGE,
+            len: (b - a) * PAGE,
+        });
     }
+    if k.legacy && waits {
+        task.submission.flag_last(Flags::SYNC | Flags::UNPLUG);
+    }
+    whole
 }

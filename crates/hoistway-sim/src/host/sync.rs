@@ -1,16 +1,174 @@
 //! Writing dirty pages out and waiting for them: fdatasync, fsync, sync, and the head of a direct call
 //! (specs/host.md 6 and 10).
 
-use super::config::{Fs, Writeback};
-use super::flusher::Work;
-use super::process::{Direct, Out, Stage, Wait, one_call};
-use super::submit::{Kind, Pending};
-use super::{Act, Host};
-use hoistway::{Flags, Instant, Op, Profile};
+use super::bio::Pending;
+use super::config::Fs;
+use super::kernel::Kernel;
+use super::op::Act;
+use super::task::{Call, Step, Task};
+use super::wait::Wait;
+use super::writeback::Work;
+use hoistway::{Flags, Instant, Op};
 
-/// How far a sync() is.
+/// The dirty pages [from, to) of a file go out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteOut {
+    file: u32,
+    from: u64,
+    to: u64,
+}
+
+impl WriteOut {
+    /// Of the pages [from, to).
+    pub fn new(file: u32, from: u64, to: u64) -> WriteOut {
+        WriteOut { file, from, to }
+    }
+
+    /// Puts the next pages into the batch, or waits where a page is both dirty and under write-back: what
+    /// it holds now must be written after what is on its way. `None` once all are submitted.
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Option<Step> {
+        let busy = self.gather(now, task, k);
+        let Some(busy) = busy else {
+            k.unplug_last(task);
+            k.submit(task, true);
+            return None;
+        };
+        self.from = busy;
+        if task.submission.is_empty() {
+            return Some(Step::wait(k.wait_for_writes(now, task.p, self.file)));
+        }
+        // What is gathered goes first.
+        k.submit(task, true);
+        Some(Step::Again)
+    }
+
+    /// Puts dirty pages into the batch; stops at a page still under write-back and returns it.
+    fn gather(&self, now: Instant, task: &mut Task, k: &mut Kernel) -> Option<u64> {
+        let WriteOut { file, from, to } = *self;
+        if !k.cache.any_dirty(file, from, to) {
+            return None;
+        }
+        let busy = k.cache.rewritten(file, from, to);
+        k.gather_idle(now, task, file, from, busy.unwrap_or(to), k.sync_flags());
+        busy
+    }
+}
+
+/// How far an fsync is.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// The call is made.
+    Begin,
+    Out(WriteOut),
+    /// All data is submitted.
+    Sent,
+    /// The commit is over; the data may still be on its way.
+    Committed,
+    /// The data is with the device.
+    Written,
+    Flush,
+    FlushSent,
+    Done,
+}
+
+/// fdatasync or fsync of a file (host.md 10.1 and 10.2).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fsync {
+    file: u32,
+    /// fsync, not fdatasync.
+    full: bool,
+    /// Whose latency it counts into.
+    call: Option<Call>,
+    at: At,
+}
+
+impl Fsync {
+    /// fsync (`full`) or fdatasync, on its own or as the end of a call.
+    pub fn new(file: u32, full: bool, call: Option<Call>) -> Fsync {
+        Fsync { file, full, call, at: At::Begin }
+    }
+
+    /// Since when the call that it ends has been open.
+    pub fn begun(&self) -> Option<Instant> {
+        self.call.map(|c| c.begun)
+    }
+
+    /// Writes the data out and waits for it, then commits or flushes.
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+        let file = self.file;
+        match &mut self.at {
+            At::Begin => {
+                self.at = At::Out(WriteOut::new(file, 0, k.cache.pages(file)));
+                Step::Act(Act::WaitUntil(now + k.costs.sync_call))
+            }
+            At::Out(out) => {
+                let step = out.step(now, task, k);
+                step.unwrap_or_else(|| {
+                    self.at = At::Sent;
+                    Step::Again
+                })
+            }
+            // Deviation: the text has one order for all legacy kernels; before 2.6.32 fsync asked for the
+            // commit while the data was on its way and waited for the data last.
+            At::Sent if k.config.commit_beside_data => {
+                self.at = At::Committed;
+                let (_, commit) = self.after_data(k);
+                Step::wait(commit.and_then(|id| k.wait_for_commit(now, task.p, id)))
+            }
+            At::Committed => {
+                self.at = At::Done;
+                Step::wait(k.wait_for_writes(now, task.p, file))
+            }
+            At::Sent => {
+                self.at = At::Written;
+                Step::wait(k.wait_for_writes(now, task.p, file))
+            }
+            At::Written => {
+                let (next, commit) = self.after_data(k);
+                self.at = next;
+                Step::wait(commit.and_then(|id| k.wait_for_commit(now, task.p, id)))
+            }
+            At::Flush => {
+                push_flush(task);
+                self.at = At::FlushSent;
+                k.submit(task, false);
+                Step::Again
+            }
+            At::FlushSent => {
+                self.at = At::Done;
+                Step::wait(k.wait_for_own(now, task))
+            }
+            At::Done => Step::wait_last(self.call.map(|call| call.over(now))),
+        }
+    }
+
+    /// What follows when the data of the file is with the device: the transaction to wait for, and whether
+    /// a flush of its own comes then.
+    fn after_data(&self, k: &Kernel) -> (At, Option<u64>) {
+        let f = &k.files[self.file];
+        // fdatasync may leave out what is not needed to read the data back: time stamps.
+        let id = if self.full { f.changed } else { f.remapped };
+        let open = id > k.journal.done();
+        let flushes = k.config.barriers && k.config.fs == Fs::Ext4;
+        match (open, flushes) {
+            // The flush of a commit already sealed may have come before the data.
+            (true, true) if k.journal.sealed(id) => (At::Flush, Some(id)),
+            (true, _) => (At::Done, Some(id)),
+            (false, true) => (At::Flush, None),
+            (false, false) => (At::Done, None),
+        }
+    }
+}
+
+fn push_flush(task: &mut Task) {
+    let flags = Flags::PREFLUSH | Flags::SYNC;
+    task.submission.push(Pending::own(Op::Flush, flags, task.info.group, 0, 0));
+    task.own.left = 1;
+}
+
+/// sync(): everything dirtied so far, of all files (host.md 10.3). How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum All {
+pub(super) enum SyncAll {
     Begin,
     /// Its own asynchronous writes (legacy), this file next.
     Write(u32),
@@ -22,223 +180,55 @@ pub(super) enum All {
     FlushSent,
 }
 
-impl Host {
-    /// Puts the dirty pages of [from, to) into the batch; stops at a page still under write-back and
-    /// returns it.
-    fn gather(&mut self, now: Instant, p: usize, file: u32, from: u64, to: u64) -> Option<u64> {
-        let cache = &self.files[file as usize].cache;
-        cache.dirty_run(from, to, 1)?;
-        let busy = cache.rewritten(from, to);
-        self.gather_idle(now, p, file, from, busy.unwrap_or(to), self.sync_flags());
-        busy
-    }
-
-    /// Puts the dirty pages of [from, to) that are not under write-back into the batch.
-    pub(super) fn gather_idle(
-        &mut self,
-        now: Instant,
-        p: usize,
-        file: u32,
-        from: u64,
-        to: u64,
-        flags: Flags,
-    ) {
-        let mut at = from;
-        // Deviation: the owner's group pays also without group write-back, as the specification's
-        // section 13 says of fsync; the caller's priority goes with it.
-        let group = self.files[file as usize].owner.unwrap_or(self.procs[p].info.group);
-        while let Some((a, b)) = self.files[file as usize].cache.idle_run(at, to, self.bio_pages) {
-            let bio = self.write_bio(now, file, a, b, flags, group);
-            self.procs[p].batch.push(bio);
-            at = b;
-        }
-        if self.files[file as usize].cache.dirty == 0 {
-            self.unlist(file);
-        }
-        self.round_over(now, file);
-    }
-
-    /// Flags of writes somebody waits for.
-    pub(super) fn sync_flags(&self) -> Flags {
-        match self.config.block_profile {
-            Profile::MultiQueue => Flags::SYNC,
-            Profile::Legacy => Flags::SYNC | Flags::NOIDLE,
-        }
-    }
-
-    /// Writes dirty pages out and waits for them, then commits or flushes (host.md 10.1 and 10.2).
-    pub(super) fn write_out(&mut self, now: Instant, p: usize) -> Option<Act> {
-        let Stage::WriteOut { file, from, to, step, call, full, then } = self.procs[p].stage else {
-            unreachable!("asked for this stage only")
-        };
-        let stage = |from, step| Stage::WriteOut { file, from, to, step, call, full, then };
-        match step {
-            Out::Gather => match self.gather(now, p, file, from, to) {
-                None => {
-                    self.unplug_last(p);
-                    self.procs[p].stage = stage(from, Out::Sent);
-                    self.submit(p, true);
-                    None
-                }
-                // A page is both dirty and under write-back: what is gathered goes first.
-                Some(busy) if !self.procs[p].batch.is_empty() => {
-                    self.procs[p].stage = stage(busy, Out::Gather);
-                    self.submit(p, true);
-                    None
-                }
-                Some(busy) => {
-                    self.procs[p].stage = stage(busy, Out::Gather);
-                    self.wait_for_writes(now, p, file)
-                }
-            },
-            // Deviation: the text has one order for all legacy kernels; before 2.6.32 fsync asked for the
-            // commit while the data was on its way and waited for the data last.
-            Out::Sent if self.config.commit_beside_data && then.is_none() => {
-                let (_, commit) = self.after_data(file, full);
-                self.procs[p].stage = stage(from, Out::Committed);
-                commit.and_then(|id| self.wait_for_commit(now, p, id))
+impl SyncAll {
+    /// What the caller of sync() does next.
+    pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+        let files = k.files.len();
+        let legacy = k.writeback.old.is_some();
+        let (next, act) = match *self {
+            SyncAll::Begin if legacy => (SyncAll::Write(0), None),
+            SyncAll::Begin => (SyncAll::Wait(0), Some(ask_all(now, task.p, k))),
+            SyncAll::Write(file) if file < files => {
+                let pages = k.cache.pages(file);
+                k.gather_idle(now, task, file, 0, pages, Flags::NONE);
+                k.unplug_last(task);
+                k.submit(task, true);
+                (SyncAll::Write(file + 1), None)
             }
-            Out::Committed => {
-                self.procs[p].stage = stage(from, Out::Done);
-                self.wait_for_writes(now, p, file)
-            }
-            Out::Sent => {
-                self.procs[p].stage = stage(from, Out::Written);
-                self.wait_for_writes(now, p, file)
-            }
-            Out::Written => {
-                let (next, commit) =
-                    if then.is_some() { (Out::Done, None) } else { self.after_data(file, full) };
-                self.procs[p].stage = stage(from, next);
-                commit.and_then(|id| self.wait_for_commit(now, p, id))
-            }
-            Out::Flush => {
-                self.flush_bio(p);
-                self.procs[p].stage = stage(from, Out::FlushSent);
-                self.submit(p, false);
-                None
-            }
-            Out::FlushSent => {
-                self.procs[p].stage = stage(from, Out::Done);
-                self.wait_for_own(now, p)
-            }
-            Out::Done => {
-                self.procs[p].stage = match then {
-                    Some(Direct { write, offset, len, begun, sync }) => {
-                        Stage::DirectGo { write, offset, len, begun, sync }
-                    }
-                    None => Stage::Over,
-                };
-                call.map(|call| one_call(now, call))
-            }
-        }
-    }
-
-    /// What follows when the data of a file is with the device: the transaction to wait for, and whether
-    /// a flush of its own comes then.
-    fn after_data(&self, file: u32, full: bool) -> (Out, Option<u64>) {
-        let f = &self.files[file as usize];
-        let id = if full { f.changed } else { f.remapped };
-        let open = id > self.log.done;
-        let flushes = self.config.barriers && self.config.fs == Fs::Ext4;
-        match (open, flushes) {
-            // The flush of a commit already sealed may have come before the data.
-            (true, true) if self.log.sealed(id) => (Out::Flush, Some(id)),
-            (true, _) => (Out::Done, Some(id)),
-            (false, true) => (Out::Flush, None),
-            (false, false) => (Out::Done, None),
-        }
-    }
-
-    fn flush_bio(&mut self, p: usize) {
-        let group = self.procs[p].info.group;
-        self.procs[p].batch.push(Pending {
-            kind: Kind::Own,
-            op: Op::Flush,
-            flags: Flags::PREFLUSH | Flags::SYNC,
-            group,
-            file: 0,
-            first: 0,
-            seq: 0,
-            order: 0,
-            start: 0,
-            len: 0,
-        });
-        self.procs[p].own_left = 1;
-    }
-
-    /// Waits for the write-back bios of a file that are in flight now; not at all if there are none.
-    pub(super) fn wait_for_writes(&mut self, now: Instant, p: usize, file: u32) -> Option<Act> {
-        let f = &self.files[file as usize];
-        let (mark, left) = (f.write_seq, f.writing);
-        (left > 0).then(|| self.block(now, p, file, Wait::Writes { mark, left }))
-    }
-
-    /// sync() (host.md 10.3).
-    pub(super) fn sync_all(&mut self, now: Instant, p: usize, step: All) -> Option<Act> {
-        let files = self.files.len() as u32;
-        let legacy = self.config.writeback_variant == Writeback::Wb30;
-        let (next, act) = match step {
-            All::Begin if legacy => (All::Write(0), None),
-            All::Begin => (All::Wait(0), self.ask_all(now, p)),
-            All::Write(file) if file < files => {
-                let pages = self.files[file as usize].cache.pages();
-                self.gather_idle(now, p, file, 0, pages, Flags::NONE);
-                self.unplug_last(p);
-                self.submit(p, true);
-                (All::Write(file + 1), None)
-            }
-            All::Write(_) => (All::Commit, None),
-            All::Wait(file) if file < files => {
-                (All::Wait(file + 1), self.wait_for_writes(now, p, file))
+            SyncAll::Write(_) => (SyncAll::Commit, None),
+            SyncAll::Wait(file) if file < files => {
+                (SyncAll::Wait(file + 1), k.wait_for_writes(now, task.p, file))
             }
             // The old kernels commit before they wait; the modern ones wait first.
-            All::Wait(_) if legacy => {
-                self.procs[p].stage = Stage::Over;
-                return None;
-            }
-            All::Wait(_) => (All::Commit, None),
-            All::Commit => match self.log.newest() {
-                Some(id) if legacy => (All::Wait(0), self.wait_for_commit(now, p, id)),
-                None if legacy => (All::Wait(0), None),
-                Some(id) => {
-                    self.procs[p].stage = Stage::Over;
-                    return self.wait_for_commit(now, p, id);
-                }
-                None => (All::Flush, None),
+            SyncAll::Wait(_) if legacy => return Step::Over,
+            SyncAll::Wait(_) => (SyncAll::Commit, None),
+            SyncAll::Commit => match k.journal.newest() {
+                Some(id) if legacy => (SyncAll::Wait(0), k.wait_for_commit(now, task.p, id)),
+                None if legacy => (SyncAll::Wait(0), None),
+                Some(id) => return Step::wait_last(k.wait_for_commit(now, task.p, id)),
+                None => (SyncAll::Flush, None),
             },
-            All::Flush if self.config.barriers => {
-                self.flush_bio(p);
-                self.submit(p, false);
-                (All::FlushSent, None)
+            SyncAll::Flush if k.config.barriers => {
+                push_flush(task);
+                k.submit(task, false);
+                (SyncAll::FlushSent, None)
             }
-            All::Flush => (All::FlushSent, None),
-            All::FlushSent => {
-                self.procs[p].stage = Stage::Over;
-                return self.wait_for_own(now, p);
-            }
+            SyncAll::Flush => (SyncAll::FlushSent, None),
+            SyncAll::FlushSent => return Step::wait_last(k.wait_for_own(now, task)),
         };
-        self.procs[p].stage = Stage::SyncAll(next);
-        act
+        *self = next;
+        Step::wait(act)
     }
+}
 
-    /// Asks all flushers for what is dirty now and waits for their answers.
-    fn ask_all(&mut self, now: Instant, p: usize) -> Option<Act> {
-        self.syncs += 1;
-        let work = Work::Sync { before: now, id: self.syncs, proc: p };
-        for i in 0..self.flushers.len() {
-            self.ask(now, i, work);
-        }
-        self.procs[p].works_left = self.flushers.len() as u32;
-        Some(self.block(now, p, 0, Wait::Works))
+/// Asks all flushers for what is dirty now and waits for their answers.
+fn ask_all(now: Instant, p: usize, k: &mut Kernel) -> Act {
+    k.syncs += 1;
+    let work = Work::Sync { before: now, id: k.syncs, proc: p };
+    let flushers = k.writeback.flushers.len();
+    for i in 0..flushers {
+        k.writeback.ask(now, i, work, &mut k.sleepers);
     }
-
-    /// A flusher has written what process `p` asked for.
-    pub(super) fn work_done(&mut self, now: Instant, p: usize) {
-        let proc = &mut self.procs[p];
-        proc.works_left -= 1;
-        if proc.works_left == 0 && proc.wait == Wait::Works {
-            self.wake(now, p);
-        }
-    }
+    k.sleepers.block(now, p, Wait::Works(flushers as u32));
+    Act::Block
 }

@@ -4,7 +4,7 @@ mod journal;
 mod writeback;
 
 use super::*;
-use hoistway::{Flags, Op};
+use hoistway::{Flags, GroupId, Io, IoPrio, Nanos, Op, ProcId, Profile};
 
 /// Host, one or more processes, and a device.
 struct Bench {
@@ -142,7 +142,7 @@ impl Bench {
 
     /// Process `p` goes on if it is its turn, else time does; true when its operation is over.
     fn advance_or_go(&mut self, p: usize) -> bool {
-        if self.seats[p].is_none() && self.host.procs[p].wait == process::Wait::None {
+        if self.seats[p].is_none() && self.host.kernel.sleepers.wait(p) == Wait::None {
             return self.go(p);
         }
         self.advance(Instant::from_nanos(u64::MAX)).expect("it goes on").contains(&p)
@@ -170,15 +170,16 @@ impl Bench {
 
     /// The page that carries a marker, if exactly one does.
     fn marker(&self, file: FileId) -> Option<u64> {
-        let cache = &self.host.files[file.0 as usize].cache;
-        let all: Vec<u64> = (0..cache.pages()).filter(|&p| cache.is(p, |w| w.marker)).collect();
+        let cache = &self.host.kernel.cache;
+        let pages = 0..cache.pages(file.0);
+        let all: Vec<u64> = pages.filter(|&p| cache.is(file.0, p, |w| w.marker)).collect();
         assert!(all.len() <= 1, "{all:?}");
         all.first().copied()
     }
 
     /// Puts pages into the cache as if they had been read long ago.
     fn cached(&mut self, file: FileId, a: u64, b: u64) {
-        assert!(self.host.memory.insert(&mut self.host.files, file.0, a, b, true, GroupId::ROOT));
+        assert!(self.host.kernel.cache.insert(file.0, a, b, true, GroupId::ROOT));
     }
 }
 
@@ -426,10 +427,10 @@ fn scenario_15_drop_caches_leaves_dirty_pages() {
     let f = b.file(100);
     b.open(f, Advice::Normal);
     b.does(Operation::Read { offset: 0, bs: PAGE, count: 100 });
-    assert_eq!(b.host.memory.cached(), 100);
+    assert_eq!(b.host.kernel.cache.cached(), 100);
     b.does(Operation::Write { offset: 20 * PAGE, bs: PAGE, count: 10, sync: SyncKind::No });
     b.does(Operation::DropCaches);
-    assert_eq!(b.host.memory.cached(), 10);
+    assert_eq!(b.host.kernel.cache.cached(), 10);
 }
 
 #[test]
@@ -441,11 +442,11 @@ fn reclaim_takes_the_oldest_chunks_and_gives_read_ones_a_second_chance() {
     b.does(Operation::Read { offset: 0, bs: PAGE, count: 64 });
     b.does(Operation::Read { offset: 0, bs: PAGE, count: 64 });
     b.does(Operation::Read { offset: 64 * PAGE, bs: PAGE, count: 13_900 });
-    assert!(b.host.memory.cached() <= 13_926);
-    let cache = &b.host.files[f.0 as usize].cache;
-    assert!(cache.is(0, |w| w.cached), "read twice: kept");
-    assert!(!cache.is(64, |w| w.cached), "read once: gone");
-    assert!(b.host.memory.reclaimed >= 256);
+    assert!(b.host.kernel.cache.cached() <= 13_926);
+    let cache = &b.host.kernel.cache;
+    assert!(cache.is(f.0, 0, |w| w.cached), "read twice: kept");
+    assert!(!cache.is(f.0, 64, |w| w.cached), "read once: gone");
+    assert!(b.host.kernel.cache.reclaimed >= 256);
 }
 
 #[test]
@@ -459,7 +460,7 @@ fn a_direct_read_passes_the_cache_and_writes_dirty_pages_out_first() {
     b.does(direct);
     let ops: Vec<_> = b.bios.iter().map(|(_, _, io)| (io.op, io.sectors.0 / 8)).collect();
     assert_eq!(ops, [(Op::Write, 4), (Op::Read, 256), (Op::Read, 44)]);
-    assert_eq!(b.host.memory.cached(), 0);
+    assert_eq!(b.host.kernel.cache.cached(), 0);
     // Alone: 1.5 us + 1 us, the device, 1.4 us.
     b.does(Operation::Direct { write: false, offset: 0, len: 512, since: None, sync: false });
     assert_eq!(b.ran.last().unwrap().1.first, Nanos(100_000 + 3900));
@@ -480,7 +481,7 @@ fn a_block_read_waits_for_what_its_own_process_has_under_way_and_for_nothing_els
     let io = |start, wait| {
         Operation::Block(BlockIo { write: false, start, len: PAGE, flags: Flags::SYNC, wait })
     };
-    let (home, other) = (bench.host.procs[0].info, ProcId(77));
+    let (home, other) = (bench.host.processes[0].task.info, ProcId(77));
     bench.does(io(0, false));
     assert_eq!(bench.host.in_flight(), 1, "nobody waits for it");
     bench.host.become_proc(0, ProcInfo { id: other, ..home });

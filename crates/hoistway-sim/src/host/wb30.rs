@@ -2,25 +2,30 @@
 //!
 //! A writer that finds too much held writes a chunk of anybody's dirty pages before it goes on, and waits
 //! for the device's request pool like everybody else. The background and the periodic work write in passes
-//! of 1024 pages, oldest inode first, and skip the device while its pool is congested.
+//! of 1024 pages, oldest inode first, and skip the device while its pool is congested. Many writers that
+//! each write a little of everything at once are why it was replaced: the device sees their files mixed.
 
-use super::dirty::Verdict;
-use super::flusher::Listed;
-use super::{Act, Host, PAGE};
+use super::balance::Verdict;
+use super::cache::PAGE;
+use super::kernel::Kernel;
+use super::op::Act;
+use super::task::{Step, Task};
+use super::wait::Sleepers;
+use super::writeback::Writeback;
 use hoistway::table::NIL;
 use hoistway::{Flags, Instant, Nanos};
 
 /// Pages of one pass.
 const PASS: u64 = 1024;
 /// Asynchronous requests at which the pool is congested, and below which no longer, of the usual 128
-/// (specs/blk-mq-and-noop.md 5).
+/// (specs/blk-mq-and-noop.md 5). The distance keeps it from going back and forth with each request.
 const CONGESTED: u64 = 113;
 const RELAXED: u64 = 103;
 /// How long a pass or a writer waits for the congestion to end.
 const PATIENCE: Nanos = Nanos::ms(100);
 
 /// What the old write-back remembers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Old {
     /// More than the limit was held when a writer last looked.
     exceeded: bool,
@@ -31,190 +36,226 @@ pub(super) struct Old {
     background: bool,
     /// Pages left in the pass under way.
     pass: u64,
+    /// Pages that a writer may dirty between two checks while little is held (one processor).
+    ratio: u64,
+    /// Processes that wait for the end of the pool's congestion, at most for a while.
+    waiters: Vec<u32>,
+    /// Chunks that writers were told to write.
+    pub chunks: u64,
 }
 
-impl Host {
+impl Old {
+    /// For a machine of `ram` bytes.
+    pub fn new(ram: u64) -> Old {
+        Old {
+            exceeded: false,
+            async_out: 0,
+            congested: false,
+            background: false,
+            pass: 0,
+            // A thirty-second of memory: enough for one check to be cheap, and little enough for all
+            // processors together not to overrun the limit.
+            ratio: (ram / PAGE / 32).clamp(16, 1024),
+            waiters: Vec::new(),
+            chunks: 0,
+        }
+    }
+
     /// Pages a writer may dirty between two checks (one processor).
-    pub(super) fn old_every(&self) -> u64 {
-        if self.old.exceeded { 8 } else { self.old_ratio() }
-    }
-
-    fn old_ratio(&self) -> u64 {
-        (self.config.ram / PAGE / 32).clamp(16, 1024)
-    }
-
-    /// The check of a writer: it goes on, or has so many pages to write first.
-    pub(super) fn throttle_old(&mut self, now: Instant, p: usize) -> Verdict {
-        let t = self.thresholds;
-        let held = self.held();
-        if held <= t.limit || held < t.freerun {
-            return self.old_over(now, p);
-        }
-        self.old.exceeded = true;
-        let chunk = self.old_ratio() * 3 / 2;
-        self.counts.chunks += 1;
-        Verdict::Write(chunk)
-    }
-
-    /// The writer goes on (host.md 8.2, step 4).
-    fn old_over(&mut self, now: Instant, p: usize) -> Verdict {
-        if self.held() < self.thresholds.limit {
-            self.old.exceeded = false;
-        }
-        self.procs[p].dirtier.dirtied = 0;
-        if self.dirty > self.thresholds.background {
-            self.old.background = true;
-            self.rouse(now, 0);
-        }
-        Verdict::Go
-    }
-
-    /// A writer's own write-back: the next bio of its chunk, of which `left` pages are to go.
-    pub(super) fn write_chunk(&mut self, now: Instant, p: usize, left: u64) -> Verdict {
-        if left == 0 {
-            return self.old_over(now, p);
-        }
-        if let Some(pages) = self.old_bio(now, p, left, None) {
-            return Verdict::Write(left - pages);
-        }
-        if self.held() <= self.thresholds.limit {
-            return self.old_over(now, p);
-        }
-        let length = self.patience(p);
-        Verdict::Pause { length, again: true }
+    pub fn every(&self) -> u64 {
+        if self.exceeded { 8 } else { self.ratio }
     }
 
     /// Waits for the end of the congestion; the time to wait at most.
     fn patience(&mut self, p: usize) -> Nanos {
-        if self.old.congested {
-            self.congestion_waiters.push(p as u32);
+        if self.congested {
+            self.waiters.push(p as u32);
         }
         PATIENCE
     }
 
     /// Process `p` waits no longer, whether the congestion has ended or not.
-    pub(super) fn patience_over(&mut self, p: usize) {
-        self.congestion_waiters.retain(|&q| q as usize != p);
+    pub fn patience_over(&mut self, p: usize) {
+        self.waiters.retain(|&q| q as usize != p);
     }
 
-    /// The next write-back bio of process `p`, of at most `left` pages; with `before` only of inodes
-    /// dirtied up to then. None if nothing can be written now.
-    fn old_bio(
-        &mut self,
-        now: Instant,
-        p: usize,
-        left: u64,
-        before: Option<Instant>,
-    ) -> Option<u64> {
-        let f = &self.flushers[0];
-        for _ in 0..f.inodes() + 1 {
-            self.take_up(0);
-            let file = match before {
-                Some(t) => self.find_listed(0, |f| f.dirtied_at <= t).unwrap_or(NIL),
-                None => self.flushers[0].oldest(),
-            };
-            if file == NIL {
-                return None;
-            }
-            let f = &mut self.files[file as usize];
-            let (pages, most) = (f.cache.pages(), left.min(self.bio_pages));
-            let ahead = f.cache.idle_run(f.cursor, pages, most);
-            if let Some((a, b)) = ahead {
-                f.cursor = b;
-                let group = self.flushers[0].group;
-                let bio = self.write_bio(now, file, a, b, Flags::NONE, group);
-                self.procs[p].batch.push(bio);
-                if self.files[file as usize].cache.dirty == 0 {
-                    self.unlist(file);
-                } else if left == b - a {
-                    self.postpone(file);
-                }
-                self.submit(p, false);
-                return Some(b - a);
-            }
-            // The sweep is over: what is dirty now was dirtied during it.
-            f.cursor = 0;
-            f.dirtied_at = now;
-            self.postpone(file);
-        }
-        None
-    }
-
-    /// An inode with pages left over waits until the others have had their turn.
-    fn postpone(&mut self, file: u32) {
-        self.unlist(file);
-        self.files[file as usize].listed = Listed::Again;
-        self.flushers[0].again.push_back(&mut self.inode_links, file);
-    }
-
-    /// What the old flusher does next.
-    pub(super) fn flush_old(&mut self, now: Instant, p: usize, i: usize) -> Option<Act> {
-        self.flushers[i].resting = false;
-        self.patience_over(p);
-        if self.old.congested {
-            let length = self.patience(p);
-            return Some(Act::WaitUntil(now + length));
-        }
-        let before = self.aged_before(now, i);
-        let reclaim = self.flushers[i].reclaim;
-        let background = self.old.background && self.dirty >= self.thresholds.background;
-        let wanted = if background || reclaim { None } else { before };
-        if wanted.is_none() && !background && !reclaim {
-            return self.old_rest(now, i);
-        }
-        if self.old.pass == 0 {
-            self.old.pass = PASS;
-        }
-        match self.old_bio(now, p, self.old.pass, wanted) {
-            Some(pages) => {
-                self.old.pass -= pages;
-                self.flushers[i].reclaim = false;
-                self.flushers[i].pages[if wanted.is_some() { 2 } else { 3 }] += pages;
-                None
-            }
-            None => self.old_rest(now, i),
-        }
-    }
-
-    fn old_rest(&mut self, now: Instant, i: usize) -> Option<Act> {
-        self.old.background = false;
-        self.old.pass = 0;
-        let f = &mut self.flushers[i];
-        f.resting = true;
-        f.reclaim = false;
-        f.ageing = false;
-        if f.periodic.is_some_and(|due| due <= now) {
-            let interval = Nanos::ms(10) * self.config.dirty_writeback_centisecs;
-            f.periodic = (f.inodes() > 0).then_some(now + interval);
-        }
-        Some(f.periodic.map_or(Act::Rest, Act::WaitUntil))
-    }
-
-    /// When the periodic work is due: inodes dirtied up to which instant are old.
-    fn aged_before(&mut self, now: Instant, i: usize) -> Option<Instant> {
-        let f = &mut self.flushers[i];
-        f.ageing |= f.periodic.is_some_and(|due| due <= now);
-        let expire = Nanos::ms(10) * self.config.dirty_expire_centisecs;
-        let before = now.as_nanos().checked_sub(expire.0).map(Instant::from_nanos);
-        before.filter(|_| f.ageing)
-    }
-
-    /// An asynchronous write was submitted, or (`done`) served.
+    /// An asynchronous write was submitted.
     // Deviation: the marks are of requests; the host sees bios, of which several may share a request.
-    pub(super) fn count_async(&mut self, now: Instant, done: bool) {
-        let old = &mut self.old;
-        if done {
-            old.async_out -= 1;
-        } else {
-            old.async_out += 1;
-        }
-        if old.async_out >= CONGESTED {
-            old.congested = true;
-        } else if old.congested && old.async_out < RELAXED {
-            old.congested = false;
-            while let Some(p) = self.congestion_waiters.pop() {
-                self.woken.push((p as usize, now + Nanos(self.config.wake_ns)));
+    pub fn submitted(&mut self, now: Instant, sleepers: &mut Sleepers) {
+        self.async_out += 1;
+        self.judge(now, sleepers);
+    }
+
+    /// An asynchronous write was served.
+    pub fn served(&mut self, now: Instant, sleepers: &mut Sleepers) {
+        self.async_out -= 1;
+        self.judge(now, sleepers);
+    }
+
+    fn judge(&mut self, now: Instant, sleepers: &mut Sleepers) {
+        if self.async_out >= CONGESTED {
+            self.congested = true;
+        } else if self.congested && self.async_out < RELAXED {
+            self.congested = false;
+            while let Some(p) = self.waiters.pop() {
+                sleepers.rouse(now, p as usize);
             }
         }
+    }
+}
+
+fn old(writeback: &mut Writeback) -> &mut Old {
+    writeback.old.as_mut().expect("asked under the old write-back only")
+}
+
+/// The check of a writer: it goes on, or has so many pages to write first.
+pub(super) fn throttle(now: Instant, task: &mut Task, k: &mut Kernel) -> Verdict {
+    let (t, held) = (k.writeback.thresholds, k.writeback.held());
+    if held <= t.limit || held < t.freerun {
+        return writer_over(now, task, k);
+    }
+    let old = old(&mut k.writeback);
+    old.exceeded = true;
+    old.chunks += 1;
+    // More than it has dirtied since the last check, so that the number of held pages falls.
+    Verdict::Write(old.ratio * 3 / 2)
+}
+
+/// The writer goes on (host.md 8.2, step 4).
+fn writer_over(now: Instant, task: &mut Task, k: &mut Kernel) -> Verdict {
+    let w = &mut k.writeback;
+    if w.held() < w.thresholds.limit {
+        old(w).exceeded = false;
+    }
+    task.dirtier.dirtied = 0;
+    if w.dirty > w.thresholds.background {
+        old(w).background = true;
+        w.rouse(now, 0, &mut k.sleepers);
+    }
+    Verdict::Go
+}
+
+/// A writer's own write-back: the next bio of its chunk, of which `left` pages are to go.
+pub(super) fn write_chunk(now: Instant, task: &mut Task, k: &mut Kernel, left: u64) -> Verdict {
+    if left == 0 {
+        return writer_over(now, task, k);
+    }
+    if let Some(pages) = push_bio(now, task, k, left, None) {
+        return Verdict::Write(left - pages);
+    }
+    if k.writeback.held() <= k.writeback.thresholds.limit {
+        return writer_over(now, task, k);
+    }
+    let length = old(&mut k.writeback).patience(task.p);
+    Verdict::Pause { length, again: true }
+}
+
+/// The next write-back bio of a process, of at most `left` pages; with `before` only of inodes dirtied up
+/// to then. None if nothing can be written now.
+fn push_bio(
+    now: Instant,
+    task: &mut Task,
+    k: &mut Kernel,
+    left: u64,
+    before: Option<Instant>,
+) -> Option<u64> {
+    for _ in 0..k.writeback.flushers[0].inodes() + 1 {
+        k.writeback.take_up(0, &mut k.files);
+        let file = match before {
+            Some(t) => k.writeback.find_listed(0, &k.files, |f| f.dirtied_at <= t).unwrap_or(NIL),
+            None => k.writeback.flushers[0].oldest(),
+        };
+        if file == NIL {
+            return None;
+        }
+        let (pages, most) = (k.cache.pages(file), left.min(k.bio_pages));
+        if let Some((a, b)) = k.cache.idle_run(file, k.files[file].cursor, pages, most) {
+            k.files[file].cursor = b;
+            let group = k.writeback.flushers[0].group;
+            let bio = k.start_write(now, file, (a, b), Flags::NONE, group);
+            task.submission.push(bio);
+            let f = &mut k.files[file];
+            if k.cache.dirty(file) == 0 {
+                k.writeback.unlist(file, f);
+            } else if left == b - a {
+                k.writeback.postpone(file, f);
+            }
+            k.submit(task, false);
+            return Some(b - a);
+        }
+        // The sweep is over: what is dirty now was dirtied during it.
+        let f = &mut k.files[file];
+        f.cursor = 0;
+        f.dirtied_at = now;
+        k.writeback.postpone(file, f);
+    }
+    None
+}
+
+/// What the old flusher `i` does next.
+pub(super) fn flush(now: Instant, task: &mut Task, k: &mut Kernel, i: usize) -> Step {
+    k.writeback.flushers[i].works_on();
+    let o = old(&mut k.writeback);
+    o.patience_over(task.p);
+    if o.congested {
+        return Step::Act(Act::WaitUntil(now + o.patience(task.p)));
+    }
+    let wanted = o.background;
+    let old_before = now.as_nanos().checked_sub(k.writeback.expire.0).map(Instant::from_nanos);
+    let ages = k.writeback.flushers[i].looks_for_old(now);
+    let before = old_before.filter(|_| ages);
+    let reclaim = k.writeback.flushers[i].reclaim;
+    let background = wanted && k.writeback.dirty >= k.writeback.thresholds.background;
+    let before = if background || reclaim { None } else { before };
+    if before.is_none() && !background && !reclaim {
+        return rest(now, k, i);
+    }
+    let o = old(&mut k.writeback);
+    if o.pass == 0 {
+        o.pass = PASS;
+    }
+    let left = o.pass;
+    match push_bio(now, task, k, left, before) {
+        Some(pages) => {
+            old(&mut k.writeback).pass -= pages;
+            k.writeback.flushers[i].reclaim = false;
+            Step::Again
+        }
+        None => rest(now, k, i),
+    }
+}
+
+fn rest(now: Instant, k: &mut Kernel, i: usize) -> Step {
+    let o = old(&mut k.writeback);
+    o.background = false;
+    o.pass = 0;
+    let interval = k.writeback.interval;
+    let f = &mut k.writeback.flushers[i];
+    f.pass_over(now, interval);
+    Step::Act(f.rest().map_or(Act::Rest, Act::WaitUntil))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_congested_between_two_marks_and_wakes_who_waits() {
+        let mut s = Sleepers::new(Nanos::us(1));
+        let mut old = Old::new(2 << 30);
+        assert_eq!(old.every(), 1024);
+        (0..CONGESTED).for_each(|_| old.submitted(Instant::ZERO, &mut s));
+        assert_eq!((old.patience(7), old.patience(8)), (PATIENCE, PATIENCE));
+        old.patience_over(7);
+        for _ in RELAXED..CONGESTED {
+            old.served(Instant::ZERO, &mut s);
+            assert!(old.congested && s.take_woken().is_none());
+        }
+        old.served(Instant::ZERO, &mut s);
+        assert_eq!(s.take_woken(), Some((8, Instant::ZERO + Nanos::us(1))));
+        assert!(!old.congested && s.take_woken().is_none());
+        // Nobody waits for a pool that is not congested.
+        old.patience(7);
+        assert!(old.waiters.is_empty());
     }
 }

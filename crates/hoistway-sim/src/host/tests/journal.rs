@@ -86,7 +86,7 @@ fn scenario_10_callers_wait_for_their_transaction_and_share_it() {
     let started = b.now;
     b.host.begin(b.now, 0, Operation::Fsync(files[0]));
     b.go(0);
-    while b.host.log.newest() == Some(1) && b.host.log.commits == 0 {
+    while b.host.kernel.journal.newest() == Some(1) && b.host.kernel.journal.commits == 0 {
         let run = b.bios.iter().any(|x| x.1 == 3);
         if run {
             break;
@@ -106,7 +106,7 @@ fn scenario_10_callers_wait_for_their_transaction_and_share_it() {
             ends[p] = b.now;
         }
     }
-    assert_eq!((b.host.log.commits, b.host.log.done), (2, 2));
+    assert_eq!((b.host.kernel.journal.commits, b.host.kernel.journal.done()), (2, 2));
     // A's and B's end with the first commit; C's with the second, which follows at once.
     assert!(ends[0] <= ends[1] && ends[1] < ends[2], "{ends:?}");
     let commits = b.bios.iter().filter(|x| x.1 == 3).count();
@@ -139,7 +139,7 @@ fn new_blocks_on_ext4_are_allocated_by_write_back_and_awaited_by_the_commit() {
     b.does(Operation::Create(f));
     b.open(f, Advice::Normal);
     b.does(write(0, 600, SyncKind::No));
-    assert!(b.host.files[f.0 as usize].sparse);
+    assert!(b.host.kernel.files[f.0].blocks.has_holes());
     // fdatasync: the size and the blocks are new, so a commit follows.
     b.does(Operation::Fdatasync(f));
     let all = bios(&mut b);
@@ -168,7 +168,7 @@ fn a_commit_waits_for_the_data_the_flusher_has_in_flight() {
     let run = b.bios.iter().find(|x| x.1 == 1).expect("a commit");
     let last_data = b.bios.iter().filter(|x| x.1 != 1).map(|x| x.0).max().unwrap();
     assert!(run.0 >= last_data + Nanos::secs(2));
-    assert_eq!(b.host.log.commits, 1);
+    assert_eq!(b.host.kernel.journal.commits, 1);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn sync_writes_everything_that_was_dirty_and_commits() {
         all,
         [data(256), data(44), data(256), data(44), (1, 5, JOURNAL_FLAGS), (1, 1, seal())]
     );
-    assert_eq!((b.host.dirty, b.host.out), (0, 0));
+    assert_eq!((b.host.kernel.writeback.dirty, b.host.kernel.writeback.out), (0, 0));
     // Nothing to do: only a flush.
     b.does(Operation::Sync);
     assert_eq!(bios(&mut b), [(0, Op::Flush, 0, Flags::PREFLUSH | Flags::SYNC)]);
@@ -217,7 +217,7 @@ fn an_unlinked_file_takes_its_dirty_pages_with_it_and_its_place_is_used_again() 
     b.open(f, Advice::Normal);
     b.does(write(0, 300, SyncKind::No));
     b.does(Operation::Unlink(f));
-    assert_eq!((b.host.dirty, b.host.memory.cached()), (0, 0));
+    assert_eq!((b.host.kernel.writeback.dirty, b.host.kernel.cache.cached()), (0, 0));
     while b.advance(Instant::ZERO + Nanos::secs(60)).is_some() {}
     // Two names in one transaction: 4 + 1 blocks and the descriptor; no data.
     let sizes: Vec<_> = bios(&mut b).iter().map(|x| (x.0, x.2)).collect();

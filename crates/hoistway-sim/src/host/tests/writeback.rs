@@ -1,6 +1,7 @@
 //! Write-back and throttling: scenarios 13 and 14 of specs/host.md 18, and what must hold in any mix.
 
 use super::*;
+use crate::host::file::Listed;
 use crate::rng::stream;
 use hoistway::Flags;
 
@@ -13,13 +14,6 @@ fn flushed(b: &Bench) -> Vec<(Instant, u64, u64, Flags)> {
     let flusher = b.seats.len() - 1;
     let own = b.bios.iter().filter(|bio| bio.1 == flusher);
     own.map(|(t, _, io)| (*t, io.start.0 * 512, io.sectors.0 / 8, io.flags)).collect()
-}
-
-#[test]
-fn scenario_14_the_quota_of_a_turn() {
-    assert_eq!(flusher::quota(25_600, 356_515), 13_312);
-    assert_eq!(flusher::quota(0, 356_515), 1024);
-    assert_eq!(flusher::quota(1 << 40, 8 * 5000), 5120);
 }
 
 #[test]
@@ -81,7 +75,7 @@ fn scenario_14_an_old_page_is_written_by_the_periodic_work() {
     assert_eq!(at, b.host.place_of(f) + 7 * PAGE);
     let s = |n| Instant::ZERO + Nanos::secs(n);
     assert!(s(30) <= t && t <= s(35), "{t:?}");
-    assert_eq!((b.host.dirty, b.host.out), (0, 0));
+    assert_eq!((b.host.kernel.writeback.dirty, b.host.kernel.writeback.out), (0, 0));
 }
 
 #[test]
@@ -109,8 +103,8 @@ fn a_writer_waits_for_memory_that_only_write_back_can_free() {
     b.open(f, Advice::Normal);
     b.does(write(0, 30_000));
     assert_eq!(b.fault, None);
-    assert!(b.host.memory.reclaimed >= 30_000 - 13_926);
-    assert!(b.host.memory.cached() <= 13_926);
+    assert!(b.host.kernel.cache.reclaimed >= 30_000 - 13_926);
+    assert!(b.host.kernel.cache.cached() <= 13_926);
 }
 
 #[test]
@@ -131,7 +125,7 @@ fn dontneed_has_the_flusher_write_and_does_not_block() {
 fn grouped() -> Bench {
     let mut b = Bench::new(config("2019", &[]), 2, Nanos::us(100));
     for p in 0..2 {
-        b.host.procs[p].info.group = GroupId(p as u32 + 1);
+        b.host.processes[p].task.info.group = GroupId(p as u32 + 1);
     }
     for g in 1..3 {
         let prio = IoPrio::be(4);
@@ -174,7 +168,7 @@ fn an_inode_goes_over_to_the_group_that_writes_it() {
     assert!(b.go(1));
     // Each round is 40,000 of process 1's pages at 25,600 pages/s: five bits.
     for round in 0..3 {
-        let owner = b.host.files[f.0 as usize].owner;
+        let owner = b.host.kernel.files[f.0].owner;
         assert_eq!(owner, Some(GroupId(if round < 2 { 1 } else { 2 })), "round {round}");
         b.bios.clear();
         b.host.begin(b.now, 1, write(64, 40_000));
@@ -223,9 +217,9 @@ fn a_delayed_process_starts_no_call_before_its_time() {
 #[test]
 fn scenario_13_the_old_writer_writes_a_chunk_per_check() {
     let b = Bench::new(config("2009", &[]), 1, Nanos::us(100));
-    let t = b.host.thresholds;
+    let t = b.host.kernel.writeback.thresholds;
     assert_eq!((t.background, t.limit, t.freerun), (44_564, 89_128, 66_846));
-    assert_eq!(b.host.old_every(), 1024);
+    assert_eq!(b.host.kernel.writeback.old.as_ref().unwrap().every(), 1024);
 
     // A device that takes its time: pages under write-back stay held, so that the limit is passed.
     let mut b = Bench::new(config("2009", &[]), 1, Nanos::secs(3600));
@@ -238,10 +232,10 @@ fn scenario_13_the_old_writer_writes_a_chunk_per_check() {
     );
     assert!(!b.go(0));
     let mut held_at_first = 0;
-    while b.host.held() < 90_150 {
+    while b.host.kernel.writeback.held() < 90_150 {
         b.advance(Instant::ZERO + Nanos::secs(1000)).expect("the writer goes on");
         if held_at_first == 0 && b.bios.iter().any(|x| x.1 == 0) {
-            held_at_first = b.host.held();
+            held_at_first = b.host.kernel.writeback.held();
         }
     }
     // The first check above the limit, at most 1024 pages later; each of the bios is 512 KiB.
@@ -249,7 +243,7 @@ fn scenario_13_the_old_writer_writes_a_chunk_per_check() {
     let own: Vec<u64> = b.bios.iter().filter(|x| x.1 == 0).map(|x| x.2.sectors.0 / 8).collect();
     assert!(own.len() >= 12 && own[..12].iter().sum::<u64>() == 1536, "{own:?}");
     // From then on it is checked every 8 pages and writes a chunk each time.
-    let checks = b.host.counts.chunks;
+    let checks = b.host.kernel.writeback.old.as_ref().unwrap().chunks;
     let after = 90_150 - held_at_first;
     assert!((after / 8).abs_diff(checks) <= 1, "{checks} checks for {after} pages");
     assert!(own.iter().sum::<u64>().abs_diff(1536 * checks) <= 1536);
@@ -290,7 +284,7 @@ fn mix(seed: u64, profile: &str) {
         b.host.begin(b.now, p, Operation::Open { file, advice: Advice::Normal });
         b.seats[p] = Some(b.now);
     }
-    let limit = b.host.thresholds.limit;
+    let limit = b.host.kernel.writeback.thresholds.limit;
     let mut steps = 0;
     while let Some(over) = b.advance(Instant::ZERO + Nanos::secs(400)) {
         for p in over.into_iter().filter(|&p| p < 3) {
@@ -305,17 +299,21 @@ fn mix(seed: u64, profile: &str) {
         assert_eq!(b.fault, None, "seed {seed}");
         check(&b.host, seed);
         // Each writer may dirty 1024 pages between two checks.
-        assert!(b.host.held() <= limit + 3 * 1024, "seed {seed}");
+        assert!(b.host.kernel.writeback.held() <= limit + 3 * 1024, "seed {seed}");
         steps += 1;
         assert!(steps < 2_000_000, "seed {seed} does not end");
     }
     assert_eq!(left, [0; 3], "seed {seed}: a process hangs");
-    assert_eq!((b.host.dirty, b.host.out), (0, 0), "seed {seed}: pages stay dirty");
+    assert_eq!(
+        (b.host.kernel.writeback.dirty, b.host.kernel.writeback.out),
+        (0, 0),
+        "seed {seed}: pages stay dirty"
+    );
     assert_eq!(b.host.in_flight(), 0);
 }
 
 fn operation(rng: &mut crate::rng::Rng, now: Instant, host: &Host, file: FileId) -> Operation {
-    let bytes = host.files[file.0 as usize].bytes;
+    let bytes = host.kernel.files[file.0].bytes;
     let pages = bytes / PAGE;
     let from = rng.below(pages);
     let span = 1 + rng.below(pages - from);
@@ -339,12 +337,14 @@ fn operation(rng: &mut crate::rng::Rng, now: Instant, host: &Host, file: FileId)
 /// What is counted is what the pages say.
 fn check(host: &Host, seed: u64) {
     let (mut dirty, mut out) = (0, 0);
-    for f in &host.files {
-        assert!(f.listed != Listed::No || f.cache.dirty == 0, "seed {seed}: a dirty inode is lost");
-        assert_eq!(f.sparse, !f.cache.whole());
-        dirty += f.cache.dirty;
+    let k = &host.kernel;
+    for (i, f) in k.files.iter().enumerate() {
+        let its = k.cache.dirty(i as u32);
+        assert!(f.listed != Listed::No || its == 0, "seed {seed}: a dirty inode is lost");
+        dirty += its;
         out += f.out;
     }
-    assert_eq!((host.dirty, host.out), (dirty, out), "seed {seed}");
-    assert_eq!(host.flushers.iter().map(|f| f.held).sum::<u64>(), dirty + out);
+    let w = &k.writeback;
+    assert_eq!((w.dirty, w.out), (dirty, out), "seed {seed}");
+    assert_eq!(w.flushers.iter().map(|f| f.held).sum::<u64>(), dirty + out);
 }

@@ -13,8 +13,8 @@
 //!
 //! Source: Wu Fengguang, "IO-less dirty throttling", 2011; specs/host.md 8.1.
 
-use super::config::{HostConfig, Writeback};
-use super::{Host, PAGE};
+use super::cache::PAGE;
+use super::config::HostConfig;
 use hoistway::{Instant, Nanos};
 
 /// Levels of held pages (host.md 8).
@@ -46,7 +46,7 @@ impl Thresholds {
     }
 
     /// All levels times `share` / 65536.
-    fn scaled(&self, share: u64) -> Thresholds {
+    pub fn scaled(&self, share: u64) -> Thresholds {
         let part = |n: u64| (n * share) >> SHARE_BITS;
         Thresholds {
             background: part(self.background),
@@ -178,7 +178,7 @@ const PAUSE_MIN: i64 = 10_000_000;
 /// Longest pause.
 const PAUSE_MAX: u64 = 200_000_000;
 /// `check_every` while more than the limit is held.
-const EVERY_ABOVE: u64 = 8;
+pub(super) const EVERY_ABOVE: u64 = 8;
 
 /// The end of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,109 +214,10 @@ impl Dirtier {
     }
 
     /// A pause is over (simplified: host.md 8.1, step 5).
-    fn paused(&mut self, now: Instant, rate: u64) {
+    pub fn paused(&mut self, now: Instant, rate: u64) {
         self.since = now;
         self.dirtied = 0;
         self.every = (rate / 100).clamp(32, 1024);
-    }
-}
-
-impl Host {
-    /// Pages dirty or under write-back.
-    pub(super) fn held(&self) -> u64 {
-        self.dirty + self.out
-    }
-
-    /// Pages process `p` may still dirty before its next check; at least 1.
-    pub(super) fn check_room(&self, p: usize) -> u64 {
-        let dirtied = self.procs[p].dirtier.dirtied;
-        self.check_every(p).saturating_sub(dirtied).max(1)
-    }
-
-    /// Process `p` has dirtied as much as it may before a check.
-    pub(super) fn check_due(&self, p: usize) -> bool {
-        self.procs[p].dirtier.dirtied >= self.check_every(p)
-    }
-
-    fn check_every(&self, p: usize) -> u64 {
-        if self.config.writeback_variant == Writeback::Wb30 {
-            self.old_every()
-        } else if self.held() > self.thresholds.limit {
-            EVERY_ABOVE
-        } else {
-            self.procs[p].dirtier.every
-        }
-    }
-
-    /// The check of a writer that has dirtied pages of `file` (host.md 8.1).
-    pub(super) fn throttle(&mut self, now: Instant, p: usize, file: u32) -> Verdict {
-        if self.config.writeback_variant == Writeback::Wb30 {
-            return self.throttle_old(now, p);
-        }
-        let i = self.files[file as usize].flusher as usize;
-        if self.dirty > self.thresholds.background {
-            self.ask_background(now, i);
-        }
-        let held = self.held();
-        let Thresholds { limit, freerun, .. } = self.thresholds;
-        if held <= freerun {
-            let every = 1 << ((limit - held).ilog2() / 2);
-            self.procs[p].dirtier = Dirtier { dirtied: 0, since: now, every };
-            return Verdict::Go;
-        }
-        self.ask_background(now, i);
-        self.update_pace(now, i);
-        let position = self.position(i);
-        let f = &self.flushers[i];
-        let verdict = self.procs[p].dirtier.check(now, &f.pace, position, f.held);
-        if let Verdict::Pause { length, .. } = verdict {
-            self.counts.pauses += 1;
-            self.counts.pause_time += length;
-            let proc = &mut self.procs[p];
-            proc.waited_throttle += length;
-        }
-        verdict
-    }
-
-    /// A pause of process `p`, a writer of `file`, is over.
-    pub(super) fn paused(&mut self, now: Instant, p: usize, file: u32) {
-        if self.config.writeback_variant == Writeback::Wb30 {
-            return;
-        }
-        let rate = self.flushers[self.files[file as usize].flusher as usize].pace.rate;
-        self.procs[p].dirtier.paused(now, rate);
-    }
-
-    /// The position factor of flusher `i` in 1/1024: of all held pages, and where there are several
-    /// flushers the smaller of that and the one of its own pages beside its share.
-    fn position(&self, i: usize) -> u64 {
-        let all = self.thresholds.position(self.held());
-        if self.flushers.len() == 1 {
-            return all;
-        }
-        let f = &self.flushers[i];
-        all.min(self.thresholds.scaled(f.share).position(f.held))
-    }
-
-    /// The estimates of flusher `i`, where due, and the shares of all.
-    pub(super) fn update_pace(&mut self, now: Instant, i: usize) {
-        let position = self.position(i);
-        let below = self.held() < self.thresholds.setpoint;
-        self.flushers[i].pace.update(now, position, below);
-        if now.since(self.shares_at) < UPDATE {
-            return;
-        }
-        self.shares_at = now;
-        let all: u64 = self.flushers.iter().map(|f| f.written).sum();
-        if all == 0 {
-            return;
-        }
-        let least = (1 << SHARE_BITS) / (2 * self.flushers.len() as u64);
-        for f in &mut self.flushers {
-            let now = (f.written << SHARE_BITS) / all;
-            f.share = (f.share * 7 / 8 + now / 8).max(least);
-            f.written = 0;
-        }
     }
 }
 

@@ -1,0 +1,303 @@
+//! The files of the host: where they lie, which of their blocks exist, and their inodes (specs/host.md 3
+//! and 7).
+//!
+//! A file has its place reserved when it is declared, and a block's place in it follows from its page:
+//! files that grow at the same time do not interleave. Which blocks are allocated is a bit per page, kept
+//! for files that have holes only.
+
+use super::cache::PAGE;
+use super::config::HostConfig;
+use super::layout::{JOURNAL, Layout};
+use super::op::FileId;
+use super::owner::Ballot;
+use crate::world::JobError;
+use hoistway::{GroupId, Instant};
+
+/// Largest device that raw loads may use: its map takes 4 bytes for every MiB, here 64 MB.
+const RAW_MOST: u64 = 1 << 44;
+
+/// Which blocks of a file exist.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BlockMap {
+    /// A bit per page; empty while the file has never had a hole.
+    bits: Vec<u64>,
+    holes: u64,
+}
+
+impl BlockMap {
+    /// Some page has no block.
+    #[cfg(test)]
+    pub fn has_holes(&self) -> bool {
+        self.holes > 0
+    }
+
+    /// None of the file's `pages` has a block any more.
+    pub fn clear(&mut self, pages: u64) {
+        self.bits.clear();
+        self.bits.resize(pages.div_ceil(64) as usize, 0);
+        self.holes = pages;
+    }
+
+    /// True when page `p` has a block.
+    pub fn has(&self, p: u64) -> bool {
+        self.holes == 0 || self.bits[(p / 64) as usize] >> (p % 64) & 1 == 1
+    }
+
+    /// The end of the run of pages from `a` on that have blocks, or have none, as `a`; at most `b`.
+    pub fn run_end(&self, a: u64, b: u64) -> u64 {
+        if self.holes == 0 {
+            return b;
+        }
+        let kind = self.has(a);
+        (a + 1..b).find(|&p| self.has(p) != kind).unwrap_or(b)
+    }
+
+    /// Pages [a, b) get blocks; returns how many had none.
+    pub fn allocate(&mut self, a: u64, b: u64) -> u64 {
+        if self.holes == 0 {
+            return 0;
+        }
+        let mut fresh = 0;
+        let mut at = a;
+        while at < b {
+            let end = b.min((at / 64 + 1) * 64);
+            let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            let word = &mut self.bits[(at / 64) as usize];
+            fresh += u64::from((mask & !*word).count_ones());
+            *word |= mask;
+            at = end;
+        }
+        self.holes -= fresh;
+        fresh
+    }
+}
+
+/// Where an inode stands with its flusher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// Clean.
+    No,
+    /// On the list of dirty inodes.
+    First,
+    /// On the list of those with pages left over.
+    Again,
+    /// Being written by the flusher.
+    Turn,
+}
+
+/// One file, and its inode.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Place on the device in bytes.
+    pub start: u64,
+    pub bytes: u64,
+    /// Its length so far.
+    pub size: u64,
+    pub blocks: BlockMap,
+    /// The group that dirtied it first.
+    pub owner: Option<GroupId>,
+    pub ballot: Ballot,
+    /// Its flusher, and where it stands with it.
+    pub flusher: u32,
+    pub listed: Listed,
+    /// Page at which the flusher goes on.
+    pub cursor: u64,
+    /// Pages under write-back.
+    pub out: u64,
+    /// Transaction of its last change, and of its last change of length or blocks; 0: none.
+    pub changed: u64,
+    pub remapped: u64,
+    /// The last sync() that has been over it.
+    pub synced: u64,
+    /// When its oldest dirty page became dirty.
+    pub dirtied_at: Instant,
+    /// The 4 ms tick of its last time stamp.
+    pub stamped: Option<u64>,
+    /// Processes that wait for its pages or write-back.
+    pub waiters: Vec<u32>,
+    /// Number of the write-back bio emitted last.
+    pub write_seq: u64,
+    /// Write-back bios that are not served yet.
+    pub writing: u64,
+}
+
+impl File {
+    fn new(start: u64, bytes: u64) -> File {
+        File {
+            start,
+            bytes,
+            size: bytes,
+            blocks: BlockMap::default(),
+            owner: None,
+            ballot: Ballot::default(),
+            flusher: 0,
+            listed: Listed::No,
+            cursor: 0,
+            out: 0,
+            changed: 0,
+            remapped: 0,
+            synced: 0,
+            dirtied_at: Instant::ZERO,
+            stamped: None,
+            waiters: Vec::new(),
+            write_seq: 0,
+            writing: 0,
+        }
+    }
+}
+
+/// All files, and where the next one goes.
+#[derive(Debug)]
+pub(super) struct Files {
+    all: Vec<File>,
+    layout: Layout,
+    /// The device as one file, once somebody has asked for it.
+    device: Option<FileId>,
+    /// Files that several loads use, by name.
+    shared: Vec<(String, FileId)>,
+    /// First byte of the device that no raw sequential load has been given.
+    raw_next: u64,
+}
+
+impl Files {
+    /// No files, on a device of `capacity` bytes, of which they begin at `start_frac`.
+    pub fn new(config: &HostConfig, capacity: u64, start_frac: f64, seed: u64) -> Files {
+        Files {
+            all: Vec::new(),
+            layout: Layout::new(capacity, start_frac, config.layout_gap_kib, seed),
+            device: None,
+            shared: Vec::new(),
+            raw_next: 0,
+        }
+    }
+
+    /// Number of files.
+    pub fn len(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// Bytes of the device.
+    pub fn capacity(&self) -> u64 {
+        self.layout.capacity()
+    }
+
+    /// First byte of the journal.
+    pub fn journal(&self) -> u64 {
+        self.layout.journal
+    }
+
+    /// The device as a file, if somebody reads it as one.
+    pub fn whole_device(&self) -> Option<FileId> {
+        self.device
+    }
+
+    /// Lays a file out behind those before it.
+    pub fn place(&mut self, bytes: u64) -> Result<FileId, JobError> {
+        let start = self.layout.place(bytes)?;
+        Ok(self.push(start, bytes))
+    }
+
+    fn push(&mut self, start: u64, bytes: u64) -> FileId {
+        self.all.push(File::new(start, bytes));
+        FileId(self.len() - 1)
+    }
+
+    /// The file of that name and size, if it has been laid out; another size is an error.
+    pub fn find_shared(&self, name: &str, bytes: u64) -> Result<Option<FileId>, JobError> {
+        let Some(&(_, file)) = self.shared.iter().find(|(known, _)| known == name) else {
+            return Ok(None);
+        };
+        let size = self[file.0].bytes;
+        if size == bytes {
+            return Ok(Some(file));
+        }
+        let message = format!("file {name} has {size} B for one and {bytes} B for another load");
+        Err(JobError::Parameter { of: "host".into(), message })
+    }
+
+    /// From now on a file can be found by that name.
+    pub fn share(&mut self, name: &str, file: FileId) {
+        self.shared.push((name.to_string(), file));
+    }
+
+    /// Makes the device one file.
+    pub fn open_device(&mut self) -> Result<FileId, JobError> {
+        let bytes = self.capacity() / PAGE * PAGE;
+        if bytes > RAW_MOST {
+            return Err(JobError::Parameter {
+                of: "host".into(),
+                message: format!(
+                    "raw loads: the drive has {} GB; choose one of at most {} GB (the map of its page \
+                     cache is held in memory)",
+                    bytes / 1_000_000_000,
+                    RAW_MOST / 1_000_000_000
+                ),
+            });
+        }
+        let file = self.push(0, bytes);
+        self.device = Some(file);
+        Ok(file)
+    }
+
+    /// The next range of the device for a raw sequential load.
+    pub fn raw_range(&mut self, bytes: u64) -> Result<u64, JobError> {
+        let begin = self.raw_next;
+        let left = self.capacity() - begin;
+        if bytes > left {
+            return Err(JobError::DoesNotFit { needed: bytes, available: left });
+        }
+        self.raw_next += bytes.next_multiple_of(PAGE).min(left);
+        Ok(begin)
+    }
+
+    /// Places on the device that files occupy, and the journal: first byte and length.
+    pub fn places(&self) -> Vec<(u64, u64)> {
+        let files = self.all.iter().map(|f| (f.start, f.bytes.next_multiple_of(PAGE)));
+        files.chain([(self.layout.journal, JOURNAL)]).collect()
+    }
+
+    /// All files, for tests.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &File> {
+        self.all.iter()
+    }
+}
+
+impl std::ops::Index<u32> for Files {
+    type Output = File;
+
+    #[inline]
+    fn index(&self, file: u32) -> &File {
+        &self.all[file as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Files {
+    #[inline]
+    fn index_mut(&mut self, file: u32) -> &mut File {
+        &mut self.all[file as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_map_knows_runs_and_holes() {
+        let mut map = BlockMap::default();
+        assert!(map.has(77) && !map.has_holes());
+        assert_eq!((map.run_end(3, 50), map.allocate(0, 10)), (50, 0));
+        map.clear(200);
+        assert!(map.has_holes() && !map.has(0));
+        assert_eq!(map.allocate(60, 130), 70);
+        assert_eq!(map.allocate(100, 140), 10);
+        assert_eq!(
+            (map.run_end(0, 200), map.run_end(60, 200), map.run_end(60, 100)),
+            (60, 140, 100)
+        );
+        assert_eq!(map.run_end(140, 200), 200);
+        assert_eq!(map.allocate(0, 200), 120);
+        assert!(!map.has_holes() && map.has(199));
+    }
+}

@@ -1,0 +1,397 @@
+//! What all processes of the host share, by component, and the few things that concern several of them at
+//! once: a page that becomes dirty, a page that is written, a file that loses all it has.
+
+use super::bio::{BioKind, BioTable, Pending};
+use super::cache::{PAGE, PageCache};
+use super::config::{Fs, HostConfig};
+use super::file::{Files, Listed};
+use super::journal::{InodeChange, Journal};
+use super::op::{Act, FileId};
+use super::task::{Step, Task};
+use super::wait::{Sleepers, Wait};
+use super::writeback::{Work, Writeback};
+use crate::drive::DriveFile;
+use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile, Sectors};
+
+/// What things cost a process in its own time (host.md 2.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    pub copy_ns_per_kib: u64,
+    pub submit: Nanos,
+    pub sync_call: Nanos,
+    pub direct_call: Nanos,
+}
+
+impl Costs {
+    /// Cost of a buffered call in ns: 1.5 x + 0.625 x per KiB (host.md 2.1), rounded down. At least 1 ns,
+    /// so that no process calls for ever at one instant.
+    pub fn call(&self, bs: u64) -> u64 {
+        let x = self.copy_ns_per_kib;
+        (x * 3 / 2 + x * 5 * bs / (8 * 1024)).max(1)
+    }
+}
+
+/// What processes have read, for the record.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReadCounts {
+    pub hits: u64,
+    pub misses: u64,
+    pub windows: u64,
+    pub ahead_pages: u64,
+}
+
+/// Everything but the processes.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub config: HostConfig,
+    /// The block layer before blk-mq.
+    pub legacy: bool,
+    /// Most pages of a bio.
+    pub bio_pages: u64,
+    /// Largest request of the device in pages.
+    pub request_pages: u64,
+    pub costs: Costs,
+    pub files: Files,
+    pub cache: PageCache,
+    pub writeback: Writeback,
+    pub journal: Journal,
+    pub bios: BioTable,
+    pub sleepers: Sleepers,
+    pub reads: ReadCounts,
+    /// Calls of sync() so far.
+    pub syncs: u64,
+    /// Pages made dirty, for somebody who holds their contents: process, file, from, to.
+    pub dirtied: Option<Vec<(usize, FileId, u64, u64)>>,
+}
+
+/// Length of the tick in which time stamps count (host.md 7).
+const STAMP_TICK: Nanos = Nanos::ms(4);
+
+impl Kernel {
+    pub fn new(config: HostConfig, drive: &DriveFile, max_request: Sectors, seed: u64) -> Kernel {
+        let legacy = config.block_profile == Profile::Legacy;
+        let request_pages = max_request.bytes().0 / PAGE;
+        // Kernel, programs and reserves take the rest (host.md 4.2): floor(0.85 total).
+        let limit = config.ram / PAGE * 85 / 100;
+        let start_frac = config.start_frac_on(drive);
+        Kernel {
+            legacy,
+            bio_pages: if legacy { request_pages.clamp(1, 256) } else { 256 },
+            request_pages,
+            costs: Costs {
+                copy_ns_per_kib: config.copy_ns_per_kib_on(drive),
+                submit: Nanos(config.submit_ns),
+                sync_call: Nanos(config.sync_call_ns),
+                direct_call: Nanos(config.direct_call_ns),
+            },
+            files: Files::new(&config, drive.identity.capacity_bytes, start_frac, seed),
+            cache: PageCache::new(limit),
+            writeback: Writeback::new(&config, limit),
+            journal: Journal::new(&config),
+            bios: BioTable::default(),
+            sleepers: Sleepers::new(Nanos(config.wake_ns)),
+            reads: ReadCounts::default(),
+            syncs: 0,
+            dirtied: None,
+            config,
+        }
+    }
+
+    /// A file has been laid out: the others learn of it.
+    pub fn file_added(&mut self, file: FileId) -> FileId {
+        self.cache.add_file(self.files[file.0].bytes.div_ceil(PAGE));
+        self.writeback.make_room(self.files.len());
+        file
+    }
+
+    // Waiting.
+
+    /// Process `p` sleeps on something of a file.
+    pub fn block_on(&mut self, now: Instant, p: usize, file: u32, wait: Wait) -> Act {
+        self.files[file].waiters.push(p as u32);
+        self.sleepers.block(now, p, wait);
+        Act::Block
+    }
+
+    /// Wakes the waiters of a file of which `ends` says that their wait is over.
+    pub fn wake_waiters(&mut self, now: Instant, file: u32, ends: impl Fn(&mut Wait) -> bool) {
+        let waiters = &mut self.files[file].waiters;
+        let sleepers = &mut self.sleepers;
+        waiters.retain(|&p| {
+            let over = ends(sleepers.wait_mut(p as usize));
+            if over {
+                sleepers.wake(now, p as usize);
+            }
+            !over
+        });
+    }
+
+    /// Waits for the write-back bios of a file that are in flight now; not at all if there are none.
+    pub fn wait_for_writes(&mut self, now: Instant, p: usize, file: u32) -> Option<Act> {
+        let f = &self.files[file];
+        let (mark, left) = (f.write_seq, f.writing);
+        (left > 0).then(|| self.block_on(now, p, file, Wait::Writes { mark, left }))
+    }
+
+    /// Waits for the bios that a process counts itself, if any are under way.
+    pub fn wait_for_own(&mut self, now: Instant, task: &Task) -> Option<Act> {
+        (task.own.left > 0).then(|| {
+            self.sleepers.block(now, task.p, Wait::Own);
+            Act::Block
+        })
+    }
+
+    /// Waits until transaction `id` is on disk, if it is not.
+    pub fn wait_for_commit(&mut self, now: Instant, p: usize, id: u64) -> Option<Act> {
+        self.journal.wait_for(now, p, id, &mut self.sleepers).then_some(Act::Block)
+    }
+
+    /// A process found no room in memory: it waits until something may be taken back.
+    pub fn wait_for_memory(&mut self, now: Instant, p: usize) -> Step {
+        if self.writeback.held() == 0 && self.bios.in_flight() == 0 {
+            return Step::NoMemory;
+        }
+        Step::Act(self.block_for_memory(now, p))
+    }
+
+    /// Waits although nothing that could free memory has been submitted yet.
+    pub fn block_for_memory(&mut self, now: Instant, p: usize) -> Act {
+        self.writeback.ask_reclaim(now, &mut self.sleepers);
+        self.sleepers.block(now, p, Wait::Memory);
+        Act::Block
+    }
+
+    // Submitting.
+
+    /// Starts the submission of a process's batch. Task plugs came with blk-mq's time; the legacy layer
+    /// plugs the device itself.
+    pub fn submit(&self, task: &mut Task, plug: bool) {
+        task.submission.start(plug && !self.legacy);
+    }
+
+    /// Who waits for the last bio of its batch has the legacy layer unplug the device behind it.
+    pub fn unplug_last(&self, task: &mut Task) {
+        if self.legacy {
+            task.submission.flag_last(Flags::UNPLUG);
+        }
+    }
+
+    /// Flags of writes somebody waits for.
+    pub fn sync_flags(&self) -> Flags {
+        if self.legacy { Flags::SYNC | Flags::NOIDLE } else { Flags::SYNC }
+    }
+
+    /// An asynchronous write is submitted; true if it takes a place in the old request pool.
+    pub fn pool_submits(&mut self, now: Instant) -> bool {
+        let Some(old) = &mut self.writeback.old else { return false };
+        old.submitted(now, &mut self.sleepers);
+        true
+    }
+
+    // Inodes.
+
+    /// Pages [a, b) of a file get their blocks, where they have none; the transaction that knows of them.
+    fn allocate(&mut self, now: Instant, file: u32, a: u64, b: u64) -> Option<u64> {
+        let f = &mut self.files[file];
+        let fresh = f.blocks.allocate(a, b);
+        let change = InodeChange::Mapping(fresh * PAGE);
+        (fresh > 0).then(|| self.journal.join(now, f, change, &mut self.sleepers))
+    }
+
+    /// A write up to byte `end` may make the file longer.
+    fn extend(&mut self, now: Instant, file: u32, end: u64) {
+        let f = &mut self.files[file];
+        if end > f.size {
+            f.size = end;
+            self.journal.join(now, f, InodeChange::Size, &mut self.sleepers);
+        }
+    }
+
+    /// A direct write covers bytes up to `end`, pages [a, b).
+    pub fn write_around(&mut self, now: Instant, file: u32, a: u64, b: u64, end: u64) {
+        self.allocate(now, file, a, b);
+        self.extend(now, file, end);
+    }
+
+    /// The file loses its pages, dirty ones too, and its blocks: it is unlinked, truncated to nothing, or
+    /// created empty.
+    pub fn empty(&mut self, now: Instant, file: u32) {
+        let dirty = self.cache.discard_dirty(file);
+        let pages = self.cache.pages(file);
+        self.cache.drop_clean(file, 0, pages);
+        let f = &mut self.files[file];
+        f.blocks.clear(pages);
+        f.size = 0;
+        f.stamped = None;
+        self.writeback.discarded(f, dirty);
+        self.writeback.unlist(file, f);
+        self.journal.join(now, f, InodeChange::Name, &mut self.sleepers);
+    }
+
+    /// Asks for the write-back of a file's dirty pages [from, to).
+    pub fn ask_file(&mut self, now: Instant, file: u32, from: u64, to: u64) {
+        if self.cache.idle_run(file, from, to, 1).is_some() {
+            let i = self.files[file].flusher as usize;
+            self.writeback.ask(now, i, Work::File { file, from, to }, &mut self.sleepers);
+        }
+    }
+
+    // Dirty pages.
+
+    /// A process makes pages [a, b) dirty; false if there is no memory for one of them.
+    pub fn make_dirty(&mut self, now: Instant, task: &mut Task, file: u32, a: u64, b: u64) -> bool {
+        let group = task.info.group;
+        let mut at = a;
+        while at < b {
+            let from = self.cache.find(file, at, b, |w| !w.cached);
+            let to = self.cache.find(file, from, b, |w| w.cached);
+            if from < to && !self.cache.insert(file, from, to, true, group) {
+                return false;
+            }
+            at = to;
+        }
+        let dirty = self.cache.dirty(file);
+        if self.files[file].owner.is_none() {
+            self.hand_over(now, file, group);
+        }
+        if dirty == 0 {
+            self.files[file].dirtied_at = now;
+        }
+        let fresh = self.cache.set_dirty(file, a, b);
+        if let Some(dirtied) = &mut self.dirtied {
+            dirtied.push((task.p, FileId(file), a, b));
+        }
+        task.dirtier.dirtied += fresh;
+        self.writeback.dirtied(&self.files[file], fresh);
+        if self.files[file].listed == Listed::No {
+            self.writeback.list(now, file, &mut self.files, &mut self.sleepers);
+        }
+        // ext3 allocates in the write call, ext4 not before write-back, when it knows how much there is.
+        if self.config.fs == Fs::Ext3 && self.allocate(now, file, a, b).is_some() {
+            self.journal.dirtied_fresh(file, a, b);
+        }
+        self.extend(now, file, b * PAGE);
+        let f = &mut self.files[file];
+        let tick = now.as_nanos() / STAMP_TICK.0;
+        if f.stamped != Some(tick) {
+            f.stamped = Some(tick);
+            self.journal.join(now, f, InodeChange::Stamp, &mut self.sleepers);
+        }
+        true
+    }
+
+    /// Pages [a, b) go under write-back; the bio that writes them.
+    pub fn start_write(
+        &mut self,
+        now: Instant,
+        file: u32,
+        (a, b): (u64, u64),
+        flags: Flags,
+        group: GroupId,
+    ) -> Pending {
+        if self.writeback.flushers.len() > 1
+            && let Some(owner) = self.files[file].owner
+        {
+            for (group, pages) in self.cache.groups(file, a, b) {
+                self.files[file].ballot.count(owner, group, pages * PAGE);
+            }
+        }
+        let order = match self.allocate(now, file, a, b) {
+            Some(id) => self.journal.order(id),
+            None => 0,
+        };
+        self.cache.start_write(file, a, b);
+        let f = &mut self.files[file];
+        self.writeback.sent(f, b - a);
+        Pending {
+            kind: BioKind::Write,
+            op: Op::Write,
+            flags,
+            group,
+            file,
+            first: a,
+            seq: f.write_seq,
+            order,
+            start: f.start + a * PAGE,
+            len: (b - a) * PAGE,
+        }
+    }
+
+    /// Puts the dirty pages of [from, to) that are not under write-back into a process's batch.
+    pub fn gather_idle(
+        &mut self,
+        now: Instant,
+        task: &mut Task,
+        file: u32,
+        from: u64,
+        to: u64,
+        flags: Flags,
+    ) {
+        let mut at = from;
+        // Deviation: the owner's group pays also without group write-back, as the specification's
+        // section 13 says of fsync; the caller's priority goes with it.
+        let group = self.files[file].owner.unwrap_or(task.info.group);
+        while let Some((a, b)) = self.cache.idle_run(file, at, to, self.bio_pages) {
+            let bio = self.start_write(now, file, (a, b), flags, group);
+            task.submission.push(bio);
+            at = b;
+        }
+        if self.cache.dirty(file) == 0 {
+            self.writeback.unlist(file, &mut self.files[file]);
+        }
+        self.round_over(now, file);
+    }
+
+    /// A round of write-back of a file is over: its owner may change.
+    pub fn round_over(&mut self, now: Instant, file: u32) {
+        if self.writeback.flushers.len() == 1 {
+            return;
+        }
+        let f = &mut self.files[file];
+        let Some(owner) = f.owner else { return };
+        let bw = self.writeback.flushers[f.flusher as usize].pace.bw;
+        if let Some(winner) = f.ballot.decide(owner, bw) {
+            self.writeback.owner_changes += 1;
+            self.hand_over(now, file, winner);
+        }
+    }
+
+    fn hand_over(&mut self, now: Instant, file: u32, group: GroupId) {
+        let dirty = self.cache.dirty(file);
+        let (files, sleepers) = (&mut self.files, &mut self.sleepers);
+        self.writeback.hand_over(now, file, group, dirty, files, sleepers);
+    }
+
+    /// A bio of a file's pages [a, b) has been served: they are up to date.
+    pub fn read_done(&mut self, now: Instant, file: u32, a: u64, b: u64) {
+        self.cache.set_ready(file, a, b);
+        self.wake_waiters(now, file, |wait| match *wait {
+            Wait::Page(page) => a <= page && page < b,
+            _ => false,
+        });
+    }
+
+    /// Write-back bio number `seq` of a file's pages [a, b) has been served; transaction `order` waits
+    /// for it, if it is not 0.
+    pub fn write_done(
+        &mut self,
+        now: Instant,
+        file: u32,
+        (a, b): (u64, u64),
+        seq: u64,
+        order: u64,
+    ) {
+        self.cache.end_write(file, a, b);
+        self.writeback.written(now, &mut self.files[file], b - a);
+        if order > 0 {
+            self.journal.ordered_done(now, order, &mut self.sleepers);
+        }
+        self.wake_waiters(now, file, |wait| match wait {
+            Wait::Writes { mark, left } if seq <= *mark => {
+                *left -= 1;
+                *left == 0
+            }
+            _ => false,
+        });
+    }
+}

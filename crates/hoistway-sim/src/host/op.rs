@@ -1,0 +1,249 @@
+//! The vocabulary between the host and its caller: what a process asks for ([`Operation`]), what it does
+//! next ([`Act`]), what calls took ([`Ran`]).
+
+use crate::world::JobError;
+use hoistway::{Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId};
+
+/// A file of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(pub u32);
+
+/// A process's advice on the file it has opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Advice {
+    /// None.
+    #[default]
+    Normal,
+    /// The read-ahead limit is doubled.
+    Sequential,
+    /// No read-ahead.
+    Random,
+}
+
+/// What follows a buffered write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncKind {
+    /// Nothing.
+    #[default]
+    No,
+    /// fdatasync, which counts into the call's latency.
+    Data,
+    /// fsync, which counts into the call's latency.
+    Full,
+    /// fsync, and only its time counts as the call's latency.
+    FullAlone,
+}
+
+/// What a process asks of its host, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Operation {
+    /// Opens a file afresh: forgets the read-ahead state.
+    Open {
+        /// Which.
+        file: FileId,
+        /// What it will do.
+        advice: Advice,
+    },
+    /// Starts the write-back of the file's dirty pages and drops the clean ones (host.md 4.3).
+    DontNeed(FileId),
+    /// The same for the pages of a part of it.
+    DontNeedPart {
+        /// Which file.
+        file: FileId,
+        /// From where; a multiple of the page.
+        offset: u64,
+        /// How much.
+        len: u64,
+    },
+    /// `count` buffered calls of `bs` bytes, one behind the other, from `offset` on. The file is open.
+    Read {
+        /// From where.
+        offset: u64,
+        /// Bytes of a call.
+        bs: u64,
+        /// Number of calls.
+        count: u64,
+    },
+    /// The same with writes, into blocks that exist; whole pages only.
+    Write {
+        /// From where.
+        offset: u64,
+        /// Bytes of a call, a multiple of the page.
+        bs: u64,
+        /// Number of calls.
+        count: u64,
+        /// What follows the last call.
+        sync: SyncKind,
+    },
+    /// One direct call (host.md 6). The file is open.
+    Direct {
+        /// A write into blocks that exist, instead of a read.
+        write: bool,
+        /// From where; a multiple of the sector size.
+        offset: u64,
+        /// How much; a multiple of the sector size.
+        len: u64,
+        /// When it was meant to be issued, if not now: latency counts from there.
+        since: Option<Instant>,
+        /// It is followed by an fdatasync, which counts into its latency.
+        sync: bool,
+    },
+    /// fdatasync of a file.
+    Fdatasync(FileId),
+    /// fsync of a file.
+    Fsync(FileId),
+    /// sync(): everything dirtied so far, of all files.
+    Sync,
+    /// Makes a declared file, or empties it if it exists.
+    Create(FileId),
+    /// Deletes it: its pages and blocks are gone, dirty or not.
+    Unlink(FileId),
+    /// Drops all clean pages of all files.
+    DropCaches,
+    /// Straight to the block layer.
+    Block(BlockIo),
+    /// Nothing that the host does itself; takes no time.
+    Tell(Notice),
+    /// Nothing until then.
+    Sleep(Instant),
+    /// The process ends.
+    Exit,
+}
+
+/// Calls that are over: the first took `first` and ended at `first_end`, each further one took `each`
+/// and followed at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ran {
+    /// Latency of the first call.
+    pub first: Nanos,
+    /// When it ended.
+    pub first_end: Instant,
+    /// Latency of each further call.
+    pub each: Nanos,
+    /// Number of calls.
+    pub calls: u64,
+    /// Bytes of one call.
+    pub bytes: u64,
+    /// When the process goes on; ask again then.
+    pub until: Instant,
+}
+
+/// What a process does next.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// It opens a plug section. Ask again at once.
+    Plug,
+    /// It closes the plug section. Ask again at once.
+    Unplug,
+    /// It submits this I/O. Ask again when the submission is over (accepted).
+    Submit(Io),
+    /// It is busy. Ask again then.
+    WaitUntil(Instant),
+    /// Calls are over.
+    Ran(Ran),
+    /// It pauses until then, because too much is dirty.
+    Throttled(Instant),
+    /// It waits for I/O; [`super::Host::woken`] says when it goes on.
+    Block,
+    /// It has nothing to do; [`super::Host::woken`] says when it goes on.
+    Rest,
+    /// Something for the caller to carry out. Ask again at once.
+    Tell(Notice),
+    /// The operation is over: [`super::Host::begin`] another one, at this instant.
+    Finished,
+    /// It has reached its stop time between two calls.
+    Stopped,
+    /// It has exited.
+    Exited,
+    /// The model cannot do that.
+    Fault(Box<JobError>),
+}
+
+/// Who a process is to the host.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcInfo {
+    /// Its id in the block layer.
+    pub id: ProcId,
+    /// Its group.
+    pub group: GroupId,
+    /// Its effective I/O priority.
+    pub prio: IoPrio,
+    /// Its CPU.
+    pub cpu: u32,
+}
+
+/// A block I/O of a process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockIo {
+    /// A write instead of a read.
+    pub write: bool,
+    /// First byte on the device, a multiple of 512.
+    pub start: u64,
+    /// Bytes, a multiple of 512, above 0.
+    pub len: u64,
+    /// Flags of the bios, as given.
+    pub flags: Flags,
+    /// The process waits: first for everything this identity has under way, then for this I/O. Without
+    /// it the I/O is only submitted.
+    pub wait: bool,
+}
+
+/// What a load says to the caller of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// What follows is done by another process of the block layer: the load's own of that slot, made when
+    /// it is first named. [`super::Host::become_proc`] is to follow.
+    RunAs {
+        /// Number among the processes of this load.
+        slot: u32,
+        /// Its name, for the record.
+        name: &'static str,
+        /// It outlives [`Notice::EndProcs`].
+        lasting: bool,
+    },
+    /// The load's processes of the block layer exit, but for the lasting ones.
+    EndProcs,
+    /// A mark for the record.
+    Mark(&'static str),
+    /// The mark of something that was given up: it took longer than this.
+    GivenUp(Nanos),
+}
+
+/// What happened to pages of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageChange {
+    /// The page is no longer cached.
+    Dropped {
+        /// Its file.
+        file: FileId,
+        /// Its number in the file.
+        page: u64,
+    },
+    /// A process has written pages.
+    Dirtied {
+        /// The process, by its number at the host.
+        p: usize,
+        /// The file.
+        file: FileId,
+        /// The first page.
+        from: u64,
+        /// The page behind the last.
+        to: u64,
+    },
+}
+
+/// What a bio moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bio {
+    /// Pages of a file's cache.
+    Cached {
+        /// The file.
+        file: FileId,
+        /// The first page.
+        first: u64,
+        /// How many.
+        pages: u64,
+    },
+    /// Data of a process's own, past the cache: by its number at the host.
+    Own(usize),
+}

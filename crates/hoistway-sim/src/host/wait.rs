@@ -1,0 +1,144 @@
+//! Who sleeps, on what, since when, and who goes on: the host's wait queue (specs/host.md 2.1).
+
+use hoistway::{Instant, Nanos};
+
+/// What a blocked process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    None,
+    /// This page of its file.
+    Page(u64),
+    /// The end of `left` more of the file's write-back bios numbered up to `mark`.
+    Writes {
+        mark: u64,
+        left: u64,
+    },
+    /// All bios it counts itself.
+    Own,
+    /// Pages that can be taken back.
+    Memory,
+    /// This transaction to be on disk.
+    Commit(u64),
+    /// The ordered data of the transaction being committed.
+    Ordered,
+    /// So many flushers that have not yet done what its sync() asked for.
+    Works(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    wait: Wait,
+    since: Instant,
+    /// Time waited for pages, and for other I/O.
+    page: Nanos,
+    io: Nanos,
+}
+
+/// All processes of the host, by number, as sleepers.
+#[derive(Debug)]
+pub(super) struct Sleepers {
+    all: Vec<Sleeper>,
+    /// Those that go on, and when.
+    woken: Vec<(usize, Instant)>,
+    /// Those that wait for memory.
+    for_memory: Vec<u32>,
+    /// From what a process waits for until it runs.
+    wake_time: Nanos,
+}
+
+impl Sleepers {
+    /// None yet.
+    pub fn new(wake_time: Nanos) -> Sleepers {
+        Sleepers { all: Vec::new(), woken: Vec::new(), for_memory: Vec::new(), wake_time }
+    }
+
+    /// The next process.
+    pub fn add(&mut self) {
+        let (page, io) = (Nanos::ZERO, Nanos::ZERO);
+        self.all.push(Sleeper { wait: Wait::None, since: Instant::ZERO, page, io });
+    }
+
+    /// What process `p` waits for.
+    pub fn wait(&self, p: usize) -> Wait {
+        self.all[p].wait
+    }
+
+    /// The same, to be counted down.
+    pub fn wait_mut(&mut self, p: usize) -> &mut Wait {
+        &mut self.all[p].wait
+    }
+
+    /// Time that process `p` has waited for pages, and for other I/O.
+    pub fn waited(&self, p: usize) -> (Nanos, Nanos) {
+        (self.all[p].page, self.all[p].io)
+    }
+
+    /// Process `p` begins to wait.
+    pub fn block(&mut self, now: Instant, p: usize, wait: Wait) {
+        if wait == Wait::Memory {
+            self.for_memory.push(p as u32);
+        }
+        let sleeper = &mut self.all[p];
+        (sleeper.wait, sleeper.since) = (wait, now);
+    }
+
+    /// What process `p` waits for has come.
+    pub fn wake(&mut self, now: Instant, p: usize) {
+        let sleeper = &mut self.all[p];
+        let waited = now - sleeper.since;
+        match sleeper.wait {
+            Wait::Page(_) => sleeper.page += waited,
+            _ => sleeper.io += waited,
+        }
+        sleeper.wait = Wait::None;
+        self.rouse(now, p);
+    }
+
+    /// Wakes the processes that wait for memory: some may be free now.
+    #[inline]
+    pub fn wake_for_memory(&mut self, now: Instant) {
+        while let Some(p) = self.for_memory.pop() {
+            self.wake(now, p as usize);
+        }
+    }
+
+    /// A worker that had nothing to do goes on.
+    pub fn rouse(&mut self, now: Instant, p: usize) {
+        self.woken.push((p, now + self.wake_time));
+    }
+
+    /// A worker that has nothing to do goes on then.
+    pub fn call_at(&mut self, p: usize, at: Instant) {
+        self.woken.push((p, at));
+    }
+
+    /// Takes a process that goes on, and when; the latest first.
+    #[inline]
+    pub fn take_woken(&mut self) -> Option<(usize, Instant)> {
+        self.woken.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_woken_after_the_wake_time_and_its_wait_is_counted() {
+        let at = |us| Instant::ZERO + Nanos::us(us);
+        let mut s = Sleepers::new(Nanos::us(2));
+        s.add();
+        s.add();
+        s.block(at(10), 0, Wait::Page(7));
+        s.block(at(10), 1, Wait::Memory);
+        assert_eq!((s.wait(0), s.take_woken()), (Wait::Page(7), None));
+        s.wake(at(15), 0);
+        assert_eq!(s.take_woken(), Some((0, at(17))));
+        s.wake_for_memory(at(20));
+        assert_eq!(s.take_woken(), Some((1, at(22))));
+        s.wake_for_memory(at(30));
+        assert_eq!((s.take_woken(), s.wait(1)), (None, Wait::None));
+        assert_eq!(s.waited(0), (Nanos::us(5), Nanos::ZERO));
+        assert_eq!(s.waited(1), (Nanos::ZERO, Nanos::us(10)));
+    }
+}

@@ -214,6 +214,14 @@ impl<K: Key, A: Augment> Nodes<K, A> {
         &mut self.0[place as usize]
     }
 
+    /// The gap between two neighbours, one of whom may be nobody.
+    #[inline]
+    fn gap(&self, prev: u32, next: u32) -> Gap {
+        // One of both has no child on this side: where a descent would have ended.
+        let left = (prev == NOBODY) | (self.0[prev as usize].child.get(RIGHT) != NOBODY);
+        Gap { prev, next, parent: select_unpredictable(left, next, prev), left }
+    }
+
     fn refresh(&mut self, at: u32) {
         let n = &self.0[at as usize];
         let mut sum = n.own;
@@ -319,6 +327,34 @@ impl Tree {
         slot_of(found)
     }
 
+    /// The last slot in key order whose key is not behind `key`, `NIL` if there is none.
+    pub fn floor<K: Key, A: Augment>(&self, nodes: &Nodes<K, A>, key: K) -> u32 {
+        let (mut at, mut found) = (self.root, NOBODY);
+        while at != NOBODY {
+            let n = &nodes.0[at as usize];
+            let behind = key.before(&n.key);
+            found = select_unpredictable(behind, found, at);
+            at = n.child.choose(behind);
+        }
+        slot_of(found)
+    }
+
+    /// Inserts `slot`, which must be in no tree, directly behind `at`, which must be in this one. The key
+    /// must sort there.
+    pub fn insert_after<K: Key, A: Augment>(
+        &mut self,
+        nodes: &mut Nodes<K, A>,
+        at: u32,
+        slot: u32,
+        key: K,
+        own: A,
+    ) {
+        debug_assert!(nodes.linked(at));
+        let prev = place(at);
+        let next = nodes.at(prev).next;
+        self.link(nodes, slot, nodes.gap(prev, next), key, own);
+    }
+
     /// Inserts `slot`, which must be in no tree, behind all equal keys.
     pub fn insert<K: Key, A: Augment>(
         &mut self,
@@ -363,10 +399,7 @@ impl Tree {
             if step == NOBODY || key.before(&nodes.at(step).key) != back {
                 let prev = select_unpredictable(back, step, at);
                 let next = select_unpredictable(back, at, step);
-                // One of both has no child on this side: where a descent would have ended.
-                let left = (prev == NOBODY) | (nodes.at(prev).child.get(RIGHT) != NOBODY);
-                let parent = select_unpredictable(left, next, prev);
-                return self.link(nodes, slot, Gap { prev, next, parent, left }, key, own);
+                return self.link(nodes, slot, nodes.gap(prev, next), key, own);
             }
             at = step;
         }

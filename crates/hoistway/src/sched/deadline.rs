@@ -86,13 +86,14 @@ pub struct Deadline {
 impl Deadline {
     /// An empty scheduler with all tunables at their defaults.
     pub fn new(setup: &Setup<'_>) -> Deadline {
+        let mut pool = Pool::new(setup.requests, 2);
         Deadline {
             expire: [500, 5000],
             writes_starved: 2,
             fifo_batch: 16,
             front_merges: true,
-            pool: Pool::new(setup.requests),
-            lanes: [Lane::new(); 2],
+            lanes: [(); 2].map(|()| pool.lane()),
+            pool,
             out: List::new(),
             batching: 0,
             starved: 0,
@@ -115,9 +116,9 @@ impl Deadline {
     /// A6 step 5 without the hand-over: the sweep now stands behind `slot`.
     fn take(&mut self, dir: usize, slot: u32) -> ReqId {
         self.lanes[1 - dir].next = NIL;
+        self.last_sector = self.pool.end(slot);
         let lane = &mut self.lanes[dir];
         lane.next = lane.unlink(&mut self.pool, slot);
-        self.last_sector = self.pool.end(slot);
         self.pool.id(slot)
     }
 

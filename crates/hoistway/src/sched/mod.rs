@@ -4,6 +4,7 @@
 //! method calls and answers with return values; it holds no clock. The names of the events are those of
 //! the block layer (specs/blk-mq-and-noop.md section 12).
 
+mod chunk;
 mod lane;
 mod seek;
 mod software_queue;

@@ -26,12 +26,12 @@
 //! Times are kernel ticks of the length the device's description gives. Zoned devices (C8) are not
 //! modelled.
 
-use super::lane::{Lane, Place, Pool};
+use super::lane::{Lane, Place, Pool, Slot};
 use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
-use crate::request::{Dir, Io, ReqId, Side};
+use crate::request::{Dir, Io, ReqId, Request, Side};
 use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
 use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::table::NIL;
@@ -182,8 +182,6 @@ impl Clock {
 struct Level {
     at_head: List,
     lanes: [Lane; 2],
-    /// Requests on the three lists above.
-    waiting: u32,
     inserted: u64,
     merged: u64,
     dispatched: u64,
@@ -191,11 +189,10 @@ struct Level {
 }
 
 impl Level {
-    const fn new() -> Level {
+    fn new(pool: &mut Pool) -> Level {
         Level {
             at_head: List::new(),
-            lanes: [Lane::new(); 2],
-            waiting: 0,
+            lanes: [(); 2].map(|()| pool.lane()),
             inserted: 0,
             merged: 0,
             dispatched: 0,
@@ -230,6 +227,9 @@ pub struct MqDeadline {
     nr_requests: u32,
     pool: Pool,
     levels: [Level; 3],
+    /// A bit for each level that has queued requests. The first of them is the only one a dispatch may
+    /// serve, so no other is looked at.
+    busy: u8,
     /// Requeued requests of all levels, with `shared_at_head`.
     at_head: List,
     /// Requests on any list: zero is what "has no work" means.
@@ -243,6 +243,7 @@ impl MqDeadline {
     /// An empty scheduler with all tunables at their defaults.
     pub fn new(setup: &Setup<'_>) -> MqDeadline {
         let clock = Clock::new(setup.device.tick);
+        let mut pool = Pool::new(setup.requests, 6);
         MqDeadline {
             expire: [clock.whole_ticks(500), clock.whole_ticks(5000)],
             aging_expire: clock.whole_ticks(10_000),
@@ -258,8 +259,9 @@ impl MqDeadline {
             shared_at_head: false,
             mended: true,
             nr_requests: setup.device.nr_requests,
-            pool: Pool::new(setup.requests),
-            levels: [const { Level::new() }; 3],
+            levels: [(); 3].map(|()| Level::new(&mut pool)),
+            pool,
+            busy: 0,
             at_head: List::new(),
             waiting: 0,
             last_dir: WRITE,
@@ -269,18 +271,19 @@ impl MqDeadline {
     }
 
     /// C3 step 2: level and counter, the first time this request is seen.
-    fn admit(&mut self, id: ReqId, cx: &Cx<'_>) {
-        let known = self.pool.slot(id.slot());
-        if known.is(id) && known.counted {
-            return;
+    #[inline]
+    fn admit(&mut self, id: ReqId, r: &Request) -> &mut Slot {
+        let entry = self.pool.slot_mut(id.slot());
+        if !(entry.is(id) && entry.counted) {
+            let level = level_of(r.prio);
+            entry.take(id);
+            entry.lane = (2 * level + r.dir() as usize) as u8;
+            entry.place = Place::Nowhere;
+            entry.counted = true;
+            self.levels[level].inserted += 1;
+            self.busy |= 1 << level;
         }
-        let r = &cx.requests[id];
-        let level = level_of(r.prio);
-        let entry = self.pool.take(id);
-        entry.lane = (2 * level + r.dir() as usize) as u8;
-        entry.place = Place::Nowhere;
-        entry.counted = true;
-        self.levels[level].inserted += 1;
+        entry
     }
 
     /// C6: the request is freed.
@@ -288,7 +291,12 @@ impl MqDeadline {
         let entry = self.pool.slot_mut(id.slot());
         if entry.is(id) && entry.counted {
             entry.counted = false;
-            self.levels[usize::from(entry.lane / 2)].completed += 1;
+            let at = usize::from(entry.lane / 2);
+            let level = &mut self.levels[at];
+            level.completed += 1;
+            if level.queued() == 0 {
+                self.busy &= !(1 << at);
+            }
         }
     }
 
@@ -297,37 +305,31 @@ impl MqDeadline {
         entry.deadline - self.expire[usize::from(entry.lane % 2)] > latest_start
     }
 
+    /// Puts a request on an `at_head` list.
+    fn put_aside(&mut self, slot: u32, level: usize) {
+        self.waiting += 1;
+        let list =
+            if self.shared_at_head { &mut self.at_head } else { &mut self.levels[level].at_head };
+        list.push_front(&mut self.pool.links, slot);
+    }
+
     /// Takes the first request off an `at_head` list.
     fn take_aside(&mut self, slot: u32, shared: bool) -> ReqId {
         let id = self.pool.id(slot);
         let entry = self.pool.slot_mut(slot);
         entry.place = Place::Nowhere;
         let level = &mut self.levels[usize::from(entry.lane / 2)];
-        let list = if shared {
-            &mut self.at_head
-        } else {
-            level.waiting -= 1;
-            &mut level.at_head
-        };
+        let list = if shared { &mut self.at_head } else { &mut level.at_head };
         list.remove(&mut self.pool.links, slot);
         level.dispatched += 1;
         self.waiting -= 1;
         id
     }
 
-    /// C5 pick.
-    #[inline]
+    /// C5 pick, steps 1 and 2. What steps 3 to 5 change stays although the request is then refused as too
+    /// young.
+    #[inline(always)]
     fn pick(&mut self, level: usize, now: i64, latest_start: i64) -> Option<ReqId> {
-        // Most levels are empty most of the time.
-        if self.levels[level].waiting == 0 {
-            return None;
-        }
-        self.pick_waiting(level, now, latest_start)
-    }
-
-    /// The same for a level where requests wait. What steps 3 to 5 change stays although the request is
-    /// then refused as too young.
-    fn pick_waiting(&mut self, level: usize, now: i64, latest_start: i64) -> Option<ReqId> {
         let head = self.levels[level].at_head.head();
         if head != NIL {
             if self.too_young(head, latest_start) {
@@ -345,13 +347,18 @@ impl MqDeadline {
             return None;
         }
         self.batching += 1;
+        self.waiting -= 1;
         let level = &mut self.levels[level];
+        level.dispatched += 1;
         let lane = &mut level.lanes[self.last_dir];
         lane.next = lane.unlink(&mut self.pool, slot);
-        level.waiting -= 1;
-        level.dispatched += 1;
-        self.waiting -= 1;
         Some(self.pool.id(slot))
+    }
+
+    /// The first pick that succeeds; all but the usual way to a request.
+    #[inline(never)]
+    fn pick_of(&mut self, levels: &[usize], now: i64, latest_start: i64) -> Option<(usize, ReqId)> {
+        levels.iter().find_map(|&level| Some((level, self.pick(level, now, latest_start)?)))
     }
 
     /// C5 steps 3 to 5.
@@ -413,30 +420,23 @@ impl Scheduler for MqDeadline {
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
-        self.admit(id, cx);
         let slot = id.slot();
+        let r = &cx.requests[id];
         let now = self.clock.ticks(now);
-        let entry = self.pool.slot_mut(slot);
+        let expire = self.expire;
+        let entry = self.admit(id, r);
         let (level, dir) = (usize::from(entry.lane / 2), usize::from(entry.lane % 2));
-        self.waiting += 1;
         if at == At::Head {
             entry.place = Place::Aside;
             entry.deadline = now;
-            let list = if self.shared_at_head {
-                &mut self.at_head
-            } else {
-                self.levels[level].waiting += 1;
-                &mut self.levels[level].at_head
-            };
-            list.push_front(&mut self.pool.links, slot);
+            self.put_aside(slot, level);
             return Run::Usual;
         }
         entry.place = Place::Lane;
-        entry.deadline = now + self.expire[dir];
+        entry.deadline = now + expire[dir];
+        self.waiting += 1;
         let level = &mut self.levels[level];
-        level.waiting += 1;
         let lane = &mut level.lanes[dir];
-        let r = &cx.requests[id];
         lane.sort(&mut self.pool, slot, r.start, r.proc);
         lane.queue(&mut self.pool, slot);
         Run::Usual
@@ -451,26 +451,20 @@ impl Scheduler for MqDeadline {
             return Dispatch::Issue(self.take_aside(head, true));
         }
         let tick = self.clock.ticks(now);
-        let busy_levels = self.levels.iter().filter(|l| l.queued() > 0).count();
-        if busy_levels >= 2 {
-            for level in [BE, IDLE] {
-                if let Some(id) = self.pick(level, tick, tick - self.aging_expire) {
-                    cx.trace.why(now, "aged", level as u32, 0, 0);
-                    return Dispatch::Issue(id);
-                }
-            }
+        if self.busy.count_ones() >= 2
+            && let Some((level, id)) = self.pick_of(&[BE, IDLE], tick, tick - self.aging_expire)
+        {
+            cx.trace.why(now, "aged", level as u32, 0, 0);
+            return Dispatch::Issue(id);
         }
-        for level in [RT, BE, IDLE] {
-            if let Some(id) = self.pick(level, tick, tick) {
-                return Dispatch::Issue(id);
-            }
-            if self.levels[level].queued() > 0 {
-                let l = &self.levels[level];
-                let flying = (l.dispatched + l.merged) as i64 - l.completed as i64;
-                cx.trace.why(now, "held by a busier level", level as u32, flying, 0);
-                break;
-            }
+        // Nobody is served past a level that has queued requests, be they waiting or with the driver.
+        let level = self.busy.trailing_zeros() as usize;
+        if let Some(id) = self.pick(level, tick, tick) {
+            return Dispatch::Issue(id);
         }
+        let l = &self.levels[level];
+        let flying = (l.dispatched + l.merged) as i64 - l.completed as i64;
+        cx.trace.why(now, "held by a busier level", level as u32, flying, 0);
         Dispatch::Idle
     }
 
@@ -481,7 +475,7 @@ impl Scheduler for MqDeadline {
             return Some(self.take_aside(head, true));
         }
         let tick = self.clock.ticks(now);
-        [RT, BE, IDLE].into_iter().find_map(|level| self.pick(level, tick, i64::MAX))
+        self.pick_of(&[RT, BE, IDLE], tick, i64::MAX).map(|(_, id)| id)
     }
 
     fn complete(&mut self, _now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
@@ -622,8 +616,7 @@ impl Stage for MqDeadline {
 impl MqDeadline {
     /// Requests merged: C4, and C6 for `gone`. One absorbed at its insertion is on no list yet.
     fn absorb(&mut self, kept: ReqId, gone: ReqId, cx: &Cx<'_>) {
-        self.admit(gone, cx);
-        let lane = self.pool.slot(gone.slot()).lane;
+        let lane = self.admit(gone, &cx.requests[gone]).lane;
         let at = usize::from(lane);
         match self.pool.place(gone) {
             Place::Nowhere => {}
@@ -635,7 +628,6 @@ impl MqDeadline {
                 let side_by_side = self.pool.place(kept) == Place::Lane
                     && self.pool.slot(kept.slot()).lane == lane;
                 let level = &mut self.levels[at / 2];
-                level.waiting -= 1;
                 let lane = &mut level.lanes[at % 2];
                 if side_by_side {
                     lane.hand_over(&mut self.pool, kept.slot(), gone.slot());

@@ -114,11 +114,12 @@ pub struct Zoccolo {
 impl Zoccolo {
     /// An empty scheduler with all tunables at their defaults.
     pub fn new(setup: &Setup<'_>) -> Zoccolo {
+        let mut pool = Pool::new(setup.requests, LEVELS);
         Zoccolo {
             set: Settings::preset(PATCH_FULL),
-            pool: Pool::new(setup.requests),
             arrived: vec![0; setup.requests],
-            levels: [Lane::new(); LEVELS],
+            levels: [(); LEVELS].map(|()| pool.lane()),
+            pool,
             out: List::new(),
             next: NIL,
             batching: 0,
@@ -244,7 +245,7 @@ impl Zoccolo {
     /// The request of the level at the lowest sector. Where reads go in order of arrival, the lowest write:
     /// a batch that a write begins holds writes only.
     fn lowest(&self, level: usize, device: Spindle) -> u32 {
-        let mut at = self.levels[level].lowest();
+        let mut at = self.levels[level].lowest(&self.pool);
         while self.fifo_reads(device) && self.is_read(at) {
             at = self.pool.after(at);
         }

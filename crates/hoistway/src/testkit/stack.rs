@@ -7,6 +7,8 @@ use crate::sched;
 use crate::stack::{Input, IoError, Output, Stack, StackError};
 use crate::stage::Gauge;
 use crate::unit::{Instant, IoPrio, Nanos, Sectors};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A command as the device got it.
@@ -47,8 +49,13 @@ pub struct Rig {
     pub failed: Vec<(u64, IoError)>,
     /// Delays put out.
     pub delays: Vec<(ProcId, Instant)>,
+    /// Legacy barriers, by their I/O; while there are any their order is checked.
+    pub barriers: Vec<u64>,
     /// When the stack wants to be called next.
     pub wake: Option<Instant>,
+    /// The commands as text, until they are taken: `R(100,8)`, with `W`, `WF` (forced unit access), `D`,
+    /// `Z` for the other operations, and `F` for a flush.
+    pub log: Vec<String>,
     next_io: u64,
 }
 
@@ -78,8 +85,10 @@ impl Rig {
             finished: Vec::new(),
             failed: Vec::new(),
             delays: Vec::new(),
+            barriers: Vec::new(),
             wake: None,
             next_io: 0,
+            log: Vec::new(),
         }
     }
 
@@ -149,11 +158,53 @@ impl Rig {
         if device.flush_nonqueued {
             assert!(!self.device.iter().any(alone), "a command beside one that runs alone");
         }
+        self.check_barriers(req);
         let r = self.stack.request(req);
         let (op, flags, start, sectors) = (r.op, r.flags, r.start.0, r.sectors.0);
+        let name = match op {
+            Op::Read => "R",
+            Op::Write if flags.any(Flags::FUA) => "WF",
+            Op::Write => "W",
+            Op::Flush => "F",
+            Op::Discard => "D",
+            Op::WriteZeroes => "Z",
+        };
+        self.log.push(match op {
+            Op::Flush => name.into(),
+            _ => format!("{name}({start},{sectors})"),
+        });
         self.issued.push(Issued { at: self.now, req, op, flags, start, sectors });
         self.sent.extend(self.stack.env().requests.bios(req).map(|(_, io)| io.id.0));
         self.device.push(req);
+    }
+
+    /// Everything accepted before a barrier is over before it is written, nothing accepted behind it is
+    /// issued before it is over.
+    #[track_caller]
+    fn check_barriers(&self, req: ReqId) {
+        if self.barriers.is_empty() || self.stack.request(req).op == Op::Flush {
+            return;
+        }
+        let place = |io: u64| self.accepted.iter().position(|&a| a == io);
+        for (_, bio) in self.stack.env().requests.bios(req) {
+            let Some(at) = place(bio.id.0) else { continue };
+            let (before, is_barrier) = (&self.accepted[..at], self.barriers.contains(&bio.id.0));
+            for &io in before {
+                if is_barrier || self.barriers.contains(&io) {
+                    assert!(self.over(io), "I/O {} passed the barrier with {io}", bio.id.0);
+                }
+            }
+        }
+    }
+
+    /// An I/O was served or has failed.
+    pub fn over(&self, io: u64) -> bool {
+        self.finished.contains(&io) || self.failed.iter().any(|f| f.0 == io)
+    }
+
+    /// Takes the commands told in `log`.
+    pub fn log(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.log)
     }
 
     /// Submits an I/O of a process in its group: 8 sectors read at 0, unless `edit` changes it.
@@ -165,6 +216,11 @@ impl Rig {
         edit(&mut io);
         self.input(Input::Submit(io));
         self.next_io
+    }
+
+    /// Requests that exist.
+    pub fn requests(&self) -> usize {
+        self.stack.env().requests.len()
     }
 
     /// The I/O submitted last.

@@ -25,15 +25,15 @@ fn answer_all(rig: &mut Rig) {
 
 /// A process reads one block after the other under `bfq`, so that the device is kept idle for it, others wait.
 fn idling(name: &str) -> Rig {
-    let mut rig = Rig::new(name, |d| d.queue_depth = 1);
+    let mut rig = rig_of(name, |d| d.queue_depth = 1);
     set(&mut rig, StageName::Scheduler, "slice_idle", 600_000);
     for turn in 0..40 {
         rig.read(8 * turn, 8);
         rig.now += Nanos::us(300);
         rig.complete();
     }
-    rig.submit_as(1, |io| *io = Io::read(io.id.0, io.proc, 1 << 20, 8));
-    rig.submit_as(2, |io| *io = Io::write(io.id.0, io.proc, 1 << 21, 8));
+    rig.submit(ProcId(1), |io| *io = Io::read(io.id.0, io.proc, 1 << 20, 8));
+    rig.submit(ProcId(2), |io| *io = Io::write(io.id.0, io.proc, 1 << 21, 8));
     rig
 }
 
@@ -42,13 +42,13 @@ fn idling_puts_off_no_change_of_scheduler() {
     let mut waited = 0;
     for name in ["bfq", "bfq-v1", "cfq", "cfq-2.6.30", "cfq-2.6.38"] {
         for profile in [Profile::MultiQueue, Profile::Legacy] {
-            let mut rig = Rig::new(name, |d| {
+            let mut rig = rig_of(name, |d| {
                 d.profile = profile;
                 d.queue_depth = 1;
             });
             set(&mut rig, StageName::Scheduler, "slice_idle", 600_000);
             for turn in 0..40 {
-                rig.submit_as(0, |io| {
+                rig.submit(ProcId(0), |io| {
                     *io = Io::read(io.id.0, io.proc, 8 * turn, 8);
                     io.flags = Flags::UNPLUG;
                 });
@@ -56,7 +56,7 @@ fn idling_puts_off_no_change_of_scheduler() {
                 rig.complete();
             }
             for proc in [1, 2] {
-                rig.submit_as(proc, |io| {
+                rig.submit(ProcId(proc), |io| {
                     *io = Io::read(io.id.0, io.proc, u64::from(proc) << 20, 8);
                     io.flags = Flags::UNPLUG;
                 });
@@ -75,17 +75,19 @@ fn idling_puts_off_no_change_of_scheduler() {
 #[test]
 fn an_open_plug_and_a_wait_for_a_tag_put_off_no_change() {
     for to in ["none", "bfq"] {
-        let mut rig = Rig::new("mq-deadline", |d| d.queue_depth = 2);
+        let mut rig = rig_of("mq-deadline", |d| d.queue_depth = 2);
         rig.input(Input::Plug(ProcId(0)));
         for n in 0..3 {
             rig.read(1000 * n, 8);
         }
         for proc in 1..8 {
-            rig.submit_as(proc, |io| *io = Io::write(io.id.0, io.proc, 9000 * u64::from(proc), 8));
+            rig.submit(ProcId(proc), |io| {
+                *io = Io::write(io.id.0, io.proc, 9000 * u64::from(proc), 8)
+            });
         }
         switch_to(&mut rig, to);
         let made = rig.requests();
-        rig.submit_as(7, |io| *io = Io::read(io.id.0, io.proc, 77, 8));
+        rig.submit(ProcId(7), |io| *io = Io::read(io.id.0, io.proc, 77, 8));
         assert_eq!(rig.requests(), made, "nothing new comes into being");
         for _ in 0..made {
             assert!(rig.stack.is_changing());
@@ -100,14 +102,14 @@ fn an_open_plug_and_a_wait_for_a_tag_put_off_no_change() {
 
 #[test]
 fn of_many_changes_only_the_last_is_made() {
-    let mut rig = Rig::new("bfq", |d| d.queue_depth = 1);
+    let mut rig = rig_of("bfq", |d| d.queue_depth = 1);
     rig.read(0, 8);
     for n in 0..4500 {
         switch_to(&mut rig, ["kyber", "mq-deadline", "none", "bfq"][n % 4]);
         // `none` has no more requests than the device tags, which refuses some.
         let (name, value) = ("nr_requests".to_string(), 1 + n as u64 % 40);
         let _ = rig.stack.handle(rig.now, Input::Set { stage: StageName::Queue, name, value });
-        rig.drain();
+        rig.poll();
     }
     switch_to(&mut rig, "kyber");
     set(&mut rig, StageName::Queue, "nr_requests", 17);
@@ -120,13 +122,13 @@ fn of_many_changes_only_the_last_is_made() {
 /// The held I/O stays with its controller; it goes to the new scheduler when its time comes.
 #[test]
 fn what_a_controller_holds_puts_off_no_change_and_goes_to_the_new_scheduler() {
-    let mut rig = Rig::new("bfq", |_| {});
+    let mut rig = rig_of("bfq", |_| {});
     rig.stack.install(ctl::find("io.max").expect("in the registry"));
     let group = rig.stack.add_group(rig.now, GroupId::ROOT, "slow");
-    rig.drain();
+    rig.poll();
     rig.input(Input::Write { group, file: "io.max".into(), line: "8:0 riops=10".into() });
     for n in 0..20 {
-        rig.submit_as(0, |io| {
+        rig.submit(ProcId(0), |io| {
             *io = Io::read(io.id.0, io.proc, 999 * n, 8);
             io.group = group;
         });
@@ -147,16 +149,16 @@ fn at_the_end_everything_goes_as_fast_as_the_device_takes_it() {
         rig.stack.install(entry);
         rig.stack.install(ctl::find("io.max").expect("in the registry"));
         let group = rig.stack.add_group(rig.now, GroupId::ROOT, "slow");
-        rig.drain();
+        rig.poll();
         rig.input(Input::Write { group, file: "io.max".into(), line: "8:0 riops=2".into() });
         for n in 0..50 {
-            rig.submit_as(n % 8, |io| {
+            rig.submit(ProcId(n % 8), |io| {
                 *io = Io::read(io.id.0, io.proc, 4000 * u64::from(n), 8);
                 io.group = group;
             });
         }
         switch_to(&mut rig, "kyber");
-        let all = rig.next_io as usize;
+        let all = rig.last_io() as usize;
         rig.input(Input::End);
         answer_all(&mut rig);
         assert_eq!(rig.finished.len(), all, "{}: the clock stood still", entry.name);
@@ -171,7 +173,7 @@ fn at_the_end_everything_goes_as_fast_as_the_device_takes_it() {
 #[test]
 fn withholding_without_a_time_is_asked_again_in_the_legacy_profile() {
     for after in [105, 0, 600_000] {
-        let mut rig = Rig::new("deadline", |_| {});
+        let mut rig = rig_of("deadline", |_| {});
         switch_to(&mut rig, "mq-deadline");
         set(&mut rig, StageName::Scheduler, "base", 0);
         rig.read(0, 8);

@@ -4,7 +4,7 @@ use super::scenarios::plugged;
 use super::*;
 
 fn cached(scheduler: &str, edit: impl FnOnce(&mut Device)) -> Rig {
-    Rig::new(scheduler, |d| {
+    rig_of(scheduler, |d| {
         d.write_cache = true;
         d.rotational = false;
         d.flush_kick_delay = Nanos::ZERO;
@@ -22,7 +22,7 @@ fn set_queue(rig: &mut Rig, name: &str, value: u64) {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_message_and_changes_nothing() {
-    let mut rig = Rig::new("mq-deadline", |_| {});
+    let mut rig = rig_of("mq-deadline", |_| {});
     let io = Io::read(1, ProcId(0), 0, 8);
     let cases = [
         (Io { start: Sectors(u64::MAX - 3), ..io }, StackError::BadIo(IoId(1))),
@@ -42,7 +42,7 @@ fn what_cannot_be_is_refused_with_a_message_and_changes_nothing() {
     let message = format!("{}", StackError::NoSuchProcess(ProcId(99)));
     assert_eq!(message, "process 99 is unknown; add it with add_proc first");
 
-    let mut legacy = Rig::new("noop", |_| {});
+    let mut legacy = rig_of("noop", |_| {});
     let large = Io::read(1, ProcId(0), 0, 1032);
     assert_eq!(legacy.refuse(Input::Submit(large)), StackError::BadIo(IoId(1)));
     let none = sched::find("none").unwrap();
@@ -56,8 +56,8 @@ fn what_cannot_be_is_refused_with_a_message_and_changes_nothing() {
 #[test]
 fn nobody_may_submit() {
     for entry in sched::SCHEDULERS {
-        let mut rig = Rig::new(entry.name, |_| {});
-        rig.submit_as(u32::MAX, |_| {});
+        let mut rig = rig_of(entry.name, |_| {});
+        rig.submit(ProcId(u32::MAX), |_| {});
         rig.run_dry();
         assert_eq!(rig.finished, [1], "{}", entry.name);
     }
@@ -65,7 +65,7 @@ fn nobody_may_submit() {
 
 #[test]
 fn changes_that_wait_for_each_other_are_all_made_in_order() {
-    let mut rig = Rig::new("mq-deadline", |_| {});
+    let mut rig = rig_of("mq-deadline", |_| {});
     rig.read(0, 8);
     switch(&mut rig, "bfq");
     set_queue(&mut rig, "nr_requests", 32);
@@ -83,14 +83,14 @@ fn changes_that_wait_for_each_other_are_all_made_in_order() {
     assert_eq!(rig.stack.scheduler_entry().name, "mq-deadline");
     assert_eq!(rig.stack.env().device.nr_requests, 64);
 
-    let mut legacy = Rig::new("noop", |d| d.nr_requests = 32);
+    let mut legacy = rig_of("noop", |d| d.nr_requests = 32);
     switch(&mut legacy, "deadline");
     assert_eq!(legacy.stack.env().device.nr_requests, 32, "the pools belong to the device");
 }
 
 #[test]
 fn a_scheduler_that_takes_over_from_none_has_all_its_tags() {
-    let mut rig = Rig::new("none", |d| d.hw_queues = 16);
+    let mut rig = rig_of("none", |d| d.hw_queues = 16);
     switch(&mut rig, "mq-deadline");
     assert_eq!(rig.stack.env().device.nr_requests, 64);
     assert!(rig.stack.env().requests.capacity() >= 16 * 64 + 2);
@@ -98,7 +98,7 @@ fn a_scheduler_that_takes_over_from_none_has_all_its_tags() {
 
 #[test]
 fn a_submitter_that_waits_for_a_change_does_not_hold_its_plug_back() {
-    let mut rig = Rig::new("mq-deadline", |_| {});
+    let mut rig = rig_of("mq-deadline", |_| {});
     rig.input(Input::Plug(ProcId(0)));
     rig.read(0, 8);
     switch(&mut rig, "none");
@@ -113,7 +113,7 @@ fn a_submitter_that_waits_for_a_change_does_not_hold_its_plug_back() {
 #[test]
 fn a_plug_flushed_before_a_busy_device_leaves_one_in_the_residual_list() {
     let mut rig = cached("none", |d| d.flush_nonqueued = true);
-    rig.flush(1);
+    rig.flush(ProcId(1));
     rig.input(Input::Plug(ProcId(0)));
     for start in [1000, 2000, 3000] {
         rig.read(start, 8);
@@ -132,7 +132,7 @@ fn a_plug_flushed_before_a_busy_device_leaves_one_in_the_residual_list() {
 #[test]
 fn none_hands_a_plug_over_newest_first_if_told_to() {
     for lifo in [false, true] {
-        let mut rig = Rig::new("none", |d| d.none_plug_lifo = lifo);
+        let mut rig = rig_of("none", |d| d.none_plug_lifo = lifo);
         rig.input(Input::Plug(ProcId(0)));
         for start in [1000, 2000, 3000] {
             rig.read(start, 8);
@@ -152,11 +152,11 @@ fn n_14_a_busy_queue_takes_turns_until_its_run_ends() {
         d.queue_depth = 64;
         d.flush_nonqueued = true;
     });
-    rig.flush(7);
+    rig.flush(ProcId(7));
     rig.read(0, 8);
     for i in 1..=20 {
         for cpu in 0..2 {
-            rig.submit_as(cpu, |io| {
+            rig.submit(ProcId(cpu), |io| {
                 *io = Io::read(io.id.0, io.proc, u64::from(cpu) * 100_000 + i * 1000, 8);
                 io.cpu = cpu;
             });
@@ -182,7 +182,7 @@ fn what_is_given_back_stays_before_a_barrier_that_waits() {
             rig.device.rotate_left(1);
             rig.complete();
         }
-        rig.write_with(300, Flags::BARRIER);
+        write_with(&mut rig, 300, Flags::BARRIER);
         rig.write(400, 8);
         rig.log();
         rig.give_back();
@@ -198,7 +198,7 @@ fn an_empty_barrier_drains_and_flushes() {
     for cache in [true, false] {
         let mut rig = cached("deadline", |d| d.write_cache = cache);
         rig.write(0, 8);
-        rig.submit_as(0, |io| {
+        rig.submit(ProcId(0), |io| {
             *io = Io::write(io.id.0, io.proc, 0, 0);
             io.flags = Flags::BARRIER;
         });
@@ -214,7 +214,7 @@ fn an_empty_barrier_drains_and_flushes() {
 fn every_step_of_a_barrier_may_be_given_back() {
     for fua in [false, true] {
         let mut rig = cached("noop", |d| d.fua = fua);
-        rig.write_with(300, Flags::BARRIER);
+        write_with(&mut rig, 300, Flags::BARRIER);
         let mut steps = Vec::new();
         while !rig.device.is_empty() {
             steps.extend(rig.log());
@@ -232,7 +232,7 @@ fn every_step_of_a_barrier_may_be_given_back() {
 fn a_barrier_fails_with_any_of_its_steps_and_lets_the_next_go() {
     for failing in 0..3 {
         let mut rig = cached("noop", |_| {});
-        rig.write_with(300, Flags::BARRIER);
+        write_with(&mut rig, 300, Flags::BARRIER);
         let next = rig.write(400, 8);
         for _ in 0..failing {
             rig.complete();
@@ -250,7 +250,7 @@ fn every_step_of_a_flush_sequence_may_be_given_back() {
     for scheduler in ["none", "bfq"] {
         for fua in [false, true] {
             let mut rig = cached(scheduler, |d| d.fua = fua);
-            rig.write_with(300, Flags::PREFLUSH | Flags::FUA);
+            write_with(&mut rig, 300, Flags::PREFLUSH | Flags::FUA);
             let mut steps = Vec::new();
             while !rig.device.is_empty() {
                 steps.extend(rig.log());
@@ -264,7 +264,7 @@ fn every_step_of_a_flush_sequence_may_be_given_back() {
         }
         // A FUA write that needs no flush.
         let mut rig = cached(scheduler, |d| d.fua = true);
-        rig.write_with(300, Flags::FUA);
+        write_with(&mut rig, 300, Flags::FUA);
         rig.give_back();
         rig.complete();
         assert_eq!(rig.log(), ["WF(300,8)", "WF(300,8)"]);
@@ -275,10 +275,11 @@ fn every_step_of_a_flush_sequence_may_be_given_back() {
 #[test]
 fn a_failed_flush_fails_all_that_wait_for_it_and_no_other() {
     let mut rig = cached("mq-deadline", |_| {});
-    rig.flush(0);
-    let shared = [rig.flush(1), rig.write_with(300, Flags::PREFLUSH), rig.flush(2)];
+    rig.flush(ProcId(0));
+    let shared =
+        [rig.flush(ProcId(1)), write_with(&mut rig, 300, Flags::PREFLUSH), rig.flush(ProcId(2))];
     rig.complete();
-    let later = rig.flush(3);
+    let later = rig.flush(ProcId(3));
     rig.fail();
     assert_eq!(rig.failed, shared.map(|io| (io, IoError::Io)));
     rig.run_dry();
@@ -289,8 +290,8 @@ fn a_failed_flush_fails_all_that_wait_for_it_and_no_other() {
 #[test]
 fn a_failed_data_step_ends_the_sequence() {
     let mut rig = cached("none", |_| {});
-    let commit = rig.write_with(300, Flags::PREFLUSH | Flags::FUA);
-    let other = rig.flush(1);
+    let commit = write_with(&mut rig, 300, Flags::PREFLUSH | Flags::FUA);
+    let other = rig.flush(ProcId(1));
     rig.complete();
     rig.fail();
     assert_eq!(rig.failed, [(commit, IoError::Io)]);
@@ -302,9 +303,9 @@ fn a_failed_data_step_ends_the_sequence() {
 #[test]
 fn data_steps_that_share_a_flush_keep_their_order_and_lose_their_flag() {
     let mut rig = cached("none", |_| {});
-    rig.flush(0);
+    rig.flush(ProcId(0));
     for start in [300, 200, 100] {
-        rig.write_with(start, Flags::PREFLUSH);
+        write_with(&mut rig, start, Flags::PREFLUSH);
     }
     rig.complete();
     rig.log();
@@ -325,7 +326,7 @@ fn an_error_reaches_every_bio_of_a_request_and_a_split_io_once() {
     failed.sort_unstable();
     assert_eq!(failed, merged);
 
-    let mut rig = Rig::new("none", |_| {});
+    let mut rig = rig_of("none", |_| {});
     let io = rig.read(0, 3000);
     rig.complete();
     rig.fail();
@@ -336,9 +337,9 @@ fn an_error_reaches_every_bio_of_a_request_and_a_split_io_once() {
 
 #[test]
 fn a_merged_bio_unplugs_the_legacy_device() {
-    let mut rig = Rig::new("noop", |_| {});
+    let mut rig = rig_of("noop", |_| {});
     rig.write(0, 8);
-    rig.submit_as(0, |io| {
+    rig.submit(ProcId(0), |io| {
         *io = Io::write(io.id.0, io.proc, 8, 8);
         io.flags = Flags::UNPLUG;
     });
@@ -347,16 +348,16 @@ fn a_merged_bio_unplugs_the_legacy_device() {
 
 #[test]
 fn a_bio_is_cut_at_chunks_and_at_its_segments() {
-    let mut rig = Rig::new("none", |d| d.chunk_sectors = Sectors(64));
+    let mut rig = rig_of("none", |d| d.chunk_sectors = Sectors(64));
     rig.read(60, 100);
     assert_eq!(rig.log(), ["R(60,4)", "R(64,64)", "R(128,32)"]);
 
-    let mut rig = Rig::new("none", |d| {
+    let mut rig = rig_of("none", |d| {
         d.max_segments = 4;
         d.queue_depth = 1023;
     });
     for (sectors, segments) in [(64, 16), (10, 9), (6, 5), (9, 5), (1000, u32::MAX), (8, 0)] {
-        rig.submit_as(0, |io| {
+        rig.submit(ProcId(0), |io| {
             *io = Io::read(io.id.0, io.proc, 0, sectors);
             io.segments = segments;
         });
@@ -372,7 +373,7 @@ fn a_bio_is_cut_at_chunks_and_at_its_segments() {
 #[test]
 fn a_split_write_flushes_before_and_behind_each_piece() {
     let mut rig = cached("none", |_| {});
-    let io = rig.submit_as(0, |io| {
+    let io = rig.submit(ProcId(0), |io| {
         *io = Io::write(io.id.0, io.proc, 0, 2000);
         io.flags = Flags::PREFLUSH | Flags::FUA;
     });

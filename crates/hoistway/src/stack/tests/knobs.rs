@@ -9,26 +9,19 @@ fn write(rig: &mut Rig, group: GroupId, file: &str, line: &str) {
     rig.input(Input::Write { group, file: file.into(), line: line.into() });
 }
 
-fn group(rig: &mut Rig, parent: GroupId, name: &str) -> GroupId {
-    let id = rig.stack.add_group(rig.now, parent, name);
-    rig.drain();
-    id
-}
-
 /// The priority under which a read of this priority leaves the gate.
 fn prio_of_read(rig: &mut Rig, group: GroupId, prio: IoPrio) -> IoPrio {
-    rig.next_io += 1;
-    let io = Io { prio, group, ..Io::read(rig.next_io, ProcId(0), rig.next_io * 1000, 8) };
-    rig.input(Input::Submit(io));
+    let start = Sectors(1000 * rig.last_io());
+    rig.submit(ProcId(0), |io| (io.prio, io.group, io.start) = (prio, group, start));
     let &req = rig.device.last().expect("a read is issued at once");
     rig.stack.request(req).prio
 }
 
 #[test]
 fn a_priority_policy_lowers_and_only_its_own_group_counts() {
-    let mut rig = Rig::new("none", |_| {});
-    let a = group(&mut rig, GroupId::ROOT, "a");
-    let b = group(&mut rig, a, "b");
+    let mut rig = rig_of("none", |_| {});
+    let a = rig.group(GroupId::ROOT, "a");
+    let b = rig.group(a, "b");
     write(&mut rig, a, "io.prio.class", "idle\n");
     write(&mut rig, b, "io.prio.class", "restrict-to-be");
     // Scenarios 3 to 6.
@@ -50,8 +43,8 @@ fn a_priority_policy_lowers_and_only_its_own_group_counts() {
 
 #[test]
 fn files_print_what_was_written_and_refuse_the_rest() {
-    let mut rig = Rig::new("none", |_| {});
-    let a = group(&mut rig, GroupId::ROOT, "a");
+    let mut rig = rig_of("none", |_| {});
+    let a = rig.group(GroupId::ROOT, "a");
     let read = |rig: &mut Rig, file| rig.stack.read_knob(a, file);
     assert_eq!(read(&mut rig, "io.prio.class").as_deref(), Some("no-change\n"));
     write(&mut rig, a, "io.prio.class", "idle");
@@ -79,9 +72,9 @@ fn files_print_what_was_written_and_refuse_the_rest() {
 /// Scenario 15, and the rules of 6.9.
 #[test]
 fn io_stat_counts_bytes_once_and_every_piece_and_adds_descendants() {
-    let mut rig = Rig::new("none", |d| d.max_discard_sectors = Sectors(1 << 20));
-    let a = group(&mut rig, GroupId::ROOT, "a");
-    let b = group(&mut rig, a, "b");
+    let mut rig = rig_of("none", |d| d.max_discard_sectors = Sectors(1 << 20));
+    let a = rig.group(GroupId::ROOT, "a");
+    let b = rig.group(a, "b");
     assert_eq!(rig.stack.read_knob(a, "io.stat").as_deref(), Some(""));
     let write = Io { op: Op::Write, group: b, ..Io::read(1, ProcId(0), 0, 2048) };
     rig.input(Input::Submit(write));
@@ -98,11 +91,11 @@ fn io_stat_counts_bytes_once_and_every_piece_and_adds_descendants() {
 #[test]
 fn metadata_of_a_group_never_joins_its_other_io() {
     for scheduler in ["mq-deadline", "kyber"] {
-        let mut rig = Rig::new(scheduler, |d| (d.queue_depth, d.nr_requests) = (1, 64));
+        let mut rig = rig_of(scheduler, |d| (d.queue_depth, d.nr_requests) = (1, 64));
         rig.read(0, 8);
         let merged = |rig: &mut Rig, start: u64, flags: Flags| {
             let before = rig.stack.counters().merged;
-            rig.submit_as(0, |io| {
+            rig.submit(ProcId(0), |io| {
                 *io = Io { op: Op::Write, flags, ..Io::read(io.id.0, io.proc, start, 8) };
             });
             rig.stack.counters().merged - before

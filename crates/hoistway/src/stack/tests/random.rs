@@ -2,27 +2,8 @@
 
 use super::*;
 use crate::device::{RunAtCompletion, TagWait};
+use crate::testkit::Rng;
 use crate::unit::Class;
-
-/// xorshift64.
-struct Rng(u64);
-
-impl Rng {
-    fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 struct Run {
     rig: Rig,
@@ -39,7 +20,7 @@ impl Run {
     fn new(entry: &'static Entry, seed: u64) -> Run {
         let mut rng = Rng::new(seed);
         let legacy = !entry.direct && rng.one_in(3);
-        let mut rig = Rig::new(entry.name, |d| random_device(d, legacy, &mut rng));
+        let mut rig = rig_of(entry.name, |d| random_device(d, legacy, &mut rng));
         let groups =
             (0..2).map(|i| rig.stack.add_group(Instant::ZERO, GroupId::ROOT, ["a", "b"][i]));
         let mut groups: Vec<GroupId> = groups.collect();
@@ -89,9 +70,18 @@ impl Run {
                     self.rig.input(Input::SwitchScheduler(to));
                 }
             }
-            1 => self.set("nr_requests", 4 + self.rng.0 % 60),
-            2 if self.rng.0.is_multiple_of(4) => self.set("tags", self.rng.0 / 4 % 2),
-            2 => self.set("nomerges", self.rng.0 % 3),
+            1 => {
+                let requests = 4 + self.rng.below(60);
+                self.set("nr_requests", requests);
+            }
+            2 if self.rng.one_in(4) => {
+                let tags = self.rng.below(2);
+                self.set("tags", tags);
+            }
+            2 => {
+                let level = self.rng.below(3);
+                self.set("nomerges", level);
+            }
             3..=6 => {
                 let class = [Class::Rt, Class::Be, Class::Idle][self.rng.below(3) as usize];
                 let prio = IoPrio::new(class, self.rng.below(8) as u8).expect("a valid priority");
@@ -99,7 +89,7 @@ impl Run {
                     env.procs.get_mut(proc).expect("one of the eight").prio = prio;
                 };
                 self.rig.stack.change(now, Change::ProcPriority(proc), set);
-                self.rig.drain();
+                self.rig.poll();
             }
             _ => {
                 let to = self.groups[self.rng.below(3) as usize];
@@ -108,7 +98,7 @@ impl Run {
                     env.procs.get_mut(proc).expect("one of the eight").group = to;
                 };
                 self.rig.stack.change(now, Change::ProcMoved { proc, from, to }, set);
-                self.rig.drain();
+                self.rig.poll();
             }
         }
     }
@@ -118,7 +108,7 @@ impl Run {
         let set = Input::Set { stage: StageName::Queue, name: name.into(), value };
         let answer = self.rig.stack.handle(self.rig.now, set);
         assert!(matches!(answer, Ok(()) | Err(StackError::Tunable(_))));
-        self.rig.drain();
+        self.rig.poll();
     }
 
     fn submit(&mut self, proc: ProcId) {
@@ -143,11 +133,11 @@ impl Run {
             _ => Flags::NONE,
         };
         let pure_flush = kind == 9 && !self.barriers;
-        let id = self.rig.next_io + 1;
+        let id = self.rig.last_io() + 1;
         if barrier {
             self.rig.barriers.push(id);
         }
-        self.rig.submit_as(proc.0, |io| {
+        self.rig.submit(proc, |io| {
             *io = match kind {
                 0..=5 => Io::read(io.id.0, io.proc, start, len),
                 _ => Io::write(io.id.0, io.proc, start, len),
@@ -170,7 +160,7 @@ impl Run {
         let mut over = core::mem::take(&mut self.rig.finished);
         over.extend(self.rig.failed.iter().map(|f| f.0));
         over.sort_unstable();
-        let all: Vec<u64> = (1..=self.rig.next_io).collect();
+        let all: Vec<u64> = (1..=self.rig.last_io()).collect();
         assert_eq!(over, all, "{name}: {:#?}", self.rig.stack);
         let mut accepted = self.rig.accepted.clone();
         accepted.sort_unstable();

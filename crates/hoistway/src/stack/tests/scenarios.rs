@@ -6,11 +6,11 @@ use crate::device::RunAtCompletion;
 
 pub(super) fn plugged(scheduler: &str) -> Rig {
     // A full device: what is submitted stays in the scheduler.
-    let mut rig = Rig::new(scheduler, |d| {
+    let mut rig = rig_of(scheduler, |d| {
         d.queue_depth = 1;
         d.nr_requests = 128;
     });
-    rig.submit_as(7, |io| *io = Io::read(io.id.0, io.proc, 1 << 29, 8));
+    rig.submit(ProcId(7), |io| *io = Io::read(io.id.0, io.proc, 1 << 29, 8));
     rig.at(Nanos::ms(5)).tick();
     assert_eq!(rig.device.len(), 1);
     rig.log();
@@ -51,7 +51,7 @@ fn n_3_a_request_at_its_limit_never_merges_again() {
     assert_eq!(rig.requests(), 3);
     rig.write(2000, 4);
     // 1020 ends at 1028 now belongs to the second; the first stays alone.
-    rig.submit_as(0, |io| {
+    rig.submit(ProcId(0), |io| {
         *io = Io::write(io.id.0, io.proc, 1020, 4);
     });
     assert_eq!(rig.requests(), 5);
@@ -86,7 +86,7 @@ fn n_5_noop_joins_only_neighbours_of_its_list() {
 fn n_6_priorities_must_agree_in_the_multi_queue_profile_only() {
     let submit = |rig: &mut Rig| {
         for (start, level) in [(0, 4), (8, 2)] {
-            rig.submit_as(0, |io| {
+            rig.submit(ProcId(0), |io| {
                 *io = Io::read(io.id.0, io.proc, start, 8);
                 io.prio = IoPrio::be(level);
             });
@@ -105,13 +105,13 @@ fn n_6_priorities_must_agree_in_the_multi_queue_profile_only() {
 
 #[test]
 fn n_7_the_legacy_plug_opens_after_3_ms_or_at_the_fourth_request_or_at_once() {
-    let mut rig = Rig::new("noop", |_| {});
+    let mut rig = rig_of("noop", |_| {});
     rig.write(0, 8);
     assert!(rig.log.is_empty());
     rig.at(Nanos::ms(3)).tick();
     assert_eq!(rig.log(), ["W(0,8)"]);
 
-    let mut rig = Rig::new("noop", |_| {});
+    let mut rig = rig_of("noop", |_| {});
     rig.at(Nanos::ms(1));
     for i in 0..3 {
         rig.write(100 * i, 8);
@@ -120,18 +120,18 @@ fn n_7_the_legacy_plug_opens_after_3_ms_or_at_the_fourth_request_or_at_once() {
     rig.write(1000, 8);
     assert_eq!(rig.log.len(), 4);
 
-    let mut rig = Rig::new("noop", |_| {});
-    rig.submit_as(0, |io| io.flags = Flags::UNPLUG);
+    let mut rig = rig_of("noop", |_| {});
+    rig.submit(ProcId(0), |io| io.flags = Flags::UNPLUG);
     assert_eq!(rig.log.len(), 1);
 
-    let mut rig = Rig::new("noop", |d| d.rotational = false);
+    let mut rig = rig_of("noop", |d| d.rotational = false);
     rig.write(0, 8);
     assert_eq!(rig.log.len(), 1, "a non-rotational device with tags is never plugged");
 }
 
 #[test]
 fn n_8_a_batcher_may_pass_the_full_pool_for_20_ms() {
-    let mut rig = Rig::new("noop", |d| {
+    let mut rig = rig_of("noop", |d| {
         d.queue_depth = 1;
         d.nr_requests = 128;
     });
@@ -139,20 +139,20 @@ fn n_8_a_batcher_may_pass_the_full_pool_for_20_ms() {
         rig.write(100 * i, 8);
     }
     assert_eq!(rig.accepted.len(), 127);
-    let q = rig.submit_as(1, |io| *io = Io::write(io.id.0, io.proc, 1_000_000, 8));
+    let q = rig.submit(ProcId(1), |io| *io = Io::write(io.id.0, io.proc, 1_000_000, 8));
     assert!(rig.accepted.contains(&q), "the one that marks the pool full becomes the batcher");
     let p = rig.write(50_000, 8);
     assert!(!rig.accepted.contains(&p));
     for i in 0..31 {
-        rig.submit_as(1, |io| *io = Io::write(io.id.0, io.proc, 2_000_000 + 100 * i, 8));
+        rig.submit(ProcId(1), |io| *io = Io::write(io.id.0, io.proc, 2_000_000 + 100 * i, 8));
     }
     assert_eq!(rig.accepted.len(), 127 + 32);
-    let more = rig.submit_as(1, |io| *io = Io::write(io.id.0, io.proc, 3_000_000, 8));
+    let more = rig.submit(ProcId(1), |io| *io = Io::write(io.id.0, io.proc, 3_000_000, 8));
     assert!(!rig.accepted.contains(&more), "32 requests are a batch");
     let sync = rig.read(4_000_000, 8);
     assert!(rig.accepted.contains(&sync), "the sync pool is another one");
     rig.run_dry();
-    assert_eq!(rig.finished.len() as u64, rig.next_io);
+    assert_eq!(rig.finished.len() as u64, rig.last_io());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn n_9_congestion_marks() {
 #[test]
 fn n_10_the_pool_follows_the_depth() {
     let nr = |scheduler: &str, depth: u32| {
-        Rig::new(scheduler, |d| d.queue_depth = depth).stack.env().device.nr_requests
+        rig_of(scheduler, |d| d.queue_depth = depth).stack.env().device.nr_requests
     };
     assert_eq!(nr("mq-deadline", 32), 64);
     assert_eq!(nr("none", 32), 32);
@@ -175,7 +175,7 @@ fn n_10_the_pool_follows_the_depth() {
 #[test]
 fn n_12_with_overask_one_request_too_many_waits_in_the_residual_list() {
     for overask in [true, false] {
-        let mut rig = Rig::new("mq-deadline", |d| {
+        let mut rig = rig_of("mq-deadline", |d| {
             d.queue_depth = 2;
             d.overask = overask;
         });
@@ -208,7 +208,7 @@ fn n_13_the_busy_indicator_decays() {
 
 #[test]
 fn n_16_a_plug_holds_32_requests_and_is_flushed_behind_a_large_one() {
-    let mut rig = Rig::new("none", |d| d.queue_depth = 64);
+    let mut rig = rig_of("none", |d| d.queue_depth = 64);
     rig.input(Input::Plug(ProcId(0)));
     for i in 0..32 {
         rig.read(1000 * i, 8);
@@ -230,12 +230,12 @@ fn n_16_a_plug_holds_32_requests_and_is_flushed_behind_a_large_one() {
 
 #[test]
 fn n_17_fsyncs_share_a_flush() {
-    let mut rig = Rig::new("none", |d| {
+    let mut rig = rig_of("none", |d| {
         d.write_cache = true;
         d.flush_kick_delay = Nanos::ZERO;
     });
     let journal = |rig: &mut Rig, start: u64| {
-        rig.submit_as(0, |io| {
+        rig.submit(ProcId(0), |io| {
             *io = Io::write(io.id.0, io.proc, start, 8);
             io.flags = Flags::SYNC | Flags::PREFLUSH | Flags::FUA;
         })
@@ -262,8 +262,8 @@ fn n_17_fsyncs_share_a_flush() {
 
 #[test]
 fn a_device_without_a_cache_completes_a_flush_at_once() {
-    let mut rig = Rig::new("none", |_| {});
-    rig.submit_as(0, |io| {
+    let mut rig = rig_of("none", |_| {});
+    rig.submit(ProcId(0), |io| {
         io.op = Op::Flush;
         io.sectors = Sectors(0);
     });
@@ -272,12 +272,12 @@ fn a_device_without_a_cache_completes_a_flush_at_once() {
 
 #[test]
 fn a_flush_that_follows_a_completion_lets_waiting_commands_go_first() {
-    let mut rig = Rig::new("none", |d| {
+    let mut rig = rig_of("none", |d| {
         d.write_cache = true;
         d.flush_nonqueued = true;
     });
     let flush = |rig: &mut Rig, proc| {
-        rig.submit_as(proc, |io| {
+        rig.submit(ProcId(proc), |io| {
             io.op = Op::Flush;
             io.sectors = Sectors(0);
         })
@@ -298,7 +298,7 @@ fn a_flush_that_follows_a_completion_lets_waiting_commands_go_first() {
 
 #[test]
 fn n_18_a_barrier_drains_flushes_writes_and_flushes() {
-    let mut rig = Rig::new("noop", |d| {
+    let mut rig = rig_of("noop", |d| {
         d.write_cache = true;
         d.queue_depth = 2;
         d.rotational = false;
@@ -306,7 +306,7 @@ fn n_18_a_barrier_drains_flushes_writes_and_flushes() {
     rig.write(0, 8);
     rig.write(100, 8);
     rig.write(200, 8);
-    rig.submit_as(0, |io| {
+    rig.submit(ProcId(0), |io| {
         *io = Io::write(io.id.0, io.proc, 300, 8);
         io.flags = Flags::BARRIER;
     });
@@ -318,11 +318,11 @@ fn n_18_a_barrier_drains_flushes_writes_and_flushes() {
 
 #[test]
 fn n_20_a_discard_is_split_so_that_pieces_end_aligned() {
-    let mut rig = Rig::new("none", |d| {
+    let mut rig = rig_of("none", |d| {
         d.max_discard_sectors = Sectors(100);
         d.discard_granularity = Sectors(8);
     });
-    rig.submit_as(0, |io| {
+    rig.submit(ProcId(0), |io| {
         *io = Io::write(io.id.0, io.proc, 4, 200);
         io.op = Op::Discard;
     });
@@ -333,7 +333,7 @@ fn n_20_a_discard_is_split_so_that_pieces_end_aligned() {
 
 #[test]
 fn a_large_read_is_split_at_the_limit_and_finishes_once() {
-    let mut rig = Rig::new("none", |_| {});
+    let mut rig = rig_of("none", |_| {});
     let io = rig.read(0, 2500);
     assert_eq!(rig.log(), ["R(0,1024)", "R(1024,1024)", "R(2048,452)"]);
     assert_eq!(rig.accepted, [io]);
@@ -343,17 +343,17 @@ fn a_large_read_is_split_at_the_limit_and_finishes_once() {
 
 #[test]
 fn n_21_a_completion_alone_does_not_run_the_queue() {
-    let mut rig = Rig::new("mq-deadline", |d| d.tick = Nanos::ms(10));
+    let mut rig = rig_of("mq-deadline", |d| d.tick = Nanos::ms(10));
     let rt = |rig: &mut Rig, start| {
-        rig.submit_as(0, |io| {
+        rig.submit(ProcId(0), |io| {
             *io = Io::read(io.id.0, io.proc, start, 8);
             io.prio = IoPrio::rt(4);
         });
     };
     rt(&mut rig, 0);
     assert_eq!(rig.log(), ["R(0,8)"]);
-    rig.submit_as(1, |io| *io = Io::read(io.id.0, io.proc, 1000, 8));
-    rig.submit_as(2, |io| *io = Io::read(io.id.0, io.proc, 2000, 8));
+    rig.submit(ProcId(1), |io| *io = Io::read(io.id.0, io.proc, 1000, 8));
+    rig.submit(ProcId(2), |io| *io = Io::read(io.id.0, io.proc, 2000, 8));
     assert!(rig.log.is_empty());
     assert_eq!(rig.wake, Some(Instant::ZERO + Nanos::ms(20)));
     rig.at(Nanos::ms(2)).complete();
@@ -369,18 +369,18 @@ fn n_21_a_completion_alone_does_not_run_the_queue() {
 
 /// Two RT reads in flight, best-effort reads held back for them.
 fn rt_before_be(edit: impl FnOnce(&mut Device)) -> Rig {
-    let mut rig = Rig::new("mq-deadline", |d| {
+    let mut rig = rig_of("mq-deadline", |d| {
         d.tick = Nanos::ms(10);
         edit(d);
     });
     for (proc, start) in [(0, 0), (1, 5000)] {
-        rig.submit_as(proc, |io| {
+        rig.submit(ProcId(proc), |io| {
             *io = Io::read(io.id.0, io.proc, start, 8);
             io.prio = IoPrio::rt(4);
         });
     }
-    rig.submit_as(2, |io| *io = Io::read(io.id.0, io.proc, 1000, 8));
-    rig.submit_as(3, |io| *io = Io::read(io.id.0, io.proc, 2000, 8));
+    rig.submit(ProcId(2), |io| *io = Io::read(io.id.0, io.proc, 1000, 8));
+    rig.submit(ProcId(3), |io| *io = Io::read(io.id.0, io.proc, 2000, 8));
     assert_eq!(rig.log(), ["R(0,8)", "R(5000,8)"]);
     rig
 }
@@ -422,12 +422,12 @@ fn without_the_delayed_rerun_an_idle_device_is_not_left_with_requests_withheld()
 #[test]
 fn a_submitter_waits_for_a_tag_and_goes_on() {
     for wait in [crate::device::TagWait::Kernel, crate::device::TagWait::Fifo] {
-        let mut rig = Rig::new("none", |d| {
+        let mut rig = rig_of("none", |d| {
             d.queue_depth = 4;
             d.tag_wait = wait;
         });
         for i in 0..6u32 {
-            rig.submit_as(i, |io| *io = Io::read(io.id.0, io.proc, 1000 * u64::from(i), 8));
+            rig.submit(ProcId(i), |io| *io = Io::read(io.id.0, io.proc, 1000 * u64::from(i), 8));
         }
         assert_eq!(rig.accepted, [1, 2, 3, 4]);
         rig.complete();
@@ -439,9 +439,9 @@ fn a_submitter_waits_for_a_tag_and_goes_on() {
 
 #[test]
 fn a_freed_kyber_token_runs_the_queue_that_waits_for_it() {
-    let mut rig = Rig::new("kyber", |d| d.queue_depth = 128);
+    let mut rig = rig_of("kyber", |d| d.queue_depth = 128);
     for i in 0..20 {
-        rig.submit_as(0, |io| {
+        rig.submit(ProcId(0), |io| {
             *io = Io { op: Op::WriteZeroes, ..Io::write(io.id.0, io.proc, 1000 * i, 8) };
         });
     }
@@ -454,10 +454,10 @@ fn a_freed_kyber_token_runs_the_queue_that_waits_for_it() {
 
 #[test]
 fn under_kyber_async_writes_leave_a_quarter_of_the_tags() {
-    let mut rig = Rig::new("kyber", |d| d.queue_depth = 128);
+    let mut rig = rig_of("kyber", |d| d.queue_depth = 128);
     assert_eq!(rig.stack.env().device.nr_requests, 256);
     let write = |rig: &mut Rig, start, flags| {
-        rig.submit_as(1, |io| *io = Io { flags, ..Io::write(io.id.0, io.proc, start, 8) })
+        rig.submit(ProcId(1), |io| *io = Io { flags, ..Io::write(io.id.0, io.proc, start, 8) })
     };
     for i in 0..192 {
         let io = write(&mut rig, 1000 * i, Flags::NONE);
@@ -477,13 +477,13 @@ fn under_kyber_async_writes_leave_a_quarter_of_the_tags() {
 #[test]
 fn a_sleeper_keeps_the_depth_it_came_with() {
     for wait in [crate::device::TagWait::Kernel, crate::device::TagWait::Fifo] {
-        let mut rig = Rig::new("mq-deadline", |d| {
+        let mut rig = rig_of("mq-deadline", |d| {
             d.queue_depth = 8;
             d.tag_wait = wait;
         });
         let write = |rig: &mut Rig, proc: u32| {
             let start = 1000 * (1 + u64::from(proc));
-            rig.submit_as(proc, |io| *io = Io::write(io.id.0, io.proc, start, 8))
+            rig.submit(ProcId(proc), |io| *io = Io::write(io.id.0, io.proc, start, 8))
         };
         let stage = StageName::Scheduler;
         rig.input(Input::Set { stage: stage.clone(), name: "async_depth".into(), value: 4 });
@@ -507,7 +507,7 @@ fn a_sleeper_keeps_the_depth_it_came_with() {
 
 /// How many writes find a tag when `async_depth` is 2 of 16, or as changed before.
 fn writes_admitted(changes: &[(&str, u64)]) -> usize {
-    let mut rig = Rig::new("mq-deadline", |d| d.queue_depth = 8);
+    let mut rig = rig_of("mq-deadline", |d| d.queue_depth = 8);
     for &(name, value) in changes {
         rig.input(Input::Set { stage: StageName::Queue, name: name.into(), value });
     }
@@ -515,7 +515,7 @@ fn writes_admitted(changes: &[(&str, u64)]) -> usize {
     rig.input(Input::Set { stage, name, value: 2 });
     for proc in 0..8 {
         let start = 1000 * (1 + u64::from(proc));
-        rig.submit_as(proc, |io| *io = Io::write(io.id.0, io.proc, start, 8));
+        rig.submit(ProcId(proc), |io| *io = Io::write(io.id.0, io.proc, start, 8));
     }
     let admitted = rig.accepted.len();
     rig.run_dry();
@@ -539,7 +539,7 @@ fn fewer_requests_keep_the_words_and_more_make_new_ones() {
 
 #[test]
 fn flushes_and_forced_writes_may_have_any_tag() {
-    let mut rig = Rig::new("mq-deadline", |d| {
+    let mut rig = rig_of("mq-deadline", |d| {
         d.queue_depth = 8;
         d.write_cache = true;
     });
@@ -547,7 +547,7 @@ fn flushes_and_forced_writes_may_have_any_tag() {
     rig.input(Input::Set { stage, name, value: 4 });
     let write = |rig: &mut Rig, proc: u32, flags| {
         let start = 1000 * (1 + u64::from(proc));
-        rig.submit_as(proc, |io| *io = Io { flags, ..Io::write(io.id.0, io.proc, start, 8) })
+        rig.submit(ProcId(proc), |io| *io = Io { flags, ..Io::write(io.id.0, io.proc, start, 8) })
     };
     for proc in 0..4 {
         write(&mut rig, proc, Flags::NONE);
@@ -562,7 +562,7 @@ fn flushes_and_forced_writes_may_have_any_tag() {
 #[test]
 fn a_requeued_command_is_issued_again() {
     for scheduler in sched::SCHEDULERS {
-        let mut rig = Rig::new(scheduler.name, |d| d.rotational = false);
+        let mut rig = rig_of(scheduler.name, |d| d.rotational = false);
         rig.read(0, 8);
         let req = rig.device.pop().unwrap();
         rig.input(Input::Requeue(req));
@@ -574,15 +574,15 @@ fn a_requeued_command_is_issued_again() {
 
 #[test]
 fn a_bad_io_is_refused_and_changes_nothing() {
-    let mut rig = Rig::new("none", |_| {});
+    let mut rig = rig_of("none", |_| {});
     let io = Io::read(1, ProcId(0), (1 << 30) - 4, 8);
     let refused = rig.stack.handle(rig.now, Input::Submit(io));
     assert_eq!(refused, Err(StackError::BadIo(IoId(1))));
-    rig.drain();
+    rig.poll();
     let stale = ReqId(crate::table::Handle { slot: 0, generation: 7 });
     let refused = rig.stack.handle(rig.now, Input::Done { req: stale, error: None });
     assert_eq!(refused, Err(StackError::StaleRequest(stale)));
-    rig.drain();
+    rig.poll();
     let stage = StageName::Scheduler;
     let set = Input::Set { stage, name: "no_such".into(), value: 1 };
     assert!(matches!(rig.stack.handle(rig.now, set), Err(StackError::Tunable(_))));
@@ -590,7 +590,7 @@ fn a_bad_io_is_refused_and_changes_nothing() {
 
 #[test]
 fn the_scheduler_is_switched_when_the_last_request_is_gone() {
-    let mut rig = Rig::new("mq-deadline", |d| d.queue_depth = 2);
+    let mut rig = rig_of("mq-deadline", |d| d.queue_depth = 2);
     for i in 0..4 {
         rig.read(1000 * i, 8);
     }

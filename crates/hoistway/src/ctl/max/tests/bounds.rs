@@ -3,24 +3,10 @@
 
 use super::super::*;
 use super::rig::{KIB, Rig};
+use crate::testkit::Rng;
 use alloc::vec;
 
 const ROOT: GroupId = GroupId::ROOT;
-
-struct Rng(u64);
-
-impl Rng {
-    fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
 
 /// What a node has passed in one direction: tick and bytes of each I/O.
 type Log = Vec<(u64, u64)>;

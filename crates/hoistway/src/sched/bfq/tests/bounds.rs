@@ -8,25 +8,10 @@ use super::rig::Rig;
 use crate::sched::Dispatch;
 use crate::sched::bfq::ids::*;
 use crate::sched::bfq::wf2q::*;
+use crate::testkit::Rng;
 use crate::unit::{Instant, IoPrio, Nanos};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// xorshift64*: a seeded generator of the tests' own.
-pub(super) struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-}
 
 struct Run {
     weights: Vec<u64>,

@@ -1,6 +1,5 @@
 //! Random runs through the trait: nothing is lost, nothing issued twice, everything drains.
 
-use super::bounds::Rng;
 use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Flags, Io, Op, ReqId, Side};
@@ -11,6 +10,7 @@ use crate::sched::bfq::tunables::TUNABLES;
 use crate::sched::{At, Dispatch, Merged, Scheduler};
 use crate::setting::Unit;
 use crate::stage::{Change, Stage};
+use crate::testkit::Rng;
 use crate::unit::{Class, IoPrio, Nanos, QueueId};
 use alloc::format;
 use alloc::vec::Vec;

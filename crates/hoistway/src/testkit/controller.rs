@@ -67,7 +67,7 @@ impl<C: ?Sized + Controller> Rig<C> {
         if due {
             self.ctl.timer(self.now, &mut self.env.cx());
             assert!(self.ctl.next_timer().is_none_or(|at| at > self.now), "in the future");
-            self.release();
+            self.collect();
         }
         due
     }
@@ -76,7 +76,7 @@ impl<C: ?Sized + Controller> Rig<C> {
     #[track_caller]
     pub fn set(&mut self, name: &str, value: u64) {
         self.ctl.set(self.now, name, value, &mut self.env.cx()).expect("a valid value");
-        self.release();
+        self.collect();
     }
 
     /// A group with one process.
@@ -90,7 +90,7 @@ impl<C: ?Sized + Controller> Rig<C> {
     pub fn remove(&mut self, group: GroupId) {
         self.change(Change::GroupRemoved(group));
         self.env.groups.remove(group);
-        self.release();
+        self.collect();
     }
 
     /// Tells of a change that is in the environment already.
@@ -101,7 +101,7 @@ impl<C: ?Sized + Controller> Rig<C> {
     /// Writes a line to a file of a group.
     pub fn write(&mut self, group: GroupId, file: &str, line: &str) -> Result<(), KnobError> {
         let result = self.ctl.write_knob(self.now, group, file, line, &mut self.env.cx());
-        self.release();
+        self.collect();
         result
     }
 
@@ -130,6 +130,11 @@ impl<C: ?Sized + Controller> Rig<C> {
         found
     }
 
+    /// I/Os made so far.
+    pub fn bios(&self) -> u64 {
+        self.next_io
+    }
+
     /// An I/O of a group that nobody has seen yet.
     pub fn io(&mut self, group: GroupId, op: Op, start: u64, sectors: u64, flags: Flags) -> Io {
         self.next_io += 1;
@@ -140,7 +145,7 @@ impl<C: ?Sized + Controller> Rig<C> {
     pub fn submit(&mut self, io: Io) -> (BioId, Verdict) {
         let bio = self.env.requests.store_bio(io, self.now);
         let verdict = self.ctl.submit(self.now, bio, &mut self.env.cx());
-        self.release();
+        self.collect();
         (bio, verdict)
     }
 
@@ -157,11 +162,17 @@ impl<C: ?Sized + Controller> Rig<C> {
     pub fn complete(&mut self, id: ReqId) {
         self.ctl.complete(self.now, id, &mut self.env.cx());
         self.env.requests.remove(id);
-        self.release();
+        self.collect();
     }
 
-    /// Takes what the controller lets go on.
-    pub fn release(&mut self) {
+    /// The next of the bios that went on, which is told once.
+    pub fn release(&mut self) -> Option<BioId> {
+        self.collect();
+        (!self.released.is_empty()).then(|| self.released.remove(0))
+    }
+
+    /// Asks the controller until it lets nothing more go on, as the stack does after every event.
+    fn collect(&mut self) {
         while let Some(bio) = self.ctl.release(self.now, &mut self.env.cx()) {
             self.released.push(bio);
         }

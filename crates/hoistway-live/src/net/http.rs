@@ -1,27 +1,22 @@
 //! A responder for HTTP `GET`s of a page or two, such as metrics: just enough of HTTP/1.1.
 //!
-//! One thread looks after all connections; none of them can hold up another, and their number, the
-//! length of what they ask and the time they may take are bounded. One request per connection.
+//! One request per connection. Who asks too slowly, or too long, or does not read the answer, runs into the
+//! bounds of the [acceptor](super::server).
 
-use super::listen::{Bound, Full, Listen, PAUSE, accept};
-use crate::clock::{Clock, until};
-use crate::error::{LiveError, os};
-use crate::eventfd::EventFd;
-use hoistway::{Instant, Nanos};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use super::listen::{Bound, Listen};
+use super::server::{
+    Acceptor, Exchange, Limits, ListeningSocket, NewClient, Next, Permit, Protocol,
+};
+use crate::error::LiveError;
+use hoistway::Nanos;
+use std::os::fd::OwnedFd;
 
-/// Connections at once; a further one takes the place of the oldest.
+/// A further connection takes the place of the oldest.
 const CONNECTIONS_MAX: usize = 32;
 /// Bytes of the longest head that is read.
 const HEAD_MAX: usize = 8 << 10;
 /// How long a connection may last.
-const PATIENCE: Nanos = Nanos::secs(5);
+const TIME: Nanos = Nanos::secs(5);
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +40,7 @@ pub enum NoPage {
 #[derive(Debug)]
 pub struct HttpServer {
     address: Listen,
-    wakeup: Arc<EventFd>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    acceptor: Acceptor,
 }
 
 impl HttpServer {
@@ -61,29 +55,21 @@ impl HttpServer {
         allow_plain_tcp: bool,
         page: impl FnMut(&str) -> Result<Page, NoPage> + Send + 'static,
     ) -> Result<HttpServer, LiveError> {
-        HttpServer::start_with(listen, allow_plain_tcp, PATIENCE, page)
+        HttpServer::start_with(listen, allow_plain_tcp, TIME, page)
     }
 
     fn start_with(
         listen: &Listen,
         allow_plain_tcp: bool,
-        patience: Nanos,
+        time: Nanos,
         page: impl FnMut(&str) -> Result<Page, NoPage> + Send + 'static,
     ) -> Result<HttpServer, LiveError> {
         let Bound { socket, address } = bind(listen, allow_plain_tcp)?;
-        let wakeup = Arc::new(EventFd::new().map_err(os("eventfd"))?);
-        let hall = Hall {
-            socket,
-            wakeup: Arc::clone(&wakeup),
-            clock: Clock::new(),
-            patience,
-            page,
-            visitors: VecDeque::new(),
-            closed_until: Instant::ZERO,
-        };
-        let thread = thread::Builder::new().name("hoistway-http".into());
-        let thread = thread.spawn(move || hall.run()).map_err(os("thread"))?;
-        Ok(HttpServer { address, wakeup, thread: Mutex::new(Some(thread)) })
+        let unix = matches!(address, Listen::Unix(_));
+        let listeners = vec![ListeningSocket { socket, unix }];
+        let limits = Limits { clients: CONNECTIONS_MAX, replace_oldest: true, time };
+        let acceptor = Acceptor::start("hoistway-http", Http { page }, listeners, limits)?;
+        Ok(HttpServer { address, acceptor })
     }
 
     /// Where it listens; a port that was left open is filled in.
@@ -94,11 +80,9 @@ impl HttpServer {
 
 impl Drop for HttpServer {
     fn drop(&mut self) {
-        let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
-        let Some(thread) = thread else { return };
-        self.wakeup.signal();
-        let _ = thread.join();
-        if let Listen::Unix(path) = &self.address {
+        if self.acceptor.stop()
+            && let Listen::Unix(path) = &self.address
+        {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -114,147 +98,34 @@ fn bind(listen: &Listen, allow_plain_tcp: bool) -> Result<Bound, LiveError> {
     listen.bind((!allow_plain_tcp).then_some(why))
 }
 
-/// The thread behind the socket.
-struct Hall<P> {
-    socket: OwnedFd,
-    wakeup: Arc<EventFd>,
-    clock: Clock,
-    patience: Nanos,
+/// The protocol: a head comes, an answer goes.
+struct Http<P> {
     page: P,
-    /// Oldest first.
-    visitors: VecDeque<Visitor>,
-    closed_until: Instant,
 }
 
-/// A connection.
-struct Visitor {
-    socket: OwnedFd,
-    limit: Instant,
-    state: State,
-}
+impl<P: FnMut(&str) -> Result<Page, NoPage> + Send + 'static> Protocol for Http<P> {
+    type Client = Permit;
+    const INPUT_MAX: usize = HEAD_MAX;
 
-enum State {
-    Reading(Vec<u8>),
-    Writing {
-        bytes: Vec<u8>,
-        sent: usize,
-    },
-    /// All is sent. What still comes is read, for closing over it would throw the answer away.
-    Draining,
-    Gone,
-}
-
-impl<P: FnMut(&str) -> Result<Page, NoPage>> Hall<P> {
-    fn run(mut self) {
-        loop {
-            let now = self.clock.now();
-            self.visitors.retain(|v| v.limit > now && !matches!(v.state, State::Gone));
-            let open = self.closed_until <= now;
-            let ready = match self.wait(now, open) {
-                Some(ready) => ready,
-                None => return,
-            };
-            // It may have slept for long.
-            let now = self.clock.now();
-            for (at, _) in ready[2..].iter().enumerate().filter(|(_, r)| **r) {
-                self.visitors[at].go_on(&mut self.page);
-            }
-            if ready[1] {
-                self.accept(now);
-            }
-        }
+    fn greet(&mut self, client: NewClient<'_>, _output: &mut Vec<u8>) -> Permit {
+        client.permit
     }
 
-    /// Which descriptors have something: the wakeup, the listener, the visitors; `None`: stop.
-    fn wait(&self, now: Instant, open: bool) -> Option<Vec<bool>> {
-        let listening = if open { PollFlags::IN } else { PollFlags::empty() };
-        let mut fds = vec![
-            PollFd::from_borrowed_fd(self.wakeup.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.socket.as_fd(), listening),
-        ];
-        for visitor in &self.visitors {
-            let what = match visitor.state {
-                State::Writing { .. } => PollFlags::OUT,
-                _ => PollFlags::IN,
-            };
-            fds.push(PollFd::from_borrowed_fd(visitor.socket.as_fd(), what));
+    fn advance(&mut self, _client: &mut Permit, exchange: &mut Exchange) -> Next {
+        let head = &exchange.input;
+        let whole = head.windows(4).any(|w| w == b"\r\n\r\n");
+        if !whole && !head.windows(2).any(|w| w == b"\n\n") && head.len() <= HEAD_MAX {
+            return Next::Read;
         }
-        let limits = self.visitors.iter().map(|v| v.limit);
-        let limit = limits.chain((!open).then_some(self.closed_until)).min();
-        let timeout = limit.map(|at| until(now, at));
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => panic!("poll on descriptors of our own: {error}"),
-        }
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        (!ready[0]).then_some(ready)
+        exchange.output = answer(head, &mut self.page);
+        Next::Answered
     }
 
-    fn accept(&mut self, now: Instant) {
-        match accept(&self.socket) {
-            Ok(Some(socket)) => {
-                if self.visitors.len() == CONNECTIONS_MAX {
-                    self.visitors.pop_front();
-                }
-                let state = State::Reading(Vec::new());
-                self.visitors.push_back(Visitor { socket, limit: now + self.patience, state });
-            }
-            Ok(None) => {}
-            Err(Full) => self.closed_until = now + PAUSE,
-        }
-    }
-}
+    fn hand_over(&mut self, _client: Permit, _socket: OwnedFd, _input: Vec<u8>) {}
 
-impl Visitor {
-    fn go_on(&mut self, page: &mut impl FnMut(&str) -> Result<Page, NoPage>) {
-        if let State::Reading(head) = &mut self.state {
-            match read_some(&self.socket, head) {
-                Some(true) => {
-                    let bytes = answer(head, page);
-                    self.state = State::Writing { bytes, sent: 0 };
-                }
-                Some(false) => {}
-                None => self.state = State::Gone,
-            }
-        }
-        if let State::Writing { bytes, sent } = &mut self.state {
-            while *sent < bytes.len() {
-                match send(&self.socket, &bytes[*sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
-                {
-                    Ok(n) => *sent += n,
-                    Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => return,
-                    Err(_) => return self.state = State::Gone,
-                }
-            }
-            let closed = shutdown(&self.socket, Shutdown::Write);
-            self.state = if closed.is_ok() { State::Draining } else { State::Gone };
-        }
-        if matches!(self.state, State::Draining) {
-            let mut rest = [0; 4096];
-            if !matches!(
-                recv(&self.socket, &mut rest, RecvFlags::DONTWAIT),
-                Ok((_, 1..)) | Err(Errno::AGAIN | Errno::INTR)
-            ) {
-                self.state = State::Gone;
-            }
-        }
-    }
-}
-
-/// Reads what there is; true when the head is complete, or more than will be read; `None`: it has
-/// gone.
-fn read_some(socket: &OwnedFd, head: &mut Vec<u8>) -> Option<bool> {
-    let mut chunk = [0; 2048];
-    match recv(socket, &mut chunk, RecvFlags::DONTWAIT) {
-        Ok((_, 0)) => None,
-        Ok((_, got)) => {
-            head.extend_from_slice(&chunk[..got]);
-            let whole = head.windows(4).any(|w| w == b"\r\n\r\n");
-            Some(whole || head.windows(2).any(|w| w == b"\n\n") || head.len() > HEAD_MAX)
-        }
-        Err(Errno::AGAIN | Errno::INTR) => Some(false),
-        Err(_) => None,
+    fn refusal(&self) -> Vec<u8> {
+        let why = "too many connections: a newer one took the place of this one";
+        plain("503 Service Unavailable", why, false)
     }
 }
 
@@ -310,9 +181,9 @@ mod tests {
         serve_with(text, Nanos::secs(600))
     }
 
-    fn serve_with(text: String, patience: Nanos) -> (HttpServer, SocketAddr) {
+    fn serve_with(text: String, time: Nanos) -> (HttpServer, SocketAddr) {
         let any = Listen::Tcp("127.0.0.1:0".parse().unwrap());
-        let server = HttpServer::start_with(&any, false, patience, move |path| match path {
+        let server = HttpServer::start_with(&any, false, time, move |path| match path {
             "/page" => Ok(Page { kind: "text/plain", text: text.clone() }),
             "/late" => Err(NoPage::Unavailable("later".into())),
             _ => Err(NoPage::NotFound),
@@ -361,11 +232,11 @@ mod tests {
 
     #[test]
     fn who_comes_after_a_long_pause_has_as_much_time_as_others() {
-        let patience = Nanos::ms(1500);
-        let (_server, at) = serve_with("x".into(), patience);
+        let time = Nanos::ms(1500);
+        let (_server, at) = serve_with("x".into(), time);
         // Once more if the machine was held up for just that long.
         let served = (0..5).any(|_| {
-            std::thread::sleep(std::time::Duration::from_nanos(patience.0 + 100_000_000));
+            std::thread::sleep(std::time::Duration::from_nanos(time.0 + 100_000_000));
             ask(at, b"GET /page HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nx")
         });
         assert!(served);

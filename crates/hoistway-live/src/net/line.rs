@@ -1,12 +1,16 @@
 //! A Unix socket for questions of one line: the way in for an operator.
 //!
-//! A connection is one line in and one line out, bounded in length and time. Each has a thread of its
-//! own, so that neither a client that says nothing nor an answer that takes its time holds up another
-//! one. Their number is bounded: a further client takes the place of the oldest that has not said its
-//! line yet, and waits where all have. What a line means is up to the function that answers it; an
+//! A connection is one line in and one line out, bounded in length and time. Lines come in on the thread
+//! of the [acceptor](super::server), so that a client that says nothing costs a descriptor; a line that is
+//! there gets a thread of its own for its answer, so that one that takes its time holds up nobody.
+//! A further client takes the place of the oldest that has not said its
+//! line yet, and is refused where all have. What a line means is up to the function that answers it; an
 //! answer of many lines is a [stream](Answer::Stream).
 
-use super::listen::{Full, PAUSE, accept, replace_stale};
+use super::listen::replace_stale;
+use super::server::{
+    Acceptor, Exchange, Limits, ListeningSocket, NewClient, Next, Permit, Protocol,
+};
 use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
 use crate::eventfd::EventFd;
@@ -15,8 +19,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind,
-    listen, recv, send, shutdown, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen,
+    recv, send, socket_with,
 };
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,10 +32,10 @@ use std::thread::{self, JoinHandle};
 
 /// Bytes of the longest line that is read, its end included.
 pub const LINE_MAX: usize = 64 << 10;
-/// How long a client may take to say its line, and to take the answer.
-const PATIENCE: Nanos = Nanos::secs(2);
+/// How long a client may take to say its line, and as long again to take the answer.
+const TIME: Nanos = Nanos::secs(2);
 
-/// Connections that are served at once, streams aside.
+/// Connections at once, streams aside.
 pub const CLIENTS_MAX: usize = 32;
 /// Streams at once.
 pub const STREAMS_MAX: usize = 8;
@@ -114,13 +118,14 @@ pub struct LineServer {
     path: PathBuf,
     /// Device and inode of the socket file: nobody else's is removed.
     file: (u64, u64),
-    wakeup: Arc<EventFd>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    acceptor: Acceptor,
+    answers: Arc<Answers>,
 }
 
 impl LineServer {
     /// Listens at `path`, for this user alone (mode 0600). `answer` gives what is to be sent back,
-    /// lines without their ends; it is called by several threads at once.
+    /// lines without their ends; it is called by several threads at once. `full`: the line for a client for
+    /// which there is no place.
     ///
     /// # Errors
     ///
@@ -128,6 +133,7 @@ impl LineServer {
     /// is never replaced.
     pub fn start(
         path: &Path,
+        full: &str,
         answer: impl Fn(Result<&str, BadLine>) -> Answer + Send + Sync + 'static,
     ) -> Result<LineServer, LiveError> {
         replace_stale(path)?;
@@ -145,27 +151,29 @@ impl LineServer {
         bind(&socket, &address).map_err(os(what()))?;
         listen(&socket, 16).map_err(os(what()))?;
         let file = identity(path).map_err(os(what()))?;
-        let wakeup = Arc::new(EventFd::new().map_err(os("eventfd"))?);
-        let room = Room {
-            wakeup: Arc::clone(&wakeup),
-            freed: EventFd::new().map_err(os("eventfd"))?,
+        let answers = Arc::new(Answers {
+            wakeup: Arc::new(EventFd::new().map_err(os("eventfd"))?),
             clock: Clock::new(),
-            answer,
-            seats: Mutex::default(),
             streams: AtomicUsize::new(0),
+            threads: Mutex::default(),
+        });
+        let lines = LineProtocol {
+            answer: Arc::new(answer),
+            answers: Arc::clone(&answers),
+            full: format!("{full}\n").into_bytes(),
         };
-        let thread = thread::Builder::new().name("hoistway-control".into());
-        let thread = thread.spawn(move || Desk::new(socket, room).run()).map_err(os("thread"))?;
-        let thread = Mutex::new(Some(thread));
-        Ok(LineServer { path: path.into(), file, wakeup, thread })
+        let listeners = vec![ListeningSocket { socket, unix: true }];
+        let limits = Limits { clients: CLIENTS_MAX, replace_oldest: true, time: TIME };
+        let acceptor = Acceptor::start("hoistway-control", lines, listeners, limits)?;
+        Ok(LineServer { path: path.into(), file, acceptor, answers })
     }
 
     /// Answers no further line, and removes the socket file.
     pub fn stop(&self) {
-        let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
-        let Some(thread) = thread else { return };
-        self.wakeup.signal();
-        let _ = thread.join();
+        if !self.acceptor.stop() {
+            return;
+        }
+        self.answers.stop();
         if identity(&self.path).is_ok_and(|file| file == self.file) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -182,33 +190,60 @@ fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|m| (m.dev(), m.ino()))
 }
 
-/// What the threads of a socket share.
-struct Room<A> {
-    /// Rings for the end.
-    wakeup: Arc<EventFd>,
-    /// Rings when a connection is over.
-    freed: EventFd,
-    clock: Clock,
-    answer: A,
-    /// Connections that are served, the oldest first; streams are not among them.
-    seats: Mutex<Vec<Seat>>,
-    streams: AtomicUsize,
+/// The protocol: a line comes, and is handed to a thread that answers it.
+struct LineProtocol<A> {
+    answer: Arc<A>,
+    answers: Arc<Answers>,
+    full: Vec<u8>,
 }
 
+impl<A> Protocol for LineProtocol<A>
+where
+    A: Fn(Result<&str, BadLine>) -> Answer + Send + Sync + 'static,
+{
+    type Client = Permit;
+    const INPUT_MAX: usize = LINE_MAX;
+
+    fn greet(&mut self, client: NewClient<'_>, _output: &mut Vec<u8>) -> Permit {
+        client.permit
+    }
+
+    fn advance(&mut self, _client: &mut Permit, exchange: &mut Exchange) -> Next {
+        let Exchange { input, ended, .. } = exchange;
+        if let Some(end) = input.iter().position(|b| *b == b'\n') {
+            input.truncate(end);
+        } else if !*ended && input.len() < LINE_MAX {
+            return Next::Read;
+        }
+        if input.is_empty() { Next::Drop } else { Next::HandOver }
+    }
+
+    fn hand_over(&mut self, permit: Permit, socket: OwnedFd, line: Vec<u8>) {
+        let (answer, answers) = (Arc::clone(&self.answer), Arc::clone(&self.answers));
+        let thread = thread::Builder::new().name("hoistway-answer".into());
+        let thread =
+            thread.spawn(move || answers.serve(&*answer, &Arc::new(socket), &line, permit));
+        // Without a thread the client sees the connection closed.
+        if let Ok(thread) = thread {
+            let mut threads = self.answers.threads();
+            threads.retain(|t| !t.is_finished());
+            threads.push(thread);
+        }
+    }
+
+    fn refusal(&self) -> Vec<u8> {
+        self.full.clone()
+    }
+}
+
+/// The threads that answer.
 #[derive(Debug)]
-struct Seat {
-    number: u64,
-    client: Arc<OwnedFd>,
-    /// Its line has not come.
-    silent: bool,
-}
-
-/// The thread behind the socket.
-struct Desk<A> {
-    socket: OwnedFd,
-    room: Arc<Room<A>>,
-    threads: Vec<JoinHandle<()>>,
-    served: u64,
+struct Answers {
+    /// Signalled for the end.
+    wakeup: Arc<EventFd>,
+    clock: Clock,
+    streams: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What a wait ended with.
@@ -219,91 +254,40 @@ enum Wake {
     Stop,
 }
 
-impl<A: Fn(Result<&str, BadLine>) -> Answer + Send + Sync + 'static> Desk<A> {
-    fn new(socket: OwnedFd, room: Room<A>) -> Desk<A> {
-        Desk { socket, room: Arc::new(room), threads: Vec::new(), served: 0 }
+impl Answers {
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().expect("nobody panics while holding the lock")
     }
 
-    fn run(mut self) {
-        while self.next() != Wake::Stop {}
-        self.threads.drain(..).for_each(|t| drop(t.join()));
+    fn stop(&self) {
+        self.wakeup.signal();
+        let threads = std::mem::take(&mut *self.threads());
+        threads.into_iter().for_each(|t| drop(t.join()));
     }
 
-    /// Takes the next client, once there is a place for it.
-    fn next(&mut self) -> Wake {
-        while !self.room.has_place() {
-            if self.room.wait(self.room.freed.as_fd(), PollFlags::IN, None) == Wake::Stop {
-                return Wake::Stop;
+    fn serve(
+        &self,
+        answer: &impl Fn(Result<&str, BadLine>) -> Answer,
+        client: &Arc<OwnedFd>,
+        line: &[u8],
+        permit: Permit,
+    ) {
+        let text = match std::str::from_utf8(line) {
+            _ if line.len() >= LINE_MAX => Err(BadLine::TooLong),
+            Ok(text) => Ok(text),
+            Err(_) => Err(BadLine::NotText),
+        };
+        match answer(text) {
+            Answer::Line(line) => self.send(client, line),
+            Answer::Stream { busy, .. } if !self.begin_stream() => self.send(client, busy),
+            Answer::Stream { say, .. } => {
+                // It has its own limit, and no place among those who ask.
+                drop(permit);
+                let (client, wakeup) = (Arc::clone(client), Arc::clone(&self.wakeup));
+                say(&Lines { client, wakeup, clock: self.clock });
+                self.streams.fetch_sub(1, Ordering::SeqCst);
             }
-            self.room.freed.clear();
         }
-        if self.room.wait(self.socket.as_fd(), PollFlags::IN, None) == Wake::Stop {
-            return Wake::Stop;
-        }
-        match accept(&self.socket) {
-            Ok(Some(client)) => {
-                self.room.make_place();
-                self.seat(client);
-                Wake::Ready
-            }
-            Ok(None) => Wake::Ready,
-            Err(Full) => {
-                let limit = self.room.clock.now() + PAUSE;
-                self.room.wait(self.room.wakeup.as_fd(), PollFlags::IN, Some(limit))
-            }
-        }
-    }
-
-    fn seat(&mut self, client: OwnedFd) {
-        self.threads.retain(|t| !t.is_finished());
-        self.served += 1;
-        let (number, client, room) = (self.served, Arc::new(client), Arc::clone(&self.room));
-        room.seats().push(Seat { number, client: Arc::clone(&client), silent: true });
-        let thread = thread::Builder::new().name("hoistway-answer".into());
-        let thread = thread.spawn(move || {
-            room.serve(number, &client);
-            room.leave(number);
-        });
-        match thread {
-            Ok(thread) => self.threads.push(thread),
-            // Without a thread the client sees the connection closed.
-            Err(_) => self.room.leave(self.served),
-        }
-    }
-}
-
-impl<A> Room<A> {
-    fn seats(&self) -> MutexGuard<'_, Vec<Seat>> {
-        self.seats.lock().expect("nobody panics while holding the lock")
-    }
-
-    /// There is a free place, or one that may be taken from a client that says nothing.
-    fn has_place(&self) -> bool {
-        let seats = self.seats();
-        seats.len() < CLIENTS_MAX || seats.iter().any(|s| s.silent)
-    }
-
-    /// Closes the connection that has said nothing for the longest time, if that is needed.
-    fn make_place(&self) {
-        let mut seats = self.seats();
-        if seats.len() >= CLIENTS_MAX
-            && let Some(at) = seats.iter().position(|s| s.silent)
-        {
-            // Its thread wakes up and finds that it has no place any more.
-            let _ = shutdown(&*seats.remove(at).client, Shutdown::Both);
-        }
-    }
-
-    /// The client of that number has said its line; false: its place was taken.
-    fn spoke(&self, number: u64) -> bool {
-        let mut seats = self.seats();
-        let seat = seats.iter_mut().find(|s| s.number == number);
-        seat.map(|s| s.silent = false).is_some()
-    }
-
-    fn leave(&self, number: u64) {
-        self.seats().retain(|s| s.number != number);
-        self.freed.signal();
     }
 
     fn send(&self, client: &OwnedFd, line: String) {
@@ -311,66 +295,6 @@ impl<A> Room<A> {
         answer.push(b'\n');
         // Whoever does not take it goes without.
         let _ = send_all(client, &self.wakeup, &self.clock, &answer);
-    }
-
-    fn wait(&self, fd: BorrowedFd<'_>, what: PollFlags, limit: Option<Instant>) -> Wake {
-        wait(&self.wakeup, &self.clock, fd, what, limit)
-    }
-
-    /// A client's line, without its end; `None`: none came.
-    fn line(&self, client: &OwnedFd) -> Option<Vec<u8>> {
-        let limit = self.clock.now() + PATIENCE;
-        let mut line = Vec::new();
-        loop {
-            let mut chunk = [0; 4096];
-            match recv(client, &mut chunk, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => break,
-                Ok((_, got)) => {
-                    let from = line.len();
-                    line.extend_from_slice(&chunk[..got]);
-                    if let Some(end) = line[from..].iter().position(|b| *b == b'\n') {
-                        line.truncate(from + end);
-                        break;
-                    }
-                    if line.len() >= LINE_MAX {
-                        break;
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    if self.wait(client.as_fd(), PollFlags::IN, Some(limit)) != Wake::Ready {
-                        return None;
-                    }
-                }
-                Err(_) => return None,
-            }
-        }
-        (!line.is_empty()).then_some(line)
-    }
-}
-
-impl<A: Fn(Result<&str, BadLine>) -> Answer> Room<A> {
-    fn serve(&self, number: u64, client: &Arc<OwnedFd>) {
-        let Some(line) = self.line(client) else { return };
-        if !self.spoke(number) {
-            return;
-        }
-        let text = match std::str::from_utf8(&line) {
-            _ if line.len() >= LINE_MAX => Err(BadLine::TooLong),
-            Ok(text) => Ok(text),
-            Err(_) => Err(BadLine::NotText),
-        };
-        match (self.answer)(text) {
-            Answer::Line(line) => self.send(client, line),
-            Answer::Stream { busy, .. } if !self.begin_stream() => self.send(client, busy),
-            Answer::Stream { say, .. } => {
-                // It has its own limit, and no place among those who ask.
-                self.leave(number);
-                let (client, wakeup) = (Arc::clone(client), Arc::clone(&self.wakeup));
-                say(&Lines { client, wakeup, clock: self.clock });
-                self.streams.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
     }
 
     fn begin_stream(&self) -> bool {
@@ -381,7 +305,7 @@ impl<A: Fn(Result<&str, BadLine>) -> Answer> Room<A> {
 
 /// Sends everything within the time a client may take: `Ready` then.
 fn send_all(client: &OwnedFd, wakeup: &EventFd, clock: &Clock, mut bytes: &[u8]) -> Wake {
-    let limit = clock.now() + PATIENCE;
+    let limit = clock.now() + TIME;
     while !bytes.is_empty() {
         match send(client, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) => bytes = &bytes[sent..],
@@ -438,7 +362,7 @@ mod tests {
     static WAITING: AtomicUsize = AtomicUsize::new(0);
 
     fn echo(path: &Path) -> Result<LineServer, LiveError> {
-        LineServer::start(path, |line| match line {
+        LineServer::start(path, "full", |line| match line {
             Ok("wait") => {
                 let waiting = || WAITING.load(Ordering::SeqCst);
                 WAITING.fetch_add(1, Ordering::SeqCst);
@@ -500,7 +424,8 @@ mod tests {
         assert_eq!(ask(&path, b"next\n"), "<next>\n");
         let mut rest = String::new();
         silent[0].read_to_string(&mut rest).unwrap();
-        assert_eq!(rest, "", "its place was taken");
+        assert_eq!(rest, "full\n", "its place was taken");
+        rest.clear();
         // The youngest still has its own.
         silent.last_mut().unwrap().write_all(b"me too\n").unwrap();
         silent.last_mut().unwrap().read_to_string(&mut rest).unwrap();

@@ -4,6 +4,7 @@ pub mod http;
 pub mod line;
 pub(crate) mod listen;
 mod passed;
+pub(crate) mod server;
 
 pub use listen::Listen;
 pub use passed::{Passed, passed};

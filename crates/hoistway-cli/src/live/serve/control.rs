@@ -117,7 +117,8 @@ pub struct Desk {
 
 /// Opens the control socket.
 pub fn open(path: &Path, desk: Desk) -> Result<LineServer, LiveError> {
-    LineServer::start(path, move |line| desk.answer(line))
+    let full = json!({ "ok": false, "error": "too many connections; try again" }).to_string();
+    LineServer::start(path, &full, move |line| desk.answer(line))
 }
 
 impl Desk {

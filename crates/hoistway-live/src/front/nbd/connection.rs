@@ -8,7 +8,6 @@
 //! there are some again; one that owes nothing may have one request of [`SMALL_MAX`] meanwhile. What it
 //! had read by then waits in `carry`.
 
-use super::acceptor::Permit;
 use super::handshake::{ALLOCATION_ID, Choice};
 use super::wire::{self, CommandKind, HEADER_MAX, Head, PAYLOAD_MAX, Request, command_flags};
 use crate::buffer::Buffer;
@@ -17,6 +16,7 @@ use crate::device::{
     SessionState, TenantId, WRITE,
 };
 use crate::front::View;
+use crate::net::server::Permit;
 use crate::slab::Slab;
 use crate::storage::Extent;
 use hoistway::{Flags, Instant, Op};
@@ -32,7 +32,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(super) struct Connection {
     socket: OwnedFd,
     /// Its place among the connections the server takes.
-    _seat: Permit,
+    _permit: Permit,
     view: View,
     choice: Choice,
     /// Until it has arrived.
@@ -128,7 +128,7 @@ impl Connection {
     ) -> Connection {
         Connection {
             socket,
-            _seat: permit,
+            _permit: permit,
             view,
             choice,
             info: Some(info),

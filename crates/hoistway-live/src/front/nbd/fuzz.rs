@@ -4,12 +4,12 @@
 //! A session runs the handshake and then a real connection with its socket, core and memory, while
 //! an independent reading of the same bytes says what must be answered.
 
-use super::acceptor::Permit;
 use super::connection::Connection;
 use super::handshake::{Choice, Handshake, Offer, Security, Step};
 use super::wire::{CommandKind, PAYLOAD_MAX, Request, Style, command_flags, u32_at, u64_at};
 use crate::device::{ConnectionInfo, Core, DeviceOptions, ReplyTo, Session, SessionState};
 use crate::front::View;
+use crate::net::server::Permit;
 use crate::storage::Target;
 use hoistway::{GroupId, IoPrio, sched};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};

@@ -6,12 +6,12 @@
 //! `wire` encodes and decodes). A client that never finishes its handshake, or sends garbage, never
 //! reaches a thread that serves others.
 
-mod acceptor;
 mod connection;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod handshake;
+mod negotiation;
 mod rules;
 mod server;
 #[cfg(feature = "tls")]

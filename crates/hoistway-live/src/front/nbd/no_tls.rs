@@ -1,9 +1,9 @@
 //! A build without the feature `tls`: no server can be set up to offer it.
 
-use super::acceptor::Permit;
 use super::handshake::Security;
 use super::rules::Subject;
 use crate::error::LiveError;
+use crate::net::server::Permit;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;

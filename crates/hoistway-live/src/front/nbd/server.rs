@@ -1,7 +1,7 @@
 //! The server: start and stop.
 
-use super::acceptor::{self, Acceptor};
 use super::handshake::{Offer, Security};
+use super::negotiation::{HANDSHAKE_LIMIT, Negotiations, ServedExport};
 use super::rules::{ClientMatch, ClientRule};
 use super::tls::{Relays, Tls};
 use super::wire::flags;
@@ -10,11 +10,11 @@ use crate::error::{LiveError, os};
 use crate::front::{Export, View};
 use crate::net::Listen;
 use crate::net::listen::Bound;
+use crate::net::server::{Acceptor, Limits, ListeningSocket};
 use hoistway::Nanos;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::thread::{self, JoinHandle};
 
 /// How a server is set up.
 #[derive(Clone, Debug, Default)]
@@ -33,11 +33,10 @@ pub struct ServerOptions {
 
 /// A running server. It stops when it is dropped.
 pub struct Server {
-    acceptor: acceptor::StopHandle,
+    acceptor: Acceptor,
     relays: Option<Relays>,
     /// Clients have to use TLS.
     secure: bool,
-    thread: Mutex<Option<JoinHandle<()>>>,
     devices: Vec<Device>,
     addresses: Vec<Listen>,
     files: SocketFiles,
@@ -72,7 +71,7 @@ impl Server {
                 rules.push((rule.who.clone(), group, rule.prio));
             }
             let (offer, device) = (offer(export, &view), export.device.clone());
-            served.push(acceptor::ServedExport { offer, view, size: export.size, device, rules });
+            served.push(ServedExport { offer, view, size: export.size, device, rules });
         }
         let (mut listeners, files) = (Vec::new(), SocketFiles::default());
         let mut addresses = Vec::new();
@@ -81,7 +80,7 @@ impl Server {
             let Bound { socket, address } = place.bind(local.then_some(IN_THE_CLEAR))?;
             files.add(place.path());
             let unix = matches!(address, Listen::Unix(_));
-            listeners.push(acceptor::ListeningSocket { socket, unix });
+            listeners.push(ListeningSocket { socket, unix });
             addresses.push(address);
         }
         let names = exports.iter().map(|e| e.name.clone()).collect();
@@ -89,15 +88,12 @@ impl Server {
         let most = if options.connections_max == 0 { 4096 } else { options.connections_max };
         let relays = options.tls.as_ref().map(Relays::start).transpose();
         let relays = relays.map_err(os("threads for TLS"))?;
-        let handshake_limit = options.handshake_limit.unwrap_or(acceptor::HANDSHAKE_LIMIT);
-        let acceptor =
-            Acceptor::new(served, listeners, security, relays.clone(), most, handshake_limit);
-        let (acceptor, handle) = acceptor.map_err(os("epoll"))?;
-        let thread = thread::Builder::new().name("hoistway-nbd".into());
-        let thread = thread.spawn(move || acceptor.run()).map_err(os("thread"))?;
-        let thread = Mutex::new(Some(thread));
+        let time = options.handshake_limit.unwrap_or(HANDSHAKE_LIMIT);
+        let limits = Limits { clients: most, replace_oldest: false, time };
+        let negotiations = Negotiations::new(served, security, relays.clone());
+        let acceptor = Acceptor::start("hoistway-nbd", negotiations, listeners, limits)?;
         let secure = security == Security::Required;
-        Ok(Server { acceptor: handle, relays, secure, thread, devices, addresses, files, names })
+        Ok(Server { acceptor, relays, secure, devices, addresses, files, names })
     }
 
     /// Where it listens, in the order of asking; ports that were left open are filled in, and sockets
@@ -121,10 +117,7 @@ impl Server {
     ///
     /// The first of what [`Device::close`] said; the other devices are closed nevertheless.
     pub fn stop(&self) -> Result<(), LiveError> {
-        self.acceptor.stop();
-        let thread = self.thread.lock().expect("nobody panics while holding the lock").take();
-        if let Some(thread) = thread {
-            let _ = thread.join();
+        if self.acceptor.stop() {
             self.devices.iter().for_each(Device::start_close);
             self.files.remove();
         }

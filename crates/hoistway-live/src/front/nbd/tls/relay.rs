@@ -8,8 +8,8 @@
 //! the inner end closes, the client gets close_notify behind the last answer.
 
 use super::subject;
-use crate::front::nbd::acceptor::Permit;
 use crate::front::nbd::rules::Subject;
+use crate::net::server::Permit;
 use hoistway::{Instant, Nanos};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -45,7 +45,7 @@ pub(super) struct Relay {
     /// Where the client's names go once it is verified.
     subject: Arc<OnceLock<Subject>>,
     /// Its place among the connections the server takes.
-    _seat: Permit,
+    _permit: Permit,
     phase: Phase,
     /// Came, not decrypted yet.
     raw: Bytes,
@@ -175,7 +175,7 @@ impl Relay {
             inner: Side::new(inner),
             tls,
             subject,
-            _seat: permit,
+            _permit: permit,
             phase: Phase::Handshake,
             raw: Bytes::default(),
             clear: Bytes::default(),

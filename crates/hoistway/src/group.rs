@@ -100,7 +100,12 @@ impl Groups {
         assert!(id != GroupId::ROOT, "the root group cannot be removed");
         self.all[id.index()].alive = false;
         if let Some(parent) = self.all[id.index()].parent {
-            self.all[parent.index()].children.retain(|&c| c != id);
+            // Children are in order of creation, so in that of their numbers: removing all of very many
+            // would be quadratic if each looked at the rest.
+            let children = &mut self.all[parent.index()].children;
+            if let Ok(at) = children.binary_search(&id) {
+                children.remove(at);
+            }
         }
     }
 

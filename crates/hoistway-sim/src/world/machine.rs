@@ -6,7 +6,7 @@
 //! simulator, storage and threads in a live world.
 
 use super::control::{Monitor, add_groups, files, install};
-use super::events::{EventQueue, MOST, NEVER};
+use super::events::{EventQueue, MOST, NEVER, horizon};
 use super::record::{DeviceStats, ProcStats, Served, Span, figure};
 use super::spawned::Spawned;
 use super::{Job, JobError, Mark, Outcome, Role, TraceMode, UNFINISHED};
@@ -675,25 +675,39 @@ pub fn request_of(tag: u64) -> ReqId {
     ReqId(Handle { slot: (tag & 0xffff_ffff) as u32, generation: (tag >> 32) as u32 })
 }
 
+/// Numbers for everybody in the event queue: each group may have a flusher; the drive, the journal and the
+/// root's flusher have numbers too.
+pub(super) fn check_room(procs: usize, groups: usize) -> Result<(), JobError> {
+    let room = MOST - (FLUSHERS + 1);
+    if procs + groups <= room {
+        return Ok(());
+    }
+    let message = format!(
+        "{procs} processes and {groups} groups: more than {room} together; choose fewer of either"
+    );
+    let of = if groups > procs { "groups" } else { "procs" };
+    Err(JobError::Parameter { of: of.into(), message })
+}
+
 /// What the clock and the event queue can hold.
 fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
     let wrong = |of: &str, message: String| Err(JobError::Parameter { of: of.into(), message });
-    // Each group may have a flusher; the drive, the journal and the root's flusher have places too.
-    let room = MOST.saturating_sub(FLUSHERS + 1);
     let (procs, groups) = (job.procs.len(), job.groups.len());
-    if procs + groups > room {
-        let message = format!(
-            "{procs} processes and {groups} groups: more than {room} together; choose fewer of either"
-        );
-        return wrong(if groups > procs { "groups" } else { "procs" }, message);
-    }
+    check_room(procs, groups)?;
     let w = &job.window;
     let latest = job.procs.iter().map(|p| p.start.0).max().unwrap_or(0);
     let end = [w.ramp.0, w.measured.0, w.grace.0].iter().try_fold(latest, |t, &d| t.checked_add(d));
-    if end.is_none_or(|end| end >= NEVER.as_nanos()) {
+    let limit = horizon(procs + groups + FLUSHERS + 1);
+    if end.is_none_or(|end| end >= limit.as_nanos()) {
+        let minutes = limit.as_nanos() / Nanos::secs(60).0;
+        let most = if limit == NEVER {
+            "78 hours".into()
+        } else {
+            format!("{minutes} minutes, the most for {procs} processes and {groups} groups")
+        };
         let message =
-            "start, ramp, measured time and grace come to more than 78 hours; choose less";
-        return wrong("window", message.into());
+            format!("start, ramp, measured time and grace come to more than {most}; choose less");
+        return wrong("window", message);
     }
     Ok(())
 }

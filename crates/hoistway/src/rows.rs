@@ -102,6 +102,14 @@ impl<I: Id, T> Rows<I, T> {
         self.rows.len()
     }
 
+    /// Makes it `len` long, new rows like `row`.
+    pub fn resize(&mut self, len: usize, row: T)
+    where
+        T: Clone,
+    {
+        self.rows.resize(len, row);
+    }
+
     pub fn get(&self, id: I) -> Option<&T> {
         self.rows.get(id.number() as usize)
     }

@@ -1,20 +1,90 @@
 //! Debt of I/O that could not wait, delay of the tasks that make it, and forgiveness (specs/io-cost.md
 //! section 8).
 
+use super::IoCost;
 use super::model::{abs_of, cost_of};
-use super::{IoCost, Now};
+use super::settings::Settings;
+use super::vrate::Now;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::request::Io;
-use crate::table::NIL;
+use crate::rows::Id;
 use crate::unit::{Instant, Nanos};
+
+/// When debts were last looked at (8.3).
+///
+/// A group of low weight could pay for seconds on a device nobody else uses. Not on a busy one: low use
+/// may also mean that the device chokes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Forgiveness {
+    pub at_us: u64,
+    /// What was left over of whole forgiveness times.
+    pub rest_us: u64,
+    pub usage_us: u64,
+}
+
+impl Forgiveness {
+    /// Somebody is active again.
+    pub fn begin(&mut self, now_us: u64) {
+        self.at_us = now_us;
+        self.rest_us = 0;
+    }
+
+    /// At the end of a period in which `usage_us` was used, with so many debtors: how often debts and delays are
+    /// halved now; `None`: not yet, or not at all.
+    pub fn halvings(
+        &mut self,
+        debtors: u64,
+        usage_us: u64,
+        now_us: u64,
+        s: &Settings,
+    ) -> Option<u64> {
+        if debtors == 0 {
+            *self = Forgiveness { at_us: now_us, rest_us: 0, usage_us: 0 };
+            return None;
+        }
+        self.usage_us += usage_us;
+        let time = s.forgive_ms * 1000;
+        if now_us < self.at_us + time {
+            return None;
+        }
+        let passed = now_us - self.at_us;
+        let pct = 100 * self.usage_us / passed;
+        self.at_us = now_us;
+        self.usage_us = 0;
+        if pct > s.forgive_usage_pct {
+            self.rest_us = 0;
+            return None;
+        }
+        let halvings = ((passed + self.rest_us) / time).min(63);
+        self.rest_us = (passed + self.rest_us) % time;
+        Some(halvings)
+    }
+}
+
+/// 8.2: the delay in us for so much overuse in vtime, in a period of so much vtime.
+///
+/// Linear between two bounds; Linux's own authors call the result harsh and choppy.
+pub(super) fn delay_for(over: i64, period_v: u64, s: &Settings) -> u64 {
+    let pct = i128::from(over) * 100 / i128::from(period_v.max(1));
+    if pct <= i128::from(s.delay_from_pct) {
+        return 0;
+    }
+    if pct >= i128::from(s.delay_to_pct) {
+        return s.delay_max_us;
+    }
+    // Between the two bounds, which therefore differ.
+    let part = (pct as u64) - s.delay_from_pct;
+    let range = s.delay_max_us.saturating_sub(s.delay_min_us);
+    s.delay_min_us + range * part / (s.delay_to_pct - s.delay_from_pct)
+}
 
 impl IoCost {
     /// 8.1: the group owes the cost. A debtor keeps the least share and gives the rest away.
     ///
     /// Debt is kept in absolute cost: as vtime it would be priced at the share of the moment, which for a
     /// debtor is tiny. A debtor cannot issue, so all but the least of its share is worth more to others.
-    pub(super) fn incur(&mut self, n: u32, c: u64, now: &Now) {
+    pub(super) fn incur(&mut self, n: GroupId, c: u64, now: &Now) {
         let node = &self.shares[n];
         if node.debt == 0 && c > 0 {
             let active = node.active;
@@ -31,7 +101,7 @@ impl IoCost {
     /// 7 step 2: pays from a positive credit; the vtime it took.
     ///
     /// At the share of its active weight: at the debtor's own inuse it would pay for ever.
-    pub(super) fn pay(&mut self, n: u32, credit: u64, hwa: u64, now: &Now) -> i64 {
+    pub(super) fn pay(&mut self, n: GroupId, credit: u64, hwa: u64, now: &Now) -> i64 {
         let node = &mut self.shares[n];
         let paid = abs_of(credit, hwa).min(node.debt);
         let v = cost_of(paid, hwa);
@@ -51,7 +121,7 @@ impl IoCost {
     ///
     /// Not the I/O creates the debt but the memory allocated behind it, so the *task* is slowed. The delay
     /// grows with the overuse and halves by itself each second.
-    pub(super) fn kick_delay(&mut self, n: u32, now: &Now) -> bool {
+    pub(super) fn kick_delay(&mut self, n: GroupId, now: &Now) -> bool {
         if now.us < self.shares[n].delay_at_us {
             return false;
         }
@@ -61,7 +131,7 @@ impl IoCost {
         let mut current = if seconds > 63 { 0 } else { node.delay_us >> seconds };
         let owed = super::submit::debt_in_vtime(node.debt, hwa);
         let over = (node.vtime.wrapping_sub(now.v) as i64).saturating_add(owed);
-        let new = self.delay_for(over);
+        let new = delay_for(over, self.params.period_us * self.clock.base_rate, &self.set);
         if new > current {
             let node = &mut self.shares[n];
             node.delay_us = new;
@@ -82,51 +152,22 @@ impl IoCost {
         false
     }
 
-    /// The delay in us for so much overuse in vtime.
-    ///
-    /// Linear between two bounds; Linux's own authors call the result harsh and choppy.
-    pub(super) fn delay_for(&self, over: i64) -> u64 {
-        let s = &self.set;
-        let period = (self.period_us * self.base_rate).max(1);
-        let pct = i128::from(over) * 100 / i128::from(period);
-        if pct <= i128::from(s.delay_from_pct) {
-            return 0;
-        }
-        if pct >= i128::from(s.delay_to_pct) {
-            return s.delay_max_us;
-        }
-        // Between the two bounds, which therefore differ.
-        let part = (pct as u64) - s.delay_from_pct;
-        let range = s.delay_max_us.saturating_sub(s.delay_min_us);
-        s.delay_min_us + range * part / (s.delay_to_pct - s.delay_from_pct)
-    }
-
     /// After I/O that could not wait: is its task to be delayed on its way back?
-    pub(super) fn check_delay_of(&mut self, n: u32, io: &Io, now: &Now) {
+    pub(super) fn check_delay_of(&mut self, n: GroupId, io: &Io, now: &Now) {
         if !self.kick_delay(n, now) || io.proc == ProcId::NONE {
             return;
         }
-        let at = io.proc.index();
-        if at >= self.checks.len() {
-            self.checks.resize((at + 1).next_power_of_two(), false);
-        }
-        if !core::mem::replace(&mut self.checks[at], true) {
-            self.checks_set += 1;
-        }
+        self.checks.ask(io.proc.index());
     }
 
     /// The longest delay on the way from the task's group to below the root, if its check was asked for.
     pub(super) fn sleep_of(&mut self, at: Instant, proc: ProcId, cx: &Cx<'_>) -> Nanos {
-        let asked = proc != ProcId::NONE && self.checks.get(proc.index()).copied() == Some(true);
-        if !asked {
+        if proc == ProcId::NONE || !self.checks.take(proc.index()) {
             return Nanos::ZERO;
         }
-        self.checks[proc.index()] = false;
-        self.checks_set -= 1;
-        let group = cx.procs.group(proc);
         let mut longest = Nanos::ZERO;
-        let mut n = group.0;
-        while n != NIL && n != 0 && (n as usize) < self.shares.len() {
+        let mut n = cx.procs.group(proc);
+        while n != GroupId::ROOT && self.shares.get(n).is_some() {
             let node = &mut self.shares[n];
             longest = longest.max(node.delay.sleep(at));
             n = node.parent;
@@ -136,41 +177,22 @@ impl IoCost {
 
     /// Does a task of this group meet a delay?
     pub(super) fn is_congested(&self, group: GroupId) -> bool {
-        let own = self.shares.get(group.0).map(|_| group.0);
-        let met = |n: u32| self.shares[n].delay.uses() != 0;
-        own.is_some_and(|n| met(n) || self.shares.ancestors(n).any(met))
+        let met = |n: GroupId| self.shares[n].delay.uses() != 0;
+        self.shares.get(group).is_some() && (met(group) || self.shares.ancestors(group).any(met))
     }
 
     /// 8.3, at the end of a period: `debtors` nodes have debt or delay, `usage_us` was used. While the
     /// device is little used, debts and delays are halved once per forgiveness time.
-    ///
-    /// A group of low weight could pay for seconds on a device nobody else uses. Not on a busy one: low use
-    /// may also mean that the device chokes.
     pub(super) fn forgive(&mut self, debtors: u64, usage_us: u64, now: &Now) {
-        let f = &mut self.forgiveness;
-        if debtors == 0 {
-            *f = super::Forgiveness { at_us: now.us, rest_us: 0, usage_us: 0 };
-            return;
-        }
         // A saturated device is not little used, whatever the model says.
-        f.usage_us += if self.busy_level > 0 { usage_us.max(self.period_us) } else { usage_us };
-        let time = self.set.forgive_ms * 1000;
-        if now.us < f.at_us + time {
+        let saturated = self.clock.busy_level > 0;
+        let used = if saturated { usage_us.max(self.params.period_us) } else { usage_us };
+        let Some(halvings) = self.forgiveness.halvings(debtors, used, now.us, &self.set) else {
             return;
-        }
-        let passed = now.us - f.at_us;
-        let pct = 100 * f.usage_us / passed;
-        f.at_us = now.us;
-        f.usage_us = 0;
-        if pct > self.set.forgive_usage_pct {
-            f.rest_us = 0;
-            return;
-        }
-        let halvings = ((passed + f.rest_us) / time).min(63);
-        f.rest_us = (passed + f.rest_us) % time;
-        let mut n = self.active.head();
-        while n != NIL {
-            let next = self.links.next(n);
+        };
+        let mut n = self.active.first();
+        while n.is_some() {
+            let next = self.active.next(n);
             let node = &mut self.shares[n];
             if node.owes_or_is_delayed() {
                 for owed in [&mut node.debt, &mut node.delay_us] {
@@ -182,5 +204,54 @@ impl IoCost {
             }
             n = next;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 ms, 50 %.
+    fn after(us: u64, usage_us: u64) -> (Option<u64>, u64) {
+        let mut f = Forgiveness::default();
+        f.begin(1000);
+        (f.halvings(1, usage_us, 1000 + us, &Settings::new()), f.rest_us)
+    }
+
+    #[test]
+    fn debts_are_halved_per_hundred_ms_of_little_use() {
+        assert_eq!(after(99_999, 0), (None, 0));
+        assert_eq!(after(100_000, 0), (Some(1), 0));
+        assert_eq!(after(350_000, 0), (Some(3), 50_000), "the rest counts next time");
+        assert_eq!(after(100_000_000, 0), (Some(63), 0));
+    }
+
+    #[test]
+    fn above_half_of_use_nothing_is_forgiven() {
+        assert_eq!(after(100_000, 50_000), (Some(1), 0));
+        assert_eq!(after(100_000, 50_999), (Some(1), 0), "whole percents");
+        assert_eq!(after(100_000, 51_000), (None, 0));
+    }
+
+    #[test]
+    fn use_adds_up_over_periods_and_without_debtors_all_begins_anew() {
+        let s = Settings::new();
+        let mut f = Forgiveness::default();
+        assert_eq!(f.halvings(1, 60_000, 50_000, &s), None);
+        assert_eq!(f.halvings(1, 0, 100_000, &s), None, "60 %");
+        assert_eq!(f.halvings(1, 0, 250_000, &s), Some(1));
+        assert_eq!(f.halvings(0, 0, 300_000, &s), None);
+        assert_eq!((f.at_us, f.rest_us), (300_000, 0));
+    }
+
+    #[test]
+    fn delays_grow_between_two_bounds() {
+        let s = Settings::new();
+        let delay = |pct: i64| delay_for(pct * 1000, 100_000, &s);
+        let [from, to] = [s.delay_from_pct, s.delay_to_pct].map(|p| p as i64);
+        assert_eq!([-5, 0, from].map(delay), [0; 3]);
+        assert!(delay(from + 1) >= s.delay_min_us && delay(from + 1) < delay(to - 1));
+        assert_eq!([to, 100 * to].map(delay), [s.delay_max_us; 2]);
+        assert_eq!(delay_for(5, 0, &s), 0, "a period of no time divides nothing by 0");
     }
 }

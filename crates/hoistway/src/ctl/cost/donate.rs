@@ -2,75 +2,44 @@
 //! (specs/io-cost.md 9.1 and 9.2).
 
 use super::model::ONE;
-use super::plan::share_of;
-use super::weights::ceil_of;
-use super::{IoCost, Now};
-use crate::table::NIL;
+use super::vrate::Now;
+use super::weights::{Shares, ceil_of};
+use crate::group::GroupId;
+use crate::rows::Id;
+use alloc::vec::Vec;
 
 /// A group that gives weight away.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Donor {
-    pub node: u32,
+    pub node: GroupId,
     /// Its share by active weight, and what it keeps of it.
     pub donating: u64,
     pub after: u64,
 }
 
-impl IoCost {
-    /// Step 4c of the plan: is this group a donor? If so it is listed.
-    pub(super) fn donate(&mut self, n: u32, passed_v: u64, now: &Now) -> bool {
-        let used = self.used_us(n);
-        let since = self.shares[n].activated_at_us.max(self.period_at_us);
-        let dur = now.us.saturating_sub(since).max(1);
-        let share = used.saturating_mul(ONE).div_ceil(dur).clamp(1, ONE);
-        let most = self.shares.at_most(n);
-        let (hwa, hwi) = self.shares.of(n);
-        let after = self.after_donation(n, [hwi, most, share], passed_v, now);
-        if after < most && hwa >= 2 {
-            self.donors.push(Donor { node: n, donating: hwa, after });
-            return true;
-        }
-        false
+/// 9.1: the share with which a group's credit is back at the target at the end of the next period,
+/// if its usage (`share`) repeats; `credit` of a period of `passed_v`, at most `most`.
+///
+/// share / (1/2 + credit) solves "if the next period is like the last, the credit ends at the target of
+/// one half": exact, and without a history. What is in flight counts as used, or slow completions would
+/// look like idleness. `wraps`: the product in 32 bits, as in Linux.
+pub(super) fn kept_share(share: u64, credit: u64, passed_v: u64, most: u64, wraps: bool) -> u64 {
+    let delta = floor_of(ONE, credit, passed_v);
+    let mut product = ONE * share;
+    if wraps {
+        product &= u64::from(u32::MAX);
     }
+    (product / (ONE / 2).saturating_add(delta)).min(most).max(1)
+}
 
-    /// 9.1: the share with which the group's credit is back at the target at the end of the next period,
-    /// if its usage repeats.
-    ///
-    /// share / (1/2 + credit) solves "if the next period is like the last, the credit ends at the target of
-    /// one half": exact, and without a history. What is in flight counts as used, or slow completions would
-    /// look like idleness.
-    pub(super) fn after_donation(
-        &mut self,
-        n: u32,
-        [hwi, most, share]: [u64; 3],
-        passed_v: u64,
-        now: &Now,
-    ) -> u64 {
-        let margins = self.margins;
-        let node = &mut self.shares[n];
-        if node.debt != 0 {
-            return 1;
-        }
-        let credit = now.v.wrapping_sub(node.vtime) as i64;
-        if !node.waiters.is_empty() || credit < margins.min {
-            return most;
-        }
-        let excess = credit - margins.target;
-        if excess > 0 {
-            node.vtime = node.vtime.wrapping_add(excess as u64);
-            node.done_vtime = node.done_vtime.wrapping_add(excess as u64);
-            self.vtime_err -= share_of(excess, hwi);
-        }
-        // Not negative: it was at least the least margin, and was taken down to the target.
-        let credit = now.v.wrapping_sub(node.vtime);
-        let delta = floor_of(ONE, credit, passed_v);
-        let mut product = ONE * share;
-        if self.set.donation_32bit != 0 {
-            product &= u64::from(u32::MAX);
-        }
-        (product / (ONE / 2).saturating_add(delta)).min(most).max(1)
-    }
+/// The donors of one period, and how their weight reaches the others.
+#[derive(Debug, Default)]
+pub(super) struct Donation {
+    pub donors: Vec<Donor>,
+    inner: Vec<GroupId>,
+}
 
+impl Donation {
     /// 9.2: each donor's share becomes what it keeps; all others share what is freed in the proportions
     /// they have.
     ///
@@ -78,21 +47,21 @@ impl IoCost {
     /// g = (1 - t') / (1 - t), so the sum stays (1 - t) g + t' = 1, and the ratio of any two who do not
     /// donate stays what it was, on every level. Raising vrate for what is unused would be simpler, but when
     /// the donor wakes, everybody would have to be cut at once; lower weights can be taken back locally.
-    pub(super) fn transfer(&mut self, now: &Now) {
+    pub fn transfer(&mut self, shares: &mut Shares, now: &Now) {
         self.scale_donors();
-        self.collect_inner();
-        self.sum_inner();
-        self.adjust_inner();
+        self.collect_inner(shares);
+        self.sum_inner(shares);
+        self.adjust_inner(shares);
         // Latest first, as they are listed in the kernel.
         for i in (0..self.donors.len()).rev() {
             let Donor { node, after, .. } = self.donors[i];
-            let n = &self.shares[node];
+            let n = &shares[node];
             if n.debt != 0 {
                 continue;
             }
-            let (active, up) = (n.active, self.shares[n.parent].plan);
+            let (active, up) = (n.active, shares[n.parent].plan);
             let inuse = ceil_of(up.sum_after, after, up.share_after);
-            self.shares.set(node, active, inuse, Some(now.v));
+            shares.set(node, active, inuse, Some(now.v));
         }
     }
 
@@ -110,41 +79,41 @@ impl IoCost {
     }
 
     /// Step 2: the ancestors of all donors, parents before their children.
-    fn collect_inner(&mut self) {
+    fn collect_inner(&mut self, shares: &mut Shares) {
         self.inner.clear();
         for i in 0..self.donors.len() {
             let begin = self.inner.len();
-            let mut up = self.shares[self.donors[i].node].parent;
-            while up != NIL && !self.shares[up].plan.seen {
-                let plan = &mut self.shares[up].plan;
+            let mut up = shares[self.donors[i].node].parent;
+            while up.is_some() && !shares[up].plan.seen {
+                let plan = &mut shares[up].plan;
                 plan.seen = true;
                 (plan.donating, plan.after) = (0, 0);
                 self.inner.push(up);
-                up = self.shares[up].parent;
+                up = shares[up].parent;
             }
             // Those above were listed with an earlier donor.
             self.inner[begin..].reverse();
         }
         for i in 0..self.inner.len() {
             let n = self.inner[i];
-            self.shares[n].plan.seen = false;
+            shares[n].plan.seen = false;
         }
     }
 
     /// Step 2: what the donors below each inner node give and keep.
-    fn sum_inner(&mut self) {
+    fn sum_inner(&self, shares: &mut Shares) {
         for i in 0..self.donors.len() {
             let d = self.donors[i];
-            let up = self.shares[d.node].parent;
-            let plan = &mut self.shares[up].plan;
+            let up = shares[d.node].parent;
+            let plan = &mut shares[up].plan;
             plan.donating += d.donating;
             plan.after += d.after;
         }
         for i in (0..self.inner.len()).rev() {
             let n = self.inner[i];
-            let (up, plan) = (self.shares[n].parent, self.shares[n].plan);
-            if up != NIL {
-                let sum = &mut self.shares[up].plan;
+            let (up, plan) = (shares[n].parent, shares[n].plan);
+            if up.is_some() {
+                let sum = &mut shares[up].plan;
                 sum.donating += plan.donating;
                 sum.after += plan.after;
             }
@@ -153,55 +122,55 @@ impl IoCost {
 
     /// Steps 3 to 5: the shares of the inner nodes before and after, and the sums of inuse that their
     /// children are to have.
-    fn adjust_inner(&mut self) {
+    fn adjust_inner(&self, shares: &mut Shares) {
         for i in 0..self.inner.len() {
             let n = self.inner[i];
-            let share = match self.shares[n].parent {
-                NIL => ONE,
-                up => {
-                    let up = &self.shares[up];
-                    ceil_of(up.plan.share, self.shares[n].active, up.sum_active)
+            let share = match shares[n].parent.some() {
+                None => ONE,
+                Some(up) => {
+                    let up = &shares[up];
+                    ceil_of(up.plan.share, shares[n].active, up.sum_active)
                 }
             };
-            let root = self.shares[n].parent == NIL;
-            let plan = &mut self.shares[n].plan;
+            let root = shares[n].parent.is_none();
+            let plan = &mut shares[n].plan;
             plan.share = share;
             if !root {
                 plan.donating = plan.donating.min(share);
                 plan.after = plan.after.min(plan.donating.saturating_sub(1));
             }
         }
-        let root = self.shares[0].plan;
+        let root = shares[GroupId::ROOT].plan;
         let gamma = ceil_of(ONE.saturating_sub(root.after), ONE, ONE - root.donating.min(ONE - 1));
         for i in 0..self.inner.len() {
-            self.adjust(self.inner[i], gamma);
+            adjust(shares, self.inner[i], gamma);
         }
     }
+}
 
-    /// Step 5 for one inner node, whose parent has been done.
-    fn adjust(&mut self, n: u32, gamma: u64) {
-        let node = &self.shares[n];
-        let Some(up) = self.shares.get(node.parent).map(|p| p.plan) else {
-            let plan = node.plan;
-            let kept = ONE.saturating_sub(plan.donating);
-            let sum = ceil_of(node.sum_active, kept, ONE.saturating_sub(plan.after).max(1));
-            let plan = &mut self.shares[n].plan;
-            (plan.sum_after, plan.share_after) = (sum, ONE);
-            return;
-        };
+/// Step 5 for one inner node, whose parent has been done.
+fn adjust(shares: &mut Shares, n: GroupId, gamma: u64) {
+    let node = &shares[n];
+    let Some(up) = shares.get(node.parent).map(|p| p.plan) else {
         let plan = node.plan;
-        // The text divides by shares that cannot be 0 unless every child of a node of the least share
-        // donates; then 1 stands for it.
-        let share_after = (ceil_of(gamma, plan.share - plan.donating, ONE) + plan.after).max(1);
-        let inuse = ceil_of(up.sum_after, share_after, up.share_after);
-        let donating = ceil_of(node.sum_active, plan.donating, plan.share);
-        let free = node.sum_active - donating;
-        let weight = ceil_of(node.active, plan.donating, plan.share).max(1);
-        let weight_after = ceil_of(inuse, plan.after, share_after);
-        let sum = free + ceil_of(donating, weight_after, weight);
-        let plan = &mut self.shares[n].plan;
-        (plan.sum_after, plan.share_after) = (sum, share_after);
-    }
+        let kept = ONE.saturating_sub(plan.donating);
+        let sum = ceil_of(node.sum_active, kept, ONE.saturating_sub(plan.after).max(1));
+        let plan = &mut shares[n].plan;
+        (plan.sum_after, plan.share_after) = (sum, ONE);
+        return;
+    };
+    let plan = node.plan;
+    // The text divides by shares that cannot be 0 unless every child of a node of the least share
+    // donates; then 1 stands for it.
+    let share_after = (ceil_of(gamma, plan.share - plan.donating, ONE) + plan.after).max(1);
+    let inuse = ceil_of(up.sum_after, share_after, up.share_after);
+    let donating = ceil_of(node.sum_active, plan.donating, plan.share);
+    let free = node.sum_active - donating;
+    let weight = ceil_of(node.active, plan.donating, plan.share).max(1);
+    let weight_after = ceil_of(inuse, plan.after, share_after);
+    let sum = free + ceil_of(donating, weight_after, weight);
+    let plan = &mut shares[n].plan;
+    (plan.sum_after, plan.share_after) = (sum, share_after);
 }
 
 /// a * b / c, rounded down, at most 2^64 - 1.
@@ -212,5 +181,55 @@ fn floor_of(a: u64, b: u64, c: u64) -> u64 {
             let quotient = u128::from(a) * u128::from(b) / u128::from(c);
             u64::try_from(quotient).unwrap_or(u64::MAX)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_used_half_and_is_at_the_target_keeps_half() {
+        assert_eq!(kept_share(ONE / 2, 50, 100, ONE, false), ONE / 2);
+        assert_eq!(kept_share(ONE / 2, 0, 100, ONE, false), ONE, "without credit, twice as much");
+        assert_eq!(
+            kept_share(ONE / 2, 0, 100, ONE / 3, false),
+            ONE / 3,
+            "but not more than it has"
+        );
+        assert_eq!(kept_share(0, 50, 100, ONE, false), 1, "the least share");
+        assert_eq!(kept_share(ONE, 50, 100, ONE, true), 1, "a full share vanishes in 32 bits");
+    }
+
+    #[test]
+    fn quotients_of_large_products_are_exact_or_the_most() {
+        assert_eq!(floor_of(7, 3, 2), 10);
+        assert_eq!(floor_of(1 << 40, 1 << 40, 1 << 50), 1 << 30);
+        assert_eq!(floor_of(u64::MAX, u64::MAX, 1), u64::MAX);
+    }
+
+    /// Two groups beside each other with equal weights; the first one keeps a sixteenth.
+    #[test]
+    fn what_a_donor_gives_reaches_the_others_and_nothing_is_lost() {
+        let mut shares = Shares::new();
+        let [a, b] = [(); 2].map(|()| {
+            let n = shares.push(GroupId::ROOT);
+            shares[n].listed = true;
+            shares.set(n, 100 * ONE, 100 * ONE, None);
+            n
+        });
+        shares.commit();
+        let now = Now { at: crate::unit::Instant::ZERO, us: 0, v: 0 };
+        let (donating, after) = (shares.of(a).0, ONE / 16);
+        let mut donation =
+            Donation { donors: alloc::vec![Donor { node: a, donating, after }], inner: Vec::new() };
+        donation.transfer(&mut shares, &now);
+        shares.commit();
+        let kept = [a, b].map(|n| shares.of(n).1);
+        assert!(
+            kept[0].abs_diff(ONE / 16) <= 2 && kept[1].abs_diff(ONE - ONE / 16) <= 2,
+            "{kept:?}"
+        );
+        assert_eq!([a, b].map(|n| shares[n].active), [100 * ONE; 2], "weights stay");
     }
 }

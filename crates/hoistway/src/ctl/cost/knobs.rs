@@ -65,20 +65,23 @@ impl IoCost {
         let ctrl = |user| if user { "user" } else { "auto" };
         match file {
             "io.cost.model" if self.created => {
-                put(out, format_args!("{device} ctrl={} model=linear", ctrl(self.user_model)));
-                for (name, value) in Rates::NAMES.iter().zip(self.rates.values()) {
+                put(
+                    out,
+                    format_args!("{device} ctrl={} model=linear", ctrl(self.params.user_model)),
+                );
+                for (name, value) in Rates::NAMES.iter().zip(self.params.rates.values()) {
                     put(out, format_args!(" {name}={value}"));
                 }
                 put(out, format_args!("\n"));
             }
             "io.cost.qos" if self.created => {
-                let q = &self.qos;
+                let q = &self.params.qos;
                 put(
                     out,
                     format_args!(
                         "{device} enable={} ctrl={} rpct={} rlat={} wpct={} wlat={} min={} max={}\n",
                         u8::from(self.enabled),
-                        ctrl(self.user_qos),
+                        ctrl(self.params.user_qos),
                         percent(q.pct_ppm[0]),
                         q.lat_us[0],
                         percent(q.pct_ppm[1]),
@@ -89,7 +92,7 @@ impl IoCost {
                 );
             }
             "io.weight" => {
-                let node = self.shares.get(group.0);
+                let node = self.shares.get(group);
                 let default = node.map_or(super::weights::WEIGHT_DEFAULT, |n| n.weight_default);
                 put(out, format_args!("default {default}\n"));
                 if let Some(weight) = node.map(|n| n.weight_here).filter(|&w| w != 0) {
@@ -101,8 +104,9 @@ impl IoCost {
     }
 
     fn write_model(&mut self, now: Instant, body: &str, cx: &Cx<'_>) -> Result<(), KnobError> {
-        let rates = if self.created { self.rates } else { self.class_now(now_us(now)).rates() };
-        let (mut user, mut values) = (self.user_model, rates.values());
+        let rates =
+            if self.created { self.params.rates } else { self.class_now(now_us(now)).rates() };
+        let (mut user, mut values) = (self.params.user_model, rates.values());
         for token in tokens(body) {
             let (key, value) = knob::pair(token)?;
             match key {
@@ -119,13 +123,13 @@ impl IoCost {
             }
         }
         self.create(now);
-        let (before, page) = (self.rates.values(), self.price_of_a_page());
+        let (before, page) = (self.params.rates.values(), self.price_of_a_page());
         if user {
-            self.rates = Rates::from_values(values);
+            self.params.rates = Rates::from_values(values);
         }
-        self.user_model = user;
+        self.params.user_model = user;
         self.refresh(true, now_us(now));
-        if self.rates.values() != before {
+        if self.params.rates.values() != before {
             self.reprice(now, page, cx);
         }
         self.hasten(now);
@@ -133,8 +137,9 @@ impl IoCost {
     }
 
     fn write_qos(&mut self, now: Instant, body: &str) -> Result<(), KnobError> {
-        let mut qos = if self.created { self.qos } else { self.class_now(now_us(now)).qos() };
-        let (mut enable, mut user) = (self.enabled, self.user_qos);
+        let mut qos =
+            if self.created { self.params.qos } else { self.class_now(now_us(now)).qos() };
+        let (mut enable, mut user) = (self.enabled, self.params.user_qos);
         for token in tokens(body) {
             let (key, value) = knob::pair(token)?;
             match key {
@@ -153,9 +158,9 @@ impl IoCost {
         self.create(now);
         self.enabled = enable;
         if user {
-            self.qos = qos;
+            self.params.qos = qos;
         }
-        self.user_qos = user;
+        self.params.user_qos = user;
         self.refresh(true, now_us(now));
         self.hasten(now);
         Ok(())
@@ -174,13 +179,13 @@ impl IoCost {
             // Deviation: the kernel refuses this before the first root knob created the controller; here
             // the order of the lines of a configuration does not matter.
             self.node_of(now, group, cx);
-            self.shares[group.0].weight_here = here;
+            self.shares[group].weight_here = here;
         } else {
             let text = line.trim_matches(is_blank);
             let text = text.strip_prefix("default").unwrap_or(text).trim_start_matches(is_blank);
             let default = weight(text)?;
             self.node_of(now, group, cx);
-            self.shares[group.0].weight_default = default;
+            self.shares[group].weight_default = default;
         }
         self.weight_changed(now, group);
         Ok(())
@@ -197,30 +202,30 @@ impl IoCost {
         let default = ENTRY.stage.group_tunables[0].default;
         setting::check(ENTRY.stage.group_tunables, NAME, name, value.unwrap_or(default))?;
         self.node_of(now, group, cx);
-        self.shares[group.0].weight_here = value.unwrap_or(0) as u32;
+        self.shares[group].weight_here = value.unwrap_or(0) as u32;
         self.weight_changed(now, group);
         Ok(())
     }
 
     fn node_of(&mut self, now: Instant, group: GroupId, cx: &Cx<'_>) {
-        let now = self.now(now);
+        let now = self.clock.at(now);
         self.grow(cx);
-        self.exist(group.0, &now);
+        self.exist(group, &now);
     }
 
     /// The weight in force follows the configured one. The shares of others follow with the next commit,
     /// at the end of the period at the latest.
     fn weight_changed(&mut self, now: Instant, group: GroupId) {
-        let now = self.now(now);
-        let node = &self.shares[group.0];
+        let now = self.clock.at(now);
+        let node = &self.shares[group];
         let (weight, inuse, active) = (node.configured(), node.inuse, node.active != 0);
         if weight == node.weight {
             return;
         }
         if active {
-            self.shares.set(group.0, weight, inuse, Some(now.v));
+            self.shares.set(group, weight, inuse, Some(now.v));
         }
-        self.shares[group.0].weight = weight;
+        self.shares[group].weight = weight;
     }
 }
 

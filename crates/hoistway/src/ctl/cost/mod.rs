@@ -43,8 +43,10 @@
 
 mod debt;
 mod donate;
+mod held;
 mod knobs;
 mod model;
+mod params;
 mod plan;
 mod report;
 mod reprice;
@@ -52,28 +54,30 @@ mod settings;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod vrate;
 mod weights;
 
-use self::donate::Donor;
+use self::debt::Forgiveness;
+use self::donate::Donation;
+use self::held::{Active, Bios, Checks, Wakes};
 pub use self::model::Rates;
-use self::model::{Class, Model, Qos, VUS};
+use self::model::VUS;
+use self::params::Params;
 use self::settings::{Settings, TUNABLES};
+use self::vrate::{Clock, Now, Served};
 use self::weights::Shares;
 use super::{Controller, Entry, Gate, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
-use crate::list::{Links, List};
 use crate::request::{BioId, ReqId};
+use crate::rows::Id;
 use crate::setting::{Tunable, TunableError, Unit};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
-use crate::table::NIL;
-use crate::tree::{Nodes, Tree};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// Name of the stage.
 const NAME: &str = "io.cost";
@@ -99,115 +103,41 @@ pub static ENTRY: Entry = Entry {
     build: |device| Box::new(IoCost::new(device)),
 };
 
-/// One moment, as the controller sees it.
-#[derive(Clone, Copy, Debug)]
-struct Now {
-    at: Instant,
-    /// Microseconds, rounded down.
-    us: u64,
-    /// Device vtime.
-    v: u64,
+/// The periods of planning.
+#[derive(Debug, Default)]
+struct Period {
+    running: bool,
+    timer: Option<Instant>,
+    number: u64,
 }
 
-/// Lengths of credit in vtime (4.5).
-#[derive(Clone, Copy, Debug, Default)]
-struct Margins {
-    min: i64,
-    low: i64,
-    target: i64,
-}
-
-/// When debts were last looked at (8.3).
-#[derive(Clone, Copy, Debug, Default)]
-struct Forgiveness {
-    at_us: u64,
-    rest_us: u64,
-    usage_us: u64,
-}
-
-/// What the requests of a period met, by direction (6.4).
-#[derive(Clone, Copy, Debug, Default)]
-struct Served {
-    met: [u64; 2],
-    missed: [u64; 2],
-    wait_ns: u64,
-}
-
-/// What is known of the bio in one slot.
-#[derive(Clone, Copy, Debug)]
-struct BioState {
-    id: BioId,
-    /// The node it belongs to.
-    node: u32,
-    /// Absolute cost, while it waits.
-    cost: u64,
-    /// vtime it was charged.
-    charged: u64,
+/// Counted for reports; nothing is decided by it.
+#[derive(Debug, Default)]
+struct Stats {
+    periods: u64,
+    held: u64,
 }
 
 /// The controller.
 #[derive(Debug)]
 pub struct IoCost {
     set: Settings,
-    tick: Nanos,
-    rotational: bool,
-    queue_depth: u32,
     /// A root knob was written.
     created: bool,
     enabled: bool,
-    user_qos: bool,
-    user_model: bool,
-    class: Option<Class>,
-    qos: Qos,
-    rates: Rates,
-    model: Model,
-    period_us: u64,
-    slack_ns: u64,
-    vrate_min: u64,
-    vrate_max: u64,
-    margins: Margins,
-
-    /// vtime per us: what the planner steers, and what is in force now.
-    base_rate: u64,
-    rate: u64,
-    /// vtime that came or went outside the plan and is yet to be made up for.
-    vtime_err: i64,
-    running: bool,
-    period_at_us: u64,
-    period_at_vtime: u64,
-    period_timer: Option<Instant>,
-    cur_period: u64,
-    busy_level: i64,
-    forgiveness: Forgiveness,
-    too_fast_at: Option<u64>,
-    too_slow_at: Option<u64>,
+    params: Params,
+    clock: Clock,
+    period: Period,
     served: Served,
 
     shares: Shares,
-    /// Active nodes, the latest first.
-    active: List,
-    links: Links,
-    /// Wake timers of nodes, by time and order of being set.
-    wakes: Tree,
-    wake_nodes: Nodes<(u64, u64)>,
-    wakes_set: u64,
-
-    bios: Vec<BioState>,
-    bio_links: Links,
-    /// Released bios that the stack has not asked for yet.
-    ready: List,
-    /// Bios that wait or are ready.
-    waiting: u32,
-    /// Tasks that are to be delayed on their way back.
-    checks: Vec<bool>,
-    checks_set: u32,
-
-    donors: Vec<Donor>,
-    inner: Vec<u32>,
-
-    /// Statistics.
-    periods: u64,
-    held: u64,
+    active: Active,
+    wakes: Wakes,
+    bios: Bios,
+    checks: Checks,
+    forgiveness: Forgiveness,
+    donation: Donation,
+    stats: Stats,
 }
 
 impl IoCost {
@@ -215,157 +145,71 @@ impl IoCost {
     pub fn new(device: &Device) -> IoCost {
         IoCost {
             set: Settings::new(),
-            tick: device.tick,
-            rotational: device.rotational,
-            queue_depth: device.queue_depth,
             created: false,
             enabled: false,
-            user_qos: false,
-            user_model: false,
-            class: None,
-            qos: Qos::default(),
-            rates: Rates::default(),
-            model: Model::default(),
-            period_us: 0,
-            slack_ns: 0,
-            vrate_min: VUS,
-            vrate_max: VUS,
-            margins: Margins::default(),
-            base_rate: VUS,
-            rate: VUS,
-            vtime_err: 0,
-            running: false,
-            period_at_us: 0,
-            period_at_vtime: 0,
-            period_timer: None,
-            cur_period: 0,
-            busy_level: 0,
-            forgiveness: Forgiveness::default(),
-            too_fast_at: None,
-            too_slow_at: None,
+            params: Params::new(device),
+            clock: Clock::new(),
+            period: Period::default(),
             served: Served::default(),
             shares: Shares::new(),
-            active: List::new(),
-            links: Links::new(1),
-            wakes: Tree::new(),
-            wake_nodes: Nodes::new(1),
-            wakes_set: 0,
-            bios: Vec::new(),
-            bio_links: Links::new(0),
-            ready: List::new(),
-            waiting: 0,
-            checks: Vec::new(),
-            checks_set: 0,
-            donors: Vec::new(),
-            inner: Vec::new(),
-            periods: 0,
-            held: 0,
+            active: Active::new(),
+            wakes: Wakes::new(),
+            bios: Bios::new(),
+            checks: Checks::default(),
+            forgiveness: Forgiveness::default(),
+            donation: Donation::default(),
+            stats: Stats::default(),
         }
-    }
-
-    fn now(&self, at: Instant) -> Now {
-        let us = at.as_nanos() / 1000;
-        let passed = us.wrapping_sub(self.period_at_us);
-        Now { at, us, v: self.period_at_vtime.wrapping_add(passed.wrapping_mul(self.rate)) }
     }
 
     /// The first root knob: the controller comes into being, disabled.
     fn create(&mut self, now: Instant) {
         if !self.created {
             self.created = true;
-            self.period_at_us = now.as_nanos() / 1000;
-            self.refresh(true, self.period_at_us);
+            self.clock.start_us = now.as_nanos() / 1000;
+            self.refresh(true, self.clock.start_us);
         }
+    }
+
+    fn class_now(&mut self, now_us: u64) -> model::Class {
+        self.params.class_now(now_us, self.clock.base_rate, self.set.class_switch_ms)
     }
 
     /// 4.4: parameters from the class and what the user set.
     fn refresh(&mut self, force: bool, now_us: u64) {
         let class = self.class_now(now_us);
-        let changed = self.class != Some(class);
+        let changed = self.params.class != Some(class);
         if !changed && !force {
             return;
         }
         if changed {
             // Without a lasting effect: base_rate stays and the planner sets the rate from it.
-            self.rate = VUS;
+            self.clock.rate = VUS;
         }
-        self.class = Some(class);
-        self.too_fast_at = None;
-        self.too_slow_at = None;
-        if !self.user_qos {
-            self.qos = class.qos();
-        }
-        if !self.user_model {
-            self.rates = class.rates();
-        }
-        self.model = Model::of(&self.rates);
-        self.vrate_min = (u64::from(self.qos.min_ppm) * VUS).div_ceil(1_000_000);
-        self.vrate_max = u64::from(self.qos.max_ppm) * VUS / 1_000_000;
-        self.period_us = self.qos.period_us(self.set.period_min_us, self.set.period_max_us);
-        self.slack_ns = self.period_us * 1000 * self.set.timer_slack_pct / 100;
-        self.refresh_margins();
-    }
-
-    /// 4.5, whenever base_rate changes.
-    fn refresh_margins(&mut self) {
-        let of = |pct: u64| (self.period_us * pct / 100 * self.base_rate) as i64;
-        let s = &self.set;
-        self.margins = Margins {
-            min: of(s.margin_min_pct),
-            low: of(s.margin_low_pct),
-            target: of(s.margin_target_pct),
-        };
-    }
-
-    /// The class the device is in now; runs the clocks of the switches between the two SSD classes.
-    ///
-    /// A class changes after ten seconds of a clear sign, so that it does not flap.
-    fn class_now(&mut self, now_us: u64) -> Class {
-        if self.rotational {
-            return Class::Hdd;
-        }
-        if self.queue_depth == 1 {
-            return Class::SsdQd1;
-        }
-        let class = match self.class {
-            Some(class @ (Class::SsdDefault | Class::SsdFast)) => class,
-            None | Some(Class::Hdd | Class::SsdQd1) => return Class::SsdDefault,
-        };
-        if self.user_qos || self.user_model {
-            return class;
-        }
-        let vrate_pct = 100 * self.base_rate / VUS;
-        let (off, clock, other) = match class {
-            Class::SsdFast => (vrate_pct <= TOO_SLOW_PCT, &mut self.too_slow_at, Class::SsdDefault),
-            _ => (vrate_pct >= TOO_FAST_PCT, &mut self.too_fast_at, Class::SsdFast),
-        };
-        if !off {
-            *clock = None;
-            return class;
-        }
-        let since = *clock.get_or_insert(now_us);
-        if now_us - since >= self.set.class_switch_ms * 1000 { other } else { class }
+        self.params.derive(class, &self.set);
+        self.clock.bounds = self.params.vrate_bounds();
+        self.clock.measure_margins(self.params.period_us, &self.set);
     }
 
     /// A node for every group of the tree, and existing ones up to `n`.
     fn grow(&mut self, cx: &Cx<'_>) {
         while self.shares.len() < cx.groups.len() {
             let group = GroupId(self.shares.len() as u32);
-            let parent = cx.groups.parent(group).map_or(NIL, |p| p.0);
+            let parent = cx.groups.parent(group).unwrap_or(GroupId::NONE);
             self.shares.push(parent);
-            self.shares[group.0].dead = !cx.groups.alive(group);
+            self.shares[group].dead = !cx.groups.alive(group);
         }
-        self.links.grow(self.shares.len());
-        self.wake_nodes.grow(self.shares.len());
+        self.active.grow(self.shares.len());
+        self.wakes.grow(self.shares.len());
     }
 
     /// The node that pays for a group's I/O: of the group, or of its nearest living ancestor.
     #[inline]
-    fn payer(&mut self, group: GroupId, now: &Now, cx: &Cx<'_>) -> u32 {
+    fn payer(&mut self, group: GroupId, now: &Now, cx: &Cx<'_>) -> GroupId {
         if group.index() >= self.shares.len() {
             self.grow(cx);
         }
-        let mut n = group.0;
+        let mut n = group;
         // The root is never removed.
         while self.shares[n].dead {
             n = self.shares[n].parent;
@@ -377,9 +221,9 @@ impl IoCost {
     }
 
     /// The node comes into being, and its ancestors.
-    fn exist(&mut self, n: u32, now: &Now) {
+    fn exist(&mut self, n: GroupId, now: &Now) {
         let mut at = n;
-        while at != NIL && !self.shares[at].exists {
+        while at.is_some() && !self.shares[at].exists {
             let node = &mut self.shares[at];
             node.exists = true;
             node.vtime = now.v;
@@ -394,14 +238,14 @@ impl IoCost {
 /// Deviation: the text does not say what becomes of I/O that waits in a group that is removed (Linux keeps
 /// the node until it has left). It is let through, charged as if it had been its turn.
 impl IoCost {
-    fn let_waiters_go(&mut self, n: u32) {
-        while let Some(slot) = self.first_waiter(n) {
+    fn let_waiters_go(&mut self, n: GroupId) {
+        while let Some(no) = self.bios.first_waiter(&self.shares[n]).some() {
             let (_, hwi) = self.shares.of(n);
-            self.commit_waiter(n, slot, hwi);
+            self.commit_waiter(n, no, hwi);
         }
     }
 
-    fn removed(&mut self, n: u32, now: &Now) {
+    fn removed(&mut self, n: GroupId, now: &Now) {
         self.let_waiters_go(n);
         self.waiting_ended(n, now);
         self.retire(n);
@@ -413,9 +257,7 @@ impl IoCost {
             self.shares[parent].sum_inuse -= rest;
         }
         self.shares.commit();
-        if self.wake_nodes.linked(n) {
-            self.wakes.remove(&mut self.wake_nodes, n);
-        }
+        self.wakes.cancel(n);
         let node = &mut self.shares[n];
         node.dead = true;
         node.debt = 0;
@@ -428,7 +270,7 @@ impl Controller for IoCost {
     fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict {
         if self.enabled {
             self.arrive(now, bio, cx)
-        } else if self.waiting != 0 {
+        } else if self.bios.waiting != 0 {
             self.pass_behind_waiters(bio, cx)
         } else {
             Verdict::Pass
@@ -436,19 +278,18 @@ impl Controller for IoCost {
     }
 
     fn release(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<BioId> {
-        let slot = self.ready.pop_front(&mut self.bio_links)?;
-        let state = self.bios[slot as usize];
+        let no = self.bios.take_ready().some()?;
+        let state = *self.bios.of(no);
         self.shares[state.node].ready -= 1;
-        self.waiting -= 1;
         Some(state.id)
     }
 
     /// What waits is charged as if it had been its turn.
     fn drain(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<BioId> {
-        if self.waiting > 0 && self.ready.is_empty() {
-            let at = self.now(now);
-            for n in 0..self.shares.len() as u32 {
-                if self.first_waiter(n).is_some() {
+        if self.bios.waiting > 0 && self.bios.ready.is_empty() {
+            let at = self.clock.at(now);
+            for n in self.shares.ids() {
+                if self.bios.first_waiter(&self.shares[n]).is_some() {
                     self.let_waiters_go(n);
                     self.waiting_ended(n, &at);
                 }
@@ -470,7 +311,7 @@ impl Controller for IoCost {
     }
 
     fn delay(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) -> Nanos {
-        if self.checks_set == 0 { Nanos::ZERO } else { self.sleep_of(now, proc, cx) }
+        if self.checks.count == 0 { Nanos::ZERO } else { self.sleep_of(now, proc, cx) }
     }
 
     fn stat(&self, now: Instant, group: GroupId, cx: &Cx<'_>, out: &mut String) {
@@ -491,13 +332,11 @@ impl Stage for IoCost {
         match change {
             Change::GroupAdded(_) => self.grow(cx),
             Change::GroupRemoved(group) if group.index() < self.shares.len() => {
-                let now = self.now(now);
-                self.removed(group.0, &now);
+                let now = self.clock.at(now);
+                self.removed(*group, &now);
             }
             Change::Device => {
-                self.rotational = cx.device.rotational;
-                self.queue_depth = cx.device.queue_depth;
-                self.tick = cx.device.tick;
+                self.params.device_changed(cx.device);
                 if self.created {
                     self.refresh(false, now.as_nanos() / 1000);
                 }
@@ -509,8 +348,8 @@ impl Stage for IoCost {
     fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
         while let Some(due) = self.next_timer().filter(|&due| due <= now) {
             // At the same instant wakes come first: the period timer runs after the ns timers of its tick.
-            if self.period_timer == Some(due) && self.next_wake() != Some(due) {
-                self.period_timer = None;
+            if self.period.timer == Some(due) && self.next_wake() != Some(due) {
+                self.period.timer = None;
                 self.plan(now, cx);
             } else {
                 self.wake_first(now, cx);
@@ -519,7 +358,7 @@ impl Stage for IoCost {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        match (self.period_timer, self.next_wake()) {
+        match (self.period.timer, self.next_wake()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -578,7 +417,3 @@ impl Stage for IoCost {
         self.report(sink);
     }
 }
-
-/// vrates in percent beyond which the built-in model of the SSD classes is taken to be the wrong one.
-const TOO_FAST_PCT: u64 = 500;
-const TOO_SLOW_PCT: u64 = 10;

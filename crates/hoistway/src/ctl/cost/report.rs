@@ -1,19 +1,20 @@
 //! What is printed and recorded: `io.stat` fields, gauges, figures. Nothing here is read by a decision.
 
+use super::IoCost;
 use super::model::{Class, VUS};
+use super::vrate::Now;
 use super::weights::Stat;
-use super::{IoCost, Now};
 use crate::env::Cx;
 use crate::group::GroupId;
+use crate::rows::Id;
 use crate::stage::{Figure, Gauge};
-use crate::table::NIL;
 use crate::unit::Instant;
 use alloc::string::String;
 use core::fmt::{Arguments, Write};
 
 impl IoCost {
     /// Adds the time since the last look to the sums of what goes on.
-    pub(super) fn note_times(&mut self, n: u32, now: &Now) {
+    pub(super) fn note_times(&mut self, n: GroupId, now: &Now) {
         let node = &mut self.shares[n];
         if !node.timed {
             return;
@@ -33,41 +34,41 @@ impl IoCost {
     }
 
     /// Nothing of the group waits any more.
-    pub(super) fn waiting_ended(&mut self, n: u32, now: &Now) {
+    pub(super) fn waiting_ended(&mut self, n: GroupId, now: &Now) {
         let node = &mut self.shares[n];
         end(&mut node.times.waiting, &mut node.fresh.wait_us, now);
     }
 
     /// Its debt is paid.
-    pub(super) fn debt_ended(&mut self, n: u32, now: &Now) {
+    pub(super) fn debt_ended(&mut self, n: GroupId, now: &Now) {
         let node = &mut self.shares[n];
         end(&mut node.times.indebted, &mut node.fresh.indebt_us, now);
     }
 
     /// Its tasks are not delayed any more.
-    pub(super) fn delay_ended(&mut self, n: u32, now: &Now) {
+    pub(super) fn delay_ended(&mut self, n: GroupId, now: &Now) {
         let node = &mut self.shares[n];
         end(&mut node.times.delayed, &mut node.fresh.indelay_us, now);
     }
 
     /// 9 step 3: the usage of the period, for an active group and all above it.
-    pub(super) fn publish_usage(&mut self, n: u32) {
+    pub(super) fn publish_usage(&mut self, n: GroupId) {
         let node = &mut self.shares[n];
         let used = node.usage - node.usage_flushed;
         node.usage_flushed = node.usage;
-        node.usage_us = if used == 0 { 0 } else { used / self.base_rate };
+        node.usage_us = if used == 0 { 0 } else { used / self.clock.base_rate };
         node.fresh.usage_us += node.usage_us;
         self.publish_node(n);
     }
 
     /// Adds what has not been published of one node.
-    pub(super) fn publish_node(&mut self, n: u32) {
+    pub(super) fn publish_node(&mut self, n: GroupId) {
         let fresh = core::mem::take(&mut self.shares[n].fresh);
         if fresh == Stat::default() {
             return;
         }
         let mut at = n;
-        while at != NIL {
+        while at.is_some() {
             let node = &mut self.shares[at];
             node.stat.add(&fresh);
             at = node.parent;
@@ -75,7 +76,7 @@ impl IoCost {
     }
 
     pub(super) fn print_stat(&self, _now: Instant, group: GroupId, _cx: &Cx<'_>, out: &mut String) {
-        let Some(node) = self.shares.get(group.0) else { return };
+        let Some(node) = self.shares.get(group) else { return };
         let root = group == GroupId::ROOT;
         // Nodes come into being with the first I/O.
         if !root && !node.exists {
@@ -89,7 +90,7 @@ impl IoCost {
             return;
         }
         if root {
-            let v = self.vrate_hundredths();
+            let v = self.clock.hundredths();
             put(out, format_args!(" cost.vrate={}.{:02}", v / 100, v % 100));
         }
         let s = &node.stat;
@@ -102,26 +103,21 @@ impl IoCost {
         );
     }
 
-    /// The base vrate in 0.01 %, to the nearest.
-    fn vrate_hundredths(&self) -> u64 {
-        (self.base_rate * 10_000 + VUS / 2) / VUS
-    }
-
     pub(super) fn record(&self, at: Instant, sink: &mut dyn FnMut(Gauge)) {
         if !self.enabled {
             return;
         }
-        let now = self.now(at);
+        let now = self.clock.at(at);
         let mut device = |name, unit, value| sink(Gauge { name, unit, group: None, value });
-        device("vrate", "0.01 %", self.vrate_hundredths() as i64);
-        device("rate", "0.01 %", (self.rate * 10_000 / VUS) as i64);
-        device("busy_level", "", self.busy_level);
+        device("vrate", "0.01 %", self.clock.hundredths() as i64);
+        device("rate", "0.01 %", (self.clock.rate * 10_000 / VUS) as i64);
+        device("busy_level", "", self.clock.busy_level);
         device("active_groups", "", self.active.len().into());
-        let base = self.base_rate as i64;
-        for n in self.active.iter(&self.links) {
+        let base = self.clock.base_rate as i64;
+        for n in self.active.iter() {
             let node = &self.shares[n];
             let (hwa, hwi) = self.shares.look(n);
-            let group = Some(GroupId(n));
+            let group = Some(n);
             let mut of = |name, unit, value| sink(Gauge { name, unit, group, value });
             of("hweight_active", "1/65536", hwa as i64);
             of("hweight_inuse", "1/65536", hwi as i64);
@@ -135,11 +131,11 @@ impl IoCost {
 
     pub(super) fn report(&self, sink: &mut dyn FnMut(Figure)) {
         let mut figure = |name, value| sink(Figure { name, of: None, value });
-        figure("periods", self.periods as i64);
-        figure("bios_held", self.held as i64);
-        figure("vrate_hundredths_pct", self.vrate_hundredths() as i64);
-        figure("busy_level", self.busy_level);
-        let class = Class::ALL.iter().position(|&c| Some(c) == self.class);
+        figure("periods", self.stats.periods as i64);
+        figure("bios_held", self.stats.held as i64);
+        figure("vrate_hundredths_pct", self.clock.hundredths() as i64);
+        figure("busy_level", self.clock.busy_level);
+        let class = Class::ALL.iter().position(|&c| Some(c) == self.params.class);
         figure("device_class", class.map_or(-1, |at| at as i64));
     }
 }

@@ -7,13 +7,13 @@ use super::IoCost;
 use super::submit::costs;
 use crate::env::Cx;
 use crate::request::Dir;
-use crate::table::NIL;
+use crate::rows::Id;
 use crate::unit::Instant;
 
 impl IoCost {
     /// What a random write of a page costs: by it the prices of two models are compared.
     pub(super) fn price_of_a_page(&self) -> u64 {
-        self.model.cost(Dir::Write, 0, 8, u64::MAX, self.set.random_pages).max(1)
+        self.params.model.cost(Dir::Write, 0, 8, u64::MAX, self.set.random_pages).max(1)
     }
 
     /// The model has changed; `old` is what a page cost by the one before.
@@ -23,21 +23,21 @@ impl IoCost {
     /// I/O that has passed is forgiven: it was counted in old prices, and is a period's worth at most where
     /// they were right.
     pub(super) fn reprice(&mut self, at: Instant, old: u64, cx: &Cx<'_>) {
-        let (now, new) = (self.now(at), self.price_of_a_page());
-        let mut n = self.active.head();
-        while n != NIL {
-            let next = self.links.next(n);
+        let (now, new) = (self.clock.at(at), self.price_of_a_page());
+        let mut n = self.active.first();
+        while n.is_some() {
+            let next = self.active.next(n);
             let mut cursor = u64::MAX;
-            let mut slot = self.shares[n].waiters.head();
-            while slot != NIL {
-                let io = cx.requests.bio(self.bios[slot as usize].id);
+            let mut no = self.bios.first_waiter(&self.shares[n]);
+            while no.is_some() {
+                let io = cx.requests.bio(self.bios.of(no).id);
                 if let Some(dir) = costs(io) {
                     let far = self.set.random_pages;
-                    let cost = self.model.cost(dir, io.start.0, io.sectors.0, cursor, far);
-                    self.bios[slot as usize].cost = cost;
+                    let cost = self.params.model.cost(dir, io.start.0, io.sectors.0, cursor, far);
+                    self.bios.of_mut(no).cost = cost;
                     cursor = io.end().0;
                 }
-                slot = self.bio_links.next(slot);
+                no = self.bios.behind(no);
             }
             let node = &mut self.shares[n];
             if node.debt > 0 {

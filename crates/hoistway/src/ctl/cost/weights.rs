@@ -7,8 +7,9 @@
 
 use super::model::ONE;
 use crate::ctl::Delay;
+use crate::group::GroupId;
 use crate::list::List;
-use crate::table::NIL;
+use crate::rows::{Id, Rows};
 use alloc::vec::Vec;
 
 /// Weight of a group nobody configured.
@@ -31,8 +32,8 @@ pub(super) struct Node {
     pub ready: u32,
     /// Held I/O in order of arrival.
     pub waiters: List,
-    /// `NIL` for the root.
-    pub parent: u32,
+    /// Nobody for the root.
+    pub parent: GroupId,
     pub vtime: u64,
     pub done_vtime: u64,
     /// Shares as of `generation`.
@@ -121,7 +122,7 @@ pub(super) struct Plan {
 }
 
 impl Node {
-    fn new(parent: u32) -> Node {
+    fn new(parent: GroupId) -> Node {
         Node {
             parent,
             exists: false,
@@ -180,17 +181,17 @@ impl Node {
 /// follow from the leaves', so what an idle sibling leaves falls to its own branch first.
 #[derive(Debug)]
 pub(super) struct Shares {
-    nodes: Vec<Node>,
+    nodes: Rows<GroupId, Node>,
     generation: u64,
     /// Weights have changed since the last commit.
     changed: bool,
-    path: Vec<u32>,
+    path: Vec<GroupId>,
 }
 
 impl Shares {
     pub fn new() -> Shares {
         Shares {
-            nodes: alloc::vec![Node::new(NIL)],
+            nodes: Rows::from(alloc::vec![Node::new(GroupId::NONE)]),
             generation: 1,
             changed: false,
             path: Vec::with_capacity(16),
@@ -201,18 +202,23 @@ impl Shares {
         self.nodes.len()
     }
 
-    /// Adds the node of the next group.
-    pub fn push(&mut self, parent: u32) {
-        self.nodes.push(Node::new(parent));
+    /// All nodes.
+    pub fn ids(&self) -> impl Iterator<Item = GroupId> + use<> {
+        self.nodes.ids()
     }
 
-    pub fn get(&self, n: u32) -> Option<&Node> {
-        self.nodes.get(n as usize)
+    /// Adds the node of the next group.
+    pub fn push(&mut self, parent: GroupId) -> GroupId {
+        self.nodes.push(Node::new(parent))
+    }
+
+    pub fn get(&self, n: GroupId) -> Option<&Node> {
+        self.nodes.get(n)
     }
 
     /// The nodes from the parent of `n` up to the root.
-    pub fn ancestors(&self, n: u32) -> impl Iterator<Item = u32> + '_ {
-        let up = |n: u32| Some(self[n].parent).filter(|&p| p != NIL);
+    pub fn ancestors(&self, n: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        let up = |n: GroupId| self[n].parent.some();
         core::iter::successors(up(n), move |&n| up(n))
     }
 
@@ -225,8 +231,8 @@ impl Shares {
     }
 
     /// Active and inuse weight of a node. `save`: vnow, to note the credit left.
-    pub fn set(&mut self, n: u32, active: u64, inuse: u64, save: Option<u64>) {
-        let node = &mut self.nodes[n as usize];
+    pub fn set(&mut self, n: GroupId, active: u64, inuse: u64, save: Option<u64>) {
+        let node = &mut self.nodes[n];
         let inuse = if !node.listed && node.sum_active != 0 {
             ceil_of(active, node.sum_inuse, node.sum_active)
         } else {
@@ -242,10 +248,10 @@ impl Shares {
         }
     }
 
-    fn propagate(&mut self, n: u32, mut active: u64, mut inuse: u64) {
+    fn propagate(&mut self, n: GroupId, mut active: u64, mut inuse: u64) {
         self.changed = true;
         let mut child = n;
-        while self[child].parent != NIL {
+        while self[child].parent.is_some() {
             let up = self[child].parent;
             let c = &mut self[child];
             let (old_active, old_inuse) = (c.active, c.inuse);
@@ -266,18 +272,18 @@ impl Shares {
 
     /// The hierarchical shares of a node by active and by inuse weights: (hwa, hwi), in 1 / ONE.
     #[inline]
-    pub fn of(&mut self, n: u32) -> (u64, u64) {
-        let node = &self.nodes[n as usize];
+    pub fn of(&mut self, n: GroupId) -> (u64, u64) {
+        let node = &self.nodes[n];
         if node.generation != self.generation {
             self.compute(n);
         }
-        let node = &self.nodes[n as usize];
+        let node = &self.nodes[n];
         (node.hwa, node.hwi)
     }
 
-    fn compute(&mut self, n: u32) {
+    fn compute(&mut self, n: GroupId) {
         let up = self[n].parent;
-        let (hwa, hwi) = if up != NIL && self[up].parent == NIL {
+        let (hwa, hwi) = if up.is_some() && self[up].parent.is_none() {
             // Below the root, as most groups of a flat tree are, there is no path to collect.
             let (hwa, hwi) = step_down((ONE, ONE), &self[n], &self[up]);
             (hwa.max(1), hwi.max(1))
@@ -296,14 +302,14 @@ impl Shares {
     }
 
     /// The shares without touching any cache, for those who only look.
-    pub fn look(&self, n: u32) -> (u64, u64) {
+    pub fn look(&self, n: GroupId) -> (u64, u64) {
         let mut path = alloc::vec![n];
         path.extend(self.ancestors(n));
         self.along(&path)
     }
 
     /// `path`: from the node up to the root.
-    fn along(&self, path: &[u32]) -> (u64, u64) {
+    fn along(&self, path: &[GroupId]) -> (u64, u64) {
         let levels = path.windows(2).rev();
         let (hwa, hwi) = levels
             .fold((ONE, ONE), |shares, level| step_down(shares, &self[level[0]], &self[level[1]]));
@@ -311,7 +317,7 @@ impl Shares {
     }
 
     /// hwm: the share a node would have with inuse = active, all else being equal.
-    pub fn at_most(&self, n: u32) -> u64 {
+    pub fn at_most(&self, n: GroupId) -> u64 {
         let (mut share, mut inuse, mut child) = (ONE, self[n].active, n);
         for up in self.ancestors(n) {
             let (p, c) = (&self[up], &self[child]);
@@ -324,18 +330,18 @@ impl Shares {
     }
 }
 
-impl core::ops::Index<u32> for Shares {
+impl core::ops::Index<GroupId> for Shares {
     type Output = Node;
     #[inline]
-    fn index(&self, n: u32) -> &Node {
-        &self.nodes[n as usize]
+    fn index(&self, n: GroupId) -> &Node {
+        &self.nodes[n]
     }
 }
 
-impl core::ops::IndexMut<u32> for Shares {
+impl core::ops::IndexMut<GroupId> for Shares {
     #[inline]
-    fn index_mut(&mut self, n: u32) -> &mut Node {
-        &mut self.nodes[n as usize]
+    fn index_mut(&mut self, n: GroupId) -> &mut Node {
+        &mut self.nodes[n]
     }
 }
 

@@ -11,6 +11,7 @@ use crate::env::Env;
 use crate::request::{Flags, Io, Op};
 use crate::unit::{IoPrio, QueueId, Sectors};
 use alloc::format;
+use alloc::vec::Vec;
 
 /// A controller with its surroundings and a request for every bio that passed.
 struct Bench {
@@ -130,27 +131,27 @@ impl Bench {
     }
 
     fn node(&self, group: GroupId) -> &super::weights::Node {
-        &self.c.shares[group.0]
+        &self.c.shares[group]
     }
 
     fn node_mut(&mut self, group: GroupId) -> &mut super::weights::Node {
-        &mut self.c.shares[group.0]
+        &mut self.c.shares[group]
     }
 
     fn now(&self) -> Now {
-        self.c.now(self.now)
+        self.c.clock.at(self.now)
     }
 
     /// hwa and hwi.
     fn shares(&mut self, group: GroupId) -> (u64, u64) {
-        self.c.shares.of(group.0)
+        self.c.shares.of(group)
     }
 
     /// Activates a group without an I/O.
     fn activate(&mut self, group: GroupId) {
         let now = self.now();
-        self.c.exist(group.0, &now);
-        assert!(self.c.activate(group.0, &now));
+        self.c.exist(group, &now);
+        assert!(self.c.activate(group, &now));
     }
 
     /// The group's credit becomes so much; nothing is in flight.
@@ -162,10 +163,10 @@ impl Bench {
 }
 
 /// A quality of service without misses and with such a wait for tags, in percent of a period.
-fn waiting(wait_pct: u64) -> super::plan::Quality {
-    super::plan::Quality { missed_ppm: [0; 2], wait_pct }
+fn waiting(wait_pct: u64) -> super::vrate::Quality {
+    super::vrate::Quality { missed_ppm: [0; 2], wait_pct }
 }
 
-fn short(lagging: u64) -> super::plan::Demand {
-    super::plan::Demand { shortages: 1, lagging, ..Default::default() }
+fn short(lagging: u64) -> super::vrate::Demand {
+    super::vrate::Demand { shortages: 1, lagging, ..Default::default() }
 }

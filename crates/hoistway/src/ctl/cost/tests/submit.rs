@@ -1,6 +1,8 @@
 //! Passing, waiting, snapping back, debt and delay.
 
 use super::*;
+use crate::ctl::cost::debt::delay_for;
+use crate::ctl::cost::held::BioNo;
 
 /// Scenario 5.
 #[test]
@@ -10,7 +12,7 @@ fn s5_half_a_period_of_credit_then_waiting() {
     b.now = ms(100);
     let passed = (0..200).take_while(|_| b.read_far(a).1 == Verdict::Pass).count();
     assert_eq!(passed, 93);
-    assert_eq!(b.c.margins.target, 34_359_500_000);
+    assert_eq!(b.c.clock.margins.target, 34_359_500_000);
     assert_eq!(b.node(a).waiters.len(), 1);
     assert_eq!(b.c.next_timer(), Some(us(106_378)));
     for _ in 0..3 {
@@ -43,7 +45,7 @@ fn s6_s7_shares_follow_weights_over_the_tree() {
         b.activate(g);
     }
     assert_eq!([a0, a1, c].map(|g| b.shares(g).0), [8192, 8192, 49_152]);
-    b.c.retire(c.0);
+    b.c.retire(c);
     b.c.shares.commit();
     assert_eq!([a0, a1].map(|g| b.shares(g).0), [32_768, 32_768]);
 }
@@ -84,9 +86,9 @@ fn s12_a_donor_takes_its_weight_back() {
     let (a, other) = (b.top(100), b.top(100));
     b.activate(a);
     b.activate(other);
-    b.c.shares.set(a.0, 6_553_600, 728_228, None);
+    b.c.shares.set(a, 6_553_600, 728_228, None);
     b.c.shares.commit();
-    let low = b.c.margins.low;
+    let low = b.c.clock.margins.low;
     let saved = low + 1000;
     // Above the low margin: nothing changes.
     b.set_credit(a, low + 1_000_000_000);
@@ -126,9 +128,9 @@ fn a_step_of_inuse_wraps_in_32_bits() {
         b.activate(a);
         b.activate(other);
         let active = 655_360_000;
-        b.c.shares.set(a.0, active, 1, None);
+        b.c.shares.set(a, active, 1, None);
         b.c.shares.commit();
-        b.set_credit(a, b.c.margins.low);
+        b.set_credit(a, b.c.clock.margins.low);
         b.node_mut(a).saved_margin = i64::MAX;
         b.read_at(a, 8);
         let step = if wrap == 1 { 34_990_982 } else { 163_840_000 };
@@ -144,21 +146,21 @@ fn s19_credit_pays_debt_first() {
     b.activate(a);
     b.activate(other);
     let now = b.now();
-    b.c.incur(a.0, 1_000_000, &now);
+    b.c.incur(a, 1_000_000, &now);
     assert_eq!((b.node(a).inuse, b.node(a).last_inuse), (1, 6_553_600));
     b.set_credit(a, 1_500_000);
     let before = b.node(a).vtime;
     let (bio, _) = b.read_at(other, 8);
     let slot = bio.0.slot;
-    b.c.bios[slot as usize].cost = 1;
-    b.c.shares[a.0].waiters.push_back(&mut b.c.bio_links, slot);
-    b.c.kick_waiters(a.0, true, &now);
+    b.c.bios.of_mut(BioNo(slot)).cost = 1;
+    b.c.shares[a].waiters.push_back(&mut b.c.bios.links, slot);
+    b.c.kick_waiters(a, true, &now);
     assert_eq!((b.node(a).debt, b.node(a).vtime.wrapping_sub(before)), (250_000, 1_500_000));
-    assert_eq!((b.node(a).waiters.len(), b.c.ready.len()), (1, 0));
+    assert_eq!((b.node(a).waiters.len(), b.c.bios.ready.len()), (1, 0));
     // It wakes when the rest of the debt and its own cost can be paid; the share by inuse is the least.
     let k = model::cost_of(1, b.shares(a).1);
     let wake = (500_000 + k).div_ceil(VUS);
-    assert_eq!(b.node(a).wake_at_ns, b.now.as_nanos() + wake * 1000 + b.c.slack_ns);
+    assert_eq!(b.node(a).wake_at_ns, b.now.as_nanos() + wake * 1000 + b.c.params.slack_ns);
 }
 
 /// Scenario 20.
@@ -167,26 +169,28 @@ fn s20_the_delay_grows_with_overuse_and_fades() {
     let mut b = Bench::new(HDD, "");
     let a = b.top(100);
     b.activate(a);
-    let period = (b.c.period_us * VUS) as i64;
+    let period = (b.c.params.period_us * VUS) as i64;
     let expected = [(10, 5346), (50, 46_122), (5, 0), (250, 250_000), (10_000, 250_000), (-3, 0)];
     for (periods, delay) in expected {
-        assert_eq!(b.c.delay_for(periods * period), delay, "{periods} periods");
+        let got = delay_for(periods * period, period as u64, &b.c.set);
+        assert_eq!(got, delay, "{periods} periods");
     }
-    assert_eq!(b.c.delay_for(5 * period + period / 100), 250 + 249_750 / 24_500);
+    let little = delay_for(5 * period + period / 100, period as u64, &b.c.set);
+    assert_eq!(little, 250 + 249_750 / 24_500);
 
     let node = b.node_mut(a);
     (node.delay_us, node.delay_at_us) = (40_000, 52_000);
     for (second, delay) in [(1, 20_000), (2, 10_000), (7, 312)] {
         b.now = ms(52) + Nanos::secs(second);
         let now = b.now();
-        assert!(b.c.kick_delay(a.0, &now));
+        assert!(b.c.kick_delay(a, &now));
         assert_eq!(b.node(a).delay.nanos(), Nanos::us(delay));
         assert_eq!(b.node(a).delay.uses(), -1);
         assert!(b.c.is_congested(a));
     }
     b.now = ms(52) + Nanos::secs(8);
     let now = b.now();
-    assert!(!b.c.kick_delay(a.0, &now));
+    assert!(!b.c.kick_delay(a, &now));
     assert_eq!((b.node(a).delay_us, b.node(a).delay.uses()), (0, 0));
     assert!(!b.c.is_congested(a));
 }
@@ -320,7 +324,7 @@ fn disabling_stops_charging_and_waiters_drain() {
     assert_eq!((verdict, b.node(a).usage), (Verdict::Hold, usage));
     b.until(b.now + Nanos::secs(1));
     assert_eq!((b.released.len(), b.released.last()), (7, Some(&last)));
-    assert_eq!((b.node(a).waiters.len(), b.c.waiting), (0, 0));
+    assert_eq!((b.node(a).waiters.len(), b.c.bios.waiting), (0, 0));
     let usage = b.node(a).usage;
     assert_eq!(b.read_far(a).1, Verdict::Pass);
     assert_eq!(b.node(a).usage, usage);
@@ -339,7 +343,7 @@ fn a_kernel_wake_is_at_the_end_of_its_slack_or_at_a_tick() {
     }
     let mut b = Bench::new(HDD, "");
     let a = b.top(100);
-    (b.c.set.wake, b.c.tick) = (1, Nanos::ms(100));
+    (b.c.set.wake, b.c.params.tick) = (1, Nanos::ms(100));
     b.now = us(1000);
     while b.read_far(a).1 == Verdict::Pass {}
     assert_eq!(b.c.next_timer(), Some(us(1000 + 6378 + 5000)), "no tick in between");

@@ -101,16 +101,16 @@ fn cached_shares_are_those_computed_from_scratch() {
         let now = b.now();
         match rand(5) {
             0 | 1 => {
-                b.c.exist(g.0, &now);
-                b.c.activate(g.0, &now);
+                b.c.exist(g, &now);
+                b.c.activate(g, &now);
             }
             2 => {
-                b.c.retire(g.0);
+                b.c.retire(g);
                 b.c.shares.commit();
             }
             3 if b.node(g).listed => {
                 let active = b.node(g).active;
-                b.c.shares.set(g.0, active, rand(active + 2), Some(now.v));
+                b.c.shares.set(g, active, rand(active + 2), Some(now.v));
                 b.c.shares.commit();
             }
             _ => {
@@ -121,7 +121,7 @@ fn cached_shares_are_those_computed_from_scratch() {
         }
         for &g in &all[1..] {
             if b.node(g).listed {
-                assert_eq!(b.c.shares.of(g.0), b.c.shares.look(g.0));
+                assert_eq!(b.c.shares.of(g), b.c.shares.look(g));
             }
         }
         for &g in &all {

@@ -23,6 +23,7 @@ pub(super) struct Donor {
 /// share / (1/2 + credit) solves "if the next period is like the last, the credit ends at the target of
 /// one half": exact, and without a history. What is in flight counts as used, or slow completions would
 /// look like idleness. `wraps`: the product in 32 bits, as in Linux.
+#[inline]
 pub(super) fn kept_share(share: u64, credit: u64, passed_v: u64, most: u64, wraps: bool) -> u64 {
     let delta = floor_of(ONE, credit, passed_v);
     let mut product = ONE * share;
@@ -174,6 +175,7 @@ fn adjust(shares: &mut Shares, n: GroupId, gamma: u64) {
 }
 
 /// a * b / c, rounded down, at most 2^64 - 1.
+#[inline]
 fn floor_of(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
         Some(product) => product / c,

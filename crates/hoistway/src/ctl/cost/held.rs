@@ -43,31 +43,41 @@ impl Bios {
     }
 
     /// A bio that is new here: nothing is remembered of it.
+    #[inline]
     pub fn forget(&mut self, bio: BioId) {
         let no = BioNo(bio.0.slot);
         if self.rows.get(no).is_none() {
-            let nobody = BioId(Handle { slot: NIL, generation: 0 });
-            let fresh = BioState { id: nobody, node: GroupId::ROOT, cost: 0, charged: 0 };
-            let len = (bio.0.slot as usize + 1).next_power_of_two().max(64);
-            self.rows.resize(len, fresh);
-            self.links.grow(len);
+            self.make_room(no);
         }
         self.rows[no] = BioState { id: bio, node: GroupId::ROOT, cost: 0, charged: 0 };
     }
 
+    #[cold]
+    fn make_room(&mut self, no: BioNo) {
+        let nobody = BioId(Handle { slot: NIL, generation: 0 });
+        let fresh = BioState { id: nobody, node: GroupId::ROOT, cost: 0, charged: 0 };
+        let len = (no.0 as usize + 1).next_power_of_two().max(64);
+        self.rows.resize(len, fresh);
+        self.links.grow(len);
+    }
+
+    #[inline]
     pub fn of(&self, no: BioNo) -> &BioState {
         &self.rows[no]
     }
 
+    #[inline]
     pub fn of_mut(&mut self, no: BioNo) -> &mut BioState {
         &mut self.rows[no]
     }
 
+    #[inline]
     pub fn state(&mut self, bio: BioId) -> &mut BioState {
         &mut self.rows[BioNo(bio.0.slot)]
     }
 
     /// The cost that a bio was charged; 0 for one that is not known.
+    #[inline]
     pub fn charged(&self, bio: BioId) -> u64 {
         self.rows.get(BioNo(bio.0.slot)).filter(|s| s.id == bio).map_or(0, |s| s.charged)
     }
@@ -86,6 +96,7 @@ impl Bios {
     }
 
     /// The first that waits.
+    #[inline]
     pub fn first_waiter(&self, node: &Node) -> BioNo {
         BioNo(node.waiters.head())
     }
@@ -103,6 +114,7 @@ impl Bios {
     }
 
     /// The stack takes the first of the released.
+    #[inline]
     pub fn take_ready(&mut self) -> BioNo {
         let Some(slot) = self.ready.pop_front(&mut self.links) else { return BioNo::NONE };
         self.waiting -= 1;
@@ -201,10 +213,12 @@ impl Active {
     }
 
     /// The latest; nobody if none is active.
+    #[inline]
     pub fn first(&self) -> GroupId {
         GroupId(self.list.head())
     }
 
+    #[inline]
     pub fn next(&self, n: GroupId) -> GroupId {
         GroupId(self.links.next(n.0))
     }

@@ -48,6 +48,7 @@ pub(super) struct Quality {
 
 impl Served {
     /// A request is over: did it meet its latency?
+    #[inline]
     pub fn count(&mut self, dir: Dir, met: bool, waited_ns: u64) {
         let count = if met { &mut self.met } else { &mut self.missed };
         count[dir as usize] += 1;

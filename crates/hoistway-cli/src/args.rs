@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use hoistway_lab::report::FORMATS;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -289,6 +290,10 @@ pub struct Calibrate {
     pub quiet: bool,
 }
 
+fn formats() -> clap::builder::PossibleValuesParser {
+    FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().into()
+}
+
 /// `hoistway report`.
 #[derive(Debug, ClapArgs)]
 pub struct Report {
@@ -299,6 +304,10 @@ pub struct Report {
     /// report itself)
     #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
+    /// Print the run in this format instead of the tables: html is the page itself, markdown its tables, to
+    /// paste into an issue
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    pub format: Option<String>,
     /// Every column of the tables, however wide the terminal
     #[arg(long)]
     pub wide: bool,

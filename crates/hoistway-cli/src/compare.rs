@@ -1,6 +1,6 @@
-//! `hoistway compare`, `run` and `report`: a grid of runs, a table, a run directory.
+//! `hoistway compare` and `run`: a grid of runs, a table, a run directory.
 
-use crate::args::{Common, Compare, Report, RunOne};
+use crate::args::{Common, Compare, RunOne};
 use crate::results::results;
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
@@ -9,7 +9,7 @@ use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
-use hoistway_lab::report::{export, html, overview};
+use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::kept::{Found, Kept};
 use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
@@ -73,51 +73,6 @@ pub struct Source<'a> {
     pub verb: &'a str,
     /// The experiment as it was named.
     pub name: &'a str,
-}
-
-pub fn report(options: &Report) -> Result<(), Failure> {
-    // All are read before anything is written.
-    let mut runs = Vec::new();
-    for dir in &options.dirs {
-        if !dir.join("run.toml").is_file() {
-            return Err(Failure::Usage(format!(
-                "{} is not a run directory (it has no run.toml)",
-                dir.display()
-            )));
-        }
-        runs.push((dir, Run::read(dir).map_err(|e| Failure::Failed(e.to_string()))?));
-    }
-    let mut out = String::new();
-    for (dir, run) in &runs {
-        run.write_derived(dir, &html::render(run)).map_err(|e| Failure::Failed(e.to_string()))?;
-        out.push_str(&results(run, limit(options.wide)));
-        let _ = writeln!(out, "\nreport: {}", dir.join("report.html").display());
-    }
-    if let Some(folder) = &options.svg {
-        let several = runs.len() > 1;
-        for (dir, run) in &runs {
-            // Charts of several runs have the same names.
-            let own = dir.file_name().filter(|_| several);
-            let folder = own.map_or_else(|| folder.clone(), |name| folder.join(name));
-            let count = write_charts(run, &folder)?;
-            let _ = writeln!(out, "{count} charts: {}", folder.display());
-        }
-    }
-    print(&out)
-}
-
-/// Every chart of a run as a file; how many.
-fn write_charts(run: &Run, folder: &Path) -> Result<usize, Failure> {
-    let failed = |path: &Path, e: std::io::Error| {
-        Failure::Environment(format!("{}: {e}; choose a writable place with --svg", path.display()))
-    };
-    std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
-    let charts = export::svg(run);
-    for (name, text) in &charts {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|e| failed(&path, e))?;
-    }
-    Ok(charts.len())
 }
 
 fn load(name: &str) -> Result<Experiment, Failure> {

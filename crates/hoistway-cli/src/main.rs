@@ -10,6 +10,7 @@ mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod replay;
+mod report;
 mod results;
 mod show;
 mod table;
@@ -61,7 +62,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Compare(options) => compare::compare(&options),
         args::Command::Run(options) => compare::run_one(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
-        args::Command::Report(options) => compare::report(&options),
+        args::Command::Report(options) => report::report(&options),
         args::Command::Diff(options) => diff::diff(&options),
         args::Command::Completions { shell } => {
             let mut text = Vec::new();

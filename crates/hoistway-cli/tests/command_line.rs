@@ -170,6 +170,21 @@ fn report_computes_the_same_from_the_records() {
         ["metrics.csv", "report.html"].map(|f| folder.file(&format!("{dir}/{f}"))).into();
     assert!(before == after, "the report of the same records differs");
     assert_eq!(folder.entries(), 1, "one folder, runs/");
+    let page = folder.run(&["report", &dir, "--format", "html"]).stdout;
+    assert!(page == after[1], "the page is what stands in report.html");
+    let output = folder.run(&["report", &dir, "--format", "markdown", "--svg", "charts"]);
+    let tables = stdout(&output);
+    assert!(tables.starts_with("# ") && tables.contains("| none-none |"), "{tables}");
+    assert!(stderr(&output).contains(" charts: charts"), "stdout is the file");
+    let charts: Vec<_> = fs::read_dir(folder.0.join("charts")).unwrap().collect();
+    assert!(!charts.is_empty());
+    for chart in charts {
+        let text = fs::read_to_string(chart.unwrap().path()).unwrap();
+        assert!(text.contains("<svg ") && text.trim_end().ends_with("</svg>"));
+    }
+    let output = folder.run(&["report", &dir, "--format", "pdf"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("html, markdown"), "{}", stderr(&output));
 }
 
 /// Both starts in full, and then the second cut off after a second by the end of the run.

@@ -32,7 +32,7 @@ pub struct Format {
     pub render: fn(&Run) -> String,
 }
 
-/// Every format; the first is the default.
+/// Every format that `hoistway report --format` prints.
 pub const FORMATS: &[Format] = &[
     Format {
         name: "html",

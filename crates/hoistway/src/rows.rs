@@ -28,6 +28,12 @@ pub(crate) trait Id: Copy + PartialEq {
         self == Self::NONE
     }
 
+    /// `self`, or `other` if that is nobody.
+    #[inline]
+    fn or(self, other: Self) -> Self {
+        if self.is_some() { self } else { other }
+    }
+
     /// For the places where somebody or nobody is told apart once and then used.
     #[inline]
     fn some(self) -> Option<Self> {
@@ -74,7 +80,7 @@ impl Id for GroupId {
     }
 }
 
-/// A vector indexed by one kind of number.
+/// A vector indexed by one kind of number, or by another that stands for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows<I, T> {
     rows: Vec<T>,
@@ -118,7 +124,15 @@ impl<I: Id, T> Rows<I, T> {
         self.rows.get_mut(id.number() as usize)
     }
 
-    #[cfg(any(test, debug_assertions))]
+    #[cfg(test)]
+    pub fn capacity(&self) -> usize {
+        self.rows.capacity()
+    }
+
+    pub fn clear(&mut self) {
+        self.rows.clear();
+    }
+
     pub fn iter(&self) -> core::slice::Iter<'_, T> {
         self.rows.iter()
     }
@@ -138,25 +152,31 @@ impl<I: Id, T> Rows<I, T> {
     }
 }
 
+impl<I: Id, T> Default for Rows<I, T> {
+    fn default() -> Rows<I, T> {
+        Rows::new()
+    }
+}
+
 impl<I: Id, T> From<Vec<T>> for Rows<I, T> {
     fn from(rows: Vec<T>) -> Rows<I, T> {
         Rows { rows, by: PhantomData }
     }
 }
 
-impl<I: Id, T> Index<I> for Rows<I, T> {
+impl<I: Id, J: Into<I>, T> Index<J> for Rows<I, T> {
     type Output = T;
 
     #[inline]
-    fn index(&self, id: I) -> &T {
-        &self.rows[id.number() as usize]
+    fn index(&self, id: J) -> &T {
+        &self.rows[id.into().number() as usize]
     }
 }
 
-impl<I: Id, T> IndexMut<I> for Rows<I, T> {
+impl<I: Id, J: Into<I>, T> IndexMut<J> for Rows<I, T> {
     #[inline]
-    fn index_mut(&mut self, id: I) -> &mut T {
-        &mut self.rows[id.number() as usize]
+    fn index_mut(&mut self, id: J) -> &mut T {
+        &mut self.rows[id.into().number() as usize]
     }
 }
 

@@ -3,12 +3,15 @@
 
 use super::Bfq;
 use super::ids::{Id, NodeNo, QueueNo};
-use super::merge::Saved;
-use super::queue::Wanted;
+use super::queue::coop::Saved;
+use super::queue::{Queue, Wanted};
+use super::stats::Tally;
+use super::tunables::Base;
 use super::wf2q::{BE, IDLE, ROOT, RT, ServiceClass};
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::unit::{Class, Instant, IoPrio};
+use alloc::vec::Vec;
 
 /// An issuer context: a process, thread, client or tenant (1.2).
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +81,16 @@ fn class_level(prio: IoPrio) -> (ServiceClass, u8) {
     }
 }
 
+/// Where a new queue belongs.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    node: NodeNo,
+    sync: bool,
+    class: ServiceClass,
+    level: u8,
+    actuator: u8,
+}
+
 /// Who asks for a queue, and which.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
@@ -87,28 +100,41 @@ pub(super) struct Ask {
     pub actuator: u8,
 }
 
-impl Bfq {
+/// All contexts of a device.
+#[derive(Debug)]
+pub(super) struct Contexts {
+    /// By process.
+    pub procs: Vec<Ctx>,
+    /// By process and actuator.
+    pub pairs: Vec<Pair>,
+    /// How many are told apart.
+    pub actuators: u8,
+}
+
+impl Contexts {
+    pub fn new(actuators: u8) -> Contexts {
+        Contexts { procs: Vec::new(), pairs: Vec::new(), actuators }
+    }
+
     /// Index of what a context has for an actuator.
-    pub(super) fn pair_at(&self, proc: ProcId, actuator: u8) -> usize {
+    #[inline]
+    pub fn pair_at(&self, proc: ProcId, actuator: u8) -> usize {
         proc.index() * usize::from(self.actuators) + usize::from(actuator)
     }
 
     /// The same, `None` for nobody and for a process without a context.
-    pub(super) fn pair(&self, proc: ProcId, actuator: u8) -> Option<&Pair> {
+    #[inline]
+    pub fn pair(&self, proc: ProcId, actuator: u8) -> Option<&Pair> {
         if proc == ProcId::NONE {
             return None;
         }
         self.pairs.get(self.pair_at(proc, actuator))
     }
 
-    /// The queue a new request of that context belongs to; makes contexts and queues as needed.
-    pub(super) fn resolve(&mut self, now: Instant, ask: Ask, cx: &mut Cx<'_>) -> QueueNo {
-        let proc = ask.proc;
-        let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
-        let effective = cx.procs.prio(proc);
-        let node = self.node_of(ask.group, cx.groups);
-        while self.ctxs.len() <= proc.index() {
-            self.ctxs.push(Ctx {
+    #[cold]
+    fn grow(&mut self, proc: ProcId) {
+        while self.procs.len() <= proc.index() {
+            self.procs.push(Ctx {
                 in_pool: 0,
                 gone: false,
                 prio: IoPrio::NONE,
@@ -117,21 +143,48 @@ impl Bfq {
             });
             self.pairs.extend((0..self.actuators).map(|_| Pair::NONE));
         }
-        let ctx = &mut self.ctxs[proc.index()];
+    }
+
+    /// The context uses that queue for its sync requests from here on. A queue to be merged with later that it
+    /// uses already is forgotten (7.3 item 0).
+    pub fn set_sync(&mut self, at: usize, q: QueueNo) {
+        let pair = &mut self.pairs[at];
+        pair.sync = q;
+        if q.is_some() && pair.stable_candidate.0 == q {
+            pair.stable_candidate.0 = QueueNo::NONE;
+        }
+    }
+}
+
+impl Bfq {
+    /// The queue a new request of that context belongs to; makes contexts and queues as needed.
+    pub(super) fn resolve(&mut self, now: Instant, ask: Ask, cx: &mut Cx<'_>) -> QueueNo {
+        let proc = ask.proc;
+        let own = cx.procs.get(proc).map_or(IoPrio::NONE, |p| p.prio);
+        let effective = cx.procs.prio(proc);
+        let node = self.node_of(ask.group, cx.groups);
+        if self.ctxs.procs.len() <= proc.index() {
+            self.ctxs.grow(proc);
+        }
+        let ctx = &mut self.ctxs.procs[proc.index()];
         ctx.gone = cx.procs.get(proc).is_some_and(|p| !p.alive);
         if ctx.prio != own || ctx.effective != effective {
             ctx.prio = own;
             ctx.effective = effective;
             self.priority_changed(now, ask, own, node);
         }
-        if self.ctxs[proc.index()].node != node {
+        if self.ctxs.procs[proc.index()].node != node {
             self.group_changed(now, proc, node, cx);
         }
-        let at = self.pair_at(proc, ask.actuator);
-        let found = self.pairs[at].queue(ask.sync);
+        let at = self.ctxs.pair_at(proc, ask.actuator);
+        let found = self.ctxs.pairs[at].queue(ask.sync);
         if found.is_some() {
             let queue = &self.queues[found];
-            if queue.coop && queue.split_me && ask.sync && !self.pairs[at].stably_merged {
+            if queue.coop.shared
+                && queue.coop.split_me
+                && ask.sync
+                && !self.ctxs.pairs[at].stably_merged
+            {
                 return self.split(now, ask, found, cx);
             }
             self.own_if_alone(found, proc);
@@ -150,33 +203,24 @@ impl Bfq {
 
     /// A fresh queue for the context, used by it alone.
     pub(super) fn new_sync_queue(&mut self, now: Instant, ask: Ask) -> QueueNo {
-        let ctx = &self.ctxs[ask.proc.index()];
+        let ctx = &self.ctxs.procs[ask.proc.index()];
         let (class, level) = class_level(ctx.effective);
-        let wanted = Wanted { node: ctx.node, sync: true, class, level, actuator: ask.actuator };
+        let actuator = ask.actuator;
+        let wanted = Place { node: ctx.node, sync: true, class, level, actuator };
         let q = self.create(now, wanted);
-        self.queues[q].users = 1;
-        self.queues[q].owner = ask.proc;
-        let at = self.pair_at(ask.proc, ask.actuator);
-        self.set_sync(at, q);
+        self.queues[q].life.users = 1;
+        self.queues[q].life.owner = ask.proc;
+        let at = self.ctxs.pair_at(ask.proc, ask.actuator);
+        self.ctxs.set_sync(at, q);
         q
-    }
-
-    /// The context uses that queue for its sync requests from here on. A queue to be merged with later that it
-    /// uses already is forgotten (7.3 item 0).
-    pub(super) fn set_sync(&mut self, at: usize, q: QueueNo) {
-        let pair = &mut self.pairs[at];
-        pair.sync = q;
-        if q.is_some() && pair.stable_candidate.0 == q {
-            pair.stable_candidate.0 = QueueNo::NONE;
-        }
     }
 
     /// The context uses the async queue of that group for its priority from here on.
     fn use_async_queue(&mut self, now: Instant, ask: Ask, own: IoPrio, node: NodeNo) -> QueueNo {
         let q = self.async_queue(now, ask.actuator, own, node);
-        self.queues[q].users += 1;
-        let at = self.pair_at(ask.proc, ask.actuator);
-        self.pairs[at].other = q;
+        self.queues[q].life.users += 1;
+        let at = self.ctxs.pair_at(ask.proc, ask.actuator);
+        self.ctxs.pairs[at].other = q;
         q
     }
 
@@ -187,9 +231,9 @@ impl Bfq {
         if found.is_some() {
             return found;
         }
-        let q = self.create(now, Wanted { node, sync: false, class, level, actuator });
+        let q = self.create(now, Place { node, sync: false, class, level, actuator });
         // The table counts as a user: the queue stays although nobody issues anything (1.3).
-        self.queues[q].users = 1;
+        self.queues[q].life.users = 1;
         self.groups[node].async_queues[table][place] = q;
         q
     }
@@ -198,8 +242,8 @@ impl Bfq {
     /// (5.1 step 1).
     fn own_if_alone(&mut self, q: QueueNo, proc: ProcId) {
         let queue = &mut self.queues[q];
-        if queue.sync && queue.users == 1 && queue.merge_into.is_none() {
-            queue.owner = proc;
+        if queue.sync && queue.life.users == 1 && queue.coop.into.is_none() {
+            queue.life.owner = proc;
         }
     }
 
@@ -207,18 +251,18 @@ impl Bfq {
     /// by that of the group of the I/O (2.10).
     fn priority_changed(&mut self, now: Instant, ask: Ask, own: IoPrio, node: NodeNo) {
         let proc = ask.proc;
-        let (class, level) = class_level(self.ctxs[proc.index()].effective);
+        let (class, level) = class_level(self.ctxs.procs[proc.index()].effective);
         let weight = self.weight_of(level);
-        for actuator in 0..self.actuators {
-            let at = self.pair_at(proc, actuator);
-            let sync = self.pairs[at].sync;
+        for actuator in 0..self.ctxs.actuators {
+            let at = self.ctxs.pair_at(proc, actuator);
+            let sync = self.ctxs.pairs[at].sync;
             if sync.is_some() {
                 let e = &mut self.fair.ents[sync];
                 e.new_weight = weight;
                 e.new_class = class;
                 e.prio_dirty = true;
             }
-            let other = self.pairs[at].other;
+            let other = self.ctxs.pairs[at].other;
             if other.is_some() {
                 self.use_async_queue(now, Ask { actuator, ..ask }, own, node);
                 self.release_queue(other);
@@ -234,26 +278,26 @@ impl Bfq {
         node: NodeNo,
         cx: &mut Cx<'_>,
     ) {
-        self.ctxs[proc.index()].node = node;
-        for actuator in 0..self.actuators {
-            let at = self.pair_at(proc, actuator);
-            let other = self.pairs[at].other;
+        self.ctxs.procs[proc.index()].node = node;
+        for actuator in 0..self.ctxs.actuators {
+            let at = self.ctxs.pair_at(proc, actuator);
+            let other = self.ctxs.pairs[at].other;
             if other.is_some() && self.fair.ents[other].node != node {
-                self.pairs[at].other = QueueNo::NONE;
+                self.ctxs.pairs[at].other = QueueNo::NONE;
                 self.release_queue(other);
             }
-            let q = self.pairs[at].sync;
+            let q = self.ctxs.pairs[at].sync;
             if q.is_none() {
                 continue;
             }
             let queue = &self.queues[q];
-            if !queue.coop && queue.merge_into.is_none() {
+            if !queue.coop.shared && queue.coop.into.is_none() {
                 self.move_queue(now, q, node, cx);
                 continue;
             }
             let mut at_q = q;
             while at_q.is_some() && self.fair.ents[at_q].node == node {
-                at_q = self.queues[at_q].merge_into;
+                at_q = self.queues[at_q].coop.into;
             }
             if at_q.is_some() {
                 self.detach(proc, at, q);
@@ -263,40 +307,138 @@ impl Bfq {
 
     /// The context goes on without that queue, which it does not own any more.
     pub(super) fn detach(&mut self, proc: ProcId, at: usize, q: QueueNo) {
-        self.set_sync(at, QueueNo::NONE);
+        self.ctxs.set_sync(at, QueueNo::NONE);
         self.disown(q, proc);
         self.let_go(q);
     }
 
     fn disown(&mut self, q: QueueNo, proc: ProcId) {
         let queue = &mut self.queues[q];
-        if queue.owner == proc {
-            queue.owner = ProcId::NONE;
+        if queue.life.owner == proc {
+            queue.life.owner = ProcId::NONE;
         }
     }
 
     /// The context lets go of its queues (3.8). If one is in service the slot ends first, even if others use
     /// the queue too.
     pub(super) fn ctx_exit(&mut self, now: Instant, proc: ProcId, cx: &mut Cx<'_>) {
-        let Some(ctx) = self.ctxs.get_mut(proc.index()) else { return };
+        let Some(ctx) = self.ctxs.procs.get_mut(proc.index()) else { return };
         ctx.gone = true;
-        for actuator in 0..self.actuators {
-            let at = self.pair_at(proc, actuator);
-            let (sync, other) = (self.pairs[at].sync, self.pairs[at].other);
-            self.pairs[at] = Pair { other, ..Pair::NONE };
+        for actuator in 0..self.ctxs.actuators {
+            let at = self.ctxs.pair_at(proc, actuator);
+            let (sync, other) = (self.ctxs.pairs[at].sync, self.ctxs.pairs[at].other);
+            self.ctxs.pairs[at] = Pair { other, ..Pair::NONE };
             for q in [sync, other] {
                 if q.is_none() {
                     continue;
                 }
                 if q == other {
-                    self.pairs[at].other = QueueNo::NONE;
+                    self.ctxs.pairs[at].other = QueueNo::NONE;
                 }
                 self.disown(q, proc);
-                if self.in_service == q {
+                if self.serving.queue == q {
                     self.end_slot_at_exit(now, q, cx);
                 }
                 self.let_go(q);
             }
         }
+    }
+
+    // Creation and release: 1.3, 3.8.
+
+    /// Weight of a queue of that level (2.10, 11.2): linear and gentle, at most 8:1 inside a class. Real separation is
+    /// for classes and groups.
+    fn weight_of(&self, level: u8) -> u32 {
+        (8 - u32::from(level)) * if self.conf.v1 { 1 } else { 10 }
+    }
+
+    fn create(&mut self, now: Instant, place: Place) -> QueueNo {
+        let max_budget = 2 * self.budgets.largest() / 3;
+        let wanted = Wanted { sync: place.sync, actuator: place.actuator };
+        let queue = Queue::new(wanted, max_budget, (now, self.tn), self.conf.first_think_long);
+        let weight = self.weight_of(place.level);
+        if let Some(q) = self.queues.reusable() {
+            self.fair.reuse_entity(q.into(), place.node, place.class, weight);
+            self.queues.replace(q, queue);
+            if let Some(tally) = self.stats.queues.get_mut(q) {
+                *tally = Tally::default();
+            }
+            return q;
+        }
+        let q = self.fair.add_entity(place.node, place.class, weight).queue();
+        self.queues.add(q, queue);
+        let n = self.queues.len();
+        if self.conf.queue_statistics {
+            self.stats.queues.resize(n, Tally::default());
+        }
+        self.burst.grow(n);
+        self.groups.positions.grow(n);
+        q
+    }
+
+    /// A context no longer designates the queue, nor what that is to be merged into.
+    pub(super) fn let_go(&mut self, q: QueueNo) {
+        let mut at = self.queues[q].coop.into;
+        while at.is_some() {
+            self.drop_user(at);
+            at = self.queues[at].coop.into;
+        }
+        self.release_queue(q);
+    }
+
+    /// A context no longer designates the queue (3.8): an empty one leaves the busy ones, even if others use
+    /// it.
+    pub(super) fn release_queue(&mut self, q: QueueNo) {
+        let idles = self.queues[q].empty() && self.fair.ents[q].busy;
+        if idles && self.serving.queue != q {
+            self.no_longer_busy(q, false);
+        }
+        self.forget_last_created(q);
+        self.drop_user(q);
+    }
+
+    /// The queue is no longer the one that new queues of its group are compared with (7.5).
+    pub(super) fn forget_last_created(&mut self, q: QueueNo) {
+        let node = self.fair.ents[q].node;
+        if self.groups[node].last_created == q {
+            self.groups[node].last_created = QueueNo::NONE;
+        }
+    }
+
+    pub(super) fn drop_user(&mut self, q: QueueNo) {
+        let queue = &mut self.queues[q];
+        queue.life.users -= 1;
+        if queue.life.users == 0 {
+            self.fair.ents[q].dying = true;
+            self.fair.loose.push(q);
+        }
+    }
+
+    /// Frees the queues that nobody uses and nothing holds any more.
+    #[cold]
+    pub(super) fn free_loose(&mut self) {
+        while let Some(q) = self.fair.loose.pop() {
+            let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
+            if queue.live && e.dying && queue.rqs.allocated == 0 && !e.tracked {
+                self.free_queue(q);
+            }
+        }
+    }
+
+    fn free_queue(&mut self, q: QueueNo) {
+        let queue = &mut self.queues[q];
+        debug_assert!(queue.life.users == 0 && queue.rqs.queued == 0 && queue.rqs.inflight == 0);
+        queue.live = false;
+        self.index_remove(q);
+        // The size of the burst stays: short processes one after the other are one (6.5). Not so in 5.3.
+        let coop = self.queues[q].coop.shared;
+        if self.burst.leave(q) && self.conf.base == Base::V53 && !coop {
+            self.burst.size = self.burst.size.saturating_sub(1);
+        }
+        self.forget_last_created(q);
+        if self.last_completed == q {
+            self.last_completed = QueueNo::NONE;
+        }
+        self.queues.release(q);
     }
 }

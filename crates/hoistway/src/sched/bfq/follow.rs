@@ -29,41 +29,43 @@ impl Bfq {
 
     /// A wait that is armed ends when one of the present length would have.
     fn shorten_wait(&mut self, now: Instant) {
-        let Some((end, q)) = self.timer else { return };
+        let Some((end, q)) = self.serving.timer else { return };
         let idle = self.conf.slice_idle;
         let longest = match self.fair.ents[q].wr > 1 && idle > Nanos::ZERO {
             true => idle.max(RAISED_IDLE),
             false => idle,
         };
-        let latest = (self.last_idling_start + longest).max(now);
-        self.timer = Some((end.min(latest), q));
+        let latest = (self.serving.idle_since + longest).max(now);
+        self.serving.timer = Some((end.min(latest), q));
     }
 
     /// The slot in service ends by the present limit. (That of `bfq-v1` begins with a completion, and its own
     /// `set` sees to it.)
     fn shorten_slot(&mut self) {
-        let q = self.in_service;
+        let q = self.serving.queue;
         if q.is_none() || self.conf.v1 {
             return;
         }
         let e = &self.fair.ents[q];
-        let latest =
-            self.last_budget_start + self.slot_limit() * u64::from(e.weight / e.orig_weight);
-        let deadline = &mut self.queues[q].budget_deadline;
-        *deadline = deadline.map(|at| at.min(latest));
+        let latest = self.serving.since + self.slot_limit() * u64::from(e.weight / e.orig_weight);
+        let deadline = &mut self.queues[q].slot.deadline;
+        *deadline = deadline.at_most(latest);
     }
 
     /// No budget is above the largest; queues that wait their turn are stamped anew.
     fn cut_budgets(&mut self) {
-        let most =
-            if self.conf.user_max_budget > 0 { self.conf.user_max_budget } else { self.maxb() };
+        let most = if self.conf.user_max_budget > 0 {
+            self.conf.user_max_budget
+        } else {
+            self.budgets.largest()
+        };
         for q in self.queues.ids() {
             let queue = &mut self.queues[q];
-            if !queue.live || queue.max_budget <= most {
+            if !queue.live || queue.slot.max_budget <= most {
                 continue;
             }
-            queue.max_budget = most;
-            if self.in_service == q {
+            queue.slot.max_budget = most;
+            if self.serving.queue == q {
                 let e = &mut self.fair.ents[q];
                 e.budget = e.budget.min(most.max(e.service));
             } else {
@@ -81,9 +83,9 @@ impl Bfq {
                 continue;
             }
             // A raised queue is soft real-time if its limit is that of soft real-time.
-            queue.wr_limit = match queue.wr_limit == old_rt {
+            queue.raise.limit = match queue.raise.limit == old_rt {
                 true => rt,
-                false => queue.wr_limit.min(interactive),
+                false => queue.raise.limit.min(interactive),
             };
         }
     }

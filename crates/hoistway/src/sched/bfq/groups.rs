@@ -1,18 +1,20 @@
 //! Groups: their nodes, weights, moves of queues between them, removal (specs/bfq.md 8.1 to 8.3).
 
 use super::Bfq;
-use super::budget::Reason;
 use super::ctx::AsyncTable;
-use super::ids::{Id, NodeNo, QueueNo};
+use super::ids::{Id, NodeNo, QueueNo, Rows};
+use super::slot::Reason;
 use super::stats::Tally;
 use super::weights::{DEFAULT_WEIGHT, GroupWeight};
 use super::wf2q::{BE, IDLE, ROOT, RT};
 use crate::env::Cx;
 use crate::group::{GroupId, Groups};
+use crate::tree::Nodes;
 use crate::tree::Tree;
 use crate::unit::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
 /// What BFQ keeps per group besides the fair-queue node; the index is the node's.
 #[derive(Debug)]
@@ -48,17 +50,77 @@ impl GroupPart {
     }
 }
 
+/// The groups of a device, as far as BFQ knows them.
+#[derive(Debug)]
+pub(super) struct GroupParts {
+    pub parts: Rows<NodeNo, GroupPart>,
+    /// Node by group number; that of a removed group is its ancestor's.
+    pub nodes: Vec<NodeNo>,
+    /// Queues by the position of their next request, in the index of their group (7.2).
+    pub positions: Nodes<u64>,
+}
+
+impl GroupParts {
+    /// The root alone.
+    pub fn new(actuators: u8) -> GroupParts {
+        let mut parts = Rows::new();
+        let root = parts.push(GroupPart::new(actuators, GroupId::ROOT));
+        debug_assert_eq!(root, ROOT);
+        GroupParts { parts, nodes: vec![ROOT], positions: Nodes::new(0) }
+    }
+
+    pub fn iter(&self) -> core::slice::Iter<'_, GroupPart> {
+        self.parts.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, GroupPart> {
+        self.parts.iter_mut()
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = NodeNo> + use<> {
+        self.parts.ids()
+    }
+
+    /// The node of a group, `NONE` if there is none yet.
+    #[inline]
+    pub fn node(&self, group: GroupId) -> NodeNo {
+        self.nodes.get(group.index()).copied().unwrap_or(NodeNo::NONE)
+    }
+
+    fn add(&mut self, node: NodeNo, part: GroupPart) {
+        let group = part.group.index();
+        while self.nodes.len() <= group {
+            self.nodes.push(NodeNo::NONE);
+        }
+        self.nodes[group] = node;
+        let added = self.parts.push(part);
+        debug_assert_eq!(added, node);
+    }
+}
+
+impl Index<NodeNo> for GroupParts {
+    type Output = GroupPart;
+
+    #[inline]
+    fn index(&self, node: NodeNo) -> &GroupPart {
+        &self.parts[node]
+    }
+}
+
+impl IndexMut<NodeNo> for GroupParts {
+    #[inline]
+    fn index_mut(&mut self, node: NodeNo) -> &mut GroupPart {
+        &mut self.parts[node]
+    }
+}
+
 impl Bfq {
     /// The node of a group, made if there is none; of a removed group that of its nearest living
     /// ancestor.
     #[inline]
     pub(super) fn node_of(&mut self, group: GroupId, groups: &Groups) -> NodeNo {
-        if let Some(&node) = self.group_nodes.get(group.index())
-            && node.is_some()
-        {
-            return node;
-        }
-        self.make_node(group, groups)
+        let node = self.groups.node(group);
+        if node.is_some() { node } else { self.make_node(group, groups) }
     }
 
     #[cold]
@@ -69,28 +131,22 @@ impl Bfq {
             return above;
         }
         let node = self.fair.add_group(above, DEFAULT_WEIGHT, self.tn);
-        while self.group_nodes.len() <= group.index() {
-            self.group_nodes.push(NodeNo::NONE);
-        }
-        self.group_nodes[group.index()] = node;
-        let part = self.groups.push(GroupPart::new(self.actuators, group));
-        debug_assert_eq!(part, node);
+        self.groups.add(node, GroupPart::new(self.ctxs.actuators, group));
         node
     }
 
     /// Counts (or uncounts) requests of a queue in its groups.
+    #[inline]
     pub(super) fn count_allocated(&mut self, q: QueueNo, n: i32) {
         let queue = &mut self.queues[q];
-        queue.allocated = queue.allocated.wrapping_add_signed(n);
+        queue.rqs.allocated = queue.rqs.allocated.wrapping_add_signed(n);
         self.count_in_groups(self.fair.ents[q].node, n);
     }
 
+    #[inline]
     fn count_in_groups(&mut self, mut node: NodeNo, n: i32) {
-        loop {
+        while node != ROOT {
             let up = self.fair.nodes[node].entity;
-            if up.is_none() {
-                return;
-            }
             let part = &mut self.groups[node];
             part.allocated += n;
             node = self.fair.ents[up].node;
@@ -103,7 +159,7 @@ impl Bfq {
         if from == node {
             return;
         }
-        if self.in_service == q {
+        if self.serving.queue == q {
             self.expire(now, q, false, Reason::Preempted, cx);
         }
         if self.fair.ents[q].busy {
@@ -114,7 +170,7 @@ impl Bfq {
         self.index_remove(q);
         self.forget_last_created(q);
         // Quirk Q20: without it the old groups keep the count of requests that end in the new ones.
-        let moved = if self.conf.move_counts { self.queues[q].allocated } else { 0 };
+        let moved = if self.conf.move_counts { self.queues[q].rqs.allocated } else { 0 };
         self.count_in_groups(from, -(moved as i32));
         self.fair.reparent(q, node);
         self.count_in_groups(node, moved as i32);
@@ -122,7 +178,7 @@ impl Bfq {
             self.fair.activate_or_requeue(q, false, false, self.tn);
             self.index_update(q);
         }
-        if self.in_service.is_none() && self.inflight == 0 {
+        if self.serving.queue.is_none() && self.load.inflight == 0 {
             self.kick(cx);
         }
     }
@@ -134,7 +190,7 @@ impl Bfq {
             self.groups.iter_mut().for_each(|group| group.allocated = 0);
             for q in self.queues.ids() {
                 if self.queues[q].live {
-                    let n = self.queues[q].allocated as i32;
+                    let n = self.queues[q].rqs.allocated as i32;
                     self.count_in_groups(self.fair.ents[q].node, n);
                 }
             }
@@ -143,7 +199,7 @@ impl Bfq {
 
     /// A group goes away (8.3).
     pub(super) fn remove_group(&mut self, now: Instant, group: GroupId, cx: &mut Cx<'_>) {
-        let Some(&node) = self.group_nodes.get(group.index()) else { return };
+        let node = self.groups.node(group);
         if node.is_none() || group == GroupId::ROOT {
             return;
         }
@@ -153,10 +209,10 @@ impl Bfq {
         // Ids are not reused: later look-ups find the ancestor at once. So do those of groups that went
         // before and stood for this one until now: a request of theirs, made into one only after the
         // removal, would else become busy below a node that no selection reaches any more.
-        for known in self.group_nodes.iter_mut().filter(|known| **known == node) {
+        for known in self.groups.nodes.iter_mut().filter(|known| **known == node) {
             *known = parent;
         }
-        for ctx in &mut self.ctxs {
+        for ctx in &mut self.ctxs.procs {
             if ctx.node == node {
                 ctx.node = NodeNo::NONE;
             }
@@ -189,7 +245,7 @@ impl Bfq {
         }
         let up = self.fair.nodes[node].entity;
         self.fair.retire(up, self.tn);
-        for table in 0..usize::from(self.actuators) {
+        for table in 0..usize::from(self.ctxs.actuators) {
             for place in 0..17 {
                 let tables = &mut self.groups[node].async_queues;
                 let q = core::mem::replace(&mut tables[table][place], QueueNo::NONE);

@@ -1,16 +1,22 @@
-//! When the device is kept idle for a queue, and what is known about its issuer: think time, I/O
-//! intensity, symmetry, command queueing of the device (specs/bfq.md 4.3, 4.4, 4.6, 5.6 to 5.8).
+//! Keeping the device idle for the queue in service: when it pays, for how long, and what fills the gap meanwhile
+//! (specs/bfq.md 4.3, 4.4, 4.6, 4.7).
+//!
+//! Two reasons. A reader that computes for a millisecond between contiguous reads looks finished; to move the head
+//! away then costs two seeks ("deceptive idleness"). And a synchronous queue with one request at a time is empty
+//! after each of them: without idling, others get one request each per request of its own, whatever the weights.
 
 use super::Bfq;
-use super::budget::Reason;
 use super::ids::{Id, QueueNo};
-use super::requests::SPLIT_REST;
+use super::queue::inject::{LARGE, LIMIT_LIFE, LIMIT_REST};
+use super::queue::raise::NOT_RAISED;
+use super::queue::waker::WAKE_GAP;
+use super::slot::Reason;
+use super::tunables::Base;
 use super::wf2q::IDLE;
 use crate::env::Cx;
-use crate::group::ProcId;
 use crate::unit::{Instant, Nanos};
 
-/// Does the device queue commands internally? Unknown counts as yes (quirk Q8).
+/// Does the device queue commands internally? Unknown counts as yes (quirk Q8), which errs toward not idling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HwTag {
     Unknown,
@@ -18,7 +24,7 @@ pub(super) enum HwTag {
     Yes,
 }
 
-/// Detection of command queueing (4.6).
+/// Detection of command queueing (4.6): by behaviour, not by what the device claims of itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ncq {
     pub tag: HwTag,
@@ -30,10 +36,34 @@ impl Ncq {
     pub fn new() -> Ncq {
         Ncq { tag: HwTag::Unknown, max_inflight: 0, samples: 0 }
     }
+
+    /// A completion, before it is counted: `inflight` requests in the device and `queued` pending. `starved`: the
+    /// queue in service sends too little to show anything.
+    #[inline]
+    pub fn completion(&mut self, inflight: u32, queued: u32, starved: impl Fn() -> bool) {
+        self.max_inflight = self.max_inflight.max(inflight);
+        // A load that small proves nothing about the device.
+        if self.tag == HwTag::Yes || inflight + queued <= QUEUEING_MIN || starved() {
+            return;
+        }
+        self.samples += 1;
+        if self.samples <= QUEUEING_SAMPLES {
+            return;
+        }
+        self.tag = if self.max_inflight > QUEUEING_MIN { HwTag::Yes } else { HwTag::No };
+        self.max_inflight = 0;
+        self.samples = 0;
+    }
 }
 
 impl Bfq {
     /// Serving everybody alike would not give the guarantees (4.3).
+    ///
+    /// When all queues weigh the same and send alike, the drive's own order is fair enough, and on flash idling only
+    /// wastes it. The test has to be cheap, so it looks at weights, classes and groups alone. Equal weights prove
+    /// nothing if one group has more members; a group that is empty but has requests in the device still competes
+    /// there. 6.1 assumes the worst of any group, which is slow in containers; 6.2 counts those that compete.
+    #[inline]
     pub(super) fn asymmetric(&self, q: QueueNo) -> bool {
         let census = &self.fair.census;
         census.weights_differ(&self.fair.ents[q])
@@ -44,35 +74,50 @@ impl Bfq {
             }
     }
 
+    /// The device has no head to move, and queues commands: positions do not matter.
+    #[inline]
+    pub(super) fn nonrot_queueing(&self) -> bool {
+        !self.rotational && self.ncq.tag != HwTag::No
+    }
+
     /// Idling raises throughput and harms nobody (4.4).
+    ///
+    /// Not while somebody is raised: ordinary processes that are served less ask for less, so when a writer has
+    /// filled the pool the raised one still finds a free tag.
+    #[inline]
     pub(super) fn thr_idling(&self, q: QueueNo) -> bool {
         let queue = &self.queues[q];
-        if queue.users == 0 || self.fair.census.wr_busy > 0 {
+        // Nobody is left to send what would be waited for.
+        if queue.life.users == 0 || self.fair.census.wr_busy > 0 {
             return false;
         }
         let queueing = self.ncq.tag != HwTag::No;
-        let steady = !queue.seeky() && queue.io_bound && queue.short_tt;
-        (self.rotational && !queueing) || ((self.rotational || !queueing) && steady)
+        let steady = || !queue.seek.seeky() && queue.intensity.bound && queue.think.short;
+        (self.rotational && !queueing) || ((self.rotational || !queueing) && steady())
     }
 
     /// Idling preserves service guarantees (4.4).
+    #[inline]
     pub(super) fn guarantee_needs_idling(&self, q: QueueNo) -> bool {
         let queue = &self.queues[q];
-        if queue.users == 0 {
+        if queue.life.users == 0 {
             return false;
         }
         let census = &self.fair.census;
-        let raised = self.fair.ents[q].wr > 1;
+        let raised = self.fair.ents[q].wr > NOT_RAISED;
         (raised
             && (census.wr_busy < census.tot_busy()
-                || self.inflight >= queue.inflight + RAISED_INFLIGHT))
+                || self.load.inflight >= queue.rqs.inflight + RAISED_INFLIGHT))
+            // The only busy queue harms nobody by waiting; to let it go invites a lighter newcomer to fill the drive
+            // before it comes back.
             || census.tot_busy() == 1
             || self.asymmetric(q)
     }
 
+    #[inline]
     pub(super) fn better_to_idle(&self, q: QueueNo) -> bool {
         let queue = &self.queues[q];
-        if queue.users == 0 {
+        if queue.life.users == 0 {
             return false;
         }
         if self.conf.strict_guarantees {
@@ -84,18 +129,21 @@ impl Bfq {
         self.thr_idling(q) || self.guarantee_needs_idling(q)
     }
 
+    #[inline]
     pub(super) fn must_idle(&self, q: QueueNo) -> bool {
         self.queues[q].empty() && self.better_to_idle(q)
     }
 
     /// Starts waiting for the next request of the queue in service (4.4).
+    ///
+    /// A seeky queue has no locality to win: just time enough for back-to-back seeks to claim their share. But when
+    /// asymmetric the wait *is* the guarantee.
     pub(super) fn arm(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
-        let raised = self.fair.ents[q].wr > 1;
-        let seeky = self.queues[q].seeky();
-        let wait = if seeky && !raised && !self.asymmetric(q) {
-            self.conf.slice_idle.min(SEEKY_IDLE)
-        } else if raised {
+        let raised = self.fair.ents[q].wr > NOT_RAISED;
+        let wait = if raised {
             self.conf.slice_idle.max(RAISED_IDLE)
+        } else if self.queues[q].seek.seeky() && !self.asymmetric(q) {
+            self.conf.slice_idle.min(SEEKY_IDLE)
         } else {
             self.conf.slice_idle
         };
@@ -104,28 +152,28 @@ impl Bfq {
 
     /// Arms the idle timer.
     pub(super) fn wait_for(&mut self, now: Instant, q: QueueNo, wait: Nanos, cx: &mut Cx<'_>) {
-        self.queues[q].waiting = true;
-        self.last_idling_start = now;
-        self.timer = Some((now + wait, q));
+        self.queues[q].slot.waiting = true;
+        self.serving.idle_since = now;
+        self.serving.timer = Some((now + wait, q));
         self.tally(q, |t| t.idle_armed += 1);
         cx.trace.why(now, "idles: waits for the next request", q.0, wait.0 as i64, 0);
     }
 
     /// The wait is over because a request came.
     pub(super) fn stop_waiting(&mut self, now: Instant, q: QueueNo) {
-        self.queues[q].waiting = false;
-        self.timer = None;
+        self.queues[q].slot.waiting = false;
+        self.serving.timer = None;
         self.tally(q, |t| t.idle_useful += 1);
         self.tally_idling(now, q);
     }
 
     /// The idle timer fired (4.4).
     pub(super) fn idle_over(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
-        if self.in_service == q {
+        if self.serving.queue == q {
             self.tally_idling(now, q);
             let queue = &mut self.queues[q];
-            queue.waiting = false;
-            let reason = if queue.timed_out(self.tn) {
+            queue.slot.waiting = false;
+            let reason = if queue.slot.timed_out(self.tn) {
                 Some(Reason::Timeout)
             } else {
                 queue.empty().then_some(Reason::TooIdle)
@@ -138,101 +186,207 @@ impl Bfq {
         self.kick(cx);
     }
 
-    /// Think time of the issuer, sampled when the queue has nothing left (5.6).
-    pub(super) fn sample_think_time(&mut self, now: Instant, q: QueueNo) {
-        let queue = &mut self.queues[q];
-        if self.fair.ents[q].busy || queue.inflight > 0 {
-            return;
-        }
-        // Quirk Q18: with `first_think = long` the end lies 1 ns after the creation, and the difference
-        // wraps when no time has passed since.
-        let gap = now.as_nanos().wrapping_sub(queue.tt_last_end);
-        let x = gap.min(2 * self.conf.slice_idle.0);
-        queue.tt_samples = (7 * queue.tt_samples + 256) / 8;
-        queue.tt_total = (7 * queue.tt_total + 256 * x) / 8;
-        queue.tt_mean = (queue.tt_total + 128) / u64::from(queue.tt_samples);
+    /// Detects command queueing, at a completion before the in-flight counts go down (4.6).
+    #[inline]
+    pub(super) fn detect_queueing(&mut self) {
+        let (q, inflight) = (self.serving.queue, self.load.inflight);
+        let queues = &self.queues;
+        self.ncq.completion(inflight, self.load.queued, || {
+            q.is_some()
+                && queues[q].think.short
+                && queues[q].rqs.inflight + queues[q].rqs.queued < QUEUEING_MIN
+                && inflight < QUEUEING_MIN
+        });
     }
 
-    /// Does the issuer come back soon (5.7)?
-    pub(super) fn update_short_tt(&mut self, q: QueueNo, proc: ProcId) {
+    // Injection: 4.7 and 4.8.
+
+    /// Nothing is known about injection into the gaps of the queue any more.
+    pub(super) fn reset_inject_limit(&mut self, q: QueueNo) {
+        self.measure.waited = Id::NONE;
         let queue = &mut self.queues[q];
-        if !queue.sync || self.fair.ents[q].class == IDLE || self.conf.slice_idle == Nanos::ZERO {
+        queue.inject.reset(self.tn, queue.think.short);
+    }
+
+    /// A request arrives at a sync queue whose context has no other (4.7.1).
+    pub(super) fn first_request(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        self.check_waker(now, q, cx);
+        let tn = self.tn;
+        if self.queues[q].inject.quiet_for(self.up(LIMIT_LIFE), tn) {
+            self.reset_inject_limit(q);
+        }
+        if self.serving.queue != q {
             return;
         }
-        if queue.split_time.is_some_and(|at| at + SPLIT_REST >= self.tn) {
-            return;
-        }
-        let gone = self.ctxs[proc.index()].gone;
-        let short = self.conf.slice_idle.0 / if self.conf.think_margin { 2 } else { 1 };
-        let long = queue.tt_samples > VALID_SAMPLES && queue.tt_mean > short;
-        let short = !gone && !long;
-        let changed = short != queue.short_tt;
-        queue.short_tt = short;
-        if changed
-            && queue.base_serv == Nanos::ZERO
-            && (!short || self.inject_quiet_for(q, LIMIT_REST))
+        let inject = &self.queues[q].inject;
+        let alone = self.load.inflight == 0;
+        // Nothing in the device at its arrival: the base. Injected requests still there: the price.
+        if (alone || (inject.base > Nanos::ZERO && self.measure.injected))
+            && inject.quiet_for(self.up(self.conf.inject_sample_pause), tn)
         {
+            self.measure.first = now;
+            self.measure.wait_dispatch = true;
+            if alone || self.conf.inject_flag_kept {
+                self.measure.injected = false;
+            }
+        }
+    }
+
+    /// The think time of the issuer may have changed what may be injected (5.7).
+    pub(super) fn think_time_changed(&mut self, q: QueueNo) {
+        let queue = &self.queues[q];
+        let unknown = queue.inject.base == Nanos::ZERO;
+        if unknown && (!queue.think.short || queue.inject.quiet_for(self.up(LIMIT_REST), self.tn)) {
             self.reset_inject_limit(q);
         }
     }
 
-    /// Is the issuer nearly always waiting for I/O (5.8)?
-    pub(super) fn update_io_intensity(&mut self, now: Instant, q: QueueNo) {
-        let queue = &mut self.queues[q];
-        let tot = now.since(queue.io_start);
-        if queue.sorted.is_empty() && queue.inflight == 0 {
-            // Wrapping: quirk Q18.
-            let gap = now.as_nanos().wrapping_sub(queue.tt_last_end);
-            queue.tot_idle = queue.tot_idle.wrapping_add(gap);
-        }
-        if queue.just_created || !self.conf.io_intensity {
-            return;
-        }
-        queue.io_bound = queue.tot_idle.wrapping_mul(5) <= tot.0;
-        if tot > INTENSITY_WINDOW {
-            queue.io_start = Instant::from_nanos(now.as_nanos() - tot.0 / 2);
-            queue.tot_idle /= 2;
-        }
+    /// Is `p` busy with a request that fits what is left of its budget?
+    fn injectable(&self, p: QueueNo) -> bool {
+        p.is_some() && self.fair.ents[p].busy && self.fits(p)
     }
 
-    /// Detects command queueing, at a completion before the in-flight counts go down (4.6).
-    pub(super) fn detect_queueing(&mut self) {
-        let ncq = &mut self.ncq;
-        ncq.max_inflight = ncq.max_inflight.max(self.inflight);
-        if ncq.tag == HwTag::Yes || self.inflight + self.queued <= QUEUEING_MIN {
-            return;
+    /// The queue to serve while `q`, in service, is empty and waited for (4.7.3).
+    pub(super) fn injection(
+        &mut self,
+        now: Instant,
+        q: QueueNo,
+        cx: &mut Cx<'_>,
+    ) -> Option<QueueNo> {
+        if !self.conf.injection {
+            return None;
         }
-        if self.in_service.is_some() {
-            let queue = &self.queues[self.in_service];
-            if queue.short_tt
-                && queue.inflight + queue.queued < QUEUEING_MIN
-                && self.inflight < QUEUEING_MIN
-            {
-                return;
+        let (other, what) = self.injected(now, q)?;
+        self.tally(other, |t| t.injected += 1);
+        cx.trace.why(now, what, other.0, q.into(), self.load.inflight.into());
+        Some(other)
+    }
+
+    /// That queue, and why it.
+    fn injected(&mut self, now: Instant, q: QueueNo) -> Option<(QueueNo, &'static str)> {
+        let queue = &self.queues[q];
+        let owner = queue.life.owner;
+        if owner.is_some() {
+            // Harmless to the process that waits: the writes are its own.
+            let pair = self.ctxs.pair(owner, queue.actuator);
+            let other = pair.map_or(QueueNo::NONE, |pair| pair.other);
+            if self.injectable(other) && self.rqs[self.queues[other].rqs.next].proc == owner {
+                self.stats.injected_async += 1;
+                return Some((other, "injected: async of the same process"));
             }
         }
-        ncq.samples += 1;
-        if ncq.samples <= QUEUEING_SAMPLES {
+        // Brings nearer what the owner waits for, so the limit does not apply; with it, one request per idle period
+        // would trickle through.
+        if self.injectable(queue.waker.queue) {
+            self.stats.injected_waker += 1;
+            return Some((queue.waker.queue, "injected: it wakes the queue waited for"));
+        }
+        // It lives on what the owner produces, so it runs dry by itself and cannot steal for long.
+        let woken = QueueNo(queue.waker.woken.head());
+        if self.injectable(woken) {
+            self.stats.injected_woken += 1;
+            return Some((woken, "injected: woken by the queue waited for"));
+        }
+        // Not into the short gaps of a raised queue, where latency is the whole point, unless others are raised too.
+        let raised = self.fair.ents[q].wr > NOT_RAISED;
+        let spare = !raised || self.fair.census.wr_busy > 1 || !queue.think.short;
+        if self.thr_idling(q) || !spare {
+            return None;
+        }
+        let other = self.general_injection(now, q)?;
+        self.measure.injected = true;
+        self.stats.injected_general += 1;
+        Some((other, "injected: the device has room"))
+    }
+
+    /// Any queue, as far as the limit allows. A candidate is nearly always at the front of the list: budgets are
+    /// made for the backlog, and queues that injection has emptied leave it.
+    fn general_injection(&self, now: Instant, q: QueueNo) -> Option<QueueNo> {
+        let queue = &self.queues[q];
+        let mut limit = queue.inject.limit;
+        if limit == 0
+            && self.conf.inject_after_long_idle
+            && queue.inject.base == Nanos::ZERO
+            && queue.slot.waiting
+            && now.since(self.serving.idle_since) >= self.conf.slice_idle
+        {
+            limit = 1;
+        }
+        let inflight = self.load.inflight;
+        if inflight >= limit {
+            return None;
+        }
+        let only_raised = self.fair.ents[q].wr > NOT_RAISED && queue.think.short;
+        self.fair.active_queues().find(|&p| {
+            if (only_raised && self.fair.ents[p].wr == NOT_RAISED) || !self.fits(p) {
+                return false;
+            }
+            let large = !self.rotational && self.rqs[self.queues[p].rqs.next].len >= LARGE;
+            match self.conf.base {
+                Base::V53 | Base::V61 if large => inflight < limit.min(1),
+                Base::V53 | Base::V61 => inflight < queue.inject.limit,
+                Base::V62 | Base::Hoistway => !large || inflight == 0,
+            }
+        })
+    }
+
+    /// Does the queue that was served last wake this one (4.8)? Only one with a long think time can be blocked, and
+    /// not just busy.
+    fn check_waker(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
+        let last = self.last_completed;
+        let queue = &mut self.queues[q];
+        if last.is_none()
+            || last == q
+            || queue.think.short
+            || now.since(self.rate.last_completion) >= WAKE_GAP
+        {
             return;
         }
-        ncq.tag = if ncq.max_inflight > QUEUEING_MIN { HwTag::Yes } else { HwTag::No };
-        ncq.max_inflight = 0;
-        ncq.samples = 0;
+        let (idle, needed) = (self.conf.slice_idle, self.conf.waker_detections);
+        if queue.waker.follows(last, now, idle, needed) {
+            self.queues.set_waker(q, last);
+            self.stats.wakers += 1;
+            cx.trace.why(now, "waker found", q.0, last.into(), 0);
+        }
     }
 }
 
-/// A raised queue is also waited for when others have this many requests in the device (4.4).
+/// A raised queue is also waited for when others have this many requests in the device (4.4): a drive full of them
+/// delays its next one, and to feed it more during the gap compounds that, the worse the faster and deeper it is.
 const RAISED_INFLIGHT: u32 = 4;
 /// Wait for a seeky queue (3.1).
 const SEEKY_IDLE: Nanos = Nanos::ms(2);
-/// Least wait for a raised queue (4.4).
+/// Least wait for a raised queue (4.4). On a loaded machine a program that starts often takes longer than 8 ms to ask
+/// again, and would lose its turn (since 5.2).
 pub(super) const RAISED_IDLE: Nanos = Nanos::ms(20);
-/// Think time is valid above this sum of sample weights: from the third sample (5.6).
-const VALID_SAMPLES: u32 = 80;
-/// 5.8.
-const INTENSITY_WINDOW: Nanos = Nanos::ms(200);
-/// 4.6: the threshold of three different tests.
+/// More commands than this at a time are queueing, and less load than this shows nothing (4.6).
 const QUEUEING_MIN: u32 = 3;
+/// Completions that decide, less one.
 const QUEUEING_SAMPLES: u32 = 32;
-/// A change of think time resets an injection limit that was left alone for this long (5.7).
-const LIMIT_REST: Nanos = Nanos::ms(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_queues_if_it_had_four_at_a_time_in_33_samples() {
+        for (most, tag) in [(3, HwTag::No), (4, HwTag::Yes)] {
+            let mut ncq = Ncq::new();
+            for sample in 1..=33 {
+                assert_eq!(ncq.tag, HwTag::Unknown, "{sample}");
+                ncq.completion(most, 1, || false);
+            }
+            assert_eq!((ncq.tag, ncq.samples), (tag, 0), "{most}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_proves_nothing_is_not_a_sample() {
+        let mut ncq = Ncq::new();
+        ncq.completion(1, 2, || false);
+        ncq.completion(2, 2, || true);
+        assert_eq!((ncq.samples, ncq.max_inflight), (0, 2));
+        ncq.completion(2, 2, || false);
+        assert_eq!(ncq.samples, 1);
+    }
+}

@@ -49,23 +49,22 @@
 //! Distribution", IEEE Trans. Computers 59(9), 2010; J. Bennett and H. Zhang, "Hierarchical Packet Fair
 //! Queueing Algorithms", IEEE/ACM ToN 5(5), 1997.
 
-mod budget;
 mod burst;
 mod census;
 mod ctx;
-mod dispatch;
+mod flow;
 mod follow;
 mod groups;
 mod idle;
 mod ids;
-mod inject;
+mod latency;
 mod merge;
 mod pool;
 pub mod probe;
 mod queue;
-mod raise;
 mod rate;
 mod requests;
+mod slot;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -79,31 +78,29 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
-use crate::list::{Links, List};
 use crate::request::{Io, ReqId, Side};
 use crate::setting::TunableError;
 use crate::stage::{Change, Figure, Stage, StageInfo};
-use crate::tree::Nodes;
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use budget::{DEFAULT_MAX_BUDGET, Expiry};
 use burst::Burst;
-use ctx::{Ctx, Pair};
-use groups::GroupPart;
+use ctx::Contexts;
+use flow::{InService, Load};
+use groups::GroupParts;
 use idle::Ncq;
-use ids::{Id, NodeNo, QueueNo, Rows, RqNo};
-use inject::Measure;
-use pool::{ACTUATORS, actuators};
-use queue::Queue;
+use ids::{Id, QueueNo};
+use pool::actuators;
+use queue::Queues;
+use queue::inject::Measure;
 use rate::PeakRate;
-use requests::Rq;
+use requests::Rqs;
+use slot::{Budgets, Expiry};
 use stats::{FIGURES, Stats};
 use tunables::{Conf, TUNABLES};
 use weights::{GROUP_TUNABLES, KNOBS};
-use wf2q::{FairQueue, ROOT};
+use wf2q::FairQueue;
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
@@ -131,55 +128,22 @@ struct Bfq {
     rotational: bool,
 
     fair: FairQueue,
-    queues: Rows<QueueNo, Queue>,
-    /// Numbers of freed queues.
-    free: Vec<QueueNo>,
-    /// A queue is among those that its waker wakes.
-    woken_links: Links,
-    burst: Burst,
-    /// By process.
-    ctxs: Vec<Ctx>,
-    /// By process and actuator.
-    pairs: Vec<Pair>,
-    /// By node.
-    groups: Rows<NodeNo, GroupPart>,
-    /// Node by group number.
-    group_nodes: Vec<NodeNo>,
-    /// Queues by the position of their next request, in the index of their group.
-    positions: Nodes<u64>,
-    /// How many are told apart.
-    actuators: u8,
+    queues: Queues,
+    ctxs: Contexts,
+    groups: GroupParts,
+    rqs: Rqs,
 
-    /// By request slot.
-    rqs: Rows<RqNo, Rq>,
-    sorted: Nodes<u64>,
-    /// A request is on its queue's fifo or on the dispatch list.
-    links: Links,
-    /// Requests that bypass the queues.
-    dispatch_list: List,
-
-    in_service: QueueNo,
-    queued: u32,
-    inflight: u32,
-    /// By actuator.
-    inflight_by: [u32; ACTUATORS],
-    /// The queue of the request that was completed last, `NONE` if it is shared or gone.
-    last_completed_q: QueueNo,
-    /// End of the last request dispatched from the queue in service, 0 at its start.
-    serv_last_pos: u64,
-    measure: Measure,
-    /// How far `max_budget` is to be trusted (3.1).
-    budgets_assigned: u32,
-    /// Sectors.
-    max_budget: u64,
+    serving: InService,
+    load: Load,
+    budgets: Budgets,
     rate: PeakRate,
     ncq: Ncq,
+    measure: Measure,
+    /// The queue of the request that was completed last, `NONE` if it is shared or gone.
+    last_completed: QueueNo,
+    burst: Burst,
     /// How long an interactive queue stays raised (6.1).
     wr_duration: Nanos,
-    last_budget_start: Instant,
-    last_idling_start: Instant,
-    /// When the idle timer fires, and the queue it was armed for.
-    timer: Option<(Instant, QueueNo)>,
 
     /// The time of the call as the reference keeps it in ticks, if `tick_rounding` is on (10.1).
     tn: Instant,
@@ -200,35 +164,19 @@ impl Bfq {
             conf: Conf::default(),
             rotational,
             fair: FairQueue::new(setup.now),
-            queues: Rows::new(),
-            free: Vec::new(),
-            woken_links: Links::new(0),
-            burst: Burst::new(),
-            ctxs: Vec::new(),
-            pairs: Vec::new(),
-            groups: vec![GroupPart::new(actuators, GroupId::ROOT)].into(),
-            group_nodes: vec![ROOT],
-            positions: Nodes::new(0),
-            actuators,
-            rqs: vec![Rq::NONE; setup.requests].into(),
-            sorted: Nodes::new(setup.requests),
-            links: Links::new(setup.requests),
-            dispatch_list: List::new(),
-            in_service: QueueNo::NONE,
-            queued: 0,
-            inflight: 0,
-            inflight_by: [0; ACTUATORS],
-            last_completed_q: QueueNo::NONE,
-            serv_last_pos: 0,
-            measure: Measure::new(setup.now),
-            budgets_assigned: 0,
-            max_budget: DEFAULT_MAX_BUDGET,
+            queues: Queues::new(),
+            ctxs: Contexts::new(actuators),
+            groups: GroupParts::new(actuators),
+            rqs: Rqs::new(setup.requests),
+            serving: InService::new(setup.now),
+            load: Load::NONE,
+            budgets: Budgets::NEW,
             rate: PeakRate::new(rotational, setup.now),
             ncq: Ncq::new(),
+            measure: Measure::new(setup.now),
+            last_completed: QueueNo::NONE,
+            burst: Burst::new(),
             wr_duration: Nanos::ZERO,
-            last_budget_start: setup.now,
-            last_idling_start: setup.now,
-            timer: None,
             tn: setup.now,
             tick: setup.device.tick,
             recorded_tick: None,
@@ -355,15 +303,15 @@ impl Scheduler for Bfq {
     }
 
     fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
-        for (at, pair) in self.pairs.iter().enumerate() {
-            let proc = ProcId((at / usize::from(self.actuators)) as u32);
+        for (at, pair) in self.ctxs.pairs.iter().enumerate() {
+            let proc = ProcId((at / usize::from(self.ctxs.actuators)) as u32);
             for (sync, queue) in [(true, pair.sync), (false, pair.other)] {
                 if queue.is_some() {
                     sink(QueueUse {
                         proc,
                         sync,
                         queue: queue.0,
-                        in_service: queue == self.in_service,
+                        in_service: queue == self.serving.queue,
                     });
                 }
             }
@@ -395,17 +343,17 @@ impl Stage for Bfq {
 
     fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
         self.clock(now);
-        if let Some((at, q)) = self.timer
+        if let Some((at, q)) = self.serving.timer
             && at <= now
         {
-            self.timer = None;
+            self.serving.timer = None;
             self.idle_over(now, q, cx);
         }
         self.tidy(now);
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        self.timer.map(|(at, _)| at)
+        self.serving.timer.map(|(at, _)| at)
     }
 
     fn set(
@@ -464,42 +412,46 @@ impl Stage for Bfq {
 impl Bfq {
     /// The invariants of specs/bfq.md section 15, recomputed.
     fn check(&self) {
-        use requests::Place;
+        use requests::{Place, Rq};
         self.fair.check();
         let count = |f: &dyn Fn(&Rq) -> bool| self.rqs.iter().filter(|r| f(r)).count() as u32;
         let in_queue = |r: &Rq, place| r.queue.is_some() && r.place == place;
-        assert_eq!(self.queued, count(&|r| in_queue(r, Place::Queued)));
-        assert_eq!(self.inflight, count(&|r| in_queue(r, Place::Issued)));
-        assert_eq!(self.dispatch_list.len(), count(&|r| r.place == Place::Listed));
-        for (q, queue) in self.queues.pairs().filter(|(_, queue)| queue.live) {
+        assert_eq!(self.load.queued, count(&|r| in_queue(r, Place::Queued)));
+        assert_eq!(self.load.inflight, count(&|r| in_queue(r, Place::Issued)));
+        assert_eq!(self.rqs.listed(), count(&|r| r.place == Place::Listed));
+        for (q, queue) in self.queues.live() {
             let mine = |place| count(&|r| r.queue == q && r.place == place);
             let e = &self.fair.ents[q];
-            assert_eq!(queue.queued, mine(Place::Queued));
-            assert_eq!(queue.queued, queue.sorted.len());
-            assert!(queue.queued >= queue.fifo.len());
-            assert_eq!(queue.inflight, mine(Place::Issued));
-            assert_eq!(queue.allocated, count(&|r| r.queue == q));
-            assert_eq!(queue.next.is_none(), queue.queued == 0);
-            let users = self.pairs.iter().filter(|c| c.sync == q || c.other == q).count() as u32;
-            let chained = self.queues.iter().filter(|p| p.live && p.merge_into == q);
+            assert_eq!(queue.rqs.queued, mine(Place::Queued));
+            assert_eq!(queue.rqs.fifo.len(), queue.rqs.sorted.len());
+            let alone = queue.rqs.queued <= 1 && queue.rqs.sorted.is_empty();
+            assert!(alone || queue.rqs.queued == queue.rqs.sorted.len());
+            assert_eq!(queue.rqs.inflight, mine(Place::Issued));
+            assert_eq!(queue.rqs.allocated, count(&|r| r.queue == q));
+            assert_eq!(queue.rqs.next.is_none(), queue.rqs.queued == 0);
+            let users =
+                self.ctxs.pairs.iter().filter(|c| c.sync == q || c.other == q).count() as u32;
+            let chained = self.queues.live().map(|(_, p)| p).filter(|p| p.coop.into == q);
             let tables = self.groups.iter().flat_map(|g| g.async_queues.iter().flatten());
             let users = users + tables.filter(|&&p| p == q).count() as u32;
-            assert_eq!(queue.users, users + chained.map(|p| p.users).sum::<u32>());
-            assert!(queue.sync || queue.owner.is_none(), "an async queue has no owner");
-            assert!(queue.queued == 0 || e.busy, "a queue with requests is busy");
-            assert!(!queue.waiting || (self.in_service == q && self.timer.is_some()));
+            assert_eq!(queue.life.users, users + chained.map(|p| p.life.users).sum::<u32>());
+            assert!(queue.sync || queue.life.owner.is_none(), "an async queue has no owner");
+            assert!(queue.rqs.queued == 0 || e.busy, "a queue with requests is busy");
+            assert!(
+                !queue.slot.waiting || (self.serving.queue == q && self.serving.timer.is_some())
+            );
             // Not the other way round: a queue that becomes busy while a request of its that bypassed
             // the queues is in the device is not counted (4.3).
-            assert!(e.counted == 0 || e.busy || queue.inflight > 0);
-            assert!(!e.grouped || e.busy || queue.inflight > 0);
+            assert!(e.counted == 0 || e.busy || queue.rqs.inflight > 0);
+            assert!(!e.grouped || e.busy || queue.rqs.inflight > 0);
         }
-        assert!(self.in_service.is_none() || self.fair.ents[self.in_service].busy);
-        assert!(self.timer.is_none_or(|(_, q)| self.queues[q].waiting));
-        for pair in &self.pairs {
+        assert!(self.serving.queue.is_none() || self.fair.ents[self.serving.queue].busy);
+        assert!(self.serving.timer.is_none_or(|(_, q)| self.queues[q].slot.waiting));
+        for pair in &self.ctxs.pairs {
             assert!(pair.sync.is_none() || self.queues[pair.sync].sync);
             assert!(pair.other.is_none() || !self.queues[pair.other].sync);
         }
-        assert_eq!(self.inflight_by.iter().sum::<u32>(), self.inflight);
+        assert_eq!(self.load.by_actuator.iter().sum::<u32>(), self.load.inflight);
     }
 }
 

@@ -28,11 +28,12 @@ impl Bfq {
         // Deviation: the legacy pool has no place of its own for those over their share, so there a queue
         // without requests is never locked out.
         let counted = cx.device.profile == Profile::Legacy;
-        for actuator in 0..self.actuators {
-            let q = self.pair(io.proc, actuator).map_or(QueueNo::NONE, |pair| pair.queue(sync));
+        for actuator in 0..self.ctxs.actuators {
+            let q =
+                self.ctxs.pair(io.proc, actuator).map_or(QueueNo::NONE, |pair| pair.queue(sync));
             // One queue over its limit is enough.
             if q.is_some()
-                && (!counted || self.queues[q].allocated > 0)
+                && (!counted || self.queues[q].rqs.allocated > 0)
                 && self.share(q.into(), limit).is_some_and(|share| share.over)
             {
                 return Depth::Word(1);
@@ -53,7 +54,7 @@ impl Bfq {
         let (wsum, allocated) = if ent.child.is_none() {
             let upto = &trees.0[..=ent.class as usize];
             let wsum = upto.iter().fold(0, |sum, tree| 8 * sum + tree.wsum);
-            (wsum, self.queues[e.queue()].allocated as i32)
+            (wsum, self.queues[e.queue()].rqs.allocated as i32)
         } else {
             (trees[ent.class].wsum, self.groups[ent.child].allocated)
         };
@@ -66,34 +67,33 @@ impl Bfq {
 
     /// The actuator of a request that ends before `end`.
     pub(super) fn actuator_of(&self, end: u64, device: &Device) -> u8 {
-        if self.actuators == 1 {
+        if self.ctxs.actuators == 1 {
             return 0;
         }
         let last = end.saturating_sub(1);
         let at = device.actuators.iter().position(|&(from, to)| from.0 <= last && last < to.0);
-        at.map_or(0, |i| (i as u8).min(self.actuators - 1))
+        at.map_or(0, |i| (i as u8).min(self.ctxs.actuators - 1))
     }
 
     /// A queue that keeps an otherwise idle actuator busy, if it is not the one in service (8.4).
     pub(super) fn underused_actuator(&self, q: QueueNo) -> Option<QueueNo> {
-        if self.actuators == 1 || self.conf.base.before_6_2() {
+        if self.ctxs.actuators == 1 || self.conf.base.before_6_2() {
             return None;
         }
-        let last = usize::from(self.actuators) - 1;
+        let last = usize::from(self.ctxs.actuators) - 1;
         for i in 0..=last {
-            let load = self.inflight_by[i];
-            if load >= self.conf.actuator_load || (i < last && load >= self.inflight_by[i + 1]) {
+            let load = self.load.by_actuator[i];
+            if load >= self.conf.actuator_load || (i < last && load >= self.load.by_actuator[i + 1])
+            {
                 continue;
             }
             if usize::from(self.queues[q].actuator) == i {
                 return None;
             }
-            let found = self.fair.active_queues().find(|&p| {
-                let other = &self.queues[p];
-                usize::from(other.actuator) == i
-                    && other.next.is_some()
-                    && self.charge_next(p) <= self.fair.ents[p].left()
-            });
+            let found = self
+                .fair
+                .active_queues()
+                .find(|&p| usize::from(self.queues[p].actuator) == i && self.fits(p));
             if found.is_some() {
                 return found;
             }

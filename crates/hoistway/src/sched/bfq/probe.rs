@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use super::budget::{Expiry, Reason};
+pub use super::slot::{Expiry, Reason};
 
 /// A BFQ whose tick counter follows a recording, and which notes every slot that ends.
 #[derive(Debug)]
@@ -53,34 +53,34 @@ impl Probe {
         let b = &self.bfq;
         let mut text = format!(
             "in service {}, queued {}, in flight {}, raised busy {}, busy by class {:?}\n",
-            b.in_service.0 as i32,
-            b.queued,
-            b.inflight,
+            b.serving.queue.0 as i32,
+            b.load.queued,
+            b.load.inflight,
             b.fair.census.wr_busy,
             b.fair.census.busy.0.map(|n| n as i32),
         );
-        for (q, queue) in b.queues.pairs().filter(|(_, queue)| queue.live) {
+        for (q, queue) in b.queues.live() {
             let e = &b.fair.ents[q];
             text += &format!(
                 "queue {}: owner {} users {} weight {} (x{}) busy {} next {} queued {} in flight {} \
                  service {} budget {} max {} start {} finish {} waiting {} inject {} base {}\n",
                 q.0,
-                queue.owner.0 as i32,
-                queue.users,
+                queue.life.owner.0 as i32,
+                queue.life.users,
                 e.weight,
                 e.wr,
                 e.busy,
-                queue.next.0 as i32,
-                queue.queued,
-                queue.inflight,
+                queue.rqs.next.0 as i32,
+                queue.rqs.queued,
+                queue.rqs.inflight,
                 e.service,
                 e.budget,
-                queue.max_budget,
+                queue.slot.max_budget,
                 e.start.0,
                 e.finish.0,
-                queue.waiting,
-                queue.inject_limit,
-                queue.base_serv.0,
+                queue.slot.waiting,
+                queue.inject.limit,
+                queue.inject.base.0,
             );
         }
         text

@@ -2,15 +2,23 @@
 //! (specs/bfq.md 4.5, 5.1 to 5.5).
 
 use super::Bfq;
-use super::budget::Reason;
+use super::burst::{AFTER_SPLIT, Birth};
 use super::ctx::Ask;
-use super::ids::{Id, QueueNo, RqNo};
-use super::rate::seeky_req;
+use super::ids::{Id, QueueNo, Rows, RqNo};
+use super::queue::OwnRqs;
+use super::queue::coop::SPLIT_REST;
+use super::queue::raise::NOT_RAISED;
+use super::slot::Reason;
+use super::wf2q::{IDLE, ROOT};
 use crate::env::Cx;
 use crate::group::ProcId;
+use crate::list::{Links, List};
 use crate::request::{Flags, Io, ReqId, Request, Side};
+use crate::sched::seek::{Arm, Target};
 use crate::sched::{At, Merged};
+use crate::tree::Nodes;
 use crate::unit::{Instant, Nanos};
+use core::ops::{Index, IndexMut};
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +67,159 @@ impl Rq {
     }
 }
 
+/// All requests that BFQ knows, by slot.
+#[derive(Debug)]
+pub(super) struct Rqs {
+    rows: Rows<RqNo, Rq>,
+    /// Pending ones by position, in the tree of their queue.
+    sorted: Nodes<u64>,
+    /// Pending ones by arrival, on the fifo of their queue; or on the dispatch list.
+    links: Links,
+    /// Requests that bypass the queues.
+    dispatch_list: List,
+}
+
+impl Rqs {
+    pub fn new(requests: usize) -> Rqs {
+        Rqs {
+            rows: alloc::vec![Rq::NONE; requests].into(),
+            sorted: Nodes::new(requests),
+            links: Links::new(requests),
+            dispatch_list: List::new(),
+        }
+    }
+
+    pub fn iter(&self) -> core::slice::Iter<'_, Rq> {
+        self.rows.iter()
+    }
+
+    /// Puts a request on the dispatch list.
+    pub fn list(&mut self, slot: RqNo, at: At) {
+        self.rows[slot].place = Place::Listed;
+        match at {
+            At::Head => self.dispatch_list.push_front(&mut self.links, slot.0),
+            At::Tail => self.dispatch_list.push_back(&mut self.links, slot.0),
+        }
+    }
+
+    #[inline]
+    pub fn pop_listed(&mut self) -> Option<RqNo> {
+        if self.dispatch_list.is_empty() {
+            return None;
+        }
+        self.dispatch_list.pop_front(&mut self.links).map(RqNo)
+    }
+
+    #[inline]
+    pub fn any_listed(&self) -> bool {
+        !self.dispatch_list.is_empty()
+    }
+
+    #[cfg(any(test, debug_assertions))]
+    pub fn listed(&self) -> u32 {
+        self.dispatch_list.len()
+    }
+
+    /// Puts a request into its queue, by position and at the end of its fifo. `queued` counts it already.
+    ///
+    /// One that is alone is in neither, only `next`: with one request at a time nothing is to be ordered, and there
+    /// are many such queues. It takes its places when a second one comes.
+    #[inline]
+    pub fn enqueue(&mut self, own: &mut OwnRqs, slot: RqNo) {
+        self.rows[slot].place = Place::Queued;
+        if own.queued == 1 {
+            return;
+        }
+        if own.sorted.is_empty() {
+            let lone = own.next;
+            self.order(own, lone);
+        }
+        self.order(own, slot);
+    }
+
+    fn order(&mut self, own: &mut OwnRqs, slot: RqNo) {
+        own.sorted.insert(&mut self.sorted, slot.0, self.rows[slot].pos, ());
+        own.fifo.push_back(&mut self.links, slot.0);
+    }
+
+    /// Takes a request out of its queue; `queued` no longer counts it.
+    #[inline]
+    fn dequeue(&mut self, own: &mut OwnRqs, slot: RqNo) {
+        if !own.sorted.is_empty() {
+            own.sorted.remove(&mut self.sorted, slot.0);
+            own.fifo.remove(&mut self.links, slot.0);
+        }
+        own.queued -= 1;
+    }
+
+    /// The request of a queue that has waited longest.
+    #[inline]
+    pub fn oldest(&self, own: &OwnRqs) -> RqNo {
+        if own.fifo.is_empty() { own.next } else { RqNo(own.fifo.head()) }
+    }
+
+    /// The start of a pending request has moved.
+    fn reorder(&mut self, own: &mut OwnRqs, slot: RqNo) {
+        if !own.sorted.is_empty() {
+            own.sorted.remove(&mut self.sorted, slot.0);
+            own.sorted.insert(&mut self.sorted, slot.0, self.rows[slot].pos, ());
+        }
+    }
+
+    /// The request of a queue that starts there.
+    fn starting_at(&self, own: &OwnRqs, pos: u64) -> RqNo {
+        let slot = match own.sorted.is_empty() {
+            true => own.next,
+            false => RqNo(own.sorted.lower_bound(&self.sorted, pos)),
+        };
+        if slot.is_some() && self.rows[slot].pos == pos { slot } else { RqNo::NONE }
+    }
+
+    /// The neighbour of a pending request in the order of positions.
+    fn neighbour(&self, slot: RqNo, side: Side) -> RqNo {
+        if !self.sorted.linked(slot.0) {
+            return RqNo::NONE;
+        }
+        RqNo(match side {
+            Side::Front => self.sorted.prev(slot.0),
+            Side::Back => self.sorted.next(slot.0),
+        })
+    }
+
+    /// The requests after and before one that is still in its queue; after the last comes the first.
+    #[inline]
+    fn around(&self, own: &OwnRqs, slot: RqNo) -> (RqNo, RqNo) {
+        if own.sorted.is_empty() {
+            return (RqNo::NONE, RqNo::NONE);
+        }
+        let mut after = RqNo(self.sorted.next(slot.0));
+        let first = RqNo(own.sorted.first());
+        if after.is_none() && first != slot {
+            after = first;
+        }
+        (after, RqNo(self.sorted.prev(slot.0)))
+    }
+}
+
+impl<I: Into<RqNo>> Index<I> for Rqs {
+    type Output = Rq;
+
+    #[inline]
+    fn index(&self, slot: I) -> &Rq {
+        &self.rows[slot.into()]
+    }
+}
+
+impl<I: Into<RqNo>> IndexMut<I> for Rqs {
+    #[inline]
+    fn index_mut(&mut self, slot: I) -> &mut Rq {
+        &mut self.rows[slot.into()]
+    }
+}
+
 impl Bfq {
     /// Step 1 of 5.1.
+    #[inline]
     pub(super) fn prepare_request(&mut self, now: Instant, r: &Request, cx: &mut Cx<'_>) {
         let queue = if r.proc == ProcId::NONE {
             QueueNo::NONE
@@ -69,9 +228,8 @@ impl Bfq {
             let ask = Ask { proc: r.proc, group: r.group, sync: r.sync, actuator };
             let q = self.resolve(now, ask, cx);
             self.count_allocated(q, 1);
-            self.ctxs[r.proc.index()].in_pool += 1;
-            let burst = self.burst.size > 0 || self.fair.census.tot_busy() == 0;
-            if self.queues[q].just_created && burst {
+            self.ctxs.procs[r.proc.index()].in_pool += 1;
+            if self.queues[q].just_created {
                 self.handle_burst(q);
             }
             q
@@ -90,38 +248,51 @@ impl Bfq {
         };
     }
 
+    /// A request of a queue that was just created (6.5).
+    fn handle_burst(&mut self, q: QueueNo) {
+        let nobody_busy = self.fair.census.tot_busy() == 0;
+        if self.burst.size == 0 && !nobody_busy {
+            return;
+        }
+        let queue = &self.queues[q];
+        let fresh = queue.coop.split_within(self.up(AFTER_SPLIT), self.tn);
+        if self.burst.listed(q) || queue.raise.in_large_burst || fresh {
+            return;
+        }
+        let birth = Birth {
+            parent: self.fair.ents[q].node,
+            nobody_busy,
+            interval: self.conf.burst_interval,
+            large: self.conf.large_burst_thresh,
+        };
+        self.burst.birth(q, birth, self.tn, &mut self.queues);
+    }
+
     /// Steps 3 to 10 of 5.1.
+    #[inline]
     pub(super) fn insert_request(&mut self, now: Instant, slot: RqNo, at: At, cx: &mut Cx<'_>) {
         let rq = self.rqs[slot];
         assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
         if at == At::Head || rq.queue.is_none() {
-            self.list_request(slot, at);
+            self.rqs.list(slot, at);
             return;
         }
         let q = self.cooperate(now, slot, cx);
-        self.sample_think_time(now, q);
-        self.update_short_tt(q, rq.proc);
-        self.update_seek_history(now, q, &rq, cx);
-        self.queues[q].queued += 1;
-        self.queued += 1;
-        if rq.sync {
-            if self.ctxs[rq.proc.index()].in_pool <= 1 {
-                self.first_request(now, q, cx);
-            }
-            self.update_io_intensity(now, q);
-        }
-        let queue = &mut self.queues[q];
-        queue.sorted.insert(&mut self.sorted, slot.0, rq.pos, ());
-        self.rqs[slot].place = Place::Queued;
-        let old = self.queues[q].next;
+        self.learn_from_arrival(now, q, &rq, cx);
+        let expire = if rq.sync { self.conf.fifo_expire_sync } else { self.conf.fifo_expire_async };
+        self.rqs[slot].fifo_deadline = now + expire;
+        let own = &mut self.queues[q].rqs;
+        self.rqs.enqueue(own, slot);
+        let old = own.next;
         let next = self.better(old, slot, self.rate.last_pos);
-        self.queues[q].next = next;
+        self.queues[q].rqs.next = next;
         if next != old {
             self.index_update(q);
         }
-        let old_wr = self.fair.ents[q].wr;
+        let e = &self.fair.ents[q];
+        let (old_wr, busy) = (e.wr, e.busy);
         let mut inter = false;
-        if !self.fair.ents[q].busy {
+        if !busy {
             inter = self.idle_to_busy(now, q, rq.proc, cx);
         } else {
             self.raise_async(now, q, cx);
@@ -129,37 +300,60 @@ impl Bfq {
                 self.update_budget(q);
             }
         }
-        if self.conf.low_latency && (old_wr == 1 || self.fair.ents[q].wr == 1 || inter) {
-            self.queues[q].wr_start = self.tn;
-        }
-        let expire = if rq.sync { self.conf.fifo_expire_sync } else { self.conf.fifo_expire_async };
-        self.rqs[slot].fifo_deadline = now + expire;
+        let plain = old_wr == NOT_RAISED || self.fair.ents[q].wr == NOT_RAISED;
         let queue = &mut self.queues[q];
-        queue.fifo.push_back(&mut self.links, slot.0);
-        queue.last_pos = rq.end();
-        if self.in_service == q && self.queues[q].waiting {
+        if self.conf.low_latency && (plain || inter) {
+            queue.raise.start = self.tn;
+        }
+        queue.seek.last_pos = rq.end();
+        if self.serving.queue == q && queue.slot.waiting {
             self.request_while_waiting(now, q, &rq, cx);
         }
     }
 
-    /// Puts a request on the dispatch list.
-    pub(super) fn list_request(&mut self, slot: RqNo, at: At) {
-        self.rqs[slot].place = Place::Listed;
-        match at {
-            At::Head => self.dispatch_list.push_front(&mut self.links, slot.0),
-            At::Tail => self.dispatch_list.push_back(&mut self.links, slot.0),
+    /// What an arrival tells about its issuer (5.4, 5.6 to 5.8, 4.7), and counts.
+    #[inline]
+    fn learn_from_arrival(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
+        let slice_idle = self.conf.slice_idle;
+        let e = &self.fair.ents[q];
+        let queue = &mut self.queues[q];
+        if !e.busy && queue.rqs.inflight == 0 {
+            queue.think.sample(now, slice_idle);
         }
-    }
-
-    /// Puts a request into its queue and at the end of its fifo.
-    pub(super) fn queue_request(&mut self, slot: RqNo) {
-        let rq = &mut self.rqs[slot];
-        rq.place = Place::Queued;
-        let queue = &mut self.queues[rq.queue];
-        queue.sorted.insert(&mut self.sorted, slot.0, rq.pos, ());
-        queue.fifo.push_back(&mut self.links, slot.0);
-        queue.queued += 1;
-        self.queued += 1;
+        if queue.sync
+            && e.class != IDLE
+            && slice_idle > Nanos::ZERO
+            && !queue.coop.split_within(SPLIT_REST, self.tn)
+        {
+            // 8 ms are made for the seek of a disk, and call too many queues short of thought: half of it (5.12).
+            let limit = if self.conf.think_margin { slice_idle.0 / 2 } else { slice_idle.0 };
+            let gone = self.ctxs.procs[rq.proc.index()].gone;
+            let short = !gone && !queue.think.longer_than(Nanos(limit));
+            if core::mem::replace(&mut queue.think.short, short) != short {
+                self.think_time_changed(q);
+            }
+        }
+        let raised = self.fair.ents[q].wr > NOT_RAISED;
+        let queue = &mut self.queues[q];
+        queue.seek.record(rq.pos, rq.len.into(), self.rotational);
+        let never_plays = queue.seek.totally();
+        queue.rqs.queued += 1;
+        self.load.queued += 1;
+        if never_plays && raised {
+            self.totally_seeky(now, q, cx);
+        }
+        if rq.sync {
+            if self.ctxs.procs[rq.proc.index()].in_pool <= 1 {
+                self.first_request(now, q, cx);
+            }
+            let queue = &mut self.queues[q];
+            if queue.rqs.queued == 1 && queue.rqs.inflight == 0 {
+                queue.intensity.arrival(queue.think.gap(now));
+            }
+            if !queue.just_created && self.conf.io_intensity {
+                queue.intensity.judge(now);
+            }
+        }
     }
 
     /// A scheduled merge of its queue takes the request along (5.1 step 4).
@@ -171,43 +365,28 @@ impl Bfq {
         }
         self.count_allocated(to, 1);
         self.count_allocated(q, -1);
-        if self.queues[q].allocated == 0 {
+        if self.queues[q].rqs.allocated == 0 {
             self.fair.loose.push(q);
         }
         self.queues[q].just_created = false;
-        if self.pair(proc, self.queues[q].actuator).is_some_and(|pair| pair.sync == q) {
+        if self.ctxs.pair(proc, self.queues[q].actuator).is_some_and(|pair| pair.sync == q) {
             self.merge_queues(now, proc, q, cx);
         }
         self.rqs[slot].queue = to;
         to
     }
 
-    /// Is the request far from the last one (5.4)?
-    fn update_seek_history(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
-        let duration = self.wr_duration;
-        let queue = &mut self.queues[q];
-        let seeky = seeky_req(queue.last_pos, rq.pos, rq.len.into(), self.rotational);
-        queue.seek_hist = (queue.seek_hist << 1) | u32::from(seeky);
-        if queue.totally_seeky()
-            && self.fair.ents[q].wr > 1
-            && queue.wr_limit == self.conf.wr_rt_max_time
-        {
-            // Not the pattern of a player.
-            match queue.wr_start_before_srt {
-                Some(before) if before + duration >= self.tn => {
-                    self.back_to_interactive(q);
-                }
-                _ => self.end_raising(now, q, "raising ends: seeky", cx),
-            }
-        }
-    }
-
     /// The request the device is kept idle for has come (5.1 step 10).
+    ///
+    /// A small one that is alone does not end a wait for throughput: the plug of its process probably holds the
+    /// neighbours, and to send 4 KiB at once forfeits the merge. Elsewhere a delay would break a guarantee. Nor a large
+    /// one: CFQ once lost half of the throughput of threaded readers by waiting too strictly.
     fn request_while_waiting(&mut self, now: Instant, q: QueueNo, rq: &Rq, cx: &mut Cx<'_>) {
-        let timed_out = self.queues[q].timed_out(self.tn);
-        let small = self.queues[q].queued == 1 && rq.len < SMALL;
+        let queue = &self.queues[q];
+        let timed_out = queue.slot.timed_out(self.tn);
+        let small = queue.rqs.queued == 1 && rq.len < SMALL;
         if small && self.thr_idling(q) && !timed_out {
-            // More may come and merge with it: the timer keeps running, nobody is kicked.
+            // The timer keeps running, nobody is kicked.
             return;
         }
         self.stop_waiting(now, q);
@@ -218,41 +397,46 @@ impl Bfq {
 
     /// A queue gets its first request (4.5). True: it looks interactive.
     fn idle_to_busy(&mut self, now: Instant, q: QueueNo, proc: ProcId, cx: &mut Cx<'_>) -> bool {
-        let stable = self.pair(proc, self.queues[q].actuator);
-        let arrival = self.arrival(q, stable.is_some_and(|pair| pair.stably_merged));
+        let pair = self.ctxs.pair(proc, self.queues[q].actuator);
+        let arrival = self.arrival(q, pair.is_some_and(|pair| pair.stably_merged));
         let recovers = self.budget_on_activation(q, now);
-        if !self.queues[q].just_created && arrival.very_long_idle {
-            self.burst.leave(q);
-            self.queues[q].in_large_burst = false;
-        }
-        let (tn, suspended) = (self.tn, self.up(SPLIT_REST));
+        let (tn, rest) = (self.tn, self.up(SPLIT_REST));
         let queue = &mut self.queues[q];
+        if !queue.just_created && arrival.very_long_idle {
+            self.burst.leave(q);
+            queue.raise.in_large_burst = false;
+        }
         queue.just_created = false;
-        if self.conf.low_latency && queue.split_time.is_none_or(|at| at + suspended < tn) {
+        if self.conf.low_latency && !queue.coop.split_within(rest, tn) {
             self.raise_on_busy(now, q, arrival, cx);
         }
         let queue = &mut self.queues[q];
-        queue.busy_since = tn;
-        queue.svc_backlog = 0;
-        queue.softrt_pending = false;
-        let hole = core::mem::replace(&mut queue.hole, false);
-        let (inflight, waker) = (queue.inflight, queue.waker);
+        queue.slot.busy_since = tn;
+        queue.slot.served = 0;
+        queue.raise.soft_pending = false;
+        let hole = core::mem::replace(&mut queue.slot.hole, false);
+        let (inflight, waker) = (queue.rqs.inflight, queue.waker.queue);
         self.fair.activate_or_requeue(q, hole, false, tn);
         self.fair.census.set_busy(&mut self.fair.ents[q]);
         if inflight == 0 {
             self.fair.count(q);
         }
         if waker.is_some() {
-            self.set_waker(q, waker);
+            // To the front of its list: the latest to become busy is injected first.
+            self.queues.set_waker(q, waker);
         }
         self.preempt(now, q, recovers, cx);
         arrival.inter
     }
 
     /// Does the queue that became busy take over (4.5 step 8)?
+    ///
+    /// To repair a hole, to serve a higher class or weight at once, or to stop a wait that the newcomer made pointless.
+    /// Not simply because it would finish earlier: to know that, both would have to be requeued, and preemption breaks
+    /// up sequential runs.
     fn preempt(&mut self, now: Instant, q: QueueNo, recovers: bool, cx: &mut Cx<'_>) {
-        let s = self.in_service;
-        let root = &self.fair.nodes[super::wf2q::ROOT];
+        let s = self.serving.queue;
+        let root = &self.fair.nodes[ROOT];
         if s.is_none() || root.cached == root.in_service || !self.conf.preemption {
             return;
         }
@@ -274,60 +458,36 @@ impl Bfq {
     }
 
     /// Which of two pending requests (or `NONE`) is better served after one that ended at `last` (5.2)?
+    #[inline]
     pub(super) fn better(&self, a: RqNo, b: RqNo, last: u64) -> RqNo {
-        if a.is_none() || a == b {
-            return b;
-        }
-        if b.is_none() {
-            return a;
-        }
-        let (x, y) = (&self.rqs[a], &self.rqs[b]);
-        if x.sync != y.sync {
-            return if x.sync { a } else { b };
-        }
-        if x.meta != y.meta {
-            return if x.meta { a } else { b };
-        }
-        let back_max = 2 * self.conf.back_seek_max_kib;
-        let distance = |pos: u64| {
-            if pos >= last {
-                Some(pos - last)
-            } else if pos + back_max >= last {
-                Some((last - pos) * self.conf.back_seek_penalty)
-            } else {
-                None // Behind the arm's reach: the next sweep.
-            }
+        let arm = Arm {
+            back_max: 2 * self.conf.back_seek_max_kib,
+            back_penalty: self.conf.back_seek_penalty,
         };
-        let a_is_better = match (distance(x.pos), distance(y.pos)) {
-            (Some(da), Some(db)) if da != db => da < db,
-            (Some(_), Some(_)) => x.pos >= y.pos,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => x.pos <= y.pos,
-        };
-        if a_is_better { a } else { b }
+        arm.better(a, b, last, |slot| {
+            let rq = &self.rqs[slot];
+            Target { start: rq.pos, sync: rq.sync, meta: rq.meta }
+        })
     }
 
     /// Takes a pending request out of its queue and chooses the next one (5.3).
     pub(super) fn remove_request(&mut self, now: Instant, slot: RqNo) {
-        let rq = self.rqs[slot];
-        let q = rq.queue;
-        let was_next = self.queues[q].next == slot;
+        let q = self.rqs[slot].queue;
+        let own = &self.queues[q].rqs;
+        let was_next = own.next == slot;
         if was_next {
-            let next = self.next_after(now, slot, &rq);
-            self.queues[q].next = next;
+            self.queues[q].rqs.next = self.next_after(now, slot, q);
         }
-        let queue = &mut self.queues[q];
-        queue.sorted.remove(&mut self.sorted, slot.0);
-        queue.fifo.remove(&mut self.links, slot.0);
-        queue.queued -= 1;
-        self.queued -= 1;
+        let own = &mut self.queues[q].rqs;
+        self.rqs.dequeue(own, slot);
+        self.load.queued -= 1;
+        let empty = own.queued == 0;
         if was_next {
             self.update_budget(q);
             self.index_update(q);
         }
         // Its last request was injected or merged away.
-        if self.queues[q].empty() && self.fair.ents[q].busy && self.in_service != q {
+        if empty && self.serving.queue != q && self.fair.ents[q].busy {
             self.no_longer_busy(q, false);
             let e = &mut self.fair.ents[q];
             e.budget = 0;
@@ -335,22 +495,20 @@ impl Bfq {
         }
     }
 
-    /// The request to be served after `slot`, which is still in its queue.
-    fn next_after(&mut self, now: Instant, slot: RqNo, rq: &Rq) -> RqNo {
-        let queue = &mut self.queues[rq.queue];
-        if !queue.fifo_checked {
-            queue.fifo_checked = true;
-            let head = RqNo(queue.fifo.head());
-            if head != slot && now >= self.rqs[head].fifo_deadline {
-                return head;
+    /// The request to be served after `slot`, which is still in its queue. Once per slot the oldest one goes first if
+    /// it is overdue: a request at an unlucky sector would else wait for ever, and one more seek per slot is cheap.
+    #[inline]
+    fn next_after(&mut self, now: Instant, slot: RqNo, q: QueueNo) -> RqNo {
+        let queue = &mut self.queues[q];
+        let own = &queue.rqs;
+        if !core::mem::replace(&mut queue.slot.fifo_checked, true) {
+            let oldest = self.rqs.oldest(own);
+            if oldest != slot && now >= self.rqs[oldest].fifo_deadline {
+                return oldest;
             }
         }
-        let mut after = RqNo(self.sorted.next(slot.0));
-        if after.is_none() && RqNo(queue.sorted.first()) != slot {
-            after = RqNo(queue.sorted.first());
-        }
-        let before = RqNo(self.sorted.prev(slot.0));
-        self.better(after, before, rq.pos)
+        let (after, before) = self.rqs.around(own, slot);
+        self.better(after, before, self.rqs[slot].pos)
     }
 
     // Merging: 5.5.
@@ -359,15 +517,15 @@ impl Bfq {
     /// again (8.3).
     fn queue_of(&mut self, now: Instant, io: &Io, cx: &mut Cx<'_>) -> QueueNo {
         let actuator = self.actuator_of(io.end().0, cx.device);
-        if self.pair(io.proc, actuator).is_none() {
+        if self.ctxs.pair(io.proc, actuator).is_none() {
             return QueueNo::NONE;
         }
         let node = self.node_of(io.group, cx.groups);
-        if self.ctxs[io.proc.index()].node != node {
+        if self.ctxs.procs[io.proc.index()].node != node {
             self.group_changed(now, io.proc, node, cx);
         }
         let sync = cx.device.is_sync(io.op, io.flags);
-        self.pairs[self.pair_at(io.proc, actuator)].queue(sync)
+        self.ctxs.pairs[self.ctxs.pair_at(io.proc, actuator)].queue(sync)
     }
 
     /// The veto. It may merge the queue of the bio's issuer into another.
@@ -403,19 +561,15 @@ impl Bfq {
             return None;
         }
         let end = io.end().0;
-        let slot = RqNo(self.queues[q].sorted.lower_bound(&self.sorted, end));
-        let hit = slot.is_some() && self.sorted.key(slot.0) == end;
-        hit.then(|| (cx.requests.at(slot.0).id, Side::Front))
+        let slot = self.rqs.starting_at(&self.queues[q].rqs, end);
+        slot.is_some().then(|| (cx.requests.at(slot.0).id, Side::Front))
     }
 
     pub(super) fn beside(&self, id: ReqId, side: Side, cx: &Cx<'_>) -> Option<ReqId> {
         if self.rqs[id].place != Place::Queued {
             return None;
         }
-        let slot = match side {
-            Side::Front => RqNo(self.sorted.prev(id.slot())),
-            Side::Back => RqNo(self.sorted.next(id.slot())),
-        };
+        let slot = self.rqs.neighbour(id.into(), side);
         slot.is_some().then(|| cx.requests.at(slot.0).id)
     }
 
@@ -443,20 +597,19 @@ impl Bfq {
 
     /// A front merge moved the start of a pending request.
     fn reposition(&mut self, slot: RqNo) {
-        let rq = self.rqs[slot];
-        let queue = &mut self.queues[rq.queue];
-        queue.sorted.remove(&mut self.sorted, slot.0);
-        queue.sorted.insert(&mut self.sorted, slot.0, rq.pos, ());
-        let old = queue.next;
+        let q = self.rqs[slot].queue;
+        let own = &mut self.queues[q].rqs;
+        self.rqs.reorder(own, slot);
+        let old = own.next;
         let next = self.better(old, slot, self.rate.last_pos);
         if next == slot {
             // It may have been next before, and moved.
-            self.queues[rq.queue].next = next;
-            self.index_update(rq.queue);
+            self.queues[q].rqs.next = next;
+            self.index_update(q);
         }
         if next != old {
-            self.queues[rq.queue].next = next;
-            self.update_budget(rq.queue);
+            self.queues[q].rqs.next = next;
+            self.update_budget(q);
         }
     }
 
@@ -469,14 +622,14 @@ impl Bfq {
                 let queue = &mut self.queues[g.queue];
                 // Deviation: the text does not say who follows when the absorbed request was to be
                 // served next; the survivor contains it, so it is the survivor.
-                if queue.next == gone && self.rqs[kept].queue == g.queue {
-                    queue.next = kept;
+                if queue.rqs.next == gone && self.rqs[kept].queue == g.queue {
+                    queue.rqs.next = kept;
                     self.update_budget(g.queue);
                     self.index_update(g.queue);
                 }
                 self.remove_request(now, gone);
             }
-            Place::Listed => self.dispatch_list.remove(&mut self.links, gone.0),
+            Place::Listed => self.rqs.dispatch_list.remove(&mut self.rqs.links, gone.0),
             Place::Prepared => {}
             Place::Nowhere | Place::Issued => panic!("only a waiting request is merged away"),
         }
@@ -489,32 +642,33 @@ impl Bfq {
             return;
         }
         self.rqs[kept].fifo_deadline = g.fifo_deadline;
-        let fifo = &mut self.queues[g.queue].fifo;
-        fifo.remove(&mut self.links, kept.0);
-        fifo.insert_before(&mut self.links, gone.0, kept.0);
+        let fifo = &mut self.queues[g.queue].rqs.fifo;
+        fifo.remove(&mut self.rqs.links, kept.0);
+        fifo.insert_before(&mut self.rqs.links, gone.0, kept.0);
     }
 
     /// The request no longer exists: the counts of `prepare` go back.
     pub(super) fn release(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
-        let rq = core::mem::replace(&mut self.rqs[slot], Rq::NONE);
-        if rq.queue.is_none() {
+        let rq = &mut self.rqs[slot];
+        let (queue, proc) = (rq.queue, rq.proc);
+        rq.place = Place::Nowhere;
+        rq.queue = QueueNo::NONE;
+        if queue.is_none() {
             return;
         }
-        self.count_allocated(rq.queue, -1);
-        let q = &self.queues[rq.queue];
-        if q.users == 0 && q.allocated == 0 {
-            self.fair.loose.push(rq.queue);
+        self.count_allocated(queue, -1);
+        let q = &self.queues[queue];
+        if q.life.users == 0 && q.rqs.allocated == 0 {
+            self.fair.loose.push(queue);
         }
-        let ctx = &mut self.ctxs[rq.proc.index()];
+        let ctx = &mut self.ctxs.procs[proc.index()];
         ctx.in_pool -= 1;
         if ctx.gone && ctx.in_pool == 0 {
             // I/O on behalf of a process that had exited made it a queue again.
-            self.ctx_exit(now, rq.proc, cx);
+            self.ctx_exit(now, proc, cx);
         }
     }
 }
 
-/// A lone request below this many sectors does not end the wait (5.1 step 10).
+/// A lone request below this many sectors does not end the wait (5.1 step 10): 16 KiB.
 const SMALL: u32 = 32;
-/// Nothing is decided about raising for this long after a split (7.6).
-pub(super) const SPLIT_REST: Nanos = Nanos::secs(2);

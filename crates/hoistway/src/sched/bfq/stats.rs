@@ -213,15 +213,9 @@ impl Bfq {
         }
     }
 
-    /// The slot of the queue in service is over.
-    pub(super) fn tally_slot(&mut self, now: Instant, q: QueueNo) {
-        let length = now.since(self.last_budget_start);
-        self.tally(q, |t| t.in_service += length);
-    }
-
     /// The wait for a queue is over.
     pub(super) fn tally_idling(&mut self, now: Instant, q: QueueNo) {
-        let length = now.since(self.last_idling_start);
+        let length = now.since(self.serving.idle_since);
         self.tally(q, |t| t.idled += length);
     }
 
@@ -261,8 +255,8 @@ impl Bfq {
         for (q, t) in self.stats.queues.pairs() {
             let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
             if queue.live {
-                let owner = if queue.owner.is_none() { -1 } else { queue.owner.0.into() };
-                let own = [owner, e.weight.into(), queue.max_budget as i64];
+                let owner = if queue.life.owner.is_none() { -1 } else { queue.life.owner.0.into() };
+                let own = [owner, e.weight.into(), queue.slot.max_budget as i64];
                 for (doc, value) in ONLY_QUEUE.iter().zip(own) {
                     put(doc.name, Some(q.0), value);
                 }
@@ -291,8 +285,8 @@ impl Bfq {
             (self.rate.peak * 1_000_000) >> 16,
             self.rate.accepted,
             self.rate.rejected,
-            self.max_budget,
-            self.queues.iter().filter(|q| q.live).count() as u64,
+            self.budgets.max,
+            self.queues.live().count() as u64,
             self.fair.census.tot_busy().into(),
             self.fair.census.wr_busy.into(),
             tree.v.0,

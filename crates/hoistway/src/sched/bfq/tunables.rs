@@ -1,7 +1,7 @@
 //! Tunables: the kernel's, and the switches for quirks of the reference (specs/bfq.md sections 9, 10).
 
 use super::Bfq;
-use super::budget::SLOT;
+use super::slot::SLOT;
 use crate::env::Cx;
 use crate::setting::{OnChange, Tunable, TunableError, Unit, check};
 use crate::unit::{Instant, Nanos};

@@ -16,10 +16,12 @@
 //! *Known weaknesses.* It idles on flash as on a disk unless the reader seeks, and async queues wait for
 //! all sync requests to leave the device.
 
-use super::budget::Reason;
 use super::idle::HwTag;
 use super::ids::{Id, QueueNo, Rows, RqNo};
+use super::queue::past::Past;
+use super::queue::think::Average;
 use super::requests::Place;
+use super::slot::Reason;
 use super::weights::{GROUP_TUNABLES, KNOBS};
 use super::wf2q::IDLE;
 use super::{Bfq, requests::Rq};
@@ -121,7 +123,7 @@ struct Extra {
     generation: u32,
     /// Waiting for it may pay.
     idle_window: bool,
-    seek: Mean,
+    seek: Distance,
     /// The boost started, or the queue last became busy; `None` for a newborn.
     boost_t0: Option<Instant>,
     /// It became idle.
@@ -132,33 +134,19 @@ struct Extra {
     slot_start: Option<Instant>,
 }
 
-/// An average with weights 7/8 and 1/8, as for think times (5.6).
+/// The mean distance between the requests of a queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    samples: u64,
-    total: u64,
-    mean: u64,
-}
+struct Distance(Average);
 
-impl Mean {
-    fn add(&mut self, x: u64) {
-        self.samples = (7 * self.samples + 256) / 8;
-        self.total = (7 * self.total + 256 * x) / 8;
-        self.mean = (self.total + 128) / self.samples;
-    }
-
+impl Distance {
     /// A distance in sectors; far ones are clipped, the more the more is known (11.3).
-    fn add_distance(&mut self, d: u64) {
-        let slack = if self.samples <= FEW { FAR_AT_FIRST } else { FAR };
-        self.add(d.min(4 * self.mean + slack));
-    }
-
-    fn valid(&self) -> bool {
-        self.samples > VALID
+    fn add(&mut self, d: u64) {
+        let slack = if self.0.samples() <= FEW { FAR_AT_FIRST } else { FAR };
+        self.0.add(d.min(4 * self.0.mean() + slack));
     }
 
     fn seeky(&self) -> bool {
-        self.mean > SEEKY
+        self.0.mean() > SEEKY
     }
 }
 
@@ -190,7 +178,7 @@ impl BfqV1 {
         b.fair.keep_idle_ticket = false;
         b.fair.count_weights = false;
         // The largest budget is trusted from the start.
-        b.budgets_assigned = 255;
+        b.budgets.assigned = 255;
         b.ncq.tag = HwTag::Yes;
         BfqV1 {
             b,
@@ -211,16 +199,16 @@ impl BfqV1 {
     fn extra(&mut self, q: QueueNo) -> &mut Extra {
         let queue = &self.b.queues[q];
         let fresh = Extra {
-            generation: queue.generation,
+            generation: queue.life.generation,
             idle_window: queue.sync && self.b.fair.class(q) != IDLE,
-            seek: Mean::default(),
+            seek: Distance::default(),
             boost_t0: None,
             idle_since: None,
             dispatched: 0,
             slot_start: None,
         };
         while self.extra.len() <= q.0 as usize {
-            self.extra.push(Extra { generation: queue.generation.wrapping_sub(1), ..fresh });
+            self.extra.push(Extra { generation: queue.life.generation.wrapping_sub(1), ..fresh });
         }
         let extra = &mut self.extra[q];
         if extra.generation != fresh.generation {
@@ -235,7 +223,7 @@ impl BfqV1 {
         let rq = self.b.rqs[slot];
         assert_eq!(rq.place, Place::Prepared, "a request is prepared, then inserted once");
         if at == At::Head || rq.queue.is_none() {
-            self.b.list_request(slot, at);
+            self.b.rqs.list(slot, at);
             return;
         }
         let q = rq.queue;
@@ -243,19 +231,22 @@ impl BfqV1 {
         let expire =
             if rq.sync { self.b.conf.fifo_expire_sync } else { self.b.conf.fifo_expire_async };
         self.b.rqs[slot].fifo_deadline = now + expire;
-        self.b.queue_request(slot);
-        let old = self.b.queues[q].next;
+        let own = &mut self.b.queues[q].rqs;
+        own.queued += 1;
+        self.b.load.queued += 1;
+        self.b.rqs.enqueue(own, slot);
+        let old = self.b.queues[q].rqs.next;
         let next = self.b.better(old, slot, self.b.rate.last_pos);
-        self.b.queues[q].next = next;
+        self.b.queues[q].rqs.next = next;
         let cost = self.b.charge_next(q);
-        let budget = self.b.queues[q].max_budget.max(cost);
+        let budget = self.b.queues[q].slot.max_budget.max(cost);
         if !self.b.fair.ents[q].busy {
             self.b.fair.ents[q].service = 0;
             self.b.fair.ents[q].budget = budget;
             self.start_boost(now, q, cx);
             self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
             self.b.fair.census.set_busy(&mut self.b.fair.ents[q]);
-        } else if self.b.in_service != q && self.b.fair.ents[q].budget != budget {
+        } else if self.b.serving.queue != q && self.b.fair.ents[q].budget != budget {
             self.b.fair.ents[q].budget = budget;
             self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
         }
@@ -264,10 +255,10 @@ impl BfqV1 {
         if rq.sync {
             self.sample(now, q, &rq);
         }
-        self.b.queues[q].last_pos = rq.end();
-        if self.b.in_service == q && self.b.queues[q].waiting {
+        self.b.queues[q].seek.last_pos = rq.end();
+        if self.b.serving.queue == q && self.b.queues[q].slot.waiting {
             self.b.stop_waiting(now, q);
-            if self.b.queues[q].timed_out(now) {
+            if self.b.queues[q].slot.timed_out(now) {
                 self.expire(now, q, false, Reason::Timeout, cx);
             }
             self.b.kick(cx);
@@ -275,27 +266,24 @@ impl BfqV1 {
     }
 
     fn sample(&mut self, now: Instant, q: QueueNo, rq: &Rq) {
-        let maxb = self.b.max_budget;
+        let maxb = self.b.budgets.max;
         let idle = self.b.conf.slice_idle;
         let queue = &mut self.b.queues[q];
-        let x = now.as_nanos().saturating_sub(queue.tt_last_end).min(2 * idle.0);
-        let mut think =
-            Mean { samples: queue.tt_samples.into(), total: queue.tt_total, mean: queue.tt_mean };
-        think.add(x);
-        (queue.tt_samples, queue.tt_total, queue.tt_mean) =
-            (think.samples as u32, think.total, think.mean);
-        let distance = if queue.last_pos == 0 { 0 } else { queue.last_pos.abs_diff(rq.pos) };
-        let gone = self.b.ctxs[rq.proc.index()].gone;
+        queue.think.sample(now, idle);
+        let think = queue.think.average;
+        let distance =
+            if queue.seek.last_pos == 0 { 0 } else { queue.seek.last_pos.abs_diff(rq.pos) };
+        let gone = self.b.ctxs.procs[rq.proc.index()].gone;
         let service = self.b.fair.ents[q].service;
         let queueing = self.b.ncq.tag == HwTag::Yes;
         let class = self.b.fair.class(q);
         let extra = self.extra(q);
-        extra.seek.add_distance(distance);
+        extra.seek.add(distance);
         if (service > maxb / 8 || !extra.seek.seeky()) && class != IDLE {
             if gone || idle == Nanos::ZERO || (queueing && extra.seek.seeky()) {
                 extra.idle_window = false;
             } else if think.valid() {
-                extra.idle_window = think.mean <= idle.0;
+                extra.idle_window = think.mean() <= idle.0;
             }
         }
     }
@@ -340,15 +328,15 @@ impl BfqV1 {
 
     fn dispatch_one(&mut self, now: Instant, force: bool, cx: &mut Cx<'_>) -> Dispatch {
         // Bounded: each turn ends a slot, or stops.
-        while self.b.dispatch_list.is_empty() {
-            if self.b.queued == 0 {
+        while !self.b.rqs.any_listed() {
+            if self.b.load.queued == 0 {
                 return Dispatch::Empty;
             }
             let Some(q) = self.select(now, cx) else {
                 if !force {
                     return Dispatch::Idle;
                 }
-                self.expire(now, self.b.in_service, false, Reason::NoMore, cx);
+                self.expire(now, self.b.serving.queue, false, Reason::NoMore, cx);
                 continue;
             };
             let queue = &self.b.queues[q];
@@ -357,15 +345,14 @@ impl BfqV1 {
                 (false, _) => self.async_batch,
                 (true, _) => self.quantum,
             };
-            let inside = u64::from(queue.inflight);
+            let inside = u64::from(queue.rqs.inflight);
             let full = (inside >= lim && self.b.fair.census.tot_busy() > 1) || inside >= 4 * lim;
             if !force && (full || (!queue.sync && self.sync_inflight > 0)) {
                 return Dispatch::Idle;
             }
             self.batch(now, q, lim, cx);
         }
-        let slot =
-            self.b.dispatch_list.pop_front(&mut self.b.links).map(RqNo).expect("just filled");
+        let slot = self.b.rqs.pop_listed().expect("just filled");
         let rq = &self.b.rqs[slot];
         self.sync_inflight += u32::from(rq.queue.is_some() && rq.sync);
         Dispatch::Issue(self.b.issue_listed(slot, cx))
@@ -375,26 +362,26 @@ impl BfqV1 {
     fn batch(&mut self, now: Instant, q: QueueNo, lim: u64, cx: &mut Cx<'_>) {
         for _ in 0..lim {
             let queue = &mut self.b.queues[q];
-            if queue.next.is_none() {
+            if queue.rqs.next.is_none() {
                 break;
             }
-            let mut slot = queue.next;
-            if !core::mem::replace(&mut queue.fifo_checked, true) {
-                let head = RqNo(queue.fifo.head());
-                if now >= self.b.rqs[head].fifo_deadline {
-                    slot = head;
+            let mut slot = queue.rqs.next;
+            if !core::mem::replace(&mut queue.slot.fifo_checked, true) {
+                let oldest = self.b.rqs.oldest(&queue.rqs);
+                if now >= self.b.rqs[oldest].fifo_deadline {
+                    slot = oldest;
                 }
             }
             let cost = self.b.charge_len(self.b.rqs[slot].len.into(), q);
             if cost > self.b.fair.ents[q].left() {
-                self.b.queues[q].next = slot;
+                self.b.queues[q].rqs.next = slot;
                 self.expire(now, q, false, Reason::Exhausted, cx);
                 return;
             }
             self.b.serve(q, cost);
             self.b.remove_request(now, slot);
             self.b.rate.last_pos = self.b.rqs[slot].end();
-            self.b.list_request(slot, At::Tail);
+            self.b.rqs.list(slot, At::Tail);
             self.use_boost(now, q, cost);
             self.extra(q).dispatched += 1;
         }
@@ -408,17 +395,19 @@ impl BfqV1 {
     fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<QueueNo> {
         // Bounded: a queue just set in service has a request and a fresh budget that fits it.
         loop {
-            let q = self.b.in_service;
+            let q = self.b.serving.queue;
             if q.is_some() {
                 let queue = &self.b.queues[q];
                 let reason = if self.b.may_time_out(q) {
                     Reason::Timeout
-                } else if queue.next.is_some() {
+                } else if queue.rqs.next.is_some() {
                     if self.b.charge_next(q) <= self.b.fair.ents[q].left() {
                         return Some(q);
                     }
                     Reason::Exhausted
-                } else if queue.waiting || (queue.inflight > 0 && self.extra(q).idle_window) {
+                } else if queue.slot.waiting
+                    || (queue.rqs.inflight > 0 && self.extra(q).idle_window)
+                {
                     return None;
                 } else {
                     Reason::NoMore
@@ -429,13 +418,13 @@ impl BfqV1 {
                 return None;
             }
             let q = self.b.fair.select(self.b.tn);
-            self.b.in_service = q;
+            self.b.serving.queue = q;
             let extra = self.extra(q);
             extra.dispatched = 0;
             extra.slot_start = None;
             let queue = &mut self.b.queues[q];
-            queue.fifo_checked = false;
-            queue.budget_deadline = Some(NEVER);
+            queue.slot.fifo_checked = false;
+            queue.slot.deadline = Past::at(NEVER);
             cx.trace.why(now, "in service", q.0, self.b.fair.ents[q].budget as i64, 0);
         }
     }
@@ -454,15 +443,15 @@ impl BfqV1 {
     fn completed_in_queue(&mut self, now: Instant, rq: &Rq, cx: &mut Cx<'_>) {
         let q = rq.queue;
         self.detect_queueing();
-        self.b.inflight -= 1;
+        self.b.load.inflight -= 1;
         self.sync_inflight -= u32::from(rq.sync);
         let queue = &mut self.b.queues[q];
-        queue.inflight -= 1;
-        self.b.inflight_by[usize::from(queue.actuator)] -= 1;
+        queue.rqs.inflight -= 1;
+        self.b.load.by_actuator[usize::from(queue.actuator)] -= 1;
         if rq.sync {
-            queue.tt_last_end = now.as_nanos();
+            queue.think.last_end = now.as_nanos();
         }
-        if self.b.in_service == q {
+        if self.b.serving.queue == q {
             self.after_completion(now, q, rq, cx);
         }
         self.b.kick(cx);
@@ -475,20 +464,20 @@ impl BfqV1 {
             let factor = u64::from(e.weight / e.orig_weight);
             let queue = &mut self.b.queues[q];
             let limit = if queue.sync { self.b.conf.timeout } else { self.timeout_async };
-            queue.budget_deadline = Some(now + limit * factor);
+            queue.slot.deadline = Past::at(now + limit * factor);
         }
         if self.b.may_time_out(q) {
             self.expire(now, q, false, Reason::Timeout, cx);
         } else if rq.sync
-            && self.b.inflight == 0
+            && self.b.load.inflight == 0
             && self.b.queues[q].empty()
             && self.extra(q).idle_window
-            && self.b.queues[q].users > 0
+            && self.b.queues[q].life.users > 0
         {
             self.arm(now, q, cx);
-        } else if self.b.queued == 0
-            && !self.b.queues[q].waiting
-            && (self.b.queues[q].inflight == 0 || !self.extra(q).idle_window)
+        } else if self.b.load.queued == 0
+            && !self.b.queues[q].slot.waiting
+            && (self.b.queues[q].rqs.inflight == 0 || !self.extra(q).idle_window)
         {
             // Deviation: a run with nothing queued may change no state here, so the end of the slot that
             // the run after this completion would bring comes now.
@@ -497,10 +486,10 @@ impl BfqV1 {
     }
 
     fn arm(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
-        let much = self.b.fair.ents[q].service > self.b.max_budget / 8;
+        let much = self.b.fair.ents[q].service > self.b.budgets.max / 8;
         let seek = self.extra(q).seek;
         let idle = self.b.conf.slice_idle;
-        let seeks = seek.valid() && seek.seeky() && much;
+        let seeks = seek.0.valid() && seek.seeky() && much;
         let wait = if seeks { idle.min(SEEKY_IDLE) } else { idle };
         self.b.wait_for(now, q, wait, cx);
     }
@@ -508,8 +497,8 @@ impl BfqV1 {
     /// Whether the device queues commands is decided anew every 33 valid samples (11.2).
     fn detect_queueing(&mut self) {
         let ncq = &mut self.b.ncq;
-        ncq.max_inflight = ncq.max_inflight.max(self.b.inflight);
-        if self.b.inflight + self.b.queued < QUEUEING {
+        ncq.max_inflight = ncq.max_inflight.max(self.b.load.inflight);
+        if self.b.load.inflight + self.b.load.queued < QUEUEING {
             return;
         }
         ncq.samples += 1;
@@ -538,7 +527,7 @@ impl BfqV1 {
             self.peak_samples = (self.peak_samples + 1).min(PEAK_SAMPLES);
             self.recompute_max_budget();
         }
-        if budget <= self.b.max_budget / 8 {
+        if budget <= self.b.budgets.max / 8 {
             return false;
         }
         let expected = (bw * 1000 * self.b.conf.timeout.as_ms()) >> RATE_SHIFT;
@@ -547,7 +536,7 @@ impl BfqV1 {
 
     /// The slot in service ends by the present limits ([`super::follow`]).
     fn shorten_slot(&mut self) {
-        let q = self.b.in_service;
+        let q = self.b.serving.queue;
         if q.is_none() {
             return;
         }
@@ -556,12 +545,12 @@ impl BfqV1 {
         let factor = u64::from(e.weight / e.orig_weight);
         let queue = &mut self.b.queues[q];
         let limit = if queue.sync { self.b.conf.timeout } else { self.timeout_async };
-        queue.budget_deadline = queue.budget_deadline.map(|at| at.min(start + limit * factor));
+        queue.slot.deadline = queue.slot.deadline.at_most(start + limit * factor);
     }
 
     fn recompute_max_budget(&mut self) {
-        self.b.max_budget = match self.b.conf.user_max_budget {
-            0 if self.peak_samples < PEAK_SAMPLES => super::budget::DEFAULT_MAX_BUDGET,
+        self.b.budgets.max = match self.b.conf.user_max_budget {
+            0 if self.peak_samples < PEAK_SAMPLES => super::slot::DEFAULT_MAX_BUDGET,
             // At least one sector, or no request could ever be served.
             0 => ((self.peak * 1000 * self.b.conf.timeout.as_ms()) >> RATE_SHIFT).max(1),
             user => user,
@@ -576,7 +565,7 @@ impl BfqV1 {
         reason: Reason,
         cx: &mut Cx<'_>,
     ) {
-        let end = if compensate { self.b.last_idling_start } else { now };
+        let end = if compensate { self.b.serving.idle_since } else { now };
         let slow = self.slow(q, end, reason);
         let e = &self.b.fair.ents[q];
         let left = e.left();
@@ -587,8 +576,8 @@ impl BfqV1 {
         }
         self.b.adapt(q, reason);
         let queue = &self.b.queues[q];
-        if queue.next.is_none() {
-            self.b.fair.ents[q].budget = queue.max_budget;
+        if queue.rqs.next.is_none() {
+            self.b.fair.ents[q].budget = queue.slot.max_budget;
         }
         self.b.tell_expiry(now, q, reason, cx);
         self.b.leave_service(now, q, reason);
@@ -675,14 +664,14 @@ impl Stage for BfqV1 {
 
     fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
         self.b.clock(now);
-        if let Some((at, q)) = self.b.timer
+        if let Some((at, q)) = self.b.serving.timer
             && at <= now
         {
-            self.b.timer = None;
-            if self.b.in_service == q {
+            self.b.serving.timer = None;
+            if self.b.serving.queue == q {
                 let queue = &mut self.b.queues[q];
-                queue.waiting = false;
-                let timed_out = queue.timed_out(now);
+                queue.slot.waiting = false;
+                let timed_out = queue.slot.timed_out(now);
                 self.b.tally_idling(now, q);
                 let reason = if timed_out { Reason::Timeout } else { Reason::TooIdle };
                 self.expire(now, q, true, reason, cx);
@@ -768,22 +757,21 @@ impl Stage for BfqV1 {
         put("idle_time_ns", s.all.idled.0);
         put("boosts", self.boosts);
         put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> RATE_SHIFT);
-        put("max_budget_sectors", self.b.max_budget);
+        put("max_budget_sectors", self.b.budgets.max);
         put("queues_busy", self.b.fair.census.tot_busy().into());
     }
 }
 
 /// No slot ends before its first completion.
-const NEVER: Instant = Instant::from_nanos(u64::MAX);
+const NEVER: Instant = Instant::from_nanos(u64::MAX - 1);
 /// 24 MiB (11.5).
 const BOOST_SECTORS: u32 = super::wf2q::BOOST_SECTORS;
 const BOOST_TIME: Nanos = Nanos::secs(6);
 const BOOST_PAUSE: Nanos = Nanos::secs(20);
 /// 11.3.
-const FEW: u64 = 60;
+const FEW: u32 = 60;
 const FAR_AT_FIRST: u64 = 2 << 20;
 const FAR: u64 = 2 << 16;
-const VALID: u64 = 80;
 /// Mean distance above which a queue seeks, in sectors (11.2).
 const SEEKY: u64 = 8192;
 const SEEKY_IDLE: Nanos = Nanos::ms(2);

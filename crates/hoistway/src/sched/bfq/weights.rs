@@ -99,10 +99,8 @@ impl Bfq {
         cx: &Cx<'_>,
         out: &mut String,
     ) {
-        let written = match self.group_nodes.get(group.index()) {
-            Some(&node) if node.is_some() => self.groups[node].weight,
-            _ => GroupWeight::DEFAULT,
-        };
+        let node = self.groups.node(group);
+        let written = if node.is_some() { self.groups[node].weight } else { GroupWeight::DEFAULT };
         let put = match (file, written.device) {
             ("io.bfq.weight", None) => writeln!(out, "default {}", written.general),
             ("io.bfq.weight", Some(w)) => {

@@ -3,6 +3,7 @@
 use super::rig::Rig;
 use crate::group::ProcId;
 use crate::sched::bfq::idle::HwTag;
+use crate::sched::bfq::queue::past::Past;
 use crate::sched::bfq::wf2q::ROOT;
 use crate::unit::{IoPrio, Nanos};
 
@@ -22,8 +23,8 @@ fn c40_interleaved_readers_of_a_disk_share_a_queue() {
     let (mut rig, a, b) = near(Rig::hdd());
     rig.read(b, 1_002_100, 8);
     assert_eq!(rig.q(a), rig.q(b));
-    assert!(rig.queue(a).coop);
-    assert_eq!((rig.queue(a).users, rig.queue(a).queued), (2, 1));
+    assert!(rig.queue(a).coop.shared);
+    assert_eq!((rig.queue(a).life.users, rig.queue(a).rqs.queued), (2, 1));
     rig.bfq.check();
 
     let (mut rig, a, b) = near(Rig::ssd());
@@ -63,17 +64,17 @@ fn c40_the_next_request_of_a_waiting_queue_counts_too() {
 fn c41_a_shared_queue_that_turns_seeky_is_split() {
     let (mut rig, a, b) = near(Rig::hdd());
     rig.read(b, 1_002_100, 8);
-    rig.queue(a).seek_hist = (1 << 20) - 1;
+    rig.queue(a).seek.history = (1 << 20) - 1;
     let q = rig.q(a);
     let now = rig.now;
-    rig.bfq.expire(now, q, false, super::super::budget::Reason::Timeout, &mut rig.env.cx());
-    assert!(rig.queue(a).split_me);
+    rig.bfq.expire(now, q, false, super::super::slot::Reason::Timeout, &mut rig.env.cx());
+    assert!(rig.queue(a).coop.split_me);
     rig.read(b, 5_000_000, 8);
     assert_ne!(rig.q(a), rig.q(b));
-    assert_eq!((rig.queue(b).split_time, rig.queue(b).owner), (Some(rig.now), b));
+    assert_eq!((rig.queue(b).coop.split_at, rig.queue(b).life.owner), (Past::at(rig.now), b));
     // The last context keeps it.
     rig.read(a, 6_000_000, 8);
-    assert_eq!((rig.q(a), rig.queue(a).coop, rig.queue(a).owner), (q, false, a));
+    assert_eq!((rig.q(a), rig.queue(a).coop.shared, rig.queue(a).life.owner), (q, false, a));
     rig.bfq.check();
 }
 
@@ -99,7 +100,7 @@ fn c42_queues_born_together_on_flash_are_merged_at_once() {
     rig.bfq.check();
     let (mut rig, [a, b]) = born(Rig::ssd(), [0, 50]);
     // Such a queue is not split when it turns seeky.
-    rig.queue(a).split_me = true;
+    rig.queue(a).coop.split_me = true;
     rig.read(b, 1 << 28, 8);
     assert_eq!(rig.q(a), rig.q(b));
 }
@@ -122,7 +123,7 @@ fn c42_on_a_disk_they_are_merged_later_unless_idling_pays() {
         let (mut rig, [a, b]) = born(rig, [0, 50]);
         assert_ne!(rig.q(a), rig.q(b));
         rig.at_ms(651);
-        rig.queue(b).io_bound = bound;
+        rig.queue(b).intensity.bound = bound;
         rig.read(b, (2 << 24) + 8, 8);
         assert_eq!(rig.q(a) == rig.q(b), merged);
         rig.bfq.check();
@@ -139,16 +140,16 @@ fn a_queue_restored_after_a_split_keeps_its_think_time_and_raising() {
     rig.issue();
     rig.read(b, 50_000_000, 8);
     rig.read(c, 90_000_000, 8);
-    let think = rig.queue(c).tt_samples;
+    let think = rig.queue(c).think.average.samples();
     assert_eq!(rig.ent(c).wr, 30);
     rig.read(c, 50_008_000, 8);
     assert_eq!(rig.q(c), rig.q(b));
-    rig.queue(b).split_me = true;
+    rig.queue(b).coop.split_me = true;
     rig.now += Nanos::ms(1);
     rig.read(c, 50_009_000, 8);
     assert_ne!(rig.q(c), rig.q(b));
     // One more sample was taken.
     let think = (7 * think + 256) / 8;
-    assert_eq!((rig.queue(c).tt_samples, rig.ent(c).wr), (think, 30));
+    assert_eq!((rig.queue(c).think.average.samples(), rig.ent(c).wr), (think, 30));
     rig.bfq.check();
 }

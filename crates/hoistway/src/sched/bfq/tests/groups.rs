@@ -37,7 +37,7 @@ fn a_change_of_weight_counts_from_the_next_slot_on() {
     let g = rig.group(300);
     let a = proc_in(&mut rig, g);
     rig.read(a, 1_000, 8);
-    let node = rig.bfq.group_nodes[g.index()];
+    let node = rig.bfq.groups.nodes[g.index()];
     let e = rig.bfq.fair.nodes[node].entity;
     let mut set = |value| {
         let cx = &mut rig.env.cx();
@@ -83,7 +83,7 @@ fn c44_queues_in_two_groups_make_a_scenario_asymmetric() {
     let q = rig.q(a);
     assert!(rig.bfq.asymmetric(q), "the root and a group; A is in flight");
     rig.complete(id);
-    assert!(rig.queue(a).waiting, "and so A is waited for");
+    assert!(rig.queue(a).slot.waiting, "and so A is waited for");
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn a_process_that_moves_takes_its_queue_along() {
     rig.env.procs.get_mut(a).unwrap().group = h;
     rig.read(a, 3_000, 8);
     assert_eq!(rig.q(a), q);
-    assert_eq!(rig.bfq.fair.ents[q].node, rig.bfq.group_nodes[h.index()]);
+    assert_eq!(rig.bfq.fair.ents[q].node, rig.bfq.groups.nodes[h.index()]);
     assert_eq!(rig.expiries(), [(q, "preempted")]);
-    assert_eq!(rig.bfq.groups[rig.bfq.group_nodes[h.index()]].allocated, 3);
+    assert_eq!(rig.bfq.groups[rig.bfq.groups.nodes[h.index()]].allocated, 3);
     rig.bfq.check();
 }
 
@@ -136,7 +136,7 @@ fn every_actuator_is_kept_busy() {
     // The first actuator gets requests until it has more than the second, then the second has its turn.
     let by: [ProcId; 6] = core::array::from_fn(|_| rig.issue().1);
     assert_eq!(by.iter().filter(|&&p| p == a).count(), 3, "{by:?}");
-    assert_eq!(rig.bfq.inflight_by[..2], [3, 3]);
+    assert_eq!(rig.bfq.load.by_actuator[..2], [3, 3]);
     rig.bfq.check();
 
     let mut rig = Rig::with_actuators(true, 64, &[1 << 20]);
@@ -159,7 +159,9 @@ fn a_request_belongs_to_the_actuator_of_its_last_sector() {
 
 #[test]
 fn a_queue_takes_at_most_512_bytes() {
-    use crate::sched::bfq::{Ctx, Pair, Queue, wf2q::Entity};
+    use crate::sched::bfq::ctx::{Ctx, Pair};
+    use crate::sched::bfq::queue::Queue;
+    use crate::sched::bfq::wf2q::Entity;
     use core::mem::size_of;
     // Two tree nodes (service tree, positions) and three list links, all by queue number; the loose list
     // has room for two numbers and the free list for one.

@@ -30,7 +30,7 @@ fn c23_a_disk_is_kept_idle_for_a_sequential_reader() {
     let (mut rig, a, b, id) = a_in_service(Rig::hdd(), BE4, BE4, 4);
     rig.at_ms(5);
     rig.complete(id);
-    assert!(rig.queue(a).waiting);
+    assert!(rig.queue(a).slot.waiting);
     assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
     assert_eq!(rig.dispatch(), Dispatch::Idle);
     assert!(!rig.kicked());
@@ -53,16 +53,16 @@ fn c23_a_disk_is_kept_idle_for_a_sequential_reader() {
 #[test]
 fn c23_a_seeky_queue_is_waited_for_only_2_ms() {
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 1);
-    rig.queue(a).seek_hist = (1 << 20) - 1;
+    rig.queue(a).seek.history = (1 << 20) - 1;
     rig.complete(id);
     assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(2)));
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 1);
-    rig.queue(a).seek_hist = (1 << 19) - 1;
+    rig.queue(a).seek.history = (1 << 19) - 1;
     rig.complete(id);
     assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
     // Unequal weights: the full time, whatever the history.
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), IoPrio::be(0), BE4, 1);
-    rig.queue(a).seek_hist = u32::MAX;
+    rig.queue(a).seek.history = u32::MAX;
     rig.complete(id);
     assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
 }
@@ -73,17 +73,17 @@ fn c24_a_small_request_does_not_end_the_wait() {
     rig.complete(id);
     rig.at_ms(3);
     rig.read(a, 1_064, 8);
-    assert!(rig.queue(a).waiting && rig.bfq.next_timer().is_some() && !rig.kicked());
+    assert!(rig.queue(a).slot.waiting && rig.bfq.next_timer().is_some() && !rig.kicked());
     // A second one does.
     rig.read(a, 1_080, 8);
-    assert!(!rig.queue(a).waiting && rig.bfq.next_timer().is_none());
+    assert!(!rig.queue(a).slot.waiting && rig.bfq.next_timer().is_none());
 
     // So does a dispatch.
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 4);
     rig.complete(id);
     rig.read(a, 1_064, 8);
     assert_eq!(rig.issue().1, a);
-    assert!(!rig.queue(a).waiting && rig.bfq.next_timer().is_none());
+    assert!(!rig.queue(a).slot.waiting && rig.bfq.next_timer().is_none());
 
     // A timer that fires first does not expire the queue.
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 4);
@@ -117,7 +117,7 @@ fn c25_an_empty_queue_expires_when_others_have_requests() {
 fn c25_flash_is_kept_idle_for_the_only_busy_queue() {
     let (mut rig, a, _, id) = a_in_service(Rig::ssd(), BE4, BE4, 0);
     rig.complete(id);
-    assert!(rig.queue(a).waiting);
+    assert!(rig.queue(a).slot.waiting);
     assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
 }
 
@@ -125,7 +125,7 @@ fn c25_flash_is_kept_idle_for_the_only_busy_queue() {
 fn c26_flash_is_kept_idle_for_the_heavier_queue_only() {
     let (mut rig, a, _, id) = a_in_service(Rig::ssd(), IoPrio::be(0), BE4, 1);
     rig.complete(id);
-    assert!(rig.queue(a).waiting);
+    assert!(rig.queue(a).slot.waiting);
     assert_eq!(rig.dispatch(), Dispatch::Idle);
 
     // B, the lightest, is not waited for. A has run out of time and is charged for a whole slot.
@@ -141,7 +141,7 @@ fn c26_flash_is_kept_idle_for_the_heavier_queue_only() {
     let q = rig.q(b);
     rig.expiries();
     rig.complete(id);
-    assert!(!rig.queue(b).waiting);
+    assert!(!rig.queue(b).slot.waiting);
     assert_eq!(rig.expiries(), [(q, "no more requests")]);
     assert_eq!(rig.issue().1, a);
 }
@@ -162,17 +162,17 @@ fn c27_a_service_hole_is_recovered_by_preemption() {
         let (q, qb) = (rig.q(a), rig.q(b));
         assert_eq!(rig.expiries(), [(q, "too idle")]);
         assert_eq!((rig.ent(a).budget, rig.ent(a).service), (10_922, 8));
-        assert!(rig.queue(a).hole);
-        assert_eq!(rig.queue(a).max_budget, 8_874);
+        assert!(rig.queue(a).slot.hole);
+        assert_eq!(rig.queue(a).slot.max_budget, 8_874);
         assert_eq!(rig.issue().1, b);
         let finish = rig.ent(a).finish;
-        let (b_budget, b_max) = (rig.ent(b).budget, rig.queue(b).max_budget);
+        let (b_budget, b_max) = (rig.ent(b).budget, rig.queue(b).slot.max_budget);
         rig.at_us(500 + 1_000 * ms);
         rig.read(a, 1_008, 8);
-        assert_eq!((rig.ent(a).budget, rig.queue(a).hole), (budget, false));
+        assert_eq!((rig.ent(a).budget, rig.queue(a).slot.hole), (budget, false));
         if preempts {
             assert_eq!(rig.expiries(), [(qb, "preempted")]);
-            assert_eq!((rig.ent(b).budget, rig.queue(b).max_budget), (b_budget, b_max));
+            assert_eq!((rig.ent(b).budget, rig.queue(b).slot.max_budget), (b_budget, b_max));
             assert!(!rig.ent(a).start.after(finish) || rig.ent(a).start == finish);
             assert_eq!(rig.issue().1, a);
         } else {
@@ -196,7 +196,7 @@ fn c28_where_idling_is_pointless_every_newcomer_forces_a_choice() {
     assert_eq!(rig.expiries(), [(q, "preempted")]);
     // Requeued with what it received.
     assert_eq!(rig.ent(b).start.0 - start, crate::sched::bfq::wf2q::delta(8, 40));
-    assert_eq!(rig.bfq.in_service, QueueNo::NONE);
+    assert_eq!(rig.bfq.serving.queue, QueueNo::NONE);
 }
 
 #[test]
@@ -222,12 +222,12 @@ fn c29_a_larger_weight_or_higher_class_preempts() {
 fn c30_a_queue_preempted_while_it_is_waited_for_stays_busy() {
     let (mut rig, a, _, id) = a_in_service(Rig::ssd(), IoPrio::be(0), BE4, 1);
     rig.complete(id);
-    assert!(rig.queue(a).waiting);
+    assert!(rig.queue(a).slot.waiting);
     let r = rig.proc(IoPrio::rt(4));
     rig.read(r, 1 << 26, 8);
     let q = rig.q(a);
     assert_eq!(rig.expiries(), [(q, "preempted")]);
-    assert!(rig.ent(a).busy && rig.queue(a).queued == 0 && !rig.queue(a).waiting);
+    assert!(rig.ent(a).busy && rig.queue(a).rqs.queued == 0 && !rig.queue(a).slot.waiting);
     assert_eq!(rig.bfq.next_timer(), None);
     let (id, by) = rig.issue();
     assert_eq!(by, r);
@@ -235,7 +235,7 @@ fn c30_a_queue_preempted_while_it_is_waited_for_stays_busy() {
     rig.exit(r);
     // A is selected again, empty: it ends at a dispatch attempt while B has a request.
     rig.expiries();
-    while rig.bfq.queued > 0 {
+    while rig.bfq.load.queued > 0 {
         rig.issue();
     }
     let ends = rig.expiries();
@@ -251,7 +251,7 @@ fn c30_nothing_is_decided_while_nothing_is_queued() {
     assert_eq!(rig.expiries(), []);
     rig.complete(id);
     assert_eq!(rig.dispatch(), Dispatch::Empty);
-    assert!(rig.queue(a).waiting);
+    assert!(rig.queue(a).slot.waiting);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn c31_strict_guarantees_allow_one_request_in_the_device_and_always_idle() {
     let (id, by) = rig.issue();
     assert_eq!((by, rig.dispatch()), (a, Dispatch::Idle));
     rig.complete(id);
-    assert!(rig.queue(a).waiting);
+    assert!(rig.queue(a).slot.waiting);
     assert_eq!(rig.dispatch(), Dispatch::Idle);
     rig.fire_timer();
     assert_eq!(rig.issue().1, b);
@@ -327,7 +327,7 @@ fn a_queue_whose_issuer_thinks_long_is_not_waited_for_on_a_disk_with_queueing() 
         rig.at_ms(t);
         rig.read(a, 1_000 + 8 * n, 8);
         let q = rig.q(a);
-        while rig.bfq.in_service != q || rig.queue(a).queued > 0 {
+        while rig.bfq.serving.queue != q || rig.queue(a).rqs.queued > 0 {
             if let Dispatch::Issue(id) = rig.dispatch() {
                 let by = rig.env.requests[id].proc;
                 rig.complete(id);
@@ -343,8 +343,10 @@ fn a_queue_whose_issuer_thinks_long_is_not_waited_for_on_a_disk_with_queueing() 
         t += 30;
     }
     // Samples are clipped at 16 ms; the mean is far above half of slice_idle.
-    assert!(rig.queue(a).tt_samples > 80 && rig.queue(a).tt_mean > 4_000_000);
-    assert!(!rig.queue(a).short_tt);
+    assert!(
+        rig.queue(a).think.average.samples() > 80 && rig.queue(a).think.average.mean() > 4_000_000
+    );
+    assert!(!rig.queue(a).think.short);
     let q = rig.q(a);
     assert!(!rig.bfq.thr_idling(q));
 }
@@ -360,9 +362,9 @@ fn a_first_think_time_of_16_ms_makes_the_issuer_look_slow_at_first() {
             let (id, _) = rig.issue();
             rig.complete(id);
             rig.fire_timer();
-            rig.queue(a).tt_last_end = rig.now.as_nanos();
+            rig.queue(a).think.last_end = rig.now.as_nanos();
         }
-        assert_eq!((rig.queue(a).tt_mean, rig.queue(a).short_tt), (mean, short));
+        assert_eq!((rig.queue(a).think.average.mean(), rig.queue(a).think.short), (mean, short));
     }
 }
 
@@ -370,9 +372,9 @@ fn a_first_think_time_of_16_ms_makes_the_issuer_look_slow_at_first() {
 fn the_exit_of_the_last_user_ends_the_slot_and_frees_the_queue() {
     let (mut rig, a, b, id) = a_in_service(Rig::hdd(), BE4, BE4, 1);
     rig.complete(id);
-    assert!(rig.queue(a).waiting);
+    assert!(rig.queue(a).slot.waiting);
     rig.exit(a);
-    assert_eq!((rig.bfq.in_service, rig.bfq.next_timer()), (QueueNo::NONE, None));
+    assert_eq!((rig.bfq.serving.queue, rig.bfq.next_timer()), (QueueNo::NONE, None));
     assert!(rig.kicked());
     assert_eq!(rig.issue().1, b);
     // Its number is given to the next process once virtual time has passed it.
@@ -415,7 +417,7 @@ fn c45_the_pool_is_shared_by_weight() {
     // Async queues of weights 50 and 40.
     let c = rig.proc(IoPrio::be(3));
     rig.write(c, 1 << 20, 8);
-    let other = rig.bfq.pairs[c.index()].other;
+    let other = rig.bfq.ctxs.pairs[c.index()].other;
     let tree = rig.bfq.fair.tree(other.into()).wsum;
     assert_eq!(tree, 50);
     for n in 0..56 {

@@ -3,6 +3,8 @@
 use super::rig::Rig;
 use crate::group::ProcId;
 use crate::sched::Dispatch;
+use crate::sched::bfq::queue::past::Past;
+use crate::sched::bfq::queue::think::Average;
 use crate::unit::{IoPrio, Nanos};
 
 /// A (level 0) alone in service, its gaps measured: base 2 ms, limit 1, A just empty at 12 ms. P has
@@ -17,7 +19,7 @@ fn measured(len: u64) -> (Rig, ProcId, ProcId) {
     }
     rig.at_ms(2);
     rig.complete(id);
-    assert_eq!((rig.queue(a).inject_limit, rig.queue(a).base_serv), (0, Nanos::ZERO));
+    assert_eq!((rig.queue(a).inject.limit, rig.queue(a).inject.base), (0, Nanos::ZERO));
     assert_eq!(rig.dispatch(), Dispatch::Idle);
     // Less than 10 ms after the reset: not measured.
     rig.at_ms(4);
@@ -26,13 +28,13 @@ fn measured(len: u64) -> (Rig, ProcId, ProcId) {
     assert_eq!(by, a);
     rig.at_ms(6);
     rig.complete(id);
-    assert_eq!(rig.queue(a).base_serv, Nanos::ZERO);
+    assert_eq!(rig.queue(a).inject.base, Nanos::ZERO);
     rig.at_ms(10);
     rig.read(a, 1_016, 8);
     let (id, _) = rig.issue();
     rig.at_ms(12);
     rig.complete(id);
-    assert_eq!((rig.queue(a).inject_limit, rig.queue(a).base_serv), (1, Nanos::ms(2)));
+    assert_eq!((rig.queue(a).inject.limit, rig.queue(a).inject.base), (1, Nanos::ms(2)));
     (rig, a, p)
 }
 
@@ -56,7 +58,7 @@ fn c33_the_limit_grows_while_the_service_time_stays_below_one_and_a_half_of_the_
         rig.complete(injected);
         rig.at_us(13_000 + total_us);
         rig.complete(id);
-        assert_eq!(rig.queue(a).inject_limit, limit);
+        assert_eq!(rig.queue(a).inject.limit, limit);
         if limit == 0 {
             // No measurement for 10 ms.
             rig.at_ms(25);
@@ -74,12 +76,12 @@ fn c33_the_limit_grows_while_the_service_time_stays_below_one_and_a_half_of_the_
 #[test]
 fn c33_a_large_request_is_injected_only_into_an_idle_flash_device() {
     let (mut rig, a, p) = measured(64);
-    rig.queue(a).inject_limit = 2;
+    rig.queue(a).inject.limit = 2;
     assert_eq!(rig.issue().1, p);
     assert_eq!(rig.dispatch(), Dispatch::Idle);
     // 6.1 lets even limit 2 through for small ones only.
     let (mut rig, a, p) = measured(8);
-    rig.queue(a).inject_limit = 2;
+    rig.queue(a).inject.limit = 2;
     assert_eq!((rig.issue().1, rig.issue().1), (p, p));
     assert_eq!(rig.dispatch(), Dispatch::Idle);
 }
@@ -88,13 +90,13 @@ fn c33_a_large_request_is_injected_only_into_an_idle_flash_device() {
 fn c33_a_limit_that_was_not_lowered_for_a_second_is_learnt_anew() {
     let (mut rig, a, _) = measured(8);
     rig.at_ms(999);
-    rig.queue(a).budget_deadline = Some(rig.now);
+    rig.queue(a).slot.deadline = Past::at(rig.now);
     rig.read(a, 1_024, 8);
-    assert_eq!(rig.queue(a).inject_limit, 1);
+    assert_eq!(rig.queue(a).inject.limit, 1);
     rig.serve_all();
     rig.at_ms(1_001);
     rig.read(a, 1_032, 8);
-    assert_eq!((rig.queue(a).inject_limit, rig.queue(a).base_serv), (0, Nanos::ZERO));
+    assert_eq!((rig.queue(a).inject.limit, rig.queue(a).inject.base), (0, Nanos::ZERO));
 }
 
 #[test]
@@ -110,8 +112,7 @@ fn woken_three_times() -> (Rig, ProcId, ProcId) {
     let (q, w) = (rig.proc(IoPrio::be(0)), rig.proc(IoPrio::be(4)));
     rig.read(q, 1_000, 8);
     rig.serve_all();
-    rig.queue(q).tt_samples = 256;
-    rig.queue(q).tt_total = 256 * 16_000_000;
+    rig.queue(q).think.average = Average::of(16_000_000);
     for n in 1..=3 {
         rig.at_ms(40 * n);
         rig.fire_timer_if_due();
@@ -120,7 +121,7 @@ fn woken_three_times() -> (Rig, ProcId, ProcId) {
         rig.at_ms(40 * n + 1);
         rig.read(q, 1_000 + 8 * n, 8);
         if n < 3 {
-            assert_eq!(u64::from(rig.queue(q).waker_hits), n);
+            assert_eq!(u64::from(rig.queue(q).waker.hits), n);
             rig.serve_all();
         }
     }
@@ -131,7 +132,7 @@ fn woken_three_times() -> (Rig, ProcId, ProcId) {
 fn c34_a_queue_that_wakes_another_three_times_is_served_in_its_gaps() {
     let (mut rig, q, w) = woken_three_times();
     let number = rig.q(w);
-    assert_eq!(rig.queue(q).waker, number);
+    assert_eq!(rig.queue(q).waker.queue, number);
     let (id, by) = rig.issue();
     assert_eq!(by, q);
     // Too late for w to recover its service hole, which would end q's slot.
@@ -140,7 +141,7 @@ fn c34_a_queue_that_wakes_another_three_times_is_served_in_its_gaps() {
         rig.read(w, (1 << 25) + 8 * n, 8);
     }
     rig.complete(id);
-    assert!(rig.queue(q).waiting, "{:?}", rig.expiries());
+    assert!(rig.queue(q).slot.waiting, "{:?}", rig.expiries());
     for _ in 0..4 {
         assert_eq!(rig.issue().1, w);
     }
@@ -162,5 +163,5 @@ fn c34_another_completion_in_between_restarts_the_count() {
     rig.bfq.tn = rig.now;
     let now = rig.now;
     rig.bfq.first_request(now, q, &mut rig.env.cx());
-    assert_eq!((rig.bfq.queues[q].tent_waker, rig.bfq.queues[q].waker_hits), (by, 1));
+    assert_eq!((rig.bfq.queues[q].waker.suspect, rig.bfq.queues[q].waker.hits), (by, 1));
 }

@@ -2,6 +2,7 @@
 
 use super::rig::Rig;
 use crate::group::ProcId;
+use crate::sched::bfq::queue::past::Past;
 use crate::stage::Stage;
 use crate::unit::{IoPrio, Nanos};
 use alloc::vec::Vec;
@@ -19,10 +20,10 @@ fn c35_a_new_queue_is_raised_as_interactive() {
     rig.read(a, 1_000, 8);
     assert_eq!((rig.ent(a).wr, rig.ent(a).weight, rig.ent(a).budget), (30, 1200, 1024));
     // 14000 * 7 s / 9333.
-    assert_eq!(rig.queue(a).wr_limit.as_ms(), 10_500);
+    assert_eq!(rig.queue(a).raise.limit.as_ms(), 10_500);
     let (id, _) = rig.issue();
     let limit = rig.now + Nanos::ms(3_750);
-    assert_eq!(rig.queue(a).budget_deadline, Some(limit));
+    assert_eq!(rig.queue(a).slot.deadline, Past::at(limit));
     rig.complete(id);
     assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(20)));
 
@@ -88,13 +89,13 @@ fn batches(period_ms: u64, seeky: bool) -> Vec<u32> {
         rig.at_ms(period_ms * n);
         rig.fire_timer_if_due();
         if seeky && n > 0 {
-            rig.queue(a).seek_hist = u32::MAX;
+            rig.queue(a).seek.history = u32::MAX;
         }
         let far = if seeky { n << 24 } else { 512 * n };
         rig.read(a, far, 256);
         wr.push(rig.ent(a).wr);
         if wr[n as usize] == 3_000 {
-            assert_eq!((rig.queue(a).wr_limit, rig.ent(a).weight), (Nanos::ms(300), 120_000));
+            assert_eq!((rig.queue(a).raise.limit, rig.ent(a).weight), (Nanos::ms(300), 120_000));
             assert!(rig.ent(a).budget <= 1_024);
         }
         let (first, _) = rig.issue();
@@ -109,7 +110,7 @@ fn batches(period_ms: u64, seeky: bool) -> Vec<u32> {
         rig.complete(first);
         rig.complete(second);
         rig.fire_timer();
-        let softrt = rig.queue(a).srt_next;
+        let softrt = rig.queue(a).raise.next_soft;
         let start = Nanos::ms(period_ms * n);
         assert!(softrt.as_nanos() >= start.0 + 73_142_857, "{softrt:?}");
     }
@@ -157,7 +158,7 @@ fn c39_a_busy_async_queue_is_raised_after_a_pause() {
     let mut rig = disk();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let q = rig.bfq.pairs[a.index()].other;
+    let q = rig.bfq.ctxs.pairs[a.index()].other;
     assert_eq!(rig.bfq.fair.ents[q].wr, 1);
     rig.at_ms(400);
     rig.write(a, 1_000, 8);

@@ -3,7 +3,7 @@
 
 use super::fair_queue::Core;
 use super::rig::Rig;
-use crate::sched::bfq::budget::Reason;
+use crate::sched::bfq::slot::Reason;
 use crate::sched::bfq::wf2q::*;
 use crate::stage::Stage;
 use crate::unit::Nanos;
@@ -107,7 +107,7 @@ fn time_is_charged_for_its_part_of_the_limit_as_set() {
         let mut rig = Rig::hdd();
         rig.set("charge_as_tuned", mended);
         rig.set("timeout_sync", 500);
-        rig.bfq.max_budget = 16_384;
+        rig.bfq.budgets.max = 16_384;
         let [a] = rig.procs();
         rig.read(a, 1000, 8);
         let (id, _) = rig.issue();

@@ -263,7 +263,7 @@ impl World {
                 self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
             }
             1 if group != GroupId::ROOT && self.rig.env.groups.children(group).is_empty() => {
-                let node = self.rig.bfq.group_nodes.get(group.index());
+                let node = self.rig.bfq.groups.nodes.get(group.index());
                 let busy =
                     node.is_some_and(|&n| n.is_some() && self.rig.bfq.fair.nodes[n].queues > 0);
                 self.groups_gone_busy += u32::from(busy);
@@ -311,8 +311,8 @@ impl World {
             1 if self.procs.len() > 2 => {
                 let at = self.rng.below(self.procs.len() as u64) as usize;
                 let p = self.procs[at];
-                let serving = self.rig.bfq.in_service;
-                if serving.is_some() && self.rig.bfq.queues[serving].owner == p {
+                let serving = self.rig.bfq.serving.queue;
+                if serving.is_some() && self.rig.bfq.queues[serving].life.owner == p {
                     self.exits_in_service += 1;
                 }
                 self.rig.exit(p);
@@ -383,7 +383,7 @@ impl World {
             }
         }
         self.rig.bfq.check();
-        assert_eq!((self.rig.bfq.queued, self.rig.bfq.inflight), (0, 0));
+        assert_eq!((self.rig.bfq.load.queued, self.rig.bfq.load.inflight), (0, 0));
         assert!(self.rig.env.requests.is_empty());
     }
 }

@@ -4,8 +4,9 @@
 use super::rig::Rig;
 use crate::group::{GroupId, ProcId};
 use crate::sched::Dispatch;
-use crate::sched::bfq::budget::Reason;
 use crate::sched::bfq::ids::{Id, NodeNo, QueueNo};
+use crate::sched::bfq::queue::think::Average;
+use crate::sched::bfq::slot::Reason;
 use crate::sched::bfq::wf2q::{BE, On, ROOT, RT};
 use crate::stage::{Change, Stage};
 use crate::unit::{IoPrio, Nanos};
@@ -20,7 +21,7 @@ fn set_prio(rig: &mut Rig, proc: ProcId, prio: IoPrio) {
 }
 
 fn expire(rig: &mut Rig, reason: Reason) {
-    let (now, q) = (rig.now, rig.bfq.in_service);
+    let (now, q) = (rig.now, rig.bfq.serving.queue);
     rig.bfq.expire(now, q, false, reason, &mut rig.env.cx());
 }
 
@@ -41,10 +42,10 @@ fn an_async_queue_is_used_by_its_group_and_owned_by_nobody() {
     let mut rig = Rig::ssd();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let q = rig.bfq.pairs[a.index()].other;
-    assert_eq!((rig.bfq.queues[q].users, rig.bfq.queues[q].owner), (2, ProcId::NONE));
+    let q = rig.bfq.ctxs.pairs[a.index()].other;
+    assert_eq!((rig.bfq.queues[q].life.users, rig.bfq.queues[q].life.owner), (2, ProcId::NONE));
     rig.exit(a);
-    assert_eq!(rig.bfq.queues[q].users, 1);
+    assert_eq!(rig.bfq.queues[q].life.users, 1);
     // So guarantees may still need that it is waited for.
     assert!(rig.bfq.guarantee_needs_idling(q));
     rig.serve_all();
@@ -57,15 +58,15 @@ fn an_async_queue_is_used_by_its_group_and_owned_by_nobody() {
 fn the_exit_of_one_of_two_users_ends_the_slot() {
     let (mut rig, a, b) = sharing(Rig::hdd());
     let q = rig.q(a);
-    let max_budget = rig.queue(a).max_budget;
+    let max_budget = rig.queue(a).slot.max_budget;
     while rig.kicked() {}
     rig.exit(b);
-    assert_eq!(rig.bfq.in_service, QueueNo::NONE);
+    assert_eq!(rig.bfq.serving.queue, QueueNo::NONE);
     assert_eq!(rig.expiries(), [(q, "a process that uses it exits")]);
     assert!(rig.kicked());
     let queue = rig.queue(a);
     assert_eq!(
-        (queue.hole, queue.max_budget, queue.users),
+        (queue.slot.hole, queue.slot.max_budget, queue.life.users),
         (false, max_budget, 1),
         "nothing is learnt"
     );
@@ -96,13 +97,13 @@ fn who_lets_go_of_an_empty_queue_takes_it_off_the_busy_ones() {
     // Somebody else uses it too.
     let [c] = rig.procs();
     rig.read(c, 1 << 26, 8);
-    let (q, mine) = (rig.q(a), rig.bfq.pair_at(c, 0));
+    let (q, mine) = (rig.q(a), rig.bfq.ctxs.pair_at(c, 0));
     let own = rig.q(c);
-    rig.bfq.pairs[mine].sync = q;
-    rig.bfq.queues[q].users += 1;
+    rig.bfq.ctxs.pairs[mine].sync = q;
+    rig.bfq.queues[q].life.users += 1;
     rig.bfq.drop_user(own);
     rig.exit(c);
-    assert_eq!((rig.ent(a).busy, rig.queue(a).users), (false, 1));
+    assert_eq!((rig.ent(a).busy, rig.queue(a).life.users), (false, 1));
     rig.bfq.check();
 }
 
@@ -145,7 +146,7 @@ fn q19_a_busy_queue_is_counted_in_the_class_it_has_now() {
     let mut rig = turned(V61);
     let busy = |rig: &Rig| rig.bfq.fair.census.busy.0.map(|n| n as i32);
     assert_eq!((busy(&rig), rig.bfq.fair.census.tot_busy()), ([1, 1, 0], 2));
-    while rig.bfq.queued > 0 || rig.bfq.next_timer().is_some() {
+    while rig.bfq.load.queued > 0 || rig.bfq.next_timer().is_some() {
         rig.serve_all();
         rig.fire_timer_if_armed();
     }
@@ -167,14 +168,14 @@ fn a_queue_on_its_way_into_another_gets_no_owner() {
     rig.read(b, 1 << 24, 8);
     let (q, p) = (rig.q(a), rig.q(b));
     // The one user left of a shared queue that is to be merged into B's.
-    rig.bfq.queues[q].owner = ProcId::NONE;
-    rig.bfq.queues[q].merge_into = p;
-    rig.bfq.queues[p].users += 1;
+    rig.bfq.queues[q].life.owner = ProcId::NONE;
+    rig.bfq.queues[q].coop.into = p;
+    rig.bfq.queues[p].life.users += 1;
     rig.read(a, 1_008, 8);
     assert_eq!(rig.q(a), p);
     // Its state is not taken for that of A's own queue.
-    let pair = rig.bfq.pair_at(a, 0);
-    assert!(rig.bfq.pairs[pair].saved.is_none());
+    let pair = rig.bfq.ctxs.pair_at(a, 0);
+    assert!(rig.bfq.ctxs.pairs[pair].saved.is_none());
     rig.bfq.check();
 }
 
@@ -183,14 +184,14 @@ fn a_change_of_priority_replaces_the_async_queue_at_once() {
     let mut rig = Rig::ssd();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let old = rig.bfq.pairs[a.index()].other;
+    let old = rig.bfq.ctxs.pairs[a.index()].other;
     set_prio(&mut rig, a, IoPrio::be(1));
     // Noticed at a read too.
     rig.read(a, 1 << 24, 8);
-    let new = rig.bfq.pairs[a.index()].other;
+    let new = rig.bfq.ctxs.pairs[a.index()].other;
     assert_ne!(new, old);
     assert_eq!(rig.bfq.fair.ents[new].weight, 70);
-    let users = |q: QueueNo| rig.bfq.queues[q].users;
+    let users = |q: QueueNo| rig.bfq.queues[q].life.users;
     assert_eq!((users(old), users(new)), (1, 2));
     rig.bfq.check();
 }
@@ -226,11 +227,11 @@ fn a_queue_that_a_context_uses_is_not_remembered_as_one_to_merge_with() {
     rig.read(a, 1_000_000, 256);
     rig.issue();
     rig.read(b, 1_002_000, 8);
-    let pair = rig.bfq.pair_at(b, 0);
-    assert_eq!(rig.bfq.pairs[pair].stable_candidate.0, rig.q(a));
+    let pair = rig.bfq.ctxs.pair_at(b, 0);
+    assert_eq!(rig.bfq.ctxs.pairs[pair].stable_candidate.0, rig.q(a));
     rig.read(b, 1_002_100, 8);
     assert_eq!(rig.q(a), rig.q(b));
-    assert_eq!(rig.bfq.pairs[pair].stable_candidate.0, QueueNo::NONE);
+    assert_eq!(rig.bfq.ctxs.pairs[pair].stable_candidate.0, QueueNo::NONE);
 }
 
 #[test]
@@ -239,20 +240,20 @@ fn a_late_stable_merge_of_a_shared_queue_marks_who_asks() {
     rig.set("stable_merge", 1);
     let [c] = rig.procs();
     rig.read(c, 1 << 28, 8);
-    let (q, pair) = (rig.q(c), rig.bfq.pair_at(b, 0));
-    rig.bfq.pairs[pair].stable_candidate = (q, rig.bfq.queues[q].generation);
-    rig.queue(b).io_bound = false;
+    let (q, pair) = (rig.q(c), rig.bfq.ctxs.pair_at(b, 0));
+    rig.bfq.ctxs.pairs[pair].stable_candidate = (q, rig.bfq.queues[q].life.generation);
+    rig.queue(b).intensity.bound = false;
     rig.at_ms(700);
     rig.read(b, 1 << 27, 8);
     assert_eq!(rig.q(b), q);
-    assert!(rig.bfq.pairs[pair].stably_merged);
-    let other = rig.bfq.pair_at(a, 0);
-    assert!(!rig.bfq.pairs[other].stably_merged, "A has not asked");
+    assert!(rig.bfq.ctxs.pairs[pair].stably_merged);
+    let other = rig.bfq.ctxs.pair_at(a, 0);
+    assert!(!rig.bfq.ctxs.pairs[other].stably_merged, "A has not asked");
 }
 
 /// B leaves the queue it shares with A.
 fn split(rig: &mut Rig, b: ProcId) {
-    rig.queue(b).split_me = true;
+    rig.queue(b).coop.split_me = true;
     let shared = rig.q(b);
     rig.read(b, 1 << 28, 8);
     assert_ne!(rig.q(b), shared);
@@ -277,13 +278,13 @@ fn a_split_keeps_a_waker_that_is_still_used() {
         let [w] = rig.procs();
         rig.read(w, 1 << 29, 8);
         let (q, waker) = (rig.q(a), rig.q(w));
-        rig.bfq.set_waker(q, waker);
+        rig.bfq.queues.set_waker(q, waker);
         if exits {
             rig.exit(w);
             assert!(rig.bfq.queues[waker].live, "it has a request");
         }
         split(&mut rig, b);
-        assert_eq!(rig.queue(b).waker, if inherited { waker } else { QueueNo::NONE });
+        assert_eq!(rig.queue(b).waker.queue, if inherited { waker } else { QueueNo::NONE });
         rig.bfq.check();
     }
 }
@@ -294,18 +295,18 @@ fn a_waker_that_only_the_leaving_context_uses_is_not_kept() {
     let [w] = rig.procs();
     rig.read(w, 1 << 29, 8);
     let (q, waker) = (rig.q(a), rig.q(w));
-    rig.bfq.set_waker(q, waker);
+    rig.bfq.queues.set_waker(q, waker);
     // The shared queue is to be merged into its waker, whose own process then ends.
-    rig.bfq.queues[q].merge_into = waker;
-    rig.bfq.queues[waker].users += 2;
+    rig.bfq.queues[q].coop.into = waker;
+    rig.bfq.queues[waker].life.users += 2;
     rig.exit(w);
     rig.bfq.drop_user(waker);
-    rig.bfq.queues[q].users -= 1;
-    let pair = rig.bfq.pair_at(a, 0);
-    rig.bfq.pairs[pair].sync = QueueNo::NONE;
-    assert_eq!(rig.bfq.queues[waker].users, 1);
+    rig.bfq.queues[q].life.users -= 1;
+    let pair = rig.bfq.ctxs.pair_at(a, 0);
+    rig.bfq.ctxs.pairs[pair].sync = QueueNo::NONE;
+    assert_eq!(rig.bfq.queues[waker].life.users, 1);
     split(&mut rig, b);
-    assert_eq!(rig.queue(b).waker, QueueNo::NONE);
+    assert_eq!(rig.queue(b).waker.queue, QueueNo::NONE);
 }
 
 #[test]
@@ -316,12 +317,12 @@ fn the_target_of_a_scheduled_merge_moves_with_its_process() {
     rig.read(a, 1_000, 8);
     rig.read(b, 1 << 24, 8);
     let (q, p) = (rig.q(a), rig.q(b));
-    rig.bfq.queues[q].merge_into = p;
-    rig.bfq.queues[p].users += 1;
+    rig.bfq.queues[q].coop.into = p;
+    rig.bfq.queues[p].life.users += 1;
     rig.env.procs.get_mut(b).unwrap().group = h;
     rig.read(b, 1 << 25, 8);
     assert_eq!(rig.q(b), p, "how many use it does not matter");
-    assert_eq!(rig.bfq.fair.ents[p].node, rig.bfq.group_nodes[h.index()]);
+    assert_eq!(rig.bfq.fair.ents[p].node, rig.bfq.groups.nodes[h.index()]);
     rig.bfq.check();
 }
 
@@ -335,7 +336,7 @@ fn q20_the_requests_of_a_queue_that_moves_count_in_its_new_group() {
         rig.read(a, 1_000, 8);
         rig.env.procs.get_mut(a).unwrap().group = h;
         rig.read(a, 2_000, 8);
-        let nodes = [g, h].map(|group| rig.bfq.group_nodes[group.index()]);
+        let nodes = [g, h].map(|group| rig.bfq.groups.nodes[group.index()]);
         let allocated = |rig: &Rig| nodes.map(|node| rig.bfq.groups[node].allocated);
         assert_eq!(allocated(&rig), [counts.0, counts.1]);
         rig.serve_all();
@@ -402,9 +403,9 @@ fn the_async_queues_of_a_removed_group_go_to_the_root() {
     let g = rig.group(300);
     let a = rig.env.procs.add(g, IoPrio::be(4));
     rig.write(a, 1_000, 8);
-    let q = rig.bfq.pairs[a.index()].other;
+    let q = rig.bfq.ctxs.pairs[a.index()].other;
     remove(&mut rig, g);
-    assert_eq!((rig.bfq.fair.ents[q].node, rig.bfq.queues[q].users), (ROOT, 1));
+    assert_eq!((rig.bfq.fair.ents[q].node, rig.bfq.queues[q].life.users), (ROOT, 1));
     rig.env.procs.get_mut(a).unwrap().group = GroupId::ROOT;
     rig.serve_all();
     rig.exit(a);
@@ -441,7 +442,7 @@ fn a_written_timeout_is_rounded_up_to_ticks_and_the_built_in_one_down() {
     rig.set("timeout_sync", 125);
     assert_eq!(rig.bfq.slot_limit(), Nanos::ms(130));
     // 9333 sectors per 2^16 us for 130 ms.
-    assert_eq!(rig.bfq.max_budget, (9_333 * 1_000 * 130) >> 16);
+    assert_eq!(rig.bfq.budgets.max, (9_333 * 1_000 * 130) >> 16);
     rig.set("base", 2);
     assert_eq!(rig.bfq.slot_limit(), Nanos::ms(125));
 }
@@ -451,7 +452,7 @@ fn a_queue_of_the_idle_class_begins_with_a_short_think_time() {
     let mut rig = Rig::hdd();
     let a = rig.proc(IoPrio::idle());
     rig.read(a, 1_000, 8);
-    assert!(rig.queue(a).short_tt);
+    assert!(rig.queue(a).think.short);
 }
 
 // `base` = 5.3 (11.7).
@@ -475,18 +476,18 @@ fn in_5_3_a_slow_sample_stops_injection_for_100_ms_and_the_next_brings_it_back()
     };
     read(&mut rig, 0, 150);
     read(&mut rig, 110_000, 150);
-    assert_eq!((rig.queue(a).base_serv, rig.queue(a).inject_limit), (Nanos::us(150), 1));
+    assert_eq!((rig.queue(a).inject.base, rig.queue(a).inject.limit), (Nanos::us(150), 1));
     let (injected, by) = rig.issue();
     assert_eq!(by, p);
     read(&mut rig, 110_300, 500);
-    assert_eq!(rig.queue(a).inject_limit, 0);
+    assert_eq!(rig.queue(a).inject.limit, 0);
     rig.complete(injected);
     // No sample for 100 ms, so nothing is injected.
     read(&mut rig, 160_000, 150);
-    assert_eq!(rig.queue(a).inject_limit, 0);
+    assert_eq!(rig.queue(a).inject.limit, 0);
     assert_eq!(rig.dispatch(), Dispatch::Idle);
     read(&mut rig, 220_000, 150);
-    assert_eq!(rig.queue(a).inject_limit, 1);
+    assert_eq!(rig.queue(a).inject.limit, 1);
 }
 
 #[test]
@@ -500,14 +501,14 @@ fn in_5_3_one_detection_makes_a_waker_and_queues_born_together_stay_apart() {
         rig.fire_timer_if_armed();
         // It thinks for 10 ms.
         let queue = rig.queue(q);
-        (queue.tt_samples, queue.tt_total) = (250, 250 * 10_000_000);
+        queue.think.average = Average::of(10_000_000);
         rig.now += Nanos::ms(3);
         rig.read(w, 1_000, 8);
         rig.serve_all();
         rig.now += Nanos::ms(1);
         rig.read(q, 1 << 25, 8);
         let waker = rig.q(w);
-        assert_eq!(rig.queue(q).waker == waker, found, "base {base}");
+        assert_eq!(rig.queue(q).waker.queue == waker, found, "base {base}");
     }
     let mut rig = Rig::ssd();
     rig.set("stable_merge", 1);
@@ -531,6 +532,6 @@ fn in_5_3_think_times_are_short_up_to_all_of_slice_idle() {
             // Above half of 8 ms.
             rig.now += Nanos::ms(6);
         }
-        assert_eq!(rig.queue(a).short_tt, short, "base {base}");
+        assert_eq!(rig.queue(a).think.short, short, "base {base}");
     }
 }

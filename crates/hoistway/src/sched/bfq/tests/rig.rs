@@ -176,7 +176,7 @@ impl Rig {
 
     /// The number of the sync queue of a process.
     pub fn q(&self, proc: ProcId) -> QueueNo {
-        self.bfq.pairs[self.bfq.pair_at(proc, 0)].sync
+        self.bfq.ctxs.pairs[self.bfq.ctxs.pair_at(proc, 0)].sync
     }
 
     pub fn queue(&mut self, proc: ProcId) -> &mut Queue {
@@ -190,7 +190,7 @@ impl Rig {
     }
 
     pub fn in_service(&self, proc: ProcId) -> bool {
-        self.bfq.in_service == self.q(proc)
+        self.bfq.serving.queue == self.q(proc)
     }
 
     pub fn kicked(&mut self) -> bool {

@@ -27,7 +27,7 @@ fn run(statistics: u64) -> Rig {
         rig.serve_all();
         rig.fire_timer_if_armed();
     }
-    while rig.bfq.queued > 0 {
+    while rig.bfq.load.queued > 0 {
         rig.serve_all();
         rig.fire_timer_if_armed();
     }

@@ -33,7 +33,7 @@ impl Group {
 
     /// The weight that counts from the next enqueue on.
     fn weight(&self) -> u32 {
-        let node = self.rig.bfq.group_nodes[self.group.index()];
+        let node = self.rig.bfq.groups.nodes[self.group.index()];
         let up = self.rig.bfq.fair.nodes[node].entity;
         assert!(up.is_some());
         self.rig.bfq.fair.ents[up].new_weight

@@ -7,6 +7,7 @@ use crate::env::Env;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Io, IoId, Op, ReqId};
 use crate::sched::bfq::ids::{Id, QueueNo};
+use crate::sched::bfq::queue::past::Past;
 use crate::sched::{At, Dispatch, Scheduler, Setup};
 use crate::stage::Stage;
 use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
@@ -85,7 +86,7 @@ impl Rig {
     }
 
     fn q(&self, proc: ProcId) -> QueueNo {
-        self.v1.b.pairs[proc.index()].sync
+        self.v1.b.ctxs.pairs[proc.index()].sync
     }
 
     fn weight(&self, proc: ProcId) -> u32 {
@@ -150,7 +151,7 @@ fn c47_an_async_request_costs_eleven_times_its_size() {
     let mut rig = Rig::new();
     let a = rig.proc();
     rig.submit(a, Op::Write, 0, 8);
-    let q = rig.v1.b.pairs[a.index()].other;
+    let q = rig.v1.b.ctxs.pairs[a.index()].other;
     assert_eq!(rig.v1.b.charge_next(q), 88);
 }
 
@@ -173,7 +174,7 @@ fn c47_a_slot_that_times_out_is_charged_in_full() {
         rig.complete(id);
     }
     assert_eq!(rig.v1.b.stats.all.slots[1], 1, "one timeout");
-    assert_eq!(rig.v1.b.queues[q].max_budget, 16_384);
+    assert_eq!(rig.v1.b.queues[q].slot.max_budget, 16_384);
     assert!(rig.v1.b.stats.all.time_charged > 10_000);
 }
 
@@ -187,8 +188,8 @@ fn c47_a_queue_that_runs_dry_keeps_its_budget() {
     rig.serve_all();
     rig.read(b, 1 << 20, 8);
     rig.fill();
-    assert_ne!(rig.v1.b.in_service, q);
-    assert_eq!(rig.v1.b.queues[q].max_budget, 10_922);
+    assert_ne!(rig.v1.b.serving.queue, q);
+    assert_eq!(rig.v1.b.queues[q].slot.max_budget, 10_922);
     assert_eq!(rig.v1.b.stats.all.slots[3], 1, "no more requests");
 }
 
@@ -235,12 +236,12 @@ fn the_slot_limit_runs_from_the_first_completion() {
     let q = rig.q(a);
     rig.v1.low_latency = false;
     let inside = rig.fill();
-    assert_eq!(rig.v1.b.queues[q].budget_deadline, Some(NEVER));
+    assert_eq!(rig.v1.b.queues[q].slot.deadline, Past::at(NEVER));
     rig.at_ms(50);
     rig.complete(inside[0]);
     // The boost of a newborn multiplies it: weight 39 over 4.
     let limit = Nanos::ms(125) * 9;
-    assert_eq!(rig.v1.b.queues[q].budget_deadline, Some(rig.now + limit));
+    assert_eq!(rig.v1.b.queues[q].slot.deadline, Past::at(rig.now + limit));
 }
 
 #[test]
@@ -288,7 +289,7 @@ fn random_loads_drain() {
             rig.complete(id);
             done += 1;
         }
-        assert_eq!((given, rig.v1.b.queued, rig.v1.sync_inflight), (done, 0, 0));
-        assert!(rig.v1.b.in_service.is_none() || rig.v1.b.inflight == 0);
+        assert_eq!((given, rig.v1.b.load.queued, rig.v1.sync_inflight), (done, 0, 0));
+        assert!(rig.v1.b.serving.queue.is_none() || rig.v1.b.load.inflight == 0);
     }
 }

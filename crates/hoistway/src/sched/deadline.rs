@@ -62,6 +62,10 @@ pub static ENTRY: Entry = Entry {
     build: |setup| Box::new(Deadline::new(setup)),
 };
 
+// Why these defaults. Seeks are shared by up to 16 requests of a batch; a batch of one is first in, first out,
+// and longer ones make the other direction wait longer. A count is used, not a time: it is tuned for the worst
+// case, sixteen seeks (what `deadline-zoccolo` mends with `batch_min_time`). Half a second is about what a
+// reader bears; writes may wait ten times as long, since mostly nobody waits for them.
 const READ: usize = Dir::Read as usize;
 const WRITE: usize = Dir::Write as usize;
 
@@ -104,6 +108,7 @@ impl Deadline {
     /// Sorts `slot` in at its start. An older request at the same sector goes out at once (A4 step 1); the
     /// sweep then stands at what followed *that* one, which is never the new one.
     fn sort(&mut self, dir: usize, slot: u32, r: &Request) {
+        // One tree slot a sector in the original: a second request there would be lost if the first stayed.
         self.lanes[dir].sort(&mut self.pool, slot, r.start, r.proc);
         if let Some(alias) = self.pool.alias(slot) {
             self.take(dir, alias);
@@ -115,6 +120,8 @@ impl Deadline {
 
     /// A6 step 5 without the hand-over: the sweep now stands behind `slot`.
     fn take(&mut self, dir: usize, slot: u32) -> ReqId {
+        // The head leaves where the other direction's sweep stood; going back there would be one more seek, for
+        // requests that are served from their oldest anyway.
         self.lanes[1 - dir].next = NIL;
         self.last_sector = self.pool.end(slot);
         let lane = &mut self.lanes[dir];
@@ -125,6 +132,9 @@ impl Deadline {
     /// A6 steps 2 to 4: direction and first request of a new batch.
     fn start_batch(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<(usize, u32)> {
         let (reads, writes) = (!self.lanes[READ].is_empty(), !self.lanes[WRITE].is_empty());
+        // Reads first, because they depend on each other and so never accumulate, as writes do: without the
+        // preference one flush of the page cache blocks every reader. The count ends it, so writes keep at least
+        // a third of the batches by default; `write_expire` has no say in the direction.
         let dir = if reads && !(writes && self.spend_patience()) {
             READ
         } else if writes {
@@ -135,7 +145,11 @@ impl Deadline {
         };
         let lane = &self.lanes[dir];
         let oldest = lane.fifo.head();
+        // Age is looked at only here, between batches: expiry chooses where a batch begins, not when, so that a
+        // full queue of expired requests does not turn the elevator into first in, first out.
         let expired = ticks(now) > self.pool.slot(oldest).deadline;
+        // Without a sweep to go on with it begins at the oldest request, not at the lowest sector: low sectors
+        // would be served far more often than high ones.
         let first = if expired || lane.next == NIL { oldest } else { lane.next };
         self.batching = 0;
         let why = if expired { "batch: expired" } else { "batch" };
@@ -144,6 +158,7 @@ impl Deadline {
     }
 
     /// Reads are about to pass waiting writes: true when they have done so often enough.
+    /// Counts even when the answer is no: what is limited is batches in a row, not requests.
     fn spend_patience(&mut self) -> bool {
         let before = self.starved;
         self.starved += 1;
@@ -165,6 +180,8 @@ impl Scheduler for Deadline {
             return Run::Usual;
         }
         entry.place = Place::Lane;
+        // Made here and never moved: deadlines in the order of arrival are what makes looking at the head alone
+        // enough.
         entry.deadline = ticks(now) + self.expire[dir];
         self.sort(dir, slot, r);
         self.lanes[dir].queue(&mut self.pool, slot);

@@ -118,6 +118,8 @@ enum Revision {
     SyncOnly,
 }
 
+// Why no order by sector: on flash a position costs next to nothing, and two pointers a request are less work than
+// a tree. The price is merges: only neighbours in time are found, not neighbours on the device.
 /// Lists: two bits, async in the upper and write in the lower; the last is no class but what was given
 /// back by the device and goes before all others.
 const ASYNC: usize = 2;
@@ -129,11 +131,17 @@ const CLASSES: usize = 4;
 const ASIDE: usize = CLASSES;
 
 /// The order of section 6 by preferred direction.
+///
+/// Sync before async inside a direction, because somebody waits for it; the direction before urgency, so
+/// that a turn for writes really serves one although sync reads wait.
 const CHOICE: [[usize; CLASSES]; 2] = [
     [SYNC_READ, ASYNC_READ, SYNC_WRITE, ASYNC_WRITE],
     [SYNC_WRITE, ASYNC_WRITE, SYNC_READ, ASYNC_READ],
 ];
 /// The order of section 5.
+///
+/// Least favoured first: the usual choice never comes to that class while others wait, whereas a favoured
+/// one needs no rescue.
 const EXPIRY: [usize; CLASSES] = [ASYNC_WRITE, ASYNC_READ, SYNC_WRITE, SYNC_READ];
 
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +172,8 @@ impl Sio {
     fn new(setup: &Setup<'_>, revision: Revision) -> Sio {
         let nobody = ReqId(Handle { slot: NIL, generation: 0 });
         let (expire, fifo_batch) = match revision {
+            // Four times as patient from class to class (the factor between sync reads and sync writes, and
+            // between reads and writes that nobody waits for).
             Revision::Directions => ([500, 2000, 4000, 16_000], 8),
             Revision::SyncOnly => ([500, 500, 5000, 5000], 16),
         };
@@ -246,6 +256,8 @@ impl Scheduler for Sio {
         if let Some(id) = self.pop(ASIDE) {
             return Dispatch::Issue(id);
         }
+        // Deadlines are only a guard against starvation, so they are looked at once in a while: four
+        // comparisons every `fifo_batch + 1` dispatches instead of at each.
         let mut class = None;
         if self.batched > self.fifo_batch {
             self.batched = 0;
@@ -257,6 +269,8 @@ impl Scheduler for Sio {
         let Some(class) = class.or_else(|| self.preferred()) else { return Dispatch::Empty };
         self.batched += 1;
         if self.revision == Revision::Directions {
+            // Reads in a row, whoever sent them: a reader that waits for each answer would otherwise keep
+            // writes out for ever.
             let read = class == SYNC_READ || class == ASYNC_READ;
             self.starved = if read { self.starved + 1 } else { 0 };
         }

@@ -133,6 +133,8 @@ impl Zoccolo {
     /// B2. The class is that of the I/O itself; none counts as best-effort.
     fn level_of(&self, op: Op, sync: bool, prio: IoPrio) -> usize {
         let read = op.dir() == Dir::Read;
+        // An fsync is a write that somebody waits for; told apart from buffered writes it came from 0.8 to 5 s
+        // down to 0.02 to 0.3 s in the thread's own measurements.
         let urgent = match self.set.classify {
             Classify::Direction => read,
             Classify::Sync => sync,
@@ -154,6 +156,8 @@ impl Zoccolo {
         if self.batching < self.fifo_batch(device) {
             return true;
         }
+        // Sixteen near requests take a few ms and sixteen far ones 150: a count alone gives up near runs, which
+        // are cheap, as early as far ones. A least time lets cheap batches go on and costs dear ones nothing.
         let more_urgent = !self.levels[RT].is_empty() && self.level(self.next) != RT;
         tick - self.batch_start < self.set.batch_min_time && !more_urgent
     }
@@ -165,6 +169,7 @@ impl Zoccolo {
 
     /// B6 step 2: the level of a new batch.
     fn choose_level(&mut self, tick: i64, forced: bool) -> Option<usize> {
+        // Strict: the class is for what must not wait. It can starve all others, as its name says.
         if !self.levels[RT].is_empty() {
             return Some(RT);
         }
@@ -187,6 +192,9 @@ impl Zoccolo {
         before >= self.set.async_starved
     }
 
+    /// Async requests come in bursts from the flusher. One that is sent as soon as it is alone goes without the
+    /// neighbours that follow within milliseconds, and that cannot merge with it any more.
+    ///
     /// B6.7: the tick at which the oldest async request may go; there must be one.
     fn eligible_at(&self) -> i64 {
         self.arrived[self.levels[ASYNC].fifo.head() as usize] + self.set.async_delay
@@ -206,6 +214,8 @@ impl Zoccolo {
             && tick > self.pool.slot(fifo.tail()).deadline
         {
             self.sweep = Some(Sweep { level, left: fifo.len() });
+            // When everything is late, going to the oldest each time seeks as often as first in, first out
+            // would, and makes all later still. One sweep over the whole level is the quickest way out.
             return (self.lowest(level, device), "batch: all expired");
         }
         // With the switch off again a recorded sweep has no more say.
@@ -223,16 +233,23 @@ impl Zoccolo {
         } else if sweeping {
             (self.lowest(level, device), "batch: sweep")
         } else if expired && self.set.back_jump {
+            // What lies just below the oldest request would else wait for a whole turn of the sweep; a third of
+            // a batch is taken on the way, which the oldest hardly feels.
             (self.jump_back(head, device), "batch: before the expired")
         } else if expired {
             (head, "batch: expired")
         } else if self.set.short_sweep && u64::from(fifo.len()) < self.fifo_batch(device) {
+            // Fewer than a batch wait: one sweep from the lowest sector takes all of them, nobody is starved by
+            // not being first.
             (self.lowest(level, device), "batch: short")
         } else {
             (head, "batch: oldest")
         }
     }
 
+    /// Without a spindle sorting reads wins nothing. Writes stay sorted: flash too is faster with few long
+    /// writes than with many short ones, and sorted neighbours merge.
+    ///
     /// True when reads go in order of arrival (B6.2).
     fn fifo_reads(&self, device: Spindle) -> bool {
         self.set.nonrot_fifo_reads && device == Spindle::Absent
@@ -469,6 +486,7 @@ impl Stage for Zoccolo {
         self.set
             .set(setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name, value);
         // What waits for its age may be old enough by the new settings.
+        // Nothing else would ask again before the old time.
         if let Some(wake) = self.wake.take() {
             cx.run(wake.queue);
         }

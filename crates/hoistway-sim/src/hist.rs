@@ -22,8 +22,10 @@ const NONE: u16 = u16::MAX;
 pub struct Histogram {
     /// Which page of `counts` holds that page of slots; empty before the first value.
     places: Vec<u16>,
-    /// Pages in the order in which they were needed.
-    counts: Vec<u64>,
+    /// Pages in the order in which they were needed: the low halves of the counts.
+    counts: Vec<u32>,
+    /// The high halves that are not 0, by slot: hardly any run counts 2^32 equal latencies.
+    carries: Vec<(usize, u64)>,
     count: u64,
     sum: u128,
     sum_sq: u128,
@@ -53,7 +55,7 @@ impl Histogram {
             slot = SLOTS - 1;
             self.overflow += n;
         }
-        *self.slot(slot) += n;
+        self.add(slot, n);
         self.count += n;
         self.sum += u128::from(ns) * u128::from(n);
         self.sum_sq += u128::from(ns) * u128::from(ns) * u128::from(n);
@@ -61,9 +63,9 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// The count of a slot, whose page comes into being if it is not there.
+    /// Adds to the count of a slot, whose page comes into being if it is not there.
     #[inline]
-    fn slot(&mut self, slot: usize) -> &mut u64 {
+    fn add(&mut self, slot: usize, n: u64) {
         if self.places.is_empty() {
             self.places.resize(PAGES, NONE);
         }
@@ -72,13 +74,31 @@ impl Histogram {
             *place = (self.counts.len() / PAGE) as u16;
             self.counts.resize(self.counts.len() + PAGE, 0);
         }
-        &mut self.counts[usize::from(*place) * PAGE + slot % PAGE]
+        let low = &mut self.counts[usize::from(*place) * PAGE + slot % PAGE];
+        let sum = u64::from(*low) + n;
+        *low = sum as u32;
+        if sum >> 32 > 0 {
+            self.carry(slot, sum >> 32);
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self, slot: usize, n: u64) {
+        match self.carries.iter_mut().find(|c| c.0 == slot) {
+            Some(carry) => carry.1 += n,
+            None => self.carries.push((slot, n)),
+        }
+    }
+
+    /// The high half of the count of a slot.
+    fn high(&self, slot: usize) -> u64 {
+        self.carries.iter().find(|c| c.0 == slot).map_or(0, |c| c.1 << 32)
     }
 
     /// Adds all of `other`, exactly.
     pub fn merge(&mut self, other: &Histogram) {
         for (slot, n) in other.slots() {
-            *self.slot(slot) += n;
+            self.add(slot, n);
         }
         self.count += other.count;
         self.sum += other.sum;
@@ -160,9 +180,10 @@ impl Histogram {
     /// Non-empty slots as (index, count).
     pub fn slots(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let there = self.places.iter().enumerate().filter(|&(_, &place)| place != NONE);
-        there.flat_map(|(page, &place)| {
+        there.flat_map(move |(page, &place)| {
             let counts = &self.counts[usize::from(place) * PAGE..][..PAGE];
-            (page * PAGE..).zip(counts.iter().copied()).filter(|&(_, count)| count > 0)
+            let whole = move |(slot, &low): (usize, &u32)| (slot, self.high(slot) | u64::from(low));
+            (page * PAGE..).zip(counts).map(whole).filter(|&(_, count)| count > 0)
         })
     }
 
@@ -181,7 +202,7 @@ impl Histogram {
                 return None;
             }
             if n > 0 {
-                *h.slot(slot) += n;
+                h.add(slot, n);
             }
             h.count += n;
         }
@@ -223,6 +244,22 @@ pub fn highest_of(slot: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_beyond_32_bits_are_exact() {
+        let mut h = Histogram::new();
+        h.record_n(1500, u64::from(u32::MAX));
+        h.record_n(1500, 1);
+        h.record_n(1500, 5 << 40);
+        h.record(3);
+        let counts: Vec<_> = h.slots().collect();
+        assert_eq!(counts, [(3, 1), (1500, (1 << 32) + (5 << 40))]);
+        let mut twice = h.clone();
+        twice.merge(&h);
+        assert_eq!(twice.slots().last(), Some((1500, (2 << 32) + (10 << 40))));
+        let back = Histogram::from_parts(&counts, h.sum(), h.sum_sq(), 3, 1500, 0).unwrap();
+        assert_eq!(back, h);
+    }
 
     #[test]
     fn every_value_lies_in_its_slot_within_a_thousandth() {

@@ -101,8 +101,14 @@ const TELL: Nanos = Nanos::ms(200);
 /// Gauges are not recorded more often.
 const MONITOR_MIN: Nanos = Nanos::ms(10);
 
-/// What a run leaves behind, encoded, or why it does not.
-type Record = Result<Vec<u8>, RunError>;
+/// Where the record of a finished run is.
+#[derive(Debug)]
+enum Record {
+    /// On disk: a grid of thousands of runs must not hold all of them until the last is over.
+    Kept,
+    /// Here, encoded: nothing is kept on disk.
+    Held(Vec<u8>),
+}
 
 /// One run of the grid.
 #[derive(Clone, Copy, Debug)]
@@ -205,11 +211,12 @@ impl Grid {
         kept: Option<&Kept>,
     ) -> Result<Run, RunError> {
         let places = self.places();
-        let reused: Vec<Option<Vec<u8>>> =
-            (0..places.len()).map(|i| kept.and_then(|k| k.load(i))).collect();
-        let missing: Vec<usize> = (0..places.len()).filter(|&i| reused[i].is_none()).collect();
-        let records: Vec<Mutex<Option<Record>>> =
-            reused.into_iter().map(|r| Mutex::new(r.map(Ok))).collect();
+        let is_kept = |i| kept.is_some_and(|k| k.load(i).is_some());
+        let reused: Vec<bool> = (0..places.len()).map(is_kept).collect();
+        let missing: Vec<usize> = (0..places.len()).filter(|&i| !reused[i]).collect();
+        let record = |reused: bool| Mutex::new(reused.then_some(Ok(Record::Kept)));
+        let records: Vec<Mutex<Option<Result<Record, RunError>>>> =
+            reused.into_iter().map(record).collect();
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(places.len() - missing.len());
         let (whole, total) = (self.whole()?, places.len());
@@ -227,9 +234,13 @@ impl Grid {
                 let Some(&index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else {
                     return;
                 };
-                let record = self.one(world, places[index], stop, &tell).and_then(|record| {
-                    let keep = kept.map_or(Ok(()), |kept| kept.save(index, &record));
-                    keep.map(|()| record).map_err(|e| RunError::Keep { what: e.to_string() })
+                let record = self.one(world, places[index], stop, &tell);
+                let record = record.and_then(|record| match kept {
+                    None => Ok(Record::Held(record)),
+                    Some(kept) => kept
+                        .save(index, &record)
+                        .map(|()| Record::Kept)
+                        .map_err(|e| RunError::Keep { what: e.to_string() }),
                 });
                 failed.fetch_or(record.is_err(), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
@@ -250,12 +261,16 @@ impl Grid {
             return Err(interrupted);
         }
         let mut finished = Vec::with_capacity(places.len());
-        for record in records {
+        for (index, record) in records.into_iter().enumerate() {
             let record = record.into_inner().expect("no thread panicked");
             // A run is missing only behind one that failed.
-            let record = record.unwrap_or_else(|| Err(interrupted.clone()))?;
-            finished
-                .push(Finished::decode(&record).expect("it was encoded here, or read when found"));
+            finished.push(match record.unwrap_or_else(|| Err(interrupted.clone()))? {
+                Record::Held(record) => Finished::decode(&record).expect("it was encoded here"),
+                Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(|| {
+                    let what = "a finished run that was kept is gone or damaged; run it again";
+                    RunError::Keep { what: what.into() }
+                })?,
+            });
         }
         Ok(self.assemble(world, &places, finished))
     }

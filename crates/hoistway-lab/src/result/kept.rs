@@ -133,10 +133,9 @@ impl Kept {
         put(&self.file(index), record)
     }
 
-    /// The record of run `index`; `None` if it was not kept, or is damaged.
-    pub fn load(&self, index: usize) -> Option<Vec<u8>> {
-        let record = fs::read(self.file(index)).ok()?;
-        Finished::decode(&record).is_ok().then_some(record)
+    /// Run `index`; `None` if it was not kept, or is damaged.
+    pub fn load(&self, index: usize) -> Option<Finished> {
+        Finished::decode(&fs::read(self.file(index)).ok()?).ok()
     }
 
     /// Forgets all of them.
@@ -185,17 +184,18 @@ mod tests {
         let dir = folder.0.join("runs/x");
         let open = |key: &str, fresh| Kept::open(&dir, key, fresh).unwrap();
         let (kept, found) = open("a", false);
-        assert_eq!((found, kept.load(0)), (Found::Nothing, None));
+        assert_eq!((found, kept.load(0).is_none()), (Found::Nothing, true));
         assert!(!folder.0.join("runs").exists(), "nothing is made before it is needed");
         let record = finished().encode();
         kept.save(0, &record).unwrap();
         kept.save(1, b"damaged").unwrap();
         let (kept, found) = open("a", false);
-        assert_eq!((found, kept.load(0), kept.load(1)), (Found::Ours, Some(record.clone()), None));
+        assert_eq!((found, kept.load(1).is_none()), (Found::Ours, true));
+        assert_eq!(kept.load(0).unwrap().encode(), record);
         let (kept, found) = open("b", false);
-        assert_eq!((found, kept.load(0)), (Found::Others, None));
+        assert_eq!((found, kept.load(0).is_none()), (Found::Others, true));
         kept.save(0, &record).unwrap();
         let (kept, found) = open("b", true);
-        assert_eq!((found, kept.load(0)), (Found::Nothing, None));
+        assert_eq!((found, kept.load(0).is_none()), (Found::Nothing, true));
     }
 }

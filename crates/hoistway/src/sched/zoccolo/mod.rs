@@ -192,10 +192,10 @@ impl Zoccolo {
         before >= self.set.async_starved
     }
 
+    /// B6.7: the tick at which the oldest async request may go; there must be one.
+    ///
     /// Async requests come in bursts from the flusher. One that is sent as soon as it is alone goes without the
     /// neighbours that follow within milliseconds, and that cannot merge with it any more.
-    ///
-    /// B6.7: the tick at which the oldest async request may go; there must be one.
     fn eligible_at(&self) -> i64 {
         self.arrived[self.levels[ASYNC].fifo.head() as usize] + self.set.async_delay
     }
@@ -247,10 +247,10 @@ impl Zoccolo {
         }
     }
 
+    /// True when reads go in order of arrival (B6.2).
+    ///
     /// Without a spindle sorting reads wins nothing. Writes stay sorted: flash too is faster with few long
     /// writes than with many short ones, and sorted neighbours merge.
-    ///
-    /// True when reads go in order of arrival (B6.2).
     fn fifo_reads(&self, device: Spindle) -> bool {
         self.set.nonrot_fifo_reads && device == Spindle::Absent
     }

@@ -25,6 +25,10 @@ pub struct Rig<S: ?Sized + Scheduler = dyn Scheduler> {
     pub now: Instant,
     /// The answer to the last insertion.
     pub run: Run,
+    /// Recounts what the scheduler counts, and panics where it is wrong; called after each call into it,
+    /// seldom in long runs.
+    pub check: fn(&mut S),
+    calls: u64,
     next_io: u64,
 }
 
@@ -59,7 +63,17 @@ impl<S: ?Sized + Scheduler> Rig<S> {
         env.trace = Trace::keep(100_000);
         let setup = Setup { device: &env.device, requests, now: Instant::ZERO };
         let sched = build(&setup);
-        Rig { env, sched, now: Instant::ZERO, run: Run::Usual, next_io: 0 }
+        let (now, run) = (Instant::ZERO, Run::Usual);
+        Rig { env, sched, now, run, check: |_| {}, calls: 0, next_io: 0 }
+    }
+
+    /// Has the scheduler checked.
+    #[track_caller]
+    pub fn check(&mut self) {
+        self.calls += 1;
+        if self.calls < 200 || self.calls.is_multiple_of(257) {
+            (self.check)(&mut self.sched);
+        }
     }
 
     /// Moves the clock.
@@ -78,8 +92,9 @@ impl<S: ?Sized + Scheduler> Rig<S> {
 
     /// Moves the clock to so many milliseconds after the start.
     #[track_caller]
-    pub fn at_ms(&mut self, ms: u64) {
+    pub fn at_ms(&mut self, ms: u64) -> &mut Self {
         self.at(Nanos::ms(ms));
+        self
     }
 
     /// Milliseconds since the start.
@@ -159,6 +174,7 @@ impl<S: ?Sized + Scheduler> Rig<S> {
     /// Takes a prepared request in.
     pub fn insert(&mut self, id: ReqId, at: At) {
         self.run = self.sched.insert(self.now, id, at, &mut self.env.cx());
+        self.check();
     }
 
     /// Which tags this I/O may have.
@@ -189,6 +205,7 @@ impl<S: ?Sized + Scheduler> Rig<S> {
     /// Calls the timer, due or not.
     pub fn timer(&mut self) {
         self.sched.timer(self.now, &mut self.env.cx());
+        self.check();
     }
 
     /// Asks for the next request of the first hardware queue.
@@ -198,7 +215,9 @@ impl<S: ?Sized + Scheduler> Rig<S> {
 
     /// Asks for the next request of a hardware queue.
     pub fn dispatch_for(&mut self, queue: QueueId) -> Dispatch {
-        self.sched.dispatch(self.now, queue, &mut self.env.cx())
+        let answer = self.sched.dispatch(self.now, queue, &mut self.env.cx());
+        self.check();
+        answer
     }
 
     /// The request that is dispatched, and its process; panics if there is none.
@@ -210,13 +229,17 @@ impl<S: ?Sized + Scheduler> Rig<S> {
         }
     }
 
-    /// All that is dispatched in this instant.
-    pub fn issue_all(&mut self) -> Vec<ReqId> {
-        let next = || match self.dispatch() {
+    /// The next request, if one goes now.
+    pub fn next(&mut self) -> Option<ReqId> {
+        match self.dispatch() {
             Dispatch::Issue(id) => Some(id),
             Dispatch::Idle | Dispatch::Empty => None,
-        };
-        core::iter::from_fn(next).collect()
+        }
+    }
+
+    /// All that is dispatched in this instant.
+    pub fn issue_all(&mut self) -> Vec<ReqId> {
+        core::iter::from_fn(|| self.next()).collect()
     }
 
     /// Issues and completes everything of a queue that is alone, at once.
@@ -230,6 +253,7 @@ impl<S: ?Sized + Scheduler> Rig<S> {
     pub fn complete(&mut self, id: ReqId) {
         self.sched.complete(self.now, id, &mut self.env.cx());
         self.env.requests.remove(id);
+        self.check();
     }
 
     /// The device gives it back.
@@ -262,6 +286,7 @@ impl<S: ?Sized + Scheduler> Rig<S> {
     /// Tells of a change that is in the environment already.
     pub fn change(&mut self, change: Change) {
         self.sched.changed(self.now, &change, &mut self.env.cx());
+        self.check();
     }
 
     /// A process ends.

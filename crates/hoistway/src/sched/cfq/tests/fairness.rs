@@ -28,12 +28,12 @@ fn serve(rig: &mut Rig, procs: &[(ProcId, Op)], cost: u64, until: u64) -> Served
     }
     let mut now = 0;
     while now < until {
-        rig.at(now);
-        if rig.timer().is_some_and(|t| t <= now) {
+        rig.at_ms(now);
+        if rig.timer_ms().is_some_and(|t| t <= now) {
             rig.fire_timer();
         }
-        let Some(id) = rig.dispatch() else {
-            now = rig.timer().map_or(now + 1, |t| t.max(now));
+        let Some(id) = rig.next() else {
+            now = rig.timer_ms().map_or(now + 1, |t| t.max(now));
             continue;
         };
         let i = owner(rig, id, procs);
@@ -41,7 +41,7 @@ fn serve(rig: &mut Rig, procs: &[(ProcId, Op)], cost: u64, until: u64) -> Served
         now += cost;
         last[i] = now;
         served.ms[i] += cost;
-        rig.at(now).complete(id);
+        rig.at_ms(now).complete(id);
         add(rig, i);
     }
     for (gap, last) in served.gap.iter_mut().zip(last) {
@@ -85,7 +85,7 @@ fn backlogged_queues_of_one_level_get_equal_time() {
 #[test]
 fn a_round_of_queues_takes_the_target_latency() {
     for n in [4, 6, 10] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::disk();
         let procs: Vec<_> = (0..n).map(|_| (rig.proc(IoPrio::be(4)), Op::Read)).collect();
         let served = serve(&mut rig, &procs, 1, 10_000);
         // Each slice is preceded by its first request and overrun by less than one.
@@ -115,7 +115,7 @@ fn levels_share_in_the_ratio_of_their_slices() {
 /// Buffered writes keep being served beside readers, and do not take more than their part.
 #[test]
 fn async_writes_get_a_workload_slice_beside_readers() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let mut procs: Vec<_> = (0..3).map(|_| (rig.proc(IoPrio::be(4)), Op::Read)).collect();
     procs.push((rig.proc(IoPrio::be(4)), Op::Write));
     let served = serve(&mut rig, &procs, 2, 30_000);
@@ -144,7 +144,7 @@ fn classes_are_strict() {
 fn groups_share_time_by_weight() {
     for version in [Version::V34, Version::V38] {
         let mut rig = Rig::of(version, true);
-        let (a, b) = (rig.group("a", 300), rig.group("b", 900));
+        let (a, b) = (rig.group(300), rig.group(900));
         let mut procs = Vec::new();
         for i in 0..6 {
             let group = if i < 5 { a } else { b };

@@ -15,21 +15,21 @@ use alloc::vec::Vec;
 /// The idle window after each of `n` requests, each `think` ms after the completion of the one
 /// before.
 fn windows(think: u64, n: u64) -> Vec<bool> {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     let (mut all, mut at) = (Vec::new(), 0);
     for i in 0..n {
         if i == 0 {
             // The context exists from the first allocation on.
-            rig.cfq.resolve(rig.now, p, true, &mut rig.env.cx());
+            rig.sched.resolve(rig.now, p, true, &mut rig.env.cx());
         }
         at += think;
-        if rig.timer().is_some_and(|t| t <= at) {
+        if rig.timer_ms().is_some_and(|t| t <= at) {
             rig.fire_timer();
         }
-        let id = rig.at(at).read(p, 1000 + 8 * i, 8);
+        let id = rig.at_ms(at).read(p, 1000 + 8 * i, 8);
         all.push(rig.queue(p).idle_window);
-        while let Some(issued) = rig.dispatch() {
+        while let Some(issued) = rig.next() {
             rig.complete(issued);
             if issued == id {
                 break;
@@ -51,7 +51,7 @@ fn the_idle_window_follows_the_think_time() {
 /// Scenario 5.
 #[test]
 fn more_than_four_far_requests_of_the_last_32_make_a_queue_seeky() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     let mut at = 10_000;
     rig.read(p, at, 8);
@@ -78,7 +78,7 @@ fn more_than_four_far_requests_of_the_last_32_make_a_queue_seeky() {
 /// Scenario 6.
 #[test]
 fn four_queued_requests_make_a_seeky_queue_worth_idling_for() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p, other] = rig.procs();
     for i in 0..8 {
         rig.read(p, 1_000_000 * (i + 1), 8);
@@ -87,14 +87,14 @@ fn four_queued_requests_make_a_seeky_queue_worth_idling_for() {
     let queue = rig.queue(p);
     assert!(queue.seek.seeky() && queue.deep && queue.idle_window);
     let mut any = false;
-    while let Some(id) = rig.dispatch() {
+    while let Some(id) = rig.next() {
         any = true;
         rig.complete(id);
     }
     assert!(any);
     assert!(rig.is_active(p), "idled for");
     rig.fire_timer();
-    assert_eq!(rig.reasons().last(), Some(&"expired: idled in vain"));
+    assert_eq!(rig.ends().last(), Some(&"expired: idled in vain"));
     assert!(!rig.queue(p).deep && rig.queue(p).idle_window);
     rig.read(p, 20_000_000, 8);
     assert!(!rig.queue(p).idle_window, "the next insertion turns it off");
@@ -102,13 +102,13 @@ fn four_queued_requests_make_a_seeky_queue_worth_idling_for() {
 
 /// An active queue of priority `a` with a request in flight, and a new request of priority `b`.
 fn active_and_new(a: (IoPrio, Op), b: (IoPrio, Op, Flags)) -> bool {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let (pa, pb) = (rig.proc(a.0), rig.proc(b.0));
     rig.flagged(pa, a.1, 1000, 8, Flags::NONE);
     rig.flagged(pa, a.1, 2000, 8, Flags::NONE);
     rig.issue();
     rig.flagged(pb, b.1, 50_000_000, 8, b.2);
-    assert_eq!(rig.run == Run::Now, rig.cfq.stats.preemptions == 1);
+    assert_eq!(rig.run == Run::Now, rig.sched.stats.preemptions == 1);
     rig.run == Run::Now
 }
 
@@ -130,13 +130,13 @@ fn who_preempts_whom() {
 
 /// Scenario 14, end: a request at that distance from the head, while idling or not.
 fn close_request(distance: u64, idling: bool) -> bool {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let (p, other) = (rig.proc(IoPrio::be(4)), rig.proc(IoPrio::be(5)));
     rig.read(p, 992, 8);
     let (id, _) = rig.issue();
     if idling {
-        rig.at(2).complete(id);
-        assert_eq!(rig.timer(), Some(10));
+        rig.at_ms(2).complete(id);
+        assert_eq!(rig.timer_ms(), Some(10));
     }
     rig.read(other, 1000 + distance, 8);
     rig.run == Run::Now
@@ -151,10 +151,10 @@ fn a_close_request_preempts_idling_only() {
 
 /// Two readers not worth idling for; the first has been dispatched.
 fn two_seeky() -> (Rig, ProcId, ProcId, crate::ReqId) {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p1, p2] = rig.procs();
     for (i, p) in [p1, p2].into_iter().enumerate() {
-        rig.cfq.resolve(rig.now, p, true, &mut rig.env.cx());
+        rig.sched.resolve(rig.now, p, true, &mut rig.env.cx());
         rig.queue(p).idle_window = false;
         rig.queue(p).seek.jumps = u32::MAX;
         rig.read(p, 10_000_000 * (i as u64 + 1), 8);
@@ -170,29 +170,29 @@ fn seeky_readers_are_not_idled_for_but_the_last_of_them_is() {
     let (mut rig, p1, p2, first) = two_seeky();
     let (second, proc) = rig.issue();
     assert_eq!(proc, p2, "selected at once");
-    rig.at(8).complete(first);
-    assert_eq!(rig.timer(), None);
-    rig.at(12).complete(second);
-    assert_eq!(rig.timer(), Some(20), "the last one is idled for");
-    rig.at(13).read(p1, 900_000_000, 8);
+    rig.at_ms(8).complete(first);
+    assert_eq!(rig.timer_ms(), None);
+    rig.at_ms(12).complete(second);
+    assert_eq!(rig.timer_ms(), Some(20), "the last one is idled for");
+    rig.at_ms(13).read(p1, 900_000_000, 8);
     assert_eq!(rig.run, Run::Now);
-    assert_eq!(rig.reasons().last(), Some(&"preempted: no need to idle for one of two"));
+    assert_eq!(rig.ends().last(), Some(&"preempted: no need to idle for one of two"));
     assert_eq!(rig.issue().1, p1);
 }
 
 /// Scenario 16, end: the timer after the last noidle write of a queue, with another busy.
 fn after_noidle(flags: Flags) -> Option<u64> {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [w, other] = rig.procs();
-    rig.cfq.resolve(rig.now, w, true, &mut rig.env.cx());
-    rig.cfq.resolve(rig.now, other, true, &mut rig.env.cx());
+    rig.sched.resolve(rig.now, w, true, &mut rig.env.cx());
+    rig.sched.resolve(rig.now, other, true, &mut rig.env.cx());
     rig.queue(w).idle_window = false;
     rig.queue(w).seek.jumps = u32::MAX;
     let write = rig.flagged(w, Op::Write, 1000, 8, Flags::SYNC | flags);
     rig.issue();
     rig.read(other, 50_000_000, 8);
-    rig.at(4).complete(write);
-    rig.timer()
+    rig.at_ms(4).complete(write);
+    rig.timer_ms()
 }
 
 #[test]
@@ -203,12 +203,12 @@ fn noidle_writes_do_not_ask_for_idling() {
 
 /// P1 active and empty with the head at 10000, P2 with a request at that distance behind.
 fn neighbours(distance: u64, level: u8) -> (Rig, ProcId, ProcId, crate::ReqId) {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let (p1, p2) = (rig.proc(IoPrio::be(4)), rig.proc(IoPrio::be(level)));
     let first = rig.read(p1, 9992, 8);
     assert_eq!(rig.issue().0, first);
     let second = rig.read(p2, 10_000 + distance, 8);
-    rig.at(5).complete(first);
+    rig.at_ms(5).complete(first);
     (rig, p1, p2, second)
 }
 
@@ -216,36 +216,39 @@ fn neighbours(distance: u64, level: u8) -> (Rig, ProcId, ProcId, crate::ReqId) {
 #[test]
 fn neighbours_share_a_queue_until_it_becomes_seeky() {
     let (mut rig, p1, p2, second) = neighbours(8, 4);
-    assert_eq!(rig.timer(), None, "no idling beside a neighbour");
+    assert_eq!(rig.timer_ms(), None, "no idling beside a neighbour");
     let (q1, q2) = (rig.q(p1), rig.q(p2));
     assert_eq!(rig.issue().0, second);
     assert!(rig.is_active(p2));
-    assert_eq!((rig.cfq.queues[q1].sharing.merge_into, rig.cfq.queues[q2].sharing.users), (q2, 2));
+    assert_eq!(
+        (rig.sched.queues[q1].sharing.merge_into, rig.sched.queues[q2].sharing.users),
+        (q2, 2)
+    );
     rig.read(p1, 10_016, 8);
     assert_eq!(
-        (rig.q(p1), rig.cfq.queues[q2].sharing.coop, rig.cfq.stats.queue_merges),
+        (rig.q(p1), rig.sched.queues[q2].sharing.coop, rig.sched.stats.queue_merges),
         (q2, true, 1)
     );
-    assert!(!rig.cfq.queues[q1].live, "nobody uses it any more");
+    assert!(!rig.sched.queues[q1].live, "nobody uses it any more");
     // It becomes seeky and its slice ends.
     rig.queue(p2).seek.jumps = u32::MAX;
-    rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
-    assert!(rig.cfq.queues[q2].sharing.split);
+    rig.sched.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
+    assert!(rig.sched.queues[q2].sharing.split);
     rig.read(p2, 70_000_000, 8);
     assert_ne!(rig.q(p2), q2, "who comes first gets a new one");
-    assert_eq!(rig.cfq.queues[q2].sharing.users, 1);
+    assert_eq!(rig.sched.queues[q2].sharing.users, 1);
     rig.read(p1, 10_024, 8);
     assert_eq!(rig.q(p1), q2);
-    assert!(!rig.cfq.queues[q2].sharing.coop && !rig.cfq.queues[q2].sharing.split);
+    assert!(!rig.sched.queues[q2].sharing.coop && !rig.sched.queues[q2].sharing.split);
 }
 
 #[test]
 fn far_requests_and_other_levels_do_not_cooperate() {
     for (distance, level, timer) in [(8, 5, Some(13)), (8193, 4, Some(13)), (8192, 4, None)] {
         let (mut rig, _, _, second) = neighbours(distance, level);
-        assert_eq!(rig.timer(), timer, "{distance} at level {level}");
+        assert_eq!(rig.timer_ms(), timer, "{distance} at level {level}");
         let next = if timer.is_some() { None } else { Some(second) };
-        assert_eq!(rig.dispatch(), next);
+        assert_eq!(rig.next(), next);
     }
 }
 
@@ -258,42 +261,42 @@ fn an_exit_during_a_planned_merge_leaves_the_books_balanced() {
         let (a, b) = if first { (p1, p2) } else { (p2, p1) };
         rig.exit(a);
         rig.exit(b);
-        assert_eq!(rig.cfq.queues[q2].sharing.users, 0);
+        assert_eq!(rig.sched.queues[q2].sharing.users, 0);
         rig.complete(second);
-        assert!(rig.cfq.queues.live().next().is_none());
-        assert_eq!(rig.cfq.busy_queues, 0);
+        assert!(rig.sched.queues.live().next().is_none());
+        assert_eq!(rig.sched.busy_queues, 0);
     }
 }
 
 /// Completions with that many requests in the driver and queued, as the detection sees them.
 fn completions(rig: &mut Rig, n: usize, in_driver: u32, queued: u32) {
     for _ in 0..n {
-        (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (in_driver, queued);
-        rig.cfq.watch_queueing();
+        (rig.sched.pool.in_driver, rig.sched.pool.queued) = (in_driver, queued);
+        rig.sched.watch_queueing();
     }
-    (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (0, 0);
+    (rig.sched.pool.in_driver, rig.sched.pool.queued) = (0, 0);
 }
 
 /// Scenario 18.
 #[test]
 fn queueing_is_found_out_after_fifty_samples() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     completions(&mut rig, 50, 8, 0);
-    assert_eq!(rig.cfq.queueing.figure(), -1);
+    assert_eq!(rig.sched.queueing.figure(), -1);
     completions(&mut rig, 1, 8, 0);
-    assert_eq!(rig.cfq.queueing.figure(), 1);
+    assert_eq!(rig.sched.queueing.figure(), 1);
 
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     completions(&mut rig, 50, 4, 6);
-    assert_eq!(rig.cfq.queueing.figure(), -1);
+    assert_eq!(rig.sched.queueing.figure(), -1);
     completions(&mut rig, 1, 4, 6);
-    assert_eq!(rig.cfq.queueing.figure(), 0);
+    assert_eq!(rig.sched.queueing.figure(), 0);
     completions(&mut rig, 1, 6, 6);
-    assert_eq!(rig.cfq.queueing.figure(), 1);
+    assert_eq!(rig.sched.queueing.figure(), 1);
 
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     completions(&mut rig, 200, 5, 5);
-    assert_eq!(rig.cfq.queueing.figure(), -1, "such a load proves nothing");
+    assert_eq!(rig.sched.queueing.figure(), -1, "such a load proves nothing");
 }
 
 /// Scenario 19.
@@ -301,57 +304,57 @@ fn queueing_is_found_out_after_fifty_samples() {
 fn flash_that_queues_is_not_idled_for() {
     for (tag, timer, idles) in [(-1, None, false), (1, None, false), (0, Some(9), true)] {
         let mut rig = Rig::of(Version::V34, false);
-        rig.cfq.queueing.answer = (tag >= 0).then_some(tag == 1);
+        rig.sched.queueing.answer = (tag >= 0).then_some(tag == 1);
         let [p, other] = rig.procs();
         rig.read(p, 1000, 128);
-        assert!(rig.cfq.should_idle(rig.q(p)), "alone in its tree");
+        assert!(rig.sched.should_idle(rig.q(p)), "alone in its tree");
         rig.read(other, 50_000_000, 128);
-        assert_eq!(rig.cfq.should_idle(rig.q(p)), idles, "hw_tag {tag}");
+        assert_eq!(rig.sched.should_idle(rig.q(p)), idles, "hw_tag {tag}");
         let (id, _) = rig.issue();
-        rig.at(1).complete(id);
-        assert_eq!(rig.timer(), timer);
+        rig.at_ms(1).complete(id);
+        assert_eq!(rig.timer_ms(), timer);
     }
 }
 
 #[test]
 fn a_small_request_during_the_wait_may_still_grow() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     let first = rig.read(p, 1000, 8);
     rig.issue();
-    rig.at(2).complete(first);
-    rig.at(3).read(p, 1008, 8);
-    assert_eq!((rig.run, rig.timer()), (Run::Usual, Some(10)), "the timer keeps running");
+    rig.at_ms(2).complete(first);
+    rig.at_ms(3).read(p, 1008, 8);
+    assert_eq!((rig.run, rig.timer_ms()), (Run::Usual, Some(10)), "the timer keeps running");
     assert!(rig.queue(p).slice.must_dispatch);
     // Unplugged, it is dispatched; the timer may then end the slice with the request in flight.
     rig.issue();
-    assert_eq!(rig.timer(), Some(10));
+    assert_eq!(rig.timer_ms(), Some(10));
     rig.fire_timer();
-    assert_eq!(rig.cfq.active, QueueNo::NONE);
-    assert_eq!(rig.reasons().last(), Some(&"expired: idled in vain"));
+    assert_eq!(rig.sched.active, QueueNo::NONE);
+    assert_eq!(rig.ends().last(), Some(&"expired: idled in vain"));
 }
 
 #[test]
 fn a_large_request_during_the_wait_is_served_at_once() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     let first = rig.read(p, 1000, 8);
     rig.issue();
-    rig.at(2).complete(first);
-    rig.at(3).read(p, 1008, 9);
-    assert_eq!((rig.run, rig.timer()), (Run::Now, None));
+    rig.at_ms(2).complete(first);
+    rig.at_ms(3).read(p, 1008, 9);
+    assert_eq!((rig.run, rig.timer_ms()), (Run::Now, None));
 }
 
 #[test]
 fn the_queue_idled_for_may_pass_the_limit_once_per_slice() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p, other] = rig.procs();
     let first = rig.read(p, 1000, 8);
     rig.issue();
-    rig.at(2).complete(first);
+    rig.at_ms(2).complete(first);
     let io = rig.io(p, Op::Read, 1008, 8, Flags::NONE);
     let theirs = rig.io(other, Op::Read, 1008, 8, Flags::NONE);
-    let mut ask = |io| rig.cfq.depth_limit(rig.now, io, &mut rig.env.cx());
+    let mut ask = |io| rig.sched.depth_limit(rig.now, io, &mut rig.env.cx());
     assert_eq!(ask(&theirs), Depth::Usual);
     assert_eq!(ask(&io), Depth::Insist);
     assert_eq!(ask(&io), Depth::Usual);
@@ -359,63 +362,63 @@ fn the_queue_idled_for_may_pass_the_limit_once_per_slice() {
 
 #[test]
 fn an_exit_ends_the_wait() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p, other] = rig.procs();
     let first = rig.read(p, 1000, 8);
     rig.issue();
     let far = rig.read(other, 50_000_000, 8);
-    rig.at(2).complete(first);
-    assert_eq!(rig.dispatch(), None);
+    rig.at_ms(2).complete(first);
+    assert_eq!(rig.next(), None);
     rig.exit(p);
     assert_eq!(rig.env.runs.take(), Some(QueueId(0)), "asks for a run");
-    assert_eq!(rig.timer(), None);
+    assert_eq!(rig.timer_ms(), None);
     assert_eq!(rig.issue().0, far);
 }
 
 #[test]
 fn a_new_priority_counts_from_the_next_request_on() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     rig.read(p, 1000, 8);
-    rig.write(p, 5000);
+    rig.write(p, 5000, 8);
     rig.renice(p, IoPrio::be(1));
     assert_eq!(rig.queue(p).level, 4);
     rig.read(p, 2000, 8);
     assert_eq!(rig.queue(p).level, 1);
-    rig.write(p, 6000);
-    let async_of = |level: usize| rig.cfq.queues.shared[8 + level];
+    rig.write(p, 6000, 8);
+    let async_of = |level: usize| rig.sched.queues.shared[8 + level];
     assert_ne!(async_of(1), QueueNo::NONE);
-    assert_eq!(rig.cfq.queues[async_of(4)].sharing.users, 0);
+    assert_eq!(rig.sched.queues[async_of(4)].sharing.users, 0);
 }
 
 #[test]
 fn a_process_that_moves_gets_a_queue_in_its_new_group() {
-    let mut rig = Rig::new();
-    let group = rig.group("a", 500);
+    let mut rig = Rig::disk();
+    let group = rig.group(500);
     let [p] = rig.procs();
     rig.read(p, 1000, 8);
     let old = rig.q(p);
     rig.env.procs.get_mut(p).unwrap().group = group;
     let change = Change::ProcMoved { proc: p, from: crate::GroupId::ROOT, to: group };
-    rig.cfq.changed(rig.now, &change, &mut rig.env.cx());
+    rig.sched.changed(rig.now, &change, &mut rig.env.cx());
     rig.read(p, 2000, 8);
     assert_ne!(rig.q(p), old);
-    assert_eq!((rig.cfq.queues[old].turn.group, rig.queue(p).turn.group), (GroupId::ROOT, group));
+    assert_eq!((rig.sched.queues[old].turn.group, rig.queue(p).turn.group), (GroupId::ROOT, group));
 }
 
 #[test]
 fn without_isolation_a_seeky_queue_is_served_in_the_root_group() {
     for isolation in [0, 1] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::disk();
         rig.set("group_isolation", isolation);
-        let group = rig.group("a", 500);
+        let group = rig.group(500);
         let p = rig.env.procs.add(group, IoPrio::be(4));
         rig.read(p, 1000, 8);
         assert_eq!(rig.queue(p).turn.group, group);
         let q = rig.q(p);
         let mut group_of = |window| {
             rig.queue(p).idle_window = window;
-            rig.cfq.place(0, q, false);
+            rig.sched.place(0, q, false);
             rig.check();
             rig.queue(p).turn.group
         };
@@ -426,42 +429,42 @@ fn without_isolation_a_seeky_queue_is_served_in_the_root_group() {
 
 #[test]
 fn merging_keeps_queue_kind_and_the_older_place_in_the_fifo() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p, other] = rig.procs();
     let late = rig.read(p, 1008, 8);
-    rig.at(3);
+    rig.at_ms(3);
     let early = rig.read(p, 1000, 8);
     rig.read(other, 50_000, 8);
     let mut may = |proc, op| {
         let io = rig.io(proc, op, 1016, 8, Flags::NONE);
-        rig.cfq.may_merge(rig.now, &io, late, &mut rig.env.cx())
+        rig.sched.may_merge(rig.now, &io, late, &mut rig.env.cx())
     };
     assert!(may(p, Op::Read) && !may(other, Op::Read) && !may(p, Op::Write));
     let front = rig.io(p, Op::Read, 992, 8, Flags::NONE);
-    let found = rig.cfq.find_merge(rig.now, &front, &mut rig.env.cx());
+    let found = rig.sched.find_merge(rig.now, &front, &mut rig.env.cx());
     assert_eq!(found, Some((early, Side::Front)));
-    assert_eq!(rig.cfq.neighbour(early, Side::Back, &rig.env.cx()), Some(late));
-    rig.cfq.merged(rig.now, early, Merged::Request(late), &mut rig.env.cx());
+    assert_eq!(rig.sched.neighbour(early, Side::Back, &rig.env.cx()), Some(late));
+    rig.sched.merged(rig.now, early, Merged::Request(late), &mut rig.env.cx());
     rig.env.requests.join(early, late);
     rig.check();
-    assert_eq!(rig.cfq.pool.rqs[slot(early)].fifo_deadline, 125, "the older one's deadline");
+    assert_eq!(rig.sched.pool.rqs[slot(early)].fifo_deadline, 125, "the older one's deadline");
     assert_eq!(rig.queue(p).pending.next, slot(early));
     rig.issue();
-    assert_eq!(rig.cfq.pool.head, 1016);
+    assert_eq!(rig.sched.pool.head, 1016);
 }
 
 #[test]
 fn a_front_merge_sorts_anew() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     let id = rig.read(p, 1000, 8);
     let io = rig.io(p, Op::Read, 992, 8, Flags::NONE);
     let bio = rig.env.requests.add_bio(io, rig.now).unwrap();
     rig.env.requests.join_bio(id, bio, Side::Front);
-    rig.cfq.merged(rig.now, id, Merged::Bio(Side::Front), &mut rig.env.cx());
+    rig.sched.merged(rig.now, id, Merged::Bio(Side::Front), &mut rig.env.cx());
     rig.check();
-    assert_eq!((rig.cfq.pool.rqs[slot(id)].pos, rig.cfq.pool.rqs[slot(id)].len), (992, 16));
+    assert_eq!((rig.sched.pool.rqs[slot(id)].pos, rig.sched.pool.rqs[slot(id)].len), (992, 16));
     let again = rig.io(p, Op::Read, 984, 8, Flags::NONE);
-    let found = rig.cfq.find_merge(rig.now, &again, &mut rig.env.cx());
+    let found = rig.sched.find_merge(rig.now, &again, &mut rig.env.cx());
     assert_eq!(found, Some((id, Side::Front)));
 }

@@ -36,7 +36,7 @@ impl Load {
         let mut rig = Rig::of(version, !seed.is_multiple_of(3));
         let mut groups = alloc::vec![GroupId::ROOT];
         if version != Version::V30 {
-            groups.extend([rig.group("a", 500), rig.group("b", 1000)]);
+            groups.extend([rig.group(500), rig.group(1000)]);
         }
         for i in 0..8 {
             // Levels differ little, so that neighbours meet.
@@ -68,33 +68,33 @@ impl Load {
         };
         let io = self.rig.io(proc, op, start, 8 * (1 + self.chance.below(3)), flags);
         let now = self.rig.now;
-        let found = self.rig.cfq.find_merge(now, &io, &mut self.rig.env.cx());
+        let found = self.rig.sched.find_merge(now, &io, &mut self.rig.env.cx());
         if let Some((id, Side::Front)) = found
             && self.rig.env.requests[id].op == op
-            && self.rig.cfq.may_merge(now, &io, id, &mut self.rig.env.cx())
+            && self.rig.sched.may_merge(now, &io, id, &mut self.rig.env.cx())
         {
             let bio = self.rig.env.requests.add_bio(io, now).unwrap();
             self.rig.env.requests.join_bio(id, bio, Side::Front);
             if !self.join_before(id) {
-                self.rig.cfq.merged(now, id, Merged::Bio(Side::Front), &mut self.rig.env.cx());
+                self.rig.sched.merged(now, id, Merged::Bio(Side::Front), &mut self.rig.env.cx());
             }
             return;
         }
-        let _ = self.rig.cfq.depth_limit(now, &io, &mut self.rig.env.cx());
-        self.rig.submit(io);
+        let _ = self.rig.sched.depth_limit(now, &io, &mut self.rig.env.cx());
+        self.rig.submit(io, At::Tail);
         self.inserted += 1;
     }
 
     /// After a front merge the request may touch the one before.
     fn join_before(&mut self, gone: ReqId) -> bool {
         let now = self.rig.now;
-        let before = self.rig.cfq.neighbour(gone, Side::Front, &self.rig.env.cx());
+        let before = self.rig.sched.neighbour(gone, Side::Front, &self.rig.env.cx());
         let Some(kept) = before else { return false };
         let (k, g) = (self.rig.env.requests[kept], self.rig.env.requests[gone]);
         if k.op != g.op || k.end() != g.start {
             return false;
         }
-        self.rig.cfq.merged(now, kept, Merged::Request(gone), &mut self.rig.env.cx());
+        self.rig.sched.merged(now, kept, Merged::Request(gone), &mut self.rig.env.cx());
         self.rig.env.requests.join(kept, gone);
         self.joined += 1;
         true
@@ -106,9 +106,9 @@ impl Load {
             let id = self.flying.swap_remove(at);
             if self.chance.below(20) == 0 {
                 let now = self.rig.now;
-                self.rig.cfq.requeue(now, id, &mut self.rig.env.cx());
-                self.rig.cfq.prepare(now, id, &mut self.rig.env.cx());
-                self.rig.cfq.insert(now, id, At::Head, &mut self.rig.env.cx());
+                self.rig.sched.requeue(now, id, &mut self.rig.env.cx());
+                self.rig.sched.prepare(now, id, &mut self.rig.env.cx());
+                self.rig.sched.insert(now, id, At::Head, &mut self.rig.env.cx());
             } else {
                 self.rig.complete(id);
             }
@@ -116,7 +116,7 @@ impl Load {
     }
 
     fn dispatch(&mut self) -> bool {
-        match self.rig.dispatch() {
+        match self.rig.next() {
             Some(id) => {
                 self.issued += 1;
                 self.flying.push(id);
@@ -147,10 +147,10 @@ impl Load {
                 let p = self.rig.env.procs.get_mut(proc).unwrap();
                 let from = core::mem::replace(&mut p.group, to);
                 let change = Change::ProcMoved { proc, from, to };
-                self.rig.cfq.changed(now, &change, &mut self.rig.env.cx());
+                self.rig.sched.changed(now, &change, &mut self.rig.env.cx());
             }
             3 => {
-                let tunables = self.rig.cfq.version.entry().tunables;
+                let tunables = self.rig.sched.version.entry().tunables;
                 let t = &tunables[self.chance.below(tunables.len() as u64) as usize];
                 let value = if self.chance.below(2) == 0 { t.default } else { t.min };
                 self.rig.set(t.name, value);
@@ -161,7 +161,7 @@ impl Load {
                 {
                     let weight = 100 + self.chance.below(900);
                     let cx = &mut self.rig.env.cx();
-                    self.rig.cfq.set_group(now, group, "weight", Some(weight), cx).unwrap();
+                    self.rig.sched.set_group(now, group, "weight", Some(weight), cx).unwrap();
                 }
             }
         }
@@ -169,10 +169,10 @@ impl Load {
 
     fn pass(&mut self, us: u64) {
         let until = self.rig.now + Nanos::us(us);
-        while let Some(at) = self.rig.cfq.next_timer().filter(|&at| at <= until) {
+        while let Some(at) = self.rig.sched.next_timer().filter(|&at| at <= until) {
             self.rig.now = self.rig.now.max(at);
-            self.rig.cfq.timer(self.rig.now, &mut self.rig.env.cx());
-            assert!(self.rig.cfq.next_timer().is_none_or(|at| at > self.rig.now));
+            self.rig.sched.timer(self.rig.now, &mut self.rig.env.cx());
+            assert!(self.rig.sched.next_timer().is_none_or(|at| at > self.rig.now));
         }
         self.rig.now = until;
     }
@@ -181,29 +181,29 @@ impl Load {
         let us = self.chance.below(1500);
         self.pass(us);
         match self.chance.below(20) {
-            0..8 if self.rig.cfq.pool.queued < 150 => self.submit(),
+            0..8 if self.rig.sched.pool.queued < 150 => self.submit(),
             0..13 => drop(self.flying.len() < 24 && self.dispatch()),
             13..19 => self.finish(),
             _ => self.change(),
         }
-        self.rig.cfq.check();
+        self.rig.sched.check();
     }
 
     fn run_dry(&mut self) {
         let end = self.rig.now + Nanos::secs(3600);
         while !self.rig.env.requests.is_empty() {
-            assert!(self.rig.now < end, "requests are stuck: {:?}", self.rig.cfq);
+            assert!(self.rig.now < end, "requests are stuck: {:?}", self.rig.sched);
             if !self.dispatch() {
                 self.finish();
                 self.pass(1000);
             }
         }
-        let answer = self.rig.cfq.dispatch(self.rig.now, QueueId(0), &mut self.rig.env.cx());
+        let answer = self.rig.sched.dispatch(self.rig.now, QueueId(0), &mut self.rig.env.cx());
         assert_eq!(answer, Dispatch::Empty);
         for proc in 0..8 {
             self.rig.exit(ProcId(proc));
         }
-        let cfq = &self.rig.cfq;
+        let cfq = &self.rig.sched;
         cfq.check();
         // What is left are shared queues and that of nobody.
         assert!(cfq.queues.live().filter(|(_, q)| q.sync).count() <= 1, "queues are freed");
@@ -223,8 +223,8 @@ fn random_loads_keep_all_counts_and_end() {
             load.run_dry();
             joined += load.joined;
             issued += load.issued;
-            merges += load.rig.cfq.stats.queue_merges;
-            splits += load.rig.cfq.stats.queue_splits;
+            merges += load.rig.sched.stats.queue_merges;
+            splits += load.rig.sched.stats.queue_splits;
             assert!(load.rig.now > Instant::ZERO && load.inserted > 300);
         }
         assert!(issued > 10_000, "{version:?}: {issued}");

@@ -16,16 +16,16 @@ use alloc::vec::Vec;
 /// Scenario 1.
 #[test]
 fn base_slices_and_async_limits_follow_the_level() {
-    let rig = Rig::new();
-    let base = |sync| [0, 4, 7].map(|level| rig.cfq.base(sync, level));
+    let rig = Rig::disk();
+    let base = |sync| [0, 4, 7].map(|level| rig.sched.base(sync, level));
     assert_eq!(base(true), [180, 100, 40]);
     assert_eq!(base(false), [72, 40, 16]);
-    assert_eq!([0, 4, 7].map(|level| rig.cfq.max_async(level)), [32, 16, 4]);
+    assert_eq!([0, 4, 7].map(|level| rig.sched.max_async(level)), [32, 16, 4]);
 }
 
 /// The slice of a queue with `busy` queues of its class, the stored average being the same.
 fn slice(busy: usize, level: u8, sync: bool, low_latency: bool) -> i64 {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     rig.set("low_latency", low_latency.into());
     let mut procs = Vec::new();
     for i in 0..busy as u64 {
@@ -36,9 +36,9 @@ fn slice(busy: usize, level: u8, sync: bool, low_latency: bool) -> i64 {
         rig.flagged(proc, op, 100_000 * (i + 1), 8, Flags::NONE);
         procs.push(proc);
     }
-    rig.cfq.groups.rows[GroupId::ROOT].avg[usize::from(BE)] = busy as i64;
-    let q = if sync { rig.q(procs[0]) } else { rig.cfq.queues.shared[8 + usize::from(level)] };
-    rig.cfq.slice_length(q)
+    rig.sched.groups.rows[GroupId::ROOT].avg[usize::from(BE)] = busy as i64;
+    let q = if sync { rig.q(procs[0]) } else { rig.sched.queues.shared[8 + usize::from(level)] };
+    rig.sched.slice_length(q)
 }
 
 /// Scenario 2.
@@ -59,17 +59,17 @@ fn the_average_of_busy_queues_rises_fast_and_falls_slowly() {
     let averages = [1, 1, 4, 4, 4, 4, 1, 1, 1].map({
         let mut avg = 0;
         move |busy: u64| {
-            let mut rig = Rig::new();
+            let mut rig = Rig::disk();
             let mut first = None;
             for i in 0..busy {
                 let [p] = rig.procs();
                 rig.read(p, 1000 * (i + 1), 8);
                 first.get_or_insert(p);
             }
-            rig.cfq.groups.rows[GroupId::ROOT].avg[usize::from(BE)] = avg;
+            rig.sched.groups.rows[GroupId::ROOT].avg[usize::from(BE)] = avg;
             let q = rig.q(first.unwrap());
-            rig.cfq.slice_length(q);
-            avg = rig.cfq.groups.rows[GroupId::ROOT].avg[usize::from(BE)];
+            rig.sched.slice_length(q);
+            avg = rig.sched.groups.rows[GroupId::ROOT].avg[usize::from(BE)];
             avg
         }
     });
@@ -78,14 +78,14 @@ fn the_average_of_busy_queues_rises_fast_and_falls_slowly() {
 
 /// Which of two requests is chosen from `pos`: their starts.
 fn chosen(pos: u64, a: (u64, Op, Flags), b: (u64, Op, Flags)) -> u64 {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p, other] = rig.procs();
     let x = rig.flagged(p, a.1, a.0, 8, a.2);
     let y = rig.flagged(other, b.1, b.0, 8, b.2);
-    let one = rig.cfq.choose(slot(x), slot(y), pos);
-    assert_eq!(one, rig.cfq.choose(slot(y), slot(x), pos), "the order does not matter");
-    assert_eq!(rig.cfq.choose(RqNo::NONE, slot(x), pos), slot(x));
-    rig.cfq.pool.rqs[one].pos
+    let one = rig.sched.choose(slot(x), slot(y), pos);
+    assert_eq!(one, rig.sched.choose(slot(y), slot(x), pos), "the order does not matter");
+    assert_eq!(rig.sched.choose(RqNo::NONE, slot(x), pos), slot(x));
+    rig.sched.pool.rqs[one].pos
 }
 
 /// Scenario 7.
@@ -108,16 +108,16 @@ fn the_nearer_request_is_chosen_and_backward_counts_double() {
 #[test]
 fn the_oldest_request_is_looked_at_once_per_slice() {
     for (late, want) in [(0, [90_000, 5000, 5100]), (1, [5000, 5100, 90_000])] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::disk();
         let [p] = rig.procs();
         let old = rig.read(p, 90_000, 8);
         let second = rig.read(p, 5000, 8);
         let third = rig.read(p, 5100, 8);
-        rig.at(10);
-        rig.cfq.pool.rqs[slot(old)].fifo_deadline = 10 + late;
+        rig.at_ms(10);
+        rig.sched.pool.rqs[slot(old)].fifo_deadline = 10 + late;
         // More deadlines pass: it makes no difference.
-        rig.cfq.pool.rqs[slot(second)].fifo_deadline = 10 + late;
-        rig.cfq.pool.rqs[slot(third)].fifo_deadline = 10 + late;
+        rig.sched.pool.rqs[slot(second)].fifo_deadline = 10 + late;
+        rig.sched.pool.rqs[slot(third)].fifo_deadline = 10 + late;
         // At the head the sweep would begin with 5000.
         assert_eq!(rig.queue(p).pending.next, slot(second));
         assert_eq!([(); 3].map(|()| rig.issue_at()), want, "{late} ms early");
@@ -126,7 +126,7 @@ fn the_oldest_request_is_looked_at_once_per_slice() {
 
 /// Two queues, the active one with 12 requests.
 fn twelve_and_another() -> (Rig, ProcId) {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p, other] = rig.procs();
     for i in 0..12 {
         rig.read(p, 1000 * (i + 1), 8);
@@ -141,9 +141,9 @@ fn a_queue_has_few_requests_in_flight_while_another_waits() {
     let (mut rig, _) = twelve_and_another();
     assert_eq!(rig.issue_all().len(), 4, "before any completion");
     rig.slice_left(31);
-    assert_eq!(rig.dispatch(), None, "4 * 8 = 32 > 31");
+    assert_eq!(rig.next(), None, "4 * 8 = 32 > 31");
     rig.slice_left(32);
-    assert!(rig.dispatch().is_some());
+    assert!(rig.next().is_some());
     rig.slice_left(100);
     assert_eq!(rig.issue_all().len(), 3, "up to 8");
 }
@@ -151,7 +151,7 @@ fn a_queue_has_few_requests_in_flight_while_another_waits() {
 /// Scenario 9, end.
 #[test]
 fn the_only_busy_queue_has_no_limit() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     for i in 0..12 {
         rig.read(p, 1000 * (i + 1), 8);
@@ -163,11 +163,11 @@ fn the_only_busy_queue_has_no_limit() {
 #[test]
 fn async_depth_grows_with_the_time_since_a_late_sync_request() {
     let fill = |ms| {
-        let mut rig = Rig::new();
+        let mut rig = Rig::disk();
         let [p] = rig.procs();
-        rig.at(ms);
+        rig.at_ms(ms);
         for i in 0..20 {
-            rig.write(p, 1000 * (i + 1));
+            rig.write(p, 1000 * (i + 1), 8);
         }
         rig.issue_all().len()
     };
@@ -177,17 +177,17 @@ fn async_depth_grows_with_the_time_since_a_late_sync_request() {
 /// A disk on which a sync request allocated at 0 was completed at `done`, with async requests
 /// waiting.
 fn after_sync(done: u64) -> Rig {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     rig.read(p, 1 << 20, 8);
     let (id, _) = rig.issue();
-    rig.at(done).complete(id);
-    if rig.cfq.active.is_some() {
-        rig.at(done + 1).exit(p);
+    rig.at_ms(done).complete(id);
+    if rig.sched.active.is_some() {
+        rig.at_ms(done + 1).exit(p);
     }
     let [writer] = rig.procs();
     for i in 0..20 {
-        rig.write(writer, 1000 * (i + 1));
+        rig.write(writer, 1000 * (i + 1), 8);
     }
     rig
 }
@@ -197,90 +197,90 @@ fn after_sync(done: u64) -> Rig {
 fn a_late_sync_request_cuts_the_async_depth_to_one() {
     for (at, depth) in [(130, 1), (224, 1), (225, 1), (325, 2)] {
         let mut rig = after_sync(125);
-        assert_eq!(rig.cfq.ramp.last_late, 125);
-        assert_eq!(rig.at(at).issue_all().len(), depth, "at {at}");
+        assert_eq!(rig.sched.ramp.last_late, 125);
+        assert_eq!(rig.at_ms(at).issue_all().len(), depth, "at {at}");
     }
     let mut rig = after_sync(125);
     // One is in flight: at 224 the depth is still 0, at 225 it is 1.
-    let one = rig.at(130).issue().0;
-    assert_eq!(rig.at(224).dispatch(), None);
-    assert_eq!(rig.at(225).dispatch(), None);
+    let one = rig.at_ms(130).issue().0;
+    assert_eq!(rig.at_ms(224).next(), None);
+    assert_eq!(rig.at_ms(225).next(), None);
     rig.complete(one);
-    assert!(rig.dispatch().is_some());
-    assert_eq!(after_sync(124).cfq.ramp.last_late, -1000, "124 ms are not late");
+    assert!(rig.next().is_some());
+    assert_eq!(after_sync(124).sched.ramp.last_late, -1000, "124 ms are not late");
 }
 
 /// Scenario 11.
 #[test]
 fn async_waits_for_sync_in_flight_and_idling_queues_for_async() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p, w] = rig.procs();
     rig.read(p, 1000, 8);
     rig.issue();
-    rig.write(w, 500_000);
-    let shared = rig.cfq.queues.shared[8 + 4];
-    assert!(!rig.cfq.may_dispatch(0, shared), "sync in flight");
+    rig.write(w, 500_000, 8);
+    let shared = rig.sched.queues.shared[8 + 4];
+    assert!(!rig.sched.may_dispatch(0, shared), "sync in flight");
 
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [a, b, w] = rig.procs();
-    rig.write(w, 500_000);
+    rig.write(w, 500_000, 8);
     rig.issue();
     rig.read(a, 1000, 8);
-    assert!(rig.cfq.should_idle(rig.q(a)));
-    assert!(!rig.cfq.may_dispatch(0, rig.q(a)), "async in flight, idles");
+    assert!(rig.sched.should_idle(rig.q(a)));
+    assert!(!rig.sched.may_dispatch(0, rig.q(a)), "async in flight, idles");
     rig.read(b, 900_000, 8);
     for proc in [a, b] {
         rig.queue(proc).idle_window = false;
         let q = rig.q(proc);
-        rig.cfq.place(0, q, false);
+        rig.sched.place(0, q, false);
     }
-    assert!(!rig.cfq.should_idle(rig.q(a)));
-    assert!(rig.cfq.may_dispatch(0, rig.q(a)), "async in flight, does not idle");
+    assert!(!rig.sched.should_idle(rig.q(a)));
+    assert!(rig.sched.may_dispatch(0, rig.q(a)), "async in flight, does not idle");
 }
 
 /// Scenario 12: dispatches as (time, process).
 #[test]
 fn two_sequential_readers_take_turns_by_slices() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p1, p2] = rig.procs();
     rig.read(p1, 1000, 256);
     assert_eq!((rig.queue(p1).turn.key, rig.issue().1), (-80, p1));
-    assert_eq!((rig.cfq.workload.end, rig.cfq.workload.kind), (300, SYNC));
-    rig.at(1).read(p2, 50_000_000, 256);
+    assert_eq!((rig.sched.workload.end, rig.sched.workload.kind), (300, SYNC));
+    rig.at_ms(1).read(p2, 50_000_000, 256);
     assert_eq!(rig.queue(p2).turn.key, 1);
     assert!(rig.is_active(p1), "no preemption");
-    assert_eq!(rig.dispatch(), None, "one is in flight and the queue idles");
+    assert_eq!(rig.next(), None, "one is in flight and the queue idles");
     // Each request takes 8, each process thinks for 2.
     let mut at = 1000;
     for turn in 0..10 {
-        rig.at(10 * turn + 8);
+        rig.at_ms(10 * turn + 8);
         let id = rig.env.requests.at(0).id;
         rig.complete(id);
-        assert_eq!(rig.timer(), Some(10 * turn + 16));
-        assert_eq!(rig.dispatch(), None);
+        assert_eq!(rig.timer_ms(), Some(10 * turn + 16));
+        assert_eq!(rig.next(), None);
         if turn == 0 {
             let q = rig.queue(p1);
             assert_eq!((q.slice.end, q.slice.used_time(28)), (108, 20));
         }
         at += 256;
-        rig.at(10 * turn + 10).read(p1, at, 256);
-        assert_eq!(rig.timer(), None);
+        rig.at_ms(10 * turn + 10).read(p1, at, 256);
+        assert_eq!(rig.timer_ms(), None);
         assert_eq!(rig.issue().1, p1);
     }
     // The request of 100 completes at 108: the slice is used.
-    let vtime = rig.cfq.groups.rows[GroupId::ROOT].vtime;
+    let vtime = rig.sched.groups.rows[GroupId::ROOT].vtime;
     let id = rig.env.requests.at(0).id;
-    rig.at(108).complete(id);
-    assert_eq!(rig.cfq.active, QueueNo::NONE);
+    rig.at_ms(108).complete(id);
+    assert_eq!(rig.sched.active, QueueNo::NONE);
     assert_eq!(rig.queue(p1).slice.resid, 0);
-    assert_eq!(rig.cfq.groups.rows[GroupId::ROOT].vtime - vtime, (100 << 12) * 500 / 1000);
+    assert_eq!(rig.sched.groups.rows[GroupId::ROOT].vtime - vtime, (100 << 12) * 500 / 1000);
     let (second, proc) = rig.issue();
-    assert_eq!((proc, rig.cfq.workload.end), (p2, 300), "the workload slice goes on");
-    rig.at(110).read(p1, at + 256, 256);
+    assert_eq!((proc, rig.sched.workload.end), (p2, 300), "the workload slice goes on");
+    rig.at_ms(110).read(p1, at + 256, 256);
     assert_eq!(rig.queue(p1).turn.key, 110);
-    rig.at(116).complete(second);
-    assert_eq!(rig.timer(), Some(124));
-    assert_eq!(rig.dispatch(), None);
+    rig.at_ms(116).complete(second);
+    assert_eq!(rig.timer_ms(), Some(124));
+    assert_eq!(rig.next(), None);
     rig.fire_timer();
     assert_eq!((rig.ms(), rig.issue().1), (124, p1));
 }
@@ -288,13 +288,13 @@ fn two_sequential_readers_take_turns_by_slices() {
 /// Scenario 13.
 #[test]
 fn a_reader_that_does_not_return_is_waited_for_once() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p1, p2] = rig.procs();
     rig.read(p1, 1000, 256);
     let (id, _) = rig.issue();
-    rig.at(1).read(p2, 50_000_000, 256);
-    rig.at(8).complete(id);
-    assert_eq!(rig.timer(), Some(16));
+    rig.at_ms(1).read(p2, 50_000_000, 256);
+    rig.at_ms(8).complete(id);
+    assert_eq!(rig.timer_ms(), Some(16));
     rig.fire_timer();
     assert_eq!(rig.queue(p1).slice.resid, 0, "no residual");
     assert_eq!((rig.ms(), rig.issue().1), (16, p2));
@@ -302,17 +302,17 @@ fn a_reader_that_does_not_return_is_waited_for_once() {
 
 /// A writer is active, and at 10 a read arrives; nothing of the writer is in flight any more.
 fn read_after_writes(switch: u64) -> (Rig, ProcId, ProcId) {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     rig.set("preempt_switches_workload", switch);
     let [w, r] = rig.procs();
     for i in 0..40 {
-        rig.write(w, 1000 * (i + 1));
+        rig.write(w, 1000 * (i + 1), 8);
     }
     let (id, _) = rig.issue();
-    assert_eq!((rig.cfq.workload.end, rig.cfq.workload.kind), (120, ASYNC));
-    rig.at(10).complete(id);
+    assert_eq!((rig.sched.workload.end, rig.sched.workload.kind), (120, ASYNC));
+    rig.at_ms(10).complete(id);
     rig.read(r, 5_000_000, 8);
-    assert_eq!(rig.reasons().last(), Some(&"preempted: sync before async"));
+    assert_eq!(rig.ends().last(), Some(&"preempted: sync before async"));
     (rig, w, r)
 }
 
@@ -323,12 +323,12 @@ fn a_preempting_reader_is_not_selected_while_the_async_workload_lasts() {
     assert_eq!(rig.issue().1, r, "the switch");
     let (mut rig, w, r) = read_after_writes(0);
     let (id, proc) = rig.issue();
-    assert_eq!((proc, rig.cfq.workload.kind, rig.cfq.workload.end), (w, ASYNC, 120));
-    rig.at(20).complete(id);
+    assert_eq!((proc, rig.sched.workload.kind, rig.sched.workload.end), (w, ASYNC, 120));
+    rig.at_ms(20).complete(id);
     // The first choice of a new queue after 120.
     for (at, want) in [(119, w), (121, r)] {
-        rig.at(at);
-        rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
+        rig.at_ms(at);
+        rig.sched.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
         let (id, proc) = rig.issue();
         assert_eq!(proc, want, "at {at}");
         rig.complete(id);
@@ -338,24 +338,24 @@ fn a_preempting_reader_is_not_selected_while_the_async_workload_lasts() {
 /// Scenario 15, end.
 #[test]
 fn the_reader_is_selected_when_the_async_queue_runs_empty() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [w, r] = rig.procs();
-    rig.write(w, 1000);
-    rig.write(w, 2000);
+    rig.write(w, 1000, 8);
+    rig.write(w, 2000, 8);
     let (id, _) = rig.issue();
-    rig.at(10).complete(id);
+    rig.at_ms(10).complete(id);
     rig.read(r, 5_000_000, 8);
     let (id, proc) = rig.issue();
     assert_eq!(proc, w);
-    rig.at(15).complete(id);
+    rig.at_ms(15).complete(id);
     assert_eq!(rig.issue().1, r);
 }
 
 /// Scenario 20.
 #[test]
 fn groups_get_time_by_weight() {
-    let mut rig = Rig::new();
-    let (a, b) = (rig.group("a", 500), rig.group("b", 1000));
+    let mut rig = Rig::disk();
+    let (a, b) = (rig.group(500), rig.group(1000));
     let mut procs = Vec::new();
     for (i, group) in [a, b].into_iter().enumerate() {
         let proc = rig.env.procs.add(group, IoPrio::be(4));
@@ -364,21 +364,21 @@ fn groups_get_time_by_weight() {
             rig.read(proc, 10_000_000 * i as u64 + 1000 * n, 8);
         }
     }
-    assert_eq!(rig.cfq.groups.rows[a].vtime, 0);
-    assert_eq!(rig.cfq.groups.rows[b].vtime, 200);
-    assert_eq!(rig.cfq.groups.slice(a), 100);
-    assert_eq!(rig.cfq.groups.slice(b), 200);
+    assert_eq!(rig.sched.groups.rows[a].vtime, 0);
+    assert_eq!(rig.sched.groups.rows[b].vtime, 200);
+    assert_eq!(rig.sched.groups.slice(a), 100);
+    assert_eq!(rig.sched.groups.slice(b), 200);
     let mut order = Vec::new();
     for turn in 0..6 {
-        let (id, proc) = rig.at(1000 * turn).issue();
+        let (id, proc) = rig.at_ms(1000 * turn).issue();
         order.push(if proc == procs[0] { 'A' } else { 'B' });
-        let before = rig.cfq.group_of(rig.q(proc)).vtime;
+        let before = rig.sched.group_of(rig.q(proc)).vtime;
         rig.complete(id);
         rig.slice_left(100);
-        rig.at(1000 * turn + 100);
-        rig.cfq.expire(rig.now, true, "expired: by the test", &mut rig.env.cx());
+        rig.at_ms(1000 * turn + 100);
+        rig.sched.expire(rig.now, true, "expired: by the test", &mut rig.env.cx());
         let step = if proc == procs[0] { 409_600 } else { 204_800 };
-        assert_eq!(rig.cfq.group_of(rig.q(proc)).vtime - before, step);
+        assert_eq!(rig.sched.group_of(rig.q(proc)).vtime - before, step);
     }
     assert_eq!(order, ['A', 'B', 'B', 'A', 'B', 'B']);
 }
@@ -386,7 +386,7 @@ fn groups_get_time_by_weight() {
 /// Scenario 21.
 #[test]
 fn the_idle_class_is_served_last_and_one_request_at_a_time() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let (i1, i2) = (rig.proc(IoPrio::idle()), rig.proc(IoPrio::idle()));
     let [p] = rig.procs();
     for n in 0..3 {
@@ -398,16 +398,16 @@ fn the_idle_class_is_served_last_and_one_request_at_a_time() {
     assert_eq!((rig.queue(i1).turn.key, rig.queue(i2).turn.key), (200, 400));
     let read = rig.read(p, 5_000_000, 8);
     assert_eq!(rig.issue().1, p, "best effort first");
-    assert_eq!(rig.dispatch(), None, "it is idled for");
-    rig.at(5).complete(read);
+    assert_eq!(rig.next(), None, "it is idled for");
+    rig.at_ms(5).complete(read);
     rig.fire_timer();
-    rig.reasons();
+    rig.ends();
     let (first, second) = (rig.issue(), rig.issue());
     assert_eq!((first.1, second.1), (i1, i2), "one each");
-    assert_eq!(rig.reasons(), ["expired: enough requests"; 2]);
-    assert_eq!(rig.dispatch(), None, "at most one in flight per queue");
+    assert_eq!(rig.ends(), ["expired: enough requests"; 2]);
+    assert_eq!(rig.next(), None, "at most one in flight per queue");
     rig.complete(first.0);
-    assert_eq!(rig.dispatch(), None, "the turn has passed to the other");
+    assert_eq!(rig.next(), None, "the turn has passed to the other");
     rig.complete(second.0);
     assert_eq!(rig.issue().1, i1);
 }
@@ -415,42 +415,42 @@ fn the_idle_class_is_served_last_and_one_request_at_a_time() {
 /// Scenario 22.
 #[test]
 fn an_async_queue_dispatches_sixteen_requests_per_slice() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [w, r] = rig.procs();
     for i in 0..40 {
-        rig.write(w, 1000 * (i + 1));
+        rig.write(w, 1000 * (i + 1), 8);
     }
     // A sync queue is busy too: nothing is active, so nothing is preempted, and its key is larger.
     rig.read(r, 5_000_000, 8);
     // Nothing completes, or the slice proper would begin: depth is to be no limit.
-    rig.cfq.ramp.last_late = -100_000;
+    rig.sched.ramp.last_late = -100_000;
     rig.set("quantum", 64);
     for i in 0..16 {
-        assert_eq!(rig.at(i).issue().1, w);
+        assert_eq!(rig.at_ms(i).issue().1, w);
     }
-    assert_eq!(rig.reasons(), ["expired: enough requests"]);
+    assert_eq!(rig.ends(), ["expired: enough requests"]);
     // slice_start is unset: 15 ms since it was selected.
-    assert_eq!(rig.cfq.groups.rows[GroupId::ROOT].vtime, (15 << 12) * 500 / 1000);
+    assert_eq!(rig.sched.groups.rows[GroupId::ROOT].vtime, (15 << 12) * 500 / 1000);
 }
 
 #[test]
 fn a_weight_takes_effect_when_the_group_is_next_charged() {
-    let mut rig = Rig::new();
-    let a = rig.group("a", 500);
+    let mut rig = Rig::disk();
+    let a = rig.group(500);
     let p = rig.env.procs.add(a, IoPrio::be(4));
     for n in 0..4 {
         rig.read(p, 1000 * n, 8);
     }
-    rig.cfq.set_group(rig.now, a, "weight", Some(1000), &mut rig.env.cx()).unwrap();
-    assert_eq!((rig.cfq.groups.rows[a].weight, rig.cfq.groups.total_weight), (500, 500));
+    rig.sched.set_group(rig.now, a, "weight", Some(1000), &mut rig.env.cx()).unwrap();
+    assert_eq!((rig.sched.groups.rows[a].weight, rig.sched.groups.total_weight), (500, 500));
     rig.issue();
-    rig.at(10);
-    rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
-    assert_eq!((rig.cfq.groups.rows[a].weight, rig.cfq.groups.total_weight), (1000, 1000));
-    assert_eq!(rig.cfq.groups.rows[a].vtime, 10 << 12, "charged by the old weight");
+    rig.at_ms(10);
+    rig.sched.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
+    assert_eq!((rig.sched.groups.rows[a].weight, rig.sched.groups.total_weight), (1000, 1000));
+    assert_eq!(rig.sched.groups.rows[a].vtime, 10 << 12, "charged by the old weight");
     let default = |rig: &mut Rig, g| {
-        rig.cfq.set_group(rig.now, g, "weight", None, &mut rig.env.cx()).unwrap();
-        rig.cfq.groups.rows[g].new_weight
+        rig.sched.set_group(rig.now, g, "weight", None, &mut rig.env.cx()).unwrap();
+        rig.sched.groups.rows[g].new_weight
     };
     assert_eq!((default(&mut rig, a), default(&mut rig, GroupId::ROOT)), (500, 1000));
     assert_eq!(Group::new(500).busy(BE), 0);
@@ -458,27 +458,27 @@ fn a_weight_takes_effect_when_the_group_is_next_charged() {
 
 #[test]
 fn requests_at_one_sector_push_each_other_out() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     let old = rig.read(p, 1000, 8);
     let new = rig.read(p, 1000, 8);
-    assert_eq!(rig.cfq.pool.queued, 1);
+    assert_eq!(rig.sched.pool.queued, 1);
     assert_eq!([rig.issue().0, rig.issue().0], [old, new]);
 }
 
 #[test]
 fn a_request_given_back_is_returned_before_anything_else() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::disk();
     let [p] = rig.procs();
     for n in 0..3 {
         rig.read(p, 1000 * (n + 1), 8);
     }
     let (id, _) = rig.issue();
     let dispatched = rig.queue(p).slice.sent;
-    rig.cfq.requeue(rig.now, id, &mut rig.env.cx());
-    assert_eq!(rig.cfq.pool.in_driver, 0);
-    rig.cfq.prepare(rig.now, id, &mut rig.env.cx());
-    rig.cfq.insert(rig.now, id, At::Head, &mut rig.env.cx());
+    rig.sched.requeue(rig.now, id, &mut rig.env.cx());
+    assert_eq!(rig.sched.pool.in_driver, 0);
+    rig.sched.prepare(rig.now, id, &mut rig.env.cx());
+    rig.sched.insert(rig.now, id, At::Head, &mut rig.env.cx());
     rig.check();
     assert_eq!(rig.issue().0, id);
     assert_eq!(rig.queue(p).slice.sent, dispatched, "no slice accounting");
@@ -494,9 +494,9 @@ fn draining_ignores_slices_and_sorts_from_the_head() {
         rig.read(p, 9000, 8);
         rig.read(other, 1000, 8);
         rig.read(other, 7000, 8);
-        rig.write(w, 6000);
+        rig.write(w, 6000, 8);
         let order: Vec<u64> = core::iter::from_fn(|| {
-            let id = rig.cfq.drain(rig.now, &mut rig.env.cx())?;
+            let id = rig.sched.drain(rig.now, &mut rig.env.cx())?;
             rig.check();
             Some(rig.env.requests[id].start.0)
         })
@@ -505,7 +505,7 @@ fn draining_ignores_slices_and_sorts_from_the_head() {
         let reads: Vec<u64> = order.iter().copied().filter(|&s| s != 6000).collect();
         assert_eq!(reads, [7000, 9000, 1000], "{version:?}: {order:?}");
         assert_eq!(order.len(), 4);
-        let answer = rig.cfq.dispatch(rig.now, QueueId(0), &mut rig.env.cx());
+        let answer = rig.sched.dispatch(rig.now, QueueId(0), &mut rig.env.cx());
         assert_eq!(answer, crate::sched::Dispatch::Empty);
     }
 }
@@ -527,11 +527,11 @@ fn a_workload_slice_stands_still_while_nobody_is_served() {
         }
     };
     for &w in &writers {
-        rig.cfq.resolve(rig.now, w, true, &mut rig.env.cx());
+        rig.sched.resolve(rig.now, w, true, &mut rig.env.cx());
         // Short requests count as seeks on flash, and these have had many.
         (rig.queue(w).seek.jumps, rig.queue(w).idle_window) = (u32::MAX, false);
     }
-    rig.at(1);
+    rig.at_ms(1);
     write(&mut rig, 1);
     // Each round the four that wait are served and `served` later the others come back from a flush;
     // then those four complete. There is room for more after that flush.
@@ -539,7 +539,7 @@ fn a_workload_slice_stands_still_while_nobody_is_served() {
     let mut rounds = |rig: &mut Rig, n: u64, served: Nanos| {
         for _ in 0..n {
             rig.now = Instant::ZERO + Nanos::us(2_300 + 3_000 * round);
-            let ids: Vec<_> = (0..4).filter_map(|_| rig.dispatch()).collect();
+            let ids: Vec<_> = (0..4).filter_map(|_| rig.next()).collect();
             if ids.iter().any(|&id| rig.env.requests[id].proc == reader) {
                 return Some(round);
             }
@@ -555,7 +555,7 @@ fn a_workload_slice_stands_still_while_nobody_is_served() {
         None
     };
     assert_eq!(rounds(&mut rig, 5_000, Nanos::us(15)), None, "served within one tick: for 15 s");
-    let reasons = rig.reasons();
+    let reasons = rig.ends();
     let preempted = reasons.iter().filter(|why| why.starts_with("preempted: no need")).count();
     assert!(preempted >= 4_999, "{preempted} rounds end by preemption");
     // Now a round costs the slice, of 300 ms, one tick.

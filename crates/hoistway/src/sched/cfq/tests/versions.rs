@@ -13,14 +13,14 @@ fn in_2_6_30_an_empty_queue_leaves_the_tree_at_once() {
     let [p] = rig.procs();
     let id = rig.read(p, 1000, 8);
     rig.issue();
-    assert_eq!((rig.cfq.busy_queues, rig.queue(p).turn.busy), (0, false));
+    assert_eq!((rig.sched.busy_queues, rig.queue(p).turn.busy), (0, false));
     assert!(rig.is_active(p));
-    rig.at(3).complete(id);
-    assert_eq!((rig.timer(), rig.queue(p).slice.end), (Some(11), 103));
+    rig.at_ms(3).complete(id);
+    assert_eq!((rig.timer_ms(), rig.queue(p).slice.end), (Some(11), 103));
     // Nobody else is busy: the slice outlives the wait.
     rig.fire_timer();
     assert!(rig.is_active(p));
-    rig.at(12).read(p, 1008, 16);
+    rig.at_ms(12).read(p, 1008, 16);
     assert_eq!(rig.run, Run::Now);
 }
 
@@ -35,7 +35,7 @@ fn in_2_6_30_slices_are_full_and_depth_is_four() {
     }
     let flying = rig.issue_all();
     assert_eq!(flying.len(), 4);
-    rig.at(10).complete(flying[0]);
+    rig.at_ms(10).complete(flying[0]);
     assert_eq!(rig.active().slice.end, 110, "ten queues, and still 100 ms");
     assert_eq!(rig.issue_all().len(), 1);
 
@@ -59,7 +59,7 @@ fn in_2_6_30_the_one_tree_has_real_time_first_and_idle_last() {
         let (id, proc) = rig.issue();
         assert_eq!(proc, want);
         rig.complete(id);
-        rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
+        rig.sched.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
     }
 }
 
@@ -75,9 +75,9 @@ fn in_2_6_30_a_waiting_real_time_queue_ends_the_slice() {
     // It becomes real-time while it waits; its next placement shows it.
     rig.queue(rt).class = crate::sched::cfq::RT;
     let q = rig.q(rt);
-    rig.cfq.place(0, q, false);
+    rig.sched.place(0, q, false);
     assert_eq!(rig.issue().1, rt);
-    assert_eq!(rig.reasons(), ["expired: a real-time queue waits"]);
+    assert_eq!(rig.ends(), ["expired: a real-time queue waits"]);
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn in_2_6_30_a_neighbour_is_jumped_to_once() {
     let first = rig.read(p1, 9992, 8);
     rig.issue();
     let second = rig.read(p2, 10_008, 8);
-    rig.at(2).complete(first);
-    assert_eq!(rig.timer(), None);
+    rig.at_ms(2).complete(first);
+    assert_eq!(rig.timer_ms(), None);
     assert_eq!(rig.issue().0, second);
     let q2 = rig.queue(p2);
     assert!(
@@ -97,9 +97,9 @@ fn in_2_6_30_a_neighbour_is_jumped_to_once() {
     );
     // A second jump is refused until it was selected in its turn.
     rig.read(p2, 10_032, 8);
-    rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
+    rig.sched.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
     let q1 = rig.q(p1);
-    assert!(rig.cfq.cooperator(q1).is_none());
+    assert!(rig.sched.cooperator(q1).is_none());
     assert_eq!(rig.issue().1, p2);
     assert!(!rig.queue(p2).sharing.coop);
 }
@@ -120,17 +120,17 @@ fn in_2_6_30_a_process_with_distant_requests_is_not_idled_for() {
 #[test]
 fn in_2_6_30_detection_starts_anew_every_51_samples() {
     let mut rig = Rig::of(Version::V30, true);
-    assert_eq!(rig.cfq.queueing.answer, Some(true));
+    assert_eq!(rig.sched.queueing.answer, Some(true));
     for _ in 0..51 {
-        (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (3, 6);
-        rig.cfq.watch_queueing();
+        (rig.sched.pool.in_driver, rig.sched.pool.queued) = (3, 6);
+        rig.sched.watch_queueing();
     }
-    assert_eq!(rig.cfq.queueing.answer, Some(false));
+    assert_eq!(rig.sched.queueing.answer, Some(false));
     for _ in 0..51 {
-        (rig.cfq.pool.in_driver, rig.cfq.pool.queued) = (6, 6);
-        rig.cfq.watch_queueing();
+        (rig.sched.pool.in_driver, rig.sched.pool.queued) = (6, 6);
+        rig.sched.watch_queueing();
     }
-    assert_eq!(rig.cfq.queueing.answer, Some(true));
+    assert_eq!(rig.sched.queueing.answer, Some(true));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn in_2_6_30_an_used_slice_gives_way_to_anybody() {
     }
     rig.issue();
     rig.slice_left(10);
-    rig.at(10).read(idle, 50_000_000, 8);
+    rig.at_ms(10).read(idle, 50_000_000, 8);
     assert_eq!(rig.run, Run::Now);
 }
 
@@ -156,8 +156,8 @@ fn in_2_6_30_a_residual_moves_a_queue_back() {
         }
         rig.issue();
         rig.slice_left(57);
-        rig.at(30);
-        rig.cfq.expire(rig.now, true, "expired: by the test", &mut rig.env.cx());
+        rig.at_ms(30);
+        rig.sched.expire(rig.now, true, "expired: by the test", &mut rig.env.cx());
         // 27 ms were left.
         let want = if version == Version::V30 { 30 + 27 } else { 30 - 27 };
         assert_eq!((rig.queue(p).turn.key, want), (key, key), "{version:?}");
@@ -169,16 +169,16 @@ fn group_idle_waits_for_the_last_queue_of_a_group() {
     for (version, timer) in [(Version::V34, None), (Version::V38, Some(13))] {
         let mut rig = Rig::of(version, true);
         rig.set("slice_idle", 0);
-        let (a, b) = (rig.group("a", 500), rig.group("b", 500));
+        let (a, b) = (rig.group(500), rig.group(500));
         let p = rig.env.procs.add(a, IoPrio::be(4));
         let other = rig.env.procs.add(b, IoPrio::be(4));
         rig.set("group_isolation", 1);
         let id = rig.read(p, 1000, 8);
         assert_eq!(rig.issue().1, p);
         rig.read(other, 50_000_000, 8);
-        rig.at(5).complete(id);
-        assert_eq!(rig.timer(), timer, "{version:?}");
-        assert_eq!(rig.dispatch().is_some(), timer.is_none());
+        rig.at_ms(5).complete(id);
+        assert_eq!(rig.timer_ms(), timer, "{version:?}");
+        assert_eq!(rig.next().is_some(), timer.is_none());
     }
 }
 
@@ -187,8 +187,8 @@ fn with_iops_mode_a_group_pays_by_request() {
     let mut rig = Rig::of(Version::V38, true);
     rig.set("slice_idle", 0);
     rig.set("group_idle", 0);
-    rig.cfq.queueing.answer = Some(true);
-    let a = rig.group("a", 500);
+    rig.sched.queueing.answer = Some(true);
+    let a = rig.group(500);
     let p = rig.env.procs.add(a, IoPrio::be(4));
     for n in 0..6 {
         rig.read(p, 1000 * (n + 1), 8);
@@ -196,9 +196,9 @@ fn with_iops_mode_a_group_pays_by_request() {
     for _ in 0..3 {
         rig.issue();
     }
-    rig.at(77);
-    rig.cfq.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
-    assert_eq!(rig.cfq.groups.rows[a].vtime, 3 << 12);
+    rig.at_ms(77);
+    rig.sched.expire(rig.now, false, "expired: by the test", &mut rig.env.cx());
+    assert_eq!(rig.sched.groups.rows[a].vtime, 3 << 12);
 }
 
 #[test]

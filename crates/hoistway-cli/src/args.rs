@@ -42,7 +42,8 @@ pub fn configs() -> Vec<&'static str> {
     hoistway_lab::config::all_names(hoistway::sched::SCHEDULERS).collect()
 }
 
-/// Linux's I/O schedulers and controllers in a deterministic lab.
+/// Compare Linux's I/O schedulers and controllers in a deterministic simulator or on real storage, and serve
+/// storage through them.
 #[derive(Debug, Parser)]
 #[command(name = "hoistway", version, arg_required_else_help = true, infer_long_args = false)]
 #[command(
@@ -58,25 +59,25 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Compare configurations in an experiment
+    /// Run experiments under several configurations and compare the results
     Compare(Compare),
-    /// Run an experiment under one configuration
+    /// Run an experiment under one configuration, or explain what happened to one process
     Run(RunOne),
-    /// Compute metrics and report of run directories afresh from their records
+    /// Recompute the metrics and the report of run directories from their records
     Report(Report),
-    /// Compare two run directories: what was run, and ratios of what was measured
+    /// Compare two run directories: differences in the settings, ratios of the results
     Diff(Diff),
-    /// Feed recorded kernel decisions to BFQ and compare every one
+    /// Feed recorded calls of the kernel's BFQ to ours and compare every decision
     ReplayDecisions(ReplayDecisions),
-    /// Measure a drive for a controller's model
+    /// Measure a simulated drive for io.cost's linear model
     Calibrate(Calibrate),
     /// What needs a real machine.
     #[cfg(all(feature = "live", target_os = "linux"))]
     #[command(flatten)]
     Live(crate::live::Verb),
-    /// List what there is
+    /// List schedulers, controllers, drives, experiments, loads and configurations
     List(List),
-    /// Show one thing: its tunables or parameters
+    /// Show the tunables or parameters of one of them
     Show(Show),
     /// Print a completion script
     Completions {
@@ -88,9 +89,9 @@ pub enum Command {
 /// `hoistway list`.
 #[derive(Debug, ClapArgs)]
 pub struct List {
-    /// Only this kind
+    /// List only this kind
     pub kind: Option<Kind>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -104,15 +105,15 @@ pub enum Kind {
     Controllers,
     /// Drive files
     Drives,
-    /// Drive models
+    /// Drive models, which drive files give parameters to
     Models,
     /// Experiments
     Experiments,
     /// Workloads of the experiments
     Workloads,
-    /// Loads that workloads are made of
+    /// Loads: what one process of a workload does
     Loads,
-    /// Configurations of I/O control
+    /// Configurations: a policy for groups and a scheduler
     Configs,
     /// Ways to reach a server's exports
     #[cfg(all(feature = "live", target_os = "linux"))]
@@ -122,18 +123,19 @@ pub enum Kind {
 /// `hoistway show`.
 #[derive(Debug, ClapArgs)]
 pub struct Show {
-    /// A scheduler, controller, drive, model, experiment, load or configuration; or a drive file's path
+    /// Name of a scheduler, controller, drive, model, experiment, load or configuration, or path of a drive file
     pub name: String,
 }
 
 /// `hoistway compare`.
 #[derive(Debug, ClapArgs)]
 pub struct Compare {
-    /// Experiments, or paths of experiment files, such as latency-2019,bandwidth-2019
+    /// Experiments: names or paths of experiment files, separated by commas, such as
+    /// latency-2019,bandwidth-2019
     #[arg(default_value = "latency-2019")]
     #[arg(value_parser = Known(experiments), hide_possible_values = true)]
     pub experiment: String,
-    /// Configurations, such as none-bfq,mq-deadline{fifo_batch=8}
+    /// Configurations, such as none-bfq,mq-deadline{fifo_batch=8}; `hoistway list configs` lists them
     #[arg(long, short, value_name = "LIST")]
     #[arg(value_parser = Known(configs), hide_possible_values = true)]
     pub config: Vec<String>,
@@ -144,18 +146,18 @@ pub struct Compare {
 /// `hoistway run`.
 #[derive(Debug, ClapArgs)]
 pub struct RunOne {
-    /// Experiment, or path of an experiment file
+    /// Experiment: name, or path of an experiment file
     #[arg(value_parser = Known(experiments), hide_possible_values = true)]
     pub experiment: String,
-    /// Configuration; the experiment's first if not given
+    /// Configuration [default: the experiment's first]
     #[arg(value_parser = Known(configs), hide_possible_values = true)]
     pub config: Option<String>,
-    /// Print the story of this process instead: its requests, and every decision about it with the
-    /// reason. One drive, one workload, one repetition; writes nothing
+    /// Print a timeline of this process instead of tables: its requests, and every scheduling decision about
+    /// it with the reason. For one drive, one workload and one repetition; writes no files
     #[arg(long, value_name = "PROCESS")]
     #[arg(conflicts_with_all = ["csv", "json", "dry_run", "out"])]
     pub explain: Option<String>,
-    /// Lines of the story; 200 if not given
+    /// Longest timeline to print, in lines [default: 200]
     #[arg(long, value_name = "N", requires = "explain", hide_short_help = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub limit: Option<u32>,
@@ -166,74 +168,74 @@ pub struct RunOne {
 /// What `compare` and `run` share.
 #[derive(Debug, ClapArgs)]
 pub struct Common {
-    /// Drives: names or paths
+    /// Drives: names, or paths of drive files [default: the experiment's]
     #[arg(long, short, value_name = "LIST")]
     #[arg(value_parser = Known(drives), hide_possible_values = true)]
     pub drive: Vec<String>,
-    /// Workloads of the experiment
+    /// Workloads of the experiment [default: those that it names]
     #[arg(long, short, value_name = "LIST")]
     pub workload: Vec<String>,
-    /// Repetitions
+    /// Repetitions of each run [default: the experiment's]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub reps: Option<u32>,
     /// First seed; repetition r uses seed + r - 1
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
     pub seed: u64,
-    /// Threads; all cores if not given. Results do not depend on it
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Measured time of every run, such as 60s
+    /// Measured time of every run, such as 60s [default: the experiment's]
     #[arg(long, value_name = "TIME", conflicts_with = "quick")]
     pub duration: Option<String>,
-    /// Write-back throttling on, as if every configuration ended in +wbt
+    /// Switch write-back throttling on, as if every configuration ended in +wbt
     #[arg(long)]
     pub wbt: bool,
-    /// Groups from a directory: every folder is a group, its io.* files hold lines in the kernel's own
-    /// syntax, cgroup.procs names processes. For configurations that make groups
+    /// Read cgroups from this directory: every folder is a group, its io.* files hold lines in the kernel's
+    /// syntax, and cgroup.procs names processes. For configurations that make groups
     #[arg(long, value_name = "DIR")]
     pub groups: Option<PathBuf>,
-    /// A quarter of the measured time, not below 1 s
+    /// Measure for a quarter of the time, at least 1 s
     #[arg(long)]
     pub quick: bool,
-    /// Where it runs: sim (virtual time), engine (real storage, or drives emulated on the wall clock)
+    /// Where to run: sim (simulator, virtual time) or engine (real storage, or drives emulated in real time)
     #[arg(long, value_name = "WORLD", default_value = "sim")]
     pub on: String,
-    /// For --on engine: a scratch file in this directory, gone at the end
+    /// For --on engine: use a scratch file in this directory, deleted at the end
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "device", "drive"])]
     pub target_dir: Option<PathBuf>,
-    /// For --on engine: this file, whose contents are overwritten
+    /// For --on engine: use this file; its contents are overwritten
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "drive"])]
     pub file: Option<PathBuf>,
-    /// For --on engine: this block device, only read unless --yes-destroy-data names it too
+    /// For --on engine: use this block device; it is only read, unless --yes-destroy-data names it too
     #[arg(long, value_name = "DEVICE", conflicts_with = "drive")]
     pub device: Option<PathBuf>,
-    /// For --target-dir: size of the device that the scratch file is, 16 GiB if not given. It takes room
-    /// only where the experiment's files lie
+    /// For --target-dir: size of the scratch file as the experiment sees it [default: 16 GiB]. It takes disk
+    /// space only where the experiment's files lie
     #[arg(long, value_name = "SIZE", requires = "target_dir", hide_short_help = true)]
     pub size: Option<String>,
-    /// This file or device, the one of --file or --device, may lose its data
+    /// Allow this file or device, the one of --file or --device, to lose its data
     #[arg(long, value_name = "PATH")]
     pub yes_destroy_data: Option<PathBuf>,
-    /// Run directory; runs/EXPERIMENT.WORLD.DIGEST if not given
+    /// Run directory to write [default: runs/EXPERIMENT.WORLD.DIGEST]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run everything again, also what an interrupted run of the same command has finished
+    /// Do not reuse what an interrupted run of the same command has finished
     #[arg(long, conflicts_with = "dry_run", hide_short_help = true)]
     pub fresh: bool,
-    /// Every column of the tables, however wide the terminal
+    /// Print every column of the tables, however narrow the terminal
     #[arg(long, hide_short_help = true, conflicts_with_all = ["csv", "json", "dry_run"])]
     pub wide: bool,
-    /// All metrics as CSV on stdout
+    /// Print all metrics as CSV instead of tables
     #[arg(long, conflicts_with_all = ["json", "dry_run"])]
     pub csv: bool,
-    /// All metrics as JSON on stdout
+    /// Print all metrics as JSON instead of tables
     #[arg(long, conflicts_with = "dry_run")]
     pub json: bool,
-    /// Print what would run, and write nothing
+    /// Print what would run; run and write nothing
     #[arg(long, conflicts_with = "out")]
     pub dry_run: bool,
-    /// No progress bar
+    /// Show no progress bar
     #[arg(long)]
     pub quiet: bool,
 }
@@ -241,23 +243,23 @@ pub struct Common {
 /// `hoistway replay-decisions`.
 #[derive(Debug, ClapArgs)]
 pub struct ReplayDecisions {
-    /// Recordings: CSV, plain or gzip (.gz), named DRIVE.SCHEDULER.SCENARIO.csv
+    /// Recordings: CSV files, plain or compressed (.gz), named DRIVE.SCHEDULER.SCENARIO.csv
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Whose rules decide: bfq's tunable base
+    /// Version of BFQ whose rules decide: value of bfq's tunable `base`
     #[arg(long, value_name = "BASE", default_value = "6.1")]
     pub base: String,
-    /// Whether they were made with low_latency; if not given, 0 if SCHEDULER is bfq-ll0
+    /// Value of low_latency in the recordings [default: 0 if SCHEDULER is bfq-ll0, else 1]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     pub low_latency: Option<u64>,
-    /// Weight of a group, as GROUP=N; may be repeated
+    /// Weight of a group in the recordings, as GROUP=N; may be repeated
     #[arg(long, value_name = "GROUP=N")]
     pub weight: Vec<String>,
-    /// Block buffers of buffered writes, a segment each; if not given, 4 for a disk, 1 for other drives. A
-    /// disk is told by the device line, or by DRIVE being hdd
+    /// Size in KiB of the block buffers of buffered writes, each of which is a segment [default: 4 for disks, 1 for other
+    /// drives]. A recording is of a disk if its device line says so or DRIVE is hdd
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub buffer_kib: Option<u32>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -265,7 +267,7 @@ pub struct ReplayDecisions {
 /// `hoistway calibrate`.
 #[derive(Debug, ClapArgs)]
 pub struct Calibrate {
-    /// The six rates of io.cost's linear model
+    /// Measure the six rates of io.cost's linear model
     #[arg(long, required = true)]
     pub iocost: bool,
     /// Simulated drive: name or path
@@ -275,17 +277,17 @@ pub struct Calibrate {
     /// Length of each round of the six tests; the kernel's script has one of 120s
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub duration: String,
-    /// A new drive: one round of each test. Otherwise the drive is written once as a whole before the write
-    /// tests, and each test repeated until it is steady, which leaves SLC caches and burst credits behind
+    /// Measure the drive as new: one round of each test. Without this flag the whole drive is written once before
+    /// the write tests, and each test is repeated until its result is steady, past SLC caches and burst credits
     #[arg(long)]
     pub new: bool,
-    /// Seed of the drive and of the random places
+    /// Seed of the drive and of the random offsets
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// No progress
+    /// Show no progress
     #[arg(long)]
     pub quiet: bool,
 }
@@ -300,15 +302,15 @@ pub struct Report {
     /// Run directories
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Write every chart of the report into this folder too, one SVG file each. (As PNG: the buttons in the
-    /// report itself)
+    /// Also write every chart of the report into this folder, one SVG file each. (For PNG use the buttons in
+    /// the report)
     #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
-    /// Print the run in this format instead of the tables: html is the page itself, markdown its tables, to
-    /// paste into an issue
+    /// Print the run in this format instead of tables: html is the report page, markdown its tables to paste
+    /// into an issue
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<String>,
-    /// Every column of the tables, however wide the terminal
+    /// Print every column of the tables, however narrow the terminal
     #[arg(long)]
     pub wide: bool,
 }
@@ -316,24 +318,25 @@ pub struct Report {
 /// `hoistway diff`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Exit codes: 0 nothing differs, 1 something does, 2 wrong usage. Differing is a \
-                        measured quantity whose 99 % interval excludes 1 and whose ratio is beyond 3 % \
-                        (below three repetitions: a ratio beyond 3 %), or a cell in one run alone."
+    after_help = "Exit codes: 0 nothing differs, 1 something differs, 2 wrong usage. A measured \
+                        quantity differs if the 99 % interval of its ratio excludes 1 and the ratio is off 1 by \
+                        more than 3 % (with fewer than three repetitions: if the ratio is). A run that only one \
+                        of the directories has counts as a difference."
 )]
 pub struct Diff {
-    /// Run directory
+    /// Old run directory
     #[arg(value_name = "RUN")]
     pub old: PathBuf,
-    /// Run directory to compare with it
+    /// New run directory, compared with the old one
     #[arg(value_name = "RUN")]
     pub new: PathBuf,
-    /// Print what does not differ, too
+    /// Also print what does not differ
     #[arg(long)]
     pub all: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Every column of the table, however wide the terminal
+    /// Print every column of the table, however narrow the terminal
     #[arg(long)]
     pub wide: bool,
 }

@@ -91,7 +91,9 @@ fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<String
         list => list,
     };
     if list.iter().any(String::is_empty) {
-        return Err(Failure::Usage(format!("a {what} without a name; leave out the extra comma")));
+        return Err(Failure::Usage(format!(
+            "an empty {what} name in the list; remove the extra comma"
+        )));
     }
     match list.iter().enumerate().find(|(i, x)| list[..*i].contains(x)) {
         Some((_, twice)) => Err(Failure::Usage(format!("{what} '{twice}' is given twice"))),
@@ -131,7 +133,10 @@ pub fn grid(
     for name in named {
         let drive = DriveFile::load(&name).map_err(|e| Failure::Usage(e.to_string()))?;
         if drives.iter().any(|d| d.id == drive.id) {
-            return Err(Failure::Usage(format!("two drives are called '{}'", drive.id)));
+            return Err(Failure::Usage(format!(
+                "two drive files have the name '{}'; rename one",
+                drive.id
+            )));
         }
         drives.push(drive);
     }
@@ -354,20 +359,20 @@ fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What an interrupted run of the same command has left, and says so.
+/// The finished runs that an interrupted run of the same command has left; reports them.
 fn kept_runs(grid: &Grid, world: &dyn World, dir: &Path, common: &Common) -> Result<Kept, Failure> {
     let opened = Kept::open(dir, &grid.key(world, &program()), common.fresh);
     let (kept, found) = opened.map_err(|e| Failure::Environment(e.to_string()))?;
     match found {
         Found::Nothing => {}
         Found::Ours => eprintln!(
-            "{}: {} of {} runs are there from before; --fresh runs them again",
+            "{}: reusing {} of {} runs from an interrupted run; --fresh runs them again",
             grid.experiment.id,
             kept.count(),
             grid.len()
         ),
         Found::Others => eprintln!(
-            "{}: the runs kept there were of another command or build; all are run afresh",
+            "{}: the finished runs there are of another command or build and are not reused",
             kept.folder().display()
         ),
     }

@@ -1,4 +1,4 @@
-//! `hoistway run ... --explain PROCESS`: one run, and the story of one of its processes.
+//! `hoistway run ... --explain PROCESS`: the timeline of one process in one run.
 
 use crate::args::Common;
 use crate::compare::{Source, grid, run_failure, stop_flag};
@@ -41,7 +41,7 @@ pub fn grid_of(
     ];
     match several.iter().find(|(n, ..)| *n != 1) {
         Some((n, what, flag)) => Err(Failure::Usage(format!(
-            "--explain tells of one run, not of {n} {what}; choose one with {flag}"
+            "--explain shows one run, but {n} {what} are chosen; choose one with {flag}"
         ))),
         None => Ok(grid),
     }
@@ -83,16 +83,16 @@ pub fn explain(
         .ok_or_else(|| unknown(cell, process, made.clone()))?;
     let limit = limit.unwrap_or(LINES);
     let told = story(&outcome.trace, &subject, limit as usize);
-    let mut out = format!("{cell}, seed {}: the story of {process}\n", grid.seed);
+    let mut out = format!("{cell}, seed {}: timeline of {process}\n", grid.seed);
     out.push_str("times since measuring began; queues and requests by their numbers\n\n");
     for line in &told.lines {
         let _ = writeln!(out, "{line}");
     }
     if told.lines.is_empty() {
-        out.push_str("nothing happened to it\n");
+        out.push_str("no I/O of this process, and no decision about it\n");
         let mine: Vec<&str> = made.filter(|m| m.split('/').next() == Some(process)).collect();
         if !mine.is_empty() {
-            let _ = writeln!(out, "processes that it made: {}", mine.join(", "));
+            let _ = writeln!(out, "processes that it started: {}", mine.join(", "));
         }
     }
     if told.left_out > 0 {
@@ -106,7 +106,7 @@ pub fn explain(
         let _ = writeln!(
             out,
             "\nthe trace was full ({RECORDS} records) {told:.3} ms after measuring began; what came \
-             later is not told"
+             later is not shown"
         );
     }
     out.push_str(&figures(&outcome.scheduler_figures, &subject.procs));

@@ -27,7 +27,7 @@ pub fn choose(common: &Common) -> Result<Chosen, Failure> {
                 Some(n) => format!("did you mean '{n}'?"),
                 None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
             };
-            Err(Failure::Usage(format!("no world '{other}'; {hint}")))
+            Err(Failure::Usage(format!("--on {other}: there is no such world; {hint}")))
         }
     }
 }
@@ -41,7 +41,7 @@ fn simulator(common: &Common) -> Result<Chosen, Failure> {
     ];
     match targets.iter().find(|(_, given)| given.is_some()) {
         Some((flag, _)) => Err(Failure::Usage(format!(
-            "{flag} names real storage, the simulator has none; add --on engine"
+            "{flag} names real storage, which the simulator does not use; add --on engine"
         ))),
         None => Ok(Chosen { world: Box::new(Sim), drive: None }),
     }
@@ -50,8 +50,8 @@ fn simulator(common: &Common) -> Result<Chosen, Failure> {
 #[cfg(not(all(feature = "live", target_os = "linux")))]
 fn engine(_common: &Common) -> Result<Chosen, Failure> {
     Err(Failure::Usage(
-        "--on engine: this hoistway was built without its live part; build it on Linux with the \
-         feature `live` (cargo build --release -p hoistway-cli)"
+        "--on engine: this program was built without access to real storage; build it on Linux \
+         with the feature `live` (cargo build --release -p hoistway-cli)"
             .into(),
     ))
 }

@@ -68,7 +68,7 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["compare", "--groups", "/no/such/folder"], "give a directory of groups"),
         (&["compare", "--config", "mq-deadline{fifo_bach=8}"], "did you mean 'fifo_batch'?"),
         (&["compare", "--config", "mq-deadline{front_merges=2}"], "is outside"),
-        (&["compare", "--config", "none-none,,"], "a configuration without a name"),
+        (&["compare", "--config", "none-none,,"], "an empty configuration name"),
         (&["compare", "--reps", "0"], "0 is not in 1..=10000"),
         (&["compare", "--jobs", "0"], "0 is not in 1..=1024"),
         (&["compare", "--duration", "8"], "'8' is not a time"),
@@ -472,7 +472,7 @@ fn an_interrupted_run_goes_on_and_ends_with_the_same_bytes() {
 
     let again = folder.run(&args);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
-    assert!(stderr(&again).contains(&format!("{count} of 36 runs are there from before")));
+    assert!(stderr(&again).contains(&format!("reusing {count} of 36 runs")));
     assert_eq!(folder.entries(), 1, "the runs are in their place now");
     let whole = other.run(&args);
     assert_eq!(whole.stdout, again.stdout);
@@ -499,9 +499,9 @@ fn kept_runs_of_another_command_are_not_used() {
     };
     stop(&[]);
     let output = folder.run(&args("2"));
-    assert!(stderr(&output).contains("of another command or build; all are run afresh"));
+    assert!(stderr(&output).contains("of another command or build and are not reused"));
     assert_eq!(folder.entries(), 1);
     stop(&[]);
     let fresh = interrupted(&folder, &[&args("400")[..], &["--fresh"]].concat(), || true);
-    assert!(!stderr(&fresh).contains("are there from before"), "{}", stderr(&fresh));
+    assert!(!stderr(&fresh).contains("reusing"), "{}", stderr(&fresh));
 }

@@ -202,7 +202,7 @@ fn story(folder: &Folder, more: &[&str]) -> (Vec<String>, usize) {
     let (code, out, err) = folder.run(&[&EXPLAIN, more].concat());
     assert_eq!((code, &*err), (Some(0), ""), "{more:?}: {out}");
     let lines: Vec<&str> = out.lines().collect();
-    assert!(lines[0].contains("the story of target"), "{out}");
+    assert!(lines[0].contains("timeline of target"), "{out}");
     let body = lines[3..].iter().take_while(|l| !l.is_empty());
     let left_out = lines.iter().find_map(|l| l.split_once(" more lines were left out"));
     let left_out = left_out.map_or(0, |(n, _)| n.parse().unwrap());

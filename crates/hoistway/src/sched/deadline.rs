@@ -31,7 +31,7 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Request, Side};
-use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
+use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::unit::{Instant, QueueId, Sectors};
@@ -43,13 +43,7 @@ pub static ENTRY: Entry = Entry {
         name: "deadline",
         summary: "sector-sorted batches per direction, soft expiry",
         source: "specs/deadline.md A (Linux 2.6.30)",
-        tunables: &[
-            Tunable::new("read_expire", Unit::Millis, 500, (0, EXPIRE_MS_MAX), "A read older than this starts the next batch of reads. Affects later insertions.").on_change(OnChange::LaterRequests),
-            Tunable::new("write_expire", Unit::Millis, 5000, (0, EXPIRE_MS_MAX), "A write older than this starts the next batch of writes. Affects later insertions.").on_change(OnChange::LaterRequests),
-            Tunable::new("writes_starved", Unit::Count, 2, (0, COUNT_MAX), "Batches of reads that may go before waiting writes."),
-            Tunable::new("fifo_batch", Unit::Requests, 16, (0, COUNT_MAX), "Longest batch; 0 behaves as 1."),
-            Tunable::new("front_merges", Unit::Switch, 1, (0, 1), "Look for requests that begin where a bio ends."),
-        ],
+        tunables: &TUNABLES,
         group_tunables: &[],
         knobs: &[],
         figures: &[],
@@ -62,21 +56,74 @@ pub static ENTRY: Entry = Entry {
     build: |setup| Box::new(Deadline::new(setup)),
 };
 
+/// What is set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Conf {
+    /// In ticks, by direction.
+    expire: [i64; 2],
+    writes_starved: u64,
+    fifo_batch: u64,
+    front_merges: bool,
+}
+
 // Why these defaults. Seeks are shared by up to 16 requests of a batch; a batch of one is first in, first out,
 // and longer ones make the other direction wait longer. A count is used, not a time: it is tuned for the worst
 // case, sixteen seeks (what `deadline-zoccolo` mends with `batch_min_time`). Half a second is about what a
 // reader bears; writes may wait ten times as long, since mostly nobody waits for them.
+const ROWS: &[Setting<Conf>] = &[
+    Tunable::new(
+        "read_expire",
+        Unit::Millis,
+        500,
+        (0, EXPIRE_MS_MAX),
+        "A read older than this starts the next batch of reads. Affects later insertions.",
+    )
+    .on_change(OnChange::LaterRequests)
+    .field(|c| c.expire[READ] as u64, |c, v| c.expire[READ] = v as i64),
+    Tunable::new(
+        "write_expire",
+        Unit::Millis,
+        5000,
+        (0, EXPIRE_MS_MAX),
+        "A write older than this starts the next batch of writes. Affects later insertions.",
+    )
+    .on_change(OnChange::LaterRequests)
+    .field(|c| c.expire[WRITE] as u64, |c, v| c.expire[WRITE] = v as i64),
+    Tunable::new(
+        "writes_starved",
+        Unit::Count,
+        2,
+        (0, COUNT_MAX),
+        "Batches of reads that may go before waiting writes.",
+    )
+    .field(|c| c.writes_starved, |c, v| c.writes_starved = v),
+    Tunable::new(
+        "fifo_batch",
+        Unit::Requests,
+        16,
+        (0, COUNT_MAX),
+        "Longest batch; 0 behaves as 1.",
+    )
+    .field(|c| c.fifo_batch, |c, v| c.fifo_batch = v),
+    Tunable::new(
+        "front_merges",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "Look for requests that begin where a bio ends.",
+    )
+    .field(|c| c.front_merges.into(), |c, v| c.front_merges = v != 0),
+];
+static SETTINGS: Settings<Conf> = Settings::new("deadline", ROWS);
+static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
+
 const READ: usize = Dir::Read as usize;
 const WRITE: usize = Dir::Write as usize;
 
 /// The scheduler.
 #[derive(Debug)]
 pub struct Deadline {
-    /// In ticks, by direction.
-    expire: [i64; 2],
-    writes_starved: u64,
-    fifo_batch: u64,
-    front_merges: bool,
+    conf: Conf,
     pool: Pool,
     lanes: [Lane; 2],
     /// Aliases pushed out by an insertion and requeued requests: returned before anything is decided.
@@ -92,10 +139,7 @@ impl Deadline {
     pub fn new(setup: &Setup<'_>) -> Deadline {
         let mut pool = Pool::new(setup.requests, 2);
         Deadline {
-            expire: [500, 5000],
-            writes_starved: 2,
-            fifo_batch: 16,
-            front_merges: true,
+            conf: SETTINGS.defaults(),
             lanes: [(); 2].map(|()| pool.lane()),
             pool,
             out: List::new(),
@@ -162,7 +206,7 @@ impl Deadline {
     fn spend_patience(&mut self) -> bool {
         let before = self.starved;
         self.starved += 1;
-        before >= self.writes_starved
+        before >= self.conf.writes_starved
     }
 }
 
@@ -182,7 +226,7 @@ impl Scheduler for Deadline {
         entry.place = Place::Lane;
         // Made here and never moved: deadlines in the order of arrival are what makes looking at the head alone
         // enough.
-        entry.deadline = ticks(now) + self.expire[dir];
+        entry.deadline = ticks(now) + self.conf.expire[dir];
         self.sort(dir, slot, r);
         self.lanes[dir].queue(&mut self.pool, slot);
         Run::Usual
@@ -195,7 +239,7 @@ impl Scheduler for Deadline {
         }
         let dir = if self.lanes[WRITE].next != NIL { WRITE } else { READ };
         let next = self.lanes[dir].next;
-        let (dir, slot) = if next != NIL && self.batching < self.fifo_batch {
+        let (dir, slot) = if next != NIL && self.batching < self.conf.fifo_batch {
             (dir, next)
         } else {
             match self.start_batch(now, cx) {
@@ -213,7 +257,7 @@ impl Scheduler for Deadline {
     }
 
     fn find_merge(&mut self, _now: Instant, io: &Io, _cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
-        if !self.front_merges {
+        if !self.conf.front_merges {
             return None;
         }
         let slot = self.lanes[io.op.dir() as usize].starting_at(&self.pool, io.end());
@@ -275,26 +319,11 @@ impl Stage for Deadline {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
-            "read_expire" => self.expire[READ] = value as i64,
-            "write_expire" => self.expire[WRITE] = value as i64,
-            "writes_starved" => self.writes_starved = value,
-            "fifo_batch" => self.fifo_batch = value,
-            "front_merges" => self.front_merges = value != 0,
-            other => unreachable!("{other} is in the table of tunables but not read"),
-        }
-        Ok(())
+        SETTINGS.set(&mut self.conf, name, value).map(drop)
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        Some(match name {
-            "read_expire" => self.expire[READ] as u64,
-            "write_expire" => self.expire[WRITE] as u64,
-            "writes_starved" => self.writes_starved,
-            "fifo_batch" => self.fifo_batch,
-            "front_merges" => self.front_merges.into(),
-            _ => return None,
-        })
+        SETTINGS.value(&self.conf, name)
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {

@@ -32,7 +32,7 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Request, Side};
-use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
+use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
@@ -44,86 +44,7 @@ pub static ENTRY: Entry = Entry {
         name: "mq-deadline",
         summary: "deadline with three priority levels and ageing, multi-queue",
         source: "specs/deadline.md C (Linux 6.1)",
-        tunables: &[
-            Tunable::new(
-                "read_expire",
-                Unit::Millis,
-                500,
-                (0, EXPIRE_MS_MAX),
-                "A read this old starts the next batch of reads of its level.",
-            )
-            .on_change(OnChange::WaitingRequests),
-            Tunable::new(
-                "write_expire",
-                Unit::Millis,
-                5000,
-                (0, EXPIRE_MS_MAX),
-                "A write this old starts the next batch of writes of its level.",
-            )
-            .on_change(OnChange::WaitingRequests),
-            Tunable::new(
-                "prio_aging_expire",
-                Unit::Millis,
-                10_000,
-                (0, EXPIRE_MS_MAX),
-                "A request this old is served although more important levels are busy.",
-            ),
-            Tunable::new(
-                "writes_starved",
-                Unit::Count,
-                2,
-                (0, COUNT_MAX),
-                "Batches of reads that may go before waiting writes.",
-            ),
-            Tunable::new(
-                "fifo_batch",
-                Unit::Requests,
-                16,
-                (0, COUNT_MAX),
-                "Longest batch; 0 behaves as 1.",
-            ),
-            Tunable::new(
-                "front_merges",
-                Unit::Switch,
-                1,
-                (0, 1),
-                "Look for requests that begin where a bio ends.",
-            ),
-            Tunable::new(
-                "async_depth",
-                Unit::Requests,
-                256,
-                (1, COUNT_MAX),
-                "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
-                      it follows nr_requests (256 on deep devices) as async_depth_default says.",
-            ),
-            Tunable::new(
-                "async_depth_default",
-                Unit::Choice(&["full", "three_quarters"]),
-                0,
-                (0, 1),
-                "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
-                      quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
-            )
-            .on_change(OnChange::Resets),
-            Tunable::new(
-                "shared_at_head",
-                Unit::Switch,
-                0,
-                (0, 1),
-                "Requeued requests of all levels go before everything else (recent kernels).",
-            ),
-            Tunable::new(
-                "base",
-                Unit::Choice(&["6.1", "hoistway"]),
-                1,
-                (0, 1),
-                "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
-                      their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
-                      request's start to be its deadline less the expiry in force, a lowered one makes them \
-                      seem to come from the future: nothing of them is dispatched until that time has come.",
-            ),
-        ],
+        tunables: &TUNABLES,
         group_tunables: &[],
         knobs: &[],
         figures: &[],
@@ -135,6 +56,105 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     build: |setup| Box::new(MqDeadline::new(setup)),
 };
+
+/// What is set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Conf {
+    read_expire_ms: u64,
+    write_expire_ms: u64,
+    aging_expire_ms: u64,
+    writes_starved: u64,
+    fifo_batch: u64,
+    front_merges: bool,
+    async_depth: u64,
+    three_quarters: bool,
+    shared_at_head: bool,
+    /// Deadlines of waiting requests follow a change of their expiry.
+    mended: bool,
+}
+
+const ROWS: &[Setting<Conf>] = &[
+    Tunable::new(
+                "read_expire",
+                Unit::Millis,
+                500,
+                (0, EXPIRE_MS_MAX),
+                "A read this old starts the next batch of reads of its level.",
+            )
+            .on_change(OnChange::WaitingRequests).field(|c| c.read_expire_ms, |c, v| c.read_expire_ms = v),
+    Tunable::new(
+                "write_expire",
+                Unit::Millis,
+                5000,
+                (0, EXPIRE_MS_MAX),
+                "A write this old starts the next batch of writes of its level.",
+            )
+            .on_change(OnChange::WaitingRequests).field(|c| c.write_expire_ms, |c, v| c.write_expire_ms = v),
+    Tunable::new(
+                "prio_aging_expire",
+                Unit::Millis,
+                10_000,
+                (0, EXPIRE_MS_MAX),
+                "A request this old is served although more important levels are busy.",
+            ).field(|c| c.aging_expire_ms, |c, v| c.aging_expire_ms = v),
+    Tunable::new(
+                "writes_starved",
+                Unit::Count,
+                2,
+                (0, COUNT_MAX),
+                "Batches of reads that may go before waiting writes.",
+            ).field(|c| c.writes_starved, |c, v| c.writes_starved = v),
+    Tunable::new(
+                "fifo_batch",
+                Unit::Requests,
+                16,
+                (0, COUNT_MAX),
+                "Longest batch; 0 behaves as 1.",
+            ).field(|c| c.fifo_batch, |c, v| c.fifo_batch = v),
+    Tunable::new(
+                "front_merges",
+                Unit::Switch,
+                1,
+                (0, 1),
+                "Look for requests that begin where a bio ends.",
+            ).field(|c| c.front_merges.into(), |c, v| c.front_merges = v != 0),
+    Tunable::new(
+                "async_depth",
+                Unit::Requests,
+                256,
+                (1, COUNT_MAX),
+                "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
+                      it follows nr_requests (256 on deep devices) as async_depth_default says.",
+            ).field(|c| c.async_depth, |c, v| c.async_depth = v),
+    Tunable::new(
+                "async_depth_default",
+                Unit::Choice(&["full", "three_quarters"]),
+                0,
+                (0, 1),
+                "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
+                      quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
+            )
+            .on_change(OnChange::Resets).field(|c| c.three_quarters.into(), |c, v| c.three_quarters = v != 0),
+    Tunable::new(
+                "shared_at_head",
+                Unit::Switch,
+                0,
+                (0, 1),
+                "Requeued requests of all levels go before everything else (recent kernels).",
+            ).field(|c| c.shared_at_head.into(), |c, v| c.shared_at_head = v != 0),
+    Tunable::new(
+                "base",
+                Unit::Choice(&["6.1", "hoistway"]),
+                1,
+                (0, 1),
+                "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
+                      their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
+                      request's start to be its deadline less the expiry in force, a lowered one makes them \
+                      seem to come from the future: nothing of them is dispatched until that time has come.",
+            ).field(|c| c.mended.into(), |c, v| c.mended = v != 0),
+];
+static SETTINGS: Settings<Conf> = Settings::new("mq-deadline", ROWS);
+static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// Largest expiry: ten minutes (chosen).
 const EXPIRE_MS_MAX: u64 = 600_000;
@@ -210,20 +230,11 @@ impl Level {
 #[derive(Debug)]
 pub struct MqDeadline {
     clock: Clock,
-    read_expire_ms: u64,
-    write_expire_ms: u64,
-    aging_expire_ms: u64,
-    /// The same in ticks, by direction.
+    conf: Conf,
+    /// `read_expire` and `write_expire` in ticks, by direction.
     expire: [i64; 2],
+    /// `prio_aging_expire` in ticks.
     aging_expire: i64,
-    writes_starved: u64,
-    fifo_batch: u64,
-    front_merges: bool,
-    async_depth: u64,
-    three_quarters: bool,
-    shared_at_head: bool,
-    /// Deadlines of waiting requests follow a change of their expiry.
-    mended: bool,
     nr_requests: u32,
     pool: Pool,
     levels: [Level; 3],
@@ -244,20 +255,13 @@ impl MqDeadline {
     pub fn new(setup: &Setup<'_>) -> MqDeadline {
         let clock = Clock::new(setup.device.tick);
         let mut pool = Pool::new(setup.requests, 6);
+        let async_depth = setup.device.nr_requests.max(1).into();
+        let conf = Conf { async_depth, ..SETTINGS.defaults() };
         MqDeadline {
-            expire: [clock.whole_ticks(500), clock.whole_ticks(5000)],
-            aging_expire: clock.whole_ticks(10_000),
+            expire: [conf.read_expire_ms, conf.write_expire_ms].map(|ms| clock.whole_ticks(ms)),
+            aging_expire: clock.whole_ticks(conf.aging_expire_ms),
             clock,
-            read_expire_ms: 500,
-            write_expire_ms: 5000,
-            aging_expire_ms: 10_000,
-            writes_starved: 2,
-            fifo_batch: 16,
-            front_merges: true,
-            async_depth: setup.device.nr_requests.max(1).into(),
-            three_quarters: false,
-            shared_at_head: false,
-            mended: true,
+            conf,
             nr_requests: setup.device.nr_requests,
             levels: [(); 3].map(|()| Level::new(&mut pool)),
             pool,
@@ -308,8 +312,11 @@ impl MqDeadline {
     /// Puts a request on an `at_head` list.
     fn put_aside(&mut self, slot: u32, level: usize) {
         self.waiting += 1;
-        let list =
-            if self.shared_at_head { &mut self.at_head } else { &mut self.levels[level].at_head };
+        let list = if self.conf.shared_at_head {
+            &mut self.at_head
+        } else {
+            &mut self.levels[level].at_head
+        };
         list.push_front(&mut self.pool.links, slot);
     }
 
@@ -338,7 +345,7 @@ impl MqDeadline {
             return Some(self.take_aside(head, false));
         }
         let next = self.levels[level].lanes[self.last_dir].next;
-        let slot = if next != NIL && self.batching < self.fifo_batch {
+        let slot = if next != NIL && self.batching < self.conf.fifo_batch {
             next
         } else {
             self.start_batch(level, now)?
@@ -367,7 +374,7 @@ impl MqDeadline {
         let (reads, writes) = (!lanes[READ].is_empty(), !lanes[WRITE].is_empty());
         let mut dir = READ;
         if reads && writes {
-            if self.starved >= self.writes_starved {
+            if self.starved >= self.conf.writes_starved {
                 dir = WRITE;
             }
             self.starved += 1;
@@ -394,15 +401,28 @@ impl MqDeadline {
     /// the instant of their insertion for a deadline and are never too young.
     fn set_expire(&mut self, dir: usize, ms: u64) {
         let old = core::mem::replace(&mut self.expire[dir], self.clock.whole_ticks(ms));
-        if self.mended {
+        if self.conf.mended {
             let by = self.expire[dir] - old;
             self.levels.iter().for_each(|l| l.lanes[dir].postpone(&mut self.pool, by));
         }
     }
 
+    /// What follows from a change of `name`.
+    fn applied(&mut self, name: &str) {
+        match name {
+            "read_expire" => self.set_expire(READ, self.conf.read_expire_ms),
+            "write_expire" => self.set_expire(WRITE, self.conf.write_expire_ms),
+            "prio_aging_expire" => {
+                self.aging_expire = self.clock.whole_ticks(self.conf.aging_expire_ms);
+            }
+            "async_depth_default" => self.conf.async_depth = self.default_async_depth(),
+            _ => {}
+        }
+    }
+
     fn default_async_depth(&self) -> u64 {
         let nr = u64::from(self.nr_requests);
-        if self.three_quarters { (3 * nr / 4).max(1) } else { nr.max(1) }
+        if self.conf.three_quarters { (3 * nr / 4).max(1) } else { nr.max(1) }
     }
 }
 
@@ -414,7 +434,7 @@ impl Scheduler for MqDeadline {
             Dir::Write => {
                 let all = u64::from(cx.device.nr_requests.max(1));
                 let word = u64::from(cx.device.tag_word());
-                Depth::Word((self.async_depth * word).div_ceil(all).clamp(1, word) as u32)
+                Depth::Word((self.conf.async_depth * word).div_ceil(all).clamp(1, word) as u32)
             }
         }
     }
@@ -497,7 +517,7 @@ impl Scheduler for MqDeadline {
     }
 
     fn find_merge(&mut self, _now: Instant, io: &Io, _cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
-        if !self.front_merges {
+        if !self.conf.front_merges {
             return None;
         }
         let lane = &self.levels[level_of(io.prio)].lanes[io.op.dir() as usize];
@@ -541,7 +561,7 @@ impl Stage for MqDeadline {
     fn changed(&mut self, _now: Instant, change: &Change, cx: &mut Cx<'_>) {
         if *change == Change::Device && cx.device.nr_requests != self.nr_requests {
             self.nr_requests = cx.device.nr_requests;
-            self.async_depth = self.default_async_depth();
+            self.conf.async_depth = self.default_async_depth();
         }
     }
 
@@ -552,48 +572,13 @@ impl Stage for MqDeadline {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
-            "read_expire" => {
-                self.read_expire_ms = value;
-                self.set_expire(READ, value);
-            }
-            "write_expire" => {
-                self.write_expire_ms = value;
-                self.set_expire(WRITE, value);
-            }
-            "prio_aging_expire" => {
-                self.aging_expire_ms = value;
-                self.aging_expire = self.clock.whole_ticks(value);
-            }
-            "writes_starved" => self.writes_starved = value,
-            "fifo_batch" => self.fifo_batch = value,
-            "front_merges" => self.front_merges = value != 0,
-            "async_depth" => self.async_depth = value,
-            "async_depth_default" => {
-                self.three_quarters = value != 0;
-                self.async_depth = self.default_async_depth();
-            }
-            "shared_at_head" => self.shared_at_head = value != 0,
-            "base" => self.mended = value != 0,
-            other => unreachable!("{other} is in the table of tunables but not read"),
-        }
+        let name = SETTINGS.set(&mut self.conf, name, value)?;
+        self.applied(name);
         Ok(())
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        Some(match name {
-            "read_expire" => self.read_expire_ms,
-            "write_expire" => self.write_expire_ms,
-            "prio_aging_expire" => self.aging_expire_ms,
-            "writes_starved" => self.writes_starved,
-            "fifo_batch" => self.fifo_batch,
-            "front_merges" => self.front_merges.into(),
-            "async_depth" => self.async_depth,
-            "async_depth_default" => self.three_quarters.into(),
-            "shared_at_head" => self.shared_at_head.into(),
-            "base" => self.mended.into(),
-            _ => return None,
-        })
+        SETTINGS.value(&self.conf, name)
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {

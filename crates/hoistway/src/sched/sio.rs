@@ -32,7 +32,7 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Dir, Io, ReqId, Request, Side};
-use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
+use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::unit::{Instant, QueueId};
@@ -46,24 +46,7 @@ pub static ENTRY: Entry = Entry {
         name: "sio",
         summary: "first in, first out per class: sync before async, reads before writes",
         source: "specs/sio.md (sio 0.2, 2012)",
-        tunables: &[
-            expire("sync_read_expire", 500, "Age at which a sync read counts as expired.")
-                .on_change(OnChange::LaterRequests),
-            expire("sync_write_expire", 2000, "Age at which a sync write counts as expired.")
-                .on_change(OnChange::LaterRequests),
-            expire("async_read_expire", 4000, "Age at which an async read counts as expired.")
-                .on_change(OnChange::LaterRequests),
-            expire("async_write_expire", 16_000, "Age at which an async write counts as expired.")
-                .on_change(OnChange::LaterRequests),
-            fifo_batch(8),
-            Tunable::new(
-                "writes_starved",
-                Unit::Count,
-                2,
-                (0, COUNT_MAX),
-                "A write is due when more reads than this have gone since the last one.",
-            ),
-        ],
+        tunables: &TUNABLES,
         group_tunables: &[],
         knobs: &[],
         figures: &[],
@@ -82,24 +65,63 @@ pub static ENTRY_1: Entry = Entry {
         name: "sio-1",
         summary: "first in, first out, sync before async (the sio of 2010)",
         source: "specs/sio.md (sio-1, 2010)",
-        tunables: &[
-            expire("sync_expire", 500, "Age at which a sync request counts as expired.")
-                .on_change(OnChange::LaterRequests),
-            expire("async_expire", 5000, "Age at which an async request counts as expired.")
-                .on_change(OnChange::LaterRequests),
-            fifo_batch(16),
-        ],
+        tunables: &TUNABLES_1,
         ..ENTRY.stage
     },
     build: |setup| Box::new(Sio::new(setup, Revision::SyncOnly)),
     ..ENTRY
 };
 
-const fn expire(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable::new(name, Unit::Millis, default, (0, EXPIRE_MS_MAX), doc)
+/// What is set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Conf {
+    /// In ticks, by class.
+    expire: [i64; CLASSES],
+    fifo_batch: u64,
+    writes_starved: u64,
 }
 
-const fn fifo_batch(default: u64) -> Tunable {
+// Four times as patient from class to class (the factor between sync reads and sync writes, and between reads and
+// writes that nobody waits for).
+const ROWS: &[Setting<Conf>] = &[
+    expire("sync_read_expire", 500, "Age at which a sync read counts as expired.")
+        .field(|c| c.expire[SYNC_READ] as u64, |c, v| c.expire[SYNC_READ] = v as i64),
+    expire("sync_write_expire", 2000, "Age at which a sync write counts as expired.")
+        .field(|c| c.expire[SYNC_WRITE] as u64, |c, v| c.expire[SYNC_WRITE] = v as i64),
+    expire("async_read_expire", 4000, "Age at which an async read counts as expired.")
+        .field(|c| c.expire[ASYNC_READ] as u64, |c, v| c.expire[ASYNC_READ] = v as i64),
+    expire("async_write_expire", 16_000, "Age at which an async write counts as expired.")
+        .field(|c| c.expire[ASYNC_WRITE] as u64, |c, v| c.expire[ASYNC_WRITE] = v as i64),
+    fifo_batch(8),
+    // Quirk Q1: the published source leaves it and its counter uninitialised; these are the intended values.
+    Tunable::new(
+        "writes_starved",
+        Unit::Count,
+        2,
+        (0, COUNT_MAX),
+        "A write is due when more reads than this have gone since the last one.",
+    )
+    .field(|c| c.writes_starved, |c, v| c.writes_starved = v),
+];
+static SETTINGS: Settings<Conf> = Settings::new("sio", ROWS);
+static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
+
+const ROWS_1: &[Setting<Conf>] = &[
+    expire("sync_expire", 500, "Age at which a sync request counts as expired.")
+        .field(|c| c.expire[SYNC_READ] as u64, |c, v| c.expire[SYNC_READ] = v as i64),
+    expire("async_expire", 5000, "Age at which an async request counts as expired.")
+        .field(|c| c.expire[ASYNC_READ] as u64, |c, v| c.expire[ASYNC_READ] = v as i64),
+    fifo_batch(16),
+];
+static SETTINGS_1: Settings<Conf> = Settings::new("sio-1", ROWS_1);
+static TUNABLES_1: [Tunable; ROWS_1.len()] = listed(ROWS_1);
+
+const fn expire(name: &'static str, default: u64, doc: &'static str) -> Tunable {
+    Tunable::new(name, Unit::Millis, default, (0, EXPIRE_MS_MAX), doc)
+        .on_change(OnChange::LaterRequests)
+}
+
+const fn fifo_batch(default: u64) -> Setting<Conf> {
     Tunable::new(
         "fifo_batch",
         Unit::Requests,
@@ -107,6 +129,7 @@ const fn fifo_batch(default: u64) -> Tunable {
         (0, COUNT_MAX),
         "Dispatches that go, less one, before deadlines are looked at again.",
     )
+    .field(|c| c.fifo_batch, |c, v| c.fifo_batch = v)
 }
 
 /// Which of the two published schedulers.
@@ -116,6 +139,22 @@ enum Revision {
     Directions,
     /// 2010: sync and async only.
     SyncOnly,
+}
+
+impl Revision {
+    fn entry(self) -> &'static Entry {
+        match self {
+            Revision::Directions => &ENTRY,
+            Revision::SyncOnly => &ENTRY_1,
+        }
+    }
+
+    fn settings(self) -> &'static Settings<Conf> {
+        match self {
+            Revision::Directions => &SETTINGS,
+            Revision::SyncOnly => &SETTINGS_1,
+        }
+    }
 }
 
 // Why no order by sector: on flash a position costs next to nothing, and two pointers a request are less work than
@@ -157,10 +196,7 @@ struct Slot {
 #[derive(Debug)]
 pub struct Sio {
     revision: Revision,
-    /// In ticks, by class.
-    expire: [i64; CLASSES],
-    fifo_batch: u64,
-    writes_starved: u64,
+    conf: Conf,
     links: Links,
     slots: Vec<Slot>,
     lists: [List; CLASSES + 1],
@@ -171,30 +207,14 @@ pub struct Sio {
 impl Sio {
     fn new(setup: &Setup<'_>, revision: Revision) -> Sio {
         let nobody = ReqId(Handle { slot: NIL, generation: 0 });
-        let (expire, fifo_batch) = match revision {
-            // Four times as patient from class to class (the factor between sync reads and sync writes, and
-            // between reads and writes that nobody waits for).
-            Revision::Directions => ([500, 2000, 4000, 16_000], 8),
-            Revision::SyncOnly => ([500, 500, 5000, 5000], 16),
-        };
         Sio {
             revision,
-            expire,
-            fifo_batch,
-            // Quirk Q1: the published source leaves both uninitialised; these are the intended values.
-            writes_starved: 2,
+            conf: revision.settings().defaults(),
             starved: 0,
             links: Links::new(setup.requests),
             slots: vec![Slot { deadline: 0, id: nobody, list: 0 }; setup.requests],
             lists: [List::new(); CLASSES + 1],
             batched: 0,
-        }
-    }
-
-    fn entry(&self) -> &'static Entry {
-        match self.revision {
-            Revision::Directions => &ENTRY,
-            Revision::SyncOnly => &ENTRY_1,
         }
     }
 
@@ -223,7 +243,7 @@ impl Sio {
 
     /// Section 6: the first non-empty list in order of preference.
     fn preferred(&self) -> Option<usize> {
-        let dir = usize::from(self.starved > self.writes_starved);
+        let dir = usize::from(self.starved > self.conf.writes_starved);
         CHOICE[dir].into_iter().find(|&class| !self.lists[class].is_empty())
     }
 
@@ -239,7 +259,7 @@ impl Scheduler for Sio {
         match at {
             At::Tail => {
                 let class = self.class_of(&cx.requests[id]);
-                let deadline = ticks(now) + self.expire[class];
+                let deadline = ticks(now) + self.conf.expire[class];
                 self.slots[id.index()] = Slot { deadline, id, list: class as u8 };
                 self.lists[class].push_back(&mut self.links, slot);
             }
@@ -259,7 +279,7 @@ impl Scheduler for Sio {
         // Deadlines are only a guard against starvation, so they are looked at once in a while: four
         // comparisons every `fifo_batch + 1` dispatches instead of at each.
         let mut class = None;
-        if self.batched > self.fifo_batch {
+        if self.batched > self.conf.fifo_batch {
             self.batched = 0;
             class = self.expired(now);
             if let Some(class) = class {
@@ -316,7 +336,7 @@ impl Scheduler for Sio {
 
 impl Stage for Sio {
     fn info(&self) -> &'static StageInfo {
-        &self.entry().stage
+        &self.revision.entry().stage
     }
 
     fn set(
@@ -326,31 +346,11 @@ impl Stage for Sio {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let entry = self.entry();
-        let ticks = value as i64;
-        match setting::check(entry.tunables, entry.name, name, value)?.name {
-            "sync_read_expire" | "sync_expire" => self.expire[SYNC_READ] = ticks,
-            "sync_write_expire" => self.expire[SYNC_WRITE] = ticks,
-            "async_read_expire" | "async_expire" => self.expire[ASYNC_READ] = ticks,
-            "async_write_expire" => self.expire[ASYNC_WRITE] = ticks,
-            "fifo_batch" => self.fifo_batch = value,
-            "writes_starved" => self.writes_starved = value,
-            other => unreachable!("{other} is in the table of tunables but not read"),
-        }
-        Ok(())
+        self.revision.settings().set(&mut self.conf, name, value).map(drop)
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        let known = self.entry().tunables.iter().find(|t| t.name == name)?;
-        Some(match known.name {
-            "sync_read_expire" | "sync_expire" => self.expire[SYNC_READ] as u64,
-            "sync_write_expire" => self.expire[SYNC_WRITE] as u64,
-            "async_read_expire" | "async_expire" => self.expire[ASYNC_READ] as u64,
-            "async_write_expire" => self.expire[ASYNC_WRITE] as u64,
-            "fifo_batch" => self.fifo_batch,
-            "writes_starved" => self.writes_starved,
-            other => unreachable!("{other} is in the table of tunables but not read"),
-        })
+        self.revision.settings().value(&self.conf, name)
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {

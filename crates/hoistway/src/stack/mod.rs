@@ -28,7 +28,6 @@ use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
 use crate::sched::{Entry, Scheduler, Setup};
-use crate::setting::{OnChange, Tunable, Unit};
 use crate::stage::Change;
 use crate::table::{NIL, Table};
 use crate::unit::{Instant, IoPrio, QueueId};
@@ -44,6 +43,7 @@ use knobs::PrioPolicy;
 pub use knobs::{IoStat, QUEUE_KNOBS};
 use legacy::Legacy;
 use mq::{HwQueue, Plug};
+pub use settings::QUEUE_TUNABLES;
 use tags::{Tag, TagSet};
 use worker::Worker;
 
@@ -379,42 +379,6 @@ pub struct Counters {
     /// Times a submitter went to sleep for a tag.
     pub tag_waits: u64,
 }
-
-/// Tunables of the block layer itself.
-pub static QUEUE_TUNABLES: &[Tunable] = &[
-    Tunable::new(
-        "nr_requests",
-        Unit::Requests,
-        0,
-        (4, 2048),
-        "Requests that may exist per pool (legacy) or hardware queue. Unset, it follows the \
-              device: 128 (legacy), twice the depth but at most 256, or the depth itself (none).",
-    )
-    .on_change(OnChange::Frozen),
-    Tunable::new(
-        "nomerges",
-        Unit::Choice(&["all", "simple", "never"]),
-        0,
-        (0, 2),
-        "Which merge look-ups are made: all, one-hit cache and plug only, none.",
-    ),
-    Tunable::new(
-        "max_sectors_kb",
-        Unit::Kib,
-        1280,
-        (4, 65536),
-        "Largest request built by merging or splitting.",
-    ),
-    Tunable::new(
-        "tags",
-        Unit::Choice(&["words", "plain"]),
-        0,
-        (0, 1),
-        "What a scheduler's depth limit is a part of: each word of tags (Linux up to 6.16), or \
-              the tags as a whole (6.17 and later). Multi-queue only.",
-    )
-    .on_change(OnChange::Frozen),
-];
 
 impl Stack {
     /// A stack for `device` under the scheduler `entry`, with room for `ios` outstanding I/Os (more

@@ -3,8 +3,52 @@
 
 use super::*;
 use crate::device::{Merging, Tags};
-use crate::setting::{self, TunableError};
+use crate::setting::{self, OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::unit::Sectors;
+
+const NR_REQUESTS: &str = "nr_requests";
+const MERGING: [Merging; 3] = [Merging::All, Merging::Simple, Merging::Never];
+const TAGS: [Tags; 2] = [Tags::Words, Tags::Plain];
+
+const ROWS: &[Setting<Stack>] = &[
+    Tunable::new(
+        NR_REQUESTS,
+        Unit::Requests,
+        0,
+        (4, 2048),
+        "Requests that may exist per pool (legacy) or hardware queue. Unset, it follows the \
+         device: 128 (legacy), twice the depth but at most 256, or the depth itself (none).",
+    )
+    .on_change(OnChange::Frozen)
+    .field(|s| s.env.device.nr_requests.into(), |s, v| s.pending.nr_requests = Some(v as u32)),
+    Tunable::choice(
+        "nomerges",
+        &["all", "simple", "never"],
+        0,
+        "Which merge look-ups are made: all, one-hit cache and plug only, none.",
+    )
+    .field(|s| s.env.device.merging as u64, |s, v| s.env.device.merging = MERGING[v as usize]),
+    Tunable::new(
+        "max_sectors_kb",
+        Unit::Kib,
+        1280,
+        (4, 65536),
+        "Largest request built by merging or splitting.",
+    )
+    .field(|s| s.env.device.max_sectors.0 / 2, |s, v| s.env.device.max_sectors = Sectors(2 * v)),
+    Tunable::choice(
+        "tags",
+        &["words", "plain"],
+        0,
+        "What a scheduler's depth limit is a part of: each word of tags (Linux up to 6.16), or \
+         the tags as a whole (6.17 and later). Multi-queue only.",
+    )
+    .on_change(OnChange::Frozen)
+    .field(|s| s.env.device.tags as u64, |s, v| s.pending.tags = Some(TAGS[v as usize])),
+];
+static SETTINGS: Settings<Stack> = Settings::new("queue", ROWS);
+/// Tunables of the block layer itself.
+pub static QUEUE_TUNABLES: &[Tunable] = &listed::<Stack, { ROWS.len() }>(ROWS);
 
 impl Stack {
     pub(super) fn set(
@@ -67,30 +111,22 @@ impl Stack {
         if exists { Ok(()) } else { Err(StackError::NoSuchGroup(group)) }
     }
 
+    /// The value in force of a tunable of the block layer; `None` if there is no such tunable.
+    pub fn queue_value(&self, name: &str) -> Option<u64> {
+        SETTINGS.value(self, name)
+    }
+
     fn set_queue(&mut self, name: &str, value: u64) -> Result<(), StackError> {
-        let t =
-            setting::check(QUEUE_TUNABLES, "queue", name, value).map_err(StackError::Tunable)?;
-        let device = &mut self.env.device;
-        match t.name {
-            "nr_requests" => {
-                let max = self.most_requests();
-                if value > max {
-                    let (name, min) = (t.name, t.min.min(max));
-                    let error = TunableError::OutOfRange { name, got: value, min, max };
-                    return Err(StackError::Tunable(error));
-                }
-                self.pending.nr_requests = Some(value as u32);
-                self.hurry();
-            }
-            "nomerges" => {
-                device.merging = [Merging::All, Merging::Simple, Merging::Never][value as usize];
-            }
-            "tags" => {
-                self.pending.tags = Some([Tags::Words, Tags::Plain][value as usize]);
-                self.hurry();
-            }
-            "max_sectors_kb" => device.max_sectors = Sectors(2 * value),
-            _ => unreachable!("every name of the table has its arm"),
+        let row = SETTINGS.check(name, value).map_err(StackError::Tunable)?;
+        let most = self.most_requests();
+        if name == NR_REQUESTS && value > most {
+            let (name, min) = (NR_REQUESTS, row.tunable.min.min(most));
+            let error = TunableError::OutOfRange { name, got: value, min, max: most };
+            return Err(StackError::Tunable(error));
+        }
+        (row.set)(self, value);
+        if row.tunable.on_change == OnChange::Frozen {
+            self.hurry();
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::IoCost;
 use super::model::{abs_of, cost_of};
-use super::settings::Settings;
+use super::settings::Conf;
 use super::vrate::Now;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
@@ -32,13 +32,7 @@ impl Forgiveness {
 
     /// At the end of a period in which `usage_us` was used, with so many debtors: how often debts and delays are
     /// halved now; `None`: not yet, or not at all.
-    pub fn halvings(
-        &mut self,
-        debtors: u64,
-        usage_us: u64,
-        now_us: u64,
-        s: &Settings,
-    ) -> Option<u64> {
+    pub fn halvings(&mut self, debtors: u64, usage_us: u64, now_us: u64, s: &Conf) -> Option<u64> {
         if debtors == 0 {
             *self = Forgiveness { at_us: now_us, rest_us: 0, usage_us: 0 };
             return None;
@@ -65,7 +59,7 @@ impl Forgiveness {
 /// 8.2: the delay in us for so much overuse in vtime, in a period of so much vtime.
 ///
 /// Linear between two bounds; Linux's own authors call the result harsh and choppy.
-pub(super) fn delay_for(over: i64, period_v: u64, s: &Settings) -> u64 {
+pub(super) fn delay_for(over: i64, period_v: u64, s: &Conf) -> u64 {
     let pct = i128::from(over) * 100 / i128::from(period_v.max(1));
     if pct <= i128::from(s.delay_from_pct) {
         return 0;
@@ -131,14 +125,14 @@ impl IoCost {
         let mut current = if seconds > 63 { 0 } else { node.delay_us >> seconds };
         let owed = super::submit::debt_in_vtime(node.debt, hwa);
         let over = (node.vtime.wrapping_sub(now.v) as i64).saturating_add(owed);
-        let new = delay_for(over, self.params.period_us * self.clock.base_rate, &self.set);
+        let new = delay_for(over, self.params.period_us * self.clock.base_rate, &self.conf);
         if new > current {
             let node = &mut self.shares[n];
             node.delay_us = new;
             node.delay_at_us = now.us;
             current = new;
         }
-        let least = self.set.delay_min_us;
+        let least = self.conf.delay_min_us;
         let node = &mut self.shares[n];
         if current >= least {
             node.delay.set(Nanos::us(current));
@@ -187,7 +181,7 @@ impl IoCost {
         // A saturated device is not little used, whatever the model says.
         let saturated = self.clock.busy_level > 0;
         let used = if saturated { usage_us.max(self.params.period_us) } else { usage_us };
-        let Some(halvings) = self.forgiveness.halvings(debtors, used, now.us, &self.set) else {
+        let Some(halvings) = self.forgiveness.halvings(debtors, used, now.us, &self.conf) else {
             return;
         };
         let mut n = self.active.first();
@@ -210,12 +204,13 @@ impl IoCost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ctl::cost::settings::SETTINGS;
 
     /// 100 ms, 50 %.
     fn after(us: u64, usage_us: u64) -> (Option<u64>, u64) {
         let mut f = Forgiveness::default();
         f.begin(1000);
-        (f.halvings(1, usage_us, 1000 + us, &Settings::new()), f.rest_us)
+        (f.halvings(1, usage_us, 1000 + us, &SETTINGS.defaults()), f.rest_us)
     }
 
     #[test]
@@ -235,7 +230,7 @@ mod tests {
 
     #[test]
     fn use_adds_up_over_periods_and_without_debtors_all_begins_anew() {
-        let s = Settings::new();
+        let s = SETTINGS.defaults();
         let mut f = Forgiveness::default();
         assert_eq!(f.halvings(1, 60_000, 50_000, &s), None);
         assert_eq!(f.halvings(1, 0, 100_000, &s), None, "60 %");
@@ -246,7 +241,7 @@ mod tests {
 
     #[test]
     fn delays_grow_between_two_bounds() {
-        let s = Settings::new();
+        let s = SETTINGS.defaults();
         let delay = |pct: i64| delay_for(pct * 1000, 100_000, &s);
         let [from, to] = [s.delay_from_pct, s.delay_to_pct].map(|p| p as i64);
         assert_eq!([-5, 0, from].map(delay), [0; 3]);

@@ -63,7 +63,7 @@ use self::held::{Active, Bios, Checks, Wakes};
 pub use self::model::Rates;
 use self::model::VUS;
 use self::params::Params;
-use self::settings::{Settings, TUNABLES};
+use self::settings::{Conf, SETTINGS, TUNABLES};
 use self::vrate::{Clock, Now, Served};
 use self::weights::Shares;
 use super::{Controller, Entry, Gate, Verdict};
@@ -88,7 +88,7 @@ pub static ENTRY: Entry = Entry {
         name: NAME,
         summary: "shares of modelled device time, at a rate steered by latency",
         source: "specs/io-cost.md (Linux 6.1)",
-        tunables: TUNABLES,
+        tunables: &TUNABLES,
         group_tunables: &[Tunable::new(
             "weight",
             Unit::Weight,
@@ -121,7 +121,7 @@ struct Stats {
 /// The controller.
 #[derive(Debug)]
 pub struct IoCost {
-    set: Settings,
+    conf: Conf,
     /// A root knob was written.
     created: bool,
     enabled: bool,
@@ -144,7 +144,7 @@ impl IoCost {
     /// For `device`; nothing is done before a root knob is written.
     pub fn new(device: &Device) -> IoCost {
         IoCost {
-            set: Settings::new(),
+            conf: SETTINGS.defaults(),
             created: false,
             enabled: false,
             params: Params::new(device),
@@ -172,7 +172,7 @@ impl IoCost {
     }
 
     fn class_now(&mut self, now_us: u64) -> model::Class {
-        self.params.class_now(now_us, self.clock.base_rate, self.set.class_switch_ms)
+        self.params.class_now(now_us, self.clock.base_rate, self.conf.class_switch_ms)
     }
 
     /// 4.4: parameters from the class and what the user set.
@@ -186,9 +186,9 @@ impl IoCost {
             // Without a lasting effect: base_rate stays and the planner sets the rate from it.
             self.clock.rate = VUS;
         }
-        self.params.derive(class, &self.set);
+        self.params.derive(class, &self.conf);
         self.clock.bounds = self.params.vrate_bounds();
-        self.clock.measure_margins(self.params.period_us, &self.set);
+        self.clock.measure_margins(self.params.period_us, &self.conf);
     }
 
     /// A node for every group of the tree, and existing ones up to `n`.
@@ -371,7 +371,7 @@ impl Stage for IoCost {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.set.set(name, value)?;
+        SETTINGS.set(&mut self.conf, name, value)?;
         if self.created {
             self.refresh(true, now.as_nanos() / 1000);
             self.hasten(now);
@@ -380,7 +380,7 @@ impl Stage for IoCost {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        self.set.value(name)
+        SETTINGS.value(&self.conf, name)
     }
 
     fn set_group(

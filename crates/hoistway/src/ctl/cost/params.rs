@@ -1,7 +1,7 @@
 //! Parameters in force: from the device's built-in class and from what the user wrote (specs/io-cost.md 4.4, 4.5).
 
 use super::model::{Class, Model, Qos, Rates, VUS};
-use super::settings::Settings;
+use super::settings::Conf;
 use crate::device::Device;
 use crate::unit::Nanos;
 
@@ -57,7 +57,7 @@ impl Params {
     }
 
     /// 4.4: everything that follows from that class and from what the user set.
-    pub fn derive(&mut self, class: Class, s: &Settings) {
+    pub fn derive(&mut self, class: Class, s: &Conf) {
         self.class = Some(class);
         self.too_fast_at = None;
         self.too_slow_at = None;
@@ -113,6 +113,7 @@ impl Params {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ctl::cost::settings::SETTINGS;
     use crate::unit::Sectors;
 
     fn params(rotational: bool, depth: u32) -> Params {
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn an_ssd_changes_its_class_after_ten_seconds_of_a_clear_sign() {
         let mut p = params(false, 32);
-        p.derive(Class::SsdDefault, &Settings::new());
+        p.derive(Class::SsdDefault, &SETTINGS.defaults());
         let fast = VUS.div_ceil(100) * TOO_FAST_PCT;
         assert_eq!(p.class_now(5, fast, 10_000), Class::SsdDefault);
         assert_eq!(p.class_now(10_000_004, fast, 10_000), Class::SsdDefault);
@@ -144,7 +145,7 @@ mod tests {
             Class::SsdDefault,
             "the clock began anew"
         );
-        p.derive(Class::SsdFast, &Settings::new());
+        p.derive(Class::SsdFast, &SETTINGS.defaults());
         let slow = VUS / 100 * TOO_SLOW_PCT;
         assert_eq!(p.class_now(0, slow, 10_000), Class::SsdFast);
         assert_eq!(p.class_now(10_000_000, slow, 10_000), Class::SsdDefault);
@@ -153,13 +154,13 @@ mod tests {
     #[test]
     fn what_the_user_set_is_not_outguessed() {
         let mut p = params(false, 32);
-        p.derive(Class::SsdDefault, &Settings::new());
+        p.derive(Class::SsdDefault, &SETTINGS.defaults());
         for user in [[true, false], [false, true]] {
             [p.user_qos, p.user_model] = user;
             assert_eq!(p.class_now(0, 100 * VUS, 0), Class::SsdDefault);
         }
         let qos = p.qos;
-        p.derive(Class::SsdFast, &Settings::new());
+        p.derive(Class::SsdFast, &SETTINGS.defaults());
         assert_eq!(
             (p.qos == qos, p.rates),
             (false, Class::SsdDefault.rates()),

@@ -29,9 +29,9 @@ impl IoCost {
         }
         self.shares.commit();
         let allowed = self.params.qos.pct_ppm.map(|ppm| 1_000_000 - u64::from(ppm));
-        self.clock.judge(&quality, &demand, allowed, &self.set);
-        if self.clock.steer(&demand, self.set.vrate_clamp_pct) {
-            self.clock.measure_margins(self.params.period_us, &self.set);
+        self.clock.judge(&quality, &demand, allowed, &self.conf);
+        if self.clock.steer(&demand, self.conf.vrate_clamp_pct) {
+            self.clock.measure_margins(self.params.period_us, &self.conf);
         }
         let (level, base) = (self.clock.busy_level, self.clock.base_rate as i64);
         cx.trace.why(at, "period: busy level, vrate", 0, level, base);
@@ -124,7 +124,7 @@ impl IoCost {
     pub(super) fn lags(&self, n: GroupId, passed_v: u64, now: &Now) -> bool {
         let node = &self.shares[n];
         let after = |a: u64, b: u64| a.wrapping_sub(b) as i64 > 0;
-        let horizon = passed_v.wrapping_mul(self.set.lagging_periods);
+        let horizon = passed_v.wrapping_mul(self.conf.lagging_periods);
         node.delay.uses() == 0
             && after(node.vtime, node.done_vtime)
             && after(node.vtime, now.v.wrapping_sub(horizon))
@@ -180,7 +180,7 @@ impl IoCost {
         }
         // Not negative: it was at least the least margin, and was taken down to the target.
         let credit = now.v.wrapping_sub(node.vtime);
-        kept_share(share, credit, passed_v, most, self.set.donation_32bit != 0)
+        kept_share(share, credit, passed_v, most, self.conf.donation_32bit != 0)
     }
 
     /// Used device time in us: what was charged, or is in flight, whichever is more (4c).

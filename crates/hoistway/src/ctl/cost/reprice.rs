@@ -13,7 +13,7 @@ use crate::unit::Instant;
 impl IoCost {
     /// What a random write of a page costs: by it the prices of two models are compared.
     pub(super) fn price_of_a_page(&self) -> u64 {
-        self.params.model.cost(Dir::Write, 0, 8, u64::MAX, self.set.random_pages).max(1)
+        self.params.model.cost(Dir::Write, 0, 8, u64::MAX, self.conf.random_pages).max(1)
     }
 
     /// The model has changed; `old` is what a page cost by the one before.
@@ -32,7 +32,7 @@ impl IoCost {
             while no.is_some() {
                 let io = cx.requests.bio(self.bios.of(no).id);
                 if let Some(dir) = costs(io) {
-                    let far = self.set.random_pages;
+                    let far = self.conf.random_pages;
                     let cost = self.params.model.cost(dir, io.start.0, io.sectors.0, cursor, far);
                     self.bios.of_mut(no).cost = cost;
                     cursor = io.end().0;

@@ -1,11 +1,11 @@
 //! What is fixed in Linux, as named settings with Linux's values (specs/io-cost.md sections 2 and 11).
 
 use crate::ctl::TickTimers;
-use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
+use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 
-/// One field per tunable of the same name.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
+/// What is set. Any value in its range is taken: nothing relies on one being above another.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Conf {
     /// Percentages of a period that a group holds as credit.
     pub margin_min_pct: u64,
     pub margin_low_pct: u64,
@@ -37,83 +37,7 @@ pub(super) struct Settings {
     pub inuse_step_32bit: u64,
 }
 
-impl Settings {
-    pub fn new() -> Settings {
-        let mut s = Settings {
-            margin_min_pct: 0,
-            margin_low_pct: 0,
-            margin_target_pct: 0,
-            inuse_step_pct: 0,
-            timer_slack_pct: 0,
-            period_min_us: 0,
-            period_max_us: 0,
-            random_pages: 0,
-            vrate_clamp_pct: 0,
-            busy_wait_pct: 0,
-            unbusy_pct: 0,
-            lagging_periods: 0,
-            busy_level_max: 0,
-            delay_from_pct: 0,
-            delay_to_pct: 0,
-            delay_min_us: 0,
-            delay_max_us: 0,
-            forgive_usage_pct: 0,
-            forgive_ms: 0,
-            class_switch_ms: 0,
-            tick_timers: 0,
-            wake: 0,
-            donation_32bit: 0,
-            inuse_step_32bit: 0,
-        };
-        for t in TUNABLES {
-            *s.field(t.name).expect("every tunable has its field") = t.default;
-        }
-        s
-    }
-
-    fn field(&mut self, name: &str) -> Option<&mut u64> {
-        Some(match name {
-            "margin_min_pct" => &mut self.margin_min_pct,
-            "margin_low_pct" => &mut self.margin_low_pct,
-            "margin_target_pct" => &mut self.margin_target_pct,
-            "inuse_step_pct" => &mut self.inuse_step_pct,
-            "timer_slack_pct" => &mut self.timer_slack_pct,
-            "period_min" => &mut self.period_min_us,
-            "period_max" => &mut self.period_max_us,
-            "random_pages" => &mut self.random_pages,
-            "vrate_clamp_pct" => &mut self.vrate_clamp_pct,
-            "busy_wait_pct" => &mut self.busy_wait_pct,
-            "unbusy_pct" => &mut self.unbusy_pct,
-            "lagging_periods" => &mut self.lagging_periods,
-            "busy_level_max" => &mut self.busy_level_max,
-            "delay_from_pct" => &mut self.delay_from_pct,
-            "delay_to_pct" => &mut self.delay_to_pct,
-            "delay_min" => &mut self.delay_min_us,
-            "delay_max" => &mut self.delay_max_us,
-            "forgive_usage_pct" => &mut self.forgive_usage_pct,
-            "forgive_time" => &mut self.forgive_ms,
-            "class_switch_time" => &mut self.class_switch_ms,
-            "tick_timers" => &mut self.tick_timers,
-            "wake" => &mut self.wake,
-            "donation_32bit" => &mut self.donation_32bit,
-            "inuse_step_32bit" => &mut self.inuse_step_32bit,
-            _ => return None,
-        })
-    }
-
-    pub fn value(&self, name: &str) -> Option<u64> {
-        // A copy of 24 words: asked for by people only.
-        let mut copy = *self;
-        copy.field(name).map(|v| *v)
-    }
-
-    /// Sets one. Any value in its range is taken: nothing below relies on one being above another.
-    pub fn set(&mut self, name: &str, value: u64) -> Result<(), TunableError> {
-        let tunable = setting::check(TUNABLES, super::NAME, name, value)?;
-        *self.field(tunable.name).expect("every tunable has its field") = value;
-        Ok(())
-    }
-
+impl Conf {
     pub fn timers(&self) -> TickTimers {
         TickTimers::from_value(self.tick_timers)
     }
@@ -124,161 +48,182 @@ impl Settings {
     }
 }
 
-const fn tunable(
-    name: &'static str,
-    unit: Unit,
-    default: u64,
-    [min, max]: [u64; 2],
-    doc: &'static str,
-) -> Tunable {
-    Tunable::new(name, unit, default, (min, max), doc)
-}
-
 /// The tunables of a device, with the values that are fixed in Linux 6.1.
-pub(super) static TUNABLES: &[Tunable] = &[
-    tunable(
+const ROWS: &[Setting<Conf>] = &[
+    Tunable::new(
         "margin_min_pct",
         Unit::Count,
         10,
-        [0, 100],
+        (0, 100),
         "A group with less credit than this percentage of a period donates nothing.",
-    ),
-    tunable(
+    )
+    .field(|c| c.margin_min_pct, |c, v| c.margin_min_pct = v),
+    Tunable::new(
         "margin_low_pct",
         Unit::Count,
         20,
-        [0, 100],
-        "A donor whose credit falls below this percentage of a period takes its weight back.",
-    ),
-    tunable(
+        (0, 100),
+        "A donor whose credit falls below this percentage of a period takes its weight \
+         back.",
+    )
+    .field(|c| c.margin_low_pct, |c, v| c.margin_low_pct = v),
+    Tunable::new(
         "margin_target_pct",
         Unit::Count,
         50,
-        [0, 100],
-        "Credit in percent of a period that a group begins with and that donations aim at.",
-    ),
-    tunable(
+        (0, 100),
+        "Credit in percent of a period that a group begins with and that donations aim \
+         at.",
+    )
+    .field(|c| c.margin_target_pct, |c, v| c.margin_target_pct = v),
+    Tunable::new(
         "inuse_step_pct",
         Unit::Count,
         25,
-        [1, 100],
+        (1, 100),
         "Step in which a donor takes its weight back, in percent of its weight.",
-    ),
-    tunable(
+    )
+    .field(|c| c.inuse_step_pct, |c, v| c.inuse_step_pct = v),
+    Tunable::new(
         "timer_slack_pct",
         Unit::Count,
         1,
-        [0, 100],
+        (0, 100),
         "Slack of the timers that wake waiting I/O, in percent of a period.",
-    ).on_change(OnChange::Waits),
-    tunable("period_min", Unit::Micros, 1_000, [1_000, 1_000_000], "Shortest period.").on_change(OnChange::Waits),
-    tunable("period_max", Unit::Micros, 1_000_000, [1_000, 60_000_000], "Longest period.").on_change(OnChange::Waits),
-    tunable(
+    )
+    .on_change(OnChange::Waits)
+    .field(|c| c.timer_slack_pct, |c, v| c.timer_slack_pct = v),
+    Tunable::new("period_min", Unit::Micros, 1_000, (1_000, 1_000_000), "Shortest period.")
+        .on_change(OnChange::Waits)
+        .field(|c| c.period_min_us, |c, v| c.period_min_us = v),
+    Tunable::new("period_max", Unit::Micros, 1_000_000, (1_000, 60_000_000), "Longest period.")
+        .on_change(OnChange::Waits)
+        .field(|c| c.period_max_us, |c, v| c.period_max_us = v),
+    Tunable::new(
         "random_pages",
         Unit::Count,
         4096,
-        [0, 1 << 32],
-        "An I/O farther than this many 4 KiB pages from the end of the group's last one is random.",
-    ),
-    tunable(
+        (0, 1 << 32),
+        "An I/O farther than this many 4 KiB pages from the end of the group's last one \
+         is random.",
+    )
+    .field(|c| c.random_pages, |c, v| c.random_pages = v),
+    Tunable::new(
         "vrate_clamp_pct",
         Unit::Count,
         4,
-        [1, 100],
+        (1, 100),
         "Step per period with which vrate comes back into its bounds, in percent.",
-    ),
-    tunable(
+    )
+    .field(|c| c.vrate_clamp_pct, |c, v| c.vrate_clamp_pct = v),
+    Tunable::new(
         "busy_wait_pct",
         Unit::Count,
         5,
-        [1, 100],
-        "The device is saturated if requests wait for tags longer than this percentage of a period.",
-    ),
-    tunable(
+        (1, 100),
+        "The device is saturated if requests wait for tags longer than this percentage \
+         of a period.",
+    )
+    .field(|c| c.busy_wait_pct, |c, v| c.busy_wait_pct = v),
+    Tunable::new(
         "unbusy_pct",
         Unit::Count,
         75,
-        [0, 100],
+        (0, 100),
         "vrate may rise below this percentage of what counts as saturated.",
-    ),
-    tunable(
+    )
+    .field(|c| c.unbusy_pct, |c, v| c.unbusy_pct = v),
+    Tunable::new(
         "lagging_periods",
         Unit::Count,
         10,
-        [1, 1000],
-        "An I/O in flight for longer than a period keeps vrate from rising, for so many periods.",
-    ),
-    tunable("busy_level_max", Unit::Count, 1000, [1, 1_000_000], "Bound of the busy level."),
-    tunable(
+        (1, 1000),
+        "An I/O in flight for longer than a period keeps vrate from rising, for so many \
+         periods.",
+    )
+    .field(|c| c.lagging_periods, |c, v| c.lagging_periods = v),
+    Tunable::new("busy_level_max", Unit::Count, 1000, (1, 1_000_000), "Bound of the busy level.")
+        .field(|c| c.busy_level_max, |c, v| c.busy_level_max = v),
+    Tunable::new(
         "delay_from_pct",
         Unit::Count,
         500,
-        [0, 1_000_000],
+        (0, 1_000_000),
         "Overuse in percent of a period at which tasks begin to be delayed.",
-    ),
-    tunable(
+    )
+    .field(|c| c.delay_from_pct, |c, v| c.delay_from_pct = v),
+    Tunable::new(
         "delay_to_pct",
         Unit::Count,
         25_000,
-        [1, 1_000_000],
+        (1, 1_000_000),
         "Overuse in percent of a period at which the delay is largest.",
-    ),
-    tunable("delay_min", Unit::Micros, 250, [1, 1_000_000], "Smallest delay of a task."),
-    tunable("delay_max", Unit::Micros, 250_000, [1, 10_000_000], "Largest delay of a task."),
-    tunable(
+    )
+    .field(|c| c.delay_to_pct, |c, v| c.delay_to_pct = v),
+    Tunable::new("delay_min", Unit::Micros, 250, (1, 1_000_000), "Smallest delay of a task.")
+        .field(|c| c.delay_min_us, |c, v| c.delay_min_us = v),
+    Tunable::new("delay_max", Unit::Micros, 250_000, (1, 10_000_000), "Largest delay of a task.")
+        .field(|c| c.delay_max_us, |c, v| c.delay_max_us = v),
+    Tunable::new(
         "forgive_usage_pct",
         Unit::Count,
         50,
-        [0, 100],
-        "Debts are forgiven while the device is used for at most this percentage of the time.",
-    ),
-    tunable(
+        (0, 100),
+        "Debts are forgiven while the device is used for at most this percentage of the \
+         time.",
+    )
+    .field(|c| c.forgive_usage_pct, |c, v| c.forgive_usage_pct = v),
+    Tunable::new(
         "forgive_time",
         Unit::Millis,
         100,
-        [1, 60_000],
+        (1, 60_000),
         "Debts are halved once per this time of little use.",
-    ),
-    tunable(
+    )
+    .field(|c| c.forgive_ms, |c, v| c.forgive_ms = v),
+    Tunable::new(
         "class_switch_time",
         Unit::Millis,
         10_000,
-        [0, 3_600_000],
+        (0, 3_600_000),
         "How long vrate must be far off before another built-in device class is taken.",
-    ),
-    tunable(
+    )
+    .field(|c| c.class_switch_ms, |c, v| c.class_switch_ms = v),
+    Tunable::choice(
         "tick_timers",
-        Unit::Choice(TickTimers::WORDS),
+        TickTimers::WORDS,
         0,
-        [0, 1],
-        "When the period timer fires: as on the kernel's timer wheel, at least a tick late, or at the \
-         tick it is set for.",
-    ).on_change(OnChange::Waits),
-    tunable(
+        "When the period timer fires: as on the kernel's timer wheel, at least a tick \
+         late, or at the tick it is set for.",
+    )
+    .on_change(OnChange::Waits)
+    .field(|c| c.tick_timers, |c, v| c.tick_timers = v),
+    Tunable::choice(
         "wake",
-        Unit::Choice(&["prompt", "kernel"]),
+        &["prompt", "kernel"],
         0,
-        [0, 1],
-        "When a timer that wakes waiting I/O fires: at its time, or as Linux may let it, at the end of \
-         its slack or at a tick before that.",
-    ).on_change(OnChange::Waits),
-    tunable(
+        "When a timer that wakes waiting I/O fires: at its time, or as Linux may let it, \
+         at the end of its slack or at a tick before that.",
+    )
+    .on_change(OnChange::Waits)
+    .field(|c| c.wake, |c, v| c.wake = v),
+    Tunable::switch(
         "donation_32bit",
-        Unit::Switch,
-        1,
-        [0, 1],
-        "The share a donor keeps is computed in 32 bits, as in Linux: a group that used a whole period \
-         gives nearly everything away.",
-    ),
-    tunable(
+        true,
+        "The share a donor keeps is computed in 32 bits, as in Linux: a group that used \
+         a whole period gives nearly everything away.",
+    )
+    .field(|c| c.donation_32bit, |c, v| c.donation_32bit = v),
+    Tunable::switch(
         "inuse_step_32bit",
-        Unit::Switch,
-        1,
-        [0, 1],
-        "The step in which a donor takes its weight back is computed in 32 bits, as in Linux: it is too \
-         small for weights above 2621.",
-    ),
+        true,
+        "The step in which a donor takes its weight back is computed in 32 bits, as in \
+         Linux: it is too small for weights above 2621.",
+    )
+    .field(|c| c.inuse_step_32bit, |c, v| c.inuse_step_32bit = v),
 ];
+pub(super) static SETTINGS: Settings<Conf> = Settings::new(super::NAME, ROWS);
+pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 #[cfg(test)]
 mod tests {
@@ -286,11 +231,11 @@ mod tests {
 
     #[test]
     fn every_tunable_has_its_field_and_linuxs_value() {
-        let s = Settings::new();
-        for t in TUNABLES {
-            assert_eq!(s.value(t.name), Some(t.default), "{}", t.name);
+        let s = SETTINGS.defaults();
+        for t in &TUNABLES {
+            assert_eq!(SETTINGS.value(&s, t.name), Some(t.default), "{}", t.name);
             assert!(t.min <= t.default && t.default <= t.max, "{}", t.name);
         }
-        assert_eq!(s.value("margin"), None);
+        assert_eq!(SETTINGS.value(&s, "margin"), None);
     }
 }

@@ -26,7 +26,7 @@ impl IoCost {
             return Verdict::Pass;
         }
         let (start, cursor) = (io.start.0, self.shares[n].cursor);
-        let c = self.params.model.cost(dir, start, io.sectors.0, cursor, self.set.random_pages);
+        let c = self.params.model.cost(dir, start, io.sectors.0, cursor, self.conf.random_pages);
         if c == 0 || !self.activate(n, &now) {
             return Verdict::Pass;
         }
@@ -144,7 +144,7 @@ impl IoCost {
     /// When a period that begins now ends.
     fn period_end(&self, now: Instant) -> Instant {
         let ticks = (self.params.period_us * 1000).div_ceil(self.params.tick.0);
-        self.set.timers().fires_at(now, self.params.tick, tick_of(now, self.params.tick) + ticks)
+        self.conf.timers().fires_at(now, self.params.tick, tick_of(now, self.params.tick) + ticks)
     }
 
     /// Settings have changed: the period under way, which looks at everybody who waits, ends no later than
@@ -172,8 +172,8 @@ impl IoCost {
             return k;
         }
         let (v, active, mut inuse) = (node.vtime, node.active, node.inuse);
-        let mut step = active * self.set.inuse_step_pct;
-        if self.set.inuse_step_32bit != 0 {
+        let mut step = active * self.conf.inuse_step_pct;
+        if self.conf.inuse_step_32bit != 0 {
             step &= u64::from(u32::MAX);
         }
         let step = step.div_ceil(100).max(1);
@@ -310,7 +310,7 @@ impl IoCost {
             return;
         }
         self.shares[n].wake_at_ns = wake_ns;
-        let fires = if self.set.kernel_wakes() {
+        let fires = if self.conf.kernel_wakes() {
             // Anywhere in its slack: at the first interrupt. The tick is one; its own is at the end.
             let tick = wake_ns.div_ceil(self.params.tick.0) * self.params.tick.0;
             tick.min(wake_ns + self.params.slack_ns)

@@ -1,7 +1,7 @@
 //! The clock of the device: vtime, its rate, and how the rate is steered (specs/io-cost.md 4.5, 9 steps 6, 7, 12).
 
 use super::model::VUS;
-use super::settings::Settings;
+use super::settings::Conf;
 use crate::request::Dir;
 use crate::unit::Instant;
 
@@ -124,7 +124,7 @@ impl Clock {
     }
 
     /// 4.5, whenever base_rate or the period changes.
-    pub fn measure_margins(&mut self, period_us: u64, s: &Settings) {
+    pub fn measure_margins(&mut self, period_us: u64, s: &Conf) {
         let of = |pct: u64| (period_us * pct / 100 * self.base_rate) as i64;
         self.margins = Margins {
             min: of(s.margin_min_pct),
@@ -137,13 +137,7 @@ impl Clock {
     ///
     /// Between "saturated" and "fine" lies a band (`unbusy_pct`) in which nothing is concluded. vrate rises
     /// only if somebody was short: capacity that nobody wants says nothing about the limit.
-    pub fn judge(
-        &mut self,
-        quality: &Quality,
-        demand: &Demand,
-        allowed_ppm: [u64; 2],
-        s: &Settings,
-    ) {
+    pub fn judge(&mut self, quality: &Quality, demand: &Demand, allowed_ppm: [u64; 2], s: &Conf) {
         let [read, write] = quality.missed_ppm;
         let saturated =
             quality.wait_pct > s.busy_wait_pct || read > allowed_ppm[0] || write > allowed_ppm[1];
@@ -219,6 +213,7 @@ fn step_pct(level: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ctl::cost::settings::SETTINGS;
 
     fn clock(level: i64) -> Clock {
         let mut clock = Clock::new();
@@ -252,7 +247,7 @@ mod tests {
 
     #[test]
     fn levels_count_periods_in_a_row_and_turn_at_once() {
-        let s = Settings::new();
+        let s = SETTINGS.defaults();
         let judge = |level, wait_pct, demand: Demand| {
             let mut c = clock(level);
             c.judge(&Quality { missed_ppm: [0; 2], wait_pct }, &demand, [50_000; 2], &s);

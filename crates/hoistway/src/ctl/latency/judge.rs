@@ -11,7 +11,7 @@ impl IoLatency {
     #[cold]
     pub(super) fn cookie_moved(&mut self, now: Instant, at: usize, cx: &mut Cx<'_>) -> bool {
         let parent = self.nodes[self.nodes[at].parent as usize].scale;
-        let percent = self.set.small_group_percent;
+        let percent = self.conf.small_group_percent;
         let node = &mut self.nodes[at];
         let down = parent.cookie < node.seen;
         node.seen = parent.cookie;
@@ -47,7 +47,7 @@ impl IoLatency {
     /// A window of the group is over (section 6).
     #[cold]
     pub(super) fn judge(&mut self, now: Instant, at: usize, cx: &mut Cx<'_>) {
-        let (set, requests) = (self.set, cx.device.nr_requests);
+        let (set, requests) = (self.conf, cx.device.nr_requests);
         let node = &mut self.nodes[at];
         let (target, rotational) = (node.target, node.rotational);
         let window = core::mem::take(&mut node.stat);
@@ -105,7 +105,7 @@ impl IoLatency {
     ///
     /// A victim that has stopped cannot report that it is well; its siblings must not stay throttled.
     pub(super) fn look_at_parents(&mut self, now: Instant, cx: &mut Cx<'_>) {
-        let (give_up, requests) = (self.set.give_up(), cx.device.nr_requests);
+        let (give_up, requests) = (self.conf.give_up(), cx.device.nr_requests);
         let (nodes, ups) = (&mut self.nodes, &mut self.counts.ups);
         self.lowered.retain(|&parent| {
             let scale = &mut nodes[parent as usize].scale;

@@ -48,7 +48,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use node::{BASE, Life, Node, UNLIMITED};
-use tunables::{GROUP_TUNABLES, Settings, TUNABLES};
+use tunables::{Conf, GROUP_TUNABLES, SETTINGS, TUNABLES};
 
 /// The registry entry.
 pub static ENTRY: Entry = Entry {
@@ -56,7 +56,7 @@ pub static ENTRY: Entry = Entry {
         name: "io.latency",
         summary: "keeps latency targets of groups by holding their siblings back",
         source: "specs/io-latency.md",
-        tunables: TUNABLES,
+        tunables: &TUNABLES,
         group_tunables: GROUP_TUNABLES,
         knobs: knob::KNOBS,
         figures: &[],
@@ -106,7 +106,7 @@ struct Counts {
 /// The controller of one device.
 #[derive(Debug)]
 struct IoLatency {
-    set: Settings,
+    conf: Conf,
     /// Groups with a target; with none the controller is off.
     targets: u32,
 
@@ -137,7 +137,7 @@ impl IoLatency {
         let mut root = Node::absent(NIL, 0, None);
         root.life = Life::Alive;
         IoLatency {
-            set: Settings::default(),
+            conf: SETTINGS.defaults(),
             targets: 0,
             nodes: alloc::vec![root],
             marks: Vec::new(),
@@ -283,12 +283,11 @@ impl Stage for IoLatency {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let tunable = setting::check(TUNABLES, ENTRY.stage.name, name, value)?;
-        let before = self.set.last_scale();
-        self.set.set(tunable.name, value);
-        let after = self.set.last_scale();
+        let before = self.conf.last_scale();
+        SETTINGS.set(&mut self.conf, name, value)?;
+        let after = self.conf.last_scale();
         for node in &mut self.nodes {
-            node.window = self.set.window(node.target);
+            node.window = self.conf.window(node.target);
             if node.scale.last == before {
                 node.scale.last = after;
             }
@@ -302,7 +301,7 @@ impl Stage for IoLatency {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        self.set.value(name)
+        SETTINGS.value(&self.conf, name)
     }
 
     fn set_group(
@@ -459,8 +458,8 @@ impl IoLatency {
     fn arm(&mut self, now: Instant, device: &Device) {
         if self.timer.is_none() {
             let tick = Nanos(device.tick.0.max(1));
-            let ticks = self.set.timer().0.div_ceil(tick.0);
-            let at = self.set.tick_timers.fires_at(now, tick, tick_of(now, tick) + ticks);
+            let ticks = self.conf.timer().0.div_ceil(tick.0);
+            let at = self.conf.tick_timers.fires_at(now, tick, tick_of(now, tick) + ticks);
             // An ideal timer of a tick longer than itself would fire at once for ever.
             self.timer = Some(at.max(now + Nanos(1)));
         }
@@ -482,7 +481,7 @@ impl IoLatency {
         for group in (self.nodes.len() as u32..groups.len() as u32).map(GroupId) {
             let parent = groups.parent(group).expect("only the root has no parent");
             let level = groups.level(group);
-            self.nodes.push(Node::absent(parent.0, level, self.set.last_scale()));
+            self.nodes.push(Node::absent(parent.0, level, self.conf.last_scale()));
             if level as usize >= self.agenda.len() {
                 self.agenda.resize(level as usize + 1, List::new());
             }
@@ -514,7 +513,7 @@ impl IoLatency {
         }
         for at in path.into_iter().rev() {
             let seen = self.nodes[self.nodes[at].parent as usize].scale.cookie;
-            let window = self.set.window(Nanos::ZERO);
+            let window = self.conf.window(Nanos::ZERO);
             let node = &mut self.nodes[at];
             node.life = Life::Alive;
             node.rotational = device.rotational;
@@ -534,7 +533,7 @@ impl IoLatency {
         if group == GroupId::ROOT || self.payer(now, group, cx) != at {
             return Err(KnobError::unsupported("the root and removed groups have no target"));
         }
-        let window = self.set.window(target);
+        let window = self.conf.window(target);
         let node = &mut self.nodes[at];
         let old = core::mem::replace(&mut node.target, target);
         node.window = window;
@@ -556,7 +555,7 @@ impl IoLatency {
 
     fn reset_parent(&mut self, at: usize) {
         let parent = self.nodes[at].parent as usize;
-        self.nodes[parent].scale.reset(self.set.last_scale());
+        self.nodes[parent].scale.reset(self.conf.last_scale());
     }
 
     fn remove(&mut self, now: Instant, group: GroupId, cx: &mut Cx<'_>) {

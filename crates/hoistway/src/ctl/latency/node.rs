@@ -1,7 +1,7 @@
 //! State of one group on the device: the member that is judged and limited, and the parent that says how
 //! far its children are to be held back (specs/io-latency.md section 2).
 
-use super::tunables::Settings;
+use super::tunables::Conf;
 use crate::ctl::Delay;
 use crate::list::List;
 use crate::table::NIL;
@@ -47,7 +47,7 @@ impl Stat {
     ///
     /// Latencies of flash are spiky: masses of quick I/Os hide a bad tenth in a mean. On a disk all are
     /// slow in the same way, and the mean needs fewer samples.
-    pub fn good(self, rotational: bool, target: Nanos, set: &Settings) -> bool {
+    pub fn good(self, rotational: bool, target: Nanos, set: &Conf) -> bool {
         if rotational {
             self.mean() <= target.0
         } else {
@@ -309,7 +309,7 @@ mod tests {
     /// Scenario 7.
     #[test]
     fn a_window_is_bad_at_a_tenth_missed_and_at_one_of_a_few() {
-        let set = Settings::default();
+        let set = crate::ctl::latency::tunables::SETTINGS.defaults();
         let good =
             |samples, missed| Stat { samples, missed, sum: 0 }.good(false, Nanos::ms(5), &set);
         assert!(!good(100, 10) && good(100, 9) && !good(5, 1) && good(5, 0));

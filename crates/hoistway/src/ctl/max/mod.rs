@@ -72,7 +72,7 @@ use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::KnobError;
 use crate::request::{BioId, Dir, Op, ReqId};
-use crate::setting::{self, TunableError};
+use crate::setting::{self, Settings, TunableError};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::NIL;
 use crate::tree::{Nodes, Tree};
@@ -85,11 +85,11 @@ use knob::Rates;
 use low::Low;
 use queue::{HeldBio, Queues, Source};
 use slice::{BPS_MAX, Clock, IOPS_MAX, Lane, Limit, Rate, Size};
-pub use tables::{ENTRY, ENTRY_LOW};
 use tables::{
-    GROUP_TUNABLES, KNOB, KNOB_LOW, QUANTUM, SELECT_QUANTUM, SLEEP_SLICES, SLICE, SLICE_ROTATIONAL,
-    TICK_TIMERS, TUNABLES, TUNABLES_LOW, group_default, tunable_of,
+    Conf, GROUP_TUNABLES, KNOB, KNOB_LOW, SETTINGS, SETTINGS_LOW, SLICE, SLICE_ROTATIONAL,
+    group_default,
 };
+pub use tables::{ENTRY, ENTRY_LOW};
 use timers::Timers;
 
 /// Which limits there are on the path from a group to the root.
@@ -156,10 +156,7 @@ impl Node {
 /// State of one device.
 #[derive(Debug)]
 pub struct IoMax {
-    quantum: u32,
-    select_quantum: u32,
-    sleep_slices: u64,
-    slice_ms: u64,
+    conf: Conf,
 
     clock: Clock,
     /// By group; as far as they were needed.
@@ -179,13 +176,10 @@ pub struct IoMax {
 
 impl IoMax {
     fn new(device: &Device) -> IoMax {
-        let of = |name| tunable_of(name).default;
+        let conf = SETTINGS.defaults();
         let mut this = IoMax {
-            quantum: of(QUANTUM) as u32,
-            select_quantum: of(SELECT_QUANTUM) as u32,
-            sleep_slices: of(SLEEP_SLICES),
-            slice_ms: of(SLICE),
-            clock: Clock::new(device.tick, of(SLICE)),
+            conf,
+            clock: Clock::new(device.tick, conf.slice_ms),
             nodes: Vec::new(),
             rules: Vec::new(),
             due: Nodes::new(0),
@@ -199,12 +193,18 @@ impl IoMax {
         this
     }
 
+    fn settings(&self) -> &'static Settings<Conf> {
+        if self.low.is_some() { &SETTINGS_LOW } else { &SETTINGS }
+    }
+
     fn with_low(device: &Device) -> IoMax {
-        let slice = TUNABLES_LOW.iter().find(|t| t.name == SLICE).expect("it is in the table");
-        let slice_ms = if device.rotational { SLICE_ROTATIONAL } else { slice.default };
+        let mut conf = SETTINGS_LOW.defaults();
+        if device.rotational {
+            conf.slice_ms = SLICE_ROTATIONAL;
+        }
         IoMax {
-            slice_ms,
-            clock: Clock::new(device.tick, slice_ms),
+            conf,
+            clock: Clock::new(device.tick, conf.slice_ms),
             low: Some(Box::new(Low::new(device.rotational))),
             ..IoMax::new(device)
         }
@@ -344,7 +344,7 @@ impl IoMax {
     fn arm(&mut self, node: u32) {
         if let Some(due) = self.earliest(node) {
             let now = self.clock.now;
-            let cap = now + self.sleep_slices * self.clock.slice;
+            let cap = now + self.conf.sleep_slices * self.clock.slice;
             self.timers.set(node, now, due.min(cap));
         }
     }
@@ -386,7 +386,7 @@ impl IoMax {
     /// One pass over the due children (A.8.2).
     fn select(&mut self, node: u32, cx: &Cx<'_>) -> u32 {
         let mut passed = 0;
-        while passed < self.select_quantum {
+        while passed < self.conf.select_quantum {
             let child = self.nodes[node as usize].children.first();
             if child == NIL || self.due.key(child) > self.clock.now {
                 break;
@@ -403,9 +403,9 @@ impl IoMax {
 
     /// A node's turn (A.8.3): some reads, then some writes.
     fn round(&mut self, node: u32, cx: &Cx<'_>) -> u32 {
-        let reads = self.quantum * 3 / 4;
+        let reads = self.conf.quantum * 3 / 4;
         let mut all = 0;
-        for (dir, most) in [(Dir::Read, reads), (Dir::Write, self.quantum - reads)] {
+        for (dir, most) in [(Dir::Read, reads), (Dir::Write, self.conf.quantum - reads)] {
             let mut passed = 0;
             while passed < most {
                 let ring = self.lane(node, dir).ring;
@@ -651,20 +651,15 @@ impl Stage for IoMax {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.clock.set(now);
-        match setting::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
-            SLICE => {
-                self.slice_ms = value;
-                self.clock.set_slice(value);
-                let clock = self.clock;
-                for lane in self.nodes.iter_mut().flat_map(|n| &mut n.lanes) {
-                    lane.limit = clock.limit(lane.limit.rate);
-                }
+        let name = self.settings().set(&mut self.conf, name, value)?;
+        if name == SLICE {
+            self.clock.set_slice(value);
+            let clock = self.clock;
+            for lane in self.nodes.iter_mut().flat_map(|n| &mut n.lanes) {
+                lane.limit = clock.limit(lane.limit.rate);
             }
-            QUANTUM => self.quantum = value as u32,
-            SELECT_QUANTUM => self.select_quantum = value as u32,
-            SLEEP_SLICES => self.sleep_slices = value,
-            _ => self.timers.kind = TickTimers::from_value(value),
         }
+        self.timers.kind = self.conf.tick_timers;
         // Who waits was told when to look again by the old values.
         for group in 1..self.nodes.len() as u32 {
             self.look_again(GroupId(group), cx);
@@ -673,14 +668,7 @@ impl Stage for IoMax {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        Some(match name {
-            SLICE => self.slice_ms,
-            QUANTUM => self.quantum.into(),
-            SELECT_QUANTUM => self.select_quantum.into(),
-            SLEEP_SLICES => self.sleep_slices,
-            TICK_TIMERS => self.timers.kind.value(),
-            _ => return None,
-        })
+        self.settings().value(&self.conf, name)
     }
 
     fn set_group(

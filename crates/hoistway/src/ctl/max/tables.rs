@@ -3,7 +3,7 @@
 use super::slice::{BPS_MAX, IOPS_MAX};
 use super::{Entry, Gate, IoMax, TickTimers};
 use crate::knob::{Knob, KnobOf};
-use crate::setting::{Tunable, Unit};
+use crate::setting::{Setting, Settings, Tunable, Unit, listed};
 use crate::stage::StageInfo;
 use alloc::boxed::Box;
 
@@ -13,7 +13,7 @@ pub static ENTRY: Entry = Entry {
         name: "io.max",
         summary: "limits on bytes and I/Os per second, enforced on time slices",
         source: "specs/io-max-throttling.md",
-        tunables: TUNABLES,
+        tunables: &TUNABLES,
         group_tunables: GROUP_TUNABLES,
         knobs: &[KNOB],
         figures: &[],
@@ -28,7 +28,7 @@ pub static ENTRY_LOW: Entry = Entry {
         name: "io.low",
         summary: "best-effort lower limits: everybody is held to them until all have theirs",
         source: "specs/io-max-throttling.md B",
-        tunables: TUNABLES_LOW,
+        tunables: &TUNABLES_LOW,
         group_tunables: GROUP_TUNABLES,
         knobs: &[KNOB, KNOB_LOW],
         figures: &[],
@@ -38,54 +38,67 @@ pub static ENTRY_LOW: Entry = Entry {
 };
 
 pub(super) const SLICE: &str = "slice";
-pub(super) const QUANTUM: &str = "quantum";
-pub(super) const SELECT_QUANTUM: &str = "select_quantum";
-pub(super) const SLEEP_SLICES: &str = "sleep_slices";
-pub(super) const TICK_TIMERS: &str = "tick_timers";
 
-pub(super) static TUNABLES: &[Tunable] =
-    &tunables(100, "Length of a slice, rounded down to whole ticks of the device, at least one.");
-
-pub(super) static TUNABLES_LOW: &[Tunable] = &tunables(
-    20,
-    "Length of a slice, rounded down to whole ticks of the device, at least one. On a rotational \
-     device the default is 100.",
-);
+/// What is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Conf {
+    pub slice_ms: u64,
+    pub quantum: u32,
+    pub select_quantum: u32,
+    pub sleep_slices: u64,
+    pub tick_timers: TickTimers,
+}
 
 /// Default slice of a kernel with `io.low` on a rotational device, in ms.
 pub(super) const SLICE_ROTATIONAL: u64 = 100;
 
-const fn tunables(slice: u64, slice_doc: &'static str) -> [Tunable; 5] {
+const ROWS: [Setting<Conf>; 5] =
+    rows(100, "Length of a slice, rounded down to whole ticks of the device, at least one.");
+const ROWS_LOW: [Setting<Conf>; 5] = rows(
+    20,
+    "Length of a slice, rounded down to whole ticks of the device, at least one. On a rotational \
+     device the default is 100.",
+);
+pub(super) static SETTINGS: Settings<Conf> = Settings::new("io.max", &ROWS);
+pub(super) static SETTINGS_LOW: Settings<Conf> = Settings::new("io.low", &ROWS_LOW);
+static TUNABLES: [Tunable; ROWS.len()] = listed(&ROWS);
+static TUNABLES_LOW: [Tunable; ROWS_LOW.len()] = listed(&ROWS_LOW);
+
+const fn rows(slice: u64, slice_doc: &'static str) -> [Setting<Conf>; 5] {
     [
-        Tunable::new(SLICE, Unit::Millis, slice, (1, 1000), slice_doc),
+        Tunable::new(SLICE, Unit::Millis, slice, (1, 1000), slice_doc)
+            .field(|c| c.slice_ms, |c, v| c.slice_ms = v),
         Tunable::new(
-            QUANTUM,
+            "quantum",
             Unit::Count,
             8,
             (4, 1024),
             "I/Os a node passes in its turn: three quarters reads, then the rest writes.",
-        ),
+        )
+        .field(|c| c.quantum.into(), |c, v| c.quantum = v as u32),
         Tunable::new(
-            SELECT_QUANTUM,
+            "select_quantum",
             Unit::Count,
             32,
             (1, 65_536),
             "I/Os after which a pass over the due nodes begins anew.",
-        ),
+        )
+        .field(|c| c.select_quantum.into(), |c, v| c.select_quantum = v as u32),
         Tunable::new(
-            SLEEP_SLICES,
+            "sleep_slices",
             Unit::Count,
             8,
             (1, 1000),
             "The longest a timer sleeps, in slices.",
-        ),
-        Tunable::new(
-            TICK_TIMERS,
-            Unit::Choice(TickTimers::WORDS),
+        )
+        .field(|c| c.sleep_slices, |c, v| c.sleep_slices = v),
+        Tunable::choice(
+            "tick_timers",
+            TickTimers::WORDS,
             0,
-            (0, 1),
             "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
-        ),
+        )
+        .field(|c| c.tick_timers.value(), |c, v| c.tick_timers = TickTimers::from_value(v)),
     ]
 }
 
@@ -120,11 +133,6 @@ pub(super) const KNOB_LOW: Knob = Knob {
           group that thinks longer than idle, or of whose I/O at most a fifth is slower than usual by \
           more than latency, does not need it (specs/groups-and-priorities.md 6.4).",
 };
-
-/// The tunable of that name.
-pub(super) fn tunable_of(name: &str) -> &'static Tunable {
-    TUNABLES.iter().find(|t| t.name == name).expect("every name is in the table")
-}
 
 /// "max"; 0, which no check passes, for a name that does not exist.
 pub(super) fn group_default(name: &str) -> u64 {

@@ -40,7 +40,7 @@ use super::{Controller, Entry, Gate, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::request::{BioId, Dir, Flags, Io, Op, ReqId};
-use crate::setting::{self, Tunable, TunableError, Unit};
+use crate::setting::{Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
@@ -53,7 +53,7 @@ pub static ENTRY: Entry = Entry {
         name: "wbt",
         summary: "write-back throttling: buffered writes in flight limited by the latency of reads",
         source: "specs/io-max-throttling.md C",
-        tunables: TUNABLES,
+        tunables: &TUNABLES,
         group_tunables: &[],
         knobs: &[],
         figures: &[],
@@ -66,34 +66,49 @@ const TARGET: &str = "target";
 const WINDOW: &str = "window";
 const DEPTH: &str = "depth";
 
-static TUNABLES: &[Tunable] = &[
+/// What is set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Conf {
+    target: Nanos,
+    /// Length at step 0.
+    window: Nanos,
+    /// At step 0.
+    depth: u32,
+}
+
+const ROWS: &[Setting<Conf>] = &[
     Tunable::new(
         TARGET,
         Unit::Micros,
         2_000,
         (0, 10_000_000),
         "Read latency above which writes are held back; 0: off. On a rotational device the \
-              default is 75000.",
-    ),
+         default is 75000.",
+    )
+    .field(|c| c.target.as_us(), |c, v| c.target = Nanos::us(v)),
     Tunable::new(
         WINDOW,
         Unit::Millis,
         100,
         (1, 10_000),
         "Length of a window at step 0; a step down shortens it.",
-    ),
+    )
+    .field(|c| c.window.as_ms(), |c, v| c.window = Nanos::ms(v)),
     Tunable::new(
         DEPTH,
         Unit::Requests,
         16,
         (1, 1024),
         "Writes in flight at step 0, or the device's depth if that is smaller.",
-    ),
+    )
+    .field(|c| c.depth.into(), |c, v| c.depth = v as u32),
 ];
+static SETTINGS: Settings<Conf> = Settings::new("wbt", ROWS);
+static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
-/// Default target of a rotational device in us.
+/// Default target of a rotational device.
 /// Chosen in Linux: about what a read takes on a loaded disk; the 2 ms of `target` are the same for flash.
-const TARGET_ROTATIONAL: u64 = 75_000;
+const TARGET_ROTATIONAL: Nanos = Nanos::ms(75);
 /// A task has slept on the dirty limit lately.
 const DIRTY_SLEEP_RECENT: Nanos = Nanos::secs(1);
 /// A read was issued or completed lately.
@@ -161,9 +176,7 @@ enum Sign {
 /// State of one device.
 #[derive(Debug)]
 pub struct Wbt {
-    target: Nanos,
-    window: Nanos,
-    depth: u32,
+    conf: Conf,
 
     device_depth: u32,
     write_cache: bool,
@@ -193,15 +206,12 @@ pub struct Wbt {
 
 impl Wbt {
     fn new(device: &Device) -> Wbt {
-        let of = |name: &str| {
-            TUNABLES.iter().find(|t| t.name == name).expect("every name is in the table").default
-        };
-        let target = if device.rotational { TARGET_ROTATIONAL } else { of(TARGET) };
-        let window = Nanos::ms(of(WINDOW));
+        let mut conf = SETTINGS.defaults();
+        if device.rotational {
+            conf.target = TARGET_ROTATIONAL;
+        }
         let mut this = Wbt {
-            target: Nanos::us(target),
-            window,
-            depth: of(DEPTH) as u32,
+            conf,
             device_depth: device.queue_depth,
             write_cache: device.write_cache,
             step: 0,
@@ -216,7 +226,7 @@ impl Wbt {
             last_read: None,
             last_dirty_sleep: None,
             window_end: None,
-            window_length: window,
+            window_length: conf.window,
             read_ns_min: None,
             writes: 0,
             unknown: 0,
@@ -229,11 +239,11 @@ impl Wbt {
     }
 
     fn off(&self) -> bool {
-        self.target == Nanos::ZERO
+        self.conf.target == Nanos::ZERO
     }
 
     fn compute_depths(&mut self) {
-        let (max, at_maximum) = max_depth(self.device_depth, self.depth, self.step);
+        let (max, at_maximum) = max_depth(self.device_depth, self.conf.depth, self.step);
         self.at_maximum = at_maximum;
         self.depths = match max {
             0..=2 => Depths { max, normal: max, background: 1 },
@@ -315,13 +325,13 @@ impl Wbt {
         if let Some((_, issued)) = self.watched {
             let outstanding = now.since(issued);
             let no_read = self.read_ns_min.is_none();
-            if outstanding > self.window_length || (outstanding > self.target && no_read) {
+            if outstanding > self.window_length || (outstanding > self.conf.target && no_read) {
                 return Sign::Exceeded;
             }
         }
         match self.read_ns_min {
             Some(read) if self.writes >= WRITES_MIN => {
-                if read > self.target.0 {
+                if read > self.conf.target.0 {
                     Sign::Exceeded
                 } else {
                     Sign::Fine
@@ -372,8 +382,8 @@ impl Wbt {
         }
         self.window_length = match self.step {
             // floor(16 window / isqrt(256 (step + 1)))
-            1.. => Nanos(16 * self.window.0 / ((self.step as u64 + 1) * 256).isqrt()),
-            _ => self.window,
+            1.. => Nanos(16 * self.conf.window.0 / ((self.step as u64 + 1) * 256).isqrt()),
+            _ => self.conf.window,
         };
         if self.step != 0 || self.in_flight() > 0 {
             self.open_window(now);
@@ -539,34 +549,26 @@ impl Stage for Wbt {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match setting::check(TUNABLES, ENTRY.stage.name, name, value)?.name {
-            TARGET => {
-                self.target = Nanos::us(value);
-                if self.off() {
-                    // Nothing is observed any more.
-                    (self.window_end, self.step, self.unknown) = (None, 0, 0);
-                    self.window_length = self.window;
-                }
+        match SETTINGS.set(&mut self.conf, name, value)? {
+            TARGET if self.off() => {
+                // Nothing is observed any more.
+                (self.window_end, self.step, self.unknown) = (None, 0, 0);
+                self.window_length = self.conf.window;
             }
             WINDOW => {
-                self.window = Nanos::ms(value);
-                self.window_length = self.window;
+                let window = self.conf.window;
+                self.window_length = window;
                 // The window under way ends no later than one that began now.
-                self.window_end = self.window_end.map(|end| end.min(now + self.window));
+                self.window_end = self.window_end.map(|end| end.min(now + window));
             }
-            _ => self.depth = value as u32,
+            _ => {}
         }
         self.compute_depths();
         Ok(())
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        Some(match name {
-            TARGET => self.target.as_us(),
-            WINDOW => self.window.as_ms(),
-            DEPTH => self.depth.into(),
-            _ => return None,
-        })
+        SETTINGS.value(&self.conf, name)
     }
 
     fn gauges(&self, _now: Instant, _cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {

@@ -7,12 +7,33 @@
 use super::Bfq;
 use super::idle::RAISED_IDLE;
 use super::ids::Id;
-use super::tunables::Base;
+use super::tunables::{Base, Conf};
+use crate::env::Cx;
 use crate::unit::{Instant, Nanos};
 
 impl Bfq {
+    /// `name` was set, what was set `before` is known: what follows from it.
+    pub(super) fn applied(&mut self, now: Instant, name: &str, before: &Conf, cx: &mut Cx<'_>) {
+        match name {
+            "low_latency" if !self.conf.low_latency => self.end_all_raising(now, cx),
+            "max_budget" => self.recompute_max_budget(),
+            "timeout_sync" => {
+                self.conf.timeout_written = true;
+                self.recompute_max_budget();
+            }
+            "queue_statistics" => self.restart_queue_statistics(),
+            _ => {}
+        }
+        self.fair.set_rules(self.conf.fair);
+        if self.conf.move_counts && !before.move_counts {
+            self.recount_groups();
+        }
+        self.recompute_wr_duration();
+        self.follow(now, name, before.wr_rt_max_time);
+    }
+
     /// After `name` was set: `old_rt` is `wr_rt_max_time` before.
-    pub(super) fn follow(&mut self, now: Instant, name: &str, old_rt: Nanos) {
+    fn follow(&mut self, now: Instant, name: &str, old_rt: Nanos) {
         if self.conf.base != Base::Hoistway {
             return;
         }

@@ -184,15 +184,12 @@ impl Bfq {
     }
 
     /// Quirk Q20; what went wrong without it is put right.
-    pub(super) fn set_move_counts(&mut self, on: bool) {
-        self.conf.move_counts = on;
-        if on {
-            self.groups.iter_mut().for_each(|group| group.allocated = 0);
-            for q in self.queues.ids() {
-                if self.queues[q].live {
-                    let n = self.queues[q].rqs.allocated as i32;
-                    self.count_in_groups(self.fair.ents[q].node, n);
-                }
+    pub(super) fn recount_groups(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.allocated = 0);
+        for q in self.queues.ids() {
+            if self.queues[q].live {
+                let n = self.queues[q].rqs.allocated as i32;
+                self.count_in_groups(self.fair.ents[q].node, n);
             }
         }
     }

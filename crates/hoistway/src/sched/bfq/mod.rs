@@ -98,7 +98,7 @@ use rate::PeakRate;
 use requests::Rqs;
 use slot::{Budgets, Expiry};
 use stats::{FIGURES, Stats};
-use tunables::{Conf, TUNABLES};
+use tunables::{Conf, SETTINGS, TUNABLES};
 use weights::{GROUP_TUNABLES, KNOBS};
 use wf2q::FairQueue;
 
@@ -108,7 +108,7 @@ pub static ENTRY: Entry = Entry {
         name: "bfq",
         summary: "proportional share by budgets, idles for who deserves it",
         source: "specs/bfq.md",
-        tunables: TUNABLES,
+        tunables: &TUNABLES,
         group_tunables: GROUP_TUNABLES,
         knobs: KNOBS,
         figures: FIGURES,
@@ -160,10 +160,11 @@ impl Bfq {
     fn new(setup: &Setup<'_>) -> Bfq {
         let rotational = setup.device.rotational;
         let actuators = actuators(setup.device);
+        let conf = SETTINGS.defaults();
         let mut bfq = Bfq {
-            conf: Conf::default(),
             rotational,
-            fair: FairQueue::new(setup.now),
+            fair: FairQueue::new(setup.now, conf.fair),
+            conf,
             queues: Queues::new(),
             ctxs: Contexts::new(actuators),
             groups: GroupParts::new(actuators),
@@ -364,15 +365,14 @@ impl Stage for Bfq {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.clock(now);
-        let old_rt = self.conf.wr_rt_max_time;
-        self.set_tunable(now, name, value, cx)?;
-        self.recompute_wr_duration();
-        self.follow(now, name, old_rt);
+        let before = self.conf.clone();
+        let name = SETTINGS.set(&mut self.conf, name, value)?;
+        self.applied(now, name, &before, cx);
         Ok(())
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        self.tunable(name)
+        SETTINGS.value(&self.conf, name)
     }
 
     fn set_group(

@@ -19,7 +19,7 @@ impl Probe {
     /// A fresh one; `created` is the instant of creation as its tick counter has it.
     pub fn new(setup: &Setup<'_>, created: Instant) -> Probe {
         let mut bfq = Bfq::new(setup);
-        bfq.fair = FairQueue::new(created);
+        bfq.fair = FairQueue::new(created, bfq.conf.fair);
         bfq.tn = created;
         bfq.expiries = Some(Vec::new());
         Probe { bfq }

@@ -220,10 +220,9 @@ impl Bfq {
     }
 
     /// From now on each queue is counted by itself, or no longer.
-    pub(super) fn set_queue_statistics(&mut self, on: bool) {
-        self.conf.queue_statistics = on;
+    pub(super) fn restart_queue_statistics(&mut self) {
         self.stats.queues.clear();
-        if on {
+        if self.conf.queue_statistics {
             self.stats.queues.resize(self.queues.len(), Tally::default());
         }
     }

@@ -31,7 +31,7 @@ use crate::group::GroupId;
 use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
 use crate::sched::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
-use crate::setting::{OnChange, Tunable, TunableError, Unit, check};
+use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
@@ -43,7 +43,7 @@ pub static ENTRY: Entry = Entry {
         name: "bfq-v1",
         summary: "BFQ as first released in 2010: budgets, idling, a boost for what starts",
         source: "specs/bfq.md section 11",
-        tunables: TUNABLES,
+        tunables: &TUNABLES,
         group_tunables: GROUP_TUNABLES,
         knobs: KNOBS,
         figures: &[],
@@ -56,66 +56,102 @@ pub static ENTRY: Entry = Entry {
     build: |setup| Box::new(BfqV1::new(setup)),
 };
 
-const fn tunable(
-    name: &'static str,
-    unit: Unit,
-    default: u64,
-    range: (u64, u64),
-    doc: &'static str,
-) -> Tunable {
-    Tunable::new(name, unit, default, (range.0, range.1), doc)
-}
-
 const MS_MAX: u64 = 600_000;
 
-static TUNABLES: &[Tunable] = &[
-    tunable("slice_idle", Unit::Millis, 8, (0, MS_MAX), "Longest wait for a sync queue. 0: none.")
-        .on_change(OnChange::Waits),
-    tunable("low_latency", Unit::Switch, 1, (0, 1), "Boosts queues that come back after 20 s.")
-        .on_change(OnChange::Resets),
-    tunable(
+const ROWS: &[Setting<BfqV1>] = &[
+    Tunable::new(
+        "slice_idle",
+        Unit::Millis,
+        8,
+        (0, MS_MAX),
+        "Longest wait for a sync queue. 0: none.",
+    )
+    .on_change(OnChange::Waits)
+    .field(|s| s.b.conf.slice_idle.as_ms(), |s, v| s.b.conf.slice_idle = Nanos::ms(v)),
+    Tunable::switch("low_latency", true, "Boosts queues that come back after 20 s.")
+        .on_change(OnChange::Resets)
+        .field(|s| s.low_latency.into(), |s, v| s.low_latency = v != 0),
+    Tunable::new(
         "max_budget",
         Unit::Sectors,
         0,
         (0, i32::MAX as u64),
-        "Largest service of a slot. 0: what the device serves in timeout_sync at its peak rate.",
+        "Largest service of a slot. 0: what the device serves in timeout_sync at its \
+         peak rate.",
     )
-    .on_change(OnChange::Limits),
-    tunable("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a sync slot.")
-        .on_change(OnChange::Limits),
-    tunable("timeout_async", Unit::Millis, 40, (1, MS_MAX), "Time limit of an async slot.")
-        .on_change(OnChange::Limits),
-    tunable(
+    .on_change(OnChange::Limits)
+    .field(|s| s.b.conf.user_max_budget, |s, v| s.b.conf.user_max_budget = v),
+    Tunable::new("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a sync slot.")
+        .on_change(OnChange::Limits)
+        .field(|s| s.b.conf.timeout.as_ms(), |s, v| s.b.conf.timeout = Nanos::ms(v)),
+    Tunable::new("timeout_async", Unit::Millis, 40, (1, MS_MAX), "Time limit of an async slot.")
+        .on_change(OnChange::Limits)
+        .field(|s| s.timeout_async.as_ms(), |s, v| s.timeout_async = Nanos::ms(v)),
+    Tunable::new(
         "fifo_expire_sync",
         Unit::Millis,
         125,
         (1, MS_MAX),
         "Age that breaks the sorted order.",
     )
-    .on_change(OnChange::LaterRequests),
-    tunable("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests.")
-        .on_change(OnChange::LaterRequests),
-    tunable("back_seek_max", Unit::Kib, 16_384, (0, 1 << 40), "Reach behind the head."),
-    tunable("back_seek_penalty", Unit::Factor, 2, (1, 1_000), "Cost of a way back."),
-    tunable("quantum", Unit::Requests, 4, (1, 1_000), "Requests of a sync queue per batch."),
-    tunable("max_budget_async_rq", Unit::Requests, 4, (1, 1_000), "The same of an async queue."),
-    tunable("class_idle_period", Unit::Millis, 200, (1, MS_MAX), "Look-in of the idle class."),
-    tunable(
+    .on_change(OnChange::LaterRequests)
+    .field(|s| s.b.conf.fifo_expire_sync.as_ms(), |s, v| s.b.conf.fifo_expire_sync = Nanos::ms(v)),
+    Tunable::new(
+        "fifo_expire_async",
+        Unit::Millis,
+        250,
+        (1, MS_MAX),
+        "The same for async requests.",
+    )
+    .on_change(OnChange::LaterRequests)
+    .field(
+        |s| s.b.conf.fifo_expire_async.as_ms(),
+        |s, v| s.b.conf.fifo_expire_async = Nanos::ms(v),
+    ),
+    Tunable::new("back_seek_max", Unit::Kib, 16_384, (0, 1 << 40), "Reach behind the head.")
+        .field(|s| s.b.conf.back_seek_max_kib, |s, v| s.b.conf.back_seek_max_kib = v),
+    Tunable::new("back_seek_penalty", Unit::Factor, 2, (1, 1_000), "Cost of a way back.")
+        .field(|s| s.b.conf.back_seek_penalty, |s, v| s.b.conf.back_seek_penalty = v),
+    Tunable::new("quantum", Unit::Requests, 4, (1, 1_000), "Requests of a sync queue per batch.")
+        .field(|s| s.quantum, |s, v| s.quantum = v),
+    Tunable::new(
+        "max_budget_async_rq",
+        Unit::Requests,
+        4,
+        (1, 1_000),
+        "The same of an async queue.",
+    )
+    .field(|s| s.async_batch, |s, v| s.async_batch = v),
+    Tunable::new("class_idle_period", Unit::Millis, 200, (1, MS_MAX), "Look-in of the idle class.")
+        .field(
+            |s| s.b.conf.fair.idle_class_period.as_ms(),
+            |s, v| s.b.conf.fair.idle_class_period = Nanos::ms(v),
+        ),
+    Tunable::switch(
         "exact_pick",
-        Unit::Switch,
-        1,
-        (0, 1),
-        "1: the eligible queue with the smallest finish. 0: the reference's tree descent (Q1).",
+        true,
+        "1: the eligible queue with the smallest finish. 0: the reference's tree descent \
+         (Q1).",
+    )
+    .field(|s| s.b.conf.fair.exact_pick.into(), |s, v| s.b.conf.fair.exact_pick = v != 0),
+    Tunable::switch("exact_candidate", false, "1: a look-up at every activation (Q15).").field(
+        |s| s.b.conf.fair.exact_candidate.into(),
+        |s, v| s.b.conf.fair.exact_candidate = v != 0,
     ),
-    tunable("exact_candidate", Unit::Switch, 0, (0, 1), "1: a look-up at every activation (Q15)."),
-    tunable(
+    Tunable::choice(
         "v1_rules",
-        Unit::Choice(&["shipped", "described"]),
+        &["shipped", "described"],
         0,
-        (0, 1),
-        "What was released, or what its page says, where they differ: slow queues, age of a boost.",
-    ),
+        "What was released, or what its page says, where they differ: slow queues, age \
+         of a boost.",
+    )
+    .field(|s| s.described.into(), |s, v| s.described = v != 0),
 ];
+/// Settings that BFQ does not have, or that mean something else there.
+const OWN: &[&str] =
+    &["low_latency", "timeout_async", "quantum", "max_budget_async_rq", "v1_rules"];
+static SETTINGS: Settings<BfqV1> = Settings::new("bfq-v1", ROWS);
+static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// What v1 keeps per queue besides the shared state.
 #[derive(Clone, Copy, Debug)]
@@ -173,26 +209,28 @@ impl BfqV1 {
         b.conf.low_latency = false;
         b.conf.stable_merge = false;
         b.conf.queue_merge = false;
-        b.fair.exact_candidate = false;
-        b.fair.fix_double_charge = false;
-        b.fair.keep_idle_ticket = false;
+        b.conf.fair.fix_double_charge = false;
+        b.conf.fair.keep_idle_ticket = false;
         b.fair.count_weights = false;
         // The largest budget is trusted from the start.
         b.budgets.assigned = 255;
         b.ncq.tag = HwTag::Yes;
-        BfqV1 {
+        let mut v1 = BfqV1 {
             b,
             extra: Rows::new(),
             sync_inflight: 0,
             peak: 0,
             peak_samples: 0,
-            timeout_async: Nanos::ms(40),
-            quantum: 4,
-            async_batch: 4,
-            low_latency: true,
+            timeout_async: Nanos::ZERO,
+            quantum: 0,
+            async_batch: 0,
+            low_latency: false,
             described: false,
             boosts: 0,
-        }
+        };
+        SETTINGS.apply_defaults(&mut v1);
+        v1.b.fair.set_rules(v1.b.conf.fair);
+        v1
     }
 
     /// The state of a queue, fresh if the number belongs to a new one.
@@ -692,14 +730,11 @@ impl Stage for BfqV1 {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        check(TUNABLES, "bfq-v1", name, value)?;
-        match name {
-            "low_latency" => self.low_latency = value != 0,
-            "timeout_async" => self.timeout_async = Nanos::ms(value),
-            "quantum" => self.quantum = value,
-            "max_budget_async_rq" => self.async_batch = value,
-            "v1_rules" => self.described = value != 0,
-            _ => self.b.set(now, name, value, cx)?,
+        let before = self.b.conf.clone();
+        let name = SETTINGS.set(self, name, value)?;
+        if !OWN.contains(&name) {
+            self.b.clock(now);
+            self.b.applied(now, name, &before, cx);
         }
         self.recompute_max_budget();
         self.shorten_slot();
@@ -707,15 +742,7 @@ impl Stage for BfqV1 {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        TUNABLES.iter().find(|t| t.name == name)?;
-        Some(match name {
-            "low_latency" => self.low_latency.into(),
-            "timeout_async" => self.timeout_async.as_ms(),
-            "quantum" => self.quantum,
-            "max_budget_async_rq" => self.async_batch,
-            "v1_rules" => self.described.into(),
-            _ => return self.b.value(name),
-        })
+        SETTINGS.value(self, name)
     }
 
     fn set_group(

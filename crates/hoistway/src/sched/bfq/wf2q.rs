@@ -206,13 +206,9 @@ impl Node {
     }
 }
 
-/// All nodes and entities of a device.
-#[derive(Clone, Debug)]
-pub(super) struct FairQueue {
-    pub ents: Rows<EntityNo, Entity>,
-    links: Nodes<VTime, MinStart>,
-    pub nodes: Rows<NodeNo, Node>,
-    pub census: Census,
+/// What is set: rows of the table of tunables.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rules {
     /// Quirk Q1: the exact minimum, or the reference's descent.
     pub exact_pick: bool,
     /// Quirk Q15: a look-up instead of the comparison with the cached candidate.
@@ -225,6 +221,16 @@ pub(super) struct FairQueue {
     pub keep_idle_ticket: bool,
     /// Quirk Q19: a busy queue whose class changes is counted in the new one.
     pub fix_class_count: bool,
+}
+
+/// All nodes and entities of a device.
+#[derive(Clone, Debug)]
+pub(super) struct FairQueue {
+    pub ents: Rows<EntityNo, Entity>,
+    links: Nodes<VTime, MinStart>,
+    pub nodes: Rows<NodeNo, Node>,
+    pub census: Census,
+    pub rules: Rules,
     /// Weights are counted (4.3); `bfq-v1` knows no symmetry.
     pub count_weights: bool,
     /// Queues on an active set, the latest insertion first.
@@ -235,19 +241,14 @@ pub(super) struct FairQueue {
 }
 
 impl FairQueue {
-    /// The root node, nothing in it; the quirks of the reference mended.
-    pub fn new(now: Instant) -> FairQueue {
+    /// The root node, nothing in it.
+    pub fn new(now: Instant, rules: Rules) -> FairQueue {
         let mut fair = FairQueue {
             ents: Rows::new(),
             links: Nodes::new(0),
             nodes: Rows::new(),
             census: Census::new(),
-            exact_pick: true,
-            exact_candidate: true,
-            idle_class_period: Nanos::ms(200),
-            fix_double_charge: true,
-            keep_idle_ticket: true,
-            fix_class_count: true,
+            rules,
             count_weights: true,
             active_list: List::new(),
             active_links: Links::new(0),
@@ -257,19 +258,10 @@ impl FairQueue {
         fair
     }
 
-    /// All quirks of the reference that concern the fair queue are mended, or none is.
-    pub fn set_mended(&mut self, on: bool) {
-        self.exact_pick = on;
-        self.exact_candidate = on;
-        self.fix_double_charge = on;
-        self.keep_idle_ticket = on;
-        self.set_fix_class_count(on);
-    }
-
-    /// Quirk Q19; what went wrong without it is put right.
-    pub fn set_fix_class_count(&mut self, on: bool) {
-        self.fix_class_count = on;
-        if on {
+    /// Other rules; what went wrong without the count of classes (quirk Q19) is put right.
+    pub fn set_rules(&mut self, rules: Rules) {
+        let counted = core::mem::replace(&mut self.rules, rules).fix_class_count;
+        if rules.fix_class_count && !counted {
             self.census.recount_classes(&self.ents);
         }
     }
@@ -339,7 +331,7 @@ impl FairQueue {
             tree.v = v;
             self.forget(node, class);
         }
-        if self.exact_pick { self.pick_exact(root, v) } else { self.pick_reference(root, v) }
+        if self.rules.exact_pick { self.pick_exact(root, v) } else { self.pick_reference(root, v) }
     }
 
     /// The smallest finish among the eligible; the caller knows that there is one.
@@ -377,11 +369,11 @@ impl FairQueue {
     fn lookup(&mut self, node: NodeNo, expiring: bool, now: Instant) -> EntityNo {
         let n = &mut self.nodes[node];
         let mut first = RT;
-        if n.idle_class_last + self.idle_class_period < now {
+        if n.idle_class_last + self.rules.idle_class_period < now {
             if !n.trees[IDLE].active.is_empty() {
                 first = IDLE;
             }
-            if first == RT || !self.keep_idle_ticket {
+            if first == RT || !self.rules.keep_idle_ticket {
                 n.idle_class_last = now;
             }
         }
@@ -403,7 +395,7 @@ impl FairQueue {
         now: Instant,
     ) -> bool {
         let cached = self.nodes[node].cached;
-        let candidate = if changed.is_none() || changed == cached || self.exact_candidate {
+        let candidate = if changed.is_none() || changed == cached || self.rules.exact_candidate {
             self.lookup(node, expiring, now)
         } else if cached.is_none() {
             changed
@@ -484,7 +476,7 @@ impl FairQueue {
         if self.nodes[ent.node].in_service == e {
             ent.finish = ent.start.plus(delta(ent.service, ent.weight.into()));
             ent.start = ent.finish;
-            if self.fix_double_charge && !ent.is_queue() {
+            if self.rules.fix_double_charge && !ent.is_queue() {
                 ent.service = 0;
             }
         }
@@ -675,7 +667,7 @@ impl FairQueue {
         }
         let mut moved = false;
         if ent.is_queue() && with_class && ent.class != ent.new_class {
-            if ent.busy && self.fix_class_count {
+            if ent.busy && self.rules.fix_class_count {
                 self.census.change_class_count(ent.class, -1);
                 self.census.change_class_count(ent.new_class, 1);
             }
@@ -773,7 +765,7 @@ impl FairQueue {
             e = self.nodes[node].cached;
             assert!(e.is_some(), "a node with work has a candidate");
             self.nodes[node].in_service = e;
-            if self.keep_idle_ticket && self.ents[e].class == IDLE {
+            if self.rules.keep_idle_ticket && self.ents[e].class == IDLE {
                 self.nodes[node].idle_class_last = now;
             }
             let child = self.ents[e].child;
@@ -874,6 +866,6 @@ impl FairQueue {
         assert_eq!(self.census.groups_pending, with(&|n| n.pending));
         let active = self.ents.iter().filter(|e| e.is_queue() && e.on == On::Active).count() as u32;
         assert_eq!(self.active_list.len(), active);
-        self.census.check(&self.ents, self.fix_class_count);
+        self.census.check(&self.ents, self.rules.fix_class_count);
     }
 }

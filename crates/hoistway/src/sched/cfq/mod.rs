@@ -73,7 +73,7 @@ use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
 use crate::request::{Io, ReqId, Side};
 use crate::rows::{Id, Rows};
-use crate::setting::{self, TunableError};
+use crate::setting::{self, Settings, TunableError};
 use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
@@ -83,7 +83,10 @@ use group::{Groups, Workload};
 use ids::{CtxNo, QueueNo};
 use queue::{Ctx, Queues};
 use requests::{Pool, slot};
-use tunables::{Conf, GROUP_TUNABLES, TUNABLES_30, TUNABLES_34, TUNABLES_38};
+use tunables::{
+    Conf, GROUP_TUNABLES, SETTINGS_30, SETTINGS_34, SETTINGS_38, TUNABLES_30, TUNABLES_34,
+    TUNABLES_38,
+};
 
 /// The CFQ of Linux 2.6.34, the main version.
 pub static ENTRY: Entry = Entry {
@@ -91,7 +94,7 @@ pub static ENTRY: Entry = Entry {
         name: "cfq",
         summary: "time slices per process, idling, groups; as in 2.6.34",
         source: "specs/cfq.md (Linux 2.6.34)",
-        tunables: TUNABLES_34,
+        tunables: &TUNABLES_34,
         group_tunables: GROUP_TUNABLES,
         knobs: &[],
         figures: &[],
@@ -110,7 +113,7 @@ pub static ENTRY_30: Entry = Entry {
         name: "cfq-2.6.30",
         summary: "CFQ as in 2.6.30: one tree of queues, full slices",
         source: "specs/cfq.md 12 (Linux 2.6.30)",
-        tunables: TUNABLES_30,
+        tunables: &TUNABLES_30,
         group_tunables: &[],
         knobs: &[],
         ..ENTRY.stage
@@ -125,7 +128,7 @@ pub static ENTRY_38: Entry = Entry {
         name: "cfq-2.6.38",
         summary: "CFQ with the changes up to 2.6.38: group_idle, isolation",
         source: "specs/cfq.md 12 (Linux 2.6.36 to 2.6.38)",
-        tunables: TUNABLES_38,
+        tunables: &TUNABLES_38,
         ..ENTRY.stage
     },
     build: |setup| Box::new(Cfq::new(setup, Version::V38)),
@@ -146,6 +149,14 @@ impl Version {
             Version::V30 => &ENTRY_30,
             Version::V34 => &ENTRY,
             Version::V38 => &ENTRY_38,
+        }
+    }
+
+    fn settings(self) -> &'static Settings<Conf> {
+        match self {
+            Version::V30 => &SETTINGS_30,
+            Version::V34 => &SETTINGS_34,
+            Version::V38 => &SETTINGS_38,
         }
     }
 }
@@ -210,7 +221,7 @@ impl Cfq {
     fn new(setup: &Setup<'_>, version: Version) -> Cfq {
         Cfq {
             version,
-            conf: Conf::new(version),
+            conf: version.settings().defaults(),
             rotational: setup.device.rotational,
             queues: Queues::new(),
             ctxs: Rows::new(),
@@ -337,7 +348,7 @@ impl Stage for Cfq {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.set_tunable(name, value)?;
+        self.version.settings().set(&mut self.conf, name, value)?;
         if matches!(name, "slice_sync" | "slice_async" | "slice_idle" | "group_idle") {
             self.follow(tick(now));
         }
@@ -345,7 +356,7 @@ impl Stage for Cfq {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        self.tunable(name)
+        self.version.settings().value(&self.conf, name)
     }
 
     fn set_group(

@@ -40,7 +40,7 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Io, Op, ReqId, Side};
-use crate::setting::{self, OnChange, Tunable, TunableError, Unit};
+use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::unit::{Instant, Nanos, QueueId};
@@ -54,27 +54,7 @@ pub static ENTRY: Entry = Entry {
         name: "kyber",
         summary: "tokens per kind of request, their number steered by latency targets",
         source: "specs/kyber.md (Linux 6.1)",
-        tunables: &[
-            target("read_lat_nsec", 2_000_000, "Target latency of reads.")
-                .on_change(OnChange::LaterSamples),
-            target("write_lat_nsec", 10_000_000, "Target latency of writes, sync and async alike.")
-                .on_change(OnChange::LaterSamples),
-            target(
-                "discard_lat_nsec",
-                5_000_000_000,
-                "Target latency of discards (Linux has no knob for it).",
-            )
-            .on_change(OnChange::LaterSamples),
-            Tunable::new(
-                "timer_in_ticks",
-                Unit::Switch,
-                0,
-                (0, 1),
-                "Depths are adapted at a tick of the kernel, up to a tick late, instead of after \
-                      100 ms exactly: to compare with a real kernel.",
-            )
-            .on_change(OnChange::LaterSamples),
-        ],
+        tunables: &TUNABLES,
         group_tunables: &[],
         knobs: &[],
         figures: &[],
@@ -87,8 +67,31 @@ pub static ENTRY: Entry = Entry {
     build: |setup| Box::new(Kyber::new(setup)),
 };
 
+const ROWS: &[Setting<Kyber>] = &[
+    target("read_lat_nsec", 2_000_000, "Target latency of reads.")
+        .field(|k| k.latencies[READ].target().0, |k, v| k.latencies[READ].aim(Nanos(v))),
+    target("write_lat_nsec", 10_000_000, "Target latency of writes, sync and async alike.")
+        .field(|k| k.latencies[WRITE].target().0, |k, v| k.latencies[WRITE].aim(Nanos(v))),
+    target(
+        "discard_lat_nsec",
+        5_000_000_000,
+        "Target latency of discards (Linux has no knob for it).",
+    )
+    .field(|k| k.latencies[DISCARD].target().0, |k, v| k.latencies[DISCARD].aim(Nanos(v))),
+    Tunable::switch(
+        "timer_in_ticks",
+        false,
+        "Depths are adapted at a tick of the kernel, up to a tick late, instead of after \
+         100 ms exactly: to compare with a real kernel.",
+    )
+    .on_change(OnChange::LaterSamples)
+    .field(|k| k.timer_in_ticks.into(), |k, v| k.timer_in_ticks = v != 0),
+];
+static SETTINGS: Settings<Kyber> = Settings::new("kyber", ROWS);
+static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
+
 const fn target(name: &'static str, default: u64, doc: &'static str) -> Tunable {
-    Tunable::new(name, Unit::Nanos, default, (0, u64::MAX), doc)
+    Tunable::new(name, Unit::Nanos, default, (0, u64::MAX), doc).on_change(OnChange::LaterSamples)
 }
 
 const READ: usize = 0;
@@ -186,8 +189,7 @@ impl Kyber {
             pending: vec![[0; DOMAINS]],
             wants: [false; DOMAINS],
         };
-        let targets = [Nanos::ms(2), Nanos::ms(10), Nanos::secs(5)];
-        Kyber {
+        let mut kyber = Kyber {
             timer_in_ticks: false,
             hw_queues: setup.device.hw_queues.into(),
             links: Links::new(setup.requests),
@@ -195,12 +197,14 @@ impl Kyber {
             cpus: vec![[List::new(); DOMAINS]; setup.device.hw_queues.into()],
             queues: vec![queue; setup.device.hw_queues.into()],
             tokens: TOKENS.map(Tokens::new),
-            latencies: targets.map(Latencies::new),
+            latencies: core::array::from_fn(|_| Latencies::new(Nanos::ZERO)),
             adapt_at: None,
             turn: [0; DOMAINS],
             throttled: [0; DOMAINS],
             adjusted: [0; MEASURED],
-        }
+        };
+        SETTINGS.apply_defaults(&mut kyber);
+        kyber
     }
 
     /// The hardware queue of a CPU, and the CPU's number among those of that queue.
@@ -502,24 +506,11 @@ impl Stage for Kyber {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name {
-            "read_lat_nsec" => self.latencies[READ].aim(Nanos(value)),
-            "write_lat_nsec" => self.latencies[WRITE].aim(Nanos(value)),
-            "discard_lat_nsec" => self.latencies[DISCARD].aim(Nanos(value)),
-            "timer_in_ticks" => self.timer_in_ticks = value != 0,
-            other => unreachable!("{other} is in the table of tunables but not read"),
-        }
-        Ok(())
+        SETTINGS.set(self, name, value).map(drop)
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        Some(match name {
-            "read_lat_nsec" => self.latencies[READ].target().0,
-            "write_lat_nsec" => self.latencies[WRITE].target().0,
-            "discard_lat_nsec" => self.latencies[DISCARD].target().0,
-            "timer_in_ticks" => self.timer_in_ticks.into(),
-            _ => return None,
-        })
+        SETTINGS.value(self, name)
     }
 
     /// `of` is the domain (0 read, 1 write, 2 discard, 3 other), of a histogram 8 times the domain plus the

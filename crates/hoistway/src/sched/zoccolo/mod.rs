@@ -33,7 +33,7 @@
 
 mod tunables;
 
-use self::tunables::{Classify, PATCH_FULL, Settings, TUNABLES};
+use self::tunables::{Classify, Conf, SETTINGS, TUNABLES};
 use super::lane::{Lane, Place, Pool};
 use super::tick::{TICK_NS, ticks};
 use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
@@ -41,7 +41,7 @@ use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, Op, ReqId, Request, Side};
-use crate::setting::{self, TunableError};
+use crate::setting::TunableError;
 use crate::stage::{Figure, Stage, StageInfo};
 use crate::table::NIL;
 use crate::unit::{Class, Instant, IoPrio, QueueId};
@@ -55,7 +55,7 @@ pub static ENTRY: Entry = Entry {
         name: "deadline-zoccolo",
         summary: "deadline by urgency: real-time reads, sync, async; every idea a switch",
         source: "specs/deadline.md B (C. Zoccolo, LKML, April 2009)",
-        tunables: TUNABLES,
+        tunables: &TUNABLES,
         group_tunables: &[],
         knobs: &[],
         figures: &[],
@@ -94,7 +94,7 @@ struct Wake {
 /// The scheduler.
 #[derive(Debug)]
 pub struct Zoccolo {
-    set: Settings,
+    conf: Conf,
     pool: Pool,
     /// By slot: tick of insertion.
     arrived: Vec<i64>,
@@ -116,7 +116,7 @@ impl Zoccolo {
     pub fn new(setup: &Setup<'_>) -> Zoccolo {
         let mut pool = Pool::new(setup.requests, LEVELS);
         Zoccolo {
-            set: Settings::preset(PATCH_FULL),
+            conf: SETTINGS.defaults(),
             arrived: vec![0; setup.requests],
             levels: [(); LEVELS].map(|()| pool.lane()),
             pool,
@@ -135,7 +135,7 @@ impl Zoccolo {
         let read = op.dir() == Dir::Read;
         // An fsync is a write that somebody waits for; told apart from buffered writes it came from 0.8 to 5 s
         // down to 0.02 to 0.3 s in the thread's own measurements.
-        let urgent = match self.set.classify {
+        let urgent = match self.conf.classify {
             Classify::Direction => read,
             Classify::Sync => sync,
             Classify::Full if read && prio.class() == Class::Rt => return RT,
@@ -159,12 +159,12 @@ impl Zoccolo {
         // Sixteen near requests take a few ms and sixteen far ones 150: a count alone gives up near runs, which
         // are cheap, as early as far ones. A least time lets cheap batches go on and costs dear ones nothing.
         let more_urgent = !self.levels[RT].is_empty() && self.level(self.next) != RT;
-        tick - self.batch_start < self.set.batch_min_time && !more_urgent
+        tick - self.batch_start < self.conf.batch_min_time && !more_urgent
     }
 
     fn fifo_batch(&self, device: Spindle) -> u64 {
-        let one = self.set.nonrot_fifo_batch_one && device == Spindle::Absent;
-        if one { 1 } else { self.set.fifo_batch }
+        let one = self.conf.nonrot_fifo_batch_one && device == Spindle::Absent;
+        if one { 1 } else { self.conf.fifo_batch }
     }
 
     /// B6 step 2: the level of a new batch.
@@ -189,7 +189,7 @@ impl Zoccolo {
     fn spend_patience(&mut self) -> bool {
         let before = self.starved;
         self.starved += 1;
-        before >= self.set.async_starved
+        before >= self.conf.async_starved
     }
 
     /// B6.7: the tick at which the oldest async request may go; there must be one.
@@ -197,7 +197,7 @@ impl Zoccolo {
     /// Async requests come in bursts from the flusher. One that is sent as soon as it is alone goes without the
     /// neighbours that follow within milliseconds, and that cannot merge with it any more.
     fn eligible_at(&self) -> i64 {
-        self.arrived[self.levels[ASYNC].fifo.head() as usize] + self.set.async_delay
+        self.arrived[self.levels[ASYNC].fifo.head() as usize] + self.conf.async_delay
     }
 
     /// B6 step 3: the first request of a batch for `level`, which is not empty.
@@ -208,7 +208,7 @@ impl Zoccolo {
         // would break the order of arrival just the same, so it is treated alike.
         let as_they_came = self.fifo_reads(device) && self.is_read(head);
         let mut sweeping = self.sweep.is_some_and(|s| s.level == level);
-        if self.set.expired_sweep
+        if self.conf.expired_sweep
             && !sweeping
             && !as_they_came
             && tick > self.pool.slot(fifo.tail()).deadline
@@ -219,11 +219,11 @@ impl Zoccolo {
             return (self.lowest(level, device), "batch: all expired");
         }
         // With the switch off again a recorded sweep has no more say.
-        sweeping &= self.set.expired_sweep;
+        sweeping &= self.conf.expired_sweep;
         let expired = !sweeping && tick > self.pool.slot(head).deadline;
         if self.next != NIL && !expired {
             let level_of_next = self.level(self.next);
-            let more_important = self.set.continue_if_more_important && level_of_next < level;
+            let more_important = self.conf.continue_if_more_important && level_of_next < level;
             if level_of_next == level || more_important {
                 return (self.next, "batch: goes on");
             }
@@ -232,13 +232,13 @@ impl Zoccolo {
             (head, "batch: oldest read")
         } else if sweeping {
             (self.lowest(level, device), "batch: sweep")
-        } else if expired && self.set.back_jump {
+        } else if expired && self.conf.back_jump {
             // What lies just below the oldest request would else wait for a whole turn of the sweep; a third of
             // a batch is taken on the way, which the oldest hardly feels.
             (self.jump_back(head, device), "batch: before the expired")
         } else if expired {
             (head, "batch: expired")
-        } else if self.set.short_sweep && u64::from(fifo.len()) < self.fifo_batch(device) {
+        } else if self.conf.short_sweep && u64::from(fifo.len()) < self.fifo_batch(device) {
             // Fewer than a batch wait: one sweep from the lowest sector takes all of them, nobody is starved by
             // not being first.
             (self.lowest(level, device), "batch: short")
@@ -252,7 +252,7 @@ impl Zoccolo {
     /// Without a spindle sorting reads wins nothing. Writes stay sorted: flash too is faster with few long
     /// writes than with many short ones, and sorted neighbours merge.
     fn fifo_reads(&self, device: Spindle) -> bool {
-        self.set.nonrot_fifo_reads && device == Spindle::Absent
+        self.conf.nonrot_fifo_reads && device == Spindle::Absent
     }
 
     fn is_read(&self, slot: u32) -> bool {
@@ -386,7 +386,7 @@ impl Scheduler for Zoccolo {
             return Run::Usual;
         }
         entry.place = Place::Lane;
-        entry.deadline = tick + self.set.expire[level];
+        entry.deadline = tick + self.conf.expire[level];
         self.levels[level].sort(&mut self.pool, slot, r.start, r.proc);
         self.levels[level].queue(&mut self.pool, slot);
         Run::Usual
@@ -416,7 +416,7 @@ impl Scheduler for Zoccolo {
     }
 
     fn find_merge(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Option<(ReqId, Side)> {
-        if !self.set.front_merges {
+        if !self.conf.front_merges {
             return None;
         }
         let level = self.level_of(io.op, cx.device.is_sync(io.op, io.flags), io.prio);
@@ -483,8 +483,7 @@ impl Stage for Zoccolo {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.set
-            .set(setting::check(ENTRY.stage.tunables, ENTRY.stage.name, name, value)?.name, value);
+        SETTINGS.set(&mut self.conf, name, value)?;
         // What waits for its age may be old enough by the new settings.
         // Nothing else would ask again before the old time.
         if let Some(wake) = self.wake.take() {
@@ -494,7 +493,7 @@ impl Stage for Zoccolo {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        self.set.value(name)
+        SETTINGS.value(&self.conf, name)
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {

@@ -95,8 +95,8 @@ fn s11_without_a_shortage_nothing_is_transferred() {
 /// One period's end with that quality and demand, as far as vrate is concerned.
 fn period(b: &mut Bench, q: &Quality, d: &Demand) -> (i64, u64) {
     let allowed = b.c.params.qos.pct_ppm.map(|ppm| 1_000_000 - u64::from(ppm));
-    b.c.clock.judge(q, d, allowed, &b.c.set);
-    b.c.clock.steer(d, b.c.set.vrate_clamp_pct);
+    b.c.clock.judge(q, d, allowed, &b.c.conf);
+    b.c.clock.steer(d, b.c.conf.vrate_clamp_pct);
     (b.c.clock.busy_level, b.c.clock.base_rate)
 }
 
@@ -325,7 +325,7 @@ fn the_class_follows_the_device() {
 fn s25_a_group_that_used_the_whole_period_counts_as_a_donor() {
     for (wraps, after) in [(1, 1), (0, 65_536)] {
         let mut b = Bench::new(HDD, P100);
-        b.c.set.donation_32bit = wraps;
+        b.c.conf.donation_32bit = wraps;
         let a = b.top(100);
         b.activate(a);
         b.now += Nanos::ms(100);
@@ -371,7 +371,7 @@ fn s26_the_period_timer_is_at_least_a_tick_late() {
     assert_eq!(b.c.period.timer, Some(ms(576)));
 
     let mut b = Bench::new(SSD, "rlat=5000 wlat=5000");
-    b.c.set.tick_timers = 1;
+    b.c.conf.tick_timers = 1;
     let a = b.top(100);
     b.read_at(a, 8);
     assert_eq!(b.c.period.timer, Some(ms(64)), "three ticks of 4 ms after 52 ms");

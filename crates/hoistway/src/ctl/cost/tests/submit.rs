@@ -124,7 +124,7 @@ fn a_step_of_inuse_wraps_in_32_bits() {
     for (wrap, turns) in [(1, 1), (0, 1)] {
         let mut b = Bench::new(HDD, "");
         let (a, other) = (b.top(10_000), b.top(100));
-        b.c.set.inuse_step_32bit = wrap;
+        b.c.conf.inuse_step_32bit = wrap;
         b.activate(a);
         b.activate(other);
         let active = 655_360_000;
@@ -172,10 +172,10 @@ fn s20_the_delay_grows_with_overuse_and_fades() {
     let period = (b.c.params.period_us * VUS) as i64;
     let expected = [(10, 5346), (50, 46_122), (5, 0), (250, 250_000), (10_000, 250_000), (-3, 0)];
     for (periods, delay) in expected {
-        let got = delay_for(periods * period, period as u64, &b.c.set);
+        let got = delay_for(periods * period, period as u64, &b.c.conf);
         assert_eq!(got, delay, "{periods} periods");
     }
-    let little = delay_for(5 * period + period / 100, period as u64, &b.c.set);
+    let little = delay_for(5 * period + period / 100, period as u64, &b.c.conf);
     assert_eq!(little, 250 + 249_750 / 24_500);
 
     let node = b.node_mut(a);
@@ -335,7 +335,7 @@ fn a_kernel_wake_is_at_the_end_of_its_slack_or_at_a_tick() {
     for (start, fires) in [(100_000, 108_000), (101_000, 108_000), (102_000, 112_000)] {
         let mut b = Bench::new(HDD, "");
         let a = b.top(100);
-        b.c.set.wake = 1;
+        b.c.conf.wake = 1;
         b.now = us(start);
         while b.read_far(a).1 == Verdict::Pass {}
         // The span begins 6.378 ms later and is 5 ms long; the tick is 4 ms.
@@ -343,7 +343,7 @@ fn a_kernel_wake_is_at_the_end_of_its_slack_or_at_a_tick() {
     }
     let mut b = Bench::new(HDD, "");
     let a = b.top(100);
-    (b.c.set.wake, b.c.params.tick) = (1, Nanos::ms(100));
+    (b.c.conf.wake, b.c.params.tick) = (1, Nanos::ms(100));
     b.now = us(1000);
     while b.read_far(a).1 == Verdict::Pass {}
     assert_eq!(b.c.next_timer(), Some(us(1000 + 6378 + 5000)), "no tick in between");

@@ -55,7 +55,7 @@ impl Rig {
             next_id: 0,
             idle_timers: Vec::new(),
         };
-        rig.ctl.set(Instant::ZERO, TICK_TIMERS, timers, &mut rig.env.cx()).unwrap();
+        rig.ctl.set(Instant::ZERO, "tick_timers", timers, &mut rig.env.cx()).unwrap();
         rig
     }
 

@@ -7,6 +7,7 @@ use super::fair_queue::Core;
 use super::rig::Rig;
 use crate::sched::Dispatch;
 use crate::sched::bfq::ids::*;
+use crate::sched::bfq::tunables::{Base, SETTINGS};
 use crate::sched::bfq::wf2q::*;
 use crate::testkit::Rng;
 use crate::unit::{Instant, IoPrio, Nanos};
@@ -27,7 +28,10 @@ const SLOTS: u32 = 200;
 /// The fair queue as `base` has it: 6.1 and 6.2+ are the reference, which are alike here.
 fn core(reference: bool) -> Core {
     let mut c = Core::new();
-    c.fair.set_mended(!reference);
+    let mut conf = SETTINGS.defaults();
+    let base = if reference { Base::V61 } else { Base::Hoistway };
+    SETTINGS.set(&mut conf, "base", base as u64).unwrap();
+    c.fair.set_rules(conf.fair);
     c
 }
 
@@ -125,7 +129,7 @@ fn the_reference_costs_at_most_one_budget_more() {
         let mut worst = [0.0f64; 2];
         for seed in 0..SCENARIOS {
             let mut c = core(true);
-            c.fair.exact_pick = exact_pick;
+            c.fair.rules.exact_pick = exact_pick;
             let r = run(seed, c);
             let extra = r.largest() + r.rounding();
             let slack = r.least_slack(true, |i| r.alpha(i) + extra);
@@ -399,7 +403,7 @@ fn the_tree_picks_what_a_walk_over_all_entities_picks() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let mut c = Core::new();
-        c.fair.exact_candidate = true;
+        c.fair.rules.exact_candidate = true;
         let n = 3 + rng.below(30) as u32;
         let mut order: Vec<QueueNo> = Vec::new();
         for _ in 0..n {

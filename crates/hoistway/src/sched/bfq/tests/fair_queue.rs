@@ -1,6 +1,7 @@
 //! C1 to C10 and C43's order: the core driven directly.
 
 use crate::sched::bfq::ids::*;
+use crate::sched::bfq::tunables::SETTINGS;
 use crate::sched::bfq::wf2q::*;
 use crate::unit::{Instant, Nanos};
 use alloc::string::String;
@@ -13,7 +14,7 @@ pub(super) struct Core {
 
 impl Core {
     pub fn new() -> Core {
-        Core { fair: FairQueue::new(Instant::ZERO), now: Instant::ZERO }
+        Core { fair: FairQueue::new(Instant::ZERO, SETTINGS.defaults().fair), now: Instant::ZERO }
     }
 
     /// An active queue.

@@ -259,7 +259,7 @@ fn c31_strict_guarantees_allow_one_request_in_the_device_and_always_idle() {
     let mut rig = Rig::ssd();
     rig.set("slice_idle", 0);
     rig.set("strict_guarantees", 1);
-    assert_eq!(rig.bfq.tunable("slice_idle"), Some(8));
+    assert_eq!(rig.bfq.value("slice_idle"), Some(8));
     let [a, b] = rig.procs();
     rig.read(a, 1_000, 8);
     rig.read(b, 1 << 24, 8);

@@ -71,7 +71,7 @@ fn base_turns_every_quirk_on_or_off_and_mended_is_the_default() {
 /// slot, which repositions the group, and leaves before its turn. The sectors of each group.
 fn repositioned(fix: bool) -> [u64; 2] {
     let mut c = Core::new();
-    c.fair.fix_double_charge = fix;
+    c.fair.rules.fix_double_charge = fix;
     let g = c.fair.add_group(ROOT, 100, c.now);
     let h = c.fair.add_group(ROOT, 100, c.now);
     let (a, b) = (c.queue_in(g, BE, 40, 1000), c.queue_in(h, BE, 40, 1000));
@@ -140,7 +140,7 @@ fn the_first_request_of_a_raised_queue_is_served_in_its_first_slot() {
 /// makes a look-up. How often the idle class is served in 3 s.
 fn idle_slots(keep: bool) -> u32 {
     let mut c = Core::new();
-    c.fair.keep_idle_ticket = keep;
+    c.fair.rules.keep_idle_ticket = keep;
     let (a, guest) = (c.queue(40, 100), c.queue(40, 100));
     let idle = c.queue_in(ROOT, IDLE, 10, 100);
     let mut slots = 0;

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Throughput of `hoistway serve` (memory, over a Unix socket) beside nbdkit's memory plugin on the same
 # machine: fio's nbd engine, 4 KiB random reads and writes, 1 and 4 connections x 32, the servers taking
-# turns. Prints medians, best rounds, ratios and the server's CPU time per request as Markdown.
+# turns, each round in another order. Prints as Markdown medians, the median of the ratios within a round
+# (what else runs changes from round to round; within one it hits all alike), and the server's CPU time per
+# request, which moves less with the load than the throughput does.
 #
 #   benches/nbd.sh [ROUNDS [SECONDS]]        default: 5 rounds of 3 s
 #
-# SIZE=1G: of the memory. NICE=-19 (root): servers and clients go before everything else, for a machine
+# SIZE=1G: of the memory. JOBS="1 4": numbers of connections. NICE=-19 (root): servers and clients go before everything else, for a machine
 # that is not quiet.
 set -euo pipefail
 if [ -n "${NICE:-}" ] && [ -z "${NICED:-}" ]; then
@@ -17,7 +19,7 @@ if [ -n "${NICE:-}" ]; then
   renice -n "$NICE" -p $$ >/dev/null
 fi
 cd "$(dirname "$0")/.."
-rounds=${1:-5} seconds=${2:-3} size=${SIZE:-1G}
+rounds=${1:-5} seconds=${2:-3} size=${SIZE:-1G} jobs_list=${JOBS:-1 4}
 source benches/begin.sh
 pids=()
 cleanup() {
@@ -67,38 +69,43 @@ for server in nbdkit none bfq; do
   timeout 60 fio --name=fill --ioengine=nbd --uri="nbd+unix:///?socket=$folder/$server.sock" --rw=write --bs=1m \
     --iodepth=8 --size="$size" >/dev/null 2>&1
 done
+servers=(nbdkit none bfq)
+load_before=$(cut -d' ' -f1 /proc/loadavg)
 for round in $(seq "$rounds"); do
-  for jobs in 1 4; do
+  for jobs in $jobs_list; do
     for rw in randread randwrite; do
-      for server in nbdkit none bfq; do
-        echo "$jobs $rw $server $(measure "$server" "$rw" "$jobs" "$seconds")" >>"$folder/results"
+      for at in 0 1 2; do
+        server=${servers[$(((at + round) % 3))]}
+        echo "$jobs $rw $server $round $(measure "$server" "$rw" "$jobs" "$seconds")" >>"$folder/results"
       done
     done
   done
   echo "round $round of $rounds done" >&2
 done
 
-python3 - "$folder/results" "$rounds" "$seconds" <<'P'
-import collections, platform, statistics, sys
-rows = collections.defaultdict(list)
+python3 - "$folder/results" "$rounds" "$seconds" "$load_before" "$(cut -d' ' -f1 /proc/loadavg)" <<'P'
+import collections, platform, sys
+from statistics import median
+rows = collections.defaultdict(dict)
 for line in open(sys.argv[1]):
-    jobs, rw, server, iops, cpu = line.split()
-    rows[jobs, rw, server].append((float(iops), float(cpu)))
-best = {k: max(i for i, _ in v) for k, v in rows.items()}
-median = {k: (statistics.median(i for i, _ in v), statistics.median(c for _, c in v)) for k, v in rows.items()}
+    jobs, rw, server, round_, iops, cpu = line.split()
+    rows[jobs, rw, server][round_] = float(iops), float(cpu)
 cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
 count = sum(1 for l in open("/proc/cpuinfo") if l.startswith("processor"))
-print(f"{cpu}, {count} CPUs, Linux {platform.release()}; {sys.argv[2]} rounds of {sys.argv[3]} s, medians.\n")
-print("| connections x depth | 4 KiB | server | requests/s | ratio | best round | ratio | CPU per request (us) |")
+print(f"{cpu}, {count} CPUs, Linux {platform.release()}, load {sys.argv[4]} to {sys.argv[5]}; {sys.argv[2]} rounds of {sys.argv[3]} s, medians.\n")
+print("| connections x depth | 4 KiB | server | requests/s | ratio within a round | lowest, highest | CPU per request (us) | ratio |")
 print("|---|---|---|---:|---:|---:|---:|---:|")
-for jobs in "14":
-    for rw in ("randread", "randwrite"):
-        for server in ("nbdkit", "none", "bfq"):
-            iops, cpu = median[jobs, rw, server]
-            against = {"nbdkit": None, "none": "nbdkit", "bfq": "none"}[server]
-            ratio = f"{iops / median[jobs, rw, against][0]:.2f} x {against}" if against else "-"
-            top = best[jobs, rw, server]
-            top_ratio = f"{top / best[jobs, rw, against]:.2f}" if against else "-"
-            name = server if server == "nbdkit" else f"hoistway {server}"
-            print(f"| {jobs} x 32 | {rw} | {name} | {iops:,.0f} | {ratio} | {top:,.0f} | {top_ratio} | {cpu:.2f} |")
+for jobs, rw in dict.fromkeys((j, r) for j, r, _ in rows):
+    for server in ("nbdkit", "none", "bfq"):
+        mine = rows[jobs, rw, server]
+        against = {"nbdkit": None, "none": "nbdkit", "bfq": "none"}[server]
+        ratio = spread = cpus = "-"
+        if against:
+            other = rows[jobs, rw, against]
+            ratios = [mine[r][0] / other[r][0] for r in mine]
+            ratio, spread = f"{median(ratios):.2f} x {against}", f"{min(ratios):.2f}, {max(ratios):.2f}"
+            cpus = f"{median(mine[r][1] / max(other[r][1], 0.01) for r in mine):.2f}"
+        iops, cost = (median(v[n] for v in mine.values()) for n in (0, 1))
+        name = server if server == "nbdkit" else f"hoistway {server}"
+        print(f"| {jobs} x 32 | {rw} | {name} | {iops:,.0f} | {ratio} | {spread} | {cost:.2f} | {cpus} |")
 P

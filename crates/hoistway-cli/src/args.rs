@@ -118,6 +118,9 @@ pub enum Kind {
     /// Ways to reach a server's exports
     #[cfg(all(feature = "live", target_os = "linux"))]
     Fronts,
+    /// Storage that a server can export
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    Targets,
 }
 
 /// `hoistway show`.

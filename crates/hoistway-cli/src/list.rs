@@ -20,6 +20,8 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Configs, "configs"),
     #[cfg(all(feature = "live", target_os = "linux"))]
     (Kind::Fronts, "fronts"),
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    (Kind::Targets, "targets"),
 ];
 
 pub fn list(options: &List) -> Result<(), Failure> {
@@ -65,9 +67,14 @@ fn rows(kind: Kind) -> Result<Vec<(String, String)>, Failure> {
             let row = |f: &&hoistway_live::front::Front| {
                 let missing = (f.missing)().map(|m| format!("; missing here: {m}"));
                 let missing = missing.unwrap_or_default();
-                pair(f.name, &format!("{} (serve {}){missing}", f.summary, f.option))
+                pair(f.name, &format!("{} (serve {}){missing}", f.summary, f.usage))
             };
             fronts.map(row).collect()
+        }
+        #[cfg(all(feature = "live", target_os = "linux"))]
+        Kind::Targets => {
+            let targets = hoistway_live::storage::TARGETS.iter();
+            targets.map(|t| pair(t.syntax, t.summary)).collect()
         }
         Kind::Drives => {
             let mut rows = Vec::new();

@@ -327,7 +327,7 @@ fn top_shows_shares_beside_entitlements() {
 fn without_a_server_top_says_so() {
     let (code, _, err) = run(HOISTWAY, &["top", "--control", "/does/not/exist"]);
     assert_eq!(code, Some(3));
-    assert!(err.contains("no server answers there"), "{err}");
+    assert!(err.contains("no hoistway server is listening"), "{err}");
     let (code, _, err) = run(HOISTWAY, &["top", "--control", "/x", "--interval", "1"]);
     assert_eq!(code, Some(2), "{err}");
 }
@@ -400,7 +400,7 @@ fn a_story_is_told_while_it_happens() {
     let mut lines = BufReader::new(long.stdout.take().unwrap());
     let mut first = String::new();
     lines.read_line(&mut first).unwrap();
-    assert!(first.starts_with("the story of bronze"), "{first}");
+    assert!(first.starts_with("timeline of bronze"), "{first}");
     let rest = std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
     let again =
         || run(HOISTWAY, &["ctl", "--control", &control, "explain", "gold", "--for", "20ms"]);

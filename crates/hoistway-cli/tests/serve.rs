@@ -213,7 +213,7 @@ fn a_running_server_is_listed_and_changed_over_its_control_socket() {
     let (socket, control) = (folder.0.join("nbd.sock"), folder.0.join("ctl.sock"));
     let (code, _, error) = ctl(&control, &["list"]);
     assert_eq!(code, Some(3), "{error}");
-    assert!(error.contains("no server answers there"), "{error}");
+    assert!(error.contains("no hoistway server is listening"), "{error}");
 
     let mut server = Command::new("timeout")
         .args([LIMIT, HOISTWAY, "serve", "-q", "-s", "max-bfq"])

@@ -1,32 +1,32 @@
 //! Arguments of the verbs that need a real machine.
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args as ClapArgs, Command, FromArgMatches, Subcommand};
+use hoistway_live::front::FRONTS;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Serve exports over NBD, scheduled
+    /// Serve exports over NBD, with an I/O scheduler in front of the storage
     Serve(Box<Serve>),
-    /// Ask a running server, or change it
+    /// Show or change the settings of a running server
     Ctl(Ctl),
-    /// Watch a running server: who gets what, how fast, and what the scheduler does
+    /// Show throughput, latency and fair share per client, and the state of the scheduler
     Top(Top),
 }
 
 /// `hoistway serve`.
 #[derive(Debug, ClapArgs)]
 pub struct Serve {
-    /// An export: NAME=TARGET,KEY=VALUE,... with target ram:SIZE, null:SIZE, file:PATH or
-    /// emulate:DRIVE or emulate:DRIVE:SIZE, and keys ro, direct, cow, overlay, weight, group, prio, latency, rbps, wbps, riops,
-    /// wiops, offset, size, way, data, seed. Exports of one target share a device. May be repeated
-    #[arg(long, short, value_name = "EXPORT")]
+    #[arg(long, short, value_name = "EXPORT", help = super::serve::spec::export_help())]
     pub export: Vec<String>,
     /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
     #[arg(long, short, value_name = "CONFIG")]
     #[arg(value_parser = crate::args::Known(crate::args::configs), hide_possible_values = true)]
     pub scheduler: Option<String>,
-    /// Unix socket to listen on. None is needed where a socket is passed on (systemd, libnbd)
+    /// Unix socket to listen on. Not needed where systemd or libnbd passes a socket
     #[arg(long, short = 'U', value_name = "PATH")]
     pub socket: Vec<PathBuf>,
     /// TCP port to listen on, for this machine only
@@ -35,60 +35,95 @@ pub struct Serve {
     /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
-    /// Serve unencrypted beyond this machine
+    /// Serve other machines without encryption
     #[arg(long)]
     pub allow_plain_tcp: bool,
-    /// off, on (clients may do without) or require; off if not given, require with --tls-certificates
+    /// off, on (clients may connect without TLS) or require. Default: off, with --tls-certificates require
     #[arg(long, value_name = "MODE")]
     pub tls: Option<String>,
-    /// Folder with server-cert.pem and server-key.pem, and to verify clients ca-cert.pem and, if there is one,
+    /// Directory with server-cert.pem and server-key.pem; to verify clients also ca-cert.pem and, optionally,
     /// ca-crl.pem
     #[arg(long, value_name = "DIR")]
     pub tls_certificates: Option<PathBuf>,
-    /// Let in only clients with a certificate of the authority in ca-cert.pem
+    /// Accept only clients with a certificate signed by the authority in ca-cert.pem
     #[arg(long)]
     pub tls_verify_peer: bool,
-    /// Show the exports as files of this folder, by FUSE: for losetup, mkfs and mount
-    #[cfg(feature = "fuse")]
-    #[arg(long, value_name = "FOLDER")]
-    pub fuse: Option<PathBuf>,
-    /// Let other users look into that folder, as far as the files' mode (0600) lets them
-    #[cfg(feature = "fuse")]
-    #[arg(long)]
-    pub fuse_allow_other: bool,
-    /// Show each export as a block device, by the kernel's ublk driver
-    #[cfg(feature = "ublk")]
-    #[arg(long)]
-    pub ublk: bool,
-    /// Nothing may be written
+    /// Options of the front-ends this program was built with.
+    #[command(flatten)]
+    pub fronts: FrontArgs,
+    /// Refuse writes to all exports
     #[arg(long, short)]
     pub read_only: bool,
-    /// Configuration file (TOML) with the same wishes
+    /// TOML file with the same options
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Unix socket for `hoistway ctl`, for this user alone
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
-    /// File for the number of the process, written when clients may come, removed at the end
+    /// PID file, written when the server is ready, removed at exit
     #[arg(long, short = 'P', value_name = "FILE")]
     pub pidfile: Option<PathBuf>,
-    /// How long the end may take, such as 10s; then the storage is given up, with exit code 1. 60s if not given
+    /// Shutdown timeout, such as 10s; if the storage has not answered by then, exit with code 1. Default: 60s
     #[arg(long, value_name = "TIME")]
     pub stop_limit: Option<String>,
-    /// How long I/O may wait while the device has nothing to do before a warning is printed; 0s: never. 5s if
-    /// not given
+    /// Warn when I/O has waited for so long while the device was idle; 0s: never. Default: 5s
     #[arg(long, value_name = "TIME")]
     pub stall_limit: Option<String>,
     /// Serve Prometheus metrics at http://ADDRESS/metrics: tcp:PORT (this machine only), tcp:ADDRESS:PORT or
     /// unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
-    /// Run this shell command with $uri, $unixsocket and $fuse, then stop
+    /// Start the server, run this shell command with $uri, $unixsocket and $fuse set, then stop
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,
-    /// Only warnings and errors
+    /// Print only warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Options of front-ends, by name; the value of a switch is empty.
+#[derive(Clone, Debug, Default)]
+pub struct FrontArgs {
+    /// Those that were given.
+    pub given: BTreeMap<String, String>,
+}
+
+impl ClapArgs for FrontArgs {
+    fn augment_args(command: Command) -> Command {
+        let options = FRONTS.iter().flat_map(|front| front.options);
+        options.fold(command, |command, option| {
+            let arg = Arg::new(option.name).long(option.name).help(option.help);
+            command.arg(match option.value {
+                "" => arg.action(ArgAction::SetTrue),
+                value => arg.action(ArgAction::Set).value_name(value),
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        FrontArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FrontArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<FrontArgs, clap::Error> {
+        let mut args = FrontArgs::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for option in FRONTS.iter().flat_map(|front| front.options) {
+            if matches.value_source(option.name) == Some(ValueSource::CommandLine) {
+                let value = match option.value {
+                    "" => String::new(),
+                    _ => matches.get_one::<String>(option.name).cloned().unwrap_or_default(),
+                };
+                self.given.insert(option.name.into(), value);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// `hoistway top`.
@@ -97,13 +132,13 @@ pub struct Top {
     /// Control socket of the server, as given to `hoistway serve --control`
     #[arg(long, value_name = "PATH")]
     pub control: PathBuf,
-    /// Time between two looks, such as 1s or 200ms
+    /// Time between two frames, such as 1s or 200ms
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub interval: String,
     /// One line per client or per group
     #[arg(long, value_name = "WHAT", default_value = "client", value_parser = ["client", "group"])]
     pub by: String,
-    /// Order of the lines: throughput, iops, p99, share or name
+    /// Sort by: throughput, iops, p99, share or name
     #[arg(long, value_name = "KEY", default_value = "throughput",
           value_parser = ["throughput", "iops", "p99", "share", "name"])]
     pub sort: String,
@@ -124,18 +159,18 @@ pub struct Ctl {
     /// Control socket of the server, as given to `hoistway serve --control`
     #[arg(long, value_name = "PATH")]
     pub control: PathBuf,
-    /// The device of this export; needed where there are several
+    /// The device of this export; needed if the server has several
     #[arg(long, short, value_name = "NAME", global = true)]
     pub export: Option<String>,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: CtlCommand,
 }
 
-/// What a running server can be asked.
+/// Commands for a running server.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CtlCommand {
-    /// Devices, exports, groups and clients, with what each has had done
+    /// List devices, exports, groups and clients, with their I/O totals
     List {
         /// As JSON
         #[arg(long)]
@@ -156,38 +191,38 @@ pub enum CtlCommand {
     },
     /// Write a line to a cgroup file of a group, such as: write gold io.max '8:0 rbps=10000000'
     Write {
-        /// Its name; root is everybody who is in no other
+        /// Its name; root is the group of everybody in no other group
         group: String,
         /// Such as io.max
         file: String,
-        /// In the kernel's own syntax
+        /// In the kernel's syntax
         line: String,
     },
     /// Print a cgroup file of a group
     Read {
-        /// Its name; root is everybody who is in no other
+        /// Its name; root is the group of everybody in no other group
         group: String,
         /// Such as io.stat
         file: String,
     },
     /// Print Prometheus metrics
     Metrics,
-    /// Tell the requests of a client or a group, and what the scheduler decides about them and why, while
-    /// it happens
+    /// Print a live timeline of a client or group: its requests, and each decision of the scheduler with its
+    /// reason
     Explain {
         /// Number of a client, as list shows it, or name of a group
         #[arg(value_name = "CLIENT|GROUP")]
         of: String,
-        /// Lines at most
+        /// Stop after so many lines
         #[arg(long, value_name = "N", default_value_t = 200)]
         limit: u64,
-        /// How long to listen, such as 5s or 300ms
+        /// Stop after this time, such as 5s or 300ms
         #[arg(long = "for", value_name = "TIME", default_value = "5s")]
         span: String,
     },
-    /// Look how large files and block devices are now; new connections do so by themselves
+    /// Read the sizes of files and block devices again; new connections do so by themselves
     Resize,
-    /// Let another scheduler take over; nothing is lost
+    /// Switch to another scheduler; no request is lost
     Scheduler {
         /// Such as bfq{low_latency=0}
         scheduler: String,

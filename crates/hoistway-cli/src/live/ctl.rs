@@ -35,8 +35,8 @@ pub fn ctl(args: &Ctl) -> Result<(), Failure> {
         }
         CtlCommand::Scheduler { .. } if answer["done"] == false => {
             let scheduler = answer["scheduler"].as_str().unwrap_or_default();
-            let waits = answer["waits_for"].as_str().unwrap_or("what is under way");
-            eprintln!("warning: {scheduler} takes over when what is under way is done ({waits})");
+            let waits = answer["waits_for"].as_str().unwrap_or("pending I/O");
+            eprintln!("warning: switching to {scheduler} once pending I/O has completed ({waits})");
             Ok(())
         }
         _ => Ok(()),
@@ -48,7 +48,7 @@ fn request(args: &Ctl) -> Result<Request, Failure> {
     Ok(match args.command.clone() {
         CtlCommand::List { .. } => Request::List {},
         CtlCommand::Metrics => Request::Metrics {},
-        CtlCommand::Explain { .. } => unreachable!("a story is asked for where it is told"),
+        CtlCommand::Explain { .. } => unreachable!("a timeline is asked for where it is printed"),
         CtlCommand::SetWeight { group, weight } => Request::SetWeight { group, weight, export },
         CtlCommand::Set { setting } => match setting.split_once('=') {
             Some((name, value)) => Request::Set { name: name.into(), value: value.into(), export },
@@ -61,7 +61,7 @@ fn request(args: &Ctl) -> Result<Request, Failure> {
     })
 }
 
-/// Tells the story while it comes in.
+/// Prints the timeline while it comes in.
 fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> {
     let span = hoistway::quantity::duration(span);
     let span = span.map_err(|e| Failure::Usage(format!("--for: {e}")))?;
@@ -73,7 +73,7 @@ fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> 
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next().transpose().map_err(lost)?.unwrap_or_default();
     checked(&args.control, &first)?;
-    print(&format!("the story of {of}; times since listening began\n\n"))?;
+    print(&format!("timeline of {of}; times since it began\n\n"))?;
     for line in lines {
         let line = line.map_err(lost)?;
         let said: Value =
@@ -94,7 +94,7 @@ fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> 
         }
         return print(&end);
     }
-    let message = "the server stopped before the story was over";
+    let message = "the server stopped before the end of the timeline";
     Err(Failure::Environment(format!("{}: {message}", args.control.display())))
 }
 
@@ -110,7 +110,7 @@ fn send(path: &Path, request: &Request) -> Result<UnixStream, Failure> {
     let lost = |e: std::io::Error| lost(path, &e);
     let mut stream = UnixStream::connect(path).map_err(|e| match e.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::NotFound => Failure::Environment(format!(
-            "{}: no server answers there ({e}); start one with `hoistway serve --control {0}`",
+            "{}: no hoistway server is listening on this socket ({e}); start one with `hoistway serve --control {0}`",
             path.display()
         )),
         _ => lost(e),
@@ -128,7 +128,7 @@ fn send(path: &Path, request: &Request) -> Result<UnixStream, Failure> {
 /// An answer, if it is a good one.
 fn checked(path: &Path, text: &str) -> Result<Value, Failure> {
     if text.is_empty() {
-        let message = "the server went away without an answer";
+        let message = "the server closed the connection without an answer";
         return Err(Failure::Environment(format!("{}: {message}", path.display())));
     }
     let answer: Value = serde_json::from_str(text).map_err(|e| no_hoistway(path, &e))?;
@@ -143,7 +143,10 @@ fn lost(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn no_hoistway(path: &Path, error: &serde_json::Error) -> Failure {
-    Failure::Environment(format!("{}: no hoistway answers there: {error}", path.display()))
+    Failure::Environment(format!(
+        "{}: no hoistway server is listening on this socket: {error}",
+        path.display()
+    ))
 }
 
 /// `list` for people.

@@ -10,24 +10,72 @@ pub mod ublk;
 pub use export::Export;
 use export::View;
 
-#[cfg(any(feature = "fuse", feature = "ublk"))]
 use crate::error::LiveError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(any(feature = "fuse", feature = "ublk"))]
-use std::{fmt, path::PathBuf};
 
-/// A front-end that exists: one line in [`FRONTS`] per module.
+/// A front-end in the registry: one line in [`FRONTS`] per module.
 #[derive(Debug)]
 pub struct Front {
     /// Its name.
     pub name: &'static str,
     /// What it shows exports as.
     pub summary: &'static str,
-    /// The option of `hoistway serve` that asks for it.
-    pub option: &'static str,
+    /// How `hoistway serve` is asked for it.
+    pub usage: &'static str,
     /// What this machine lacks for it, with the remedy.
     pub missing: fn() -> Option<String>,
+    /// Its options of `hoistway serve`, flags and keys of the configuration file; the first one asks for it.
+    pub options: &'static [FrontOption],
+    /// Shows exports; none: clients come by sockets, which the server opens itself.
+    pub attach: Option<AttachFn>,
+}
+
+/// How a front-end shows exports.
+pub type AttachFn = fn(AttachRequest<'_>) -> Result<Vec<Attached>, LiveError>;
+
+/// An option of a front-end.
+#[derive(Debug)]
+pub struct FrontOption {
+    /// Its name, without dashes before it.
+    pub name: &'static str,
+    /// What its value is; empty: it is a switch.
+    pub value: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// What a front-end is to show.
+pub struct AttachRequest<'a> {
+    /// The exports.
+    pub exports: &'a [Export],
+    /// Its options that were given; the value of a switch is empty.
+    pub options: &'a BTreeMap<String, String>,
+    /// Called when a place was taken away by somebody else.
+    pub ended: Arc<dyn Fn(&Path) + Send + Sync>,
+}
+
+impl fmt::Debug for AttachRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttachRequest").field("options", self.options).finish_non_exhaustive()
+    }
+}
+
+/// Exports that are shown at a place.
+#[derive(Debug)]
+pub struct Attached {
+    /// To take it away.
+    pub attachment: Box<dyn Attachment>,
+    /// Where each export is.
+    pub places: Vec<(String, PathBuf)>,
+    /// What a user should know.
+    pub notes: Vec<String>,
+    /// A variable for commands that use it.
+    pub variable: Option<&'static str>,
 }
 
 /// The front-ends this program was built with.
@@ -41,7 +89,6 @@ pub static FRONTS: &[&Front] = &[
 
 /// A front-end that shows exports at a place of the file system, where somebody may use them when the
 /// server wants to end.
-#[cfg(any(feature = "fuse", feature = "ublk"))]
 pub trait Attachment: fmt::Debug {
     /// The folder or device.
     fn place(&self) -> PathBuf;

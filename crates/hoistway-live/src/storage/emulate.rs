@@ -4,7 +4,9 @@
 //! up is measured for every command: the model's service time against the one achieved.
 
 use super::memory::Memory;
-use super::{Backend, Command, Done, ExtentsAnswer, Facts, Opened, holes};
+use super::{
+    Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetKey, TargetKind, holes,
+};
 use crate::buffer::Part;
 use crate::clock::{Clock, timespec};
 use crate::error::{LiveError, os};
@@ -15,6 +17,33 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+
+/// Emulated drives in the registry.
+pub(super) static TARGET: TargetKind = TargetKind {
+    name: "emulate",
+    syntax: "emulate:DRIVE[:SIZE]",
+    summary: "a drive of `hoistway list drives`, or of a drive file, as slow as its model says",
+    keys: &[
+        TargetKey { name: "data", value: "FILE", help: "sparse file for the data, else memory" },
+        TargetKey { name: "seed", value: "N", help: "seed of the model" },
+    ],
+    parse: |text| {
+        let (drive, size) = match text.rest.rsplit_once(':') {
+            // A path may have a colon, too: a size begins with a digit.
+            Some((drive, size)) if size.starts_with(|c: char| c.is_ascii_digit()) => {
+                (drive, Some(text.bytes(size)?))
+            }
+            _ => (text.rest, None),
+        };
+        let drive = DriveFile::load(drive).map_err(|e| LiveError::Refused(e.to_string()))?;
+        let seed = text.key("seed").map_or(Ok(1), |seed| {
+            let message = || LiveError::Refused(format!("seed = '{seed}' is not a whole number"));
+            seed.parse().map_err(|_| message())
+        })?;
+        let file = text.key("data").map(Into::into);
+        Ok(Target::Emulated(Box::new(Emulation { drive, size, file, seed })))
+    },
+};
 
 /// Which drive, and where its data is.
 #[derive(Clone, Debug)]

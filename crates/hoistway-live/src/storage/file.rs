@@ -3,7 +3,9 @@
 //! Requests go through io_uring where the kernel lets us, else through a pool of threads; which way was
 //! taken is part of the facts, and a fallback is a warning.
 
-use super::{Backend, Facts, Opened, threads::Threads, uring::Uring};
+use super::{
+    Backend, Facts, Opened, Target, TargetKey, TargetKind, threads::Threads, uring::Uring,
+};
 use crate::error::{LiveError, os};
 use hoistway::{Device, Sectors};
 use rustix::fs::{
@@ -13,6 +15,23 @@ use rustix::fs::{
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// Files and block devices in the registry.
+pub(super) static TARGET: TargetKind = TargetKind {
+    name: "file",
+    syntax: "file:PATH",
+    summary: "a file or block device, by io_uring where the kernel allows it, else by threads",
+    keys: &[
+        TargetKey { name: "direct", value: "", help: "bypass the page cache" },
+        TargetKey { name: "way", value: "io_uring|threads", help: "how requests reach the kernel" },
+    ],
+    parse: |text| {
+        let way = text.key("way").map_or(Ok(Way::Best), Way::named)?;
+        let options =
+            FileOptions { direct: text.key("direct").is_some(), read_only: text.read_only, way };
+        Ok(Target::File { path: text.rest.into(), options })
+    },
+};
 
 /// How a file or block device is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +54,19 @@ pub enum Way {
     IoUring,
     /// A pool of threads.
     Threads,
+}
+
+/// The ways that can be asked for, by name.
+static WAYS: &[(&str, Way)] = &[("io_uring", Way::IoUring), ("threads", Way::Threads)];
+
+impl Way {
+    fn named(name: &str) -> Result<Way, LiveError> {
+        let known = WAYS.iter().find(|(known, _)| *known == name).map(|(_, way)| *way);
+        known.ok_or_else(|| {
+            let names: Vec<_> = WAYS.iter().map(|(name, _)| *name).collect();
+            LiveError::Refused(format!("way '{name}': write {}", names.join(" or ")))
+        })
+    }
 }
 
 /// Commands under way at once (chosen: what SATA and virtual disks take, times four).

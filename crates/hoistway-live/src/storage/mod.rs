@@ -24,4 +24,6 @@ pub(crate) use emulate::{check_speed, open_checked as open_emulated};
 pub use file::{FileOptions, Way};
 pub(crate) use file::{open as open_file, rotational};
 pub(crate) use holes::push_extent;
-pub use open::Target;
+#[allow(unused_imports, reason = "the way in for backends without a variant of their own")]
+pub(crate) use open::OpenTarget;
+pub use open::{OtherTarget, TARGETS, Target, TargetKey, TargetKind, TargetText};

@@ -1,10 +1,19 @@
 //! A device that keeps nothing.
 
 use super::ram::{device, facts};
-use super::{Backend, Command, Done, Extent, ExtentsAnswer, Opened};
+use super::{Backend, Command, Done, Extent, ExtentsAnswer, Opened, Target, TargetKind};
 use crate::buffer::Part;
 use crate::error::LiveError;
 use hoistway::{Instant, Op};
+
+/// It in the registry.
+pub(super) static TARGET: TargetKind = TargetKind {
+    name: "null",
+    syntax: "null:SIZE",
+    summary: "discards writes; reads return zeroes",
+    keys: &[],
+    parse: |text| Ok(Target::Null { size: text.bytes(text.rest)? }),
+};
 
 #[derive(Debug)]
 struct Null {

@@ -1,11 +1,20 @@
 //! Memory as a device.
 
 use super::memory::Memory;
-use super::{Backend, Command, Done, ExtentsAnswer, Facts, Opened};
+use super::{Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetKind};
 use crate::buffer::Part;
 use crate::error::{LiveError, os};
 use hoistway::{Device, Instant, Sectors};
 use std::collections::VecDeque;
+
+/// Memory in the registry.
+pub(super) static TARGET: TargetKind = TargetKind {
+    name: "ram",
+    syntax: "ram:SIZE",
+    summary: "memory; what was never written, or was trimmed, takes none",
+    keys: &[],
+    parse: |text| Ok(Target::Ram { size: text.bytes(text.rest)? }),
+};
 
 #[derive(Debug)]
 struct Ram {

@@ -1,9 +1,84 @@
-//! The end of what is attached to the file system: somebody may use it.
+//! Front-ends that show exports at places of the file system: opened as the registry says, and taken away at
+//! the end, when somebody may use them.
 
-use super::failure;
+use super::spec::File;
+use super::{failure, say};
 use crate::Failure;
-use hoistway_live::front::Attachment;
+use crate::live::args::Serve;
+use hoistway_live::front::nbd::Server;
+use hoistway_live::front::{AttachFn, AttachRequest, Attached, Attachment, Export, FRONTS};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
+
+/// The places at which exports are shown.
+#[derive(Debug)]
+pub struct Places {
+    attached: Vec<Attached>,
+    /// That they are taken away is our own doing.
+    closing: Arc<AtomicBool>,
+}
+
+/// The front-ends that are asked for.
+pub fn wanted(config: &File) -> impl Iterator<Item = AttachFn> {
+    FRONTS.iter().filter_map(|front| {
+        let first = front.options.first()?;
+        front.attach.filter(|_| config.fronts.contains_key(first.name))
+    })
+}
+
+impl Places {
+    /// Opens them. Whoever takes one away also ends a server that serves nothing else.
+    pub fn open(
+        args: &Serve,
+        config: &File,
+        exports: &[Export],
+        server: &Server,
+        stop: Sender<()>,
+    ) -> Result<Places, Failure> {
+        let closing = Arc::new(AtomicBool::new(false));
+        let (ours, alone) = (Arc::clone(&closing), server.addresses().is_empty());
+        let ended = Arc::new(move |place: &Path| {
+            let place = place.display();
+            if ours.load(Ordering::SeqCst) {
+                return;
+            }
+            if alone {
+                eprintln!("{place} was unmounted");
+                // Whoever waits is gone only at the very end.
+                let _ = stop.send(());
+            } else {
+                eprintln!("warning: {place} was unmounted; the sockets are served on");
+            }
+        });
+        let mut places = Places { attached: Vec::new(), closing };
+        for attach in wanted(config) {
+            let request = AttachRequest { exports, options: &config.fronts, ended: ended.clone() };
+            for attached in attach(request).map_err(failure)? {
+                attached.notes.iter().for_each(|note| eprintln!("warning: {note}"));
+                for (export, place) in &attached.places {
+                    say(args, &format!("export {export}: {}", place.display()));
+                }
+                places.attached.push(attached);
+            }
+        }
+        Ok(places)
+    }
+
+    /// Variables for commands that use them.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
+        self.attached.iter().filter_map(|a| Some((a.variable?, a.attachment.place())))
+    }
+
+    /// Takes them away, in the end from whoever uses them.
+    pub fn close(self) -> Result<(), Failure> {
+        self.closing.store(true, Ordering::SeqCst);
+        let all: Vec<&dyn Attachment> = self.attached.iter().map(|a| &*a.attachment).collect();
+        leave(&all)
+    }
+}
 
 /// How often places that are in use are tried again (chosen: 10 s, as long as NBD clients have to take
 /// their last answers); they are served until then.
@@ -12,7 +87,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes them away; waits for users for a while, the same for all, then cuts them off after what they asked
 /// for is done and flushed.
-pub fn leave(attached: &[&dyn Attachment]) -> Result<(), Failure> {
+fn leave(attached: &[&dyn Attachment]) -> Result<(), Failure> {
     leave_within(attached, TRIES, PAUSE)
 }
 

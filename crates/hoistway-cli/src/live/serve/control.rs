@@ -2,7 +2,7 @@
 //! command does to a device is in `hoistway-live`; here it is only found, checked and told.
 
 use super::explain::{self, About};
-use super::metrics::{self, Named};
+use super::metrics::{self, DeviceSnapshot};
 use super::spec::server_tunables;
 use super::stats;
 use hoistway::Weight;
@@ -26,7 +26,7 @@ pub enum Request {
     Stats {},
     /// Prometheus' text.
     Metrics {},
-    /// The story of a client or a group, as many lines.
+    /// The timeline of a client or a group, as many lines.
     Explain {
         /// The number of a connection, or the name of a group.
         of: String,
@@ -107,7 +107,7 @@ fn explain_seconds() -> f64 {
 
 /// What the commands act on.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct ControlService {
     devices: Vec<Device>,
     /// Exports with the number of their device.
     exports: Vec<(Export, usize)>,
@@ -116,18 +116,22 @@ pub struct Desk {
 }
 
 /// Opens the control socket.
-pub fn open(path: &Path, desk: Desk) -> Result<LineServer, LiveError> {
+pub fn open(path: &Path, control_service: ControlService) -> Result<LineServer, LiveError> {
     let full = json!({ "ok": false, "error": "too many connections; try again" }).to_string();
-    LineServer::start(path, &full, move |line| desk.answer(line))
+    LineServer::start(path, &full, move |line| control_service.answer(line))
 }
 
-impl Desk {
+impl ControlService {
     /// `of` tells the device of each export.
-    pub fn new(exports: &[Export], devices: &[Device], of: &[usize]) -> Result<Desk, LiveError> {
+    pub fn new(
+        exports: &[Export],
+        devices: &[Device],
+        of: &[usize],
+    ) -> Result<ControlService, LiveError> {
         let exports: Vec<_> = exports.iter().cloned().zip(of.iter().copied()).collect();
         let groups: Result<Vec<_>, _> =
             exports.iter().map(|(e, _)| e.device.group_name(e.group)).collect();
-        Ok(Desk { devices: devices.to_vec(), exports, groups: groups? })
+        Ok(ControlService { devices: devices.to_vec(), exports, groups: groups? })
     }
 
     fn answer(&self, line: Result<&str, BadLine>) -> Answer {
@@ -181,20 +185,20 @@ impl Desk {
 
     /// Prometheus' text.
     pub fn metrics(&self) -> Result<String, LiveError> {
-        let mut named = Vec::new();
+        let mut snapshots = Vec::new();
         for (at, device) in self.devices.iter().enumerate() {
             let exports: Vec<_> = (self.exports.iter().zip(&self.groups))
                 .filter(|((_, of), _)| *of == at)
                 .map(|((e, _), group)| (e.name.clone(), group.clone()))
                 .collect();
-            named.push(Named {
+            snapshots.push(DeviceSnapshot {
                 device: exports.first().map_or_else(String::new, |(name, _)| name.clone()),
                 target: device.facts().summary.clone(),
                 exports,
                 stats: device.stats()?,
             });
         }
-        Ok(metrics::text(&named))
+        Ok(metrics::text(&snapshots))
     }
 
     fn carry_out(&self, request: Request) -> Result<Value, String> {
@@ -202,7 +206,7 @@ impl Desk {
             Request::List {} => self.list(),
             Request::Stats {} => self.stats(),
             Request::Metrics {} => Ok(json!({ "text": self.metrics().map_err(text)? })),
-            Request::Explain { .. } => Err("a story is a stream, not an answer".into()),
+            Request::Explain { .. } => Err("explain is a stream, not an answer".into()),
             Request::SetWeight { group, weight, export } => {
                 let weight = checked_weight(weight)?;
                 let (device, id) = self.group(&group, export.as_deref())?;
@@ -242,9 +246,10 @@ impl Desk {
     fn device(&self, export: Option<&str>) -> Result<&Device, String> {
         match (export, &self.devices[..]) {
             (None, [only]) => Ok(only),
-            (None, several) => {
-                Err(format!("there are {} devices; name one by an export of its", several.len()))
-            }
+            (None, several) => Err(format!(
+                "there are {} devices; choose one by naming one of its exports",
+                several.len()
+            )),
             (Some(name), _) => {
                 let known = self.exports.iter().find(|(e, _)| e.name == name);
                 known.map(|(_, at)| &self.devices[*at]).ok_or_else(|| {
@@ -278,7 +283,7 @@ impl Desk {
                 Err(format!("no group '{name}'; there are {}", names.join(", ")))
             }
             _ => Err(format!(
-                "group '{name}' is on {} devices; name one by an export of its",
+                "group '{name}' is on {} devices; choose one by naming one of its exports",
                 found.len()
             )),
         }
@@ -442,24 +447,24 @@ mod tests {
         Device::open(&Target::Ram { size: 1 << 20 }, &options).unwrap()
     }
 
-    fn desk(devices: Vec<Device>) -> Desk {
+    fn control_service(devices: Vec<Device>) -> ControlService {
         let exports: Vec<_> = ["a", "b"]
             .iter()
             .zip(&devices)
             .map(|(name, device)| Export::new(name, device.clone()))
             .collect();
-        Desk::new(&exports, &devices, &[0, 1][..devices.len()]).unwrap()
+        ControlService::new(&exports, &devices, &[0, 1][..devices.len()]).unwrap()
     }
 
-    fn answer(desk: &Desk, line: Result<&str, BadLine>) -> Value {
-        match desk.answer(line) {
+    fn answer(control_service: &ControlService, line: Result<&str, BadLine>) -> Value {
+        match control_service.answer(line) {
             Answer::Line(line) => serde_json::from_str(&line).unwrap(),
             stream => panic!("{stream:?}"),
         }
     }
 
-    fn error(desk: &Desk, line: &str) -> String {
-        let answer = answer(desk, Ok(line));
+    fn error(control_service: &ControlService, line: &str) -> String {
+        let answer = answer(control_service, Ok(line));
         assert_eq!(answer["ok"], false, "{line}: {answer}");
         answer["error"].as_str().unwrap().to_string()
     }
@@ -468,7 +473,7 @@ mod tests {
     fn bad_input_is_named_and_changes_nothing() {
         let gold = device("bfq");
         gold.set_group(&GroupSpec::new("gold").weight(300)).unwrap();
-        let desk = desk(vec![gold.clone()]);
+        let control_service = control_service(vec![gold.clone()]);
         let before = gold.report().unwrap();
         let cases = [
             ("", "request"),
@@ -502,10 +507,10 @@ mod tests {
             ),
         ];
         for (line, message) in cases {
-            let error = error(&desk, line);
+            let error = error(&control_service, line);
             assert!(error.contains(message), "{line}: {error}");
         }
-        assert_eq!(answer(&desk, Err(BadLine::TooLong))["ok"], false);
+        assert_eq!(answer(&control_service, Err(BadLine::TooLong))["ok"], false);
         assert_eq!(gold.report().unwrap(), before);
     }
 
@@ -513,7 +518,7 @@ mod tests {
     fn any_line_is_answered_and_the_device_goes_on() {
         let gold = device("max-bfq");
         gold.set_group(&GroupSpec::new("gold").weight(300)).unwrap();
-        let desk = desk(vec![gold.clone()]);
+        let control_service = control_service(vec![gold.clone()]);
         let lines = [
             "{\"command\":\"list\"}",
             "{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":500}",
@@ -526,7 +531,7 @@ mod tests {
         ];
         let (mut random, mut done) = (super::super::fuzz::Mutator::new(4), 0);
         for _ in 0..3000 {
-            let answer = answer(&desk, Ok(&random.text(&lines)));
+            let answer = answer(&control_service, Ok(&random.text(&lines)));
             done += u32::from(answer["ok"] == true);
             assert!(
                 answer["ok"] == true || answer["error"].as_str().is_some_and(|e| !e.is_empty())
@@ -534,7 +539,7 @@ mod tests {
         }
         assert!(done > 300, "{done} were carried out");
         let nested = "[".repeat(50_000);
-        assert_eq!(answer(&desk, Ok(&nested))["ok"], false, "depth is bounded");
+        assert_eq!(answer(&control_service, Ok(&nested))["ok"], false, "depth is bounded");
         let client = gold.client(hoistway::IoPrio::NONE).unwrap();
         client.write(0, &[1; 512]).unwrap();
     }
@@ -546,19 +551,19 @@ mod tests {
         for device in [&first, &second] {
             device.set_group(&GroupSpec::new("both")).unwrap();
         }
-        let desk = desk(vec![first.clone(), second.clone()]);
+        let control_service = control_service(vec![first.clone(), second.clone()]);
         let set = "{\"command\":\"set\",\"name\":\"nr_requests\",\"value\":\"8\"}";
-        assert!(error(&desk, set).contains("2 devices"));
+        assert!(error(&control_service, set).contains("2 devices"));
         let both = "{\"command\":\"set-weight\",\"group\":\"both\",\"weight\":10}";
-        assert!(error(&desk, both).contains("2 devices"));
+        assert!(error(&control_service, both).contains("2 devices"));
         let gold = "{\"command\":\"set-weight\",\"group\":\"gold\",\"weight\":10}";
-        assert_eq!(answer(&desk, Ok(gold)), json!({ "ok": true, "warnings": [] }));
+        assert_eq!(answer(&control_service, Ok(gold)), json!({ "ok": true, "warnings": [] }));
         assert_eq!(first.report().unwrap().groups[0].set[0].value, 10);
         let idle = "{\"command\":\"set-weight\",\"group\":\"both\",\"weight\":10,\"export\":\"b\"}";
-        let told = answer(&desk, Ok(idle));
+        let told = answer(&control_service, Ok(idle));
         assert!(told["warnings"][0].as_str().unwrap().contains("no effect under none"));
         let switch = "{\"command\":\"scheduler\",\"scheduler\":\"kyber\",\"export\":\"b\"}";
-        assert_eq!(answer(&desk, Ok(switch))["done"], true);
+        assert_eq!(answer(&control_service, Ok(switch))["done"], true);
         assert_eq!((first.scheduler().unwrap(), second.scheduler().unwrap()), ("bfq", "kyber"));
     }
 
@@ -566,13 +571,13 @@ mod tests {
     fn lines_of_cgroup_files_are_written_and_read_back() {
         let device = device("max-none");
         device.set_group(&GroupSpec::new("gold")).unwrap();
-        let desk = desk(vec![device]);
+        let control_service = control_service(vec![device]);
         let write = "{\"command\":\"write\",\"group\":\"gold\",\"file\":\"io.max\",\
                      \"line\":\"8:0 rbps=10000000\"}";
-        assert_eq!(answer(&desk, Ok(write)), json!({ "ok": true }));
+        assert_eq!(answer(&control_service, Ok(write)), json!({ "ok": true }));
         let read = "{\"command\":\"read\",\"group\":\"gold\",\"file\":\"io.max\"}";
         let expected = "8:0 rbps=10000000 wbps=max riops=max wiops=max\n";
-        assert_eq!(answer(&desk, Ok(read))["text"], expected);
+        assert_eq!(answer(&control_service, Ok(read))["text"], expected);
     }
 
     #[test]

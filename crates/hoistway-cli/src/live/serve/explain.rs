@@ -1,4 +1,4 @@
-//! `{"command":"explain"}`: the story of a client, or of a group, told while it happens.
+//! `{"command":"explain"}`: a timeline of a client, or of a group, while it happens.
 
 use hoistway::Instant;
 use hoistway::Nanos;
@@ -9,14 +9,14 @@ use hoistway_live::net::line::{Answer, Lines};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest story in seconds.
+/// Longest timeline in seconds.
 const SECONDS_MAX: f64 = 3600.0;
 /// Most lines.
 const LINES_MAX: usize = 1_000_000;
 /// How often the trace is taken out.
 const LOOK: Nanos = Nanos::ms(20);
 
-/// Whose story.
+/// Of whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
     /// A connection.
@@ -25,7 +25,7 @@ pub enum About {
     Group(String),
 }
 
-/// Checks the wish, and makes the stream that tells the story.
+/// Checks the request, and makes the stream with the timeline.
 pub fn stream(device: Device, about: About, limit: u64, seconds: f64) -> Result<Answer, String> {
     let limit = usize::try_from(limit).ok().filter(|l| (1..=LINES_MAX).contains(l));
     let limit = limit.ok_or_else(|| format!("limit: choose 1 to {LINES_MAX} lines"))?;
@@ -35,16 +35,16 @@ pub fn stream(device: Device, about: About, limit: u64, seconds: f64) -> Result<
     let span = Nanos((seconds * 1e9) as u64);
     Ok(Answer::Stream {
         say: Box::new(move |lines| match device.subscribe() {
-            Ok(trace) => Telling::new(trace, about, limit).tell(lines, span),
+            Ok(trace) => Narration::new(trace, about, limit).tell(lines, span),
             Err(error) => {
                 lines.send(&json!({ "ok": false, "error": error.to_string() }).to_string());
             }
         }),
-        busy: json!({ "ok": false, "error": "too many stories are being told" }).to_string(),
+        busy: json!({ "ok": false, "error": "too many `explain` streams are running (8 at most); try again later" }).to_string(),
     })
 }
 
-struct Telling {
+struct Narration {
     trace: TraceReader,
     about: About,
     teller: Teller,
@@ -54,8 +54,8 @@ struct Telling {
     dropped: u64,
 }
 
-impl Telling {
-    fn new(trace: TraceReader, about: About, limit: usize) -> Telling {
+impl Narration {
+    fn new(trace: TraceReader, about: About, limit: usize) -> Narration {
         let subject = Subject {
             names: BTreeMap::new(),
             procs: BTreeSet::new(),
@@ -64,7 +64,7 @@ impl Telling {
             end: Instant::from_nanos(u64::MAX),
         };
         let teller = Teller::new(subject, usize::MAX);
-        Telling { trace, about, teller, scheduler: None, limit, told: 0, dropped: 0 }
+        Narration { trace, about, teller, scheduler: None, limit, told: 0, dropped: 0 }
     }
 
     /// Until the time is over, the lines are told, the client has left, or nobody listens.

@@ -19,13 +19,13 @@ const STOLEN: f64 = 0.01;
 
 /// Looks until it is dropped.
 #[derive(Debug)]
-pub struct Lookout {
+pub struct LatenessMonitor {
     _stop: Sender<()>,
 }
 
-impl Lookout {
+impl LatenessMonitor {
     /// The thread is not waited for at the end: a device that hangs may have it in hand.
-    pub fn start(devices: &[Device]) -> Lookout {
+    pub fn start(devices: &[Device]) -> LatenessMonitor {
         let (stop, stopped) = channel::<()>();
         let devices = devices.to_vec();
         let mut watch = Watch { told: vec![false; devices.len()], stolen: false };
@@ -41,8 +41,8 @@ impl Lookout {
             }
         };
         // A machine without room for a thread more has other troubles.
-        let _ = std::thread::Builder::new().name("hoistway-lookout".into()).spawn(look);
-        Lookout { _stop: stop }
+        let _ = std::thread::Builder::new().name("hoistway-monitor".into()).spawn(look);
+        LatenessMonitor { _stop: stop }
     }
 }
 

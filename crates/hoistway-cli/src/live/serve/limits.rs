@@ -137,7 +137,7 @@ impl Limits {
         said
     }
 
-    /// Nothing is wished for.
+    /// Nothing is asked for.
     pub fn is_none(&self) -> bool {
         *self == Limits::default()
     }

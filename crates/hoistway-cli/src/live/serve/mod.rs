@@ -1,26 +1,22 @@
-//! `hoistway serve`: exports over NBD. Everything but reading the wishes is in `hoistway-live`.
+//! `hoistway serve`: exports over NBD. Everything but reading the options is in `hoistway-live`.
 
-#[cfg(any(feature = "fuse", feature = "ublk"))]
 mod attached;
 pub mod control;
-#[cfg(feature = "ublk")]
-mod disks;
 mod explain;
-#[cfg(feature = "fuse")]
-mod files;
 #[cfg(test)]
 mod fuzz;
 mod keeping_up;
 mod limits;
 mod metrics;
 mod service;
-mod spec;
+pub mod spec;
 mod stats;
 mod tls;
 
 use crate::Failure;
 use crate::live::args::Serve;
-use control::Desk;
+use attached::Places;
+use control::ControlService;
 use hoistway::quantity;
 use hoistway::{IoPrio, Nanos};
 use hoistway_live::front::Export;
@@ -29,7 +25,7 @@ use hoistway_live::net::Listen;
 use hoistway_live::net::http::{HttpServer, NoPage, Page};
 use hoistway_live::storage::EmulationFigures;
 use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
-use keeping_up::Lookout;
+use keeping_up::LatenessMonitor;
 use limits::Groups;
 use service::PidFile;
 use spec::{ClientSpec, ExportSpec, File};
@@ -50,44 +46,39 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     end_when_a_thread_panics();
     // Where it is refused the server takes as many connections as there are descriptors.
     let _ = hoistway_live::front::raise_descriptor_limit();
-    let wishes = wishes(args)?;
+    let settings = configuration(args)?;
     let scratch = Scratch::default();
-    let listen = addresses(args, &wishes, &scratch)?;
-    let Opened { exports, devices, of } = open(args, &wishes)?;
-    warn_of_limits(&wishes)?;
-    let clients = wishes.client.iter().map(rule).collect::<Result<_, _>>()?;
-    let security = tls::Wish::of(args, &wishes)?;
+    let listen = addresses(args, &settings, &scratch)?;
+    let Opened { exports, devices, of } = open(args, &settings)?;
+    warn_of_limits(&settings)?;
+    let clients = settings.client.iter().map(rule).collect::<Result<_, _>>()?;
+    let security = tls::TlsSettings::of(args, &settings)?;
     let options = ServerOptions {
         clients,
-        tls: security.as_ref().map(tls::Wish::load).transpose()?,
-        allow_plain_tcp: args.allow_plain_tcp || wishes.allow_plain_tcp,
-        connections_max: wishes.connections.unwrap_or(0),
+        tls: security.as_ref().map(tls::TlsSettings::load).transpose()?,
+        allow_plain_tcp: args.allow_plain_tcp || settings.allow_plain_tcp,
+        connections_max: settings.connections.unwrap_or(0),
         handshake_limit: None,
     };
     let (stop, stopped) = channel();
-    #[cfg(feature = "fuse")]
-    let unmounted = stop.clone();
+    let ended = stop.clone();
     catch_signals(stop)?;
     let first = exports[0].name.clone();
-    let control = args.control.as_ref().or(wishes.control.as_ref());
+    let control = args.control.as_ref().or(settings.control.as_ref());
     let served = exports.clone();
     let server = Server::start(exports, &listen, &options).map_err(failure)?;
-    let desk = Desk::new(&served, &devices, &of).map_err(failure)?;
-    let control = control.map(|path| control::open(path, desk.clone()));
+    let control_service = ControlService::new(&served, &devices, &of).map_err(failure)?;
+    let control = control.map(|path| control::open(path, control_service.clone()));
     let control = control.transpose().map_err(failure)?;
-    let metrics = metrics_at(args, &wishes, desk)?;
-    announce(args, &server, &wishes, &devices);
+    let metrics = metrics_at(args, &settings, control_service)?;
+    announce(args, &server, &settings, &devices);
     let mut environment = Vec::new();
-    #[cfg(feature = "fuse")]
-    let files = files::open(args, &wishes, &served, &server, unmounted)?;
-    #[cfg(feature = "fuse")]
-    environment.extend(files.iter().map(|files| ("fuse", files.folder())));
-    #[cfg(feature = "ublk")]
-    let disks = disks::open(args, &wishes, &served)?;
-    let pidfile = args.pidfile.as_ref().or(wishes.pidfile.as_ref());
+    let places = Places::open(args, &settings, &served, &server, ended)?;
+    environment.extend(places.variables());
+    let pidfile = args.pidfile.as_ref().or(settings.pidfile.as_ref());
     let pidfile = pidfile.map(|path| PidFile::write(path)).transpose()?;
     service::notify("READY=1");
-    let lookout = Lookout::start(&devices);
+    let monitor = LatenessMonitor::start(&devices);
     let result = match &args.run {
         Some(command) => {
             let uri = server.uri(&first).unwrap_or_default();
@@ -103,12 +94,9 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         }
     };
     let figures: Vec<_> = devices.iter().map(Device::emulation).collect();
-    drop(lookout);
+    drop(monitor);
     service::notify("STOPPING=1");
-    #[cfg(feature = "ublk")]
-    let result = result.and(disks::close(disks));
-    #[cfg(feature = "fuse")]
-    let result = result.and(files.map_or(Ok(()), |files| files.close()));
+    let result = result.and(places.close());
     drop((control, metrics));
     let stopped = server.stop();
     drop(pidfile);
@@ -158,10 +146,11 @@ fn tell(args: &Serve, figures: &EmulationFigures) {
 }
 
 /// Limits that were hardly meant are warned about.
-fn warn_of_limits(wishes: &File) -> Result<(), Failure> {
-    let exports = wishes.export.iter().map(|e| (format!("export '{}'", e.name), e.keys().limits()));
+fn warn_of_limits(settings: &File) -> Result<(), Failure> {
+    let exports =
+        settings.export.iter().map(|e| (format!("export '{}'", e.name), e.keys().limits()));
     let clients =
-        wishes.client.iter().map(|c| (format!("client '{}'", c.group_name()), c.keys().limits()));
+        settings.client.iter().map(|c| (format!("client '{}'", c.group_name()), c.keys().limits()));
     for (who, limits) in exports.chain(clients) {
         let limits = limits.map_err(|e| Failure::Usage(format!("{who}: {e}")))?;
         limits.warnings().iter().for_each(|w| eprintln!("warning: {who}: {w}"));
@@ -180,12 +169,16 @@ fn end_when_a_thread_panics() {
 }
 
 /// Answers `GET /metrics`, where that is wanted.
-fn metrics_at(args: &Serve, wishes: &File, desk: Desk) -> Result<Option<HttpServer>, Failure> {
-    let Some(text) = args.metrics.as_ref().or(wishes.metrics.as_ref()) else { return Ok(None) };
+fn metrics_at(
+    args: &Serve,
+    settings: &File,
+    control_service: ControlService,
+) -> Result<Option<HttpServer>, Failure> {
+    let Some(text) = args.metrics.as_ref().or(settings.metrics.as_ref()) else { return Ok(None) };
     let listen = spec::listen(text).map_err(Failure::Usage)?;
-    let allowed = args.allow_plain_tcp || wishes.allow_plain_tcp;
+    let allowed = args.allow_plain_tcp || settings.allow_plain_tcp;
     let page = move |path: &str| match path {
-        "/metrics" => match desk.metrics() {
+        "/metrics" => match control_service.metrics() {
             Ok(text) => Ok(Page { kind: metrics::KIND, text }),
             Err(error) => Err(NoPage::Unavailable(error.to_string())),
         },
@@ -207,7 +200,7 @@ fn say(args: &Serve, message: &str) {
 }
 
 /// The configuration file, with what the flags add.
-fn wishes(args: &Serve) -> Result<File, Failure> {
+fn configuration(args: &Serve) -> Result<File, Failure> {
     let mut file = match &args.config {
         Some(path) => File::read(path).map_err(Failure::Usage)?,
         None => File::default(),
@@ -218,26 +211,18 @@ fn wishes(args: &Serve) -> Result<File, Failure> {
     if args.read_only {
         file.export.iter_mut().for_each(|e| e.read_only = true);
     }
-    #[cfg(feature = "fuse")]
-    {
-        file.fuse = args.fuse.clone().or(file.fuse);
-        file.fuse_allow_other |= args.fuse_allow_other;
-    }
-    #[cfg(feature = "ublk")]
-    {
-        file.ublk |= args.ublk;
-    }
+    file.fronts.extend(args.fronts.given.clone());
     if file.export.is_empty() {
         return Err(Failure::Usage("nothing to serve; write --export disk=ram:1G".into()));
     }
     Ok(file)
 }
 
-fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Listen>, Failure> {
+fn addresses(args: &Serve, settings: &File, scratch: &Scratch) -> Result<Vec<Listen>, Failure> {
     let mut list: Vec<Listen> = args.socket.iter().cloned().map(Listen::Unix).collect();
     let local = |port: &u16| Listen::Tcp((Ipv4Addr::LOCALHOST, *port).into());
     list.extend(args.port.iter().map(local));
-    for text in args.listen.iter().chain(&wishes.listen) {
+    for text in args.listen.iter().chain(&settings.listen) {
         list.push(spec::listen(text).map_err(Failure::Usage)?);
     }
     let passed = hoistway_live::net::passed().map_err(failure)?;
@@ -246,15 +231,7 @@ fn addresses(args: &Serve, wishes: &File, scratch: &Scratch) -> Result<Vec<Liste
         let folder = scratch.make().map_err(Failure::Environment)?;
         list.push(Listen::Unix(folder.join("nbd.sock")));
     }
-    #[cfg(feature = "fuse")]
-    if wishes.fuse.is_some() {
-        return Ok(list);
-    }
-    #[cfg(feature = "ublk")]
-    if wishes.ublk {
-        return Ok(list);
-    }
-    if list.is_empty() {
+    if list.is_empty() && attached::wanted(settings).next().is_none() {
         let message = "no socket; write --socket PATH or --port 10809, or --run COMMAND (no \
                        socket was passed on either)";
         return Err(Failure::Usage(message.into()));
@@ -271,16 +248,16 @@ struct Opened {
 }
 
 /// Opens every device once, and makes the exports.
-fn open(args: &Serve, wishes: &File) -> Result<Opened, Failure> {
-    let common = args.scheduler.as_deref().or(wishes.scheduler.as_deref()).unwrap_or("none");
+fn open(args: &Serve, settings: &File) -> Result<Opened, Failure> {
+    let common = args.scheduler.as_deref().or(settings.scheduler.as_deref()).unwrap_or("none");
     let mut opened: Vec<(String, &str, OneDevice)> = Vec::new();
     let mut exports = Vec::new();
     let mut of = Vec::new();
-    for wish in &wishes.export {
-        let usage = |e: String| Failure::Usage(format!("export '{}': {e}", wish.name));
-        wish.check_base(&wishes.export).map_err(usage)?;
-        let config = wish.scheduler.as_deref().unwrap_or(common);
-        let key = wish.device_key();
+    for export_spec in &settings.export {
+        let usage = |e: String| Failure::Usage(format!("export '{}': {e}", export_spec.name));
+        export_spec.check_base(&settings.export).map_err(usage)?;
+        let config = export_spec.scheduler.as_deref().unwrap_or(common);
+        let key = export_spec.device_key();
         let known = opened.iter().position(|(k, ..)| *k == key);
         let at = known.unwrap_or(opened.len());
         match known.map(|at| &opened[at]) {
@@ -290,19 +267,19 @@ fn open(args: &Serve, wishes: &File) -> Result<Opened, Failure> {
                 )));
             }
             Some(_) => {}
-            None => opened.push((key, config, open_device(args, wishes, wish, config)?)),
+            None => opened.push((key, config, open_device(args, settings, export_spec, config)?)),
         }
         let (_, _, OneDevice { device, options, groups }) = &opened[at];
-        let group = groups.export(wish, options);
-        let (offset, size) = wish.range().map_err(usage)?;
+        let group = groups.export(export_spec, options);
+        let (offset, size) = export_spec.range().map_err(usage)?;
         exports.push(Export {
-            name: wish.name.clone(),
-            group: group.map_or(Ok(Group::ROOT), |g| set_group(wish, &g, device))?,
-            prio: priority(wish.prio.as_deref())?,
+            name: export_spec.name.clone(),
+            group: group.map_or(Ok(Group::ROOT), |g| set_group(export_spec, &g, device))?,
+            prio: priority(export_spec.prio.as_deref())?,
             device: device.clone(),
             offset,
             size,
-            read_only: wish.read_only,
+            read_only: export_spec.read_only,
         });
         of.push(at);
     }
@@ -310,7 +287,7 @@ fn open(args: &Serve, wishes: &File) -> Result<Opened, Failure> {
     Ok(Opened { exports, devices, of })
 }
 
-/// A device, what it was opened with, and the groups that are wished for on it.
+/// A device, what it was opened with, and the groups that are asked for on it.
 struct OneDevice {
     device: Device,
     options: DeviceOptions,
@@ -319,36 +296,44 @@ struct OneDevice {
 
 fn open_device(
     args: &Serve,
-    wishes: &File,
-    wish: &ExportSpec,
+    settings: &File,
+    export_spec: &ExportSpec,
     config: &str,
 ) -> Result<OneDevice, Failure> {
-    let usage = |e: String| Failure::Usage(format!("export '{}': {e}", wish.name));
-    let groups = Groups::of(wishes, &wish.device_key()).map_err(Failure::Usage)?;
+    let usage = |e: String| Failure::Usage(format!("export '{}': {e}", export_spec.name));
+    let groups = Groups::of(settings, &export_spec.device_key()).map_err(Failure::Usage)?;
     let mut options = spec::device_options(config).map_err(usage)?;
-    if let Some(limit) = args.stop_limit.as_ref().or(wishes.stop_limit.as_ref()) {
+    if let Some(limit) = args.stop_limit.as_ref().or(settings.stop_limit.as_ref()) {
         options.stop_limit =
             quantity::duration(limit).map_err(|e| Failure::Usage(format!("stop-limit: {e}")))?;
     }
-    if let Some(limit) = args.stall_limit.as_ref().or(wishes.stall_limit.as_ref()) {
+    if let Some(limit) = args.stall_limit.as_ref().or(settings.stall_limit.as_ref()) {
         options.stall_limit =
             quantity::duration(limit).map_err(|e| Failure::Usage(format!("stall-limit: {e}")))?;
     }
     options.tell = |line| eprintln!("warning: {line}");
     for (controller, group) in groups.complete(&mut options) {
-        say(args, &format!("{controller} is installed on {} for group {group}", wish.target));
+        say(
+            args,
+            &format!("{controller} is installed on {} for group {group}", export_spec.target),
+        );
     }
-    let device = Device::open(&wishes.target(wish).map_err(usage)?, &options).map_err(failure)?;
+    let device =
+        Device::open(&settings.target(export_spec).map_err(usage)?, &options).map_err(failure)?;
     if let Some(warning) = &device.facts().warning {
         eprintln!("warning: {warning}");
     }
     Ok(OneDevice { device, options, groups })
 }
 
-fn set_group(wish: &ExportSpec, spec: &GroupSpec, device: &Device) -> Result<Group, Failure> {
+fn set_group(
+    export_spec: &ExportSpec,
+    spec: &GroupSpec,
+    device: &Device,
+) -> Result<Group, Failure> {
     let (group, idle) = device.set_group(spec).map_err(failure)?;
     for sentence in idle {
-        eprintln!("warning: export '{}': {sentence}", wish.name);
+        eprintln!("warning: export '{}': {sentence}", export_spec.name);
     }
     Ok(group)
 }
@@ -366,7 +351,7 @@ fn priority(text: Option<&str>) -> Result<IoPrio, Failure> {
     text.map_or(Ok(IoPrio::NONE), |t| spec::prio(t).map_err(Failure::Usage))
 }
 
-fn announce(args: &Serve, server: &Server, wishes: &File, devices: &[Device]) {
+fn announce(args: &Serve, server: &Server, settings: &File, devices: &[Device]) {
     for device in devices {
         let scheduler = device.scheduler().unwrap_or("?");
         say(
@@ -378,7 +363,7 @@ fn announce(args: &Serve, server: &Server, wishes: &File, devices: &[Device]) {
             ),
         );
     }
-    for export in &wishes.export {
+    for export in &settings.export {
         if let Some(uri) = server.uri(&export.name) {
             say(args, &format!("export {}: {uri}", export.name));
         }

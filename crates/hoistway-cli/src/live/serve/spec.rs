@@ -4,12 +4,15 @@ use super::limits::Quantity;
 use hoistway::IoPrio;
 use hoistway::quantity;
 use hoistway_lab::config::Config;
+use hoistway_live::front::FRONTS;
 use hoistway_live::front::nbd::ClientMatch;
 use hoistway_live::net::Listen;
-use hoistway_live::storage::{Emulation, FileOptions, Way};
+use hoistway_live::storage::{TARGETS, TargetKind};
 use hoistway_live::{DeviceOptions, Target};
-use hoistway_sim::drive::DriveFile;
-use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -36,17 +39,9 @@ pub struct File {
     pub control: Option<std::path::PathBuf>,
     /// File for the number of the process.
     pub pidfile: Option<std::path::PathBuf>,
-    /// Exports are block devices of the ublk driver.
-    #[cfg(feature = "ublk")]
-    #[serde(default)]
-    pub ublk: bool,
-    /// Folder in which the exports are files.
-    #[cfg(feature = "fuse")]
-    pub fuse: Option<std::path::PathBuf>,
-    /// Other users may look into it.
-    #[cfg(feature = "fuse")]
-    #[serde(default)]
-    pub fuse_allow_other: bool,
+    /// Options of front-ends, by name; the value of a switch is empty.
+    #[serde(skip)]
+    pub fronts: BTreeMap<String, String>,
     /// Where metrics are served: `tcp:PORT`, `tcp:ADDRESS:PORT` or `unix:PATH`.
     pub metrics: Option<String>,
     /// Connections at once.
@@ -64,12 +59,11 @@ pub struct File {
 }
 
 /// One export.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportSpec {
     /// Its name.
     pub name: String,
-    /// What it serves: `ram:1G`, `null:1T`, `file:PATH`, `emulate:DRIVE`, `emulate:DRIVE:SIZE`.
+    /// What it serves: a target of the registry.
     pub target: String,
     /// Configuration of the device, such as `bfq{low_latency=0}`.
     pub scheduler: Option<String>,
@@ -77,39 +71,30 @@ pub struct ExportSpec {
     pub group: Option<String>,
     /// Weight of the group.
     pub weight: Option<u64>,
-    /// Latency target of the group, such as `5ms`.
+    /// Latency target of the group.
     pub latency: Option<String>,
-    /// Most bytes read per second by the group, such as `10M`.
+    /// Most bytes read per second by the group.
     pub rbps: Option<Quantity>,
     /// Most bytes written.
     pub wbps: Option<Quantity>,
-    /// Most reads per second, such as `500` or `2k`.
+    /// Most reads per second.
     pub riops: Option<Quantity>,
     /// Most writes.
     pub wiops: Option<Quantity>,
-    /// I/O priority of its clients, such as `be/4`, `rt/0`, `idle`.
+    /// I/O priority of its clients.
     pub prio: Option<String>,
     /// First byte of the device that is served.
     pub offset: Option<String>,
     /// Bytes that are served.
     pub size: Option<String>,
     /// Nothing may be written.
-    #[serde(default)]
     pub read_only: bool,
     /// Writes go to memory, and are gone at the end.
-    #[serde(default)]
     pub cow: bool,
     /// Writes go to this file, which is kept.
     pub overlay: Option<String>,
-    /// Past the page cache.
-    #[serde(default)]
-    pub direct: bool,
-    /// `io_uring` or `threads` instead of the best there is.
-    pub way: Option<String>,
-    /// File for the data of an emulated drive.
-    pub data: Option<String>,
-    /// Seed of an emulated drive.
-    pub seed: Option<u64>,
+    /// Keys that belong to the kind of target.
+    pub of_target: BTreeMap<String, String>,
 }
 
 /// A group for the clients of one user, or of one certificate.
@@ -162,11 +147,13 @@ impl File {
     /// Reads a configuration file; messages name file and line.
     pub fn read(path: &Path) -> Result<File, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        toml::from_str(&text).map_err(|e| {
-            let before = e.span().map_or(0, |s| s.start);
-            let line = 1 + text[..before].matches('\n').count();
-            format!("{}:{line}: {}", path.display(), e.message())
-        })
+        let failed = |(at, message): (usize, String)| {
+            let line = 1 + text[..at].matches('\n').count();
+            format!("{}:{line}: {message}", path.display())
+        };
+        let (fronts, rest) = front_options(&text).map_err(failed)?;
+        let file: File = toml::from_str(&rest).map_err(|e| failed(place(&e)))?;
+        Ok(File { fronts, ..file })
     }
 
     /// The target of the device that `export` shares with others: for writing if one of them may be
@@ -175,11 +162,15 @@ impl File {
         let key = export.device_key();
         let mut read_only = export.read_only;
         for other in self.export.iter().filter(|e| e.device_key() == key) {
-            let how = |e: &ExportSpec| (e.direct, e.way.clone(), e.seed);
-            if how(other) != how(export) {
+            if other.of_target != export.of_target {
+                let keys = other.of_target.keys().chain(export.of_target.keys());
+                let keys: BTreeSet<_> = keys.map(|key| &key[..]).collect();
+                let keys: Vec<_> = keys.into_iter().collect();
                 return Err(format!(
-                    "it shares {} with export '{}': write the same direct, way and seed for both",
-                    export.target, other.name
+                    "it shares {} with export '{}': write the same {} for both",
+                    export.target,
+                    other.name,
+                    keys.join(" and ")
                 ));
             }
             read_only &= other.read_only;
@@ -188,7 +179,258 @@ impl File {
     }
 }
 
+/// A key of an export, as a flag (`NAME=TARGET,KEY=VALUE`) and in a file.
+pub struct ExportKey {
+    /// Its name.
+    pub name: &'static str,
+    /// Another name.
+    alias: &'static str,
+    /// What its value looks like; empty: it is a switch.
+    pub value: &'static str,
+    kind: ValueKind,
+    /// What it does.
+    pub help: &'static str,
+    set: fn(&mut ExportSpec, &str) -> Result<(), String>,
+}
+
+/// What a value is in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValueKind {
+    Switch,
+    Text,
+    Number,
+    /// A number, or text with a unit.
+    Quantity,
+}
+
+const fn key(
+    name: &'static str,
+    value: &'static str,
+    kind: ValueKind,
+    help: &'static str,
+    set: fn(&mut ExportSpec, &str) -> Result<(), String>,
+) -> ExportKey {
+    ExportKey { name, alias: "", value, kind, help, set }
+}
+
+/// The keys every export may have; those of a kind of targets are in the registry of targets.
+pub static EXPORT_KEYS: &[ExportKey] = &[
+    ExportKey {
+        alias: "read-only",
+        ..key("ro", "", ValueKind::Switch, "nothing may be written", |e, _| Ok(e.read_only = true))
+    },
+    key("cow", "", ValueKind::Switch, "copy on write to memory", |e, _| Ok(e.cow = true)),
+    key("overlay", "FILE", ValueKind::Text, "copy on write to a file", |e, v| {
+        Ok(e.overlay = Some(v.into()))
+    }),
+    key("weight", "1..1000", ValueKind::Number, "share of its group", |e, v| {
+        Ok(e.weight = Some(whole(v)?))
+    }),
+    key("group", "NAME", ValueKind::Text, "group of its clients, its own if not given", |e, v| {
+        Ok(e.group = Some(v.into()))
+    }),
+    key("prio", "be/4", ValueKind::Text, "I/O priority of its clients", |e, v| {
+        Ok(e.prio = Some(v.into()))
+    }),
+    key("latency", "5ms", ValueKind::Text, "latency target of its group (io.latency)", |e, v| {
+        Ok(e.latency = Some(v.into()))
+    }),
+    key("rbps", "10M", ValueKind::Quantity, "bytes read per second, at most (io.max)", |e, v| {
+        Ok(e.rbps = Some(Quantity(v.into())))
+    }),
+    key("wbps", "10M", ValueKind::Quantity, "bytes written per second, at most", |e, v| {
+        Ok(e.wbps = Some(Quantity(v.into())))
+    }),
+    key("riops", "500", ValueKind::Quantity, "reads per second, at most", |e, v| {
+        Ok(e.riops = Some(Quantity(v.into())))
+    }),
+    key("wiops", "500", ValueKind::Quantity, "writes per second, at most", |e, v| {
+        Ok(e.wiops = Some(Quantity(v.into())))
+    }),
+    key("offset", "SIZE", ValueKind::Text, "first byte of the device that is served", |e, v| {
+        Ok(e.offset = Some(v.into()))
+    }),
+    key("size", "SIZE", ValueKind::Text, "bytes that are served", |e, v| {
+        Ok(e.size = Some(v.into()))
+    }),
+];
+
+fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a whole number"))
+}
+
+/// All keys: name, what the value looks like, what it does, for which kind of targets alone.
+pub fn export_keys()
+-> impl Iterator<Item = (&'static str, &'static str, &'static str, &'static str)> {
+    let common = EXPORT_KEYS.iter().map(|k| (k.name, k.value, k.help, ""));
+    let of_target = |t: &&'static TargetKind| {
+        let of = t.name;
+        t.keys.iter().map(move |k| (k.name, k.value, k.help, of))
+    };
+    common.chain(TARGETS.iter().flat_map(of_target))
+}
+
+/// `ro, cow, overlay=FILE, ...`.
+fn key_list() -> String {
+    let shown = |(name, value, ..): (&str, &str, &str, &str)| match value {
+        "" => name.to_string(),
+        value => format!("{name}={value}"),
+    };
+    export_keys().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+/// The text of `--export` in the help.
+pub fn export_help() -> String {
+    let targets: Vec<_> = TARGETS.iter().map(|t| t.syntax).collect();
+    format!(
+        "An export: NAME=TARGET,KEY=VALUE,... with target {} and keys {}. Exports of one target share a \
+         device. May be repeated",
+        targets.join(", "),
+        key_list()
+    )
+}
+
+/// A value of a key in a file.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "text, a whole number, or true or false")]
+enum FileValue {
+    Switch(bool),
+    Number(u64),
+    Text(String),
+}
+
+/// Sets the key of that name from the value that is read.
+struct FileKey<'a>(&'a mut ExportSpec, &'a str);
+
+impl<'de> DeserializeSeed<'de> for FileKey<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        let FileKey(spec, name) = self;
+        let value = FileValue::deserialize(from)?;
+        spec.set_in_file(name, value).map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for ExportSpec {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ExportSpec, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = ExportSpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an export: name, target and keys")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ExportSpec, A::Error> {
+                let mut spec = ExportSpec::default();
+                let mut seen = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    map.next_value_seed(FileKey(&mut spec, &name))?;
+                    seen.push(name);
+                }
+                for name in ["name", "target"] {
+                    if !seen.iter().any(|seen| seen == name) {
+                        return Err(A::Error::missing_field(name));
+                    }
+                }
+                Ok(spec)
+            }
+        }
+        from.deserialize_map(Keys)
+    }
+}
+
+/// Where a file is wrong, and what.
+fn place(error: &toml::de::Error) -> (usize, String) {
+    (error.span().map_or(0, |s| s.start), error.message().to_string())
+}
+
+/// The options of front-ends in a file, and the file without their lines.
+fn front_options(text: &str) -> Result<(BTreeMap<String, String>, String), (usize, String)> {
+    let top: BTreeMap<String, toml::Spanned<toml::Value>> =
+        toml::from_str(text).map_err(|e| place(&e))?;
+    let (mut given, mut rest) = (BTreeMap::new(), text.to_string());
+    for option in FRONTS.iter().flat_map(|front| front.options) {
+        let Some(value) = top.get(option.name) else { continue };
+        let span = value.span();
+        match (value.get_ref(), option.value) {
+            (toml::Value::Boolean(true), "") => {
+                given.insert(option.name.to_string(), String::new());
+            }
+            (toml::Value::Boolean(false), "") => {}
+            (toml::Value::String(text), value) if !value.is_empty() => {
+                given.insert(option.name.to_string(), text.clone());
+            }
+            (_, value) => {
+                let wanted = if value.is_empty() { "true or false" } else { "text" };
+                return Err((span.start, format!("{} wants {wanted}", option.name)));
+            }
+        }
+        // Lines keep their numbers.
+        let line = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+        rest.replace_range(line..span.end, &" ".repeat(span.end - line));
+    }
+    Ok((given, rest))
+}
+
 impl ExportSpec {
+    fn set_in_file(&mut self, name: &str, value: FileValue) -> Result<(), String> {
+        let (kind, text) = match value {
+            FileValue::Switch(on) => (ValueKind::Switch, on.to_string()),
+            FileValue::Number(n) => (ValueKind::Number, n.to_string()),
+            FileValue::Text(text) => (ValueKind::Text, text),
+        };
+        let fits = |wanted: ValueKind| match wanted {
+            ValueKind::Quantity => kind != ValueKind::Switch,
+            wanted => kind == wanted,
+        };
+        let of_itself = match name {
+            "name" => Some(&mut self.name),
+            "target" => Some(&mut self.target),
+            "scheduler" => Some(self.scheduler.get_or_insert_default()),
+            _ => None,
+        };
+        if let Some(place) = of_itself {
+            if !fits(ValueKind::Text) {
+                return Err(format!("{name} wants text"));
+            }
+            *place = text;
+            return Ok(());
+        }
+        let known = EXPORT_KEYS.iter().find(|k| k.name == name || k.alias == name);
+        if let Some(known) = known {
+            if !fits(known.kind) {
+                let wanted = match known.kind {
+                    ValueKind::Switch => "true or false",
+                    ValueKind::Text => "text",
+                    ValueKind::Number => "a whole number",
+                    ValueKind::Quantity => "a number, or text with a unit such as \"10M\"",
+                };
+                return Err(format!("{name} wants {wanted}"));
+            }
+            return match kind {
+                ValueKind::Switch if text == "false" => Ok(()),
+                _ => (known.set)(self, &text).map_err(|e| format!("{name} = {e}")),
+            };
+        }
+        match export_keys().find(|(known, ..)| *known == name) {
+            Some((_, "", ..)) if kind != ValueKind::Switch => {
+                Err(format!("{name} wants true or false"))
+            }
+            Some((_, "", ..)) if text == "false" => Ok(()),
+            Some((known, value, ..)) => {
+                let text = if value.is_empty() { String::new() } else { text };
+                self.of_target.insert(known.into(), text);
+                Ok(())
+            }
+            None => Err(format!(
+                "unknown key '{name}'; there are name, target, scheduler, {}",
+                key_list()
+            )),
+        }
+    }
+
     /// `NAME=TARGET[,KEY[=VALUE]]...`; a target alone is named `disk`.
     pub fn parse(text: &str) -> Result<ExportSpec, String> {
         let mut parts = text.split(',');
@@ -206,36 +448,23 @@ impl ExportSpec {
     }
 
     fn set(&mut self, part: &str) -> Result<(), String> {
-        let (key, value) = part.split_once('=').map_or((part, None), |(k, v)| (k, Some(v)));
-        let number =
-            |v: &str| v.parse().map_err(|_| format!("{key} = '{v}' is not a whole number"));
-        match (key, value) {
-            ("ro" | "read-only", None) => self.read_only = true,
-            ("direct", None) => self.direct = true,
-            ("cow", None) => self.cow = true,
-            ("overlay", Some(v)) => self.overlay = Some(v.into()),
-            ("group", Some(v)) => self.group = Some(v.into()),
-            ("weight", Some(v)) => self.weight = Some(number(v)?),
-            ("seed", Some(v)) => self.seed = Some(number(v)?),
-            ("latency", Some(v)) => self.latency = Some(v.into()),
-            ("rbps", Some(v)) => self.rbps = Some(Quantity(v.into())),
-            ("wbps", Some(v)) => self.wbps = Some(Quantity(v.into())),
-            ("riops", Some(v)) => self.riops = Some(Quantity(v.into())),
-            ("wiops", Some(v)) => self.wiops = Some(Quantity(v.into())),
-            ("prio", Some(v)) => self.prio = Some(v.into()),
-            ("offset", Some(v)) => self.offset = Some(v.into()),
-            ("size", Some(v)) => self.size = Some(v.into()),
-            ("way", Some(v)) => self.way = Some(v.into()),
-            ("data", Some(v)) => self.data = Some(v.into()),
-            _ => {
-                return Err(format!(
-                    "'{part}' is not known; write ro, direct, cow, overlay=FILE, weight=N, group=NAME, prio=be/4, \
-                     latency=5ms, rbps=10M, wbps=10M, riops=500, wiops=500, offset=SIZE, \
-                     size=SIZE, way=io_uring|threads, data=FILE or seed=N"
-                ));
+        let (name, value) = part.split_once('=').map_or((part, None), |(k, v)| (k, Some(v)));
+        let unknown = || format!("'{part}' is not known; write {}", key_list());
+        let known = EXPORT_KEYS.iter().find(|k| k.name == name || k.alias == name);
+        if let Some(known) = known {
+            if known.value.is_empty() != value.is_none() {
+                return Err(unknown());
             }
+            return (known.set)(self, value.unwrap_or_default())
+                .map_err(|e| format!("{name} = {e}"));
         }
-        Ok(())
+        match export_keys().find(|(known, ..)| *known == name) {
+            Some((known, shape, ..)) if shape.is_empty() == value.is_none() => {
+                self.of_target.insert(known.into(), value.unwrap_or_default().into());
+                Ok(())
+            }
+            _ => Err(unknown()),
+        }
     }
 
     /// The target, as if nobody shared it.
@@ -254,56 +483,14 @@ impl ExportSpec {
 
     /// The target without what is written to it.
     fn base(&self) -> Result<Target, String> {
-        let (kind, rest) = self.target.split_once(':').ok_or_else(|| {
-            format!(
-                "target '{}': write ram:SIZE, null:SIZE, file:PATH or emulate:DRIVE",
-                self.target
-            )
-        })?;
-        if kind != "emulate" && (self.data.is_some() || self.seed.is_some()) {
-            return Err(format!("{}: data and seed are for emulated drives", self.name));
-        }
-        if kind != "file" && (self.direct || self.way.is_some()) {
-            return Err(format!("{}: direct and way are for files", self.name));
-        }
-        match kind {
-            "ram" => Ok(Target::Ram { size: quantity::bytes(rest)? }),
-            "null" => Ok(Target::Null { size: quantity::bytes(rest)? }),
-            "file" => Ok(Target::File { path: rest.into(), options: self.file_options()? }),
-            "emulate" => self.emulated(rest),
-            other => Err(format!("no target '{other}'; write ram, null, file or emulate")),
-        }
-    }
-
-    fn file_options(&self) -> Result<FileOptions, String> {
-        let way = match self.way.as_deref() {
-            None => Way::Best,
-            Some("io_uring") => Way::IoUring,
-            Some("threads") => Way::Threads,
-            Some(other) => return Err(format!("way '{other}': write io_uring or threads")),
-        };
-        Ok(FileOptions { direct: self.direct, read_only: self.read_only, way })
-    }
-
-    fn emulated(&self, rest: &str) -> Result<Target, String> {
-        let (drive, size) = match rest.rsplit_once(':') {
-            // A path may have a colon, too: a size begins with a digit.
-            Some((drive, size)) if size.starts_with(|c: char| c.is_ascii_digit()) => {
-                (drive, Some(quantity::bytes(size)?))
-            }
-            _ => (rest, None),
-        };
-        let drive = DriveFile::load(drive).map_err(|e| e.to_string())?;
-        let mut emulation = Emulation::new(drive);
-        emulation.size = size;
-        emulation.file = self.data.as_ref().map(Into::into);
-        emulation.seed = self.seed.unwrap_or(1);
-        Ok(Target::Emulated(Box::new(emulation)))
+        let target = TargetKind::target(&self.target, &self.of_target, self.read_only);
+        target.map_err(|e| e.to_string())
     }
 
     /// What makes two exports share a device.
     pub fn device_key(&self) -> String {
-        let ExportSpec { name, target, data, overlay, .. } = self;
+        let ExportSpec { name, target, overlay, .. } = self;
+        let data = self.of_target.get("data");
         match (overlay, self.cow) {
             (None, false) => format!("{target} {data:?}"),
             (Some(file), _) => format!("{target} {data:?} overlay {file}"),
@@ -432,7 +619,7 @@ mod tests {
         assert!(target("a=ram:1X").contains("'1X' is not a size"));
         assert!(target("a=emulate:plextor-px-256m5s:1X").contains("'1X' is not a size"));
         assert!(target("a=rom:1G").contains("no target 'rom'"));
-        assert!(target("a=ram:1G,direct").contains("for files"));
+        assert!(target("a=ram:1G,direct").contains("direct is for file:PATH, not for ram"));
         assert!(target("a=ram:1G,wight=1").contains("'wight=1' is not known"));
         assert!(target("a=emulate:plextor:1G").contains("no drive 'plextor'"));
         assert!(prio("be/8").unwrap_err().contains("be/8"));
@@ -469,6 +656,60 @@ mod tests {
             };
             assert!(error(&[one, other]).contains("with export 'b'"), "{one}");
             assert!(error(&[other, one]).contains("with export 'a'"), "{other}");
+        }
+    }
+
+    #[test]
+    fn keys_of_a_file_are_those_of_the_flag_and_mistakes_have_their_line() {
+        let read = |keys: &str| {
+            let text = format!("[[export]]\nname = \"a\"\ntarget = \"file:/x\"\n{keys}\n");
+            let path = std::env::temp_dir().join(format!("hoistway-keys-{}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            let file = File::read(&path);
+            std::fs::remove_file(&path).unwrap();
+            file.map(|file| file.export[0].clone())
+        };
+        let flag =
+            ExportSpec::parse("a=file:/x,direct,way=threads,cow,rbps=500,latency=5ms").unwrap();
+        let file = "direct = true\nway = \"threads\"\ncow = true\nread-only = false\nrbps = 500\nlatency = \"5ms\"";
+        assert_eq!(read(file), Ok(flag));
+        for (keys, message) in [
+            ("weight = 5\nwight = 1", ":5: unknown key 'wight'; there are name, target"),
+            ("weight = \"much\"", ":4: weight wants a whole number"),
+            ("group = 5", ":4: group wants text"),
+            ("direct = \"yes\"", ":4: direct wants true or false"),
+            ("cow = 1", ":4: cow wants true or false"),
+            ("rbps = true", ":4: rbps wants a number, or text"),
+            ("weight = -1", ":4: "),
+        ] {
+            let error = read(keys).unwrap_err();
+            assert!(error.contains(message), "{keys}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_of_front_ends_are_read_beside_the_others() {
+        let read = |text: &str| front_options(text).map(|(given, rest)| (given.len(), rest));
+        assert_eq!(read("listen = []\n"), Ok((0, "listen = []\n".into())));
+        for option in FRONTS.iter().flat_map(|front| front.options) {
+            let (value, other) =
+                if option.value.is_empty() { ("true", "\"x\"") } else { ("\"/f\"", "7") };
+            let (given, rest) =
+                read(&format!("a = 1\n{} = {value} # b\nc = 2\n", option.name)).unwrap();
+            assert_eq!((given, rest.lines().count()), (1, 3), "{option:?}");
+            assert!(rest.starts_with("a = 1\n ") && rest.ends_with(" # b\nc = 2\n"), "{rest:?}");
+            let (at, message) = read(&format!("a = 1\n{} = {other}", option.name)).unwrap_err();
+            assert!(at > 6 && message.contains(option.name), "{message}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_in_the_help_once() {
+        let names: Vec<_> = export_keys().map(|(name, ..)| name).collect();
+        let help = export_help();
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "{name} twice");
+            assert!(help.contains(name), "{name}: {help}");
         }
     }
 }

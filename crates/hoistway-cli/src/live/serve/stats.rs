@@ -1,6 +1,7 @@
 //! `{"command":"stats"}`: what devices have done so far and for whom, as JSON
 //! (docs/guide/observe.md).
 
+use super::metrics::{METRICS, Read};
 use hoistway_live::device::{
     DeviceStats, GroupSum, IoCounters, LatencyHistogram, OPS, StateFigure,
 };
@@ -26,17 +27,11 @@ pub fn add(object: &mut Value, stats: &DeviceStats) {
     object["sums"] = stats.sums.iter().map(sum).collect();
     object["changed"] = changed.into();
     object["requests"] = stats.requests.into();
-    object["in_flight"] = stats.in_flight.into();
     object["in_service"] = stats.in_service.clone().into();
     object["counters"] = json!({
         "submitted": c.submitted,
         "finished": c.finished,
-        "merged": c.merged + c.joined,
-        "issued": c.issued,
-        "completed": c.completed,
-        "tag_waits": c.tag_waits,
     });
-    object["stalls"] = stats.stalls.into();
     object["stall"] = stats.stall.as_ref().map_or(Value::Null, |stall| {
         json!({
             "lasts_ns": stall.lasts.0,
@@ -44,6 +39,14 @@ pub fn add(object: &mut Value, stats: &DeviceStats) {
             "reason": stall.reason,
         })
     });
+    for metric in METRICS {
+        let Read::Device(field, value) = metric.read else { continue };
+        match field.split_once('.') {
+            _ if field.is_empty() => {}
+            Some((outer, inner)) => object[outer][inner] = value(stats).into(),
+            None => object[field] = value(stats).into(),
+        }
+    }
     object["state"] = stats.state.iter().map(figure).collect();
     object["emulation"] = stats.emulation.as_ref().map_or(Value::Null, emulation);
 }

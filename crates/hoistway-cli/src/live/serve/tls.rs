@@ -6,20 +6,20 @@ use crate::live::args::Serve;
 use hoistway_live::front::nbd::{Tls, TlsMode, uri_escaped};
 use std::path::PathBuf;
 
-/// TLS that is wished for.
+/// TLS that is asked for.
 #[derive(Debug)]
-pub struct Wish {
+pub struct TlsSettings {
     mode: TlsMode,
     folder: PathBuf,
     verify_peer: bool,
 }
 
-impl Wish {
+impl TlsSettings {
     /// From the flags, else the file; `None`: off.
-    pub fn of(args: &Serve, wishes: &File) -> Result<Option<Wish>, Failure> {
-        let mode = args.tls.as_deref().or(wishes.tls.as_deref());
-        let folder = args.tls_certificates.as_ref().or(wishes.tls_certificates.as_ref());
-        let verify_peer = args.tls_verify_peer || wishes.tls_verify_peer;
+    pub fn of(args: &Serve, config: &File) -> Result<Option<TlsSettings>, Failure> {
+        let mode = args.tls.as_deref().or(config.tls.as_deref());
+        let folder = args.tls_certificates.as_ref().or(config.tls_certificates.as_ref());
+        let verify_peer = args.tls_verify_peer || config.tls_verify_peer;
         let mode = match (mode, folder) {
             (Some("off"), _) | (None, None) if verify_peer => {
                 let message = "peers are verified under TLS: write --tls=require and \
@@ -41,7 +41,7 @@ impl Wish {
             );
         }
         match folder {
-            Some(folder) => Ok(Some(Wish { mode, folder: folder.clone(), verify_peer })),
+            Some(folder) => Ok(Some(TlsSettings { mode, folder: folder.clone(), verify_peer })),
             None => {
                 let message = "TLS wants certificates: write --tls-certificates DIR, a folder with \
                                server-cert.pem and server-key.pem";
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn any_folder_of_certificates_fits_into_a_uri() {
         let folder = "/srv/a b&c".into();
-        let wish = Wish { mode: TlsMode::Require, folder, verify_peer: false };
-        let with = |uri: &str| wish.with_certificates(uri);
+        let settings = TlsSettings { mode: TlsMode::Require, folder, verify_peer: false };
+        let with = |uri: &str| settings.with_certificates(uri);
         let expected = "nbds://h/x?tls-certificates=/srv/a%20b%26c";
         assert_eq!(with("nbds://h/x"), expected);
         assert!(with("nbds+unix:///x?socket=/s").ends_with("/s&tls-certificates=/srv/a%20b%26c"));

@@ -31,7 +31,7 @@ const NAMED: usize = 8;
 
 /// A folder something is mounted on.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct MountPoint {
     /// Absolute, without links.
     pub folder: PathBuf,
     /// The helper that mounted it, where we may not.
@@ -92,7 +92,7 @@ fn bury(folder: &Path) -> Result<(), LiveError> {
 }
 
 /// Mounts on a folder that was prepared; the file is the connection to the kernel.
-pub(super) fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, Attached), LiveError> {
+pub(super) fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, MountPoint), LiveError> {
     let device =
         fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(DEVICE);
     let device =
@@ -112,7 +112,7 @@ pub(super) fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, Attached
         Err(error) => return Err(os(format!("mount on {}", folder.display()))(error)),
     };
     let connection = connection_of(&folder).unwrap_or(0);
-    Ok((device, Attached { folder, helper, connection }))
+    Ok((device, MountPoint { folder, helper, connection }))
 }
 
 /// The minor number of the mount, from the table of mounts: a `stat` would wait for the server.
@@ -191,7 +191,7 @@ fn help_unmount(folder: &Path, lazy: bool) -> io::Result<()> {
     Err(Errno::PERM.into())
 }
 
-impl Attached {
+impl MountPoint {
     /// Unmounts; false if somebody uses it.
     pub fn detach(&self) -> io::Result<bool> {
         let result = match self.helper {

@@ -14,9 +14,9 @@ mod tree;
 use crate::clock::wall_clock;
 use crate::device::{ConnectionInfo, Device, Message};
 use crate::error::{LiveError, os};
-use crate::front::{Attachment, Export, Front};
+use crate::front::{Attached, Attachment, Export, Front, FrontOption};
 use crate::thread::io_flusher;
-use attach::{Attached, DEVICE};
+use attach::{DEVICE, MountPoint};
 use file::{File, FileIdentity};
 use fuser::{Config, Session, SessionACL};
 use inbox::Inbox;
@@ -33,11 +33,36 @@ use tree::{Entry, Tree};
 pub static FRONT: Front = Front {
     name: "fuse",
     summary: "files of a folder, for losetup, mkfs and mount",
-    option: "--fuse FOLDER",
+    usage: "--fuse FOLDER",
     missing: || match std::fs::exists(DEVICE) {
         Ok(true) => None,
         _ => Some(format!("{DEVICE}: `modprobe fuse`; in a container `--device /dev/fuse`")),
     },
+    options: &[
+        FrontOption {
+            name: "fuse",
+            value: "FOLDER",
+            help: "Show the exports as files of this folder, by FUSE: for losetup, mkfs and mount",
+        },
+        FrontOption {
+            name: "fuse-allow-other",
+            value: "",
+            help: "Let other users look into that folder, as far as the files' mode (0600) lets them",
+        },
+    ],
+    attach: Some(|request| {
+        let folder = PathBuf::from(&request.options["fuse"]);
+        let options = FuseOptions { allow_other: request.options.contains_key("fuse-allow-other") };
+        let (ended, place) = (request.ended, folder.clone());
+        let mount = Mount::start(request.exports, &folder, options, move || ended(&place))?;
+        let of = |export: &Export| (export.name.clone(), mount.file(&export.name));
+        Ok(vec![Attached {
+            places: request.exports.iter().map(of).collect(),
+            notes: mount.note().map(String::from).into_iter().collect(),
+            variable: Some("fuse"),
+            attachment: Box::new(mount),
+        }])
+    }),
 };
 
 /// How exports are shown.
@@ -51,7 +76,7 @@ pub struct FuseOptions {
 /// Exports as files of a folder. When it is dropped it is unmounted, or [severed](Attachment::sever) if
 /// somebody uses it.
 pub struct Mount {
-    attached: Attached,
+    attached: MountPoint,
     inboxes: Vec<Arc<Inbox>>,
     devices: Vec<Device>,
     note: Option<String>,

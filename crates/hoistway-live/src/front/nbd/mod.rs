@@ -29,6 +29,8 @@ pub use tls::{Tls, TlsMode};
 pub static FRONT: super::Front = super::Front {
     name: "nbd",
     summary: "network block devices, by Unix sockets and TCP, with TLS",
-    option: "--socket PATH, --listen ADDRESS",
+    usage: "--socket PATH, --listen ADDRESS",
     missing: || None,
+    options: &[],
+    attach: None,
 };

@@ -13,7 +13,7 @@ mod wire;
 
 use crate::device::{ConnectionInfo, Device, Message};
 use crate::error::{LiveError, os};
-use crate::front::{Attachment, Export, Front};
+use crate::front::{Attached, Attachment, Export, Front, FrontOption};
 use driver::{ControlDevice, DriverRing};
 use queue::Queue;
 use rustix::io::Errno;
@@ -31,11 +31,29 @@ use wire::{Control, DeviceInfo, Mark, Params, State};
 pub static FRONT: Front = Front {
     name: "ublk",
     summary: "block devices of the kernel's ublk driver",
-    option: "--ublk",
+    usage: "--ublk",
     missing: || match fs::exists(wire::CONTROL) {
         Ok(true) => None,
         _ => Some(format!("{}: `modprobe ublk_drv` (Linux 6.4)", wire::CONTROL)),
     },
+    options: &[FrontOption {
+        name: "ublk",
+        value: "",
+        help: "Show each export as a block device, by the kernel's ublk driver",
+    }],
+    attach: Some(|request| {
+        let mut disks = Vec::new();
+        for export in request.exports {
+            let disk = Disk::start(export)?;
+            disks.push(Attached {
+                places: vec![(export.name.clone(), disk.path())],
+                notes: disk.notes().to_vec(),
+                variable: None,
+                attachment: Box::new(disk),
+            });
+        }
+        Ok(disks)
+    }),
 };
 
 /// An export as a block device. Stopped and deleted when it is dropped.

@@ -183,3 +183,73 @@ fn c45_raised_queues_leave_writers_a_smaller_part_of_the_pool() {
     assert_eq!(limit(Op::Write, Flags::SYNC), Depth::Word(24));
     assert_eq!(limit(Op::Read, Flags::NONE), Depth::Usual);
 }
+
+#[test]
+fn an_arrival_is_soft_real_time_after_its_instant_and_interactive_after_two_seconds() {
+    let mut rig = disk();
+    let [a] = rig.procs();
+    stream(&mut rig, a, 0, 469);
+    rig.fire_timer();
+    let (q, empty_since) = (rig.q(a), rig.queue(a).slot.deadline.instant().unwrap());
+    let next = rig.now + Nanos::ms(100);
+    rig.queue(a).raise.next_soft = next;
+    let mut arrival = |tn| {
+        rig.bfq.tn = tn;
+        rig.bfq.arrival(q, false)
+    };
+    assert!(!arrival(next).soft && !arrival(next).deserves);
+    assert!(arrival(next + Nanos(1)).soft && arrival(next + Nanos(1)).deserves);
+    for (after, inter) in [(Nanos::secs(2), false), (Nanos(2_000_000_001), true)] {
+        assert_eq!(arrival(empty_since + after).inter, inter, "{after:?}");
+    }
+    for (after, long) in [(Nanos::secs(10), false), (Nanos(10_000_000_001), true)] {
+        assert_eq!(arrival(empty_since + after).very_long_idle, long, "{after:?}");
+    }
+    rig.queue(a).raise.in_large_burst = true;
+    rig.bfq.tn = empty_since + Nanos::secs(20);
+    let arrival = rig.bfq.arrival(q, false);
+    assert!(!arrival.soft && !arrival.inter && arrival.in_burst);
+}
+
+#[test]
+fn the_end_of_a_batch_counts_at_completion_but_not_within_an_interactive_period() {
+    for (wr, counts) in [(1, true), (30, false), (3_000, true)] {
+        let mut rig = disk();
+        rig.at_ms(1);
+        let [a] = rig.procs();
+        rig.read(a, 1_000, 8);
+        let (id, _) = rig.issue();
+        let before = rig.queue(a).raise.next_soft;
+        rig.ent(a).wr = wr;
+        rig.queue(a).raise.soft_pending = true;
+        // At 7000 sectors/s they are due in 2 s.
+        rig.queue(a).slot.served = 14_000;
+        rig.at_ms(3);
+        rig.complete(id);
+        let due = rig.queue(a).slot.busy_since + Nanos::secs(2);
+        let expected = if counts { due } else { before };
+        assert_eq!(rig.queue(a).raise.next_soft, expected, "{wr}");
+    }
+}
+
+#[test]
+fn a_slot_of_a_raised_queue_is_as_much_longer_as_it_weighs_more_unless_it_plays() {
+    for (soft, factor) in [(false, 30), (true, 1)] {
+        let mut rig = disk();
+        rig.at_ms(1);
+        let [a, b] = rig.procs();
+        rig.read(a, 1_000, 8);
+        let (id, _) = rig.issue();
+        rig.complete(id);
+        if soft {
+            let terms = rig.bfq.terms();
+            rig.queue(a).raise.limit = terms.soft;
+            rig.queue(a).raise.cause = crate::sched::bfq::queue::raise::Cause::SoftRealTime;
+        }
+        let q = rig.q(a);
+        rig.read(b, 1 << 24, 8);
+        rig.bfq.start_slot(rig.now, q);
+        let end = rig.now + Nanos::ms(125) * factor;
+        assert_eq!(rig.queue(a).slot.deadline, Past::at(end), "{soft}");
+    }
+}

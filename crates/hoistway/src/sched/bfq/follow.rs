@@ -7,6 +7,7 @@
 use super::Bfq;
 use super::idle::RAISED_IDLE;
 use super::ids::Id;
+use super::queue::raise::NOT_RAISED;
 use super::tunables::{Base, Conf};
 use crate::env::Cx;
 use crate::unit::{Instant, Nanos};
@@ -29,11 +30,11 @@ impl Bfq {
             self.recount_groups();
         }
         self.recompute_wr_duration();
-        self.follow(now, name, before.wr_rt_max_time);
+        self.follow(now, name);
     }
 
-    /// After `name` was set: `old_rt` is `wr_rt_max_time` before.
-    fn follow(&mut self, now: Instant, name: &str, old_rt: Nanos) {
+    /// After `name` was set.
+    fn follow(&mut self, now: Instant, name: &str) {
         if self.conf.base != Base::Hoistway {
             return;
         }
@@ -43,7 +44,7 @@ impl Bfq {
                 self.shorten_slot();
                 self.cut_budgets();
             }
-            "wr_max_time" | "wr_rt_max_time" => self.shorten_raising(old_rt),
+            "wr_max_time" | "wr_rt_max_time" => self.shorten_raising(),
             _ => {}
         }
     }
@@ -96,18 +97,13 @@ impl Bfq {
     }
 
     /// What is raised stays so for no longer than a queue that is raised now.
-    fn shorten_raising(&mut self, old_rt: Nanos) {
-        let (rt, interactive) = (self.conf.wr_rt_max_time, self.wr_duration);
+    fn shorten_raising(&mut self) {
+        let terms = self.terms();
         for q in self.queues.ids() {
             let queue = &mut self.queues[q];
-            if !queue.live || self.fair.ents[q].wr == 1 {
-                continue;
+            if queue.live && self.fair.ents[q].wr > NOT_RAISED {
+                queue.raise.shorten(&terms);
             }
-            // A raised queue is soft real-time if its limit is that of soft real-time.
-            queue.raise.limit = match queue.raise.limit == old_rt {
-                true => rt,
-                false => queue.raise.limit.min(interactive),
-            };
         }
     }
 }

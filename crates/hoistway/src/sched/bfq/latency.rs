@@ -17,7 +17,7 @@ impl Bfq {
             coeff: self.conf.wr_coeff,
             interactive: self.wr_duration,
             soft: self.conf.wr_rt_max_time,
-            by_length: true,
+            by_length: self.conf.base != Base::Hoistway,
         }
     }
 

@@ -197,6 +197,14 @@ impl Raise {
         wr
     }
 
+    /// The lengths have changed: the period lasts no longer than one that begins now.
+    pub fn shorten(&mut self, terms: &Terms) {
+        self.limit = match self.soft(terms) {
+            true => terms.soft,
+            false => self.limit.min(terms.interactive),
+        };
+    }
+
     /// The queue is no longer raised; `tn`: nor has it been, as far as later arrivals are concerned.
     pub fn end(&mut self, terms: &Terms, tn: Instant) {
         if !self.soft(terms) {
@@ -322,6 +330,18 @@ mod tests {
             assert_eq!(raise.next_soft == ms(5_000), forgets);
             assert_eq!((raise.cause, raise.start), (Cause::Nothing, ms(5_000)));
         }
+    }
+
+    #[test]
+    fn a_change_of_lengths_shortens_what_goes_on() {
+        let (mut soft, _) = raised(SOFT);
+        let (mut inter, _) = raised(INTER);
+        let terms = Terms { interactive: Nanos::secs(3), soft: Nanos::ms(200), ..TERMS };
+        soft.shorten(&terms);
+        inter.shorten(&terms);
+        assert_eq!((soft.limit, inter.limit), (Nanos::ms(200), Nanos::secs(3)));
+        inter.shorten(&TERMS);
+        assert_eq!(inter.limit, Nanos::secs(3), "nothing is lengthened");
     }
 
     #[test]

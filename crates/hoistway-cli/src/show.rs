@@ -10,6 +10,7 @@ use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::keys::{Key, ValueType};
 use hoistway_sim::drive::{DriveFile, MODELS, Model};
+use hoistway_sim::host::HostConfig;
 use hoistway_sim::load::LOADS;
 
 pub fn show(name: &str) -> Result<(), Failure> {
@@ -60,6 +61,11 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
         }
         return Ok(Some(format!("{}: {}\n\n{}", load.name, load.summary, table.render())));
     }
+    if let Ok(host) = HostConfig::profile(name) {
+        let mut table = Table::new(&["host parameter", "value", "may be", ""], 4);
+        host.documented().for_each(|row| table.row(row.into()));
+        return Ok(Some(format!("{name}: a host profile\n\n{}", table.render())));
+    }
     match Config::parse(name) {
         Ok(config) => Ok(Some(show_config(&config))),
         Err(ConfigError::Unknown { .. }) => Ok(None),
@@ -91,6 +97,7 @@ fn known_names() -> Vec<&'static str> {
     names.extend(Experiment::ids());
     names.extend(LOADS.iter().map(|l| l.name));
     names.extend(NAMED.iter().map(|n| n.name));
+    names.extend(HostConfig::profiles());
     names
 }
 

@@ -20,6 +20,12 @@ pub enum Variant {
     Ra30,
 }
 
+impl Default for Variant {
+    fn default() -> Variant {
+        Variant::Ra61 { large_requests: true }
+    }
+}
+
 /// State of one open file: the window requested last, and the page read last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ahead {

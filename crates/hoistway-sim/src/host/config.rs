@@ -1,17 +1,20 @@
 //! Parameters of the host: eras and their differences (specs/host.md 1.4 and 15).
+//!
+//! A parameter is a field of [`HostConfig`] and a row in `ROWS`; what a file may say, what is refused, the
+//! default and what the record of a run shows all come from the row. An era is a list of values.
 
 use super::ahead::Variant;
 use super::cache::PAGE;
 use crate::drive::DriveFile;
-use crate::load::params::{quantity, real, switch, whole};
 use crate::world::JobError;
 use hoistway::Profile;
 use hoistway::device::RunAtCompletion;
-use hoistway::setting::Unit;
+use hoistway::setting::{Setting, TextSetting, Tunable, Unit};
 
 /// The file system: where its journal's flags and its fdatasync come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fs {
+    #[default]
     /// ext4, ordered, flush at every fdatasync while barriers are on.
     Ext4,
     /// ext3 of 2.6.30 to 36: fdatasync of allocated blocks never flushes.
@@ -19,8 +22,9 @@ pub enum Fs {
 }
 
 /// Who writes when too much is dirty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writeback {
+    #[default]
     /// Linux 6.1: the writer sleeps, the flusher writes (specs/host.md 8.1).
     Wb61,
     /// Linux 2.6.30 to 36: the writer itself writes (specs/host.md 8.2).
@@ -28,8 +32,9 @@ pub enum Writeback {
 }
 
 /// What a commit waits for (specs/host.md 11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataMode {
+    #[default]
     /// The data of newly allocated blocks.
     Ordered,
     /// Nothing.
@@ -37,25 +42,17 @@ pub enum DataMode {
 }
 
 /// Parameters of the host: an era's profile (host.md 1.4) and what differs from it (host.md 15).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HostConfig {
     profile: &'static str,
-    /// Bytes of memory.
     pub(super) ram: u64,
-    /// Percent of the dirtyable memory above which background write-back begins.
     pub(super) dirty_background_ratio: u64,
-    /// The same in bytes; rules where given.
     pub(super) dirty_background_bytes: Option<u64>,
-    /// Percent of the dirtyable memory that may be dirty or under write-back.
     pub(super) dirty_ratio: u64,
-    /// The same in bytes; rules where given.
     pub(super) dirty_bytes: Option<u64>,
-    /// Interval of the periodic write-back, in hundredths of a second.
     pub(super) dirty_writeback_centisecs: u64,
-    /// Age at which the periodic write-back writes a page, in hundredths of a second.
     pub(super) dirty_expire_centisecs: u64,
     pub(super) writeback_variant: Writeback,
-    /// One flusher per group; `None`: where the era's file system has it and the job has groups.
     pub(super) group_writeback: Option<bool>,
     pub(super) read_ahead_kb: u64,
     pub(super) fs: Fs,
@@ -63,18 +60,15 @@ pub struct HostConfig {
     pub(super) barriers: bool,
     /// fsync asks for the commit while its data is on its way: kernels before 2.6.32.
     pub(super) commit_beside_data: bool,
-    /// Age at which a transaction is committed.
     pub(super) commit_s: u64,
     pub(super) readahead_variant: Variant,
     pub(super) block_profile: Profile,
     run_at_completion: RunAtCompletion,
     delayed_rerun: bool,
     bfq_base: &'static str,
-    /// `None`: the drive file's.
-    pub(super) start_frac: Option<f64>,
+    start_frac: Option<f64>,
     pub(super) layout_gap_kib: u64,
-    /// `None`: the drive file's.
-    pub(super) copy_ns_per_kib: Option<u64>,
+    copy_ns_per_kib: Option<u64>,
     pub(super) submit_ns: u64,
     pub(super) wake_ns: u64,
     pub(super) sync_call_ns: u64,
@@ -82,33 +76,153 @@ pub struct HostConfig {
     pub(super) direct_call_ns: u64,
 }
 
-/// Names that [`HostConfig::set`] takes.
-const NAMES: &[&str] = &[
-    "ram",
-    "dirty_background_ratio",
-    "dirty_background_bytes",
-    "dirty_ratio",
-    "dirty_bytes",
-    "dirty_writeback_centisecs",
-    "dirty_expire_centisecs",
-    "writeback_variant",
-    "group_writeback",
-    "read_ahead_kb",
-    "fs",
-    "data_mode",
-    "barriers",
-    "commit_s",
-    "readahead_variant",
-    "block_profile",
-    "run_at_completion",
-    "delayed_rerun",
-    "bfq_base",
-    "start_frac",
-    "layout_gap_kib",
-    "copy_ns_per_kib",
-    "submit_ns",
-    "wake_ns",
-    "sync_call_ns",
+/// A row of the table of parameters.
+#[derive(Clone, Copy, Debug)]
+enum Row {
+    /// A number, quantity, switch or word.
+    Value(Setting<HostConfig>),
+    /// A number that follows from something else where it is not given, which this says in words.
+    Optional(Setting<HostConfig>, &'static str),
+    /// A text of its own kind.
+    Text(TextSetting<HostConfig>),
+}
+
+/// The value of an optional parameter that is not given.
+const UNSET: u64 = u64::MAX;
+
+fn given(value: u64) -> Option<u64> {
+    (value != UNSET).then_some(value)
+}
+
+const VARIANTS: [Variant; 3] = [
+    Variant::Ra61 { large_requests: true },
+    Variant::Ra61 { large_requests: false },
+    Variant::Ra30,
+];
+
+/// Every parameter, in the order of listing.
+const ROWS: &[Row] = &[
+    Row::Value(
+        Tunable::new("ram", Unit::Bytes, 8 << 30, (64 << 20, 1 << 50), "Memory.")
+            .field(|c| c.ram, |c, v| c.ram = v),
+    ),
+    Row::Value(
+        Tunable::new("dirty_background_ratio", Unit::Count, 10, (1, 100), "Percent of the dirtyable memory above which background write-back begins.")
+            .field(|c| c.dirty_background_ratio, |c, v| c.dirty_background_ratio = v),
+    ),
+    Row::Optional(
+        Tunable::new("dirty_background_bytes", Unit::Bytes, UNSET, (PAGE, 1 << 50), "The same in bytes; rules where given.")
+            .field(|c| c.dirty_background_bytes.unwrap_or(UNSET), |c, v| c.dirty_background_bytes = given(v)),
+        "by ratio",
+    ),
+    Row::Value(
+        Tunable::new("dirty_ratio", Unit::Count, 20, (1, 100), "Percent of the dirtyable memory that may be dirty or under write-back.")
+            .field(|c| c.dirty_ratio, |c, v| c.dirty_ratio = v),
+    ),
+    Row::Optional(
+        Tunable::new("dirty_bytes", Unit::Bytes, UNSET, (PAGE, 1 << 50), "The same in bytes; rules where given.")
+            .field(|c| c.dirty_bytes.unwrap_or(UNSET), |c, v| c.dirty_bytes = given(v)),
+        "by ratio",
+    ),
+    Row::Value(
+        Tunable::new("dirty_writeback_centisecs", Unit::Count, 500, (1, 360_000), "Interval of the periodic write-back, in hundredths of a second.")
+            .field(|c| c.dirty_writeback_centisecs, |c, v| c.dirty_writeback_centisecs = v),
+    ),
+    Row::Value(
+        Tunable::new("dirty_expire_centisecs", Unit::Count, 3000, (1, 360_000), "Age at which the periodic write-back writes a page, in hundredths of a second.")
+            .field(|c| c.dirty_expire_centisecs, |c, v| c.dirty_expire_centisecs = v),
+    ),
+    Row::Value(
+        Tunable::choice("writeback_variant", &["wb61", "wb30"], 0, "Who writes when too much is dirty: the flusher (Linux 6.1), or the writer itself (2.6.30 to 36).")
+            .field(|c| (c.writeback_variant == Writeback::Wb30).into(), |c, v| c.writeback_variant = [Writeback::Wb61, Writeback::Wb30][v as usize]),
+    ),
+    Row::Optional(
+        Tunable::new("group_writeback", Unit::Switch, UNSET, (0, 1), "One flusher per group.")
+            .field(|c| c.group_writeback.map_or(UNSET, u64::from), |c, v| c.group_writeback = given(v).map(|v| v == 1)),
+        "where the era's file system has it",
+    ),
+    Row::Value(
+        Tunable::new("read_ahead_kb", Unit::Kib, 128, (0, 1 << 20), "Largest read-ahead window; doubled where a process says that it reads in sequence.")
+            .field(|c| c.read_ahead_kb, |c, v| c.read_ahead_kb = v),
+    ),
+    Row::Value(
+        Tunable::choice("fs", &["ext4", "ext3"], 0, "The file system.")
+            .field(|c| (c.fs == Fs::Ext3).into(), |c, v| c.fs = [Fs::Ext4, Fs::Ext3][v as usize]),
+    ),
+    Row::Value(
+        Tunable::choice("data_mode", &["ordered", "writeback"], 0, "What a commit waits for: the data of newly allocated blocks, or nothing.")
+            .field(|c| (c.data_mode == DataMode::Writeback).into(), |c, v| c.data_mode = [DataMode::Ordered, DataMode::Writeback][v as usize]),
+    ),
+    Row::Value(
+        Tunable::switch("barriers", true, "The file system flushes the drive's cache.")
+            .field(|c| c.barriers.into(), |c, v| c.barriers = v == 1),
+    ),
+    Row::Value(
+        Tunable::new("commit_s", Unit::Secs, 5, (1, 3600), "Age at which a transaction is committed.")
+            .field(|c| c.commit_s, |c, v| c.commit_s = v),
+    ),
+    Row::Value(
+        Tunable::choice("readahead_variant", &["ra61", "ra61 without large requests", "ra30"], 0, "Rules of read-ahead: Linux 6.1, 2.6.31 to 36, 2.6.30.")
+            .field(|c| VARIANTS.iter().position(|v| *v == c.readahead_variant).unwrap_or(0) as u64, |c, v| c.readahead_variant = VARIANTS[v as usize]),
+    ),
+    Row::Value(
+        Tunable::choice("block_profile", &["multi-queue", "legacy"], 0, "Generation of the block layer.")
+            .field(|c| (c.block_profile == Profile::Legacy).into(), |c, v| c.block_profile = [Profile::MultiQueue, Profile::Legacy][v as usize]),
+    ),
+    Row::Value(
+        Tunable::choice("run_at_completion", &["never", "scsi"], 0, "Whose hardware queues run at the end of every request.")
+            .field(|c| (c.run_at_completion == RunAtCompletion::Scsi).into(), |c, v| c.run_at_completion = [RunAtCompletion::Never, RunAtCompletion::Scsi][v as usize]),
+    ),
+    Row::Value(
+        Tunable::switch("delayed_rerun", true, "All queues run again after a scheduler withheld everything.")
+            .field(|c| c.delayed_rerun.into(), |c, v| c.delayed_rerun = v == 1),
+    ),
+    Row::Text(TextSetting {
+        name: "bfq_base",
+        form: "a word of BFQ's tunable base",
+        default: "hoistway",
+        doc: "Whose rules BFQ decides by where a configuration does not say.",
+        get: |c| Some(c.bfq_base.into()),
+        set: |c, text| {
+            let known = bases().iter().find(|&&word| word == text);
+            let choices = bases().join("\", \"");
+            c.bfq_base = known.ok_or_else(|| format!("choose one of \"{choices}\""))?;
+            Ok(())
+        },
+    }),
+    Row::Text(TextSetting {
+        name: "start_frac",
+        form: "a number from 0 to below 1",
+        default: "the drive file's",
+        doc: "Where files begin, as a part of the drive.",
+        get: |c| c.start_frac.map(|f| f.to_string()),
+        set: |c, text| {
+            let number = text.parse::<f64>().ok().filter(|f| (0.0..1.0).contains(f));
+            c.start_frac = Some(number.ok_or("choose a number from 0 to below 1")?);
+            Ok(())
+        },
+    }),
+    Row::Value(
+        Tunable::new("layout_gap_kib", Unit::Kib, 8192, (0, 1 << 30), "Largest gap between two files.")
+            .field(|c| c.layout_gap_kib, |c, v| c.layout_gap_kib = v),
+    ),
+    Row::Optional(
+        Tunable::new("copy_ns_per_kib", Unit::Nanos, UNSET, (0, 1_000_000), "Base of what a buffered call costs.")
+            .field(|c| c.copy_ns_per_kib.unwrap_or(UNSET), |c, v| c.copy_ns_per_kib = given(v)),
+        "the drive file's",
+    ),
+    Row::Value(
+        Tunable::new("submit_ns", Unit::Nanos, 1000, (0, 1_000_000), "Processor time of a bio before it enters the block layer.")
+            .field(|c| c.submit_ns, |c, v| c.submit_ns = v),
+    ),
+    Row::Value(
+        Tunable::new("wake_ns", Unit::Nanos, 1400, (0, 1_000_000), "From what a process waits for until it runs.")
+            .field(|c| c.wake_ns, |c, v| c.wake_ns = v),
+    ),
+    Row::Value(
+        Tunable::new("sync_call_ns", Unit::Nanos, 11_000, (0, 1_000_000_000), "Processor time of an fsync or fdatasync at its start.")
+            .field(|c| c.sync_call_ns, |c, v| c.sync_call_ns = v),
+    ),
 ];
 
 /// The words of BFQ's tunable `base`.
@@ -119,197 +233,174 @@ fn bases() -> &'static [&'static str] {
     }
 }
 
-const PROFILES: &[&str] = &["2018", "2019", "today", "2012", "2010", "2009", "netbook-2009"];
+impl Row {
+    fn name(&self) -> &'static str {
+        match self {
+            Row::Value(row) | Row::Optional(row, _) => row.tunable.name,
+            Row::Text(row) => row.name,
+        }
+    }
+
+    /// Sets it from what a file would say; the error says what is wrong.
+    fn set(&self, config: &mut HostConfig, text: &str) -> Result<(), String> {
+        match self {
+            Row::Value(row) | Row::Optional(row, _) => {
+                let value = row.tunable.parse(text)?;
+                row.tunable.check(value).map_err(|e| e.to_string())?;
+                (row.set)(config, value);
+                Ok(())
+            }
+            Row::Text(row) => {
+                (row.set)(config, text).map_err(|why| format!("{} = {text}: {why}", row.name))
+            }
+        }
+    }
+
+    fn set_default(&self, config: &mut HostConfig) {
+        match self {
+            Row::Value(row) | Row::Optional(row, _) => (row.set)(config, row.tunable.default),
+            // A default in words stands for what is not given.
+            Row::Text(row) => drop((row.set)(config, row.default)),
+        }
+    }
+
+    /// What is in force, as a file would say it.
+    fn text(&self, config: &HostConfig) -> String {
+        let (row, unset) = match self {
+            Row::Text(row) => return (row.get)(config).unwrap_or_else(|| row.default.into()),
+            Row::Value(row) => (row, ""),
+            Row::Optional(row, unset) => (row, *unset),
+        };
+        match ((row.get)(config), row.tunable.unit) {
+            (UNSET, _) => unset.into(),
+            (value, Unit::Switch) => (value == 1).to_string(),
+            (value, Unit::Choice(words)) => words[value as usize].into(),
+            (value, _) => value.to_string(),
+        }
+    }
+}
+
+/// An era: what differs from today's host (host.md 1.4).
+#[derive(Debug)]
+struct Era {
+    name: &'static str,
+    /// The era it is derived from.
+    base: Option<&'static str>,
+    set: &'static [(&'static str, &'static str)],
+    /// fsync asks for the commit while its data is on its way: before 2.6.32.
+    commit_beside_data: bool,
+}
+
+const ERAS: &[Era] = &[
+    // Kernels before 5.10 (specs/blk-mq-and-noop.md 7.4), with the BFQ of the comparison of 2019
+    // (specs/bfq.md 11.7).
+    Era {
+        name: "2018",
+        base: None,
+        set: &[("run_at_completion", "scsi"), ("delayed_rerun", "false"), ("bfq_base", "5.3")],
+        commit_beside_data: false,
+    },
+    Era { name: "2019", base: Some("2018"), set: &[], commit_beside_data: false },
+    Era { name: "today", base: None, set: &[], commit_beside_data: false },
+    Era {
+        name: "2012",
+        base: None,
+        set: &[("ram", "2G"), ("block_profile", "legacy")],
+        commit_beside_data: false,
+    },
+    Era {
+        name: "2010",
+        base: Some("2012"),
+        set: &[
+            ("writeback_variant", "wb30"),
+            ("fs", "ext3"),
+            ("barriers", "false"),
+            ("readahead_variant", "ra61 without large requests"),
+        ],
+        commit_beside_data: false,
+    },
+    Era {
+        name: "2009",
+        base: Some("2010"),
+        set: &[("readahead_variant", "ra30"), ("data_mode", "writeback")],
+        commit_beside_data: true,
+    },
+    Era {
+        name: "netbook-2009",
+        base: Some("2010"),
+        set: &[("readahead_variant", "ra30"), ("ram", "1G")],
+        commit_beside_data: true,
+    },
+];
 
 impl HostConfig {
     /// A profile by name: `2019`, `2018`, `today`, `2012`, `2010`, `2009`, `netbook-2009`.
     pub fn profile(name: &str) -> Result<HostConfig, JobError> {
-        let Some(&profile) = PROFILES.iter().find(|&&p| p == name) else {
+        let Some(era) = ERAS.iter().find(|era| era.name == name) else {
             return Err(JobError::Unknown {
                 kind: "host profile",
                 name: name.to_string(),
-                known: PROFILES.iter().map(|p| p.to_string()).collect(),
+                known: ERAS.iter().map(|era| era.name.to_string()).collect(),
             });
         };
-        let modern = HostConfig {
-            profile,
-            ram: 8 << 30,
-            dirty_background_ratio: 10,
-            dirty_background_bytes: None,
-            dirty_ratio: 20,
-            dirty_bytes: None,
-            dirty_writeback_centisecs: 500,
-            dirty_expire_centisecs: 3000,
-            writeback_variant: Writeback::Wb61,
-            group_writeback: None,
-            read_ahead_kb: 128,
-            fs: Fs::Ext4,
-            data_mode: DataMode::Ordered,
-            barriers: true,
-            commit_beside_data: false,
-            commit_s: 5,
-            readahead_variant: Variant::Ra61 { large_requests: true },
-            block_profile: Profile::MultiQueue,
-            run_at_completion: RunAtCompletion::Never,
-            delayed_rerun: true,
-            bfq_base: "hoistway",
-            start_frac: None,
-            layout_gap_kib: 8192,
-            copy_ns_per_kib: None,
-            submit_ns: 1000,
-            wake_ns: 1400,
-            sync_call_ns: 11_000,
-            direct_call_ns: 1_500,
-        };
-        // Kernels before 5.10 (specs/blk-mq-and-noop.md 7.4), with the BFQ of the comparison of 2019
-        // (specs/bfq.md 11.7).
-        let older = HostConfig {
-            run_at_completion: RunAtCompletion::Scsi,
-            delayed_rerun: false,
-            bfq_base: "5.3",
-            ..modern.clone()
-        };
-        let legacy = HostConfig { ram: 2 << 30, block_profile: Profile::Legacy, ..modern.clone() };
-        let ext3 = HostConfig {
-            writeback_variant: Writeback::Wb30,
-            fs: Fs::Ext3,
-            barriers: false,
-            ..legacy.clone()
-        };
-        Ok(match profile {
-            "2018" | "2019" => older,
-            "2012" => legacy,
-            "2010" => {
-                HostConfig { readahead_variant: Variant::Ra61 { large_requests: false }, ..ext3 }
+        let mut config = match era.base {
+            Some(base) => HostConfig::profile(base)?,
+            None => {
+                // Not a parameter: assumed, as the costs above are.
+                let mut config = HostConfig { direct_call_ns: 1_500, ..HostConfig::default() };
+                ROWS.iter().for_each(|row| row.set_default(&mut config));
+                config
             }
-            "2009" => HostConfig {
-                readahead_variant: Variant::Ra30,
-                data_mode: DataMode::Writeback,
-                commit_beside_data: true,
-                ..ext3
-            },
-            "netbook-2009" => HostConfig {
-                readahead_variant: Variant::Ra30,
-                commit_beside_data: true,
-                ram: 1 << 30,
-                ..ext3
-            },
-            _ => modern,
+        };
+        config.profile = era.name;
+        config.commit_beside_data = era.commit_beside_data;
+        for (name, text) in era.set {
+            config.set_text(name, text)?;
+        }
+        Ok(config)
+    }
+
+    /// The names of the profiles.
+    pub fn profiles() -> impl Iterator<Item = &'static str> {
+        ERAS.iter().map(|era| era.name)
+    }
+
+    /// Every parameter, for people: name, value here, what may be written, what it is.
+    pub fn documented(&self) -> impl Iterator<Item = [String; 4]> + '_ {
+        ROWS.iter().map(|row| {
+            let (range, doc) = match row {
+                Row::Value(row) | Row::Optional(row, _) => {
+                    let range = match row.tunable.unit {
+                        Unit::Choice(words) => words.join(", "),
+                        Unit::Switch => "true, false".into(),
+                        _ => format!("{}..={}", row.tunable.min, row.tunable.max),
+                    };
+                    (range, row.tunable.doc)
+                }
+                Row::Text(row) => (row.form.into(), row.doc),
+            };
+            [row.name().into(), row.text(self), range, doc.into()]
         })
     }
 
     /// Sets one parameter by its name in host.md 15.
     pub fn set(&mut self, name: &str, value: &toml::Value) -> Result<(), JobError> {
-        let wrong = |message: String| JobError::Parameter {
-            of: "host".into(),
-            message: format!("{name} = {value}: {message}"),
-        };
-        let between = |lo: u64, hi: u64| -> Result<u64, JobError> {
-            let v = whole(value).map_err(wrong)?;
-            if v < lo || v > hi {
-                return Err(wrong(format!("choose a number in {lo}..={hi}")));
-            }
-            Ok(v)
-        };
-        let word = || value.as_str().unwrap_or_default();
-        let bytes = || -> Result<u64, JobError> {
-            let bytes = quantity(value).map_err(wrong)?;
-            if !(PAGE..=1 << 50).contains(&bytes) {
-                return Err(wrong("choose at least one page of 4 KiB".into()));
-            }
-            Ok(bytes)
-        };
-        match name {
-            "ram" => {
-                let bytes = quantity(value).map_err(wrong)?;
-                if !(64 << 20..=1 << 50).contains(&bytes) {
-                    return Err(wrong("choose 64M or more".into()));
-                }
-                self.ram = bytes;
-            }
-            "dirty_background_ratio" => self.dirty_background_ratio = between(1, 100)?,
-            "dirty_background_bytes" => self.dirty_background_bytes = Some(bytes()?),
-            "dirty_ratio" => self.dirty_ratio = between(1, 100)?,
-            "dirty_bytes" => self.dirty_bytes = Some(bytes()?),
-            "dirty_writeback_centisecs" => {
-                self.dirty_writeback_centisecs = between(1, 360_000)?;
-            }
-            "dirty_expire_centisecs" => self.dirty_expire_centisecs = between(1, 360_000)?,
-            "writeback_variant" => {
-                self.writeback_variant = match word() {
-                    "wb61" => Writeback::Wb61,
-                    "wb30" => Writeback::Wb30,
-                    _ => return Err(wrong("choose \"wb61\" or \"wb30\"".into())),
-                }
-            }
-            "group_writeback" => self.group_writeback = Some(switch(value).map_err(wrong)?),
-            "read_ahead_kb" => self.read_ahead_kb = between(0, 1 << 20)?,
-            "fs" => {
-                self.fs = match word() {
-                    "ext4" => Fs::Ext4,
-                    "ext3" => Fs::Ext3,
-                    _ => return Err(wrong("choose \"ext4\" or \"ext3\"".into())),
-                }
-            }
-            "data_mode" => {
-                self.data_mode = match word() {
-                    "ordered" => DataMode::Ordered,
-                    "writeback" => DataMode::Writeback,
-                    _ => return Err(wrong("choose \"ordered\" or \"writeback\"".into())),
-                }
-            }
-            "barriers" => self.barriers = switch(value).map_err(wrong)?,
-            "commit_s" => self.commit_s = between(1, 3600)?,
-            "readahead_variant" => {
-                self.readahead_variant = match word() {
-                    "ra61" => Variant::Ra61 { large_requests: true },
-                    "ra30" => Variant::Ra30,
-                    _ => return Err(wrong("choose \"ra61\" or \"ra30\"".into())),
-                }
-            }
-            "block_profile" => {
-                self.block_profile = match word() {
-                    "legacy" => Profile::Legacy,
-                    "multi-queue" => Profile::MultiQueue,
-                    _ => return Err(wrong("choose \"legacy\" or \"multi-queue\"".into())),
-                }
-            }
-            "run_at_completion" => {
-                self.run_at_completion = match word() {
-                    "never" => RunAtCompletion::Never,
-                    "scsi" => RunAtCompletion::Scsi,
-                    _ => return Err(wrong("choose \"never\" or \"scsi\"".into())),
-                }
-            }
-            "delayed_rerun" => self.delayed_rerun = switch(value).map_err(wrong)?,
-            "bfq_base" => {
-                let words = bases();
-                let known = words.iter().find(|&&w| w == word());
-                let choices = words.join("\", \"");
-                let unknown = || wrong(format!("choose one of \"{choices}\""));
-                self.bfq_base = known.ok_or_else(unknown)?;
-            }
-            "start_frac" => {
-                let f = real(value).map_err(wrong)?;
-                if !(0.0..1.0).contains(&f) {
-                    return Err(wrong("choose a number from 0 to below 1".into()));
-                }
-                self.start_frac = Some(f);
-            }
-            "layout_gap_kib" => self.layout_gap_kib = between(0, 1 << 30)?,
-            "copy_ns_per_kib" => self.copy_ns_per_kib = Some(between(0, 1_000_000)?),
-            "submit_ns" => self.submit_ns = between(0, 1_000_000)?,
-            "wake_ns" => self.wake_ns = between(0, 1_000_000)?,
-            "sync_call_ns" => self.sync_call_ns = between(0, 1_000_000_000)?,
-            _ => {
-                return Err(JobError::Unknown {
-                    kind: "host parameter",
-                    name: name.to_string(),
-                    known: NAMES.iter().map(|n| n.to_string()).collect(),
-                });
-            }
+        match value.as_str() {
+            Some(text) => self.set_text(name, text),
+            None => self.set_text(name, &value.to_string()),
         }
-        Ok(())
+    }
+
+    fn set_text(&mut self, name: &str, text: &str) -> Result<(), JobError> {
+        let Some(row) = ROWS.iter().find(|row| row.name() == name) else {
+            return Err(JobError::Unknown {
+                kind: "host parameter",
+                name: name.to_string(),
+                known: ROWS.iter().map(|row| row.name().to_string()).collect(),
+            });
+        };
+        let wrong = |message| JobError::Parameter { of: "host".into(), message };
+        row.set(self, text).map_err(wrong)
     }
 
     /// The processes are real threads, whose calls take real time: none is added by the model.
@@ -361,61 +452,82 @@ impl HostConfig {
         self.delayed_rerun
     }
 
-    /// Every parameter in force, for the record of a run.
+    /// Every parameter in force, for the record of a run: the last three are what the drive and the groups
+    /// of a job have made of those that were not given.
     pub(super) fn parameters(
         &self,
         copy_ns_per_kib: u64,
         start_frac: f64,
         group_writeback: bool,
     ) -> Vec<(String, String)> {
-        let variant = match self.readahead_variant {
-            Variant::Ra61 { large_requests: true } => "ra61",
-            Variant::Ra61 { large_requests: false } => "ra61 without large requests",
-            Variant::Ra30 => "ra30",
-        };
-        let fs = if self.fs == Fs::Ext4 { "ext4" } else { "ext3" };
-        let block = if self.block_profile == Profile::Legacy { "legacy" } else { "multi-queue" };
-        let at_completion = match self.run_at_completion {
-            RunAtCompletion::Never => "never",
-            RunAtCompletion::Scsi => "scsi",
-        };
-        let bytes = |b: Option<u64>| b.map_or("by ratio".to_string(), |b| b.to_string());
-        let writeback = match self.writeback_variant {
-            Writeback::Wb61 => "wb61",
-            Writeback::Wb30 => "wb30",
-        };
-        let data_mode = match self.data_mode {
-            DataMode::Ordered => "ordered",
-            DataMode::Writeback => "writeback",
-        };
-        let rows: [(&str, String); 26] = [
-            ("profile", self.profile.into()),
-            ("ram", self.ram.to_string()),
-            ("dirty_background_ratio", self.dirty_background_ratio.to_string()),
-            ("dirty_background_bytes", bytes(self.dirty_background_bytes)),
-            ("dirty_ratio", self.dirty_ratio.to_string()),
-            ("dirty_bytes", bytes(self.dirty_bytes)),
-            ("dirty_writeback_centisecs", self.dirty_writeback_centisecs.to_string()),
-            ("dirty_expire_centisecs", self.dirty_expire_centisecs.to_string()),
-            ("writeback_variant", writeback.into()),
-            ("group_writeback", group_writeback.to_string()),
-            ("read_ahead_kb", self.read_ahead_kb.to_string()),
-            ("fs", fs.into()),
-            ("data_mode", data_mode.into()),
-            ("barriers", self.barriers.to_string()),
-            ("commit_s", self.commit_s.to_string()),
-            ("readahead_variant", variant.into()),
-            ("block_profile", block.into()),
-            ("run_at_completion", at_completion.into()),
-            ("delayed_rerun", self.delayed_rerun.to_string()),
-            ("bfq_base", self.bfq_base.into()),
-            ("start_frac", start_frac.to_string()),
-            ("layout_gap_kib", self.layout_gap_kib.to_string()),
-            ("copy_ns_per_kib", copy_ns_per_kib.to_string()),
-            ("submit_ns", self.submit_ns.to_string()),
-            ("wake_ns", self.wake_ns.to_string()),
-            ("sync_call_ns", self.sync_call_ns.to_string()),
-        ];
-        rows.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+        let mut made = self.clone();
+        made.copy_ns_per_kib = Some(copy_ns_per_kib);
+        made.start_frac = Some(start_frac);
+        made.group_writeback = Some(group_writeback);
+        let rows = ROWS.iter().map(|row| (row.name().to_string(), row.text(&made)));
+        std::iter::once(("profile".to_string(), self.profile.to_string())).chain(rows).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(name: &str, value: impl Into<toml::Value>) -> String {
+        let mut config = HostConfig::profile("today").unwrap();
+        config.set(name, &value.into()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_parameter_can_be_set_to_what_is_shown_of_it() {
+        for era in ERAS {
+            let config = HostConfig::profile(era.name).unwrap();
+            let shown = config.parameters(400, 0.05, true);
+            assert_eq!(shown.len(), ROWS.len() + 1);
+            let mut other = HostConfig::profile("today").unwrap();
+            for (name, text) in shown.iter().skip(1).filter(|(_, text)| text != "by ratio") {
+                other.set(name, &text.as_str().into()).unwrap();
+            }
+            other.profile = config.profile;
+            assert_eq!(other.parameters(400, 0.05, true), shown);
+        }
+    }
+
+    #[test]
+    fn eras_differ_as_the_specification_says() {
+        let of = |name: &str| HostConfig::profile(name).unwrap();
+        let (modern, older) = (of("today"), of("2019"));
+        assert_eq!((modern.ram, modern.commit_s, modern.bfq_base().0), (8 << 30, 5, "hoistway"));
+        assert_eq!((older.bfq_base().0, older.delayed_rerun()), ("5.3", false));
+        let (slow, slower) = (of("2010"), of("2009"));
+        assert_eq!((slow.fs, slow.barriers, slow.ram), (Fs::Ext3, false, 2 << 30));
+        assert_eq!((slow.data_mode, slower.data_mode), (DataMode::Ordered, DataMode::Writeback));
+        assert!(slower.commit_beside_data && !slow.commit_beside_data);
+        assert_eq!(of("netbook-2009").ram, 1 << 30);
+        assert_eq!(of("2012").fs, Fs::Ext4);
+        assert!(HostConfig::profile("1995").is_err());
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_named_with_what_may_be_written() {
+        assert!(
+            message("ram", 5).contains("ram = 5 is outside 67108864..="),
+            "{}",
+            message("ram", 5)
+        );
+        assert!(message("fs", "xfs").contains("choose one of ext4, ext3"));
+        assert!(message("barriers", "maybe").contains("barriers"));
+        assert!(message("start_frac", 1.5).contains("start_frac = 1.5: choose a number from 0"));
+        assert!(
+            message("bfq_base", "7.0").contains("choose one of \"6.1\""),
+            "{}",
+            message("bfq_base", "7.0")
+        );
+        assert!(message("read_ahead_kib", 1).contains("read_ahead_kb"));
+        let mut config = HostConfig::profile("today").unwrap();
+        config.set("ram", &"64M".into()).unwrap();
+        config.set("barriers", &false.into()).unwrap();
+        config.set("start_frac", &0.into()).unwrap();
+        assert_eq!((config.ram, config.barriers, config.start_frac), (64 << 20, false, Some(0.0)));
     }
 }

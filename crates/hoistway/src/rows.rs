@@ -6,6 +6,7 @@
 
 use crate::group::GroupId;
 use crate::table::NIL;
+use crate::unit::QueueId;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ops::{Index, IndexMut};
@@ -77,6 +78,21 @@ impl Id for GroupId {
     #[inline]
     fn number(self) -> u32 {
         self.0
+    }
+}
+
+/// Hardware queues are numbered in 16 bits.
+impl Id for QueueId {
+    const NONE: QueueId = QueueId(u16::MAX);
+
+    #[inline]
+    fn new(number: u32) -> QueueId {
+        QueueId(number as u16)
+    }
+
+    #[inline]
+    fn number(self) -> u32 {
+        self.0.into()
     }
 }
 

@@ -1,10 +1,16 @@
 //! The elevator's merge index: the one-hit cache and the back-merge hash
 //! (specs/blk-mq-and-noop.md 3.3 and 3.6).
 
+use crate::rows::{Rows, ids};
 use crate::table::NIL;
 use crate::unit::Sectors;
 use alloc::vec;
 use alloc::vec::Vec;
+
+ids! {
+    /// A request, by its slot in the request table.
+    Slot;
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -18,7 +24,7 @@ struct Link {
 #[derive(Debug)]
 pub struct Elevator {
     buckets: Vec<u32>,
-    links: Vec<Link>,
+    links: Rows<Slot, Link>,
     one_hit: u32,
 }
 
@@ -28,7 +34,7 @@ impl Elevator {
         let buckets = (2 * requests).next_power_of_two();
         Elevator {
             buckets: vec![NIL; buckets],
-            links: vec![Link { prev: NIL, next: NIL, end: 0, hashed: false }; requests],
+            links: Rows::from(vec![Link { prev: NIL, next: NIL, end: 0, hashed: false }; requests]),
             one_hit: NIL,
         }
     }
@@ -66,7 +72,7 @@ impl Elevator {
 
     /// The end has moved.
     pub fn rehash(&mut self, slot: u32, end: Sectors) {
-        if self.links[slot as usize].hashed {
+        if self.links[Slot(slot)].hashed {
             self.unlink(slot);
             self.link(slot, end.0);
         }
@@ -80,8 +86,8 @@ impl Elevator {
     /// The newest request that ends at `start`, `NIL` if none.
     pub fn find(&self, start: Sectors) -> u32 {
         let mut at = self.buckets[self.bucket(start.0)];
-        while at != NIL && self.links[at as usize].end != start.0 {
-            at = self.links[at as usize].next;
+        while at != NIL && self.links[Slot(at)].end != start.0 {
+            at = self.links[Slot(at)].next;
         }
         at
     }
@@ -89,15 +95,15 @@ impl Elevator {
     fn link(&mut self, slot: u32, end: u64) {
         let bucket = self.bucket(end);
         let head = self.buckets[bucket];
-        self.links[slot as usize] = Link { prev: NIL, next: head, end, hashed: true };
+        self.links[Slot(slot)] = Link { prev: NIL, next: head, end, hashed: true };
         if head != NIL {
-            self.links[head as usize].prev = slot;
+            self.links[Slot(head)].prev = slot;
         }
         self.buckets[bucket] = slot;
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Link { prev, next, end, hashed } = self.links[slot as usize];
+        let Link { prev, next, end, hashed } = self.links[Slot(slot)];
         if !hashed {
             return;
         }
@@ -105,11 +111,11 @@ impl Elevator {
             let bucket = self.bucket(end);
             self.buckets[bucket] = next;
         } else {
-            self.links[prev as usize].next = next;
+            self.links[Slot(prev)].next = next;
         }
         if next != NIL {
-            self.links[next as usize].prev = prev;
+            self.links[Slot(next)].prev = prev;
         }
-        self.links[slot as usize].hashed = false;
+        self.links[Slot(slot)].hashed = false;
     }
 }

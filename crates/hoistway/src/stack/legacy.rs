@@ -171,7 +171,7 @@ impl Stack {
             if let Some(bio) = pool.waiters[s].pop_front() {
                 let proc = self.env.requests.bio(bio).proc;
                 pool.start_batch(proc, now);
-                self.woken.push_back(Waiter { bio, queue: QueueId(0), depth: None });
+                self.agenda.woken.push_back(Waiter { bio, queue: QueueId(0), depth: None });
             }
         }
     }
@@ -190,14 +190,14 @@ impl Stack {
         if flags.any(Flags::PREFLUSH | Flags::FUA) {
             return self.begin_sequence(id);
         }
-        let empty = self.legacy.count[0] + self.legacy.count[1] <= self.driver_used + 1
+        let empty = self.legacy.count[0] + self.legacy.count[1] <= self.room.used + 1
             && self.residual_head(QueueId(0)).is_none();
         let plugs = self.device_is_plugged_when_empty() && !self.ending;
         if empty && plugs && self.legacy.unplug_at.is_none() {
             self.legacy.unplug_at = Some(self.now + PLUG_TIME);
         }
         let run = self.give_to_scheduler(id, At::Tail);
-        let waiting = self.legacy.count[0] + self.legacy.count[1] - self.driver_used;
+        let waiting = self.legacy.count[0] + self.legacy.count[1] - self.room.used;
         if run == Run::Now || flags.any(Flags::UNPLUG) || waiting >= PLUG_REQUESTS {
             self.legacy.unplug();
         }
@@ -224,7 +224,7 @@ impl Stack {
         self.legacy.unplug();
         while self.room() {
             if let Some((_, phase)) = self.legacy.barrier {
-                if phase == Barrier::Draining && self.driver_used == 0 {
+                if phase == Barrier::Draining && self.room.used == 0 {
                     self.barrier_next();
                     continue;
                 }
@@ -251,7 +251,7 @@ impl Stack {
                     // A completion runs the queue here, so most withholding ends by itself. What
                     // schedulers of the other profile leave to its delayed rerun (mq-deadline behind a
                     // busier level) has it here too: else nothing would ever ask again.
-                    if self.driver_used == 0 && self.scheduler.next_timer().is_none() {
+                    if self.room.used == 0 && self.scheduler.next_timer().is_none() {
                         self.arm_rerun();
                     }
                     return;
@@ -298,7 +298,7 @@ impl Stack {
         let new = self.env.requests[id];
         let boundary = self.legacy.boundary;
         // Walk from the tail past those the new one goes before.
-        let mut at = self.queues[0].residual_tail();
+        let mut at = self.queues[QueueId(0)].residual_tail();
         while at != NIL {
             let e = self.env.requests.at(at);
             let other = e.dir() != new.dir() || (e.op == Op::Discard) != (new.op == Op::Discard);
@@ -315,7 +315,7 @@ impl Stack {
             at = self.links.prev(at);
         }
         self.state[id.index()].place = Place::Residual;
-        self.queues[0].residual_insert_behind(&mut self.links, at, id.slot());
+        self.queues[QueueId(0)].residual_insert_behind(&mut self.links, at, id.slot());
     }
 
     pub(super) fn is_barrier(&self, id: ReqId) -> bool {

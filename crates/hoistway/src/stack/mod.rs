@@ -14,7 +14,9 @@ mod legacy;
 mod merge;
 mod mq;
 mod path;
+mod room;
 mod settings;
+mod split;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -27,9 +29,10 @@ use crate::env::{Cx, Env};
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
+use crate::rows::Rows;
 use crate::sched::{Entry, Scheduler, Setup};
 use crate::stage::Change;
-use crate::table::{NIL, Table};
+use crate::table::NIL;
 use crate::unit::{Instant, IoPrio, QueueId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -43,7 +46,10 @@ use knobs::PrioPolicy;
 pub use knobs::{IoStat, QUEUE_KNOBS};
 use legacy::Legacy;
 use mq::{HwQueue, Plug};
+
+use room::Room;
 pub use settings::QUEUE_TUNABLES;
+use split::Splits;
 use tags::{Tag, TagSet};
 use worker::Worker;
 
@@ -224,14 +230,15 @@ impl Waiter {
     }
 }
 
-/// An I/O that was split: what is left of it and how many pieces are under way.
-#[derive(Clone, Copy, Debug)]
-struct Account {
-    id: IoId,
-    rest: Option<Io>,
-    outstanding: u32,
-    accepted: bool,
-    error: Option<IoError>,
+/// What follows from an input in the same instant, in the order in which it is worked off.
+#[derive(Debug, Default)]
+struct Agenda {
+    /// Tag sets of which a tag is to be handed to a waiter (`tag_wait = fifo`), one entry per tag.
+    handovers: VecDeque<usize>,
+    /// Pieces, and bios that gate 2 released, that go on before anything else.
+    reenter: VecDeque<(BioId, PathStep)>,
+    /// Waiters that were woken in this instant.
+    woken: VecDeque<Waiter>,
 }
 
 /// Changes that must wait until no request exists: of each kind the one that was asked for last. The
@@ -303,30 +310,20 @@ pub struct Stack {
     links: Links,
     elevator: Elevator,
     flush: FlushMachine,
-    queues: Vec<HwQueue>,
+    queues: Rows<QueueId, HwQueue>,
     tag_sets: Vec<TagSet>,
     plugs: Vec<Plug>,
     worker: Worker,
     legacy: Legacy,
-    /// Driver tags in use.
-    driver_used: u32,
-    /// A command that runs alone is with the device (or waits in its adapter).
-    nonqueued: bool,
-    /// Set when a run stopped for lack of room at the device.
-    starved: bool,
+    room: Room,
     /// Some queue may have a delayed rerun.
     reruns: bool,
 
-    accounts: Table<Account>,
-    /// Pieces, and bios that gate 2 released, that go on before anything else.
-    reenter: VecDeque<(BioId, PathStep)>,
-    /// Waiters that were woken in this instant.
-    woken: VecDeque<Waiter>,
-    /// Tag sets of which a tag is to be handed to a waiter (`tag_wait = fifo`), one entry per tag.
-    handovers: VecDeque<usize>,
+    splits: Splits,
+    agenda: Agenda,
+    pending: Pending,
     /// Bios that wait for the end of a change, and where they go on.
     frozen: VecDeque<(BioId, PathStep)>,
-    pending: Pending,
     /// [`Input::End`] has come.
     ending: bool,
     collected: Vec<ReqId>,
@@ -417,21 +414,21 @@ impl Stack {
             links: Links::new(requests),
             elevator: Elevator::new(requests),
             flush: FlushMachine::new(),
-            queues: (0..queues).map(|_| HwQueue::default()).collect(),
+            queues: Rows::from((0..queues).map(|_| HwQueue::default()).collect::<Vec<_>>()),
             tag_sets: Vec::new(),
             plugs: Vec::new(),
             worker: Worker::default(),
             legacy: Legacy::new(device.nr_requests),
-            driver_used: 0,
-            nonqueued: false,
-            starved: false,
+            room: Room::default(),
             reruns: false,
-            accounts: Table::with_capacity(0),
-            reenter: VecDeque::new(),
-            woken: VecDeque::with_capacity(64),
-            handovers: VecDeque::with_capacity(64),
-            frozen: VecDeque::new(),
+            splits: Splits::new(),
+            agenda: Agenda {
+                handovers: VecDeque::with_capacity(64),
+                reenter: VecDeque::new(),
+                woken: VecDeque::with_capacity(64),
+            },
             pending: Pending::default(),
+            frozen: VecDeque::new(),
             ending: false,
             collected: Vec::with_capacity(requests.min(1024)),
             outputs: VecDeque::with_capacity(256),
@@ -509,7 +506,7 @@ impl Stack {
 
     /// Requests with the device.
     pub fn in_flight(&self) -> u32 {
-        self.driver_used
+        self.room.used
     }
 
     /// Takes an input. After an error nothing of the input was done, but the outputs of timers that
@@ -634,7 +631,7 @@ impl Stack {
 
     /// Room at the device: a free driver tag, and no command that runs alone waits or runs.
     fn room(&self) -> bool {
-        !self.nonqueued && self.driver_used < self.env.device.queue_depth
+        self.room.any(&self.env.device)
     }
 
     /// Works off everything that follows from an input in the same instant: re-entering bios first,
@@ -643,13 +640,13 @@ impl Stack {
         loop {
             // Every turn consumes a bio, a run, a waiter, a held bio or a timer; each input makes
             // finitely many of them.
-            if let Some(set) = self.handovers.pop_front() {
+            if let Some(set) = self.agenda.handovers.pop_front() {
                 self.hand_over_fifo(set);
-            } else if let Some((bio, stage)) = self.reenter.pop_front() {
+            } else if let Some((bio, stage)) = self.agenda.reenter.pop_front() {
                 self.enter(bio, stage);
             } else if let Some(queue) = self.env.runs.take() {
                 self.run(queue);
-            } else if let Some(waiter) = self.woken.pop_front() {
+            } else if let Some(waiter) = self.agenda.woken.pop_front() {
                 self.wake(waiter);
             } else if self.worker_step() || self.release_held() || self.thaw() {
                 continue;
@@ -666,7 +663,7 @@ impl Stack {
 
     fn run(&mut self, queue: QueueId) {
         // A run at once replaces the delayed one of the same work item.
-        self.queues[usize::from(queue.0)].rerun_at = None;
+        self.queues[queue].rerun_at = None;
         if self.is_mq() {
             self.run_queue(queue);
         } else {
@@ -686,7 +683,7 @@ impl Stack {
             consider(c.stage.next_timer());
         }
         if self.reruns {
-            for q in &self.queues {
+            for q in self.queues.iter() {
                 consider(q.rerun_at);
             }
         }
@@ -716,13 +713,15 @@ impl Stack {
                 );
             }
         }
-        for i in 0..if self.reruns { self.queues.len() } else { 0 } {
-            if self.queues[i].rerun_at.is_some_and(&due) {
-                self.queues[i].rerun_at = None;
-                self.env.runs.ask(QueueId(i as u16));
+        if self.reruns {
+            for queue in self.queues.ids() {
+                if self.queues[queue].rerun_at.is_some_and(&due) {
+                    self.queues[queue].rerun_at = None;
+                    self.env.runs.ask(queue);
+                }
             }
+            self.reruns = self.queues.iter().any(|q| q.rerun_at.is_some());
         }
-        self.reruns &= self.queues.iter().any(|q| q.rerun_at.is_some());
         if self.flush.kick_at().is_some_and(&due) {
             self.flush.clear_kick();
             self.issue_flush();

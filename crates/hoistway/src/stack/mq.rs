@@ -169,13 +169,13 @@ impl Stack {
     }
 
     fn mark_restart(&mut self, queue: QueueId) {
-        self.queues[usize::from(queue.0)].restart = true;
-        self.starved = true;
+        self.queues[queue].restart = true;
+        self.room.starved = true;
     }
 
     /// Puts a request on the residual list of its queue (legacy: the dispatch list).
     pub(super) fn residual_push(&mut self, id: ReqId, front: bool) {
-        let queue = usize::from(self.env.requests[id].queue.0);
+        let queue = self.env.requests[id].queue;
         self.state[id.index()].place = Place::Residual;
         let list = &mut self.queues[queue].residual;
         if front {
@@ -186,12 +186,12 @@ impl Stack {
     }
 
     pub(super) fn residual_head(&self, queue: QueueId) -> Option<ReqId> {
-        let head = self.queues[usize::from(queue.0)].residual.head();
+        let head = self.queues[queue].residual.head();
         (head != NIL).then(|| self.env.requests.at(head).id)
     }
 
     pub(super) fn residual_pop(&mut self, queue: QueueId) -> Option<ReqId> {
-        let slot = self.queues[usize::from(queue.0)].residual.pop_front(&mut self.links)?;
+        let slot = self.queues[queue].residual.pop_front(&mut self.links)?;
         let id = self.env.requests.at(slot).id;
         self.state[id.index()].place = Place::Nowhere;
         Some(id)
@@ -201,9 +201,9 @@ impl Stack {
     pub(super) fn run_queue(&mut self, queue: QueueId) {
         for _ in 0..2 {
             if self.residual_head(queue).is_some() {
-                self.queues[usize::from(queue.0)].restart = true;
+                self.queues[queue].restart = true;
                 if !self.send_residual(queue) {
-                    self.starved = true;
+                    self.room.starved = true;
                     return;
                 }
             }
@@ -233,7 +233,7 @@ impl Stack {
     }
 
     fn run_scheduler(&mut self, queue: QueueId) {
-        self.queues[usize::from(queue.0)].withheld = false;
+        self.queues[queue].withheld = false;
         // A round sends what it collected; rounds go on while each sends all of at least one.
         loop {
             let most =
@@ -241,9 +241,9 @@ impl Stack {
             let mut withheld = false;
             debug_assert!(self.collected.is_empty());
             while self.collected.len() < most {
-                let used = self.driver_used + self.collected.len() as u32;
+                let used = self.room.used + self.collected.len() as u32;
                 let tag_free = used < self.env.device.queue_depth;
-                if self.nonqueued || (!tag_free && !self.env.device.overask) {
+                if self.room.alone || (!tag_free && !self.env.device.overask) {
                     self.mark_restart(queue);
                     break;
                 }
@@ -321,9 +321,9 @@ impl Stack {
     /// The scheduler withheld everything. Without the delayed rerun completions ask again, and its timer;
     /// where there is neither the rerun comes all the same, or nothing would ever ask.
     fn rerun_later(&mut self, queue: QueueId) {
-        let asked = self.driver_used > 0 || self.scheduler.next_timer().is_some();
+        let asked = self.room.used > 0 || self.scheduler.next_timer().is_some();
         if !self.env.device.delayed_rerun && asked {
-            self.queues[usize::from(queue.0)].withheld = true;
+            self.queues[queue].withheld = true;
             return;
         }
         self.arm_rerun();
@@ -335,21 +335,21 @@ impl Stack {
         let edges = RERUN_DELAY.0.div_ceil(tick) + 1;
         let at = Instant::from_nanos((self.now.as_nanos() / tick + edges) * tick);
         self.reruns = true;
-        for q in &mut self.queues {
+        for q in self.queues.iter_mut() {
             q.rerun_at.get_or_insert(at);
         }
     }
 
     /// A request of `queue` was freed: its mark, and the marks of all if the device was short of room.
     pub(super) fn restart_queues(&mut self, queue: QueueId) {
-        let q = &mut self.queues[usize::from(queue.0)];
+        let q = &mut self.queues[queue];
         if core::mem::take(&mut q.restart) {
             self.env.runs.ask(queue);
         }
-        if core::mem::take(&mut self.starved) {
-            for i in 0..self.queues.len() {
-                if core::mem::take(&mut self.queues[i].restart) {
-                    self.env.runs.ask(QueueId(i as u16));
+        if core::mem::take(&mut self.room.starved) {
+            for other in self.queues.ids() {
+                if core::mem::take(&mut self.queues[other].restart) {
+                    self.env.runs.ask(other);
                 }
             }
         }
@@ -358,11 +358,11 @@ impl Stack {
         // Deviation: kernels without the delayed rerun had no scheduler that needs one. Ours may be
         // younger (mq-deadline's classes), so when the device has run out of work and no timer will ask,
         // what was withheld is asked for again.
-        let stuck = !d.delayed_rerun && self.driver_used == 0;
+        let stuck = !d.delayed_rerun && self.room.used == 0;
         if every || (stuck && self.scheduler.next_timer().is_none()) {
-            for (i, q) in self.queues.iter().enumerate() {
+            for (other, q) in self.queues.pairs() {
                 if every || q.withheld {
-                    self.env.runs.ask(QueueId(i as u16));
+                    self.env.runs.ask(other);
                 }
             }
         }
@@ -431,10 +431,10 @@ impl Stack {
 
     pub(super) fn free_scheduler_tag(&mut self, queue: QueueId, cpu: u32, tag: Tag) {
         let set = self.tag_set(queue);
-        self.tag_sets[set].free(cpu, tag, &mut self.woken);
+        self.tag_sets[set].free(cpu, tag, &mut self.agenda.woken);
         if self.tag_sets[set].is_fifo() && self.tag_sets[set].has_waiters() {
             // Not here: the tag may have become free in the middle of a merge.
-            self.handovers.push_back(set);
+            self.agenda.handovers.push_back(set);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The path of one I/O: submission, gates, splitting, tag, and completion.
 
+use super::split::{first_piece, rest_behind, segments};
 use super::*;
 use crate::ctl::Verdict;
 use crate::request::{Bio, Flags};
@@ -83,7 +84,7 @@ impl Stack {
         let b = self.env.requests.bio_ref(bio);
         let accepted = match b.account {
             None => b.accepted,
-            Some(a) => self.accounts.get(a).expect("a piece keeps its account").accepted,
+            Some(account) => self.splits.accepted(account),
         };
         if accepted { Context::Worker } else { Context::Proc(b.io.proc) }
     }
@@ -169,7 +170,7 @@ impl Stack {
             }
             if let Some(bio) = c.release(self.ending, self.now, &mut self.env.cx()) {
                 self.env.trace.emit(self.now, Event::Released { bio: bio.0.slot });
-                self.reenter.push_back((bio, PathStep::Gate2(i + 1)));
+                self.agenda.reenter.push_back((bio, PathStep::Gate2(i + 1)));
                 return true;
             }
         }
@@ -180,7 +181,7 @@ impl Stack {
     /// until the piece has passed (specs/blk-mq-and-noop.md section 2).
     fn split(&mut self, bio: BioId) {
         let io = *self.env.requests.bio(bio);
-        let piece = self.piece_sectors(&io);
+        let piece = first_piece(&io, &self.env.device);
         if piece >= io.sectors {
             if io.segments > self.env.device.max_segments {
                 // As many as its sectors make of segments of that size, which fits.
@@ -188,65 +189,14 @@ impl Stack {
             }
             return;
         }
-        let account = match self.env.requests.bio_ref(bio).account {
-            Some(account) => account,
-            None => {
-                if self.accounts.len() == self.accounts.capacity() {
-                    self.accounts.grow(self.accounts.capacity().max(16) * 2);
-                }
-                let accepted = self.env.requests.bio_ref(bio).accepted;
-                let fresh =
-                    Account { id: io.id, rest: None, outstanding: 1, accepted, error: None };
-                self.accounts.insert(fresh).expect("the table has just grown")
-            }
-        };
-        let rest = Io {
-            start: io.start + piece,
-            sectors: io.sectors - piece,
-            segments: segments(&io, io.sectors - piece),
-            // Deviation: the text does not say which piece of a split keeps PREFLUSH. All do: none may
-            // reach the device before the flush it asks for.
-            ..io
-        };
-        self.accounts.get_mut(account).expect("a piece keeps its account").rest = Some(rest);
+        let b = self.env.requests.bio_ref(bio);
+        let account = b.account.unwrap_or_else(|| self.splits.open(io.id, b.accepted));
+        self.splits.set_rest(account, rest_behind(&io, piece));
         let stored = self.env.requests.bio_mut(bio);
         stored.account = Some(account);
         stored.io.sectors = piece;
         stored.io.segments = segments(&io, piece);
         stored.io.flags |= Flags::NOMERGE;
-    }
-
-    /// Sectors of the first piece.
-    fn piece_sectors(&self, io: &Io) -> Sectors {
-        let d = &self.env.device;
-        match io.op {
-            Op::Flush => io.sectors,
-            Op::Discard => {
-                let grain = d.discard_granularity.0.max(1);
-                let most = d.max_discard_sectors.0 / grain * grain;
-                if io.sectors.0 <= most || most == 0 {
-                    return io.sectors;
-                }
-                // The next start is to be aligned.
-                let end = (io.start.0 + most) / grain * grain;
-                Sectors(end.saturating_sub(io.start.0).max(1))
-            }
-            _ => {
-                let mut most = d.max_sectors.0;
-                if d.chunk_sectors.0 > 0 {
-                    most = most.min(d.chunk_sectors.0 - io.start.0 % d.chunk_sectors.0);
-                }
-                if io.segments > d.max_segments {
-                    most = most.min(segment_sectors(io) * u64::from(d.max_segments)).max(1);
-                }
-                if io.sectors.0 <= most {
-                    return io.sectors;
-                }
-                // End on a 4 KiB block where possible.
-                let end = (io.start.0 + most) / 8 * 8;
-                Sectors(if end > io.start.0 { end - io.start.0 } else { most })
-            }
-        }
     }
 
     /// The bio joined a request or has one of its own: the rest of a split I/O follows, or the
@@ -256,18 +206,16 @@ impl Stack {
             self.worker.done_with(bio);
             return self.accept(bio);
         };
-        let a = self.accounts.get_mut(account).expect("a piece keeps its account");
-        match a.rest.take() {
+        match self.splits.next_piece(account) {
             None => {
                 self.worker.done_with(bio);
                 self.accept(bio);
             }
             Some(rest) => {
-                a.outstanding += 1;
                 let next = self.env.requests.store_bio(rest, self.now);
                 self.env.requests.bio_mut(next).account = Some(account);
                 self.worker.follow(bio, next);
-                self.reenter.push_front((next, PathStep::Gate1(0)));
+                self.agenda.reenter.push_front((next, PathStep::Gate1(0)));
             }
         }
     }
@@ -275,11 +223,11 @@ impl Stack {
     fn accept(&mut self, bio: BioId) {
         let b = self.env.requests.bio_mut(bio);
         let (id, proc) = (b.io.id, b.io.proc);
-        let accepted = match b.account {
-            None => &mut b.accepted,
-            Some(a) => &mut self.accounts.get_mut(a).expect("a piece keeps its account").accepted,
+        let before = match b.account {
+            None => core::mem::replace(&mut b.accepted, true),
+            Some(account) => self.splits.accept(account),
         };
-        if core::mem::replace(accepted, true) {
+        if before {
             return;
         }
         self.outputs.push_back(Output::Accepted { io: id });
@@ -378,7 +326,6 @@ impl Stack {
     /// Hands a request to the device. The caller has checked the room.
     pub(super) fn issue(&mut self, id: ReqId) {
         let now = self.now;
-        let alone = self.env.device.flush_nonqueued;
         let r = self.env.requests.get_mut(id);
         r.issued = now;
         let (queue, proc, op, start, sectors) = (r.queue, r.proc, r.op, r.start, r.sectors);
@@ -386,8 +333,7 @@ impl Stack {
         debug_assert!(state.place != Place::Device);
         state.place = Place::Device;
         state.started = true;
-        self.driver_used += 1;
-        self.nonqueued |= alone && matches!(op, Op::Flush | Op::Discard);
+        self.room.take(op, &self.env.device);
         self.counters.issued += 1;
         if !state.own_command() {
             for c in &mut self.controllers {
@@ -401,10 +347,7 @@ impl Stack {
 
     fn left_device(&mut self, id: ReqId) {
         let op = self.env.requests[id].op;
-        self.driver_used -= 1;
-        if self.env.device.flush_nonqueued && matches!(op, Op::Flush | Op::Discard) {
-            self.nonqueued = false;
-        }
+        self.room.give_back(op, &self.env.device);
         self.state[id.index()].place = Place::Nowhere;
     }
 
@@ -475,12 +418,7 @@ impl Stack {
         let Some(account) = bio.account else {
             return self.finished(bio.io.id, error);
         };
-        let a = self.accounts.get_mut(account).expect("a piece keeps its account");
-        a.outstanding -= 1;
-        a.error = a.error.or(error);
-        if a.outstanding == 0 && a.rest.is_none() {
-            let (id, error) = (a.id, a.error);
-            self.accounts.remove(account);
+        if let Some((id, error)) = self.splits.piece_finished(account, error) {
             self.finished(id, error);
         }
     }
@@ -527,14 +465,4 @@ impl Stack {
             self.env.runs.ask(QueueId(q));
         }
     }
-}
-
-/// Sectors of one segment of the bio, all but its last being of one size.
-fn segment_sectors(io: &Io) -> u64 {
-    io.sectors.0.div_ceil(u64::from(io.segments.max(1))).max(1)
-}
-
-/// Segments of so many sectors of the bio.
-fn segments(io: &Io, sectors: Sectors) -> u32 {
-    (sectors.0.div_ceil(segment_sectors(io)) as u32).max(1)
 }

@@ -192,7 +192,7 @@ impl Stack {
         if self.is_changing() {
             self.frozen.extend(waiting);
         } else {
-            self.reenter.extend(waiting);
+            self.agenda.reenter.extend(waiting);
         }
     }
 
@@ -221,7 +221,7 @@ impl Stack {
         // Those behind the controllers first: they came before what the gates have not seen yet.
         for behind in [true, false] {
             let these = self.frozen.iter().filter(|(_, stage)| (*stage == PathStep::Tag) == behind);
-            self.reenter.extend(these);
+            self.agenda.reenter.extend(these);
         }
         self.frozen.clear();
         true

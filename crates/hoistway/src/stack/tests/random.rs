@@ -166,7 +166,7 @@ impl Run {
         accepted.sort_unstable();
         assert_eq!(accepted, all, "{name}");
         assert_eq!((self.rig.requests(), self.rig.stack.in_flight()), (0, 0), "{name}");
-        assert_eq!(self.rig.stack.accounts.len(), 0, "{name}");
+        assert_eq!(self.rig.stack.splits.len(), 0, "{name}");
     }
 }
 

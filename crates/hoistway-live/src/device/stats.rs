@@ -95,7 +95,7 @@ pub struct StateFigure {
 impl Device {
     /// What it has done so far and for whom.
     pub fn stats(&self) -> Result<DeviceStats, LiveError> {
-        self.control(|core| device_stats(core))
+        self.control(device_stats)
     }
 }
 

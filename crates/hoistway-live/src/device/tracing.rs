@@ -52,7 +52,7 @@ impl Device {
     ///
     /// When somebody listens already.
     pub fn subscribe(&self) -> Result<TraceReader, LiveError> {
-        let (begin, queues) = self.control(|core| subscribe(core))??;
+        let (begin, queues) = self.control(subscribe)??;
         Ok(TraceReader { device: self.clone(), begin, queues, dropped: 0 })
     }
 }
@@ -70,7 +70,7 @@ impl TraceReader {
 
     /// Takes what happened since the last look.
     pub fn take(&mut self) -> Result<TraceBatch, LiveError> {
-        let mut heard = self.device.control(|core| take_batch(core))?;
+        let mut heard = self.device.control(take_batch)?;
         let before = std::mem::replace(&mut self.dropped, heard.dropped);
         heard.dropped -= before;
         Ok(heard)

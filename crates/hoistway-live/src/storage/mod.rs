@@ -26,4 +26,13 @@ pub(crate) use file::{open as open_file, rotational};
 pub(crate) use holes::push_extent;
 #[allow(unused_imports, reason = "the way in for backends without a variant of their own")]
 pub(crate) use open::OpenTarget;
-pub use open::{OtherTarget, TARGETS, Target, TargetKey, TargetKind, TargetText};
+pub use open::{OtherTarget, Target, TargetKey, TargetKind, TargetText};
+
+/// The kinds of targets, in the order of listing.
+#[rustfmt::skip]
+pub static TARGETS: &[&TargetKind] = &[
+    &ram::TARGET,
+    &null::TARGET,
+    &file::TARGET,
+    &emulate::TARGET,
+];

@@ -3,17 +3,13 @@
 //! To add a backend, write a file with its [`TargetKind`] and a type that implements [`OpenTarget`], and add
 //! its line to [`TARGETS`]: `hoistway serve`, its help and `hoistway list targets` follow the table.
 
-use super::{Emulation, FileOptions, Opened, cow, emulate, file, null, ram};
+use super::{Emulation, FileOptions, Opened, TARGETS, cow, emulate, file, null, ram};
 use crate::error::LiveError;
 use hoistway_sim::drive::DriveFile;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The kinds of targets, in the order of listing.
-pub static TARGETS: &[&TargetKind] =
-    &[&ram::TARGET, &null::TARGET, &file::TARGET, &emulate::TARGET];
 
 /// A kind of targets in the registry.
 #[derive(Debug)]

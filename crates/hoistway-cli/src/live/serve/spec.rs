@@ -187,77 +187,84 @@ pub struct ExportKey {
     alias: &'static str,
     /// What its value looks like; empty: it is a switch.
     pub value: &'static str,
-    kind: ValueKind,
     /// What it does.
     pub help: &'static str,
-    set: fn(&mut ExportSpec, &str) -> Result<(), String>,
+    field: fn(&mut ExportSpec) -> Field<'_>,
 }
 
-/// What a value is in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ValueKind {
-    Switch,
-    Text,
-    Number,
+/// Where the value of a key is kept.
+enum Field<'a> {
+    Switch(&'a mut bool),
+    Text(&'a mut Option<String>),
+    Number(&'a mut Option<u64>),
     /// A number, or text with a unit.
-    Quantity,
+    Quantity(&'a mut Option<Quantity>),
+}
+
+impl Field<'_> {
+    fn set(self, text: &str) -> Result<(), String> {
+        match self {
+            Field::Switch(place) => *place = true,
+            Field::Text(place) => *place = Some(text.into()),
+            Field::Number(place) => {
+                let number = text.parse().map_err(|_| format!("'{text}' is not a whole number"))?;
+                *place = Some(number);
+            }
+            Field::Quantity(place) => *place = Some(Quantity(text.into())),
+        }
+        Ok(())
+    }
+
+    /// The value in a file, as text; `None`: the switch is off.
+    fn accept(&self, value: FileValue) -> Result<Option<String>, &'static str> {
+        match (self, value) {
+            (Field::Switch(_), FileValue::Switch(on)) => Ok(on.then(String::new)),
+            (Field::Text(_) | Field::Quantity(_), FileValue::Text(text)) => Ok(Some(text)),
+            (Field::Number(_) | Field::Quantity(_), FileValue::Number(n)) => {
+                Ok(Some(n.to_string()))
+            }
+            (Field::Switch(_), _) => Err("true or false"),
+            (Field::Text(_), _) => Err("text"),
+            (Field::Number(_), _) => Err("a whole number"),
+            (Field::Quantity(_), _) => Err("a number, or text with a unit such as \"10M\""),
+        }
+    }
 }
 
 const fn key(
     name: &'static str,
     value: &'static str,
-    kind: ValueKind,
     help: &'static str,
-    set: fn(&mut ExportSpec, &str) -> Result<(), String>,
+    field: fn(&mut ExportSpec) -> Field<'_>,
 ) -> ExportKey {
-    ExportKey { name, alias: "", value, kind, help, set }
+    ExportKey { name, alias: "", value, help, field }
 }
 
 /// The keys every export may have; those of a kind of targets are in the registry of targets.
 pub static EXPORT_KEYS: &[ExportKey] = &[
     ExportKey {
         alias: "read-only",
-        ..key("ro", "", ValueKind::Switch, "nothing may be written", |e, _| Ok(e.read_only = true))
+        ..key("ro", "", "nothing may be written", |e| Field::Switch(&mut e.read_only))
     },
-    key("cow", "", ValueKind::Switch, "copy on write to memory", |e, _| Ok(e.cow = true)),
-    key("overlay", "FILE", ValueKind::Text, "copy on write to a file", |e, v| {
-        Ok(e.overlay = Some(v.into()))
+    key("cow", "", "copy on write to memory", |e| Field::Switch(&mut e.cow)),
+    key("overlay", "FILE", "copy on write to a file", |e| Field::Text(&mut e.overlay)),
+    key("weight", "1..1000", "share of its group", |e| Field::Number(&mut e.weight)),
+    key("group", "NAME", "group of its clients, its own if not given", |e| {
+        Field::Text(&mut e.group)
     }),
-    key("weight", "1..1000", ValueKind::Number, "share of its group", |e, v| {
-        Ok(e.weight = Some(whole(v)?))
+    key("prio", "be/4", "I/O priority of its clients", |e| Field::Text(&mut e.prio)),
+    key("latency", "5ms", "latency target of its group (io.latency)", |e| {
+        Field::Text(&mut e.latency)
     }),
-    key("group", "NAME", ValueKind::Text, "group of its clients, its own if not given", |e, v| {
-        Ok(e.group = Some(v.into()))
+    key("rbps", "10M", "bytes read per second, at most (io.max)", |e| Field::Quantity(&mut e.rbps)),
+    key("wbps", "10M", "bytes written per second, at most", |e| Field::Quantity(&mut e.wbps)),
+    key("riops", "500", "reads per second, at most", |e| Field::Quantity(&mut e.riops)),
+    key("wiops", "500", "writes per second, at most", |e| Field::Quantity(&mut e.wiops)),
+    key("offset", "SIZE", "first byte of the device that is served", |e| {
+        Field::Text(&mut e.offset)
     }),
-    key("prio", "be/4", ValueKind::Text, "I/O priority of its clients", |e, v| {
-        Ok(e.prio = Some(v.into()))
-    }),
-    key("latency", "5ms", ValueKind::Text, "latency target of its group (io.latency)", |e, v| {
-        Ok(e.latency = Some(v.into()))
-    }),
-    key("rbps", "10M", ValueKind::Quantity, "bytes read per second, at most (io.max)", |e, v| {
-        Ok(e.rbps = Some(Quantity(v.into())))
-    }),
-    key("wbps", "10M", ValueKind::Quantity, "bytes written per second, at most", |e, v| {
-        Ok(e.wbps = Some(Quantity(v.into())))
-    }),
-    key("riops", "500", ValueKind::Quantity, "reads per second, at most", |e, v| {
-        Ok(e.riops = Some(Quantity(v.into())))
-    }),
-    key("wiops", "500", ValueKind::Quantity, "writes per second, at most", |e, v| {
-        Ok(e.wiops = Some(Quantity(v.into())))
-    }),
-    key("offset", "SIZE", ValueKind::Text, "first byte of the device that is served", |e, v| {
-        Ok(e.offset = Some(v.into()))
-    }),
-    key("size", "SIZE", ValueKind::Text, "bytes that are served", |e, v| {
-        Ok(e.size = Some(v.into()))
-    }),
+    key("size", "SIZE", "bytes that are served", |e| Field::Text(&mut e.size)),
 ];
-
-fn whole(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a whole number"))
-}
 
 /// All keys: name, what the value looks like, what it does, for which kind of targets alone.
 pub fn export_keys()
@@ -376,15 +383,6 @@ fn front_options(text: &str) -> Result<(BTreeMap<String, String>, String), (usiz
 
 impl ExportSpec {
     fn set_in_file(&mut self, name: &str, value: FileValue) -> Result<(), String> {
-        let (kind, text) = match value {
-            FileValue::Switch(on) => (ValueKind::Switch, on.to_string()),
-            FileValue::Number(n) => (ValueKind::Number, n.to_string()),
-            FileValue::Text(text) => (ValueKind::Text, text),
-        };
-        let fits = |wanted: ValueKind| match wanted {
-            ValueKind::Quantity => kind != ValueKind::Switch,
-            wanted => kind == wanted,
-        };
         let of_itself = match name {
             "name" => Some(&mut self.name),
             "target" => Some(&mut self.target),
@@ -392,43 +390,37 @@ impl ExportSpec {
             _ => None,
         };
         if let Some(place) = of_itself {
-            if !fits(ValueKind::Text) {
-                return Err(format!("{name} wants text"));
-            }
+            let FileValue::Text(text) = value else { return Err(format!("{name} wants text")) };
             *place = text;
             return Ok(());
         }
         let known = EXPORT_KEYS.iter().find(|k| k.name == name || k.alias == name);
         if let Some(known) = known {
-            if !fits(known.kind) {
-                let wanted = match known.kind {
-                    ValueKind::Switch => "true or false",
-                    ValueKind::Text => "text",
-                    ValueKind::Number => "a whole number",
-                    ValueKind::Quantity => "a number, or text with a unit such as \"10M\"",
-                };
-                return Err(format!("{name} wants {wanted}"));
-            }
-            return match kind {
-                ValueKind::Switch if text == "false" => Ok(()),
-                _ => (known.set)(self, &text).map_err(|e| format!("{name} = {e}")),
-            };
+            let field = (known.field)(self);
+            let text = field.accept(value).map_err(|wanted| format!("{name} wants {wanted}"))?;
+            return text.map_or(Ok(()), |text| field.set(&text));
         }
-        match export_keys().find(|(known, ..)| *known == name) {
-            Some((_, "", ..)) if kind != ValueKind::Switch => {
-                Err(format!("{name} wants true or false"))
+        match (export_keys().find(|(known, ..)| *known == name), value) {
+            (Some((_, "", ..)), FileValue::Switch(false)) => {}
+            (Some((known, "", ..)), FileValue::Switch(true)) => {
+                self.of_target.insert(known.into(), String::new());
             }
-            Some((_, "", ..)) if text == "false" => Ok(()),
-            Some((known, value, ..)) => {
-                let text = if value.is_empty() { String::new() } else { text };
+            (Some((_, "", ..)), _) => return Err(format!("{name} wants true or false")),
+            (Some(_), FileValue::Switch(_)) => return Err(format!("{name} wants a value")),
+            (Some((known, ..)), FileValue::Text(text)) => {
                 self.of_target.insert(known.into(), text);
-                Ok(())
             }
-            None => Err(format!(
-                "unknown key '{name}'; there are name, target, scheduler, {}",
-                key_list()
-            )),
+            (Some((known, ..)), FileValue::Number(number)) => {
+                self.of_target.insert(known.into(), number.to_string());
+            }
+            (None, _) => {
+                let keys = key_list();
+                return Err(format!(
+                    "unknown key '{name}'; there are name, target, scheduler, {keys}"
+                ));
+            }
         }
+        Ok(())
     }
 
     /// `NAME=TARGET[,KEY[=VALUE]]...`; a target alone is named `disk`.
@@ -455,8 +447,8 @@ impl ExportSpec {
             if known.value.is_empty() != value.is_none() {
                 return Err(unknown());
             }
-            return (known.set)(self, value.unwrap_or_default())
-                .map_err(|e| format!("{name} = {e}"));
+            let value = value.unwrap_or_default();
+            return (known.field)(self).set(value).map_err(|e| format!("{name} = {e}"));
         }
         match export_keys().find(|(known, ..)| *known == name) {
             Some((known, shape, ..)) if shape.is_empty() == value.is_none() => {

@@ -25,7 +25,7 @@ fn c11_the_first_budget_is_two_thirds_or_the_first_request() {
 #[test]
 fn c12_the_estimate_is_trusted_after_eleven_slots() {
     let mut rig = Rig::ssd();
-    rig.bfq.budgets.max = 20_000;
+    rig.sched.budgets.max = 20_000;
     let mut seen = Vec::new();
     for n in 0..13u64 {
         rig.at_ms(10 * n);
@@ -37,7 +37,7 @@ fn c12_the_estimate_is_trusted_after_eleven_slots() {
         rig.exit(p);
         let trust = [32, 60, 84, 105, 123, 139, 153, 165, 176, 186, 194];
         if let Some(&b) = trust.get(n as usize) {
-            assert_eq!(rig.bfq.budgets.assigned, b);
+            assert_eq!(rig.sched.budgets.assigned, b);
         }
     }
     assert_eq!(seen, [[10_922; 11].as_slice(), &[13_333; 2]].concat());
@@ -81,7 +81,7 @@ fn c13_an_exhausted_budget_grows_fourfold() {
     assert_eq!(rig.expiries(), [(q, "budget exhausted")]);
     assert_eq!(rig.ent(a).start.0 - start, 1_127_428_915);
     assert_eq!((rig.queue(a).slot.max_budget, rig.ent(a).budget), (16_384, 16_384));
-    assert_eq!(rig.bfq.stats.time_charges, 0);
+    assert_eq!(rig.sched.stats.time_charges, 0);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn c14_a_random_reader_is_charged_for_its_time() {
     rig.issue();
     let q = rig.q(a);
     assert_eq!(rig.expiries(), [(q, "budget timeout")]);
-    assert_eq!(rig.bfq.stats.all.time_charged, 16_384 - 240);
+    assert_eq!(rig.sched.stats.all.time_charged, 16_384 - 240);
     assert_eq!(rig.ent(a).start.0 - start, 1_717_986_918);
     assert_eq!(rig.queue(a).slot.max_budget, 16_384);
 }
@@ -111,11 +111,11 @@ fn c15_a_timeout_with_a_third_left_is_charged_for_time() {
         rig.issue();
         rig.read(a, 1008, 8);
         let q = rig.q(a);
-        rig.bfq.fair.serve(q, service - 8);
+        rig.sched.fair.serve(q, service - 8);
         rig.ent(a).budget = budget;
         let start = rig.ent(a).start.0;
         rig.at_ms(126);
-        rig.bfq.expire(rig.now, q, false, Reason::Timeout, &mut rig.env.cx());
+        rig.sched.expire(rig.now, q, false, Reason::Timeout, &mut rig.env.cx());
         assert_eq!(rig.ent(a).start.0 - start, delta(charged, 40));
         assert_eq!(rig.ent(a).service, 0);
     }
@@ -129,9 +129,9 @@ fn c16_a_part_of_the_slot_is_charged_for_a_part_of_the_time() {
     let (id, _) = rig.issue();
     rig.at_ms(50);
     let q = rig.q(a);
-    rig.bfq.fair.serve(q, 92);
+    rig.sched.fair.serve(q, 92);
     rig.queue(a).seek.history = u32::MAX;
-    rig.bfq.expire(rig.now, q, false, Reason::NoMore, &mut rig.env.cx());
+    rig.sched.expire(rig.now, q, false, Reason::NoMore, &mut rig.env.cx());
     assert_eq!((rig.ent(a).service, rig.queue(a).slot.max_budget), (6_553, 6_553));
     rig.complete(id);
 }
@@ -144,12 +144,12 @@ fn adapted(max_budget: u64, ms: u64, service: u64, in_flight: bool, reason: Reas
     let (id, _) = rig.issue();
     let q = rig.q(a);
     rig.queue(a).slot.max_budget = max_budget;
-    rig.bfq.fair.serve(q, service - 8);
+    rig.sched.fair.serve(q, service - 8);
     rig.at_us(1000 * ms + 500);
     if !in_flight {
         rig.queue(a).rqs.inflight = 0;
     }
-    rig.bfq.expire(rig.now, q, false, reason, &mut rig.env.cx());
+    rig.sched.expire(rig.now, q, false, reason, &mut rig.env.cx());
     rig.queue(a).rqs.inflight = u32::from(in_flight);
     if in_flight {
         rig.complete(id);
@@ -178,10 +178,10 @@ fn c19_a_preempted_queue_keeps_its_budget() {
     rig.write(a, 0, 8);
     rig.write(a, 8, 8);
     rig.issue();
-    let q = rig.bfq.ctxs.pairs[a.index()].other;
-    rig.bfq.queues[q].slot.max_budget = 4_000;
-    rig.bfq.expire(rig.now, q, false, Reason::Preempted, &mut rig.env.cx());
-    assert_eq!(rig.bfq.queues[q].slot.max_budget, 16_384);
+    let q = rig.sched.ctxs.pairs[a.index()].other;
+    rig.sched.queues[q].slot.max_budget = 4_000;
+    rig.sched.expire(rig.now, q, false, Reason::Preempted, &mut rig.env.cx());
+    assert_eq!(rig.sched.queues[q].slot.max_budget, 16_384);
     // Raised: twice the smallest budget.
     let mut rig = Rig::ssd();
     let [a] = rig.procs();
@@ -190,10 +190,10 @@ fn c19_a_preempted_queue_keeps_its_budget() {
     rig.issue();
     let q = rig.q(a);
     rig.ent(a).wr = 30;
-    rig.bfq.fair.census.wr_busy = 1;
-    let e = &mut rig.bfq.fair.ents[q];
-    rig.bfq.fair.census.uncount(e);
-    rig.bfq.expire(rig.now, q, false, Reason::Preempted, &mut rig.env.cx());
+    rig.sched.fair.census.wr_busy = 1;
+    let e = &mut rig.sched.fair.ents[q];
+    rig.sched.fair.census.uncount(e);
+    rig.sched.expire(rig.now, q, false, Reason::Preempted, &mut rig.env.cx());
     assert_eq!(rig.queue(a).slot.max_budget, 1_024);
 }
 
@@ -207,10 +207,10 @@ fn c20_an_async_request_costs_three_times_when_all_weigh_alike() {
         let [writer] = rig.procs();
         rig.read(reader, 0, 8);
         rig.write(writer, 1 << 20, 8);
-        let q = rig.bfq.ctxs.pairs[writer.index()].other;
-        assert_eq!(rig.bfq.charge_next(q), cost, "sync queue of {prio}");
+        let q = rig.sched.ctxs.pairs[writer.index()].other;
+        assert_eq!(rig.sched.charge_next(q), cost, "sync queue of {prio}");
         let q = rig.q(reader);
-        assert_eq!(rig.bfq.charge_next(q), 8);
+        assert_eq!(rig.sched.charge_next(q), 8);
     }
 }
 
@@ -263,13 +263,13 @@ fn c22_random_service_does_not_lower_the_peak_rate() {
 fn the_estimate_becomes_the_largest_budget_unless_one_is_set() {
     let mut rig = Rig::hdd();
     rig.set("timeout_sync", 125);
-    assert_eq!(rig.bfq.budgets.max, 9_333 * 125_000 / 65_536);
+    assert_eq!(rig.sched.budgets.max, 9_333 * 125_000 / 65_536);
     rig.set("max_budget", 4_000);
-    assert_eq!(rig.bfq.budgets.max, 4_000);
+    assert_eq!(rig.sched.budgets.max, 4_000);
     rig.set("timeout_sync", 250);
-    assert_eq!(rig.bfq.budgets.max, 4_000);
+    assert_eq!(rig.sched.budgets.max, 4_000);
     rig.set("max_budget", 0);
-    assert_eq!(rig.bfq.budgets.max, 9_333 * 250_000 / 65_536);
+    assert_eq!(rig.sched.budgets.max, 9_333 * 250_000 / 65_536);
 }
 
 #[test]
@@ -291,14 +291,14 @@ fn an_expired_request_is_served_once_per_slot_out_of_order() {
 fn metadata_and_forward_distance_decide_which_request_is_next() {
     let mut rig = Rig::hdd();
     let [a] = rig.procs();
-    rig.bfq.rate.last_pos = 100_000;
+    rig.sched.rate.last_pos = 100_000;
     rig.read(a, 100_100, 8);
     // Behind counts twice: 49 sectors behind are nearer than 100 ahead, 51 are not.
     let behind = rig.read(a, 99_951, 8);
     assert_eq!(rig.queue(a).rqs.next, behind.into());
     // Out of the arm's reach behind: the next sweep.
-    rig.bfq.rate.last_pos = 1 << 30;
-    assert_eq!(rig.bfq.better(RqNo(0), RqNo(1), 1 << 30), RqNo(1));
+    rig.sched.rate.last_pos = 1 << 30;
+    assert_eq!(rig.sched.better(RqNo(0), RqNo(1), 1 << 30), RqNo(1));
     let io = rig.io(a, Op::Read, 5, 8, Flags::META);
     let meta = rig.submit(io, At::Tail);
     assert_eq!(rig.queue(a).rqs.next, meta.into());
@@ -311,13 +311,13 @@ fn the_priority_of_a_process_is_read_at_every_insertion() {
     rig.read(b, 0, 8);
     rig.read(a, 1 << 20, 8);
     rig.write(a, 1 << 21, 8);
-    let old = rig.bfq.ctxs.pairs[a.index()].other;
+    let old = rig.sched.ctxs.pairs[a.index()].other;
     rig.env.procs.get_mut(a).unwrap().prio = IoPrio::new(Class::Rt, 2).unwrap();
     assert_eq!(rig.ent(a).new_weight, 40);
     rig.read(a, (1 << 20) + 8, 8);
     assert_eq!((rig.ent(a).weight, rig.ent(a).new_weight, rig.ent(a).prio_dirty), (40, 60, true));
     rig.write(a, (1 << 21) + 8, 8);
-    assert_ne!(rig.bfq.ctxs.pairs[a.index()].other, old);
+    assert_ne!(rig.sched.ctxs.pairs[a.index()].other, old);
     // Lazily: the class changes when the queue is enqueued again.
     for _ in 0..5 {
         if let Dispatch::Issue(id) = rig.dispatch() {

@@ -25,7 +25,7 @@ fn c40_interleaved_readers_of_a_disk_share_a_queue() {
     assert_eq!(rig.q(a), rig.q(b));
     assert!(rig.queue(a).coop.shared);
     assert_eq!((rig.queue(a).life.users, rig.queue(a).rqs.queued), (2, 1));
-    rig.bfq.check();
+    rig.sched.check();
 
     let (mut rig, a, b) = near(Rig::ssd());
     rig.read(b, 1_002_100, 8);
@@ -57,7 +57,7 @@ fn c40_the_next_request_of_a_waiting_queue_counts_too() {
     rig.read(c, 90_000_000, 8);
     rig.read(c, 50_008_000, 8);
     assert_eq!(rig.q(c), rig.q(b));
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn c41_a_shared_queue_that_turns_seeky_is_split() {
     rig.queue(a).seek.history = (1 << 20) - 1;
     let q = rig.q(a);
     let now = rig.now;
-    rig.bfq.expire(now, q, false, super::super::slot::Reason::Timeout, &mut rig.env.cx());
+    rig.sched.expire(now, q, false, super::super::slot::Reason::Timeout, &mut rig.env.cx());
     assert!(rig.queue(a).coop.split_me);
     rig.read(b, 5_000_000, 8);
     assert_ne!(rig.q(a), rig.q(b));
@@ -75,7 +75,7 @@ fn c41_a_shared_queue_that_turns_seeky_is_split() {
     // The last context keeps it.
     rig.read(a, 6_000_000, 8);
     assert_eq!((rig.q(a), rig.queue(a).coop.shared, rig.queue(a).life.owner), (q, false, a));
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 /// Contexts of the same group and level create queues at those times, each done at once.
@@ -96,8 +96,8 @@ fn c42_queues_born_together_on_flash_are_merged_at_once() {
     let q = p.map(|p| rig.q(p));
     assert_eq!(q[0], q[1]);
     assert!(q[2] != q[0] && q[3] != q[0] && q[3] != q[2]);
-    assert_eq!(rig.bfq.groups[ROOT].last_created, q[3]);
-    rig.bfq.check();
+    assert_eq!(rig.sched.groups[ROOT].last_created, q[3]);
+    rig.sched.check();
     let (mut rig, [a, b]) = born(Rig::ssd(), [0, 50]);
     // Such a queue is not split when it turns seeky.
     rig.queue(a).coop.split_me = true;
@@ -118,15 +118,15 @@ fn c42_of_another_level_they_are_not() {
 #[test]
 fn c42_on_a_disk_they_are_merged_later_unless_idling_pays() {
     for (bound, merged) in [(false, true), (true, false)] {
-        let mut rig = Rig::new(true);
-        rig.bfq.ncq.tag = HwTag::Yes;
+        let mut rig = Rig::sized(true, 2048);
+        rig.sched.ncq.tag = HwTag::Yes;
         let (mut rig, [a, b]) = born(rig, [0, 50]);
         assert_ne!(rig.q(a), rig.q(b));
         rig.at_ms(651);
         rig.queue(b).intensity.bound = bound;
         rig.read(b, (2 << 24) + 8, 8);
         assert_eq!(rig.q(a) == rig.q(b), merged);
-        rig.bfq.check();
+        rig.sched.check();
     }
 }
 
@@ -151,5 +151,5 @@ fn a_queue_restored_after_a_split_keeps_its_think_time_and_raising() {
     // One more sample was taken.
     let think = (7 * think + 256) / 8;
     assert_eq!((rig.queue(c).think.average.samples(), rig.ent(c).wr), (think, 30));
-    rig.bfq.check();
+    rig.sched.check();
 }

@@ -28,7 +28,7 @@ fn c43_backlogged_groups_share_by_weight() {
     }
     let share = f64::from(served[0]) / f64::from(served[0] + served[1]);
     assert!((share - 0.75).abs() < 0.01, "{served:?}");
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -37,23 +37,23 @@ fn a_change_of_weight_counts_from_the_next_slot_on() {
     let g = rig.group(300);
     let a = proc_in(&mut rig, g);
     rig.read(a, 1_000, 8);
-    let node = rig.bfq.groups.nodes[g.index()];
-    let e = rig.bfq.fair.nodes[node].entity;
+    let node = rig.sched.groups.nodes[g.index()];
+    let e = rig.sched.fair.nodes[node].entity;
     let mut set = |value| {
         let cx = &mut rig.env.cx();
-        rig.bfq.set_group(rig.now, g, "weight", value, cx)
+        rig.sched.set_group(rig.now, g, "weight", value, cx)
     };
     assert!(matches!(set(Some(0)), Err(TunableError::OutOfRange { .. })));
     assert!(matches!(set(Some(1_001)), Err(TunableError::OutOfRange { .. })));
     assert!(set(Some(1_000)).is_ok());
-    assert_eq!((rig.bfq.fair.ents[e].weight, rig.bfq.fair.ents[e].new_weight), (300, 1_000));
+    assert_eq!((rig.sched.fair.ents[e].weight, rig.sched.fair.ents[e].new_weight), (300, 1_000));
     rig.serve_all();
     rig.fire_timer();
     rig.read(a, 1_008, 8);
-    assert_eq!(rig.bfq.fair.ents[e].weight, 1_000);
+    assert_eq!(rig.sched.fair.ents[e].weight, 1_000);
     let cx = &mut rig.env.cx();
-    rig.bfq.set_group(rig.now, g, "weight", None, cx).unwrap();
-    assert_eq!(rig.bfq.fair.ents[e].new_weight, 100);
+    rig.sched.set_group(rig.now, g, "weight", None, cx).unwrap();
+    assert_eq!(rig.sched.fair.ents[e].new_weight, 100);
 }
 
 #[test]
@@ -65,12 +65,12 @@ fn c44_queues_in_two_groups_make_a_scenario_asymmetric() {
     rig.read(a, 1_000, 8);
     rig.read(b, 1 << 24, 8);
     let q = rig.q(a);
-    assert!(!rig.bfq.asymmetric(q), "all in one group");
+    assert!(!rig.sched.asymmetric(q), "all in one group");
     rig.set("base", 0);
-    assert!(rig.bfq.asymmetric(q), "6.1: any group but the root");
+    assert!(rig.sched.asymmetric(q), "6.1: any group but the root");
     rig.set("base", 1);
     rig.read(c, 2 << 24, 8);
-    assert!(rig.bfq.asymmetric(q));
+    assert!(rig.sched.asymmetric(q));
 
     let mut rig = Rig::ssd();
     let g = rig.group(100);
@@ -81,7 +81,7 @@ fn c44_queues_in_two_groups_make_a_scenario_asymmetric() {
     let (id, _) = rig.issue();
     rig.read(d, 1 << 24, 8);
     let q = rig.q(a);
-    assert!(rig.bfq.asymmetric(q), "the root and a group; A is in flight");
+    assert!(rig.sched.asymmetric(q), "the root and a group; A is in flight");
     rig.complete(id);
     assert!(rig.queue(a).slot.waiting, "and so A is waited for");
 }
@@ -98,10 +98,10 @@ fn a_process_that_moves_takes_its_queue_along() {
     rig.env.procs.get_mut(a).unwrap().group = h;
     rig.read(a, 3_000, 8);
     assert_eq!(rig.q(a), q);
-    assert_eq!(rig.bfq.fair.ents[q].node, rig.bfq.groups.nodes[h.index()]);
+    assert_eq!(rig.sched.fair.ents[q].node, rig.sched.groups.nodes[h.index()]);
     assert_eq!(rig.expiries(), [(q, "preempted")]);
-    assert_eq!(rig.bfq.groups[rig.bfq.groups.nodes[h.index()]].allocated, 3);
-    rig.bfq.check();
+    assert_eq!(rig.sched.groups[rig.sched.groups.nodes[h.index()]].allocated, 3);
+    rig.sched.check();
 }
 
 #[test]
@@ -112,15 +112,15 @@ fn the_queues_of_a_removed_group_go_to_the_root() {
     rig.read(a, 1_000, 8);
     rig.read(a, 2_000, 8);
     let (id, _) = rig.issue();
-    rig.bfq.changed(rig.now, &Change::GroupRemoved(g), &mut rig.env.cx());
+    rig.sched.changed(rig.now, &Change::GroupRemoved(g), &mut rig.env.cx());
     rig.env.groups.remove(g);
     let q = rig.q(a);
-    assert_eq!(rig.bfq.fair.ents[q].node, super::super::wf2q::ROOT);
-    rig.bfq.check();
+    assert_eq!(rig.sched.fair.ents[q].node, super::super::wf2q::ROOT);
+    rig.sched.check();
     rig.complete(id);
     rig.read(a, 3_000, 8);
     rig.serve_all();
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn every_actuator_is_kept_busy() {
     // The first actuator gets requests until it has more than the second, then the second has its turn.
     let by: [ProcId; 6] = core::array::from_fn(|_| rig.issue().1);
     assert_eq!(by.iter().filter(|&&p| p == a).count(), 3, "{by:?}");
-    assert_eq!(rig.bfq.load.by_actuator[..2], [3, 3]);
-    rig.bfq.check();
+    assert_eq!(rig.sched.load.by_actuator[..2], [3, 3]);
+    rig.sched.check();
 
     let mut rig = Rig::with_actuators(true, 64, &[1 << 20]);
     rig.set("base", 0);
@@ -153,7 +153,7 @@ fn every_actuator_is_kept_busy() {
 #[test]
 fn a_request_belongs_to_the_actuator_of_its_last_sector() {
     let rig = Rig::with_actuators(true, 64, &[1_000]);
-    let of = |end| rig.bfq.actuator_of(end, &rig.env.device);
+    let of = |end| rig.sched.actuator_of(end, &rig.env.device);
     assert_eq!((of(8), of(1_000), of(1_001), of(1 << 30)), (0, 0, 1, 1));
 }
 

@@ -31,13 +31,13 @@ fn c23_a_disk_is_kept_idle_for_a_sequential_reader() {
     rig.at_ms(5);
     rig.complete(id);
     assert!(rig.queue(a).slot.waiting);
-    assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
+    assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(8)));
     assert_eq!(rig.dispatch(), Dispatch::Idle);
     assert!(!rig.kicked());
 
     rig.at_ms(8);
     rig.read(a, 1_064, 64);
-    assert_eq!(rig.bfq.next_timer(), None);
+    assert_eq!(rig.sched.next_timer(), None);
     let (id, by) = rig.issue();
     assert_eq!((by, rig.expiries()), (a, Vec::new()));
     rig.at_ms(10);
@@ -55,16 +55,16 @@ fn c23_a_seeky_queue_is_waited_for_only_2_ms() {
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 1);
     rig.queue(a).seek.history = (1 << 20) - 1;
     rig.complete(id);
-    assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(2)));
+    assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(2)));
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 1);
     rig.queue(a).seek.history = (1 << 19) - 1;
     rig.complete(id);
-    assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
+    assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(8)));
     // Unequal weights: the full time, whatever the history.
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), IoPrio::be(0), BE4, 1);
     rig.queue(a).seek.history = u32::MAX;
     rig.complete(id);
-    assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
+    assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(8)));
 }
 
 #[test]
@@ -73,17 +73,17 @@ fn c24_a_small_request_does_not_end_the_wait() {
     rig.complete(id);
     rig.at_ms(3);
     rig.read(a, 1_064, 8);
-    assert!(rig.queue(a).slot.waiting && rig.bfq.next_timer().is_some() && !rig.kicked());
+    assert!(rig.queue(a).slot.waiting && rig.sched.next_timer().is_some() && !rig.kicked());
     // A second one does.
     rig.read(a, 1_080, 8);
-    assert!(!rig.queue(a).slot.waiting && rig.bfq.next_timer().is_none());
+    assert!(!rig.queue(a).slot.waiting && rig.sched.next_timer().is_none());
 
     // So does a dispatch.
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 4);
     rig.complete(id);
     rig.read(a, 1_064, 8);
     assert_eq!(rig.issue().1, a);
-    assert!(!rig.queue(a).slot.waiting && rig.bfq.next_timer().is_none());
+    assert!(!rig.queue(a).slot.waiting && rig.sched.next_timer().is_none());
 
     // A timer that fires first does not expire the queue.
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 4);
@@ -118,7 +118,7 @@ fn c25_flash_is_kept_idle_for_the_only_busy_queue() {
     let (mut rig, a, _, id) = a_in_service(Rig::ssd(), BE4, BE4, 0);
     rig.complete(id);
     assert!(rig.queue(a).slot.waiting);
-    assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(8)));
+    assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(8)));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn c28_where_idling_is_pointless_every_newcomer_forces_a_choice() {
     assert_eq!(rig.expiries(), [(q, "preempted")]);
     // Requeued with what it received.
     assert_eq!(rig.ent(b).start.0 - start, crate::sched::bfq::wf2q::delta(8, 40));
-    assert_eq!(rig.bfq.serving.queue, QueueNo::NONE);
+    assert_eq!(rig.sched.serving.queue, QueueNo::NONE);
 }
 
 #[test]
@@ -228,14 +228,14 @@ fn c30_a_queue_preempted_while_it_is_waited_for_stays_busy() {
     let q = rig.q(a);
     assert_eq!(rig.expiries(), [(q, "preempted")]);
     assert!(rig.ent(a).busy && rig.queue(a).rqs.queued == 0 && !rig.queue(a).slot.waiting);
-    assert_eq!(rig.bfq.next_timer(), None);
+    assert_eq!(rig.sched.next_timer(), None);
     let (id, by) = rig.issue();
     assert_eq!(by, r);
     rig.complete(id);
     rig.exit(r);
     // A is selected again, empty: it ends at a dispatch attempt while B has a request.
     rig.expiries();
-    while rig.bfq.load.queued > 0 {
+    while rig.sched.load.queued > 0 {
         rig.issue();
     }
     let ends = rig.expiries();
@@ -259,7 +259,7 @@ fn c31_strict_guarantees_allow_one_request_in_the_device_and_always_idle() {
     let mut rig = Rig::ssd();
     rig.set("slice_idle", 0);
     rig.set("strict_guarantees", 1);
-    assert_eq!(rig.bfq.value("slice_idle"), Some(8));
+    assert_eq!(rig.sched.value("slice_idle"), Some(8));
     let [a, b] = rig.procs();
     rig.read(a, 1_000, 8);
     rig.read(b, 1 << 24, 8);
@@ -275,7 +275,7 @@ fn c31_strict_guarantees_allow_one_request_in_the_device_and_always_idle() {
 
 #[test]
 fn c32_the_33rd_valid_sample_decides_on_command_queueing() {
-    let mut rig = Rig::new(false);
+    let mut rig = Rig::sized(false, 2048);
     let [a] = rig.procs();
     let mut at = 0;
     let mut inside: Vec<ReqId> = Vec::new();
@@ -286,24 +286,24 @@ fn c32_the_33rd_valid_sample_decides_on_command_queueing() {
             inside.push(rig.issue().0);
         }
         let expected = if done < 33 { HwTag::Unknown } else { HwTag::Yes };
-        assert_eq!(rig.bfq.ncq.tag, expected, "after {done}");
+        assert_eq!(rig.sched.ncq.tag, expected, "after {done}");
         let id = inside.remove(0);
         rig.complete(id);
     }
 
-    let mut rig = Rig::new(false);
+    let mut rig = Rig::sized(false, 2048);
     let [a] = rig.procs();
     for n in 0..200 {
         rig.read(a, 8 * n, 8);
         let (id, _) = rig.issue();
         rig.complete(id);
     }
-    assert_eq!(rig.bfq.ncq.tag, HwTag::Unknown);
+    assert_eq!(rig.sched.ncq.tag, HwTag::Unknown);
 }
 
 #[test]
 fn a_disk_that_never_holds_more_than_three_commands_has_no_queueing() {
-    let mut rig = Rig::new(true);
+    let mut rig = Rig::sized(true, 2048);
     let [a] = rig.procs();
     for n in 0..60 {
         rig.read(a, 8 * n, 8);
@@ -312,13 +312,13 @@ fn a_disk_that_never_holds_more_than_three_commands_has_no_queueing() {
         let (id, _) = rig.issue();
         rig.complete(id);
     }
-    assert_eq!(rig.bfq.ncq.tag, HwTag::No);
+    assert_eq!(rig.sched.ncq.tag, HwTag::No);
 }
 
 #[test]
 fn a_queue_whose_issuer_thinks_long_is_not_waited_for_on_a_disk_with_queueing() {
-    let mut rig = Rig::new(true);
-    rig.bfq.ncq.tag = HwTag::Yes;
+    let mut rig = Rig::sized(true, 2048);
+    rig.sched.ncq.tag = HwTag::Yes;
     let [a, b] = rig.procs();
     rig.read(b, 1 << 24, 8);
     rig.read(b, (1 << 24) + 8, 8);
@@ -327,7 +327,7 @@ fn a_queue_whose_issuer_thinks_long_is_not_waited_for_on_a_disk_with_queueing() 
         rig.at_ms(t);
         rig.read(a, 1_000 + 8 * n, 8);
         let q = rig.q(a);
-        while rig.bfq.serving.queue != q || rig.queue(a).rqs.queued > 0 {
+        while rig.sched.serving.queue != q || rig.queue(a).rqs.queued > 0 {
             if let Dispatch::Issue(id) = rig.dispatch() {
                 let by = rig.env.requests[id].proc;
                 rig.complete(id);
@@ -348,7 +348,7 @@ fn a_queue_whose_issuer_thinks_long_is_not_waited_for_on_a_disk_with_queueing() 
     );
     assert!(!rig.queue(a).think.short);
     let q = rig.q(a);
-    assert!(!rig.bfq.thr_idling(q));
+    assert!(!rig.sched.thr_idling(q));
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn the_exit_of_the_last_user_ends_the_slot_and_frees_the_queue() {
     rig.complete(id);
     assert!(rig.queue(a).slot.waiting);
     rig.exit(a);
-    assert_eq!((rig.bfq.serving.queue, rig.bfq.next_timer()), (QueueNo::NONE, None));
+    assert_eq!((rig.sched.serving.queue, rig.sched.next_timer()), (QueueNo::NONE, None));
     assert!(rig.kicked());
     assert_eq!(rig.issue().1, b);
     // Its number is given to the next process once virtual time has passed it.
@@ -384,18 +384,18 @@ fn the_exit_of_the_last_user_ends_the_slot_and_frees_the_queue() {
             rig.complete(id);
         }
     }
-    let queues = rig.bfq.queues.len();
+    let queues = rig.sched.queues.len();
     let [c] = rig.procs();
     rig.read(c, 0, 8);
-    assert_eq!(rig.bfq.queues.len(), queues);
+    assert_eq!(rig.sched.queues.len(), queues);
 }
 
 #[test]
 fn a_device_that_turns_out_to_be_flash_is_treated_as_such() {
     let mut rig = Rig::hdd();
     rig.env.device.rotational = false;
-    rig.bfq.changed(rig.now, &Change::Device, &mut rig.env.cx());
-    assert!(!rig.bfq.rotational);
+    rig.sched.changed(rig.now, &Change::Device, &mut rig.env.cx());
+    assert!(!rig.sched.rotational);
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn c45_the_pool_is_shared_by_weight() {
     let limit = |rig: &mut Rig, p, op, flags| {
         let io = rig.io(p, op, 0, 8, flags);
         let cx = rig.env.cx();
-        rig.bfq.pool_limit(&io, &cx)
+        rig.sched.pool_limit(&io, &cx)
     };
     assert_eq!(limit(&mut rig, a, Op::Read, Flags::NONE), Depth::Usual);
     assert_eq!(limit(&mut rig, a, Op::Write, Flags::NONE), Depth::Word(32));
@@ -417,8 +417,8 @@ fn c45_the_pool_is_shared_by_weight() {
     // Async queues of weights 50 and 40.
     let c = rig.proc(IoPrio::be(3));
     rig.write(c, 1 << 20, 8);
-    let other = rig.bfq.ctxs.pairs[c.index()].other;
-    let tree = rig.bfq.fair.tree(other.into()).wsum;
+    let other = rig.sched.ctxs.pairs[c.index()].other;
+    let tree = rig.sched.fair.tree(other.into()).wsum;
     assert_eq!(tree, 50);
     for n in 0..56 {
         rig.write(b, 8 * n, 8);

@@ -43,7 +43,7 @@ fn c33_one_request_is_injected_once_the_service_time_is_known() {
     let (mut rig, _, p) = measured(8);
     assert_eq!(rig.issue().1, p);
     assert_eq!(rig.dispatch(), Dispatch::Idle);
-    assert_eq!(rig.bfq.stats.injected_general, 1);
+    assert_eq!(rig.sched.stats.injected_general, 1);
 }
 
 #[test]
@@ -63,12 +63,12 @@ fn c33_the_limit_grows_while_the_service_time_stays_below_one_and_a_half_of_the_
             // No measurement for 10 ms.
             rig.at_ms(25);
             rig.read(a, 1_032, 8);
-            assert!(!rig.bfq.measure.wait_dispatch);
+            assert!(!rig.sched.measure.wait_dispatch);
             let (id, _) = rig.issue();
             rig.at_ms(26);
             rig.complete(id);
             rig.read(a, 1_040, 8);
-            assert!(rig.bfq.measure.wait_dispatch);
+            assert!(rig.sched.measure.wait_dispatch);
         }
     }
 }
@@ -145,7 +145,7 @@ fn c34_a_queue_that_wakes_another_three_times_is_served_in_its_gaps() {
     for _ in 0..4 {
         assert_eq!(rig.issue().1, w);
     }
-    assert_eq!(rig.bfq.stats.injected_waker, 4);
+    assert_eq!(rig.sched.stats.injected_waker, 4);
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn c34_another_completion_in_between_restarts_the_count() {
     rig.serve_all();
     let by = rig.q(x);
     rig.at_ms(201);
-    rig.bfq.tn = rig.now;
+    rig.sched.tn = rig.now;
     let now = rig.now;
-    rig.bfq.first_request(now, q, &mut rig.env.cx());
-    assert_eq!((rig.bfq.queues[q].waker.suspect, rig.bfq.queues[q].waker.hits), (by, 1));
+    rig.sched.first_request(now, q, &mut rig.env.cx());
+    assert_eq!((rig.sched.queues[q].waker.suspect, rig.sched.queues[q].waker.hits), (by, 1));
 }

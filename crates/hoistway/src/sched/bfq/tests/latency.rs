@@ -25,7 +25,7 @@ fn c35_a_new_queue_is_raised_as_interactive() {
     let limit = rig.now + Nanos::ms(3_750);
     assert_eq!(rig.queue(a).slot.deadline, Past::at(limit));
     rig.complete(id);
-    assert_eq!(rig.bfq.next_timer(), Some(rig.now + Nanos::ms(20)));
+    assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(20)));
 
     let mut rig = disk();
     let b = rig.proc(IoPrio::be(0));
@@ -63,7 +63,7 @@ fn c35_raising_ends_with_the_dispatch_that_exceeds_120000_sectors() {
     assert_eq!((rig.ent(a).wr, rig.ent(a).weight), (30, 1200));
     stream(&mut rig, a, 468, 1);
     assert_eq!((rig.ent(a).wr, rig.ent(a).weight), (1, 40));
-    assert_eq!(rig.bfq.fair.census.wr_busy, 0);
+    assert_eq!(rig.sched.fair.census.wr_busy, 0);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn c38_queues_of_a_large_burst_are_not_raised() {
     rig.read(p[0], 1 << 28, 8);
     rig.at_ms(170 + 200);
     rig.read(p[9], 10 << 24, 8);
-    assert_eq!((rig.ent(p[9]).wr, rig.bfq.burst.size, rig.bfq.burst.large), (30, 0, false));
+    assert_eq!((rig.ent(p[9]).wr, rig.sched.burst.size, rig.sched.burst.large), (30, 0, false));
 }
 
 #[test]
@@ -158,14 +158,14 @@ fn c39_a_busy_async_queue_is_raised_after_a_pause() {
     let mut rig = disk();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let q = rig.bfq.ctxs.pairs[a.index()].other;
-    assert_eq!(rig.bfq.fair.ents[q].wr, 1);
+    let q = rig.sched.ctxs.pairs[a.index()].other;
+    assert_eq!(rig.sched.fair.ents[q].wr, 1);
     rig.at_ms(400);
     rig.write(a, 1_000, 8);
-    assert_eq!(rig.bfq.fair.ents[q].wr, 1);
+    assert_eq!(rig.sched.fair.ents[q].wr, 1);
     rig.at_ms(1_000);
     rig.write(a, 2_000, 8);
-    assert_eq!((rig.bfq.fair.ents[q].wr, rig.bfq.fair.census.wr_busy), (30, 1));
+    assert_eq!((rig.sched.fair.ents[q].wr, rig.sched.fair.census.wr_busy), (30, 1));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn c45_raised_queues_leave_writers_a_smaller_part_of_the_pool() {
     rig.read(a, 1_000, 8);
     let mut limit = |op, flags| {
         let io = rig.io(b, op, 0, 8, flags);
-        rig.bfq.pool_limit(&io, &rig.env.cx())
+        rig.sched.pool_limit(&io, &rig.env.cx())
     };
     assert_eq!(limit(Op::Write, Flags::NONE), Depth::Word(12));
     assert_eq!(limit(Op::Write, Flags::SYNC), Depth::Word(24));
@@ -194,8 +194,8 @@ fn an_arrival_is_soft_real_time_after_its_instant_and_interactive_after_two_seco
     let next = rig.now + Nanos::ms(100);
     rig.queue(a).raise.next_soft = next;
     let mut arrival = |tn| {
-        rig.bfq.tn = tn;
-        rig.bfq.arrival(q, false)
+        rig.sched.tn = tn;
+        rig.sched.arrival(q, false)
     };
     assert!(!arrival(next).soft && !arrival(next).deserves);
     assert!(arrival(next + Nanos(1)).soft && arrival(next + Nanos(1)).deserves);
@@ -206,8 +206,8 @@ fn an_arrival_is_soft_real_time_after_its_instant_and_interactive_after_two_seco
         assert_eq!(arrival(empty_since + after).very_long_idle, long, "{after:?}");
     }
     rig.queue(a).raise.in_large_burst = true;
-    rig.bfq.tn = empty_since + Nanos::secs(20);
-    let arrival = rig.bfq.arrival(q, false);
+    rig.sched.tn = empty_since + Nanos::secs(20);
+    let arrival = rig.sched.arrival(q, false);
     assert!(!arrival.soft && !arrival.inter && arrival.in_burst);
 }
 
@@ -242,13 +242,13 @@ fn a_slot_of_a_raised_queue_is_as_much_longer_as_it_weighs_more_unless_it_plays(
         let (id, _) = rig.issue();
         rig.complete(id);
         if soft {
-            let terms = rig.bfq.terms();
+            let terms = rig.sched.terms();
             rig.queue(a).raise.limit = terms.soft;
             rig.queue(a).raise.cause = crate::sched::bfq::queue::raise::Cause::SoftRealTime;
         }
         let q = rig.q(a);
         rig.read(b, 1 << 24, 8);
-        rig.bfq.start_slot(rig.now, q);
+        rig.sched.start_slot(rig.now, q);
         let end = rig.now + Nanos::ms(125) * factor;
         assert_eq!(rig.queue(a).slot.deadline, Past::at(end), "{soft}");
     }

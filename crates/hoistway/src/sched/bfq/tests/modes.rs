@@ -42,29 +42,36 @@ fn base_turns_every_quirk_on_or_off_and_mended_is_the_default() {
     let mut rig = Rig::ssd();
     let all = |rig: &Rig, mended: bool| {
         for (name, value) in QUIRKS {
-            assert_eq!(rig.bfq.value(name), Some(if mended { value } else { 1 - value }), "{name}");
+            assert_eq!(
+                rig.sched.value(name),
+                Some(if mended { value } else { 1 - value }),
+                "{name}"
+            );
         }
-        assert_eq!(rig.bfq.value("tick_rounding"), Some(u64::from(!mended)));
+        assert_eq!(rig.sched.value("tick_rounding"), Some(u64::from(!mended)));
     };
-    assert_eq!(rig.bfq.value("base"), Some(2));
+    assert_eq!(rig.sched.value("base"), Some(2));
     rig.set("stable_merge", 1);
     all(&rig, true);
     for (base, mended) in [(0, false), (2, true), (1, false), (3, false), (0, false)] {
         rig.set("base", base);
-        assert_eq!(rig.bfq.value("base"), Some(base));
+        assert_eq!(rig.sched.value("base"), Some(base));
         all(&rig, mended);
         for (name, in_5_3, since) in SINCE_5_3 {
             let value = if base == 3 { in_5_3 } else { since };
-            assert_eq!(rig.bfq.value(name), Some(value), "{name}");
+            assert_eq!(rig.sched.value(name), Some(value), "{name}");
         }
     }
     rig.set("stable_merge", 0);
     rig.set("base", 1);
-    assert_eq!(rig.bfq.value("stable_merge"), Some(0), "only 5.3 decides about it");
+    assert_eq!(rig.sched.value("stable_merge"), Some(0), "only 5.3 decides about it");
     // Each can be set apart afterwards.
     rig.set("base", 0);
     rig.set("exact_pick", 1);
-    assert_eq!((rig.bfq.value("exact_pick"), rig.bfq.value("exact_candidate")), (Some(1), Some(0)));
+    assert_eq!(
+        (rig.sched.value("exact_pick"), rig.sched.value("exact_candidate")),
+        (Some(1), Some(0))
+    );
 }
 
 /// Two groups of equal weight, always backlogged. In the first another queue wakes in the middle of each
@@ -107,13 +114,13 @@ fn time_is_charged_for_its_part_of_the_limit_as_set() {
         let mut rig = Rig::hdd();
         rig.set("charge_as_tuned", mended);
         rig.set("timeout_sync", 500);
-        rig.bfq.budgets.max = 16_384;
+        rig.sched.budgets.max = 16_384;
         let [a] = rig.procs();
         rig.read(a, 1000, 8);
         let (id, _) = rig.issue();
         rig.at_ms(250);
         let q = rig.q(a);
-        rig.bfq.expire(rig.now, q, false, Reason::NoMore, &mut rig.env.cx());
+        rig.sched.expire(rig.now, q, false, Reason::NoMore, &mut rig.env.cx());
         assert_eq!(rig.ent(a).service, charged);
         rig.complete(id);
     }

@@ -41,7 +41,7 @@ impl World {
         let borders: &[u64] = if rng.below(3) == 0 { &[200, 380, 1 << 20] } else { &[] };
         let mut rig = Rig::with_actuators(rng.below(2) == 0, 64, borders);
         rig.env.trace = crate::trace::Trace::digest_only();
-        rig.bfq.ncq.tag = [HwTag::Unknown, HwTag::No, HwTag::Yes][rng.below(3) as usize];
+        rig.sched.ncq.tag = [HwTag::Unknown, HwTag::No, HwTag::Yes][rng.below(3) as usize];
         let mut w = World {
             rig,
             rng,
@@ -118,7 +118,7 @@ impl World {
     /// 3.1: kind, priority; a request that was issued never merges again, nor do requeued ones.
     fn mergeable(&self, io: &Io, id: ReqId) -> bool {
         let r = &self.rig.env.requests[id];
-        let place = self.rig.bfq.rqs[id].place;
+        let place = self.rig.sched.rqs[id].place;
         r.op == io.op && r.prio == io.prio && r.group == io.group && place == Place::Queued
     }
 
@@ -136,7 +136,7 @@ impl World {
         }
         let io = self.bio();
         let now = self.rig.now;
-        let limit = self.rig.bfq.depth_limit(now, &io, &mut self.rig.env.cx());
+        let limit = self.rig.sched.depth_limit(now, &io, &mut self.rig.env.cx());
         if let crate::sched::Depth::Word(n) = limit {
             assert!(n > 0, "a limit of nothing would lock the process out");
         }
@@ -145,7 +145,7 @@ impl World {
         }
         let sync = self.rig.env.device.is_sync(io.op, io.flags);
         let id = self.rig.env.requests.create(io, sync, QueueId(0), now).unwrap();
-        self.rig.bfq.prepare(now, id, &mut self.rig.env.cx());
+        self.rig.sched.prepare(now, id, &mut self.rig.env.cx());
         if self.rng.below(2) == 0
             && let Some(kept) = self.find(&io, |_, end| end == io.start.0)
         {
@@ -158,14 +158,14 @@ impl World {
             return;
         }
         let at = if self.rng.below(30) == 0 { At::Head } else { At::Tail };
-        self.rig.bfq.insert(now, id, at, &mut self.rig.env.cx());
+        self.rig.sched.insert(now, id, at, &mut self.rig.env.cx());
         self.pending.push(id);
     }
 
     /// What was held back is inserted, whatever has happened to its process, group or queue since.
     fn unplug(&mut self) {
         for id in core::mem::take(&mut self.plugged) {
-            self.rig.bfq.insert(self.rig.now, id, At::Tail, &mut self.rig.env.cx());
+            self.rig.sched.insert(self.rig.now, id, At::Tail, &mut self.rig.env.cx());
             self.pending.push(id);
         }
     }
@@ -173,21 +173,21 @@ impl World {
     fn merge_bio(&mut self, io: &Io) -> bool {
         let now = self.rig.now;
         let back = self.find(io, |_, end| end == io.start.0);
-        let back = back.filter(|&id| self.rig.bfq.may_merge(now, io, id, &mut self.rig.env.cx()));
-        let own = self.rig.bfq.find_merge(now, io, &mut self.rig.env.cx());
+        let back = back.filter(|&id| self.rig.sched.may_merge(now, io, id, &mut self.rig.env.cx()));
+        let own = self.rig.sched.find_merge(now, io, &mut self.rig.env.cx());
         let own = own.filter(|&(id, _)| self.mergeable(io, id));
         let own =
-            own.filter(|&(id, _)| self.rig.bfq.may_merge(now, io, id, &mut self.rig.env.cx()));
+            own.filter(|&(id, _)| self.rig.sched.may_merge(now, io, id, &mut self.rig.env.cx()));
         let Some((id, side)) = back.map(|id| (id, Side::Back)).or(own) else { return false };
         if side == Side::Front {
             assert_eq!(self.rig.env.requests[id].start, io.end());
         }
         let bio = self.rig.env.requests.add_bio(*io, now).unwrap();
         self.rig.env.requests.join_bio(id, bio, side);
-        self.rig.bfq.merged(now, id, Merged::Bio(side), &mut self.rig.env.cx());
+        self.rig.sched.merged(now, id, Merged::Bio(side), &mut self.rig.env.cx());
         self.merges += 1;
         // Does it now touch its neighbour?
-        if let Some(near) = self.rig.bfq.neighbour(id, side, &self.rig.env.cx()) {
+        if let Some(near) = self.rig.sched.neighbour(id, side, &self.rig.env.cx()) {
             let (low, high) = if side == Side::Back { (id, near) } else { (near, id) };
             let (a, b) = (self.rig.env.requests[low], self.rig.env.requests[high]);
             if a.end() == b.start && a.op == b.op && a.prio == b.prio && a.group == b.group {
@@ -199,7 +199,7 @@ impl World {
 
     fn join(&mut self, kept: ReqId, gone: ReqId) {
         let now = self.rig.now;
-        self.rig.bfq.merged(now, kept, Merged::Request(gone), &mut self.rig.env.cx());
+        self.rig.sched.merged(now, kept, Merged::Request(gone), &mut self.rig.env.cx());
         self.rig.env.requests.join(kept, gone);
         self.pending.retain(|&id| id != gone);
         self.merges += 1;
@@ -208,7 +208,7 @@ impl World {
     fn issued(&mut self, id: ReqId) {
         let at = self.pending.iter().position(|&p| p == id);
         self.pending.remove(at.expect("only a pending request is issued, and once"));
-        let (r, rq) = (&self.rig.env.requests[id], &self.rig.bfq.rqs[id]);
+        let (r, rq) = (&self.rig.env.requests[id], &self.rig.sched.rqs[id]);
         assert_eq!((r.start.0, r.sectors.0), (rq.pos, rq.len.into()));
         self.inside.push(id);
     }
@@ -223,7 +223,7 @@ impl World {
             Dispatch::Idle => {
                 assert!(!self.pending.is_empty(), "Idle although nothing is pending");
                 // Whoever is waited for comes back by timer or completion.
-                assert!(self.rig.bfq.next_timer().is_some() || !self.inside.is_empty());
+                assert!(self.rig.sched.next_timer().is_some() || !self.inside.is_empty());
                 return false;
             }
         }
@@ -238,9 +238,9 @@ impl World {
         let id = self.inside.swap_remove(at);
         if self.rng.below(20) == 0 {
             let now = self.rig.now;
-            self.rig.bfq.requeue(now, id, &mut self.rig.env.cx());
-            self.rig.bfq.prepare(now, id, &mut self.rig.env.cx());
-            self.rig.bfq.insert(now, id, At::Head, &mut self.rig.env.cx());
+            self.rig.sched.requeue(now, id, &mut self.rig.env.cx());
+            self.rig.sched.prepare(now, id, &mut self.rig.env.cx());
+            self.rig.sched.insert(now, id, At::Head, &mut self.rig.env.cx());
             self.pending.push(id);
         } else {
             self.rig.complete(id);
@@ -260,15 +260,15 @@ impl World {
                 let new = self.rig.env.groups.add(group, "g");
                 self.groups.push(new);
                 let change = Change::GroupAdded(new);
-                self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
+                self.rig.sched.changed(now, &change, &mut self.rig.env.cx());
             }
             1 if group != GroupId::ROOT && self.rig.env.groups.children(group).is_empty() => {
-                let node = self.rig.bfq.groups.nodes.get(group.index());
+                let node = self.rig.sched.groups.nodes.get(group.index());
                 let busy =
-                    node.is_some_and(|&n| n.is_some() && self.rig.bfq.fair.nodes[n].queues > 0);
+                    node.is_some_and(|&n| n.is_some() && self.rig.sched.fair.nodes[n].queues > 0);
                 self.groups_gone_busy += u32::from(busy);
                 let change = Change::GroupRemoved(group);
-                self.rig.bfq.changed(now, &change, &mut self.rig.env.cx());
+                self.rig.sched.changed(now, &change, &mut self.rig.env.cx());
                 self.rig.env.groups.remove(group);
                 self.groups.retain(|&g| g != group);
                 // Its processes may stay in it for a while.
@@ -278,12 +278,12 @@ impl World {
                 let forms = [format!("{n}"), format!("8:0 {n}"), "8:0 default".into()];
                 let line = &forms[self.rng.below(3) as usize];
                 let cx = &mut self.rig.env.cx();
-                self.rig.bfq.write_knob(now, group, "io.bfq.weight", line, cx).unwrap();
+                self.rig.sched.write_knob(now, group, "io.bfq.weight", line, cx).unwrap();
             }
             2 if group != GroupId::ROOT => {
                 let weight = Some(1 + self.rng.below(1000)).filter(|w| w % 7 > 0);
                 let cx = &mut self.rig.env.cx();
-                self.rig.bfq.set_group(now, group, "weight", weight, cx).unwrap();
+                self.rig.sched.set_group(now, group, "weight", weight, cx).unwrap();
             }
             _ => {
                 let at = self.rng.below(self.procs.len() as u64) as usize;
@@ -311,8 +311,8 @@ impl World {
             1 if self.procs.len() > 2 => {
                 let at = self.rng.below(self.procs.len() as u64) as usize;
                 let p = self.procs[at];
-                let serving = self.rig.bfq.serving.queue;
-                if serving.is_some() && self.rig.bfq.queues[serving].life.owner == p {
+                let serving = self.rig.sched.serving.queue;
+                if serving.is_some() && self.rig.sched.queues[serving].life.owner == p {
                     self.exits_in_service += 1;
                 }
                 self.rig.exit(p);
@@ -329,7 +329,7 @@ impl World {
             _ => {
                 let now = self.rig.now;
                 self.rig.env.device.rotational = self.rng.below(2) == 0;
-                self.rig.bfq.changed(now, &Change::Device, &mut self.rig.env.cx());
+                self.rig.sched.changed(now, &Change::Device, &mut self.rig.env.cx());
             }
         }
     }
@@ -352,7 +352,7 @@ impl World {
     fn pass_time(&mut self) {
         let step = [1, 50, 2_000, 30_000][self.rng.below(4) as usize];
         let until = self.rig.now + Nanos::us(self.rng.below(step));
-        while self.rig.bfq.next_timer().is_some_and(|at| at <= until) {
+        while self.rig.sched.next_timer().is_some_and(|at| at <= until) {
             self.rig.fire_timer();
             self.timers += 1;
         }
@@ -364,7 +364,7 @@ impl World {
         self.unplug();
         let now = self.rig.now;
         if self.rng.below(2) == 0 {
-            while let Some(id) = self.rig.bfq.drain(now, &mut self.rig.env.cx()) {
+            while let Some(id) = self.rig.sched.drain(now, &mut self.rig.env.cx()) {
                 self.issued(id);
             }
             assert!(self.pending.is_empty(), "drain leaves nothing behind");
@@ -378,12 +378,12 @@ impl World {
             }
             if let Some(id) = self.inside.pop() {
                 self.rig.complete(id);
-            } else if self.rig.bfq.next_timer().is_some() {
+            } else if self.rig.sched.next_timer().is_some() {
                 self.rig.fire_timer();
             }
         }
-        self.rig.bfq.check();
-        assert_eq!((self.rig.bfq.load.queued, self.rig.bfq.load.inflight), (0, 0));
+        self.rig.sched.check();
+        assert_eq!((self.rig.sched.load.queued, self.rig.sched.load.inflight), (0, 0));
         assert!(self.rig.env.requests.is_empty());
     }
 }
@@ -430,7 +430,7 @@ fn run(seed: u64, steps: u32) -> World {
             17 | 18 if w.rng.below(calm) == 0 => w.change(),
             _ => w.pass_time(),
         }
-        w.rig.bfq.check();
+        w.rig.sched.check();
     }
     w.finish();
     w
@@ -448,7 +448,7 @@ fn nothing_is_lost_or_issued_twice_and_everything_drains() {
         for (sum, n) in rare.iter_mut().zip([w.exits_in_service, w.groups_gone_busy, w.moves]) {
             *sum += n;
         }
-        let s = &w.rig.bfq.stats;
+        let s = &w.rig.sched.stats;
         let now = [
             s.injected_general,
             s.injected_waker + s.injected_woken + s.injected_async,
@@ -457,7 +457,7 @@ fn nothing_is_lost_or_issued_twice_and_everything_drains() {
             s.all.merges,
             s.stable_merges,
             s.all.splits,
-            w.rig.bfq.burst.seen,
+            w.rig.sched.burst.seen,
         ];
         for (sum, n) in seen.iter_mut().zip(now) {
             *sum += n;

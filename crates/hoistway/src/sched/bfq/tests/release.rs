@@ -21,8 +21,8 @@ fn set_prio(rig: &mut Rig, proc: ProcId, prio: IoPrio) {
 }
 
 fn expire(rig: &mut Rig, reason: Reason) {
-    let (now, q) = (rig.now, rig.bfq.serving.queue);
-    rig.bfq.expire(now, q, false, reason, &mut rig.env.cx());
+    let (now, q) = (rig.now, rig.sched.serving.queue);
+    rig.sched.expire(now, q, false, reason, &mut rig.env.cx());
 }
 
 /// A and B share the queue in service; a request of A is in the device, B has one pending.
@@ -42,16 +42,16 @@ fn an_async_queue_is_used_by_its_group_and_owned_by_nobody() {
     let mut rig = Rig::ssd();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let q = rig.bfq.ctxs.pairs[a.index()].other;
-    assert_eq!((rig.bfq.queues[q].life.users, rig.bfq.queues[q].life.owner), (2, ProcId::NONE));
+    let q = rig.sched.ctxs.pairs[a.index()].other;
+    assert_eq!((rig.sched.queues[q].life.users, rig.sched.queues[q].life.owner), (2, ProcId::NONE));
     rig.exit(a);
-    assert_eq!(rig.bfq.queues[q].life.users, 1);
+    assert_eq!(rig.sched.queues[q].life.users, 1);
     // So guarantees may still need that it is waited for.
-    assert!(rig.bfq.guarantee_needs_idling(q));
+    assert!(rig.sched.guarantee_needs_idling(q));
     rig.serve_all();
     rig.fire_timer_if_armed();
-    assert!(rig.bfq.queues[q].live);
-    rig.bfq.check();
+    assert!(rig.sched.queues[q].live);
+    rig.sched.check();
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_exit_of_one_of_two_users_ends_the_slot() {
     let max_budget = rig.queue(a).slot.max_budget;
     while rig.kicked() {}
     rig.exit(b);
-    assert_eq!(rig.bfq.serving.queue, QueueNo::NONE);
+    assert_eq!(rig.sched.serving.queue, QueueNo::NONE);
     assert_eq!(rig.expiries(), [(q, "a process that uses it exits")]);
     assert!(rig.kicked());
     let queue = rig.queue(a);
@@ -70,7 +70,7 @@ fn the_exit_of_one_of_two_users_ends_the_slot() {
         (false, max_budget, 1),
         "nothing is learnt"
     );
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn who_lets_go_of_an_empty_queue_takes_it_off_the_busy_ones() {
     // Somebody else uses it too.
     let [c] = rig.procs();
     rig.read(c, 1 << 26, 8);
-    let (q, mine) = (rig.q(a), rig.bfq.ctxs.pair_at(c, 0));
+    let (q, mine) = (rig.q(a), rig.sched.ctxs.pair_at(c, 0));
     let own = rig.q(c);
-    rig.bfq.ctxs.pairs[mine].sync = q;
-    rig.bfq.queues[q].life.users += 1;
-    rig.bfq.drop_user(own);
+    rig.sched.ctxs.pairs[mine].sync = q;
+    rig.sched.queues[q].life.users += 1;
+    rig.sched.drop_user(own);
     rig.exit(c);
     assert_eq!((rig.ent(a).busy, rig.queue(a).life.users), (false, 1));
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -113,11 +113,11 @@ fn whoever_lets_go_of_a_queue_takes_it_from_those_that_new_ones_are_compared_wit
     rig.set("stable_merge", 1);
     let [a] = rig.procs();
     rig.read(a, 1_000, 8);
-    assert_eq!(rig.bfq.groups[ROOT].last_created, rig.q(a));
+    assert_eq!(rig.sched.groups[ROOT].last_created, rig.q(a));
     rig.issue();
     // A request is in the device, so the queue is not freed.
     rig.exit(a);
-    assert_eq!(rig.bfq.groups[ROOT].last_created, QueueNo::NONE);
+    assert_eq!(rig.sched.groups[ROOT].last_created, QueueNo::NONE);
 }
 
 /// A real-time queue turns best-effort while it is busy.
@@ -141,22 +141,22 @@ fn turned(base: u64) -> Rig {
 #[test]
 fn q19_a_busy_queue_is_counted_in_the_class_it_has_now() {
     let rig = turned(2);
-    assert_eq!(rig.bfq.fair.census.busy.0, [0, 2, 0]);
-    assert!(!rig.bfq.fair.census.classes_differ());
+    assert_eq!(rig.sched.fair.census.busy.0, [0, 2, 0]);
+    assert!(!rig.sched.fair.census.classes_differ());
     let mut rig = turned(V61);
-    let busy = |rig: &Rig| rig.bfq.fair.census.busy.0.map(|n| n as i32);
-    assert_eq!((busy(&rig), rig.bfq.fair.census.tot_busy()), ([1, 1, 0], 2));
-    while rig.bfq.load.queued > 0 || rig.bfq.next_timer().is_some() {
+    let busy = |rig: &Rig| rig.sched.fair.census.busy.0.map(|n| n as i32);
+    assert_eq!((busy(&rig), rig.sched.fair.census.tot_busy()), ([1, 1, 0], 2));
+    while rig.sched.load.queued > 0 || rig.sched.next_timer().is_some() {
         rig.serve_all();
         rig.fire_timer_if_armed();
     }
     assert_eq!(busy(&rig), [1, -1, 0], "for good");
-    assert_eq!(rig.bfq.fair.census.tot_busy(), 0);
-    assert!(rig.bfq.fair.census.classes_differ());
-    rig.bfq.check();
+    assert_eq!(rig.sched.fair.census.tot_busy(), 0);
+    assert!(rig.sched.fair.census.classes_differ());
+    rig.sched.check();
     rig.set("fix_class_count", 1);
     assert_eq!(busy(&rig), [0; 3]);
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -168,15 +168,15 @@ fn a_queue_on_its_way_into_another_gets_no_owner() {
     rig.read(b, 1 << 24, 8);
     let (q, p) = (rig.q(a), rig.q(b));
     // The one user left of a shared queue that is to be merged into B's.
-    rig.bfq.queues[q].life.owner = ProcId::NONE;
-    rig.bfq.queues[q].coop.into = p;
-    rig.bfq.queues[p].life.users += 1;
+    rig.sched.queues[q].life.owner = ProcId::NONE;
+    rig.sched.queues[q].coop.into = p;
+    rig.sched.queues[p].life.users += 1;
     rig.read(a, 1_008, 8);
     assert_eq!(rig.q(a), p);
     // Its state is not taken for that of A's own queue.
-    let pair = rig.bfq.ctxs.pair_at(a, 0);
-    assert!(rig.bfq.ctxs.pairs[pair].saved.is_none());
-    rig.bfq.check();
+    let pair = rig.sched.ctxs.pair_at(a, 0);
+    assert!(rig.sched.ctxs.pairs[pair].saved.is_none());
+    rig.sched.check();
 }
 
 #[test]
@@ -184,16 +184,16 @@ fn a_change_of_priority_replaces_the_async_queue_at_once() {
     let mut rig = Rig::ssd();
     let [a] = rig.procs();
     rig.write(a, 0, 8);
-    let old = rig.bfq.ctxs.pairs[a.index()].other;
+    let old = rig.sched.ctxs.pairs[a.index()].other;
     set_prio(&mut rig, a, IoPrio::be(1));
     // Noticed at a read too.
     rig.read(a, 1 << 24, 8);
-    let new = rig.bfq.ctxs.pairs[a.index()].other;
+    let new = rig.sched.ctxs.pairs[a.index()].other;
     assert_ne!(new, old);
-    assert_eq!(rig.bfq.fair.ents[new].weight, 70);
-    let users = |q: QueueNo| rig.bfq.queues[q].life.users;
+    assert_eq!(rig.sched.fair.ents[new].weight, 70);
+    let users = |q: QueueNo| rig.sched.queues[q].life.users;
     assert_eq!((users(old), users(new)), (1, 2));
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 /// 8 processes, 10 ms apart, each ends after a read.
@@ -208,7 +208,7 @@ fn short_processes(base: u64) -> bool {
         rig.serve_all();
         rig.exit(p);
     }
-    rig.bfq.burst.large
+    rig.sched.burst.large
 }
 
 #[test]
@@ -227,28 +227,28 @@ fn a_queue_that_a_context_uses_is_not_remembered_as_one_to_merge_with() {
     rig.read(a, 1_000_000, 256);
     rig.issue();
     rig.read(b, 1_002_000, 8);
-    let pair = rig.bfq.ctxs.pair_at(b, 0);
-    assert_eq!(rig.bfq.ctxs.pairs[pair].stable_candidate.0, rig.q(a));
+    let pair = rig.sched.ctxs.pair_at(b, 0);
+    assert_eq!(rig.sched.ctxs.pairs[pair].stable_candidate.0, rig.q(a));
     rig.read(b, 1_002_100, 8);
     assert_eq!(rig.q(a), rig.q(b));
-    assert_eq!(rig.bfq.ctxs.pairs[pair].stable_candidate.0, QueueNo::NONE);
+    assert_eq!(rig.sched.ctxs.pairs[pair].stable_candidate.0, QueueNo::NONE);
 }
 
 #[test]
 fn a_late_stable_merge_of_a_shared_queue_marks_who_asks() {
-    let (mut rig, a, b) = sharing(Rig::new(true));
+    let (mut rig, a, b) = sharing(Rig::sized(true, 2048));
     rig.set("stable_merge", 1);
     let [c] = rig.procs();
     rig.read(c, 1 << 28, 8);
-    let (q, pair) = (rig.q(c), rig.bfq.ctxs.pair_at(b, 0));
-    rig.bfq.ctxs.pairs[pair].stable_candidate = (q, rig.bfq.queues[q].life.generation);
+    let (q, pair) = (rig.q(c), rig.sched.ctxs.pair_at(b, 0));
+    rig.sched.ctxs.pairs[pair].stable_candidate = (q, rig.sched.queues[q].life.generation);
     rig.queue(b).intensity.bound = false;
     rig.at_ms(700);
     rig.read(b, 1 << 27, 8);
     assert_eq!(rig.q(b), q);
-    assert!(rig.bfq.ctxs.pairs[pair].stably_merged);
-    let other = rig.bfq.ctxs.pair_at(a, 0);
-    assert!(!rig.bfq.ctxs.pairs[other].stably_merged, "A has not asked");
+    assert!(rig.sched.ctxs.pairs[pair].stably_merged);
+    let other = rig.sched.ctxs.pair_at(a, 0);
+    assert!(!rig.sched.ctxs.pairs[other].stably_merged, "A has not asked");
 }
 
 /// B leaves the queue it shares with A.
@@ -268,7 +268,7 @@ fn a_split_restores_the_weight_in_force_at_the_merge() {
     assert_eq!((rig.ent(a).new_weight, rig.ent(a).new_class), (80, RT));
     split(&mut rig, b);
     assert_eq!((rig.ent(b).class, rig.ent(b).new_weight), (RT, 40));
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -278,14 +278,14 @@ fn a_split_keeps_a_waker_that_is_still_used() {
         let [w] = rig.procs();
         rig.read(w, 1 << 29, 8);
         let (q, waker) = (rig.q(a), rig.q(w));
-        rig.bfq.queues.set_waker(q, waker);
+        rig.sched.queues.set_waker(q, waker);
         if exits {
             rig.exit(w);
-            assert!(rig.bfq.queues[waker].live, "it has a request");
+            assert!(rig.sched.queues[waker].live, "it has a request");
         }
         split(&mut rig, b);
         assert_eq!(rig.queue(b).waker.queue, if inherited { waker } else { QueueNo::NONE });
-        rig.bfq.check();
+        rig.sched.check();
     }
 }
 
@@ -295,16 +295,16 @@ fn a_waker_that_only_the_leaving_context_uses_is_not_kept() {
     let [w] = rig.procs();
     rig.read(w, 1 << 29, 8);
     let (q, waker) = (rig.q(a), rig.q(w));
-    rig.bfq.queues.set_waker(q, waker);
+    rig.sched.queues.set_waker(q, waker);
     // The shared queue is to be merged into its waker, whose own process then ends.
-    rig.bfq.queues[q].coop.into = waker;
-    rig.bfq.queues[waker].life.users += 2;
+    rig.sched.queues[q].coop.into = waker;
+    rig.sched.queues[waker].life.users += 2;
     rig.exit(w);
-    rig.bfq.drop_user(waker);
-    rig.bfq.queues[q].life.users -= 1;
-    let pair = rig.bfq.ctxs.pair_at(a, 0);
-    rig.bfq.ctxs.pairs[pair].sync = QueueNo::NONE;
-    assert_eq!(rig.bfq.queues[waker].life.users, 1);
+    rig.sched.drop_user(waker);
+    rig.sched.queues[q].life.users -= 1;
+    let pair = rig.sched.ctxs.pair_at(a, 0);
+    rig.sched.ctxs.pairs[pair].sync = QueueNo::NONE;
+    assert_eq!(rig.sched.queues[waker].life.users, 1);
     split(&mut rig, b);
     assert_eq!(rig.queue(b).waker.queue, QueueNo::NONE);
 }
@@ -317,13 +317,13 @@ fn the_target_of_a_scheduled_merge_moves_with_its_process() {
     rig.read(a, 1_000, 8);
     rig.read(b, 1 << 24, 8);
     let (q, p) = (rig.q(a), rig.q(b));
-    rig.bfq.queues[q].coop.into = p;
-    rig.bfq.queues[p].life.users += 1;
+    rig.sched.queues[q].coop.into = p;
+    rig.sched.queues[p].life.users += 1;
     rig.env.procs.get_mut(b).unwrap().group = h;
     rig.read(b, 1 << 25, 8);
     assert_eq!(rig.q(b), p, "how many use it does not matter");
-    assert_eq!(rig.bfq.fair.ents[p].node, rig.bfq.groups.nodes[h.index()]);
-    rig.bfq.check();
+    assert_eq!(rig.sched.fair.ents[p].node, rig.sched.groups.nodes[h.index()]);
+    rig.sched.check();
 }
 
 #[test]
@@ -336,8 +336,8 @@ fn q20_the_requests_of_a_queue_that_moves_count_in_its_new_group() {
         rig.read(a, 1_000, 8);
         rig.env.procs.get_mut(a).unwrap().group = h;
         rig.read(a, 2_000, 8);
-        let nodes = [g, h].map(|group| rig.bfq.groups.nodes[group.index()]);
-        let allocated = |rig: &Rig| nodes.map(|node| rig.bfq.groups[node].allocated);
+        let nodes = [g, h].map(|group| rig.sched.groups.nodes[group.index()]);
+        let allocated = |rig: &Rig| nodes.map(|node| rig.sched.groups[node].allocated);
         assert_eq!(allocated(&rig), [counts.0, counts.1]);
         rig.serve_all();
         let left = if base == V61 { [1, -1] } else { [0, 0] };
@@ -348,9 +348,9 @@ fn q20_the_requests_of_a_queue_that_moves_count_in_its_new_group() {
 }
 
 fn remove(rig: &mut Rig, group: GroupId) {
-    rig.bfq.changed(rig.now, &Change::GroupRemoved(group), &mut rig.env.cx());
+    rig.sched.changed(rig.now, &Change::GroupRemoved(group), &mut rig.env.cx());
     rig.env.groups.remove(group);
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -366,15 +366,15 @@ fn a_queue_without_a_place_stays_in_a_removed_group_until_its_next_request() {
     rig.fire_timer_if_armed();
     rig.read(b, 1 << 25, 8);
     let a_q = rig.q(a);
-    rig.bfq.fair.forget_idle(a_q.into());
-    let dead = rig.bfq.fair.ents[a_q].node;
+    rig.sched.fair.forget_idle(a_q.into());
+    let dead = rig.sched.fair.ents[a_q].node;
     remove(&mut rig, g);
     assert_eq!(rig.ent(b).node, ROOT);
     assert_eq!(rig.ent(a).node, dead);
     rig.read(a, 2_000, 8);
     assert_eq!(rig.ent(a).node, ROOT);
     rig.serve_all();
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -389,12 +389,12 @@ fn the_leaves_of_a_removed_group_move_in_the_order_of_their_finish() {
     remove(&mut rig, g);
     // Queues on an active tree, the newest first: the smallest finish has the largest weight.
     let active: [QueueNo; 3] = {
-        let mut it = rig.bfq.fair.active_queues();
+        let mut it = rig.sched.fair.active_queues();
         [(); 3].map(|()| it.next().unwrap())
     };
     assert_eq!(active, [procs[0], procs[2], procs[1]].map(|p| rig.q(p)));
-    let up = rig.bfq.fair.nodes[NodeNo(1)].entity;
-    assert!(!rig.bfq.fair.ents[up].tracked);
+    let up = rig.sched.fair.nodes[NodeNo(1)].entity;
+    assert!(!rig.sched.fair.ents[up].tracked);
 }
 
 #[test]
@@ -403,14 +403,14 @@ fn the_async_queues_of_a_removed_group_go_to_the_root() {
     let g = rig.group(300);
     let a = rig.env.procs.add(g, IoPrio::be(4));
     rig.write(a, 1_000, 8);
-    let q = rig.bfq.ctxs.pairs[a.index()].other;
+    let q = rig.sched.ctxs.pairs[a.index()].other;
     remove(&mut rig, g);
-    assert_eq!((rig.bfq.fair.ents[q].node, rig.bfq.queues[q].life.users), (ROOT, 1));
+    assert_eq!((rig.sched.fair.ents[q].node, rig.sched.queues[q].life.users), (ROOT, 1));
     rig.env.procs.get_mut(a).unwrap().group = GroupId::ROOT;
     rig.serve_all();
     rig.exit(a);
     rig.fire_timer_if_armed();
-    rig.bfq.check();
+    rig.sched.check();
 }
 
 #[test]
@@ -429,22 +429,22 @@ fn low_latency_off_spares_the_queue_in_service_of_the_reference_only() {
         assert_eq!((rig.ent(a).wr, rig.ent(b).wr), (30, 30));
         rig.set("low_latency", 0);
         assert_eq!((rig.ent(a).wr, rig.ent(b).wr), (left, 1), "base {base}");
-        rig.bfq.check();
+        rig.sched.check();
     }
 }
 
 #[test]
 fn a_written_timeout_is_rounded_up_to_ticks_and_the_built_in_one_down() {
     let mut rig = Rig::hdd();
-    rig.bfq.tick = Nanos::ms(10);
+    rig.sched.tick = Nanos::ms(10);
     rig.set("base", V61);
-    assert_eq!(rig.bfq.slot_limit(), Nanos::ms(120));
+    assert_eq!(rig.sched.slot_limit(), Nanos::ms(120));
     rig.set("timeout_sync", 125);
-    assert_eq!(rig.bfq.slot_limit(), Nanos::ms(130));
+    assert_eq!(rig.sched.slot_limit(), Nanos::ms(130));
     // 9333 sectors per 2^16 us for 130 ms.
-    assert_eq!(rig.bfq.budgets.max, (9_333 * 1_000 * 130) >> 16);
+    assert_eq!(rig.sched.budgets.max, (9_333 * 1_000 * 130) >> 16);
     rig.set("base", 2);
-    assert_eq!(rig.bfq.slot_limit(), Nanos::ms(125));
+    assert_eq!(rig.sched.slot_limit(), Nanos::ms(125));
 }
 
 #[test]

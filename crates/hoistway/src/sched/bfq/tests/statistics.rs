@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 fn figures(rig: &Rig) -> Vec<Figure> {
     let mut all = Vec::new();
-    rig.bfq.figures(&mut |f| all.push(f));
+    rig.sched.figures(&mut |f| all.push(f));
     all
 }
 
@@ -27,7 +27,7 @@ fn run(statistics: u64) -> Rig {
         rig.serve_all();
         rig.fire_timer_if_armed();
     }
-    while rig.bfq.load.queued > 0 {
+    while rig.sched.load.queued > 0 {
         rig.serve_all();
         rig.fire_timer_if_armed();
     }
@@ -38,7 +38,7 @@ fn run(statistics: u64) -> Rig {
 fn every_figure_is_described_once_and_every_description_has_a_figure() {
     let rig = run(1);
     let mut described = BTreeMap::new();
-    for doc in rig.bfq.info().figures.iter().copied().flatten() {
+    for doc in rig.sched.info().figures.iter().copied().flatten() {
         assert!(described.insert(doc.name, doc).is_none(), "{} twice", doc.name);
         assert!(doc.doc.ends_with('.') && !doc.of.is_empty());
         for (suffix, unit) in [("_ns", "ns"), ("_sectors", "sectors"), ("_per_s", "sectors/s")] {
@@ -55,7 +55,7 @@ fn every_figure_is_described_once_and_every_description_has_a_figure() {
 #[test]
 fn a_page_lists_every_figure() {
     let page = include_str!("../../../../../../docs/schedulers/bfq.md");
-    for doc in run(0).bfq.info().figures.iter().copied().flatten() {
+    for doc in run(0).sched.info().figures.iter().copied().flatten() {
         let shared = ["queue_", "group_"].iter().find_map(|p| doc.name.strip_prefix(p));
         let found = [doc.name, shared.unwrap_or(doc.name)].iter().any(|name| {
             let name: alloc::string::String = ["`", name, "`"].concat();
@@ -91,7 +91,7 @@ fn what_the_queues_have_adds_up_to_what_groups_and_the_device_have() {
 fn without_the_switch_queues_have_no_figures_and_take_no_room() {
     let rig = run(0);
     assert!(figures(&rig).iter().all(|f| !f.name.starts_with("queue_")));
-    assert_eq!(rig.bfq.stats.queues.capacity(), 0);
+    assert_eq!(rig.sched.stats.queues.capacity(), 0);
     let rig = run(1);
     let weights: Vec<_> = figures(&rig)
         .iter()

@@ -21,22 +21,22 @@ impl Group {
     }
 
     fn write(&mut self, file: &str, line: &str) -> Result<(), KnobErrorKind> {
-        let Rig { env, bfq, now, .. } = &mut self.rig;
+        let Rig { env, sched: bfq, now, .. } = &mut self.rig;
         bfq.write_knob(*now, self.group, file, line, &mut env.cx()).map_err(|e| e.kind)
     }
 
     fn read(&mut self, file: &str) -> String {
         let mut out = String::new();
-        self.rig.bfq.read_knob(self.group, file, &self.rig.env.cx(), &mut out);
+        self.rig.sched.read_knob(self.group, file, &self.rig.env.cx(), &mut out);
         out
     }
 
     /// The weight that counts from the next enqueue on.
     fn weight(&self) -> u32 {
-        let node = self.rig.bfq.groups.nodes[self.group.index()];
-        let up = self.rig.bfq.fair.nodes[node].entity;
+        let node = self.rig.sched.groups.nodes[self.group.index()];
+        let up = self.rig.sched.fair.nodes[node].entity;
         assert!(up.is_some());
-        self.rig.bfq.fair.ents[up].new_weight
+        self.rig.sched.fair.ents[up].new_weight
     }
 }
 

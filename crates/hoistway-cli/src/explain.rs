@@ -59,8 +59,7 @@ pub fn explain(
         unreachable!("a grid of one run has one job");
     };
     // Counting changes no decision.
-    let counts = hoistway::sched::find(&job.scheduler.name)
-        .is_some_and(|entry| entry.tunables.iter().any(|t| t.name == STATISTICS));
+    let counts = job.scheduler.entry.tunables.iter().any(|t| t.name == STATISTICS);
     if counts {
         job.scheduler.set.push((STATISTICS.into(), 1));
     }

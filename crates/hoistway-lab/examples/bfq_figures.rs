@@ -1,6 +1,7 @@
 //! Draws the figures of `docs/guide/bfq.md` from traces of the simulator:
 //! `cargo run --release -p hoistway-lab --example bfq_figures -- docs/images`.
 
+use hoistway::sched;
 use hoistway::trace::{Event, Record};
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
@@ -37,7 +38,7 @@ fn trace(procs: Vec<ProcSpec>, low_latency: u64, secs: u64) -> Vec<Record> {
         drive: &drive,
         host: HostConfig::profile("2019").expect("it is embedded"),
         scheduler: SchedulerSpec {
-            name: "bfq".into(),
+            entry: sched::find("bfq").expect("it is registered"),
             set: vec![("low_latency".into(), low_latency)],
             queue: vec![],
         },

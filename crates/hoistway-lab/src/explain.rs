@@ -6,6 +6,7 @@
 //! Times are in milliseconds since measuring, or listening, began.
 
 use hoistway::request::Op;
+use hoistway::sched::Service;
 use hoistway::trace::{Event, Record, Why};
 use hoistway::{Instant, Nanos, ProcId, Sectors};
 use hoistway_sim::world::Job;
@@ -36,7 +37,7 @@ impl Subject {
         let proc = *names.iter().find(|(_, n)| *n == name)?.0;
         let begin = job.measuring_begins();
         let end = begin + job.window.measured;
-        let budgets = job.scheduler.name.starts_with("bfq");
+        let budgets = job.scheduler.entry.service == Service::Budgets;
         let procs = BTreeSet::from([proc]);
         Some(Subject { names, procs, budgets, begin, end })
     }

@@ -2,6 +2,7 @@
 //! found.
 #![cfg(target_os = "linux")]
 
+use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
 use hoistway_live::LiveError;
 use hoistway_live::lab::{Storage, StorageTarget};
@@ -61,7 +62,11 @@ fn job<'a>(drive: &'a DriveFile, scheduler: &str, ms: u64, procs: Vec<ProcSpec>)
     Job {
         drive,
         host: HostConfig::profile(profile).unwrap(),
-        scheduler: SchedulerSpec { name: scheduler.into(), set: Vec::new(), queue: Vec::new() },
+        scheduler: SchedulerSpec {
+            entry: sched::find(scheduler).expect("it is registered"),
+            set: Vec::new(),
+            queue: Vec::new(),
+        },
         control: ControlSpec::default(),
         groups: Vec::new(),
         procs,

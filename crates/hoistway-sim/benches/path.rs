@@ -1,6 +1,7 @@
 //! Simulated commands per second on the whole path: loads, host, stack, drive. `latency-2019` with
 //! sequential readers; the fastest of several runs, wall-clock.
 
+use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
@@ -29,7 +30,11 @@ fn measure(drive: &str, scheduler: &str, seconds: u64) {
     let job = Job {
         drive: &drive,
         host: HostConfig::profile("2019").expect("a profile"),
-        scheduler: SchedulerSpec { name: scheduler.into(), set: Vec::new(), queue: Vec::new() },
+        scheduler: SchedulerSpec {
+            entry: sched::find(scheduler).expect("it is registered"),
+            set: Vec::new(),
+            queue: Vec::new(),
+        },
         control: ControlSpec::default(),
         groups: Vec::new(),
         procs: procs("reader"),

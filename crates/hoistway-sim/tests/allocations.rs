@@ -5,6 +5,7 @@
 #[path = "../../hoistway/tests/common/counting.rs"]
 mod counting;
 
+use hoistway::sched;
 use hoistway::{Instant, IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
@@ -29,7 +30,11 @@ fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) 
     let job = Job {
         drive: &drive,
         host: HostConfig::profile("2019").unwrap(),
-        scheduler: SchedulerSpec { name: scheduler.into(), set: vec![], queue: vec![] },
+        scheduler: SchedulerSpec {
+            entry: sched::find(scheduler).expect("it is registered"),
+            set: vec![],
+            queue: vec![],
+        },
         control: ControlSpec::default(),
         groups: vec![],
         procs,

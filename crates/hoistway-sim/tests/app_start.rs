@@ -73,7 +73,11 @@ impl Setting<'_> {
         let job = Job {
             drive: &drive,
             host,
-            scheduler: SchedulerSpec { name: self.scheduler.into(), set: vec![], queue: vec![] },
+            scheduler: SchedulerSpec {
+                entry: sched::find(self.scheduler).expect("it is registered"),
+                set: vec![],
+                queue: vec![],
+            },
             groups: vec![],
             control: ControlSpec::default(),
             procs,

@@ -1,6 +1,7 @@
 //! What bfq promises over the whole path: loads, page cache, block layer, scheduler, drive model. Run with
 //! `--nocapture` to see the figures; `docs/guide/bfq.md` quotes them.
 
+use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
@@ -32,7 +33,11 @@ fn job<'a>(drive: &'a DriveFile, scheduler: &str, procs: Vec<ProcSpec>, secs: u6
     Job {
         drive,
         host: HostConfig::profile("2019").unwrap(),
-        scheduler: SchedulerSpec { name: scheduler.into(), set, queue: vec![] },
+        scheduler: SchedulerSpec {
+            entry: sched::find(scheduler).expect("it is registered"),
+            set,
+            queue: vec![],
+        },
         control: ControlSpec::default(),
         groups: vec![],
         procs,

@@ -11,6 +11,7 @@
 //! process that sleeps for a tag has one request in that queue instead of two, and a flush holds the tag
 //! it waits with, so that with one tag no two writers share a flush.
 
+use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
@@ -70,7 +71,11 @@ impl Cell {
         let job = Job {
             drive,
             host,
-            scheduler: SchedulerSpec { name: "none".into(), set: vec![], queue: vec![] },
+            scheduler: SchedulerSpec {
+                entry: sched::find("none").expect("it is registered"),
+                set: vec![],
+                queue: vec![],
+            },
             control: ControlSpec::default(),
             groups: vec![],
             procs,

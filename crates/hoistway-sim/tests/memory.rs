@@ -2,6 +2,7 @@
 //! of processes are large and memory is what the host could cache, so the cost must be that of what a
 //! process does, not of what its file could hold.
 
+use hoistway::sched;
 use hoistway::{Instant, IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
@@ -63,7 +64,11 @@ fn peak(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
     let job = Job {
         drive: &drive,
         host: HostConfig::profile("2019").unwrap(),
-        scheduler: SchedulerSpec { name: scheduler.into(), set: vec![], queue: vec![] },
+        scheduler: SchedulerSpec {
+            entry: sched::find(scheduler).expect("it is registered"),
+            set: vec![],
+            queue: vec![],
+        },
         control: ControlSpec::default(),
         groups: vec![],
         procs: (0..n).map(spec).collect(),

@@ -5,6 +5,7 @@
 //! may be refused, but only with a `JobError`, and then always with the same one. A failure names its
 //! seed; `SEED=n cargo test -p hoistway-sim --test random_jobs` repeats it, and `SEEDS=n` runs more of them.
 
+use hoistway::sched;
 use hoistway::sched::SCHEDULERS;
 use hoistway::setting::Tunable;
 use hoistway::stack::QUEUE_TUNABLES;
@@ -168,7 +169,7 @@ fn job<'a>(drive: &'a DriveFile, seed: u64, rng: &mut Rng) -> Job<'a> {
         drive,
         host: host(rng),
         scheduler: SchedulerSpec {
-            name: entry.name.into(),
+            entry: sched::find(entry.name).expect("it is registered"),
             set: settings(rng, entry.tunables, 20),
             queue: settings(rng, QUEUE_TUNABLES, 10),
         },

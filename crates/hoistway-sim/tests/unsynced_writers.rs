@@ -1,6 +1,7 @@
 //! Buffered writers that never sync, over the whole path: dirty throttling and the flusher; and what
 //! an fsync beside them takes under the old write-back.
 
+use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
@@ -36,7 +37,11 @@ fn bandwidth(drive: &str, pattern: &str, target: &str, ramp: Nanos) -> Outcome {
     let job = Job {
         drive: &drive,
         host: HostConfig::profile("2019").unwrap(),
-        scheduler: SchedulerSpec { name: "none".into(), set: vec![], queue: vec![] },
+        scheduler: SchedulerSpec {
+            entry: sched::find("none").expect("it is registered"),
+            set: vec![],
+            queue: vec![],
+        },
         control: ControlSpec::default(),
         groups: vec![],
         procs,
@@ -112,7 +117,11 @@ fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
     let job = |beside: bool| Job {
         drive: &drive,
         host: HostConfig::profile("2009").unwrap(),
-        scheduler: SchedulerSpec { name: "deadline".into(), set: vec![], queue: vec![] },
+        scheduler: SchedulerSpec {
+            entry: sched::find("deadline").expect("it is registered"),
+            set: vec![],
+            queue: vec![],
+        },
         control: ControlSpec::default(),
         groups: vec![],
         procs: (beside.then(|| proc("dd", Role::Interferer, "ddloop", "")).into_iter())

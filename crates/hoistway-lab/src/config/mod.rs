@@ -234,11 +234,7 @@ impl Config {
 
     /// What a job needs to know of the scheduler.
     pub fn scheduler_spec(&self) -> SchedulerSpec {
-        SchedulerSpec {
-            name: self.scheduler.name.to_string(),
-            set: self.set.clone(),
-            queue: self.queue.clone(),
-        }
+        SchedulerSpec { entry: self.scheduler, set: self.set.clone(), queue: self.queue.clone() }
     }
 
     /// The lines that the policy writes to a member's files.
@@ -374,7 +370,7 @@ pub fn split_list(text: &str) -> Vec<String> {
 pub(crate) mod tests {
     use super::*;
     use hoistway::Profile;
-    use hoistway::sched::{Scheduler, Search, Setup};
+    use hoistway::sched::{Scheduler, Search, Service, Setup};
     use hoistway::setting::{Tunable, Unit};
     use hoistway::stage::StageInfo;
 
@@ -398,6 +394,7 @@ pub(crate) mod tests {
                 figures: &[],
             },
             profile,
+            service: Service::Requests,
             search: Search::Elevator,
             sorted: false,
             direct: false,

@@ -124,7 +124,7 @@ fn who_listens_late_knows_the_queues_as_if_from_the_start() {
             .collect();
         serve(&mut core, &reads);
         let heard = take_batch(&mut core);
-        assert_eq!((heard.dropped, heard.scheduler, heard.clients.len()), (0, scheduler, 3));
+        assert_eq!((heard.dropped, heard.scheduler.name, heard.clients.len()), (0, scheduler, 3));
         let mut known = BTreeMap::new();
         core.stack.scheduler().queues(&mut |QueueUse {
                                                 proc: ProcId(proc), sync, queue, ..

@@ -184,12 +184,13 @@ fn knows_weights(core: &Core) -> bool {
     core.stack.scheduler_entry().group_tunables.iter().any(|t| t.name == "weight")
 }
 
-/// Weight of a client among those of its group. BFQ derives it from the level: 10 (8 - level).
+/// Weight of a client among those of its group.
 fn client_weight(core: &Core, prio: IoPrio) -> Option<u64> {
     let prio = if prio == IoPrio::NONE { IoPrio::be(4) } else { prio };
-    let levels = core.stack.scheduler_entry().name.starts_with("bfq");
+    if let Some(weight) = core.stack.scheduler().weight_of(prio) {
+        return Some(weight);
+    }
     match prio.class() {
-        Class::Be if levels => Some(10 * (8 - u64::from(prio.level()))),
         Class::Be if knows_weights(core) || has_file(core, "io.weight") => Some(100),
         _ => None,
     }

@@ -5,6 +5,7 @@ use super::Device;
 use super::core::Core;
 use super::report::group_name;
 use crate::error::LiveError;
+use hoistway::sched::Entry;
 use hoistway::sched::QueueUse;
 use hoistway::trace::{Record, Trace};
 use hoistway::{Instant, ProcId};
@@ -31,7 +32,7 @@ pub struct TraceBatch {
     /// Who is there now.
     pub clients: Vec<TraceClient>,
     /// The scheduler in force now; queues are its own.
-    pub scheduler: &'static str,
+    pub scheduler: &'static Entry,
 }
 
 /// A client as the trace knows it.
@@ -104,6 +105,6 @@ pub(super) fn take_batch(core: &mut Core) -> TraceBatch {
         connection: t.info.as_ref().map(|l| l.connection),
         group: group_name(core, t.group),
     };
-    let scheduler = core.stack.scheduler_entry().name;
+    let scheduler = core.stack.scheduler_entry();
     TraceBatch { records, dropped, clients: core.tenants.iter().map(who).collect(), scheduler }
 }

@@ -1,6 +1,7 @@
 //! What a run is made of, and what it yields. The same types serve every world.
 
 use crate::hist::Histogram;
+use hoistway::sched::Entry;
 use hoistway::setting::nearest;
 use hoistway::{Instant, IoPrio, Nanos, ProcId};
 use std::fmt;
@@ -69,8 +70,8 @@ pub struct ControlSpec {
 /// The scheduler and what is set on it, in order.
 #[derive(Clone, Debug)]
 pub struct SchedulerSpec {
-    /// Registry name.
-    pub name: String,
+    /// Its registry entry; one from outside the tree will do.
+    pub entry: &'static Entry,
     /// Tunables.
     pub set: Vec<(String, u64)>,
     /// Tunables of the block layer (`nr_requests`, `nomerges`, `max_sectors_kb`).

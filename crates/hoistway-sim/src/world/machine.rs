@@ -14,7 +14,7 @@ use crate::drive::Command;
 use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
 use crate::load::params::Params;
 use crate::load::{self, Build, Load};
-use hoistway::sched;
+use hoistway::sched::bfq;
 use hoistway::setting::TunableError;
 use hoistway::stack::{IoError, StackError, StageName};
 use hoistway::stage::Change;
@@ -719,11 +719,7 @@ fn span_of(job: &Job<'_>) -> Span {
 
 fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
     let spec = &job.scheduler;
-    let entry = sched::find(&spec.name).ok_or_else(|| JobError::Unknown {
-        kind: "scheduler",
-        name: spec.name.clone(),
-        known: sched::SCHEDULERS.iter().map(|e| e.name.to_string()).collect(),
-    })?;
+    let entry = spec.entry;
     device.profile = job.host.block_profile();
     device.run_at_completion = job.host.run_at_completion();
     device.delayed_rerun = job.host.delayed_rerun();
@@ -731,7 +727,7 @@ fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
     if device.profile == Profile::Legacy {
         if entry.direct {
             return Err(JobError::Parameter {
-                of: spec.name.clone(),
+                of: entry.name.to_string(),
                 message: "exists in the multi-queue block layer only; choose noop, or a host \
                           profile from 2018 on"
                     .into(),
@@ -749,7 +745,7 @@ fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
     };
     // The host's BFQ, unless the configuration says which. Before its other settings, some of which it changes.
     let base = ("base".to_string(), job.host.bfq_base().1);
-    let of_host = spec.name == "bfq" && !spec.set.iter().any(|s| s.0 == base.0);
+    let of_host = core::ptr::eq(spec.entry, &bfq::ENTRY) && !spec.set.iter().any(|s| s.0 == base.0);
     let settings = (spec.queue.iter().map(|s| (StageName::Queue, s)))
         .chain(of_host.then_some((StageName::Scheduler, &base)))
         .chain(spec.set.iter().map(|s| (StageName::Scheduler, s)));
@@ -762,7 +758,7 @@ fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
             return Err(JobError::Tunable(error));
         }
         let input = Input::Set { stage, name: name.clone(), value: *value };
-        set_up(&mut stack, input, &spec.name)?;
+        set_up(&mut stack, input, entry.name)?;
     }
     Ok(stack)
 }

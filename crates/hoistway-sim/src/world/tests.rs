@@ -4,6 +4,7 @@ use super::machine::check_room;
 use super::*;
 use crate::drive::DriveFile;
 use crate::host::HostConfig;
+use hoistway::sched;
 use hoistway::{Instant, IoPrio, Nanos};
 
 struct Setting<'a> {
@@ -52,7 +53,7 @@ impl Setting<'_> {
             drive: &drive,
             host,
             scheduler: SchedulerSpec {
-                name: self.scheduler.into(),
+                entry: sched::find(self.scheduler).expect("it is registered"),
                 set: self.set.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
                 queue: Vec::new(),
             },
@@ -173,7 +174,11 @@ fn an_io_that_outlasts_the_grace_is_censored() {
         target_interval: Nanos::ms(1),
         device_interval: Nanos::ms(1),
     };
-    let scheduler = SchedulerSpec { name: "none".into(), set: Vec::new(), queue: Vec::new() };
+    let scheduler = SchedulerSpec {
+        entry: sched::find("none").expect("it is registered"),
+        set: Vec::new(),
+        queue: Vec::new(),
+    };
     let job = Job {
         drive: &drive,
         host: HostConfig::profile("2019").unwrap(),

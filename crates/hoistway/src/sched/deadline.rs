@@ -26,7 +26,7 @@
 
 use super::lane::{Lane, Place, Pool};
 use super::tick::{COUNT_MAX, EXPIRE_MS_MAX, ticks};
-use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
@@ -49,6 +49,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::Legacy,
+    service: Service::Requests,
     search: Search::Elevator,
     sorted: false,
     direct: false,

@@ -25,7 +25,7 @@ use crate::env::Cx;
 use crate::group::ProcId;
 use crate::request::{Io, ReqId, Side};
 use crate::stage::{Stage, StageInfo};
-use crate::unit::{Instant, QueueId};
+use crate::unit::{Instant, IoPrio, QueueId};
 use alloc::boxed::Box;
 
 /// Which tags a bio may have when it asks for one.
@@ -158,6 +158,22 @@ pub trait Scheduler: Stage {
     /// Which queue each process uses now, for a scheduler with queues of processes: what its trace would
     /// have told by "queue of process" had it been on from the start.
     fn queues(&self, _sink: &mut dyn FnMut(QueueUse)) {}
+
+    /// The weight that a process has by its priority among those of its class and group; `None`: none.
+    fn weight_of(&self, _prio: IoPrio) -> Option<u64> {
+        None
+    }
+}
+
+/// The unit in which a scheduler divides the device among its queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Requests, one by one or in batches; there are no queues of processes.
+    Requests,
+    /// Slots with a budget of sectors.
+    Budgets,
+    /// Slices of time.
+    Slices,
 }
 
 /// Who looks for a request that a bio can join.
@@ -187,6 +203,8 @@ pub struct Entry {
     pub stage: StageInfo,
     /// Its usual surroundings.
     pub profile: Profile,
+    /// What a queue is served for before another is.
+    pub service: Service,
     /// Who searches for merges.
     pub search: Search,
     /// Drained requests are sorted into the dispatch list (legacy noop and cfq).

@@ -27,7 +27,7 @@
 //! modelled.
 
 use super::lane::{Lane, Place, Pool, Slot};
-use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
@@ -50,6 +50,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::MultiQueue,
+    service: Service::Requests,
     search: Search::Elevator,
     sorted: false,
     direct: false,

@@ -15,7 +15,7 @@
 //! No tunables, no timers, no state per process.
 
 use super::software_queue::newest_match;
-use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
@@ -40,6 +40,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::MultiQueue,
+    service: Service::Requests,
     search: Search::Own,
     sorted: false,
     direct: true,

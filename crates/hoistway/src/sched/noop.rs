@@ -5,7 +5,7 @@
 //! happens only through the cache, and two requests are joined only when they are neighbours in the
 //! list as well as on the device. No tunables, no timers, no idea of direction, priority or process.
 
-use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
@@ -30,6 +30,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::Legacy,
+    service: Service::Requests,
     search: Search::Elevator,
     sorted: true,
     direct: false,

@@ -27,7 +27,7 @@
 //! Times are kernel ticks, 1 ms here; a request is expired when `now > deadline`.
 
 use super::tick::{COUNT_MAX, EXPIRE_MS_MAX, ticks};
-use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
@@ -52,6 +52,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::Legacy,
+    service: Service::Requests,
     search: Search::Elevator,
     sorted: false,
     direct: false,

@@ -2,6 +2,7 @@
 
 use hoistway::Instant;
 use hoistway::Nanos;
+use hoistway::sched::{Entry, Service};
 use hoistway_lab::explain::{Subject, Teller};
 use hoistway_live::Device;
 use hoistway_live::device::{TraceBatch, TraceClient, TraceReader};
@@ -48,7 +49,7 @@ struct Narration {
     trace: TraceReader,
     about: About,
     teller: Teller,
-    scheduler: Option<&'static str>,
+    scheduler: Option<&'static Entry>,
     limit: usize,
     told: usize,
     dropped: u64,
@@ -103,7 +104,8 @@ impl Narration {
 
     /// Takes in what happened; false when the client it is about has gone.
     fn hear(&mut self, batch: TraceBatch) -> bool {
-        if self.scheduler.replace(batch.scheduler) != Some(batch.scheduler) {
+        let known = self.scheduler.replace(batch.scheduler);
+        if !known.is_some_and(|known| std::ptr::eq(known, batch.scheduler)) {
             self.met(batch.scheduler);
         }
         let is_mine = |who: &&TraceClient| match &self.about {
@@ -133,9 +135,9 @@ impl Narration {
     }
 
     /// The scheduler there is, at the beginning or from now on: its queues are its own.
-    fn met(&mut self, scheduler: &'static str) {
+    fn met(&mut self, scheduler: &'static Entry) {
         let mut subject = self.teller.subject_mut().clone();
-        subject.budgets = scheduler.starts_with("bfq");
+        subject.budgets = scheduler.service == Service::Budgets;
         let first = self.teller.subject_mut().names.is_empty();
         self.teller = Teller::new(subject, usize::MAX);
         if first {

@@ -73,7 +73,7 @@ pub mod v1;
 mod weights;
 mod wf2q;
 
-use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
+use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
@@ -81,7 +81,7 @@ use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
 use crate::setting::TunableError;
 use crate::stage::{Change, Figure, Stage, StageInfo};
-use crate::unit::{Instant, Nanos, QueueId};
+use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -114,6 +114,7 @@ pub static ENTRY: Entry = Entry {
         figures: FIGURES,
     },
     profile: Profile::MultiQueue,
+    service: Service::Budgets,
     search: Search::Elevator,
     sorted: false,
     direct: false,
@@ -303,6 +304,10 @@ impl Scheduler for Bfq {
         self.tidy(now);
     }
 
+    fn weight_of(&self, prio: IoPrio) -> Option<u64> {
+        level_weight(prio)
+    }
+
     fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {
         for (at, pair) in self.ctxs.pairs.iter().enumerate() {
             let proc = ProcId((at / usize::from(self.ctxs.actuators)) as u32);
@@ -318,6 +323,11 @@ impl Scheduler for Bfq {
             }
         }
     }
+}
+
+/// Weight by level in the best-effort class, the only one in which weights count (1.2).
+fn level_weight(prio: IoPrio) -> Option<u64> {
+    (prio.class() == Class::Be).then(|| 10 * (8 - u64::from(prio.level())))
 }
 
 impl Stage for Bfq {

@@ -30,10 +30,12 @@ use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
-use crate::sched::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
+use crate::sched::{
+    At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Service, Setup,
+};
 use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Change, Figure, Stage, StageInfo};
-use crate::unit::{Instant, Nanos, QueueId};
+use crate::unit::{Instant, IoPrio, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
 
@@ -49,6 +51,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::Legacy,
+    service: Service::Budgets,
     search: Search::Elevator,
     sorted: false,
     direct: false,
@@ -684,6 +687,10 @@ impl Scheduler for BfqV1 {
 
     fn merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
         self.b.merged(now, kept, what, cx);
+    }
+
+    fn weight_of(&self, prio: IoPrio) -> Option<u64> {
+        self.b.weight_of(prio)
     }
 
     fn queues(&self, sink: &mut dyn FnMut(QueueUse)) {

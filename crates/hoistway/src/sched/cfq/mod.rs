@@ -67,7 +67,7 @@ mod tests;
 mod tunables;
 mod turns;
 
-use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Setup};
+use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
@@ -100,6 +100,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::Legacy,
+    service: Service::Slices,
     search: Search::Elevator,
     sorted: true,
     direct: false,

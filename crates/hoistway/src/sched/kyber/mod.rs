@@ -35,7 +35,7 @@ mod tokens;
 use self::latency::{BAD, BUCKETS, Kind, Latencies};
 use self::tokens::Tokens;
 use super::software_queue::newest_match;
-use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Depth, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
@@ -60,6 +60,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::MultiQueue,
+    service: Service::Requests,
     search: Search::Own,
     sorted: false,
     direct: false,

@@ -36,7 +36,7 @@ mod tunables;
 use self::tunables::{Classify, Conf, SETTINGS, TUNABLES};
 use super::lane::{Lane, Place, Pool};
 use super::tick::{TICK_NS, ticks};
-use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Setup};
+use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::List;
@@ -61,6 +61,7 @@ pub static ENTRY: Entry = Entry {
         figures: &[],
     },
     profile: Profile::Legacy,
+    service: Service::Requests,
     search: Search::Elevator,
     sorted: false,
     direct: false,

@@ -230,7 +230,7 @@ impl<S: ?Sized + Scheduler> Rig<S> {
     }
 
     /// The next request, if one goes now.
-    pub fn next(&mut self) -> Option<ReqId> {
+    pub fn issue_next(&mut self) -> Option<ReqId> {
         match self.dispatch() {
             Dispatch::Issue(id) => Some(id),
             Dispatch::Idle | Dispatch::Empty => None,
@@ -239,7 +239,7 @@ impl<S: ?Sized + Scheduler> Rig<S> {
 
     /// All that is dispatched in this instant.
     pub fn issue_all(&mut self) -> Vec<ReqId> {
-        core::iter::from_fn(|| self.next()).collect()
+        core::iter::from_fn(|| self.issue_next()).collect()
     }
 
     /// Issues and completes everything of a queue that is alone, at once.

@@ -32,7 +32,7 @@ fn serve(rig: &mut Rig, procs: &[(ProcId, Op)], cost: u64, until: u64) -> Served
         if rig.timer_ms().is_some_and(|t| t <= now) {
             rig.fire_timer();
         }
-        let Some(id) = rig.next() else {
+        let Some(id) = rig.issue_next() else {
             now = rig.timer_ms().map_or(now + 1, |t| t.max(now));
             continue;
         };

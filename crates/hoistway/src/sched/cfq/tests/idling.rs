@@ -29,7 +29,7 @@ fn windows(think: u64, n: u64) -> Vec<bool> {
         }
         let id = rig.at_ms(at).read(p, 1000 + 8 * i, 8);
         all.push(rig.queue(p).idle_window);
-        while let Some(issued) = rig.next() {
+        while let Some(issued) = rig.issue_next() {
             rig.complete(issued);
             if issued == id {
                 break;
@@ -87,7 +87,7 @@ fn four_queued_requests_make_a_seeky_queue_worth_idling_for() {
     let queue = rig.queue(p);
     assert!(queue.seek.seeky() && queue.deep && queue.idle_window);
     let mut any = false;
-    while let Some(id) = rig.next() {
+    while let Some(id) = rig.issue_next() {
         any = true;
         rig.complete(id);
     }
@@ -248,7 +248,7 @@ fn far_requests_and_other_levels_do_not_cooperate() {
         let (mut rig, _, _, second) = neighbours(distance, level);
         assert_eq!(rig.timer_ms(), timer, "{distance} at level {level}");
         let next = if timer.is_some() { None } else { Some(second) };
-        assert_eq!(rig.next(), next);
+        assert_eq!(rig.issue_next(), next);
     }
 }
 
@@ -368,7 +368,7 @@ fn an_exit_ends_the_wait() {
     rig.issue();
     let far = rig.read(other, 50_000_000, 8);
     rig.at_ms(2).complete(first);
-    assert_eq!(rig.next(), None);
+    assert_eq!(rig.issue_next(), None);
     rig.exit(p);
     assert_eq!(rig.env.runs.take(), Some(QueueId(0)), "asks for a run");
     assert_eq!(rig.timer_ms(), None);

@@ -116,7 +116,7 @@ impl Load {
     }
 
     fn dispatch(&mut self) -> bool {
-        match self.rig.next() {
+        match self.rig.issue_next() {
             Some(id) => {
                 self.issued += 1;
                 self.flying.push(id);

@@ -141,9 +141,9 @@ fn a_queue_has_few_requests_in_flight_while_another_waits() {
     let (mut rig, _) = twelve_and_another();
     assert_eq!(rig.issue_all().len(), 4, "before any completion");
     rig.slice_left(31);
-    assert_eq!(rig.next(), None, "4 * 8 = 32 > 31");
+    assert_eq!(rig.issue_next(), None, "4 * 8 = 32 > 31");
     rig.slice_left(32);
-    assert!(rig.next().is_some());
+    assert!(rig.issue_next().is_some());
     rig.slice_left(100);
     assert_eq!(rig.issue_all().len(), 3, "up to 8");
 }
@@ -203,10 +203,10 @@ fn a_late_sync_request_cuts_the_async_depth_to_one() {
     let mut rig = after_sync(125);
     // One is in flight: at 224 the depth is still 0, at 225 it is 1.
     let one = rig.at_ms(130).issue().0;
-    assert_eq!(rig.at_ms(224).next(), None);
-    assert_eq!(rig.at_ms(225).next(), None);
+    assert_eq!(rig.at_ms(224).issue_next(), None);
+    assert_eq!(rig.at_ms(225).issue_next(), None);
     rig.complete(one);
-    assert!(rig.next().is_some());
+    assert!(rig.issue_next().is_some());
     assert_eq!(after_sync(124).sched.ramp.last_late, -1000, "124 ms are not late");
 }
 
@@ -249,7 +249,7 @@ fn two_sequential_readers_take_turns_by_slices() {
     rig.at_ms(1).read(p2, 50_000_000, 256);
     assert_eq!(rig.queue(p2).turn.key, 1);
     assert!(rig.is_active(p1), "no preemption");
-    assert_eq!(rig.next(), None, "one is in flight and the queue idles");
+    assert_eq!(rig.issue_next(), None, "one is in flight and the queue idles");
     // Each request takes 8, each process thinks for 2.
     let mut at = 1000;
     for turn in 0..10 {
@@ -257,7 +257,7 @@ fn two_sequential_readers_take_turns_by_slices() {
         let id = rig.env.requests.at(0).id;
         rig.complete(id);
         assert_eq!(rig.timer_ms(), Some(10 * turn + 16));
-        assert_eq!(rig.next(), None);
+        assert_eq!(rig.issue_next(), None);
         if turn == 0 {
             let q = rig.queue(p1);
             assert_eq!((q.slice.end, q.slice.used_time(28)), (108, 20));
@@ -280,7 +280,7 @@ fn two_sequential_readers_take_turns_by_slices() {
     assert_eq!(rig.queue(p1).turn.key, 110);
     rig.at_ms(116).complete(second);
     assert_eq!(rig.timer_ms(), Some(124));
-    assert_eq!(rig.next(), None);
+    assert_eq!(rig.issue_next(), None);
     rig.fire_timer();
     assert_eq!((rig.ms(), rig.issue().1), (124, p1));
 }
@@ -398,16 +398,16 @@ fn the_idle_class_is_served_last_and_one_request_at_a_time() {
     assert_eq!((rig.queue(i1).turn.key, rig.queue(i2).turn.key), (200, 400));
     let read = rig.read(p, 5_000_000, 8);
     assert_eq!(rig.issue().1, p, "best effort first");
-    assert_eq!(rig.next(), None, "it is idled for");
+    assert_eq!(rig.issue_next(), None, "it is idled for");
     rig.at_ms(5).complete(read);
     rig.fire_timer();
     rig.ends();
     let (first, second) = (rig.issue(), rig.issue());
     assert_eq!((first.1, second.1), (i1, i2), "one each");
     assert_eq!(rig.ends(), ["expired: enough requests"; 2]);
-    assert_eq!(rig.next(), None, "at most one in flight per queue");
+    assert_eq!(rig.issue_next(), None, "at most one in flight per queue");
     rig.complete(first.0);
-    assert_eq!(rig.next(), None, "the turn has passed to the other");
+    assert_eq!(rig.issue_next(), None, "the turn has passed to the other");
     rig.complete(second.0);
     assert_eq!(rig.issue().1, i1);
 }
@@ -539,7 +539,7 @@ fn a_workload_slice_stands_still_while_nobody_is_served() {
     let mut rounds = |rig: &mut Rig, n: u64, served: Nanos| {
         for _ in 0..n {
             rig.now = Instant::ZERO + Nanos::us(2_300 + 3_000 * round);
-            let ids: Vec<_> = (0..4).filter_map(|_| rig.next()).collect();
+            let ids: Vec<_> = (0..4).filter_map(|_| rig.issue_next()).collect();
             if ids.iter().any(|&id| rig.env.requests[id].proc == reader) {
                 return Some(round);
             }

@@ -178,7 +178,7 @@ fn group_idle_waits_for_the_last_queue_of_a_group() {
         rig.read(other, 50_000_000, 8);
         rig.at_ms(5).complete(id);
         assert_eq!(rig.timer_ms(), timer, "{version:?}");
-        assert_eq!(rig.next().is_some(), timer.is_none());
+        assert_eq!(rig.issue_next().is_some(), timer.is_none());
     }
 }
 

@@ -22,32 +22,14 @@ pub enum Verb {
 pub struct Serve {
     #[arg(long, short, value_name = "EXPORT", help = super::serve::spec::export_help())]
     pub export: Vec<String>,
-    /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
-    #[arg(long, short, value_name = "CONFIG")]
-    #[arg(value_parser = crate::args::Known(crate::args::configs), hide_possible_values = true)]
-    pub scheduler: Option<String>,
     /// Unix socket to listen on. Not needed where systemd or libnbd passes a socket
     #[arg(long, short = 'U', value_name = "PATH")]
     pub socket: Vec<PathBuf>,
     /// TCP port to listen on, for this machine only
     #[arg(long, short, value_name = "PORT")]
     pub port: Vec<u16>,
-    /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub listen: Vec<String>,
-    /// Serve other machines without encryption
-    #[arg(long)]
-    pub allow_plain_tcp: bool,
-    /// off, on (clients may connect without TLS) or require. Default: off, with --tls-certificates require
-    #[arg(long, value_name = "MODE")]
-    pub tls: Option<String>,
-    /// Directory with server-cert.pem and server-key.pem; to verify clients also ca-cert.pem and, optionally,
-    /// ca-crl.pem
-    #[arg(long, value_name = "DIR")]
-    pub tls_certificates: Option<PathBuf>,
-    /// Accept only clients with a certificate signed by the authority in ca-cert.pem
-    #[arg(long)]
-    pub tls_verify_peer: bool,
+    #[command(flatten)]
+    pub options: super::serve::spec::ServeOptions,
     /// Options of the front-ends this program was built with.
     #[command(flatten)]
     pub fronts: FrontArgs,
@@ -57,22 +39,6 @@ pub struct Serve {
     /// TOML file with the same options
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Unix socket for `hoistway ctl`, for this user alone
-    #[arg(long, value_name = "PATH")]
-    pub control: Option<PathBuf>,
-    /// PID file, written when the server is ready, removed at exit
-    #[arg(long, short = 'P', value_name = "FILE")]
-    pub pidfile: Option<PathBuf>,
-    /// Shutdown timeout, such as 10s; if the storage has not answered by then, exit with code 1. Default: 60s
-    #[arg(long, value_name = "TIME")]
-    pub stop_limit: Option<String>,
-    /// Warn when I/O has waited for so long while the device was idle; 0s: never. Default: 5s
-    #[arg(long, value_name = "TIME")]
-    pub stall_limit: Option<String>,
-    /// Serve Prometheus metrics at http://ADDRESS/metrics: tcp:PORT (this machine only), tcp:ADDRESS:PORT or
-    /// unix:PATH
-    #[arg(long, value_name = "ADDRESS")]
-    pub metrics: Option<String>,
     /// Start the server, run this shell command with $uri, $unixsocket and $fuse set, then stop
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,

@@ -1,7 +1,7 @@
 //! Front-ends that show exports at places of the file system: opened as the registry says, and taken away at
 //! the end, when somebody may use them.
 
-use super::spec::File;
+use super::spec::ServeOptions;
 use super::{failure, say};
 use crate::Failure;
 use crate::live::args::Serve;
@@ -22,7 +22,7 @@ pub struct Places {
 }
 
 /// The front-ends that are asked for.
-pub fn wanted(config: &File) -> impl Iterator<Item = AttachFn> {
+pub fn wanted(config: &ServeOptions) -> impl Iterator<Item = AttachFn> {
     FRONTS.iter().filter_map(|front| {
         let first = front.options.first()?;
         front.attach.filter(|_| config.fronts.contains_key(first.name))
@@ -33,7 +33,7 @@ impl Places {
     /// Opens them. Whoever takes one away also ends a server that serves nothing else.
     pub fn open(
         args: &Serve,
-        config: &File,
+        config: &ServeOptions,
         exports: &[Export],
         server: &Server,
         stop: Sender<()>,

@@ -1,6 +1,6 @@
 //! Texts of users, mutated: whatever is written, the answer is a value or a message, never a panic.
 
-use super::spec::{self, ExportSpec, File};
+use super::spec::{self, ExportSpec, ServeOptions};
 use hoistway_sim::rng::{Rng, stream};
 
 /// Makes texts from texts, always the same ones for a seed.
@@ -114,7 +114,7 @@ fn any_file_is_a_configuration_or_a_message() {
     let (mut random, mut good) = (Mutator::new(2), 0);
     for _ in 0..6000 {
         let text = random.text(TOML);
-        let Ok(file) = toml::from_str::<File>(&text) else { continue };
+        let Ok(file) = toml::from_str::<ServeOptions>(&text) else { continue };
         good += 1;
         file.export.iter().for_each(all_of);
         file.listen.iter().for_each(|l| drop(spec::listen(l)));

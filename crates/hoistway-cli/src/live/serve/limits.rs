@@ -1,7 +1,7 @@
 //! What a group of clients may have: weight, latency target, limits, as people write them; and which
 //! groups a device needs for them.
 
-use super::spec::{ClientSpec, ExportSpec, File};
+use super::spec::{ClientSpec, ExportSpec, ServeOptions};
 use hoistway::Weight;
 use hoistway::quantity;
 use hoistway_live::{DeviceOptions, GroupSpec};
@@ -197,7 +197,7 @@ pub struct Groups {
 impl Groups {
     /// Those of the device that the exports of `file` with that key share, and of the client rules,
     /// which hold on every device.
-    pub fn of(file: &File, device_key: &str) -> Result<Groups, String> {
+    pub fn of(file: &ServeOptions, device_key: &str) -> Result<Groups, String> {
         let mut groups = Groups::default();
         for export in file.export.iter().filter(|e| e.device_key() == device_key) {
             let limits = export.keys().limits().map_err(|e| in_export(export, e))?;
@@ -280,9 +280,9 @@ mod tests {
     use super::*;
     use hoistway::stack::StageName;
 
-    fn file(exports: &[&str]) -> File {
+    fn file(exports: &[&str]) -> ServeOptions {
         let export = exports.iter().map(|e| ExportSpec::parse(e).unwrap()).collect();
-        File { export, ..File::default() }
+        ServeOptions { export, ..ServeOptions::default() }
     }
 
     fn values(spec: &GroupSpec) -> Vec<(String, u64)> {
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(spec.set[2].stage, StageName::Controller("io.max".into()));
         let toml = "[[export]]\nname = \"a\"\ntarget = \"ram:1G\"\nrbps = 500\nwiops = \"2k\"\n\
                     [[client]]\nuid = 7\nlatency = \"10ms\"\n";
-        let file: File = toml::from_str(toml).unwrap();
+        let file: ServeOptions = toml::from_str(toml).unwrap();
         let groups = Groups::of(&file, "ram:1G None").unwrap();
         assert_eq!(groups.wanted["a"].rates, [Some(500), None, None, Some(2000)]);
         assert_eq!(groups.wanted["uid-7"].latency_us, Some(10_000));

@@ -28,7 +28,7 @@ use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use keeping_up::LatenessMonitor;
 use limits::Groups;
 use service::PidFile;
-use spec::{ClientSpec, ExportSpec, File};
+use spec::{ClientSpec, ExportSpec, ServeOptions};
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -52,11 +52,11 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let Opened { exports, devices, of } = open(args, &settings)?;
     warn_of_limits(&settings)?;
     let clients = settings.client.iter().map(rule).collect::<Result<_, _>>()?;
-    let security = tls::TlsSettings::of(args, &settings)?;
+    let security = tls::TlsSettings::of(&settings)?;
     let options = ServerOptions {
         clients,
         tls: security.as_ref().map(tls::TlsSettings::load).transpose()?,
-        allow_plain_tcp: args.allow_plain_tcp || settings.allow_plain_tcp,
+        allow_plain_tcp: settings.allow_plain_tcp,
         connections_max: settings.connections.unwrap_or(0),
         handshake_limit: None,
     };
@@ -64,7 +64,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let ended = stop.clone();
     catch_signals(stop)?;
     let first = exports[0].name.clone();
-    let control = args.control.as_ref().or(settings.control.as_ref());
+    let control = settings.control.as_ref();
     let served = exports.clone();
     let server = Server::start(exports, &listen, &options).map_err(failure)?;
     let control_service = ControlService::new(&served, &devices, &of).map_err(failure)?;
@@ -75,7 +75,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let mut environment = Vec::new();
     let places = Places::open(args, &settings, &served, &server, ended)?;
     environment.extend(places.variables());
-    let pidfile = args.pidfile.as_ref().or(settings.pidfile.as_ref());
+    let pidfile = settings.pidfile.as_ref();
     let pidfile = pidfile.map(|path| PidFile::write(path)).transpose()?;
     service::notify("READY=1");
     let monitor = LatenessMonitor::start(&devices);
@@ -146,7 +146,7 @@ fn tell(args: &Serve, figures: &EmulationFigures) {
 }
 
 /// Limits that were hardly meant are warned about.
-fn warn_of_limits(settings: &File) -> Result<(), Failure> {
+fn warn_of_limits(settings: &ServeOptions) -> Result<(), Failure> {
     let exports =
         settings.export.iter().map(|e| (format!("export '{}'", e.name), e.keys().limits()));
     let clients =
@@ -171,12 +171,12 @@ fn end_when_a_thread_panics() {
 /// Answers `GET /metrics`, where that is wanted.
 fn metrics_at(
     args: &Serve,
-    settings: &File,
+    settings: &ServeOptions,
     control_service: ControlService,
 ) -> Result<Option<HttpServer>, Failure> {
-    let Some(text) = args.metrics.as_ref().or(settings.metrics.as_ref()) else { return Ok(None) };
+    let Some(text) = &settings.metrics else { return Ok(None) };
     let listen = spec::listen(text).map_err(Failure::Usage)?;
-    let allowed = args.allow_plain_tcp || settings.allow_plain_tcp;
+    let allowed = settings.allow_plain_tcp;
     let page = move |path: &str| match path {
         "/metrics" => match control_service.metrics() {
             Ok(text) => Ok(Page { kind: metrics::KIND, text }),
@@ -199,30 +199,36 @@ fn say(args: &Serve, message: &str) {
     }
 }
 
-/// The configuration file, with what the flags add.
-fn configuration(args: &Serve) -> Result<File, Failure> {
-    let mut file = match &args.config {
-        Some(path) => File::read(path).map_err(Failure::Usage)?,
-        None => File::default(),
+/// What the flags say, and the configuration file where they say nothing.
+fn configuration(args: &Serve) -> Result<ServeOptions, Failure> {
+    let file = match &args.config {
+        Some(path) => ServeOptions::read(path).map_err(Failure::Usage)?,
+        None => ServeOptions::default(),
     };
+    let mut flags = args.options.clone();
+    flags.fronts = args.fronts.given.clone();
     for text in &args.export {
-        file.export.push(ExportSpec::parse(text).map_err(Failure::Usage)?);
+        flags.export.push(ExportSpec::parse(text).map_err(Failure::Usage)?);
     }
+    let mut all = flags.over(file);
     if args.read_only {
-        file.export.iter_mut().for_each(|e| e.read_only = true);
+        all.export.iter_mut().for_each(|e| e.read_only = true);
     }
-    file.fronts.extend(args.fronts.given.clone());
-    if file.export.is_empty() {
+    if all.export.is_empty() {
         return Err(Failure::Usage("nothing to serve; write --export disk=ram:1G".into()));
     }
-    Ok(file)
+    Ok(all)
 }
 
-fn addresses(args: &Serve, settings: &File, scratch: &Scratch) -> Result<Vec<Listen>, Failure> {
+fn addresses(
+    args: &Serve,
+    settings: &ServeOptions,
+    scratch: &Scratch,
+) -> Result<Vec<Listen>, Failure> {
     let mut list: Vec<Listen> = args.socket.iter().cloned().map(Listen::Unix).collect();
     let local = |port: &u16| Listen::Tcp((Ipv4Addr::LOCALHOST, *port).into());
     list.extend(args.port.iter().map(local));
-    for text in args.listen.iter().chain(&settings.listen) {
+    for text in &settings.listen {
         list.push(spec::listen(text).map_err(Failure::Usage)?);
     }
     let passed = hoistway_live::net::passed().map_err(failure)?;
@@ -248,8 +254,8 @@ struct Opened {
 }
 
 /// Opens every device once, and makes the exports.
-fn open(args: &Serve, settings: &File) -> Result<Opened, Failure> {
-    let common = args.scheduler.as_deref().or(settings.scheduler.as_deref()).unwrap_or("none");
+fn open(args: &Serve, settings: &ServeOptions) -> Result<Opened, Failure> {
+    let common = settings.scheduler.as_deref().unwrap_or("none");
     let mut opened: Vec<(String, &str, OneDevice)> = Vec::new();
     let mut exports = Vec::new();
     let mut of = Vec::new();
@@ -296,18 +302,18 @@ struct OneDevice {
 
 fn open_device(
     args: &Serve,
-    settings: &File,
+    settings: &ServeOptions,
     export_spec: &ExportSpec,
     config: &str,
 ) -> Result<OneDevice, Failure> {
     let usage = |e: String| Failure::Usage(format!("export '{}': {e}", export_spec.name));
     let groups = Groups::of(settings, &export_spec.device_key()).map_err(Failure::Usage)?;
     let mut options = spec::device_options(config).map_err(usage)?;
-    if let Some(limit) = args.stop_limit.as_ref().or(settings.stop_limit.as_ref()) {
+    if let Some(limit) = &settings.stop_limit {
         options.stop_limit =
             quantity::duration(limit).map_err(|e| Failure::Usage(format!("stop-limit: {e}")))?;
     }
-    if let Some(limit) = args.stall_limit.as_ref().or(settings.stall_limit.as_ref()) {
+    if let Some(limit) = &settings.stall_limit {
         options.stall_limit =
             quantity::duration(limit).map_err(|e| Failure::Usage(format!("stall-limit: {e}")))?;
     }
@@ -351,7 +357,7 @@ fn priority(text: Option<&str>) -> Result<IoPrio, Failure> {
     text.map_or(Ok(IoPrio::NONE), |t| spec::prio(t).map_err(Failure::Usage))
 }
 
-fn announce(args: &Serve, server: &Server, settings: &File, devices: &[Device]) {
+fn announce(args: &Serve, server: &Server, settings: &ServeOptions, devices: &[Device]) {
     for device in devices {
         let scheduler = device.scheduler().unwrap_or("?");
         say(

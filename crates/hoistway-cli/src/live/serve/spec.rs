@@ -10,51 +10,66 @@ use hoistway_live::net::Listen;
 use hoistway_live::storage::{TARGETS, TargetKind};
 use hoistway_live::{DeviceOptions, Target};
 use serde::de::{DeserializeSeed, Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// `hoistway serve --config FILE`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct File {
-    /// Sockets: `unix:PATH` or `tcp:ADDRESS:PORT`.
-    #[serde(default)]
-    pub listen: Vec<String>,
-    /// Configuration of every device that names none.
+/// The options of a server: flags, and keys of the file `--config` names. A flag goes before the key.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ServeOptions {
+    /// Configuration of the devices, such as bfq{low_latency=0}; none if not given
+    #[arg(long, short, value_name = "CONFIG")]
+    #[arg(value_parser = crate::args::Known(crate::args::configs), hide_possible_values = true)]
     pub scheduler: Option<String>,
-    /// Serve unencrypted beyond this machine.
-    #[serde(default)]
+    /// Further addresses: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<String>,
+    /// Serve other machines without encryption
+    #[arg(long)]
     pub allow_plain_tcp: bool,
-    /// `off`, `on` or `require`.
+    /// off, on (clients may connect without TLS) or require. Default: off, with --tls-certificates require
+    #[arg(long, value_name = "MODE")]
     pub tls: Option<String>,
-    /// Folder of the certificates.
-    pub tls_certificates: Option<std::path::PathBuf>,
-    /// Let in only clients with a certificate.
-    #[serde(default)]
+    /// Directory with server-cert.pem and server-key.pem; to verify clients also ca-cert.pem and, optionally,
+    /// ca-crl.pem
+    #[arg(long, value_name = "DIR")]
+    pub tls_certificates: Option<PathBuf>,
+    /// Accept only clients with a certificate signed by the authority in ca-cert.pem
+    #[arg(long)]
     pub tls_verify_peer: bool,
-    /// Unix socket for `hoistway ctl`.
-    pub control: Option<std::path::PathBuf>,
-    /// File for the number of the process.
-    pub pidfile: Option<std::path::PathBuf>,
+    /// Unix socket for `hoistway ctl`, for this user alone
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// PID file, written when the server is ready, removed at exit
+    #[arg(long, short = 'P', value_name = "FILE")]
+    pub pidfile: Option<PathBuf>,
+    /// Shutdown timeout, such as 10s; if the storage has not answered by then, exit with code 1. Default: 60s
+    #[arg(long, value_name = "TIME")]
+    pub stop_limit: Option<String>,
+    /// Warn when I/O has waited for so long while the device was idle; 0s: never. Default: 5s
+    #[arg(long, value_name = "TIME")]
+    pub stall_limit: Option<String>,
+    /// Serve Prometheus metrics at http://ADDRESS/metrics: tcp:PORT (this machine only), tcp:ADDRESS:PORT or
+    /// unix:PATH
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
+    /// Connections at once; in a file alone.
+    #[arg(skip)]
+    pub connections: Option<usize>,
     /// Options of front-ends, by name; the value of a switch is empty.
+    #[arg(skip)]
     #[serde(skip)]
     pub fronts: BTreeMap<String, String>,
-    /// Where metrics are served: `tcp:PORT`, `tcp:ADDRESS:PORT` or `unix:PATH`.
-    pub metrics: Option<String>,
-    /// Connections at once.
-    pub connections: Option<usize>,
-    /// How long the end may take.
-    pub stop_limit: Option<String>,
-    /// How long I/O may wait while the device has nothing to do before that is warned about.
-    pub stall_limit: Option<String>,
     /// The exports.
-    #[serde(default)]
+    #[arg(skip)]
+    #[serde(skip_serializing)]
     pub export: Vec<ExportSpec>,
     /// Groups of clients by user or certificate.
-    #[serde(default)]
+    #[arg(skip)]
+    #[serde(skip_serializing)]
     pub client: Vec<ClientSpec>,
 }
 
@@ -143,17 +158,41 @@ impl ClientSpec {
     }
 }
 
-impl File {
+impl ServeOptions {
     /// Reads a configuration file; messages name file and line.
-    pub fn read(path: &Path) -> Result<File, String> {
+    pub fn read(path: &Path) -> Result<ServeOptions, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let failed = |(at, message): (usize, String)| {
             let line = 1 + text[..at].matches('\n').count();
             format!("{}:{line}: {message}", path.display())
         };
         let (fronts, rest) = front_options(&text).map_err(failed)?;
-        let file: File = toml::from_str(&rest).map_err(|e| failed(place(&e)))?;
-        Ok(File { fronts, ..file })
+        let file: ServeOptions = toml::from_str(&rest).map_err(|e| failed(place(&e)))?;
+        Ok(ServeOptions { fronts, ..file })
+    }
+
+    /// These, and where they say nothing what `below` says; of lists both.
+    pub fn over(&self, below: ServeOptions) -> ServeOptions {
+        let table = |options: &ServeOptions| {
+            toml::Table::try_from(options).expect("options are text, numbers and switches")
+        };
+        let mut all = table(&below);
+        for (key, value) in table(self) {
+            match (all.get_mut(&key), value) {
+                (_, toml::Value::Boolean(false)) => {}
+                (Some(toml::Value::Array(more)), toml::Value::Array(mut first)) => {
+                    first.append(more);
+                    *more = first;
+                }
+                (_, value) => drop(all.insert(key, value)),
+            }
+        }
+        let both: ServeOptions = all.try_into().expect("both were options");
+        let ServeOptions { mut fronts, mut export, mut client, .. } = below;
+        fronts.extend(self.fronts.clone());
+        export.extend(self.export.clone());
+        client.extend(self.client.clone());
+        ServeOptions { fronts, export, client, ..both }
     }
 
     /// The target of the device that `export` shares with others: for writing if one of them may be
@@ -593,7 +632,7 @@ mod tests {
     #[test]
     fn exports_are_read_from_flags_and_files_alike() {
         let flag = ExportSpec::parse("gold=ram:1G,weight=500,ro,offset=1M").unwrap();
-        let file: File = toml::from_str(
+        let file: ServeOptions = toml::from_str(
             "[[export]]\nname = \"gold\"\ntarget = \"ram:1G\"\nweight = 500\nread-only = true\n\
              offset = \"1M\"\n",
         )
@@ -624,7 +663,7 @@ mod tests {
     fn exports_that_share_a_device_agree_on_how_it_is_opened() {
         let file = |exports: &[&str]| {
             let export = exports.iter().map(|e| ExportSpec::parse(e).unwrap()).collect();
-            File { export, ..File::default() }
+            ServeOptions { export, ..ServeOptions::default() }
         };
         let read_only = |exports: &[&str]| {
             let file = file(exports);
@@ -657,7 +696,7 @@ mod tests {
             let text = format!("[[export]]\nname = \"a\"\ntarget = \"file:/x\"\n{keys}\n");
             let path = std::env::temp_dir().join(format!("hoistway-keys-{}", std::process::id()));
             std::fs::write(&path, text).unwrap();
-            let file = File::read(&path);
+            let file = ServeOptions::read(&path);
             std::fs::remove_file(&path).unwrap();
             file.map(|file| file.export[0].clone())
         };
@@ -693,6 +732,29 @@ mod tests {
             let (at, message) = read(&format!("a = 1\n{} = {other}", option.name)).unwrap_err();
             assert!(at > 6 && message.contains(option.name), "{message}");
         }
+    }
+
+    #[test]
+    fn flags_go_before_the_file_and_lists_are_joined() {
+        let file = "listen = [\"unix:/f\"]\nscheduler = \"bfq\"\ntls-verify-peer = true\nconnections = 7\n\
+                    stop-limit = \"9s\"\n[[export]]\nname = \"a\"\ntarget = \"ram:1M\"\n";
+        let flags = ServeOptions {
+            listen: vec!["tcp:1".into()],
+            scheduler: Some("kyber".into()),
+            allow_plain_tcp: true,
+            export: vec![ExportSpec::parse("b=ram:2M").unwrap()],
+            fronts: BTreeMap::from([("fuse".to_string(), "/f".to_string())]),
+            ..ServeOptions::default()
+        };
+        let both = flags.over(toml::from_str(file).unwrap());
+        assert_eq!(both.listen, ["tcp:1", "unix:/f"]);
+        assert_eq!((both.scheduler.as_deref(), both.connections), (Some("kyber"), Some(7)));
+        assert!(both.allow_plain_tcp && both.tls_verify_peer && both.tls.is_none());
+        assert_eq!((both.stop_limit.as_deref(), both.fronts.len()), (Some("9s"), 1));
+        let names: Vec<_> = both.export.iter().map(|e| &e.name[..]).collect();
+        assert_eq!(names, ["a", "b"]);
+        let none = ServeOptions::default().over(toml::from_str(file).unwrap());
+        assert!(none.tls_verify_peer && none.scheduler.as_deref() == Some("bfq"));
     }
 
     #[test]

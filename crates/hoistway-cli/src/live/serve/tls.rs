@@ -1,8 +1,7 @@
 //! TLS as people ask for it.
 
-use super::spec::File;
+use super::spec::ServeOptions;
 use crate::Failure;
-use crate::live::args::Serve;
 use hoistway_live::front::nbd::{Tls, TlsMode, uri_escaped};
 use std::path::PathBuf;
 
@@ -15,11 +14,11 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// From the flags, else the file; `None`: off.
-    pub fn of(args: &Serve, config: &File) -> Result<Option<TlsSettings>, Failure> {
-        let mode = args.tls.as_deref().or(config.tls.as_deref());
-        let folder = args.tls_certificates.as_ref().or(config.tls_certificates.as_ref());
-        let verify_peer = args.tls_verify_peer || config.tls_verify_peer;
+    /// As the options say; `None`: off.
+    pub fn of(config: &ServeOptions) -> Result<Option<TlsSettings>, Failure> {
+        let mode = config.tls.as_deref();
+        let folder = config.tls_certificates.as_ref();
+        let verify_peer = config.tls_verify_peer;
         let mode = match (mode, folder) {
             (Some("off"), _) | (None, None) if verify_peer => {
                 let message = "peers are verified under TLS: write --tls=require and \

@@ -49,6 +49,7 @@
 //! Distribution", IEEE Trans. Computers 59(9), 2010; J. Bennett and H. Zhang, "Hierarchical Packet Fair
 //! Queueing Algorithms", IEEE/ACM ToN 5(5), 1997.
 
+mod active;
 mod burst;
 mod census;
 mod ctx;

@@ -17,10 +17,11 @@
 //! Service and budgets are in sectors; they stay plain integers here because virtual time mixes them
 //! with weights.
 
+use super::active::{self, ActiveSet, Places};
 use super::census::Census;
 use super::ids::{EntityNo, Id, NodeNo, QueueNo, Rows};
 use crate::list::{Links, List};
-use crate::tree::{Augment, Key, Nodes, Tree};
+use crate::tree::{Key, Nodes, Tree};
 use crate::unit::{Instant, Nanos};
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -46,16 +47,6 @@ impl VTime {
 impl Key for VTime {
     fn before(&self, other: &VTime) -> bool {
         other.after(*self)
-    }
-}
-
-/// Least start of a subtree.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct MinStart(VTime);
-
-impl Augment for MinStart {
-    fn join(self, other: MinStart) -> MinStart {
-        if self.0.after(other.0) { other } else { self }
     }
 }
 
@@ -176,7 +167,7 @@ impl Entity {
 /// One B-WF2Q+ instance: a class of a node (1.5).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServiceTree {
-    active: Tree,
+    active: ActiveSet,
     idle: Tree,
     /// The remembered last of the idle set (2.7); not always the last.
     idle_hi: Option<EntityNo>,
@@ -227,7 +218,10 @@ pub(super) struct Rules {
 #[derive(Clone, Debug)]
 pub(super) struct FairQueue {
     pub ents: Rows<EntityNo, Entity>,
-    links: Nodes<VTime, MinStart>,
+    /// Of the active sets.
+    places: Places,
+    /// Of the idle sets, by finish.
+    idle_nodes: Nodes<VTime>,
     pub nodes: Rows<NodeNo, Node>,
     pub census: Census,
     pub rules: Rules,
@@ -245,7 +239,8 @@ impl FairQueue {
     pub fn new(now: Instant, rules: Rules) -> FairQueue {
         let mut fair = FairQueue {
             ents: Rows::new(),
-            links: Nodes::new(0),
+            places: Places::new(rules.exact_pick),
+            idle_nodes: Nodes::new(0),
             nodes: Rows::new(),
             census: Census::new(),
             rules,
@@ -258,8 +253,12 @@ impl FairQueue {
         fair
     }
 
-    /// Other rules; what went wrong without the count of classes (quirk Q19) is put right.
+    /// Other rules. Those that wait go on waiting; what went wrong without the count of classes (quirk Q19)
+    /// is put right.
     pub fn set_rules(&mut self, rules: Rules) {
+        let trees = self.nodes.iter_mut().flat_map(|n| &mut n.trees.0);
+        let sets = trees.map(|t| (&mut t.active, t.v));
+        active::set_exact(&mut self.places, sets, rules.exact_pick);
         let counted = core::mem::replace(&mut self.rules, rules).fix_class_count;
         if rules.fix_class_count && !counted {
             self.census.recount_classes(&self.ents);
@@ -281,7 +280,8 @@ impl FairQueue {
     /// A blank entity scheduled by `node` (allocates).
     pub fn add_entity(&mut self, node: NodeNo, class: ServiceClass, weight: u32) -> EntityNo {
         let id = self.ents.push(Entity::new(node, class, weight));
-        self.links.grow(self.ents.len());
+        self.places.grow(self.ents.len());
+        self.idle_nodes.grow(self.ents.len());
         self.active_links.grow(self.ents.len());
         self.loose.reserve(2 * self.ents.len());
         id
@@ -322,48 +322,15 @@ impl FairQueue {
     /// Which entity of the tree is next (2.2). `push`: nobody is in service, V may jump ahead.
     fn pick(&mut self, node: NodeNo, class: ServiceClass, push: bool) -> EntityNo {
         let tree = &mut self.nodes[node].trees[class];
-        let root = EntityNo(tree.active.root());
-        if root.is_none() {
+        if tree.active.is_empty() {
             return EntityNo::NONE;
         }
-        let v = tree.v.later(self.links.sum(root.0).0);
+        let (next, v) = tree.active.next(&mut self.places, tree.v);
         if push && v.after(tree.v) {
             tree.v = v;
             self.forget(node, class);
         }
-        if self.rules.exact_pick { self.pick_exact(root, v) } else { self.pick_reference(root, v) }
-    }
-
-    /// The smallest finish among the eligible; the caller knows that there is one.
-    fn pick_exact(&self, mut at: EntityNo, v: VTime) -> EntityNo {
-        loop {
-            let left = EntityNo(self.links.left(at.0));
-            if left.is_some() && !self.links.sum(left.0).0.after(v) {
-                at = left;
-            } else if !self.links.own(at.0).0.after(v) {
-                return at;
-            } else {
-                at = EntityNo(self.links.right(at.0));
-            }
-        }
-    }
-
-    /// Quirk Q1: once an eligible node has been met, right subtrees are never entered.
-    fn pick_reference(&self, mut at: EntityNo, v: VTime) -> EntityNo {
-        let mut found = EntityNo::NONE;
-        loop {
-            if !self.links.own(at.0).0.after(v) {
-                found = at;
-            }
-            let left = EntityNo(self.links.left(at.0));
-            if left.is_some() && !self.links.sum(left.0).0.after(v) {
-                at = left;
-            } else if found.is_some() {
-                return found;
-            } else {
-                at = EntityNo(self.links.right(at.0));
-            }
-        }
+        next
     }
 
     fn lookup(&mut self, node: NodeNo, expiring: bool, now: Instant) -> EntityNo {
@@ -467,8 +434,8 @@ impl FairQueue {
         let ent = &self.ents[e];
         let (start, finish) = (ent.start, ent.finish);
         let (node, class) = (ent.node, ent.class);
-        let active = &mut self.nodes[node].trees[class].active;
-        active.insert(&mut self.links, e.0, finish, MinStart(start));
+        let tree = &mut self.nodes[node].trees[class];
+        tree.active.insert(&mut self.places, e, [start, finish], tree.v);
     }
 
     fn requeue(&mut self, e: EntityNo) {
@@ -493,7 +460,7 @@ impl FairQueue {
             if ent.is_queue() {
                 self.active_list.remove(&mut self.active_links, e.0);
             }
-            self.nodes[node].trees[class].active.remove(&mut self.links, e.0);
+            self.nodes[node].trees[class].active.remove(&mut self.places, e);
         }
     }
 
@@ -593,10 +560,13 @@ impl FairQueue {
     fn idle_insert(&mut self, e: EntityNo) {
         let ent = &mut self.ents[e];
         ent.on = On::Idle;
-        let (start, finish) = (ent.start, ent.finish);
-        let (node, class) = (ent.node, ent.class);
+        let (node, class, finish) = (ent.node, ent.class, ent.finish);
         let tree = &mut self.nodes[node].trees[class];
-        tree.idle.insert(&mut self.links, e.0, finish, MinStart(start));
+        // Slots end in about the order of their finishes, so the last one is mostly the neighbour.
+        match tree.idle_hi {
+            Some(hi) => tree.idle.insert_near(&mut self.idle_nodes, hi.0, e.0, finish, ()),
+            None => tree.idle.insert(&mut self.idle_nodes, e.0, finish, ()),
+        }
         if tree.idle_hi.is_none_or(|hi| finish.after(self.ents[hi].finish)) {
             tree.idle_hi = Some(e);
         }
@@ -609,10 +579,10 @@ impl FairQueue {
         let tree = &mut self.nodes[node].trees[class];
         if tree.idle_hi == Some(e) {
             // Quirk Q17: none if it was first, even if others remain.
-            let prev = EntityNo(self.links.prev(e.0));
+            let prev = EntityNo(self.idle_nodes.prev(e.0));
             tree.idle_hi = prev.is_some().then_some(prev);
         }
-        tree.idle.remove(&mut self.links, e.0);
+        tree.idle.remove(&mut self.idle_nodes, e.0);
     }
 
     /// Forgets the first idle entity once V has passed it (2.7).
@@ -718,9 +688,8 @@ impl FairQueue {
 
     /// The leaf of an active set of a node that comes first, `NONE` if that is empty.
     pub fn first_leaf(&self, node: NodeNo, class: ServiceClass) -> QueueNo {
-        let first = |node: NodeNo, class: ServiceClass| {
-            EntityNo(self.nodes[node].trees[class].active.first())
-        };
+        let first =
+            |node: NodeNo, class: ServiceClass| self.nodes[node].trees[class].active.first();
         let mut e = first(node, class);
         while e.is_some() && self.ents[e].child.is_some() {
             let child = self.ents[e].child;

@@ -96,6 +96,36 @@ fn links_of_documents_lead_somewhere() {
     assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
 }
 
+/// What a heading is called in a link: lower case, blanks as hyphens, other punctuation left out.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
+    let text: String = heading.trim().chars().filter(kept).collect();
+    text.to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn anchors_of_links_are_headings() {
+    let mut dead = Vec::new();
+    for file in with_ending(".md") {
+        let text = fs::read_to_string(&file).expect("a document is text");
+        for (number, line) in prose(&text) {
+            for link in links(line).into_iter().filter(|link| !link.contains("://")) {
+                let Some((target, name)) = link.split_once('#') else { continue };
+                let page = match target {
+                    "" => file.clone(),
+                    _ => file.parent().expect("a file lies in a folder").join(target),
+                };
+                let Ok(text) = fs::read_to_string(&page) else { continue };
+                let mut headings = prose(&text).into_iter().filter(|(_, l)| l.starts_with('#'));
+                if !headings.any(|(_, l)| anchor(l.trim_start_matches('#')) == name) {
+                    dead.push(format!("{}:{number}: {link}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(dead.is_empty(), "links to headings that are not there:\n{}", dead.join("\n"));
+}
+
 #[test]
 fn paths_that_documents_name_exist() {
     let root = root();

@@ -1,5 +1,5 @@
 //! What bfq promises over the whole path: loads, page cache, block layer, scheduler, drive model. Run with
-//! `--nocapture` to see the figures; `docs/guide/bfq.md` quotes them.
+//! `--nocapture` to see the figures; `docs/results/bfq.md` quotes them.
 
 use hoistway::sched;
 use hoistway::{IoPrio, Nanos};

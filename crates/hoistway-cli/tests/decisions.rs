@@ -290,9 +290,9 @@ fn a_story_is_of_one_process_in_one_run() {
     let folder = Folder::new("one");
     let run = |more: &[&str]| folder.run(&[&["run", "latency-2019", "bfq"], more].concat());
     let cases: &[(&[&str], &str)] = &[
-        (&["--explain", "target"], "not of 2 workloads; choose one with --workload"),
+        (&["--explain", "target"], "2 workloads are chosen; choose one with --workload"),
         (&["-w", "readers", "-d", "cloud-gp3,cloud-ssd", "--explain", "target"], "drive"),
-        (&["-w", "readers", "--reps", "2", "--explain", "target"], "not of 2 repetitions"),
+        (&["-w", "readers", "--reps", "2", "--explain", "target"], "2 repetitions are chosen"),
         (&["-w", "readers", "--explain", "reader99"], "no process 'reader99'; did you mean"),
         (&["-w", "readers", "--explain", "target", "--csv"], "cannot be used with"),
         (&["-w", "readers", "--explain", "target", "--limit", "0"], "0 is not in 1..="),

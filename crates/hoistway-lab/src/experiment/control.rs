@@ -70,7 +70,7 @@ pub(super) fn read_tree(top: &Section<'_>) -> Result<Vec<TreeGroup>> {
             return Err(s.wrong("path", format!("'{path}' is not a path such as /batch/nightly")));
         }
         if tree.iter().any(|g| g.path == path) {
-            return Err(s.wrong("path", format!("group {path} stands here twice")));
+            return Err(s.wrong("path", format!("group {path} is defined twice")));
         }
         let procs = match s.table.contains_key("procs") {
             true => s.texts("procs")?,

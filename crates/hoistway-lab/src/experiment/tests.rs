@@ -223,7 +223,7 @@ fn mistakes_in_groups_are_named_with_their_line() {
     let cases = [
         ("[[group]]\npath = \"a\"", "'a' is not a path such as /batch/nightly"),
         ("[[group]]\npath = \"/a/../b\"", "is not a path"),
-        ("[[group]]\npath = \"/a\"\n[[group]]\npath = \"/a\"", "stands here twice"),
+        ("[[group]]\npath = \"/a\"\n[[group]]\npath = \"/a\"", "is defined twice"),
         ("[[files]]\nof = \"target\"\nwrite = [\"io.wait: 1\"]", "no scheduler or controller has"),
         ("[[files]]\nof = \"target\"\nwrite = [\"io.weight 1\"]", "is not a line for a file"),
         ("[[files]]\nof = \"target\"\nconfigs = [\"x\"]\nwrite = []", "no configuration 'x'"),

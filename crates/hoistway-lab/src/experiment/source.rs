@@ -197,7 +197,8 @@ impl<'a> Section<'a> {
         match list.iter().enumerate().find(|(i, t)| list[..*i].contains(t)) {
             None => Ok(list),
             Some((i, twice)) => {
-                Err(self.wrong(&format!("{key}[{i}]"), format!("'{twice}' is listed twice in {key}")))
+                Err(self
+                    .wrong(&format!("{key}[{i}]"), format!("'{twice}' is listed twice in {key}")))
             }
         }
     }

@@ -10,7 +10,9 @@ use hoistway::sched::{At, Depth, Dispatch, Entry, Merged, SCHEDULERS, Scheduler,
 use hoistway::setting::TunableError;
 use hoistway::stage::Change;
 use hoistway::testkit::Rng;
+use hoistway::trace::{Event, Trace};
 use hoistway::{Device, Env, Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId, QueueId, Sectors};
+use std::collections::{BTreeMap, BTreeSet};
 
 const SLOTS: usize = 64;
 const BIOS: usize = 512;
@@ -172,6 +174,8 @@ impl Harness {
     /// After a bio merge: the neighbour on that side may have become contiguous.
     fn join_neighbour(&mut self, id: ReqId, side: Side) -> bool {
         let Some(other) = self.sched.neighbour(id, side, &self.env.cx()) else { return false };
+        let waits = matches!(self.book[other.index()], State::Waiting(i) if i == other);
+        assert!(other != id && waits, "{}: a neighbour is another that waits", self.entry.name);
         let (kept, gone) = if side == Side::Back { (id, other) } else { (other, id) };
         self.absorb(kept, gone)
     }
@@ -288,6 +292,8 @@ impl Harness {
             }
             100..105 => self.change_priority(),
             105..108 => self.exit(),
+            108..111 => self.change_group(),
+            111 => self.change_device(),
             _ => self.set_something(),
         }
     }
@@ -306,6 +312,30 @@ impl Harness {
         self.env.procs.get_mut(id).unwrap().alive = false;
         self.sched.changed(self.now, &Change::ProcExited(id), &mut self.env.cx());
         self.env.procs.get_mut(id).unwrap().alive = true;
+    }
+
+    /// A process changes its group, I/O pending or not; now and then to a new one, and one that nobody is in goes.
+    fn change_group(&mut self) {
+        if self.rng.one_in(3) && self.env.groups.len() < 20 {
+            let group = self.env.groups.add(GroupId::ROOT, "later");
+            self.sched.changed(self.now, &Change::GroupAdded(group), &mut self.env.cx());
+        }
+        let living: Vec<GroupId> = self.env.groups.living().collect();
+        let to = living[self.rng.below(living.len() as u64) as usize];
+        let proc = ProcId(self.rng.below(PROCS.into()) as u32);
+        let from = core::mem::replace(&mut self.env.procs.get_mut(proc).unwrap().group, to);
+        let change = Change::ProcMoved { proc, from, to };
+        self.sched.changed(self.now, &change, &mut self.env.cx());
+        let left = (0..PROCS).all(|p| self.env.procs.group(ProcId(p)) != from);
+        if left && from != GroupId::ROOT {
+            self.sched.changed(self.now, &Change::GroupRemoved(from), &mut self.env.cx());
+            self.env.groups.remove(from);
+        }
+    }
+
+    fn change_device(&mut self) {
+        self.env.device.rotational = self.rng.one_in(2);
+        self.sched.changed(self.now, &Change::Device, &mut self.env.cx());
     }
 
     fn set_something(&mut self) {
@@ -598,4 +628,98 @@ fn insertion_at_the_head_goes_before_all_that_waits() {
         let rest = [next(&mut h), next(&mut h)];
         assert!(others.iter().all(|id| rest.contains(id)), "{}", entry.name);
     }
+}
+
+#[test]
+fn a_groups_tunable_takes_its_ends_and_goes_back_to_its_default() {
+    for entry in SCHEDULERS {
+        for t in entry.group_tunables {
+            let mut h = Harness::new(entry, 1, 3);
+            let fresh = state(&*h.sched);
+            for value in [t.min.checked_sub(1), t.max.checked_add(1)].into_iter().flatten() {
+                let got =
+                    h.sched.set_group(h.now, GroupId(1), t.name, Some(value), &mut h.env.cx());
+                assert!(matches!(got, Err(TunableError::OutOfRange { .. })), "{}", entry.name);
+            }
+            assert_same(&fresh, &state(&*h.sched), "refused, but changed");
+            for value in [Some(t.min), Some(t.max), None] {
+                let got = h.sched.set_group(h.now, GroupId(1), t.name, value, &mut h.env.cx());
+                assert_eq!(got, Ok(()), "{} {value:?}", entry.name);
+                (0..200).for_each(|_| h.step(false));
+                h.run_dry();
+            }
+            let mut h = Harness::new(entry, 1, 3);
+            h.sched.set_group(h.now, GroupId(1), t.name, None, &mut h.env.cx()).unwrap();
+            let default = state(&*h.sched);
+            h.sched.set_group(h.now, GroupId(1), t.name, Some(t.default), &mut h.env.cx()).unwrap();
+            assert_same(&default, &state(&*h.sched), "unset is the default");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_a_group_takes_a_line_whole_or_not_at_all() {
+    for entry in SCHEDULERS {
+        let mut h = Harness::new(entry, 1, 3);
+        let before = state(&*h.sched);
+        let files = entry.knobs.iter().map(|k| k.file).chain(["io.no_such_file"]);
+        for file in files {
+            for line in ["8:0 bogus=1", "-1", "9:9 1x", "8:0 ="] {
+                let got = h.sched.write_knob(h.now, GroupId(1), file, line, &mut h.env.cx());
+                assert!(got.is_err(), "{} {file}: {line}", entry.name);
+            }
+        }
+        assert_same(&before, &state(&*h.sched), "refused, but changed");
+    }
+}
+
+/// `queues` tells what the trace has told, so that one may begin to listen at any time: a process has the queue that
+/// was named last, or the one that came of it by merges and splits.
+#[test]
+fn queues_of_processes_are_those_the_trace_has_told() {
+    let mut told_any = false;
+    for entry in SCHEDULERS {
+        let mut h = Harness::new(entry, 1, 5);
+        h.env.trace = Trace::keep(1_000_000);
+        let mut told = BTreeMap::new();
+        let mut became: Vec<(i64, i64)> = Vec::new();
+        for _ in 0..2000 {
+            h.step(true);
+            for record in h.env.trace.take() {
+                let Event::Why(why) = record.event else { continue };
+                let of = i64::from(why.of);
+                match why.what {
+                    "queue of process" => {
+                        told.insert((why.a, why.b != 0), of);
+                        told_any = true;
+                    }
+                    "queues merged" => became.push((of, why.a)),
+                    "split off a shared queue" => became.push((why.a, of)),
+                    _ => {}
+                }
+            }
+            h.sched.queues(&mut |q| {
+                // BFQ gives a process that changes its priority another shared async queue without a word.
+                if !q.sync {
+                    return;
+                }
+                let named = told.get(&(i64::from(q.proc.0), q.sync)).copied();
+                let mut reached: BTreeSet<i64> = named.into_iter().collect();
+                for _ in 0..if reached.contains(&q.queue.into()) { 0 } else { became.len() } {
+                    let next = became.iter().filter(|(from, _)| reached.contains(from));
+                    let more: Vec<i64> = next.map(|&(_, to)| to).collect();
+                    reached.extend(more);
+                    if reached.contains(&q.queue.into()) {
+                        break;
+                    }
+                }
+                assert!(
+                    reached.contains(&q.queue.into()),
+                    "{}: {q:?}, named {named:?}",
+                    entry.name
+                );
+            });
+        }
+    }
+    assert!(told_any, "some scheduler has queues of processes");
 }

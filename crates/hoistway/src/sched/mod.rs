@@ -156,7 +156,7 @@ pub trait Scheduler: Stage {
     fn merged(&mut self, _now: Instant, _kept: ReqId, _what: Merged, _cx: &mut Cx<'_>) {}
 
     /// Which queue each process uses now, for a scheduler with queues of processes: what its trace would
-    /// have told by "queue of process" had it been on from the start.
+    /// have told by "queue of process", and by merges and splits since, had it been on from the start.
     fn queues(&self, _sink: &mut dyn FnMut(QueueUse)) {}
 
     /// The weight that a process has by its priority among those of its class and group; `None`: none.

@@ -1,5 +1,8 @@
 //! The elevator's merge index: the one-hit cache and the back-merge hash
 //! (specs/blk-mq-and-noop.md 3.3 and 3.6).
+//!
+//! Neighbours in time are neighbours on disk, so one look at the request of the latest merge finds most partners; the hash
+//! finds the rest of those in front. Both cost O(1) per I/O, whatever waits.
 
 use crate::rows::{Rows, ids};
 use crate::table::NIL;

@@ -5,6 +5,10 @@
 //! command is with the device (C1). Requests that need one collect in a pending list; a command is issued
 //! when none is running and no data step is in flight (C2), or the oldest has waited 5 s (C3). Issuing
 //! swaps the lists; when the command completes, all that waited for it go on to their next step.
+//!
+//! A flush writes back everything the device holds, whoever asked for it. So who comes while one is running may share
+//! the next: n fsyncs at once cost about one flush, and not n. A command waits for data steps that are under way,
+//! because their requests need a flush behind them and so ride along.
 
 use super::*;
 use crate::request::Flags;
@@ -13,7 +17,7 @@ use crate::unit::Nanos;
 const PRE: u8 = 1;
 const DATA: u8 = 2;
 const POST: u8 = 4;
-/// C3.
+/// C3. An endless stream of data steps (FUA writes) must not keep off for ever a flush that somebody waits for.
 const LONGEST_WAIT: Nanos = Nanos::secs(5);
 
 /// State of the machine.

@@ -6,11 +6,14 @@ use crate::request::Flags;
 use crate::sched::{At, Depth, Dispatch, Run};
 use crate::unit::{Nanos, Sectors};
 
-/// The device plug is released by itself after 3 ms.
+/// The device plug is released by itself after 3 ms. An idle device waits for the neighbours of its first request, as a
+/// task's plug does later, only that here the device guesses for the task; the time bounds what a wrong guess costs.
 const PLUG_TIME: Nanos = Nanos::ms(3);
-/// ... or when so many requests wait.
+/// ... or when so many requests wait: they can be sorted and merged by then.
 const PLUG_REQUESTS: u32 = 4;
-/// A batcher may allocate so many requests ...
+/// A batcher may allocate so many requests ... When the pool is empty and each freed request goes to the next task in
+/// line, every stream is cut into single requests; a task that got one may take some more beyond the limit, which keeps
+/// its run whole.
 const BATCH_REQUESTS: u32 = 32;
 /// ... or for so long (HZ/50).
 const BATCH_TIME: Nanos = Nanos::ms(20);

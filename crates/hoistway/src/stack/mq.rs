@@ -44,13 +44,19 @@ pub(super) struct Plug {
     list: List,
 }
 
-/// A plug is flushed when it holds so many requests at the moment another is added.
+/// A plug is flushed when it holds so many requests at the moment another is added. Small neighbours are kept together
+/// long enough to merge; the bound keeps what a task has collected from waiting for a task that goes on collecting.
 const PLUG_REQUESTS: u32 = 32;
-/// A plug is flushed when its newest request has reached 128 KiB at that moment.
+/// A plug is flushed when its newest request has reached 128 KiB at that moment: it is large enough to be worth a seek,
+/// and waiting for more brings little.
 const PLUG_SECTORS: Sectors = Sectors(256);
-/// The busy indicator is at most 16; so many successful sends bring it to 0.
+/// The busy indicator is at most 16; so many successful sends bring it to 0. A queue that the device refused takes
+/// single requests for a while, and what it leaves with the scheduler can still be merged and chosen.
 const FALLS_TO_0: u32 = 16;
-/// After a run in which the scheduler withheld everything all queues are run again.
+/// After a run in which the scheduler withheld everything all queues are run again. Whether a scheduler "has work" is
+/// not exact (BFQ may have requests and decline), and another queue may have been sent away empty meanwhile with nobody
+/// to come back. At once it would spin, hence the delay (ML "blk-mq: Rerun dispatching in the case of budget
+/// contention"; 5.8).
 const RERUN_DELAY: Nanos = Nanos::ms(3);
 
 impl Stack {

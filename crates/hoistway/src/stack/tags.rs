@@ -7,7 +7,9 @@ use crate::request::BioId;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Number of wait lists of a tag set.
+/// Number of wait lists of a tag set. One list would be one hot lock, and waking all on each freed tag a stampede; not
+/// first come, first served: a task that runs may take a tag before one that has to be woken, which keeps processors
+/// busy and may starve a sleeper for a while.
 const LISTS: usize = 8;
 
 /// One set of tags: the scheduler tags of a hardware queue, or (`none`) the driver tags of the device.

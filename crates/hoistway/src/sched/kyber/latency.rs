@@ -118,6 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_target_is_what_was_aimed_at() {
+        let mut latencies = Latencies::new(Nanos::ms(2));
+        assert_eq!(latencies.target(), Nanos::ms(2));
+        latencies.aim(Nanos::ms(10));
+        assert_eq!(latencies.target(), Nanos::ms(10));
+    }
+
+    #[test]
     fn k1_a_latency_falls_into_quarters_of_its_target() {
         let cases: [(u64, &[(u64, usize)]); 3] = [
             (

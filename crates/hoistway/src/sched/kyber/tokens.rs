@@ -182,6 +182,34 @@ mod tests {
         assert_eq!((tokens.take(), tokens.outstanding()), (Some(7), 31));
     }
 
+    /// The number taken and the hint afterwards; all `held` are out.
+    fn take_at(depth: u32, hint: u32, held: &[u32]) -> (Option<u16>, u32) {
+        let mut tokens = Tokens { hint, ..at_depth(16, depth) };
+        held.iter().for_each(|&n| tokens.held[(n / 4) as usize] |= 1 << (n % 4));
+        (tokens.take(), tokens.hint)
+    }
+
+    #[test]
+    fn the_hint_moves_on_when_it_was_free_and_begins_anew_at_the_end() {
+        assert_eq!(take_at(16, 4, &[]), (Some(4), 5));
+        assert_eq!(take_at(16, 5, &[]), (Some(4), 5), "another of its word was free: it stays");
+        assert_eq!(take_at(16, 13, &[12]), (Some(13), 14));
+        assert_eq!(take_at(16, 14, &[12, 13]), (Some(14), 0), "15 is depth - 1");
+        assert_eq!(take_at(1, 0, &[]), (Some(0), 0));
+        assert_eq!(take_at(8, 8, &[]), (Some(0), 1), "a hint that is no number counts as 0");
+        assert_eq!(take_at(8, 5, &[0, 1, 2, 3, 4, 5, 6, 7]), (None, 0));
+    }
+
+    #[test]
+    fn a_released_number_is_the_next_hint_if_it_is_below_the_depth() {
+        for (number, hint) in [(7, 7), (8, 3), (9, 3)] {
+            let mut tokens = Tokens { hint: 3, outstanding: 1, ..at_depth(16, 8) };
+            tokens.held[usize::from(number) / 4] = 1 << (number % 4);
+            tokens.release(number);
+            assert_eq!(tokens.hint, hint);
+        }
+    }
+
     #[test]
     fn any_order_of_release_keeps_numbers_unique() {
         let mut tokens = Tokens::new(64);

@@ -1,5 +1,6 @@
 //! What can go wrong outside an I/O: opening, configuring, serving.
 
+use crate::storage::{OverlayError, TargetError};
 use hoistway::stack::StackError;
 use std::fmt;
 use std::io;
@@ -33,7 +34,16 @@ pub enum LiveError {
         /// What this machine does, with unit.
         machine_figure: String,
     },
-    /// A wish that contradicts another one, or the device; the message says which.
+    /// A target cannot be what was written.
+    Target(TargetError),
+    /// An overlay is not taken.
+    Overlay {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        error: OverlayError,
+    },
+    /// What is asked for contradicts itself, or does not fit the device; the message says how.
     Refused(String),
     /// A device was closed, but what was written since its last flush may be lost.
     NotFlushed {
@@ -68,6 +78,8 @@ impl fmt::Display for LiveError {
                 "{drive} does {drive_figure}, but this machine can carry {machine_figure}; choose a \
                  slower drive"
             ),
+            LiveError::Target(error) => error.fmt(f),
+            LiveError::Overlay { path, error } => write!(f, "{}: {error}", path.display()),
             LiveError::Refused(message) => f.write_str(message),
             LiveError::NotFlushed { device, why } => write!(
                 f,
@@ -83,8 +95,16 @@ impl std::error::Error for LiveError {
         match self {
             LiveError::Os { error, .. } => Some(error),
             LiveError::Stack(error) => Some(error),
+            LiveError::Target(error) => Some(error),
+            LiveError::Overlay { error, .. } => Some(error),
             _ => None,
         }
+    }
+}
+
+impl From<TargetError> for LiveError {
+    fn from(error: TargetError) -> LiveError {
+        LiveError::Target(error)
     }
 }
 

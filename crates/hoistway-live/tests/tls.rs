@@ -365,7 +365,7 @@ fn garbage_stalls_and_slow_handshakes_disturb_nobody() {
         if let Err(e) = c.read_to_end(&mut sink) {
             assert_eq!(e.kind(), io::ErrorKind::ConnectionReset, "round {round}");
         }
-        // At most an alert: nothing of the lobby's.
+        // At most an alert: nothing of the negotiation's.
         assert!(sink.is_empty() || sink[0] == 0x15, "{sink:?}");
     }
     // Byte by byte is slow, but right.

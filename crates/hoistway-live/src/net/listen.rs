@@ -35,7 +35,7 @@ impl Listen {
     ///
     /// # Errors
     ///
-    /// When the address cannot be listened on, or other machines could reach it against the wish.
+    /// When the address cannot be listened on, or other machines could reach it although it must not.
     pub(crate) fn bind(&self, local: Option<&str>) -> Result<Bound, LiveError> {
         match self {
             Listen::Tcp(address) => {

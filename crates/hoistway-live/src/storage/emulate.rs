@@ -5,7 +5,8 @@
 
 use super::memory::Memory;
 use super::{
-    Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetKey, TargetKind, holes,
+    Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetError, TargetKey,
+    TargetKind, holes,
 };
 use crate::buffer::Part;
 use crate::clock::{Clock, timespec};
@@ -35,10 +36,11 @@ pub(super) static TARGET: TargetKind = TargetKind {
             }
             _ => (text.rest, None),
         };
-        let drive = DriveFile::load(drive).map_err(|e| LiveError::Refused(e.to_string()))?;
+        let drive = DriveFile::load(drive).map_err(|e| TargetError::Drive(e.to_string()))?;
         let seed = text.key("seed").map_or(Ok(1), |seed| {
-            let message = || LiveError::Refused(format!("seed = '{seed}' is not a whole number"));
-            seed.parse().map_err(|_| message())
+            let (key, wanted) = ("seed", "a whole number".to_string());
+            let error = TargetError::BadValue { key, value: seed.into(), wanted };
+            seed.parse().map_err(|_| error)
         })?;
         let file = text.key("data").map(Into::into);
         Ok(Target::Emulated(Box::new(Emulation { drive, size, file, seed })))
@@ -120,10 +122,8 @@ pub(crate) fn open_checked(emulation: &Emulation) -> Result<Opened, LiveError> {
     let whole = drive.identity.capacity_bytes;
     let size = emulation.size.unwrap_or(whole);
     if size == 0 || size > whole || !size.is_multiple_of(drive.identity.sector_bytes) {
-        return Err(LiveError::Refused(format!(
-            "{}: {size} bytes; choose at most its {whole}, in multiples of {}",
-            drive.id, drive.identity.sector_bytes
-        )));
+        let (drive, sector) = (drive.id.to_string(), drive.identity.sector_bytes);
+        return Err(TargetError::DriveSize { drive, size, whole, sector }.into());
     }
     let mut device = drive.device();
     device.capacity = Sectors(size / 512);

@@ -4,7 +4,8 @@
 //! taken is part of the facts, and a fallback is a warning.
 
 use super::{
-    Backend, Facts, Opened, Target, TargetKey, TargetKind, threads::Threads, uring::Uring,
+    Backend, Facts, Opened, Target, TargetError, TargetKey, TargetKind, threads::Threads,
+    uring::Uring,
 };
 use crate::error::{LiveError, os};
 use hoistway::{Device, Sectors};
@@ -60,11 +61,11 @@ pub enum Way {
 static WAYS: &[(&str, Way)] = &[("io_uring", Way::IoUring), ("threads", Way::Threads)];
 
 impl Way {
-    fn named(name: &str) -> Result<Way, LiveError> {
+    fn named(name: &str) -> Result<Way, TargetError> {
         let known = WAYS.iter().find(|(known, _)| *known == name).map(|(_, way)| *way);
         known.ok_or_else(|| {
             let names: Vec<_> = WAYS.iter().map(|(name, _)| *name).collect();
-            LiveError::Refused(format!("way '{name}': write {}", names.join(" or ")))
+            TargetError::BadValue { key: "way", value: name.into(), wanted: names.join(" or ") }
         })
     }
 }

@@ -19,6 +19,7 @@ mod uring;
 
 pub(crate) use api::{Backend, Command, DeferredLookup, Done, ExtentsAnswer, Opened, SizeProbe};
 pub use api::{Extent, Facts};
+pub use cow::OverlayError;
 pub use emulate::{Emulation, EmulationFigures};
 pub(crate) use emulate::{check_speed, open_checked as open_emulated};
 pub use file::{FileOptions, Way};
@@ -26,7 +27,7 @@ pub(crate) use file::{open as open_file, rotational};
 pub(crate) use holes::push_extent;
 #[allow(unused_imports, reason = "the way in for backends without a variant of their own")]
 pub(crate) use open::OpenTarget;
-pub use open::{OtherTarget, Target, TargetKey, TargetKind, TargetText};
+pub use open::{OtherTarget, Target, TargetError, TargetKey, TargetKind, TargetText};
 
 /// The kinds of targets, in the order of listing.
 #[rustfmt::skip]

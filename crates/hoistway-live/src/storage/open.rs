@@ -23,8 +23,86 @@ pub struct TargetKind {
     /// Keys of an export that only it understands.
     pub keys: &'static [TargetKey],
     /// Makes the target of what was written.
-    pub parse: fn(&TargetText<'_>) -> Result<Target, LiveError>,
+    pub parse: fn(&TargetText<'_>) -> Result<Target, TargetError>,
 }
+
+/// Why a target that was written cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// There is no colon in it.
+    NoKind(String),
+    /// No kind of that name.
+    UnknownKind(String),
+    /// A key that belongs to another kind.
+    ForeignKey {
+        /// The key.
+        key: String,
+        /// The kind that has it; `None`: there is none.
+        of: Option<&'static str>,
+        /// The kind of the target.
+        kind: &'static str,
+    },
+    /// A key whose value is none.
+    BadValue {
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: String,
+        /// What it must be.
+        wanted: String,
+    },
+    /// A size that is no quantity.
+    Quantity(hoistway::quantity::QuantityError),
+    /// A size that no device has: zero, more than 2^62, or not a multiple of 512 bytes.
+    Size(u64),
+    /// An emulated drive of which more is to be served than there is, or not in whole sectors.
+    DriveSize {
+        /// The drive.
+        drive: String,
+        /// Bytes asked for.
+        size: u64,
+        /// Bytes there are.
+        whole: u64,
+        /// Bytes per sector.
+        sector: u64,
+    },
+    /// A drive file that cannot be read; why.
+    Drive(String),
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = |item: fn(&TargetKind) -> &str| {
+            listed(&TARGETS.iter().copied().map(item).collect::<Vec<_>>())
+        };
+        match self {
+            TargetError::NoKind(text) => {
+                write!(f, "target '{text}': write {}", all(|kind| kind.syntax))
+            }
+            TargetError::UnknownKind(name) => {
+                write!(f, "no target '{name}'; write {}", all(|kind| kind.name))
+            }
+            TargetError::ForeignKey { key, of, kind } => {
+                write!(f, "{key} is for {}, not for {kind}", of.unwrap_or("no target"))
+            }
+            TargetError::BadValue { key, value, wanted } => {
+                write!(f, "{key} = '{value}': write {wanted}")
+            }
+            TargetError::Quantity(error) => error.fmt(f),
+            TargetError::Size(size) => {
+                write!(f, "a size of {size} bytes: choose a multiple of 512 above 0")
+            }
+            TargetError::DriveSize { drive, size, whole, sector } => write!(
+                f,
+                "{drive}: {size} bytes; choose at most its {whole}, in multiples of {sector}"
+            ),
+            TargetError::Drive(error) => f.write_str(error),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
 
 /// A key of an export that belongs to a kind of targets.
 #[derive(Debug)]
@@ -55,8 +133,8 @@ impl TargetText<'_> {
     }
 
     /// The bytes that `text` names.
-    pub fn bytes(&self, text: &str) -> Result<u64, LiveError> {
-        hoistway::quantity::bytes(text).map_err(|e| LiveError::Refused(e.to_string()))
+    pub fn bytes(&self, text: &str) -> Result<u64, TargetError> {
+        hoistway::quantity::bytes(text).map_err(TargetError::Quantity)
     }
 }
 
@@ -70,22 +148,17 @@ impl TargetKind {
         text: &str,
         keys: &BTreeMap<String, String>,
         read_only: bool,
-    ) -> Result<Target, LiveError> {
-        let all =
-            |item: fn(&TargetKind) -> &str| TARGETS.iter().copied().map(item).collect::<Vec<_>>();
+    ) -> Result<Target, TargetError> {
         let Some((name, rest)) = text.split_once(':') else {
-            let syntax = listed(&all(|kind| kind.syntax));
-            return Err(LiveError::Refused(format!("target '{text}': write {syntax}")));
+            return Err(TargetError::NoKind(text.into()));
         };
         let Some(kind) = TARGETS.iter().find(|kind| kind.name == name) else {
-            let names = listed(&all(|kind| kind.name));
-            return Err(LiveError::Refused(format!("no target '{name}'; write {names}")));
+            return Err(TargetError::UnknownKind(name.into()));
         };
-        let is_its_own = |key: &String| kind.keys.iter().any(|k| k.name == key);
-        if let Some(key) = keys.keys().find(|key| !is_its_own(key)) {
-            let of = TARGETS.iter().find(|kind| kind.keys.iter().any(|k| k.name == key));
-            let of = of.map_or("no target", |kind| kind.syntax);
-            return Err(LiveError::Refused(format!("{key} is for {of}, not for {name}")));
+        let has = |kind: &TargetKind, key: &str| kind.keys.iter().any(|k| k.name == key);
+        if let Some(key) = keys.keys().find(|key| !has(kind, key)) {
+            let of = TARGETS.iter().find(|kind| has(kind, key)).map(|kind| kind.syntax);
+            return Err(TargetError::ForeignKey { key: key.clone(), of, kind: kind.name });
         }
         (kind.parse)(&TargetText { rest, keys, read_only })
     }
@@ -168,10 +241,9 @@ impl Target {
     }
 }
 
-fn check_size(size: u64) -> Result<u64, LiveError> {
+fn check_size(size: u64) -> Result<u64, TargetError> {
     if size == 0 || !size.is_multiple_of(512) || size > 1 << 62 {
-        let message = format!("a size of {size} bytes: choose a multiple of 512 above 0");
-        return Err(LiveError::Refused(message));
+        return Err(TargetError::Size(size));
     }
     Ok(size)
 }

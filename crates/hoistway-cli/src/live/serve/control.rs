@@ -356,11 +356,11 @@ fn checked_weight(weight: u64) -> Result<u64, String> {
 }
 
 /// Switches and waits for it, within limits: a device that does not answer holds it up.
-fn switch(device: &Device, wish: &str) -> Result<Value, String> {
-    let config = Config::parse(wish).map_err(|e| e.to_string())?;
+fn switch(device: &Device, asked: &str) -> Result<Value, String> {
+    let config = Config::parse(asked).map_err(|e| e.to_string())?;
     if !config.controllers.is_empty() || config.groups || !config.given.is_empty() {
         return Err(format!(
-            "'{wish}' is more than a scheduler: controllers and groups are chosen when the server \
+            "'{asked}' is more than a scheduler: controllers and groups are chosen when the server \
              starts"
         ));
     }
@@ -410,7 +410,7 @@ fn export_json(export: &Export, device: &Device) -> Value {
     json!({
         "name": export.name,
         "offset": export.offset,
-        "bytes": export.size.map_or(rest, |wish| wish.min(rest)),
+        "bytes": export.size.map_or(rest, |asked| asked.min(rest)),
         "read_only": export.read_only || device.facts().read_only,
         "prio": export.prio.to_string(),
     })

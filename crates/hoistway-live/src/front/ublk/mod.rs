@@ -87,7 +87,7 @@ impl Disk {
         let mut control = ControlDevice::open()?;
         let notes = remove_left(&mut control);
         let process = i32::try_from(std::process::id()).expect("process numbers are small");
-        let wish = DeviceInfo {
+        let asked = DeviceInfo {
             queues: 1,
             depth: DEPTH,
             request_max: REQUEST_MAX,
@@ -96,7 +96,7 @@ impl Disk {
             state: State::Dead,
             mark: Mark::of(std::process::id()),
         };
-        let mut answer = wish.encode();
+        let mut answer = asked.encode();
         control.run(Control::Add, wire::ANY_DEVICE, &mut answer, 0)?;
         let info = DeviceInfo::decode(&answer);
         // From here on dropping `disk` takes it away again.

@@ -28,6 +28,7 @@ use crate::slab::Slab;
 use bits::Bits;
 use hoistway::{Instant, Op, Sectors};
 use lower::{Lower, Owner};
+pub use overlay::OverlayError;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

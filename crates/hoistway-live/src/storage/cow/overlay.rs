@@ -14,6 +14,7 @@ use super::bits::{Bits, PAGE, PAGE_BITS};
 use crate::error::{LiveError, os};
 use crate::storage::file;
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -78,6 +79,58 @@ impl Shape {
     }
 }
 
+/// Why an overlay is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OverlayError {
+    /// Another server has it open.
+    InUse,
+    /// It is another kind of file.
+    NoOverlay,
+    /// Its header is not what was written, or of another version.
+    Damaged,
+    /// It was made for another base.
+    OtherBase {
+        /// Bytes of the base it was made for, and bytes per block.
+        made_for: (u64, u64),
+        /// Those of the base it is to lie over.
+        base: (u64, u64),
+    },
+    /// The base was written since.
+    BaseModified,
+    /// It is shorter than it was made.
+    CutShort,
+}
+
+impl OverlayError {
+    fn of(self, path: &Path) -> LiveError {
+        LiveError::Overlay { path: path.into(), error: self }
+    }
+}
+
+impl fmt::Display for OverlayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OverlayError::InUse => "another server uses this overlay",
+            OverlayError::NoOverlay => "is not an overlay; name a file that does not exist yet",
+            OverlayError::Damaged => "the header of this overlay is damaged, or of another version",
+            OverlayError::OtherBase { made_for: (size, block), base: (base, base_block) } => {
+                return write!(
+                    f,
+                    "an overlay for {size} bytes in blocks of {block}; the base has {base} in blocks \
+                     of {base_block}"
+                );
+            }
+            OverlayError::BaseModified => {
+                "the base has been modified since the overlay was made: it no longer fits"
+            }
+            OverlayError::CutShort => "the overlay has been cut short",
+        })
+    }
+}
+
+impl std::error::Error for OverlayError {}
+
 /// FNV-1a, 64 bits: against accidents, not against people.
 fn checksum(bytes: &[u8]) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -94,7 +147,7 @@ pub(super) fn open(path: &Path, shape: &Shape) -> Result<Opened, LiveError> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
     let file = file.map_err(os(name()))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Err(LiveError::Refused(format!("{}: another server uses this overlay", name())));
+        return Err(OverlayError::InUse.of(path));
     }
     let mut bits = Bits::new(shape.blocks());
     if file.metadata().map_err(os(name()))?.len() == 0 {
@@ -119,30 +172,25 @@ fn create(file: &File, path: &Path, shape: &Shape) -> io::Result<()> {
 }
 
 fn check(file: &File, path: &Path, shape: &Shape) -> Result<(), LiveError> {
-    let refuse = |why: &str| Err(LiveError::Refused(format!("{}: {why}", path.display())));
     let mut header = [0; HEADER];
     let whole = file.read_exact_at(&mut header, 0).is_ok();
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight"));
     if !whole || &header[..16] != MAGIC {
-        return refuse("is not an overlay; name a file that does not exist yet");
+        return Err(OverlayError::NoOverlay.of(path));
     }
     if number(HEADER - 8) != checksum(&header[..HEADER - 8]) || number(16) != VERSION {
-        return refuse("the header of this overlay is damaged, or of another version");
+        return Err(OverlayError::Damaged.of(path));
     }
     if (number(24), number(32)) != (shape.size, shape.block.into()) {
-        let (size, block) = (number(24), number(32));
-        let Shape { size: base, block: base_block, .. } = shape;
-        return refuse(&format!(
-            "an overlay for {size} bytes in blocks of {block}; the base has {base} in blocks of \
-             {base_block}"
-        ));
+        let (made_for, base) = ((number(24), number(32)), (shape.size, shape.block.into()));
+        return Err(OverlayError::OtherBase { made_for, base }.of(path));
     }
     if header != shape.header() {
-        return refuse("the base has been modified since the overlay was made: it no longer fits");
+        return Err(OverlayError::BaseModified.of(path));
     }
     let length = file.metadata().map_err(os(path.display().to_string()))?.len();
     if length < shape.data() + shape.size {
-        return refuse("the overlay has been cut short");
+        return Err(OverlayError::CutShort.of(path));
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ impl Load {
 
 impl Bfq {
     /// Which request goes to the device next (4.1)?
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch_one(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
         if let Some(slot) = self.rqs.pop_listed() {
             return Dispatch::Issue(self.issue_listed(slot, cx));
@@ -91,6 +91,7 @@ impl Bfq {
     }
 
     /// Any request, ignoring idling and the one-in-flight rule.
+    #[cold]
     pub(super) fn drain_one(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
         if let Some(slot) = self.rqs.pop_listed() {
             return Some(self.issue_listed(slot, cx));
@@ -115,6 +116,7 @@ impl Bfq {
     }
 
     /// Hands over the next request of `q` (4.1 step 5).
+    #[inline(always)]
     fn issue_next(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) -> ReqId {
         let slot = self.queues[q].rqs.next;
         let cost = self.charge_next(q);
@@ -157,6 +159,7 @@ impl Bfq {
     }
 
     /// The queue to serve, `None` while an empty one is being waited for (4.2).
+    #[inline(always)]
     fn select(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<QueueNo> {
         let mut q = self.serving.queue;
         let mut reason = Reason::Timeout;

@@ -87,6 +87,13 @@ impl GroupParts {
         self.nodes.get(group.index()).copied().unwrap_or(NodeNo::NONE)
     }
 
+    /// Counts of all queues, those that are gone included.
+    pub fn tally(&self) -> Tally {
+        let mut all = Tally::default();
+        self.parts.iter().for_each(|part| all.add(&part.tally));
+        all
+    }
+
     fn add(&mut self, node: NodeNo, part: GroupPart) {
         let group = part.group.index();
         while self.nodes.len() <= group {
@@ -136,14 +143,17 @@ impl Bfq {
     }
 
     /// Counts (or uncounts) requests of a queue in its groups.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_allocated(&mut self, q: QueueNo, n: i32) {
         let queue = &mut self.queues[q];
         queue.rqs.allocated = queue.rqs.allocated.wrapping_add_signed(n);
-        self.count_in_groups(self.fair.ents[q].node, n);
+        let node = self.fair.ents[q].node;
+        if node != ROOT {
+            self.count_in_groups(node, n);
+        }
     }
 
-    #[inline]
+    #[inline(never)]
     fn count_in_groups(&mut self, mut node: NodeNo, n: i32) {
         while node != ROOT {
             let up = self.fair.nodes[node].entity;

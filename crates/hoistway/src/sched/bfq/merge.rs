@@ -69,22 +69,32 @@ impl Bfq {
         slot.served > 0 && slot.first_io + self.up(MERGE_WINDOW) < self.tn
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn index_remove(&mut self, q: QueueNo) {
-        if core::mem::take(&mut self.queues[q].coop.indexed) {
-            let node = self.fair.ents[q].node;
-            let groups = &mut self.groups;
-            groups.parts[node].index.remove(&mut groups.positions, q.0);
+        if self.queues[q].coop.indexed {
+            self.index_take(q);
         }
     }
 
+    #[inline(never)]
+    fn index_take(&mut self, q: QueueNo) {
+        self.queues[q].coop.indexed = false;
+        let node = self.fair.ents[q].node;
+        let groups = &mut self.groups;
+        groups.parts[node].index.remove(&mut groups.positions, q.0);
+    }
+
     /// The next request of a queue has changed, or it goes back on its tree.
-    #[inline]
+    #[inline(always)]
     pub(super) fn index_update(&mut self, q: QueueNo) {
         self.index_remove(q);
-        if self.nonrot_queueing() || !self.conf.queue_merge {
-            return;
+        if !self.nonrot_queueing() && self.conf.queue_merge {
+            self.index_insert(q);
         }
+    }
+
+    #[inline(never)]
+    fn index_insert(&mut self, q: QueueNo) {
         let (next, e) = (self.queues[q].rqs.next, &self.fair.ents[q]);
         if next.is_none() || e.class == IDLE || self.too_late(q) {
             return;
@@ -99,7 +109,7 @@ impl Bfq {
     ///
     /// At insertion: that catches even pairs for which CFQ needed preemption. Cooperating threads (a dump, the I/O
     /// threads of a virtual machine) each read every n-th block: at random one by one, sequential together.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_cooperator(&mut self, q: QueueNo, proc: ProcId, pos: u64) -> QueueNo {
         if self.queues[q].coop.into.is_some() {
             return self.queues.end_of_chain(q);
@@ -112,6 +122,7 @@ impl Bfq {
         self.find_partner(q, proc, pos)
     }
 
+    #[inline(never)]
     fn find_partner(&mut self, q: QueueNo, proc: ProcId, pos: u64) -> QueueNo {
         if let Some(found) = self.late_stable_merge(q, proc) {
             return found;

@@ -193,11 +193,16 @@ impl Bfq {
     /// Reads the clock at the start of a call.
     #[inline]
     fn clock(&mut self, now: Instant) {
-        self.tn = match self.recorded_tick {
-            _ if !self.conf.tick_rounding => now,
-            Some(tick) => tick,
-            None => Instant::from_nanos(now.as_nanos() / self.tick.0 * self.tick.0),
-        };
+        self.tn = now;
+        if self.conf.tick_rounding {
+            self.tn = self.in_ticks(now);
+        }
+    }
+
+    #[cold]
+    fn in_ticks(&self, now: Instant) -> Instant {
+        let whole = Instant::from_nanos(now.as_nanos() / self.tick.0 * self.tick.0);
+        self.recorded_tick.unwrap_or(whole)
     }
 
     /// A duration that is compared with instants kept in ticks.

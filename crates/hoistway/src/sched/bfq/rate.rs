@@ -1,5 +1,6 @@
 //! The peak-rate estimator: how much the device can serve in one slot (specs/bfq.md 3.3).
 
+use super::queue::seek::is_far;
 use crate::unit::{Instant, Nanos};
 
 /// Estimator state. Rates are in 2^16 sectors per microsecond, lengths and positions in sectors.
@@ -65,6 +66,7 @@ impl PeakRate {
     }
 
     /// A request leaves its queue. True: the estimate has changed.
+    #[inline(always)]
     pub fn dispatched(&mut self, now: Instant, r: Dispatched) -> bool {
         let mut changed = false;
         if self.samples == 0 {
@@ -74,7 +76,7 @@ impl PeakRate {
         } else {
             self.samples += 1;
             let busy = r.inflight > 0 || now.since(self.last_completion) < IMMEDIATE;
-            if busy && !seeky_req(self.last_pos, r.pos, r.len, r.rotational) {
+            if busy && !is_far(self.last_pos, r.pos, r.len, r.rotational) {
                 self.seq_samples += 1;
             }
             self.sectors += r.len;
@@ -91,6 +93,7 @@ impl PeakRate {
     }
 
     /// A request is done. True: the estimate has changed.
+    #[inline]
     pub fn completed(&mut self, now: Instant) -> bool {
         let gap = now.since(self.last_completion).as_us();
         // The device was nearly idle: the interval must not count it (quirk Q9).
@@ -115,6 +118,7 @@ impl PeakRate {
     }
 
     /// Ends the observation interval; the next one begins with the request given.
+    #[inline(never)]
     fn close(&mut self, next: Option<(Instant, u64)>) -> bool {
         let changed = self.samples >= MIN_SAMPLES && self.delta >= MIN_INTERVAL && self.update();
         match next {
@@ -142,12 +146,6 @@ impl PeakRate {
     }
 }
 
-/// A request far from the end of the last one; on flash only if it is small (3.3). Position 0 means
-/// that there was no last one.
-pub(super) fn seeky_req(last: u64, pos: u64, len: u64, rotational: bool) -> bool {
-    last != 0 && pos.abs_diff(last) > SEEK_SECTORS && (rotational || len < SMALL_SECTORS)
-}
-
 /// Fraction bits of a rate (3.1).
 const RATE_SHIFT: u32 = 16;
 /// Reference peak rates (3.1), about 109 MB/s and 258 MB/s.
@@ -165,6 +163,3 @@ const IDLE_GAP: Nanos = Nanos::ms(100);
 const IMMEDIATE: Nanos = Nanos::ms(2);
 /// Below this rate over the gap between two completions the device counts as idle (3.3).
 const GAP_RATE: u64 = 64;
-/// 3.1.
-const SEEK_SECTORS: u64 = 800;
-const SMALL_SECTORS: u64 = 64;

@@ -124,7 +124,7 @@ impl Rqs {
     ///
     /// One that is alone is in neither, only `next`: with one request at a time nothing is to be ordered, and there
     /// are many such queues. It takes its places when a second one comes.
-    #[inline]
+    #[inline(always)]
     pub fn enqueue(&mut self, own: &mut OwnRqs, slot: RqNo) {
         self.rows[slot].place = Place::Queued;
         if own.queued == 1 {
@@ -471,6 +471,7 @@ impl Bfq {
     }
 
     /// Takes a pending request out of its queue and chooses the next one (5.3).
+    #[inline(always)]
     pub(super) fn remove_request(&mut self, now: Instant, slot: RqNo) {
         let q = self.rqs[slot].queue;
         let own = &self.queues[q].rqs;
@@ -648,6 +649,7 @@ impl Bfq {
     }
 
     /// The request no longer exists: the counts of `prepare` go back.
+    #[inline(always)]
     pub(super) fn release(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) {
         let rq = &mut self.rqs[slot];
         let (queue, proc) = (rq.queue, rq.proc);

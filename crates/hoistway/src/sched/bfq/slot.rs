@@ -217,7 +217,7 @@ impl Bfq {
     /// Async ones are overcharged: writes finish in the drive's cache, so they look cheap while the drive pays for
     /// them later, at the expense of reads. Not in asymmetric scenarios, nor raised queues: there idling enforces the
     /// shares, and overcharging would only skew them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn charge_len(&self, len: u64, q: QueueNo) -> u64 {
         if self.queues[q].sync {
             return len;
@@ -225,6 +225,7 @@ impl Bfq {
         self.charge_async(len, q)
     }
 
+    #[inline(never)]
     fn charge_async(&self, len: u64, q: QueueNo) -> u64 {
         if self.conf.v1 {
             return len * V1_ASYNC_FACTOR;
@@ -234,20 +235,20 @@ impl Bfq {
     }
 
     /// What the next request of `q` costs.
-    #[inline]
+    #[inline(always)]
     pub(super) fn charge_next(&self, q: QueueNo) -> u64 {
         let next = self.queues[q].rqs.next;
         self.charge_len(self.rqs[next].len.into(), q)
     }
 
     /// Is there a request, and does it fit what is left of the budget?
-    #[inline]
+    #[inline(always)]
     pub(super) fn fits(&self, q: QueueNo) -> bool {
         self.queues[q].rqs.next.is_some() && self.charge_next(q) <= self.fair.ents[q].left()
     }
 
     /// Accounts service to a queue and its groups (2.7).
-    #[inline]
+    #[inline(always)]
     pub(super) fn serve(&mut self, q: QueueNo, n: u64) {
         let queue = &mut self.queues[q];
         queue.slot.serve(n, self.tn);
@@ -325,6 +326,7 @@ impl Bfq {
     ///
     /// It holds the next request: else the queue would be selected, expire with nothing served, and pay a round for
     /// it.
+    #[inline(always)]
     pub(super) fn update_budget(&mut self, q: QueueNo) {
         let queue = &self.queues[q];
         if queue.rqs.next.is_none() || self.serving.queue == q || !self.fair.ents[q].busy {
@@ -332,9 +334,14 @@ impl Bfq {
         }
         let b = queue.slot.max_budget.max(self.charge_next(q)).max(self.fair.ents[q].service);
         if b != self.fair.ents[q].budget {
-            self.fair.ents[q].budget = b;
-            self.fair.activate_or_requeue(q, false, false, self.tn);
+            self.change_budget(q, b);
         }
+    }
+
+    #[inline(never)]
+    fn change_budget(&mut self, q: QueueNo, b: u64) {
+        self.fair.ents[q].budget = b;
+        self.fair.activate_or_requeue(q, false, false, self.tn);
     }
 
     /// Was the slot slow, and how many milliseconds did it last (3.8 step 1)?

@@ -10,8 +10,6 @@ use crate::unit::{Instant, Nanos};
 /// Counts since the scheduler came into force that only the device as a whole has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
-    /// Sums over all queues, those that are gone included.
-    pub all: Tally,
     pub time_charges: u64,
     pub injected_async: u64,
     pub injected_waker: u64,
@@ -203,10 +201,9 @@ pub(super) static FIGURES: &[&[FigureDoc]] =
     &[OF_ALL, ONLY_DEVICE, ONLY_GROUP, OF_GROUPS, ONLY_QUEUE, OF_QUEUES];
 
 impl Bfq {
-    /// Counts something of a queue: for it, for its group and for the device.
+    /// Counts something of a queue: for it and for its group. The device's counts are the sum of those.
     #[inline]
     pub(super) fn tally(&mut self, q: QueueNo, count: impl Fn(&mut Tally)) {
-        count(&mut self.stats.all);
         count(&mut self.groups[self.fair.ents[q].node].tally);
         if let Some(tally) = self.stats.queues.get_mut(q) {
             count(tally);
@@ -237,7 +234,7 @@ impl Bfq {
                 put(doc.name, of, value(t) as i64);
             }
         };
-        tally(&mut put, OF_ALL, None, &self.stats.all);
+        tally(&mut put, OF_ALL, None, &self.groups.tally());
         for (doc, value) in ONLY_DEVICE.iter().zip(self.device_values()) {
             put(doc.name, None, value as i64);
         }

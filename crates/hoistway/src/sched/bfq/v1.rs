@@ -780,15 +780,15 @@ impl Stage for BfqV1 {
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {
         let mut put = |name, value: u64| sink(Figure { name, of: None, value: value as i64 });
-        let s = &self.b.stats;
-        for (name, n) in Reason::NAMES.iter().zip(s.all.slots) {
+        let (s, all) = (&self.b.stats, self.b.groups.tally());
+        for (name, n) in Reason::NAMES.iter().zip(all.slots) {
             put(name, n);
         }
         put("full_charges", s.time_charges);
-        put("full_charged_sectors", s.all.time_charged);
-        put("idle_timer_armed", s.all.idle_armed);
-        put("idle_timer_useful", s.all.idle_useful);
-        put("idle_time_ns", s.all.idled.0);
+        put("full_charged_sectors", all.time_charged);
+        put("idle_timer_armed", all.idle_armed);
+        put("idle_timer_useful", all.idle_useful);
+        put("idle_time_ns", all.idled.0);
         put("boosts", self.boosts);
         put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> RATE_SHIFT);
         put("max_budget_sectors", self.b.budgets.max);

@@ -4,20 +4,35 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Seek {
     /// Newest bit lowest, 1 = far from the one before.
-    pub history: u32,
+    history: u32,
+    /// How many of them are 1: counting them anew costs more than following them.
+    jumps: u32,
     /// End of the last request enqueued.
     pub last_pos: u64,
 }
 
 impl Seek {
     /// One jump, to the first request.
-    pub const NEW: Seek = Seek { history: 1, last_pos: 0 };
+    pub const NEW: Seek = Seek { history: 1, jumps: 1, last_pos: 0 };
+
+    /// After requests of that history.
+    #[cfg(test)]
+    pub fn of(history: u32) -> Seek {
+        Seek { history, jumps: history.count_ones(), last_pos: 0 }
+    }
+
+    /// The last requests were like that.
+    #[cfg(test)]
+    pub fn recall(&mut self, history: u32) {
+        *self = Seek { last_pos: self.last_pos, ..Seek::of(history) };
+    }
 
     /// A request of `len` sectors at `pos` arrives.
     #[inline]
     pub fn record(&mut self, pos: u64, len: u64, rotational: bool) {
-        let far = is_far(self.last_pos, pos, len, rotational);
-        self.history = (self.history << 1) | u32::from(far);
+        let far = u32::from(is_far(self.last_pos, pos, len, rotational));
+        self.jumps = self.jumps + far - (self.history >> 31);
+        self.history = (self.history << 1) | far;
     }
 
     /// 20 or more of the last 32 requests were far.
@@ -27,13 +42,13 @@ impl Seek {
     /// jumps is the least tolerance that worked reliably up to nine.
     #[inline]
     pub fn seeky(&self) -> bool {
-        self.history.count_ones() > TOLERATED
+        self.jumps > TOLERATED
     }
 
     /// All of the last 32 were: not the pattern of a player (6.3).
     #[inline]
     pub fn totally(&self) -> bool {
-        self.history == u32::MAX
+        self.jumps == u32::BITS
     }
 }
 
@@ -60,11 +75,12 @@ mod tests {
 
     #[test]
     fn the_twentieth_jump_of_32_makes_a_queue_seeky() {
-        let mut seek = Seek { history: 0, last_pos: 1 << 30 };
+        let mut seek = Seek { last_pos: 1 << 30, ..Seek::of(0) };
         for n in 1..=32 {
             seek.record(0, 8, true);
             assert_eq!(seek.seeky(), n >= 20, "{n} jumps");
             assert_eq!(seek.totally(), n == 32, "{n} jumps");
+            assert_eq!(seek, Seek { last_pos: 1 << 30, ..Seek::of(seek.history) });
         }
         (0..13).for_each(|_| seek.record(1 << 30, 8, true));
         assert!(!seek.seeky() && !seek.totally());

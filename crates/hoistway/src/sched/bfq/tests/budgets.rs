@@ -97,7 +97,7 @@ fn c14_a_random_reader_is_charged_for_its_time() {
     rig.issue();
     let q = rig.q(a);
     assert_eq!(rig.expiries(), [(q, "budget timeout")]);
-    assert_eq!(rig.sched.stats.all.time_charged, 16_384 - 240);
+    assert_eq!(rig.sched.groups.tally().time_charged, 16_384 - 240);
     assert_eq!(rig.ent(a).start.0 - start, 1_717_986_918);
     assert_eq!(rig.queue(a).slot.max_budget, 16_384);
 }
@@ -130,7 +130,7 @@ fn c16_a_part_of_the_slot_is_charged_for_a_part_of_the_time() {
     rig.at_ms(50);
     let q = rig.q(a);
     rig.sched.fair.serve(q, 92);
-    rig.queue(a).seek.history = u32::MAX;
+    rig.queue(a).seek.recall(u32::MAX);
     rig.sched.expire(rig.now, q, false, Reason::NoMore, &mut rig.env.cx());
     assert_eq!((rig.ent(a).service, rig.queue(a).slot.max_budget), (6_553, 6_553));
     rig.complete(id);

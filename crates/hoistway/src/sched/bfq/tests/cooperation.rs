@@ -64,7 +64,7 @@ fn c40_the_next_request_of_a_waiting_queue_counts_too() {
 fn c41_a_shared_queue_that_turns_seeky_is_split() {
     let (mut rig, a, b) = near(Rig::hdd());
     rig.read(b, 1_002_100, 8);
-    rig.queue(a).seek.history = (1 << 20) - 1;
+    rig.queue(a).seek.recall((1 << 20) - 1);
     let q = rig.q(a);
     let now = rig.now;
     rig.sched.expire(now, q, false, super::super::slot::Reason::Timeout, &mut rig.env.cx());

@@ -53,16 +53,16 @@ fn c23_a_disk_is_kept_idle_for_a_sequential_reader() {
 #[test]
 fn c23_a_seeky_queue_is_waited_for_only_2_ms() {
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 1);
-    rig.queue(a).seek.history = (1 << 20) - 1;
+    rig.queue(a).seek.recall((1 << 20) - 1);
     rig.complete(id);
     assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(2)));
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), BE4, BE4, 1);
-    rig.queue(a).seek.history = (1 << 19) - 1;
+    rig.queue(a).seek.recall((1 << 19) - 1);
     rig.complete(id);
     assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(8)));
     // Unequal weights: the full time, whatever the history.
     let (mut rig, a, _, id) = a_in_service(Rig::hdd(), IoPrio::be(0), BE4, 1);
-    rig.queue(a).seek.history = u32::MAX;
+    rig.queue(a).seek.recall(u32::MAX);
     rig.complete(id);
     assert_eq!(rig.sched.next_timer(), Some(rig.now + Nanos::ms(8)));
 }

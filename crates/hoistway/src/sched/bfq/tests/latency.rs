@@ -89,7 +89,7 @@ fn batches(period_ms: u64, seeky: bool) -> Vec<u32> {
         rig.at_ms(period_ms * n);
         rig.fire_timer_if_due();
         if seeky && n > 0 {
-            rig.queue(a).seek.history = u32::MAX;
+            rig.queue(a).seek.recall(u32::MAX);
         }
         let far = if seeky { n << 24 } else { 512 * n };
         rig.read(a, far, 256);

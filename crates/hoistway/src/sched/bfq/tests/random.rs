@@ -448,15 +448,15 @@ fn nothing_is_lost_or_issued_twice_and_everything_drains() {
         for (sum, n) in rare.iter_mut().zip([w.exits_in_service, w.groups_gone_busy, w.moves]) {
             *sum += n;
         }
-        let s = &w.rig.sched.stats;
+        let (s, all) = (&w.rig.sched.stats, w.rig.sched.groups.tally());
         let now = [
             s.injected_general,
             s.injected_waker + s.injected_woken + s.injected_async,
-            s.all.raised_interactive,
-            s.all.raised_soft,
-            s.all.merges,
+            all.raised_interactive,
+            all.raised_soft,
+            all.merges,
             s.stable_merges,
-            s.all.splits,
+            all.splits,
             w.rig.sched.burst.seen,
         ];
         for (sum, n) in seen.iter_mut().zip(now) {

@@ -167,15 +167,15 @@ fn c47_a_slot_that_times_out_is_charged_in_full() {
     let q = rig.q(a);
     let budget = rig.v1.b.fair.ents[q].budget;
     assert_eq!(budget, 10_922);
-    while rig.v1.b.stats.all.slots[1] == 0 {
+    while rig.v1.b.groups.tally().slots[1] == 0 {
         let Dispatch::Issue(id) = rig.dispatch() else { break };
         t += 60;
         rig.at_ms(t);
         rig.complete(id);
     }
-    assert_eq!(rig.v1.b.stats.all.slots[1], 1, "one timeout");
+    assert_eq!(rig.v1.b.groups.tally().slots[1], 1, "one timeout");
     assert_eq!(rig.v1.b.queues[q].slot.max_budget, 16_384);
-    assert!(rig.v1.b.stats.all.time_charged > 10_000);
+    assert!(rig.v1.b.groups.tally().time_charged > 10_000);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn c47_a_queue_that_runs_dry_keeps_its_budget() {
     rig.fill();
     assert_ne!(rig.v1.b.serving.queue, q);
     assert_eq!(rig.v1.b.queues[q].slot.max_budget, 10_922);
-    assert_eq!(rig.v1.b.stats.all.slots[3], 1, "no more requests");
+    assert_eq!(rig.v1.b.groups.tally().slots[3], 1, "no more requests");
 }
 
 #[test]

@@ -1,84 +1,194 @@
-//! Simulated commands per second on the whole path: loads, host, stack, drive. `latency-2019` with
-//! sequential readers; the fastest of several runs, wall-clock.
+//! Simulated commands per second on the whole path: loads, host, stack, drive. The processes of
+//! `latency-2019`, with sequential readers, writers that sync or do not, and an application that starts.
+//!
+//! `cargo bench --bench path` measures medians of the wall clock; words choose among the rows
+//! (`-- samsung none`). `-- --instructions` counts instructions per command instead, which a busy machine
+//! does not change: each row runs twice under valgrind, and the difference of the two lengths leaves out
+//! what setting a run up costs.
 
-use hoistway::sched;
-use hoistway::{IoPrio, Nanos};
+use hoistway::{IoPrio, Nanos, sched};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::{
-    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
+    ControlSpec, Job, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
 };
+use std::process::Command;
 
-fn procs(load: &str) -> Vec<ProcSpec> {
-    let spec = |i: u64, role, load: &str, params: &str, prio| ProcSpec {
-        name: if i == 0 { "target".into() } else { format!("{load}{i}") },
-        role,
-        group: None,
-        prio,
-        start: if i == 0 { Nanos::ms(200) } else { Nanos::us(3) * (i - 1) },
-        load: load.into(),
-        params: params.parse().expect("the text below is valid"),
-    };
-    let mut all = vec![spec(0, Role::Target, "reader", "pattern = \"rand\"", IoPrio::rt(4))];
-    all.extend((1..=15).map(|i| spec(i, Role::Interferer, load, "", IoPrio::NONE)));
-    all
+/// One row: a drive, a scheduler, and what runs beside the random reader.
+struct Row {
+    drive: &'static str,
+    scheduler: &'static str,
+    load: &'static str,
+    params: &'static str,
+    seconds: u64,
+    /// What must be true of a run for the row to measure what it says.
+    premise: fn(&Outcome) -> bool,
 }
 
-#[allow(clippy::disallowed_methods)] // A benchmark measures the wall clock.
-fn measure(drive: &str, scheduler: &str, seconds: u64) {
-    let drive = DriveFile::load(drive).expect("an embedded drive");
-    let job = Job {
-        drive: &drive,
-        host: HostConfig::profile("2019").expect("a profile"),
-        scheduler: SchedulerSpec {
-            entry: sched::find(scheduler).expect("it is registered"),
-            set: Vec::new(),
-            queue: Vec::new(),
-        },
-        control: ControlSpec::default(),
-        groups: Vec::new(),
-        procs: procs("reader"),
-        window: Window {
-            ramp: Nanos::ZERO,
-            measured: Nanos::secs(seconds),
-            grace: Nanos::secs(60),
-            target_interval: Nanos::ms(500),
-            device_interval: Nanos::secs(1),
-        },
-        seed: 1,
-        trace: TraceMode::Off,
-    };
-    let mut best = f64::INFINITY;
-    let mut commands = 0;
-    for _ in 0..5 {
-        let began = std::time::Instant::now();
-        let outcome = run(&job, &mut |_| true).expect("the job is sound");
-        let taken = began.elapsed().as_secs_f64();
-        commands = outcome.commands_total;
-        best = best.min(taken);
+const SSD: &str = "samsung-970-pro";
+const DISK: &str = "hitachi-hts727550a9e364";
+
+/// Commands are windows of 256 KiB.
+fn reads_windows(o: &Outcome) -> bool {
+    o.device.written_bytes == 0 && o.device.read_bytes / o.device.commands > 150 << 10
+}
+
+/// The real-time reader comes first: its small reads are most of the commands.
+fn reads(o: &Outcome) -> bool {
+    let target = &o.procs[0];
+    o.device.written_bytes == 0 && target.ios * 2 > o.device.commands
+}
+
+/// Small commands, most of them written, and flushes where files are synced.
+fn syncs(o: &Outcome) -> bool {
+    o.device.flushes > 0 && o.device.written_bytes > 0
+}
+
+/// Memory takes it up, the flushers write it.
+fn writes_back(o: &Outcome) -> bool {
+    o.device.flushes == 0 && o.device.written_bytes > o.device.read_bytes
+}
+
+/// An application has started again and again.
+fn starts(o: &Outcome) -> bool {
+    o.marks.iter().filter(|m| m.text == "done").count() >= 2
+}
+
+const ROWS: &[Row] = &[
+    row(SSD, "none", "reader", "", 4, reads_windows),
+    row(DISK, "none", "reader", "", 60, reads_windows),
+    row(SSD, "bfq", "reader", "", 4, reads),
+    row(DISK, "bfq", "reader", "", 60, reads),
+    row(SSD, "none", "writer", "dsync = 1", 2, syncs),
+    row(SSD, "bfq", "writer", "dsync = 1", 2, syncs),
+    row(SSD, "none", "writer", "dsync = 0", 4, writes_back),
+    row(SSD, "none", "app_start", STARTS, 20, starts),
+];
+
+const STARTS: &str =
+    "profile = \"gnome-terminal\"\nform = \"synthetic\"\nstarts = 1000\npause = \"100ms\"";
+
+const fn row(
+    drive: &'static str,
+    scheduler: &'static str,
+    load: &'static str,
+    params: &'static str,
+    seconds: u64,
+    premise: fn(&Outcome) -> bool,
+) -> Row {
+    Row { drive, scheduler, load, params, seconds, premise }
+}
+
+impl Row {
+    fn name(&self) -> String {
+        let params = if self.load == "writer" { self.params } else { "" };
+        format!("{} {} {} {params}", self.drive, self.scheduler, self.load)
     }
-    println!(
-        "{:<24} {:<12} {:>9} commands  {:>6.0} ns each  {:>9.0} commands/s",
-        drive.id,
-        scheduler,
-        commands,
-        best * 1e9 / commands as f64,
-        commands as f64 / best
-    );
+
+    fn procs(&self) -> Vec<ProcSpec> {
+        let spec = |i: u64, role, load: &str, params: &str, prio| ProcSpec {
+            name: if i == 0 { "target".into() } else { format!("{load}{i}") },
+            role,
+            group: None,
+            prio,
+            start: if i == 0 { Nanos::ms(200) } else { Nanos::us(3) * (i - 1) },
+            load: load.into(),
+            params: params.parse().expect("the text above is valid"),
+        };
+        let mut all = vec![spec(0, Role::Target, "reader", "pattern = \"rand\"", IoPrio::rt(4))];
+        let others = if self.load == "app_start" { 1 } else { 15 };
+        let other = |i| spec(i, Role::Interferer, self.load, self.params, IoPrio::NONE);
+        all.extend((1..=others).map(other));
+        all
+    }
+
+    /// Runs it for `parts` quarters of its length.
+    fn run(&self, parts: u64) -> Outcome {
+        let drive = DriveFile::load(self.drive).expect("an embedded drive");
+        let entry = sched::find(self.scheduler).expect("it is registered");
+        let job = Job {
+            drive: &drive,
+            host: HostConfig::profile("2019").expect("a profile"),
+            scheduler: SchedulerSpec { entry, set: Vec::new(), queue: Vec::new() },
+            control: ControlSpec::default(),
+            groups: Vec::new(),
+            procs: self.procs(),
+            window: Window {
+                ramp: Nanos::ZERO,
+                measured: Nanos::ms(250) * (self.seconds * parts),
+                grace: Nanos::secs(60),
+                target_interval: Nanos::ms(500),
+                device_interval: Nanos::secs(1),
+            },
+            seed: 1,
+            trace: TraceMode::Off,
+        };
+        run(&job, &mut |_| true).expect("the job is sound")
+    }
+
+    #[allow(clippy::disallowed_methods)] // A benchmark measures the wall clock.
+    fn measure(&self) {
+        let mut nanos = Vec::new();
+        let mut commands = 0;
+        for _ in 0..9 {
+            let began = std::time::Instant::now();
+            let outcome = self.run(4);
+            let taken = began.elapsed().as_secs_f64();
+            let d = &outcome.device;
+            let figures = (d.commands, d.flushes, d.read_bytes, d.written_bytes);
+            assert!((self.premise)(&outcome), "{}: its premise: {figures:?}", self.name());
+            commands = outcome.commands_total;
+            nanos.push(taken * 1e9 / commands as f64);
+        }
+        nanos.sort_by(f64::total_cmp);
+        let (least, median, most) = (nanos[0], nanos[4], nanos[8]);
+        println!(
+            "{:<56} {commands:>8} commands  {median:>6.0} ns each ({least:.0} to {most:.0})  \
+             {:>9.0} commands/s",
+            self.name(),
+            1e9 / median
+        );
+    }
+
+    /// Instructions and commands of `parts` quarters, counted by valgrind.
+    fn count(&self, index: usize, parts: u64) -> Option<(u64, u64)> {
+        let program = std::env::current_exe().ok()?;
+        let out = Command::new("valgrind")
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(program)
+            .args(["--row", &format!("{index} {parts}")])
+            .output()
+            .ok()?;
+        let (said, log) =
+            (String::from_utf8(out.stdout).ok()?, String::from_utf8(out.stderr).ok()?);
+        let refs = log.lines().find_map(|l| l.split_once("refs:"))?.1;
+        let refs = refs.trim().replace(',', "").parse().ok()?;
+        Some((refs, said.trim().parse().ok()?))
+    }
+
+    fn instructions(&self, index: usize) {
+        let Some((half, whole)) = self.count(index, 2).zip(self.count(index, 4)) else {
+            println!("{}: skipped: valgrind does not run here", self.name());
+            return;
+        };
+        let each = (whole.0 - half.0) / (whole.1 - half.1).max(1);
+        println!("{:<56} {each:>6} instructions per command", self.name());
+    }
 }
 
 fn main() {
-    // Words that are no options choose among the lines: `cargo bench --bench path -- samsung none`.
-    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for (drive, scheduler, seconds) in [
-        ("samsung-970-pro", "none", 4),
-        ("hitachi-hts727550a9e364", "none", 60),
-        ("samsung-970-pro", "bfq", 4),
-        ("hitachi-hts727550a9e364", "bfq", 60),
-    ] {
-        let exists = hoistway::sched::find(scheduler).is_some();
-        if exists && words.iter().all(|w| drive.contains(w) || scheduler.contains(w)) {
-            measure(drive, scheduler, seconds);
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = args.iter().position(|a| a == "--row") {
+        let (index, parts) = args[at + 1].split_once(' ').expect("written by `count`");
+        let number = |text: &str| text.parse::<u64>().expect("written by `count`");
+        println!("{}", ROWS[number(index) as usize].run(number(parts)).commands_total);
+        return;
+    }
+    let counts = args.iter().any(|a| a == "--instructions");
+    let words: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
+    for (index, row) in ROWS.iter().enumerate() {
+        if words.iter().all(|w| row.name().contains(w.as_str())) {
+            if counts { row.instructions(index) } else { row.measure() }
         }
     }
 }

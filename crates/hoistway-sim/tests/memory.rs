@@ -74,7 +74,7 @@ fn peak(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
         procs: (0..n).map(spec).collect(),
         window: Window {
             ramp: Nanos::ZERO,
-            measured: Nanos::ms(100),
+            measured: Nanos::ms(50),
             grace: Nanos::ZERO,
             target_interval: Nanos::ms(500),
             device_interval: Nanos::secs(1),
@@ -88,7 +88,8 @@ fn peak(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
     PEAK.load(Relaxed) - before
 }
 
-/// The cost of one more process: what all have in common goes out.
+/// The cost of one more process: what all have in common goes out. Each reads some megabytes; what a process
+/// that runs for longer takes beside it is its histogram, 4 bytes per different latency.
 fn per_process(scheduler: &str, load: &str, params: &str) -> usize {
     let (few, many) = (50, 200);
     let one = |n| peak(n, scheduler, load, params);

@@ -97,12 +97,15 @@ impl Ahead {
         if p == 0 {
             return Some(self.initial(m, p, req, true));
         }
+        // The usual case: the stored window says what comes next, whatever other readers of the file do.
         if self.continues(p) {
             self.start += self.size;
             self.size = self.size.max(next(self.size, m));
             self.lag = self.size;
             return Some(self.submit(m, p, true));
         }
+        // A marker of somebody else's window: several readers of one file share what is read ahead, and the
+        // one that meets the marker goes on from where the cache ends.
         if marked {
             let s = first_absent(cache, file, p + 1, p + 1 + m)?;
             self.start = s;
@@ -113,9 +116,12 @@ impl Ahead {
         if req > m || self.follows(p) {
             return Some(self.initial(m, p, req, true));
         }
+        // What is cached before the page is the only history of a reader whose own state was lost or mixed up
+        // with another's on the same open file.
         let mut before = cache.present_before(file, p, m);
         if before > req {
             if before >= p {
+                // Read from the start of the file: long sequential reads begin there.
                 before *= 2;
             }
             self.start = p;
@@ -188,7 +194,8 @@ impl Ahead {
     }
 }
 
-/// Size of a first window for a request of `r` pages.
+/// Size of a first window for a request of `r` pages: up to four times what was asked for. A guess about a
+/// reader of whom one request is known; too large a one would be read in vain.
 fn first(r: u64, m: u64) -> u64 {
     let n = r.next_power_of_two();
     if n <= m / 32 {
@@ -200,7 +207,8 @@ fn first(r: u64, m: u64) -> u64 {
     }
 }
 
-/// Size of the window after one of `s` pages.
+/// Size of the window after one of `s` pages: it doubles with each proof that the reader goes on, and faster
+/// while it is small, so that a few requests lead to the full window.
 fn next(s: u64, m: u64) -> u64 {
     if s < m / 16 {
         4 * s

@@ -81,11 +81,13 @@ pub(super) struct Pace {
     updated: Instant,
 }
 
-/// 100 MiB/s in pages (host.md 8.1).
+/// 100 MiB/s in pages (host.md 8.1): what a disk of the time writes. The estimate moves from there with what
+/// is seen.
 const START: u64 = 25_600;
 /// Between two updates of the estimates.
 pub(super) const UPDATE: Nanos = Nanos::ms(200);
-/// Over which the bandwidth is averaged: 4.096 s.
+/// Over which the bandwidth is averaged: 4.096 s, long enough to span the bursts in which a drive and its
+/// flusher write.
 const PERIOD: u64 = 4_096_000_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -137,7 +139,8 @@ impl Pace {
         (self.dirtied, self.written, self.updated) = (0, 0, now);
     }
 
-    /// Moves the rate towards the balanced one, by smaller steps the nearer it is.
+    /// Moves the rate towards the balanced one, by smaller steps the nearer it is: the estimate is noisy, and
+    /// a rate that followed it at once would have all writers pause together and run together.
     fn adjust(&mut self, dirtied: u64, position: u64, below: bool) {
         let task = ((self.rate * position) >> 10) + 1;
         let balanced = u128::from(task) * u128::from(self.bw) / u128::from(dirtied.max(1));
@@ -173,11 +176,12 @@ impl Dirtier {
     }
 }
 
-/// Shortest pause that is slept (host.md 8.1, step 4).
+/// Shortest pause that is slept (host.md 8.1, step 4): a shorter one is owed instead, since sleeping costs
+/// more than it delays, and timers of the kernel are coarse.
 const PAUSE_MIN: i64 = 10_000_000;
-/// Longest pause.
+/// Longest pause: what a person at the keyboard takes for a stall.
 const PAUSE_MAX: u64 = 200_000_000;
-/// `check_every` while more than the limit is held.
+/// `check_every` while more than the limit is held: every page beyond it counts.
 pub(super) const EVERY_ABOVE: u64 = 8;
 
 /// The end of one check.

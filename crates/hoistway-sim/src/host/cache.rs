@@ -111,6 +111,7 @@ pub(super) struct PageCache {
 }
 
 /// Words of [a, b) with the mask of its pages in each.
+#[inline]
 fn spans(a: u64, b: u64) -> impl Iterator<Item = (usize, u64)> {
     let mut at = a;
     core::iter::from_fn(move || {
@@ -179,6 +180,7 @@ impl PageCache {
     }
 
     /// Number of a word among all, if it has a block.
+    #[inline]
     fn place(&self, file: u32, i: usize) -> Option<usize> {
         match self.files[file as usize].blocks[i / WORDS] {
             NIL => None,
@@ -187,10 +189,16 @@ impl PageCache {
     }
 
     /// The same; gives the file a block if it has none there.
+    #[inline]
     fn own_place(&mut self, file: u32, i: usize) -> usize {
-        if let Some(place) = self.place(file, i) {
-            return place;
+        match self.place(file, i) {
+            Some(place) => place,
+            None => self.give_block(file, i) * WORDS + i % WORDS,
         }
+    }
+
+    #[inline(never)]
+    fn give_block(&mut self, file: u32, i: usize) -> usize {
         let home = Home { file, first: (i / WORDS * WORDS) as u32 };
         let block = match self.spare.pop() {
             Some(block) => {
@@ -208,7 +216,7 @@ impl PageCache {
             }
         };
         self.files[file as usize].blocks[i / WORDS] = block;
-        block as usize * WORDS + i % WORDS
+        block as usize
     }
 
     /// Room for the blocks that files read in sequence fill memory with, or for all of them: so that a run
@@ -254,6 +262,13 @@ impl PageCache {
         pick(self.word(map, (p / 64) as usize)) >> (p % 64) & 1 == 1
     }
 
+    /// The word of page `p`, and its bit.
+    #[inline]
+    pub fn at(&self, file: u32, p: u64) -> (&Word, u64) {
+        let map = &self.files[file as usize];
+        (self.word(map, (p / 64) as usize), 1 << (p % 64))
+    }
+
     /// Owners of the pages [a, b), with the number of pages of each.
     pub fn groups(&self, file: u32, a: u64, b: u64) -> impl Iterator<Item = (GroupId, u64)> + '_ {
         let map = &self.files[file as usize];
@@ -291,6 +306,7 @@ impl PageCache {
     }
 
     /// Pages have arrived.
+    #[inline]
     pub fn set_ready(&mut self, file: u32, a: u64, b: u64) {
         for (i, mask) in spans(a, b) {
             let place = self.own_place(file, i);
@@ -299,6 +315,7 @@ impl PageCache {
     }
 
     /// Pages are read by a process.
+    #[inline]
     pub fn touch(&mut self, file: u32, a: u64, b: u64) {
         for (i, mask) in spans(a, b) {
             let place = self.own_place(file, i);

@@ -194,7 +194,12 @@ impl Process {
             if let Some(act) = task.submission.next_act(now, task.p, &task.info, k) {
                 return Ok(act);
             }
-            match stage.step(now, task, k) {
+            // Most steps of most runs are those of readers.
+            let step = match &mut *stage {
+                Stage::Read(reading) => reading.step(now, task, k),
+                other => other.step(now, task, k),
+            };
+            match step {
                 Step::Again => {}
                 Step::Act(act) => return Ok(act),
                 Step::Over => *stage = Stage::Over,

@@ -38,6 +38,7 @@ impl Reading {
     }
 
     /// One buffered read, or a run of them (host.md 5.1 and 1.3).
+    #[inline]
     pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
         let Reading { offset, bs, left, begun, at, entered } = *self;
         if left == 0 {
@@ -84,8 +85,9 @@ impl Reading {
 
 /// The reader stands at a page that is absent, marked, or not there yet.
 fn stand(now: Instant, task: &mut Task, k: &mut Kernel, file: u32, page: u64, want: u64) -> Step {
-    let absent = !k.cache.is(file, page, |w| w.cached);
-    let marked = !absent && k.cache.is(file, page, |w| w.marker);
+    let (word, bit) = k.cache.at(file, page);
+    let absent = word.cached & bit == 0;
+    let marked = !absent && word.marker & bit != 0;
     if !absent && !marked {
         return Step::Act(k.block_on(now, task.p, file, Wait::Page(page)));
     }

@@ -458,7 +458,6 @@ impl<G: Platform> Machine<G> {
     /// What a process does until it has to wait.
     fn steps(&mut self, p: usize) -> Result<Next, JobError> {
         loop {
-            let id = self.id(p);
             if self.controlled
                 && let Some(actor) = self.actors.get(p)
             {
@@ -468,8 +467,8 @@ impl<G: Platform> Machine<G> {
             let act = self.host.step(self.now, p);
             self.platform.stepped(&mut self.host);
             match act {
-                Act::Plug => self.input(Input::Plug(id)),
-                Act::Unplug => self.input(Input::Unplug(id)),
+                Act::Plug => self.input(Input::Plug(self.id(p))),
+                Act::Unplug => self.input(Input::Unplug(self.id(p))),
                 Act::Submit(io) => {
                     self.submission = io.id;
                     self.accepted = false;
@@ -484,6 +483,7 @@ impl<G: Platform> Machine<G> {
                 Act::Throttled(at) => {
                     // Write-back throttling gives way to tasks that sleep on the dirty limit.
                     if self.controlled {
+                        let id = self.id(p);
                         self.stack.change(self.now, Change::DirtySlept(id), |_| {});
                         self.drain();
                     }

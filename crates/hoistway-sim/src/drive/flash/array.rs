@@ -32,8 +32,9 @@ pub(super) struct Array {
     dies: Vec<Die>,
     /// K: channels are free from then on.
     channels: Vec<u64>,
-    /// When dies are a power of two: the shift that divides by them.
+    /// When dies, and bytes of a stripe, are a power of two: the shift that divides by them.
     die_shift: Option<u32>,
+    stripe_shift: Option<u32>,
     by_dies: Divisor,
     by_stripe: Divisor,
     by_page: Divisor,
@@ -79,6 +80,7 @@ impl Array {
             dies: (0..params.dies).map(die).collect(),
             channels: vec![0; params.channels as usize],
             die_shift: params.dies.is_power_of_two().then(|| params.dies.trailing_zeros()),
+            stripe_shift: params.stripe.is_power_of_two().then(|| params.stripe.trailing_zeros()),
             by_dies: Divisor::new(params.dies),
             by_stripe: Divisor::new(params.stripe),
             by_page: Divisor::new(params.page),
@@ -138,7 +140,11 @@ impl Array {
             } else {
                 self.channel_rate.dur(piece)
             };
-            let index = self.die_of(self.by_stripe.div_rem(at).0);
+            let stripe = match self.stripe_shift {
+                Some(shift) => at >> shift,
+                None => self.by_stripe.div_rem(at).0,
+            };
+            let index = self.die_of(stripe);
             let array_time = self.read_least + self.jitter.below(self.read_spread);
             let die = &mut self.dies[index];
             let mut from = t0;

@@ -1,4 +1,7 @@
 //! Groups: their nodes, weights, moves of queues between them, removal (specs/bfq.md 8.1 to 8.3).
+//!
+//! A removed group hands its leaves to the root: requests in the device may outlive the group, and the root is always
+//! there.
 
 use super::Bfq;
 use super::ctx::AsyncTable;

@@ -19,9 +19,11 @@
 //! if the queue would otherwise lose its share because weights or classes differ.
 //!
 //! *State.* `wf2q`: entities, service trees, virtual times, along paths of groups. `census`: who is busy
-//! with which weight. `queue`, `ctx`, `groups`: queues, who uses them, where they belong. `requests`: requests in queues. `budget`: slots.
-//! `idle`: waiting and what justifies it. `rate`: the peak rate, which makes the largest budget.
-//! `dispatch`: the flow. `inject`, `raise`, `burst`, `merge`, `pool`: what their names say. Times are nanoseconds, everything else is in sectors.
+//! with which weight. `queue`: what is known of a queue, a component for each mechanism. `ctx`, `groups`: who uses
+//! queues, where they belong. `requests`: requests in queues. `slot`: budgets and their ends. `idle`: waiting, what
+//! justifies it, what fills it. `latency`, `burst`: who is raised. `merge`: cooperation. `rate`: the peak rate, which
+//! makes the largest budget. `flow`: from the queues to the device and back. `pool`: limits in the request pool,
+//! actuators. `follow`: what a changed tunable does. Times are nanoseconds, everything else is in sectors.
 //!
 //! *Guarantees*, with B the largest budget, w weights, φ a queue's share, W service (section 13; tested in
 //! `tests/bounds.rs` for fixed budgets): over any interval from the instant queue i became backlogged,

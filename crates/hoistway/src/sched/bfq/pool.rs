@@ -10,6 +10,10 @@ use crate::sched::Depth;
 impl Bfq {
     /// Which tags this bio may have: a part of each word by kind, and only the first place of each for a
     /// process over its share.
+    ///
+    /// When tags run out the scheduler no longer chooses, allocation does. So a quarter is kept for reads always, and
+    /// about 63 % while somebody is raised: the largest reserve with which no start-up was lost to a lack of tags.
+    /// A process over its share has requests queued already, so one tag per word does not idle it.
     pub(super) fn pool_limit(&self, io: &Io, cx: &Cx<'_>) -> Depth {
         let n = u64::from(cx.device.nr_requests);
         let word = u64::from(cx.device.tag_word());
@@ -42,7 +46,8 @@ impl Bfq {
         if reads { Depth::Usual } else { Depth::Word(depth as u32) }
     }
 
-    /// The share of an entity in `n` requests, from the top down; `None` if some level is not tracked.
+    /// The share of an entity in `n` requests, from the top down; `None` if some level is not tracked. Eight times as
+    /// much per class: the lowest level of a class must beat the highest of the next.
     fn share(&self, e: EntityNo, n: u64) -> Option<Share> {
         let ent = &self.fair.ents[e];
         if !ent.tracked {
@@ -75,7 +80,8 @@ impl Bfq {
         at.map_or(0, |i| (i as u8).min(self.ctxs.actuators - 1))
     }
 
-    /// A queue that keeps an otherwise idle actuator busy, if it is not the one in service (8.4).
+    /// A queue that keeps an otherwise idle actuator busy, if it is not the one in service (8.4). Each head is a disk of
+    /// its own, so for one that starves the rule of the queue in service is broken.
     pub(super) fn underused_actuator(&self, q: QueueNo) -> Option<QueueNo> {
         if self.ctxs.actuators == 1 || self.conf.base.before_6_2() {
             return None;

@@ -1,4 +1,9 @@
 //! The peak-rate estimator: how much the device can serve in one slot (specs/bfq.md 3.3).
+//!
+//! Nobody outside a drive knows when it serves a command. But the queues inside are finite and lose nothing, so over a
+//! long interval the rate of dispatches tends to that of service. The *peak* is wanted, for budgets and for the length
+//! of raising; random I/O says nothing about it and would shrink the budgets of streams, so only sequential intervals
+//! may lower the estimate, while a rate above it is always evidence.
 
 use super::queue::seek::is_far;
 use crate::unit::{Instant, Nanos};
@@ -148,16 +153,17 @@ impl PeakRate {
 
 /// Fraction bits of a rate (3.1).
 const RATE_SHIFT: u32 = 16;
-/// Reference peak rates (3.1), about 109 MB/s and 258 MB/s.
+/// Reference peak rates (3.1), about 109 MB/s and 258 MB/s: below true peaks, because the estimator comes out low.
 const REF_RATE_ROT: u64 = 14_000;
 const REF_RATE_NONROT: u64 = 33_000;
-/// 20 sectors per microsecond, 10 GB/s: above it the figures are not believed (3.3).
+/// 20 sectors per microsecond, 10 GB/s: above it the figures are not believed (3.3); a cache has swallowed the requests.
 const MAX_RATE: u64 = 20 << RATE_SHIFT;
-/// 3.1.
+/// Fewer requests, or a shorter time, measure what the drive takes in and not what it serves (3.1).
 const MIN_SAMPLES: u64 = 32;
 const MIN_INTERVAL: Nanos = Nanos::ms(300);
+/// An interval this long is judged, and counts in full.
 const REF_INTERVAL: Nanos = Nanos::secs(1);
-/// A pause this long with an idle device ends the interval (3.3).
+/// A pause this long with an idle device ends the interval (3.3): an idle drive inside it would look slow.
 const IDLE_GAP: Nanos = Nanos::ms(100);
 /// Immediate think time (3.1).
 const IMMEDIATE: Nanos = Nanos::ms(2);

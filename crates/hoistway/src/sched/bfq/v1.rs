@@ -798,11 +798,12 @@ impl Stage for BfqV1 {
 
 /// No slot ends before its first completion.
 const NEVER: Instant = Instant::from_nanos(u64::MAX - 1);
-/// 24 MiB (11.5).
+/// 24 MiB (11.5). By service, so the boost of whoever reads fast ends by itself; the 6 s stop processes that seek, and
+/// 20 s of idleness tell a new start from a pause. Chosen by tuning; replaced in v2 by periods of time.
 const BOOST_SECTORS: u32 = super::wf2q::BOOST_SECTORS;
 const BOOST_TIME: Nanos = Nanos::secs(6);
 const BOOST_PAUSE: Nanos = Nanos::secs(20);
-/// 11.3.
+/// While few samples are known a far request may be the rule (11.3).
 const FEW: u32 = 60;
 const FAR_AT_FIRST: u64 = 2 << 20;
 const FAR: u64 = 2 << 16;
@@ -811,7 +812,7 @@ const SEEKY: u64 = 8192;
 const SEEKY_IDLE: Nanos = Nanos::ms(2);
 const QUEUEING: u32 = 4;
 const QUEUEING_SAMPLES: u32 = 33;
-/// 11.4.
+/// As in `rate`: a slot below the first measures nothing, one above the second may move the peak rate (11.4).
 const RATE_SHIFT: u32 = 16;
 const SHORT_US: u64 = 100;
 const LONG_US: u64 = 20_000;

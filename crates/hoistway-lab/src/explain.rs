@@ -6,7 +6,8 @@
 //! Times are in milliseconds since measuring, or listening, began.
 
 use hoistway::request::Op;
-use hoistway::sched::Service;
+use hoistway::sched::{Entry, Service};
+use hoistway::stage::{Decision, Role};
 use hoistway::trace::{Event, Record, Why};
 use hoistway::{Instant, Nanos, ProcId, Sectors};
 use hoistway_sim::world::Job;
@@ -19,8 +20,8 @@ pub struct Subject {
     pub names: BTreeMap<u32, String>,
     /// Whose story, by their ids.
     pub procs: BTreeSet<u32>,
-    /// The scheduler has slots with budgets in sectors (BFQ), not slices of time.
-    pub budgets: bool,
+    /// The scheduler, which says what its decisions are; `None`: not known yet.
+    pub scheduler: Option<&'static Entry>,
     /// Nothing before is told: measuring begins.
     pub begin: Instant,
     /// Nothing from then on is told: measuring ends.
@@ -37,9 +38,18 @@ impl Subject {
         let proc = *names.iter().find(|(_, n)| *n == name)?.0;
         let begin = job.measuring_begins();
         let end = begin + job.window.measured;
-        let budgets = job.scheduler.entry.service == Service::Budgets;
+        let scheduler = Some(job.scheduler.entry);
         let procs = BTreeSet::from([proc]);
-        Some(Subject { names, procs, budgets, begin, end })
+        Some(Subject { names, procs, scheduler, begin, end })
+    }
+
+    /// A queue is served for a budget of sectors, and what is served next is told by a decision.
+    fn budgets(&self) -> bool {
+        self.scheduler.is_some_and(|entry| entry.service == Service::Budgets)
+    }
+
+    fn decision(&self, what: &str) -> Decision {
+        self.scheduler.map_or(Decision::new("", Role::Reason), |entry| entry.decision(what))
     }
 }
 
@@ -211,7 +221,7 @@ impl Teller {
     fn issued(&mut self, req: u32, flying: Flying, op: Op, start: Sectors) {
         let because = self.reason.take().filter(|&(at, _)| at == self.now);
         let waited = self.waiting.remove(&req);
-        if !self.subject.budgets {
+        if !self.subject.budgets() {
             self.next_is(&self.name(flying.proc.0));
         }
         if self.mine(flying.proc) {
@@ -240,76 +250,60 @@ impl Teller {
         let (of, a, b) = (i64::from(why.of), why.a, why.b);
         let what = why.what;
         let (head, tail) = what.split_once(": ").unwrap_or((what, ""));
-        match head {
-            "queue of process" => return self.designate(a, b != 0, of, "uses"),
-            "queues merged" => {
+        let decision = self.subject.decision(what);
+        match decision.role {
+            Role::QueueOfProcess => return self.designate(a, b != 0, of, "uses"),
+            Role::QueuesMerged => {
                 // Told of every process that uses either.
                 if self.is_mine(of) || self.is_mine(a) {
                     let (from, into) = (self.queue(of), self.queue(a));
                     self.line(&format!("{from} merged into {into}"));
                 }
                 // Others than BFQ name the process afterwards.
-                if self.subject.budgets {
+                if self.subject.budgets() {
                     self.queues.insert((b as u32, true), a);
                 }
                 return;
             }
-            "split off a shared queue" => {
+            Role::SplitOff => {
                 if self.mine(ProcId(b as u32)) {
                     let (who, old) = (self.who(ProcId(b as u32)), self.queue(a));
                     self.line(&format!("{who}split off {old}, which has turned seeky"));
                 }
                 return self.designate(b, true, of, "goes on with");
             }
-            // Nothing goes to the drive because of these.
-            "depth" | "held by a busier level" => return,
-            "in service" => {
+            Role::Aside => return,
+            Role::InService => {
                 self.slots.insert(of, self.now);
                 self.next_is(&self.queue(of));
             }
             _ => {}
         }
-        let about_queue = matches!(
-            head,
-            "in service"
-                | "expired"
-                | "preempted"
-                | "idles"
-                | "idle"
-                | "raised"
-                | "raising ends"
-                | "boosted"
-                | "preempts"
-                | "injected"
-                | "waker found"
-                | "queue split"
-                | "shared queue kept by its last user"
-        ) && !self.queues.is_empty();
-        if !about_queue {
+        if decision.role == Role::Reason || self.queues.is_empty() {
             self.reason = Some((self.now, what));
             return;
         }
-        let names_two = matches!(head, "preempts" | "injected" | "waker found");
+        let names_two = matches!(decision.role, Role::Preempts | Role::Injected | Role::WakerFound);
         if self.is_mine(of) || (names_two && self.is_mine(a)) {
-            let text = self.decision(head, tail, of, a, b);
+            let text = self.decision(&decision, head, tail, of, a, b);
             self.line(&text);
-            if matches!(head, "expired" | "preempted") {
+            if decision.role == Role::ServiceEnds {
                 self.ended = self.lines.len().checked_sub(1);
                 self.ended = self.ended.filter(|_| self.began && self.left_out == 0);
             }
         }
-        if head == "expired" {
+        if decision.role == Role::ServiceEnds {
             self.slots.remove(&of);
         }
     }
 
     /// A decision about a queue, in words.
-    fn decision(&self, head: &str, tail: &str, of: i64, a: i64, b: i64) -> String {
+    fn decision(&self, d: &Decision, head: &str, tail: &str, of: i64, a: i64, b: i64) -> String {
         let queue = self.queue(of);
-        let budgets = self.subject.budgets;
-        match head {
-            "in service" => format!("{queue} in service, budget {a} sectors"),
-            "expired" | "preempted" if budgets => {
+        let budgets = self.subject.budgets();
+        match d.role {
+            Role::InService => format!("{queue} in service, budget {a} sectors"),
+            Role::ServiceEnds if budgets => {
                 let mut text = format!("{queue} expired: {tail}");
                 if let Some(&since) = self.slots.get(&of) {
                     text += &format!(", {a} sectors in {} ms", ms(self.now - since));
@@ -319,32 +313,39 @@ impl Teller {
                 }
                 text
             }
-            "expired" | "preempted" => {
-                let s = if a == 1 { "" } else { "s" };
-                format!("{queue} {head}: {tail}, after {a} request{s}")
+            Role::ServiceEnds => {
+                let (unit, s) = (d.units[0], if a == 1 { "" } else { "s" });
+                format!("{queue} {head}: {tail}, after {a} {unit}{s}")
             }
-            "idles" => {
+            Role::Idles => {
                 let wait = ms(Nanos(a.unsigned_abs()));
                 format!("{queue} is empty: the drive is kept idle for it up to {wait} ms")
             }
-            "idle" => format!("{queue} is empty: the drive is kept idle for it up to {a} ticks"),
-            "raised" => {
+            Role::IdlesTicks => {
+                format!("{queue} is empty: the drive is kept idle for it up to {a} ticks")
+            }
+            Role::Raised => {
                 let until = self.since(self.now + Nanos(b.unsigned_abs()));
                 format!("{queue}: weight raised x{a} as {tail} until {until} ms at most")
             }
-            "raising ends" if b == 0 => {
+            Role::RaisingEnds if b == 0 => {
                 format!("{queue}: raising ends: {tail}, after {a} sectors")
             }
-            "raising ends" => format!("{queue}: raising ends: {tail}"),
-            "boosted" => format!("{queue}: weight raised, it {tail}, for {a} sectors"),
-            "preempts" => format!("{queue} preempts {}: {tail}", self.queue(a)),
-            "injected" => {
+            Role::RaisingEnds => format!("{queue}: raising ends: {tail}"),
+            Role::Boosted => format!("{queue}: weight raised, it {tail}, for {a} sectors"),
+            Role::Preempts => format!("{queue} preempts {}: {tail}", self.queue(a)),
+            Role::Injected => {
                 let waited = self.queue(a);
                 format!("{queue} injected while {waited} is waited for: {tail}; {b} in the drive")
             }
-            "waker found" => format!("{queue} is woken by {}", self.queue(a)),
-            "queue split" => format!("{queue} has turned seeky and is split"),
-            _ => format!("{queue}: {head}"),
+            Role::WakerFound => format!("{queue} is woken by {}", self.queue(a)),
+            Role::QueueSplit => format!("{queue} has turned seeky and is split"),
+            _ => {
+                let what = if tail.is_empty() { head.into() } else { format!("{head}: {tail}") };
+                let figures = [a, b].into_iter().zip(d.units).filter(|(_, unit)| !unit.is_empty());
+                let figures: Vec<_> = figures.map(|(n, unit)| format!(", {n} {unit}")).collect();
+                format!("{queue}: {what}{}", figures.concat())
+            }
         }
     }
 

@@ -98,6 +98,82 @@ pub struct StageInfo {
     pub knobs: &'static [Knob],
     /// What its figures are, in tables one after the other.
     pub figures: &'static [&'static [FigureDoc]],
+    /// What its decisions in the trace are about; those that are not listed are a [`Role::Reason`].
+    pub decisions: &'static [Decision],
+}
+
+impl StageInfo {
+    /// What a reason in the trace is, by its text ([`Why::what`](crate::trace::Why)).
+    pub fn decision(&self, what: &str) -> Decision {
+        let name = what.split_once(": ").map_or(what, |(name, _)| name);
+        let known = self.decisions.iter().find(|d| d.name == name);
+        known.copied().unwrap_or(Decision::new("", Role::Reason))
+    }
+}
+
+/// A decision of a stage, as it stands in the trace: which subject and figures it has, so that a reader of the
+/// trace can put it into words without knowing the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The text in the trace, up to a colon and a blank if it has them; behind those stands why.
+    pub name: &'static str,
+    /// What it says.
+    pub role: Role,
+    /// What the figures count, where the role leaves that open (`sectors`, `requests`); empty: nothing.
+    pub units: [&'static str; 2],
+}
+
+impl Decision {
+    /// A decision whose figures are what the role says.
+    pub const fn new(name: &'static str, role: Role) -> Decision {
+        Decision { name, role, units: ["", ""] }
+    }
+
+    /// The same with figures that count `a` and `b`.
+    pub const fn counting(self, a: &'static str, b: &'static str) -> Decision {
+        Decision { units: [a, b], ..self }
+    }
+}
+
+/// What a decision says. Unless it says otherwise, its subject is a queue of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// Why the next request goes to the device at this moment.
+    Reason,
+    /// Something that sends no request to the device.
+    Aside,
+    /// Something about a queue; the figures count what the declaration says.
+    OfQueue,
+    /// A process (first figure) uses the queue for sync (second figure 1) or other requests (0).
+    QueueOfProcess,
+    /// The queue was merged into another (first figure), by a process (second figure, with
+    /// [`Service::Budgets`](crate::sched::Service)).
+    QueuesMerged,
+    /// The queue is new: a process (second figure) has left the shared one (first figure).
+    SplitOff,
+    /// The queue is served from now on; first figure: its budget in sectors.
+    InService,
+    /// The queue is served no longer. Figures: the service it received, and the next budget.
+    ServiceEnds,
+    /// The queue is empty and the device kept idle for it, for at most the first figure in ns.
+    Idles,
+    /// The same, the first figure in ticks.
+    IdlesTicks,
+    /// Its weight is raised by a factor (first figure), for at most the second in ns.
+    Raised,
+    /// Raising ends, after a service (first figure) in sectors.
+    RaisingEnds,
+    /// Its weight is raised for the first figure in sectors.
+    Boosted,
+    /// It takes the device from the queue in service (first figure).
+    Preempts,
+    /// It is served while another (first figure) is waited for; second figure: requests in the device.
+    Injected,
+    /// It is woken by another (first figure).
+    WakerFound,
+    /// The queue was shared and is split.
+    QueueSplit,
 }
 
 /// Something outside the path of a request has changed.

@@ -153,6 +153,7 @@ macro_rules! entry {
                 group_tunables: &[],
                 knobs: &[],
                 figures: &[],
+                decisions: &[],
             },
             gate: Gate::$gate,
             build: |_| unreachable!("built by the test"),

@@ -205,6 +205,7 @@ static DOOR: Entry = Entry {
         group_tunables: &[],
         knobs: &[],
         figures: &[],
+        decisions: &[],
     },
     gate: Gate::BeforeTag,
     build: |_| Box::new(Door::default()),

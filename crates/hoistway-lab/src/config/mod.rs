@@ -392,6 +392,7 @@ pub(crate) mod tests {
                 group_tunables: &[],
                 knobs: &[],
                 figures: &[],
+                decisions: &[],
             },
             profile,
             service: Service::Requests,

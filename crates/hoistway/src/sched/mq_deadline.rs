@@ -33,7 +33,7 @@ use crate::env::Cx;
 use crate::list::List;
 use crate::request::{Dir, Io, ReqId, Request, Side};
 use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
-use crate::stage::{Change, Figure, Stage, StageInfo};
+use crate::stage::{Change, Decision, Figure, Role, Stage, StageInfo};
 use crate::table::NIL;
 use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
 use alloc::boxed::Box;
@@ -48,6 +48,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: &[],
         knobs: &[],
         figures: &[],
+        decisions: &[Decision::new("held by a busier level", Role::Aside)],
     },
     profile: Profile::MultiQueue,
     service: Service::Requests,

@@ -38,6 +38,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: &[],
         knobs: &[],
         figures: &[],
+        decisions: &[],
     },
     profile: Profile::MultiQueue,
     service: Service::Requests,

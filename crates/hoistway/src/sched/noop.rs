@@ -28,6 +28,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: &[],
         knobs: &[],
         figures: &[],
+        decisions: &[],
     },
     profile: Profile::Legacy,
     service: Service::Requests,

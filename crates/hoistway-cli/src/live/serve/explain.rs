@@ -2,7 +2,7 @@
 
 use hoistway::Instant;
 use hoistway::Nanos;
-use hoistway::sched::{Entry, Service};
+use hoistway::sched::Entry;
 use hoistway_lab::explain::{Subject, Teller};
 use hoistway_live::Device;
 use hoistway_live::device::{TraceBatch, TraceClient, TraceReader};
@@ -60,7 +60,7 @@ impl Narration {
         let subject = Subject {
             names: BTreeMap::new(),
             procs: BTreeSet::new(),
-            budgets: false,
+            scheduler: None,
             begin: trace.begin(),
             end: Instant::from_nanos(u64::MAX),
         };
@@ -137,7 +137,7 @@ impl Narration {
     /// The scheduler there is, at the beginning or from now on: its queues are its own.
     fn met(&mut self, scheduler: &'static Entry) {
         let mut subject = self.teller.subject_mut().clone();
-        subject.budgets = scheduler.service == Service::Budgets;
+        subject.scheduler = Some(scheduler);
         let first = self.teller.subject_mut().names.is_empty();
         self.teller = Teller::new(subject, usize::MAX);
         if first {

@@ -98,6 +98,7 @@ pub static ENTRY: Entry = Entry {
         )],
         knobs: knobs::KNOBS,
         figures: &[],
+        decisions: &[],
     },
     gate: Gate::BeforeTag,
     build: |device| Box::new(IoCost::new(device)),

@@ -60,6 +60,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: GROUP_TUNABLES,
         knobs: knob::KNOBS,
         figures: &[],
+        decisions: &[],
     },
     gate: Gate::BeforeTag,
     build: |_: &Device| Box::new(IoLatency::new()),

@@ -57,6 +57,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: &[],
         knobs: &[],
         figures: &[],
+        decisions: &[],
     },
     gate: Gate::BeforeTag,
     build: |device| Box::new(Wbt::new(device)),

@@ -83,7 +83,7 @@ use crate::group::{GroupId, ProcId};
 use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
 use crate::setting::TunableError;
-use crate::stage::{Change, Figure, Stage, StageInfo};
+use crate::stage::{Change, Decision, Figure, Role, Stage, StageInfo};
 use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -115,6 +115,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: GROUP_TUNABLES,
         knobs: KNOBS,
         figures: FIGURES,
+        decisions: DECISIONS,
     },
     profile: Profile::MultiQueue,
     service: Service::Budgets,
@@ -124,6 +125,23 @@ pub static ENTRY: Entry = Entry {
     tag_percent_min: None,
     build: |setup| Box::new(Bfq::new(setup)),
 };
+
+/// What stands in the trace; `bfq-v1` decides a part of it.
+const DECISIONS: &[Decision] = &[
+    Decision::new("queue of process", Role::QueueOfProcess),
+    Decision::new("queues merged", Role::QueuesMerged),
+    Decision::new("split off a shared queue", Role::SplitOff),
+    Decision::new("shared queue kept by its last user", Role::OfQueue),
+    Decision::new("in service", Role::InService),
+    Decision::new("expired", Role::ServiceEnds).counting("sectors", "sectors"),
+    Decision::new("preempts", Role::Preempts),
+    Decision::new("idles", Role::Idles),
+    Decision::new("injected", Role::Injected),
+    Decision::new("waker found", Role::WakerFound),
+    Decision::new("raised", Role::Raised),
+    Decision::new("raising ends", Role::RaisingEnds),
+    Decision::new("boosted", Role::Boosted),
+];
 
 /// Device-wide state (specs/bfq.md 1.6).
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use super::requests::Place;
 use super::slot::Reason;
 use super::weights::{GROUP_TUNABLES, KNOBS};
 use super::wf2q::IDLE;
-use super::{Bfq, requests::Rq};
+use super::{Bfq, DECISIONS, requests::Rq};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::GroupId;
@@ -49,6 +49,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: GROUP_TUNABLES,
         knobs: KNOBS,
         figures: &[],
+        decisions: DECISIONS,
     },
     profile: Profile::Legacy,
     service: Service::Budgets,

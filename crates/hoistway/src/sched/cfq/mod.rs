@@ -74,7 +74,7 @@ use crate::group::{GroupId, ProcId};
 use crate::request::{Io, ReqId, Side};
 use crate::rows::{Id, Rows};
 use crate::setting::{self, Settings, TunableError};
-use crate::stage::{Change, Figure, Stage, StageInfo};
+use crate::stage::{Change, Decision, Figure, Role, Stage, StageInfo};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
 use coop::NearTrees;
@@ -98,6 +98,14 @@ pub static ENTRY: Entry = Entry {
         group_tunables: GROUP_TUNABLES,
         knobs: &[],
         figures: &[],
+        decisions: &[
+            Decision::new("queue of process", Role::QueueOfProcess),
+            Decision::new("queues merged", Role::QueuesMerged),
+            Decision::new("queue split", Role::QueueSplit),
+            Decision::new("expired", Role::ServiceEnds).counting("request", ""),
+            Decision::new("preempted", Role::ServiceEnds).counting("request", ""),
+            Decision::new("idle", Role::IdlesTicks),
+        ],
     },
     profile: Profile::Legacy,
     service: Service::Slices,

@@ -41,7 +41,7 @@ use crate::env::Cx;
 use crate::list::{Links, List};
 use crate::request::{Io, Op, ReqId, Side};
 use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
-use crate::stage::{Figure, Stage, StageInfo};
+use crate::stage::{Decision, Figure, Role, Stage, StageInfo};
 use crate::table::{Handle, NIL};
 use crate::unit::{Instant, Nanos, QueueId};
 use alloc::boxed::Box;
@@ -58,6 +58,7 @@ pub static ENTRY: Entry = Entry {
         group_tunables: &[],
         knobs: &[],
         figures: &[],
+        decisions: &[Decision::new("depth", Role::Aside)],
     },
     profile: Profile::MultiQueue,
     service: Service::Requests,

@@ -1,6 +1,25 @@
 //! The contract of `Scheduler`, for every entry of the registry: nothing is lost, nothing is issued twice,
 //! `Empty` changes nothing, early timers do no harm, tunables keep to their ranges, and nothing allocates
 //! in steady state.
+//!
+//! The rules the traits state, and what checks them here (`H`: the harness, at each of its steps):
+//!
+//! | rule | by |
+//! |---|---|
+//! | every insertion is answered by one `Issue` or by being merged away | `H::dispatch`, `H::absorb`, `random_loads_*`, `a_full_table_empties` |
+//! | `prepare`, then `insert` or `merged(kept, Request(this))` | `H::submit`, `H::join_at_insertion` |
+//! | what is given back is prepared and inserted at the head, and goes first | `H::give_back`, `insertion_at_the_head_*` |
+//! | `Empty` says that nothing waits and changes nothing; `Idle` that something does | `H::dispatch`, `an_empty_scheduler_says_so` |
+//! | who waits for time says until when; nothing waits for ever | `H::run_dry` |
+//! | after `timer` the next one lies in the future; an early call does no harm | `H::pass`, `an_early_timer_changes_no_order` |
+//! | `drain` hands over everything at once | `draining_hands_over_everything_at_once` |
+//! | `depth_limit` allows at least what the registry line announces | `H::submit` |
+//! | `find_merge` names a request that waits beside the bio, `neighbour` another that waits | `H::join`, `H::join_neighbour` |
+//! | `changed` may come at any time: priorities, exits, moves, groups, the device | `H::step` |
+//! | `set` and `set_group` take their ranges and, on an error, change nothing; `None` is the default | `tunables_*`, `a_groups_tunable_*`, `an_unknown_tunable_*` |
+//! | `write_knob` takes a line whole or not at all | `a_file_of_a_group_*` |
+//! | `queues` tells what the trace told | `queues_of_processes_*` |
+//! | the same calls, the same answers; no allocation in steady state | `the_same_seed_*`, `steady_state_*` |
 
 #[path = "common/counting.rs"]
 mod counting;

@@ -19,6 +19,9 @@ const TURNS: u64 = 20_000;
 pub struct Counts {
     /// Per turn, in insert (with prepare), dispatch, complete.
     pub operations: [f64; 3],
+    /// Per turn, of the scheduler alone: the operations without what the bench's functions around the calls
+    /// take themselves.
+    pub alone: f64,
     /// Per turn: one request put in, taken out and completed. The bench's own are included.
     pub turn: f64,
 }
@@ -70,7 +73,43 @@ pub fn count(row: &Row, set: &[(String, u64)]) -> Counts {
     let total: f64 = total.trim().parse().expect("a number of instructions");
     // By turn, not by call: valgrind counts calls also where it counts no instructions, in the warm-up.
     let operations = OPERATIONS.map(|f| inclusive(&profile, f) as f64 / TURNS as f64);
-    Counts { operations, turn: total / TURNS as f64 }
+    let own = OPERATIONS.map(|f| exclusive(&profile, f) as f64 / TURNS as f64);
+    let alone = operations.iter().sum::<f64>() - own.iter().sum::<f64>();
+    Counts { operations, alone, turn: total / TURNS as f64 }
+}
+
+/// Instructions of a function itself, what is inlined into it included, those it calls not: the lines
+/// `PLACE INSTRUCTIONS` behind its `fn=` but those that follow a `calls=`.
+fn exclusive(profile: &str, function: &str) -> u64 {
+    let (mut mine, mut call, mut sum) = (false, false, 0);
+    let mut ids = Vec::new();
+    for line in profile.lines() {
+        if let Some(name) = line.strip_prefix("fn=") {
+            let id = name.split(' ').next().unwrap_or(name);
+            if name.contains(function) && !ids.contains(&id) {
+                ids.push(id);
+            }
+            mine = ids.contains(&id);
+        } else if let Some(name) = line.strip_prefix("cfn=") {
+            // A name may be written in full where it is first called.
+            if let Some((id, name)) = name.split_once(' ')
+                && name.contains(function)
+            {
+                ids.push(id);
+            }
+        } else if line.starts_with("calls=") {
+            call = true;
+        } else if mine && line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
+            if !call {
+                let cost = line.split(' ').nth(1).expect("a place and a cost");
+                sum += cost.parse::<u64>().expect("a number of instructions");
+            }
+            call = false;
+        } else if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
+            call = false;
+        }
+    }
+    sum
 }
 
 /// Instructions of a function, those it calls included, from a callgrind profile: behind each `cfn=` of it
@@ -103,19 +142,28 @@ fn path() -> PathBuf {
 
 pub fn heading() -> String {
     format!(
-        "{:<18} {:>7} {:>8} {:<7} {:>8} {:>9} {:>9} {:>7}",
-        "# scheduler", "queues", "requests", "groups", "insert", "dispatch", "complete", "turn"
+        "{:<18} {:>7} {:>8} {:<7} {:>8} {:>9} {:>9} {:>7} {:>7}",
+        "# scheduler",
+        "queues",
+        "requests",
+        "groups",
+        "insert",
+        "dispatch",
+        "complete",
+        "alone",
+        "turn"
     )
 }
 
 pub fn line(row: &Row, counts: &Counts) -> String {
     let [insert, dispatch, complete] = counts.operations;
     format!(
-        "{:<18} {:>7} {:>8} {:<7} {insert:>8.0} {dispatch:>9.0} {complete:>9.0} {:>7.0}",
+        "{:<18} {:>7} {:>8} {:<7} {insert:>8.0} {dispatch:>9.0} {complete:>9.0} {:>7.0} {:>7.0}",
         row.scheduler,
         row.queues,
         row.pending,
         if row.tree { "tree" } else { "root" },
+        counts.alone,
         counts.turn
     )
 }
@@ -123,7 +171,8 @@ pub fn line(row: &Row, counts: &Counts) -> String {
 /// Writes the table anew.
 pub fn record(rows: &[(Row, Counts)]) {
     let mut text = String::from(
-        "# Instructions per turn, by operation (insert includes prepare) and in all, counted by valgrind:\n\
+        "# Instructions per turn, by operation (insert includes prepare), of the scheduler alone (the three\n\
+         # without the bench's functions around the calls) and in all, counted by valgrind:\n\
          # cargo bench -p hoistway --bench sched_cost -- --record; compared by -- --check.\n",
     );
     writeln!(text, "{}", heading()).expect("a String takes everything");
@@ -139,9 +188,10 @@ pub fn recorded() -> BTreeMap<Row, Counts> {
     let mut rows = BTreeMap::new();
     for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let &[scheduler, queues, pending, groups, insert, dispatch, complete, turn] = &words[..]
+        let &[scheduler, queues, pending, groups, insert, dispatch, complete, alone, turn] =
+            &words[..]
         else {
-            panic!("{}: '{line}' has not eight columns", path().display());
+            panic!("{}: '{line}' has not nine columns", path().display());
         };
         let number = |t: &str| t.parse::<f64>().expect("a count is a number");
         let row = Row {
@@ -151,16 +201,16 @@ pub fn recorded() -> BTreeMap<Row, Counts> {
             tree: groups == "tree",
         };
         let operations = [insert, dispatch, complete].map(number);
-        rows.insert(row, Counts { operations, turn: number(turn) });
+        rows.insert(row, Counts { operations, alone: number(alone), turn: number(turn) });
     }
     rows
 }
 
 /// What a count says beside the recorded one; `Err`: it is over it by more than the tolerance.
 pub fn compare(old: &Counts, new: &Counts) -> Result<String, String> {
-    let names = ["insert", "dispatch", "complete", "turn"];
-    let old = old.operations.into_iter().chain([old.turn]);
-    let new = new.operations.into_iter().chain([new.turn]);
+    let names = ["insert", "dispatch", "complete", "alone", "turn"];
+    let old = old.operations.into_iter().chain([old.alone, old.turn]);
+    let new = new.operations.into_iter().chain([new.alone, new.turn]);
     let mut over = Vec::new();
     let mut under = Vec::new();
     for ((name, old), new) in names.into_iter().zip(old).zip(new) {

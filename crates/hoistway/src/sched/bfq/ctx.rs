@@ -349,7 +349,7 @@ impl Bfq {
     /// Weight of a queue of that level (2.10, 11.2): linear and gentle, at most 8:1 inside a class. Real separation is
     /// for classes and groups.
     fn weight_of(&self, level: u8) -> u32 {
-        (8 - u32::from(level)) * if self.conf.v1 { 1 } else { 10 }
+        (8 - u32::from(level)) * self.rules.level_weight
     }
 
     fn create(&mut self, now: Instant, place: Place) -> QueueNo {

@@ -65,7 +65,7 @@ impl Bfq {
     /// `set` sees to it.)
     fn shorten_slot(&mut self) {
         let q = self.serving.queue;
-        if q.is_none() || self.conf.v1 {
+        if q.is_none() || self.rules.own_slot_limit {
             return;
         }
         let e = &self.fair.ents[q];

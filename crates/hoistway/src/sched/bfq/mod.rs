@@ -99,7 +99,7 @@ use queue::Queues;
 use queue::inject::Measure;
 use rate::PeakRate;
 use requests::Rqs;
-use slot::{Budgets, Expiry};
+use slot::{Budgets, Expiry, Rules};
 use stats::{FIGURES, Stats};
 use tunables::{Conf, SETTINGS, TUNABLES};
 use weights::{GROUP_TUNABLES, KNOBS};
@@ -147,6 +147,7 @@ const DECISIONS: &[Decision] = &[
 #[derive(Debug)]
 struct Bfq {
     conf: Conf,
+    rules: Rules,
     rotational: bool,
 
     fair: FairQueue,
@@ -184,6 +185,7 @@ impl Bfq {
         let actuators = actuators(setup.device);
         let conf = SETTINGS.defaults();
         let mut bfq = Bfq {
+            rules: Rules::BFQ,
             rotational,
             fair: FairQueue::new(setup.now, conf.fair),
             conf,

@@ -132,6 +132,29 @@ pub(super) struct Budgets {
     pub max: u64,
 }
 
+/// What a scheduler that is built on these parts does otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Weight of the lowest level.
+    pub level_weight: u32,
+    /// An async sector always costs this much, whatever the scenario.
+    pub async_factor: Option<u64>,
+    /// The budget stays when nothing is left to serve.
+    pub keep_on_no_more: bool,
+    /// It shortens the slot in service by itself when a limit changes.
+    pub own_slot_limit: bool,
+}
+
+impl Rules {
+    /// Of BFQ itself.
+    pub const BFQ: Rules = Rules {
+        level_weight: 10,
+        async_factor: None,
+        keep_on_no_more: false,
+        own_slot_limit: false,
+    };
+}
+
 /// What a slot tells about the budget its queue needs (3.9).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Feedback {
@@ -227,8 +250,8 @@ impl Bfq {
 
     #[inline(never)]
     fn charge_async(&self, len: u64, q: QueueNo) -> u64 {
-        if self.conf.v1 {
-            return len * V1_ASYNC_FACTOR;
+        if let Some(factor) = self.rules.async_factor {
+            return len * factor;
         }
         let full = self.fair.ents[q].wr > NOT_RAISED || self.asymmetric(q);
         if full { len } else { len * self.conf.async_charge_factor }
@@ -541,7 +564,7 @@ impl Bfq {
             raised: e.wr > NOT_RAISED,
             inflight: queue.rqs.inflight,
             service: e.service,
-            keep_on_no_more: self.conf.v1,
+            keep_on_no_more: self.rules.keep_on_no_more,
         };
         let derived = self.conf.user_max_budget == 0;
         let Some(b) = self.budgets.feedback(queue.slot.max_budget, feedback, derived) else {
@@ -581,8 +604,6 @@ impl Bfq {
     }
 }
 
-/// An async sector of `bfq-v1` costs this much (11.2).
-const V1_ASYNC_FACTOR: u64 = 11;
 /// 8 MiB: the budget before anything is known of the device (3.1). In 125 ms it is 67 MB/s, the disks of 2008 to
 /// 2010.
 pub(super) const DEFAULT_MAX_BUDGET: u64 = 16_384;

@@ -20,8 +20,6 @@ pub(super) struct Conf {
     pub back_seek_penalty: u64,
     pub async_charge_factor: u64,
     pub first_think_long: bool,
-    /// The rules of 2010 (11) for weights and costs.
-    pub v1: bool,
     pub base: Base,
     /// Instants are kept in ticks (quirk Q12).
     pub tick_rounding: bool,

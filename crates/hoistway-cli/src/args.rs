@@ -128,6 +128,9 @@ pub enum Kind {
 pub struct Show {
     /// Name of a scheduler, controller, drive, model, experiment, load or configuration, or path of a drive file
     pub name: String,
+    /// Print the settings of a scheduler or controller as a Markdown table
+    #[arg(long)]
+    pub markdown: bool,
 }
 
 /// `hoistway compare`.

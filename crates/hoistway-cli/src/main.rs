@@ -58,7 +58,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Live(verb) => live::run(&verb),
         args::Command::Calibrate(options) => calibrate::calibrate(&options),
         args::Command::List(list) => list::list(&list),
-        args::Command::Show(show) => show::show(&show.name),
+        args::Command::Show(show) => show::show(&show),
         args::Command::Compare(options) => compare::compare(&options),
         args::Command::Run(options) => compare::run_one(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),

@@ -1,10 +1,11 @@
 //! `hoistway show NAME`: one object of a registry in full.
 
+mod settings;
+
 use crate::table::Table;
-use crate::{Failure, print};
+use crate::{Failure, args, print};
 use hoistway::knob::{Knob, KnobOf};
 use hoistway::setting::nearest;
-use hoistway::setting::{Tunable, Unit};
 use hoistway::{Profile, ctl, sched};
 use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
@@ -13,8 +14,19 @@ use hoistway_sim::drive::{DriveFile, MODELS, Model};
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::load::LOADS;
 
-pub fn show(name: &str) -> Result<(), Failure> {
-    if let Some(text) = find(name)? {
+pub fn show(args: &args::Show) -> Result<(), Failure> {
+    let name = args.name.as_str();
+    let found = find(name)?;
+    if args.markdown && found.is_some() {
+        return match settings::markdown(name) {
+            Some(text) => print(&text),
+            None => Err(Failure::Usage(format!(
+                "--markdown prints the settings of a scheduler or controller, and '{name}' is neither \
+                 (`hoistway list schedulers`, `hoistway list controllers`)"
+            ))),
+        };
+    }
+    if let Some(text) = found {
         return print(&text);
     }
     let known = known_names();
@@ -34,13 +46,8 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
     }
     if let Some(entry) = ctl::find(name) {
         let head = format!("{}: {}\nspecification: {}\n", entry.name, entry.summary, entry.source);
-        let groups = match entry.group_tunables {
-            [] => String::new(),
-            list => tunables("per group", list),
-        };
-        return Ok(Some(
-            head + &tunables("tunable", entry.tunables) + &groups + &knobs(entry.knobs),
-        ));
+        let settings = settings::text(("tunable", entry.tunables), entry.group_tunables);
+        return Ok(Some(head + &settings + &knobs(entry.knobs)));
     }
     if DriveFile::ids().contains(&name) {
         let drive = DriveFile::load(name).map_err(|e| Failure::Failed(e.to_string()))?;
@@ -110,10 +117,7 @@ fn scheduler(entry: &sched::Entry) -> String {
         "{}: {}\nspecification: {}\nblock layer: {profile}\n",
         entry.name, entry.summary, entry.source
     );
-    out.push_str(&tunables("tunable", entry.tunables));
-    if !entry.group_tunables.is_empty() {
-        out.push_str(&tunables("per group", entry.group_tunables));
-    }
+    out.push_str(&settings::text(("tunable", entry.tunables), entry.group_tunables));
     out + &knobs(entry.knobs) + &figures(entry)
 }
 
@@ -146,30 +150,6 @@ fn figures(entry: &sched::Entry) -> String {
     }
 }
 
-fn tunables(heading: &str, list: &[Tunable]) -> String {
-    if list.is_empty() {
-        return "no tunables\n".into();
-    }
-    let mut table = Table::new(&[heading, "default", "unit", "range", ""], 5);
-    for t in list {
-        let (default, range) = match t.unit {
-            Unit::Choice(words) => {
-                let word = words.get(t.default as usize).copied().unwrap_or("?");
-                (word.to_string(), words.join(", "))
-            }
-            _ => (t.default.to_string(), format!("{}..={}", t.min, t.max)),
-        };
-        let unit = match t.unit {
-            Unit::Switch => "0 or 1",
-            Unit::Choice(_) => "word",
-            unit => unit.suffix(),
-        };
-        let doc = format!("{} (Changed while running: {}.)", t.doc, t.on_change.text());
-        table.row(vec![t.name.into(), default, unit.into(), range, doc]);
-    }
-    format!("\n{}", table.render())
-}
-
 fn show_config(config: &Config) -> String {
     let mut out = format!("{}: {}\n", config.id, config.summary);
     let settings: Vec<String> = config
@@ -187,7 +167,7 @@ fn show_config(config: &Config) -> String {
         out.push_str("groups: every process is alone in one below the root\n");
     }
     if let Some(policy) = config.policy.filter(|p| !p.options.is_empty()) {
-        out.push_str(&tunables("option, in braces", policy.options));
+        out.push_str(&settings::text(("option, in braces", policy.options), &[]));
         out.push_str("\nwritten to the cgroup files, on the Plextor PX-256M5S:\n");
         for (who, member) in
             [("/", Member::Root), ("/target", Member::Target), ("others", Member::Interferer)]
@@ -201,7 +181,7 @@ fn show_config(config: &Config) -> String {
     for controller in &config.controllers {
         if let Some(entry) = ctl::find(&controller.name) {
             out.push_str(&format!("\n{}: {}\n", entry.name, entry.summary));
-            out.push_str(&tunables("tunable", entry.tunables));
+            out.push_str(&settings::text(("tunable", entry.tunables), &[]));
             out.push_str(&knobs(entry.knobs));
         }
     }

@@ -81,6 +81,8 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["run"], "<EXPERIMENT>"),
         (&["report", "nowhere"], "nowhere is not a run directory"),
         (&["show", "bfk"], "did you mean 'bfq'?"),
+        (&["show", "bfk", "--markdown"], "did you mean 'bfq'?"),
+        (&["show", "latency-2019", "--markdown"], "settings of a scheduler or controller"),
         (&["list", "drive"], "'drives'"),
         (&["frobnicate"], "unrecognized subcommand"),
     ];
@@ -366,6 +368,28 @@ fn everything_listed_can_be_shown() {
     let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(parsed["schema"], 1);
     assert!(parsed["configs"].as_array().unwrap().len() > 5);
+}
+
+#[test]
+fn settings_say_in_a_word_what_a_change_does_and_explain_each_word_once() {
+    let folder = Folder::new("settings");
+    let text = stdout(&folder.run(&["show", "cfq"]));
+    let row = |name: &str| text.lines().find(|l| l.starts_with(&format!("{name} "))).unwrap();
+    assert!(row("slice_idle").contains("0..=600000      waits           How long"), "{text}");
+    assert!(row("quantum").contains("1..=2147483647  at once         Most requests"), "{text}");
+    assert_eq!(text.matches("looked at in each decision").count(), 1, "{text}");
+    assert!(text.contains("\nif changed while running:\n"), "{text}");
+    assert!(text.contains("\n  waits           an armed wait is shortened to it"), "{text}");
+    assert!(!text.contains("later samples"), "cfq has no such setting: {text}");
+
+    let text = stdout(&folder.run(&["show", "cfq", "--markdown"]));
+    assert!(text.contains("| `slice_idle` | 8 ms | 0 to 600000 | How long"), "{text}");
+    assert!(text.contains("| setting of a group | default |"), "{text}");
+    assert!(text.contains("| `weight` | 500 | 100 to 1000 |"), "{text}");
+    assert!(text.contains("*waits*: an armed wait is shortened"), "{text}");
+    let words = stdout(&folder.run(&["show", "mq-deadline", "--markdown"]));
+    assert!(words.contains("| `full` | `full`, `three_quarters` |"), "{words}");
+    assert_eq!(stdout(&folder.run(&["show", "noop", "--markdown"])), "No settings.\n");
 }
 
 #[test]

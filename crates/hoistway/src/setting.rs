@@ -117,6 +117,20 @@ pub enum OnChange {
 }
 
 impl OnChange {
+    /// A word or two for a column, which `text` explains.
+    pub const fn word(self) -> &'static str {
+        match self {
+            OnChange::Decides => "at once",
+            OnChange::LaterRequests => "later requests",
+            OnChange::WaitingRequests => "waiting requests",
+            OnChange::Waits => "waits",
+            OnChange::Limits => "limits",
+            OnChange::LaterSamples => "later samples",
+            OnChange::Resets => "resets",
+            OnChange::Frozen => "drains",
+        }
+    }
+
     /// One line for people.
     pub const fn text(self) -> &'static str {
         match self {
@@ -127,7 +141,7 @@ impl OnChange {
             OnChange::Limits => {
                 "slots, windows and budgets under way are cut to it, never lengthened"
             }
-            OnChange::LaterSamples => "for later samples",
+            OnChange::LaterSamples => "for later samples; those taken stay as they were counted",
             OnChange::Resets => "makes what it is about anew",
             OnChange::Frozen => "in force when no request exists; until then requests drain",
         }

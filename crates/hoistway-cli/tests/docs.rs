@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -214,4 +215,65 @@ fn each_dependency_has_a_line_in_the_decision_and_each_line_a_dependency() {
     let stale: Vec<_> = told.difference(&used).collect();
     assert!(missing.is_empty(), "{}: no line for {missing:?}", path.display());
     assert!(stale.is_empty(), "{}: nothing depends on {stale:?}", path.display());
+}
+
+/// Around the tables of settings in the reference pages.
+const SETTINGS: &str = "<!-- settings of ";
+const SETTINGS_END: &str = "<!-- end -->\n";
+
+/// What the program prints for the reference page of a scheduler or controller.
+fn table_of(name: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+    let output = command.args(["show", name, "--markdown"]).output().expect("the program starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "hoistway show {name} --markdown: {errors}");
+    String::from_utf8(output.stdout).expect("a table is text")
+}
+
+/// A page with the tables the program prints now, and the names that its markers say.
+fn with_tables(path: &Path, page: &str) -> (String, Vec<String>) {
+    let (mut text, mut names) = (String::new(), Vec::new());
+    let mut rest = page;
+    while let Some(at) = rest.find(SETTINGS) {
+        let (marker, body) = rest[at..].split_once('\n').expect("a marker ends its line");
+        let name = marker[SETTINGS.len()..].split(':').next().unwrap_or_default();
+        let expected = format!("{SETTINGS}{name}: hoistway show {name} --markdown -->");
+        assert_eq!(marker, expected, "{}: a marker is written so", path.display());
+        let (_, tail) = body
+            .split_once(SETTINGS_END)
+            .unwrap_or_else(|| panic!("{}: no `<!-- end -->` after {marker}", path.display()));
+        text.push_str(&format!("{}{marker}\n\n{}\n{SETTINGS_END}", &rest[..at], table_of(name)));
+        names.push(name.into());
+        rest = tail;
+    }
+    (text + rest, names)
+}
+
+/// The rows are the one place where settings are described. `UPDATE_DOCS=1` writes the pages anew.
+#[test]
+fn settings_in_reference_pages_are_what_the_program_prints() {
+    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    let mut stale = Vec::new();
+    for folder in ["docs/schedulers", "docs/controllers"] {
+        let mut pages = Vec::new();
+        files(&root().join(folder), ".md", &mut pages);
+        assert!(!pages.is_empty(), "no page in {folder}");
+        for path in pages {
+            let page = fs::read_to_string(&path).expect("a document is text");
+            let (text, names) = with_tables(&path, &page);
+            let own = path.file_stem().unwrap_or_default().to_string_lossy();
+            assert!(names.iter().any(|n| *n == own), "{}: no settings of {own}", path.display());
+            if text != page && update {
+                fs::write(&path, text).expect("the page can be written");
+            } else if text != page {
+                stale.push(path.display().to_string());
+            }
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "settings that are not what `hoistway show NAME --markdown` prints:\n{}\n\
+         mend them with: UPDATE_DOCS=1 cargo test -p hoistway-cli --test docs settings",
+        stale.join("\n")
+    );
 }

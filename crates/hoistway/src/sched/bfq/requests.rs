@@ -89,6 +89,7 @@ impl Rqs {
         }
     }
 
+    #[cfg(any(test, debug_assertions))]
     pub fn iter(&self) -> core::slice::Iter<'_, Rq> {
         self.rows.iter()
     }

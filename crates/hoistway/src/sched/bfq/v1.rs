@@ -13,6 +13,8 @@
 //! here. What v1 did not have is off there: back-shifting, preemption, injection, merging, raising,
 //! symmetry, hole recovery, pool limits.
 //!
+//! The file is long because all that differs stands in it: its settings, its rules and its calls into `Bfq`.
+//!
 //! *Known weaknesses.* It idles on flash as on a disk unless the reader seeks, and async queues wait for
 //! all sync requests to leave the device.
 

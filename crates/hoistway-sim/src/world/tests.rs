@@ -203,11 +203,6 @@ fn mistakes_in_a_job_are_named() {
     let base = readers(HITACHI);
     let err = |s: Setting<'_>| s.run_on(HostConfig::profile("2019").unwrap()).unwrap_err();
     assert!(matches!(
-        err(Setting { scheduler: "elevator", ..base }),
-        JobError::Unknown { kind: "scheduler", .. }
-    ));
-    let base = readers(HITACHI);
-    assert!(matches!(
         err(Setting { interferer: "juggler", ..base }),
         JobError::Unknown { kind: "load", .. }
     ));

@@ -125,8 +125,9 @@ const ROWS: &[Setting<Conf>] = &[
                 Unit::Requests,
                 256,
                 (1, COUNT_MAX),
-                "Writes wait while this many requests exist. Fresh, and whenever nr_requests changes, \
-                      it follows nr_requests (256 on deep devices) as async_depth_default says.",
+                "Writes may take the part async_depth / nr_requests of \
+                      each word of tags. Fresh, and whenever nr_requests changes, it follows \
+                      nr_requests (256 on deep devices) as async_depth_default says.",
             ).field(|c| c.async_depth, |c, v| c.async_depth = v),
     Tunable::new(
                 "async_depth_default",

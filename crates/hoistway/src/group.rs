@@ -1,7 +1,7 @@
 //! The group tree and the processes in it.
 //!
 //! Both live beside the pipeline: a stage keeps its own state in tables indexed by [`GroupId`] or
-//! [`ProcId`] and is told of changes ([`crate::sched::Change`]).
+//! [`ProcId`] and is told of changes ([`crate::stage::Change`]).
 
 use crate::unit::{Class, IoPrio};
 use alloc::string::String;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const WINDOW: usize = 1024;
 
 /// One submitter on a device: a thread, a tenant, a job with a priority of its own. It may be used from
-/// several threads. Offsets and lengths are bytes, and multiples of [`Facts::block`].
+/// several threads. Offsets and lengths are bytes, and multiples of [`Facts::block`](crate::Facts::block).
 #[derive(Debug)]
 pub struct Client {
     device: Device,

@@ -1,7 +1,7 @@
 //! A device: a stack on real storage, in a thread of its own.
 //!
 //! [`Device`] is the handle, [`Client`] the way in for threads of this program; sessions of the front-ends
-//! live on the owner thread itself ([`Session`]). On that thread, the *reactor* waits for everything at once,
+//! live on the owner thread itself (`Session`). On that thread, the *reactor* waits for everything at once,
 //! and the *core* is the stack, the backend and the I/Os between them.
 
 mod client;

@@ -1,7 +1,7 @@
 //! A responder for HTTP `GET`s of a page or two, such as metrics: just enough of HTTP/1.1.
 //!
 //! One request per connection. Who asks too slowly, or too long, or does not read the answer, runs into the
-//! bounds of the [acceptor](super::server).
+//! bounds of the acceptor (`net/server.rs`).
 
 use super::listen::{Bound, Listen};
 use super::server::{

@@ -1,7 +1,7 @@
 //! A Unix socket for questions of one line: the way in for an operator.
 //!
 //! A connection is one line in and one line out, bounded in length and time. Lines come in on the thread
-//! of the [acceptor](super::server), so that a client that says nothing costs a descriptor; a line that is
+//! of the acceptor (`net/server.rs`), so that a client that says nothing costs a descriptor; a line that is
 //! there gets a thread of its own for its answer, so that one that takes its time holds up nobody.
 //! A further client takes the place of the oldest that has not said its
 //! line yet, and is refused where all have. What a line means is up to the function that answers it; an

@@ -48,6 +48,7 @@ const DRIVES: Names = &[
     // Its figures are those of a disk that was not given more than one command (drives/README.md).
     ("HDD (2009, unnamed)", "laptop-hdd-2009-noncq"),
     ("SD card (2009, unnamed)", "sd-card-2009"),
+    ("netbook flash drive (2009, unnamed)", "netbook-flash-2009"),
     ("Maxtor 6L080L0 82GB (slow)", "maxtor-6l080l0"),
     ("Maxtor 7L250S0 250GB (medium)", "maxtor-7l250s0"),
     ("Maxtor STM332061 320GB (fast)", "maxtor-stm3320613as"),

@@ -5,8 +5,8 @@ use crate::results::results;
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
 use crate::{Failure, explain, print};
-use hoistway::quantity;
 use hoistway::setting::nearest;
+use hoistway::{IoPrio, quantity};
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
 use hoistway_lab::report::{html, overview};
@@ -15,7 +15,7 @@ use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
 use hoistway_lab::world::World;
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::world::JobError;
+use hoistway_sim::world::{JobError, ProcSpec};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -445,16 +445,50 @@ pub fn run_failure(error: RunError) -> Failure {
     }
 }
 
+/// Who has an I/O class or level: `target rt/4, reader0 to reader14 be/7`.
+fn classes_of(procs: &[ProcSpec]) -> Option<String> {
+    let set = |p: &&ProcSpec| p.prio != IoPrio::NONE;
+    let mut runs: Vec<(&ProcSpec, &ProcSpec)> = Vec::new();
+    for (i, proc) in procs.iter().enumerate().filter(|(_, p)| set(p)) {
+        match runs.last_mut() {
+            Some((_, last))
+                if i > 0 && last.name == procs[i - 1].name && last.prio == proc.prio =>
+            {
+                *last = proc;
+            }
+            _ => runs.push((proc, proc)),
+        }
+    }
+    let text = |(first, last): &(&ProcSpec, &ProcSpec)| match first.name == last.name {
+        true => format!("{} {}", first.name, first.prio),
+        false => format!("{} to {} {}", first.name, last.name, first.prio),
+    };
+    let texts: Vec<String> = runs.iter().map(text).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
 fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
     let mut out = format!("{}\n{}\n\n", grid.experiment.title, grid.command);
     let mut table = Table::new(&["drive/config/workload", "processes", "ramp", "measured"], 1);
+    let mut classes: Vec<(String, String)> = Vec::new();
     for (cell, job) in grid.preview().map_err(run_failure)? {
+        if let Some(text) = classes_of(&job.procs) {
+            classes.push((cell.clone(), text));
+        }
         let seconds = |ns: u64| format!("{} s", number_text(ns as f64 / 1e9));
         let processes = job.procs.len().to_string();
         let window = job.window;
         table.row(vec![cell, processes, seconds(window.ramp.0), seconds(window.measured.0)]);
     }
     out.push_str(&table.render());
+    if !classes.is_empty() {
+        out.push_str("\nI/O classes:\n");
+        let mut table = Table::new(&["drive/config/workload", "processes"], 2);
+        for (cell, text) in classes {
+            table.row(vec![cell, text]);
+        }
+        out.push_str(&table.render());
+    }
     if world.alone() {
         let whole = grid.whole().map_err(run_failure)?.0.div_ceil(1_000_000_000);
         let _ = write!(

@@ -348,6 +348,12 @@ fn dry_run_says_what_would_run_and_writes_nothing() {
     assert!(text.contains("40 runs: 10 repetitions of each, seeds 1 to 10"), "{text}");
     assert!(text.contains(&format!("{hdd}/none-none/readers")) && text.contains("10 s"), "{text}");
     assert_eq!(folder.entries(), 0);
+    assert!(
+        text.contains("I/O classes:") && text.contains("target rt/4"),
+        "none-bfq's rule: {text}"
+    );
+    let none = stdout(&folder.run(&["compare", "--config", "none-none", "--dry-run"]));
+    assert!(!none.contains("I/O classes"), "nobody has one: {none}");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use super::source::{Section, Source};
 use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Weights, Workload};
 use crate::config;
 use crate::result::Judge;
-use hoistway::Nanos;
 use hoistway::quantity;
 use hoistway::setting::nearest;
+use hoistway::{IoPrio, Nanos};
 use hoistway_sim::load::LOADS;
 use hoistway_sim::world::Window;
 
@@ -276,7 +276,7 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
 
 fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
     // What is not ours belongs to the load.
-    const OURS: &[&str] = &["name", "count", "stagger", "load"];
+    const OURS: &[&str] = &["name", "count", "stagger", "prio", "load"];
     let params: toml::Table = section
         .table
         .iter()
@@ -298,9 +298,34 @@ fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
         name: name.to_string(),
         count: section.opt_number("count", 1, PROCS_MAX)?.unwrap_or(1) as u32,
         stagger: section.opt_time("stagger")?.unwrap_or(Nanos::ZERO),
+        prio: read_prio(section)?,
         load: section.text("load")?.to_string(),
         params,
     })
+}
+
+/// The key `prio`: class and level as `ionice` takes them. A class alone means level 4, as with `ionice -c`.
+fn read_prio(section: &Section<'_>) -> Result<Option<IoPrio>> {
+    let Some(text) = section.opt_text("prio")? else { return Ok(None) };
+    let wrong = || {
+        let what = "a class alone (\"rt\", \"be\", \"idle\", \"none\") or with a level 0 to 7 (\"rt/0\", \"be/7\")";
+        section.wrong("prio", format!("prio = \"{text}\" must be {what}"))
+    };
+    let (class, level) = match text.split_once('/') {
+        None => (text, None),
+        Some((class, level)) => {
+            let digit = level.parse::<u8>().ok().filter(|l| *l <= 7 && level.len() == 1);
+            (class, Some(digit.ok_or_else(wrong)?))
+        }
+    };
+    match (class, level) {
+        ("rt", level) => Ok(Some(IoPrio::rt(level.unwrap_or(4)))),
+        ("be", level) => Ok(Some(IoPrio::be(level.unwrap_or(4)))),
+        // The idle class has no levels.
+        ("idle", None) => Ok(Some(IoPrio::idle())),
+        ("none", None) => Ok(Some(IoPrio::NONE)),
+        _ => Err(wrong()),
+    }
 }
 
 /// The load must exist and have these parameters; their values are checked when it is built.

@@ -113,6 +113,8 @@ pub struct ProcTemplate {
     pub count: u32,
     /// Their starts are so far apart.
     pub stagger: Nanos,
+    /// I/O class and level that the file gives them, as `ionice` would; `None`: what the configuration gives.
+    pub prio: Option<IoPrio>,
     /// Registry name of the load.
     pub load: String,
     /// Its parameters.
@@ -322,7 +324,9 @@ fn quarter(t: Nanos) -> Nanos {
 }
 
 impl ProcTemplate {
-    fn specs(&self, role: Role, prio: IoPrio, start: Nanos) -> Vec<ProcSpec> {
+    /// The processes; `usual` is the priority that the configuration gives, and the file has the last word.
+    fn specs(&self, role: Role, usual: IoPrio, start: Nanos) -> Vec<ProcSpec> {
+        let prio = self.prio.unwrap_or(usual);
         let spec = |i: u32| ProcSpec {
             name: if self.count == 1 { self.name.clone() } else { format!("{}{i}", self.name) },
             role,

@@ -52,6 +52,35 @@ fn the_hard_disk_without_control_is_measured_for_ten_seconds() {
     assert_eq!(window("none-none", minute), Nanos::secs(60));
 }
 
+/// The class that the file gives holds under any configuration, none-bfq's own rule included.
+#[test]
+fn a_file_gives_any_process_an_io_class() {
+    let own = |target: &str, writer: &str| {
+        let text = latency().text.replacen("[target]", &format!("[target]\n{target}"), 1);
+        let text = text.replacen("name = \"writer\"", &format!("name = \"writer\"\n{writer}"), 1);
+        Experiment::parse("own.toml", &text).unwrap()
+    };
+    let plextor = DriveFile::load("plextor-px-256m5s").unwrap();
+    let prios = |e: &Experiment, c: &str| {
+        let workload = e.workload("writers").unwrap();
+        let job = e.job(&plextor, workload, &config(c), 1, &Options::default()).unwrap();
+        assert!(job.procs[1..].iter().all(|p| p.prio == job.procs[1].prio));
+        (job.procs[0].prio, job.procs[1].prio)
+    };
+    for c in ["none-none", "none-bfq", "mq-deadline"] {
+        let e = own("prio = \"idle\"", "prio = \"rt/2\"");
+        assert_eq!(prios(&e, c), (IoPrio::idle(), IoPrio::rt(2)), "{c}");
+    }
+    let e = own("", "prio = \"be/7\"");
+    assert_eq!(
+        prios(&e, "none-bfq"),
+        (IoPrio::rt(4), IoPrio::be(7)),
+        "the policy's where none is given"
+    );
+    assert_eq!(prios(&own("prio = \"rt\"", ""), "none-none"), (IoPrio::rt(4), IoPrio::NONE));
+    assert_eq!(prios(&own("prio = \"none\"", ""), "none-bfq"), (IoPrio::NONE, IoPrio::NONE));
+}
+
 #[test]
 fn a_workload_may_bring_its_own_target() {
     let e = latency();
@@ -83,6 +112,11 @@ fn every_mistake_has_file_line_and_advice() {
         ("\"none-bfq\"]", "\"none-bfk\"]", "configs =", "did you mean 'none-bfq'?"),
         ("count = 15", "count = 0", "count = 15", "count = 0 must be a whole number in 1..=10000"),
         ("load = \"writer\"", "load = \"writr\"", "load = \"writer\"", "did you mean 'writer'?"),
+        ("dsync = 1", "prio = \"rt/8\"", "dsync = 1", "prio = \"rt/8\" must be a class alone"),
+        ("dsync = 1", "prio = \"idle/3\"", "dsync = 1", "must be a class alone"),
+        ("dsync = 1", "prio = 3", "dsync = 1", "prio = 3 must be text in quotes"),
+        ("dsync = 1", "prio = \"rt/+1\"", "dsync = 1", "with a level 0 to 7"),
+        ("dsync = 1", "prio = \"fast\"", "dsync = 1", "must be a class alone"),
         ("dsync = 1", "dsinc = 1", "dsync = 1", "did you mean 'dsync'?"),
         ("measured = \"2s\"", "measured = \"0s\"", "measured = \"2s\"", "above 0"),
         ("schema = 1", "schema = 2", "schema = 1", "schema = 2 must be"),

@@ -72,6 +72,8 @@ pub struct HostConfig {
     pub(super) submit_ns: u64,
     pub(super) wake_ns: u64,
     pub(super) sync_call_ns: u64,
+    /// Processors that computations share; 0: each process has its own.
+    pub(super) cpus: u64,
     /// A direct call before its first bio (host.md 2.1).
     pub(super) direct_call_ns: u64,
 }
@@ -222,6 +224,10 @@ const ROWS: &[Row] = &[
     Row::Value(
         Tunable::new("sync_call_ns", Unit::Nanos, 11_000, (0, 1_000_000_000), "Processor time of an fsync or fdatasync at its start.")
             .field(|c| c.sync_call_ns, |c, v| c.sync_call_ns = v),
+    ),
+    Row::Value(
+        Tunable::new("cpus", Unit::Count, 0, (0, 1024), "Processors that the computing of loads shares equally; 0: each process has its own.")
+            .field(|c| c.cpus, |c, v| c.cpus = v),
     ),
 ];
 

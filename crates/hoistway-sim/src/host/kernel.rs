@@ -4,6 +4,7 @@
 use super::bio::{BioKind, BioTable, Pending};
 use super::cache::{PAGE, PageCache};
 use super::config::{Fs, HostConfig};
+use super::cpus::Cpus;
 use super::file::{Files, Listed};
 use super::journal::{InodeChange, Journal};
 use super::op::{Act, FileId};
@@ -57,6 +58,7 @@ pub(super) struct Kernel {
     pub journal: Journal,
     pub bios: BioTable,
     pub sleepers: Sleepers,
+    pub cpus: Cpus,
     pub reads: ReadCounts,
     /// Calls of sync() so far.
     pub syncs: u64,
@@ -90,6 +92,7 @@ impl Kernel {
             journal: Journal::new(&config),
             bios: BioTable::default(),
             sleepers: Sleepers::new(Nanos(config.wake_ns)),
+            cpus: Cpus::new(config.cpus),
             reads: ReadCounts::default(),
             syncs: 0,
             dirtied: None,

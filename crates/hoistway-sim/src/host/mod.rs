@@ -30,6 +30,7 @@ mod block;
 mod cache;
 mod commit;
 mod config;
+mod cpus;
 mod direct;
 mod file;
 mod flusher;

@@ -104,6 +104,8 @@ pub enum Operation {
     Block(BlockIo),
     /// Nothing that the host does itself; takes no time.
     Tell(Notice),
+    /// Computes for so long on a processor of its own, longer where processors are shared (`cpus`).
+    Compute(Nanos),
     /// Nothing until then.
     Sleep(Instant),
     /// The process ends.

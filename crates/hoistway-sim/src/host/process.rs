@@ -5,6 +5,7 @@ use super::ahead::Ahead;
 use super::block::BlockCall;
 use super::cache::PAGE;
 use super::commit::Commit;
+use super::cpus::Computing;
 use super::direct::Direct;
 use super::flusher::FlusherThread;
 use super::kernel::Kernel;
@@ -27,6 +28,7 @@ enum Stage {
     },
     DontNeed(DontNeed),
     DropCaches,
+    Compute(Computing),
     Sleep(Instant),
     Tell(Notice),
     Empty(FileId),
@@ -67,6 +69,7 @@ impl Stage {
             Operation::Sync => Stage::SyncAll(SyncAll::Begin),
             Operation::Create(file) | Operation::Unlink(file) => Stage::Empty(file),
             Operation::DropCaches => Stage::DropCaches,
+            Operation::Compute(length) => Stage::Compute(Computing::new(length)),
             Operation::Sleep(until) => Stage::Sleep(until),
             Operation::Block(io) => Stage::Block(BlockCall::new(io, now)),
             Operation::Tell(notice) => Stage::Tell(notice),
@@ -105,6 +108,7 @@ impl Stage {
                 k.cache.drop_all_clean();
                 Step::Over
             }
+            Stage::Compute(computing) => computing.step(now, task, k),
             Stage::Sleep(until) => Step::Last(Act::WaitUntil((*until).max(now))),
             Stage::Tell(notice) => Step::Last(Act::Tell(*notice)),
         }

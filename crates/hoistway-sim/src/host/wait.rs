@@ -112,6 +112,12 @@ impl Sleepers {
         self.woken.push((p, at));
     }
 
+    /// The same for a process that may have been called for another time, which is forgotten.
+    pub fn recall_at(&mut self, p: usize, at: Instant) {
+        self.woken.retain(|&(other, _)| other != p);
+        self.woken.push((p, at));
+    }
+
     /// Takes a process that goes on, and when; the latest first.
     #[inline]
     pub fn take_woken(&mut self) -> Option<(usize, Instant)> {

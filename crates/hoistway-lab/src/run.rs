@@ -405,6 +405,9 @@ impl Grid {
         self.configs.iter().for_each(|c| add(&c.id));
         add(&format!("{:?}", self.experiment.tree));
         add(&format!("{} {} {:?}", self.reps, self.seed, self.options));
+        if let Some(procedure) = self.experiment.procedure {
+            add(procedure.name());
+        }
         format!("{:08x}", (hash >> 32) as u32 ^ hash as u32)
     }
 

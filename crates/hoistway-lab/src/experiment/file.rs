@@ -1,6 +1,7 @@
 //! Reading an experiment file, strictly: unknown and missing keys are errors.
 
 use super::control::{read_rules, read_tree};
+use super::document;
 use super::source::{Section, Source};
 use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Weights, Workload};
 use crate::config;
@@ -39,6 +40,7 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         "group",
         "target",
         "workload",
+        "document",
     ])?;
     top.number("schema", SCHEMA, SCHEMA)?;
     let host = top.section("host")?;
@@ -79,6 +81,8 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         configs: top.texts("configs")?,
         default_workloads: top.texts("workloads")?,
         reps: top.number("reps", 1, u64::from(REPS_MAX))? as u32,
+        document: document::read(&top, measured)?,
+        procedure: None,
         text: text.to_string(),
     };
     check_names(&top, &experiment)?;
@@ -206,6 +210,12 @@ fn read_window(section: &Section<'_>, target: bool) -> Result<(Window, Nanos, Ve
         target_interval: interval("target_interval")?,
         device_interval: interval("device_interval")?,
     };
+    let longer = read_longer(section, target)?;
+    Ok((window, section.opt_time("head_start")?.unwrap_or(Nanos::ZERO), longer))
+}
+
+/// The cases of `[[longer]]`.
+pub(super) fn read_longer(section: &Section<'_>, target: bool) -> Result<Vec<Longer>> {
     let mut longer = Vec::new();
     for case in section.sections("longer")? {
         case.only(&["rotational", "configs", "measured", "head_start"])?;
@@ -231,11 +241,11 @@ fn read_window(section: &Section<'_>, target: bool) -> Result<(Window, Nanos, Ve
         let measured = given.then(|| measured(&case)).transpose()?;
         longer.push(Longer { rotational, configs, measured, head_start });
     }
-    Ok((window, section.opt_time("head_start")?.unwrap_or(Nanos::ZERO), longer))
+    Ok(longer)
 }
 
 /// The key `measured`: above 0, at most a day.
-fn measured(section: &Section<'_>) -> Result<Nanos> {
+pub(super) fn measured(section: &Section<'_>) -> Result<Nanos> {
     let t = section.time("measured")?;
     if t == Nanos::ZERO || t > MEASURED_MAX {
         return Err(section.wrong("measured", "measured must be above 0 and at most 24h"));
@@ -345,20 +355,37 @@ fn check_load(section: &Section<'_>, params: &toml::Table) -> Result<()> {
     }
 }
 
-/// The defaults must name things that exist.
+/// The defaults, and what a document measured, must name things that exist.
 fn check_names(top: &Section<'_>, experiment: &Experiment) -> Result<()> {
-    for (i, name) in experiment.default_workloads.iter().enumerate() {
+    let e = experiment;
+    check_lists(top, e, "", &e.default_workloads, &e.configs)?;
+    match &e.document {
+        Some(d) => check_lists(top, e, "document.", &d.workloads, &d.configs),
+        None => Ok(()),
+    }
+}
+
+/// `place`: the path of the table they are in, with its dot.
+fn check_lists(
+    top: &Section<'_>,
+    experiment: &Experiment,
+    place: &str,
+    workloads: &[String],
+    configs: &[String],
+) -> Result<()> {
+    for (i, name) in workloads.iter().enumerate() {
         if experiment.workload(name).is_none() {
             let known = experiment.workloads.iter().map(|w| w.id.as_str());
-            return Err(top.wrong(&format!("workloads[{i}]"), unknown("workload", name, known)));
+            let at = format!("{place}workloads[{i}]");
+            return Err(top.wrong(&at, unknown("workload", name, known)));
         }
     }
-    for (i, name) in experiment.configs.iter().enumerate() {
+    for (i, name) in configs.iter().enumerate() {
         let base = name.split('{').next().unwrap_or(name);
         if !config::is_known(base) {
             let known = config::all_names(hoistway::sched::SCHEDULERS);
-            let what = unknown("configuration", base, known);
-            return Err(top.wrong(&format!("configs[{i}]"), what));
+            let at = format!("{place}configs[{i}]");
+            return Err(top.wrong(&at, unknown("configuration", base, known)));
         }
     }
     Ok(())

@@ -6,10 +6,12 @@
 //! ([`Experiment::job`]).
 
 mod control;
+mod document;
 mod file;
 mod source;
 
 pub use control::{FileRule, Listed, TreeGroup, read_directory};
+pub use document::{Document, Procedure, SOURCES};
 pub use source::ExperimentError;
 
 use crate::config::Config;
@@ -69,6 +71,10 @@ pub struct Experiment {
     pub default_workloads: Vec<String>,
     /// Default number of repetitions.
     pub reps: u32,
+    /// The document it repeats; `None`: the question is the project's own.
+    pub document: Option<Document>,
+    /// It has been changed to this procedure ([`Experiment::of_document`]).
+    pub procedure: Option<Procedure>,
     /// The file, for the manifest and `hoistway show`.
     pub text: String,
 }

@@ -14,7 +14,8 @@ fn every_embedded_experiment_is_valid() {
     for id in Experiment::ids() {
         let e = Experiment::load(id).unwrap();
         assert_eq!(e.id, id);
-        for drive in &e.drives {
+        let document = e.document.iter().flat_map(|d| &d.drives);
+        for drive in e.drives.iter().chain(document) {
             DriveFile::load(drive).unwrap();
         }
     }
@@ -340,4 +341,50 @@ fn mistakes_in_what_is_judged_are_named_with_their_line() {
     assert_eq!((weights.len(), of("target"), of("reader2"), of("reader3")), (16, 300, 200, 50));
     let wrong = complaint("[target]", "[share]\n[target]");
     assert!(wrong.contains("[share] is for experiments with judge = \"share\""), "{wrong}");
+}
+
+#[test]
+fn a_procedure_replaces_what_it_names_and_nothing_else() {
+    let e = latency();
+    let disk = DriveFile::load("hitachi-hts727550a9e364").unwrap();
+    let window = |e: &Experiment| {
+        e.window(&disk, e.workload("readers").unwrap(), &config("none-none"), &Options::default())
+    };
+    let sound = e.of_document(Procedure::Sound).unwrap();
+    assert_eq!(sound.drives.len(), 3, "of the document, not the default");
+    assert_eq!(sound.configs, ["none-none", "lat-none", "none-bfq"]);
+    assert_eq!((window(&sound).ramp, window(&sound).measured), (Nanos::secs(5), Nanos::secs(60)));
+    assert_eq!(sound.head_start, e.head_start);
+    let own = e.of_document(Procedure::AsPublished).unwrap();
+    assert_eq!((window(&own).ramp, window(&own).measured), (Nanos::ZERO, Nanos::secs(10)));
+    assert_eq!((own.reps, window(&own).device_interval), (10, Nanos::secs(3)));
+    let writers = Experiment::load("throughput-2010").unwrap();
+    let measured = |e: &Experiment| {
+        let workload = e.workload("5r5w-seq").unwrap();
+        e.window(&disk, workload, &config("none-bfq"), &Options::default()).measured
+    };
+    assert_eq!(measured(&writers), Nanos::secs(60), "a workload's own time");
+    let own = writers.of_document(Procedure::AsPublished).unwrap();
+    assert_eq!(measured(&own), Nanos::secs(10), "the document's time holds for all");
+    let ours = Experiment::load("deadline-2009-ablation").unwrap();
+    assert!(ours.of_document(Procedure::Sound).is_none(), "no document asked this");
+}
+
+#[test]
+fn what_a_document_is_said_to_have_measured_must_exist() {
+    let wrong = |from: &str, to: &str| {
+        let text = latency().text.replacen(from, to, 1);
+        Experiment::parse("x.toml", &text).unwrap_err().0
+    };
+    let error = wrong("source = \"R0\"", "source = \"R9\"");
+    assert!(error.contains("no document 'R9'; there are: R0, R1"), "{error}");
+    assert!(error.starts_with("x.toml:"), "{error}");
+    let error =
+        wrong("workloads = [\"readers\", \"writers\", \"sporadic\"]", "workloads = [\"reader\"]");
+    assert!(error.contains("did you mean 'readers'?"), "{error}");
+    let error =
+        wrong("configs = [\"none-none\", \"lat-none\"", "configs = [\"none-none\", \"late-none\"");
+    assert!(error.contains("late-none"), "{error}");
+    let error = wrong("ramp = \"5s\"", "rampe = \"5s\"");
+    assert!(error.contains("rampe"), "{error}");
 }

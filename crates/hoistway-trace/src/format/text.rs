@@ -1,0 +1,189 @@
+//! What text formats share: lines, columns, numbers.
+//!
+//! Numbers are decimal and must fit; each column has bounds of what can be ("a length is at most 1 GiB"), so that
+//! columns in another order are errors and not other numbers.
+
+use super::{Bad, Context, Fit, Parser, Step};
+use crate::error::{Error, Fault};
+use crate::input::{Input, Line, TOO_LONG};
+use crate::{Names, Record};
+
+/// Longest request in bytes. Linux stops at 2^32 - 1 with everything raised; a discard may be as long. More than this
+/// is a column read as another.
+pub(crate) const LEN_MAX: u64 = 1 << 32;
+/// Largest offset in bytes: 2^60, an exbibyte.
+pub(crate) const OFFSET_MAX: u64 = 1 << 60;
+/// Lines that detection tries.
+const TRIED: usize = 20;
+
+/// What a line was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Record,
+    Unwanted,
+    Nothing,
+}
+
+/// A format of one record a line.
+pub(crate) trait LineParser: Send + Default + 'static {
+    /// The record of a line that is not blank; its time is absolute. `record` is fresh.
+    fn line(
+        &mut self,
+        line: &[u8],
+        context: &mut Context,
+        record: &mut Record,
+    ) -> Result<Found, Fault>;
+}
+
+/// Reads lines for a line parser.
+#[derive(Debug)]
+pub(crate) struct Lines<P> {
+    parser: P,
+}
+
+impl<P: LineParser> Parser for Lines<P> {
+    #[inline]
+    fn next(
+        &mut self,
+        input: &mut Input,
+        context: &mut Context,
+        record: &mut Record,
+    ) -> Result<Step, Error> {
+        let byte = input.offset();
+        let (from, to, fault) = match input.line()? {
+            Line::End => return Ok(Step::End),
+            Line::TooLong => (0, 0, TOO_LONG),
+            Line::At(from, to) => {
+                let line = input.text(from, to);
+                if line.iter().all(|b| b.is_ascii_whitespace()) {
+                    return Ok(Step::Nothing);
+                }
+                *record = Record::default();
+                match self.parser.line(line, context, record) {
+                    Ok(Found::Record) => return Ok(Step::Record),
+                    Ok(Found::Unwanted) => return Ok(Step::Unwanted),
+                    Ok(Found::Nothing) => return Ok(Step::Nothing),
+                    Err(fault) => (from, to, fault),
+                }
+            }
+        };
+        Ok(Step::Bad(Bad { line: Some(input.lines), byte, fault, from, to }))
+    }
+}
+
+/// The parser of a text format.
+pub(crate) fn lines<P: LineParser>(_name: &str) -> Result<Box<dyn Parser>, Error> {
+    Ok(Box::new(Lines { parser: P::default() }))
+}
+
+/// Whether the first lines are all of this format.
+pub(crate) fn fits<P: LineParser>(head: &[u8]) -> Fit {
+    let mut parser = P::default();
+    let mut context = Context { names: Names::default(), completions: true, plugs: true };
+    let mut records = 0;
+    for line in whole_lines(head).take(TRIED) {
+        let mut record = Record::default();
+        match parser.line(line, &mut context, &mut record) {
+            Ok(Found::Record | Found::Unwanted) => records += 1,
+            Ok(Found::Nothing) => {}
+            Err(_) => return Fit::No,
+        }
+    }
+    if records > 0 { Fit::Yes } else { Fit::No }
+}
+
+/// The lines of a trace's beginning that are not blank. The last one may be cut off, so it is left out unless it is
+/// the only one.
+pub(crate) fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let end = memchr::memrchr(b'\n', head).unwrap_or(head.len());
+    let lines = head[..end].split(|b| *b == b'\n');
+    lines.map(|line| line.trim_ascii()).filter(|line| !line.is_empty())
+}
+
+/// The columns of a line separated by `separator`; exactly `N` of them.
+#[inline]
+pub(crate) fn columns<const N: usize>(line: &[u8], separator: u8) -> Result<[&[u8]; N], Fault> {
+    let mut out = [&line[..0]; N];
+    let mut n = 0;
+    let mut from = 0;
+    for (at, byte) in line.iter().enumerate() {
+        if *byte == separator {
+            if n + 1 >= N {
+                return Err(Fault::new("line", "has too many columns"));
+            }
+            out[n] = &line[from..at];
+            n += 1;
+            from = at + 1;
+        }
+    }
+    if n + 1 != N {
+        return Err(Fault::new("line", "has too few columns"));
+    }
+    out[n] = &line[from..];
+    Ok(out)
+}
+
+/// A decimal number.
+#[inline]
+pub(crate) fn number(text: &[u8], field: &'static str) -> Result<u64, Fault> {
+    let fault = || Err(Fault::new(field, "is not a whole number"));
+    let text = text.trim_ascii();
+    if text.is_empty() || text.len() > 20 {
+        return fault();
+    }
+    let mut value = 0_u64;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return fault();
+        }
+        match value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit))) {
+            Some(v) => value = v,
+            None => return fault(),
+        }
+    }
+    Ok(value)
+}
+
+/// A time in decimal seconds (or another unit), in units of 10^-9 of it. Digits after the ninth are cut off.
+#[inline]
+pub(crate) fn billionths(text: &[u8], field: &'static str) -> Result<u64, Fault> {
+    let text = text.trim_ascii();
+    let fault = Fault::new(field, "is not a decimal number");
+    let (whole, part) = match memchr::memchr(b'.', text) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &text[..0]),
+    };
+    let whole = number(whole, field).map_err(|_| fault)?;
+    let mut nanos = 0;
+    for place in 0..9 {
+        let digit = match part.get(place) {
+            None => 0,
+            Some(b) if b.is_ascii_digit() => u64::from(b - b'0'),
+            Some(_) => return Err(fault),
+        };
+        nanos = nanos * 10 + digit;
+    }
+    if part.len() > 9 && !part[9..].iter().all(u8::is_ascii_digit) {
+        return Err(fault);
+    }
+    whole.checked_mul(1_000_000_000).and_then(|n| n.checked_add(nanos)).ok_or(fault)
+}
+
+/// A length in bytes that a request can have.
+#[inline]
+pub(crate) fn length(bytes: Option<u64>, field: &'static str) -> Result<u64, Fault> {
+    match bytes {
+        Some(n) if n <= LEN_MAX => Ok(n),
+        _ => Err(Fault::new(field, "is more than 4 GiB; are the columns in this order?")),
+    }
+}
+
+/// An offset in bytes that a device can have.
+#[inline]
+pub(crate) fn offset(bytes: Option<u64>, field: &'static str) -> Result<u64, Fault> {
+    match bytes {
+        Some(n) if n <= OFFSET_MAX => Ok(n),
+        _ => Err(Fault::new(field, "is more than 1 EiB; are the columns in this order?")),
+    }
+}

@@ -66,7 +66,15 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
         for p in load.params {
             table.row(vec![p.name.into(), p.default.into(), p.doc.into()]);
         }
-        return Ok(Some(format!("{}: {}\n\n{}", load.name, load.summary, table.render())));
+        let mut text = format!("{}: {}\n\n{}", load.name, load.summary, table.render());
+        if !load.counts.is_empty() {
+            let mut table = Table::new(&["counts", "unit", "better", ""], 4);
+            for c in load.counts {
+                table.row([c.name, c.unit, c.better.name(), c.doc].map(String::from).into());
+            }
+            text.push_str(&format!("\n{}", table.render()));
+        }
+        return Ok(Some(text));
     }
     if let Ok(host) = HostConfig::profile(name) {
         let mut table = Table::new(&["host parameter", "value", "may be", ""], 4);

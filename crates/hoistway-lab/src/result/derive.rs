@@ -47,7 +47,9 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
         if judge == Judge::Share {
             sink.shares(&manifest);
         }
-        sink.published();
+        sink.published(&cell.workload);
+        sink.counts();
+        sink.phases(&cells);
         warnings.extend(flags(cell));
         if let Some(reference) = &reference {
             warnings.extend(loss_of_control(&manifest, judge, cell, &beside, reference));
@@ -135,10 +137,10 @@ fn values(rep: &Rep) -> Vec<Quantity> {
 }
 
 /// Writes the metrics of one cell.
-struct Sink<'a> {
+pub(super) struct Sink<'a> {
     world: &'a str,
     experiment: &'a str,
-    cell: &'a Cell,
+    pub(super) cell: &'a Cell,
     metrics: &'a mut Vec<Metric>,
 }
 
@@ -150,12 +152,24 @@ impl Sink<'_> {
         value: Option<impl Into<Bounded>>,
         rep: Option<u32>,
     ) {
+        self.put_in(&self.cell.workload, metric, unit, value, rep);
+    }
+
+    /// A row of the cell that stands under another workload's name.
+    pub(super) fn put_in(
+        &mut self,
+        workload: &str,
+        metric: &str,
+        unit: &str,
+        value: Option<impl Into<Bounded>>,
+        rep: Option<u32>,
+    ) {
         let value = value.map(Into::into);
         self.metrics.push(Metric {
             experiment: self.experiment.to_string(),
             drive: self.cell.drive.clone(),
             config: self.cell.config.clone(),
-            workload: self.cell.workload.clone(),
+            workload: workload.to_string(),
             metric: metric.to_string(),
             unit: unit.to_string(),
             value: value.map(|v| v.value),
@@ -216,14 +230,7 @@ impl Sink<'_> {
         let Some(first) = per_rep.first() else { return };
         for (i, &(metric, unit, _)) in first.iter().enumerate() {
             let column: Option<Vec<Bounded>> = per_rep.iter().map(|rep| rep.get(i)?.2).collect();
-            let exact: Option<Vec<f64>> =
-                column.as_ref().and_then(|c| c.iter().map(|v| v.exact()).collect());
-            let spread = exact.and_then(|c| stats::spread(&c));
-            let mean = spread.map(|s| s.mean.into());
-            self.put(metric, unit, mean.or_else(|| Bounded::mean(&column?)), None);
-            // What is only bounded has none.
-            let interval = spread.and_then(|s| s.half_width);
-            self.put(&format!("{metric}_ci99"), unit, interval, None);
+            self.put_means(&cell.workload, metric, unit, column);
         }
         self.startups(&cell.reps, None);
         let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
@@ -234,6 +241,24 @@ impl Sink<'_> {
         let censored: Vec<Nanos> = targets.iter().filter_map(|t| t.censored).collect();
         let window = Nanos(cell.reps.iter().map(|r| r.measured.0).sum());
         self.samples(&all, &censored, window, None);
+    }
+
+    /// Mean over repetitions and its interval, if every repetition has a value.
+    pub(super) fn put_means(
+        &mut self,
+        workload: &str,
+        metric: &str,
+        unit: &str,
+        column: Option<Vec<Bounded>>,
+    ) {
+        let exact: Option<Vec<f64>> =
+            column.as_ref().and_then(|c| c.iter().map(|v| v.exact()).collect());
+        let spread = exact.and_then(|c| stats::spread(&c));
+        let mean = spread.map(|s| s.mean.into());
+        self.put_in(workload, metric, unit, mean.or_else(|| Bounded::mean(&column?)), None);
+        // What is only bounded has none.
+        let interval = spread.and_then(|s| s.half_width);
+        self.put_in(workload, &format!("{metric}_ci99"), unit, interval, None);
     }
 
     /// This configuration over the reference, paired by seed.
@@ -292,12 +317,12 @@ impl Sink<'_> {
         }
     }
 
-    /// Published values of the same cell, beside ours.
-    fn published(&mut self) {
+    /// Published values of the same cell, beside ours; `workload`: it, or one of its phases.
+    pub(super) fn published(&mut self, workload: &str) {
         let (experiment, cell) = (self.experiment, self.cell);
-        for row in published::rows_of(experiment, &cell.drive, &cell.config, &cell.workload) {
+        for row in published::rows_of(experiment, &cell.drive, &cell.config, workload) {
             let source = row.source.to_string();
-            self.put(row.metric, row.unit, row.exactly(), None);
+            self.put_in(workload, row.metric, row.unit, row.exactly(), None);
             self.metrics.last_mut().expect("one was just put").source = source;
         }
     }

@@ -160,11 +160,16 @@ const KEY: &str = "key";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::phases::tests::part;
     use crate::result::tests::{Folder, rep};
 
     fn finished() -> Finished {
+        let mut rep = rep(3, 10, "stuck");
+        rep.procs[1].counts = vec![("frames_dropped".into(), 3)];
+        rep.procs[1].phases =
+            vec![part("write", (None, Some(5)), &[1, 2], 1), part("read", (Some(5), None), &[], 0)];
         Finished {
-            rep: rep(3, 10, "stuck"),
+            rep,
             tunables: vec![("fifo_batch".into(), 16)],
             host: vec![("ram".into(), "8589934592".into())],
         }

@@ -2,11 +2,13 @@
 //!
 //! `records/` is raw and never rewritten; metrics and reports are derived from it.
 
+pub mod counts;
 pub mod csv;
 mod derive;
 mod directory;
 mod judge;
 pub mod kept;
+pub mod phases;
 pub mod published;
 mod records;
 pub mod share;

@@ -4,7 +4,9 @@ use super::kept::Finished;
 use super::{Cell, Monitor, Rep, csv, series_of};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, Role};
+use hoistway_sim::world::{
+    DeviceRecord, Interval, Mark, NamedFigure, PhaseRecord, ProcRecord, Role,
+};
 use serde::{Deserialize, Serialize};
 
 /// `histograms.json`.
@@ -40,6 +42,23 @@ struct ProcText {
     ios: u64,
     censored_ns: Option<u64>,
     starved_ns: u64,
+    latency_ns: HistogramText,
+    // Absent in older runs, and of loads that have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    counts: Vec<(String, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    phases: Vec<PhaseText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PhaseText {
+    name: String,
+    begin_ns: Option<u64>,
+    end_ns: Option<u64>,
+    turns: u64,
+    spent_ns: u64,
+    bytes: u64,
+    ios: u64,
     latency_ns: HistogramText,
 }
 
@@ -122,6 +141,8 @@ fn rep_record(rep: &Rep) -> RepRecord {
         censored_ns: p.censored.map(|c| c.0),
         starved_ns: p.starved.0,
         latency_ns: HistogramText::of(&p.latency),
+        counts: p.counts.clone(),
+        phases: p.phases.iter().map(phase_text).collect(),
     };
     let figure = |f: &NamedFigure| FigureText { name: f.name.clone(), of: f.of, value: f.value };
     let d = &rep.device;
@@ -145,6 +166,32 @@ fn rep_record(rep: &Rep) -> RepRecord {
     }
 }
 
+fn phase_text(p: &PhaseRecord) -> PhaseText {
+    PhaseText {
+        name: p.name.clone(),
+        begin_ns: p.begin.map(|t| t.0),
+        end_ns: p.end.map(|t| t.0),
+        turns: p.turns,
+        spent_ns: p.spent.0,
+        bytes: p.bytes,
+        ios: p.ios,
+        latency_ns: HistogramText::of(&p.latency),
+    }
+}
+
+fn read_phase(p: PhaseText) -> Result<PhaseRecord, String> {
+    Ok(PhaseRecord {
+        name: p.name,
+        begin: p.begin_ns.map(Nanos),
+        end: p.end_ns.map(Nanos),
+        turns: p.turns,
+        spent: Nanos(p.spent_ns),
+        latency: p.latency_ns.read()?,
+        bytes: p.bytes,
+        ios: p.ios,
+    })
+}
+
 pub(super) fn read_histograms(text: &str) -> Result<Vec<Cell>, String> {
     let file: File = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let cell = |c: CellRecord| {
@@ -165,6 +212,8 @@ fn read_rep(rep: RepRecord) -> Result<Rep, String> {
             intervals: Vec::new(),
             censored: p.censored_ns.map(Nanos),
             starved: Nanos(p.starved_ns),
+            counts: p.counts,
+            phases: p.phases.into_iter().map(read_phase).collect::<Result<_, String>>()?,
         })
     };
     let procs: Result<Vec<ProcRecord>, String> = rep.procs.into_iter().map(proc).collect();

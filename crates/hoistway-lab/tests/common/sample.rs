@@ -150,6 +150,8 @@ fn one(seed: u64, wait: f64, rate: f64, samples: u64, key: usize) -> Rep {
             intervals,
             censored: None,
             starved: Nanos::ZERO,
+            counts: Vec::new(),
+            phases: Vec::new(),
         }
     };
     let target = proc_of("target", Role::Target, latency, series(mine));

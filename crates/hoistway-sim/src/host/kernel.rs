@@ -1,6 +1,7 @@
 //! What all processes of the host share, by component, and the few things that concern several of them at
 //! once: a page that becomes dirty, a page that is written, a file that loses all it has.
 
+use super::barrier::Barriers;
 use super::bio::{BioKind, BioTable, Pending};
 use super::cache::{PAGE, PageCache};
 use super::config::{Fs, HostConfig};
@@ -59,6 +60,7 @@ pub(super) struct Kernel {
     pub bios: BioTable,
     pub sleepers: Sleepers,
     pub cpus: Cpus,
+    pub barriers: Barriers,
     pub reads: ReadCounts,
     /// Calls of sync() so far.
     pub syncs: u64,
@@ -93,6 +95,7 @@ impl Kernel {
             bios: BioTable::default(),
             sleepers: Sleepers::new(Nanos(config.wake_ns)),
             cpus: Cpus::new(config.cpus),
+            barriers: Barriers::default(),
             reads: ReadCounts::default(),
             syncs: 0,
             dirtied: None,

@@ -25,6 +25,7 @@
 
 mod ahead;
 mod balance;
+mod barrier;
 mod bio;
 mod block;
 mod cache;
@@ -55,7 +56,8 @@ pub use ahead::Variant;
 pub use cache::PAGE;
 pub use config::{DataMode, Fs, HostConfig, Writeback};
 pub use op::{
-    Act, Advice, Bio, BlockIo, FileId, Notice, Operation, PageChange, ProcInfo, Ran, SyncKind,
+    Act, Advice, BarrierId, Bio, BlockIo, FileId, Notice, Operation, PageChange, ProcInfo, Ran,
+    SyncKind,
 };
 
 use crate::drive::DriveFile;
@@ -192,6 +194,12 @@ impl Host {
         let file = self.add_file(bytes)?;
         self.kernel.files.share(name, file);
         Ok(file)
+    }
+
+    /// One more process, the one that asks, joins the barrier called `name`; the first makes it.
+    /// [`Operation::Barrier`] waits until all of them have come.
+    pub fn barrier(&mut self, name: &str) -> BarrierId {
+        self.kernel.barriers.join(name)
     }
 
     /// The device as one file with a page cache of its own (host.md 14, raw). It lies over the files of

@@ -8,6 +8,10 @@ use hoistway::{Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId(pub u32);
 
+/// A rendezvous of processes ([`super::Host::barrier`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierId(pub u32);
+
 /// A process's advice on the file it has opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Advice {
@@ -102,6 +106,8 @@ pub enum Operation {
     DropCaches,
     /// Straight to the block layer.
     Block(BlockIo),
+    /// Waits until every process that has joined this barrier has come to it.
+    Barrier(BarrierId),
     /// Nothing that the host does itself; takes no time.
     Tell(Notice),
     /// Computes for so long on a processor of its own, longer where processors are shared (`cpus`).
@@ -209,6 +215,19 @@ pub enum Notice {
     Mark(&'static str),
     /// The mark of something that was given up: it took longer than this.
     GivenUp(Nanos),
+    /// So many more of what the load counts, one of the names its registry entry declares. Counted while
+    /// measuring goes on.
+    Count {
+        /// Which count.
+        what: &'static str,
+        /// How many.
+        n: u64,
+    },
+    /// A phase of the load begins, or goes on; another one that was on is over. Calls of this process
+    /// count also into the phase.
+    Phase(&'static str),
+    /// The phase is over, and no other begins.
+    PhaseEnd,
 }
 
 /// What happened to pages of a file.

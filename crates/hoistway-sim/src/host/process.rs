@@ -9,7 +9,7 @@ use super::cpus::Computing;
 use super::direct::Direct;
 use super::flusher::FlusherThread;
 use super::kernel::Kernel;
-use super::op::{Act, Advice, FileId, Notice, Operation, ProcInfo};
+use super::op::{Act, Advice, BarrierId, FileId, Notice, Operation, ProcInfo};
 use super::read::Reading;
 use super::sync::{Fsync, SyncAll};
 use super::task::{OpenFile, Step, Task};
@@ -31,6 +31,7 @@ enum Stage {
     Compute(Computing),
     Sleep(Instant),
     Tell(Notice),
+    Barrier(BarrierId),
     Empty(FileId),
     Block(BlockCall),
     Read(Reading),
@@ -73,6 +74,7 @@ impl Stage {
             Operation::Sleep(until) => Stage::Sleep(until),
             Operation::Block(io) => Stage::Block(BlockCall::new(io, now)),
             Operation::Tell(notice) => Stage::Tell(notice),
+            Operation::Barrier(barrier) => Stage::Barrier(barrier),
             Operation::Exit => Stage::Exit,
         }
     }
@@ -111,6 +113,9 @@ impl Stage {
             Stage::Compute(computing) => computing.step(now, task, k),
             Stage::Sleep(until) => Step::Last(Act::WaitUntil((*until).max(now))),
             Stage::Tell(notice) => Step::Last(Act::Tell(*notice)),
+            Stage::Barrier(barrier) => {
+                Step::wait_last(k.barriers.arrive(now, *barrier, task.p, &mut k.sleepers))
+            }
         }
     }
 }

@@ -21,6 +21,8 @@ pub(super) enum Wait {
     Commit(u64),
     /// The ordered data of the transaction being committed.
     Ordered,
+    /// The others of a barrier.
+    Barrier,
     /// So many flushers that have not yet done what its sync() asked for.
     Works(u32),
 }
@@ -88,6 +90,7 @@ impl Sleepers {
         let waited = now - sleeper.since;
         match sleeper.wait {
             Wait::Page(_) => sleeper.page += waited,
+            Wait::Barrier => {}
             _ => sleeper.io += waited,
         }
         sleeper.wait = Wait::None;

@@ -15,6 +15,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         ParamDoc { name: "size", default: "2 GiB", doc: "Size of the file." },
     ],
     build: |build| Ok(Box::new(DdLoop::new(build)?)),
+    ..LoadEntry::USUAL
 };
 
 #[derive(Debug)]

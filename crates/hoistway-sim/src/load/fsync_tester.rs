@@ -29,6 +29,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         },
     ],
     build: |build| Ok(Box::new(FsyncTester::new(build)?)),
+    ..LoadEntry::USUAL
 };
 
 #[derive(Debug)]

@@ -58,8 +58,68 @@ pub struct LoadEntry {
     pub writes: bool,
     /// Its parameters.
     pub params: &'static [ParamDoc],
+    /// What it counts ([`Notice::Count`](crate::host::Notice::Count)).
+    pub counts: &'static [CountDoc],
+    /// The parameters that say how much it does before it exits: whole numbers, bytes or times. A
+    /// shortened run divides their values.
+    pub work: &'static [&'static str],
     /// Builds the load and lays out its file.
     pub build: fn(&mut Build<'_>) -> Result<Box<dyn Load>, JobError>,
+}
+
+impl LoadEntry {
+    /// What most loads have: they only read, count nothing and go on for ever. For `..LoadEntry::USUAL`.
+    const USUAL: LoadEntry = LoadEntry {
+        name: "",
+        summary: "",
+        writes: false,
+        params: &[],
+        counts: &[],
+        work: &[],
+        build: |build| Err(build.params.wrong("a load without a builder".into())),
+    };
+}
+
+/// Which values of a count are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More.
+    Higher,
+    /// Less.
+    Lower,
+    /// Neither: it says how much was tried.
+    Neither,
+}
+
+impl Better {
+    /// `more`, `less`, or nothing.
+    pub fn name(self) -> &'static str {
+        match self {
+            Better::Higher => "more",
+            Better::Lower => "less",
+            Better::Neither => "",
+        }
+    }
+}
+
+/// Something that a load counts. The name is that of the metric.
+#[derive(Clone, Copy, Debug)]
+pub struct CountDoc {
+    /// Name of the metric, such as `frames_dropped`.
+    pub name: &'static str,
+    /// Unit, such as `frames`.
+    pub unit: &'static str,
+    /// Which values are better.
+    pub better: Better,
+    /// The count that this one is a part of: then there is the metric `NAME_share`, in percent, too.
+    pub of: Option<&'static str>,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+/// The count of that name, of any load.
+pub fn find_count(name: &str) -> Option<&'static CountDoc> {
+    LOADS.iter().flat_map(|l| l.counts).find(|c| c.name == name)
 }
 
 /// Every load, in the order of listing.

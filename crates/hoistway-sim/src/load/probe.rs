@@ -22,6 +22,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         SIZE,
     ],
     build: |build| Ok(Box::new(Probe::new(build)?)),
+    ..LoadEntry::USUAL
 };
 
 #[derive(Debug)]

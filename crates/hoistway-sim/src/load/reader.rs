@@ -39,6 +39,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         },
     ],
     build: |build| Ok(Box::new(Reader::new(build)?)),
+    ..LoadEntry::USUAL
 };
 
 #[derive(Debug)]

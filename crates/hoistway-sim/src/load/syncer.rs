@@ -19,6 +19,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         ParamDoc { name: "count", default: "0", doc: "It exits after so many calls; 0: never." },
     ],
     build: |build| Ok(Box::new(Syncer::new(build)?)),
+    ..LoadEntry::USUAL
 };
 
 #[derive(Debug)]

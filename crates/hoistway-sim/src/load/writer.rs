@@ -34,6 +34,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         RATE,
     ],
     build: |build| Ok(Box::new(Writer::new(build)?)),
+    ..LoadEntry::USUAL
 };
 
 #[derive(Debug)]

@@ -167,6 +167,32 @@ pub struct ProcRecord {
     pub censored: Option<Nanos>,
     /// Longest gap between completions while an I/O was outstanding.
     pub starved: Nanos,
+    /// What its load counted in the window, in order of first appearance.
+    pub counts: Vec<(String, u64)>,
+    /// Phases of its load that lay in the window, in order of their beginnings.
+    pub phases: Vec<PhaseRecord>,
+}
+
+/// A phase of a process's load, as far as it lay in the measured window. A phase that comes several times is
+/// one record with several turns.
+#[derive(Clone, Debug)]
+pub struct PhaseRecord {
+    /// Its name.
+    pub name: String,
+    /// When its first turn began, since the beginning of measuring; `None`: before it.
+    pub begin: Option<Nanos>,
+    /// When its last turn ended; `None`: not before the end of measuring.
+    pub end: Option<Nanos>,
+    /// Turns that both began and ended in the window.
+    pub turns: u64,
+    /// The time of these together.
+    pub spent: Nanos,
+    /// Latency of every call that completed in it.
+    pub latency: Histogram,
+    /// Bytes of these calls.
+    pub bytes: u64,
+    /// Their number.
+    pub ios: u64,
 }
 
 /// What the device did inside the measured window.
@@ -244,7 +270,8 @@ pub struct Outcome {
     pub procs: Vec<ProcRecord>,
     /// The device.
     pub device: DeviceRecord,
-    /// Length of the measured window; shorter than the job's if the last target exited before its end.
+    /// Length of the measured window; shorter than the job's if the last target, or without targets the last
+    /// process, exited before its end.
     pub measured: Nanos,
     /// Marks of the loads, in order of time.
     pub marks: Vec<Mark>,

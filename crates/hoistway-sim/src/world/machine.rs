@@ -116,7 +116,7 @@ pub struct Machine<G> {
     /// Targets that have not done their last call.
     running: usize,
     monitor: Monitor,
-    /// The last target has just exited: nobody is left to be measured.
+    /// The last target, or without targets the last process, has just exited: nobody is left to be measured.
     exited: bool,
     /// Controllers are installed, which may want read-ahead cut.
     controlled: bool,
@@ -299,7 +299,7 @@ impl<G: Platform> Machine<G> {
         self.events.set(self.first + p, self.now);
     }
 
-    /// Measuring ends with the exit of the last target.
+    /// Measuring ends with the exit of the last who is measured.
     fn cut_window(&mut self) {
         self.exited = false;
         let end = self.now.max(self.span.begin + Nanos(1)).min(self.span.end);
@@ -529,14 +529,21 @@ impl<G: Platform> Machine<G> {
                     self.end_procs(p, true);
                     self.exit(self.actors[p].id);
                     self.actors[p].exited = true;
-                    self.exited =
-                        self.actors[p].target && self.actors.iter().all(|a| a.exited || !a.target);
+                    self.exited = self.was_last(p);
                     return Ok(Next::Called);
                 }
                 Act::Tell(notice) => self.told(p, notice),
                 Act::Fault(error) => return Err(*error),
             }
         }
+    }
+
+    /// With process `p`, which has just exited, nobody is left to be measured: of the targets, or, where there
+    /// are none, of all.
+    fn was_last(&self, p: usize) -> bool {
+        let targets = self.actors.iter().any(|a| a.target);
+        let measured = |a: &Actor| a.target || !targets;
+        measured(&self.actors[p]) && self.actors.iter().all(|a| a.exited || !measured(a))
     }
 
     /// What a load says to the world.
@@ -555,6 +562,9 @@ impl<G: Platform> Machine<G> {
             }
             Notice::EndProcs => self.end_procs(p, false),
             Notice::Mark(text) => self.mark(p, text.to_string()),
+            Notice::Count { what, n } => self.actors[p].stats.count_of(self.now, what, n),
+            Notice::Phase(name) => self.actors[p].stats.phase(self.now, Some(name)),
+            Notice::PhaseEnd => self.actors[p].stats.phase(self.now, None),
             Notice::GivenUp(limit) => self.mark(p, format!("{UNFINISHED} {}ns", limit.0)),
         }
     }

@@ -4,6 +4,7 @@ mod control;
 mod events;
 mod job;
 mod machine;
+mod phases;
 mod record;
 mod sim;
 mod spawned;

@@ -1,5 +1,6 @@
 //! What is counted while a run goes on: latencies and throughput per process, and the device.
 
+use super::phases::Phases;
 use super::{DeviceRecord, Interval, NamedFigure, ProcRecord, ProcSpec, Role, Window};
 use crate::hist::Histogram;
 use crate::host::Ran;
@@ -66,6 +67,9 @@ pub(super) struct ProcStats {
     last_end: Instant,
     starved: Nanos,
     pub censored: Option<Nanos>,
+    /// What the load counts, in order of first appearance.
+    counts: Vec<(&'static str, u64)>,
+    phases: Phases,
 }
 
 impl ProcStats {
@@ -80,7 +84,25 @@ impl ProcStats {
             last_end: Instant::ZERO,
             starved: Nanos::ZERO,
             censored: None,
+            counts: Vec::new(),
+            phases: Phases::new(span),
         }
+    }
+
+    /// The load counts something.
+    pub fn count_of(&mut self, now: Instant, what: &'static str, n: u64) {
+        if now < self.span.begin || now >= self.span.end {
+            return;
+        }
+        match self.counts.iter_mut().find(|c| c.0 == what) {
+            Some(count) => count.1 += n,
+            None => self.counts.push((what, n)),
+        }
+    }
+
+    /// A phase of the load begins, or none.
+    pub fn phase(&mut self, now: Instant, name: Option<&'static str>) {
+        self.phases.change(now, name);
     }
 
     /// The window, which has begun, ends sooner. Calls that the host did in one step stay counted, up to
@@ -88,6 +110,7 @@ impl ProcStats {
     pub fn cut(&mut self, end: Instant) {
         self.span.end = end;
         self.series.cut(end);
+        self.phases.cut(end);
     }
 
     /// Calls are over.
@@ -98,6 +121,10 @@ impl ProcStats {
         if ran.first_end >= self.span.begin && last_end < self.span.end && one_interval {
             self.latency.record(ran.first.0);
             self.latency.record_n(ran.each.0, ran.calls - 1);
+            if let Some(phase) = self.phases.open() {
+                phase.latency.record(ran.first.0);
+                phase.latency.record_n(ran.each.0, ran.calls - 1);
+            }
             self.count(ran.first_end, ran.bytes, ran.calls);
             self.gap(ran.first_end, ran.first);
             if ran.calls > 1 {
@@ -122,6 +149,9 @@ impl ProcStats {
             let began = Instant::from_nanos(end.as_nanos().saturating_sub(latency.0));
             if inside || (self.target && began < self.span.end) {
                 self.latency.record(latency.0);
+                if let Some(phase) = self.phases.open() {
+                    phase.latency.record(latency.0);
+                }
                 self.gap(end, latency);
             }
             if inside {
@@ -134,6 +164,10 @@ impl ProcStats {
     fn count(&mut self, end: Instant, bytes: u64, calls: u64) {
         self.bytes += bytes * calls;
         self.ios += calls;
+        if let Some(phase) = self.phases.open() {
+            phase.bytes += bytes * calls;
+            phase.ios += calls;
+        }
         self.series.add(end, bytes * calls, calls);
     }
 
@@ -160,6 +194,8 @@ impl ProcStats {
             intervals: self.series.slots,
             censored: self.censored,
             starved: self.starved,
+            counts: self.counts.iter().map(|&(what, n)| (what.to_string(), n)).collect(),
+            phases: self.phases.finish(),
         }
     }
 }

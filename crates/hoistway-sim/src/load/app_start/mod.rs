@@ -60,6 +60,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         ParamDoc { name: "cpu", default: "the profile's", doc: "Factor on think times." },
     ],
     build: |build| Ok(Box::new(AppStart::new(build)?)),
+    ..LoadEntry::USUAL
 };
 
 /// Words of the parameter `form`.

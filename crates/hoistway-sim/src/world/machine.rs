@@ -9,6 +9,7 @@ use super::control::{Monitor, add_groups, files, install};
 use super::events::{EventQueue, MOST, NEVER, horizon};
 use super::record::{DeviceStats, ProcStats, Served, Span, figure};
 use super::spawned::Spawned;
+use super::step::Step;
 use super::{Job, JobError, Mark, Outcome, Role, TraceMode, UNFINISHED};
 use crate::drive::Command;
 use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
@@ -21,7 +22,7 @@ use hoistway::stage::Change;
 use hoistway::table::Handle;
 use hoistway::trace::Trace;
 use hoistway::{Device, Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Nanos, Output, ProcId};
-use hoistway::{Profile, ReqId, Stack};
+use hoistway::{Profile, ReqId, Request, Stack};
 
 /// Entity 0 of the event queue is the device.
 pub(super) const DEVICE: usize = 0;
@@ -37,6 +38,10 @@ pub trait Platform {
 
     /// An I/O of the host enters the stack.
     fn submitted(&mut self, _io: &Io, _host: &Host) {}
+
+    /// Something that is no I/O enters the stack, or exists from the beginning.
+    #[inline]
+    fn step(&mut self, _now: Instant, _step: Step<'_>) {}
 
     /// The stack has finished it; the host does not know yet.
     fn finished(&mut self, _io: IoId, _host: &Host) {}
@@ -387,15 +392,14 @@ impl<G: Platform> Machine<G> {
         }
     }
 
+    /// What a request asks of the device.
+    #[inline]
+    pub fn command(&self, req: ReqId) -> Command {
+        command_of(self.stack.request(req))
+    }
+
     fn issue(&mut self, req: ReqId) {
-        let r = self.stack.request(req);
-        let command = Command {
-            tag: tag_of(req),
-            op: r.op,
-            start: r.start.bytes().0,
-            len: r.sectors.bytes().0,
-            fua: r.flags.any(Flags::FUA),
-        };
+        let command = self.command(req);
         self.sequential[req.index()] =
             self.device_stats.issue(self.now, command.op, command.start, command.len);
         self.platform.issue(self.now, command, req, &self.stack);
@@ -445,6 +449,7 @@ impl<G: Platform> Machine<G> {
         self.wake();
         if self.legacy && next == Next::Asleep {
             // Whoever waits for I/O starts the device's queue.
+            self.platform.step(self.now, Step::Sleep(self.id(p)));
             self.input(Input::Sleep(self.id(p)));
         }
         Ok(())
@@ -467,12 +472,19 @@ impl<G: Platform> Machine<G> {
             let act = self.host.step(self.now, p);
             self.platform.stepped(&mut self.host);
             match act {
-                Act::Plug => self.input(Input::Plug(self.id(p))),
-                Act::Unplug => self.input(Input::Unplug(self.id(p))),
+                Act::Plug => {
+                    self.platform.step(self.now, Step::Plug(self.id(p)));
+                    self.input(Input::Plug(self.id(p)));
+                }
+                Act::Unplug => {
+                    self.platform.step(self.now, Step::Unplug(self.id(p)));
+                    self.input(Input::Unplug(self.id(p)));
+                }
                 Act::Submit(io) => {
                     self.submission = io.id;
                     self.accepted = false;
                     self.platform.submitted(&io, &self.host);
+                    self.platform.step(self.now, Step::Submit(&io));
                     self.input(Input::Submit(io));
                     self.submission = IoId(u64::MAX);
                     if !self.accepted {
@@ -484,6 +496,7 @@ impl<G: Platform> Machine<G> {
                     // Write-back throttling gives way to tasks that sleep on the dirty limit.
                     if self.controlled {
                         let id = self.id(p);
+                        self.platform.step(self.now, Step::DirtySlept(id));
                         self.stack.change(self.now, Change::DirtySlept(id), |_| {});
                         self.drain();
                     }
@@ -554,6 +567,9 @@ impl<G: Platform> Machine<G> {
                 let id = self.spawned.find(p, slot).unwrap_or_else(|| {
                     let id = self.stack.add_proc(home.group, *prio);
                     self.spawned.add((p, of), slot, name, lasting, id);
+                    let (group, prio) = (home.group, *prio);
+                    let step = Step::Proc { id, group, prio, role: None, name };
+                    self.platform.step(self.now, step);
                     id
                 });
                 // The priority in force is that of the job's process; so are group and CPU.
@@ -590,6 +606,7 @@ impl<G: Platform> Machine<G> {
 
     /// A process of the block layer exits.
     fn exit(&mut self, id: ProcId) {
+        self.platform.step(self.now, Step::Exit(id));
         self.stack.change(self.now, Change::ProcExited(id), |env| {
             if let Some(proc) = env.procs.get_mut(id) {
                 proc.alive = false;
@@ -616,6 +633,36 @@ impl<G: Platform> Machine<G> {
             (c.issued, self.device_stats.outstanding),
             (self.device_stats.issued, u64::from(self.stack.in_flight()))
         );
+    }
+
+    /// Tells the platform of the groups and processes that there are.
+    pub fn introduce(&mut self, job: &Job<'_>) {
+        let (stack, now) = (&self.stack, self.now);
+        let groups = &stack.env().groups;
+        for id in groups.living() {
+            let parent = groups.parent(id).expect("only the root has none");
+            self.platform.step(now, Step::Group { id, parent, name: groups.name(id) });
+        }
+        let procs = &stack.env().procs;
+        let mut told = |id: ProcId, role, name: &str| {
+            let proc = procs.get(id).expect("it was added when the machine was made");
+            let (group, prio) = (proc.group, proc.prio);
+            self.platform.step(now, Step::Proc { id, group, prio, role, name });
+        };
+        for (actor, spec) in self.actors.iter().zip(&job.procs) {
+            told(actor.home.id, Some(spec.role), &spec.name);
+        }
+        for (n, &id) in self.workers.iter().enumerate() {
+            match n.checked_sub(1) {
+                None => told(id, None, "journal"),
+                Some(n) => told(id, None, &format!("flusher{n}")),
+            }
+        }
+    }
+
+    /// What the stack knows.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
     }
 
     /// From now on the platform can ask the host what happens to pages.
@@ -675,6 +722,18 @@ impl<G: Platform> Machine<G> {
     }
 }
 
+/// A request as a command.
+#[inline]
+pub(super) fn command_of(r: &Request) -> Command {
+    Command {
+        tag: tag_of(r.id),
+        op: r.op,
+        start: r.start.bytes().0,
+        len: r.sectors.bytes().0,
+        fua: r.flags.any(Flags::FUA),
+    }
+}
+
 /// A request as the tag of its command.
 pub fn tag_of(req: ReqId) -> u64 {
     u64::from(req.0.generation) << 32 | u64::from(req.0.slot)
@@ -727,7 +786,7 @@ fn span_of(job: &Job<'_>) -> Span {
     Span { begin, end: begin + job.window.measured.max(Nanos(1)) }
 }
 
-fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
+pub(super) fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobError> {
     let spec = &job.scheduler;
     let entry = spec.entry;
     device.profile = job.host.block_profile();

@@ -6,13 +6,16 @@ mod job;
 mod machine;
 mod phases;
 mod record;
+pub mod replay;
 mod sim;
 mod spawned;
+mod step;
 mod survey;
 #[cfg(test)]
 mod tests;
 
 pub use job::*;
 pub use machine::{Machine, Platform, request_of, tag_of};
-pub use sim::run;
+pub use sim::{run, run_recorded};
+pub use step::{NoRecorder, Recorder, Step};
 pub use survey::{Survey, survey};

@@ -24,7 +24,12 @@ struct Series {
     at: usize,
     from: Instant,
     to: Instant,
+    /// The end is not known yet: slots come into being as they are needed.
+    grows: bool,
 }
+
+/// Slots of a series whose end is not known: with one more, each two become one of twice the length.
+pub(super) const SLOTS_MAX: usize = 512;
 
 impl Series {
     fn new(span: Span, length: Nanos) -> Series {
@@ -32,11 +37,58 @@ impl Series {
         let n = (span.end - span.begin).0 / length;
         let slots = (0..n).map(|i| Interval { at: Nanos(i * length), bytes: 0, ios: 0 }).collect();
         let to = span.begin + Nanos(length);
-        Series { begin: span.begin, length, slots, at: 0, from: span.begin, to }
+        Series { begin: span.begin, length, slots, at: 0, from: span.begin, to, grows: false }
+    }
+
+    /// A series from the beginning of the run on, whose end is not known.
+    fn growing(length: Nanos) -> Series {
+        let nowhere = Span { begin: Instant::ZERO, end: Instant::ZERO };
+        // `to` lies so that the first slot comes with the first count.
+        Series { grows: true, to: Instant::ZERO, ..Series::new(nowhere, length) }
+    }
+
+    /// There are slots up to the present one.
+    #[cold]
+    fn grow(&mut self) {
+        while self.at >= SLOTS_MAX {
+            self.halve();
+        }
+        let (length, have) = (self.length, self.slots.len());
+        let fresh =
+            (have..=self.at).map(|i| Interval { at: Nanos(i as u64 * length), bytes: 0, ios: 0 });
+        self.slots.extend(fresh);
+    }
+
+    /// Each two slots become one.
+    fn halve(&mut self) {
+        self.length *= 2;
+        let length = self.length;
+        let one = |(i, pair): (usize, &[Interval])| Interval {
+            at: Nanos(i as u64 * length),
+            bytes: pair.iter().map(|s| s.bytes).sum(),
+            ios: pair.iter().map(|s| s.ios).sum(),
+        };
+        self.slots = self.slots.chunks(2).enumerate().map(one).collect();
+        self.at /= 2;
+        self.from = self.begin + Nanos(self.at as u64 * length);
+        self.to = self.from + Nanos(length);
+    }
+
+    /// Slots of `length`, which is this one's times a power of two.
+    fn coarsen(&mut self, length: u64) {
+        while self.length < length {
+            self.halve();
+        }
     }
 
     /// The series ends at `end`.
     fn cut(&mut self, end: Instant) {
+        let whole = ((end - self.begin).0 / self.length) as usize;
+        if self.grows && whole > self.slots.len() {
+            // Nothing happened in the last ones.
+            self.at = whole - 1;
+            self.grow();
+        }
         self.slots.truncate(((end - self.begin).0 / self.length) as usize);
     }
 
@@ -47,6 +99,9 @@ impl Series {
             self.at = ((end - self.begin).0 / self.length) as usize;
             self.from = self.begin + Nanos(self.at as u64 * self.length);
             self.to = self.from + Nanos(self.length);
+            if self.grows && self.at >= self.slots.len() {
+                self.grow();
+            }
         }
         if let Some(slot) = self.slots.get_mut(self.at) {
             slot.bytes += bytes;
@@ -54,6 +109,9 @@ impl Series {
         }
     }
 }
+
+/// Behind every end.
+const FOREVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Counters of one process.
 #[derive(Debug)]
@@ -103,6 +161,25 @@ impl ProcStats {
     /// A phase of the load begins, or none.
     pub fn phase(&mut self, now: Instant, name: Option<&'static str>) {
         self.phases.change(now, name);
+    }
+
+    /// Counters from the beginning of the run on, whose end is not known: [`cut`](ProcStats::cut) will say.
+    pub fn open_ended(spec: &ProcSpec, window: &Window) -> ProcStats {
+        let begin = Instant::ZERO;
+        let mut stats = ProcStats::new(spec, Span { begin, end: begin }, window);
+        stats.span.end = FOREVER;
+        stats.series = Series::growing(window.target_interval);
+        stats
+    }
+
+    /// Length of an interval.
+    pub fn interval(&self) -> u64 {
+        self.series.length
+    }
+
+    /// Makes intervals so long, at least.
+    pub fn coarsen(&mut self, length: u64) {
+        self.series.coarsen(length);
     }
 
     /// The window, which has begun, ends sooner. Calls that the host did in one step stay counted, up to
@@ -184,6 +261,15 @@ impl ProcStats {
         self.starved = self.starved.max(now.since(since));
     }
 
+    /// A call of `latency` is over at `end`; counts as [`ran`](ProcStats::ran) of one call.
+    #[inline]
+    pub fn one(&mut self, end: Instant, latency: Nanos, bytes: u64) {
+        self.latency.record(latency.0);
+        self.count(end, bytes, 1);
+        self.gap(end, latency);
+        self.last_end = end;
+    }
+
     pub fn record(self, spec: &ProcSpec) -> ProcRecord {
         ProcRecord {
             name: spec.name.clone(),
@@ -261,6 +347,25 @@ impl DeviceStats {
             issued: 0,
             ends: vec![u64::MAX; ENDS],
         }
+    }
+
+    /// Counters from the beginning of the run on, whose end is not known: [`cut`](DeviceStats::cut) will say.
+    pub fn open_ended(window: &Window) -> DeviceStats {
+        let begin = Instant::ZERO;
+        let mut stats = DeviceStats::new(Span { begin, end: begin }, window);
+        stats.span.end = FOREVER;
+        stats.series = Series::growing(window.device_interval);
+        stats
+    }
+
+    /// Length of an interval.
+    pub fn interval(&self) -> u64 {
+        self.series.length
+    }
+
+    /// Makes intervals so long, at least.
+    pub fn coarsen(&mut self, length: u64) {
+        self.series.coarsen(length);
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 
 use super::events::NEVER;
 use super::machine::{DEVICE, Machine, Platform, request_of};
-use super::{Job, JobError, Outcome};
+use super::{Job, JobError, NoRecorder, Outcome, Recorder, Step};
 use crate::drive::{Adapter, Command, DriveOutput};
 use crate::host::{Host, Operation, Ran};
 use crate::load::Load;
@@ -13,20 +13,36 @@ use hoistway::{Instant, Nanos, ReqId, Stack};
 const WATCH_TIME: Nanos = Nanos::ms(10);
 const WATCH_EVENTS: u64 = 50_000;
 
-/// A drive model, and loads that take no time of their own.
+/// A drive model, loads that take no time of their own, and somebody who may listen.
 #[derive(Debug)]
-struct Virtual {
+struct Virtual<R> {
     adapter: Adapter,
     loads: Vec<Box<dyn Load>>,
     /// The adapter was given something since it was last asked.
     touched: bool,
+    recorder: R,
 }
 
-impl Platform for Virtual {
+impl<R: Recorder> Virtual<R> {
+    fn listens(&self) -> bool {
+        R::LISTENS
+    }
+}
+
+impl<R: Recorder> Platform for Virtual<R> {
     #[inline]
-    fn issue(&mut self, now: Instant, command: Command, _req: ReqId, _stack: &Stack) {
+    fn issue(&mut self, now: Instant, command: Command, req: ReqId, stack: &Stack) {
+        if R::LISTENS {
+            let proc = stack.request(req).proc;
+            self.recorder.step(now, Step::Issue { proc, command });
+        }
         self.adapter.handle(now, command);
         self.touched = true;
+    }
+
+    #[inline]
+    fn step(&mut self, now: Instant, step: Step<'_>) {
+        self.recorder.step(now, step);
     }
 
     #[inline]
@@ -43,9 +59,21 @@ impl Platform for Virtual {
 /// Runs a job to its end. `watch` is called about every 10 ms of simulated time or 50,000 events with
 /// the simulated time; `false` interrupts the run.
 pub fn run(job: &Job<'_>, watch: &mut dyn FnMut(Instant) -> bool) -> Result<Outcome, JobError> {
+    run_recorded(job, watch, NoRecorder)
+}
+
+/// The same; `recorder` hears of every step.
+pub fn run_recorded(
+    job: &Job<'_>,
+    watch: &mut dyn FnMut(Instant) -> bool,
+    recorder: impl Recorder,
+) -> Result<Outcome, JobError> {
     let adapter = Adapter::new(job.drive, job.drive.build(job.seed));
-    let platform = |loads, _: &Host| Ok(Virtual { adapter, loads, touched: false });
+    let platform = |loads, _: &Host| Ok(Virtual { adapter, loads, touched: false, recorder });
     let mut machine = Machine::new(job, job.drive.device(), platform)?;
+    if machine.platform.listens() {
+        machine.introduce(job);
+    }
     let mut watch_at = Instant::ZERO + WATCH_TIME;
     let mut events = 0;
     loop {
@@ -71,13 +99,20 @@ pub fn run(job: &Job<'_>, watch: &mut dyn FnMut(Instant) -> bool) -> Result<Outc
     }
 }
 
-impl Machine<Virtual> {
+impl<R: Recorder> Machine<Virtual<R>> {
     /// Takes what the drive has served, until it has nothing more to say.
     fn ask_drive(&mut self) {
         self.platform.touched = false;
         loop {
             match self.platform.adapter.poll(self.now) {
-                DriveOutput::Done(done) => self.served(request_of(done.tag), None),
+                DriveOutput::Done(done) => {
+                    let req = request_of(done.tag);
+                    if R::LISTENS {
+                        let (proc, command) = (self.stack().request(req).proc, self.command(req));
+                        self.platform.recorder.step(self.now, Step::Done { proc, command });
+                    }
+                    self.served(req, None);
+                }
                 DriveOutput::WaitUntil(at) => {
                     self.platform.touched = false;
                     self.events.set(DEVICE, at.unwrap_or(NEVER));

@@ -93,20 +93,6 @@ impl Input {
         self.passed += n as u64;
     }
 
-    /// Passes over bytes; false if the trace ends before.
-    pub(crate) fn skip(&mut self, mut n: u64) -> Result<bool, Error> {
-        while n > 0 {
-            let have = self.peek(1)?.len();
-            if have == 0 {
-                return Ok(false);
-            }
-            let now = ((self.end - self.start) as u64).min(n);
-            self.take(now as usize);
-            n -= now;
-        }
-        Ok(true)
-    }
-
     /// Offset of what comes next in the decompressed trace.
     pub(crate) fn offset(&self) -> u64 {
         self.passed

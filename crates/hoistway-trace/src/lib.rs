@@ -22,9 +22,10 @@
 //! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-#![allow(dead_code)]
 
+pub mod blktrace;
 mod error;
+mod fit;
 pub mod format;
 mod input;
 mod names;
@@ -32,9 +33,11 @@ mod options;
 mod order;
 mod reader;
 mod record;
+pub mod write;
 mod zstd;
 
 pub use error::{Error, Fault, Malformed};
+pub use fit::Fit;
 pub use format::{FORMATS, Format};
 pub use names::{Names, Table};
 pub use options::Options;

@@ -3,7 +3,17 @@
 //! A format is recognised by content: its magic number, or its first lines, all of which it must be able to parse. Text
 //! that fits two formats is refused with their names, since a guess would read one's numbers as the other's.
 
+mod biosnoop;
+mod blkparse;
+mod blktrace;
+mod csv;
+mod iolog;
 mod msr;
+mod perf;
+mod rwbs;
+mod spaces;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use crate::error::{Error, Fault, shown};
@@ -12,7 +22,21 @@ use crate::{Names, Options, Record};
 use std::path::{Path, PathBuf};
 
 /// Every format, in the order in which they are listed.
-pub static FORMATS: &[&Format] = &[&msr::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    &blktrace::FORMAT,
+    &blkparse::FORMAT,
+    &iolog::FORMAT,
+    &perf::FORMAT,
+    &biosnoop::FORMAT,
+    &msr::FORMAT,
+    &csv::ALIBABA,
+    &csv::TENCENT,
+    &csv::SYSTOR,
+    &csv::SPC,
+    &spaces::FIU,
+    &spaces::DISKSIM,
+    &spaces::MQSIM,
+];
 
 /// A trace format.
 #[derive(Debug)]

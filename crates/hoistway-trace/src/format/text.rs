@@ -3,7 +3,7 @@
 //! Numbers are decimal and must fit; each column has bounds of what can be ("a length is at most 1 GiB"), so that
 //! columns in another order are errors and not other numbers.
 
-use super::{Bad, Context, Fit, Parser, Step};
+use super::{Bad, Context, Fit, HEAD, Parser, Step};
 use crate::error::{Error, Fault};
 use crate::input::{Input, Line, TOO_LONG};
 use crate::{Names, Record};
@@ -26,6 +26,8 @@ pub(crate) enum Found {
 
 /// A format of one record a line.
 pub(crate) trait LineParser: Send + Default + 'static {
+    /// The beginning of the trace, before its first line.
+    fn begin(&mut self, _head: &[u8]) {}
     /// The record of a line that is not blank; its time is absolute. `record` is fresh.
     fn line(
         &mut self,
@@ -36,9 +38,10 @@ pub(crate) trait LineParser: Send + Default + 'static {
 }
 
 /// Reads lines for a line parser.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lines<P> {
     parser: P,
+    begun: bool,
 }
 
 impl<P: LineParser> Parser for Lines<P> {
@@ -49,6 +52,10 @@ impl<P: LineParser> Parser for Lines<P> {
         context: &mut Context,
         record: &mut Record,
     ) -> Result<Step, Error> {
+        if !self.begun {
+            self.begun = true;
+            self.parser.begin(input.peek(HEAD)?);
+        }
         let byte = input.offset();
         let (from, to, fault) = match input.line()? {
             Line::End => return Ok(Step::End),
@@ -73,13 +80,14 @@ impl<P: LineParser> Parser for Lines<P> {
 
 /// The parser of a text format.
 pub(crate) fn lines<P: LineParser>(_name: &str) -> Result<Box<dyn Parser>, Error> {
-    Ok(Box::new(Lines { parser: P::default() }))
+    Ok(Box::new(Lines { parser: P::default(), begun: false }))
 }
 
 /// Whether the first lines are all of this format.
 pub(crate) fn fits<P: LineParser>(head: &[u8]) -> Fit {
     let mut parser = P::default();
     let mut context = Context { names: Names::default(), completions: true, plugs: true };
+    parser.begin(head);
     let mut records = 0;
     for line in whole_lines(head).take(TRIED) {
         let mut record = Record::default();
@@ -168,6 +176,34 @@ pub(crate) fn billionths(text: &[u8], field: &'static str) -> Result<u64, Fault>
         return Err(fault);
     }
     whole.checked_mul(1_000_000_000).and_then(|n| n.checked_add(nanos)).ok_or(fault)
+}
+
+/// The words of a line, and how many there are; `None` if more than `N`.
+#[inline]
+pub(crate) fn words<const N: usize>(line: &[u8]) -> Option<([&[u8]; N], usize)> {
+    let mut out = [&line[..0]; N];
+    let mut n = 0;
+    for word in line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()) {
+        *out.get_mut(n)? = word;
+        n += 1;
+    }
+    Some((out, n))
+}
+
+/// A number of 512-byte sectors, in bytes.
+#[inline]
+pub(crate) fn sectors(text: &[u8], field: &'static str) -> Result<Option<u64>, Fault> {
+    Ok(number(text, field)?.checked_mul(512))
+}
+
+/// The value, if it is one that the column can have.
+#[inline]
+pub(crate) fn within(
+    value: u64,
+    range: std::ops::RangeInclusive<u64>,
+    fault: Fault,
+) -> Result<u64, Fault> {
+    if range.contains(&value) { Ok(value) } else { Err(fault) }
 }
 
 /// A length in bytes that a request can have.

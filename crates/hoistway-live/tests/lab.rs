@@ -123,6 +123,18 @@ fn every_load_runs_on_a_file_under_schedulers_of_both_generations() {
                 "sporadic_probe",
                 &format!("interval = \"5 ms\"\n{size}"),
             ),
+            process(
+                "deep",
+                Role::Interferer,
+                "reader",
+                &format!("direct = true\ndepth = 8\npattern = \"rand\"\n{size}"),
+            ),
+            process(
+                "deep-writer",
+                Role::Interferer,
+                "writer",
+                &format!("direct = true\ndepth = 4\ndsync = 5\nbs = \"8k\"\n{size}"),
+            ),
             process("tester", Role::Interferer, "fsync_tester", "pause = \"5 ms\""),
             process("dd", Role::Interferer, "ddloop", "bs = \"1 MiB\"\nsize = \"4 MiB\""),
         ];

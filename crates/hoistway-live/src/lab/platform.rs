@@ -10,6 +10,7 @@ use crate::storage::{Backend, Command};
 use hoistway::{Instant, Io, IoId, Op, ReqId, Stack};
 use hoistway_sim::host::{Bio, Host, Operation, PageChange, Ran};
 use hoistway_sim::world::Platform;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A process of the job, as the owner sees it.
@@ -21,8 +22,9 @@ pub(super) struct ProcessSlot {
     operation: Option<Operation>,
     /// Calls of the operation that it has carried out or is carrying out.
     done: u64,
-    /// What the operation writes.
-    data: Option<Data>,
+    /// What the operation writes, and behind it what earlier ones of a queue write: some of those may not
+    /// have been submitted yet.
+    data: VecDeque<Data>,
     /// What has come for it past the cache.
     own: Vec<Piece>,
     /// Since when it could go on.
@@ -38,7 +40,7 @@ impl ProcessSlot {
             next: None,
             operation: None,
             done: 0,
-            data: None,
+            data: VecDeque::new(),
             own: Vec::new(),
             told,
         }
@@ -52,7 +54,14 @@ impl ProcessSlot {
     /// An operation begins.
     pub fn begin(&mut self, begin: Begin) -> Operation {
         (self.operation, self.done) = (Some(begin.operation), 0);
-        self.data = begin.data;
+        if let Some(data) = begin.data {
+            let others = match begin.operation {
+                Operation::Queue { room, .. } => room.depth as usize,
+                _ => 0,
+            };
+            self.data.truncate(others);
+            self.data.push_front(data);
+        }
         begin.operation
     }
 }
@@ -138,8 +147,8 @@ impl Real {
                 let (start, len) = (io.start.bytes().0, io.sectors.bytes().0);
                 let covers =
                     |d: &&Data| d.place <= start && start + len <= d.place + d.buffer.len() as u64;
-                let data = self.processes.get(p).and_then(|s| s.data.as_ref());
-                let (buffer, from, stamp) = match data.filter(covers) {
+                let data = self.processes.get(p).and_then(|s| s.data.iter().find(covers));
+                let (buffer, from, stamp) = match data {
                     Some(d) => (Arc::clone(&d.buffer), (start - d.place) as usize, d.stamp),
                     // The journal's: the model does not say what is in it.
                     None => {
@@ -272,7 +281,7 @@ impl Platform for Real {
             PageChange::Dropped { file, page } => pages.drop_page(file, page),
             PageChange::Dirtied { p, file, from, to } => {
                 let process = &processes[p];
-                let data = process.data.as_ref().expect("a write brings its data");
+                let data = process.data.front().expect("a write brings its data");
                 let Some(Operation::Write { offset, .. }) = process.operation else {
                     unreachable!("only a buffered write makes pages dirty");
                 };

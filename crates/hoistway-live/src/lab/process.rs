@@ -282,6 +282,12 @@ impl Process {
                 s.left = 1;
                 data = write.then_some((s.base + *offset, *len));
             }
+            Operation::Queue { write, offset, len, .. } => {
+                // Calls that are collected before this one is queued are others'.
+                s.left = u64::MAX;
+                data = write.then_some((s.base + *offset, *len));
+            }
+            Operation::Collect => s.left = u64::MAX,
             Operation::Block(io) => {
                 s.left = u64::from(io.wait);
                 data = io.write.then_some((io.start, io.len));
@@ -320,7 +326,14 @@ impl Process {
                     end = self.clock.now();
                     check_piece(&self.state.own, piece)?;
                 }
-                vec![single(ran.bytes, self.state.begun, end)]
+                // An asynchronous call began when it was queued, some operations ago.
+                let begun = match operation {
+                    Operation::Queue { .. } | Operation::Collect => {
+                        Instant::from_nanos(ran.first_end.as_nanos() - ran.first.0)
+                    }
+                    _ => self.state.begun,
+                };
+                vec![single(ran.bytes, ran.write, begun, end.max(ran.first_end))]
             }
         };
         self.state.left = self.state.left.saturating_sub(ran.calls);
@@ -353,7 +366,7 @@ impl Process {
                 }
             }
             let end = self.clock.now();
-            taken.push(single(bs, begun, end));
+            taken.push(single(bs, false, begun, end));
             let mut at = 0;
             for (number, page, from, to) in pieces() {
                 if let Some(page) = page {
@@ -389,7 +402,7 @@ fn check_piece(bytes: &[u8], piece: &Piece) -> Result<(), String> {
     Ok(())
 }
 
-fn single(bytes: u64, begun: Instant, end: Instant) -> Ran {
+fn single(bytes: u64, write: bool, begun: Instant, end: Instant) -> Ran {
     let first = end.since(begun);
-    Ran { first, first_end: end, each: Nanos::ZERO, calls: 1, bytes, until: end }
+    Ran { first, first_end: end, each: Nanos::ZERO, calls: 1, bytes, write, until: end }
 }

@@ -13,6 +13,8 @@ pub(super) enum BioKind {
     Write,
     /// Its process counts it.
     Own,
+    /// It is of an asynchronous call.
+    Call,
 }
 
 /// A bio that its process is about to submit.
@@ -25,7 +27,7 @@ pub(super) struct Pending {
     pub file: u32,
     /// First page in the file.
     pub first: u64,
-    /// Its number among the file's write-back bios.
+    /// Its number among the file's write-back bios, or that of its call.
     pub seq: u64,
     /// The transaction that waits for it; 0: none.
     pub order: u64,
@@ -40,6 +42,11 @@ impl Pending {
     pub fn own(op: Op, flags: Flags, group: GroupId, start: u64, len: u64) -> Pending {
         let (file, first, seq, order) = (0, 0, 0, 0);
         Pending { kind: BioKind::Own, op, flags, group, file, first, seq, order, start, len }
+    }
+
+    /// It is a bio of asynchronous call `number`.
+    pub fn of_call(self, number: u32) -> Pending {
+        Pending { kind: BioKind::Call, seq: u64::from(number), ..self }
     }
 }
 
@@ -58,7 +65,7 @@ pub(super) struct Flight {
     pub owner: ProcId,
     pub pages: u32,
     pub first: u64,
-    /// Its number among the file's write-back bios.
+    /// Its number among the file's write-back bios, or that of its call.
     pub seq: u64,
     /// The transaction that waits for it; 0: none.
     pub order: u64,

@@ -53,7 +53,7 @@ impl BlockCall {
         }
         // What was submitted without waiting counts with the call that comes after it.
         let bytes = io.len + std::mem::take(&mut task.own.unseen);
-        Step::Last(Call { begun: self.begun, bytes }.over(now))
+        Step::Last(Call { begun: self.begun, bytes, write: io.write }.over(now))
     }
 
     fn push_bios(&self, task: &mut Task, k: &Kernel) {

@@ -1,9 +1,10 @@
-//! Direct I/O (specs/host.md 6).
+//! Direct I/O (specs/host.md 6): a call that its process waits for, or one that it queues.
 
 use super::bio::{Pending, pieces};
 use super::cache::PAGE;
+use super::calls;
 use super::kernel::Kernel;
-use super::op::Act;
+use super::op::{Act, Room};
 use super::sync::{Fsync, WriteOut};
 use super::task::{Call, Step, Task};
 use hoistway::{Flags, Instant, Op};
@@ -11,8 +12,10 @@ use hoistway::{Flags, Instant, Op};
 /// How far a direct call is.
 #[derive(Clone, Copy, Debug)]
 enum At {
-    /// Before the call.
+    /// Before the call; a full queue is being emptied.
     Begin,
+    /// There is room for it.
+    Ready,
     /// The call is paid for.
     Entered,
     /// Dirty pages of its range go out first.
@@ -27,29 +30,39 @@ enum At {
     Sync(Fsync),
 }
 
+/// What its process does behind the submission.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// It waits for the call; `sync`: and then for an fdatasync, which counts into its latency.
+    Wait { sync: bool },
+    /// It goes on; `full`: there was no room, and the queue is being emptied.
+    Queue { room: Room, full: bool },
+}
+
 /// One direct call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Direct {
     write: bool,
     offset: u64,
     len: u64,
-    begun: Instant,
-    sync: bool,
+    /// Since when its latency counts, once that is known.
+    begun: Option<Instant>,
+    way: Way,
     at: At,
 }
 
 impl Direct {
-    /// A call of `len` bytes that was meant to be issued at `begun`.
-    pub fn new(write: bool, offset: u64, len: u64, begun: Instant, sync: bool) -> Direct {
-        Direct { write, offset, len, begun, sync, at: At::Begin }
+    /// A call of `len` bytes; its latency counts from `begun`, or from when there is room for it.
+    pub fn new(write: bool, offset: u64, len: u64, begun: Option<Instant>, way: Way) -> Direct {
+        Direct { write, offset, len, begun, way, at: At::Begin }
     }
 
     /// Since when the call has been open.
     pub fn begun(&self) -> Option<Instant> {
         match &self.at {
-            At::Begin => None,
+            At::Begin | At::Ready => None,
             At::Sync(sync) => sync.begun(),
-            _ => Some(self.begun),
+            _ => self.begun,
         }
     }
 
@@ -60,8 +73,22 @@ impl Direct {
         let (a, b) = (self.offset / PAGE, (self.offset + self.len).div_ceil(PAGE));
         match &mut self.at {
             At::Begin => {
-                if let Some(act) = task.held_back(now) {
-                    return Step::Act(act);
+                if let Some(step) = self.make_room(now, task, k) {
+                    return step;
+                }
+                self.begun.get_or_insert(now);
+                self.at = At::Ready;
+                Step::Again
+            }
+            At::Ready => {
+                match task.held_back(now) {
+                    // It has reached its stop time when it has collected what it has under way.
+                    Some(Act::Stopped) => {
+                        let collected = calls::collect(now, task, k, (0, 1));
+                        return collected.unwrap_or(Step::Act(Act::Stopped));
+                    }
+                    Some(act) => return Step::Act(act),
+                    None => {}
                 }
                 self.at = At::Entered;
                 Step::Act(Act::WaitUntil(now + k.costs.direct_call))
@@ -93,28 +120,64 @@ impl Direct {
                     // The blocks of an extending write; whole pages, as elsewhere.
                     k.write_around(now, file, a, b, self.offset + self.len);
                 }
-                self.push_bios(task, k, file);
+                self.send(task, k, file);
                 self.at = At::Sent;
-                let plug = task.submission.len() > 1;
-                k.submit(task, plug);
                 Step::Again
             }
             At::Sent => {
+                let Way::Wait { sync } = self.way else { return Step::Over };
                 if let Some(act) = k.wait_for_own(now, task) {
                     return Step::Act(act);
                 }
-                let call = Call { begun: self.begun, bytes: self.len };
-                if self.sync {
-                    self.at = At::Sync(Fsync::new(file, false, Some(call)));
+                if sync {
+                    self.at = At::Sync(Fsync::new(file, false, Some(self.call())));
                     return Step::Again;
                 }
-                Step::Last(call.over(now))
+                Step::Last(self.call().over(now))
             }
             At::Sync(sync) => sync.step(now, task, k),
         }
     }
 
-    fn push_bios(&self, task: &mut Task, k: &Kernel, file: u32) {
+    /// Submits the call, or holds it back for those behind it.
+    fn send(&self, task: &mut Task, k: &Kernel, file: u32) {
+        match self.way {
+            Way::Wait { .. } => {
+                self.push_bios(task, k, file, None);
+                let plug = task.submission.len() > 1;
+                k.submit(task, plug);
+            }
+            Way::Queue { room, .. } => {
+                let bios = self.len.div_ceil(k.bio_pages * PAGE) as u32;
+                let number = task.calls.add(self.call(), bios);
+                self.push_bios(task, k, file, Some(number));
+                if !room.more {
+                    calls::send(task, k);
+                }
+            }
+        }
+    }
+
+    /// What the process does about a full queue. Once it has begun to empty it, it takes all that is over.
+    fn make_room(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Option<Step> {
+        let Way::Queue { room, full } = &mut self.way else { return None };
+        *full |= task.calls.open() >= room.depth;
+        if !*full {
+            return None;
+        }
+        calls::collect(now, task, k, (room.low, room.batch))
+    }
+
+    fn call(&self) -> Call {
+        Call {
+            begun: self.begun.expect("it is known before the call"),
+            bytes: self.len,
+            write: self.write,
+        }
+    }
+
+    /// `call`: its number if it is queued.
+    fn push_bios(&self, task: &mut Task, k: &Kernel, file: u32, call: Option<u32>) {
         let (op, flags) = match (self.write, k.legacy) {
             (false, _) => (Op::Read, Flags::NONE),
             (true, false) => (Op::Write, Flags::SYNC | Flags::IDLE),
@@ -122,9 +185,12 @@ impl Direct {
         };
         let start = k.files[file].start + self.offset;
         for (start, len) in pieces(start, self.len, k.bio_pages * PAGE) {
-            task.submission.push(Pending::own(op, flags, task.info.group, start, len));
+            let bio = Pending::own(op, flags, task.info.group, start, len);
+            task.submission.push(call.map_or(bio, |number| bio.of_call(number)));
         }
-        task.own.left = task.submission.len() as u32;
-        k.unplug_last(task);
+        if call.is_none() {
+            task.own.left = task.submission.len() as u32;
+            k.unplug_last(task);
+        }
     }
 }

@@ -29,6 +29,7 @@ mod barrier;
 mod bio;
 mod block;
 mod cache;
+mod calls;
 mod commit;
 mod config;
 mod cpus;
@@ -56,7 +57,7 @@ pub use ahead::Variant;
 pub use cache::PAGE;
 pub use config::{DataMode, Fs, HostConfig, Writeback};
 pub use op::{
-    Act, Advice, BarrierId, Bio, BlockIo, FileId, Notice, Operation, PageChange, ProcInfo, Ran,
+    Act, Advice, BarrierId, Bio, BlockIo, FileId, Notice, Operation, PageChange, ProcInfo, Ran, Room,
     SyncKind,
 };
 
@@ -128,6 +129,15 @@ impl Host {
                     k.sleepers.wake(now, p);
                 }
             }
+            BioKind::Call => {
+                let p = flight.proc as usize;
+                let served = self.processes[p].task.calls.bio_served(flight.seq as u32);
+                if let Wait::Calls(wanted) = k.sleepers.wait(p)
+                    && served.is_some_and(|served| served >= wanted)
+                {
+                    k.sleepers.wake(now, p);
+                }
+            }
         }
         k.sleepers.wake_for_memory(now);
     }
@@ -138,9 +148,14 @@ impl Host {
         self.kernel.sleepers.take_woken()
     }
 
-    /// Since when the unfinished call of process `p` has been running.
+    /// Since when the oldest unfinished call of process `p` has been running.
     pub fn call_begun(&self, p: usize) -> Option<Instant> {
         self.processes[p].call_begun()
+    }
+
+    /// Asynchronous calls of process `p` that it has not collected.
+    pub fn open_calls(&self, p: usize) -> u32 {
+        self.processes[p].task.calls.open()
     }
 
     /// A controller has process `p`, unless it is the journal or a flusher, start no call before `until`.
@@ -314,7 +329,7 @@ impl Host {
     pub fn bio(&self, io: IoId) -> Bio {
         let flight = self.kernel.bios.get(io);
         match flight.kind {
-            BioKind::Own => Bio::Own(flight.proc as usize),
+            BioKind::Own | BioKind::Call => Bio::Own(flight.proc as usize),
             BioKind::Read | BioKind::Write => Bio::Cached {
                 file: FileId(flight.file),
                 first: flight.first,

@@ -92,6 +92,21 @@ pub enum Operation {
         /// It is followed by an fdatasync, which counts into its latency.
         sync: bool,
     },
+    /// One direct call that the process does not wait for (host.md 6, asynchronous). The file is open.
+    Queue {
+        /// A write into blocks that exist, instead of a read.
+        write: bool,
+        /// From where; a multiple of the sector size.
+        offset: u64,
+        /// How much; a multiple of the sector size.
+        len: u64,
+        /// When it was meant to be issued, if not now: latency counts from there.
+        since: Option<Instant>,
+        /// How many calls may be open.
+        room: Room,
+    },
+    /// Waits for all calls of [`Operation::Queue`] and collects them.
+    Collect,
     /// fdatasync of a file.
     Fdatasync(FileId),
     /// fsync of a file.
@@ -118,6 +133,26 @@ pub enum Operation {
     Exit,
 }
 
+/// How a process keeps its queue of asynchronous calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Calls open at most; at least 1.
+    pub depth: u32,
+    /// A full queue is emptied until so many are open, below `depth`.
+    pub low: u32,
+    /// It waits for at least so many calls at a time.
+    pub batch: u32,
+    /// The call is held back and goes to the block layer together with the one that follows.
+    pub more: bool,
+}
+
+impl Room {
+    /// A queue that is filled again whenever a call is over.
+    pub fn of(depth: u32) -> Room {
+        Room { depth, low: depth - 1, batch: 1, more: false }
+    }
+}
+
 /// Calls that are over: the first took `first` and ended at `first_end`, each further one took `each`
 /// and followed at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,6 +167,8 @@ pub struct Ran {
     pub calls: u64,
     /// Bytes of one call.
     pub bytes: u64,
+    /// They write.
+    pub write: bool,
     /// When the process goes on; ask again then.
     pub until: Instant,
 }

@@ -4,9 +4,10 @@
 use super::ahead::Ahead;
 use super::block::BlockCall;
 use super::cache::PAGE;
+use super::calls;
 use super::commit::Commit;
 use super::cpus::Computing;
-use super::direct::Direct;
+use super::direct::{Direct, Way};
 use super::flusher::FlusherThread;
 use super::kernel::Kernel;
 use super::op::{Act, Advice, BarrierId, FileId, Notice, Operation, ProcInfo};
@@ -37,6 +38,7 @@ enum Stage {
     Read(Reading),
     Write(Writing),
     Direct(Direct),
+    Collect,
     Fsync(Fsync),
     SyncAll(SyncAll),
     /// The journal's thread.
@@ -63,8 +65,14 @@ impl Stage {
                 Stage::Write(Writing::new(offset, bs, count, sync, now))
             }
             Operation::Direct { write, offset, len, since, sync } => {
-                Stage::Direct(Direct::new(write, offset, len, since.unwrap_or(now), sync))
+                let begun = Some(since.unwrap_or(now));
+                Stage::Direct(Direct::new(write, offset, len, begun, Way::Wait { sync }))
             }
+            Operation::Queue { write, offset, len, since, room } => {
+                let way = Way::Queue { room, full: false };
+                Stage::Direct(Direct::new(write, offset, len, since, way))
+            }
+            Operation::Collect => Stage::Collect,
             Operation::Fdatasync(file) => Stage::Fsync(Fsync::new(file.0, false, None)),
             Operation::Fsync(file) => Stage::Fsync(Fsync::new(file.0, true, None)),
             Operation::Sync => Stage::SyncAll(SyncAll::Begin),
@@ -87,7 +95,9 @@ impl Stage {
                 *self = Stage::Idle;
                 Step::Act(Act::Finished)
             }
-            Stage::Exit => Step::Act(Act::Exited),
+            // What is under way is waited for: a process that is gone collects nothing.
+            Stage::Exit => calls::collect(now, task, k, (0, 1)).unwrap_or(Step::Act(Act::Exited)),
+            Stage::Collect => calls::collect(now, task, k, (0, 1)).unwrap_or(Step::Over),
             Stage::Read(reading) => reading.step(now, task, k),
             Stage::Write(writing) => writing.step(now, task, k),
             Stage::Direct(direct) => direct.step(now, task, k),
@@ -183,16 +193,17 @@ impl Process {
         self.stage = Stage::of(now, operation);
     }
 
-    /// Since when its unfinished call has been running.
+    /// Since when its oldest unfinished call has been running.
     pub fn call_begun(&self) -> Option<Instant> {
-        match &self.stage {
+        let of_stage = match &self.stage {
             Stage::Read(reading) => reading.begun(),
             Stage::Write(writing) => writing.begun(),
             Stage::Direct(direct) => direct.begun(),
             Stage::Block(call) => call.begun(),
             Stage::Fsync(fsync) => fsync.begun(),
             _ => None,
-        }
+        };
+        [of_stage, self.task.calls.oldest()].into_iter().flatten().min()
     }
 
     /// What it does next.

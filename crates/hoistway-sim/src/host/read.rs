@@ -70,6 +70,7 @@ impl Reading {
                 each,
                 calls: done,
                 bytes: bs,
+                write: false,
                 until,
             }));
         }

@@ -3,6 +3,7 @@
 
 use super::ahead::Ahead;
 use super::balance::Dirtier;
+use super::calls::Calls;
 use super::op::{Act, Advice, ProcInfo, Ran};
 use super::submission::Submission;
 use hoistway::{Instant, Nanos, ProcId};
@@ -12,6 +13,7 @@ use hoistway::{Instant, Nanos, ProcId};
 pub(super) struct Call {
     pub begun: Instant,
     pub bytes: u64,
+    pub write: bool,
 }
 
 impl Call {
@@ -23,6 +25,7 @@ impl Call {
             each: Nanos::ZERO,
             calls: 1,
             bytes: self.bytes,
+            write: self.write,
             until: now,
         })
     }
@@ -108,6 +111,8 @@ pub(super) struct Task {
     pub open: Option<OpenFile>,
     pub submission: Submission,
     pub own: OwnBios,
+    /// Its asynchronous calls.
+    pub calls: Calls,
     /// What it has dirtied since it last paused, and how long it has paused in all.
     pub dirtier: Dirtier,
     pub throttled: Nanos,
@@ -130,6 +135,7 @@ impl Task {
             open: None,
             submission: Submission::default(),
             own: OwnBios::default(),
+            calls: Calls::default(),
             dirtier: Dirtier::new(),
             throttled: Nanos::ZERO,
             delay: Instant::ZERO,

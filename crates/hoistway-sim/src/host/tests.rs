@@ -466,6 +466,95 @@ fn a_direct_read_passes_the_cache_and_writes_dirty_pages_out_first() {
     assert_eq!(b.ran.last().unwrap().1.first, Nanos(100_000 + 3900));
 }
 
+fn queue(page: u64, room: Room) -> Operation {
+    Operation::Queue { write: false, offset: page * PAGE, len: PAGE, since: None, room }
+}
+
+#[test]
+fn asynchronous_calls_are_in_flight_up_to_the_depth_and_end_when_they_are_collected() {
+    let mut b = Bench::usual();
+    let f = b.file(1000);
+    b.open(f, Advice::Normal);
+    let start = b.now;
+    for page in 0..3 {
+        b.does(queue(page, Room::of(3)));
+    }
+    // A call and a submission each: 2.5 us. Nothing has been waited for.
+    assert_eq!((b.now - start, b.host.open_calls(0), b.ran.len()), (Nanos(7500), 3, 0));
+    assert_eq!(b.host.call_begun(0), Some(start), "the oldest");
+    // The fourth waits for the first, which the device has served 100 us behind its submission at 2.5 us.
+    b.does(queue(3, Room::of(3)));
+    assert_eq!((b.host.open_calls(0), b.ran.len()), (3, 1));
+    let ran = b.ran[0].1;
+    assert_eq!((ran.first, ran.bytes, ran.write), (Nanos(102_500 + 1400), PAGE, false));
+    // The second was served at 105 us, while the process queued the fourth: it learns of it when it asks.
+    // The third was served at 107.5 us.
+    b.does(Operation::Collect);
+    let firsts: Vec<u64> =
+        b.ran.iter().map(|(_, r)| r.first_end.as_nanos() - start.as_nanos()).collect();
+    // The fourth was begun at 103.9 us, went at 106.4, was served at 206.4.
+    assert_eq!(firsts, [103_900, 106_400, 108_900, 207_800]);
+    assert_eq!((b.host.open_calls(0), b.host.in_flight()), (0, 0));
+    b.does(Operation::Collect);
+    assert_eq!(b.ran.len(), 4, "nothing is left");
+}
+
+#[test]
+fn calls_that_are_held_back_go_together_and_a_full_queue_is_emptied_to_its_low_mark() {
+    let mut b = Bench::usual();
+    let f = b.file(1000);
+    b.open(f, Advice::Normal);
+    let room = |more| Room { depth: 4, low: 1, batch: 3, more };
+    b.does(queue(0, room(true)));
+    b.does(queue(1, room(true)));
+    assert_eq!(b.bios.len(), 0, "held back");
+    b.does(queue(2, room(false)));
+    assert_eq!(b.bios.len(), 3);
+    b.does(queue(3, room(true)));
+    // Full: what is held back goes, then three calls are waited for at once.
+    let begun = b.now;
+    b.does(queue(4, room(false)));
+    assert_eq!((b.ran.len(), b.host.open_calls(0)), (3, 2));
+    assert!(b.now - begun > Nanos::us(80));
+    b.does(Operation::Exit);
+    assert_eq!((b.ran.len(), b.host.in_flight()), (5, 0), "an exit waits for what is under way");
+}
+
+#[test]
+fn a_queue_reaches_its_stop_time_when_all_its_calls_are_over() {
+    let stop = Instant::ZERO + Nanos::us(40);
+    let mut b = Bench::usual();
+    b.host.processes[0].task = super::task::Task::new(0, b.host.processes[0].task.info, Some(stop));
+    let f = b.file(1000);
+    b.open(f, Advice::Normal);
+    let mut page = 0;
+    while b.now < stop {
+        b.does(queue(page, Room::of(64)));
+        page += 1;
+    }
+    let queued = page;
+    b.does(queue(page, Room::of(64)));
+    assert_eq!((b.ran.len() as u64, b.host.open_calls(0)), (queued, 0));
+    assert_eq!(b.bios.len() as u64, queued, "no call begins at the stop time");
+}
+
+#[test]
+fn asynchronous_writes_write_dirty_pages_of_their_range_out_first() {
+    let mut b = Bench::usual();
+    let f = b.file(1000);
+    b.open(f, Advice::Normal);
+    b.does(Operation::Write { offset: 0, bs: PAGE, count: 4, sync: SyncKind::No });
+    let (since, room) = (None, Room::of(2));
+    b.does(Operation::Queue { write: true, offset: 0, len: 300 * PAGE, since, room });
+    assert_eq!(b.host.open_calls(0), 1);
+    b.does(Operation::Collect);
+    let bios: Vec<_> = b.bios.iter().map(|(_, _, io)| (io.sectors.0 / 8, io.flags)).collect();
+    let direct = Flags::SYNC | Flags::IDLE;
+    assert_eq!(bios, [(4, Flags::SYNC), (256, direct), (44, direct)]);
+    let ran = b.ran.last().unwrap().1;
+    assert_eq!((ran.calls, ran.bytes, ran.write), (1, 300 * PAGE, true));
+}
+
 #[test]
 fn parameters_are_checked() {
     let mut c = HostConfig::profile("2019").unwrap();

@@ -15,6 +15,8 @@ pub(super) enum Wait {
     },
     /// All bios it counts itself.
     Own,
+    /// So many of its asynchronous calls that it can collect.
+    Calls(u32),
     /// Pages that can be taken back.
     Memory,
     /// This transaction to be on disk.

@@ -113,7 +113,7 @@ impl Writing {
 
     /// The check behind the last page of a call is done.
     fn call_over(&mut self, now: Instant, file: u32) -> Step {
-        let call = Call { begun: self.begun, bytes: self.bs };
+        let call = Call { begun: self.begun, bytes: self.bs, write: true };
         if self.sync != SyncKind::No && self.left == 1 {
             self.sync_behind(file, self.begun, now);
             return Step::Again;
@@ -126,7 +126,8 @@ impl Writing {
     fn sync_behind(&mut self, file: u32, begun: Instant, copied: Instant) {
         let begun = if self.sync == SyncKind::FullAlone { copied } else { begun };
         let full = self.sync != SyncKind::Data;
-        self.next = Next::Sync(Fsync::new(file, full, Some(Call { begun, bytes: self.bs })));
+        let call = Call { begun, bytes: self.bs, write: true };
+        self.next = Next::Sync(Fsync::new(file, full, Some(call)));
     }
 
     /// Copies as many calls as may be done in one step, or a part of one.
@@ -219,7 +220,15 @@ impl Writing {
             return Step::Act(Act::WaitUntil(until));
         }
         let bytes = self.bs;
-        Step::Act(Act::Ran(Ran { first, first_end, each, calls: report, bytes, until }))
+        Step::Act(Act::Ran(Ran {
+            first,
+            first_end,
+            each,
+            calls: report,
+            bytes,
+            write: true,
+            until,
+        }))
     }
 }
 

@@ -14,7 +14,7 @@ mod reader;
 mod syncer;
 mod writer;
 
-use crate::host::{Host, Operation};
+use crate::host::{Host, Operation, Room};
 use crate::rng::{Rng, stream};
 use crate::world::JobError;
 use hoistway::{Instant, Nanos};
@@ -165,6 +165,22 @@ impl Build<'_> {
         Ok(self.params.choice("pattern", PATTERNS)?.is_some_and(|i| i >= 2))
     }
 
+    /// Parameter `depth` of a load whose calls are direct, or not.
+    fn depth(&self, direct: bool) -> Result<u32, JobError> {
+        let depth = self.params.number("depth")?.unwrap_or(1);
+        if !(1..=DEPTH_MAX).contains(&depth) {
+            let message = format!("depth = {depth}: choose 1 to {DEPTH_MAX}");
+            return Err(self.params.wrong(message));
+        }
+        if depth > 1 && !direct {
+            let message = format!(
+                "depth = {depth}: only direct calls are asynchronous; set direct = true, or depth = 1"
+            );
+            return Err(self.params.wrong(message));
+        }
+        Ok(depth as u32)
+    }
+
     /// Parameter `bs`, a positive multiple of `unit`.
     fn block_size(&self, unit: u64) -> Result<u64, JobError> {
         let bs = self.params.bytes("bs")?.unwrap_or(4096);
@@ -187,6 +203,14 @@ const PATTERN: ParamDoc = ParamDoc {
 const BS: ParamDoc = ParamDoc { name: "bs", default: "4k", doc: "Bytes of a call." };
 const DIRECT: ParamDoc =
     ParamDoc { name: "direct", default: "false", doc: "Past the page cache (O_DIRECT)." };
+const DEPTH: ParamDoc = ParamDoc {
+    name: "depth",
+    default: "1",
+    doc: "Calls in flight at a time, at most 4096; above 1 they are asynchronous, which takes \
+          `direct = true`. A rate has the process wait for all of them before each pause.",
+};
+/// Most calls in flight of a process.
+const DEPTH_MAX: u64 = 4096;
 const SIZE: ParamDoc = ParamDoc {
     name: "size",
     default: "500 MiB",
@@ -197,6 +221,36 @@ const RATE: ParamDoc = ParamDoc {
     default: "0",
     doc: "Bytes per second at most, evenly paced; 0: no limit.",
 };
+
+/// Direct calls, awaited one by one or kept in flight.
+#[derive(Debug)]
+struct Calls {
+    write: bool,
+    depth: u32,
+    /// Some may be in flight.
+    queued: bool,
+}
+
+impl Calls {
+    fn new(write: bool, depth: u32) -> Calls {
+        Calls { write, depth, queued: false }
+    }
+
+    /// The next call; `sync`: an awaited one is followed by an fdatasync.
+    fn call(&mut self, offset: u64, len: u64, sync: bool) -> Operation {
+        let (write, since) = (self.write, None);
+        if self.depth == 1 {
+            return Operation::Direct { write, offset, len, since, sync };
+        }
+        self.queued = true;
+        Operation::Queue { write, offset, len, since, room: Room::of(self.depth) }
+    }
+
+    /// What is to be done before the process does something else than the next call.
+    fn settle(&mut self) -> Option<Operation> {
+        std::mem::take(&mut self.queued).then_some(Operation::Collect)
+    }
+}
 
 /// The order in which the blocks of a file are visited, and the pace.
 #[derive(Debug)]
@@ -240,6 +294,11 @@ impl Blocks {
 
     fn random(&self) -> bool {
         !matches!(self.order, Order::Ascending)
+    }
+
+    /// It is to wait before its next call, or a pass is over: [`Blocks::turn`] will say.
+    fn pauses(&self, now: Instant) -> bool {
+        self.next == self.count || (self.gap > Nanos::ZERO && now < self.due)
     }
 
     /// `most`: how many calls one operation may cover.

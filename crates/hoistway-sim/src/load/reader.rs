@@ -4,7 +4,7 @@
 //! sequence a range of its own, at random blocks anywhere.
 
 use super::params::ParamDoc;
-use super::{BS, Blocks, Build, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
+use super::{BS, Blocks, Build, Calls, DEPTH, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
 use crate::host::{Advice, FileId, Operation};
 use crate::world::JobError;
 use hoistway::Instant;
@@ -18,11 +18,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         PATTERN,
         BS,
         DIRECT,
-        ParamDoc {
-            name: "depth",
-            default: "1",
-            doc: "Calls in flight at a time. Only 1 is modelled so far.",
-        },
+        DEPTH,
         SIZE,
         RATE,
         ParamDoc {
@@ -47,7 +43,8 @@ struct Reader {
     file: FileId,
     /// Bytes of the file it reads, from the first block on; a raw reader shares its file with others.
     part: Option<u64>,
-    direct: bool,
+    /// Past the page cache.
+    direct: Option<Calls>,
     blocks: Blocks,
     /// The file has been dropped from the cache and is to be opened for the next pass.
     opens: bool,
@@ -55,13 +52,8 @@ struct Reader {
 
 impl Reader {
     fn new(build: &mut Build<'_>) -> Result<Reader, JobError> {
-        let depth = build.params.number("depth")?.unwrap_or(1);
-        if depth != 1 {
-            let message =
-                format!("depth = {depth}: asynchronous readers are not modelled; choose 1");
-            return Err(build.params.wrong(message));
-        }
         let direct = build.params.flag("direct")?.unwrap_or(false);
+        let depth = build.depth(direct)?;
         let bs = build.block_size(if direct { build.host.sector() } else { 512 })?;
         let raw = build.params.flag("raw")?.unwrap_or(false);
         let random = build.random()?;
@@ -86,6 +78,7 @@ impl Reader {
         };
         let mut blocks = Blocks::new(build, bs, size)?;
         blocks.base = base;
+        let direct = direct.then(|| Calls::new(false, depth));
         Ok(Reader { file, part: raw.then_some(size), direct, blocks, opens: false })
     }
 }
@@ -97,8 +90,14 @@ impl Load for Reader {
             let advice = if self.blocks.random() { Advice::Random } else { Advice::Sequential };
             return Operation::Open { file: self.file, advice };
         }
+        if let Some(calls) = &mut self.direct
+            && self.blocks.pauses(now)
+            && let Some(operation) = calls.settle()
+        {
+            return operation;
+        }
         let bs = self.blocks.bs;
-        match self.blocks.turn(now, if self.direct { 1 } else { u64::MAX }) {
+        match self.blocks.turn(now, if self.direct.is_some() { 1 } else { u64::MAX }) {
             Turn::Pass => {
                 self.opens = true;
                 match self.part {
@@ -109,10 +108,10 @@ impl Load for Reader {
                 }
             }
             Turn::Wait(until) => Operation::Sleep(until),
-            Turn::Calls { offset, .. } if self.direct => {
-                Operation::Direct { write: false, offset, len: bs, since: None, sync: false }
-            }
-            Turn::Calls { offset, calls } => Operation::Read { offset, bs, count: calls },
+            Turn::Calls { offset, calls } => match &mut self.direct {
+                Some(direct) => direct.call(offset, bs, false),
+                None => Operation::Read { offset, bs, count: calls },
+            },
         }
     }
 }
@@ -192,6 +191,33 @@ mod tests {
         assert!(host.shared_file("x", 1 << 20).is_ok());
         let error = host.shared_file("x", 2 << 20).unwrap_err().to_string();
         assert!(error.contains("file x has 1048576 B"), "{error}");
+    }
+
+    #[test]
+    fn a_reader_with_a_depth_queues_its_calls_and_settles_before_each_pass_and_pause() {
+        let mut host = host();
+        let ops = reads(&mut host, 0, "direct = true\ndepth = 8\nbs = \"64k\"\nsize = \"128k\"", 6);
+        let queue = |offset| Operation::Queue {
+            write: false,
+            offset,
+            len: 64 << 10,
+            since: None,
+            room: crate::host::Room::of(8),
+        };
+        assert_eq!(ops[2..5], [queue(0), queue(64 << 10), Operation::Collect]);
+        assert!(matches!(ops[5], Operation::DontNeed(_)));
+        let paced = "direct = true\ndepth = 8\nrate = \"4k\"";
+        let ops = reads(&mut host, 1, paced, 5);
+        assert!(matches!(
+            ops[2..],
+            [Operation::Queue { .. }, Operation::Collect, Operation::Sleep(_)]
+        ));
+        let table: toml::Table = "depth = 8".parse().unwrap();
+        let params = Params::new("reader", &table, ENTRY.params).unwrap();
+        let (start, host) = (Instant::ZERO, &mut host);
+        let error =
+            (ENTRY.build)(&mut Build { params, host, index: 2, seed: 1, start }).unwrap_err();
+        assert!(error.to_string().contains("set direct = true"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! is safe.
 
 use super::params::ParamDoc;
-use super::{BS, Blocks, Build, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
+use super::{BS, Blocks, Build, Calls, DEPTH, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
 use crate::host::{Advice, FileId, Operation, PAGE, SyncKind};
 use crate::world::JobError;
 use hoistway::Instant;
@@ -18,6 +18,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         PATTERN,
         BS,
         DIRECT,
+        DEPTH,
         ParamDoc {
             name: "dsync",
             default: "1",
@@ -40,7 +41,10 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
 #[derive(Debug)]
 struct Writer {
     file: FileId,
-    direct: bool,
+    /// Past the page cache.
+    direct: Option<Calls>,
+    /// Its queue is to be followed by an fdatasync.
+    behind: bool,
     dsync: u64,
     sync: SyncKind,
     /// The file is to be created first.
@@ -54,6 +58,7 @@ struct Writer {
 impl Writer {
     fn new(build: &mut Build<'_>) -> Result<Writer, JobError> {
         let direct = build.params.flag("direct")?.unwrap_or(false);
+        let depth = build.depth(direct)?;
         let bs = build.block_size(if direct { build.host.sector() } else { PAGE })?;
         let size = build.size(bs)?;
         let dsync = build.params.number("dsync")?.unwrap_or(1);
@@ -67,7 +72,9 @@ impl Writer {
         }
         let sync = if full { SyncKind::Full } else { SyncKind::Data };
         let blocks = Blocks::new(build, bs, size)?;
-        Ok(Writer { file, direct, dsync, sync, creates, unsynced: 0, blocks, opens: false })
+        let direct = direct.then(|| Calls::new(true, depth));
+        let behind = false;
+        Ok(Writer { file, direct, behind, dsync, sync, creates, unsynced: 0, blocks, opens: false })
     }
 }
 
@@ -81,8 +88,17 @@ impl Load for Writer {
             self.opens = false;
             return Operation::Open { file: self.file, advice: Advice::Normal };
         }
+        if let Some(calls) = &mut self.direct
+            && (self.behind || self.blocks.pauses(now))
+            && let Some(operation) = calls.settle()
+        {
+            return operation;
+        }
+        if std::mem::take(&mut self.behind) {
+            return Operation::Fdatasync(self.file);
+        }
         let bs = self.blocks.bs;
-        let most = match (self.direct, self.dsync) {
+        let most = match (self.direct.is_some(), self.dsync) {
             (true, _) => 1,
             (false, 0) => u64::MAX,
             (false, dsync) => dsync - self.unsynced,
@@ -99,8 +115,10 @@ impl Load for Writer {
                 if sync {
                     self.unsynced = 0;
                 }
-                if self.direct {
-                    return Operation::Direct { write: true, offset, len: bs, since: None, sync };
+                if let Some(direct) = &mut self.direct {
+                    // What an asynchronous write is followed by is a call of its own.
+                    self.behind = sync && direct.depth > 1;
+                    return direct.call(offset, bs, sync);
                 }
                 let sync = if sync { self.sync } else { SyncKind::No };
                 Operation::Write { offset, bs, count: calls, sync }

@@ -521,6 +521,11 @@ impl<G: Platform> Machine<G> {
                 Act::Finished => {
                     let actor = &mut self.actors[p];
                     if actor.target && self.now >= self.span.end {
+                        // Its last calls run to their ends.
+                        if self.host.open_calls(p) > 0 {
+                            self.host.begin(self.now, p, Operation::Collect);
+                            continue;
+                        }
                         self.retire(p);
                         return Ok(Next::Called);
                     }

@@ -294,3 +294,56 @@ fn a_hundred_thousand_groups_are_set_up_and_run() {
     assert_eq!(o.procs.len(), 101);
     assert!(o.procs.iter().all(|p| p.ios > 0));
 }
+
+/// What the queue of an asynchronous process amounts to at the device, and that nothing of it is lost at the
+/// end of the window: the target's last calls run to their ends.
+#[test]
+fn a_depth_is_kept_at_the_device_and_every_call_of_the_target_is_counted() {
+    let drive = DriveFile::load("plextor-px-256m5s").unwrap();
+    let run_with = |params: &str, role| {
+        let proc = ProcSpec {
+            name: "deep".into(),
+            role,
+            group: None,
+            prio: IoPrio::NONE,
+            start: Nanos::ZERO,
+            load: "reader".into(),
+            params: params.parse().unwrap(),
+        };
+        let job = Job {
+            drive: &drive,
+            host: HostConfig::profile("2019").unwrap(),
+            scheduler: SchedulerSpec {
+                entry: sched::find("none").expect("it is registered"),
+                set: Vec::new(),
+                queue: Vec::new(),
+            },
+            control: ControlSpec::default(),
+            groups: Vec::new(),
+            procs: vec![proc],
+            window: Window {
+                ramp: Nanos::ms(100),
+                measured: Nanos::ms(300),
+                grace: Nanos::secs(60),
+                target_interval: Nanos::ms(100),
+                device_interval: Nanos::ms(100),
+            },
+            seed: 1,
+            trace: TraceMode::Digest,
+        };
+        run(&job, &mut |_| true).unwrap()
+    };
+    let params = "raw = true\ndirect = true\npattern = \"rand\"\ndepth = 16";
+    let deep = run_with(params, Role::Target);
+    // Little's law over the process's own figures: calls in flight = rate x latency. The queue is short of
+    // its depth while a call is prepared, a microsecond or two of every service time.
+    let rate = deep.procs[0].ios as f64 / deep.measured.0 as f64;
+    let flight = rate * deep.procs[0].latency.mean().unwrap();
+    assert!((15.0..16.01).contains(&flight), "{flight} calls in flight");
+    assert!((14.0..16.01).contains(&deep.device.depth), "{} at the device", deep.device.depth);
+    let (kept, ended) = (deep.procs[0].latency.count(), deep.procs[0].ios);
+    assert!((1..=16).contains(&(kept - ended)), "{kept} latencies, {ended} ends in the window");
+    assert_eq!(deep.procs[0].censored, None);
+    let one = run_with("raw = true\ndirect = true\npattern = \"rand\"", Role::Interferer);
+    assert!(deep.procs[0].ios > 5 * one.procs[0].ios, "a flash drive answers more at once");
+}

@@ -292,6 +292,9 @@ mod tests {
             assert!(known.contains(&row.drive), "{}", row.drive);
         }
         assert_eq!(rows().len(), 135, "rows of data/published.csv that have a place with us");
+        let peak = |drive| rows_of("drive-2010", drive, "none-none", "seq-read").next();
+        let peaks = ["maxtor-6l080l0", "maxtor-7l250s0", "maxtor-stm3320613as"].map(peak);
+        assert_eq!(peaks.map(|r| r.map(|r| r.value)), [Some(55.0), Some(61.0), Some(89.0)]);
         let iops = rows_of("drive-2018", "plextor-px-256m5s", "none-none", "rand-read").next();
         assert_eq!(iops.map(|r| (r.metric, r.value)), Some(("iops", 73_000.0)));
     }

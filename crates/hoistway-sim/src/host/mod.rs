@@ -57,8 +57,8 @@ pub use ahead::Variant;
 pub use cache::PAGE;
 pub use config::{DataMode, Fs, HostConfig, Writeback};
 pub use op::{
-    Act, Advice, BarrierId, Bio, BlockIo, FileId, Notice, Operation, PageChange, ProcInfo, Ran, Room,
-    SyncKind,
+    Act, Advice, BarrierId, Bio, BlockIo, FileId, Notice, Operation, PageChange, ProcInfo, Ran,
+    Room, SyncKind,
 };
 
 use crate::drive::DriveFile;

@@ -1,6 +1,8 @@
 //! The tables of a run on the terminal, one per quantity that is judged: start-up times, latency of the
 //! target, shares, or throughput.
 
+mod work;
+
 use crate::table::{Table, three};
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
@@ -56,6 +58,15 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
         if !cells.is_empty() {
             let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
             out.push_str(&table(run, &cells).fit(limit, spare));
+        }
+    }
+    for (what, table, spare) in [
+        ("what the loads counted", work::count_table(run), work::SPARE_COUNTS),
+        ("phases", work::phase_table(run), work::SPARE_PHASES),
+    ] {
+        if let Some(table) = table {
+            let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
+            out.push_str(&table.fit(limit, spare));
         }
     }
     for (cell, text) in run.flags.iter().filter(|(_, text)| !text.starts_with(LOSS_OF_CONTROL)) {
@@ -114,7 +125,8 @@ fn lost(run: &Run) -> String {
 /// served process has of what it is entitled to.
 fn shares(run: &Run, cells: &[&Cell]) -> Table {
     let vs = versus(run);
-    let targeted = cells.iter().any(|c| Of { run, cell: c }.value("share_target").is_some());
+    let targeted =
+        cells.iter().any(|c| Of { run, cell: c, row: &c.workload }.value("share_target").is_some());
     let mut headings = vec!["drive", "workload", "config"];
     if targeted {
         headings.extend(["target %", "entitled %"]);
@@ -129,7 +141,7 @@ fn shares(run: &Run, cells: &[&Cell]) -> Table {
     }
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell };
+        let of = Of { run, cell, row: &cell.workload };
         let worst = of.value("share_met_worst").map_or_else(|| "-".into(), |v| three(v * 100.0));
         let mut row = vec![cell.drive.clone(), cell.workload.clone(), cell.config.clone()];
         if targeted {
@@ -151,7 +163,7 @@ fn shares(run: &Run, cells: &[&Cell]) -> Table {
 fn latency(run: &Run, cells: &[&Cell]) -> Table {
     let vs = versus(run);
     let mixed = cells.iter().any(|cell| {
-        let of = Of { run, cell };
+        let of = Of { run, cell, row: &cell.workload };
         ["throughput_read", "throughput_written"].iter().all(|m| of.value(m) > Some(0.0))
     });
     let mut headings =
@@ -162,7 +174,7 @@ fn latency(run: &Run, cells: &[&Cell]) -> Table {
     headings.extend(["MB/s target", "published ms"]);
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell };
+        let of = Of { run, cell, row: &cell.workload };
         let mut row = vec![
             cell.drive.clone(),
             cell.workload.clone(),
@@ -207,7 +219,7 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
         3,
     );
     for cell in cells {
-        let of = Of { run, cell };
+        let of = Of { run, cell, row: &cell.workload };
         let Some(all) = Startups::of(&cell.reps) else { continue };
         let min = all.min.map_or_else(|| "-".into(), three);
         let unfinished = match all.unfinished {
@@ -238,7 +250,7 @@ fn startups(run: &Run, cells: &[&Cell]) -> Table {
 fn throughput(run: &Run, cells: &[&Cell]) -> Table {
     let vs = versus(run);
     let written = cells.iter().any(|cell| {
-        let moved = Of { run, cell }.value("throughput_written");
+        let moved = Of { run, cell, row: &cell.workload }.value("throughput_written");
         moved.is_some_and(|v| v > 0.0)
     });
     let mut headings = vec!["drive", "workload", "config", "MB/s", "+-99%", &vs];
@@ -248,7 +260,7 @@ fn throughput(run: &Run, cells: &[&Cell]) -> Table {
     headings.extend(["IOPS", "KiB/request", "slowest", "fastest", "Jain", "published MB/s"]);
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell };
+        let of = Of { run, cell, row: &cell.workload };
         let mut row = vec![
             cell.drive.clone(),
             cell.workload.clone(),
@@ -287,13 +299,16 @@ fn versus(run: &Run) -> String {
 struct Of<'a> {
     run: &'a Run,
     cell: &'a Cell,
+    /// The workload under which they stand: the cell's, or one of its phases.
+    row: &'a str,
 }
 
 impl Of<'_> {
     fn find(&self, metric: &str, published: bool) -> Option<&Metric> {
         let cell = self.cell;
         self.run.metrics.iter().find(|x| {
-            (&x.drive, &x.config, &x.workload) == (&cell.drive, &cell.config, &cell.workload)
+            (x.drive.as_str(), x.config.as_str(), x.workload.as_str())
+                == (cell.drive.as_str(), cell.config.as_str(), self.row)
                 && x.metric == metric
                 && x.rep.is_none()
                 && (x.source != self.run.manifest.world) == published

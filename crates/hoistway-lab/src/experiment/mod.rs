@@ -21,6 +21,7 @@ use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos, Profile};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
+use hoistway_sim::load::{LOADS, params};
 use hoistway_sim::world::{Job, JobError, ProcSpec, Role, TraceMode, Window};
 use std::path::Path;
 
@@ -308,6 +309,9 @@ impl Experiment {
             procs.extend(template.specs(Role::Interferer, IoPrio::NONE, Nanos::ZERO));
             kinds.resize(procs.len(), template.name.clone());
         }
+        if options.quick {
+            procs.iter_mut().for_each(quarter_work);
+        }
         let plan = Plan { config, drive, rules: &self.files, tree: &self.tree, kinds: &kinds };
         let (control, groups) = plan.make(&mut procs);
         Ok(Job {
@@ -327,6 +331,22 @@ impl Experiment {
 /// A quarter, not below 1 s; nothing is made longer than it was (specs/experiments.md 8).
 fn quarter(t: Nanos) -> Nanos {
     Nanos(t.0.min((t.0 / 4).max(Nanos::secs(1).0)))
+}
+
+/// A process that does so much and exits does a quarter of it.
+fn quarter_work(proc: &mut ProcSpec) {
+    let Some(load) = LOADS.iter().find(|l| l.name == proc.load) else { return };
+    for param in load.params.iter().filter(|p| load.work.contains(&p.name)) {
+        let usual = || toml::Value::from(param.default);
+        let value = proc.params.get(param.name).cloned().unwrap_or_else(usual);
+        // What is no quantity is refused when the load is built.
+        let part = match (params::quantity(&value), params::duration(&value)) {
+            (Ok(n), _) => toml::Value::Integer((n / 4).max(1) as i64),
+            (_, Ok(ns)) => toml::Value::String(format!("{}ns", (ns / 4).max(1))),
+            _ => continue,
+        };
+        proc.params.insert(param.name.to_string(), part);
+    }
 }
 
 impl ProcTemplate {

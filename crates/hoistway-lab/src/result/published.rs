@@ -79,6 +79,8 @@ const CONFIGS: &[(&str, &str, &str)] = &[
     // The default scheduler then.
     (ANY, "idle disk", "cfq"),
     ("deadline-2009-fsync", "cfq 2.6.30-rc2", "cfq-2.6.30"),
+    ("deadline-2009-tiotest", "cfq", "cfq-2.6.30"),
+    ("deadline-2009-tiotest-sd", "cfq", "cfq-2.6.30"),
     (ANY, "cfq", "cfq"),
     (ANY, "cfq low_latency on", "cfq"),
     (ANY, "cfq 2.6.34", "cfq"),
@@ -138,6 +140,24 @@ const WORKLOADS: &[(&str, &str, &str)] = &[
     ("throughput-ssd-2012", "10 raw seq readers", "10r-rawseq"),
     ("throughput-ssd-2012", "10 raw rand readers", "10r-rawrand"),
     ("deadline-2009-fsync", "fsync-tester vs dd bs=8M count=256; sync; rm loop", "fsync-tester"),
+    ("deadline-2009-tiotest", "write phase, 32 threads, total 2560 MiB", "write"),
+    ("deadline-2009-tiotest", "write phase, 32 threads", "write"),
+    ("deadline-2009-tiotest", "random write phase, 32 threads, total 125 MiB", "rand-write"),
+    ("deadline-2009-tiotest", "random write phase, 32 threads", "rand-write"),
+    ("deadline-2009-tiotest", "read phase, 32 threads, total 2560 MiB", "read"),
+    ("deadline-2009-tiotest", "read phase, 32 threads", "read"),
+    ("deadline-2009-tiotest", "random read phase, 32 threads, total 125 MiB", "rand-read"),
+    ("deadline-2009-tiotest", "random read phase, 32 threads", "rand-read"),
+    ("deadline-2009-tiotest", "total phase, 32 threads", "total"),
+    ("deadline-2009-tiotest-sd", "write phase, 16 threads, total 1280 MiB", "write"),
+    ("deadline-2009-tiotest-sd", "write phase, 16 threads", "write"),
+    ("deadline-2009-tiotest-sd", "random write phase, 16 threads, total 62.5 MiB", "rand-write"),
+    ("deadline-2009-tiotest-sd", "random write phase, 16 threads", "rand-write"),
+    ("deadline-2009-tiotest-sd", "read phase, 16 threads, total 1280 MiB", "read"),
+    ("deadline-2009-tiotest-sd", "read phase, 16 threads", "read"),
+    ("deadline-2009-tiotest-sd", "random read phase, 16 threads, total 62.5 MiB", "rand-read"),
+    ("deadline-2009-tiotest-sd", "random read phase, 16 threads", "rand-read"),
+    ("deadline-2009-tiotest-sd", "total phase, 16 threads", "total"),
     ("deadline-2009-fio", "seqwrite: 1 process, 4KiB buffered sequential write, psync", "seqwrite"),
 ];
 
@@ -153,6 +173,9 @@ const METRICS: &[(&str, &str, &str, &str, f64)] = &[
     ("iops", "kIOPS", "iops", "1/s", 1000.0),
     ("latency_avg", "ms", "latency_avg", "ms", 1.0),
     ("latency_max", "ms", "latency_max", "ms", 1.0),
+    ("latency_share_over_2s", "percent", "latency_share_over_2s", "percent", 1.0),
+    ("latency_share_over_10s", "percent", "latency_share_over_10s", "percent", 1.0),
+    ("time", "s", "phase_time", "s", 1.0),
     ("fsync_time mean of samples", "s", "latency_avg", "ms", 1000.0),
     ("fsync_time median of samples", "s", "latency_p50", "ms", 1000.0),
     ("fsync_time max of samples", "s", "latency_max", "ms", 1000.0),
@@ -291,7 +314,7 @@ mod tests {
             let known = hoistway_sim::drive::DriveFile::ids();
             assert!(known.contains(&row.drive), "{}", row.drive);
         }
-        assert_eq!(rows().len(), 135, "rows of data/published.csv that have a place with us");
+        assert_eq!(rows().len(), 163, "rows of data/published.csv that have a place with us");
         let peak = |drive| rows_of("drive-2010", drive, "none-none", "seq-read").next();
         let peaks = ["maxtor-6l080l0", "maxtor-7l250s0", "maxtor-stm3320613as"].map(peak);
         assert_eq!(peaks.map(|r| r.map(|r| r.value)), [Some(55.0), Some(61.0), Some(89.0)]);

@@ -217,6 +217,8 @@ pub(super) struct Process {
 pub(super) struct State {
     /// Where the file it has open lies.
     base: u64,
+    /// Where its other file lies.
+    other: u64,
     operation: Option<Operation>,
     /// What is left of a write of which the host has been given the beginning.
     rest: Option<Operation>,
@@ -262,6 +264,7 @@ impl Process {
         let mut data = None;
         match &mut operation {
             Operation::Open { file, .. } => s.base = self.files[file.0 as usize],
+            Operation::TurnOver => std::mem::swap(&mut s.base, &mut s.other),
             Operation::Read { offset, count, .. } => (s.offset, s.left) = (*offset, *count),
             Operation::Write { offset, bs, count, sync } => {
                 let calls = (CHUNK / *bs).clamp(1, *count);

@@ -33,6 +33,11 @@ impl Barriers {
         BarrierId(at as u32)
     }
 
+    /// How many have joined so far.
+    pub fn parties(&self, barrier: BarrierId) -> u64 {
+        self.0[barrier.0 as usize].parties as u64
+    }
+
     /// Process `p` has come. It sleeps unless it is the last, who wakes the others.
     pub fn arrive(
         &mut self,

@@ -217,6 +217,11 @@ impl Host {
         self.kernel.barriers.join(name)
     }
 
+    /// How many processes have joined a barrier so far.
+    pub fn joined(&self, barrier: BarrierId) -> u64 {
+        self.kernel.barriers.parties(barrier)
+    }
+
     /// The device as one file with a page cache of its own (host.md 14, raw). It lies over the files of
     /// [`Host::add_file`] and shares no page with them.
     pub fn device_file(&mut self) -> Result<FileId, JobError> {

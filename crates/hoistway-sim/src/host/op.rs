@@ -48,6 +48,9 @@ pub enum Operation {
         /// What it will do.
         advice: Advice,
     },
+    /// Turns to the other file of the process, which has room for two: the one that was open before the last
+    /// time it turned, with its read-ahead state. A copy reads one and writes the other.
+    TurnOver,
     /// Starts the write-back of the file's dirty pages and drops the clean ones (host.md 4.3).
     DontNeed(FileId),
     /// The same for the pages of a part of it.

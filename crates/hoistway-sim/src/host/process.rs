@@ -33,6 +33,7 @@ enum Stage {
     Sleep(Instant),
     Tell(Notice),
     Barrier(BarrierId),
+    TurnOver,
     Empty(FileId),
     Block(BlockCall),
     Read(Reading),
@@ -83,6 +84,7 @@ impl Stage {
             Operation::Block(io) => Stage::Block(BlockCall::new(io, now)),
             Operation::Tell(notice) => Stage::Tell(notice),
             Operation::Barrier(barrier) => Stage::Barrier(barrier),
+            Operation::TurnOver => Stage::TurnOver,
             Operation::Exit => Stage::Exit,
         }
     }
@@ -110,6 +112,10 @@ impl Stage {
             Stage::Open { file, advice } => {
                 let ahead = Ahead::default();
                 task.open = Some(OpenFile { file: file.0, advice: *advice, ahead });
+                Step::Over
+            }
+            Stage::TurnOver => {
+                std::mem::swap(&mut task.open, &mut task.other);
                 Step::Over
             }
             Stage::Empty(file) => {

@@ -109,6 +109,8 @@ pub(super) struct Task {
     /// It starts no call at or after that time.
     stop: Option<Instant>,
     pub open: Option<OpenFile>,
+    /// Its other file, open too.
+    pub other: Option<OpenFile>,
     pub submission: Submission,
     pub own: OwnBios,
     /// Its asynchronous calls.
@@ -133,6 +135,7 @@ impl Task {
             info,
             stop,
             open: None,
+            other: None,
             submission: Submission::default(),
             own: OwnBios::default(),
             calls: Calls::default(),

@@ -5,13 +5,17 @@
 //! do a whole window in one step (specs/host.md 1.3).
 
 mod app_start;
+mod copy_reader;
 mod ddloop;
+mod file_copy;
 mod fsync_tester;
+mod interleaved;
 mod order;
 pub mod params;
 mod probe;
 mod reader;
 mod syncer;
+mod tiotest;
 mod writer;
 
 use crate::host::{Host, Operation, Room};
@@ -131,6 +135,10 @@ pub static LOADS: &[LoadEntry] = &[
     fsync_tester::ENTRY,
     ddloop::ENTRY,
     syncer::ENTRY,
+    tiotest::ENTRY,
+    interleaved::ENTRY,
+    copy_reader::ENTRY,
+    file_copy::ENTRY,
 ];
 
 /// Finds a load by name.

@@ -264,6 +264,12 @@ fn what_must_not_be_touched_or_cannot_be_done_is_refused_before_anything_runs() 
         assert_eq!(output.status.code(), Some(*code), "{args:?}: {error}");
         assert!(folder.runs().is_empty() && folder.scratch_is_empty(), "{args:?}");
     }
+    let moving = SMALL.replace("\"2019\"", "\"2019\"\nfs = \"btrfs\"");
+    fs::write(folder.0.join("small.toml"), moving).unwrap();
+    let output = folder.run(&[]);
+    let error = text(&output.stderr);
+    assert!(error.contains("btrfs and nilfs2 move pages") && error.contains("--on sim"), "{error}");
+    assert!(output.status.code() == Some(2) && folder.runs().is_empty());
     let mut letter = fs::read(folder.0.join("foreign.img")).unwrap();
     letter.truncate(8);
     assert_eq!(letter, b"a letter");

@@ -84,11 +84,15 @@ fn host(rng: &mut Rng) -> HostConfig {
         ("submit_ns", &[0.into(), 10_000.into()]),
         ("wake_ns", &[0.into(), 50_000.into()]),
         ("sync_call_ns", &[0.into(), 100_000.into()]),
+        ("checksum_ns_per_kib", &[0.into(), 50_000.into()]),
     ];
     for (name, values) in choices {
         if chance(rng, 12) {
             host.set(name, pick(rng, values)).unwrap();
         }
+    }
+    if chance(rng, 30) {
+        host.set("fs", pick(rng, &["btrfs".into(), "nilfs2".into()])).unwrap();
     }
     host
 }
@@ -225,7 +229,7 @@ fn random_jobs_end_and_repeat_themselves() {
     let seeds = number("SEEDS").unwrap_or(1000);
     let drives: Vec<DriveFile> =
         DriveFile::ids().into_iter().map(|id| DriveFile::load(id).unwrap()).collect();
-    assert_eq!(drives.len(), 20);
+    assert_eq!(drives.len(), 21);
     let (mut ran, mut commands) = (0u64, 0);
     for seed in only.map_or(1..seeds + 1, |s| s..s + 1) {
         let mut rng = stream(seed, "random job");

@@ -10,6 +10,7 @@ use crate::error::{LiveError, os};
 use crate::storage::{self, Emulation, EmulationFigures, FileOptions, Opened};
 use hoistway::{Device, Instant, Nanos, Sectors};
 use hoistway_sim::drive::DriveFile;
+use hoistway_sim::host::Fs;
 use hoistway_sim::load;
 use hoistway_sim::world::{Job, JobError, Outcome, Survey, survey};
 use std::fs::File;
@@ -118,6 +119,13 @@ impl Storage {
     /// Refuses jobs that cannot be carried out: a drive faster than this machine, writes without leave,
     /// too little room.
     pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), LiveError> {
+        // The checks of what is read know a page of a file by its place.
+        let moving = |job: &Job<'_>| matches!(job.host.fs(), Fs::Btrfs | Fs::Nilfs2);
+        if jobs.iter().any(moving) {
+            let what = "[host] fs: btrfs and nilfs2 move pages of files to new blocks, which the engine does \
+                        not follow; use --on sim, or fs = \"ext4\"";
+            return Err(LiveError::Refused(what.into()));
+        }
         let Some(disk) = &self.disk else {
             let mut seen: Vec<&str> = Vec::new();
             for job in jobs {

@@ -2,7 +2,7 @@
 
 use super::cache::PAGE;
 use super::op::ProcInfo;
-use hoistway::{Flags, GroupId, Io, IoId, Op, ProcId, Sectors};
+use hoistway::{Flags, GroupId, Io, IoId, Nanos, Op, ProcId, Sectors};
 
 /// What becomes of a bio when it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +35,20 @@ pub(super) struct Pending {
     pub start: u64,
     /// Bytes; 0 for a flush.
     pub len: u64,
+    /// Processor time of its data beside `submit_ns`: before a write, behind a read.
+    pub cpu: Nanos,
 }
 
 impl Pending {
     /// A bio that its process counts itself: nothing happens to pages.
     pub fn own(op: Op, flags: Flags, group: GroupId, start: u64, len: u64) -> Pending {
-        let (file, first, seq, order) = (0, 0, 0, 0);
-        Pending { kind: BioKind::Own, op, flags, group, file, first, seq, order, start, len }
+        let (file, first, seq, order, cpu) = (0, 0, 0, 0, Nanos::ZERO);
+        Pending { kind: BioKind::Own, op, flags, group, file, first, seq, order, start, len, cpu }
+    }
+
+    /// The page behind its last.
+    pub fn end(&self) -> u64 {
+        self.first + self.len / PAGE
     }
 
     /// It is a bio of asynchronous call `number`.
@@ -71,6 +78,8 @@ pub(super) struct Flight {
     pub order: u64,
     /// An asynchronous write under the old write-back.
     pub pooled: bool,
+    /// Processor time behind it.
+    pub cpu: Nanos,
     generation: u32,
     live: bool,
 }
@@ -109,6 +118,7 @@ impl BioTable {
             seq: bio.seq,
             order: bio.order,
             pooled,
+            cpu: if bio.op == Op::Read { bio.cpu } else { Nanos::ZERO },
             generation: 0,
             live: true,
         };

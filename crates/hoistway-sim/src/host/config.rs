@@ -19,6 +19,10 @@ pub enum Fs {
     Ext4,
     /// ext3 of 2.6.30 to 36: fdatasync of allocated blocks never flushes.
     Ext3,
+    /// btrfs: copy-on-write, commits of its trees, a log tree for fsync.
+    Btrfs,
+    /// nilfs2: all that is written goes to the end of a log.
+    Nilfs2,
 }
 
 /// Who writes when too much is dirty.
@@ -60,7 +64,7 @@ pub struct HostConfig {
     pub(super) barriers: bool,
     /// fsync asks for the commit while its data is on its way: kernels before 2.6.32.
     pub(super) commit_beside_data: bool,
-    pub(super) commit_s: u64,
+    commit_s: Option<u64>,
     pub(super) readahead_variant: Variant,
     pub(super) block_profile: Profile,
     run_at_completion: RunAtCompletion,
@@ -72,6 +76,7 @@ pub struct HostConfig {
     pub(super) submit_ns: u64,
     pub(super) wake_ns: u64,
     pub(super) sync_call_ns: u64,
+    pub(super) checksum_ns_per_kib: u64,
     /// Processors that computations share; 0: each process has its own.
     pub(super) cpus: u64,
     /// A direct call before its first bio (host.md 2.1).
@@ -95,6 +100,8 @@ const UNSET: u64 = u64::MAX;
 fn given(value: u64) -> Option<u64> {
     (value != UNSET).then_some(value)
 }
+
+const SYSTEMS: [Fs; 4] = [Fs::Ext4, Fs::Ext3, Fs::Btrfs, Fs::Nilfs2];
 
 const VARIANTS: [Variant; 3] = [
     Variant::Ra61 { large_requests: true },
@@ -148,20 +155,21 @@ const ROWS: &[Row] = &[
             .field(|c| c.read_ahead_kb, |c, v| c.read_ahead_kb = v),
     ),
     Row::Value(
-        Tunable::choice("fs", &["ext4", "ext3"], 0, "The file system.")
-            .field(|c| (c.fs == Fs::Ext3).into(), |c, v| c.fs = [Fs::Ext4, Fs::Ext3][v as usize]),
+        Tunable::choice("fs", &["ext4", "ext3", "btrfs", "nilfs2"], 0, "The file system.")
+            .field(|c| SYSTEMS.iter().position(|fs| *fs == c.fs).unwrap_or(0) as u64, |c, v| c.fs = SYSTEMS[v as usize]),
     ),
     Row::Value(
-        Tunable::choice("data_mode", &["ordered", "writeback"], 0, "What a commit waits for: the data of newly allocated blocks, or nothing.")
+        Tunable::choice("data_mode", &["ordered", "writeback"], 0, "What a commit of ext3 or ext4 waits for: the data of newly allocated blocks, or nothing.")
             .field(|c| (c.data_mode == DataMode::Writeback).into(), |c, v| c.data_mode = [DataMode::Ordered, DataMode::Writeback][v as usize]),
     ),
     Row::Value(
         Tunable::switch("barriers", true, "The file system flushes the drive's cache.")
             .field(|c| c.barriers.into(), |c, v| c.barriers = v == 1),
     ),
-    Row::Value(
-        Tunable::new("commit_s", Unit::Secs, 5, (1, 3600), "Age at which a transaction is committed.")
-            .field(|c| c.commit_s, |c, v| c.commit_s = v),
+    Row::Optional(
+        Tunable::new("commit_s", Unit::Secs, UNSET, (1, 3600), "Age at which a transaction is committed.")
+            .field(|c| c.commit_s.unwrap_or(UNSET), |c, v| c.commit_s = given(v)),
+        "the file system's: 5, btrfs 30",
     ),
     Row::Value(
         Tunable::choice("readahead_variant", &["ra61", "ra61 without large requests", "ra30"], 0, "Rules of read-ahead: Linux 6.1, 2.6.31 to 36, 2.6.30.")
@@ -224,6 +232,10 @@ const ROWS: &[Row] = &[
     Row::Value(
         Tunable::new("sync_call_ns", Unit::Nanos, 11_000, (0, 1_000_000_000), "Processor time of an fsync or fdatasync at its start.")
             .field(|c| c.sync_call_ns, |c, v| c.sync_call_ns = v),
+    ),
+    Row::Value(
+        Tunable::new("checksum_ns_per_kib", Unit::Nanos, 100, (0, 1_000_000), "Processor time of a checksum (btrfs), before a write and behind a read.")
+            .field(|c| c.checksum_ns_per_kib, |c, v| c.checksum_ns_per_kib = v),
     ),
     Row::Value(
         Tunable::new("cpus", Unit::Count, 0, (0, 1024), "Processors that the computing of loads shares equally; 0: each process has its own.")
@@ -412,7 +424,8 @@ impl HostConfig {
     /// The processes are real threads, whose calls take real time: none is added by the model.
     pub fn without_cpu_time(mut self) -> HostConfig {
         self.copy_ns_per_kib = Some(0);
-        for time in [&mut self.submit_ns, &mut self.wake_ns, &mut self.sync_call_ns] {
+        let Self { submit_ns, wake_ns, sync_call_ns, checksum_ns_per_kib, .. } = &mut self;
+        for time in [submit_ns, wake_ns, sync_call_ns, checksum_ns_per_kib] {
             *time = 0;
         }
         self.direct_call_ns = 0;
@@ -430,9 +443,20 @@ impl HostConfig {
         self.copy_ns_per_kib.unwrap_or(drive.host.copy_ns_per_kib)
     }
 
+    /// The file system.
+    pub fn fs(&self) -> Fs {
+        self.fs
+    }
+
+    /// Age in seconds at which a transaction is committed.
+    pub(super) fn commit_s(&self) -> u64 {
+        self.commit_s.unwrap_or(if self.fs == Fs::Btrfs { 30 } else { 5 })
+    }
+
     /// Each group has a flusher of its own (host.md 13), if the job has groups at all.
     pub fn group_writeback(&self) -> bool {
-        let modern = self.block_profile == Profile::MultiQueue && self.fs == Fs::Ext4;
+        let modern = self.block_profile == Profile::MultiQueue;
+        let modern = modern && matches!(self.fs, Fs::Ext4 | Fs::Btrfs);
         self.group_writeback.unwrap_or(modern) && self.writeback_variant == Writeback::Wb61
     }
 
@@ -470,6 +494,7 @@ impl HostConfig {
         made.copy_ns_per_kib = Some(copy_ns_per_kib);
         made.start_frac = Some(start_frac);
         made.group_writeback = Some(group_writeback);
+        made.commit_s = Some(self.commit_s());
         let rows = ROWS.iter().map(|row| (row.name().to_string(), row.text(&made)));
         std::iter::once(("profile".to_string(), self.profile.to_string())).chain(rows).collect()
     }
@@ -503,7 +528,7 @@ mod tests {
     fn eras_differ_as_the_specification_says() {
         let of = |name: &str| HostConfig::profile(name).unwrap();
         let (modern, older) = (of("today"), of("2019"));
-        assert_eq!((modern.ram, modern.commit_s, modern.bfq_base().0), (8 << 30, 5, "hoistway"));
+        assert_eq!((modern.ram, modern.commit_s(), modern.bfq_base().0), (8 << 30, 5, "hoistway"));
         assert_eq!((older.bfq_base().0, older.delayed_rerun()), ("5.3", false));
         let (slow, slower) = (of("2010"), of("2009"));
         assert_eq!((slow.fs, slow.barriers, slow.ram), (Fs::Ext3, false, 2 << 30));
@@ -521,7 +546,7 @@ mod tests {
             "{}",
             message("ram", 5)
         );
-        assert!(message("fs", "xfs").contains("choose one of ext4, ext3"));
+        assert!(message("fs", "xfs").contains("choose one of ext4, ext3, btrfs, nilfs2"));
         assert!(message("barriers", "maybe").contains("barriers"));
         assert!(message("start_frac", 1.5).contains("start_frac = 1.5: choose a number from 0"));
         assert!(

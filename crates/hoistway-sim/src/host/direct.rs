@@ -1,8 +1,9 @@
 //! Direct I/O (specs/host.md 6): a call that its process waits for, or one that it queues.
 
-use super::bio::{Pending, pieces};
+use super::bio::Pending;
 use super::cache::PAGE;
 use super::calls;
+use super::fs::nilfs2;
 use super::kernel::Kernel;
 use super::op::{Act, Room};
 use super::sync::{Fsync, WriteOut};
@@ -24,6 +25,8 @@ enum At {
     OutSent,
     /// It is submitted.
     Go,
+    /// The file system has written it with its log (nilfs2).
+    Logged,
     /// Its bios are.
     Sent,
     /// It is followed by an fdatasync.
@@ -93,6 +96,17 @@ impl Direct {
                 self.at = At::Entered;
                 Step::Act(Act::WaitUntil(now + k.costs.direct_call))
             }
+            // Only the log is written, from the cache: a direct write is a buffered one that is synced.
+            At::Entered if k.fs.writes_alone() && !k.files[file].raw => {
+                if self.write && !k.make_dirty(now, task, file, a, b) {
+                    return k.wait_for_memory(now, task.p);
+                }
+                self.at = if self.write { At::Logged } else { At::Go };
+                let dirty = k.cache.any_dirty(file, a, b);
+                let act = if dirty { nilfs2::ask(now, task.p, k, file) } else { None };
+                Step::wait(act)
+            }
+            At::Logged => Step::Last(self.call().over(now)),
             At::Entered => {
                 // The device must not be asked for what is newer in the cache.
                 let dirty = k.cache.any_dirty(file, a, b);
@@ -148,7 +162,7 @@ impl Direct {
                 k.submit(task, plug);
             }
             Way::Queue { room, .. } => {
-                let bios = self.len.div_ceil(k.bio_pages * PAGE) as u32;
+                let bios = k.device_pieces(file, self.offset, self.len).count() as u32;
                 let number = task.calls.add(self.call(), bios);
                 self.push_bios(task, k, file, Some(number));
                 if !room.more {
@@ -183,9 +197,9 @@ impl Direct {
             (true, false) => (Op::Write, Flags::SYNC | Flags::IDLE),
             (true, true) => (Op::Write, Flags::SYNC),
         };
-        let start = k.files[file].start + self.offset;
-        for (start, len) in pieces(start, self.len, k.bio_pages * PAGE) {
+        for (start, len) in k.device_pieces(file, self.offset, self.len) {
             let bio = Pending::own(op, flags, task.info.group, start, len);
+            let bio = Pending { cpu: k.checksum(len), ..bio };
             task.submission.push(call.map_or(bio, |number| bio.of_call(number)));
         }
         if call.is_none() {

@@ -2,12 +2,13 @@
 //! and 7).
 //!
 //! A file has its place reserved when it is declared, and a block's place in it follows from its page:
-//! files that grow at the same time do not interleave. Which blocks are allocated is a bit per page, kept
+//! files that grow at the same time do not interleave. Where the file system moves blocks ([`super::fs`]), a
+//! map says where each page lies. Which blocks are allocated is a bit per page, kept
 //! for files that have holes only.
 
 use super::cache::PAGE;
 use super::config::HostConfig;
-use super::layout::{JOURNAL, Layout};
+use super::layout::Layout;
 use super::op::FileId;
 use super::owner::Ballot;
 use crate::world::JobError;
@@ -91,6 +92,13 @@ pub(super) struct File {
     /// Place on the device in bytes.
     pub start: u64,
     pub bytes: u64,
+    /// The device itself, which belongs to no file system.
+    pub raw: bool,
+    /// Device page of each page that has a block, once a file system has moved one; empty while the file
+    /// is contiguous from `start` on.
+    map: Vec<u64>,
+    /// Extents that are in no log tree and no commit (btrfs).
+    pub unlogged: u64,
     /// Its length so far.
     pub size: u64,
     pub blocks: BlockMap,
@@ -126,6 +134,9 @@ impl File {
         File {
             start,
             bytes,
+            raw: false,
+            map: Vec::new(),
+            unlogged: 0,
             size: bytes,
             blocks: BlockMap::default(),
             owner: None,
@@ -146,6 +157,62 @@ impl File {
     }
 }
 
+/// Where its pages lie.
+impl File {
+    /// Its length in pages.
+    pub fn pages(&self) -> u64 {
+        self.bytes.div_ceil(PAGE)
+    }
+
+    /// Place of page `p` on the device in bytes.
+    #[inline]
+    pub fn place(&self, p: u64) -> u64 {
+        match self.map.get(p as usize) {
+            Some(page) => page * PAGE,
+            None => self.start + p * PAGE,
+        }
+    }
+
+    /// The end of the run of pages from `a` on that are neighbours on the device, or have no blocks, as
+    /// `a`; at most `b`.
+    #[inline]
+    pub fn run_end(&self, a: u64, b: u64) -> u64 {
+        let end = self.blocks.run_end(a, b);
+        if self.map.is_empty() || !self.blocks.has(a) {
+            return end;
+        }
+        let first = self.map[a as usize];
+        (a + 1..end).find(|&p| self.map[p as usize] != first + (p - a)).unwrap_or(end)
+    }
+
+    /// The runs on the device, first byte and length, in which the pages [a, b) lie that have blocks.
+    pub fn runs(&self, a: u64, b: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut at = a;
+        core::iter::from_fn(move || {
+            while at < b {
+                let (from, to) = (at, self.run_end(at, b));
+                at = to;
+                if self.blocks.has(from) {
+                    return Some((self.place(from), (to - from) * PAGE));
+                }
+            }
+            None
+        })
+    }
+
+    /// Pages [a, b) have blocks from byte `to` of the device on.
+    pub fn relocate(&mut self, a: u64, b: u64, to: u64) {
+        if self.map.is_empty() {
+            let first = self.start / PAGE;
+            self.map = (first..first + self.pages()).collect();
+        }
+        for (p, page) in (a..b).zip(to / PAGE..) {
+            self.map[p as usize] = page;
+        }
+        self.blocks.allocate(a, b);
+    }
+}
+
 /// All files, and where the next one goes.
 #[derive(Debug)]
 pub(super) struct Files {
@@ -161,10 +228,17 @@ pub(super) struct Files {
 
 impl Files {
     /// No files, on a device of `capacity` bytes, of which they begin at `start_frac`.
-    pub fn new(config: &HostConfig, capacity: u64, start_frac: f64, seed: u64) -> Files {
+    /// `copy`: the file system keeps a second place for itself, at that distance behind the first.
+    pub fn new(
+        config: &HostConfig,
+        capacity: u64,
+        start_frac: f64,
+        seed: u64,
+        copy: Option<u64>,
+    ) -> Files {
         Files {
             all: Vec::new(),
-            layout: Layout::new(capacity, start_frac, config.layout_gap_kib, seed),
+            layout: Layout::new(capacity, start_frac, config.layout_gap_kib, seed, copy),
             device: None,
             shared: Vec::new(),
             raw_next: 0,
@@ -183,7 +257,17 @@ impl Files {
 
     /// First byte of the journal.
     pub fn journal(&self) -> u64 {
-        self.layout.journal
+        self.layout.journal()
+    }
+
+    /// What the file system keeps for itself, ascending: first byte and length.
+    pub fn reserved(&self) -> &[(u64, u64)] {
+        self.layout.reserved()
+    }
+
+    /// Where the file area begins, and where it is free behind the files that were laid out.
+    pub fn area(&self) -> (u64, u64) {
+        self.layout.area()
     }
 
     /// The device as a file, if somebody reads it as one.
@@ -235,6 +319,7 @@ impl Files {
             });
         }
         let file = self.push(0, bytes);
+        self[file.0].raw = true;
         self.device = Some(file);
         Ok(file)
     }
@@ -253,11 +338,10 @@ impl Files {
     /// Places on the device that files occupy, and the journal: first byte and length.
     pub fn places(&self) -> Vec<(u64, u64)> {
         let files = self.all.iter().map(|f| (f.start, f.bytes.next_multiple_of(PAGE)));
-        files.chain([(self.layout.journal, JOURNAL)]).collect()
+        files.chain(self.layout.reserved().iter().copied()).collect()
     }
 
-    /// All files, for tests.
-    #[cfg(test)]
+    /// All files.
     pub fn iter(&self) -> impl Iterator<Item = &File> {
         self.all.iter()
     }

@@ -79,6 +79,9 @@ impl FlusherThread {
 
     /// What the worker does next.
     pub fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
+        if k.fs.writes_alone() {
+            return self.hand_over(now, k);
+        }
         if k.writeback.old.is_some() {
             return wb30::flush(now, task, k, self.index);
         }
@@ -108,6 +111,21 @@ impl FlusherThread {
                 Step::Act(due.map_or(Act::Rest, Act::WaitUntil))
             }
         }
+    }
+
+    /// Only the file system's thread can write: it is asked to.
+    fn hand_over(&self, now: Instant, k: &mut Kernel) -> Step {
+        let w = &mut k.writeback;
+        let (background, interval) = (w.thresholds.background, w.interval);
+        let flusher = &mut w.flushers[self.index];
+        let asked = !flusher.works.is_empty() || flusher.reclaim;
+        flusher.works.clear();
+        flusher.none_is_old(now, interval);
+        let due = flusher.rest();
+        if asked || w.dirty > background {
+            k.journal.ask_commit(now, &mut k.sleepers);
+        }
+        Step::Act(due.map_or(Act::Rest, Act::WaitUntil))
     }
 
     /// The next turn: asked for, then periodic, then background.
@@ -200,10 +218,6 @@ impl FlusherThread {
         let Some((a, b)) = run else {
             return self.end_turn(now, k, turn);
         };
-        turn.at = b;
-        turn.left = turn.left.saturating_sub(b - a);
-        turn.done += b - a;
-        self.turn = Some(turn);
         let flusher = &mut k.writeback.flushers[self.index];
         if flusher.out == 0 {
             flusher.pace.restart(now);
@@ -215,6 +229,11 @@ impl FlusherThread {
         };
         let group = flusher.group;
         let bio = k.start_write(now, turn.file, (a, b), flags, group);
+        let b = bio.end();
+        turn.at = b;
+        turn.left = turn.left.saturating_sub(b - a);
+        turn.done += b - a;
+        self.turn = Some(turn);
         task.submission.push(bio);
         k.submit(task, false);
         Step::Again

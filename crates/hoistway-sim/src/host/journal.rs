@@ -1,13 +1,14 @@
-//! The journal of ext3 and ext4: which changes reach the disk together (specs/host.md 11).
+//! Transactions: which changes of a file system reach the disk together (specs/host.md 11).
 //!
 //! Every change of an inode joins the *running* transaction. A commit freezes it: later changes begin a
-//! new one. One transaction is committed at a time, by the thread in `commit`. That many callers who sync
+//! new one. One transaction is committed at a time, by the thread of the file system ([`super::fs`]): ext3 and
+//! ext4 write it to their journal, btrfs its trees, nilfs2 its log. That many callers who sync
 //! at once share one commit is the point of it: the cost of a commit is its flushes, hardly its blocks.
 //!
 //! Source: S. Tweedie, "Journaling the Linux ext2fs Filesystem", 1998; specs/host.md 11.
 
 use super::cache::PAGE;
-use super::config::{DataMode, HostConfig};
+use super::config::{DataMode, Fs, HostConfig};
 use super::file::File;
 use super::layout::JOURNAL;
 use super::wait::{Sleepers, Wait};
@@ -22,6 +23,8 @@ pub(super) enum InodeChange {
     Size,
     /// So many bytes were allocated.
     Mapping(u64),
+    /// Blocks were replaced by new ones, which begin so many extents (copy-on-write).
+    Extents(u64),
     /// It was created, unlinked or truncated.
     Name,
 }
@@ -34,6 +37,8 @@ pub(super) struct Transaction {
     since: Instant,
     names: u64,
     allocated: u64,
+    /// Extents that are new.
+    extents: u64,
     /// Write-back bios of newly allocated blocks that are not served (ext4, data=ordered).
     ordered: u64,
     /// Pages dirtied into newly allocated blocks: file, from, to (ext3, data=ordered).
@@ -50,6 +55,17 @@ impl Transaction {
     /// Blocks written in one run before the commit block.
     pub fn run_blocks(&self) -> u64 {
         1 + self.metadata().min(METADATA_MAX)
+    }
+
+    /// Nodes of a commit of trees (host.md 14, assumed): their roots and what leads to them, and one leaf
+    /// for each 50 extents and for each name.
+    pub fn nodes(&self) -> u64 {
+        8 + self.extents.div_ceil(50) + self.names
+    }
+
+    /// Files created, unlinked or truncated.
+    pub fn names(&self) -> u64 {
+        self.names
     }
 
     /// Pages that the commit itself has to write first: file, from, to.
@@ -109,8 +125,9 @@ impl Journal {
         Journal {
             thread: None,
             resting: true,
-            ordered: config.data_mode == DataMode::Ordered,
-            age: Nanos::secs(config.commit_s),
+            // btrfs has no other mode.
+            ordered: config.data_mode == DataMode::Ordered || config.fs == Fs::Btrfs,
+            age: Nanos::secs(config.commit_s()),
             running: None,
             committing: None,
             begun: 0,
@@ -174,6 +191,7 @@ impl Journal {
             since: now,
             names: 0,
             allocated: 0,
+            extents: 0,
             ordered: 0,
             fresh: Vec::new(),
         });
@@ -184,6 +202,10 @@ impl Journal {
             InodeChange::Mapping(bytes) => {
                 f.remapped = t.id;
                 t.allocated += bytes;
+            }
+            InodeChange::Extents(n) => {
+                f.remapped = t.id;
+                t.extents += n;
             }
             InodeChange::Name => {
                 f.remapped = t.id;
@@ -200,7 +222,7 @@ impl Journal {
     }
 
     /// Asks for the commit of the running transaction, if there is one.
-    fn ask_commit(&mut self, now: Instant, sleepers: &mut Sleepers) {
+    pub fn ask_commit(&mut self, now: Instant, sleepers: &mut Sleepers) {
         if self.running.is_none() || self.wanted {
             return;
         }
@@ -208,6 +230,19 @@ impl Journal {
         if let Some(p) = self.at_rest() {
             sleepers.rouse(now, p);
         }
+    }
+
+    /// The thread has something to do beside transactions.
+    pub fn rouse(&mut self, now: Instant, sleepers: &mut Sleepers) {
+        if let Some(p) = self.at_rest() {
+            self.resting = false;
+            sleepers.rouse(now, p);
+        }
+    }
+
+    /// Somebody waits for a transaction.
+    pub fn is_awaited(&self) -> bool {
+        !self.waiters.is_empty()
     }
 
     /// Process `p` waits until transaction `id` is on disk, and its commit is asked for; false if it is.
@@ -336,7 +371,7 @@ mod tests {
         (0..3).for_each(|_| sleepers.add());
         let mut journal = Journal::new(&config);
         journal.set_thread(0);
-        let mut files = Files::new(&config, 1 << 40, 0.0, 1);
+        let mut files = Files::new(&config, 1 << 40, 0.0, 1, None);
         files.place(PAGE).unwrap();
         (journal, sleepers, files)
     }

@@ -2,17 +2,19 @@
 //! once: a page that becomes dirty, a page that is written, a file that loses all it has.
 
 use super::barrier::Barriers;
-use super::bio::{BioKind, BioTable, Pending};
+use super::bio::{BioKind, BioTable, Pending, pieces};
 use super::cache::{PAGE, PageCache};
 use super::config::{Fs, HostConfig};
 use super::cpus::Cpus;
 use super::file::{Files, Listed};
+use super::fs::{FileSystem, btrfs, nilfs2};
 use super::journal::{InodeChange, Journal};
 use super::op::{Act, FileId};
 use super::task::{Step, Task};
 use super::wait::{Sleepers, Wait};
 use super::writeback::{Work, Writeback};
 use crate::drive::DriveFile;
+use crate::world::JobError;
 use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile, Sectors};
 
 /// What things cost a process in its own time (host.md 2.1).
@@ -22,6 +24,7 @@ pub(super) struct Costs {
     pub submit: Nanos,
     pub sync_call: Nanos,
     pub direct_call: Nanos,
+    pub checksum_ns_per_kib: u64,
 }
 
 impl Costs {
@@ -30,6 +33,11 @@ impl Costs {
     pub fn call(&self, bs: u64) -> u64 {
         let x = self.copy_ns_per_kib;
         (x * 3 / 2 + x * 5 * bs / (8 * 1024)).max(1)
+    }
+
+    /// Processor time of the checksum of so many bytes, rounded down.
+    pub fn checksum(&self, bytes: u64) -> Nanos {
+        Nanos(self.checksum_ns_per_kib * bytes / 1024)
     }
 }
 
@@ -54,6 +62,7 @@ pub(super) struct Kernel {
     pub request_pages: u64,
     pub costs: Costs,
     pub files: Files,
+    pub fs: FileSystem,
     pub cache: PageCache,
     pub writeback: Writeback,
     pub journal: Journal,
@@ -64,6 +73,8 @@ pub(super) struct Kernel {
     pub reads: ReadCounts,
     /// Calls of sync() so far.
     pub syncs: u64,
+    /// Something went wrong for which there is no answer to a process: the run ends with it.
+    pub fault: Option<Box<JobError>>,
     /// Pages made dirty, for somebody who holds their contents: process, file, from, to.
     pub dirtied: Option<Vec<(usize, FileId, u64, u64)>>,
 }
@@ -78,6 +89,8 @@ impl Kernel {
         // Kernel, programs and reserves take the rest (host.md 4.2): floor(0.85 total).
         let limit = config.ram / PAGE * 85 / 100;
         let start_frac = config.start_frac_on(drive);
+        let (bytes, rotational) = (drive.identity.capacity_bytes, drive.identity.rotational);
+        let copy = (config.fs == Fs::Btrfs && rotational).then_some(btrfs::COPY);
         Kernel {
             legacy,
             bio_pages: if legacy { request_pages.clamp(1, 256) } else { 256 },
@@ -87,8 +100,10 @@ impl Kernel {
                 submit: Nanos(config.submit_ns),
                 sync_call: Nanos(config.sync_call_ns),
                 direct_call: Nanos(config.direct_call_ns),
+                checksum_ns_per_kib: config.checksum_ns_per_kib,
             },
-            files: Files::new(&config, drive.identity.capacity_bytes, start_frac, seed),
+            files: Files::new(&config, bytes, start_frac, seed, copy),
+            fs: FileSystem::new(&config, rotational),
             cache: PageCache::new(limit),
             writeback: Writeback::new(&config, limit),
             journal: Journal::new(&config),
@@ -98,6 +113,7 @@ impl Kernel {
             barriers: Barriers::default(),
             reads: ReadCounts::default(),
             syncs: 0,
+            fault: None,
             dirtied: None,
             config,
         }
@@ -219,7 +235,10 @@ impl Kernel {
 
     /// A direct write covers bytes up to `end`, pages [a, b).
     pub fn write_around(&mut self, now: Instant, file: u32, a: u64, b: u64, end: u64) {
-        self.allocate(now, file, a, b);
+        let mut at = a;
+        while at < b {
+            (_, at, _) = self.assign(now, file, at, b);
+        }
         self.extend(now, file, end);
     }
 
@@ -229,6 +248,7 @@ impl Kernel {
         let dirty = self.cache.discard_dirty(file);
         let pages = self.cache.pages(file);
         self.cache.drop_clean(file, 0, pages);
+        self.fs.emptied(&self.files, file);
         let f = &mut self.files[file];
         f.blocks.clear(pages);
         f.size = 0;
@@ -236,6 +256,28 @@ impl Kernel {
         self.writeback.discarded(f, dirty);
         self.writeback.unlist(file, f);
         self.journal.join(now, f, InodeChange::Name, &mut self.sleepers);
+    }
+
+    /// The pieces in which bytes [offset, offset + len) of a file lie on the device: first byte, length.
+    pub fn device_pieces(
+        &self,
+        file: u32,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let (f, end, most) = (&self.files[file], offset + len, self.bio_pages * PAGE);
+        let mut at = offset;
+        let runs = core::iter::from_fn(move || {
+            if at == end {
+                return None;
+            }
+            let place = f.place(at / PAGE) + at % PAGE;
+            let to = end.min(f.run_end(at / PAGE, end.div_ceil(PAGE)) * PAGE);
+            let len = to - at;
+            at = to;
+            Some((place, len))
+        });
+        runs.flat_map(move |(start, len)| pieces(start, len, most))
     }
 
     /// Asks for the write-back of a file's dirty pages [from, to).
@@ -251,6 +293,11 @@ impl Kernel {
     /// A process makes pages [a, b) dirty; false if there is no memory for one of them.
     pub fn make_dirty(&mut self, now: Instant, task: &mut Task, file: u32, a: u64, b: u64) -> bool {
         let group = task.info.group;
+        if self.fs.writes_alone() && self.files[file].raw {
+            let message =
+                "nilfs2: buffered writes to the device itself are not modelled beside it".into();
+            self.fault = Some(Box::new(JobError::Parameter { of: "host".into(), message }));
+        }
         let mut at = a;
         while at < b {
             let from = self.cache.find(file, at, b, |w| !w.cached);
@@ -283,14 +330,44 @@ impl Kernel {
         self.extend(now, file, b * PAGE);
         let f = &mut self.files[file];
         let tick = now.as_nanos() / STAMP_TICK.0;
-        if f.stamped != Some(tick) {
+        // A file system that writes data with its commits must know of every page that one has to write.
+        let told = self.fs.writes_alone() && fresh > 0;
+        if (f.stamped != Some(tick) || told) && !f.raw {
             f.stamped = Some(tick);
             self.journal.join(now, f, InodeChange::Stamp, &mut self.sleepers);
+        }
+        if told && self.writeback.dirty >= nilfs2::MANY {
+            self.journal.ask_commit(now, &mut self.sleepers);
         }
         true
     }
 
-    /// Pages [a, b) go under write-back; the bio that writes them.
+    /// Pages [a, b), or the first of them, get the blocks that they are written to: first byte, page behind
+    /// the last, and the transaction in which they are new, if they are.
+    fn assign(&mut self, now: Instant, file: u32, a: u64, b: u64) -> (u64, u64, Option<u64>) {
+        let fs = match &mut self.fs {
+            FileSystem::Btrfs(fs) if !self.files[file].raw => fs,
+            _ => {
+                let id = self.allocate(now, file, a, b);
+                return (self.files[file].place(a), b, id);
+            }
+        };
+        let Some(placed) = fs.place(&mut self.files, file, a, b) else {
+            let message =
+                "btrfs: no free block is left; choose a larger drive or smaller files".into();
+            self.fault = Some(Box::new(JobError::Parameter { of: "host".into(), message }));
+            return (self.files[file].place(a), b, None);
+        };
+        let f = &mut self.files[file];
+        let extents = u64::from(placed.extent);
+        f.unlogged += extents;
+        let change = InodeChange::Extents(extents);
+        let id = self.journal.join(now, f, change, &mut self.sleepers);
+        (placed.start, a + placed.pages, Some(id))
+    }
+
+    /// Pages [a, b), or the first of them, go under write-back; the bio that writes them. It is shorter where
+    /// the file system has no longer run for them.
     pub fn start_write(
         &mut self,
         now: Instant,
@@ -299,6 +376,8 @@ impl Kernel {
         flags: Flags,
         group: GroupId,
     ) -> Pending {
+        let (start, b, id) = self.assign(now, file, a, b);
+        let order = id.map_or(0, |id| self.journal.order(id));
         if self.writeback.flushers.len() > 1
             && let Some(owner) = self.files[file].owner
         {
@@ -306,10 +385,6 @@ impl Kernel {
                 self.files[file].ballot.count(owner, group, pages * PAGE);
             }
         }
-        let order = match self.allocate(now, file, a, b) {
-            Some(id) => self.journal.order(id),
-            None => 0,
-        };
         self.cache.start_write(file, a, b);
         let f = &mut self.files[file];
         self.writeback.sent(f, b - a);
@@ -322,8 +397,17 @@ impl Kernel {
             first: a,
             seq: f.write_seq,
             order,
-            start: f.start + a * PAGE,
+            start,
             len: (b - a) * PAGE,
+            cpu: self.checksum((b - a) * PAGE),
+        }
+    }
+
+    /// Processor time of what the file system does with so much data that it writes or has read.
+    pub fn checksum(&self, bytes: u64) -> Nanos {
+        match self.fs {
+            FileSystem::Btrfs(_) => self.costs.checksum(bytes),
+            FileSystem::Ext | FileSystem::Nilfs2(_) => Nanos::ZERO,
         }
     }
 
@@ -337,6 +421,10 @@ impl Kernel {
         to: u64,
         flags: Flags,
     ) {
+        if self.fs.writes_alone() {
+            self.journal.ask_commit(now, &mut self.sleepers);
+            return;
+        }
         let mut at = from;
         // Deviation: the owner's group pays also without group write-back, as the specification's
         // section 13 says of fsync; the caller's priority goes with it.
@@ -344,7 +432,7 @@ impl Kernel {
         while let Some((a, b)) = self.cache.idle_run(file, at, to, self.bio_pages) {
             let bio = self.start_write(now, file, (a, b), flags, group);
             task.submission.push(bio);
-            at = b;
+            at = bio.end();
         }
         if self.cache.dirty(file) == 0 {
             self.writeback.unlist(file, &mut self.files[file]);
@@ -372,10 +460,11 @@ impl Kernel {
         self.writeback.hand_over(now, file, group, dirty, files, sleepers);
     }
 
-    /// A bio of a file's pages [a, b) has been served: they are up to date.
-    pub fn read_done(&mut self, now: Instant, file: u32, a: u64, b: u64) {
+    /// A bio of a file's pages [a, b) has been served: they are up to date. Who waits for one of them goes on
+    /// `cpu` later. [simplified: who comes meanwhile finds them up to date]
+    pub fn read_done(&mut self, now: Instant, file: u32, a: u64, b: u64, cpu: Nanos) {
         self.cache.set_ready(file, a, b);
-        self.wake_waiters(now, file, |wait| match *wait {
+        self.wake_waiters(now + cpu, file, |wait| match *wait {
             Wait::Page(page) => a <= page && page < b,
             _ => false,
         });

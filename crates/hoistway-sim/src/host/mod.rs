@@ -12,16 +12,15 @@
 //! ```text
 //!   Host = processes + Kernel
 //!
-//!   process   what it is about: read, write, direct, sync, block; commit and flusher are threads
+//!   process   what it is about: read, write, direct, sync, block; `fs` and flusher have threads
 //!             of the kernel's own. Each is a machine with a `step`; they know the kernel, not each other.
 //!   Kernel    cache      which pages there are, and reclaim
 //!             files      where they lie, their inodes       writeback  dirty pages, flushers, throttling
 //!             bios       what is under way                  journal    transactions
-//!             sleepers   who waits for what
+//!             sleepers   who waits for what                 fs         where blocks go, what makes them durable
 //! ```
 //!
-//! Not built: btrfs and nilfs2, writes through the raw device, dirty limits per group. Parameters that
-//! would need them are refused.
+//! Not built: dirty limits per group. Parameters that would need them are refused.
 
 mod ahead;
 mod balance;
@@ -30,12 +29,12 @@ mod bio;
 mod block;
 mod cache;
 mod calls;
-mod commit;
 mod config;
 mod cpus;
 mod direct;
 mod file;
 mod flusher;
+mod fs;
 mod journal;
 mod kernel;
 mod layout;
@@ -100,7 +99,11 @@ impl Host {
     /// named, when a submission was accepted, and when [`Host::woken`] named it; never otherwise.
     #[inline]
     pub fn step(&mut self, now: Instant, p: usize) -> Act {
-        match self.processes[p].step(now, &mut self.kernel) {
+        let step = self.processes[p].step(now, &mut self.kernel);
+        if let Some(fault) = self.kernel.fault.take() {
+            return Act::Fault(fault);
+        }
+        match step {
             Ok(act) => act,
             Err(NoMemory) if self.processes.iter().all(|q| q.task.submission.is_empty()) => {
                 let message =
@@ -120,13 +123,13 @@ impl Host {
         }
         let pages = (flight.first, flight.first + u64::from(flight.pages));
         match flight.kind {
-            BioKind::Read => k.read_done(now, flight.file, pages.0, pages.1),
+            BioKind::Read => k.read_done(now, flight.file, pages.0, pages.1, flight.cpu),
             BioKind::Write => k.write_done(now, flight.file, pages, flight.seq, flight.order),
             BioKind::Own => {
                 let p = flight.proc as usize;
                 let task = &mut self.processes[p].task;
                 if task.own.done(task.info.id, flight.owner) && k.sleepers.wait(p) == Wait::Own {
-                    k.sleepers.wake(now, p);
+                    k.sleepers.wake(now + flight.cpu, p);
                 }
             }
             BioKind::Call => {
@@ -135,7 +138,7 @@ impl Host {
                 if let Wait::Calls(wanted) = k.sleepers.wait(p)
                     && served.is_some_and(|served| served >= wanted)
                 {
-                    k.sleepers.wake(now, p);
+                    k.sleepers.wake(now + flight.cpu, p);
                 }
             }
         }
@@ -254,7 +257,7 @@ impl Host {
 
     /// Adds the journal's thread, behind the loads' processes.
     pub fn add_journal(&mut self, info: ProcInfo) -> usize {
-        let p = self.push(Process::journal(self.processes.len(), info));
+        let p = self.push(Process::thread(self.processes.len(), info, self.kernel.fs.thread()));
         self.kernel.journal.set_thread(p);
         p
     }
@@ -408,6 +411,7 @@ impl Host {
         };
         let mut all: Vec<_> =
             whole.iter().map(|&(name, value)| figure(name, None, value)).collect();
+        all.extend(self.kernel.fs.figures());
         for (i, Process { task, .. }) in self.processes.iter().enumerate() {
             let of = Some(i as u32);
             let (page, io) = sleepers.waited(i);

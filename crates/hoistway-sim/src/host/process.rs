@@ -5,10 +5,10 @@ use super::ahead::Ahead;
 use super::block::BlockCall;
 use super::cache::PAGE;
 use super::calls;
-use super::commit::Commit;
 use super::cpus::Computing;
 use super::direct::{Direct, Way};
 use super::flusher::FlusherThread;
+use super::fs::FsThread;
 use super::kernel::Kernel;
 use super::op::{Act, Advice, BarrierId, FileId, Notice, Operation, ProcInfo};
 use super::read::Reading;
@@ -42,8 +42,8 @@ enum Stage {
     Collect,
     Fsync(Fsync),
     SyncAll(SyncAll),
-    /// The journal's thread.
-    Commit(Commit),
+    /// The file system's thread.
+    Fs(FsThread),
     /// The worker of a flusher.
     Flusher(FlusherThread),
 }
@@ -106,7 +106,7 @@ impl Stage {
             Stage::Block(call) => call.step(now, task, k),
             Stage::Fsync(fsync) => fsync.step(now, task, k),
             Stage::SyncAll(all) => all.step(now, task, k),
-            Stage::Commit(commit) => commit.step(now, task, k),
+            Stage::Fs(thread) => thread.step(now, task, k),
             Stage::Flusher(thread) => thread.step(now, task, k),
             Stage::DontNeed(call) => call.step(now, task, k),
             Stage::Open { file, advice } => {
@@ -182,9 +182,9 @@ impl Process {
         Process { task: Task::new(p, info, stop), stage: Stage::Idle }
     }
 
-    /// Process `p`, the journal's thread.
-    pub fn journal(p: usize, info: ProcInfo) -> Process {
-        Process { task: Task::new(p, info, None), stage: Stage::Commit(Commit::Rest) }
+    /// Process `p`, the file system's thread.
+    pub fn thread(p: usize, info: ProcInfo, thread: FsThread) -> Process {
+        Process { task: Task::new(p, info, None), stage: Stage::Fs(thread) }
     }
 
     /// Process `p`, the worker of flusher `index`.

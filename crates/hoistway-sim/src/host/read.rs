@@ -154,8 +154,8 @@ fn request(task: &mut Task, k: &mut Kernel, file: u32, window: Window, waits: bo
             break;
         }
         let b = k.cache.find(file, a, to.min(a + k.bio_pages), |w| w.cached);
-        let blocks = &k.files[file].blocks;
-        let (hole, b) = (!blocks.has(a), blocks.run_end(a, b));
+        let f = &k.files[file];
+        let (hole, b, start) = (!f.blocks.has(a), f.run_end(a, b), f.place(a));
         // A hole is read without the device.
         if !k.cache.insert(file, a, b, hole, group) {
             // The window ends here.
@@ -182,8 +182,9 @@ fn request(task: &mut Task, k: &mut Kernel, file: u32, window: Window, waits: bo
             first: a,
             seq: 0,
             order: 0,
-            start: k.files[file].start + a * PAGE,
+            start,
             len: (b - a) * PAGE,
+            cpu: k.checksum((b - a) * PAGE),
         });
     }
     if k.legacy && waits {

@@ -91,7 +91,9 @@ impl Submission {
                 }
                 Phase::Pay if self.next < self.batch.len() => {
                     self.phase = Phase::Send;
-                    return Some(Act::WaitUntil(now + k.costs.submit));
+                    let bio = &self.batch[self.next];
+                    let data = if bio.op == Op::Write { bio.cpu } else { Nanos::ZERO };
+                    return Some(Act::WaitUntil(now + k.costs.submit + data));
                 }
                 Phase::Pay => {
                     self.batch.clear();

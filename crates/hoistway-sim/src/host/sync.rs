@@ -3,6 +3,9 @@
 
 use super::bio::Pending;
 use super::config::Fs;
+use super::fs::FileSystem;
+use super::fs::btrfs::TreeLog;
+use super::fs::nilfs2;
 use super::kernel::Kernel;
 use super::op::Act;
 use super::task::{Call, Step, Task};
@@ -62,6 +65,10 @@ enum At {
     Out(WriteOut),
     /// All data is submitted.
     Sent,
+    /// The file's log (nilfs2).
+    AskLog,
+    /// The data is on disk; the log of what changed is not (btrfs).
+    Log(TreeLog),
     /// The commit is over; the data may still be on its way.
     Committed,
     /// The data is with the device.
@@ -98,7 +105,10 @@ impl Fsync {
         let file = self.file;
         match &mut self.at {
             At::Begin => {
-                self.at = At::Out(WriteOut::new(file, 0, k.cache.pages(file)));
+                self.at = match k.fs.writes_alone() {
+                    true => At::AskLog,
+                    false => At::Out(WriteOut::new(file, 0, k.cache.pages(file))),
+                };
                 Step::Act(Act::WaitUntil(now + k.costs.sync_call))
             }
             At::Out(out) => {
@@ -110,7 +120,7 @@ impl Fsync {
             }
             // Deviation: the text has one order for all legacy kernels; before 2.6.32 fsync asked for the
             // commit while the data was on its way and waited for the data last.
-            At::Sent if k.config.commit_beside_data => {
+            At::Sent if k.config.commit_beside_data && matches!(k.fs, FileSystem::Ext) => {
                 self.at = At::Committed;
                 let (_, commit) = self.after_data(k);
                 Step::wait(commit.and_then(|id| k.wait_for_commit(now, task.p, id)))
@@ -122,6 +132,18 @@ impl Fsync {
             At::Sent => {
                 self.at = At::Written;
                 Step::wait(k.wait_for_writes(now, task.p, file))
+            }
+            At::AskLog => {
+                self.at = At::Done;
+                Step::wait(nilfs2::ask(now, task.p, k, file))
+            }
+            At::Log(log) => log.step(now, task, k, file).unwrap_or_else(|| {
+                self.at = At::Done;
+                Step::Again
+            }),
+            At::Written if matches!(k.fs, FileSystem::Btrfs(_)) && !k.files[file].raw => {
+                self.at = At::Log(TreeLog::Ask);
+                Step::Again
             }
             At::Written => {
                 let (next, commit) = self.after_data(k);
@@ -149,7 +171,8 @@ impl Fsync {
         // fdatasync may leave out what is not needed to read the data back: time stamps.
         let id = if self.full { f.changed } else { f.remapped };
         let open = id > k.journal.done();
-        let flushes = k.config.barriers && k.config.fs == Fs::Ext4;
+        // The device as a file flushes like ext4: nothing else says that its data is on disk.
+        let flushes = k.config.barriers && (k.config.fs != Fs::Ext3 || f.raw);
         match (open, flushes) {
             // The flush of a commit already sealed may have come before the data.
             (true, true) if k.journal.sealed(id) => (At::Flush, Some(id)),
@@ -160,7 +183,8 @@ impl Fsync {
     }
 }
 
-fn push_flush(task: &mut Task) {
+/// One empty flush.
+pub(super) fn push_flush(task: &mut Task) {
     let flags = Flags::PREFLUSH | Flags::SYNC;
     task.submission.push(Pending::own(Op::Flush, flags, task.info.group, 0, 0));
     task.own.left = 1;
@@ -186,6 +210,8 @@ impl SyncAll {
         let files = k.files.len();
         let legacy = k.writeback.old.is_some();
         let (next, act) = match *self {
+            // All that is dirty is in the commit.
+            SyncAll::Begin if k.fs.writes_alone() => (SyncAll::Commit, None),
             SyncAll::Begin if legacy => (SyncAll::Write(0), None),
             SyncAll::Begin => (SyncAll::Wait(0), Some(ask_all(now, task.p, k))),
             SyncAll::Write(file) if file < files => {

@@ -1,6 +1,7 @@
 //! Conformance scenarios of specs/host.md 18, against a device that serves every bio after a fixed time.
 
 mod journal;
+mod systems;
 mod writeback;
 
 use super::*;
@@ -34,7 +35,11 @@ fn config(profile: &str, set: &[(&str, toml::Value)]) -> HostConfig {
 
 impl Bench {
     fn new(config: HostConfig, procs: usize, service: Nanos) -> Bench {
-        let drive = DriveFile::load(HITACHI).unwrap();
+        Bench::on(HITACHI, config, procs, service)
+    }
+
+    fn on(drive: &str, config: HostConfig, procs: usize, service: Nanos) -> Bench {
+        let drive = DriveFile::load(drive).unwrap();
         let kib = if config.block_profile == Profile::Legacy { 512 } else { 1280 };
         let mut host = Host::new(config, &drive, Sectors(2 * kib), 7);
         let info = |i: usize| ProcInfo {

@@ -21,6 +21,8 @@ pub(super) enum Wait {
     Memory,
     /// This transaction to be on disk.
     Commit(u64),
+    /// The file system's log: this write of it (nilfs2), or the one that is shared (btrfs).
+    Log(u64),
     /// The ordered data of the transaction being committed.
     Ordered,
     /// The others of a barrier.

@@ -116,6 +116,11 @@ pub(super) fn throttle(now: Instant, task: &mut Task, k: &mut Kernel) -> Verdict
     }
     let old = old(&mut k.writeback);
     old.exceeded = true;
+    if k.fs.writes_alone() {
+        let length = old.patience(task.p);
+        k.journal.ask_commit(now, &mut k.sleepers);
+        return Verdict::Pause { length, again: true };
+    }
     old.chunks += 1;
     // More than it has dirtied since the last check, so that the number of held pages falls.
     Verdict::Write(old.ratio * 3 / 2)
@@ -170,9 +175,10 @@ fn push_bio(
         }
         let (pages, most) = (k.cache.pages(file), left.min(k.bio_pages));
         if let Some((a, b)) = k.cache.idle_run(file, k.files[file].cursor, pages, most) {
-            k.files[file].cursor = b;
             let group = k.writeback.flushers[0].group;
             let bio = k.start_write(now, file, (a, b), Flags::NONE, group);
+            let b = bio.end();
+            k.files[file].cursor = b;
             task.submission.push(bio);
             let f = &mut k.files[file];
             if k.cache.dirty(file) == 0 {

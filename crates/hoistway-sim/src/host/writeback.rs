@@ -458,7 +458,7 @@ mod tests {
     fn writeback() -> (Writeback, Files, Sleepers) {
         let config = HostConfig::profile("2019").unwrap();
         let mut w = Writeback::new(&config, 100_000);
-        let mut files = Files::new(&config, 1 << 40, 0.0, 1);
+        let mut files = Files::new(&config, 1 << 40, 0.0, 1, None);
         let mut sleepers = Sleepers::new(Nanos::us(1));
         for _ in 0..3 {
             files.place(4096 * 100).unwrap();

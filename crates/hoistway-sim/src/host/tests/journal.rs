@@ -188,6 +188,30 @@ fn ext3_ordered_writes_the_new_data_before_the_commit_and_writeback_does_not() {
 }
 
 #[test]
+fn an_fsync_on_ext3_ordered_drags_in_the_new_data_of_other_files_and_on_writeback_it_does_not() {
+    for (mode, dragged) in [("ordered", 300), ("writeback", 0)] {
+        for profile in ["2010", "2009"] {
+            let set = [("data_mode", mode.into())];
+            let mut b = Bench::new(config(profile, &set), 1, Nanos::us(100));
+            let (new, own) = (b.host.declare_file(300 * PAGE).unwrap(), b.file(10));
+            b.open(new, Advice::Normal);
+            b.does(write(0, 300, SyncKind::No));
+            b.open(own, Advice::Normal);
+            b.does(write(0, 1, SyncKind::Full));
+            let all = bios(&mut b);
+            let sizes = |p| all.iter().filter(|x| x.0 == p).map(|x| x.2).collect::<Vec<_>>();
+            assert_eq!(sizes(0), [1], "the caller writes its own page");
+            // The journal writes what is ordered, in requests of 512 KiB, then the run: four blocks of
+            // metadata and one for what was allocated behind the descriptor; the commit block is last.
+            let of_thread = sizes(1);
+            let (data, journal) = of_thread.split_at(of_thread.len() - 2);
+            assert_eq!((data.iter().sum::<u64>(), journal), (dragged, &[6, 1][..]), "{mode}");
+            assert!(data.iter().all(|&pages| pages <= 128));
+        }
+    }
+}
+
+#[test]
 fn sync_writes_everything_that_was_dirty_and_commits() {
     let mut b = Bench::usual();
     let files = [b.file(1000), b.file(1000)];

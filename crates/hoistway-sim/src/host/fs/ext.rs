@@ -1,23 +1,24 @@
-//! The thread that commits transactions (specs/host.md 11).
+//! ext3 and ext4: the thread that commits the journal's transactions (specs/host.md 11).
 //!
 //! The data that must be on disk first (data=ordered) goes first, then one run of metadata blocks, then
 //! the commit block, each awaited before the next: a commit block on disk says that all before it is too.
 
-use super::bio::{Pending, pieces};
-use super::cache::PAGE;
-use super::kernel::Kernel;
-use super::op::Act;
-use super::task::{Step, Task};
-use super::wait::Wait;
+use super::super::bio::{Pending, pieces};
+use super::super::cache::PAGE;
+use super::super::kernel::Kernel;
+use super::super::op::Act;
+use super::super::task::{Step, Task};
+use super::super::wait::Wait;
+use super::begin_commit;
 use hoistway::{Flags, GroupId, Instant, Op};
 
 /// Flags of the journal's writes (host.md 11).
-pub(super) const JOURNAL_FLAGS: Flags =
+const JOURNAL_FLAGS: Flags =
     Flags::from_bits(Flags::SYNC.bits() | Flags::META.bits() | Flags::IDLE.bits());
 
 /// How far the thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Commit {
+pub(in super::super) enum Commit {
     /// No commit is under way.
     Rest,
     /// What is left of the ordered data: so many of its intervals have been written, then awaited.
@@ -66,15 +67,10 @@ impl Commit {
 
     /// Freezes the running transaction, if it is old enough or wanted.
     fn rest(&mut self, now: Instant, k: &mut Kernel) -> Step {
-        match k.journal.due(now) {
-            None => Step::Act(Act::Block),
-            Some(due) if now < due => Step::Act(Act::WaitUntil(due)),
-            Some(_) => {
-                k.journal.freeze(now);
-                *self = Commit::Data(0);
-                Step::Again
-            }
-        }
+        begin_commit(now, k).unwrap_or_else(|| {
+            *self = Commit::Data(0);
+            Step::Again
+        })
     }
 
     /// Writes interval `at` of the ordered data; behind the last one all of it is awaited.

@@ -267,6 +267,7 @@ fn a_story_has_every_request_under_any_scheduler() {
     for (scheduler, reason) in [
         ("bfq", "in service, budget"),
         ("bfq-v1", "in service, budget"),
+        ("bfq-v4", "in service, budget"),
         ("cfq", "expired: no more requests, after 1 request; next: reader"),
         ("deadline", " (batch)"),
         ("mq-deadline", ""),

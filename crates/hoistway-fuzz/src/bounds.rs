@@ -40,8 +40,17 @@ const SCHEDULERS: &[Row] = &[
         "async requests younger than async_delay are not chosen",
     ),
     ("bfq-v1", |s| ms(s, "slice_idle"), IDLES),
+    (
+        "bfq-v4",
+        |s| 3 * ms(s, "slice_idle"),
+        "the queue in service may be waited for until its idle timer ends: slice_idle, or three times that if its \
+         weight is raised; then another is chosen",
+    ),
     ("cfq", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
     ("cfq-2.6.30", |s| ms(s, "slice_idle"), IDLES),
+    ("cfq-2.6.32", |s| ms(s, "slice_idle"), IDLES),
+    ("cfq-2.6.33", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
+    ("cfq-2.6.35", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
     ("cfq-2.6.38", |s| ms(s, "slice_idle") + ms(s, "group_idle"), IDLES),
 ];
 

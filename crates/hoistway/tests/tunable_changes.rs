@@ -93,8 +93,10 @@ impl Load {
                 _ => Nanos::ZERO,
             }
         };
-        self.stack.scheduler_entry().tunables.iter().map(of).max().unwrap_or(Nanos::ZERO)
-            + OTHER_TIMES
+        let entry = self.stack.scheduler_entry();
+        // It waits three times slice_idle for a raised queue (specs/bfq.md 11.6).
+        let times = if entry.name == "bfq-v4" { 3 } else { 1 };
+        entry.tunables.iter().map(of).max().unwrap_or(Nanos::ZERO) * times + OTHER_TIMES
     }
 
     fn check(&self) {

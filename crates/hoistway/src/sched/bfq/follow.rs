@@ -5,7 +5,6 @@
 //! behind everything that smaller ones can do. Nothing is ever lengthened. Only with `base = hoistway`.
 
 use super::Bfq;
-use super::idle::RAISED_IDLE;
 use super::ids::Id;
 use super::queue::raise::NOT_RAISED;
 use super::tunables::{Base, Conf};
@@ -54,7 +53,7 @@ impl Bfq {
         let Some((end, q)) = self.serving.timer else { return };
         let idle = self.conf.slice_idle;
         let longest = match self.fair.ents[q].wr > 1 && idle > Nanos::ZERO {
-            true => idle.max(RAISED_IDLE),
+            true => self.raised_wait(),
             false => idle,
         };
         let latest = (self.serving.idle_since + longest).max(now);

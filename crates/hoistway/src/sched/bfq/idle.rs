@@ -141,13 +141,22 @@ impl Bfq {
     pub(super) fn arm(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         let raised = self.fair.ents[q].wr > NOT_RAISED;
         let wait = if raised {
-            self.conf.slice_idle.max(RAISED_IDLE)
+            self.raised_wait()
         } else if self.queues[q].seek.seeky() && !self.asymmetric(q) {
             self.conf.slice_idle.min(SEEKY_IDLE)
         } else {
             self.conf.slice_idle
         };
         self.wait_for(now, q, wait, cx);
+    }
+
+    /// How long a raised queue is waited for.
+    pub(super) fn raised_wait(&self) -> Nanos {
+        let idle = self.conf.slice_idle;
+        match self.rules.raised_waits {
+            Some(times) => idle * times,
+            None => idle.max(RAISED_IDLE),
+        }
     }
 
     /// Arms the idle timer.
@@ -358,7 +367,7 @@ const RAISED_INFLIGHT: u32 = 4;
 const SEEKY_IDLE: Nanos = Nanos::ms(2);
 /// Least wait for a raised queue (4.4). On a loaded machine a program that starts often takes longer than 8 ms to ask
 /// again, and would lose its turn (since 5.2).
-pub(super) const RAISED_IDLE: Nanos = Nanos::ms(20);
+const RAISED_IDLE: Nanos = Nanos::ms(20);
 /// More commands than this at a time are queueing, and less load than this shows nothing (4.6).
 const QUEUEING_MIN: u32 = 3;
 /// Completions that decide, less one.

@@ -92,7 +92,7 @@ impl Bfq {
         }
     }
 
-    fn tell_raised(&mut self, now: Instant, q: QueueNo, wr: u32, cx: &mut Cx<'_>) {
+    pub(super) fn tell_raised(&mut self, now: Instant, q: QueueNo, wr: u32, cx: &mut Cx<'_>) {
         let period = &self.queues[q].raise;
         let limit = period.limit;
         let what = if wr == NOT_RAISED {
@@ -166,7 +166,13 @@ impl Bfq {
         e.prio_dirty = true;
     }
 
-    fn end_raising(&mut self, now: Instant, q: QueueNo, why: &'static str, cx: &mut Cx<'_>) {
+    pub(super) fn end_raising(
+        &mut self,
+        now: Instant,
+        q: QueueNo,
+        why: &'static str,
+        cx: &mut Cx<'_>,
+    ) {
         let (terms, tn) = (self.terms(), self.tn);
         let raise = &mut self.queues[q].raise;
         raise.end(&terms, tn);

@@ -30,7 +30,7 @@ impl GroupParts {
 
     /// The queue whose next request is nearest, as the reference's search finds it (7.3 step 5): the last one on the
     /// way down the tree, or the one on the other side of the position.
-    fn nearest(&self, node: NodeNo, pos: u64) -> QueueNo {
+    pub(super) fn nearest(&self, node: NodeNo, pos: u64) -> QueueNo {
         let (mut at, mut end) = (self.parts[node].index.root(), NIL);
         while at != NIL {
             end = at;
@@ -88,7 +88,8 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn index_update(&mut self, q: QueueNo) {
         self.index_remove(q);
-        if !self.nonrot_queueing() && self.conf.queue_merge {
+        let early = !self.nonrot_queueing() && self.conf.queue_merge;
+        if early || self.rules.merges_at_selection {
             self.index_insert(q);
         }
     }
@@ -96,7 +97,8 @@ impl Bfq {
     #[inline(never)]
     fn index_insert(&mut self, q: QueueNo) {
         let (next, e) = (self.queues[q].rqs.next, &self.fair.ents[q]);
-        if next.is_none() || e.class == IDLE || self.too_late(q) {
+        let too_late = !self.rules.merges_at_selection && self.too_late(q);
+        if next.is_none() || e.class == IDLE || too_late {
             return;
         }
         let pos = self.rqs[next].pos;
@@ -203,7 +205,7 @@ impl Bfq {
     }
 
     /// Schedules the merge of `q` into the end of `p`'s chain; returns that end, `NONE` if it cannot be.
-    fn setup_merge(&mut self, q: QueueNo, mut p: QueueNo) -> QueueNo {
+    pub(super) fn setup_merge(&mut self, q: QueueNo, mut p: QueueNo) -> QueueNo {
         if self.queues[p].life.users == 0 || p == q {
             return QueueNo::NONE;
         }

@@ -1,5 +1,5 @@
 //! BFQ, budget fair queueing (specs/bfq.md), complete: the fair queue, budgets, device idling,
-//! injection, latency heuristics, merging of queues, groups, actuators. The first version is in [`v1`].
+//! injection, latency heuristics, merging of queues, groups, actuators. The early releases are in [`early`].
 //!
 //! *The problem.* A disk serves a queue fast only if it may serve it for a while. Fair queueing by
 //! request size knows nothing of that, and a process that sends its next request only when the last one
@@ -55,6 +55,7 @@ mod active;
 mod burst;
 mod census;
 mod ctx;
+pub mod early;
 mod flow;
 mod follow;
 mod groups;
@@ -72,7 +73,6 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod tunables;
-pub mod v1;
 mod weights;
 mod wf2q;
 

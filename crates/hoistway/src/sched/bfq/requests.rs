@@ -358,7 +358,7 @@ impl Bfq {
     }
 
     /// A scheduled merge of its queue takes the request along (5.1 step 4).
-    fn cooperate(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) -> QueueNo {
+    pub(super) fn cooperate(&mut self, now: Instant, slot: RqNo, cx: &mut Cx<'_>) -> QueueNo {
         let Rq { queue: q, proc, pos, .. } = self.rqs[slot];
         let to = self.find_cooperator(q, proc, pos);
         if to.is_none() {

@@ -143,6 +143,11 @@ pub(super) struct Rules {
     pub keep_on_no_more: bool,
     /// It shortens the slot in service by itself when a limit changes.
     pub own_slot_limit: bool,
+    /// Queues are merged when one in service has run empty, on any device and at any age (11.6); otherwise as
+    /// requests come (7.3).
+    pub merges_at_selection: bool,
+    /// A raised queue is waited for so many times `slice_idle`; otherwise at least 20 ms (4.4).
+    pub raised_waits: Option<u64>,
 }
 
 impl Rules {
@@ -152,6 +157,8 @@ impl Rules {
         async_factor: None,
         keep_on_no_more: false,
         own_slot_limit: false,
+        merges_at_selection: false,
+        raised_waits: None,
     };
 }
 

@@ -46,7 +46,8 @@
 //! switch `preempt_switches_workload`).
 //!
 //! *Versions.* `cfq-2.6.30` is the CFQ of BFQ's first comparison: one tree, no groups, types or
-//! merging, full slices. `cfq-2.6.38` adds what later kernels changed (section 12); most of it is
+//! merging, full slices; `cfq-2.6.32` adds the slow start of async queues (`device`). `cfq-2.6.33` and `cfq-2.6.35` are
+//! names for the rules of 2.6.34: the specification tells nothing between them. `cfq-2.6.38` adds what later kernels changed (section 12); most of it is
 //! also there as switches of `cfq`.
 //!
 //! Time is counted in ticks of 1 ms, all divisions are of integers: think times and depths depend
@@ -84,8 +85,8 @@ use ids::{CtxNo, QueueNo};
 use queue::{Ctx, Queues};
 use requests::{Pool, slot};
 use tunables::{
-    Conf, GROUP_TUNABLES, SETTINGS_30, SETTINGS_34, SETTINGS_38, TUNABLES_30, TUNABLES_34,
-    TUNABLES_38,
+    Conf, GROUP_TUNABLES, SETTINGS_30, SETTINGS_32, SETTINGS_33, SETTINGS_34, SETTINGS_35,
+    SETTINGS_38, TUNABLES_30, TUNABLES_32, TUNABLES_34, TUNABLES_38,
 };
 
 /// The CFQ of Linux 2.6.34, the main version.
@@ -113,7 +114,7 @@ pub static ENTRY: Entry = Entry {
     sorted: true,
     direct: false,
     tag_percent_min: None,
-    build: |setup| Box::new(Cfq::new(setup, Version::V34)),
+    build: |setup| Box::new(Cfq::new(setup, &CFQ)),
 };
 
 /// The CFQ of Linux 2.6.30.
@@ -127,7 +128,44 @@ pub static ENTRY_30: Entry = Entry {
         knobs: &[],
         ..ENTRY.stage
     },
-    build: |setup| Box::new(Cfq::new(setup, Version::V30)),
+    build: |setup| Box::new(Cfq::new(setup, &CFQ_30)),
+    ..ENTRY
+};
+
+/// The CFQ of Linux 2.6.32: that of 2.6.30, and async queues start slowly after a late sync request.
+pub static ENTRY_32: Entry = Entry {
+    stage: StageInfo {
+        name: "cfq-2.6.32",
+        summary: "CFQ as in 2.6.32: one tree of queues, async queues start slowly",
+        source: "specs/cfq.md 12 (Linux 2.6.32, from release history)",
+        tunables: &TUNABLES_32,
+        ..ENTRY_30.stage
+    },
+    build: |setup| Box::new(Cfq::new(setup, &CFQ_32)),
+    ..ENTRY
+};
+
+/// The CFQ of Linux 2.6.33, as far as it is known: the rules of 2.6.34.
+pub static ENTRY_33: Entry = Entry {
+    stage: StageInfo {
+        name: "cfq-2.6.33",
+        summary: "CFQ of 2.6.33: by the rules of cfq (2.6.34), no difference is known",
+        source: "specs/cfq.md 12 (Linux 2.6.33, from release history)",
+        ..ENTRY.stage
+    },
+    build: |setup| Box::new(Cfq::new(setup, &CFQ_33)),
+    ..ENTRY
+};
+
+/// The CFQ of Linux 2.6.35, as far as it is known: the rules of 2.6.34.
+pub static ENTRY_35: Entry = Entry {
+    stage: StageInfo {
+        name: "cfq-2.6.35",
+        summary: "CFQ of 2.6.35: by the rules of cfq (2.6.34), no difference is known",
+        source: "specs/cfq.md 12 (nothing between Linux 2.6.34 and 2.6.36)",
+        ..ENTRY.stage
+    },
+    build: |setup| Box::new(Cfq::new(setup, &CFQ_35)),
     ..ENTRY
 };
 
@@ -140,7 +178,7 @@ pub static ENTRY_38: Entry = Entry {
         tunables: &TUNABLES_38,
         ..ENTRY.stage
     },
-    build: |setup| Box::new(Cfq::new(setup, Version::V38)),
+    build: |setup| Box::new(Cfq::new(setup, &CFQ_38)),
     ..ENTRY
 };
 
@@ -152,23 +190,20 @@ enum Version {
     V38,
 }
 
-impl Version {
-    fn entry(self) -> &'static Entry {
-        match self {
-            Version::V30 => &ENTRY_30,
-            Version::V34 => &ENTRY,
-            Version::V38 => &ENTRY_38,
-        }
-    }
-
-    fn settings(self) -> &'static Settings<Conf> {
-        match self {
-            Version::V30 => &SETTINGS_30,
-            Version::V34 => &SETTINGS_34,
-            Version::V38 => &SETTINGS_38,
-        }
-    }
+/// A kernel's CFQ: whose rules, with which defaults, under which name.
+#[derive(Debug)]
+struct Kernel {
+    entry: &'static Entry,
+    version: Version,
+    settings: &'static Settings<Conf>,
 }
+
+static CFQ_30: Kernel = Kernel { entry: &ENTRY_30, version: Version::V30, settings: &SETTINGS_30 };
+static CFQ_32: Kernel = Kernel { entry: &ENTRY_32, version: Version::V30, settings: &SETTINGS_32 };
+static CFQ_33: Kernel = Kernel { entry: &ENTRY_33, version: Version::V34, settings: &SETTINGS_33 };
+static CFQ: Kernel = Kernel { entry: &ENTRY, version: Version::V34, settings: &SETTINGS_34 };
+static CFQ_35: Kernel = Kernel { entry: &ENTRY_35, version: Version::V34, settings: &SETTINGS_35 };
+static CFQ_38: Kernel = Kernel { entry: &ENTRY_38, version: Version::V38, settings: &SETTINGS_38 };
 
 /// Classes in the order in which they are served.
 const RT: u8 = 0;
@@ -191,6 +226,7 @@ fn tick(now: Instant) -> i64 {
 /// Device-wide state (specs/cfq.md 3). Times are ticks.
 #[derive(Debug)]
 struct Cfq {
+    kernel: &'static Kernel,
     version: Version,
     conf: Conf,
     rotational: bool,
@@ -227,10 +263,12 @@ struct Stats {
 }
 
 impl Cfq {
-    fn new(setup: &Setup<'_>, version: Version) -> Cfq {
+    fn new(setup: &Setup<'_>, kernel: &'static Kernel) -> Cfq {
+        let version = kernel.version;
         Cfq {
+            kernel,
             version,
-            conf: version.settings().defaults(),
+            conf: kernel.settings.defaults(),
             rotational: setup.device.rotational,
             queues: Queues::new(),
             ctxs: Rows::new(),
@@ -324,7 +362,7 @@ impl Scheduler for Cfq {
 
 impl Stage for Cfq {
     fn info(&self) -> &'static StageInfo {
-        &self.version.entry().stage
+        &self.kernel.entry.stage
     }
 
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
@@ -357,7 +395,7 @@ impl Stage for Cfq {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.version.settings().set(&mut self.conf, name, value)?;
+        self.kernel.settings.set(&mut self.conf, name, value)?;
         if matches!(name, "slice_sync" | "slice_async" | "slice_idle" | "group_idle") {
             self.follow(tick(now));
         }
@@ -365,7 +403,7 @@ impl Stage for Cfq {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        self.version.settings().value(&self.conf, name)
+        self.kernel.settings.value(&self.conf, name)
     }
 
     fn set_group(
@@ -376,7 +414,7 @@ impl Stage for Cfq {
         value: Option<u64>,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let entry = self.version.entry();
+        let entry = self.kernel.entry;
         let default =
             if group == GroupId::ROOT { group::ROOT_WEIGHT } else { group::WEIGHT } as u64;
         let value = value.unwrap_or(default);

@@ -27,11 +27,11 @@ const MS_MAX: u64 = 600_000;
 /// Largest count: the kernel's `int`.
 const COUNT_MAX: u64 = i32::MAX as u64;
 
-/// Rows that 2.6.30 has: those before the groups'.
+/// Rows that 2.6.30 and 2.6.32 have: those before the groups'.
 const IN_30: usize = 10;
 
-/// The rows of a version.
-const fn rows(version: Version) -> [Setting<Conf>; 14] {
+/// The rows of a version; `low_latency`: its default.
+const fn rows(version: Version, low_latency: bool) -> [Setting<Conf>; 14] {
     let later = matches!(version, Version::V38);
     let early = matches!(version, Version::V30);
     [
@@ -44,7 +44,7 @@ const fn rows(version: Version) -> [Setting<Conf>; 14] {
         Tunable::new("fifo_expire_async", Unit::Millis, 250, (1, MS_MAX), "The same for async requests.").on_change(OnChange::LaterRequests).field(|c| c.fifo_expire[0] as u64, |c, v| c.fifo_expire[0] = v as i64),
         Tunable::new("back_seek_max", Unit::Kib, 16_384, (0, COUNT_MAX), "A request further behind the head than this waits for the next sweep.").field(|c| c.back_max_kib, |c, v| c.back_max_kib = v),
         Tunable::new("back_seek_penalty", Unit::Factor, 2, (1, COUNT_MAX), "How much farther a request behind the head counts.").field(|c| c.back_penalty, |c, v| c.back_penalty = v),
-        Tunable::switch("low_latency", !early, "Slices shrink with the number of queues (not in 2.6.30), and async queues start slowly \
+        Tunable::switch("low_latency", low_latency, "Slices shrink with the number of queues (not before 2.6.33), and async queues start slowly \
          after a late sync request.").field(|c| c.low_latency.into(), |c, v| c.low_latency = v != 0),
         Tunable::switch("group_isolation", later, "Seeky queues stay in their group; 0 moves them to the root.").field(|c| c.group_isolation.into(), |c, v| c.group_isolation = v != 0),
         Tunable::new("group_idle", Unit::Millis, if later { 8 } else { 0 }, (0, MS_MAX), "Keep the device idle for the last queue of a group (2.6.36 and later). 0: never.").on_change(OnChange::Waits).field(|c| c.group_idle as u64, |c, v| c.group_idle = v as i64),
@@ -55,14 +55,20 @@ const fn rows(version: Version) -> [Setting<Conf>; 14] {
     ]
 }
 
-const ROWS_30: [Setting<Conf>; 14] = rows(Version::V30);
-const ROWS_34: [Setting<Conf>; 14] = rows(Version::V34);
-const ROWS_38: [Setting<Conf>; 14] = rows(Version::V38);
+const ROWS_30: [Setting<Conf>; 14] = rows(Version::V30, false);
+const ROWS_32: [Setting<Conf>; 14] = rows(Version::V30, true);
+const ROWS_34: [Setting<Conf>; 14] = rows(Version::V34, true);
+const ROWS_38: [Setting<Conf>; 14] = rows(Version::V38, true);
 pub(super) static SETTINGS_30: Settings<Conf> =
     Settings::new("cfq-2.6.30", ROWS_30.split_at(IN_30).0);
+pub(super) static SETTINGS_32: Settings<Conf> =
+    Settings::new("cfq-2.6.32", ROWS_32.split_at(IN_30).0);
+pub(super) static SETTINGS_33: Settings<Conf> = Settings::new("cfq-2.6.33", &ROWS_34);
+pub(super) static SETTINGS_35: Settings<Conf> = Settings::new("cfq-2.6.35", &ROWS_34);
 pub(super) static SETTINGS_34: Settings<Conf> = Settings::new("cfq", &ROWS_34);
 pub(super) static SETTINGS_38: Settings<Conf> = Settings::new("cfq-2.6.38", &ROWS_38);
 pub(super) static TUNABLES_30: [Tunable; IN_30] = listed(ROWS_30.split_at(IN_30).0);
+pub(super) static TUNABLES_32: [Tunable; IN_30] = listed(ROWS_32.split_at(IN_30).0);
 pub(super) static TUNABLES_34: [Tunable; ROWS_34.len()] = listed(&ROWS_34);
 pub(super) static TUNABLES_38: [Tunable; ROWS_38.len()] = listed(&ROWS_38);
 

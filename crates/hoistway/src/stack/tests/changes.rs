@@ -40,7 +40,7 @@ fn idling(name: &str) -> Rig {
 #[test]
 fn idling_puts_off_no_change_of_scheduler() {
     let mut waited = 0;
-    for name in ["bfq", "bfq-v1", "cfq", "cfq-2.6.30", "cfq-2.6.38"] {
+    for name in ["bfq", "bfq-v1", "bfq-v4", "cfq", "cfq-2.6.30", "cfq-2.6.38"] {
         for profile in [Profile::MultiQueue, Profile::Legacy] {
             let mut rig = rig_of(name, |d| {
                 d.profile = profile;

@@ -143,7 +143,7 @@ impl Raise {
         self.limit = terms.interactive;
     }
 
-    fn soft_real_time(&mut self, terms: &Terms) {
+    pub fn soft_real_time(&mut self, terms: &Terms) {
         self.cause = Cause::SoftRealTime;
         self.limit = terms.soft;
     }

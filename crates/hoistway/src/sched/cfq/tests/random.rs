@@ -150,7 +150,7 @@ impl Load {
                 self.rig.sched.changed(now, &change, &mut self.rig.env.cx());
             }
             3 => {
-                let tunables = self.rig.sched.version.entry().tunables;
+                let tunables = self.rig.sched.kernel.entry.tunables;
                 let t = &tunables[self.chance.below(tunables.len() as u64) as usize];
                 let value = if self.chance.below(2) == 0 { t.default } else { t.min };
                 self.rig.set(t.name, value);

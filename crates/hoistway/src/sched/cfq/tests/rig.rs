@@ -7,7 +7,7 @@ use crate::rows::Id;
 use crate::sched::At;
 use crate::sched::cfq::ids::{CtxNo, QueueNo};
 use crate::sched::cfq::queue::Queue;
-use crate::sched::cfq::{Cfq, Version};
+use crate::sched::cfq::{CFQ, CFQ_30, CFQ_38, Cfq, Version};
 use crate::testkit::scheduler;
 use crate::unit::Sectors;
 use alloc::boxed::Box;
@@ -25,7 +25,12 @@ impl Rig {
         let mut device = Device::new(Sectors(1 << 32), 128);
         device.profile = crate::Profile::Legacy;
         device.rotational = rotational;
-        let mut rig = Rig::new(device, 512, |setup| Box::new(Cfq::new(setup, version)));
+        let kernel = match version {
+            Version::V30 => &CFQ_30,
+            Version::V34 => &CFQ,
+            Version::V38 => &CFQ_38,
+        };
+        let mut rig = Rig::new(device, 512, |setup| Box::new(Cfq::new(setup, kernel)));
         rig.check = |cfq| cfq.check();
         rig
     }

@@ -3,9 +3,15 @@
 use super::rig::Rig;
 use crate::request::{Flags, Op};
 use crate::rows::Id;
+use crate::sched::Entry;
 use crate::sched::Run;
-use crate::sched::cfq::Version;
-use crate::unit::IoPrio;
+use crate::sched::cfq::{
+    CFQ_30, CFQ_32, CFQ_33, Cfq, ENTRY, ENTRY_30, ENTRY_32, ENTRY_33, ENTRY_35, Version,
+};
+use crate::unit::{IoPrio, Sectors};
+use crate::{Device, Profile};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 #[test]
 fn in_2_6_30_an_empty_queue_leaves_the_tree_at_once() {
@@ -208,5 +214,40 @@ fn in_2_6_38_a_noidle_request_costs_the_idle_window() {
         let [p] = rig.procs();
         rig.flagged(p, Op::Write, 1000, 8, Flags::SYNC | Flags::NOIDLE);
         assert_eq!(rig.queue(p).idle_window, window, "{version:?}");
+    }
+}
+
+/// 2.6.32 is 2.6.30 with the slow start; what is said of 2.6.33 and 2.6.35 is what is said of 2.6.34.
+#[test]
+fn the_kernels_between_differ_by_no_more_than_the_text_says() {
+    let defaults =
+        |entry: &Entry| -> Vec<_> { entry.tunables.iter().map(|t| (t.name, t.default)).collect() };
+    let (v30, v32) = (defaults(&ENTRY_30), defaults(&ENTRY_32));
+    let differ: Vec<_> = v30.iter().zip(&v32).filter(|(a, b)| a != b).collect();
+    assert_eq!(differ, [(&("low_latency", 0), &("low_latency", 1))]);
+    for entry in [&ENTRY_33, &ENTRY_35] {
+        assert_eq!(defaults(entry), defaults(&ENTRY));
+        assert!(entry.summary.contains("no difference is known"));
+    }
+    assert!(CFQ_32.version == Version::V30 && CFQ_33.version == Version::V34);
+}
+
+/// One async request at a time right after a late sync one, as many as there are without the slow start.
+#[test]
+fn in_2_6_32_async_queues_start_slowly_after_a_late_sync_request() {
+    for (kernel, depth) in [(&CFQ_30, 16), (&CFQ_32, 1)] {
+        let mut device = Device::new(Sectors(1 << 32), 128);
+        device.profile = Profile::Legacy;
+        device.rotational = true;
+        let mut rig = Rig::new(device, 512, |setup| Box::new(Cfq::new(setup, kernel)));
+        let [reader, writer] = rig.procs();
+        let late = rig.read(reader, 1000, 8);
+        rig.issue();
+        rig.at_ms(200).complete(late);
+        rig.exit(reader);
+        for n in 0..20 {
+            rig.write(writer, 1 << 20 | 8 * n, 8);
+        }
+        assert_eq!(rig.issue_all().len(), depth, "{}", kernel.entry.name);
     }
 }

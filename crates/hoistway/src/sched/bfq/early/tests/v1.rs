@@ -1,98 +1,15 @@
-//! C46 to C48 (specs/bfq.md section 14), and a random run.
+//! C46 to C48 (specs/bfq.md section 14), and random runs of both releases.
 
-use super::{BfqV1, NEVER};
-use crate::Device;
-use crate::device::Profile;
-use crate::env::Env;
-use crate::group::{GroupId, ProcId};
-use crate::request::{Io, IoId, Op, ReqId};
-use crate::sched::bfq::ids::{Id, QueueNo};
+use super::super::{NEVER, Release};
+use super::rig::Rig;
+use crate::group::ProcId;
+use crate::request::Op;
+use crate::sched::bfq::ids::Id;
 use crate::sched::bfq::queue::past::Past;
-use crate::sched::{At, Dispatch, Scheduler, Setup};
+use crate::sched::{Dispatch, Scheduler};
 use crate::stage::Stage;
-use crate::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
+use crate::unit::Nanos;
 use alloc::vec::Vec;
-
-struct Rig {
-    env: Env,
-    v1: BfqV1,
-    now: Instant,
-    ids: u64,
-}
-
-impl Rig {
-    fn new() -> Rig {
-        let mut device = Device::new(Sectors(1 << 32), 128);
-        device.profile = Profile::Legacy;
-        device.rotational = true;
-        let env = Env::new(device, 1_024, 2_048);
-        let setup = Setup { device: &env.device, requests: 1_024, now: Instant::ZERO };
-        let v1 = BfqV1::new(&setup);
-        Rig { env, v1, now: Instant::ZERO, ids: 0 }
-    }
-
-    fn proc(&mut self) -> ProcId {
-        self.env.procs.add(GroupId::ROOT, IoPrio::be(4))
-    }
-
-    fn at_ms(&mut self, ms: u64) {
-        self.now = Instant::ZERO + Nanos::ms(ms);
-        while self.v1.next_timer().is_some_and(|at| at <= self.now) {
-            self.v1.timer(self.now, &mut self.env.cx());
-        }
-    }
-
-    fn submit(&mut self, proc: ProcId, op: Op, start: u64, sectors: u64) {
-        self.ids += 1;
-        let io = Io { op, id: IoId(self.ids), ..Io::read(0, proc, start, sectors) };
-        let sync = self.env.device.is_sync(io.op, io.flags);
-        let id = self.env.requests.create(io, sync, QueueId(0), self.now).unwrap();
-        self.v1.prepare(self.now, id, &mut self.env.cx());
-        self.v1.insert(self.now, id, At::Tail, &mut self.env.cx());
-    }
-
-    fn read(&mut self, proc: ProcId, start: u64, sectors: u64) {
-        self.submit(proc, Op::Read, start, sectors);
-    }
-
-    fn dispatch(&mut self) -> Dispatch {
-        self.v1.dispatch(self.now, QueueId(0), &mut self.env.cx())
-    }
-
-    fn complete(&mut self, id: ReqId) {
-        self.v1.complete(self.now, id, &mut self.env.cx());
-        self.env.requests.remove(id);
-    }
-
-    /// All that is dispatched without a completion.
-    fn fill(&mut self) -> Vec<ReqId> {
-        let mut all = Vec::new();
-        while let Dispatch::Issue(id) = self.dispatch() {
-            all.push(id);
-        }
-        all
-    }
-
-    fn serve_all(&mut self) {
-        loop {
-            let some = self.fill();
-            if some.is_empty() {
-                return;
-            }
-            for id in some {
-                self.complete(id);
-            }
-        }
-    }
-
-    fn q(&self, proc: ProcId) -> QueueNo {
-        self.v1.b.ctxs.pairs[proc.index()].sync
-    }
-
-    fn weight(&self, proc: ProcId) -> u32 {
-        self.v1.b.fair.ents[self.q(proc)].weight
-    }
-}
 
 #[test]
 fn c46_a_new_queue_is_boosted_tenfold_and_less_with_every_sector() {
@@ -110,7 +27,7 @@ fn c46_a_new_queue_is_boosted_tenfold_and_less_with_every_sector() {
     }
     rig.serve_all();
     assert_eq!(rig.weight(a), 4);
-    rig.v1.b.check();
+    rig.early.b.check();
 }
 
 #[test]
@@ -134,13 +51,13 @@ fn c46_the_boost_ends_with_the_first_dispatch_after_6_seconds_and_returns_after_
     rig.at_ms(16_200 + 21_000);
     rig.read(a, 32, 8);
     assert_eq!(rig.weight(a), 40);
-    assert_eq!(rig.v1.boosts, 2);
+    assert_eq!(rig.early.boosts, 2);
 }
 
 #[test]
 fn without_low_latency_nobody_is_boosted() {
     let mut rig = Rig::new();
-    rig.v1.set(rig.now, "low_latency", 0, &mut rig.env.cx()).unwrap();
+    rig.early.set(rig.now, "low_latency", 0, &mut rig.env.cx()).unwrap();
     let a = rig.proc();
     rig.read(a, 0, 8);
     assert_eq!(rig.weight(a), 4);
@@ -151,8 +68,8 @@ fn c47_an_async_request_costs_eleven_times_its_size() {
     let mut rig = Rig::new();
     let a = rig.proc();
     rig.submit(a, Op::Write, 0, 8);
-    let q = rig.v1.b.ctxs.pairs[a.index()].other;
-    assert_eq!(rig.v1.b.charge_next(q), 88);
+    let q = rig.early.b.ctxs.pairs[a.index()].other;
+    assert_eq!(rig.early.b.charge_next(q), 88);
 }
 
 #[test]
@@ -165,17 +82,17 @@ fn c47_a_slot_that_times_out_is_charged_in_full() {
     }
     let mut t = 0;
     let q = rig.q(a);
-    let budget = rig.v1.b.fair.ents[q].budget;
+    let budget = rig.early.b.fair.ents[q].budget;
     assert_eq!(budget, 10_922);
-    while rig.v1.b.groups.tally().slots[1] == 0 {
+    while rig.early.b.groups.tally().slots[1] == 0 {
         let Dispatch::Issue(id) = rig.dispatch() else { break };
         t += 60;
         rig.at_ms(t);
         rig.complete(id);
     }
-    assert_eq!(rig.v1.b.groups.tally().slots[1], 1, "one timeout");
-    assert_eq!(rig.v1.b.queues[q].slot.max_budget, 16_384);
-    assert!(rig.v1.b.groups.tally().time_charged > 10_000);
+    assert_eq!(rig.early.b.groups.tally().slots[1], 1, "one timeout");
+    assert_eq!(rig.early.b.queues[q].slot.max_budget, 16_384);
+    assert!(rig.early.b.groups.tally().time_charged > 10_000);
 }
 
 #[test]
@@ -184,13 +101,13 @@ fn c47_a_queue_that_runs_dry_keeps_its_budget() {
     let (a, b) = (rig.proc(), rig.proc());
     rig.read(a, 0, 8);
     let q = rig.q(a);
-    rig.v1.extra(q).idle_window = false;
+    rig.early.extra(q).idle_window = false;
     rig.serve_all();
     rig.read(b, 1 << 20, 8);
     rig.fill();
-    assert_ne!(rig.v1.b.serving.queue, q);
-    assert_eq!(rig.v1.b.queues[q].slot.max_budget, 10_922);
-    assert_eq!(rig.v1.b.groups.tally().slots[3], 1, "no more requests");
+    assert_ne!(rig.early.b.serving.queue, q);
+    assert_eq!(rig.early.b.queues[q].slot.max_budget, 10_922);
+    assert_eq!(rig.early.b.groups.tally().slots[3], 1, "no more requests");
 }
 
 #[test]
@@ -217,7 +134,7 @@ fn c48_async_queues_wait_for_sync_requests_in_flight() {
     let (a, b) = (rig.proc(), rig.proc());
     rig.read(a, 0, 8);
     let q = rig.q(a);
-    rig.v1.extra(q).idle_window = false;
+    rig.early.extra(q).idle_window = false;
     let inside = rig.fill();
     rig.submit(b, Op::Write, 1 << 20, 8);
     assert_eq!(rig.dispatch(), Dispatch::Idle);
@@ -234,14 +151,14 @@ fn the_slot_limit_runs_from_the_first_completion() {
     rig.read(a, 0, 8);
     rig.read(a, 8, 8);
     let q = rig.q(a);
-    rig.v1.low_latency = false;
+    rig.early.low_latency = false;
     let inside = rig.fill();
-    assert_eq!(rig.v1.b.queues[q].slot.deadline, Past::at(NEVER));
+    assert_eq!(rig.early.b.queues[q].slot.deadline, Past::at(NEVER));
     rig.at_ms(50);
     rig.complete(inside[0]);
     // The boost of a newborn multiplies it: weight 39 over 4.
     let limit = Nanos::ms(125) * 9;
-    assert_eq!(rig.v1.b.queues[q].slot.deadline, Past::at(rig.now + limit));
+    assert_eq!(rig.early.b.queues[q].slot.deadline, Past::at(rig.now + limit));
 }
 
 #[test]
@@ -253,8 +170,9 @@ fn random_loads_drain() {
         x ^= x << 17;
         x % n
     };
-    for _ in 0..40 {
-        let mut rig = Rig::new();
+    for round in 0..60 {
+        let release = if round < 40 { Release::V1 } else { Release::V4 };
+        let mut rig = Rig::of(release, round % 4 > 0);
         let procs: Vec<ProcId> = (0..5).map(|_| rig.proc()).collect();
         let (mut inside, mut given, mut done) = (Vec::new(), 0, 0);
         for _ in 0..600 {
@@ -280,16 +198,16 @@ fn random_loads_drain() {
                     rig.at_ms(ms);
                 }
             }
-            rig.v1.b.check();
+            rig.early.b.check();
         }
-        while let Some(id) = rig.v1.drain(rig.now, &mut rig.env.cx()) {
+        while let Some(id) = rig.early.drain(rig.now, &mut rig.env.cx()) {
             inside.push(id);
         }
         for id in inside.drain(..) {
             rig.complete(id);
             done += 1;
         }
-        assert_eq!((given, rig.v1.b.load.queued, rig.v1.sync_inflight), (done, 0, 0));
-        assert!(rig.v1.b.serving.queue.is_none() || rig.v1.b.load.inflight == 0);
+        assert_eq!((given, rig.early.b.load.queued, rig.early.sync_inflight), (done, 0, 0));
+        assert!(rig.early.b.serving.queue.is_none() || rig.early.b.load.inflight == 0);
     }
 }

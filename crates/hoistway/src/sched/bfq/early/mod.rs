@@ -1,26 +1,41 @@
-//! The original BFQ of 2010 (specs/bfq.md section 11): budgets, idling and the first `low_latency`, a
-//! weight boost that fades with the service received.
+//! The early releases of BFQ: v1 of 2010 and v4 of 2012 (specs/bfq.md section 11): budgets, idling and the first two
+//! forms of `low_latency`.
 //!
 //! *The idea.* As BFQ's, with the plain rules of its first release: an async request costs eleven times
-//! its size, a slow queue is charged its whole budget, batches of four requests go to the device, and a
-//! process that was idle for 20 s weighs up to ten times as much for its first 24 MiB or 6 s.
+//! its size, a slow queue is charged its whole budget, at most four requests of a queue are in the device beside
+//! others. What differs between the two:
+//!
+//! | | v1 (2.6.32 to 2.6.36) | v4 (3.5) |
+//! |---|---|---|
+//! | who is preferred | a queue idle for 20 s | idle for 2 s; or soft real-time: at most 7000 sectors/s |
+//! | by | a boost of 10, falling with service over 24 MiB, at most 6 s | weight times 20 for 7.5 s; 300 ms |
+//! | idling | also on flash, for queues that do not seek | on flash that queues commands for raised queues only |
+//! | of a raised queue | - | 24 ms |
+//! | cooperating queues | - | merged when the one in service has run empty, split when seeky |
+//! | dispatch | batches of four | one request at a time |
 //!
 //! ```text
-//!   weight = w + 9 w * boost_left / 49152      boost_left falls with every sector served
+//!   v1: weight = w + 9 w * boost_left / 49152      boost_left falls with every sector served
+//!   v4: weight = 20 w                              until the period is over
 //! ```
 //!
 //! It drives the fair queue, the queues and the contexts of `Bfq`; only the rules that differ are
-//! here. What v1 did not have is off there: back-shifting, preemption, injection, merging, raising,
-//! symmetry, hole recovery, pool limits.
+//! here: `boost` (v1), `raise` and `cooperate` (v4), `expiry`, `tunables`. What neither had is off there:
+//! back-shifting, preemption, injection, bursts, early and stable merging, symmetry, hole recovery, pool limits.
 //!
-//! The file is long because all that differs stands in it: its settings, its rules and its calls into `Bfq`.
-//!
-//! *Known weaknesses.* It idles on flash as on a disk unless the reader seeks, and async queues wait for
-//! all sync requests to leave the device.
+//! *Known weaknesses.* v1 idles on flash as on a disk unless the reader seeks. In both, async queues wait for
+//! all sync requests to leave the device, and a queue that comes back waits for the slot in service to end.
+
+mod boost;
+mod cooperate;
+mod expiry;
+mod raise;
+mod tunables;
 
 use super::idle::HwTag;
 use super::ids::{Id, QueueNo, Rows, RqNo};
 use super::queue::past::Past;
+use super::queue::raise::NOT_RAISED;
 use super::queue::think::Average;
 use super::requests::Place;
 use super::slot::{Reason, Rules};
@@ -35,19 +50,19 @@ use crate::request::{Io, ReqId, Side};
 use crate::sched::{
     At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Service, Setup,
 };
-use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
+use crate::setting::TunableError;
 use crate::stage::{Change, Figure, Stage, StageInfo};
 use crate::unit::{Instant, IoPrio, Nanos, QueueId};
 use alloc::boxed::Box;
 use alloc::string::String;
 
-/// The registry entry.
-pub static ENTRY: Entry = Entry {
+/// BFQ v1, the first release.
+pub static ENTRY_V1: Entry = Entry {
     stage: StageInfo {
         name: "bfq-v1",
         summary: "BFQ as first released in 2010: budgets, idling, a boost for what starts",
         source: "specs/bfq.md section 11",
-        tunables: &TUNABLES,
+        tunables: &tunables::TUNABLES_V1,
         group_tunables: GROUP_TUNABLES,
         knobs: KNOBS,
         figures: &[],
@@ -59,115 +74,49 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
-    build: |setup| Box::new(BfqV1::new(setup)),
+    build: |setup| Box::new(Early::new(setup, Release::V1)),
 };
 
-const MS_MAX: u64 = 600_000;
+/// BFQ v4.
+pub static ENTRY_V4: Entry = Entry {
+    stage: StageInfo {
+        name: "bfq-v4",
+        summary: "BFQ of 2012: raises what starts or plays, merges queues that cooperate",
+        source: "specs/bfq.md 11.6 and 11.8",
+        tunables: &tunables::TUNABLES_V4,
+        ..ENTRY_V1.stage
+    },
+    build: |setup| Box::new(Early::new(setup, Release::V4)),
+    ..ENTRY_V1
+};
 
-const ROWS: &[Setting<BfqV1>] = &[
-    Tunable::new(
-        "slice_idle",
-        Unit::Millis,
-        8,
-        (0, MS_MAX),
-        "Longest wait for a sync queue. 0: none.",
-    )
-    .on_change(OnChange::Waits)
-    .field(|s| s.b.conf.slice_idle.as_ms(), |s, v| s.b.conf.slice_idle = Nanos::ms(v)),
-    Tunable::switch("low_latency", true, "Boosts queues that come back after 20 s.")
-        .on_change(OnChange::Resets)
-        .field(|s| s.low_latency.into(), |s, v| s.low_latency = v != 0),
-    Tunable::new(
-        "max_budget",
-        Unit::Sectors,
-        0,
-        (0, i32::MAX as u64),
-        "Largest service of a slot. 0: what the device serves in timeout_sync at its \
-         peak rate.",
-    )
-    .on_change(OnChange::Limits)
-    .field(|s| s.b.conf.user_max_budget, |s, v| s.b.conf.user_max_budget = v),
-    Tunable::new("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a sync slot.")
-        .on_change(OnChange::Limits)
-        .field(|s| s.b.conf.timeout.as_ms(), |s, v| s.b.conf.timeout = Nanos::ms(v)),
-    Tunable::new("timeout_async", Unit::Millis, 40, (1, MS_MAX), "Time limit of an async slot.")
-        .on_change(OnChange::Limits)
-        .field(|s| s.timeout_async.as_ms(), |s, v| s.timeout_async = Nanos::ms(v)),
-    Tunable::new(
-        "fifo_expire_sync",
-        Unit::Millis,
-        125,
-        (1, MS_MAX),
-        "Age that breaks the sorted order.",
-    )
-    .on_change(OnChange::LaterRequests)
-    .field(|s| s.b.conf.fifo_expire_sync.as_ms(), |s, v| s.b.conf.fifo_expire_sync = Nanos::ms(v)),
-    Tunable::new(
-        "fifo_expire_async",
-        Unit::Millis,
-        250,
-        (1, MS_MAX),
-        "The same for async requests.",
-    )
-    .on_change(OnChange::LaterRequests)
-    .field(
-        |s| s.b.conf.fifo_expire_async.as_ms(),
-        |s, v| s.b.conf.fifo_expire_async = Nanos::ms(v),
-    ),
-    Tunable::new("back_seek_max", Unit::Kib, 16_384, (0, 1 << 40), "Reach behind the head.")
-        .field(|s| s.b.conf.back_seek_max_kib, |s, v| s.b.conf.back_seek_max_kib = v),
-    Tunable::new("back_seek_penalty", Unit::Factor, 2, (1, 1_000), "Cost of a way back.")
-        .field(|s| s.b.conf.back_seek_penalty, |s, v| s.b.conf.back_seek_penalty = v),
-    Tunable::new("quantum", Unit::Requests, 4, (1, 1_000), "Requests of a sync queue per batch.")
-        .field(|s| s.quantum, |s, v| s.quantum = v),
-    Tunable::new(
-        "max_budget_async_rq",
-        Unit::Requests,
-        4,
-        (1, 1_000),
-        "The same of an async queue.",
-    )
-    .field(|s| s.async_batch, |s, v| s.async_batch = v),
-    Tunable::new("class_idle_period", Unit::Millis, 200, (1, MS_MAX), "Look-in of the idle class.")
-        .field(
-            |s| s.b.conf.fair.idle_class_period.as_ms(),
-            |s, v| s.b.conf.fair.idle_class_period = Nanos::ms(v),
-        ),
-    Tunable::switch(
-        "exact_pick",
-        true,
-        "1: the eligible queue with the smallest finish. 0: the reference's tree descent \
-         (Q1).",
-    )
-    .field(|s| s.b.conf.fair.exact_pick.into(), |s, v| s.b.conf.fair.exact_pick = v != 0),
-    Tunable::switch("exact_candidate", false, "1: a look-up at every activation (Q15).").field(
-        |s| s.b.conf.fair.exact_candidate.into(),
-        |s, v| s.b.conf.fair.exact_candidate = v != 0,
-    ),
-    Tunable::choice(
-        "v1_rules",
-        &["shipped", "described"],
-        0,
-        "What was released, or what its page says, where they differ: slow queues, age \
-         of a boost.",
-    )
-    .field(|s| s.described.into(), |s, v| s.described = v != 0),
-];
-/// Settings that BFQ does not have, or that mean something else there.
-const OWN: &[&str] =
-    &["low_latency", "timeout_async", "quantum", "max_budget_async_rq", "v1_rules"];
-static SETTINGS: Settings<BfqV1> = Settings::new("bfq-v1", ROWS);
-static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
+/// Whose rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    V1,
+    V4,
+}
 
-/// What v1 keeps per queue besides the shared state.
+impl Release {
+    fn entry(self) -> &'static Entry {
+        match self {
+            Release::V1 => &ENTRY_V1,
+            Release::V4 => &ENTRY_V4,
+        }
+    }
+}
+
+/// What is kept per queue besides the shared state.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
     generation: u32,
     /// Waiting for it may pay.
     idle_window: bool,
     seek: Distance,
-    /// The boost started, or the queue last became busy; `None` for a newborn.
+    /// The boost started, or the queue last became busy; `None` for a newborn. (v1)
     boost_t0: Option<Instant>,
+    /// An arrival after it is soft real-time; `None`: none is. (v4)
+    next_soft: Option<Instant>,
     /// It became idle.
     idle_since: Option<Instant>,
     /// Requests of this slot.
@@ -193,7 +142,8 @@ impl Distance {
 }
 
 #[derive(Debug)]
-struct BfqV1 {
+struct Early {
+    release: Release,
     b: Bfq,
     extra: Rows<QueueNo, Extra>,
     sync_inflight: u32,
@@ -208,20 +158,24 @@ struct BfqV1 {
     boosts: u64,
 }
 
-impl BfqV1 {
-    fn new(setup: &Setup<'_>) -> BfqV1 {
+impl Early {
+    fn new(setup: &Setup<'_>, release: Release) -> Early {
         let mut b = Bfq::new(setup);
         b.rules = RULES;
+        b.rules.merges_at_selection = release == Release::V4;
         b.conf.low_latency = false;
         b.conf.stable_merge = false;
         b.conf.queue_merge = false;
+        // Bursts are of later releases.
+        b.conf.large_burst_thresh = u32::MAX;
         b.conf.fair.fix_double_charge = false;
         b.conf.fair.keep_idle_ticket = false;
         b.fair.count_weights = false;
         // The largest budget is trusted from the start.
         b.budgets.assigned = 255;
         b.ncq.tag = HwTag::Yes;
-        let mut v1 = BfqV1 {
+        let mut early = Early {
+            release,
             b,
             extra: Rows::new(),
             sync_inflight: 0,
@@ -234,9 +188,31 @@ impl BfqV1 {
             described: false,
             boosts: 0,
         };
-        SETTINGS.apply_defaults(&mut v1);
-        v1.b.fair.set_rules(v1.b.conf.fair);
-        v1
+        release.settings().apply_defaults(&mut early);
+        early.b.fair.set_rules(early.b.conf.fair);
+        early.b.recompute_wr_duration();
+        early
+    }
+
+    fn set_low_latency(&mut self, on: bool) {
+        self.low_latency = on;
+        // What is shared with BFQ knows raising, and no boost.
+        self.b.conf.low_latency = on && self.release == Release::V4;
+    }
+
+    /// It weighs a multiple of its weight for a while. (v4)
+    fn raised(&self, q: QueueNo) -> bool {
+        self.b.fair.ents[q].wr > NOT_RAISED
+    }
+
+    /// The device is kept idle for its next request (11.3). v4: not a drive that has no head to move and orders
+    /// commands itself, unless the queue is raised.
+    fn waits_for(&mut self, q: QueueNo) -> bool {
+        let pointless = self.release == Release::V4
+            && !self.b.rotational
+            && self.b.ncq.tag == HwTag::Yes
+            && !self.raised(q);
+        !pointless && self.extra(q).idle_window
     }
 
     /// The state of a queue, fresh if the number belongs to a new one.
@@ -247,6 +223,7 @@ impl BfqV1 {
             idle_window: queue.sync && self.b.fair.class(q) != IDLE,
             seek: Distance::default(),
             boost_t0: None,
+            next_soft: None,
             idle_since: None,
             dispatched: 0,
             slot_start: None,
@@ -270,7 +247,7 @@ impl BfqV1 {
             self.b.rqs.list(slot, at);
             return;
         }
-        let q = rq.queue;
+        let q = self.join_cooperator(now, slot, cx);
         self.extra(q);
         let expire =
             if rq.sync { self.b.conf.fifo_expire_sync } else { self.b.conf.fifo_expire_async };
@@ -282,12 +259,16 @@ impl BfqV1 {
         let old = self.b.queues[q].rqs.next;
         let next = self.b.better(old, slot, self.b.rate.last_pos);
         self.b.queues[q].rqs.next = next;
+        if next != old {
+            self.b.index_update(q);
+        }
         let cost = self.b.charge_next(q);
         let budget = self.b.queues[q].slot.max_budget.max(cost);
+        self.note_arrival(now, q, cx);
         if !self.b.fair.ents[q].busy {
             self.b.fair.ents[q].service = 0;
             self.b.fair.ents[q].budget = budget;
-            self.start_boost(now, q, cx);
+            self.prefer_on_busy(now, q, cx);
             self.b.fair.activate_or_requeue(q, false, false, self.b.tn);
             self.b.fair.census.set_busy(&mut self.b.fair.ents[q]);
         } else if self.b.serving.queue != q && self.b.fair.ents[q].budget != budget {
@@ -321,51 +302,17 @@ impl BfqV1 {
         let service = self.b.fair.ents[q].service;
         let queueing = self.b.ncq.tag == HwTag::Yes;
         let class = self.b.fair.class(q);
+        // A raised queue is waited for although it seeks: what starts does (11.6).
+        let raised = self.raised(q);
         let extra = self.extra(q);
         extra.seek.add(distance);
         if (service > maxb / 8 || !extra.seek.seeky()) && class != IDLE {
-            if gone || idle == Nanos::ZERO || (queueing && extra.seek.seeky()) {
+            if gone || idle == Nanos::ZERO || (queueing && extra.seek.seeky() && !raised) {
                 extra.idle_window = false;
             } else if think.valid() {
                 extra.idle_window = think.mean() <= idle.0;
             }
         }
-    }
-
-    // The boost: 11.5.
-
-    /// Deviation: the text does not limit the boost to sync queues; async queues get it too.
-    fn start_boost(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
-        let (on, described) = (self.low_latency, self.described);
-        let boosted = self.b.fair.ents[q].boost > 0;
-        let extra = self.extra(q);
-        let since = if described { extra.idle_since } else { extra.boost_t0 };
-        let newborn = extra.boost_t0.is_none();
-        let long_ago = newborn || since.is_none_or(|at| at + BOOST_PAUSE < now);
-        if boosted {
-            return;
-        }
-        extra.boost_t0 = Some(now);
-        if on && long_ago {
-            let e = &mut self.b.fair.ents[q];
-            e.boost = BOOST_SECTORS;
-            e.prio_dirty = true;
-            self.boosts += 1;
-            cx.trace.why(now, "boosted: starts", q.0, BOOST_SECTORS.into(), 0);
-        }
-    }
-
-    fn use_boost(&mut self, now: Instant, q: QueueNo, cost: u64) {
-        let left = u64::from(self.b.fair.ents[q].boost);
-        if left == 0 {
-            return;
-        }
-        let t0 = self.extra(q).boost_t0.expect("a boost has a start");
-        let fresh = now.since(t0) <= BOOST_TIME && left > cost;
-        let e = &mut self.b.fair.ents[q];
-        e.boost = if fresh { (left - cost) as u32 } else { 0 };
-        e.prio_dirty = true;
-        self.b.fair.apply(q.into(), false);
     }
 
     // Dispatch: 11.3.
@@ -394,7 +341,8 @@ impl BfqV1 {
             if !force && (full || (!queue.sync && self.sync_inflight > 0)) {
                 return Dispatch::Idle;
             }
-            self.batch(now, q, lim, cx);
+            let at_once = if self.release == Release::V4 { 1 } else { lim };
+            self.batch(now, q, at_once, cx);
         }
         let slot = self.b.rqs.pop_listed().expect("just filled");
         let rq = &self.b.rqs[slot];
@@ -426,7 +374,7 @@ impl BfqV1 {
             self.b.remove_request(now, slot);
             self.b.rate.last_pos = self.b.rqs[slot].end();
             self.b.rqs.list(slot, At::Tail);
-            self.use_boost(now, q, cost);
+            self.served(now, q, cost, cx);
             self.extra(q).dispatched += 1;
         }
         let others = self.b.fair.census.tot_busy() > 1;
@@ -449,8 +397,10 @@ impl BfqV1 {
                         return Some(q);
                     }
                     Reason::Exhausted
-                } else if queue.slot.waiting
-                    || (queue.rqs.inflight > 0 && self.extra(q).idle_window)
+                } else if self.merge_with_cooperator(q) {
+                    Reason::NoMore
+                } else if self.b.queues[q].slot.waiting
+                    || (self.b.queues[q].rqs.inflight > 0 && self.waits_for(q))
                 {
                     return None;
                 } else {
@@ -515,13 +465,13 @@ impl BfqV1 {
         } else if rq.sync
             && self.b.load.inflight == 0
             && self.b.queues[q].empty()
-            && self.extra(q).idle_window
+            && self.waits_for(q)
             && self.b.queues[q].life.users > 0
         {
             self.arm(now, q, cx);
         } else if self.b.load.queued == 0
             && !self.b.queues[q].slot.waiting
-            && (self.b.queues[q].rqs.inflight == 0 || !self.extra(q).idle_window)
+            && (self.b.queues[q].rqs.inflight == 0 || !self.waits_for(q))
         {
             // Deviation: a run with nothing queued may change no state here, so the end of the slot that
             // the run after this completion would bring comes now.
@@ -534,7 +484,13 @@ impl BfqV1 {
         let seek = self.extra(q).seek;
         let idle = self.b.conf.slice_idle;
         let seeks = seek.0.valid() && seek.seeky() && much;
-        let wait = if seeks { idle.min(SEEKY_IDLE) } else { idle };
+        let wait = if self.raised(q) {
+            self.b.raised_wait()
+        } else if seeks {
+            idle.min(SEEKY_IDLE)
+        } else {
+            idle
+        };
         self.b.wait_for(now, q, wait, cx);
     }
 
@@ -552,88 +508,9 @@ impl BfqV1 {
             ncq.samples = 0;
         }
     }
-
-    // Expiry: 11.4.
-
-    /// Was the slot slow? Moves the estimate of the peak rate.
-    fn slow(&mut self, q: QueueNo, end: Instant, reason: Reason) -> bool {
-        let Some(start) = self.extra(q).slot_start else { return false };
-        let us = end.since(start).as_us();
-        if !self.b.queues[q].sync || us < SHORT_US {
-            return false;
-        }
-        let e = &self.b.fair.ents[q];
-        let (service, budget) = (e.service, e.budget);
-        let bw = (service << RATE_SHIFT) / us;
-        let seeky = self.extra(q).seek.seeky();
-        if us > LONG_US && (bw > self.peak || (!seeky && reason == Reason::Timeout)) {
-            self.peak = 7 * self.peak / 8 + bw / 8;
-            self.peak_samples = (self.peak_samples + 1).min(PEAK_SAMPLES);
-            self.recompute_max_budget();
-        }
-        if budget <= self.b.budgets.max / 8 {
-            return false;
-        }
-        let expected = (bw * 1000 * self.b.conf.timeout.as_ms()) >> RATE_SHIFT;
-        if self.described { expected < 3 * budget / 4 } else { expected > 4 * budget / 3 }
-    }
-
-    /// The slot in service ends by the present limits ([`super::follow`]).
-    fn shorten_slot(&mut self) {
-        let q = self.b.serving.queue;
-        if q.is_none() {
-            return;
-        }
-        let Some(start) = self.extra(q).slot_start else { return };
-        let e = &self.b.fair.ents[q];
-        let factor = u64::from(e.weight / e.orig_weight);
-        let queue = &mut self.b.queues[q];
-        let limit = if queue.sync { self.b.conf.timeout } else { self.timeout_async };
-        queue.slot.deadline = queue.slot.deadline.at_most(start + limit * factor);
-    }
-
-    fn recompute_max_budget(&mut self) {
-        self.b.budgets.max = match self.b.conf.user_max_budget {
-            0 if self.peak_samples < PEAK_SAMPLES => super::slot::DEFAULT_MAX_BUDGET,
-            // At least one sector, or no request could ever be served.
-            0 => ((self.peak * 1000 * self.b.conf.timeout.as_ms()) >> RATE_SHIFT).max(1),
-            user => user,
-        };
-    }
-
-    fn expire(
-        &mut self,
-        now: Instant,
-        q: QueueNo,
-        compensate: bool,
-        reason: Reason,
-        cx: &mut Cx<'_>,
-    ) {
-        let end = if compensate { self.b.serving.idle_since } else { now };
-        let slow = self.slow(q, end, reason);
-        let e = &self.b.fair.ents[q];
-        let left = e.left();
-        if slow || (reason == Reason::Timeout && left >= e.budget / 3) {
-            self.b.stats.time_charges += 1;
-            self.b.tally(q, |t| t.time_charged += left);
-            self.b.serve(q, left);
-        }
-        self.b.adapt(q, reason);
-        let queue = &self.b.queues[q];
-        if queue.rqs.next.is_none() {
-            self.b.fair.ents[q].budget = queue.slot.max_budget;
-        }
-        self.b.tell_expiry(now, q, reason, cx);
-        self.b.leave_service(now, q, reason);
-        if !self.b.fair.ents[q].busy {
-            self.extra(q).idle_since = Some(now);
-        }
-        self.b.fair.ents[q].service = 0;
-        self.b.fair.clear_ancestor_service(q);
-    }
 }
 
-impl Scheduler for BfqV1 {
+impl Scheduler for Early {
     fn depth_limit(&mut self, _now: Instant, _io: &Io, _cx: &mut Cx<'_>) -> Depth {
         Depth::Usual
     }
@@ -701,9 +578,9 @@ impl Scheduler for BfqV1 {
     }
 }
 
-impl Stage for BfqV1 {
+impl Stage for Early {
     fn info(&self) -> &'static StageInfo {
-        &ENTRY.stage
+        &self.release.entry().stage
     }
 
     fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
@@ -741,10 +618,13 @@ impl Stage for BfqV1 {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         let before = self.b.conf.clone();
-        let name = SETTINGS.set(self, name, value)?;
-        if !OWN.contains(&name) {
-            self.b.clock(now);
+        let name = self.release.settings().set(self, name, value)?;
+        self.b.clock(now);
+        if !tunables::OWN.contains(&name) {
             self.b.applied(now, name, &before, cx);
+        }
+        if before.low_latency && !self.b.conf.low_latency {
+            self.b.end_all_raising(now, cx);
         }
         self.recompute_max_budget();
         self.shorten_slot();
@@ -752,7 +632,7 @@ impl Stage for BfqV1 {
     }
 
     fn value(&self, name: &str) -> Option<u64> {
-        SETTINGS.value(self, name)
+        self.release.settings().value(self, name)
     }
 
     fn set_group(
@@ -792,8 +672,17 @@ impl Stage for BfqV1 {
         put("idle_timer_armed", all.idle_armed);
         put("idle_timer_useful", all.idle_useful);
         put("idle_time_ns", all.idled.0);
-        put("boosts", self.boosts);
-        put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> RATE_SHIFT);
+        match self.release {
+            Release::V1 => put("boosts", self.boosts),
+            Release::V4 => {
+                put("raised_interactive", all.raised_interactive);
+                put("raised_soft_real_time", all.raised_soft);
+                put("raising_ended", s.raising_ended);
+                put("queue_merges", all.merges);
+                put("queue_splits", all.splits);
+            }
+        }
+        put("peak_rate_sectors_per_s", (self.peak * 1_000_000) >> expiry::RATE_SHIFT);
         put("max_budget_sectors", self.b.budgets.max);
         put("queues_busy", self.b.fair.census.tot_busy().into());
     }
@@ -801,15 +690,16 @@ impl Stage for BfqV1 {
 
 /// What differs in the parts shared with BFQ (11.2). Early BFQ overcharged async requests elevenfold in every
 /// scenario; too much, since a group's bandwidth then depends on whether it reads or writes.
-const RULES: Rules =
-    Rules { level_weight: 1, async_factor: Some(11), keep_on_no_more: true, own_slot_limit: true };
+const RULES: Rules = Rules {
+    level_weight: 1,
+    async_factor: Some(11),
+    keep_on_no_more: true,
+    own_slot_limit: true,
+    merges_at_selection: false,
+    raised_waits: Some(3),
+};
 /// No slot ends before its first completion.
 const NEVER: Instant = Instant::from_nanos(u64::MAX - 1);
-/// 24 MiB (11.5). By service, so the boost of whoever reads fast ends by itself; the 6 s stop processes that seek, and
-/// 20 s of idleness tell a new start from a pause. Chosen by tuning; replaced in v2 by periods of time.
-const BOOST_SECTORS: u32 = super::wf2q::BOOST_SECTORS;
-const BOOST_TIME: Nanos = Nanos::secs(6);
-const BOOST_PAUSE: Nanos = Nanos::secs(20);
 /// While few samples are known a far request may be the rule (11.3).
 const FEW: u32 = 60;
 const FAR_AT_FIRST: u64 = 2 << 20;
@@ -819,11 +709,5 @@ const SEEKY: u64 = 8192;
 const SEEKY_IDLE: Nanos = Nanos::ms(2);
 const QUEUEING: u32 = 4;
 const QUEUEING_SAMPLES: u32 = 33;
-/// As in `rate`: a slot below the first measures nothing, one above the second may move the peak rate (11.4).
-const RATE_SHIFT: u32 = 16;
-const SHORT_US: u64 = 100;
-const LONG_US: u64 = 20_000;
-const PEAK_SAMPLES: u32 = 32;
-
 #[cfg(test)]
 mod tests;

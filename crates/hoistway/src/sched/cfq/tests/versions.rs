@@ -246,7 +246,7 @@ fn in_2_6_32_async_queues_start_slowly_after_a_late_sync_request() {
         rig.at_ms(200).complete(late);
         rig.exit(reader);
         for n in 0..20 {
-            rig.write(writer, 1 << 20 | 8 * n, 8);
+            rig.write(writer, (1 << 20) + 8 * n, 8);
         }
         assert_eq!(rig.issue_all().len(), depth, "{}", kernel.entry.name);
     }

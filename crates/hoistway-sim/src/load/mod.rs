@@ -10,6 +10,7 @@ mod ddloop;
 mod file_copy;
 mod fsync_tester;
 mod interleaved;
+mod job;
 mod order;
 pub mod params;
 mod probe;
@@ -67,6 +68,8 @@ pub struct LoadEntry {
     /// The parameters that say how much it does before it exits: whole numbers, bytes or times. A
     /// shortened run divides their values.
     pub work: &'static [&'static str],
+    /// Its reads and its writes are recorded apart, as phases `read` and `write`.
+    pub directions: bool,
     /// Builds the load and lays out its file.
     pub build: fn(&mut Build<'_>) -> Result<Box<dyn Load>, JobError>,
 }
@@ -80,6 +83,7 @@ impl LoadEntry {
         params: &[],
         counts: &[],
         work: &[],
+        directions: false,
         build: |build| Err(build.params.wrong("a load without a builder".into())),
     };
 }
@@ -130,6 +134,7 @@ pub fn find_count(name: &str) -> Option<&'static CountDoc> {
 pub static LOADS: &[LoadEntry] = &[
     reader::ENTRY,
     writer::ENTRY,
+    job::ENTRY,
     probe::ENTRY,
     app_start::ENTRY,
     fsync_tester::ENTRY,

@@ -53,13 +53,13 @@ pub(super) struct Shuffle {
 }
 
 impl Shuffle {
-    fn new(count: u64, rng: &mut Rng) -> Shuffle {
+    pub fn new(count: u64, rng: &mut Rng) -> Shuffle {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
         let keys = [rng.bits(), rng.bits(), rng.bits(), rng.bits()];
         Shuffle { count, half: bits.div_ceil(2).max(1), keys }
     }
 
-    fn block(&self, n: u64) -> u64 {
+    pub fn block(&self, n: u64) -> u64 {
         debug_assert!(n < self.count);
         let mut x = n;
         loop {

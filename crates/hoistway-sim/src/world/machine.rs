@@ -189,6 +189,9 @@ impl<G: Platform> Machine<G> {
                 exited: false,
                 stats: ProcStats::new(spec, span, &job.window),
             });
+            if load::find(&spec.load)?.directions {
+                actors[index].stats.by_direction();
+            }
         }
         let journal = stack.add_proc(GroupId::ROOT, IoPrio::be(host.journal_level()));
         let prio = stack.env().procs.prio(journal);

@@ -1,6 +1,8 @@
 //! Phases of a process's load (such as the four of tiotest): when each began and ended, and its calls.
 //!
-//! At most one phase of a process is on. What lies outside of the measured window is not known: a phase that
+//! Of loads that mix directions, each direction is a phase, from its first call to its last.
+//!
+//! Otherwise at most one phase of a process is on. What lies outside of the measured window is not known: a phase that
 //! was on when measuring began has no beginning, one that is on when it ends has no end, and whoever derives
 //! its length from these knows a lower bound only.
 
@@ -16,11 +18,18 @@ pub(super) struct Phases {
     all: Vec<PhaseRecord>,
     /// The one that is on, and since when.
     on: Option<(usize, Instant)>,
+    /// The phases are the directions.
+    directions: bool,
 }
 
 impl Phases {
     pub fn new(span: Span) -> Phases {
-        Phases { span, all: Vec::new(), on: None }
+        Phases { span, all: Vec::new(), on: None, directions: false }
+    }
+
+    /// From now on reads and writes are the phases.
+    pub fn by_direction(&mut self) {
+        self.directions = true;
     }
 
     /// The window, which has begun, ends sooner. What ended there has ended in it.
@@ -34,6 +43,31 @@ impl Phases {
         self.on.map(|(i, _)| &mut self.all[i])
     }
 
+    /// The phase into which a call counts that began and ended then.
+    #[inline]
+    pub fn of_call(
+        &mut self,
+        write: bool,
+        begun: Instant,
+        end: Instant,
+    ) -> Option<&mut PhaseRecord> {
+        if self.directions { Some(self.direction(write, begun, end)) } else { self.open() }
+    }
+
+    fn direction(&mut self, write: bool, begun: Instant, end: Instant) -> &mut PhaseRecord {
+        let inside = |at: Instant| at.min(self.span.end).since(self.span.begin);
+        let (begun, end) = (inside(begun), inside(end));
+        let name = if write { "write" } else { "read" };
+        let i = self.all.iter().position(|p| p.name == name).unwrap_or_else(|| {
+            self.all.push(PhaseRecord::begun(name, Some(begun)));
+            self.all.len() - 1
+        });
+        let phase = &mut self.all[i];
+        phase.begin = phase.begin.map(|first| first.min(begun));
+        phase.end = phase.end.max(Some(end));
+        phase
+    }
+
     /// The phase `name` begins, or none; the one that was on is over.
     pub fn change(&mut self, now: Instant, name: Option<&'static str>) {
         if let Some((i, since)) = self.on.take() {
@@ -42,16 +76,7 @@ impl Phases {
         let Some(name) = name.filter(|_| now < self.span.end) else { return };
         let begin = (now >= self.span.begin).then(|| now - self.span.begin);
         let i = self.all.iter().position(|p| p.name == name).unwrap_or_else(|| {
-            self.all.push(PhaseRecord {
-                name: name.to_string(),
-                begin,
-                end: None,
-                turns: 0,
-                spent: Nanos::ZERO,
-                latency: Histogram::new(),
-                bytes: 0,
-                ios: 0,
-            });
+            self.all.push(PhaseRecord::begun(name, begin));
             self.all.len() - 1
         });
         self.all[i].end = None;
@@ -74,6 +99,22 @@ impl Phases {
 
     pub fn finish(self) -> Vec<PhaseRecord> {
         self.all
+    }
+}
+
+impl PhaseRecord {
+    /// A phase that begins.
+    fn begun(name: &str, begin: Option<Nanos>) -> PhaseRecord {
+        PhaseRecord {
+            name: name.to_string(),
+            begin,
+            end: None,
+            turns: 0,
+            spent: Nanos::ZERO,
+            latency: Histogram::new(),
+            bytes: 0,
+            ios: 0,
+        }
     }
 }
 
@@ -119,6 +160,17 @@ mod tests {
                 line("c", Some(90), None, 0, 0),
             ]
         );
+    }
+
+    #[test]
+    fn directions_are_phases_from_their_first_call_to_their_last() {
+        let mut p = phases();
+        p.by_direction();
+        p.of_call(true, ms(90), ms(120)).unwrap().ios += 1;
+        p.of_call(false, ms(110), ms(130)).unwrap().ios += 1;
+        p.of_call(true, ms(150), ms(250)).unwrap().ios += 1;
+        let line = |name: &str, begin, end| (name.into(), Some(begin), Some(end), 0, 0);
+        assert_eq!(lines(p), [line("write", 0, 100), line("read", 10, 30)]);
     }
 
     #[test]

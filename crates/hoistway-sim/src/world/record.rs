@@ -158,6 +158,11 @@ impl ProcStats {
         }
     }
 
+    /// Reads and writes are recorded apart.
+    pub fn by_direction(&mut self) {
+        self.phases.by_direction();
+    }
+
     /// A phase of the load begins, or none.
     pub fn phase(&mut self, now: Instant, name: Option<&'static str>) {
         self.phases.change(now, name);
@@ -198,9 +203,12 @@ impl ProcStats {
         if ran.first_end >= self.span.begin && last_end < self.span.end && one_interval {
             self.latency.record(ran.first.0);
             self.latency.record_n(ran.each.0, ran.calls - 1);
-            if let Some(phase) = self.phases.open() {
+            let begun = before(ran.first_end, ran.first);
+            if let Some(phase) = self.phases.of_call(ran.write, begun, last_end) {
                 phase.latency.record(ran.first.0);
                 phase.latency.record_n(ran.each.0, ran.calls - 1);
+                phase.bytes += ran.bytes * ran.calls;
+                phase.ios += ran.calls;
             }
             self.count(ran.first_end, ran.bytes, ran.calls);
             self.gap(ran.first_end, ran.first);
@@ -223,11 +231,13 @@ impl ProcStats {
             }
             let inside = end < self.span.end;
             // A call that began in the window counts although it ends behind it, if it is the target's.
-            let began = Instant::from_nanos(end.as_nanos().saturating_sub(latency.0));
+            let began = before(end, latency);
             if inside || (self.target && began < self.span.end) {
                 self.latency.record(latency.0);
-                if let Some(phase) = self.phases.open() {
+                if let Some(phase) = self.phases.of_call(ran.write, began, end) {
                     phase.latency.record(latency.0);
+                    phase.bytes += ran.bytes * u64::from(inside);
+                    phase.ios += u64::from(inside);
                 }
                 self.gap(end, latency);
             }
@@ -241,17 +251,12 @@ impl ProcStats {
     fn count(&mut self, end: Instant, bytes: u64, calls: u64) {
         self.bytes += bytes * calls;
         self.ios += calls;
-        if let Some(phase) = self.phases.open() {
-            phase.bytes += bytes * calls;
-            phase.ios += calls;
-        }
         self.series.add(end, bytes * calls, calls);
     }
 
     /// The time without a completion while this call was outstanding.
     fn gap(&mut self, end: Instant, latency: Nanos) {
-        let began = Instant::from_nanos(end.as_nanos().saturating_sub(latency.0));
-        let since = began.max(self.last_end).max(self.span.begin);
+        let since = before(end, latency).max(self.last_end).max(self.span.begin);
         self.starved = self.starved.max(end.since(since));
     }
 
@@ -284,6 +289,11 @@ impl ProcStats {
             phases: self.phases.finish(),
         }
     }
+}
+
+/// When a call began that took so long; what began before the clock began with it.
+fn before(end: Instant, latency: Nanos) -> Instant {
+    Instant::from_nanos(end.as_nanos().saturating_sub(latency.0))
 }
 
 /// One command at the device.

@@ -347,3 +347,59 @@ fn a_depth_is_kept_at_the_device_and_every_call_of_the_target_is_counted() {
     let one = run_with("raw = true\ndirect = true\npattern = \"rand\"", Role::Interferer);
     assert!(deep.procs[0].ios > 5 * one.procs[0].ios, "a flash drive answers more at once");
 }
+
+/// A mixed job that ends by itself: the window ends with it, directions are recorded apart and come to the
+/// whole, and of two jobs with a barrier between them the second begins when the first is over.
+#[test]
+fn jobs_record_directions_apart_and_follow_one_another() {
+    let drive = DriveFile::load("plextor-px-256m5s").unwrap();
+    let proc = |name: &str, params: &str| ProcSpec {
+        name: name.into(),
+        role: Role::Interferer,
+        group: None,
+        prio: IoPrio::NONE,
+        start: Nanos::ZERO,
+        load: "job".into(),
+        params: params.parse().unwrap(),
+    };
+    let mixed =
+        "rw = \"randrw\"\nmix = 75\ndirect = true\ndepth = 8\nsize = \"8m\"\nends_at = \"first\"";
+    let second =
+        "rw = \"write\"\nnew_file = true\nsize = \"8m\"\nend_fsync = true\nwaits_for = \"first\"";
+    let job = Job {
+        drive: &drive,
+        host: HostConfig::profile("2019").unwrap(),
+        scheduler: SchedulerSpec {
+            entry: sched::find("bfq").expect("it is registered"),
+            set: Vec::new(),
+            queue: Vec::new(),
+        },
+        control: ControlSpec::default(),
+        groups: Vec::new(),
+        procs: vec![proc("mixed", mixed), proc("second", second)],
+        window: Window {
+            ramp: Nanos::ZERO,
+            measured: Nanos::secs(60),
+            grace: Nanos::ZERO,
+            target_interval: Nanos::ms(100),
+            device_interval: Nanos::ms(100),
+        },
+        seed: 1,
+        trace: TraceMode::Digest,
+    };
+    let outcome = run(&job, &mut |_| true).unwrap();
+    assert!(outcome.measured < Nanos::secs(5), "{:?}", outcome.measured);
+    let [mixed, second] = &outcome.procs[..] else { panic!("two processes") };
+    let phase =
+        |p: &ProcRecord, name: &str| p.phases.iter().find(|r| r.name == name).cloned().unwrap();
+    let (reads, writes) = (phase(mixed, "read"), phase(mixed, "write"));
+    assert_eq!((reads.ios + writes.ios, reads.bytes + writes.bytes), (2048, 8 << 20));
+    assert_eq!((mixed.ios, mixed.latency.count()), (2048, 2048));
+    assert!((0.7..0.8).contains(&(reads.ios as f64 / 2048.0)), "{}", reads.ios);
+    assert_eq!(reads.latency.count(), reads.ios);
+    let first_end = reads.end.max(writes.end).unwrap();
+    let wrote = phase(second, "write");
+    assert!(wrote.begin.unwrap() >= first_end, "{wrote:?}");
+    assert_eq!((wrote.bytes, second.bytes), (8 << 20, 8 << 20));
+    assert!(outcome.device.written_bytes >= writes.bytes + wrote.bytes, "the fsync wrote it");
+}

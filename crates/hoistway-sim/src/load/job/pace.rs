@@ -1,0 +1,70 @@
+//! What keeps a job from its next call: a rate, and think time.
+
+use crate::rng::Rng;
+use hoistway::{Instant, Nanos};
+
+/// A rate of one direction: bytes or calls per second.
+#[derive(Debug)]
+pub(super) struct Pace {
+    bytes: u64,
+    calls: u64,
+    /// Gaps between calls are exponential, as of independent arrivals, and not even.
+    poisson: bool,
+    due: Instant,
+}
+
+impl Pace {
+    /// `None` without a limit.
+    pub fn new(bytes: u64, calls: u64, poisson: bool) -> Option<Pace> {
+        (bytes > 0 || calls > 0).then_some(Pace { bytes, calls, poisson, due: Instant::ZERO })
+    }
+
+    /// The process begins.
+    pub fn start(&mut self, now: Instant) {
+        self.due = now;
+    }
+
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// A call of `len` bytes is made. The schedule is kept on average: a late call does not shift those
+    /// behind it.
+    pub fn spent(&mut self, len: u64, rng: &mut Rng) {
+        let second = 1_000_000_000u128;
+        let of_bytes = (u128::from(len) * second).checked_div(u128::from(self.bytes)).unwrap_or(0);
+        let of_calls = second.checked_div(u128::from(self.calls)).unwrap_or(0);
+        let gap = of_bytes.max(of_calls) as u64;
+        let gap = if self.poisson { rng.exponential(gap as f64) as u64 } else { gap };
+        self.due += Nanos(gap);
+    }
+}
+
+/// Pauses after every so many calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Think {
+    pub time: Nanos,
+    /// The first part of it, in which the process computes.
+    pub spin: Nanos,
+    pub blocks: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::stream;
+
+    #[test]
+    fn the_slower_limit_rules_and_poisson_keeps_the_mean() {
+        let mut rng = stream(1, "pace");
+        let mut even = Pace::new(4096, 10, false).unwrap();
+        even.start(Instant::ZERO);
+        even.spent(4096, &mut rng);
+        assert_eq!(even.due(), Instant::ZERO + Nanos::secs(1));
+        let mut poisson = Pace::new(0, 1000, true).unwrap();
+        (0..100_000).for_each(|_| poisson.spent(1, &mut rng));
+        // Standard deviation of the sum: sqrt(100000) ms = 0.3 s.
+        assert!((98.5..101.5).contains(&(poisson.due().as_nanos() as f64 / 1e9)));
+        assert!(Pace::new(0, 0, false).is_none());
+    }
+}

@@ -33,6 +33,10 @@ fn experiments() -> Vec<&'static str> {
     hoistway_lab::experiment::Experiment::ids().collect()
 }
 
+fn documented() -> Vec<&'static str> {
+    std::iter::once("all").chain(hoistway_lab::reproduce::ids()).collect()
+}
+
 fn drives() -> Vec<&'static str> {
     hoistway_sim::drive::DriveFile::ids()
 }
@@ -63,6 +67,8 @@ pub enum Command {
     Compare(Compare),
     /// Run an experiment under one configuration, or explain what happened to one process
     Run(RunOne),
+    /// Repeat the experiments of the reference documents, published values beside ours
+    Reproduce(Reproduce),
     /// Recompute the metrics and the report of run directories from their records
     Report(Report),
     /// Compare two run directories: differences in the settings, ratios of the results
@@ -240,6 +246,52 @@ pub struct Common {
     pub json: bool,
     /// Print what would run; run and write nothing
     #[arg(long, conflicts_with = "out")]
+    pub dry_run: bool,
+    /// Show no progress bar
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `hoistway reproduce`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 an experiment failed (the others are written), 2 wrong usage, 3 the place \
+                        cannot be written, 130 interrupted (the same command continues)."
+)]
+pub struct Reproduce {
+    /// Experiments, or all: every one that repeats a document
+    #[arg(required = true, value_name = "ID")]
+    #[arg(value_parser = Known(documented), hide_possible_values = true)]
+    pub experiments: Vec<String>,
+    /// A quarter of all times and at most three repetitions: a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// The documents' own procedure: their durations, repetitions and statistics, faults included
+    #[arg(long)]
+    pub as_published: bool,
+    /// Repetitions of each run [default: the experiment's for this procedure]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub reps: Option<u32>,
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Folder to write [default: runs/reproduce.PROCEDURE, with .quick]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Also write the tables as Markdown into this file
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Print everything as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Run everything again, also what is finished
+    #[arg(long, conflicts_with = "dry_run")]
+    pub fresh: bool,
+    /// Print every column of the tables, however narrow the terminal
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["json", "dry_run"])]
+    pub wide: bool,
+    /// Print what would run; run and write nothing
+    #[arg(long, conflicts_with_all = ["json", "markdown", "out"])]
     pub dry_run: bool,
     /// Show no progress bar
     #[arg(long)]

@@ -223,10 +223,7 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
         return print(&previews?.join("\n"));
     }
     let dirs = directories(&grids, common, world)?;
-    let threads = match common.jobs {
-        Some(n) => usize::from(n),
-        None => std::thread::available_parallelism().map_or(1, |n| n.get()),
-    };
+    let threads = threads(common.jobs);
     let stop = stop_flag()?;
     let mut runs = Vec::new();
     for (grid, dir) in grids.iter().zip(&dirs) {
@@ -283,6 +280,14 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
         let _ = writeln!(out, "overview of all: {}", path.display());
     }
     print(&out)
+}
+
+/// So many as wanted, or one per core.
+pub fn threads(jobs: Option<u16>) -> usize {
+    match jobs {
+        Some(n) => usize::from(n),
+        None => std::thread::available_parallelism().map_or(1, |n| n.get()),
+    }
 }
 
 /// Where each grid's results go; all is checked that can be before the first one runs.
@@ -380,7 +385,7 @@ fn kept_runs(grid: &Grid, world: &dyn World, dir: &Path, common: &Common) -> Res
 }
 
 /// Names this build: version, size and time of the program file.
-fn program() -> String {
+pub fn program() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata).ok();
     let built = file.as_ref().and_then(|f| f.modified().ok());
     let since = built.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());

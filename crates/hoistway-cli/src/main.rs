@@ -11,6 +11,7 @@ mod list;
 mod live;
 mod replay;
 mod report;
+mod reproduce;
 mod results;
 mod show;
 mod table;
@@ -62,6 +63,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Compare(options) => compare::compare(&options),
         args::Command::Run(options) => compare::run_one(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
+        args::Command::Reproduce(options) => reproduce::reproduce(&options),
         args::Command::Report(options) => report::report(&options),
         args::Command::Diff(options) => diff::diff(&options),
         args::Command::Completions { shell } => {

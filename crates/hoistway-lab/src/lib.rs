@@ -6,6 +6,7 @@ pub mod diff;
 pub mod experiment;
 pub mod explain;
 pub mod report;
+pub mod reproduce;
 pub mod result;
 pub mod run;
 pub mod stats;

@@ -67,6 +67,13 @@ pub enum RunError {
         /// What the file system says.
         what: String,
     },
+    /// A run broke off with a failed assertion: an error of this program.
+    Broken {
+        /// `drive/config/workload`.
+        cell: String,
+        /// The message.
+        what: String,
+    },
     /// Stopped from outside.
     Interrupted {
         /// Runs that are kept for the next time.
@@ -81,6 +88,9 @@ impl fmt::Display for RunError {
         match self {
             RunError::Job { cell, error } => write!(f, "{cell}: {error}"),
             RunError::Keep { what } => f.write_str(what),
+            RunError::Broken { cell, what } => {
+                write!(f, "{cell}: broke off: {what}; this is an error in hoistway")
+            }
             RunError::Interrupted { kept: 0, .. } => {
                 f.write_str("interrupted; nothing was written")
             }
@@ -188,6 +198,38 @@ impl Grid {
         Ok(Nanos(lengths.sum::<u64>() * u64::from(self.reps)))
     }
 
+    /// How long each run takes in its world's time, in the order of [`Kept`]'s numbers: the repetitions of a
+    /// cell follow each other.
+    pub(crate) fn lengths(&self) -> Result<Vec<Nanos>, RunError> {
+        let of = |(_, job): (String, Job<'_>)| {
+            std::iter::repeat_n(Grid::length(&job), self.reps as usize)
+        };
+        Ok(self.preview()?.into_iter().flat_map(of).collect())
+    }
+
+    /// Run `index` alone, encoded.
+    pub(crate) fn encoded(
+        &self,
+        world: &dyn World,
+        index: usize,
+        stop: &AtomicBool,
+    ) -> Result<Vec<u8>, RunError> {
+        self.one(world, self.places()[index], stop, &|_| {})
+    }
+
+    /// Puts together what is kept of every run.
+    pub(crate) fn together(&self, world: &dyn World, kept: &Kept) -> Result<Run, RunError> {
+        let places = self.places();
+        let load = |index| kept.load(index).ok_or_else(gone);
+        let finished: Result<Vec<Finished>, RunError> = (0..places.len()).map(load).collect();
+        Ok(self.assemble(world, &places, finished?))
+    }
+
+    /// What run `index` belongs to: `drive/config/workload`.
+    pub(crate) fn cell_of(&self, index: usize) -> String {
+        self.cell_name(self.places()[index])
+    }
+
     /// Runs everything on `threads` threads, or on one if the world wants it. `stop` ends it early;
     /// `progress` hears of the time that passes and of every run that is over.
     pub fn run(
@@ -266,10 +308,7 @@ impl Grid {
             // A run is missing only behind one that failed.
             finished.push(match record.unwrap_or_else(|| Err(interrupted.clone()))? {
                 Record::Held(record) => Finished::decode(&record).expect("it was encoded here"),
-                Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(|| {
-                    let what = "a finished run that was kept is gone or damaged; run it again";
-                    RunError::Keep { what: what.into() }
-                })?,
+                Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone)?,
             });
         }
         Ok(self.assemble(world, &places, finished))
@@ -417,6 +456,12 @@ impl Grid {
         let (world, digest) = (world.name(), self.digest());
         format!("{program}\n{world} {digest}\n{}\n", self.command)
     }
+}
+
+/// A record that was written cannot be read.
+fn gone() -> RunError {
+    let what = "a finished run that was kept is gone or damaged; run it again";
+    RunError::Keep { what: what.into() }
 }
 
 /// `first`: of the first repetition, which also keeps what the cgroup files print.

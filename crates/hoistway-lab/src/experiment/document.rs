@@ -48,6 +48,8 @@ pub struct Document {
     pub configs: Vec<String>,
     /// Workloads.
     pub workloads: Vec<String>,
+    /// Runs end by themselves, and the measured time is a limit: a quick reproduction keeps it.
+    pub ends_itself: bool,
     /// What differs from the window in the sound procedure.
     pub sound: Changes,
     /// What differs from it in the document's own.
@@ -88,7 +90,7 @@ pub struct Changes {
 /// `target`: some process is the target.
 pub(super) fn read(top: &Section<'_>, target: bool) -> Result<Option<Document>> {
     let Some(s) = top.opt_section("document")? else { return Ok(None) };
-    s.only(&["source", "drives", "configs", "workloads", "sound", "as-published"])?;
+    s.only(&["source", "drives", "configs", "workloads", "ends_itself", "sound", "as-published"])?;
     let name = s.text("source")?;
     let Some(source) = SOURCES.iter().find(|d| d.name == name) else {
         let known: Vec<&str> = SOURCES.iter().map(|d| d.name).collect();
@@ -108,6 +110,7 @@ pub(super) fn read(top: &Section<'_>, target: bool) -> Result<Option<Document>> 
         drives: list("drives")?,
         configs: list("configs")?,
         workloads: list("workloads")?,
+        ends_itself: s.opt_flag("ends_itself")?.unwrap_or(false),
         sound: changes("sound")?,
         as_published: changes("as-published")?,
     }))

@@ -11,7 +11,7 @@ mod file;
 mod source;
 
 pub use control::{FileRule, Listed, TreeGroup, read_directory};
-pub use document::{Document, Procedure, SOURCES};
+pub use document::{Document, Procedure, SOURCES, Source};
 pub use source::ExperimentError;
 
 use crate::config::Config;
@@ -255,7 +255,9 @@ impl Experiment {
         }
         if options.quick {
             window.ramp = quarter(window.ramp);
-            window.measured = quarter(window.measured);
+            // Of a limit a quarter would cut off what is measured.
+            let limit = self.procedure.and(self.document.as_ref()).is_some_and(|d| d.ends_itself);
+            window.measured = if limit { window.measured } else { quarter(window.measured) };
         }
         window
     }

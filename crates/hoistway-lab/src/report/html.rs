@@ -239,7 +239,7 @@ fn trust(run: &Run) -> String {
 const STYLE: &str = include_str!("style.css");
 /// The part of it that drawings need, also when they are saved.
 pub(super) const CHART: &str = include_str!("chart.css");
-const SCRIPT: &str = include_str!("report.js");
+pub(super) const SCRIPT: &str = include_str!("report.js");
 
 const READING: &str = "<p class=\"note\">Reading the tables of latency. <b>mean</b>: \
 mean over repetitions of each repetition's mean, ± half the 99 % Student interval. <b>shorter by</b>: \

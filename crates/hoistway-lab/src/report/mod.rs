@@ -8,6 +8,7 @@ mod latency;
 pub mod markdown;
 mod monitor;
 pub mod overview;
+pub mod reproduction;
 mod section;
 mod share;
 mod startup;

@@ -133,6 +133,11 @@ impl Kept {
         put(&self.file(index), record)
     }
 
+    /// Run `index` is there; files appear as a whole.
+    pub fn holds(&self, index: usize) -> bool {
+        self.file(index).is_file()
+    }
+
     /// Run `index`; `None` if it was not kept, or is damaged.
     pub fn load(&self, index: usize) -> Option<Finished> {
         Finished::decode(&fs::read(self.file(index)).ok()?).ok()

@@ -232,4 +232,4 @@ pub fn series_of(rep: &Rep) -> Vec<(String, &[Interval])> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

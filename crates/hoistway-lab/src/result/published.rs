@@ -24,6 +24,8 @@ pub struct Published {
     pub unit: &'static str,
     /// The value; of a bound, the bound.
     pub value: f64,
+    /// Our unit over the document's: `value` is so many times what the document says.
+    pub factor: f64,
     /// All that is known is that it lies above `value`: `>60`.
     pub beyond: bool,
     /// The document it comes from.
@@ -237,6 +239,7 @@ pub fn join(row: &[String]) -> Option<Published> {
         metric,
         unit,
         value: value.parse::<f64>().ok()? * factor,
+        factor,
         beyond,
         source: source_of(source)?,
     })

@@ -196,10 +196,10 @@ fn a_share_is_no_matter_where_latency_is_judged() {
 }
 
 /// A folder of this test's own that is gone at its end.
-pub(super) struct Folder(pub(super) std::path::PathBuf);
+pub(crate) struct Folder(pub(crate) std::path::PathBuf);
 
 impl Folder {
-    pub(super) fn new(name: &str) -> Folder {
+    pub(crate) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("hoistway-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();

@@ -102,10 +102,8 @@ fn writers_are_not_slowed_before_the_limits_and_go_at_memory_speed() {
     assert!(figure(&o, "held_pages_max") > 267_386);
 }
 
-#[test]
-fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
-    let drive = DriveFile::load(HITACHI).unwrap();
-    let proc = |name: &str, role, load: &str, params: &str| ProcSpec {
+fn process(name: &str, role: Role, load: &str, params: &str) -> ProcSpec {
+    ProcSpec {
         name: name.into(),
         role,
         group: None,
@@ -113,9 +111,13 @@ fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
         start: Nanos::ZERO,
         load: load.into(),
         params: params.parse().unwrap(),
-    };
-    let job = |beside: bool| Job {
-        drive: &drive,
+    }
+}
+
+/// An old host under deadline.
+fn old_host(drive: &DriveFile, procs: Vec<ProcSpec>, measured: Nanos) -> Outcome {
+    let job = Job {
+        drive,
         host: HostConfig::profile("2009").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find("deadline").expect("it is registered"),
@@ -124,12 +126,10 @@ fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
         },
         control: ControlSpec::default(),
         groups: vec![],
-        procs: (beside.then(|| proc("dd", Role::Interferer, "ddloop", "")).into_iter())
-            .chain([proc("tester", Role::Target, "fsync_tester", "")])
-            .collect(),
+        procs,
         window: Window {
             ramp: Nanos::ZERO,
-            measured: Nanos::secs(60),
+            measured,
             grace: Nanos::secs(60),
             target_interval: Nanos::ms(500),
             device_interval: Nanos::secs(1),
@@ -137,8 +137,16 @@ fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
         seed: 1,
         trace: TraceMode::Off,
     };
-    let mean = |beside| {
-        let o = run(&job(beside), &mut |_| true).unwrap();
+    run(&job, &mut |_| true).unwrap()
+}
+
+#[test]
+fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
+    let drive = DriveFile::load(HITACHI).unwrap();
+    let mean = |beside: bool| {
+        let dd = beside.then(|| process("dd", Role::Interferer, "ddloop", ""));
+        let tester = process("tester", Role::Target, "fsync_tester", "");
+        let o = old_host(&drive, dd.into_iter().chain([tester]).collect(), Nanos::secs(60));
         let tester = o.procs.last().unwrap();
         let ms = tester.latency.mean().expect("it syncs") / 1e6;
         println!(
@@ -153,4 +161,19 @@ fn an_fsync_beside_a_big_copy_takes_seconds_on_an_old_host() {
     let (alone, beside) = (mean(false), mean(true));
     // Alone: 1 MiB at the outer tracks, then two short writes far away.
     assert!(alone < 200.0 && beside > 2.0 * alone, "{alone} ms alone, {beside} ms beside it");
+}
+
+/// W6: every 4 s instead of every second, and the load writes all over a file that fits the page cache.
+#[test]
+fn the_later_edition_of_the_fsync_tester_pauses_four_seconds_beside_its_random_writer() {
+    let drive = DriveFile::load(HITACHI).unwrap();
+    let tester = process("tester", Role::Target, "fsync_tester", "variant = \"random-writer\"");
+    let alone = old_host(&drive, vec![tester.clone()], Nanos::secs(13));
+    // At 0, 4, 8 and 12 s, and a little later each.
+    assert!((3..=4).contains(&alone.procs[0].ios), "{}", alone.procs[0].ios);
+    let writer = process("random-writer", Role::Interferer, "random_writer", "");
+    let beside = old_host(&drive, vec![writer, tester], Nanos::secs(13));
+    assert!(beside.procs[0].bytes > 256 << 20, "it writes places again: {}", beside.procs[0].bytes);
+    let mean = |o: &Outcome| o.procs.last().and_then(|p| p.latency.mean()).unwrap();
+    assert!(mean(&beside) > 2.0 * mean(&alone), "{} and {} ns", mean(&alone), mean(&beside));
 }

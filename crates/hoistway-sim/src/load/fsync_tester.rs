@@ -13,12 +13,22 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
     writes: true,
     params: &[
         ParamDoc { name: "bs", default: "1 MiB", doc: "Bytes written before each fsync." },
-        ParamDoc { name: "pause", default: "1 s", doc: "Time from one fsync to the next write." },
+        ParamDoc {
+            name: "variant",
+            default: "\"original\"",
+            doc: "Edition of the program: \"original\", or \"random-writer\", the later one: another pause and \
+                  number of samples, and a `random_writer` belongs beside it. (Its time of the write call \
+                  is not told.)",
+        },
+        ParamDoc {
+            name: "pause",
+            default: "1 s; random-writer: 4 s",
+            doc: "Time from one fsync to the next write.",
+        },
         ParamDoc {
             name: "samples",
-            default: "25",
-            doc: "It exits after so many fsyncs. The program's later edition: 60, with a pause of 4 s \
-                  and a random `writer` of a 256 MiB file beside it.",
+            default: "25; random-writer: 60",
+            doc: "It exits after so many fsyncs.",
         },
         ParamDoc { name: "limit", default: "60 s", doc: "It exits after so much time." },
         ParamDoc {
@@ -31,6 +41,9 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
     build: |build| Ok(Box::new(FsyncTester::new(build)?)),
     ..LoadEntry::USUAL
 };
+
+/// Editions of the program.
+const VARIANTS: &[&str] = &["original", "random-writer"];
 
 #[derive(Debug)]
 struct FsyncTester {
@@ -58,6 +71,8 @@ impl FsyncTester {
         if bs == 0 || !bs.is_multiple_of(PAGE) || bs > 1 << 30 {
             return Err(build.params.wrong(format!("bs = {bs}: choose a multiple of {PAGE}")));
         }
+        let later = build.params.choice("variant", VARIANTS)?.is_some_and(|i| i == 1);
+        let (pause, samples) = if later { (4_000_000_000, 60) } else { (1_000_000_000, 25) };
         let limit = build.params.time("limit")?.unwrap_or(60_000_000_000);
         let within = build.params.time("within")?.unwrap_or(0);
         let delay = if within == 0 { 0 } else { build.rng().below(within) };
@@ -65,8 +80,8 @@ impl FsyncTester {
         Ok(FsyncTester {
             file: build.host.declare_file(bs)?,
             bs,
-            pause: Nanos(build.params.time("pause")?.unwrap_or(1_000_000_000)),
-            samples: build.params.number("samples")?.unwrap_or(25),
+            pause: Nanos(build.params.time("pause")?.unwrap_or(pause)),
+            samples: build.params.number("samples")?.unwrap_or(samples),
             begin,
             end: Instant::from_nanos(begin.as_nanos().saturating_add(limit)),
             step: if delay == 0 { Step::Create } else { Step::Delay },

@@ -14,6 +14,7 @@ mod job;
 mod order;
 pub mod params;
 mod probe;
+mod random_writer;
 mod reader;
 mod syncer;
 mod tiotest;
@@ -138,6 +139,7 @@ pub static LOADS: &[LoadEntry] = &[
     probe::ENTRY,
     app_start::ENTRY,
     fsync_tester::ENTRY,
+    random_writer::ENTRY,
     ddloop::ENTRY,
     syncer::ENTRY,
     tiotest::ENTRY,

@@ -12,7 +12,7 @@ use hoistway::{Device, Instant, Nanos, Sectors};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::Fs;
 use hoistway_sim::load;
-use hoistway_sim::world::{Job, JobError, Outcome, Survey, survey};
+use hoistway_sim::world::{Job, JobError, Outcome, ProcSpec, Survey, survey};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -125,6 +125,16 @@ impl Storage {
             let what = "[host] fs: btrfs and nilfs2 move pages of files to new blocks, which the engine does \
                         not follow; use --on sim, or fs = \"ext4\"";
             return Err(LiveError::Refused(what.into()));
+        }
+        let scattered = |p: &ProcSpec| {
+            p.params.get("interleave").and_then(|v| v.as_integer()).is_some_and(|n| n > 1)
+        };
+        if let Some(p) = jobs.iter().flat_map(|job| &job.procs).find(|p| scattered(p)) {
+            let what = format!(
+                "{}: interleave: the engine's files lie in one piece each; use --on sim, or leave it out",
+                p.name
+            );
+            return Err(LiveError::Refused(what));
         }
         let Some(disk) = &self.disk else {
             let mut seen: Vec<&str> = Vec::new();

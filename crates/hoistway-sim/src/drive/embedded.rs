@@ -22,6 +22,7 @@ pub(super) const EMBEDDED: &[(&str, &str)] = embed![
     "maxtor-7l250s0",
     "maxtor-stm3320613as",
     "netbook-flash-2009",
+    "null-block",
     "nvme-consumer-gen4",
     "nvme-enterprise-gen4",
     "plextor-px-256m5s",

@@ -224,6 +224,20 @@ pub(super) struct Files {
     shared: Vec<(String, FileId)>,
     /// First byte of the device that no raw sequential load has been given.
     raw_next: u64,
+    /// Files whose pieces alternate, the latest of each kind.
+    between: Vec<Between>,
+}
+
+/// Files of one size whose pieces alternate on the device.
+#[derive(Debug)]
+struct Between {
+    of: u64,
+    piece: u64,
+    /// Of a file, in whole pieces.
+    pages: u64,
+    start: u64,
+    /// How many of them have been laid out.
+    placed: u64,
 }
 
 impl Files {
@@ -242,6 +256,7 @@ impl Files {
             device: None,
             shared: Vec::new(),
             raw_next: 0,
+            between: Vec::new(),
         }
     }
 
@@ -279,6 +294,36 @@ impl Files {
     pub fn place(&mut self, bytes: u64) -> Result<FileId, JobError> {
         let start = self.layout.place(bytes)?;
         Ok(self.push(start, bytes))
+    }
+
+    /// Lays out the next of `of` files of `bytes` that were written at the same time: their pieces alternate,
+    /// and together they have one place among the files. `piece`: bytes of a piece, a multiple of the page.
+    pub fn place_between(&mut self, bytes: u64, of: u64, piece: u64) -> Result<FileId, JobError> {
+        let pages = bytes.div_ceil(PAGE).next_multiple_of(piece / PAGE);
+        let found =
+            self.between.iter_mut().find(|b| (b.of, b.piece, b.pages) == (of, piece, pages));
+        let (start, number) = match found {
+            Some(between) if between.placed < of => {
+                between.placed += 1;
+                (between.start, between.placed - 1)
+            }
+            other => {
+                let start = self.layout.place(of * pages * PAGE)?;
+                let fresh = Between { of, piece, pages, start, placed: 1 };
+                match other {
+                    Some(full) => *full = fresh,
+                    None => self.between.push(fresh),
+                }
+                (start, 0)
+            }
+        };
+        let file = self.push(start + number * piece, bytes);
+        let (piece_pages, all) = (piece / PAGE, bytes.div_ceil(PAGE));
+        for (i, a) in (0..all).step_by(piece_pages as usize).enumerate() {
+            let to = start + (i as u64 * of + number) * piece;
+            self[file.0].relocate(a, (a + piece_pages).min(all), to);
+        }
+        Ok(file)
     }
 
     fn push(&mut self, start: u64, bytes: u64) -> FileId {
@@ -366,6 +411,25 @@ impl std::ops::IndexMut<u32> for Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_of_files_written_together_alternate() {
+        let config = HostConfig::profile("2010").unwrap();
+        let mut files = Files::new(&config, 10 << 30, 0.0, 1, None);
+        let bytes = 5 * PAGE;
+        let made: Vec<u32> =
+            (0..4).map(|_| files.place_between(bytes, 2, 2 * PAGE).unwrap().0).collect();
+        let pages = |file: u32| -> Vec<u64> {
+            (0..5).map(|p| (files[file].place(p) - files[made[0]].place(0)) / PAGE).collect()
+        };
+        assert_eq!(pages(made[0]), [0, 1, 4, 5, 8]);
+        assert_eq!(pages(made[1]), [2, 3, 6, 7, 10]);
+        assert_eq!(files[made[0]].runs(0, 5).count(), 3, "a read of the whole is three bios");
+        // The next two lie behind them, with each other.
+        let next = pages(made[2])[0];
+        assert!(next >= 12);
+        assert_eq!(pages(made[3]), [2, 3, 6, 7, 10].map(|p| p + next));
+    }
 
     #[test]
     fn a_block_map_knows_runs_and_holes() {

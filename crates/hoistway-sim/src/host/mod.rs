@@ -214,6 +214,19 @@ impl Host {
         Ok(file)
     }
 
+    /// Lays out an allocated file as if it had been written at the same time as others, `of` in all: on the
+    /// device, pieces of them alternate. Files of one size and kind belong together in the order of these calls.
+    /// `piece`: bytes, a multiple of the page.
+    pub fn interleaved_file(
+        &mut self,
+        bytes: u64,
+        of: u64,
+        piece: u64,
+    ) -> Result<FileId, JobError> {
+        let file = self.kernel.files.place_between(bytes, of, piece)?;
+        Ok(self.kernel.file_added(file))
+    }
+
     /// One more process, the one that asks, joins the barrier called `name`; the first makes it.
     /// [`Operation::Barrier`] waits until all of them have come.
     pub fn barrier(&mut self, name: &str) -> BarrierId {

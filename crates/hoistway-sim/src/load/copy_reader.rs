@@ -17,6 +17,7 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
             doc: "How much it reads; the size of its file.",
         },
         ParamDoc { name: "bs", default: "1 MiB", doc: "Bytes of a call." },
+        ParamDoc { name: "delay", default: "0 s", doc: "It begins so long after its start." },
     ],
     work: &["bytes"],
     build: |build| Ok(Box::new(CopyReader::new(build)?)),
@@ -28,11 +29,13 @@ struct CopyReader {
     file: FileId,
     bs: u64,
     calls: u64,
+    begin: Instant,
     step: Step,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    Delay,
     Begin,
     Forget,
     Open,
@@ -53,7 +56,10 @@ impl CopyReader {
         }
         let calls = bytes / bs;
         let file = build.host.add_file(calls * bs)?;
-        Ok(CopyReader { file, bs, calls, step: Step::Begin })
+        let delay = build.params.time("delay")?.unwrap_or(0);
+        let begin = Instant::from_nanos(build.start.as_nanos().saturating_add(delay));
+        let step = if delay == 0 { Step::Begin } else { Step::Delay };
+        Ok(CopyReader { file, bs, calls, begin, step })
     }
 }
 
@@ -61,6 +67,7 @@ impl Load for CopyReader {
     fn next(&mut self, _now: Instant) -> Operation {
         let file = self.file;
         let (operation, step) = match self.step {
+            Step::Delay => (Operation::Sleep(self.begin), Step::Begin),
             Step::Begin => (Operation::Tell(Notice::Phase("copy")), Step::Forget),
             Step::Forget => (Operation::DontNeed(file), Step::Open),
             Step::Open => (Operation::Open { file, advice: Advice::Normal }, Step::Read),
@@ -72,5 +79,38 @@ impl Load for CopyReader {
         };
         self.step = step;
         operation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::DriveFile;
+    use crate::host::{Host, HostConfig};
+    use crate::load::params::Params;
+    use hoistway::{Nanos, Sectors};
+
+    #[test]
+    fn it_reads_its_file_once_cold_and_ends() {
+        let drive = DriveFile::load("plextor-px-256m5s").unwrap();
+        let mut host = Host::new(HostConfig::profile("2019").unwrap(), &drive, Sectors(1024), 1);
+        let table: toml::Table = "bytes = \"3500k\"\ndelay = \"1s\"".parse().unwrap();
+        let params = Params::new("copy", &table, ENTRY.params).unwrap();
+        let start = Instant::ZERO + Nanos::ms(5);
+        let mut build = Build { params, host: &mut host, index: 0, seed: 1, start };
+        let mut load = (ENTRY.build)(&mut build).unwrap();
+        let all: Vec<Operation> = (0..7).map(|_| load.next(start)).collect();
+        let Operation::DontNeed(file) = all[2] else { panic!("{:?}", all[2]) };
+        let expected = [
+            Operation::Sleep(start + Nanos::secs(1)),
+            Operation::Tell(Notice::Phase("copy")),
+            Operation::DontNeed(file),
+            Operation::Open { file, advice: Advice::Normal },
+            // Whole calls only.
+            Operation::Read { offset: 0, bs: 1 << 20, count: 3 },
+            Operation::Tell(Notice::PhaseEnd),
+            Operation::Exit,
+        ];
+        assert_eq!(all, expected);
     }
 }

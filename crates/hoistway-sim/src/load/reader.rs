@@ -5,7 +5,7 @@
 
 use super::params::ParamDoc;
 use super::{BS, Blocks, Build, Calls, DEPTH, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
-use crate::host::{Advice, FileId, Operation};
+use crate::host::{Advice, FileId, Operation, PAGE};
 use crate::world::JobError;
 use hoistway::Instant;
 
@@ -25,6 +25,17 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
             name: "file",
             default: "its own",
             doc: "Name of a file that it reads together with all readers that name it.",
+        },
+        ParamDoc {
+            name: "interleave",
+            default: "1",
+            doc: "Its file was written at the same time as others, so many in all: on the device, pieces of \
+                  them alternate. Readers with the same value belong together in their order.",
+        },
+        ParamDoc {
+            name: "piece",
+            default: "128 KiB",
+            doc: "Bytes of a file that lie in one piece where files are interleaved.",
         },
         ParamDoc {
             name: "raw",
@@ -61,14 +72,16 @@ impl Reader {
         // The file first: a permutation is made only of blocks that exist.
         let shared = build.params.text("file")?;
         let (file, base, size) = match (raw, random) {
+            (true, _) if build.params.number("interleave")?.is_some_and(|n| n > 1) => {
+                let message =
+                    "interleave: a raw reader reads the device; leave interleave or raw out";
+                return Err(build.params.wrong(message.into()));
+            }
             (true, _) if shared.is_some() => {
                 let message = "file: a raw reader reads the device; leave file or raw out";
                 return Err(build.params.wrong(message.into()));
             }
-            (false, _) => match shared {
-                Some(name) => (build.host.shared_file(name, own)?, 0, own),
-                None => (build.host.add_file(own)?, 0, own),
-            },
+            (false, _) => (file_of(build, own)?, 0, own),
             (true, false) => (build.host.device_file()?, build.host.raw_range(own)?, own),
             (true, true) if build.params.bytes("size")?.is_some() => {
                 let message = "size: a raw random reader has the whole device; leave size out";
@@ -80,6 +93,25 @@ impl Reader {
         blocks.base = base;
         let direct = direct.then(|| Calls::new(false, depth));
         Ok(Reader { file, part: raw.then_some(size), direct, blocks, opens: false })
+    }
+}
+
+/// The file of a reader: shared, between others, or its own.
+fn file_of(build: &mut Build<'_>, bytes: u64) -> Result<FileId, JobError> {
+    let between = build.params.number("interleave")?.unwrap_or(1);
+    let piece = build.params.bytes("piece")?.unwrap_or(128 << 10);
+    let wrong = |message: String| Err(build.params.wrong(message));
+    match build.params.text("file")? {
+        _ if !(1..=64).contains(&between) => {
+            wrong(format!("interleave = {between}: choose 1 to 64 files"))
+        }
+        _ if piece == 0 || !piece.is_multiple_of(PAGE) || piece > 1 << 30 => {
+            wrong(format!("piece = {piece}: choose a multiple of {PAGE}"))
+        }
+        Some(_) if between > 1 => wrong("interleave: a shared file is one; leave file out".into()),
+        Some(name) => build.host.shared_file(name, bytes),
+        None if between > 1 => build.host.interleaved_file(bytes, between, piece),
+        None => build.host.add_file(bytes),
     }
 }
 

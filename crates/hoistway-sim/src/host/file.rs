@@ -326,6 +326,16 @@ impl Files {
         Ok(file)
     }
 
+    /// Room for files that [`Files::place_at`] puts into it.
+    pub fn reserve(&mut self, bytes: u64) -> Result<u64, JobError> {
+        self.layout.place(bytes)
+    }
+
+    /// A file at byte `start` of reserved room.
+    pub fn place_at(&mut self, start: u64, bytes: u64) -> FileId {
+        self.push(start, bytes)
+    }
+
     fn push(&mut self, start: u64, bytes: u64) -> FileId {
         self.all.push(File::new(start, bytes));
         FileId(self.len() - 1)

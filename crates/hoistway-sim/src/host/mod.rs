@@ -42,6 +42,7 @@ mod op;
 mod owner;
 mod process;
 mod read;
+mod shared;
 mod submission;
 mod sync;
 mod task;
@@ -66,6 +67,8 @@ use bio::BioKind;
 use hoistway::{Flags, Instant, IoId, Sectors};
 use kernel::Kernel;
 use process::{NoMemory, Process};
+use shared::SharedMemory;
+use std::sync::Arc;
 use wait::Wait;
 
 /// The host: memory, files and processes.
@@ -76,6 +79,7 @@ pub struct Host {
     processes: Vec<Process>,
     sector: u64,
     start_frac: f64,
+    memory: SharedMemory,
 }
 
 /// What processes do.
@@ -87,6 +91,7 @@ impl Host {
             start_frac: config.start_frac_on(drive),
             kernel: Kernel::new(config, drive, max_request, seed),
             processes: Vec::new(),
+            memory: SharedMemory::default(),
         }
     }
 
@@ -236,6 +241,40 @@ impl Host {
     /// How many processes have joined a barrier so far.
     pub fn joined(&self, barrier: BarrierId) -> u64 {
         self.kernel.barriers.parties(barrier)
+    }
+
+    /// Reserves room on the device for the small files of a tree, which lie side by side instead of with a gap
+    /// behind each: [`Host::add_file_in`] fills it. Returns its first byte.
+    pub fn reserve(&mut self, bytes: u64) -> Result<u64, JobError> {
+        self.kernel.files.reserve(bytes)
+    }
+
+    /// Lays a file out at byte `start` of room that was reserved; one that does not exist yet has its place
+    /// and no blocks, until [`Operation::Create`] makes it.
+    pub fn add_file_in(&mut self, start: u64, bytes: u64, exists: bool) -> FileId {
+        let file = self.kernel.files.place_at(start, bytes);
+        let file = self.kernel.file_added(file);
+        if !exists {
+            let f = &mut self.kernel.files[file.0];
+            f.size = 0;
+            f.blocks.clear(bytes.div_ceil(PAGE));
+        }
+        file
+    }
+
+    /// What the processes of one program have in common, by the program's name: made by the first that asks,
+    /// with the files it consists of. All of them must ask for the same type.
+    pub fn shared_memory<T: Send + Sync + 'static>(
+        &mut self,
+        name: &str,
+        make: impl FnOnce(&mut Host) -> Result<T, JobError>,
+    ) -> Result<Arc<T>, JobError> {
+        if let Some(known) = self.memory.find(name) {
+            return Ok(known);
+        }
+        let made = Arc::new(make(self)?);
+        self.memory.add(name, Arc::clone(&made));
+        Ok(made)
     }
 
     /// The device as one file with a page cache of its own (host.md 14, raw). It lies over the files of

@@ -5,12 +5,16 @@
 //! do a whole window in one step (specs/host.md 1.3).
 
 mod app_start;
+mod boot;
 mod copy_reader;
 mod ddloop;
 mod file_copy;
 mod fsync_tester;
+mod git;
 mod interleaved;
+mod interval_reader;
 mod job;
+mod make;
 mod order;
 pub mod params;
 mod probe;
@@ -18,6 +22,9 @@ mod random_writer;
 mod reader;
 mod syncer;
 mod tiotest;
+mod tree;
+mod unpacker;
+mod video_player;
 mod writer;
 
 use crate::host::{Host, Operation, Room};
@@ -31,6 +38,11 @@ use params::{ParamDoc, Params};
 pub trait Load: core::fmt::Debug + Send {
     /// The next operation: asked at the process's start and whenever the last one is over.
     fn next(&mut self, now: Instant) -> Operation;
+
+    /// Measuring ends at `now`: what it counts of what is still undecided then.
+    fn closing(&self, _now: Instant) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// What it reads or writes beside files: first byte on the device and length.
     fn places(&self) -> Vec<(u64, u64)> {
@@ -146,6 +158,14 @@ pub static LOADS: &[LoadEntry] = &[
     interleaved::ENTRY,
     copy_reader::ENTRY,
     file_copy::ENTRY,
+    video_player::ENTRY,
+    interval_reader::ENTRY,
+    make::ENTRY,
+    git::CHECKOUT,
+    git::MERGE,
+    git::GREP,
+    boot::ENTRY,
+    unpacker::ENTRY,
 ];
 
 /// Finds a load by name.

@@ -52,6 +52,12 @@ pub trait Platform {
     /// What process `p` of the job does next; `None`: [`Machine::begin`] will say.
     fn next(&mut self, now: Instant, p: usize) -> Option<Operation>;
 
+    /// Measuring ends: what process `p` counts of what is still undecided. A platform whose processes are
+    /// threads cannot ask one that is waiting.
+    fn closing(&self, _now: Instant, _p: usize) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// The host has done calls of process `p`. True: that is all, and they took the time it says; false:
     /// the process carries them out now, and [`Machine::ran`] will tell what they took.
     fn ran(&mut self, now: Instant, p: usize, ran: &Ran, host: &Host) -> bool;
@@ -322,7 +328,11 @@ impl<G: Platform> Machine<G> {
         self.device_stats.end(self.stack.counters().merged);
         for p in 0..self.actors.len() {
             let open = self.host.call_begun(p);
+            let undecided = self.platform.closing(end, p);
             let actor = &mut self.actors[p];
+            // The last instant of the window.
+            let last = Instant::from_nanos(end.as_nanos() - 1);
+            undecided.iter().for_each(|&(what, n)| actor.stats.count_of(last, what, n));
             match open {
                 Some(began) if !actor.target => actor.stats.left_open(end, began),
                 None if actor.target && !actor.over => {

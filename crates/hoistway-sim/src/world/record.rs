@@ -4,6 +4,7 @@ use super::phases::Phases;
 use super::{DeviceRecord, Interval, NamedFigure, ProcRecord, ProcSpec, Role, Window};
 use crate::hist::Histogram;
 use crate::host::Ran;
+use crate::load;
 use hoistway::{Instant, Nanos, Op};
 
 /// The measured window as instants.
@@ -142,7 +143,9 @@ impl ProcStats {
             last_end: Instant::ZERO,
             starved: Nanos::ZERO,
             censored: None,
-            counts: Vec::new(),
+            // What never happens is counted too: as 0.
+            counts: load::find(&spec.load)
+                .map_or_else(|_| Vec::new(), |l| l.counts.iter().map(|c| (c.name, 0)).collect()),
             phases: Phases::new(span),
         }
     }

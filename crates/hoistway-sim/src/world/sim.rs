@@ -50,6 +50,10 @@ impl<R: Recorder> Platform for Virtual<R> {
         Some(self.loads[p].next(now))
     }
 
+    fn closing(&self, now: Instant, p: usize) -> Vec<(&'static str, u64)> {
+        self.loads[p].closing(now)
+    }
+
     #[inline]
     fn ran(&mut self, _now: Instant, _p: usize, _ran: &Ran, _host: &Host) -> bool {
         true

@@ -10,18 +10,20 @@
 //! the mark `start` to the mark `done` is the start-up time. A start that takes too long is killed (mark
 //! `unfinished after` the limit), and those after it are left out.
 
-mod chain;
-mod profile;
+pub(super) mod chain;
+pub(super) mod player;
+pub(super) mod profile;
 #[cfg(test)]
 mod tests;
 
 use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
-use crate::host::{BlockIo, Notice, Operation};
+use crate::host::{Host, Notice, Operation};
 use crate::rng::Rng;
 use crate::world::JobError;
 use chain::{ReadKind, Request};
 use hoistway::{Flags, Instant, Nanos};
+use player::{Form, Player};
 use profile::{PROFILES, Profile};
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
@@ -69,8 +71,6 @@ const REPLAY: usize = 1;
 
 /// From dropping caches to the start (specs/experiments.md 6.3).
 const QUIET: Nanos = Nanos::ms(200);
-/// Between two requests of a burst of read-ahead.
-const BURST_GAP: Nanos = Nanos::us(25);
 /// A direct call before its bio (specs/host.md 2.1), in the replay form.
 const DIRECT_CALL: Nanos = Nanos(1500);
 /// File of each process of the replay form.
@@ -95,12 +95,8 @@ enum Step {
 
 #[derive(Debug)]
 struct AppStart {
-    profile: &'static Profile,
-    replay: bool,
-    /// What a start does, and where: the same every time.
-    chain: Vec<Request>,
-    starts: Vec<u64>,
-    flags: [Flags; 3],
+    /// What a start does: the same every time.
+    player: Player,
     limit: Nanos,
     pause: Nanos,
     short: Nanos,
@@ -109,12 +105,6 @@ struct AppStart {
     step: Step,
     begun: Instant,
     took: Nanos,
-    /// Next request of the chain, and whether it has been computed for.
-    at: usize,
-    ready: bool,
-    acting: Option<usize>,
-    /// When the last request was handed to the host.
-    sent: Instant,
 }
 
 impl AppStart {
@@ -159,19 +149,11 @@ impl AppStart {
                 (false, _) => Nanos((request.think.0 as f64 * cpu) as u64),
             };
         }
-        let meta = build.host.meta_flags();
         // Direct reads carry no flags (specs/host.md 6).
-        let flags = if replay {
-            [Flags::NONE; 3]
-        } else {
-            [Flags::SYNC, meta, Flags::SYNC | Flags::META | Flags::RAHEAD]
-        };
+        let flags = if replay { [Flags::NONE; 3] } else { flags(build.host) };
+        let form = if replay { Form::Replay } else { Form::Synthetic };
         Ok(AppStart {
-            profile,
-            replay,
-            chain,
-            starts,
-            flags,
+            player: Player::new(profile.actors, form, chain, starts, flags),
             limit,
             pause,
             short,
@@ -179,10 +161,6 @@ impl AppStart {
             step: Step::Pause,
             begun: Instant::ZERO,
             took: Nanos::ZERO,
-            at: 0,
-            ready: false,
-            acting: None,
-            sent: Instant::ZERO,
         })
     }
 
@@ -193,42 +171,20 @@ impl AppStart {
             (self.left, self.step) = (0, Step::End);
             return Operation::Tell(Notice::GivenUp(self.limit));
         }
-        let Some(&request) = self.chain.get(self.at) else {
+        self.player.next(now).unwrap_or_else(|| {
             (self.left, self.step) = (self.left - 1, Step::End);
-            return Operation::Tell(Notice::Mark("done"));
-        };
-        if self.acting != Some(request.actor) {
-            self.acting = Some(request.actor);
-            let actor = self.profile.actors[request.actor];
-            let slot = request.actor as u32;
-            // The replay makes all its threads anew, those of servers too.
-            let (name, lasting) = (actor.name, actor.lasting && !self.replay);
-            return Operation::Tell(Notice::RunAs { slot, name, lasting });
-        }
-        if !std::mem::replace(&mut self.ready, true) {
-            let until = match request.kind {
-                ReadKind::Ahead if !self.replay => self.sent + BURST_GAP,
-                _ => now + request.think,
-            };
-            if until > now {
-                return Operation::Sleep(until);
-            }
-        }
-        self.ready = false;
-        self.sent = now;
-        self.at += 1;
-        Operation::Block(BlockIo {
-            write: false,
-            start: self.starts[self.at - 1],
-            len: request.len,
-            flags: self.flags[request.kind as usize],
-            wait: request.kind != ReadKind::Ahead,
+            Operation::Tell(Notice::Mark("done"))
         })
     }
 }
 
+/// Flags of data, metadata and read-ahead that go straight to the block layer.
+pub(super) fn flags(host: &Host) -> [Flags; 3] {
+    [Flags::SYNC, host.meta_flags(), Flags::SYNC | Flags::META | Flags::RAHEAD]
+}
+
 /// Smallest drive of the synthetic form.
-const LEAST: u64 = 1 << 30;
+pub(super) const LEAST: u64 = 1 << 30;
 
 /// Sequential requests go on in their process's file, and again from its start at its end; the others
 /// are anywhere in it.
@@ -260,7 +216,7 @@ fn replay_places(
 
 impl Load for AppStart {
     fn places(&self) -> Vec<(u64, u64)> {
-        self.starts.iter().zip(&self.chain).map(|(&start, request)| (start, request.len)).collect()
+        self.player.places().collect()
     }
 
     fn next(&mut self, now: Instant) -> Operation {
@@ -280,7 +236,8 @@ impl Load for AppStart {
                 }
                 Step::Start => {
                     self.step = Step::Chain;
-                    (self.begun, self.at, self.acting) = (now, 0, None);
+                    self.begun = now;
+                    self.player.rewind();
                     return Operation::Tell(Notice::Mark("start"));
                 }
                 Step::Chain => return self.go_on(now),

@@ -49,6 +49,15 @@ pub struct Profile {
 
 const LARGE: Sizes = &[(4, 4, 11), (8, 16, 11), (20, 64, 9), (68, 124, 22), (128, 128, 47)];
 
+impl Profile {
+    /// The same application with so many times its reads, rounded; it keeps its processes and their hand-overs.
+    pub fn scaled(&self, by: f64) -> Profile {
+        let times = |n: usize| ((n as f64 * by).round() as usize).max(1);
+        let (reads, metas, bursts) = (times(self.reads), times(self.metas), times(self.bursts));
+        Profile { reads, metas, bursts, ..*self }
+    }
+}
+
 /// Every profile. Processes and hand-overs of the traced three are those of the traces, apart from two
 /// requests of the file system's journal in gnome-terminal's; those of `bash` and `konsole` are assumed.
 pub static PROFILES: &[Profile] = &[

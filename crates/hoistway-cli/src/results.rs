@@ -6,7 +6,7 @@ mod work;
 use crate::table::{Table, three};
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
-    Cell, Judge, LOSS_OF_CONTROL, Metric, Run, number_text, published, ratio, reference,
+    Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, ratio, reference,
 };
 use hoistway_lab::stats::{Bound, Bounded, Verdict};
 use std::fmt::Write as _;
@@ -22,6 +22,7 @@ const SPARE_STARTUPS: &[&str] = &[
     "published s",
     "unfinished",
 ];
+const SPARE_COUNTED: &[&str] = &["MB/s target", "+-99%", "most", "least", "part %", "published"];
 const SPARE_LATENCY: &[&str] =
     &["read", "written", "+-99%", "p99 ms", "MB/s target", "max ms", "published ms"];
 const SPARE_SHARES: &[&str] = &["avg ms", "MB/s target", "Jain", "entitled %"];
@@ -44,6 +45,7 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
     type Make = fn(&Run, &[&Cell]) -> Table;
     for (judge, what, table, spare) in [
         (Judge::Startup, "start-up times", startups as Make, SPARE_STARTUPS),
+        (Judge::Count, "what the target's load counts", counted, SPARE_COUNTED),
         (Judge::Latency, "latency of the target", latency, SPARE_LATENCY),
         (Judge::Share, "shares of the bandwidth", shares, SPARE_SHARES),
         (
@@ -106,7 +108,13 @@ fn lost(run: &Run) -> String {
             let _ = writeln!(out, "! {LOSS_OF_CONTROL}: {}/{}: {workloads}", drive.id, config.id);
         }
     }
-    if judges.iter().any(|&j| j != Judge::Share) {
+    if judges.contains(&Judge::Count) {
+        out.push_str(
+            "  (at least 80 % of what is lost without control is lost, or hardly more done, although \
+             another\n  configuration halves or doubles it)\n",
+        );
+    }
+    if judges.iter().any(|j| matches!(j, Judge::Latency | Judge::Startup)) {
         out.push_str(
             "  (the target waits at least 80 % of the uncontrolled time, although another \
              configuration halves it)\n",
@@ -155,6 +163,45 @@ fn shares(run: &Run, cells: &[&Cell]) -> Table {
         if targeted {
             row.push(of.shown("latency_avg"));
         }
+        table.row(row);
+    }
+    table
+}
+
+/// `part %`: of all frames that were due, of all files that were to be done.
+fn counted(run: &Run, cells: &[&Cell]) -> Table {
+    let vs = versus(run);
+    let parts = cells.iter().any(|c| counts::decisive(c).is_some_and(|d| d.of.is_some()));
+    let mut headings = vec!["drive", "workload", "config", "mean", "+-99%"];
+    if parts {
+        headings.push("part %");
+    }
+    headings.extend(["of what", "least", "most", &vs, "MB/s all", "MB/s target", "published"]);
+    let mut table = Table::new(&headings, 3);
+    for cell in cells {
+        let of = Of { run, cell };
+        let Some(doc) = counts::decisive(cell) else { continue };
+        let each: Vec<f64> = cell.reps.iter().filter_map(|r| counts::value(r, doc.name)).collect();
+        let show = |v: Option<f64>| v.map_or_else(|| "-".into(), three);
+        let mut row = vec![
+            cell.drive.clone(),
+            cell.workload.clone(),
+            cell.config.clone(),
+            of.shown(doc.name),
+            of.interval(doc.name),
+        ];
+        if parts {
+            row.push(of.shown(&format!("{}_share", doc.name)));
+        }
+        row.extend([
+            format!("{} ({} is better)", counts::words(doc), doc.better.name()),
+            show(each.iter().copied().reduce(f64::min)),
+            show(each.iter().copied().reduce(f64::max)),
+            of.against(doc.name),
+            of.shown("throughput_total"),
+            of.shown("throughput_target"),
+            of.published(doc.name),
+        ]);
         table.row(row);
     }
     table

@@ -1,6 +1,6 @@
 //! Two run directories beside each other: what was run differently, and how far what was measured differs.
 
-use crate::result::{Cell, Judge, Manifest, Rep, Run, rep_value};
+use crate::result::{Cell, Judge, Manifest, Rep, Run, counts, rep_value};
 use crate::stats::{Bounded, Ratio, paired_ratio_bounded, unpaired_ratio};
 use std::collections::BTreeMap;
 
@@ -73,7 +73,8 @@ pub fn diff(old: &Run, new: &Run) -> Difference {
     for cell in &old.cells {
         let Some(at) = partner(new, cell) else { continue };
         let judge = judge_of(old, cell);
-        quantities.extend(measures(judge).iter().filter_map(|m| quantity(cell, &new.cells[at], m)));
+        let all = measures(judge, cell);
+        quantities.extend(all.iter().filter_map(|m| quantity(cell, &new.cells[at], m)));
     }
     Difference {
         manifest: entries(&old.manifest, &new.manifest),
@@ -90,18 +91,22 @@ fn judge_of(run: &Run, cell: &Cell) -> Judge {
 }
 
 /// What is compared, and its unit; what the experiment judges by comes first.
-fn measures(judge: Judge) -> &'static [(&'static str, &'static str)] {
+fn measures(judge: Judge, cell: &Cell) -> Vec<(&'static str, &'static str)> {
     const TOTAL: (&str, &str) = ("throughput_total", "MB/s");
     match judge {
-        Judge::Startup => &[("startup_time", "s"), TOTAL],
-        Judge::Latency => &[("latency_avg", "ms"), TOTAL, ("throughput_target", "MB/s")],
-        Judge::Share => &[
+        Judge::Startup => vec![("startup_time", "s"), TOTAL],
+        Judge::Count => {
+            let count = counts::decisive(cell).map(|d| (d.name, d.unit));
+            count.into_iter().chain([TOTAL]).collect()
+        }
+        Judge::Latency => vec![("latency_avg", "ms"), TOTAL, ("throughput_target", "MB/s")],
+        Judge::Share => vec![
             ("throughput_target", "MB/s"),
             ("jain_interferers", "1"),
             TOTAL,
             ("latency_avg", "ms"),
         ],
-        Judge::Throughput => &[TOTAL, ("jain_interferers", "1")],
+        Judge::Throughput => vec![TOTAL, ("jain_interferers", "1")],
     }
 }
 

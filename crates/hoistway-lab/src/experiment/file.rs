@@ -9,7 +9,7 @@ use crate::result::Judge;
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos};
-use hoistway_sim::load::LOADS;
+use hoistway_sim::load::{Better, LOADS};
 use hoistway_sim::world::Window;
 
 type Result<T> = std::result::Result<T, ExperimentError>;
@@ -52,6 +52,11 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
     {
         let what = format!("workload '{}' has no process; add [[workload.{}.procs]]", w.id, w.id);
         return Err(top.wrong(&format!("workload.{}", w.id), what));
+    }
+    let nobody = |w: &&Workload| w.lead > Nanos::ZERO && w.target.is_none() && target.is_none();
+    if let Some(w) = workloads.iter().find(nobody) {
+        let what = "lead is about the target, and this workload has none";
+        return Err(top.wrong(&format!("workload.{}.lead", w.id), what));
     }
     let judge = read_judge(&top, target.as_ref(), &workloads)?;
     let (weights, guarantee) = read_share(&top, judge)?;
@@ -111,15 +116,18 @@ fn read_judge(
     let lacks = |w: &&Workload| {
         let target = w.target.as_ref().or(target);
         match judge {
-            Judge::Latency => target.is_none(),
-            Judge::Startup => target.is_none_or(|t| t.load != STARTS),
+            // The latency of a program of several processes is nobody's.
+            Judge::Latency => target.is_none_or(|t| t.count > 1),
+            Judge::Startup => target.is_none_or(|t| !TIMED.contains(&t.load.as_str())),
+            Judge::Count => target.is_none_or(|t| !counts(&t.load)),
             Judge::Share | Judge::Throughput => false,
         }
     };
     if let Some(w) = workloads.iter().find(lacks) {
         let needs = match judge {
-            Judge::Startup => format!("a target with load '{STARTS}'"),
-            _ => "a target".to_string(),
+            Judge::Startup => "a target with load 'app_start', 'boot' or 'git_grep'".to_string(),
+            Judge::Count => "a target whose load counts something (hoistway list loads)".into(),
+            _ => "a target of one process".to_string(),
         };
         let what = format!("judge = '{word}' needs {needs}, and workload '{}' has none", w.id);
         return Err(top.wrong("judge", what));
@@ -176,8 +184,14 @@ fn check_weights(top: &Section<'_>, experiment: &Experiment) -> Result<()> {
     }
 }
 
-/// Registry name of the load that starts applications.
-const STARTS: &str = "app_start";
+/// Registry names of the loads that tell how long something took, by the marks `start` and `done`.
+const TIMED: [&str; 3] = ["app_start", "boot", "git_grep"];
+
+/// The load counts something that is better high or low.
+fn counts(load: &str) -> bool {
+    let entry = LOADS.iter().find(|l| l.name == load);
+    entry.is_some_and(|l| l.counts.iter().any(|c| c.better != Better::Neither))
+}
 
 /// `target`: some process is the target. Without one there is nobody to wait for.
 fn read_window(section: &Section<'_>, target: bool) -> Result<(Window, Nanos, Vec<Longer>)> {
@@ -257,7 +271,7 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
     let mut workloads = Vec::new();
     for id in section.table.keys() {
         let w = section.section(id)?;
-        w.only(&["summary", "target", "measured", "procs"])?;
+        w.only(&["summary", "target", "measured", "lead", "procs"])?;
         let mut procs = Vec::new();
         for p in w.sections("procs")? {
             procs.push(read_proc(&p, false)?);
@@ -274,6 +288,7 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
             id: id.clone(),
             summary: w.text("summary")?.to_string(),
             measured: w.table.contains_key("measured").then(|| measured(&w)).transpose()?,
+            lead: lead(&w)?,
             target,
             procs,
         });
@@ -282,6 +297,15 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
         return Err(section.wrong("", "no workload; add a table [workload.NAME]"));
     }
     Ok(workloads)
+}
+
+/// The key `lead`: at most a day.
+fn lead(workload: &Section<'_>) -> Result<Nanos> {
+    let lead = workload.opt_time("lead")?.unwrap_or(Nanos::ZERO);
+    if lead > MEASURED_MAX {
+        return Err(workload.wrong("lead", "lead must be at most 24h"));
+    }
+    Ok(lead)
 }
 
 fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
@@ -293,9 +317,11 @@ fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
         .filter(|(k, _)| !OURS.contains(&k.as_str()))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect();
-    let several = ["name", "count", "stagger"].into_iter();
+    let several = ["name", "stagger"].into_iter();
     if target && let Some(key) = several.into_iter().find(|k| section.table.contains_key(*k)) {
-        return Err(section.wrong(key, format!("the target is one process; it has no '{key}'")));
+        let what =
+            format!("the target is one program, whose processes start together; it has no '{key}'");
+        return Err(section.wrong(key, what));
     }
     let name = if target { "target" } else { section.text("name")? };
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {

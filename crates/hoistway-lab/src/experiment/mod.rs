@@ -107,6 +107,9 @@ pub struct Workload {
     pub target: Option<ProcTemplate>,
     /// Another measured time than the window's.
     pub measured: Option<Nanos>,
+    /// The target starts so long before the others; what is their head start elsewhere passes behind that,
+    /// before measuring begins. Zero: they start first.
+    pub lead: Nanos,
     /// The processes beside the target.
     pub procs: Vec<ProcTemplate>,
 }
@@ -302,13 +305,21 @@ impl Experiment {
         };
         host.set("block_profile", &toml::Value::from(profile))?;
         let head_start = self.head_start(drive, config, options);
+        let mut window = self.window(drive, workload, config, options);
+        let lead = if options.quick { quarter(workload.lead) } else { workload.lead };
+        // Whoever starts first waits for the other, and the load has the same time to settle.
+        let mut target_start = head_start;
+        if lead > Nanos::ZERO {
+            target_start = Nanos::ZERO;
+            window.ramp = Nanos(window.ramp.0 + lead.0 + head_start.0);
+        }
         let target = workload.target.as_ref().or(self.target.as_ref());
         let mut procs = target
-            .map(|t| t.specs(Role::Target, config.target_prio, head_start))
+            .map(|t| t.specs(Role::Target, config.target_prio, target_start))
             .unwrap_or_default();
         let mut kinds: Vec<String> = procs.iter().map(|p| p.name.clone()).collect();
         for template in &workload.procs {
-            procs.extend(template.specs(Role::Interferer, IoPrio::NONE, Nanos::ZERO));
+            procs.extend(template.specs(Role::Interferer, IoPrio::NONE, lead));
             kinds.resize(procs.len(), template.name.clone());
         }
         if options.quick {
@@ -323,7 +334,7 @@ impl Experiment {
             control,
             groups,
             procs,
-            window: self.window(drive, workload, config, options),
+            window,
             seed,
             trace: options.trace.map_or(TraceMode::Digest, TraceMode::Keep),
         })

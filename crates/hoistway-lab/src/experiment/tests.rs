@@ -289,10 +289,48 @@ fn the_load_settles_as_long_as_the_scheduler_needs() {
     assert_eq!(start("cfq", &quick), Nanos::ms(1750));
 }
 
+/// A film plays before the readers start; a compilation proper begins before the load, which settles behind that.
+#[test]
+fn a_target_with_a_lead_starts_first_and_the_load_settles_behind_it() {
+    let job = |id: &str, drive: &str, workload: &str, config: &str, quick: bool| {
+        let e = Experiment::load(id).unwrap();
+        let drive = DriveFile::load(drive).unwrap();
+        let config = Config::parse(config).unwrap();
+        let options = Options { quick, ..Options::default() };
+        let workload = e.workload(workload).unwrap();
+        let job = e.job(&drive, workload, &config, 1, &options).unwrap();
+        let start = |role| job.procs.iter().find(|p| p.role == role).unwrap().start;
+        let targets = job.procs.iter().filter(|p| p.role == Role::Target);
+        let names: Vec<String> = targets.map(|p| p.name.clone()).collect();
+        (start(Role::Target), start(Role::Interferer), job.window.ramp, names.join(" "))
+    };
+    let s = Nanos::secs;
+    let film = |quick| job("video-2010", "maxtor-6l080l0", "film8+10r-seq", "cfq", quick);
+    assert_eq!(film(false), (s(0), s(10), s(10), "target".into()));
+    assert_eq!(film(true), (s(0), Nanos::ms(2500), Nanos::ms(2500), "target".into()));
+    let task = |w, config| job("devtasks-2010", "maxtor-6l080l0", w, config, false);
+    let workers = "target0 target1 target2 target3 target4";
+    assert_eq!(task("make+10r-seq", "cfq"), (s(0), s(2), s(13), workers.into()));
+    assert_eq!(task("make+10r-seq", "bfq"), (s(0), s(2), s(31), workers.into()));
+    assert_eq!(task("merge+10r-seq", "cfq"), (s(11), s(0), s(0), "target".into()));
+}
+
+#[test]
+fn a_lead_is_the_targets() {
+    let e = Experiment::load("fairness-2010").unwrap();
+    let text = e.text.replacen("[workload.2r-seq]", "[workload.2r-seq]\nlead = \"1s\"", 1);
+    let line = 1 + text.split("lead =").next().unwrap().matches('\n').count();
+    let wrong = Experiment::parse("my/own.toml", &text).unwrap_err().to_string();
+    assert!(wrong.starts_with(&format!("my/own.toml:{line}: lead is about the target")), "{wrong}");
+}
+
 #[test]
 fn every_embedded_experiment_says_what_it_judges_by() {
     for id in Experiment::ids() {
-        assert!(Experiment::load(id).unwrap().judge.is_some(), "{id}");
+        let e = Experiment::load(id).unwrap();
+        // Start-ups beside a film, a search beside a compiler: each workload has its own.
+        let mixed = ["kernel-devel-s", "startup-blkmq-2018"].contains(&id);
+        assert_eq!(e.judge.is_none(), mixed, "{id}");
     }
     let shares = Experiment::load("bandwidth-2019").unwrap();
     assert_eq!(shares.judge, Some(Judge::Share));
@@ -311,9 +349,13 @@ fn mistakes_in_what_is_judged_are_named_with_their_line() {
     let wrong = complaint(judged, "judge = \"latnecy\"");
     at(&wrong, line, "no quantity to judge by 'latnecy'; did you mean 'latency'?");
     let wrong = complaint(judged, "judge = \"beauty\"");
-    at(&wrong, line, "there are: latency, share, throughput, startup");
+    at(&wrong, line, "there are: latency, share, throughput, startup, count");
     let wrong = complaint(judged, "judge = \"startup\"");
-    at(&wrong, line, "needs a target with load 'app_start', and workload");
+    at(&wrong, line, "needs a target with load 'app_start', 'boot' or 'git_grep', and workload");
+    let wrong = complaint(judged, "judge = \"count\"");
+    at(&wrong, line, "needs a target whose load counts something");
+    let wrong = complaint("[target]", "[target]\ncount = 2");
+    at(&wrong, line, "judge = 'latency' needs a target of one process");
     let with = |table: &str| {
         let text = latency().text.replacen(judged, "judge = \"share\"", 1);
         let lines = text.matches('\n').count();

@@ -1,11 +1,14 @@
 //! What the formats print, computed from the raw records of a run (specs/statistics.md).
 
+use super::svg::number;
+use super::verdict::percent;
 use crate::result::share::Shares;
 use crate::result::startup::{self, Startups};
-use crate::result::{Cell, Judge, Monitor, Rep, Run, Spread, WorkloadInfo, reference};
+use crate::result::{Cell, Judge, Monitor, Rep, Run, Spread, WorkloadInfo, counts, reference};
 use crate::stats::{self, Bound, Percentile};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
+use hoistway_sim::load::{Better, CountDoc};
 use hoistway_sim::world::{DeviceRecord, Interval, ProcRecord, Role};
 
 /// One cell, reduced.
@@ -43,6 +46,8 @@ pub(super) struct Figures<'a> {
     pub(super) written: Option<Spread>,
     /// Jain's index of the processes' bytes.
     pub(super) jain: Option<Spread>,
+    /// What its load counts, and its part of another count, where that is judged.
+    pub(super) counted: Option<Counted>,
     /// How many times better than the reference in what is judged; `None` for the reference and where one of
     /// the two has no value.
     pub(super) gain: Option<Gain>,
@@ -50,6 +55,37 @@ pub(super) struct Figures<'a> {
     pub(super) more: Option<Gain>,
     /// Texts of the flags on this cell.
     pub(super) flags: Vec<&'a str>,
+}
+
+/// What a load counted.
+#[derive(Clone, Copy)]
+pub(super) struct Counted {
+    pub(super) doc: &'static CountDoc,
+    /// Its number.
+    pub(super) number: Spread,
+    /// What part it is of another count, 0 to 1.
+    pub(super) share: Option<Spread>,
+}
+
+impl Counted {
+    fn of(cell: &Cell) -> Option<Counted> {
+        let doc = counts::decisive(cell)?;
+        let number = spread(cell.reps.iter().filter_map(|rep| counts::value(rep, doc.name)))?;
+        let share = spread(cell.reps.iter().filter_map(|rep| counts::share(rep, doc)));
+        Some(Counted { doc, number, share })
+    }
+
+    /// Of the cells of a workload.
+    fn decisive(run: &Run, workload: &WorkloadInfo) -> Option<&'static CountDoc> {
+        let mut cells = run.cells.iter().filter(|c| c.workload == workload.id);
+        cells.find_map(counts::decisive)
+    }
+
+    /// `12.3 frames dropped (4.1 %)`.
+    pub(super) fn text(&self) -> String {
+        let share = self.share.map_or_else(String::new, |s| format!(" ({})", percent(s.mean)));
+        format!("{} {}{share}", number(self.number.mean), counts::words(self.doc))
+    }
 }
 
 /// How many times better than the reference configuration: shorter waits, more throughput.
@@ -124,6 +160,7 @@ impl<'a> Figures<'a> {
             read: device(|d| d.read_bytes),
             written: device(|d| d.written_bytes),
             jain: spread(cell.reps.iter().filter_map(|r| stats::jain(&shares(r)))),
+            counted: Counted::of(cell).filter(|_| judge == Judge::Count),
             gain: None,
             more: None,
             flags,
@@ -240,6 +277,15 @@ fn better(
         Judge::Startup => {
             let time = |rep| startup::mean_time(&startup::starts(rep))?.exact();
             Some(time(a)? / time(b)?)
+        }
+        Judge::Count => {
+            let doc = Counted::decisive(run, workload?)?;
+            let value = |rep| counts::value(rep, doc.name);
+            Some(if doc.better == Better::Lower {
+                value(a)? / value(b)?
+            } else {
+                value(b)? / value(a)?
+            })
         }
         Judge::Share => {
             let met =

@@ -36,6 +36,7 @@ pub(super) fn with_charts(run: &Run) -> (String, Vec<Named>) {
         (Judge::Share, READING_SHARES),
         (Judge::Throughput, READING_RATES),
         (Judge::Startup, READING_STARTS),
+        (Judge::Count, READING_COUNTS),
     ] {
         if judged(judge) {
             out.push_str(text);
@@ -267,6 +268,11 @@ reference, although another configuration at least doubles it.</p>\n";
 
 const READING_STARTS: &str = "<p class=\"note\">Reading the tables of start-ups. A start that was given up has no time, \
 only a bound, told with &gt;. <b>times the idle</b>: over the start without a load.</p>\n";
+
+const READING_COUNTS: &str = "<p class=\"note\">Reading the tables of counts. What the target’s load counts in the measured \
+window, mean over repetitions ± half the 99 % Student interval: frames that came too late, files that were compiled or \
+replaced. <b>part</b>: of all that were due or to do. <b>better by</b>: times fewer of what is lost, times more of what is \
+done, geometric mean over repetitions with the same seed that have both.</p>\n";
 
 const READING_RATES: &str = "<p class=\"note\">Reading the tables of throughput. \
 <b>all</b>, <b>read</b>, <b>written</b>: what the device moved in the measured window, mean over \

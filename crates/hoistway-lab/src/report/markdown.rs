@@ -3,7 +3,7 @@
 use super::figures::Figures;
 use super::section::gain_text;
 use super::svg::{number, plus_minus};
-use super::{share, startup, verdict};
+use super::{count, share, startup, verdict};
 use crate::result::{Judge, Run, Spread};
 use std::fmt::Write;
 
@@ -17,10 +17,11 @@ pub fn render(run: &Run) -> String {
             let all = Figures::of(run, &drive.id, &workload.id);
             let Some(judge) = all.first().map(|f| f.judge) else { continue };
             let head = match judge {
-                Judge::Latency => HEAD,
-                Judge::Share => HEAD_SHARES,
-                Judge::Throughput => HEAD_RATES,
-                Judge::Startup => HEAD_STARTS,
+                Judge::Latency => HEAD.to_string(),
+                Judge::Share => HEAD_SHARES.to_string(),
+                Judge::Throughput => HEAD_RATES.to_string(),
+                Judge::Startup => HEAD_STARTS.to_string(),
+                Judge::Count => count::markdown_head(&all),
             };
             let words = verdict::words(run, drive, workload, &all, false);
             let _ = write!(
@@ -36,6 +37,7 @@ pub fn render(run: &Run) -> String {
                     Judge::Share => shares(f).join(" | "),
                     Judge::Throughput => rates(f).join(" | "),
                     Judge::Startup => startup::cells(run, f, " ± ", "").join(" | "),
+                    Judge::Count => count::cells(f, " ± ", "").join(" | "),
                 };
                 let row = row.replace('<', "&lt;").replace('>', "&gt;");
                 let _ = writeln!(out, "| {} | {row} |", plain(&m.configs[f.key].id));

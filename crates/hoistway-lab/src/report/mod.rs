@@ -1,6 +1,7 @@
 //! Report formats. A format is a file here and a line in [`FORMATS`].
 
 mod chart;
+mod count;
 pub mod export;
 mod figures;
 pub mod html;

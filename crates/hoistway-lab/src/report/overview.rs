@@ -1,12 +1,12 @@
 //! One page over several experiments: per drive, what each configuration gives the target and what it
 //! costs, with loss of control marked. The reports of the runs have everything else.
 
-use super::figures::Figures;
+use super::figures::{Counted, Figures};
 use super::section::{self, open_table};
 use super::svg::{duration, esc, number};
-use super::{html, share, startup};
+use super::{html, share, startup, verdict};
 use crate::result::startup::Startups;
-use crate::result::{Judge, LOSS_OF_CONTROL, Run, Spread};
+use crate::result::{Judge, LOSS_OF_CONTROL, Run, Spread, counts};
 use std::fmt::Write;
 
 /// The page; with each run goes the address of its report, relative to the page.
@@ -56,6 +56,7 @@ fn heads(judge: Judge) -> [&'static str; 2] {
         Judge::Share => ["target received", "worst served has"],
         Judge::Throughput => ["device MB/s", "Jain's index"],
         Judge::Startup => ["start-up time", "not finished"],
+        Judge::Count => ["counted", "part"],
     }
 }
 
@@ -73,6 +74,15 @@ fn judged(f: &Figures<'_>) -> [String; 2] {
             [received, worst]
         }
         Judge::Throughput => [f.moved, f.jain].map(|s| s.map_or_else(dash, |s| number(s.mean))),
+        Judge::Count => {
+            let part = |c: Counted| c.share.map(|s| verdict::percent(s.mean));
+            [
+                f.counted.map_or_else(dash, |c| {
+                    format!("{} {}", number(c.number.mean), counts::words(c.doc))
+                }),
+                f.counted.and_then(part).unwrap_or_else(dash),
+            ]
+        }
         Judge::Startup => {
             let given_up = |s: &Startups| match s.unfinished {
                 0 => "0".into(),

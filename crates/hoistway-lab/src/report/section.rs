@@ -2,7 +2,7 @@
 
 use super::figures::{Figures, Gain};
 use super::svg::{PALETTE, Svg, dash, esc, letter, number, plus_minus};
-use super::{latency, monitor, share, startup, throughput, verdict};
+use super::{count, latency, monitor, share, startup, throughput, verdict};
 use crate::result::{DriveInfo, Judge, Metric, Run, Spread, WorkloadInfo, published as beside};
 use crate::stats::Bound;
 use std::fmt::Write;
@@ -54,6 +54,7 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Nam
             Judge::Share => (share::charts as Charts, share::table as Rows),
             Judge::Throughput => (throughput::charts as Charts, throughput::table as Rows),
             Judge::Startup => (startup::charts as Charts, startup::table as Rows),
+            Judge::Count => (count::charts as Charts, count::table as Rows),
         };
         let drawn = drawn(run, &id, drive, workload, &all);
         out.push_str("<div class=\"charts\">\n");

@@ -89,6 +89,8 @@ pub(super) enum Unit {
     Seconds,
     /// A share, 0 to 1.
     Share,
+    /// A number of things, which the axis names.
+    Number,
 }
 
 /// A length of time in the unit that fits.
@@ -114,6 +116,7 @@ impl Unit {
             Unit::Rate => format!("{} MB/s", number(v)),
             Unit::Seconds => format!("{} s", short(v)),
             Unit::Share => format!("{} %", short(v * 100.0)),
+            Unit::Number => number(v),
         }
     }
 
@@ -125,7 +128,7 @@ impl Unit {
                 let (scale, unit) = time_unit(v);
                 format!("{} {unit}", short(v / scale))
             }
-            Unit::Rate | Unit::Seconds => short(v),
+            Unit::Rate | Unit::Seconds | Unit::Number => short(v),
             Unit::Share => format!("{} %", short(v * 100.0)),
         }
     }

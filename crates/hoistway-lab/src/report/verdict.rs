@@ -6,8 +6,9 @@ use super::figures::{Figures, Gain};
 use super::section::{self, Chart};
 use super::svg::{Unit, duration, esc, letter, number};
 use super::{startup, throughput};
-use crate::result::{DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo};
+use crate::result::{DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo, counts};
 use crate::stats::SAME_WITHIN;
+use hoistway_sim::load::Better;
 
 /// A configuration as the verdict sees it.
 pub(super) struct Outcome<'a> {
@@ -30,6 +31,8 @@ pub(super) struct Outcome<'a> {
 /// All configurations of one drive and workload of which there is something to judge.
 pub(super) struct Field<'a> {
     pub(super) judge: Judge,
+    /// Less of what is judged is better.
+    pub(super) less: bool,
     /// Name of the configuration that the others are compared with.
     pub(super) reference: &'a str,
     pub(super) all: Vec<Outcome<'a>>,
@@ -47,8 +50,20 @@ impl<'a> Field<'a> {
             let kept = rate(judge, f)? / whole;
             Some(Outcome { of: f, name: name(f), kept, value, beyond, shown, frontier: false })
         };
-        let mut field =
-            Field { judge, reference: name(first), all: all.iter().filter_map(outcome).collect() };
+        let less = match judge {
+            Judge::Latency | Judge::Startup => true,
+            Judge::Share | Judge::Throughput => false,
+            Judge::Count => {
+                let counted = all.iter().find_map(|f| f.counted);
+                counted.is_some_and(|c| c.doc.better == Better::Lower)
+            }
+        };
+        let mut field = Field {
+            judge,
+            less,
+            reference: name(first),
+            all: all.iter().filter_map(outcome).collect(),
+        };
         let frontier: Vec<bool> =
             (0..field.all.len()).map(|i| !field.all.iter().any(|o| field.beats(o, i))).collect();
         field.all.iter_mut().zip(frontier).for_each(|(o, f)| o.frontier = f);
@@ -71,6 +86,9 @@ impl<'a> Field<'a> {
             _ if o.beyond => 0.0,
             Judge::Latency | Judge::Startup => 1.0 / o.value.max(1.0),
             Judge::Share | Judge::Throughput => o.value,
+            // One thing lost in a hundred times the measured time is none.
+            Judge::Count if self.less => 1.0 / o.value.max(0.01),
+            Judge::Count => o.value,
         }
     }
 
@@ -128,6 +146,8 @@ impl<'a> Field<'a> {
             Judge::Throughput => Some(o.kept),
             Judge::Share => (first.value > 0.0).then(|| o.value / first.value),
             Judge::Latency | Judge::Startup => Some(first.value / o.value),
+            Judge::Count if self.less => (o.value > 0.0).then(|| first.value / o.value),
+            Judge::Count => (first.value > 0.0).then(|| o.value / first.value),
         }
     }
 }
@@ -142,7 +162,7 @@ const MOST: f64 = 0.8;
 fn rate(judge: Judge, f: &Figures<'_>) -> Option<f64> {
     match judge {
         Judge::Latency | Judge::Share => f.total.map(|s| s.mean),
-        Judge::Throughput | Judge::Startup => f.moved.map(|s| s.mean),
+        Judge::Throughput | Judge::Startup | Judge::Count => f.moved.map(|s| s.mean),
     }
 }
 
@@ -153,6 +173,7 @@ fn judged(judge: Judge, f: &Figures<'_>) -> Option<(f64, bool, String)> {
             (l.mean, !f.censored.is_empty(), format!("{}{}", f.longer(), duration(l.mean)))
         }),
         Judge::Startup => startup::point(f),
+        Judge::Count => f.counted.map(|c| (c.number.mean, false, c.text())),
         Judge::Share => f.shares.as_ref()?.worst_met().map(|m| (m, false, percent(m))),
         Judge::Throughput => f.jain.map(|j| (j.mean, false, number(j.mean))),
     }
@@ -211,10 +232,10 @@ pub(super) fn words(
         return format!("{place}, {what}");
     }
     let Some(first) = field.reference() else {
-        let what = if judge == Judge::Startup {
-            "no start was finished"
-        } else {
-            "the target completed no I/O"
+        let what = match judge {
+            Judge::Startup => "no start was finished",
+            Judge::Count => "nothing was counted",
+            _ => "the target completed no I/O",
         };
         return format!("{place}, {what} under {}.", text(field.reference));
     };
@@ -241,6 +262,7 @@ pub(super) fn words(
         let what = match judge {
             Judge::Share => format!("nobody falls below {value} of its part under {reference}"),
             Judge::Startup => format!("a start takes {value} under {reference}"),
+            Judge::Count => format!("{reference} gives {value}"),
             _ => format!("the target waits {value} under {reference}"),
         };
         let none = "no configuration does better beyond the spread of the repetitions";
@@ -309,13 +331,16 @@ pub(super) fn chart(
     if points.is_empty() {
         return None;
     }
+    let counted = all.iter().find_map(|f| f.counted);
+    let counted = counted.map_or_else(String::new, |c| counts::words(c.doc));
     let (value, unit) = match field.judge {
         Judge::Latency => ("mean latency of the target", Unit::Time),
         Judge::Startup => ("start-up time", Unit::Time),
+        Judge::Count => (counted.as_str(), Unit::Number),
         Judge::Share => ("what the worst served has of its part", Unit::Share),
         Judge::Throughput => ("Jain’s index of the processes", Unit::Share),
     };
-    let axes = Axes { kept: &kept, value, unit };
+    let axes = Axes { kept: &kept, value, unit, less: field.less };
     let title = format!("Trade-off: {}, {}", drive.name, workload.id);
     let svg = tradeoff(&format!("{id}v"), &title, &axes, &points);
     let note =

@@ -5,6 +5,7 @@ use super::derive::Sink;
 use super::{Cell, Rep};
 use crate::stats::Bounded;
 use hoistway_sim::load::{Better, CountDoc, find_count};
+use hoistway_sim::world::Role;
 
 /// The counts of a repetition: name and sum over all processes, in order of first appearance.
 pub fn counts(rep: &Rep) -> Vec<(&str, u64)> {
@@ -33,6 +34,31 @@ pub fn names(cell: &Cell) -> Vec<&str> {
 pub fn of_name(name: &str) -> (&'static str, Better, Option<&'static CountDoc>) {
     let doc = find_count(name);
     doc.map_or(("1", Better::Neither, None), |d| (d.unit, d.better, doc))
+}
+
+/// The count that a cell is judged by: the first that is better high or low, of a target where there is one.
+pub fn decisive(cell: &Cell) -> Option<&'static CountDoc> {
+    let procs = || cell.reps.iter().flat_map(|r| &r.procs);
+    let targeted = procs().any(|p| p.role == Role::Target);
+    let judged = procs().filter(|p| !targeted || p.role == Role::Target);
+    let mut docs = judged.flat_map(|p| &p.counts).filter_map(|(name, _)| find_count(name));
+    docs.find(|d| d.better != Better::Neither)
+}
+
+/// Its value in a repetition.
+pub fn value(rep: &Rep, name: &str) -> Option<f64> {
+    counts(rep).iter().find(|c| c.0 == name).map(|c| c.1 as f64)
+}
+
+/// What part it is of another count in a repetition, 0 to 1.
+pub fn share(rep: &Rep, doc: &CountDoc) -> Option<f64> {
+    let whole = value(rep, doc.of?).filter(|&w| w > 0.0)?;
+    Some(value(rep, doc.name)? / whole)
+}
+
+/// In words: `frames dropped`.
+pub fn words(doc: &CountDoc) -> String {
+    doc.name.replace('_', " ")
 }
 
 /// Name, unit and value of a count in one repetition, and of its share if it is a part of another.

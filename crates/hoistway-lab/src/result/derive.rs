@@ -2,10 +2,11 @@
 
 use super::share::Shares;
 use super::startup::{self, Startups};
-use super::{Cell, Judge, Manifest, Metric, Rep, Run, published};
+use super::{Cell, Judge, Manifest, Metric, Rep, Run, counts, published};
 use crate::stats::{self, Bound, Bounded, PERCENTILES};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
+use hoistway_sim::load::Better;
 use hoistway_sim::world::{ProcRecord, Role};
 
 /// Id of the configuration that others are compared with, if it takes part.
@@ -330,14 +331,14 @@ impl Sink<'_> {
 
 /// One of the per-repetition quantities, by its name in `metrics.csv`.
 pub fn rep_value(rep: &Rep, metric: &str) -> Option<Bounded> {
-    values(rep).into_iter().find(|v| v.0 == metric)?.2
+    let found = values(rep).into_iter().find(|v| v.0 == metric);
+    found.map_or_else(|| counts::value(rep, metric).map(Bounded::from), |v| v.2)
 }
 
 /// One of the per-repetition quantities of `cell` over the same of `reference`, paired by seed.
 pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio> {
     let column = |cell: &Cell| -> Option<Vec<Bounded>> {
-        let of = |rep: &Rep| values(rep).into_iter().find(|v| v.0 == metric)?.2;
-        cell.reps.iter().map(of).collect()
+        cell.reps.iter().map(|rep| rep_value(rep, metric)).collect()
     };
     let seeds = |cell: &Cell| cell.reps.iter().map(|r| r.seed).collect::<Vec<_>>();
     if seeds(cell) != seeds(reference) {
@@ -370,11 +371,43 @@ fn loss_of_control(
     let text = match judge {
         Judge::Latency | Judge::Startup => waits(judge, cell, free, beside),
         Judge::Share => starves(manifest, cell, free, beside),
+        Judge::Count => comes_short(cell, free, beside),
         // More or less of it is no matter of control.
         Judge::Throughput => None,
     }?;
     let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
     Some((name, format!("{LOSS_OF_CONTROL}: {text}")))
+}
+
+/// By what the target's load counts: with the same two bounds, of the frames lost or of the work done.
+fn comes_short(cell: &Cell, free: &Cell, beside: &[&Cell]) -> Option<String> {
+    let doc = counts::decisive(cell)?;
+    let mean = |c: &Cell| {
+        let column: Option<Vec<f64>> =
+            c.reps.iter().map(|rep| counts::value(rep, doc.name)).collect();
+        column.filter(|c| !c.is_empty()).map(|c| c.iter().sum::<f64>() / c.len() as f64)
+    };
+    let (reference, free, mine) = (&free.config, mean(free)?, mean(cell)?);
+    let others = beside.iter().filter_map(|c| Some((mean(c)?, &c.config)));
+    let less = doc.better == Better::Lower;
+    let best = |a: &(f64, &String), b: &(f64, &String)| {
+        if less { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) }
+    };
+    let (best, config) = others.min_by(best)?;
+    let lost = match less {
+        true => free > 0.0 && mine >= LOST * free && best <= POSSIBLE * free,
+        false => mine * LOST <= free && best * POSSIBLE >= free && best > 0.0,
+    };
+    let shown = |v: f64| format!("{v:.1}");
+    lost.then(|| {
+        format!(
+            "{} {}, {} under {reference}; under {config} {}",
+            shown(mine),
+            counts::words(doc),
+            shown(free),
+            shown(best)
+        )
+    })
 }
 
 /// By the time the target waits.

@@ -1,7 +1,7 @@
 //! What an experiment judges configurations by. Tables, verdicts and warnings follow it.
 
 use super::startup::Startups;
-use super::{Cell, Manifest, target};
+use super::{Cell, Manifest, counts, target};
 use serde::{Deserialize, Serialize};
 
 /// The quantity that decides between configurations.
@@ -16,11 +16,14 @@ pub enum Judge {
     Throughput,
     /// How long an application takes to start: less is better.
     Startup,
+    /// What the target's load counts: its first count that is better high or low.
+    Count,
 }
 
 impl Judge {
     /// Every one, in the order of the documentation.
-    pub const ALL: [Judge; 4] = [Judge::Latency, Judge::Share, Judge::Throughput, Judge::Startup];
+    pub const ALL: [Judge; 5] =
+        [Judge::Latency, Judge::Share, Judge::Throughput, Judge::Startup, Judge::Count];
 
     /// The word in experiment files.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Judge {
             Judge::Share => "share",
             Judge::Throughput => "throughput",
             Judge::Startup => "startup",
+            Judge::Count => "count",
         }
     }
 
@@ -38,7 +42,7 @@ impl Judge {
     }
 
     /// What the cells of one drive and workload are judged by: what the experiment declares, and
-    /// without a word of it what their records have: starts, latencies of a target, throughput.
+    /// without a word of it what their records have: starts, counts or latencies of a target, throughput.
     pub fn of<'a>(manifest: &Manifest, cells: impl IntoIterator<Item = &'a Cell> + Clone) -> Judge {
         if let Some(declared) = manifest.judge {
             return declared;
@@ -46,6 +50,8 @@ impl Judge {
         let any = |has: &dyn Fn(&Cell) -> bool| cells.clone().into_iter().any(has);
         if any(&|c| Startups::of(&c.reps).is_some()) {
             Judge::Startup
+        } else if any(&|c| counts::decisive(c).is_some()) {
+            Judge::Count
         } else if any(&|c| c.reps.iter().any(|rep| target(rep).is_some())) {
             Judge::Latency
         } else {

@@ -28,8 +28,10 @@ pub(in super::super) struct Axes<'a> {
     pub(in super::super) kept: &'a str,
     /// Name of the axis of what is judged.
     pub(in super::super) value: &'a str,
-    /// Its unit; times are logarithmic, and less of them is better.
+    /// Its unit; times are logarithmic.
     pub(in super::super) unit: Unit,
+    /// Less of it is better.
+    pub(in super::super) less: bool,
 }
 
 /// The plot. It grows with the number of configurations, so that every name has its place.
@@ -66,10 +68,11 @@ pub(in super::super) fn tradeoff(
     svg.text("t name", LEFT - 44.0, 11.0, &format!("{}{log}", axes.value));
     svg.text("t mid name", (LEFT + RIGHT) / 2.0 - 20.0, bottom + 33.0, axes.kept);
     // In the margin at the corner that it names.
-    let (better, line) = if times { ("better ↘", bottom + 33.0) } else { ("better ↗", 11.0) };
+    let (better, line) =
+        if axes.less { ("better ↘", bottom + 33.0) } else { ("better ↗", 11.0) };
     svg.text("t end name", RIGHT, line, better);
     let at = |p: &Point| (x.at(p.kept), y.at(p.value));
-    let steps = frontier(points, &at, times, bottom);
+    let steps = frontier(points, &at, axes.less, bottom);
     draw_frontier(&mut svg, &steps);
     let places: Vec<(f64, f64)> = points.iter().map(at).collect();
     let mut taken: Vec<Rect> =
@@ -101,14 +104,14 @@ pub(in super::super) fn tradeoff(
 fn frontier(
     points: &[Point],
     at: &dyn Fn(&Point) -> (f64, f64),
-    times: bool,
+    less: bool,
     bottom: f64,
 ) -> Vec<(f64, f64)> {
     let mut steps: Vec<(f64, f64)> =
         points.iter().filter(|p| p.frontier && !p.beyond).map(at).collect();
     steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-    let better = |a: f64, b: f64| if times { a > b } else { a < b };
-    let mut level = if times { TOP } else { bottom };
+    let better = |a: f64, b: f64| if less { a > b } else { a < b };
+    let mut level = if less { TOP } else { bottom };
     let mut line = Vec::new();
     // From the right, each next one strictly better in what is judged.
     for step in steps.into_iter().rev() {

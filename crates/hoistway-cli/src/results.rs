@@ -62,8 +62,11 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
             out.push_str(&table(run, &cells).fit(limit, spare));
         }
     }
+    // Where a count decides, it has its table above.
+    let beside = |cell: &&Cell| judge_of(run, cell) != Judge::Count;
+    let counted: Vec<&Cell> = run.cells.iter().filter(beside).collect();
     for (what, table, spare) in [
-        ("what the loads counted", work::count_table(run), work::SPARE_COUNTS),
+        ("what the loads counted", work::count_table(run, &counted), work::SPARE_COUNTS),
         ("phases", work::phase_table(run), work::SPARE_PHASES),
     ] {
         if let Some(table) = table {
@@ -179,7 +182,7 @@ fn counted(run: &Run, cells: &[&Cell]) -> Table {
     headings.extend(["of what", "least", "most", &vs, "MB/s all", "MB/s target", "published"]);
     let mut table = Table::new(&headings, 3);
     for cell in cells {
-        let of = Of { run, cell };
+        let of = Of { run, cell, row: &cell.workload };
         let Some(doc) = counts::decisive(cell) else { continue };
         let each: Vec<f64> = cell.reps.iter().filter_map(|r| counts::value(r, doc.name)).collect();
         let show = |v: Option<f64>| v.map_or_else(|| "-".into(), three);

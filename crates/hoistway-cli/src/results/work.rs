@@ -80,10 +80,10 @@ fn singles(run: &Run, cell: &Cell, row: &str) -> String {
     each.join(", ")
 }
 
-/// One column per count, in percent beside it if it is a part of another. None without counts.
-pub fn count_table(run: &Run) -> Option<Table> {
+/// One column per count of these cells, in percent beside it if it is a part of another. None without counts.
+pub fn count_table(run: &Run, cells: &[&Cell]) -> Option<Table> {
     let mut names: Vec<&str> = Vec::new();
-    for name in run.cells.iter().flat_map(counts::names) {
+    for name in cells.iter().flat_map(|c| counts::names(c)) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -102,7 +102,7 @@ pub fn count_table(run: &Run) -> Option<Table> {
     let headings: Vec<&str> =
         headings.chain(columns.iter().flat_map(|c| [c.0.as_str(), "+-99%"])).collect();
     let mut table = Table::new(&headings, 3);
-    for cell in &run.cells {
+    for cell in cells {
         let of = Of { run, cell, row: &cell.workload };
         let mut row = vec![cell.drive.clone(), cell.workload.clone(), cell.config.clone()];
         for (_, metric) in &columns {

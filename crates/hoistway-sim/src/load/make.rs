@@ -95,7 +95,6 @@ enum Step {
     Take,
     Open,
     Read,
-    Compute,
     Create,
     OpenObject,
     Write,
@@ -219,7 +218,7 @@ fn object_size(rng: &mut Rng) -> u64 {
 }
 
 impl Load for Make {
-    fn next(&mut self, now: Instant) -> Operation {
+    fn next(&mut self, _now: Instant) -> Operation {
         let object = |make: &Make| make.tree.objects[make.file];
         match self.step {
             Step::Take => {
@@ -239,14 +238,10 @@ impl Load for Make {
             Step::Read => match self.reads.pop_front() {
                 Some((offset, bs)) => Operation::Read { offset, bs, count: 1 },
                 None => {
-                    self.step = Step::Compute;
-                    self.next(now)
+                    self.step = Step::Create;
+                    Operation::Compute(self.length)
                 }
             },
-            Step::Compute => {
-                self.step = Step::Create;
-                Operation::Compute(self.length)
-            }
             Step::Create => {
                 self.step = Step::OpenObject;
                 Operation::Create(object(self).0)
@@ -291,8 +286,10 @@ mod tests {
         Host::new(HostConfig::profile("2010").unwrap(), &drive, Sectors(1024), 1)
     }
 
-    /// What compiling the next file consists of: reads, computing, bytes of the object.
-    fn compile(make: &mut Make) -> Option<(Vec<(u64, u64)>, Nanos, (FileId, u64))> {
+    /// What compiling a file consists of: reads, computing, the object and its bytes.
+    type Compiled = (Vec<(u64, u64)>, Nanos, (FileId, u64));
+
+    fn compile(make: &mut Make) -> Option<Compiled> {
         let (mut reads, mut computed, mut object) = (Vec::new(), None, None);
         loop {
             match make.next(Instant::ZERO) {
@@ -340,7 +337,7 @@ mod tests {
         let mut host = host();
         let mut make = worker(&mut host, 0, "");
         let all: Vec<_> = (0..1000).map(|_| compile(&mut make).unwrap()).collect();
-        let mean = |part: &[(Vec<(u64, u64)>, Nanos, (FileId, u64))]| {
+        let mean = |part: &[Compiled]| {
             part.iter().map(|f| f.0.len() - 1).sum::<usize>() as f64 / part.len() as f64
         };
         let (early, late) = (mean(&all[..50]), mean(&all[50..]));

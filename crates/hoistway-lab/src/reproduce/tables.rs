@@ -132,6 +132,8 @@ fn first(judge: Judge) -> &'static [&'static str] {
             "jain_interferers",
         ],
         Judge::Startup => &["startup_time", "startups_unfinished", "throughput_total"],
+        // What is counted is shown wherever it is.
+        Judge::Count => &["throughput_target", "throughput_total"],
     }
 }
 

@@ -22,7 +22,9 @@ impl<F: Feed, R: Recorder> Replay<'_, F, R> {
         assert_eq!(counters.issued, counters.completed + self.core.stats.outstanding);
         self.ended.end = now;
         self.ended.timeline = self.core.timeline;
-        let end = now.max(self.ended.last).max(Instant::from_nanos(1));
+        // In closed loop recorded times mean nothing for the end.
+        let last = if self.actors.closed { Instant::ZERO } else { self.ended.last };
+        let end = now.max(last).max(Instant::from_nanos(1));
         let procs = procs_of(self.actors, end);
         let stats = &mut self.core.stats;
         stats.coarsen(common_length(stats.interval(), end));

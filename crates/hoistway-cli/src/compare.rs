@@ -9,6 +9,7 @@ use hoistway::setting::nearest;
 use hoistway::{IoPrio, quantity};
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
+use hoistway_lab::replay::SavingSim;
 use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::kept::{Found, Kept};
 use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
@@ -45,7 +46,7 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
         let source = Source { verb: "compare", name };
         grids.push(grid(experiment, &configs, &options.common, &chosen, &source)?);
     }
-    carry_out(grids, &options.common, &chosen)
+    carry_out(grids, &options.common, &chosen, &|_| String::new())
 }
 
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
@@ -62,8 +63,35 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
         let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
         return explain::explain(&grid, &*chosen.world, process, options.limit);
     }
-    let grid = grid(experiment, &[config], &options.common, &chosen, &source)?;
-    carry_out(vec![grid], &options.common, &chosen)
+    let mut grid = grid(experiment, &[config], &options.common, &chosen, &source)?;
+    let nothing = |_: &Run| String::new();
+    if let Some(path) = &options.save_trace {
+        let chosen = saving(&mut grid, &options.common, path)?;
+        return carry_out(vec![grid], &options.common, &chosen, &nothing);
+    }
+    carry_out(vec![grid], &options.common, &chosen, &nothing)
+}
+
+/// The world that writes the run of a grid of one into a trace.
+fn saving(grid: &mut Grid, common: &Common, path: &Path) -> Result<Chosen, Failure> {
+    if common.on != "sim" {
+        let what = "--save-trace writes runs of the simulator; leave out --on";
+        return Err(Failure::Usage(what.into()));
+    }
+    if common.reps.is_none() {
+        grid.command = grid.command.replace(&format!(" --reps {} ", grid.reps), " --reps 1 ");
+        grid.reps = 1;
+    }
+    let _ = write!(grid.command, " --save-trace '{}'", path.display());
+    if grid.len() != 1 {
+        return Err(Failure::Usage(format!(
+            "--save-trace writes one run, but {} are chosen; choose one drive with --drive, one workload with \
+             --workload, and --reps 1",
+            grid.len()
+        )));
+    }
+    let (path, config) = (path.to_path_buf(), grid.configs[0].id.clone());
+    Ok(Chosen { world: Box::new(SavingSim { path, config }), drive: None })
 }
 
 /// What the command began with.
@@ -80,12 +108,12 @@ fn load(name: &str) -> Result<Experiment, Failure> {
 }
 
 /// Everything given, split at commas.
-fn parts(given: &[String]) -> Vec<String> {
+pub fn parts(given: &[String]) -> Vec<String> {
     given.iter().flat_map(|g| split_list(g)).collect()
 }
 
 /// `given`, or the experiment's default; each thing once.
-fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<String>, Failure> {
+pub fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<String>, Failure> {
     let list = match parts(given) {
         list if list.is_empty() => default.to_vec(),
         list => list,
@@ -215,7 +243,13 @@ fn command(grid: &Grid, common: &Common, drives_named: bool, source: &Source<'_>
 }
 
 /// Runs the grids one after another, writes a run directory for each, and prints.
-fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), Failure> {
+/// `more`: what else is said of a run, between its tables and the place of its report.
+pub fn carry_out(
+    grids: Vec<Grid>,
+    common: &Common,
+    chosen: &Chosen,
+    more: &dyn Fn(&Run) -> String,
+) -> Result<(), Failure> {
     let world = &*chosen.world;
     if common.dry_run {
         let previews = grids.iter().map(|grid| preview(grid, world));
@@ -260,6 +294,7 @@ fn carry_out(grids: Vec<Grid>, common: &Common, chosen: &Chosen) -> Result<(), F
     let mut out = String::new();
     for (run, dir) in &runs {
         out.push_str(&results(run, limit(common.wide)));
+        out.push_str(&more(run));
         let m = &run.manifest;
         let _ = write!(
             out,
@@ -406,11 +441,20 @@ fn execute(
         true => indicatif::ProgressBar::new(grid.len() as u64),
         false => indicatif::ProgressBar::hidden(),
     };
-    let template = if world.alone() { REAL_TIME } else { "{pos}/{len} runs [{bar:40}] {eta} left" };
+    let template = match (world.alone(), world.even()) {
+        (true, _) => REAL_TIME,
+        (_, true) => "{msg} runs [{bar:40}] {eta} left",
+        _ => "{pos}/{len} runs [{bar:40}] {eta} left",
+    };
     let style = indicatif::ProgressStyle::with_template(template)
         .expect("the templates are fixed and valid");
     bar.set_style(style.progress_chars("=> "));
     let progress = |p: Progress| {
+        if world.even() {
+            bar.set_length(p.whole.0);
+            bar.set_position(p.passed.0);
+            return bar.set_message(format!("{}/{}", p.done, p.total));
+        }
         if !world.alone() {
             return bar.set_position(p.done as u64);
         }

@@ -10,6 +10,7 @@ mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod replay;
+mod replay_trace;
 mod report;
 mod reproduce;
 mod results;
@@ -64,6 +65,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Run(options) => compare::run_one(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
         args::Command::Reproduce(options) => reproduce::reproduce(&options),
+        args::Command::Replay(options) => replay_trace::replay_trace(&options),
         args::Command::Report(options) => report::report(&options),
         args::Command::Diff(options) => diff::diff(&options),
         args::Command::Completions { shell } => {

@@ -12,6 +12,11 @@ pub trait World: fmt::Debug + Sync {
     /// Runs take real time and would disturb each other: one at a time.
     fn alone(&self) -> bool;
 
+    /// What `watch` is told are parts of the whole that take about the same time, so that the rest can be foretold.
+    fn even(&self) -> bool {
+        false
+    }
+
     /// Refuses what it cannot carry out, before any of the jobs runs.
     fn check(&self, _jobs: &[Job<'_>]) -> Result<(), WorldError> {
         Ok(())

@@ -1,5 +1,6 @@
 //! From raw records to metrics (docs/reference/metrics.md).
 
+use super::replayed;
 use super::share::Shares;
 use super::startup::{self, Startups};
 use super::{Cell, Judge, Manifest, Metric, Rep, Run, counts, published};
@@ -489,6 +490,7 @@ fn flags(cell: &Cell) -> Vec<(String, String)> {
     let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
     let mut flags = Vec::new();
     let mut flag = |text: String| flags.push((name.clone(), text));
+    replayed::flags(cell).into_iter().for_each(&mut flag);
     let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
     let censored = targets
         .iter()

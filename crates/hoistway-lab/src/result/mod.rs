@@ -11,6 +11,7 @@ pub mod kept;
 pub mod phases;
 pub mod published;
 mod records;
+pub mod replayed;
 pub mod share;
 pub mod startup;
 

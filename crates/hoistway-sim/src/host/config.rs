@@ -378,6 +378,11 @@ impl HostConfig {
         Ok(config)
     }
 
+    /// The profile that it began as.
+    pub fn profile_name(&self) -> &'static str {
+        self.profile
+    }
+
     /// The names of the profiles.
     pub fn profiles() -> impl Iterator<Item = &'static str> {
         ERAS.iter().map(|era| era.name)

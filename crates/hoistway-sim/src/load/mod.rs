@@ -9,6 +9,7 @@ mod boot;
 mod copy_reader;
 mod ddloop;
 mod file_copy;
+mod film_stream;
 mod fsync_tester;
 mod git;
 mod interleaved;
@@ -166,6 +167,8 @@ pub static LOADS: &[LoadEntry] = &[
     git::GREP,
     boot::ENTRY,
     unpacker::ENTRY,
+    film_stream::ENTRY,
+    film_stream::NOISE,
 ];
 
 /// Finds a load by name.

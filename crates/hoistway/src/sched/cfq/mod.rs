@@ -67,17 +67,20 @@ mod slice;
 mod tests;
 mod tunables;
 mod turns;
+mod weights;
 
 use super::{At, Depth, Dispatch, Entry, Merged, QueueUse, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::group::{GroupId, ProcId};
+use crate::knob::KnobError;
 use crate::request::{Io, ReqId, Side};
 use crate::rows::{Id, Rows};
 use crate::setting::{self, Settings, TunableError};
 use crate::stage::{Change, Decision, Figure, Role, Stage, StageInfo};
 use crate::unit::{Instant, QueueId};
 use alloc::boxed::Box;
+use alloc::string::String;
 use coop::NearTrees;
 use device::{AsyncRamp, Queueing};
 use group::{Groups, Workload};
@@ -97,7 +100,7 @@ pub static ENTRY: Entry = Entry {
         source: "specs/cfq.md (Linux 2.6.34)",
         tunables: &TUNABLES_34,
         group_tunables: GROUP_TUNABLES,
-        knobs: &[],
+        knobs: weights::KNOBS,
         figures: &[],
         decisions: &[
             Decision::new("queue of process", Role::QueueOfProcess),
@@ -421,6 +424,21 @@ impl Stage for Cfq {
         setting::check(entry.group_tunables, entry.name, name, value)?;
         self.groups.set_weight(group, value as i64);
         Ok(())
+    }
+
+    fn write_knob(
+        &mut self,
+        _now: Instant,
+        group: GroupId,
+        file: &str,
+        line: &str,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        self.write_weight(group, file, line)
+    }
+
+    fn read_knob(&self, group: GroupId, file: &str, _cx: &Cx<'_>, out: &mut String) {
+        self.read_weight(group, file, out);
     }
 
     fn figures(&self, sink: &mut dyn FnMut(Figure)) {

@@ -11,6 +11,7 @@ use crate::sched::cfq::{BE, Version};
 use crate::sched::{At, Scheduler};
 use crate::stage::Stage;
 use crate::unit::{Instant, IoPrio, Nanos, QueueId};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Scenario 1.
@@ -454,6 +455,26 @@ fn a_weight_takes_effect_when_the_group_is_next_charged() {
     };
     assert_eq!((default(&mut rig, a), default(&mut rig, GroupId::ROOT)), (500, 1000));
     assert_eq!(Group::new(500).busy(BE), 0);
+}
+
+#[test]
+fn the_weight_file_takes_a_number_in_its_range_and_prints_it() {
+    let mut rig = Rig::disk();
+    let a = rig.group(500);
+    let write = |rig: &mut Rig, line: &str| {
+        rig.sched.write_knob(rig.now, a, "blkio.weight", line, &mut rig.env.cx())
+    };
+    assert!(write(&mut rig, "200\n").is_ok());
+    for wrong in ["99", "1001", "", "8:0 200", "0x80"] {
+        assert!(write(&mut rig, wrong).is_err(), "{wrong}");
+    }
+    let read = |rig: &mut Rig, group| {
+        let mut text = String::new();
+        rig.sched.read_knob(group, "blkio.weight", &rig.env.cx(), &mut text);
+        text
+    };
+    assert_eq!((read(&mut rig, a).as_str(), rig.sched.groups.rows[a].new_weight), ("200\n", 200));
+    assert_eq!(read(&mut rig, GroupId::ROOT), "1000\n");
 }
 
 #[test]

@@ -69,6 +69,8 @@ pub enum Command {
     Run(RunOne),
     /// Repeat the experiments of the reference documents, published values beside ours
     Reproduce(Reproduce),
+    /// Print what the load in a block trace is made of: mix, sizes, sequentiality, arrivals, depth, working set
+    Describe(crate::describe::Describe),
     /// Recompute the metrics and the report of run directories from their records
     Report(Report),
     /// Compare two run directories: differences in the settings, ratios of the results

@@ -4,6 +4,7 @@
 mod args;
 mod calibrate;
 mod compare;
+mod describe;
 mod diff;
 mod explain;
 mod list;
@@ -16,6 +17,7 @@ mod reproduce;
 mod results;
 mod show;
 mod table;
+mod trace_args;
 mod world;
 
 use clap::Parser;
@@ -63,6 +65,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Show(show) => show::show(&show),
         args::Command::Compare(options) => compare::compare(&options),
         args::Command::Run(options) => compare::run_one(&options),
+        args::Command::Describe(options) => describe::describe(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
         args::Command::Reproduce(options) => reproduce::reproduce(&options),
         args::Command::Replay(options) => replay_trace::replay_trace(&options),

@@ -24,6 +24,7 @@
 #![warn(missing_docs)]
 
 pub mod blktrace;
+pub mod describe;
 mod error;
 mod fit;
 pub mod format;

@@ -6,6 +6,7 @@ pub mod export;
 mod figures;
 pub mod html;
 mod latency;
+pub mod load;
 pub mod markdown;
 mod monitor;
 pub mod overview;

@@ -433,3 +433,22 @@ fn what_is_written_is_read_back() {
     assert_eq!(records[0].flags, Flags::NONE);
     assert_eq!(records[0].op, Op::Write);
 }
+
+/// A recording of a real kernel (6.18, a loop device, fio with four random requests in flight), as tracefs printed it.
+#[test]
+fn a_recording_of_a_real_kernel_is_read_whole() {
+    let bytes = include_bytes!("../../tests/data/loop-randrw.txt");
+    let (records, reader) = read(bytes, &everything());
+    let lines = bytes.split(|b| *b == b'\n');
+    let with = |part: &str| {
+        lines.clone().filter(|l| memchr::memmem::find(l, part.as_bytes()).is_some()).count()
+    };
+    let arrivals = records.iter().filter(|r| r.kind == Kind::Arrival).count();
+    let completions = records.iter().filter(|r| r.kind == Kind::Complete).count();
+    assert_eq!((arrivals, completions), (with("block_bio_queue"), with("block_rq_complete")));
+    assert!(arrivals > 20 && completions > 20);
+    assert_eq!((reader.format().unwrap().name, reader.malformed()), ("perf", 0));
+    assert!(records.iter().all(|r| reader.names().devices.name(r.device) == "7,0"));
+    let fio = |r: &&Record| reader.names().processes.name(r.process).starts_with("fio/");
+    assert_eq!(records.iter().filter(fio).count(), arrivals);
+}

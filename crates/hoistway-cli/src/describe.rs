@@ -120,18 +120,22 @@ impl Described<'_> {
         } else {
             self.trace.clone()
         };
-        let processes = self.load.processes.iter().skip(1).filter(|p| p.requests() > 0).count();
-        let devices = self.load.devices.iter().filter(|d| d.requests() > 0).count();
-        let mut out =
-            vec![format!("hoistway replay {quoted} -c none,mq-deadline,bfq -d nvme-plextor-2018")];
-        if devices > 1 {
-            let (most, _) = self.most(&self.load.devices, &self.names.devices);
-            out.push(format!("hoistway describe {quoted} --device {}", most[0].0));
+        let (processes, _) = self.most(&self.load.processes, &self.names.processes);
+        let (devices, _) = self.most(&self.load.devices, &self.names.devices);
+        let mut out = vec![format!("hoistway replay {quoted} -c none,mq-deadline,bfq")];
+        if processes.len() > 1 {
+            out.push(format!(
+                "hoistway replay {quoted} --split-by process --target '{}'",
+                processes[0].0
+            ));
+        } else if devices.len() > 1 {
+            out.push(format!(
+                "hoistway replay {quoted} --split-by lun --target '{}'",
+                devices[0].0
+            ));
         }
-        if processes > 1 {
-            out.push(format!("hoistway replay {quoted} --split-by process"));
-        } else if devices > 1 {
-            out.push(format!("hoistway replay {quoted} --split-by lun"));
+        if devices.len() > 1 {
+            out.push(format!("hoistway describe {quoted} --device '{}'", devices[0].0));
         }
         out
     }

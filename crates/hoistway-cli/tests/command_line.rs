@@ -564,7 +564,7 @@ fn describe_tells_what_a_trace_is_made_of() {
         "db/11",
         "49.9 % their process's",
         "response of reads on the recorded device: 500 us (mean)",
-        "hoistway replay t.txt --split-by process",
+        "hoistway replay t.txt --split-by process --target",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

@@ -579,3 +579,44 @@ fn block_devices_need_the_driver_and_say_so() {
     assert!(err.contains("modprobe ublk_drv"), "{err}");
     assert!(!socket.exists());
 }
+
+#[test]
+fn record_takes_a_loop_devices_requests_and_leaves_no_trace_of_itself() {
+    if !is_root() || !run("losetup", &["-f"]).status.success() {
+        println!("skipped: not root, or no loop devices");
+        return;
+    }
+    let folder = Folder::new("record");
+    let (image, out) = (folder.path("image"), folder.path("t.blktrace.gz"));
+    fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    let device = Loop(must("losetup", &["--find", "--show", text(&image)]).trim().into());
+    let before = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let hoistway = env!("CARGO_BIN_EXE_hoistway");
+    let args = ["record", "--device", &device.0, "--duration", "60s", "-o", text(&out)];
+    let mut child = Command::new(hoistway)
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut first).unwrap();
+    if !first.starts_with("recording") {
+        assert_eq!(child.wait().unwrap().code(), Some(3), "{first}");
+        println!("skipped: {first}");
+        return;
+    }
+    let to = format!("of={}", device.0);
+    must("dd", &["if=/dev/zero", &to, "bs=64k", "count=16", "oflag=direct", "conv=notrunc"]);
+    must("kill", &["-INT", &child.id().to_string()]);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let json = must(hoistway, &["describe", text(&out), "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["format"], "blktrace");
+    assert!(json["operations"]["write"]["bytes"].as_u64().unwrap() >= 1 << 20, "{json:#}");
+    assert!(json["depth"]["response_other_ns"]["count"].as_u64().unwrap() >= 16);
+    assert!(json["processes"]["top"][0]["name"].as_str().unwrap().starts_with("dd/"));
+    assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
+}

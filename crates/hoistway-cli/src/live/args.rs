@@ -15,6 +15,8 @@ pub enum Verb {
     Ctl(Ctl),
     /// Show throughput, latency and fair share per client, and the state of the scheduler
     Top(Top),
+    /// Record a block trace of this machine's devices, to describe and replay
+    Record(super::record::Record),
 }
 
 /// `hoistway serve`.

@@ -2,6 +2,7 @@
 
 mod args;
 mod ctl;
+mod record;
 mod serve;
 mod top;
 
@@ -14,5 +15,6 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         Verb::Serve(options) => serve::serve(options),
         Verb::Ctl(options) => ctl::ctl(options),
         Verb::Top(options) => top::top(options),
+        Verb::Record(options) => record::record(options),
     }
 }

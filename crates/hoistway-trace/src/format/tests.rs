@@ -452,3 +452,24 @@ fn a_recording_of_a_real_kernel_is_read_whole() {
     let fio = |r: &&Record| reader.names().processes.name(r.process).starts_with("fio/");
     assert_eq!(records.iter().filter(fio).count(), arrivals);
 }
+
+#[test]
+fn decimal_seconds_are_whole_nanoseconds() {
+    let of = |text: &str| text::billionths(text.as_bytes(), "t").ok();
+    let cases = [
+        ("0", Some(0)),
+        ("12", Some(12_000_000_000)),
+        ("1.5", Some(1_500_000_000)),
+        (" 0.000000001 ", Some(1)),
+        ("0.0000000019", Some(1)),
+        ("3.", Some(3_000_000_000)),
+        (".5", None),
+        ("1.2.3", None),
+        ("1.0000000000x", None),
+        ("-1", None),
+        ("99999999999999", None),
+    ];
+    for (text, nanos) in cases {
+        assert_eq!(of(text), nanos, "{text}");
+    }
+}

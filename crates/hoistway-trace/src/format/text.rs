@@ -158,25 +158,28 @@ pub(crate) fn number(text: &[u8], field: &'static str) -> Result<u64, Fault> {
 pub(crate) fn billionths(text: &[u8], field: &'static str) -> Result<u64, Fault> {
     let text = text.trim_ascii();
     let fault = Fault::new(field, "is not a decimal number");
-    let (whole, part) = match memchr::memchr(b'.', text) {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, &text[..0]),
-    };
+    let point = text.iter().position(|b| *b == b'.').unwrap_or(text.len());
+    let (whole, part) = (&text[..point], text.get(point + 1..).unwrap_or_default());
     let whole = number(whole, field).map_err(|_| fault)?;
-    let mut nanos = 0;
-    for place in 0..9 {
-        let digit = match part.get(place) {
-            None => 0,
-            Some(b) if b.is_ascii_digit() => u64::from(b - b'0'),
-            Some(_) => return Err(fault),
-        };
-        nanos = nanos * 10 + digit;
-    }
-    if part.len() > 9 && !part[9..].iter().all(u8::is_ascii_digit) {
+    let (kept, cut) = part.split_at(part.len().min(9));
+    if !cut.iter().all(u8::is_ascii_digit) {
         return Err(fault);
     }
+    let mut nanos = 0;
+    for byte in kept {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(fault);
+        }
+        nanos = nanos * 10 + u64::from(digit);
+    }
+    nanos *= TENS[9 - kept.len()];
     whole.checked_mul(1_000_000_000).and_then(|n| n.checked_add(nanos)).ok_or(fault)
 }
+
+/// Powers of ten.
+const TENS: [u64; 10] =
+    [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
 /// The words of a line, and how many there are; `None` if more than `N`.
 #[inline]

@@ -7,7 +7,7 @@ use hoistway_lab::stats::{Bound, Bounded};
 
 /// What goes first where the lines would be too long.
 pub const SPARE_PHASES: &[&str] =
-    &["published MB/s", "+-99%", ">10s %", ">2s %", "each s", "max ms", "published s"];
+    &["published MB/s", "+-99%", ">10s %", ">2s %", "max ms", "avg ms", "published s", "each s"];
 pub const SPARE_COUNTS: &[&str] = &["+-99%", "+-99%", "+-99%", "+-99%"];
 
 /// One row per phase; `>2s %`: share of the calls that took longer. None without phases.

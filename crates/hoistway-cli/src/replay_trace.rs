@@ -25,6 +25,10 @@ const ROWS: usize = 20;
 
 pub fn replay_trace(options: &Replay) -> Result<(), Failure> {
     let mut plan = plan(options)?;
+    if plan.path != Path::new("-") && !plan.path.exists() && !has_files(&plan.path) {
+        let path = plan.path.display();
+        return Err(Failure::Usage(format!("{path}: there is no such file")));
+    }
     let origin = if plan.exact { replay::saved_from(&plan.path) } else { None };
     let mut common = common(options);
     let mut configs = parts(&options.config);
@@ -71,10 +75,6 @@ pub fn replay_trace(options: &Replay) -> Result<(), Failure> {
             "the trace does not say when I/Os ended; at most one of a process is under way (--depth sets another \
              number)"
         );
-    }
-    if !stdin && !plan.path.exists() && !has_files(&plan.path) {
-        let path = plan.path.display();
-        return Err(Failure::Usage(format!("{path}: there is no such file")));
     }
     let members = match ahead && !plan.exact {
         true => check(replay::members(&plan))?,
@@ -262,7 +262,7 @@ fn more(run: &Run) -> String {
         fact("trace.format").unwrap_or("?"),
         fact("trace.malformed").unwrap_or("?"),
         fact("trace.malformed_first").map_or_else(String::new, |f| format!(" (the first: {f})")),
-        fact("replay.loop").map_or_else(String::new, |l| format!("{l} loop")),
+        fact("replay.loop").map_or_else(String::new, |l| format!("loop: {l}")),
         fact("trace.digest").unwrap_or("-"),
     );
     let notes = [

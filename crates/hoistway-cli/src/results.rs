@@ -67,7 +67,8 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
     let counted: Vec<&Cell> = run.cells.iter().filter(beside).collect();
     for (what, table, spare) in [
         ("what the loads counted", work::count_table(run, &counted), work::SPARE_COUNTS),
-        ("phases", work::phase_table(run), work::SPARE_PHASES),
+        // The processes of a replayed trace have a table with their percentiles.
+        ("phases", work::phase_table(run).filter(|_| !is_replay(run)), work::SPARE_PHASES),
     ] {
         if let Some(table) = table {
             let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
@@ -79,6 +80,11 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
     }
     out.push_str(&lost(run));
     out
+}
+
+/// A block trace was replayed.
+fn is_replay(run: &Run) -> bool {
+    run.manifest.host.iter().any(|(name, _)| name == "trace.records")
 }
 
 /// What the cells of the same drive and workload are judged by.

@@ -78,6 +78,16 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["compare", "--dry-run", "--out", "x"], "cannot be used with"),
         (&["compare", "--sead", "1"], "--seed"),
         (&["run", "latency-2019", "none-none,none-bfq"], "run takes one configuration"),
+        (&["run", "latency-2019", "none-none", "--save-trace", "x"], "writes one run, but"),
+        (&["replay", "no-such.csv"], "there is no such file"),
+        (&["replay", "-"], "standard input can be read only once"),
+        (&["replay", "-", "-c", "none", "--target", "x"], "need the processes before"),
+        (&["replay", "no-such.csv", "--open", "--closed"], "cannot be used with"),
+        (&["replay", "no-such.csv", "--depth", "4"], "--closed"),
+        (&["replay", "no-such.csv", "--speed", "0"], "choose a number from 0.001"),
+        (&["replay", "no-such.csv", "--format", "msx"], "did you mean 'msr'?"),
+        (&["replay", "no-such.csv", "--scale", "0"], "above 0"),
+        (&["replay", "no-such.csv", "--from", "8"], "'8' is not a time"),
         (&["run"], "<EXPERIMENT>"),
         (&["report", "nowhere"], "nowhere is not a run directory"),
         (&["show", "bfk"], "did you mean 'bfq'?"),
@@ -603,4 +613,53 @@ fn bad_traces_end_with_exit_2_and_say_where() {
     let output = folder.run(&["describe", "t.txt", "--format", "blkparse"]);
     assert!(output.status.success());
     assert!(stderr(&output).contains("1 malformed records were left out; the first: line 2"));
+}
+
+#[test]
+fn a_saved_run_is_replayed_compared_and_read_by_blkparse() {
+    let folder = Folder::new("replay");
+    let saved = folder.run(&[
+        "run",
+        "latency-2019",
+        "none-bfq",
+        "--workload",
+        "readers",
+        "--drive",
+        "samsung-970-pro",
+        "--duration",
+        "300ms",
+        "--save-trace",
+        "run.blktrace.0",
+        "--quiet",
+    ]);
+    assert!(saved.status.success(), "{}", stderr(&saved));
+
+    let again = folder.run(&["replay", "run.blktrace.0", "--quiet", "--out", "again"]);
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert!(stderr(&again).contains("hoistway's own run of none-bfq on samsung-970-pro"));
+    let printed = stdout(&again);
+    assert!(printed.contains("target") && printed.contains("one configuration was replayed"));
+    let manifest = String::from_utf8(folder.file("again/run.toml")).unwrap();
+    assert!(manifest.contains("open, every step of a run"), "{manifest}");
+
+    let args = ["replay", "run.blktrace.0", "-c", "none,mq-deadline", "--speed", "2", "--quiet"];
+    let others = folder.run(&args);
+    let printed = stdout(&others);
+    assert!(others.status.success(), "{}", stderr(&others));
+    assert!(printed.contains("format blktrace, 0 malformed"), "{printed}");
+    assert!(printed.contains("latency by process") && printed.contains("verdict: "), "{printed}");
+
+    // Records of the trace, without what is not an I/O.
+    let queued = printed.split("trace: ").nth(1).and_then(|t| t.split(' ').next()).unwrap();
+    match Command::new("blkparse").args(["-i", "run"]).current_dir(&folder.0).output() {
+        Err(error) => println!("skipped: blkparse: {error}"),
+        Ok(output) => {
+            let lines = stdout(&output);
+            let of = |action: &str| {
+                lines.lines().filter(|l| l.split_whitespace().nth(5) == Some(action)).count()
+            };
+            assert_eq!(of("Q").to_string(), queued);
+            assert!(of("D") > 100 && of("C") > 100 && of("P") > 10 && of("m") > 10);
+        }
+    }
 }

@@ -58,12 +58,14 @@ struct Batch {
     arrivals: Vec<Arrival>,
     names: Vec<String>,
     progress: u64,
+    /// What was found up to its end: all there is of a replay that is stopped.
+    facts: Facts,
 }
 
 #[derive(Debug)]
 enum Message {
     Batch(Batch),
-    End(Box<Facts>),
+    End,
     Failed(String),
 }
 
@@ -179,9 +181,10 @@ impl Parser<'_> {
             batch.names.clear();
             let more = self.fill(&mut batch);
             batch.progress = self.reader.progress().0;
+            batch.facts = self.found();
             let last = match &more {
                 Ok(true) => None,
-                Ok(false) => Some(Message::End(Box::new(self.end()))),
+                Ok(false) => Some(Message::End),
                 Err(error) => Some(Message::Failed(error.clone())),
             };
             // A replay that has ended hears no more.
@@ -195,8 +198,8 @@ impl Parser<'_> {
         }
     }
 
-    fn end(&mut self) -> Facts {
-        let mut facts = std::mem::take(&mut self.facts);
+    fn found(&self) -> Facts {
+        let mut facts = self.facts.clone();
         facts.format = self.reader.format().map_or("-", |f| f.name).to_string();
         facts.malformed = self.reader.malformed();
         facts.first_malformed = self.reader.first_malformed().map(ToString::to_string);
@@ -358,7 +361,8 @@ pub(super) struct RecordFeed<'a> {
     procs: &'a [ProcSpec],
     /// The job's processes by name.
     places: BTreeMap<&'a str, usize>,
-    facts: Option<Facts>,
+    facts: Facts,
+    ended: bool,
     progress: u64,
 }
 
@@ -408,26 +412,28 @@ impl<'a> RecordFeed<'a> {
             names: Vec::new(),
             procs: &job.procs,
             places,
-            facts: None,
+            facts: Facts::default(),
+            ended: false,
             progress: 0,
         }
     }
 
-    /// What the thread found; what it did not read of a trace that was given up is not in it.
+    /// What the thread found in what was replayed.
     pub fn finish(self) -> Facts {
-        self.facts.unwrap_or_default()
+        self.facts
     }
 
     #[cold]
     fn refill(&mut self) -> Result<bool, JobError> {
         loop {
-            if self.facts.is_some() {
+            if self.ended {
                 return Ok(false);
             }
             match self.messages.recv() {
                 Ok(Message::Batch(mut batch)) => {
                     self.names.append(&mut batch.names);
                     self.progress = batch.progress;
+                    self.facts = std::mem::take(&mut batch.facts);
                     let old = std::mem::replace(&mut self.batch, batch);
                     // The thread may be gone already.
                     let _ = self.back.send(old);
@@ -436,7 +442,7 @@ impl<'a> RecordFeed<'a> {
                         return Ok(true);
                     }
                 }
-                Ok(Message::End(facts)) => self.facts = Some(*facts),
+                Ok(Message::End) => self.ended = true,
                 Ok(Message::Failed(message)) => {
                     return Err(super::trace_error(message));
                 }

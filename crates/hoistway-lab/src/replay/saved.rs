@@ -1,6 +1,6 @@
 //! Traces of our own: every step of the processes of a run, in the binary format of blktrace.
 //!
-//! `blkparse -i FILE` reads them as it reads any other: Q, D, C, P and U with sector, length, pid and rwbs. What
+//! `blkparse -i NAME` reads `NAME.blktrace.0` as it reads any other: Q, D, C, P and U with sector, length, pid and rwbs. What
 //! blktrace has no field for, and a replay to the nanosecond needs, stands where its readers pass it over:
 //!
 //! ```text
@@ -213,6 +213,13 @@ impl<W: Write> Recorder for Saver<W> {
                 };
                 let (id, group, prio) = (id.0, group.0, word(prio));
                 self.message(now, 0, &format!("hoistway proc {id} {group} {prio} {role} {name}"));
+                // The record by which readers of blktrace know a pid's name.
+                let mut comm = [0u8; 16];
+                let short = name.as_bytes();
+                let most = short.len().min(comm.len() - 1);
+                comm[..most].copy_from_slice(&short[..most]);
+                let (time, action) = (now.as_nanos(), category::NOTIFY << 16);
+                self.event(Event { time, action, pid: id + 1, ..Event::default() }, &comm);
             }
             Step::Plug(p) => {
                 let time = now.as_nanos();
@@ -374,7 +381,7 @@ impl SavedFeed {
             ("trace.of", format!("{drive} {config}, seed {seed}")),
             ("trace.records", self.steps.to_string()),
             ("trace.malformed", "0".to_string()),
-            ("replay.loop", "open, every step".to_string()),
+            ("replay.loop", "open, every step of a run".to_string()),
         ];
         rows.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
     }
@@ -429,6 +436,10 @@ impl SavedFeed {
                     Some(Deed::End) => return Ok(Some(Arrival { proc: 0, ..of(Deed::End) })),
                     Some(deed) => return Ok(Some(of(deed))),
                 }
+            }
+            if event.action >> 16 & category::NOTIFY != 0 {
+                // The name of a pid.
+                continue;
             }
             match event.action & 0xffff {
                 PLUG => return Ok(Some(of(Deed::Plug))),

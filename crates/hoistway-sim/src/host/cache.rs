@@ -439,11 +439,29 @@ impl PageCache {
 
     /// Drops the clean up-to-date pages of [a, b).
     pub fn drop_clean(&mut self, file: u32, a: u64, b: u64) {
-        for (i, mask) in spans(a, b) {
-            if let Some(place) = self.place(file, i) {
-                self.drop_word(place, mask);
+        let mut at = a;
+        while let Some((from, to)) = self.next_block(file, at, b) {
+            for (i, mask) in spans(from, to) {
+                // The block goes back with its last page.
+                if let Some(place) = self.place(file, i) {
+                    self.drop_word(place, mask);
+                }
             }
+            at = to;
         }
+    }
+
+    /// The part of [a, b) in the first block that it has a part of. The device as a file has many blocks,
+    /// of which few exist: a look at each of its words would cost more than the I/O behind it.
+    fn next_block(&self, file: u32, a: u64, b: u64) -> Option<(u64, u64)> {
+        const PAGES: u64 = WORDS as u64 * 64;
+        if a >= b {
+            return None;
+        }
+        let first = a / PAGES;
+        let blocks = &self.files[file as usize].blocks[first as usize..b.div_ceil(PAGES) as usize];
+        let block = first + blocks.iter().position(|&block| block != NIL)? as u64;
+        Some((a.max(block * PAGES), b.min((block + 1) * PAGES)))
     }
 
     /// Drops all clean up-to-date pages of all files.
@@ -564,6 +582,24 @@ mod tests {
         assert_eq!((c.words.len(), c.state_bytes() - bytes), (2 * WORDS, WORDS * 64));
         assert_eq!(c.groups(1, 700, 701).collect::<Vec<_>>(), [(GroupId(3), 1)]);
         assert!(!c.is(1, 701, |w| w.ready));
+    }
+
+    #[test]
+    fn clean_pages_are_dropped_across_blocks_that_do_not_exist() {
+        let mut c = cache(10_000, &[100_000]);
+        let runs = [(0, 10), (250, 260), (5000, 5001), (99_990, 100_000)];
+        for (a, b) in runs {
+            assert!(c.insert(0, a, b, true, GroupId::ROOT));
+        }
+        c.drop_clean(0, 5, 252);
+        assert_eq!((c.cached(), c.find(0, 0, 300, |w| !w.cached)), (24, 5));
+        assert!(c.is(0, 252, |w| w.cached) && !c.is(0, 251, |w| w.cached));
+        c.drop_clean(0, 5001, 99_990);
+        assert_eq!(c.cached(), 24);
+        c.drop_clean(0, 0, 99_999);
+        assert_eq!(c.find(0, 0, 100_000, |w| w.cached), 99_999);
+        c.drop_clean(0, 0, 100_000);
+        assert_eq!((c.cached(), c.next_block(0, 0, 100_000)), (0, None));
     }
 
     #[test]

@@ -145,8 +145,8 @@ fn number(device: &Path) -> Result<u64, Failure> {
         return Err(Failure::Usage(format!("{shown}: is no block device")));
     }
     let dev = meta.rdev();
-    let major = (dev >> 8) & 0xfff | (dev >> 32) & 0xffff_f000;
-    let minor = dev & 0xff | (dev >> 12) & 0xffff_ff00;
+    let major = ((dev >> 8) & 0xfff) | ((dev >> 32) & 0xffff_f000);
+    let minor = (dev & 0xff) | ((dev >> 12) & 0xffff_ff00);
     let sys = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     if sys.join("partition").exists() {
         let disk = fs::canonicalize(&sys).ok();
@@ -156,7 +156,7 @@ fn number(device: &Path) -> Result<u64, Failure> {
             "{shown}: is a partition; record {disk} and read it with `--offsets`"
         )));
     }
-    Ok(major << 20 | minor)
+    Ok((major << 20) | minor)
 }
 
 /// A buffer and switches of tracefs of our own.

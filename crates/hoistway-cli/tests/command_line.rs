@@ -47,6 +47,9 @@ fn stderr(output: &Output) -> String {
 fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
     let cases: &[(&[&str], &str)] = &[
         (&["compare", "latency-2018"], "did you mean 'latency-2019'?"),
+        (&["reproduce", "deadline-2009-ablation"], "repeats no document"),
+        (&["reproduce", "fairness-2011"], "did you mean 'fairness-2010'?"),
+        (&["reproduce", "all", "fairness-2010"], "'all' contains every experiment"),
         (&["compare", "no/such.toml"], "no/such.toml: cannot be read"),
         (&["compare", "--drive", "plextor-px-256m5"], "did you mean 'plextor-px-256m5s'?"),
         (&["compare", "--drive", "cloud-gp3,cloud-gp3"], "drive 'cloud-gp3' is given twice"),
@@ -662,4 +665,32 @@ fn a_saved_run_is_replayed_compared_and_read_by_blkparse() {
             assert!(of("D") > 100 && of("C") > 100 && of("P") > 10 && of("m") > 10);
         }
     }
+}
+
+/// What it writes and prints; what is there already is not run again.
+#[test]
+fn reproduce_puts_published_values_beside_ours() {
+    let folder = Folder::new("reproduce");
+    let args = ["reproduce", "fairness-2010", "--quick", "--out", "out", "--markdown", "page.md"];
+    let first = folder.run(&args);
+    let text = stdout(&first);
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(text.contains("2 parallel readers of files 500 MB apart"), "{text}");
+    assert!(text.contains("agreement with published figures"), "{text}");
+    for file in ["reproduction.html", "reproduction.csv", "published.csv", "fairness-2010/run.toml"]
+    {
+        assert!(!folder.file(&format!("out/{file}")).is_empty(), "{file}");
+    }
+    assert_eq!(folder.file("page.md"), folder.file("out/reproduction.md"));
+    let csv = String::from_utf8(folder.file("out/reproduction.csv")).unwrap();
+    let published = csv.lines().filter(|l| l.contains(",cfq,2r-seq,") && l.contains(",34.1,"));
+    assert_eq!(published.count(), 1, "the published value stands beside ours");
+    let again = folder.run(&args);
+    assert!(stderr(&again).contains("1 of 1 experiments are there already"), "{}", stderr(&again));
+    assert_eq!(stdout(&again), text);
+    let json = folder.run(&["reproduce", "fairness-2010", "--quick", "--out", "out", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["agreement"]["compared"], 4, "{}", json["agreement"]);
+    let dry = stdout(&folder.run(&["reproduce", "all", "--as-published", "--dry-run"]));
+    assert!(dry.contains("latency-2019") && dry.contains("nothing was run or written"), "{dry}");
 }

@@ -259,10 +259,16 @@ impl Experiment {
         if options.quick {
             window.ramp = quarter(window.ramp);
             // Of a limit a quarter would cut off what is measured.
-            let limit = self.procedure.and(self.document.as_ref()).is_some_and(|d| d.ends_itself);
-            window.measured = if limit { window.measured } else { quarter(window.measured) };
+            let whole = self.is_whole();
+            window.measured = if whole { window.measured } else { quarter(window.measured) };
         }
         window
+    }
+
+    /// Runs end by themselves, and what they do is published as a whole: a quick reproduction does not
+    /// cut it.
+    fn is_whole(&self) -> bool {
+        self.procedure.and(self.document.as_ref()).is_some_and(|d| d.ends_itself)
     }
 
     /// The first case that fits and has that value.
@@ -322,7 +328,7 @@ impl Experiment {
             procs.extend(template.specs(Role::Interferer, IoPrio::NONE, lead));
             kinds.resize(procs.len(), template.name.clone());
         }
-        if options.quick {
+        if options.quick && !self.is_whole() {
             procs.iter_mut().for_each(quarter_work);
         }
         let plan = Plan { config, drive, rules: &self.files, tree: &self.tree, kinds: &kinds };

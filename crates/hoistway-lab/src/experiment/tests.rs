@@ -422,7 +422,7 @@ fn what_a_document_is_said_to_have_measured_must_exist() {
     assert!(error.contains("no document 'R9'; there are: R0, R1"), "{error}");
     assert!(error.starts_with("x.toml:"), "{error}");
     let error =
-        wrong("workloads = [\"readers\", \"writers\", \"sporadic\"]", "workloads = [\"reader\"]");
+        wrong("workloads = [\"readers\", \"writers\", \"spora", "workloads = [\"reader\", \"spora");
     assert!(error.contains("did you mean 'readers'?"), "{error}");
     let error =
         wrong("configs = [\"none-none\", \"lat-none\"", "configs = [\"none-none\", \"late-none\"");

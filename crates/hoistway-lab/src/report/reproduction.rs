@@ -2,7 +2,7 @@
 //! folded. Self-contained like the report of one run.
 
 use super::section::{self, open_table};
-use super::svg::{Svg, esc, px};
+use super::svg::{Svg, WIDTH, esc, px};
 use super::{html, verdict};
 use crate::reproduce::agreement::Agreement;
 use crate::reproduce::rows::Row;
@@ -204,8 +204,8 @@ const EDGE: f64 = 16.0;
 /// measured without control.
 fn ratios(experiments: &[(&str, Vec<&Row>)]) -> String {
     const LEFT: f64 = 150.0;
-    const RIGHT: f64 = 620.0;
-    const STEP: f64 = 20.0;
+    const RIGHT: f64 = WIDTH - 16.0;
+    const STEP: f64 = 18.0;
     let lines: Vec<_> = experiments
         .iter()
         .map(|(id, rows)| {
@@ -269,7 +269,7 @@ fn ratios(experiments: &[(&str, Vec<&Row>)]) -> String {
     }
     let note = "each dot is a published figure; filled: measured without I/O control; the band: within 25 %";
     let chart = section::Chart::new("agreement", title, note, svg.close());
-    format!("<div class=\"work\">\n{}</div>\n", section::figure(&chart))
+    format!("<div class=\"work\"><div class=\"charts\">\n{}</div></div>\n", section::figure(&chart))
 }
 
 #[cfg(test)]

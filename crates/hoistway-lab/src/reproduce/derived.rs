@@ -61,8 +61,13 @@ impl At<'_> {
 
     fn latency(&self, config: &str, workload: &str, metric: &str) -> Option<Derived> {
         if config == "any" {
-            let sporadic = self.value("none-none", "sporadic", metric);
-            return Some(sporadic.map(|v| (v, "none-none beside the readers")));
+            let both = ["sporadic", "sporadic-writers"].map(|w| self.value("none-none", w, metric));
+            let [readers, writers] = both;
+            let mean = readers.and_then(|a| {
+                let b = writers?;
+                Ok(Value { is: (a.is + b.is) / 2.0, beyond: a.beyond || b.beyond })
+            });
+            return Some(mean.map(|v| (v, "none-none, mean of both loads")));
         }
         let (of, over) = config.split_once(" over ")?;
         let over = if over == "lat-none" { over } else { "none-none" };

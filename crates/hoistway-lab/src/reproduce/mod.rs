@@ -170,7 +170,10 @@ impl Plan {
         let missing: Vec<usize> = (0..slots.len()).filter(|&i| lock(i).outcome.is_none()).collect();
         let reused: usize = slots.len() - missing.len();
         if reused > 0 {
-            told(&format!("{reused} experiments are there already; --fresh runs them again"));
+            let of = slots.len();
+            told(&format!(
+                "{reused} of {of} experiments are there already; --fresh runs them again"
+            ));
         }
         let kept: Vec<Kept> = missing
             .iter()

@@ -127,7 +127,11 @@ impl Row {
     /// The ratio as a text.
     pub fn ratio_text(&self) -> String {
         let Some(ours) = self.ours else { return "-".into() };
-        let three = |x: f64| Value::exactly((x * 1000.0).round() / 1000.0).text();
+        // Three decimals, as long as something is left of it.
+        let three = |x: f64| match (x * 1000.0).round() / 1000.0 {
+            0.0 => Value::exactly(x).text(),
+            rounded => Value::exactly(rounded).text(),
+        };
         let ratio = three(ours.is / self.published.is);
         match (self.published.beyond, ours.beyond) {
             (true, true) => "both given up".into(),

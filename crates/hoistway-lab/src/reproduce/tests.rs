@@ -2,7 +2,9 @@ use super::rows::{NoteKind, note, plain};
 use super::*;
 use crate::result::published;
 use crate::world::World;
-use hoistway::Nanos;
+use hoistway::{Instant, Nanos};
+use hoistway_sim::world::{Job, JobError, Outcome};
+use std::sync::atomic::Ordering;
 
 /// The experiment with runs that are over at once.
 fn tiny(id: &str) -> Experiment {
@@ -100,4 +102,74 @@ fn what_repeats_no_document_is_refused() {
     };
     assert!(wrong("deadline-2009-ablation").contains("hoistway compare deadline-2009-ablation"));
     assert!(wrong("fairness-2011").contains("did you mean 'fairness-2010'?"));
+}
+
+/// Breaks off with a failed assertion where eight processes run.
+#[derive(Debug)]
+struct Breaking;
+
+impl World for Breaking {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn alone(&self) -> bool {
+        false
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Outcome, JobError> {
+        assert!(job.procs.len() != 8, "eight processes");
+        Sim.run(job, watch)
+    }
+}
+
+#[test]
+fn an_experiment_that_breaks_off_does_not_keep_the_others_from_ending() {
+    let folder = crate::result::tests::Folder::new("breaking");
+    let ids = ["randread-2018", "fairness-2010"].map(String::from);
+    let plan = plan(&ids, Procedure::AsPublished, true, None, "").unwrap();
+    let kept: Vec<Kept> =
+        ids.iter().map(|id| Kept::open(&folder.0.join(id), "key", false).unwrap().0).collect();
+    let entries: Vec<Entry<'_>> = plan
+        .experiments
+        .iter()
+        .zip(&kept)
+        .map(|(planned, kept)| Entry { grid: &planned.grid, kept })
+        .collect();
+    let ends = Mutex::new(Vec::new());
+    let over = |n: usize, run: Result<Run, RunError>| {
+        ends.lock().unwrap().push((n, run.map(|r| r.cells.len()).map_err(|e| e.to_string())));
+    };
+    let ears = Ears { clock: &|| 0.0, progress: &|_| {}, over: &over };
+    assert!(pool::run(&entries, &Breaking, 2, &AtomicBool::new(false), &ears));
+    let mut ends = ends.into_inner().unwrap();
+    ends.sort_by_key(|e| e.0);
+    let [(0, Err(what)), (1, Ok(cells))] = &ends[..] else { panic!("{ends:?}") };
+    assert!(what.contains("randread-2018") || what.contains("8r-rand"), "{what}");
+    assert!(what.contains("eight processes") && what.contains("an error in hoistway"), "{what}");
+    assert_eq!(*cells, plan.experiments[1].grid.len() / QUICK_REPS as usize);
+}
+
+#[test]
+fn an_interrupted_reproduction_goes_on_to_the_same_tables() {
+    let ids = ["fairness-2010".to_string()];
+    let plan = plan(&ids, Procedure::AsPublished, true, None, "").unwrap();
+    let carry_out = |folder: &Path, until: usize| {
+        let stop = AtomicBool::new(false);
+        let progress = |p: pool::Progress| stop.store(p.done >= until, Ordering::Relaxed);
+        let ears = Ears { clock: &|| 0.0, progress: &progress, over: &|_, _| {} };
+        let place = Place { out: folder, program: "one", fresh: false };
+        let done = plan.run(&place, 1, &stop, &ears, &|_| {});
+        done.map(|done| tables::all_csv(&tables::Comparison::of(&plan, &done)))
+    };
+    let (whole, cut) = ["whole", "cut"].map(crate::result::tests::Folder::new).into();
+    let total = plan.experiments[0].grid.len();
+    let expected = carry_out(&whole.0, usize::MAX).unwrap();
+    let stopped = carry_out(&cut.0, 2).unwrap_err();
+    assert_eq!(stopped, RunError::Interrupted { kept: 2, total });
+    assert_eq!(carry_out(&cut.0, usize::MAX).unwrap(), expected);
 }

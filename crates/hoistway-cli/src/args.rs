@@ -147,10 +147,11 @@ pub struct Show {
 #[derive(Debug, ClapArgs)]
 pub struct Compare {
     /// Experiments: names or paths of experiment files, separated by commas, such as
-    /// latency-2019,bandwidth-2019
-    #[arg(default_value = "latency-2019")]
+    /// latency-2019,bandwidth-2019 [default: latency-2019]
     #[arg(value_parser = Known(experiments), hide_possible_values = true)]
-    pub experiment: String,
+    pub experiment: Option<String>,
+    #[command(flatten)]
+    pub job: JobArgs,
     /// Configurations, such as none-bfq,mq-deadline{fifo_batch=8}; `hoistway list configs` lists them
     #[arg(long, short, value_name = "LIST")]
     #[arg(value_parser = Known(configs), hide_possible_values = true)]
@@ -162,9 +163,12 @@ pub struct Compare {
 /// `hoistway run`.
 #[derive(Debug, ClapArgs)]
 pub struct RunOne {
-    /// Experiment: name, or path of an experiment file
+    /// Experiment: name, or path of an experiment file; left out with --job
+    #[arg(required_unless_present = "job")]
     #[arg(value_parser = Known(experiments), hide_possible_values = true)]
-    pub experiment: String,
+    pub experiment: Option<String>,
+    #[command(flatten)]
+    pub job: JobArgs,
     /// Configuration [default: the experiment's first]
     #[arg(value_parser = Known(configs), hide_possible_values = true)]
     pub config: Option<String>,
@@ -183,6 +187,31 @@ pub struct RunOne {
     pub save_trace: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,
+}
+
+/// fio jobs in place of an experiment.
+#[derive(Debug, ClapArgs)]
+pub struct JobArgs {
+    /// Run the jobs of this fio job file in place of an experiment
+    #[arg(long, value_name = "FILE")]
+    pub job: Option<PathBuf>,
+    /// With --job: the job that is measured, against all the others; left out, all are measured alike
+    #[arg(long, value_name = "JOB", requires = "job", hide_short_help = true)]
+    pub target: Option<String>,
+    /// With --job: refuse settings that are not supported instead of warning of them
+    #[arg(long, requires = "job", hide_short_help = true)]
+    pub strict: bool,
+    /// With --job: normal, or fio-json: what fio prints with --output-format=json
+    #[arg(long, value_name = "FORMAT", requires = "job", hide_short_help = true)]
+    #[arg(value_parser = ["normal", "fio-json"], conflicts_with_all = ["csv", "json", "dry_run"])]
+    pub output_format: Option<String>,
+}
+
+impl JobArgs {
+    /// Results are to be printed as fio prints them.
+    pub fn as_fio(&self) -> bool {
+        self.output_format.as_deref() == Some("fio-json")
+    }
 }
 
 /// What `compare` and `run` share.

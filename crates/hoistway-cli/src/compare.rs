@@ -1,10 +1,10 @@
 //! `hoistway compare` and `run`: a grid of runs, a table, a run directory.
 
-use crate::args::{Common, Compare, RunOne};
+use crate::args::{Common, Compare, JobArgs, RunOne};
 use crate::results::results;
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
-use crate::{Failure, explain, print};
+use crate::{Failure, explain, job, print};
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, quantity};
 use hoistway_lab::config::{Config, WBT, split_list};
@@ -29,8 +29,25 @@ const JSON_SCHEMA: u32 = 1;
 /// Longest `--duration`: a day.
 const DURATION_MAX_S: u64 = 86_400;
 
+/// Experiments of `compare` that are named nowhere.
+const USUAL: &str = "latency-2019";
+
 pub fn compare(options: &Compare) -> Result<(), Failure> {
-    let names = chosen(std::slice::from_ref(&options.experiment), &[], "experiment")?;
+    let configs = |experiment: &Experiment| match parts(&options.config) {
+        given if given.is_empty() => experiment.configs.clone(),
+        given => given,
+    };
+    if let Some(path) = &options.job.job {
+        if let Some(name) = &options.experiment {
+            let what = format!("--job is in place of an experiment; leave '{name}' or --job out");
+            return Err(Failure::Usage(what));
+        }
+        let experiment = job::load(&options.job, path)?;
+        let configs = configs(&experiment);
+        return of_job(experiment, &configs, "compare", &options.job, path, &options.common);
+    }
+    let named = options.experiment.clone().unwrap_or_else(|| USUAL.into());
+    let names = chosen(&[named], &[], "experiment")?;
     if names.len() > 1 && !options.common.workload.is_empty() {
         let what = "--workload names workloads of one experiment; compare one at a time with it";
         return Err(Failure::Usage(what.into()));
@@ -39,26 +56,66 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
     let mut grids = Vec::new();
     for name in &names {
         let experiment = load(name)?;
-        let configs = match parts(&options.config) {
-            given if given.is_empty() => experiment.configs.clone(),
-            given => given,
-        };
+        let configs = configs(&experiment);
         let source = Source { verb: "compare", name };
         grids.push(grid(experiment, &configs, &options.common, &chosen, &source)?);
     }
     carry_out(grids, &options.common, &chosen, &|_| String::new())
 }
 
+/// Runs the jobs of a file.
+fn of_job(
+    experiment: Experiment,
+    configs: &[String],
+    verb: &str,
+    args: &JobArgs,
+    path: &Path,
+    common: &Common,
+) -> Result<(), Failure> {
+    let chosen = choose(common)?;
+    let source = Source { verb, name: &job::flags(args, path) };
+    let mut grid = grid(experiment, configs, common, &chosen, &source)?;
+    if args.as_fio() && common.reps.is_none() {
+        // One document is one run.
+        grid.reps = 1;
+        grid.command = command(&grid, common, chosen.drive.is_none(), &source);
+    }
+    if !args.as_fio() {
+        let jobs = |run: &Run| format!("\n{}", job::table(run));
+        return carry_out(vec![grid], common, &chosen, &jobs);
+    }
+    let grids = [grid];
+    let (runs, dirs) = run_all(&grids, common, &chosen)?;
+    job::print_documents(&runs[0], &dirs[0], &grids[0].experiment)?;
+    note(&runs[0], &dirs[0])
+}
+
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
-    let experiment = load(&options.experiment)?;
-    let config = options.config.clone().unwrap_or_else(|| experiment.configs[0].clone());
+    let (experiment, name, config) = match (&options.job.job, &options.experiment) {
+        (Some(path), config) => {
+            if let (Some(first), Some(_)) = (config, &options.config) {
+                let what = format!("--job is in place of an experiment; leave '{first}' out");
+                return Err(Failure::Usage(what));
+            }
+            let flags = job::flags(&options.job, path);
+            (job::load(&options.job, path)?, flags, config.clone())
+        }
+        (None, name) => {
+            let name = name.clone().expect("clap requires one of the two");
+            (load(&name)?, name, options.config.clone())
+        }
+    };
+    let config = config.unwrap_or_else(|| experiment.configs[0].clone());
     if split_list(&config).len() > 1 {
         return Err(Failure::Usage(format!(
             "run takes one configuration, not '{config}'; `hoistway compare` takes several"
         )));
     }
+    if let (Some(path), None, None) = (&options.job.job, &options.explain, &options.save_trace) {
+        return of_job(experiment, &[config], "run", &options.job, path, &options.common);
+    }
     let chosen = choose(&options.common)?;
-    let source = Source { verb: "run", name: &options.experiment };
+    let source = Source { verb: "run", name: &name };
     if let Some(process) = &options.explain {
         let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
         return explain::explain(&grid, &*chosen.world, process, options.limit);
@@ -256,28 +313,7 @@ pub fn carry_out(
         let previews: Result<Vec<String>, Failure> = previews.collect();
         return print(&previews?.join("\n"));
     }
-    let dirs = directories(&grids, common, world)?;
-    let threads = threads(common.jobs);
-    let stop = stop_flag()?;
-    let mut runs = Vec::new();
-    for (grid, dir) in grids.iter().zip(&dirs) {
-        let kept = kept_runs(grid, world, dir, common)?;
-        let run = execute(grid, world, threads, common, &stop, &kept)?;
-        if let (Some(out), true) = (&common.out, grids.len() > 1) {
-            std::fs::create_dir_all(out).map_err(|e| {
-                let place = out.display();
-                Failure::Environment(format!("{place}: {e}; choose a writable place with --out"))
-            })?;
-        }
-        run.write(dir, &html::render(&run)).map_err(|e| match e {
-            hoistway_lab::result::DirectoryError::Io { .. } => {
-                Failure::Environment(format!("{e}; choose a writable place with --out"))
-            }
-            e => Failure::Failed(e.to_string()),
-        })?;
-        kept.remove().map_err(|e| Failure::Failed(e.to_string()))?;
-        runs.push(run);
-    }
+    let (runs, dirs) = run_all(&grids, common, chosen)?;
     let runs: Vec<(&Run, &Path)> = runs.iter().zip(dirs.iter().map(PathBuf::as_path)).collect();
     let overview = match runs.len() {
         1 => None,
@@ -315,6 +351,38 @@ pub fn carry_out(
         let _ = writeln!(out, "overview of all: {}", path.display());
     }
     print(&out)
+}
+
+/// Runs the grids one after another and writes a run directory for each.
+fn run_all(
+    grids: &[Grid],
+    common: &Common,
+    chosen: &Chosen,
+) -> Result<(Vec<Run>, Vec<PathBuf>), Failure> {
+    let world = &*chosen.world;
+    let dirs = directories(grids, common, world)?;
+    let threads = threads(common.jobs);
+    let stop = stop_flag()?;
+    let mut runs = Vec::new();
+    for (grid, dir) in grids.iter().zip(&dirs) {
+        let kept = kept_runs(grid, world, dir, common)?;
+        let run = execute(grid, world, threads, common, &stop, &kept)?;
+        if let (Some(out), true) = (&common.out, grids.len() > 1) {
+            std::fs::create_dir_all(out).map_err(|e| {
+                let place = out.display();
+                Failure::Environment(format!("{place}: {e}; choose a writable place with --out"))
+            })?;
+        }
+        run.write(dir, &html::render(&run)).map_err(|e| match e {
+            hoistway_lab::result::DirectoryError::Io { .. } => {
+                Failure::Environment(format!("{e}; choose a writable place with --out"))
+            }
+            e => Failure::Failed(e.to_string()),
+        })?;
+        kept.remove().map_err(|e| Failure::Failed(e.to_string()))?;
+        runs.push(run);
+    }
+    Ok((runs, dirs))
 }
 
 /// So many as wanted, or one per core.

@@ -7,6 +7,7 @@ mod compare;
 mod describe;
 mod diff;
 mod explain;
+mod job;
 mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;

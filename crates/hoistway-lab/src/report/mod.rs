@@ -4,6 +4,7 @@ mod chart;
 mod count;
 pub mod export;
 mod figures;
+pub mod fio_json;
 pub mod html;
 mod latency;
 pub mod load;

@@ -135,7 +135,6 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
         param("ends_at", "none", "Barriers it comes to when it is over."),
     ],
     build: |build| Ok(Box::new(Job::new(build)?)),
-    ..LoadEntry::USUAL
 };
 
 /// Longest run of calls of a job that has a time limit.

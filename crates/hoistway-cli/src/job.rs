@@ -113,17 +113,22 @@ fn options(experiment: &Experiment) -> Options {
     experiment.workloads.iter().flat_map(of).collect()
 }
 
+/// Seconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the date of a run in real time, in its document only"
+)]
+fn today() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |t| t.as_secs())
+}
+
 /// The documents of a run in its directory, one per drive, configuration and repetition; a single one is
 /// printed, of several the paths are.
 pub fn print_documents(run: &Run, dir: &Path, experiment: &Experiment) -> Result<(), Failure> {
     let options = options(experiment);
     // A simulator's results are the same bytes every time; others have a date.
-    let time = match run.manifest.world.as_str() {
-        "sim" => 0,
-        _ => std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |t| t.as_secs()),
-    };
+    let time = if run.manifest.world == "sim" { 0 } else { today() };
     let folder = dir.join("fio");
     let failed = |e: std::io::Error| {
         Failure::Environment(format!(

@@ -382,15 +382,15 @@ fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
             .into();
     }
     let named = base.reps.iter().filter_map(target).any(|t| t.phases.is_empty());
-    let (what, value): (&str, &dyn Fn(&Cell) -> Option<f64>) = match named {
-        true => ("99th percentile", &|c| p99(c).map(|ns| ns as f64)),
-        false => ("mean latency", &|c| {
-            let all = c.reps.iter().filter_map(target);
-            let mut sum = Histogram::new();
-            all.for_each(|t| sum.merge(&t.latency));
-            sum.mean()
-        }),
+    let value = |c: &Cell| {
+        if named {
+            return p99(c).map(|ns| ns as f64);
+        }
+        let mut sum = Histogram::new();
+        c.reps.iter().filter_map(target).for_each(|t| sum.merge(&t.latency));
+        sum.mean()
     };
+    let what = if named { "99th percentile" } else { "mean latency" };
     let fit = cells.iter().filter(|c| !replayed::overloaded(c));
     let best = fit.filter_map(|c| Some((*c, value(c)?))).min_by(|a, b| a.1.total_cmp(&b.1));
     let Some((best, least)) = best else { return "verdict: nothing was served".into() };

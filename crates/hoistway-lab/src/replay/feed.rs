@@ -287,7 +287,7 @@ impl Parser<'_> {
         let mut sectors = end.saturating_sub(first);
         // Of a scaled offset the rest has no meaning.
         if self.plan.place == Place::Wrap {
-            f.unaligned += u64::from((record.offset | record.len) % bytes != 0);
+            f.unaligned += u64::from(!(record.offset | record.len).is_multiple_of(bytes));
         } else {
             sectors = record.len.div_ceil(bytes) * sector;
         }

@@ -79,3 +79,44 @@ impl<R: Read> Read for Zstd<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made with the command line tool: a frame of 600 lines with a checksum, a skippable one of 5 bytes, and one of
+    /// 400 lines without.
+    const FRAMES: &[u8] = include_bytes!("../tests/data/two-frames.csv.zst");
+    /// Length of the first.
+    const FIRST: usize = 4924;
+
+    fn unpacked(bytes: &[u8]) -> io::Result<String> {
+        let mut text = String::new();
+        Zstd::new(bytes).read_to_string(&mut text).map(|_| text)
+    }
+
+    #[test]
+    fn frames_follow_each_other_and_skippable_ones_are_skipped() {
+        let text = unpacked(FRAMES).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1000);
+        assert!(lines.iter().all(|l| l.split(',').count() == 7));
+        assert!(
+            lines[599].starts_with("128166372000599000,")
+                && lines[600].starts_with("128166372000600000,")
+        );
+        assert_eq!(unpacked(&FRAMES[..FIRST]).unwrap().lines().count(), 600);
+    }
+
+    #[test]
+    fn a_damaged_or_cut_file_is_an_error() {
+        // The checksum stands at the end of its frame.
+        let mut damaged = FRAMES.to_vec();
+        damaged[FIRST - 1] ^= 1;
+        let error = unpacked(&damaged).unwrap_err().to_string();
+        assert!(error.contains("checksum does not match"), "{error}");
+        for length in [1, 3, 10, FIRST - 1, FIRST + 6, FRAMES.len() - 1] {
+            assert!(unpacked(&FRAMES[..length]).is_err(), "cut at {length}");
+        }
+    }
+}

@@ -55,7 +55,7 @@ fn fio_jobs_run_as_an_experiment_and_every_job_has_its_lines() {
     assert!(output.status.success(), "{}", stderr(&output));
     let (out, err) = (stdout(&output), stderr(&output));
     assert!(err.contains("note: my.fio:5: thread is ignored: "), "{err}");
-    assert!(err.contains("warning: my.fio:15: verify is not supported: "), "{err}");
+    assert!(err.contains("warning: my.fio:17: verify is not supported: "), "{err}");
     for line in ["deep   read", "mixed  read", "mixed  write", "log    write"] {
         assert_eq!(out.lines().filter(|l| l.contains(line)).count(), 2, "{line}\n{out}");
     }

@@ -4,6 +4,9 @@
 //! processes (specs/host.md 1.2). Every input to the stack is followed by its own drain. What carries out
 //! requests, and where processes live, is the [`Platform`]'s part: a drive model and the loads themselves in the
 //! simulator, storage and threads in a live world.
+//!
+//! The file is long because a step of any part changes who is next, whose window is over and what is counted, and the
+//! order of these at one instant is the determinism of a run: it is read in one place.
 
 use super::control::{Monitor, add_groups, files, install};
 use super::events::{EventQueue, MOST, NEVER, horizon};

@@ -184,6 +184,7 @@ pub struct RunOne {
     /// Write every step of the run into this file, a trace in the binary format of blktrace, which `hoistway replay`
     /// repeats to the nanosecond. For one drive, one workload and one repetition
     #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "dry_run"])]
+    #[arg(hide_short_help = true)]
     pub save_trace: Option<PathBuf>,
     #[command(flatten)]
     pub common: Common,

@@ -223,13 +223,16 @@ impl<W: Write> Recorder for Saver<W> {
             }
             Step::Plug(p) => {
                 let time = now.as_nanos();
-                self.event(Event { time, action: PLUG, pid: pid(p), ..Event::default() }, &[]);
+                // blkparse leaves out what is of no category.
+                let action = PLUG | category::QUEUE << 16;
+                self.event(Event { time, action, pid: pid(p), ..Event::default() }, &[]);
             }
             Step::Unplug(p) => {
                 let time = now.as_nanos();
                 // blkparse wants a count, which the host does not know.
                 let pdu = 0u64.to_be_bytes();
-                self.event(Event { time, action: UNPLUG, pid: pid(p), ..Event::default() }, &pdu);
+                let action = UNPLUG | category::QUEUE << 16;
+                self.event(Event { time, action, pid: pid(p), ..Event::default() }, &pdu);
             }
             Step::Sleep(p) => self.message(now, pid(p), &format!("hoistway sleep {}", p.0)),
             Step::Exit(p) => self.message(now, pid(p), &format!("hoistway exit {}", p.0)),

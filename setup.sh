@@ -15,6 +15,8 @@ if [ "${1:-}" = test ]; then
   command -v nbdkit >/dev/null || packages+=(nbdkit)
   command -v qemu-io >/dev/null || packages+=(qemu-utils)
   command -v fio >/dev/null || packages+=(fio)
+  # The job files that come with it.
+  [ -d /usr/share/doc/fio/examples ] || packages+=(fio-examples)
   # File systems on exports that are files.
   command -v mkfs.ext4 >/dev/null || packages+=(e2fsprogs)
   command -v mkfs.xfs >/dev/null || packages+=(xfsprogs)

@@ -265,7 +265,7 @@ pub struct Common {
     #[arg(long, value_name = "SIZE", requires = "target_dir", hide_short_help = true)]
     pub size: Option<String>,
     /// Allow this file or device, the one of --file or --device, to lose its data
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub yes_destroy_data: Option<PathBuf>,
     /// Run directory to write [default: runs/EXPERIMENT.WORLD.DIGEST]
     #[arg(long, short, value_name = "DIR")]

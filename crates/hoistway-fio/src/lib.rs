@@ -1,6 +1,6 @@
 //! fio job files as experiments.
 //!
-//! Three steps, each a module: [`ini`] reads the file as fio does (sections, `[global]`, `include`, comments,
+//! Three steps, each a module: `ini` reads the file as fio does (sections, `[global]`, `include`, comments,
 //! environment), [`read`] gives every key a meaning or a [`Note`] that says why it has none, and
 //! [`experiment`] writes the jobs as an experiment file. Which keys there are, and what becomes of each, is one
 //! table ([`keys`]); the documentation is made from it.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
 
-/// Processes that are kept apart; later ones are [`OTHERS`] together. Each costs a histogram and a series.
+/// Processes that are kept apart; later ones are `OTHERS` together. Each costs a histogram and a series.
 pub const MEMBERS_MAX: usize = 1024;
 /// The name of those that came later.
 pub const OTHERS: &str = "(others)";

@@ -2,7 +2,7 @@
 //!
 //! A trace becomes an experiment of one workload, whose processes are those of the trace (or its groups, or its
 //! devices), so that grids, run directories, tables and reports are those of every other experiment. What runs is
-//! [`hoistway_sim::world::replay`], fed by a thread of its own that reads, decompresses and parses ([`feed`]); a trace
+//! [`hoistway_sim::world::replay`], fed by a thread of its own that reads, decompresses and parses (`feed`); a trace
 //! that our own simulator wrote is fed with every step of its processes instead ([`saved`]).
 
 mod feed;

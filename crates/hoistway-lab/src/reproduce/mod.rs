@@ -11,7 +11,7 @@
 //! [`agreement`] counts how far they agree. What is written from all of this is in [`tables`] and
 //! [`crate::report`].
 //!
-//! Nothing here knows an experiment by name except [`derived`], which calculates published factors and
+//! Nothing here knows an experiment by name except `derived`, which calculates published factors and
 //! extremes from several of our cells.
 
 pub mod agreement;

@@ -1,7 +1,7 @@
 //! Published figures with ours beside them.
 //!
 //! A published figure is told in the words and the unit of its document. Ours is looked up by the table of
-//! names ([`published::join`]), or calculated from several of our cells ([`super::derived`]). A figure that
+//! names ([`published::join`]), or calculated from several of our cells (`derived`). A figure that
 //! has no counterpart says why (`data/published-notes.csv`).
 
 use super::derived;

@@ -6,7 +6,7 @@
 //!
 //! **When.** *Open loop*: at the recorded times, whatever the drive does. A load that the drive cannot carry then
 //! piles up without bound; so the backlog is bounded, and a run that reaches the bound is stopped and says so.
-//! *Closed loop* ([`pace`]): an I/O waits for what it had waited for in the recording, so that a faster drive is
+//! *Closed loop* (`pace`): an I/O waits for what it had waited for in the recording, so that a faster drive is
 //! asked sooner and a slower one later.
 //!
 //! **Who.** Each recorded process is one of the stack. A process whose submission is not accepted (no tag, held by a

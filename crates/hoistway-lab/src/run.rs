@@ -504,6 +504,7 @@ fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {
         figures,
         monitor,
         files,
+        targets: outcome.targets,
     }
 }
 

@@ -27,6 +27,7 @@ pub mod setting;
 pub mod stack;
 pub mod stage;
 pub mod table;
+pub mod target;
 #[cfg(any(test, feature = "testkit"))]
 #[doc(hidden)]
 pub mod testkit;

@@ -171,6 +171,9 @@ fn tables(answer: &Value) -> String {
         );
         out += &format!("exports: {}\n", names(&device["exports"], |e| cell(&e["name"])));
         out += &format!("groups: {}\n", names(&device["groups"], group));
+        for target in device["targets"].as_array().into_iter().flatten() {
+            out += &target_line(target);
+        }
         let clients = device["clients"].as_array().map_or(&[][..], |c| c);
         if clients.is_empty() {
             out.push_str("no clients\n");
@@ -183,6 +186,15 @@ fn tables(answer: &Value) -> String {
         out += &table.render();
     }
     out
+}
+
+/// How a latency target stands.
+fn target_line(target: &Value) -> String {
+    let millis = |ns: &Value| ns.as_u64().map(|ns| hoistway::target::millis(hoistway::Nanos(ns)));
+    let aim = millis(&target["target_ns"]).unwrap_or_else(|| "auto".into());
+    let known = target["p99_ns"].as_u64().is_some_and(|ns| ns > 0);
+    let p99 = millis(&target["p99_ns"]).filter(|_| known).unwrap_or_else(|| "-".into());
+    format!("target of {}: {aim}, p99 {p99}: {}\n", cell(&target["group"]), cell(&target["words"]))
 }
 
 const COLUMNS: &[&str] = &[

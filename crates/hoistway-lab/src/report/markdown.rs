@@ -3,7 +3,7 @@
 use super::figures::Figures;
 use super::section::gain_text;
 use super::svg::{number, plus_minus};
-use super::{count, share, startup, verdict};
+use super::{count, share, startup, target, verdict};
 use crate::result::{Judge, Run, Spread};
 use std::fmt::Write;
 
@@ -42,6 +42,7 @@ pub fn render(run: &Run) -> String {
                 let row = row.replace('<', "&lt;").replace('>', "&gt;");
                 let _ = writeln!(out, "| {} | {row} |", plain(&m.configs[f.key].id));
             }
+            out.push_str(&targets(run, &all));
             for f in &all {
                 for flag in &f.flags {
                     let _ = write!(out, "\n{}: {}\n", plain(&m.configs[f.key].id), plain(flag));
@@ -59,6 +60,21 @@ pub fn render(run: &Run) -> String {
         if m.quick { ", quick run: durations were cut" } else { "" },
         m.command.replace(['\n', '\r'], " ")
     );
+    out
+}
+
+/// How the latency targets stood, where there are some.
+fn targets(run: &Run, all: &[Figures<'_>]) -> String {
+    let lines = target::lines(all);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let rule = "|---".repeat(target::HEADS.len());
+    let mut out = format!("\n| {} |\n{rule}|\n", target::HEADS.join(" | "));
+    for line in lines {
+        let cells = line.cells.map(|cell| plain(&cell)).join(" | ");
+        let _ = writeln!(out, "| {} | {cells} |", plain(&run.manifest.configs[line.key].id));
+    }
     out
 }
 

@@ -16,6 +16,7 @@ mod section;
 mod share;
 mod startup;
 mod svg;
+mod target;
 mod throughput;
 mod verdict;
 

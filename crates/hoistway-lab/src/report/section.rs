@@ -2,7 +2,7 @@
 
 use super::figures::{Figures, Gain};
 use super::svg::{PALETTE, Svg, dash, esc, letter, number, plus_minus};
-use super::{count, latency, monitor, share, startup, throughput, verdict};
+use super::{count, latency, monitor, share, startup, target, throughput, verdict};
 use crate::result::{DriveInfo, Judge, Metric, Run, Spread, WorkloadInfo, published as beside};
 use crate::stats::Bound;
 use std::fmt::Write;
@@ -62,6 +62,8 @@ pub(super) fn drive(run: &Run, n: usize, drive: &DriveInfo, charts: &mut Vec<Nam
         out.push_str("</div>\n");
         charts.extend(drawn.into_iter().map(|c| (name.clone(), c)));
         out.push_str(&table(run, drive, workload, &all));
+        let title = format!("{}, {}: latency targets", drive.name, workload.id);
+        out.push_str(&target::table(run, &title, &all));
         out.push_str(&published(run, drive, workload, &all));
         let (text, drawn) = monitor::section(run, &id, &all);
         out.push_str(&text);

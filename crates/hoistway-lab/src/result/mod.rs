@@ -21,7 +21,7 @@ pub use judge::Judge;
 
 use crate::stats::Bound;
 use hoistway::Nanos;
-use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord};
+use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, TargetRecord};
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout of run directories.
@@ -145,6 +145,8 @@ pub struct Rep {
     pub monitor: Vec<Monitor>,
     /// What the cgroup files print at the end: group, file, text; of the first repetition only.
     pub files: Vec<(String, String, String)>,
+    /// How the latency targets stand at the end.
+    pub targets: Vec<TargetRecord>,
 }
 
 /// A gauge of a scheduler or controller over time.

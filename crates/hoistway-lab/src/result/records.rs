@@ -3,9 +3,10 @@
 use super::kept::Finished;
 use super::{Cell, Monitor, Rep, csv, series_of};
 use hoistway::Nanos;
+use hoistway::target::Answer;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{
-    DeviceRecord, Interval, Mark, NamedFigure, PhaseRecord, ProcRecord, Role,
+    DeviceRecord, Interval, Mark, NamedFigure, PhaseRecord, ProcRecord, Role, TargetRecord,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,22 @@ struct RepRecord {
     procs: Vec<ProcText>,
     device: DeviceText,
     figures: Vec<FigureText>,
+    // Absent in older runs, and under schedulers that take none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<TargetText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TargetText {
+    group: String,
+    /// Absent: as low as goes without loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target_ns: Option<u64>,
+    p99_ns: u64,
+    mean_ns: u64,
+    share_permille: u32,
+    answer: String,
+    figures: Vec<(String, u64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -163,7 +180,34 @@ fn rep_record(rep: &Rep) -> RepRecord {
             device_time_ns: HistogramText::of(&d.device_time),
         },
         figures: rep.figures.iter().map(figure).collect(),
+        targets: rep.targets.iter().map(target_text).collect(),
     }
+}
+
+fn target_text(t: &TargetRecord) -> TargetText {
+    TargetText {
+        group: t.group.clone(),
+        target_ns: t.target.map(|t| t.0),
+        p99_ns: t.p99.0,
+        mean_ns: t.mean.0,
+        share_permille: t.share_permille,
+        answer: t.answer.name().into(),
+        figures: t.answer.figures().into_iter().map(|(n, v)| (n.into(), v)).collect(),
+    }
+}
+
+fn read_target(t: TargetText) -> Result<TargetRecord, String> {
+    let figure = |name: &str| t.figures.iter().find(|f| f.0 == name).map(|f| f.1);
+    let answer = Answer::read(&t.answer, figure)
+        .ok_or_else(|| format!("'{}' is no answer about a target", t.answer))?;
+    Ok(TargetRecord {
+        group: t.group,
+        target: t.target_ns.map(Nanos),
+        p99: Nanos(t.p99_ns),
+        mean: Nanos(t.mean_ns),
+        share_permille: t.share_permille,
+        answer,
+    })
 }
 
 fn phase_text(p: &PhaseRecord) -> PhaseText {
@@ -239,6 +283,7 @@ fn read_rep(rep: RepRecord) -> Result<Rep, String> {
         trace_digest: u64::from_str_radix(&rep.trace_digest, 16)
             .map_err(|_| format!("trace_digest '{}' is not hexadecimal", rep.trace_digest))?,
         figures: rep.figures.into_iter().map(figure).collect(),
+        targets: rep.targets.into_iter().map(read_target).collect::<Result<_, String>>()?,
         monitor: Vec::new(),
         files: Vec::new(),
     })

@@ -1,4 +1,5 @@
 use super::*;
+use hoistway::target::Answer;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::Role;
 
@@ -71,6 +72,14 @@ pub(super) fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
             },
         ],
         files: vec![("/a".into(), "io.stat".into(), "8:0 rbytes=1\n".into())],
+        targets: vec![TargetRecord {
+            group: "/a".into(),
+            target: Some(Nanos::ms(1)),
+            p99: Nanos::ms(2),
+            mean: Nanos(800_000),
+            share_permille: 31,
+            answer: Answer::Loss { best_p99: Nanos::ms(2), cost_permille: Some(120) },
+        }],
         trace_digest: u64::MAX - seed,
         figures: vec![NamedFigure { name: "x_ns".into(), of: Some(3), value: -4 }],
     }

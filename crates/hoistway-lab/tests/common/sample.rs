@@ -164,6 +164,7 @@ fn one(seed: u64, wait: f64, rate: f64, samples: u64, key: usize) -> Rep {
         marks: Vec::new(),
         monitor: Vec::new(),
         files: Vec::new(),
+        targets: Vec::new(),
         trace_digest: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key as u64,
         figures: Vec::new(),
     }

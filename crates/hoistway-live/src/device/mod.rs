@@ -36,7 +36,7 @@ pub use handle::{Device, Group};
 pub use pending::Pending;
 pub(crate) use reactor::{BUFFERS_MAX, Session, SessionState};
 pub(crate) use report::ConnectionInfo;
-pub use report::{ClientReport, DeviceReport, GroupReport, IoTotals, ROOT_NAME};
+pub use report::{ClientReport, DeviceReport, GroupReport, IoTotals, ROOT_NAME, TargetReport};
 pub(crate) use ring::Message;
 pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
 pub use stats::{ClientStats, DeviceStats, GroupSum, StateFigure};

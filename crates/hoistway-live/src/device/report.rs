@@ -9,6 +9,7 @@ use super::{Device, Group};
 use crate::error::LiveError;
 use hoistway::setting::Tunable;
 use hoistway::stack::{QUEUE_TUNABLES, StageName};
+use hoistway::target::TargetState;
 use hoistway::{GroupId, Input, IoPrio, Op};
 
 /// Who a tenant is: a connection from outside.
@@ -99,6 +100,17 @@ pub struct DeviceReport {
     pub groups: Vec<GroupReport>,
     /// The connections, by number.
     pub clients: Vec<ClientReport>,
+    /// The latency targets that the scheduler takes, and how each stands.
+    pub targets: Vec<TargetReport>,
+}
+
+/// A latency target of a group on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetReport {
+    /// Name of the group.
+    pub group: String,
+    /// How it stands.
+    pub state: TargetState,
 }
 
 /// The name of [`Group::ROOT`], unless a group has it.
@@ -173,7 +185,16 @@ fn tunables_of(core: &Core) -> Vec<(StageName, &'static Tunable)> {
     all
 }
 
-pub(super) fn device_report(core: &Core) -> DeviceReport {
+fn target_reports(core: &mut Core) -> Vec<TargetReport> {
+    let mut states = Vec::new();
+    core.stack.targets(&mut |state| states.push(state));
+    let named = |state: TargetState| TargetReport { group: group_name(core, state.group), state };
+    states.into_iter().map(named).collect()
+}
+
+pub(super) fn device_report(core: &mut Core) -> DeviceReport {
+    let targets = target_reports(core);
+    let core = &*core;
     let scheduler = core.stack.scheduler_entry();
     let value = |t: &Tunable| Some((t.name, core.stack.scheduler().value(t.name)?));
     let changing = core.switching.is_some() || core.stack.is_changing();
@@ -191,6 +212,7 @@ pub(super) fn device_report(core: &Core) -> DeviceReport {
             .map(|g| GroupReport { name: g.spec.name.clone(), set: g.spec.set.clone() })
             .collect(),
         clients,
+        targets,
     }
 }
 

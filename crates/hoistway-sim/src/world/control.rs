@@ -1,10 +1,11 @@
 //! Controllers and groups of a job: installing them, writing their files, recording their gauges.
 
-use super::job::{ControlSpec, MonitorSeries};
+use super::job::{ControlSpec, MonitorSeries, TargetRecord};
 use super::machine::set_up;
 use super::{Job, JobError};
 use hoistway::ctl::CONTROLLERS;
 use hoistway::stack::StageName;
+use hoistway::target::TargetState;
 use hoistway::{GroupId, Groups, Input, Instant, Nanos, Stack};
 
 /// Installs the controllers, in the order of the registry, and writes the root's files.
@@ -98,6 +99,22 @@ pub(super) fn files(stack: &mut Stack) -> Vec<(String, &'static str, String)> {
         }
     }
     all
+}
+
+/// How the latency targets stand.
+pub(super) fn targets(stack: &mut Stack) -> Vec<TargetRecord> {
+    let mut states = Vec::new();
+    stack.targets(&mut |state| states.push(state));
+    let groups = &stack.env().groups;
+    let record = |s: TargetState| TargetRecord {
+        group: path(groups, s.group),
+        target: s.target,
+        p99: s.p99,
+        mean: s.mean,
+        share_permille: s.share_permille,
+        answer: s.answer,
+    };
+    states.into_iter().map(record).collect()
 }
 
 /// Records gauges at regular times.

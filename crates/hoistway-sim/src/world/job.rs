@@ -3,6 +3,7 @@
 use crate::hist::Histogram;
 use hoistway::sched::Entry;
 use hoistway::setting::nearest;
+use hoistway::target::Answer;
 use hoistway::{Instant, IoPrio, Nanos, ProcId};
 use std::fmt;
 
@@ -246,6 +247,23 @@ pub struct MonitorSeries {
     pub points: Vec<(Nanos, i64)>,
 }
 
+/// How a latency target of a group stands at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetRecord {
+    /// Path of the group.
+    pub group: String,
+    /// What was asked for; `None`: as low as goes without loss.
+    pub target: Option<Nanos>,
+    /// The scheduler's own 99th percentile lately.
+    pub p99: Nanos,
+    /// Its own mean lately.
+    pub mean: Nanos,
+    /// Part of the device's service that the group has had lately, in thousandths.
+    pub share_permille: u32,
+    /// Whether it is kept, and why not.
+    pub answer: Answer,
+}
+
 /// How the text of a mark begins that ends a start-up without success.
 pub const UNFINISHED: &str = "unfinished after";
 
@@ -292,6 +310,8 @@ pub struct Outcome {
     pub controller_tunables: Vec<(&'static str, &'static str, u64)>,
     /// What the files of the root and of the groups print at the end: path of the group, file, text.
     pub files: Vec<(String, &'static str, String)>,
+    /// How the latency targets stand at the end that the scheduler takes.
+    pub targets: Vec<TargetRecord>,
     /// Gauges over time.
     pub monitor: Vec<MonitorSeries>,
     /// When measuring began.

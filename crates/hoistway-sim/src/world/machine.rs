@@ -8,7 +8,7 @@
 //! The file is long because a step of any part changes who is next, whose window is over and what is counted, and the
 //! order of these at one instant is the determinism of a run: it is read in one place.
 
-use super::control::{Monitor, add_groups, files, install};
+use super::control::{Monitor, add_groups, files, install, targets};
 use super::events::{EventQueue, MOST, NEVER, horizon};
 use super::record::{DeviceStats, ProcStats, Served, Span, figure};
 use super::spawned::Spawned;
@@ -715,6 +715,7 @@ impl<G: Platform> Machine<G> {
                 .extend(values.filter_map(|(name, v)| v.map(|v| (entry.name, name, v))));
         }
         let files = files(&mut self.stack);
+        let targets = targets(&mut self.stack);
         let trace = self.stack.trace_mut();
         let trace_digest = if job.trace == TraceMode::Off { 0 } else { trace.digest() };
         let outcome = Outcome {
@@ -725,6 +726,7 @@ impl<G: Platform> Machine<G> {
             controller_figures,
             controller_tunables,
             files,
+            targets,
             monitor: self.monitor.finish(),
             begin: self.span.begin,
             commands_total: self.device_stats.issued,

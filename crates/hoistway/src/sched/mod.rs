@@ -25,6 +25,7 @@ use crate::env::Cx;
 use crate::group::ProcId;
 use crate::request::{Io, ReqId, Side};
 use crate::stage::{Stage, StageInfo};
+use crate::target::TargetState;
 use crate::unit::{Instant, IoPrio, QueueId};
 use alloc::boxed::Box;
 
@@ -163,6 +164,9 @@ pub trait Scheduler: Stage {
     fn weight_of(&self, _prio: IoPrio) -> Option<u64> {
         None
     }
+
+    /// How the latency targets stand, for a scheduler that takes some: one call for each.
+    fn targets(&self, _now: Instant, _cx: &Cx<'_>, _sink: &mut dyn FnMut(TargetState)) {}
 }
 
 /// The unit in which a scheduler divides the device among its queues.

@@ -6,6 +6,7 @@ use super::*;
 use crate::knob::{Knob, KnobError, KnobOf, is_blank};
 use crate::request::Dir;
 use crate::stage::Gauge;
+use crate::target::TargetState;
 use crate::unit::Class;
 use alloc::format;
 use alloc::string::ToString;
@@ -177,6 +178,12 @@ impl Stack {
         for c in &self.controllers {
             c.stage.gauges(now, &cx, &mut |g| sink(c.entry.name, g));
         }
+    }
+
+    /// How the latency targets stand that the scheduler takes.
+    pub fn targets(&mut self, sink: &mut dyn FnMut(TargetState)) {
+        let (now, cx) = (self.now, self.env.cx());
+        self.scheduler.targets(now, &cx, sink);
     }
 
     /// Does a controller slow the tasks of this group down, so that their read-ahead is cut?

@@ -7,7 +7,7 @@ use super::spec::server_tunables;
 use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
-use hoistway_live::device::{ClientReport, DeviceReport, GroupReport, ROOT_NAME};
+use hoistway_live::device::{ClientReport, DeviceReport, GroupReport, ROOT_NAME, TargetReport};
 use hoistway_live::front::Export;
 use hoistway_live::net::line::{Answer, BadLine, LINE_MAX, LineServer};
 use hoistway_live::{Device, Group, GroupSpec, LiveError};
@@ -396,6 +396,23 @@ fn device_json(report: &DeviceReport) -> Value {
         "controllers": report.controllers,
         "groups": report.groups.iter().map(group_json).collect::<Vec<_>>(),
         "clients": report.clients.iter().map(client_json).collect::<Vec<_>>(),
+        "targets": report.targets.iter().map(target_json).collect::<Vec<_>>(),
+    })
+}
+
+fn target_json(target: &TargetReport) -> Value {
+    let state = &target.state;
+    let figures: serde_json::Map<_, _> =
+        state.answer.figures().into_iter().map(|(name, v)| (name.into(), v.into())).collect();
+    json!({
+        "group": target.group,
+        "target_ns": state.target.map(|t| t.0),
+        "p99_ns": state.p99.0,
+        "mean_ns": state.mean.0,
+        "share_permille": state.share_permille,
+        "answer": state.answer.name(),
+        "figures": figures,
+        "words": state.words(),
     })
 }
 

@@ -5,8 +5,10 @@
 //! go back. Only connected clients have series of their own, and at most [`CLIENTS_MAX`] of them.
 
 use hoistway::Nanos;
+use hoistway::target::Answer;
 use hoistway_live::device::{
     ClientReport, DeviceStats, GroupSum, IoCounters, LatencyHistogram, OPS, OpCounters,
+    TargetReport,
 };
 use std::fmt::Write as _;
 
@@ -246,6 +248,35 @@ pub static METRICS: &[Metric] = &[
     ),
     metric(
         "gauge",
+        "hoistway_target_seconds",
+        "Latency target of a group; of one without a number there is none.",
+        Read::DeviceLabels(|d, out| {
+            targets(d, out, |t| t.state.target);
+        }),
+    ),
+    metric(
+        "gauge",
+        "hoistway_target_p99_seconds",
+        "The 99th percentile lately of a group with a target, as its scheduler counts it.",
+        Read::DeviceLabels(|d, out| targets(d, out, |t| Some(t.state.p99).filter(|p| p.0 > 0))),
+    ),
+    metric(
+        "gauge",
+        "hoistway_target_answer",
+        "1 for how a target stands (met, or what stands in its way), 0 for the others.",
+        Read::DeviceLabels(|d, out| {
+            for t in &d.stats.report.targets {
+                for answer in Answer::NAMES {
+                    let labels =
+                        [("device", &d.device[..]), ("group", &t.group), ("answer", answer)];
+                    let is = if t.state.answer.name() == answer { "1" } else { "0" };
+                    out.put(&labels, is);
+                }
+            }
+        }),
+    ),
+    metric(
+        "gauge",
         "hoistway_emulation_lateness_seconds",
         "How much later than the model an emulated drive answers, by quantile.",
         Read::DeviceLabels(|d, out| {
@@ -365,6 +396,14 @@ fn shares(d: &DeviceSnapshot, out: &mut Samples<'_>) {
     for (group, bytes) in groups {
         let share = format!("{:.6}", bytes as f64 / all as f64);
         out.put(&[("device", &d.device), ("group", group)], &share);
+    }
+}
+
+fn targets(d: &DeviceSnapshot, out: &mut Samples<'_>, value: fn(&TargetReport) -> Option<Nanos>) {
+    for t in &d.stats.report.targets {
+        if let Some(value) = value(t) {
+            out.put(&[("device", &d.device), ("group", &t.group)], &seconds(value.0));
+        }
     }
 }
 

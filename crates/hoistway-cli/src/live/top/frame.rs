@@ -8,7 +8,7 @@
 //! beside the groups). It is a promise for those who always want more, not for one that asks now
 //! and then.
 
-use super::sample::{Client, Device, Emulation, Figure, Measure, Sample, Stall};
+use super::sample::{Client, Device, Emulation, Figure, Measure, Sample, Stall, Target};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -85,6 +85,7 @@ pub struct DeviceFrame {
     pub in_service: Vec<u64>,
     pub state: Vec<Figure>,
     pub emulation: Option<Emulation>,
+    pub targets: Vec<Target>,
     pub interval_ns: u64,
     pub merged: u64,
     pub clients: Vec<Row>,
@@ -283,6 +284,7 @@ fn device(before: Option<&Device>, now: &Device) -> DeviceFrame {
         in_service: now.in_service.clone(),
         state: now.state.clone(),
         emulation: now.emulation.clone(),
+        targets: now.targets.clone(),
         interval_ns,
         merged: merged(now).saturating_sub(before.map_or(0, merged)),
         clients,
@@ -382,6 +384,7 @@ impl DeviceFrame {
             "interval_s": self.interval_ns as f64 / 1e9,
             "merged": self.merged,
             "state": state,
+            "targets": self.targets.iter().map(target_json).collect::<Vec<_>>(),
             "emulation": late.map(|e| json!({
                 "late_p50_ms": e.late_p50_ns as f64 / 1e6,
                 "late_p99_ms": e.late_p99_ns as f64 / 1e6,
@@ -389,6 +392,15 @@ impl DeviceFrame {
             if rows == Rows::Clients { "clients" } else { "groups" }: lines,
         })
     }
+}
+
+fn target_json(t: &Target) -> Value {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    json!({
+        "group": t.group, "target_ms": t.target_ns.map(ms),
+        "p99_ms": Some(t.p99_ns).filter(|ns| *ns > 0).map(ms),
+        "share": f64::from(t.share_permille) / 1e3, "answer": t.answer, "words": t.words,
+    })
 }
 
 fn figure_json(f: &Figure) -> Value {

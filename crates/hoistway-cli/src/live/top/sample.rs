@@ -36,6 +36,22 @@ pub struct Device {
     pub emulation: Option<Emulation>,
     pub stall: Option<Stall>,
     pub stalls: u64,
+    // Older servers tell of none.
+    #[serde(default)]
+    pub targets: Vec<Target>,
+}
+
+/// A latency target of a group.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Target {
+    pub group: String,
+    /// `None`: as low as goes without loss.
+    pub target_ns: Option<u64>,
+    /// As the scheduler counts it; 0: not known.
+    pub p99_ns: u64,
+    pub share_permille: u32,
+    pub answer: String,
+    pub words: String,
 }
 
 /// I/O that stands still.

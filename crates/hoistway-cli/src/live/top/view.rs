@@ -1,7 +1,7 @@
 //! A frame as text.
 
 use super::frame::{DeviceFrame, Frame, Row, Rows, Sort};
-use super::sample::Figure;
+use super::sample::{Figure, Target};
 use crate::table::{Table, three};
 
 /// Figures of schedulers that are states; counts that only grow say little in a frame.
@@ -75,6 +75,9 @@ fn device(d: &DeviceFrame, rows: Rows, sort: Sort) -> String {
     for line in state(d) {
         out += &format!("{line}\n");
     }
+    for line in targets(d) {
+        out += &format!("{line}\n");
+    }
     let lines = d.rows(rows, sort);
     if lines.is_empty() {
         return out + "no clients\n";
@@ -83,10 +86,18 @@ fn device(d: &DeviceFrame, rows: Rows, sort: Sort) -> String {
         Rows::Clients => (["client", "export", "group"], 3),
         Rows::Groups => (["group", "clients", "weight"], 1),
     };
-    let headings = [&columns[..], COLUMNS].concat();
+    let mut headings = [&columns[..], COLUMNS].concat();
+    let aimed = !d.targets.is_empty();
+    if aimed {
+        headings.insert(AIM, "target ms");
+    }
     let mut table = Table::new(&headings, left);
     for row in lines {
-        table.row(cells(row, rows));
+        let mut cells = cells(row, rows);
+        if aimed {
+            cells.insert(AIM, aim(d, &row.group));
+        }
+        table.row(cells);
     }
     out + &table.render()
 }
@@ -105,6 +116,30 @@ const COLUMNS: &[&str] = &[
     "now",
     "errors",
 ];
+
+/// The place behind p99 of the column of targets, which is there if a group has one.
+const AIM: usize = 8;
+
+/// The target of a group: a number, `auto`, or none.
+fn aim(d: &DeviceFrame, group: &str) -> String {
+    match d.targets.iter().find(|t| t.group == group).map(|t| t.target_ns) {
+        Some(Some(ns)) => three(ns as f64 / 1e6),
+        Some(None) => "auto".into(),
+        None => "-".into(),
+    }
+}
+
+/// How each target stands, as the scheduler says.
+fn targets(d: &DeviceFrame) -> Vec<String> {
+    let millis = |ns| hoistway::target::millis(hoistway::Nanos(ns));
+    let line = |t: &Target| {
+        let target = t.target_ns.map_or_else(|| "auto".into(), millis);
+        let p99 = if t.p99_ns > 0 { millis(t.p99_ns) } else { "-".into() };
+        let share = hoistway::target::percent(t.share_permille);
+        format!("  {}: target {target}, p99 {p99}, share {share}: {}", t.group, t.words)
+    };
+    d.targets.iter().map(line).collect()
+}
 
 fn cells(row: &Row, rows: Rows) -> Vec<String> {
     let got = &row.got;

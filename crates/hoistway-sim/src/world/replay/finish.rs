@@ -2,7 +2,7 @@
 
 use super::{Actors, Ended, Feed, Replay};
 use crate::hist::Histogram;
-use crate::world::control::files;
+use crate::world::control::{files, targets};
 use crate::world::record::figure;
 use crate::world::step::Recorder;
 use crate::world::{Interval, JobError, NamedFigure, Outcome, ProcRecord, Role};
@@ -56,6 +56,7 @@ impl<F: Feed, R: Recorder> Replay<'_, F, R> {
             controller_figures,
             controller_tunables,
             files: files(stack),
+            targets: targets(stack),
             monitor: self.core.monitor.finish(),
             begin: Instant::ZERO,
             end: now,

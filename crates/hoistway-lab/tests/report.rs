@@ -3,7 +3,10 @@
 #[path = "common/sample.rs"]
 mod sample;
 
+use hoistway::Nanos;
+use hoistway::target::Answer;
 use hoistway_lab::report::{FORMATS, html, markdown};
+use hoistway_sim::world::TargetRecord;
 use std::path::Path;
 
 /// `UPDATE=1` rewrites the stored text; the diff is reviewed like code.
@@ -25,6 +28,34 @@ fn the_pages_are_as_stored() {
     let run = sample::run(1, 3, 4, 1200);
     golden("sample.html", &html::render(&run));
     golden("sample.md", &markdown::render(&run));
+}
+
+/// What a scheduler says of a latency target stands in the page and in the Markdown, with its figures.
+#[test]
+fn answers_about_targets_are_in_every_format() {
+    let mut run = sample::run(1, 2, 3, 100);
+    assert!(!html::render(&run).contains("latency targets"), "nobody has one");
+    let answer = |rep: u64| match rep {
+        0 => Answer::Met,
+        _ => Answer::Loss { best_p99: Nanos(1_200_000), cost_permille: Some(120) },
+    };
+    for (n, rep) in run.cells[1].reps.iter_mut().enumerate() {
+        rep.targets.push(TargetRecord {
+            group: "/gold<".into(),
+            target: Some(Nanos::ms(1)),
+            p99: Nanos::ms(1 + n as u64),
+            mean: Nanos(700_000),
+            share_permille: 31,
+            answer: answer(n as u64),
+        });
+    }
+    let words = "2 of 3: loss: the best p99 without loss is 1.2 ms; 1 ms would cost 12 % of the \
+                 throughput; 1 of 3: met";
+    for page in [html::render(&run), markdown::render(&run)] {
+        assert!(page.contains(words), "{page}");
+        assert!(page.contains("/gold&lt;") && !page.contains("/gold<"));
+        assert!(page.contains("2 ms") && page.contains("3.1 %"), "mean p99 and share");
+    }
 }
 
 #[test]

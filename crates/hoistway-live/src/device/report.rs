@@ -119,7 +119,7 @@ pub const ROOT_NAME: &str = "root";
 impl Device {
     /// What the device does now and for whom.
     pub fn report(&self) -> Result<DeviceReport, LiveError> {
-        self.control(|core| device_report(core))
+        self.control(device_report)
     }
 
     /// The group of that name; `root` is everybody who is in no other.

@@ -131,7 +131,7 @@ fn spread(s: Option<Spread>, scale: f64) -> String {
 }
 
 /// One line that no character of a name can break out of.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
@@ -148,7 +148,7 @@ fn plain(text: &str) -> String {
     out
 }
 
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     text.replace(['`', '\n', '\r'], "'")
 }
 

@@ -1,6 +1,7 @@
 //! Report formats. A format is a file here and a line in [`FORMATS`].
 
 mod chart;
+pub mod control;
 mod count;
 pub mod export;
 mod figures;
@@ -50,5 +51,17 @@ pub const FORMATS: &[Format] = &[
         summary: "the tables, to paste into an issue or a document",
         extension: "md",
         render: markdown::render,
+    },
+    Format {
+        name: "control",
+        summary: "Markdown, a row per drive and configuration: latency over that alone, throughput kept",
+        extension: "md",
+        render: control::render,
+    },
+    Format {
+        name: "control-matrix",
+        summary: "the same with a column per configuration and fewer figures",
+        extension: "md",
+        render: control::matrix,
     },
 ];

@@ -3,7 +3,7 @@
 use super::replayed;
 use super::share::Shares;
 use super::startup::{self, Startups};
-use super::{Cell, Judge, Manifest, Metric, Rep, Run, counts, published};
+use super::{Cell, Judge, Manifest, Metric, Rep, Run, control, counts, published};
 use crate::stats::{self, Bound, Bounded, PERCENTILES};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
@@ -44,6 +44,7 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
             sink.ratios(other);
         }
         sink.slowdown(&cells);
+        sink.over_alone(&manifest, &cells);
         let beside = beside(&cells, cell);
         let judge = Judge::of(&manifest, beside.iter().copied());
         if judge == Judge::Share {
@@ -292,6 +293,19 @@ impl Sink<'_> {
             .find(|c| (&c.drive, &c.config, &c.workload) == (&cell.drive, &cell.config, &idle));
         if let Some(idle) = idle {
             self.ratio_of("startup_slowdown", "startup_time", idle);
+        }
+    }
+
+    /// A target beside others over the same alone, and what the others keep of their throughput.
+    fn over_alone(&mut self, manifest: &Manifest, cells: &[Cell]) {
+        let cell = self.cell;
+        let Some(alone) = control::alone(manifest, cells, cell) else { return };
+        self.ratio_of("latency_avg_over_alone", "latency_avg", alone);
+        let p99 = control::p99(cell).zip(control::p99(alone)).map(|(mine, alone)| mine / alone);
+        self.put("latency_p99_over_alone", "1", p99, None);
+        let free = control::uncontrolled(manifest, cells, cell);
+        if let Some(free) = free.filter(|f| f.config != cell.config) {
+            self.ratio_of("throughput_interferers_ratio", "throughput_interferers", free);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! `records/` is raw and never rewritten; metrics and reports are derived from it.
 
+pub mod control;
 pub mod counts;
 pub mod csv;
 mod derive;

@@ -27,7 +27,7 @@ fn proc(name: &str, role: Role, latency: &[u64], bytes: u64) -> ProcRecord {
     }
 }
 
-pub(super) fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
+pub(crate) fn rep(seed: u64, target_ms: u64, with: &str) -> Rep {
     let target = [target_ms * 1_000_000, target_ms * 3_000_000];
     Rep {
         seed,
@@ -104,7 +104,7 @@ fn cell(config: &str, factor: u64, with: &str) -> Cell {
     }
 }
 
-pub(super) fn manifest() -> Manifest {
+pub(crate) fn manifest() -> Manifest {
     Manifest {
         schema: SCHEMA,
         experiment: "latency-2019".into(),

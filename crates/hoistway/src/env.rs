@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::group::{Groups, Procs};
-use crate::request::Requests;
+use crate::request::{ReqId, Requests};
 use crate::trace::Trace;
 use crate::unit::QueueId;
 use alloc::vec;
@@ -23,12 +23,20 @@ pub struct Cx<'a> {
     pub trace: &'a mut Trace,
     /// Queue runs a stage asks for, and what it may know about the queues.
     pub runs: &'a mut Runs,
+    /// Requests that nothing may join any more, by slot.
+    closed: &'a mut Vec<u32>,
 }
 
 impl Cx<'_> {
     /// Asks for a run of that hardware queue (specs/blk-mq-and-noop.md 7.4 c).
     pub fn run(&mut self, queue: QueueId) {
         self.runs.ask(queue);
+    }
+
+    /// Nothing is to join this queued request any more: it leaves the merge index (called while the
+    /// scheduler dispatches).
+    pub fn close(&mut self, id: ReqId) {
+        self.closed.push(id.slot());
     }
 }
 
@@ -96,6 +104,8 @@ pub struct Env {
     pub trace: Trace,
     /// Asked-for runs.
     pub runs: Runs,
+    /// Requests closed to merging, by slot; whoever keeps the merge index takes them.
+    pub closed: Vec<u32>,
 }
 
 impl Env {
@@ -109,6 +119,7 @@ impl Env {
             device,
             trace: Trace::off(),
             runs,
+            closed: Vec::with_capacity(requests),
         }
     }
 
@@ -121,6 +132,7 @@ impl Env {
             device: &self.device,
             trace: &mut self.trace,
             runs: &mut self.runs,
+            closed: &mut self.closed,
         }
     }
 }

@@ -10,6 +10,7 @@ mod seek;
 mod software_queue;
 mod tick;
 
+pub mod adios;
 pub mod bfq;
 pub mod cfq;
 pub mod deadline;
@@ -115,11 +116,25 @@ pub trait Scheduler: Stage {
     /// it into a neighbour before `insert` (then `merged(kept, Request(this))` follows instead).
     fn prepare(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
+    /// May others join this request, which is about to be inserted at the tail, while it waits, and may it
+    /// join them now? ([`Search::Elevator`] in the multi-queue profile.) A request that is open to merging
+    /// is so until it is issued or the scheduler says [`Cx::close`].
+    fn open(&self, _id: ReqId, _cx: &Cx<'_>) -> bool {
+        true
+    }
+
     /// Takes the request in.
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run;
 
     /// Which request goes to the device next, for a run of `queue`?
     fn dispatch(&mut self, now: Instant, queue: QueueId, cx: &mut Cx<'_>) -> Dispatch;
+
+    /// Asked after `dispatch` said `Idle`, or `drain` nothing, until it answers `None`: a request that has waited
+    /// apart from the others and is inserted again now (`open`, merging, `insert` at the tail). If there was one,
+    /// `dispatch` or `drain` is asked once more.
+    fn reinsert(&mut self, _now: Instant, _cx: &mut Cx<'_>) -> Option<ReqId> {
+        None
+    }
 
     /// The device has served it. It is still in the table during the call.
     fn complete(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
@@ -252,6 +267,7 @@ pub static SCHEDULERS: &[&Entry] = &[
     &sio::ENTRY,
     &sio::ENTRY_1,
     &kyber::ENTRY,
+    &adios::ENTRY,
 ];
 
 /// Finds an entry by name.

@@ -280,8 +280,16 @@ impl Stack {
         let now = self.now;
         self.state[id.index()].scheduled = true;
         self.scheduler.prepare(now, id, &mut self.env.cx());
-        let elevator = self.entry.search == Search::Elevator;
-        if at == At::Tail && elevator && self.is_mq() && self.merge_at_insertion(id) {
+        self.insert_prepared(id, at)
+    }
+
+    /// The same of a request that the scheduler knows.
+    fn insert_prepared(&mut self, id: ReqId, at: At) -> crate::sched::Run {
+        let now = self.now;
+        let elevator = self.entry.search == Search::Elevator
+            && at == At::Tail
+            && self.scheduler.open(id, &self.env.cx());
+        if elevator && self.is_mq() && self.merge_at_insertion(id) {
             return crate::sched::Run::Usual;
         }
         self.state[id.index()].place = Place::Queued;
@@ -289,7 +297,7 @@ impl Stack {
         let r = &self.env.requests[id];
         let event =
             Event::Inserted { req: id.slot(), proc: r.proc, start: r.start, sectors: r.sectors };
-        if elevator && at == At::Tail && self.mergeable(id) {
+        if elevator && self.mergeable(id) {
             let end = self.env.requests[id].end();
             self.elevator.add(id.slot(), end);
         }
@@ -300,17 +308,38 @@ impl Stack {
     /// Asks the scheduler for a request; in a hurry for any.
     pub(super) fn ask_scheduler(&mut self, queue: QueueId) -> Dispatch {
         let (now, hurries) = (self.now, self.hurries());
-        let mut cx = self.env.cx();
-        // `none` holds nothing back, and each of its hardware queues is asked for its own.
-        let answer = if hurries && !self.entry.direct {
-            self.scheduler.drain(now, &mut cx).map_or(Dispatch::Empty, Dispatch::Issue)
-        } else {
-            self.scheduler.dispatch(now, queue, &mut cx)
+        // Each turn but the last puts requests back, and none twice.
+        let answer = loop {
+            let mut cx = self.env.cx();
+            // `none` holds nothing back, and each of its hardware queues is asked for its own.
+            let drains = hurries && !self.entry.direct;
+            let answer = if drains {
+                self.scheduler.drain(now, &mut cx).map_or(Dispatch::Idle, Dispatch::Issue)
+            } else {
+                self.scheduler.dispatch(now, queue, &mut cx)
+            };
+            while let Some(slot) = self.env.closed.pop() {
+                self.elevator.remove(slot);
+            }
+            if answer != Dispatch::Idle || !self.reinsert() {
+                break if drains && answer == Dispatch::Idle { Dispatch::Empty } else { answer };
+            }
         };
         if let Dispatch::Issue(id) = answer {
             self.left_scheduler(id);
         }
         answer
+    }
+
+    /// Inserts what the scheduler has kept apart; true if there was something.
+    fn reinsert(&mut self) -> bool {
+        let mut any = false;
+        while let Some(id) = self.scheduler.reinsert(self.now, &mut self.env.cx()) {
+            any = true;
+            self.state[id.index()].place = Place::Nowhere;
+            self.insert_prepared(id, At::Tail);
+        }
+        any
     }
 
     pub(super) fn left_scheduler(&mut self, id: ReqId) {

@@ -81,6 +81,7 @@ const GRAIN: u64 = (1 << 20) - 1;
 const PERIOD: Nanos = Nanos::ms(100);
 /// The window on disks: a seek costs more than on flash, so a batch must be longer to hold as many requests.
 const ROTATIONAL_WINDOW_NS: u64 = 22_000_000;
+const WINDOW_NS: u64 = 16_000_000;
 /// Batch order: reads before writes, or by sector.
 const ELEVATOR: u64 = 1;
 /// Bit of `compliance_flags`: deadlines without the prediction.
@@ -120,14 +121,14 @@ const TARGET: &str = "Added to the start of a request that does not carry the SY
 const LIMIT: &str = "Most requests of this kind in one batch.";
 
 const ROWS: &[Setting<Adios>] = &[
-    ns("global_latency_window", 16_000_000, "Predicted time that a batch may fill, with what is in flight. 22 ms on rotational drives unless set.")
+    ns("global_latency_window", 0, "Predicted time that a batch may fill, with what is in flight; 0: 22 ms on rotational drives, 16 ms on others.")
         .field(|a| a.conf.window_ns, |a, v| a.conf.window_ns = v),
     Tunable::new("bq_refill_below_ratio", Unit::Count, 20, (0, 100), "Percent of the window: the next batch is drawn when less than this is predicted to be in flight.")
         .field(|a| a.conf.refill_percent, |a, v| a.conf.refill_percent = v),
     Tunable::new("lat_model_latency_limit", Unit::Nanos, 500_000_000, (0, 2_000_000_000), "Completions that took longer teach nothing. Version 3.2.0 also cuts predictions to it.")
         .on_change(OnChange::LaterSamples)
         .field(|a| a.conf.latency_limit_ns, |a, v| a.conf.latency_limit_ns = v),
-    Tunable::choice("batch_order", &["optype", "elevator"], 0, "Order in a batch: by kind of request, or by sector. elevator is for rotational drives and refused on others.")
+    Tunable::choice("batch_order", &["optype", "elevator"], 0, "Order in a batch: by kind of request, or by sector. elevator acts on rotational drives only.")
         .field(|a| a.conf.batch_order, |a, v| a.conf.batch_order = v),
     Tunable::new("compliance_flags", Unit::Count, 0, (0, u64::MAX), "Bit 0: deadlines without the predicted latency. Other bits mean nothing.")
         .on_change(OnChange::LaterRequests)
@@ -167,9 +168,17 @@ const ROWS: &[Setting<Adios>] = &[
         .field(|a| a.conf.shrink.resist, |a, v| a.conf.shrink.resist = v),
     Tunable::choice("read_priority", PRIORITIES, 28, "How dear it is to the bias to serve reads before a more urgent write, as a nice level: writes have 0. Writing it clears the bias.")
         .field(|a| a.conf.read_priority, |a, v| a.conf.read_priority = v),
-    Tunable::switch("reset_bq_stats", false, "Writing 1 forgets the largest batches. Reads as 0.")
+    Tunable::switch("reset_bq_stats", false, "Writing 1 forgets the largest batches.")
         .on_change(OnChange::Resets)
-        .field(|_| 0, |a, v| if v == 1 { a.counters.forget_largest() }),
+        .field(
+            |a| a.conf.reset.into(),
+            |a, v| {
+                a.conf.reset = v == 1;
+                if v == 1 {
+                    a.counters.forget_largest();
+                }
+            },
+        ),
     Tunable::choice("adios_version", &["3.1.9", "3.2.0"], 0, "Whose rules: 3.2.0 has no barriers but flushes, cuts predictions to the limit, and counts far samples in the last bucket.")
         .on_change(OnChange::LaterRequests)
         .field(|a| a.conf.newer.into(), |a, v| a.conf.newer = v == 1),
@@ -189,6 +198,8 @@ struct Conf {
     target_ns: [u64; KINDS],
     shrink: Shrink,
     read_priority: u64,
+    /// Last written to `reset_bq_stats`.
+    reset: bool,
     /// 3.2.0 instead of 3.1.9.
     newer: bool,
 }
@@ -365,12 +376,25 @@ impl Adios {
         SETTINGS.apply_defaults(&mut adios);
         // There is no knob for the rest.
         adios.conf.batch_limit[OTHER] = 1;
-        if adios.rotational {
-            adios.conf.window_ns = ROTATIONAL_WINDOW_NS;
-        }
         // The models that the defaults of their settings have put down are none.
         adios.models = Models::new(setup.now.as_nanos() / tick.0, tick);
         adios
+    }
+
+    /// Predicted time that a batch may fill.
+    fn window(&self) -> u64 {
+        match (self.conf.window_ns, self.rotational) {
+            (0, true) => ROTATIONAL_WINDOW_NS,
+            (0, false) => WINDOW_NS,
+            (given, _) => given,
+        }
+    }
+
+    /// Order of the batches drawn from now on.
+    ///
+    /// Deviation: on other drives than rotational ones the kernel refuses to set another order; here it has no effect.
+    fn order(&self) -> u64 {
+        if self.rotational { self.conf.batch_order } else { 0 }
     }
 
     fn ticks(&self, now: Instant) -> u64 {
@@ -449,7 +473,7 @@ impl Adios {
     fn from_batches(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
         let back = 1 - self.page;
         let empty = self.pages[self.page].is_empty();
-        let low = u128::from(self.conf.window_ns) * u128::from(self.conf.refill_percent) / 100;
+        let low = u128::from(self.window()) * u128::from(self.conf.refill_percent) / 100;
         let ahead = self.in_flight.predicted();
         if self.pages[back].is_empty()
             && !self.trees_empty()
@@ -471,7 +495,7 @@ impl Adios {
 
     /// 5.6: the next batch, into page `into`.
     fn draw(&mut self, now: Instant, into: usize, cx: &mut Cx<'_>) {
-        let order = self.conf.batch_order;
+        let order = self.order();
         self.pages[into].counts = [0; KINDS];
         self.pages[into].order = order;
         let ahead = self.in_flight.predicted();
@@ -530,12 +554,13 @@ impl Adios {
 
     /// May the batch not take one more of that kind, which would make it that long?
     fn is_full(&mut self, into: usize, kind: usize, length: u64) -> bool {
+        let window = self.window();
         let c = &mut self.counters;
         let why = if self.models.of[kind].base == 0 {
             &mut c.stopped_without_base
         } else if self.pages[into].counts[kind] >= self.conf.batch_limit[kind] {
             &mut c.stopped_by_limit
-        } else if length > self.conf.window_ns {
+        } else if length > window {
             &mut c.stopped_by_window
         } else {
             return false;
@@ -786,14 +811,6 @@ impl Stage for Adios {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        if name == "batch_order" && value == ELEVATOR && !self.rotational {
-            return Err(TunableError::OutOfRange {
-                name: "batch_order",
-                got: value,
-                min: 0,
-                max: 0,
-            });
-        }
         let name = SETTINGS.set(self, name, value)?;
         let kind = [READ, WRITE, DISCARD].into_iter().find(|&k| name.contains(KIND_NAMES[k]));
         match (name, kind) {

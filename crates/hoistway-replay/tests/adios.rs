@@ -3,7 +3,7 @@
 //! Around the scheduler stands the elevator's merge search (specs/blk-mq-and-noop.md section 3), as in the stack.
 
 use flate2::read::GzDecoder;
-use hoistway::sched::{self, At, Dispatch, Merged, Scheduler, Setup};
+use hoistway::sched::{self, At, Dispatch, Merged, Open, Scheduler, Setup};
 use hoistway::stack::elevator::Elevator;
 use hoistway::table::NIL;
 use hoistway::trace::Trace;
@@ -248,7 +248,7 @@ impl Replay {
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At) {
-        let open = at == At::Tail && self.adios.open(id, &self.env.cx());
+        let open = at == At::Tail && self.adios.open(id, &self.env.cx()) == Open::Full;
         if open && self.merge_at_insertion(now, id) {
             return;
         }

@@ -52,6 +52,17 @@ pub enum At {
     Head,
 }
 
+/// Which merges a waiting request takes part in ([`Search::Elevator`] in the multi-queue profile).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// None.
+    Closed,
+    /// Bios may join it. At its insertion it joins no other request.
+    ToBios,
+    /// Also the merge at insertion (specs/blk-mq-and-noop.md 3.5).
+    Full,
+}
+
 /// The answer to `insert`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
@@ -116,11 +127,10 @@ pub trait Scheduler: Stage {
     /// it into a neighbour before `insert` (then `merged(kept, Request(this))` follows instead).
     fn prepare(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
-    /// May others join this request, which is about to be inserted at the tail, while it waits, and may it
-    /// join them now? ([`Search::Elevator`] in the multi-queue profile.) A request that is open to merging
-    /// is so until it is issued or the scheduler says [`Cx::close`].
-    fn open(&self, _id: ReqId, _cx: &Cx<'_>) -> bool {
-        true
+    /// Which merges may this request, which is about to be inserted at the tail, take part in from now on? What is
+    /// open to merging is so until it is issued or the scheduler says [`Cx::close`].
+    fn open(&self, _id: ReqId, _cx: &Cx<'_>) -> Open {
+        Open::Full
     }
 
     /// Takes the request in.
@@ -136,8 +146,18 @@ pub trait Scheduler: Stage {
         None
     }
 
+    /// After `dispatch` said `Idle`: would it be worth asking again after a while? `false`: the scheduler itself asks
+    /// for a run when something has changed, so the stack adds no delayed rerun (the kernel asks `has_work` first).
+    fn has_work(&self) -> bool {
+        true
+    }
+
     /// The device has served it. It is still in the table during the call.
     fn complete(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
+    /// The device has served a request that took a scheduler tag and passed the scheduler by: a flush command, or the
+    /// data step of a flush sequence.
+    fn complete_bypassed(&mut self, _now: Instant, _cx: &mut Cx<'_>) {}
 
     /// The device gave it back unserved; `prepare` and `insert(At::Head)` follow.
     fn requeue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}

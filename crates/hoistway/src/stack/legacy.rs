@@ -286,7 +286,7 @@ impl Stack {
 
     /// 7.3: everything leaves the scheduler for the dispatch list, idling and limits ignored.
     pub(super) fn drain_legacy(&mut self) {
-        while let Some(id) = self.scheduler.drain(self.now, &mut self.env.cx()) {
+        while let Some(id) = self.drain_one() {
             self.left_scheduler(id);
             if self.entry.sorted {
                 self.insert_sorted(id);

@@ -256,7 +256,7 @@ impl Stack {
                 match self.ask_scheduler(queue) {
                     Dispatch::Issue(id) => self.collected.push(id),
                     Dispatch::Idle => {
-                        withheld = true;
+                        withheld = self.scheduler.has_work();
                         break;
                     }
                     Dispatch::Empty => break,

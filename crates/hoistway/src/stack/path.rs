@@ -4,7 +4,7 @@ use super::split::{first_piece, rest_behind, segments};
 use super::*;
 use crate::ctl::Verdict;
 use crate::request::{Bio, Flags};
-use crate::sched::{At, Depth, Dispatch, Search};
+use crate::sched::{At, Depth, Dispatch, Open, Search};
 use crate::trace::Event;
 use crate::unit::Sectors;
 
@@ -286,10 +286,11 @@ impl Stack {
     /// The same of a request that the scheduler knows.
     fn insert_prepared(&mut self, id: ReqId, at: At) -> crate::sched::Run {
         let now = self.now;
-        let elevator = self.entry.search == Search::Elevator
-            && at == At::Tail
-            && self.scheduler.open(id, &self.env.cx());
-        if elevator && self.is_mq() && self.merge_at_insertion(id) {
+        let open = match self.entry.search {
+            Search::Elevator if at == At::Tail => self.scheduler.open(id, &self.env.cx()),
+            Search::Elevator | Search::Own => Open::Closed,
+        };
+        if open == Open::Full && self.is_mq() && self.merge_at_insertion(id) {
             return crate::sched::Run::Usual;
         }
         self.state[id.index()].place = Place::Queued;
@@ -297,7 +298,7 @@ impl Stack {
         let r = &self.env.requests[id];
         let event =
             Event::Inserted { req: id.slot(), proc: r.proc, start: r.start, sectors: r.sectors };
-        if elevator && self.mergeable(id) {
+        if open != Open::Closed && self.mergeable(id) {
             let end = self.env.requests[id].end();
             self.elevator.add(id.slot(), end);
         }
@@ -307,28 +308,43 @@ impl Stack {
 
     /// Asks the scheduler for a request; in a hurry for any.
     pub(super) fn ask_scheduler(&mut self, queue: QueueId) -> Dispatch {
-        let (now, hurries) = (self.now, self.hurries());
-        // Each turn but the last puts requests back, and none twice.
-        let answer = loop {
-            let mut cx = self.env.cx();
-            // `none` holds nothing back, and each of its hardware queues is asked for its own.
-            let drains = hurries && !self.entry.direct;
-            let answer = if drains {
-                self.scheduler.drain(now, &mut cx).map_or(Dispatch::Idle, Dispatch::Issue)
-            } else {
-                self.scheduler.dispatch(now, queue, &mut cx)
-            };
-            while let Some(slot) = self.env.closed.pop() {
-                self.elevator.remove(slot);
-            }
-            if answer != Dispatch::Idle || !self.reinsert() {
-                break if drains && answer == Dispatch::Idle { Dispatch::Empty } else { answer };
+        // `none` holds nothing back, and each of its hardware queues is asked for its own.
+        let answer = if self.hurries() && !self.entry.direct {
+            self.drain_one().map_or(Dispatch::Empty, Dispatch::Issue)
+        } else {
+            let now = self.now;
+            // Each turn but the last puts requests back, and none twice.
+            loop {
+                let answer = self.scheduler.dispatch(now, queue, &mut self.env.cx());
+                self.take_closed();
+                if answer != Dispatch::Idle || !self.reinsert() {
+                    break answer;
+                }
             }
         };
         if let Dispatch::Issue(id) = answer {
             self.left_scheduler(id);
         }
         answer
+    }
+
+    /// A request of those that the scheduler holds, idling and limits ignored.
+    pub(super) fn drain_one(&mut self) -> Option<ReqId> {
+        let now = self.now;
+        loop {
+            let next = self.scheduler.drain(now, &mut self.env.cx());
+            self.take_closed();
+            if next.is_some() || !self.reinsert() {
+                return next;
+            }
+        }
+    }
+
+    /// What is closed to merging leaves its index.
+    fn take_closed(&mut self) {
+        while let Some(slot) = self.env.closed.pop() {
+            self.elevator.remove(slot);
+        }
     }
 
     /// Inserts what the scheduler has kept apart; true if there was something.
@@ -387,6 +403,9 @@ impl Stack {
         self.left_device(id);
         let queue = self.env.requests[id].queue;
         let state = self.state[id.index()];
+        if !state.scheduled && !self.entry.direct {
+            self.scheduler.complete_bypassed(now, &mut self.env.cx());
+        }
         if state.flush_command {
             self.env.requests.remove(id);
             self.flush_command_done(error);

@@ -216,6 +216,7 @@ impl<S: ?Sized + Scheduler> Rig<S> {
     /// Asks for the next request of a hardware queue.
     pub fn dispatch_for(&mut self, queue: QueueId) -> Dispatch {
         let answer = self.sched.dispatch(self.now, queue, &mut self.env.cx());
+        self.env.closed.clear();
         self.check();
         answer
     }

@@ -31,7 +31,7 @@
 mod model;
 
 use self::model::{KINDS, Models, Shrink};
-use super::{At, Dispatch, Entry, Merged, Run, Scheduler, Search, Service, Setup};
+use super::{At, Dispatch, Entry, Merged, Open, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
 use crate::list::{Links, List};
@@ -680,9 +680,10 @@ impl Scheduler for Adios {
         slot.place = Place::Nowhere;
     }
 
-    fn open(&self, id: ReqId, cx: &Cx<'_>) -> bool {
+    fn open(&self, id: ReqId, cx: &Cx<'_>) -> Open {
         let released = self.slots[id.index()].place == Place::Released;
-        released || self.learned && !self.holding && !self.is_barrier(cx.requests[id].op)
+        let to_a_tree = self.learned && !self.holding && !self.is_barrier(cx.requests[id].op);
+        if released || to_a_tree { Open::Full } else { Open::Closed }
     }
 
     fn insert(&mut self, _now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {

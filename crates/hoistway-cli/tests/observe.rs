@@ -193,8 +193,19 @@ fn counters_never_go_back_while_clients_come_and_go() {
 
 #[test]
 fn every_scheduler_and_controller_has_metrics_that_parse() {
-    let schedulers =
-        ["none", "mq-deadline", "kyber", "bfq", "bfq-v1", "cfq", "sio", "noop", "deadline"];
+    let schedulers = [
+        "none",
+        "mq-deadline",
+        "kyber",
+        "adios",
+        "k2",
+        "bfq",
+        "bfq-v1",
+        "cfq",
+        "sio",
+        "noop",
+        "deadline",
+    ];
     let controlled = ["max-none", "lat-none", "cost-none", "none+wbt"];
     for scheduler in schedulers.into_iter().chain(controlled) {
         let server = Watched::start(&format!("parse-{scheduler}"), scheduler, "ram:32M");

@@ -49,7 +49,9 @@ fn settings(rng: &mut Rng, tunables: &[Tunable], percent: u64) -> Vec<(String, u
     let mut set = Vec::new();
     for t in tunables {
         if chance(rng, percent) {
-            set.push((t.name.to_string(), between(rng, t.min, t.max)));
+            // k2 with 0 requests in flight stands still.
+            let min = if t.name == "max_inflight" { 1 } else { t.min };
+            set.push((t.name.to_string(), between(rng, min, t.max)));
         }
     }
     set

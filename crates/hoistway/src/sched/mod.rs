@@ -14,6 +14,7 @@ pub mod adios;
 pub mod bfq;
 pub mod cfq;
 pub mod deadline;
+pub mod k2;
 pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
@@ -288,6 +289,7 @@ pub static SCHEDULERS: &[&Entry] = &[
     &sio::ENTRY_1,
     &kyber::ENTRY,
     &adios::ENTRY,
+    &k2::ENTRY,
 ];
 
 /// Finds an entry by name.

@@ -459,7 +459,7 @@ impl Adios {
     }
 
     /// 5.5 step 1: the FIFOs. The plain one goes first, against the documented order (Q2).
-    fn from_fifos(&mut self, cx: &Cx<'_>) -> Option<ReqId> {
+    fn next_of_fifos(&mut self, cx: &Cx<'_>) -> Option<ReqId> {
         let fifo =
             if self.plain_fifo.is_empty() { &mut self.head_fifo } else { &mut self.plain_fifo };
         let slot = fifo.pop_front(&mut self.links)?;
@@ -470,7 +470,7 @@ impl Adios {
     }
 
     /// 5.5 step 2: the current batch, or the next one.
-    fn from_batches(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
+    fn next_of_batch(&mut self, now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
         let back = 1 - self.page;
         let empty = self.pages[self.page].is_empty();
         let low = u128::from(self.window()) * u128::from(self.conf.refill_percent) / 100;
@@ -732,7 +732,7 @@ impl Scheduler for Adios {
 
     fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
         loop {
-            let next = self.from_fifos(cx).or_else(|| self.from_batches(now, cx));
+            let next = self.next_of_fifos(cx).or_else(|| self.next_of_batch(now, cx));
             if let Some(id) = next {
                 self.leaves(id, cx);
                 return Dispatch::Issue(id);

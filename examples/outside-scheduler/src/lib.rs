@@ -31,6 +31,7 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
+    tags_min: 0,
     build: |_| Box::new(RoundRobin::new()),
 };
 

@@ -36,6 +36,10 @@ pub static NAMED: &[Named] = &[
     Named { name: "lat-none", summary: "io.latency, the target's group wants 10 us" },
     Named { name: "cost-none", summary: "io.cost, equal weights, QoS by kind of drive" },
     Named { name: "max-none", summary: "io.max, a sixteenth of the drive per group" },
+    Named {
+        name: "slo-paternoster",
+        summary: "paternoster, the target's group has a latency target: as low as goes without loss",
+    },
     Named { name: "low-none", summary: "io.low, a sixteenth of the drive per group, best effort" },
 ];
 
@@ -145,6 +149,15 @@ impl Config {
             let what = format!(
                 "{} does not share by the weights of groups; prop needs a scheduler that does, \
                  such as bfq",
+                entry.name
+            );
+            return Err(ConfigError::Syntax { text: id.clone(), what });
+        }
+        if let Some(file) = policy.and_then(|p| p.file)
+            && !entry.knobs.iter().any(|k| k.file == file)
+        {
+            let what = format!(
+                "{} has no {file} of its own; slo needs a scheduler that does, such as paternoster",
                 entry.name
             );
             return Err(ConfigError::Syntax { text: id.clone(), what });
@@ -400,6 +413,7 @@ pub(crate) mod tests {
             sorted: false,
             direct: false,
             tag_percent_min: None,
+            tags_min: 0,
             build: unbuilt,
         }
     }

@@ -39,6 +39,8 @@ pub struct Policy {
     pub target_rt: bool,
     /// The scheduler must share by the weights of groups.
     pub weights: bool,
+    /// The scheduler must have this file of groups.
+    pub file: Option<&'static str>,
     /// What may be given in braces. The default 0 means: as the policy's own rule says.
     pub options: &'static [Tunable],
     /// The lines written to a member's files.
@@ -54,6 +56,7 @@ pub static POLICIES: &[Policy] = &[
         groups: false,
         target_rt: true,
         weights: false,
+        file: None,
         options: &[],
         lines: |_, _, _| Vec::new(),
     },
@@ -64,6 +67,7 @@ pub static POLICIES: &[Policy] = &[
         groups: true,
         target_rt: false,
         weights: false,
+        file: None,
         options: LATENCY,
         lines: latency,
     },
@@ -74,6 +78,7 @@ pub static POLICIES: &[Policy] = &[
         groups: true,
         target_rt: false,
         weights: false,
+        file: None,
         options: COST,
         lines: cost,
     },
@@ -84,6 +89,7 @@ pub static POLICIES: &[Policy] = &[
         groups: true,
         target_rt: false,
         weights: false,
+        file: None,
         options: MAX,
         lines: max,
     },
@@ -94,6 +100,7 @@ pub static POLICIES: &[Policy] = &[
         groups: true,
         target_rt: false,
         weights: false,
+        file: None,
         options: LOW,
         lines: low,
     },
@@ -104,8 +111,20 @@ pub static POLICIES: &[Policy] = &[
         groups: true,
         target_rt: true,
         weights: true,
+        file: None,
         options: &[],
         lines: |_, _, _| Vec::new(),
+    },
+    Policy {
+        name: "slo",
+        summary: "a group per process, the target's with a latency target of the scheduler itself",
+        controllers: &[],
+        groups: true,
+        target_rt: false,
+        weights: false,
+        file: Some("io.latency"),
+        options: SLO,
+        lines: slo,
     },
 ];
 
@@ -121,6 +140,14 @@ const fn option(
 
 const LATENCY: &[Tunable] =
     &[option("target", Unit::Micros, 10, 1, "Latency target of the target's group.")];
+
+const SLO: &[Tunable] = &[option(
+    "target",
+    Unit::Micros,
+    0,
+    0,
+    "Latency target of the target's group; 0: as low as goes without loss of throughput.",
+)];
 
 /// Options of io.cost; the default 0 stands for the suite's line for the kind of drive.
 const COST: &[Tunable] = &[
@@ -165,6 +192,17 @@ fn line(file: &str, body: &str) -> FileLine {
 
 fn latency(given: &Given, _drive: &DriveFile, member: Member) -> Vec<FileLine> {
     let target = value(LATENCY, given, "target");
+    match member {
+        Member::Target => vec![line("io.latency", &format!("target={target}"))],
+        Member::Root | Member::Interferer => Vec::new(),
+    }
+}
+
+fn slo(given: &Given, _drive: &DriveFile, member: Member) -> Vec<FileLine> {
+    let target = match value(SLO, given, "target") {
+        0 => "auto".to_string(),
+        us => us.to_string(),
+    };
     match member {
         Member::Target => vec![line("io.latency", &format!("target={target}"))],
         Member::Root | Member::Interferer => Vec::new(),

@@ -55,6 +55,7 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
+    tags_min: 0,
     build: |setup| Box::new(Deadline::new(setup)),
 };
 

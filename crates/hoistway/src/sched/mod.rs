@@ -19,6 +19,7 @@ pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
 pub mod noop;
+pub mod paternoster;
 pub mod sio;
 pub mod zoccolo;
 
@@ -28,7 +29,7 @@ use crate::group::ProcId;
 use crate::request::{Io, ReqId, Side};
 use crate::stage::{Stage, StageInfo};
 use crate::target::TargetState;
-use crate::unit::{Instant, IoPrio, QueueId};
+use crate::unit::{Instant, IoPrio, QueueId, Sectors};
 use alloc::boxed::Box;
 
 /// Which tags a bio may have when it asks for one.
@@ -92,6 +93,15 @@ pub enum Merged {
     /// Another request, which no longer exists in the table when the call returns. Stands for its
     /// completion too.
     Request(ReqId),
+}
+
+/// What a flush command of the stack does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushCommand {
+    /// It has gone to the device.
+    Began,
+    /// It is over, or was given back.
+    Ended,
 }
 
 /// A process and a queue it uses.
@@ -170,6 +180,16 @@ pub trait Scheduler: Stage {
             Dispatch::Idle | Dispatch::Empty => None,
         }
     }
+
+    /// The largest request to build by splitting and merging, at most `limit`, the device's own, and at least
+    /// one sector. Asked for each bio, so a change is for those that come later.
+    fn max_sectors(&self, limit: Sectors) -> Sectors {
+        limit
+    }
+
+    /// A flush command of the stack itself, which no scheduler is asked for, goes to the device or is over
+    /// (multi-queue profile).
+    fn flush(&mut self, _now: Instant, _what: FlushCommand, _cx: &mut Cx<'_>) {}
 
     /// May this bio join that request, which passes the generic tests? Asked before the position is
     /// compared.
@@ -256,6 +276,9 @@ pub struct Entry {
     /// freed tag wakes (specs/blk-mq-and-noop.md section 6). A scheduler that goes below what it says
     /// here makes the stack wake fewer at a time from then on.
     pub tag_percent_min: Option<u32>,
+    /// The least scheduler tags it asks for where nothing is set (multi-queue profile): a scheduler that sees
+    /// two requests cannot choose. 0: the device's usual number.
+    pub tags_min: u32,
     /// Makes an instance with all tunables at their defaults.
     pub build: fn(&Setup<'_>) -> Box<dyn Scheduler>,
 }
@@ -290,6 +313,7 @@ pub static SCHEDULERS: &[&Entry] = &[
     &kyber::ENTRY,
     &adios::ENTRY,
     &k2::ENTRY,
+    &paternoster::ENTRY,
 ];
 
 /// Finds an entry by name.

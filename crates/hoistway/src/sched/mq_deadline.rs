@@ -56,6 +56,7 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: None,
+    tags_min: 0,
     build: |setup| Box::new(MqDeadline::new(setup)),
 };
 

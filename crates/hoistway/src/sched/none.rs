@@ -46,6 +46,7 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: true,
     tag_percent_min: None,
+    tags_min: 0,
     build: |setup| Box::new(SoftwareQueues::new(setup)),
 };
 

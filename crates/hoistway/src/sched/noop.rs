@@ -36,6 +36,7 @@ pub static ENTRY: Entry = Entry {
     sorted: true,
     direct: false,
     tag_percent_min: Some(100),
+    tags_min: 0,
     build: |setup| Box::new(Noop::new(setup)),
 };
 

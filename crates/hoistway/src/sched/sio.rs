@@ -58,6 +58,7 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
+    tags_min: 0,
     build: |setup| Box::new(Sio::new(setup, Revision::Directions)),
 };
 

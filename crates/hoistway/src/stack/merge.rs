@@ -116,7 +116,7 @@ impl Stack {
         let d = &self.env.device;
         let r = &self.env.requests[id];
         let (total, segments) = (r.sectors + more, r.segments + segments);
-        let most = if r.op == Op::Discard { d.max_discard_sectors } else { d.max_sectors };
+        let most = if r.op == Op::Discard { d.max_discard_sectors } else { self.max_sectors() };
         let begin = if side == Side::Front { start } else { r.start };
         let chunk = d.chunk_sectors.0;
         let crosses =
@@ -183,7 +183,7 @@ impl Stack {
     fn sum_fits(&self, front: ReqId, more: Sectors, segments: u32) -> bool {
         let d = &self.env.device;
         let f = &self.env.requests[front];
-        let most = if f.op == Op::Discard { d.max_discard_sectors } else { d.max_sectors };
+        let most = if f.op == Op::Discard { d.max_discard_sectors } else { self.max_sectors() };
         let total = f.sectors + more;
         let chunk = d.chunk_sectors.0;
         let crosses =

@@ -396,8 +396,9 @@ impl Stack {
         assert!(device.hw_queues > 0, "a device has at least one hardware queue");
         assert!(device.queue_depth > 0, "a device takes at least one command");
         assert!(device.max_sectors.0 > 0, "a request is at least one sector long");
-        if device.nr_requests == 0 || entry.direct {
-            device.nr_requests = device.default_nr_requests(!entry.direct);
+        let usual = device.default_nr_requests(true);
+        if device.nr_requests == 0 || device.nr_requests == usual || entry.direct {
+            device.nr_requests = usual_requests(&device, entry);
         }
         device.tags_made_for = device.nr_requests;
         let requests = capacity(&device);
@@ -750,6 +751,13 @@ impl Stack {
     }
 }
 
+/// Requests that may exist where nothing is set: the device's usual number for the scheduler, or what that asks
+/// for.
+fn usual_requests(device: &Device, entry: &Entry) -> u32 {
+    let usual = device.default_nr_requests(!entry.direct);
+    if device.profile == Profile::MultiQueue { usual.max(entry.tags_min) } else { usual }
+}
+
 /// Request slots: all tags that can exist, one for the flush command and one for a barrier's flush.
 fn capacity(device: &Device) -> usize {
     let tags = match device.profile {
@@ -757,7 +765,9 @@ fn capacity(device: &Device) -> usize {
         Profile::Legacy => 3 * device.nr_requests as usize,
         Profile::MultiQueue => {
             // Also enough for a scheduler that takes over from `none`.
-            let usual = device.default_nr_requests(true).max(device.nr_requests) as usize;
+            let asked = crate::sched::SCHEDULERS.iter().map(|e| e.tags_min).max().unwrap_or(0);
+            let usual =
+                device.default_nr_requests(true).max(device.nr_requests).max(asked) as usize;
             (usual * usize::from(device.hw_queues)).max(device.queue_depth as usize)
         }
     };

@@ -4,7 +4,7 @@ use super::split::{first_piece, rest_behind, segments};
 use super::*;
 use crate::ctl::Verdict;
 use crate::request::{Bio, Flags};
-use crate::sched::{At, Depth, Dispatch, Open, Search};
+use crate::sched::{At, Depth, Dispatch, FlushCommand, Open, Search};
 use crate::trace::Event;
 use crate::unit::Sectors;
 
@@ -177,11 +177,17 @@ impl Stack {
         false
     }
 
+    /// The largest request to build: the device's limit, or what the scheduler makes of it.
+    pub(super) fn max_sectors(&self) -> Sectors {
+        let limit = self.env.device.max_sectors;
+        self.scheduler.max_sectors(limit).min(limit).max(Sectors(1))
+    }
+
     /// Cuts a bio above the limits: this piece goes on marked NOMERGE, the rest waits in the account
     /// until the piece has passed (specs/blk-mq-and-noop.md section 2).
     fn split(&mut self, bio: BioId) {
         let io = *self.env.requests.bio(bio);
-        let piece = first_piece(&io, &self.env.device);
+        let piece = first_piece(&io, &self.env.device, self.max_sectors());
         if piece >= io.sectors {
             if io.segments > self.env.device.max_segments {
                 // As many as its sectors make of segments of that size, which fits.
@@ -378,9 +384,13 @@ impl Stack {
         debug_assert!(state.place != Place::Device);
         state.place = Place::Device;
         state.started = true;
+        let (own, flush) = (state.own_command(), state.flush_command);
         self.room.take(op, &self.env.device);
         self.counters.issued += 1;
-        if !state.own_command() {
+        if flush {
+            self.scheduler.flush(now, FlushCommand::Began, &mut self.env.cx());
+        }
+        if !own {
             for c in &mut self.controllers {
                 c.stage.issue(now, id, &mut self.env.cx());
             }
@@ -393,7 +403,11 @@ impl Stack {
     fn left_device(&mut self, id: ReqId) {
         let op = self.env.requests[id].op;
         self.room.give_back(op, &self.env.device);
-        self.state[id.index()].place = Place::Nowhere;
+        let state = &mut self.state[id.index()];
+        state.place = Place::Nowhere;
+        if state.flush_command {
+            self.scheduler.flush(self.now, FlushCommand::Ended, &mut self.env.cx());
+        }
     }
 
     pub(super) fn complete(&mut self, id: ReqId, error: Option<IoError>) {

@@ -231,7 +231,7 @@ impl Stack {
         if self.is_mq() {
             // The tags are made anew; the pools of the legacy profile belong to the device.
             let device = &mut self.env.device;
-            device.nr_requests = device.default_nr_requests(!entry.direct);
+            device.nr_requests = usual_requests(device, entry);
             device.tags_made_for = device.nr_requests;
         }
         let requests = self.env.requests.capacity();

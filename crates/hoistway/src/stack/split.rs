@@ -13,8 +13,8 @@ use crate::unit::Sectors;
 /// Sectors of 4 KiB, the block of nearly all devices and file systems.
 const BLOCK: u64 = 8;
 
-/// Sectors of the first piece: all of them, if the I/O is within the limits.
-pub(super) fn first_piece(io: &Io, d: &Device) -> Sectors {
+/// Sectors of the first piece: all of them, if the I/O is within the limits; `most`: the largest request of data.
+pub(super) fn first_piece(io: &Io, d: &Device, most: Sectors) -> Sectors {
     match io.op {
         Op::Flush => io.sectors,
         Op::Discard => {
@@ -28,7 +28,7 @@ pub(super) fn first_piece(io: &Io, d: &Device) -> Sectors {
             Sectors(end.saturating_sub(io.start.0).max(1))
         }
         _ => {
-            let mut most = d.max_sectors.0;
+            let mut most = most.0;
             if d.chunk_sectors.0 > 0 {
                 most = most.min(d.chunk_sectors.0 - io.start.0 % d.chunk_sectors.0);
             }
@@ -167,7 +167,7 @@ mod tests {
     fn pieces(mut io: Io, d: &Device) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         loop {
-            let piece = first_piece(&io, d);
+            let piece = first_piece(&io, d, d.max_sectors);
             assert!(piece.0 > 0 && piece <= io.sectors);
             all.push((io.start.0, piece.0));
             if piece == io.sectors {
@@ -229,7 +229,7 @@ mod tests {
         let without = device(|d| d.max_discard_sectors = Sectors(0));
         assert_eq!(pieces(Io { op: Op::Discard, ..read(0, 1000) }, &without), [(0, 1000)]);
         let flush = Io { op: Op::Flush, sectors: Sectors(0), ..read(0, 1) };
-        assert_eq!(first_piece(&flush, &d), Sectors(0));
+        assert_eq!(first_piece(&flush, &d, d.max_sectors), Sectors(0));
     }
 
     #[test]

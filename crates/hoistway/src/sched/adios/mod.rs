@@ -66,6 +66,7 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: None,
+    tags_min: 0,
     build: |setup| Box::new(Adios::new(setup)),
 };
 

@@ -123,6 +123,7 @@ pub static ENTRY: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: None,
+    tags_min: 0,
     build: |setup| Box::new(Bfq::new(setup)),
 };
 

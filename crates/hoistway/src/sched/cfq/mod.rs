@@ -117,6 +117,7 @@ pub static ENTRY: Entry = Entry {
     sorted: true,
     direct: false,
     tag_percent_min: None,
+    tags_min: 0,
     build: |setup| Box::new(Cfq::new(setup, &CFQ)),
 };
 

@@ -74,6 +74,7 @@ pub static ENTRY_V1: Entry = Entry {
     sorted: false,
     direct: false,
     tag_percent_min: Some(100),
+    tags_min: 0,
     build: |setup| Box::new(Early::new(setup, Release::V1)),
 };
 

@@ -1,0 +1,481 @@
+//! Shares: start-time fair queueing over a tree of groups.
+//!
+//! *Problem.* Behind the valve somebody has to be chosen, and groups were promised shares by weight, at every level
+//! of the tree.
+//!
+//! *Idea.* Start-time fair queueing (Goyal, Vin, Cheng 1996) at each level: everybody has a start tag, the smallest is
+//! served, and pays `service / weight` on its tag. A *leaf* is what one process submits to one group, sync and async
+//! apart; leaves and child groups of a group compete with each other, a leaf with the weight of a group nobody
+//! configured.
+//!
+//! *State.* A tag per leaf and group; the virtual time of each group, which is the largest tag that was *chosen* in
+//! it; the children with greedy requests in a tree ordered by tag.
+//!
+//! *Rule.* Who becomes backlogged takes max(own tag, virtual time): idle time earns nothing. Virtual time follows
+//! only choices by tag, not services that merely go on (a row, a slice): if it followed those, the claims of all
+//! others would be cancelled at the end of each, and every share come out equal.
+//!
+//! *Guarantee.* Two leaves that stay backlogged differ in `service / weight` by at most
+//! `(u_max + row) (1/w_i + 1/w_j)`; likewise siblings at each level.
+//!
+//! *Cost.* O(depth x log children) a request; no allocation but for a new leaf or group.
+
+use crate::group::{GroupId, ProcId};
+use crate::list::{Links, List};
+use crate::rows::{Id, Rows, ids};
+use crate::table::NIL;
+use crate::tree::{Nodes, Tree};
+use crate::unit::{Instant, Nanos, Sectors};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+ids! {
+    /// What one process submits to one group, sync or async.
+    LeafId;
+}
+
+/// The weight of a group nobody configured, and of every leaf.
+pub(super) const WEIGHT: u32 = 100;
+/// Service is kept in this part of a sixteenth of a unit, so that 64 bits last for 30 years of 7 GB/s at weight 1.
+const SCALE: u64 = 1 << 10;
+
+/// A place in the queue of its parent: a leaf or a group.
+#[derive(Clone, Copy, Debug)]
+struct Tag {
+    start: u64,
+    weight: u32,
+    /// What the last division left.
+    rest: u32,
+}
+
+impl Tag {
+    const NEW: Tag = Tag { start: 0, weight: WEIGHT, rest: 0 };
+
+    /// Pays for `units` from the later of its own tag and the parent's virtual time.
+    fn pay(&mut self, vtime: u64, units: u64) {
+        let weight = u64::from(self.weight);
+        let due = units * SCALE + u64::from(self.rest);
+        self.start = self.start.max(vtime) + due / weight;
+        self.rest = (due % weight) as u32;
+    }
+}
+
+/// Queue and habits of one leaf.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    pub proc: ProcId,
+    pub group: GroupId,
+    pub sync: bool,
+    /// Counted among the streams that wait (rotational drives).
+    streams: bool,
+    /// The last request was a sync write.
+    pub sync_write: bool,
+    tag: Tag,
+    /// Greedy requests that wait.
+    pub fifo: List,
+    /// Requests that wait, of either kind.
+    pub waiting: u32,
+    /// Requests in the drive.
+    pub inside: u32,
+    /// Moving share of starts that continue the request before, of 1024.
+    pub seq: u32,
+    /// End of the last one.
+    pub last_end: Sectors,
+    /// Moving time from the last completion to the next request.
+    pub think: Nanos,
+    /// The last such time; of a leaf that was never idle the longest there is.
+    pub thought: Nanos,
+    idle_since: Option<Instant>,
+    /// Its process or its group has gone.
+    gone: bool,
+}
+
+impl Leaf {
+    fn new(proc: ProcId, group: GroupId, sync: bool) -> Leaf {
+        Leaf {
+            proc,
+            group,
+            sync,
+            streams: false,
+            sync_write: false,
+            tag: Tag::NEW,
+            fifo: List::new(),
+            waiting: 0,
+            inside: 0,
+            seq: 0,
+            last_end: Sectors(u64::MAX),
+            think: Nanos::ZERO,
+            thought: Nanos(u64::MAX),
+            idle_since: None,
+            gone: false,
+        }
+    }
+
+    /// It reads or writes back in long runs: worth staying with on a disk. Sync writes come one by one, whatever
+    /// their places.
+    pub fn is_stream(&self) -> bool {
+        self.seq > STREAM && !self.sync_write
+    }
+
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.idle_since
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.waiting == 0 && self.inside == 0
+    }
+
+    /// A request of it arrives that begins at `start` and ends at `end`.
+    pub fn arrives(&mut self, now: Instant, start: Sectors, end: Sectors) {
+        if self.is_idle()
+            && let Some(since) = self.idle_since.take()
+        {
+            self.thought = now.since(since);
+            self.think = Nanos((7 * self.think.0 + self.thought.0.min(THINK_MOST.0)) / 8);
+        }
+        let hit = if start == self.last_end { 1024 } else { 0 };
+        self.seq = (7 * self.seq + hit) / 8;
+        self.last_end = end;
+        self.waiting += 1;
+    }
+
+    /// A request of it has left the drive.
+    pub fn left(&mut self, now: Instant) {
+        self.inside -= 1;
+        if self.is_idle() {
+            self.idle_since = Some(now);
+        }
+    }
+}
+
+/// Of 1024 starts so many must continue the request before.
+const STREAM: u32 = 600;
+/// Longest think time that the moving mean takes in: one long pause is no habit.
+const THINK_MOST: Nanos = Nanos::secs(1);
+
+/// A group.
+#[derive(Clone, Debug)]
+struct Node {
+    parent: GroupId,
+    tag: Tag,
+    vtime: u64,
+    /// Children with greedy requests, by tag.
+    children: Tree,
+    gone: bool,
+}
+
+/// Leaves, groups and their tags.
+#[derive(Debug)]
+pub(super) struct Fair {
+    groups: Rows<GroupId, Node>,
+    leaves: Rows<LeafId, Leaf>,
+    free: Vec<LeafId>,
+    by_owner: BTreeMap<(ProcId, GroupId, bool), LeafId>,
+    /// The leaf a process used last, sync and async: saves the look-up.
+    last: Vec<[LeafId; 2]>,
+    /// Leaves at even places, groups at odd ones.
+    nodes: Nodes<u64>,
+    /// Greedy requests that wait.
+    waiting: u32,
+    /// Backlogged leaves that stream.
+    streams: u32,
+}
+
+impl Fair {
+    pub fn new() -> Fair {
+        let mut fair = Fair {
+            groups: Rows::new(),
+            leaves: Rows::new(),
+            free: Vec::new(),
+            by_owner: BTreeMap::new(),
+            last: Vec::new(),
+            nodes: Nodes::new(64),
+            waiting: 0,
+            streams: 0,
+        };
+        fair.add_group(GroupId::ROOT, GroupId::NONE);
+        fair
+    }
+
+    pub fn leaf(&self, id: LeafId) -> &Leaf {
+        &self.leaves[id]
+    }
+
+    pub fn leaf_mut(&mut self, id: LeafId) -> &mut Leaf {
+        &mut self.leaves[id]
+    }
+
+    /// Greedy requests that wait.
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// A group comes into being below `parent`.
+    pub fn add_group(&mut self, group: GroupId, parent: GroupId) {
+        let node = Node { parent, tag: Tag::NEW, vtime: 0, children: Tree::new(), gone: false };
+        if self.groups.len() <= group.index() {
+            self.groups.resize(group.index() + 1, node.clone());
+        }
+        self.groups[group].parent = parent;
+        self.nodes.grow(2 * group.index() + 2);
+    }
+
+    pub fn knows(&self, group: GroupId) -> bool {
+        self.groups.len() > group.index()
+    }
+
+    pub fn weight(&self, group: GroupId) -> u32 {
+        self.groups.get(group).map_or(WEIGHT, |g| g.tag.weight)
+    }
+
+    /// Tags stay where they are: what was served under the old weight is paid, what comes is paid by the new one.
+    pub fn set_weight(&mut self, group: GroupId, weight: u32) {
+        let tag = &mut self.groups[group].tag;
+        tag.weight = weight;
+        tag.rest = 0;
+    }
+
+    /// The group goes away; what it still has waiting goes its way.
+    pub fn group_gone(&mut self, group: GroupId) {
+        if !self.knows(group) {
+            return;
+        }
+        self.groups[group].gone = true;
+        for id in self.leaves.ids() {
+            if self.leaves[id].group == group {
+                self.leaf_gone(id);
+            }
+        }
+    }
+
+    /// The process has exited, or left `group`.
+    pub fn proc_gone(&mut self, proc: ProcId, group: Option<GroupId>) {
+        let (from, to) = match group {
+            Some(g) => (g, g),
+            None => (GroupId(0), GroupId(u32::MAX)),
+        };
+        let range = (proc, from, false)..=(proc, to, true);
+        while let Some((_, &id)) =
+            self.by_owner.range(range.clone()).find(|(_, id)| !self.leaves[**id].gone)
+        {
+            self.leaf_gone(id);
+        }
+    }
+
+    fn leaf_gone(&mut self, id: LeafId) {
+        self.leaves[id].gone = true;
+        self.release_if_idle(id);
+    }
+
+    /// A leaf that nobody will use again gives its place away when nothing of it is left.
+    pub fn release_if_idle(&mut self, id: LeafId) {
+        let leaf = &self.leaves[id];
+        if leaf.gone && leaf.is_idle() && self.by_owner.get(&owner(leaf)) == Some(&id) {
+            self.by_owner.remove(&owner(leaf));
+            if let Some(last) = self.last.get_mut(leaf.proc.0 as usize) {
+                last.iter_mut().filter(|l| **l == id).for_each(|l| *l = LeafId::NONE);
+            }
+            self.free.push(id);
+        }
+    }
+
+    /// The leaf of a request.
+    pub fn leaf_of(&mut self, proc: ProcId, group: GroupId, sync: bool) -> LeafId {
+        if let Some(last) = self.last.get(proc.0 as usize) {
+            let id = last[usize::from(sync)];
+            if id.is_some() && self.leaves[id].group == group {
+                return id;
+            }
+        }
+        self.find_leaf(proc, group, sync)
+    }
+
+    #[cold]
+    fn find_leaf(&mut self, proc: ProcId, group: GroupId, sync: bool) -> LeafId {
+        let id = match self.by_owner.get(&(proc, group, sync)) {
+            Some(&id) => id,
+            None => {
+                let mut leaf = Leaf::new(proc, group, sync);
+                // Late requests of a group that is gone.
+                leaf.gone = self.groups[group].gone;
+                let id = match self.free.pop() {
+                    Some(id) => {
+                        self.leaves[id] = leaf;
+                        id
+                    }
+                    None => self.leaves.push(leaf),
+                };
+                self.nodes.grow(2 * self.leaves.len());
+                self.by_owner.insert((proc, group, sync), id);
+                id
+            }
+        };
+        if proc != ProcId::NONE {
+            if self.last.len() <= proc.index() {
+                self.last.resize(proc.index() + 1, [LeafId::NONE; 2]);
+            }
+            self.last[proc.index()][usize::from(sync)] = id;
+        }
+        id
+    }
+
+    /// A greedy request of that slot waits.
+    pub fn push(&mut self, links: &mut Links, id: LeafId, slot: u32) {
+        let leaf = &mut self.leaves[id];
+        leaf.fifo.push_back(links, slot);
+        self.waiting += 1;
+        let streams = leaf.is_stream();
+        self.streams += u32::from(streams);
+        self.streams -= u32::from(core::mem::replace(&mut leaf.streams, streams));
+        if leaf.fifo.len() == 1 {
+            self.activate(id);
+        }
+    }
+
+    /// A greedy request waits no longer.
+    pub fn remove(&mut self, links: &mut Links, id: LeafId, slot: u32) {
+        let leaf = &mut self.leaves[id];
+        leaf.fifo.remove(links, slot);
+        self.waiting -= 1;
+        if leaf.fifo.is_empty() {
+            self.streams -= u32::from(core::mem::take(&mut leaf.streams));
+            self.deactivate(id);
+        }
+    }
+
+    /// Backlogged leaves that stream.
+    pub fn streams(&self) -> u32 {
+        self.streams
+    }
+
+    /// Mean weight of the children of the root that have a backlog, by count; that of nobody is the usual.
+    pub fn share_of(&self, id: LeafId) -> (u64, u64) {
+        let mut group = self.leaves[id].group;
+        let mut weight = u64::from(self.leaves[id].tag.weight);
+        while group != GroupId::ROOT {
+            weight = u64::from(self.groups[group].tag.weight);
+            group = self.groups[group].parent;
+        }
+        let children = &self.groups[GroupId::ROOT].children;
+        let (mut sum, mut n, mut at) = (0u64, 0u64, children.first());
+        // A mean of many needs no more than these.
+        while at != NIL && n < 64 {
+            sum += match at % 2 {
+                0 => u64::from(WEIGHT),
+                _ => u64::from(self.groups[GroupId(at / 2)].tag.weight),
+            };
+            n += 1;
+            at = self.nodes.next(at);
+        }
+        (weight * n.max(1), sum.max(1))
+    }
+
+    /// The oldest greedy request of a leaf.
+    pub fn head(&self, id: LeafId) -> u32 {
+        self.leaves[id].fifo.head()
+    }
+
+    /// The backlogged leaf with the smallest tags on the way down.
+    pub fn smallest(&self) -> Option<LeafId> {
+        let mut at = GroupId::ROOT;
+        // Each turn goes one level down.
+        loop {
+            let first = self.groups[at].children.first();
+            if first == NIL {
+                debug_assert!(at == GroupId::ROOT, "a group in the tree has a backlog");
+                return None;
+            }
+            if first.is_multiple_of(2) {
+                return Some(LeafId(first / 2));
+            }
+            at = GroupId(first / 2);
+        }
+    }
+
+    /// The leaf is served `units` (sixteenths of a unit); `chosen`: because its tags were smallest.
+    pub fn charge(&mut self, id: LeafId, units: u64, chosen: bool) {
+        let leaf = &mut self.leaves[id];
+        let (mut place, mut parent) = (2 * id.0, leaf.group);
+        let mut start = {
+            let node = &mut self.groups[parent];
+            if chosen {
+                node.vtime = node.vtime.max(leaf.tag.start);
+            }
+            leaf.tag.pay(node.vtime, units);
+            leaf.tag.start
+        };
+        loop {
+            self.replace(parent, place, start);
+            let group = parent;
+            parent = self.groups[group].parent;
+            if parent.is_none() {
+                return;
+            }
+            if chosen {
+                let tag = self.groups[group].tag.start;
+                let up = &mut self.groups[parent];
+                up.vtime = up.vtime.max(tag);
+            }
+            let vtime = self.groups[parent].vtime;
+            let tag = &mut self.groups[group].tag;
+            tag.pay(vtime, units);
+            (place, start) = (2 * group.0 + 1, tag.start);
+        }
+    }
+
+    /// Back into the queue of `parent` with another tag, if it is in it.
+    fn replace(&mut self, parent: GroupId, place: u32, start: u64) {
+        if !self.nodes.linked(place) {
+            return;
+        }
+        let children = &mut self.groups[parent].children;
+        let (prev, next) = children.remove(&mut self.nodes, place);
+        match if next == NIL { prev } else { next } {
+            NIL => children.insert(&mut self.nodes, place, start, ()),
+            near => children.insert_near(&mut self.nodes, near, place, start, ()),
+        }
+    }
+
+    /// It has a backlog, and so have the groups above.
+    fn activate(&mut self, id: LeafId) {
+        let leaf = &mut self.leaves[id];
+        let (mut place, mut parent) = (2 * id.0, leaf.group);
+        let mut node = &mut self.groups[parent];
+        leaf.tag.start = leaf.tag.start.max(node.vtime);
+        let mut start = leaf.tag.start;
+        loop {
+            let first = node.children.is_empty();
+            node.children.insert(&mut self.nodes, place, start, ());
+            let up = node.parent;
+            if !first || up.is_none() {
+                return;
+            }
+            let vtime = self.groups[up].vtime;
+            let tag = &mut self.groups[parent].tag;
+            tag.start = tag.start.max(vtime);
+            (place, start, parent) = (2 * parent.0 + 1, tag.start, up);
+            node = &mut self.groups[parent];
+        }
+    }
+
+    fn deactivate(&mut self, id: LeafId) {
+        let (mut place, mut parent) = (2 * id.0, self.leaves[id].group);
+        loop {
+            let node = &mut self.groups[parent];
+            node.children.remove(&mut self.nodes, place);
+            if !node.children.is_empty() || node.parent.is_none() {
+                return;
+            }
+            (place, parent) = (2 * parent.0 + 1, node.parent);
+        }
+    }
+
+    /// Does any leaf other than this one have a backlog?
+    pub fn others_wait(&self, id: LeafId) -> bool {
+        self.waiting > self.leaves[id].fifo.len()
+    }
+}
+
+fn owner(leaf: &Leaf) -> (ProcId, GroupId, bool) {
+    (leaf.proc, leaf.group, leaf.sync)
+}

@@ -1,0 +1,352 @@
+//! The lane: requests of groups with a latency target, and of the real-time class, which go past the valve.
+//!
+//! *Problem.* Who has a target is to wait for what is inside the drive, and for nothing else; but a "target" that
+//! floods the drive must not starve the rest, and where every change of place costs (disks, cheap flash), a target
+//! without a number must not cost more than a little.
+//!
+//! *Idea.* Earliest deadline first among the lane. A deadline is arrival plus the target; without a number, plus
+//! forty times what the drive takes. Two brakes: *pacing* where a change of place has a price, and a *debt* as a
+//! guard against floods.
+//!
+//! *Rule.* Each request of the lane that is sent while greedy ones wait owes two changes of place; greedy work pays
+//! `lane_part` of itself. While more than four changes are owed, requests wait up to 500 ms, unless they have a
+//! number, or come from somebody who thinks for long, or eight of them wait already.
+//!
+//! *Guarantees.* A numeric target is never paced. For a lane without a number that asks again at once changes cost
+//! at most `lane_part` of the time and one change per 500 ms.
+//!
+//! Source: specs/paternoster.md 3 and 6.
+
+use super::valve::UNIT;
+use crate::group::GroupId;
+use crate::rows::{Id, Rows};
+use crate::table::NIL;
+use crate::tree::{Nodes, Tree};
+use crate::unit::{Instant, Nanos};
+use alloc::boxed::Box;
+
+/// A target without a number waits so many services before it goes ahead of one with a number.
+const PATIENCE: u64 = 40;
+/// Longest that a price may keep a request of the lane.
+pub(super) const PACED_MOST: Nanos = Nanos::ms(500);
+/// Longest that a trial of rows may.
+pub(super) const TRIAL_MOST: Nanos = Nanos::ms(10);
+/// Changes that may be owed before requests wait.
+const OWED_MOST: u64 = 4;
+/// So many that wait go in one visit, whatever it costs.
+const CROWD: u32 = 8;
+/// Who thinks for so many services is not made to wait.
+const LONG_THOUGHT: u64 = 8;
+/// The part of the device in percent beyond which the lane runs into debt, and its limit in valves.
+const PART: u64 = 50;
+const DEBT_VALVES: u64 = 4;
+
+/// What a group wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// As low as goes without loss.
+    Auto,
+    Number(Nanos),
+}
+
+/// The target in force for a group, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InForce {
+    pub owner: GroupId,
+    pub target: Target,
+}
+
+/// Counts of latencies by eighths of octaves from 1 us on; halved now and then, so that the past fades.
+#[derive(Clone, Debug)]
+pub(super) struct Latencies {
+    counts: [u32; BUCKETS],
+    total: u32,
+    mean: u64,
+    /// Requests counted since the target was set.
+    pub requests: u64,
+    /// Units served, in sixteenths.
+    pub units: u64,
+}
+
+const BUCKETS: usize = 8 * 24;
+/// The counts are halved at so many.
+const FULL: u32 = 8192;
+
+impl Latencies {
+    fn new() -> Latencies {
+        Latencies { counts: [0; BUCKETS], total: 0, mean: 0, requests: 0, units: 0 }
+    }
+
+    fn add(&mut self, latency: Nanos, units: u64) {
+        self.counts[bucket(latency)] += 1;
+        self.total += 1;
+        self.requests += 1;
+        self.units += units;
+        self.mean = if self.requests == 1 { latency.0 } else { (15 * self.mean + latency.0) / 16 };
+        if self.total >= FULL {
+            self.counts.iter_mut().for_each(|c| *c /= 2);
+            self.total = self.counts.iter().sum();
+        }
+    }
+
+    pub fn mean(&self) -> Nanos {
+        Nanos(self.mean)
+    }
+
+    /// The upper edge of the bucket in which 99 of 100 lie, an eighth of an octave wide; zero before the first.
+    pub fn p99(&self) -> Nanos {
+        let mut left = u64::from(self.total).div_ceil(100);
+        for at in (0..BUCKETS).rev() {
+            let here = u64::from(self.counts[at]);
+            if left > 0 && here >= left {
+                return upper(at);
+            }
+            left -= here;
+        }
+        Nanos::ZERO
+    }
+}
+
+fn bucket(latency: Nanos) -> usize {
+    let us8 = (latency.0 / 125).max(8);
+    let octave = us8.ilog2() as usize - 3;
+    let eighth = (us8 >> octave) as usize - 8;
+    (8 * octave + eighth).min(BUCKETS - 1)
+}
+
+fn upper(at: usize) -> Nanos {
+    let (octave, eighth) = (at / 8, at as u64 % 8);
+    Nanos(((eighth + 9) << octave) * 125)
+}
+
+/// A request of the lane that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub arrived: Instant,
+    /// The last think time of whoever sent it.
+    pub thought: Nanos,
+    /// Its target has a number.
+    pub number: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Own target of each group.
+    own: Rows<GroupId, Option<Target>>,
+    /// That of the nearest group upward which has one.
+    in_force: Rows<GroupId, Option<InForce>>,
+    latencies: Rows<GroupId, Option<Box<Latencies>>>,
+    /// Waiting requests by deadline, slots of the request table.
+    queue: Tree,
+    nodes: Nodes<u64>,
+    pub inside: u32,
+    /// In the drive: mean, least and largest time.
+    pub service: Nanos,
+    pub service_least: Nanos,
+    pub service_peak: Nanos,
+    /// Ahead of its part, in percent of sixteenths of units.
+    debt: u64,
+    /// What changes of place have cost beyond their part, in percent of sixteenths of units.
+    changes: u64,
+    /// Percent of the greedy work that may go into changes.
+    pub part: u64,
+    pub active: Option<Instant>,
+}
+
+impl Lane {
+    pub fn new(requests: usize) -> Lane {
+        let mut lane = Lane {
+            own: Rows::new(),
+            in_force: Rows::new(),
+            latencies: Rows::new(),
+            queue: Tree::new(),
+            nodes: Nodes::new(requests),
+            inside: 0,
+            service: Nanos::ZERO,
+            service_least: Nanos::ZERO,
+            service_peak: Nanos::ZERO,
+            debt: 0,
+            changes: 0,
+            part: 4,
+            active: None,
+        };
+        lane.add_group(GroupId::ROOT, GroupId::NONE);
+        lane
+    }
+
+    pub fn add_group(&mut self, group: GroupId, parent: GroupId) {
+        let len = self.own.len().max(group.index() + 1);
+        self.own.resize(len, None);
+        self.latencies.resize(len, None);
+        self.in_force.resize(len, None);
+        if parent.is_some() {
+            self.in_force[group] = self.in_force[parent];
+        }
+    }
+
+    pub fn own_target(&self, group: GroupId) -> Option<Target> {
+        self.own.get(group).copied().flatten()
+    }
+
+    /// The target that holds for requests of `group`.
+    pub fn target(&self, group: GroupId) -> Option<InForce> {
+        self.in_force.get(group).copied().flatten()
+    }
+
+    /// A group's own target changes; `children` names the children of a group.
+    pub fn set_target<'a>(
+        &mut self,
+        group: GroupId,
+        target: Option<Target>,
+        parent: Option<GroupId>,
+        children: &dyn Fn(GroupId) -> &'a [GroupId],
+    ) {
+        self.own[group] = target;
+        self.latencies[group] = target.map(|_| Box::new(Latencies::new()));
+        let above = parent.and_then(|p| self.target(p));
+        self.pass_down(group, above, children);
+    }
+
+    fn pass_down<'a>(
+        &mut self,
+        group: GroupId,
+        above: Option<InForce>,
+        children: &dyn Fn(GroupId) -> &'a [GroupId],
+    ) {
+        if self.own.len() <= group.index() {
+            return;
+        }
+        let own = self.own[group].map(|target| InForce { owner: group, target });
+        let now = own.or(above);
+        self.in_force[group] = now;
+        for &child in children(group) {
+            self.pass_down(child, now, children);
+        }
+    }
+
+    /// The group goes away.
+    pub fn group_gone(&mut self, group: GroupId) {
+        if self.own.len() > group.index() {
+            self.own[group] = None;
+            self.latencies[group] = None;
+            self.in_force[group] = None;
+        }
+    }
+
+    /// What has been measured for a group with a target.
+    pub fn latencies(&self, group: GroupId) -> Option<&Latencies> {
+        self.latencies.get(group)?.as_deref()
+    }
+
+    /// Groups with a target of their own.
+    pub fn targets(&self) -> impl Iterator<Item = (GroupId, Target)> + '_ {
+        self.own.pairs().filter_map(|(group, target)| target.map(|t| (group, t)))
+    }
+
+    pub fn waiting(&self) -> u32 {
+        self.queue.len()
+    }
+
+    pub fn push(&mut self, slot: u32, arrived: Instant, group: GroupId) {
+        let patience = match self.target(group).map(|t| t.target) {
+            Some(Target::Number(target)) => target,
+            Some(Target::Auto) | None => self.service * PATIENCE,
+        };
+        // A target of centuries is a deadline that never comes.
+        let deadline = arrived.as_nanos().saturating_add(patience.0);
+        self.queue.insert(&mut self.nodes, slot, deadline, ());
+    }
+
+    pub fn remove(&mut self, slot: u32) {
+        self.queue.remove(&mut self.nodes, slot);
+    }
+
+    /// The slot of the earliest deadline.
+    pub fn first(&self) -> Option<u32> {
+        let first = self.queue.first();
+        (first != NIL).then_some(first)
+    }
+
+    /// The deadline of a request that waits.
+    pub fn deadline(&self, slot: u32) -> Instant {
+        Instant::from_nanos(self.nodes.key(slot))
+    }
+
+    /// The lane has had more than its part: it waits like everybody.
+    pub fn over(&self, k: u64) -> bool {
+        self.debt > DEBT_VALVES * k * 100
+    }
+
+    /// Until when the first request of the lane is to wait because of what a change costs; `None`: not at all.
+    pub fn paced(&self, now: Instant, w: &Waiting, change: u64) -> Option<Instant> {
+        if change == 0 { None } else { self.paced_beyond(now, w, OWED_MOST * change) }
+    }
+
+    /// The same with a limit in sixteenths of units.
+    pub fn paced_beyond(&self, now: Instant, w: &Waiting, limit: u64) -> Option<Instant> {
+        let until = w.arrived + PACED_MOST;
+        let owes = self.changes > limit * 100;
+        let soon = w.thought < self.service_least * LONG_THOUGHT;
+        (owes && soon && !w.number && self.waiting() < CROWD && until > now).then_some(until)
+    }
+
+    /// A request of the lane goes; `greedy`: while others wait.
+    pub fn issued(&mut self, units: u64, change: u64, greedy: bool) {
+        self.inside += 1;
+        if greedy {
+            self.debt += units * (100 - PART);
+            self.changes += 2 * change * 100;
+        }
+    }
+
+    /// Greedy work goes.
+    pub fn greedy_issued(&mut self, units: u64) {
+        self.debt = self.debt.saturating_sub(units * PART);
+        self.changes = self.changes.saturating_sub(units * self.part);
+    }
+
+    /// Time of changes on a disk, in sixteenths of units.
+    pub fn owes(&mut self, units: u64) {
+        self.changes += units * 100;
+    }
+
+    /// So much greedy work (sixteenths of units of time) pays its part.
+    pub fn pays(&mut self, units: u64) {
+        self.changes = self.changes.saturating_sub(units * self.part);
+    }
+
+    /// A request of the lane is over.
+    pub fn completed(
+        &mut self,
+        now: Instant,
+        issued: Instant,
+        arrived: Instant,
+        group: GroupId,
+        units: u64,
+    ) {
+        self.inside -= 1;
+        self.active = Some(now);
+        let s = now.since(issued).0;
+        self.service = Nanos(match self.service.0 {
+            0 => s,
+            mean => (15 * mean + s) / 16,
+        });
+        let least = self.service_least.0;
+        self.service_least = Nanos(if least == 0 { s } else { s.min(least + least / 256) });
+        let peak = self.service_peak.0;
+        self.service_peak = Nanos(s.max(peak - peak / 256));
+        let Some(owner) = self.target(group).map(|t| t.owner) else { return };
+        if let Some(latencies) = &mut self.latencies[owner] {
+            latencies.add(now.since(arrived), units);
+        }
+    }
+
+    /// In units.
+    pub fn debt(&self) -> u64 {
+        self.debt / 100 / UNIT
+    }
+
+    pub fn changes(&self) -> u64 {
+        self.changes / 100 / UNIT
+    }
+}

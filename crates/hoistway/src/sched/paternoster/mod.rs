@@ -1,0 +1,577 @@
+//! `paternoster`: shares and latency targets without loss of throughput.
+//!
+//! *Problem.* A drive that is saturated by k units of greedy work does not go faster with 10 k units inside; it only
+//! gets slower for everybody. What makes a target wait on flash is not the order in which requests are handed over
+//! but how much is already inside, and how large the largest piece is. Idling gives a good latency and most of the
+//! throughput away, throttling both.
+//!
+//! *Idea.* A *valve* (units of greedy work inside) and a *cut* (largest greedy request) stand before the drive and
+//! are kept at the knee: the smallest values at which it still delivers all but `loss` of what it delivers with both
+//! wide open (`valve.rs`). Behind the valve start-time fair queueing gives shares (`fair.rs`). Requests of groups
+//! with a latency target go past it (`lane.rs`). What a change of stream costs is measured, and switches rows on and
+//! pays for what targets cost. Behind a flush, writers may be held for a moment (`flush.rs`). Disks are served in
+//! slices of time (`disk.rs`).
+//!
+//! *State.* What waits: a FIFO per leaf (process, group, sync or async), a tree by deadline for the lane. What is
+//! inside: `w` greedy units, `lane.inside` requests of the lane.
+//!
+//! *Rule.* The lane goes first unless it is paced or over its part; then the greedy request with the smallest tags, if
+//! it fits into the valve or nothing greedy is inside. A completion asks again.
+//!
+//! *Guarantees.* The wait of a target in a drive that serves in order of arrival is at most `(k + u_max) / R` plus its
+//! lone latency; the throughput at least `(1 - loss)` of the uncut ceiling as last measured; shares within
+//! `(u_max + row) (1/w_i + 1/w_j)`. While greedy requests wait and nothing is inside, one is sent: what waits is held
+//! for a time only (sync writes behind a flush, the lane while paced, anticipation on disks), and each wait has a timer.
+//!
+//! *Weaknesses.* Epochs that measure the ceiling let the drive fill up. Drives that serve a megabyte of one stream
+//! before anything else hide the knee. Loads that change within ten milliseconds are averages here.
+//!
+//! Source: specs/paternoster.md.
+
+mod disk;
+mod fair;
+mod flush;
+mod lane;
+mod report;
+mod tunables;
+mod valve;
+
+use super::{
+    At, Depth, Dispatch, Entry, FlushCommand, Merged, Run, Scheduler, Search, Service, Setup,
+};
+use crate::device::Profile;
+use crate::env::Cx;
+use crate::group::GroupId;
+use crate::knob::KnobError;
+use crate::list::{Links, List};
+use crate::request::{Io, Op, ReqId, Request};
+use crate::rows::{Id, Rows};
+use crate::setting::TunableError;
+use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
+use crate::table::{Handle, NIL};
+use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId, Sectors};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use disk::Disk;
+use fair::{Fair, LeafId};
+use flush::Flushes;
+use lane::{Lane, TRIAL_MOST, Target, Waiting};
+use tunables::{GROUP_TUNABLES, KNOBS, SETTINGS, TUNABLES, Written};
+use valve::{Around, Done, UNIT, Valve};
+
+/// The registry entry.
+pub static ENTRY: Entry = Entry {
+    stage: StageInfo {
+        name: "paternoster",
+        summary: "shares and latency targets at the knee of the drive, without loss of throughput",
+        source: "specs/paternoster.md",
+        tunables: &TUNABLES,
+        group_tunables: GROUP_TUNABLES,
+        knobs: KNOBS,
+        figures: report::FIGURES,
+        decisions: &[],
+    },
+    profile: Profile::MultiQueue,
+    service: Service::Requests,
+    search: Search::Elevator,
+    sorted: false,
+    direct: false,
+    tag_percent_min: Some(GREEDY_PERCENT),
+    tags_min: TAGS,
+    build: |setup| Box::new(Paternoster::new(setup)),
+};
+
+/// Scheduler tags at the least: a USB stick has two by default, and who sees two requests cannot choose. Not more
+/// than the usual otherwise: uncut requests in 256 tags made each change of the cut slow (specs/paternoster.md 2).
+const TAGS: u32 = 64;
+/// Of the tags, what greedy requests may hold. Without the reserve targets wait for a tag: 4.5 times the latency of
+/// buffered writes (specs/paternoster.md 10).
+const GREEDY_PERCENT: u32 = 75;
+/// Rows of async requests when rows are on: nobody waits for them, and media with few open units want 4 MiB.
+const ASYNC_ROW: u64 = 512 * UNIT;
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    /// In the FIFO of its leaf.
+    Greedy,
+    Lane,
+    /// Given back by the device; goes before everything.
+    Returned,
+    Inside,
+}
+
+/// What is known of the request in one slot.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    id: ReqId,
+    leaf: LeafId,
+    place: Place,
+    lane: bool,
+    /// Its target has a number.
+    number: bool,
+    /// As charged at dispatch.
+    units: u32,
+    arrived: Instant,
+    thought: Nanos,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Paternoster {
+    rotational: bool,
+    written: Rows<GroupId, Written>,
+    links: Links,
+    slots: Vec<Slot>,
+    returned: List,
+    fair: Fair,
+    lane: Lane,
+    valve: Valve,
+    flushes: Flushes,
+    disk: Disk,
+    /// Requests in the drive.
+    inside: u32,
+    /// Greedy ones, in sixteenths of units.
+    w: u64,
+    /// The leaf whose row goes on, and its length so far.
+    run_leaf: LeafId,
+    run_units: u64,
+    /// Something waits for time until then.
+    wake: Option<Instant>,
+    counts: report::Counts,
+}
+
+impl Paternoster {
+    fn new(setup: &Setup<'_>) -> Paternoster {
+        let vacant = Slot {
+            id: ReqId(Handle { slot: NIL, generation: 0 }),
+            leaf: LeafId::NONE,
+            place: Place::Nowhere,
+            lane: false,
+            number: false,
+            units: 0,
+            arrived: Instant::ZERO,
+            thought: Nanos::ZERO,
+        };
+        let mut p = Paternoster {
+            rotational: setup.device.rotational,
+            written: Rows::from(vec![Written::NOTHING]),
+            links: Links::new(setup.requests),
+            slots: vec![vacant; setup.requests],
+            returned: List::new(),
+            fair: Fair::new(),
+            lane: Lane::new(setup.requests),
+            valve: Valve::new(setup.now),
+            flushes: Flushes::default(),
+            disk: Disk::default(),
+            inside: 0,
+            w: 0,
+            run_leaf: LeafId::NONE,
+            run_units: 0,
+            wake: None,
+            counts: report::Counts::default(),
+        };
+        SETTINGS.apply_defaults(&mut p);
+        p
+    }
+
+    /// Makes room for a group and those above it.
+    fn learn(&mut self, group: GroupId, cx: &Cx<'_>) {
+        if self.fair.knows(group) {
+            return;
+        }
+        let parent = cx.groups.parent(group).unwrap_or(GroupId::ROOT);
+        self.learn(parent, cx);
+        self.fair.add_group(group, parent);
+        self.lane.add_group(group, parent);
+        self.written.resize(group.index() + 1, Written::NOTHING);
+    }
+
+    fn waiting(&self) -> u32 {
+        self.fair.waiting() + self.lane.waiting() + self.returned.len()
+    }
+
+    fn around(&self) -> Around {
+        let requests = self.waiting() + self.inside;
+        Around { requests, service_least: self.lane.service_least }
+    }
+
+    fn goes_by_lane(&self, group: GroupId, prio: IoPrio) -> bool {
+        prio.class() == Class::Rt || self.lane.target(group).is_some()
+    }
+
+    /// Units of the request in that slot, in sixteenths: one for the command and one for each 8 KiB.
+    fn units_of(&self, slot: u32, cx: &Cx<'_>) -> u64 {
+        units(cx.requests.at(slot))
+    }
+
+    fn waiting_of(&self, slot: u32) -> Waiting {
+        let s = &self.slots[slot as usize];
+        Waiting { arrived: s.arrived, thought: s.thought, number: s.number }
+    }
+
+    /// The queue is to be asked again at that time at the latest.
+    fn wake_by(&mut self, at: Instant) {
+        self.wake = Some(self.wake.map_or(at, |old| old.min(at)));
+    }
+
+    /// Until when the first request of the lane is held; greedy ones wait too.
+    fn paced(&self, now: Instant, slot: u32) -> Option<Instant> {
+        let w = self.waiting_of(slot);
+        if self.valve.tries_rows() {
+            let until = w.arrived + TRIAL_MOST;
+            if until > now {
+                return Some(until);
+            }
+        }
+        self.lane.paced(now, &w, self.valve.change)
+    }
+
+    /// The leaf whose row goes on, or the one with the smallest tags; and whether it is that.
+    fn choose(&self) -> Option<(LeafId, bool)> {
+        if self.run_leaf.is_some() && self.valve.row > 0 {
+            let leaf = self.fair.leaf(self.run_leaf);
+            let row = if leaf.sync { self.valve.row } else { ASYNC_ROW };
+            if !leaf.fifo.is_empty() && self.run_units < row {
+                return Some((self.run_leaf, false));
+            }
+        }
+        self.fair.smallest().map(|leaf| (leaf, true))
+    }
+
+    fn dispatch_flash(&mut self, now: Instant, cx: &mut Cx<'_>) -> Dispatch {
+        let greedy = self.fair.waiting() > 0;
+        let first = self.lane.first();
+        let mut paced = None;
+        if let Some(slot) = first {
+            paced = if greedy { self.paced(now, slot) } else { None };
+            if paced.is_none() && !(greedy && self.lane.over(self.valve.k)) {
+                return self.issue_lane(slot, cx);
+            }
+        }
+        if let Some((leaf, chosen)) = self.choose() {
+            let r = cx.requests.at(self.fair.head(leaf));
+            let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
+            if let Some(until) = hold {
+                self.wake_by(until);
+            } else if self.w == 0 || self.w + units(r) <= self.valve.k {
+                return self.issue_greedy(leaf, chosen, cx);
+            } else {
+                self.valve.held();
+            }
+        }
+        if let Some(slot) = first {
+            match paced {
+                Some(until) if self.inside > 0 => self.wake_by(until),
+                _ => return self.issue_lane(slot, cx),
+            }
+        }
+        Dispatch::Idle
+    }
+
+    fn issue_lane(&mut self, slot: u32, cx: &Cx<'_>) -> Dispatch {
+        self.lane.remove(slot);
+        let units = self.units_of(slot, cx);
+        let leaf = self.slots[slot as usize].leaf;
+        self.fair.charge(leaf, units, false);
+        self.sent(slot, units, cx)
+    }
+
+    fn issue_greedy(&mut self, leaf: LeafId, chosen: bool, cx: &Cx<'_>) -> Dispatch {
+        let slot = self.fair.head(leaf);
+        self.fair.remove(&mut self.links, leaf, slot);
+        let units = self.units_of(slot, cx);
+        self.fair.charge(leaf, units, chosen);
+        if chosen {
+            (self.run_leaf, self.run_units) = (leaf, 0);
+        }
+        self.run_units += units;
+        self.sent(slot, units, cx)
+    }
+
+    /// The request goes to the drive; it waits nowhere any more.
+    fn sent(&mut self, slot: u32, units: u64, cx: &Cx<'_>) -> Dispatch {
+        let s = &mut self.slots[slot as usize];
+        (s.place, s.units) = (Place::Inside, units as u32);
+        let (id, lane) = (s.id, s.lane);
+        let leaf = self.fair.leaf_mut(s.leaf);
+        leaf.waiting -= 1;
+        leaf.inside += 1;
+        self.inside += 1;
+        if lane {
+            let greedy = self.fair.waiting() > 0;
+            self.lane.issued(units, self.valve.change, greedy);
+            self.counts.lane += 1;
+        } else {
+            self.lane.greedy_issued(units);
+            self.w += units;
+            self.counts.greedy += 1;
+        }
+        let r = cx.requests.at(slot);
+        self.valve.issued(r.start, r.end(), self.w);
+        Dispatch::Issue(id)
+    }
+
+    fn issue_returned(&mut self, cx: &Cx<'_>) -> Option<Dispatch> {
+        let slot = self.returned.pop_front(&mut self.links)?;
+        let units = self.units_of(slot, cx);
+        Some(self.sent(slot, units, cx))
+    }
+
+    /// A request is in the drive no longer.
+    fn left(&mut self, now: Instant, id: ReqId) -> Option<Slot> {
+        let s = self.slots[id.index()];
+        if s.id != id || s.place != Place::Inside {
+            return None;
+        }
+        self.slots[id.index()].place = Place::Nowhere;
+        self.inside -= 1;
+        if !s.lane {
+            self.w -= u64::from(s.units);
+        }
+        self.fair.leaf_mut(s.leaf).left(now);
+        Some(s)
+    }
+}
+
+/// In sixteenths: a unit for the command and one for each 8 KiB, which are 16 sectors. What moves no data is one.
+fn units(r: &Request) -> u64 {
+    match r.op {
+        Op::Read | Op::Write => UNIT + r.sectors.0,
+        Op::Discard | Op::Flush | Op::WriteZeroes => UNIT,
+    }
+}
+
+impl Scheduler for Paternoster {
+    fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
+        if self.goes_by_lane(io.group, io.prio) {
+            return Depth::Usual;
+        }
+        Depth::Word((cx.device.tag_word() * GREEDY_PERCENT / 100).max(1))
+    }
+
+    fn max_sectors(&self, limit: Sectors) -> Sectors {
+        if self.rotational { limit } else { limit.min(self.valve.cut()) }
+    }
+
+    fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
+        let r = &cx.requests[id];
+        let (proc, group, sync, prio) = (r.proc, r.group, r.sync, r.prio);
+        self.learn(group, cx);
+        if self.waiting() == 0 && self.inside == 0 {
+            self.valve.resumed(now);
+        }
+        let leaf_id = self.fair.leaf_of(proc, group, sync);
+        let r = &cx.requests[id];
+        let leaf = self.fair.leaf_mut(leaf_id);
+        leaf.sync_write = sync && r.op != Op::Read;
+        let lane = self.goes_by_lane(group, prio);
+        let leaf = self.fair.leaf_mut(leaf_id);
+        leaf.arrives(now, r.start, r.end());
+        let thought = leaf.thought;
+        let target = self.lane.target(group).map(|t| t.target);
+        let number = matches!(target, Some(Target::Number(_)));
+        let slot = id.slot();
+        let place = match (at, lane) {
+            (At::Head, _) => Place::Returned,
+            (At::Tail, true) => Place::Lane,
+            (At::Tail, false) => Place::Greedy,
+        };
+        let arrived = r.alloc;
+        self.slots[id.index()] =
+            Slot { id, leaf: leaf_id, place, lane, number, units: 0, arrived, thought };
+        match place {
+            Place::Returned => self.returned.push_front(&mut self.links, slot),
+            Place::Lane => {
+                self.valve.see_lane(self.around());
+                self.lane.push(slot, arrived, group);
+            }
+            _ => self.fair.push(&mut self.links, leaf_id, slot),
+        }
+        Run::Usual
+    }
+
+    fn dispatch(&mut self, now: Instant, _queue: QueueId, cx: &mut Cx<'_>) -> Dispatch {
+        if self.waiting() == 0 {
+            return Dispatch::Empty;
+        }
+        if let Some(answer) = self.issue_returned(cx) {
+            return answer;
+        }
+        if self.rotational { self.dispatch_disk(now, cx) } else { self.dispatch_flash(now, cx) }
+    }
+
+    fn drain(&mut self, _now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
+        let answer = self.issue_returned(cx).or_else(|| match self.lane.first() {
+            Some(slot) => Some(self.issue_lane(slot, cx)),
+            None => self.fair.smallest().map(|leaf| self.issue_greedy(leaf, true, cx)),
+        });
+        match answer? {
+            Dispatch::Issue(id) => Some(id),
+            Dispatch::Idle | Dispatch::Empty => None,
+        }
+    }
+
+    fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        let Some(s) = self.left(now, id) else { return };
+        let r = &cx.requests[id];
+        let (issued, queue, units) = (r.issued, r.queue, u64::from(s.units));
+        let data = matches!(r.op, Op::Read | Op::Write);
+        let sectors = if data { r.sectors } else { Sectors(0) };
+        if s.lane {
+            self.lane.completed(now, issued, s.arrived, r.group, units);
+        }
+        if self.rotational {
+            self.completed_disk(now, issued, s.leaf, s.lane, units);
+        } else {
+            let done = Done { sectors, units, cuttable: data && !s.lane };
+            let around = self.around();
+            self.valve.completed(now, done, around);
+        }
+        self.fair.release_if_idle(s.leaf);
+        if self.waiting() > 0 {
+            cx.run(queue);
+        }
+    }
+
+    fn requeue(&mut self, now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
+        if let Some(s) = self.left(now, id)
+            && s.lane
+        {
+            self.lane.inside -= 1;
+        }
+    }
+
+    fn flush(&mut self, now: Instant, what: FlushCommand, cx: &mut Cx<'_>) {
+        match what {
+            FlushCommand::Began => {
+                self.flushes.began(now);
+                self.valve.flush_began(now);
+            }
+            FlushCommand::Ended => {
+                self.valve.flush_ended(now);
+                let exclusive = cx.device.flush_nonqueued;
+                let lane = &self.lane;
+                self.flushes.ended(now, exclusive, lane.active, lane.service_least);
+            }
+        }
+    }
+
+    fn merged(&mut self, _now: Instant, _kept: ReqId, what: Merged, _cx: &mut Cx<'_>) {
+        let Merged::Request(gone) = what else { return };
+        let s = self.slots[gone.index()];
+        // One that was absorbed before its insertion waits nowhere.
+        if s.id != gone {
+            return;
+        }
+        match s.place {
+            Place::Greedy => self.fair.remove(&mut self.links, s.leaf, gone.slot()),
+            Place::Lane => self.lane.remove(gone.slot()),
+            Place::Returned => self.returned.remove(&mut self.links, gone.slot()),
+            Place::Nowhere | Place::Inside => return,
+        }
+        self.slots[gone.index()].place = Place::Nowhere;
+        self.fair.leaf_mut(s.leaf).waiting -= 1;
+        self.fair.release_if_idle(s.leaf);
+    }
+
+    /// What the device gave back is on its way: nothing joins it.
+    fn may_merge(&mut self, _now: Instant, _io: &Io, into: ReqId, _cx: &mut Cx<'_>) -> bool {
+        self.slots[into.index()].place != Place::Returned
+    }
+}
+
+impl Stage for Paternoster {
+    fn info(&self) -> &'static StageInfo {
+        &ENTRY.stage
+    }
+
+    fn set(
+        &mut self,
+        _now: Instant,
+        name: &str,
+        value: u64,
+        _cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        SETTINGS.set(self, name, value).map(drop)
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        SETTINGS.value(self, name)
+    }
+
+    fn set_group(
+        &mut self,
+        _now: Instant,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), TunableError> {
+        self.set_group_weight(group, name, value, cx)
+    }
+
+    fn write_knob(
+        &mut self,
+        _now: Instant,
+        group: GroupId,
+        file: &str,
+        line: &str,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        self.write_file(group, file, line, cx)
+    }
+
+    fn read_knob(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
+        self.read_file(group, file, cx, out);
+    }
+
+    fn changed(&mut self, _now: Instant, change: &Change, cx: &mut Cx<'_>) {
+        match *change {
+            Change::GroupAdded(group) => self.learn(group, cx),
+            Change::GroupRemoved(group) => {
+                self.fair.group_gone(group);
+                self.lane.group_gone(group);
+            }
+            Change::ProcMoved { proc, from, .. } => self.fair.proc_gone(proc, Some(from)),
+            Change::ProcExited(proc) => self.fair.proc_gone(proc, None),
+            Change::Device if self.rotational != cx.device.rotational => {
+                self.rotational = cx.device.rotational;
+                self.disk.reset();
+                // A wait of the other kind is over.
+                if self.waiting() > 0 {
+                    cx.run(QueueId(0));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        if self.wake.is_some_and(|at| at <= now) {
+            self.wake = None;
+            if self.flushes.hold(now).is_none() {
+                self.flushes.release();
+            }
+            cx.run(QueueId(0));
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.wake
+    }
+
+    fn gauges(&self, _now: Instant, _cx: &Cx<'_>, sink: &mut dyn FnMut(Gauge)) {
+        self.report_gauges(sink);
+    }
+
+    fn figures(&self, sink: &mut dyn FnMut(Figure)) {
+        self.report_figures(sink);
+    }
+}
+
+#[cfg(test)]
+mod tests;

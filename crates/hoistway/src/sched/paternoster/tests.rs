@@ -1,0 +1,1 @@
+//! The scheduler as a whole, on a rig.

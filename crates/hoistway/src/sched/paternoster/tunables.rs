@@ -1,0 +1,199 @@
+//! What can be set, and the files of groups.
+
+use super::Paternoster;
+use super::fair::WEIGHT;
+use super::lane::Target;
+use crate::env::Cx;
+use crate::group::GroupId;
+use crate::knob::{Knob, KnobError, KnobOf, body_for, is_blank, number, pair, unknown_key};
+use crate::setting::{Setting, Settings, Tunable, TunableError, Unit, check, listed};
+use crate::unit::Nanos;
+use alloc::format;
+use alloc::string::String;
+use core::fmt::Write;
+
+pub(super) const ROWS: &[Setting<Paternoster>] = &[
+    Tunable::new(
+        "loss",
+        Unit::Count,
+        30,
+        (5, 300),
+        "Thousandths of the throughput that may be given for a smaller valve and smaller requests.",
+    )
+    .field(|p| p.valve.loss(), |p, v| p.valve.set_loss(v)),
+    Tunable::new(
+        "lane_part",
+        Unit::Count,
+        4,
+        (0, 50),
+        "Percent of the greedy work that targets without a number may cost in changes of place, where those have a \
+         price; 0: they wait 500 ms each.",
+    )
+    .field(|p| p.lane.part, |p, v| p.lane.part = v),
+];
+pub(super) static SETTINGS: Settings<Paternoster> = Settings::new("paternoster", ROWS);
+pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
+
+pub(super) static GROUP_TUNABLES: &[Tunable] = &[Tunable::new(
+    "weight",
+    Unit::Weight,
+    WEIGHT as u64,
+    (1, WEIGHT_MAX),
+    "Share of the group among its siblings; a process of the same parent counts as a group of 100.",
+)];
+const WEIGHT_MAX: u64 = 10_000;
+
+pub(super) static KNOBS: &[Knob] = &[
+    Knob {
+        file: "io.latency",
+        of: KnobOf::Groups,
+        form: "MAJ:MIN target=US|auto|max",
+        doc: "Latency that the I/O of the group and its descendants is to have, in us; auto: as low as goes \
+              without loss of throughput; 0 and max: no target.",
+    },
+    Knob {
+        file: "io.weight",
+        of: KnobOf::Groups,
+        form: "N | default N | MAJ:MIN N | MAJ:MIN default",
+        doc: "Share of the group among its siblings, 1 to 10000, default 100; for one device before the general one.",
+    },
+];
+
+/// What was written to `io.weight` of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    general: u32,
+    device: Option<u32>,
+}
+
+impl Written {
+    pub const NOTHING: Written = Written { general: WEIGHT, device: None };
+
+    fn in_force(self) -> u32 {
+        self.device.unwrap_or(self.general)
+    }
+}
+
+impl Paternoster {
+    pub(super) fn set_group_weight(
+        &mut self,
+        group: GroupId,
+        name: &str,
+        value: Option<u64>,
+        cx: &Cx<'_>,
+    ) -> Result<(), TunableError> {
+        let weight = value.unwrap_or(WEIGHT.into());
+        check(GROUP_TUNABLES, "paternoster", name, weight)?;
+        if group == GroupId::ROOT {
+            return Err(TunableError::Unknown { name: name.into(), stage: "the root group" });
+        }
+        self.learn(group, cx);
+        self.written[group].general = weight as u32;
+        self.weigh(group);
+        Ok(())
+    }
+
+    fn weigh(&mut self, group: GroupId) {
+        let weight = self.written[group].in_force();
+        if self.fair.weight(group) != weight {
+            self.fair.set_weight(group, weight);
+        }
+    }
+
+    pub(super) fn write_file(
+        &mut self,
+        group: GroupId,
+        file: &str,
+        line: &str,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), KnobError> {
+        match file {
+            "io.latency" => {
+                let target = parse_target(body_for(cx.device.number, line)?)?;
+                self.set_target(group, target, cx);
+                Ok(())
+            }
+            "io.weight" => self.write_weight(group, line, cx),
+            _ => Err(KnobError::unsupported(format!("no file '{file}'"))),
+        }
+    }
+
+    fn set_target(&mut self, group: GroupId, target: Option<Target>, cx: &Cx<'_>) {
+        self.learn(group, cx);
+        let groups = cx.groups;
+        self.lane.set_target(group, target, groups.parent(group), &|g| groups.children(g));
+    }
+
+    fn write_weight(&mut self, group: GroupId, line: &str, cx: &Cx<'_>) -> Result<(), KnobError> {
+        let text = line.trim_matches(is_blank);
+        let mut written =
+            if self.written.len() > group.index() { self.written[group] } else { Written::NOTHING };
+        if text.contains(':') {
+            written.device = match body_for(cx.device.number, text)?.trim_matches(is_blank) {
+                "default" => None,
+                body => Some(in_range(body)?),
+            };
+        } else {
+            let general = text.strip_prefix("default").filter(|rest| rest.starts_with(is_blank));
+            written.general = in_range(general.unwrap_or(text).trim_matches(is_blank))?;
+        }
+        self.learn(group, cx);
+        self.written[group] = written;
+        self.weigh(group);
+        Ok(())
+    }
+
+    pub(super) fn read_file(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
+        let device = cx.device.number;
+        let put = match file {
+            "io.latency" => match self.lane.own_target(group) {
+                Some(Target::Auto) => writeln!(out, "{device} target=auto"),
+                Some(Target::Number(t)) => writeln!(out, "{device} target={}", t.as_us()),
+                None => Ok(()),
+            },
+            "io.weight" => {
+                let written = self.written.get(group).copied().unwrap_or(Written::NOTHING);
+                match written.device {
+                    None => writeln!(out, "default {}", written.general),
+                    Some(w) => writeln!(out, "default {}\n{device} {w}", written.general),
+                }
+            }
+            _ => Ok(()),
+        };
+        put.expect("a String takes everything");
+    }
+}
+
+fn in_range(text: &str) -> Result<u32, KnobError> {
+    match number("weight", text)? {
+        n @ 1..=WEIGHT_MAX => Ok(n as u32),
+        n => Err(KnobError::range(format!("weight {n} is outside 1..={WEIGHT_MAX}"))),
+    }
+}
+
+/// The target in the body of a line.
+fn parse_target(body: &str) -> Result<Option<Target>, KnobError> {
+    let mut target = None;
+    for token in body.split(' ') {
+        if token.is_empty() {
+            return Err(KnobError::invalid("settings are separated by exactly one blank"));
+        }
+        let (key, value) = pair(token)?;
+        if key != "target" {
+            return Err(unknown_key(key, &["target"]));
+        }
+        target = Some(match value {
+            "auto" => Some(Target::Auto),
+            "max" => None,
+            _ => {
+                let us = number(key, value)?;
+                let ns = us.checked_mul(1000).ok_or_else(|| {
+                    let most = u64::MAX / 1000;
+                    KnobError::range(format!("target={us} is above {most}, the most in us"))
+                })?;
+                (us > 0).then_some(Target::Number(Nanos(ns)))
+            }
+        });
+    }
+    target.ok_or_else(|| KnobError::invalid("no setting follows the device number"))
+}

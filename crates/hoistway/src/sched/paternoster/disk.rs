@@ -154,7 +154,7 @@ impl Paternoster {
     }
 
     fn begin_slice(&mut self, now: Instant, leaf: LeafId) {
-        let base = (self.lane.service * SLICE_SERVICES).max(SLICE_LEAST).min(SLICE_MOST);
+        let base = (self.lane.service * SLICE_SERVICES).clamp(SLICE_LEAST, SLICE_MOST);
         let (weight, mean) = self.fair.share_of(leaf);
         let budget = u128::from(base.0) * u128::from(weight) / u128::from(mean);
         let budget = Nanos(budget as u64).max(base / 8).min(base * 4);

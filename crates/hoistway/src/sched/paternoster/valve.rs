@@ -570,7 +570,7 @@ impl Valve {
     }
 
     fn measure_ceiling(&mut self, around: Around) {
-        let k = (4 * self.base).max(WIDE).min(OPEN);
+        let k = (4 * self.base).clamp(WIDE, OPEN);
         self.put(Phase::Ceiling, (k, UNCUT, self.row_base), around);
     }
 

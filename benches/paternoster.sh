@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Runs everything behind docs/results/paternoster.md in the simulator, and writes its tables into the page.
+#
+#   benches/paternoster.sh                   all runs, then the tables
+#   benches/paternoster.sh PART...           these runs: kept rivals adios probes numbers weights floods starts
+#   benches/paternoster.sh tables            only the tables, of the runs that are there
+#
+# HOISTWAY: the program [target/release/hoistway]. OUT: folder of the runs [runs/paternoster]. JOBS: simulations at a time
+# [number of cores]. REPS: repetitions of what is promised [10]. RIVAL_REPS: of everything else [3]. QUICK=1: a quarter of the time.
+# Interrupted runs are continued by the same command.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+program=${HOISTWAY:-target/release/hoistway}
+out=${OUT:-runs/paternoster}
+page=docs/results/paternoster.md
+reps=${REPS:-10}
+rival_reps=${RIVAL_REPS:-3}
+options=(--quiet -j "${JOBS:-$(nproc)}")
+[ -z "${QUICK:-}" ] || options+=(--quick)
+
+flash=plextor-px-256m5s,sata-qlc-1tb,intel-dc-s3520-240g,intel-320-160g,emmc-5.1-64g,cloud-gp3,samsung-970-pro
+flash+=,nvme-enterprise-gen4,nvme-consumer-gen4,usb-stick-32g
+disks=hitachi-hts727550a9e364,hdd-nearline-16tb,maxtor-stm3320613as
+loads=alone,readers,seqdirect,hog32,writers,writes,mixed
+rivals=none-none,mq-deadline,kyber,bfq,none-bfq,prop-bfq,lat-none,cost-none
+ours=slo-paternoster
+
+[ -x "$program" ] || { echo "$program is missing: cargo build --release -p hoistway-cli --no-default-features, or set HOISTWAY" >&2; exit 3; }
+
+compare() { # NAME EXPERIMENT REPS DRIVES CONFIGS WORKLOADS
+  "$program" compare "$2" -d "$4" -c "$5" -w "$6" -r "$3" "${options[@]}" -o "$out/$1" >/dev/null
+  echo "$out/$1"
+}
+
+run() {
+  case $1 in
+    kept) compare kept control-latency "$reps" "$flash,$disks" "none-none,$ours" "$loads" ;;
+    rivals) compare rivals control-latency "$rival_reps" "$flash,$disks" "$rivals" "$loads" ;;
+    adios) compare adios control-latency "$rival_reps" "$flash,$disks" none-none,adios "$loads" ;;
+    probes)
+      compare probes control-latency "$reps" "$disks,usb-stick-32g" "none-none,bfq,none-bfq,$ours" \
+        probe100+alone,probe100+readers ;;
+    numbers)
+      compare numbers control-latency "$reps" "$disks" \
+        "none-none,$ours,$ours{target=100ms},$ours{target=200ms},$ours{target=400ms}" alone,readers ;;
+    weights)
+      compare weights control-weights "$rival_reps" "$flash,$disks" "none-none,prop-bfq,cost-none,$ours" \
+        streams,random,tree-streams,tree-random ;;
+    floods)
+      compare floods control-targets "$rival_reps" "$flash" "none-none,none-bfq,lat-none,$ours" \
+        alone,one,flood4+alone,flood4+readers,flood32+alone,flood32+readers ;;
+    starts)
+      compare starts-s startup-s "$rival_reps" intel-320-160g,hitachi-hts727550a9e364 "none-none,bfq,$ours" \
+        xterm+10r-seq,gnome-terminal+10r-seq,lowriter+10r-seq
+      compare starts-2010 startup-hdd-2010 "$rival_reps" maxtor-6l080l0,maxtor-7l250s0,maxtor-stm3320613as \
+        "none-none,bfq{nr_requests=128},$ours{nr_requests=128}" konsole+10r-seq,konsole+10r-rand,xterm+10r-seq,xterm+10r-rand
+      compare starts-2018 startup-blkmq-2018 "$rival_reps" plextor-px-256m5s "none-none,bfq,$ours" \
+        xterm+10r-seq,gnome-terminal+10r-seq,lowriter+10r-seq ;;
+    *) echo "no part '$1'" >&2; exit 2 ;;
+  esac
+}
+
+# The tables of a run without title and command: sections per workload.
+tables_of() { # NAME FORMAT
+  "$program" report "$out/$1" --format "$2" | awk '/^### /{on=1} /^[0-9]+ repetitions from seed/{on=0} on'
+}
+
+# Columns of the second and later matrices, but for their first two (drive, none-none), behind those of the first.
+joined() { # FILE...
+  awk -F' [|] |^[|] | [|]$' '
+    FNR == 1 { file++ }
+    /^### / { section = $0 }
+    /^[|]/ {
+      row[section, ++n[file, section], file] = $0
+      next
+    }
+    file == 1 { text[++lines] = $0; if (/^### /) { order[++sections] = section; at[section] = lines } }
+    END {
+      for (s = 1; s <= sections; s++) {
+        section = order[s]
+        print section "\n\n" text[at[section] + 2] "\n"
+        for (i = 1; i <= n[1, section]; i++) {
+          line = row[section, i, 1]
+          for (f = 2; f <= file; f++) {
+            other = row[section, i, f]
+            if (i == 2) { sub(/^[|]---[|]--:[|]/, "", other); line = line other; continue }
+            sub(/^[|] [^|]* [|] [^|]* [|]/, "", other)
+            line = line other
+          }
+          print line
+        }
+        print ""
+      }
+    }' "$@"
+}
+
+# Puts a text between `<!-- NAME -->` and `<!-- /NAME -->` of the page.
+put() { # NAME FILE
+  grep -q "^<!-- $1 -->$" "$page" || { echo "$page has no place '$1'" >&2; exit 1; }
+  awk -v name="$1" -v file="$2" '
+    $0 == "<!-- /" name " -->" { skip = 0 }
+    !skip { print }
+    $0 == "<!-- " name " -->" { skip = 1; print ""; while ((getline line < file) > 0) print line }
+  ' "$page" >"$page.new"
+  mv "$page.new" "$page"
+}
+
+# Every cell of a run that misses a promise: drive, configuration, load, and what is missing.
+missed() { # NAME
+  awk -F, -v ours="$ours" -v stick=usb-stick-32g -v disks="$disks" '
+    FNR == 1 || $3 != ours || $8 != "" || $9 != "sim" { next }
+    { value[$2, $4, $5] = $7; if (!(($2, $4) in seen)) { seen[$2, $4] = 1; cells[++n] = $2 SUBSEP $4 } }
+    function miss(what) { printf "| %s | %s | %s |\n", drive, load, what }
+    function below(metric, limit, words,   v) {
+      v = value[drive, load, metric]
+      if (v != "" && v < limit) miss(sprintf("%s %.1f %%, promised %g %%", words, 100 * v, 100 * limit))
+    }
+    function above(metric, limit, words,   v) {
+      v = value[drive, load, metric]
+      if (v != "" && v > limit) miss(sprintf("%s ×%.2f, promised ×%g", words, v, limit))
+    }
+    END {
+      print "| drive | load | missed |\n|---|---|---|"
+      for (i = 1; i <= n; i++) {
+        split(cells[i], key, SUBSEP); drive = key[1]; load = key[2]
+        if (index("," disks ",", "," drive ",") || load == "alone") continue
+        if (load == "readers") {
+          below("throughput_total_ratio", 0.97, "throughput"); below("throughput_interferers_ratio", 0.95, "others")
+          above("latency_avg_over_alone", 2, "mean over alone"); above("latency_p99_over_alone", 4, "p99 over alone")
+        } else if (load == "writers") {
+          below("throughput_interferers_ratio", 0.99, "others"); above("latency_avg_ratio", 1.005, "latency over none")
+        } else {
+          below("throughput_total_ratio", 0.95, "throughput"); below("throughput_interferers_ratio", 0.95, "others")
+          above("latency_avg_ratio", 1.005, "latency over none")
+        }
+      }
+    }' "$out/$1/metrics.csv"
+}
+
+tables() {
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  local name
+  for name in kept probes numbers weights floods starts-s starts-2010 starts-2018; do
+    [ -d "$out/$name" ] || { echo "no run $out/$name: its table stays" >&2; continue; }
+    tables_of "$name" control >"$folder/$name"
+    put "$name" "$folder/$name"
+  done
+  if [ -d "$out/kept" ]; then
+    missed kept >"$folder/missed"
+    put missed "$folder/missed"
+  fi
+  local all=()
+  for name in rivals adios kept; do
+    [ -d "$out/$name" ] || continue
+    tables_of "$name" control-matrix >"$folder/matrix-$name"
+    all+=("$folder/matrix-$name")
+  done
+  if [ -d "$out/rivals" ]; then
+    joined "${all[@]}" >"$folder/rivals"
+    put rivals "$folder/rivals"
+  fi
+}
+
+case ${1:-all} in
+  tables) tables ;;
+  all)
+    for part in rivals adios kept probes numbers weights floods starts; do run "$part"; done
+    tables ;;
+  *) for part in "$@"; do run "$part"; done ;;
+esac

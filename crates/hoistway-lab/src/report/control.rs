@@ -11,7 +11,7 @@ use super::svg::number;
 use crate::result::control::{self, Control, alone_workload};
 use crate::result::share::Shares;
 use crate::result::{Cell, Judge, Run, WorkloadInfo, reference};
-use crate::stats::{Bound, Ratio};
+use crate::stats::{Bounded, Ratio};
 use std::fmt::Write;
 
 /// A row per drive and configuration. The same run gives the same bytes.
@@ -248,16 +248,12 @@ fn percentile(f: &Figures<'_>, per_mille: u64) -> String {
 }
 
 fn times(ratio: Option<Ratio>) -> String {
-    ratio.map_or_else(dash, |r| format!("{}×{}", mark(r.bound), number(r.mean)))
+    ratio.map_or_else(dash, |r| format!("{}×{}", r.bound.sign(), number(r.mean)))
 }
 
 /// One decimal: a tenth of a percent is what the bounds of a promise are told in.
-fn percent(ratio: Option<Ratio>) -> String {
-    ratio.map_or_else(dash, |r| format!("{}{:.1}", mark(r.bound), 100.0 * r.mean))
-}
-
-fn mark(bound: Bound) -> &'static str {
-    bound.sign()
+fn percent(kept: Option<Bounded>) -> String {
+    kept.map_or_else(dash, |k| format!("{}{:.1}", k.bound.sign(), 100.0 * k.value))
 }
 
 fn dash() -> String {

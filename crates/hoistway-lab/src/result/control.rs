@@ -6,9 +6,9 @@
 //! device, and beside it that of the *others*: a target that is served faster moves more itself, which
 //! must not hide what the others lose.
 
-use super::{Cell, Rep, ratio, reference, target};
+use super::{Cell, Rep, ratio, reference, rep_value, target};
 use crate::result::Manifest;
-use crate::stats::{self, PERCENTILES, Ratio};
+use crate::stats::{self, Bounded, PERCENTILES, Ratio};
 use hoistway::Nanos;
 
 /// The last word of a workload that is a target alone.
@@ -49,10 +49,10 @@ pub struct Control {
     pub latency: Option<Ratio>,
     /// 99th percentile over that alone, each of all repetitions' samples; `None` of too few.
     pub p99: Option<f64>,
-    /// Throughput of the device over that without control, paired by seed; 1 is all of it.
-    pub total: Option<Ratio>,
+    /// Throughput of the device over that without control; 1 is all of it.
+    pub total: Option<Bounded>,
     /// The same of the bytes of the others' calls.
-    pub others: Option<Ratio>,
+    pub others: Option<Bounded>,
 }
 
 impl Control {
@@ -65,10 +65,25 @@ impl Control {
         Control {
             latency: alone.filter(|_| targeted).and_then(|a| ratio(cell, a, "latency_avg")),
             p99: p99(),
-            total: free.and_then(|f| ratio(cell, f, "throughput_total")),
-            others: free.and_then(|f| ratio(cell, f, "throughput_interferers")),
+            total: free.and_then(|f| kept(cell, f, "throughput_total")),
+            others: free.and_then(|f| kept(cell, f, "throughput_interferers")),
         }
     }
+}
+
+/// What a cell keeps of a quantity without control: the mean of the ratios paired by seed. Where somebody
+/// got nothing there is no such mean, and it is the ratio of the means.
+pub fn kept(cell: &Cell, free: &Cell, metric: &str) -> Option<Bounded> {
+    let paired = ratio(cell, free, metric).map(|r| Bounded { value: r.mean, bound: r.bound });
+    let sum = |cell: &Cell| -> Option<f64> {
+        let each: Option<Vec<f64>> =
+            cell.reps.iter().map(|rep| rep_value(rep, metric)?.exact()).collect();
+        each.map(|each| stats::sum(each.into_iter()) / cell.reps.len() as f64)
+    };
+    paired.or_else(|| {
+        let (mine, all) = (sum(cell)?, sum(free).filter(|&v| v > 0.0)?);
+        Some(Bounded::from(mine / all))
+    })
 }
 
 /// The 99th percentile of the target's latencies in all repetitions, ns; `None` of too few samples.
@@ -128,8 +143,8 @@ mod tests {
         let c = Control::of(&m, &cells, &cells[3]);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
         near(c.latency.unwrap().mean, 3.0);
-        near(c.total.unwrap().mean, 0.95);
-        near(c.others.unwrap().mean, 0.95);
+        near(c.total.unwrap().value, 0.95);
+        near(c.others.unwrap().value, 0.95);
         assert_eq!(c.p99, None, "six samples have no p99");
         let alone = Control::of(&m, &cells, &cells[0]);
         assert!(alone.latency.is_none() && alone.others.is_none(), "nothing over nothing");
@@ -147,6 +162,14 @@ mod tests {
         near(value(1, "readers", "throughput_interferers_ratio").flatten().unwrap(), 0.95);
         assert_eq!(value(1, "readers", "latency_p99_over_alone"), Some(None));
         assert_eq!(value(0, "alone", "latency_avg_over_alone"), None);
+    }
+
+    #[test]
+    fn who_gets_nothing_keeps_nothing() {
+        let cells = [cell(0, "readers", 4, 2_000_000), cell(1, "readers", 1, 0)];
+        let kept = |metric| kept(&cells[1], &cells[0], metric).map(|k| k.value);
+        assert_eq!(kept("throughput_interferers"), Some(0.0));
+        assert_eq!(kept("startup_time"), None, "nothing is started");
     }
 
     #[test]

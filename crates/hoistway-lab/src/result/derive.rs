@@ -305,7 +305,8 @@ impl Sink<'_> {
         self.put("latency_p99_over_alone", "1", p99, None);
         let free = control::uncontrolled(manifest, cells, cell);
         if let Some(free) = free.filter(|f| f.config != cell.config) {
-            self.ratio_of("throughput_interferers_ratio", "throughput_interferers", free);
+            let kept = control::kept(cell, free, "throughput_interferers");
+            self.put("throughput_interferers_ratio", "1", kept, None);
         }
     }
 

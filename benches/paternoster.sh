@@ -2,7 +2,7 @@
 # Runs everything behind docs/results/paternoster.md in the simulator, and writes its tables into the page.
 #
 #   benches/paternoster.sh                   all runs, then the tables
-#   benches/paternoster.sh PART...           these runs: kept rivals adios probes numbers weights floods starts
+#   benches/paternoster.sh PART...           these runs: kept rivals adios probes numbers weights floods starts picture
 #   benches/paternoster.sh tables            only the tables, of the runs that are there
 #
 # HOISTWAY: the program [target/release/hoistway]. OUT: folder of the runs [runs/paternoster]. JOBS: simulations at a time
@@ -56,6 +56,8 @@ run() {
         "none-none,bfq{nr_requests=128},$ours{nr_requests=128}" konsole+10r-seq,konsole+10r-rand,xterm+10r-seq,xterm+10r-rand
       compare starts-2018 startup-blkmq-2018 "$rival_reps" plextor-px-256m5s "none-none,bfq,$ours" \
         xterm+10r-seq,gnome-terminal+10r-seq,lowriter+10r-seq ;;
+    picture)
+      compare picture control-latency "$rival_reps" "$flash" "$rivals,adios,$ours" alone,readers ;;
     *) echo "no part '$1'" >&2; exit 2 ;;
   esac
 }
@@ -150,6 +152,9 @@ tables() {
     missed kept >"$folder/missed"
     put missed "$folder/missed"
   fi
+  if [ -d "$out/picture" ]; then
+    "$program" report "$out/picture" --format control-svg >docs/images/paternoster.svg
+  fi
   local all=()
   for name in rivals adios kept; do
     [ -d "$out/$name" ] || continue
@@ -165,7 +170,7 @@ tables() {
 case ${1:-all} in
   tables) tables ;;
   all)
-    for part in rivals adios kept probes numbers weights floods starts; do run "$part"; done
+    for part in rivals adios kept probes numbers weights floods starts picture; do run "$part"; done
     tables ;;
   *) for part in "$@"; do run "$part"; done ;;
 esac

@@ -261,7 +261,7 @@ fn dash() -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::result::derive;
     use crate::result::tests::{manifest, rep};
@@ -292,16 +292,31 @@ mod tests {
         derive(m, cells)
     }
 
-    #[test]
-    fn latency_stands_over_that_alone_and_throughput_beside_that_without_control() {
-        let run = run(
+    pub(in crate::report) fn latency_run() -> Run {
+        run(
             Judge::Latency,
             [
                 ("none-none", "alone", 1, [0, 0]),
                 ("none-none", "readers", 40, [60_000_000, 40_000_000]),
                 ("slo", "readers", 2, [50_000_000, 45_000_000]),
             ],
-        );
+        )
+    }
+
+    pub(in crate::report) fn share_run() -> Run {
+        run(
+            Judge::Share,
+            [
+                ("none-none", "alone", 1, [0, 0]),
+                ("none-none", "readers", 1, [50_000_000, 50_000_000]),
+                ("slo", "readers", 1, [60_000_000, 20_000_000]),
+            ],
+        )
+    }
+
+    #[test]
+    fn latency_stands_over_that_alone_and_throughput_beside_that_without_control() {
+        let run = latency_run();
         let text = render(&run);
         let line = |config: &str| {
             let found = text.lines().find(|l| l.contains(&format!("| {config} |")));
@@ -320,14 +335,7 @@ mod tests {
 
     #[test]
     fn shares_stand_by_kind_with_their_error() {
-        let run = run(
-            Judge::Share,
-            [
-                ("none-none", "alone", 1, [0, 0]),
-                ("none-none", "readers", 1, [50_000_000, 50_000_000]),
-                ("slo", "readers", 1, [60_000_000, 20_000_000]),
-            ],
-        );
+        let run = share_run();
         let text = render(&run);
         let line = text.lines().find(|l| l.contains("| slo |")).unwrap_or_else(|| panic!("{text}"));
         // Target 100, readers 300 and 100: the kind `reader` is entitled to 80 %.

@@ -2,6 +2,7 @@
 
 mod chart;
 pub mod control;
+mod control_svg;
 mod count;
 pub mod export;
 mod figures;
@@ -63,5 +64,11 @@ pub const FORMATS: &[Format] = &[
         summary: "the same with a column per configuration and fewer figures",
         extension: "md",
         render: control::matrix,
+    },
+    Format {
+        name: "control-svg",
+        summary: "the same as a picture: a row per configuration, a dot per drive",
+        extension: "svg",
+        render: control_svg::render,
     },
 ];

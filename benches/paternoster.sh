@@ -21,7 +21,7 @@ options=(--quiet -j "${JOBS:-$(nproc)}")
 flash=plextor-px-256m5s,sata-qlc-1tb,intel-dc-s3520-240g,intel-320-160g,emmc-5.1-64g,cloud-gp3,samsung-970-pro
 flash+=,nvme-enterprise-gen4,nvme-consumer-gen4,usb-stick-32g
 disks=hitachi-hts727550a9e364,hdd-nearline-16tb,maxtor-stm3320613as
-loads=alone,readers,seqdirect,hog32,writers,writes,mixed
+loads=alone,readers,seqdirect,hog32,writers,writes,mixed,mixed-sync
 rivals=none-none,mq-deadline,kyber,bfq,none-bfq,prop-bfq,lat-none,cost-none
 ours=slo-paternoster
 

@@ -228,11 +228,22 @@ impl Fair {
         self.groups.get(group).map_or(WEIGHT, |g| g.tag.weight)
     }
 
-    /// Tags stay where they are: what was served under the old weight is paid, what comes is paid by the new one.
+    /// What the group is ahead of its siblings was paid at the old weight: the distance is rescaled, or a group that
+    /// was far ahead at weight 1 would stay so at 10000.
     pub fn set_weight(&mut self, group: GroupId, weight: u32) {
+        let node = &self.groups[group];
+        let parent = node.parent;
+        let vtime = if parent.is_some() { self.groups[parent].vtime } else { 0 };
         let tag = &mut self.groups[group].tag;
+        let ahead = tag.start.saturating_sub(vtime);
+        let scaled = u128::from(ahead) * u128::from(tag.weight) / u128::from(weight);
+        tag.start = tag.start - ahead + u64::try_from(scaled).unwrap_or(u64::MAX / 2);
         tag.weight = weight;
         tag.rest = 0;
+        let start = tag.start;
+        if parent.is_some() {
+            self.replace(parent, 2 * group.0 + 1, start);
+        }
     }
 
     /// The group goes away; what it still has waiting goes its way.

@@ -28,11 +28,13 @@
 //!
 //! Source: specs/paternoster.md.
 
+mod answer;
 mod disk;
 mod fair;
 mod flush;
 mod lane;
 mod report;
+mod strict;
 mod tunables;
 mod valve;
 
@@ -49,15 +51,18 @@ use crate::rows::{Id, Rows};
 use crate::setting::TunableError;
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::table::{Handle, NIL};
+use crate::target::TargetState;
 use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId, Sectors};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use answer::Notes;
 use disk::Disk;
 use fair::{Fair, LeafId};
 use flush::Flushes;
 use lane::{Lane, TRIAL_MOST, Target, Waiting};
+use strict::Strict;
 use tunables::{GROUP_TUNABLES, KNOBS, SETTINGS, TUNABLES, Written};
 use valve::{Around, Done, UNIT, Valve};
 
@@ -132,6 +137,8 @@ pub struct Paternoster {
     valve: Valve,
     flushes: Flushes,
     disk: Disk,
+    strict: Strict,
+    notes: Notes,
     /// Requests in the drive.
     inside: u32,
     /// Greedy ones, in sixteenths of units.
@@ -167,6 +174,8 @@ impl Paternoster {
             valve: Valve::new(setup.now),
             flushes: Flushes::default(),
             disk: Disk::default(),
+            strict: Strict::default(),
+            notes: Notes::default(),
             inside: 0,
             w: 0,
             run_leaf: LeafId::NONE,
@@ -248,16 +257,18 @@ impl Paternoster {
         let mut paced = None;
         if let Some(slot) = first {
             paced = if greedy { self.paced(now, slot) } else { None };
-            if paced.is_none() && !(greedy && self.lane.over(self.valve.k)) {
+            let over = greedy && self.lane.over(self.valve.k);
+            if paced.is_none() && !over {
                 return self.issue_lane(slot, cx);
             }
+            self.note_held(now, slot, over, cx);
         }
         if let Some((leaf, chosen)) = self.choose() {
             let r = cx.requests.at(self.fair.head(leaf));
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
             if let Some(until) = hold {
                 self.wake_by(until);
-            } else if self.w == 0 || self.w + units(r) <= self.valve.k {
+            } else if self.w == 0 || self.w + units(r) <= self.strict.valve(self.valve.k) {
                 return self.issue_greedy(leaf, chosen, cx);
             } else {
                 self.valve.held();
@@ -270,6 +281,30 @@ impl Paternoster {
             }
         }
         Dispatch::Idle
+    }
+
+    /// A request of the lane is held back: an answer about its target names that.
+    fn note_held(&mut self, now: Instant, slot: u32, over: bool, cx: &Cx<'_>) {
+        let group = cx.requests.at(slot).group;
+        if let Some(owner) = self.lane.target(group).map(|t| t.owner) {
+            if over {
+                self.notes.over(now, owner);
+            } else {
+                self.notes.paced(now, owner);
+            }
+        }
+    }
+
+    /// A request of the lane has been in the drive.
+    fn lane_completed(&mut self, now: Instant, s: &Slot, r: &Request) {
+        let units = u64::from(s.units);
+        self.lane.completed(now, r.issued, s.arrived, r.group, units);
+        let Some(t) = self.lane.target(r.group) else { return };
+        self.notes.completed(now, t.owner, now.since(r.issued), s.thought, units);
+        if let Target::Number(target) = t.target {
+            let latency = now.since(s.arrived);
+            self.strict.completed(now, latency, target, self.valve.k, self.valve.cut());
+        }
     }
 
     fn issue_lane(&mut self, slot: u32, cx: &Cx<'_>) -> Dispatch {
@@ -354,7 +389,7 @@ impl Scheduler for Paternoster {
     }
 
     fn max_sectors(&self, limit: Sectors) -> Sectors {
-        if self.rotational { limit } else { limit.min(self.valve.cut()) }
+        if self.rotational { limit } else { limit.min(self.strict.cut(self.valve.cut())) }
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
@@ -421,15 +456,22 @@ impl Scheduler for Paternoster {
         let (issued, queue, units) = (r.issued, r.queue, u64::from(s.units));
         let data = matches!(r.op, Op::Read | Op::Write);
         let sectors = if data { r.sectors } else { Sectors(0) };
+        self.notes.serve(units);
         if s.lane {
-            self.lane.completed(now, issued, s.arrived, r.group, units);
+            self.lane_completed(now, &s, r);
         }
         if self.rotational {
             self.completed_disk(now, issued, s.leaf, s.lane, units);
         } else {
             let done = Done { sectors, units, cuttable: data && !s.lane };
             let around = self.around();
-            self.valve.completed(now, done, around);
+            if self.strict.binds() {
+                // What is given away for a target says nothing about the drive.
+                self.strict.moved(now, sectors);
+                self.valve.resumed_after_limit(now);
+            } else {
+                self.valve.completed(now, done, around);
+            }
         }
         self.fair.release_if_idle(s.leaf);
         if self.waiting() > 0 {
@@ -458,6 +500,15 @@ impl Scheduler for Paternoster {
                 self.flushes.ended(now, exclusive, lane.active, lane.service_least);
             }
         }
+    }
+
+    fn targets(&self, now: Instant, _cx: &Cx<'_>, sink: &mut dyn FnMut(TargetState)) {
+        self.answers(now, sink);
+    }
+
+    /// Completions and the timer ask for a run; between them asking again would find nothing new.
+    fn has_work(&self) -> bool {
+        false
     }
 
     fn merged(&mut self, _now: Instant, _kept: ReqId, what: Merged, _cx: &mut Cx<'_>) {
@@ -516,25 +567,27 @@ impl Stage for Paternoster {
 
     fn write_knob(
         &mut self,
-        _now: Instant,
+        now: Instant,
         group: GroupId,
         file: &str,
         line: &str,
         cx: &mut Cx<'_>,
     ) -> Result<(), KnobError> {
-        self.write_file(group, file, line, cx)
+        self.write_file(now, group, file, line, cx)
     }
 
     fn read_knob(&self, group: GroupId, file: &str, cx: &Cx<'_>, out: &mut String) {
         self.read_file(group, file, cx, out);
     }
 
-    fn changed(&mut self, _now: Instant, change: &Change, cx: &mut Cx<'_>) {
+    fn changed(&mut self, now: Instant, change: &Change, cx: &mut Cx<'_>) {
         match *change {
             Change::GroupAdded(group) => self.learn(group, cx),
             Change::GroupRemoved(group) => {
                 self.fair.group_gone(group);
                 self.lane.group_gone(group);
+                self.notes.reset(now, group, false);
+                self.strict.release();
             }
             Change::ProcMoved { proc, from, .. } => self.fair.proc_gone(proc, Some(from)),
             Change::ProcExited(proc) => self.fair.proc_gone(proc, None),

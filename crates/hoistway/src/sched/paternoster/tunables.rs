@@ -6,8 +6,8 @@ use super::lane::Target;
 use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::{Knob, KnobError, KnobOf, body_for, is_blank, number, pair, unknown_key};
-use crate::setting::{Setting, Settings, Tunable, TunableError, Unit, check, listed};
-use crate::unit::Nanos;
+use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, check, listed};
+use crate::unit::{Instant, Nanos};
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
@@ -30,6 +30,14 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
          price; 0: they wait 500 ms each.",
     )
     .field(|p| p.lane.part, |p, v| p.lane.part = v),
+    Tunable::switch(
+        "strict",
+        false,
+        "A numeric target is kept though it costs throughput: less is inside, and in smaller pieces, than the drive \
+         needs to be saturated. Flash only.",
+    )
+    .on_change(OnChange::Resets)
+    .field(|p| p.strict.on.into(), |p, v| p.strict.set(v != 0)),
 ];
 pub(super) static SETTINGS: Settings<Paternoster> = Settings::new("paternoster", ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
@@ -102,6 +110,7 @@ impl Paternoster {
 
     pub(super) fn write_file(
         &mut self,
+        now: Instant,
         group: GroupId,
         file: &str,
         line: &str,
@@ -110,7 +119,7 @@ impl Paternoster {
         match file {
             "io.latency" => {
                 let target = parse_target(body_for(cx.device.number, line)?)?;
-                self.set_target(group, target, cx);
+                self.set_target(now, group, target, cx);
                 Ok(())
             }
             "io.weight" => self.write_weight(group, line, cx),
@@ -118,9 +127,12 @@ impl Paternoster {
         }
     }
 
-    fn set_target(&mut self, group: GroupId, target: Option<Target>, cx: &Cx<'_>) {
+    fn set_target(&mut self, now: Instant, group: GroupId, target: Option<Target>, cx: &Cx<'_>) {
         self.learn(group, cx);
         let groups = cx.groups;
+        // A limit is for the targets it was found with.
+        self.strict.release();
+        self.notes.reset(now, group, target.is_some());
         self.lane.set_target(group, target, groups.parent(group), &|g| groups.children(g));
     }
 

@@ -299,10 +299,13 @@ impl Valve {
         }
     }
 
+    /// What completes now was sent under a smaller limit than the valve's own: it is not measured.
+    pub fn resumed_after_limit(&mut self, now: Instant) {
+        self.restart(now);
+    }
+
     /// Measures anew under the same setting.
     fn restart(&mut self, now: Instant) {
-        let held = core::mem::take(&mut self.epoch).held;
-        let _ = held;
         self.epoch = Epoch { start: now, last: now, ..Epoch::default() };
     }
 

@@ -19,7 +19,8 @@ options=(--quiet -j "${JOBS:-$(nproc)}")
 [ -z "${QUICK:-}" ] || options+=(--quick)
 
 flash=plextor-px-256m5s,sata-qlc-1tb,intel-dc-s3520-240g,intel-320-160g,emmc-5.1-64g,cloud-gp3,samsung-970-pro
-flash+=,nvme-enterprise-gen4,nvme-consumer-gen4,usb-stick-32g
+flash+=,nvme-enterprise-gen4,nvme-consumer-gen4
+stick=usb-stick-32g         # too small for the files of 64 readers
 disks=hitachi-hts727550a9e364,hdd-nearline-16tb,maxtor-stm3320613as
 loads=alone,readers,seqdirect,hog32,writers,writes,mixed,mixed-sync
 rivals=none-none,mq-deadline,kyber,bfq,none-bfq,prop-bfq,lat-none,cost-none
@@ -34,11 +35,11 @@ compare() { # NAME EXPERIMENT REPS DRIVES CONFIGS WORKLOADS
 
 run() {
   case $1 in
-    kept) compare kept control-latency "$reps" "$flash,$disks" "none-none,$ours" "$loads" ;;
-    rivals) compare rivals control-latency "$rival_reps" "$flash,$disks" "$rivals" "$loads" ;;
-    adios) compare adios control-latency "$rival_reps" "$flash,$disks" none-none,adios "$loads" ;;
+    kept) compare kept control-latency "$reps" "$flash,$stick,$disks" "none-none,$ours" "$loads" ;;
+    rivals) compare rivals control-latency "$rival_reps" "$flash,$stick,$disks" "$rivals" "$loads" ;;
+    adios) compare adios control-latency "$rival_reps" "$flash,$stick,$disks" none-none,adios "$loads" ;;
     probes)
-      compare probes control-latency "$reps" "$disks,usb-stick-32g" "none-none,bfq,none-bfq,$ours" \
+      compare probes control-latency "$reps" "$disks,$stick" "none-none,bfq,none-bfq,$ours" \
         probe100+alone,probe100+readers ;;
     numbers)
       compare numbers control-latency "$reps" "$disks" \
@@ -47,7 +48,7 @@ run() {
       compare weights control-weights "$rival_reps" "$flash,$disks" "none-none,prop-bfq,cost-none,$ours" \
         streams,random,tree-streams,tree-random ;;
     floods)
-      compare floods control-targets "$rival_reps" "$flash" "none-none,none-bfq,lat-none,$ours" \
+      compare floods control-targets "$rival_reps" "$flash,$stick" "none-none,none-bfq,lat-none,$ours" \
         alone,one,flood4+alone,flood4+readers,flood32+alone,flood32+readers ;;
     starts)
       compare starts-s startup-s "$rival_reps" intel-320-160g,hitachi-hts727550a9e364 "none-none,bfq,$ours" \
@@ -57,7 +58,7 @@ run() {
       compare starts-2018 startup-blkmq-2018 "$rival_reps" plextor-px-256m5s "none-none,bfq,$ours" \
         xterm+10r-seq,gnome-terminal+10r-seq,lowriter+10r-seq ;;
     picture)
-      compare picture control-latency "$rival_reps" "$flash" "$rivals,adios,$ours" alone,readers ;;
+      compare picture control-latency "$rival_reps" "$flash,$stick" "$rivals,adios,$ours" alone,readers ;;
     *) echo "no part '$1'" >&2; exit 2 ;;
   esac
 }
@@ -109,7 +110,7 @@ put() { # NAME FILE
 
 # Every cell of a run that misses a promise: drive, configuration, load, and what is missing.
 missed() { # NAME
-  awk -F, -v ours="$ours" -v stick=usb-stick-32g -v disks="$disks" '
+  awk -F, -v ours="$ours" -v disks="$disks" '
     FNR == 1 || $3 != ours || $8 != "" || $9 != "sim" { next }
     { value[$2, $4, $5] = $7; if (!(($2, $4) in seen)) { seen[$2, $4] = 1; cells[++n] = $2 SUBSEP $4 } }
     function miss(what) { printf "| %s | %s | %s |\n", drive, load, what }

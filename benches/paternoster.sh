@@ -49,7 +49,7 @@ run() {
         streams,random,tree-streams,tree-random ;;
     floods)
       compare floods control-targets "$rival_reps" "$flash,$stick" "none-none,none-bfq,lat-none,$ours" \
-        alone,one,flood4+alone,flood4+readers,flood32+alone,flood32+readers ;;
+        alone,one,several,flood4+alone,flood4+readers,flood32+alone,flood32+readers ;;
     starts)
       compare starts-s startup-s "$rival_reps" intel-320-160g,hitachi-hts727550a9e364 "none-none,bfq,$ours" \
         xterm+10r-seq,gnome-terminal+10r-seq,lowriter+10r-seq

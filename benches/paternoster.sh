@@ -113,7 +113,7 @@ missed() { # NAME
   awk -F, -v ours="$ours" -v disks="$disks" '
     FNR == 1 || $3 != ours || $8 != "" || $9 != "sim" { next }
     { value[$2, $4, $5] = $7; if (!(($2, $4) in seen)) { seen[$2, $4] = 1; cells[++n] = $2 SUBSEP $4 } }
-    function miss(what) { printf "| %s | %s | %s |\n", drive, load, what }
+    function miss(what) { rows = rows sprintf("| %s | %s | %s |\n", drive, load, what); bad[load, drive] = 1 }
     function below(metric, limit, words,   v) {
       v = value[drive, load, metric]
       if (v != "" && v < limit) miss(sprintf("%s %.1f %%, promised %g %%", words, 100 * v, 100 * limit))
@@ -123,10 +123,10 @@ missed() { # NAME
       if (v != "" && v > limit) miss(sprintf("%s ×%.2f, promised ×%g", words, v, limit))
     }
     END {
-      print "| drive | load | missed |\n|---|---|---|"
       for (i = 1; i <= n; i++) {
         split(cells[i], key, SUBSEP); drive = key[1]; load = key[2]
         if (index("," disks ",", "," drive ",") || load == "alone") continue
+        if (!all[load]++) loads[++count] = load
         if (load == "readers") {
           below("throughput_total_ratio", 0.97, "throughput"); below("throughput_interferers_ratio", 0.95, "others")
           above("latency_avg_over_alone", 2, "mean over alone"); above("latency_p99_over_alone", 4, "p99 over alone")
@@ -136,7 +136,12 @@ missed() { # NAME
           below("throughput_total_ratio", 0.95, "throughput"); below("throughput_interferers_ratio", 0.95, "others")
           above("latency_avg_ratio", 1.005, "latency over none")
         }
+        kept[load] += !((load, drive) in bad)
       }
+      print "| load | drives that keep all of it |\n|---|--:|"
+      for (l = 1; l <= count; l++) printf "| %s | %d of %d |\n", loads[l], kept[loads[l]], all[loads[l]]
+      print "\n| drive | load | missed |\n|---|---|---|"
+      printf "%s", rows
     }' "$out/$1/metrics.csv"
 }
 

@@ -139,6 +139,14 @@ impl Leaf {
         self.waiting += 1;
     }
 
+    /// More has joined its last request: a stream whose requests wait long enough to be merged is still one.
+    pub fn extended(&mut self, start: Sectors, end: Sectors) {
+        if start < self.last_end && self.last_end < end {
+            self.seq = (7 * self.seq + 1024) / 8;
+            self.last_end = end;
+        }
+    }
+
     /// A request of it has left the drive.
     pub fn left(&mut self, now: Instant) {
         self.inside -= 1;

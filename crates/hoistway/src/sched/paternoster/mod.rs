@@ -511,7 +511,12 @@ impl Scheduler for Paternoster {
         false
     }
 
-    fn merged(&mut self, _now: Instant, _kept: ReqId, what: Merged, _cx: &mut Cx<'_>) {
+    fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        let into = self.slots[kept.index()];
+        if into.id == kept && into.place != Place::Nowhere {
+            let r = &cx.requests[kept];
+            self.fair.leaf_mut(into.leaf).extended(r.start, r.end());
+        }
         let Merged::Request(gone) = what else { return };
         let s = self.slots[gone.index()];
         // One that was absorbed before its insertion waits nowhere.

@@ -222,6 +222,10 @@ pub struct Common {
     #[arg(long, short, value_name = "LIST")]
     #[arg(value_parser = Known(drives), hide_possible_values = true)]
     pub drive: Vec<String>,
+    /// Give the drives faults, such as pause_every_ms=2s,pause_ms=200ms; `hoistway show faults` lists the keys. They
+    /// go before those of the experiment and of the drive file
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
+    pub faults: Vec<String>,
     /// Workloads of the experiment [default: those that it names]
     #[arg(long, short, value_name = "LIST")]
     pub workload: Vec<String>,

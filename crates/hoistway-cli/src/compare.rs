@@ -225,6 +225,7 @@ pub fn grid(
         }
         drives.push(drive);
     }
+    with_faults(&mut drives, &experiment, common, chosen_world.drive.is_some())?;
     let workloads = chosen(&common.workload, &experiment.default_workloads, "workload")?;
     for name in &workloads {
         if experiment.workload(name).is_none() {
@@ -258,6 +259,43 @@ pub fn grid(
     Ok(grid)
 }
 
+/// Gives the drives the faults of the experiment and of the command line.
+fn with_faults(
+    drives: &mut [DriveFile],
+    experiment: &Experiment,
+    common: &Common,
+    real: bool,
+) -> Result<(), Failure> {
+    let wrong = |what: String| Failure::Usage(format!("--faults: {what}"));
+    let mut given = Vec::new();
+    for part in parts(&common.faults) {
+        let Some((key, value)) = part.split_once('=') else {
+            return Err(wrong(format!("'{part}' has no '='; write pause_every_ms=2s")));
+        };
+        given.push((key.trim().to_string(), fault_value(value.trim())));
+    }
+    if real && !(given.is_empty() && experiment.faults.is_empty()) {
+        let what = "faults are of simulated drives, and this run uses real storage; name a drive with --drive";
+        return Err(Failure::Usage(what.into()));
+    }
+    for drive in drives {
+        *drive = experiment.on(drive).map_err(|e| Failure::Usage(e.to_string()))?;
+        if !given.is_empty() {
+            *drive = drive.with_faults(&given).map_err(|e| wrong(e.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A number in the unit of the key, or a quantity with a unit of its own.
+fn fault_value(text: &str) -> toml::Value {
+    match (text.parse::<i64>(), text.parse::<f64>()) {
+        (Ok(n), _) => toml::Value::Integer(n),
+        (_, Ok(x)) => toml::Value::Float(x),
+        _ => toml::Value::String(text.into()),
+    }
+}
+
 fn no_workload(experiment: &Experiment, name: &str) -> String {
     let known: Vec<&str> = experiment.workloads.iter().map(|w| w.id.as_str()).collect();
     let hint = match nearest(name, known.iter().copied()) {
@@ -285,6 +323,9 @@ fn command(grid: &Grid, common: &Common, drives_named: bool, source: &Source<'_>
         let _ = write!(text, " --drive {drives}");
     }
     text.push_str(&world::flags(common));
+    if !common.faults.is_empty() {
+        let _ = write!(text, " --faults {}", parts(&common.faults).join(","));
+    }
     let _ = write!(text, " --workload {}", grid.workloads.join(","));
     let _ = write!(text, " --reps {} --seed {}", grid.reps, grid.seed);
     if let Some(duration) = &common.duration {

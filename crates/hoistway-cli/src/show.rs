@@ -10,19 +10,22 @@ use hoistway::{Profile, ctl, sched};
 use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::keys::{Key, ValueType};
-use hoistway_sim::drive::{DriveFile, MODELS, Model};
+use hoistway_sim::drive::{DriveFile, MODELS, Model, faults};
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::load::LOADS;
 
 pub fn show(args: &args::Show) -> Result<(), Failure> {
     let name = args.name.as_str();
     let found = find(name)?;
+    if args.markdown && name == faults::TABLE {
+        return print(&keys_markdown(faults::FAULT_KEYS));
+    }
     if args.markdown && found.is_some() {
         return match settings::markdown(name) {
             Some(text) => print(&text),
             None => Err(Failure::Usage(format!(
-                "--markdown prints the settings of a scheduler or controller, and '{name}' is neither \
-                 (`hoistway list schedulers`, `hoistway list controllers`)"
+                "--markdown prints the settings of a scheduler or controller, or `faults`, and '{name}' is none of \
+                 them (`hoistway list schedulers`, `hoistway list controllers`)"
             ))),
         };
     }
@@ -55,6 +58,10 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
     }
     if let Some(model) = Model::find(name) {
         return Ok(Some(show_model(model)));
+    }
+    if name == faults::TABLE {
+        let summary = "what goes wrong with a simulated drive: table [faults] of drive files and experiments, --faults";
+        return Ok(Some(show_keys(name, summary, faults::FAULT_KEYS)));
     }
     if Experiment::ids().any(|id| id == name) {
         let experiment = Experiment::load(name).map_err(|e| Failure::Failed(e.to_string()))?;
@@ -109,6 +116,7 @@ fn known_names() -> Vec<&'static str> {
     names.extend(ctl::CONTROLLERS.iter().map(|e| e.name));
     names.extend(DriveFile::ids());
     names.extend(MODELS.iter().map(|m| m.name));
+    names.push(faults::TABLE);
     names.extend(Experiment::ids());
     names.extend(LOADS.iter().map(|l| l.name));
     names.extend(NAMED.iter().map(|n| n.name));
@@ -208,12 +216,26 @@ fn show_drive(drive: &DriveFile) -> String {
 }
 
 fn show_model(model: &Model) -> String {
+    show_keys(model.name, model.summary, model.keys)
+}
+
+fn show_keys(name: &str, summary: &str, keys: &[Key]) -> String {
     let mut table = Table::new(&["key", "values", "if missing", ""], 4);
-    for key in model.keys {
+    for key in keys {
         let missing = key.default.unwrap_or("required");
         table.row(vec![key.name.into(), values(key), missing.into(), key.doc.into()]);
     }
-    format!("{}: {}\n\n{}", model.name, model.summary, table.render())
+    format!("{name}: {summary}\n\n{}", table.render())
+}
+
+/// The table of a reference page.
+fn keys_markdown(keys: &[Key]) -> String {
+    let mut text = String::from("| key | values | if missing | |\n|---|---|---|---|\n");
+    for key in keys {
+        let missing = key.default.unwrap_or("required");
+        text.push_str(&format!("| `{}` | {} | {missing} | {} |\n", key.name, values(key), key.doc));
+    }
+    text
 }
 
 fn values(key: &Key) -> String {

@@ -264,6 +264,45 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
 }
 
 #[test]
+fn faults_of_drives_come_from_the_command_line_the_experiment_and_the_drive_file() {
+    let folder = Folder::new("faults");
+    let drive = "schema = 1\nname = \"x\"\nbase = \"fixed-100us\"\n\n[faults]\nstart_ms = \"10s\"\n\
+                 start_factor = 3\n";
+    fs::write(folder.0.join("slow.toml"), drive).unwrap();
+    let show = folder.run(&["show", "latency-2019"]);
+    let host = stdout(&show).find("[host]").unwrap();
+    let (head, tail) = (&stdout(&show)[..host], &stdout(&show)[host..]);
+    let text = format!("{head}[faults]\nstart_ms = 10000\nstart_factor = 3\n\n{tail}");
+    fs::write(folder.0.join("mine.toml"), text).unwrap();
+    let mean = |experiment: &str, drive: &str, more: &[&str]| {
+        let args = ["run", experiment, "none", "-d", drive, "-w", "readers", "-r", "1", "--quiet"];
+        let shape = ["--duration", "300ms", "--csv", "--out", "x"];
+        let output = folder.run(&[&args[..], &shape[..], more].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let csv = stdout(&output);
+        let values = csv.lines().filter(|l| l.contains("latency_mean"));
+        values.map(|l| l.split_once("latency_mean").unwrap().1.to_string()).collect::<String>()
+    };
+    let sound = mean("latency-2019", "fixed-100us", &[]);
+    let faulty = mean("latency-2019", "fixed-100us", &["--faults", "start_ms=10s,start_factor=3"]);
+    assert!(!sound.is_empty() && sound != faulty, "{sound} and {faulty}");
+    assert_eq!(mean("latency-2019", "./slow.toml", &[]), faulty);
+    assert_eq!(mean("mine.toml", "fixed-100us", &[]), faulty);
+    assert_eq!(mean("mine.toml", "fixed-100us", &["--faults", "start_ms=0"]), sound);
+    let manifest = String::from_utf8(folder.file("x/manifest.json")).unwrap();
+    assert!(manifest.contains("--faults start_ms=0") && manifest.contains("start_factor = 3"));
+    for (given, part) in [
+        ("pause_every_ms=2s", "pause_every_ms = 2000 needs pause_ms above 0"),
+        ("pauses=1", "--faults: [faults]: unknown key 'pauses'; did you mean 'pause_ms'?"),
+        ("slow", "--faults: 'slow' has no '='; write pause_every_ms=2s"),
+    ] {
+        let output = folder.run(&["run", "latency-2019", "--faults", given]);
+        assert_eq!(output.status.code(), Some(2), "{given}");
+        assert!(stderr(&output).contains(part), "{given}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn mistakes_in_files_name_file_and_line() {
     let folder = Folder::new("files");
     let shown = stdout(&folder.run(&["show", "latency-2019"]));

@@ -121,11 +121,37 @@ fn every_drive_keeps_the_contract_and_repeats_itself() {
     }
 }
 
+/// The faults of a drive that has them all, often enough to meet in a short run.
+fn all_faults(file: &DriveFile) -> DriveFile {
+    let text = "pause_every_ms = 40\npause_ms = 7\nslow_every_ms = 30\nslow_ms = 20\nslow_factor = 3.3\n\
+                start_ms = 50\nstart_factor = 4\ncredit_ios = 500\ncredit_iops = 4000\ncredit_mib = 64\n\
+                credit_mb_s = 90\ncache_mib = 8\ncache_mb_s = 20\nreadonly_every_ms = 60\nreadonly_ms = 15\n\
+                noise_sigma = 0.4\n";
+    let table: toml::Table = text.parse().unwrap();
+    file.with_faults(&table.into_iter().collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn with_faults_too_every_drive_keeps_the_contract_and_repeats_itself() {
+    for id in DriveFile::ids() {
+        let sound = DriveFile::load(id).unwrap();
+        let file = all_faults(&sound);
+        for seed in 1..=2 {
+            let first = mix(&file, seed, 1500);
+            assert!(first == mix(&file, seed, 1500), "{id}: seed {seed} does not repeat");
+            let end = |done: &[Completion]| done.last().map(|c| c.at);
+            assert!(end(&first) > end(&mix(&sound, seed, 1500)), "{id}: faults cost nothing");
+        }
+    }
+}
+
 /// Asking a drive more often, or later, than it wants does not change its completions.
 #[test]
 fn idle_polls_change_nothing() {
-    for id in DriveFile::ids() {
-        let file = DriveFile::load(id).unwrap();
+    let sound: Vec<DriveFile> =
+        DriveFile::ids().into_iter().map(|id| DriveFile::load(id).unwrap()).collect();
+    let faulty: Vec<DriveFile> = sound.iter().map(all_faults).collect();
+    for file in sound.into_iter().chain(faulty) {
         let run = |step: u64| {
             let mut r = rng::stream(1, "test/polls");
             let mut rig = Rig::new(&file, 1);
@@ -143,10 +169,12 @@ fn idle_polls_change_nothing() {
                 let start = r.below(file.identity.capacity_bytes / 4096 - 16) * 4096;
                 rig.give(op, start, 4096 * (1 + r.below(16)), false);
             }
-            rig.run_to(Instant::from_nanos(1 << 60));
+            // Long for 300 commands, and short enough for faults that recur each 30 ms.
+            rig.run_to(Instant::from_nanos(1 << 41));
+            assert_eq!(rig.in_drive, 0);
             rig.done
         };
-        assert!(run(0) == run(7_777), "{id}");
+        assert!(run(0) == run(7_777), "{}", file.id);
     }
 }
 

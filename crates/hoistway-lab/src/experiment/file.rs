@@ -9,6 +9,7 @@ use crate::result::Judge;
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos};
+use hoistway_sim::drive::{DriveFile, faults};
 use hoistway_sim::load::{Better, LOADS};
 use hoistway_sim::world::Window;
 
@@ -35,6 +36,7 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         "workloads",
         "reps",
         "host",
+        "faults",
         "window",
         "files",
         "group",
@@ -75,6 +77,7 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
             .filter(|(k, _)| *k != "profile")
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect(),
+        faults: read_faults(&top)?,
         head_start,
         window,
         longer,
@@ -100,6 +103,22 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
     check_weights(&top, &experiment)?;
     check_host(&host, &experiment)?;
     Ok(experiment)
+}
+
+/// Keys of `[faults]`; they are those of drive files.
+fn read_faults(top: &Section<'_>) -> Result<Vec<(String, toml::Value)>> {
+    let Some(section) = top.opt_section("faults")? else { return Ok(Vec::new()) };
+    let keys: Vec<&str> = faults::FAULT_KEYS.iter().map(|k| k.name).collect();
+    section.only(&keys)?;
+    let given: Vec<_> = section.table.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let any = DriveFile::load("null-block").expect("an embedded drive");
+    match any.with_faults(&given) {
+        Ok(_) => Ok(given),
+        Err(e) => {
+            let key = given.iter().map(|(k, _)| k.as_str()).find(|k| e.0.contains(k));
+            Err(section.wrong(key.unwrap_or_default(), e.0))
+        }
+    }
 }
 
 /// What the experiment judges by; what every workload must have for that.

@@ -50,6 +50,8 @@ pub struct Experiment {
     pub host_profile: String,
     /// Host parameters that differ from the profile.
     pub host: Vec<(String, toml::Value)>,
+    /// Keys of `[faults]`, for every drive it runs on.
+    pub faults: Vec<(String, toml::Value)>,
     /// The interferers start so long before the target; zero without one.
     pub head_start: Nanos,
     /// When measuring begins and ends, if nothing else is said.
@@ -240,6 +242,20 @@ impl Experiment {
             }
         };
         Err(format!("no workload of {} has a process '{name}'; {hint}", self.id))
+    }
+
+    /// The drive with the experiment's faults.
+    ///
+    /// # Errors
+    ///
+    /// Faults of the drive file and the experiment that do not go together.
+    pub fn on(&self, drive: &DriveFile) -> Result<DriveFile, ExperimentError> {
+        if self.faults.is_empty() {
+            return Ok(drive.clone());
+        }
+        drive
+            .with_faults(&self.faults)
+            .map_err(|e| ExperimentError(format!("{} on {}: {e}", self.id, drive.id)))
     }
 
     /// The window of a run.

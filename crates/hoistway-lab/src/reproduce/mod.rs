@@ -111,12 +111,12 @@ pub fn plan(
             )));
         };
         let wrong = |e: &dyn std::fmt::Display| ExperimentError(format!("{id}: {e}"));
-        let drives: Result<Vec<DriveFile>, _> =
-            e.drives.iter().map(|d| DriveFile::load(d)).collect();
+        let drive = |d: &String| e.on(&DriveFile::load(d).map_err(|error| wrong(&error))?);
+        let drives: Result<Vec<DriveFile>, _> = e.drives.iter().map(drive).collect();
         let configs: Result<Vec<Config>, _> = e.configs.iter().map(|c| Config::parse(c)).collect();
         let usual = if quick { e.reps.min(QUICK_REPS) } else { e.reps };
         let grid = Grid {
-            drives: drives.map_err(|e| wrong(&e))?,
+            drives: drives?,
             workloads: e.default_workloads.clone(),
             configs: configs.map_err(|e| wrong(&e))?,
             reps: reps.unwrap_or(usual),

@@ -72,7 +72,7 @@ impl BucketParams {
 
 /// Tokens in units of 10^-12, filled at a rate in thousandths per second: exact in integers.
 #[derive(Debug)]
-struct Tokens {
+pub(super) struct Tokens {
     /// Units of 10^-12 tokens per ns; 0: no limit.
     per_ns: i128,
     depth: i128,
@@ -84,7 +84,8 @@ struct Tokens {
 const TOKEN: i128 = 1_000_000_000_000;
 
 impl Tokens {
-    fn new(per_s: f64, depth: f64) -> Tokens {
+    /// Full, `per_s` more each second.
+    pub fn new(per_s: f64, depth: f64) -> Tokens {
         let depth = (depth * 1e3 + 0.5) as i128 * (TOKEN / 1000);
         let least = i128::from(per_s > 0.0);
         let per_ns = ((per_s * 1e3 + 0.5) as i128).max(least);
@@ -99,7 +100,7 @@ impl Tokens {
     ///
     /// A command larger than the bucket is deep waits for a full bucket and leaves a debt, otherwise
     /// it would wait for ever.
-    fn earliest(&self, from: u64, n: u64) -> u64 {
+    pub fn earliest(&self, from: u64, n: u64) -> u64 {
         if self.per_ns == 0 || n == 0 {
             return from;
         }
@@ -107,7 +108,8 @@ impl Tokens {
         if missing <= 0 { from } else { from + ((missing + self.per_ns - 1) / self.per_ns) as u64 }
     }
 
-    fn take(&mut self, at: u64, n: u64) {
+    /// Takes them at `at`.
+    pub fn take(&mut self, at: u64, n: u64) {
         if self.per_ns > 0 {
             self.level = self.level(at) - i128::from(n) * TOKEN;
             self.at = at;

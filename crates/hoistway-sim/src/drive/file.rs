@@ -6,6 +6,7 @@
 //! value, or the table that lacks it, stands. What passed is valid, so the accessors cannot fail.
 
 use super::embedded::EMBEDDED;
+use super::faults::{self, Faults, Faulty};
 use super::keys::{self, Key, TABLES};
 use super::{Drive, MODELS, Model};
 use hoistway::setting::nearest;
@@ -191,7 +192,40 @@ impl DriveFile {
     pub fn build(&self, seed: u64) -> Box<dyn Drive> {
         let model =
             Model::find(&self.model).expect("the model was looked up when the file was read");
-        (model.build)(self, seed)
+        let drive = (model.build)(self, seed);
+        match Faults::from_file(self) {
+            None => drive,
+            Some(faults) => Box::new(Faulty::new(drive, &faults, seed, &self.id)),
+        }
+    }
+
+    /// The same drive with these keys of `[faults]` besides its own; the later of two that are given holds.
+    ///
+    /// # Errors
+    ///
+    /// A key that is unknown or wrong, or a fault that lacks one.
+    pub fn with_faults(
+        &self,
+        given: &[(String, toml::Value)],
+    ) -> Result<DriveFile, DriveFileError> {
+        let mut file = self.clone();
+        let error = |what: String| DriveFileError(format!("[{}]: {what}", faults::TABLE));
+        for (name, own) in given {
+            let keys = faults::FAULT_KEYS;
+            let Some(key) = keys.iter().find(|k| k.name == name) else {
+                let hint = meant(name, keys.iter().map(|k| k.name));
+                return Err(error(format!("unknown key '{name}'{hint} (`hoistway show faults`)")));
+            };
+            let read = own.as_str().and_then(|text| key.with_unit(text)).transpose();
+            let value = read.map_err(|e| error(format!("{name} = {e}")))?;
+            let value = value.unwrap_or_else(|| own.clone());
+            key.check(&value).map_err(error)?;
+            let table =
+                file.table.entry(faults::TABLE).or_insert_with(|| toml::Table::new().into());
+            table.as_table_mut().expect(CHECKED).insert(name.clone(), value);
+        }
+        faults::check(&file).map_err(|w| error(format!("{} {}", w.key, w.what)))?;
+        Ok(file)
     }
 
     /// The value of a required integer key.
@@ -498,7 +532,9 @@ impl Chain {
                 return Err(self.wrong(key, "", &what));
             }
         }
-        for table in &TABLES[1..] {
+        let there =
+            |t: &&keys::TableKeys| t.name != faults::TABLE || self.table.contains_key(t.name);
+        for table in TABLES[1..].iter().filter(there) {
             self.check_keys(table.name, table.keys, &|_, value| {
                 table.name == "baseline" && keys::number(value).is_some_and(f64::is_finite)
             })?;
@@ -517,8 +553,9 @@ impl Chain {
             );
             return Err(self.wrong("identity", "capacity_bytes", &what));
         }
-        (model.check)(&file)
-            .map_err(|w| self.wrong(w.table, w.key, &format!("{} {}", w.key, w.what)))?;
+        let wrong = |w: Wrong| self.wrong(w.table, w.key, &format!("{} {}", w.key, w.what));
+        (model.check)(&file).map_err(wrong)?;
+        faults::check(&file).map_err(wrong)?;
         Ok(file)
     }
 

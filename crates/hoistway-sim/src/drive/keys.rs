@@ -5,6 +5,7 @@
 //! Bounds above those of the specification keep arithmetic in range: no size above 2^50 bytes, no
 //! time above 11 days, no rate above 10^6 MB/s.
 
+use super::faults;
 use hoistway::quantity::QuantityError;
 
 /// What a key holds.
@@ -250,7 +251,7 @@ pub struct TableKeys {
     pub doc: &'static str,
 }
 
-/// The tables every drive file has. The model's own table comes from [`super::MODELS`].
+/// The tables every drive file has, and `[faults]`, which it may have. The model's own table comes from [`super::MODELS`].
 pub const TABLES: &[TableKeys] = &[
     TableKeys { name: "", keys: TOP_KEYS, doc: "The file itself." },
     TableKeys { name: "identity", keys: IDENTITY_KEYS, doc: "What the drive is." },
@@ -265,6 +266,11 @@ pub const TABLES: &[TableKeys] = &[
         name: "iocost",
         keys: IOCOST_KEYS,
         doc: "Coefficients of the linear cost model of io.cost.",
+    },
+    TableKeys {
+        name: faults::TABLE,
+        keys: faults::FAULT_KEYS,
+        doc: "What goes wrong with it; the table may be missing.",
     },
 ];
 

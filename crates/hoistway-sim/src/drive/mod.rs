@@ -4,6 +4,7 @@ mod adapter;
 mod bucket;
 mod card;
 mod embedded;
+pub mod faults;
 mod file;
 mod flash;
 mod hdd;

@@ -93,6 +93,12 @@ impl Coming {
             media: Nanos(at - begun - transfer),
             transfer: Nanos(transfer),
         };
+        self.insert(done);
+    }
+
+    /// The same of a completion whose parts are known.
+    #[inline]
+    pub fn insert(&mut self, done: Completion) {
         match self.0.back() {
             Some(last) if last.at > done.at => {
                 let place = self.0.partition_point(|c| c.at <= done.at);

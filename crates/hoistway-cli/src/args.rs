@@ -69,6 +69,8 @@ pub enum Command {
     Run(RunOne),
     /// Repeat the experiments of the reference documents, published values beside ours
     Reproduce(Reproduce),
+    /// Judge configurations on random drives under random loads: how much throughput they keep, what a target waits
+    Population(crate::population::Population),
     /// Print what the load in a block trace is made of: mix, sizes, sequentiality, arrivals, depth, working set
     Describe(crate::describe::Describe),
     /// Recompute the metrics and the report of run directories from their records

@@ -11,6 +11,7 @@ mod job;
 mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
+mod population;
 mod replay;
 mod replay_trace;
 mod report;
@@ -66,6 +67,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Show(show) => show::show(&show),
         args::Command::Compare(options) => compare::compare(&options),
         args::Command::Run(options) => compare::run_one(&options),
+        args::Command::Population(options) => population::population(&options),
         args::Command::Describe(options) => describe::describe(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
         args::Command::Reproduce(options) => reproduce::reproduce(&options),

@@ -5,6 +5,7 @@ pub mod config;
 pub mod diff;
 pub mod experiment;
 pub mod explain;
+pub mod population;
 pub mod replay;
 pub mod report;
 pub mod reproduce;

@@ -223,12 +223,12 @@ fn text(cases: &[Finished], shown: &[String], of: &str, worst: usize) -> String 
         if list.is_empty() {
             continue;
         }
-        let mut table = Table::new(&["case", "drive", "load", "is"], 3);
+        let _ = writeln!(out, "\n{of}, worst by {}", measure.title);
         for (case, value) in list {
-            let drive = format!("{} ({})", case.class, case.around);
-            table.row(vec![case.number.to_string(), drive, case.load.clone(), three(value)]);
+            let Finished { number, class, around, load, .. } = case;
+            let value = three(value);
+            let _ = writeln!(out, "  case {number:<5} {value:>7}  {class} ({around}): {load}");
         }
-        let _ = write!(out, "\n{of}, worst by {}\n{}", measure.title, table.render());
     }
     out
 }

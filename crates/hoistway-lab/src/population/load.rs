@@ -160,7 +160,7 @@ fn latency(rng: &mut Rng, drive: &Drawn, text: &mut String) -> Told {
         let ms = if is_slow(drive) { [50, 100, 200] } else { [1, 5, 20] };
         let size: u64 = bs.trim_end_matches('k').parse().expect("a size in KiB");
         let rate = size * 1024 * 1000 / rng.one_of(&ms);
-        let _ = writeln!(target, "rate = \"{rate}B/s\"");
+        let _ = writeln!(target, "rate = {rate}");
     }
     let summary = all.iter().map(|(n, k)| in_words(*n, k)).collect::<Vec<_>>().join(", ");
     text.push_str(

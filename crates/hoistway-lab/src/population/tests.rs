@@ -1,4 +1,5 @@
 use super::*;
+use hoistway::Nanos;
 
 #[test]
 fn drives_and_loads_of_a_thousand_seeds_are_valid_and_differ() {
@@ -15,7 +16,13 @@ fn drives_and_loads_of_a_thousand_seeds_are_valid_and_differ() {
         let config = Config::parse(REFERENCE).unwrap();
         for workload in &experiment.workloads {
             let job = experiment.job(&drawn.file, workload, &config, 1, &Options::default());
-            job.unwrap_or_else(|e| panic!("{number}: {e}\n{}", load.text));
+            let mut job = job.unwrap_or_else(|e| panic!("{number}: {e}\n{}", load.text));
+            // Parameters of loads are checked when a run is set up.
+            if number < 100 {
+                (job.window.ramp, job.window.measured) = (Nanos::ZERO, Nanos::ms(1));
+                let run = hoistway_sim::world::run(&job, &mut |_| true);
+                run.unwrap_or_else(|e| panic!("{number}: {e}\n{}", load.text));
+            }
         }
     }
     assert_eq!(classes.len(), 6, "{classes:?}");

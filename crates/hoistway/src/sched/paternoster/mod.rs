@@ -33,6 +33,7 @@ mod disk;
 mod fair;
 mod flush;
 mod lane;
+mod media;
 mod report;
 mod strict;
 mod tunables;
@@ -62,6 +63,7 @@ use disk::Disk;
 use fair::{Fair, LeafId};
 use flush::Flushes;
 use lane::{Lane, TRIAL_MOST, Target, Waiting};
+use media::Media;
 use strict::Strict;
 use tunables::{GROUP_TUNABLES, KNOBS, SETTINGS, TUNABLES, Written};
 use valve::{Around, Done, UNIT, Valve};
@@ -118,6 +120,8 @@ struct Slot {
     lane: bool,
     /// Its target has a number.
     number: bool,
+    /// It went far from the one sent before.
+    far: bool,
     /// As charged at dispatch.
     units: u32,
     arrived: Instant,
@@ -127,7 +131,7 @@ struct Slot {
 /// The scheduler.
 #[derive(Debug)]
 pub struct Paternoster {
-    rotational: bool,
+    media: Media,
     written: Rows<GroupId, Written>,
     links: Links,
     slots: Vec<Slot>,
@@ -159,12 +163,13 @@ impl Paternoster {
             place: Place::Nowhere,
             lane: false,
             number: false,
+            far: false,
             units: 0,
             arrived: Instant::ZERO,
             thought: Nanos::ZERO,
         };
         let mut p = Paternoster {
-            rotational: setup.device.rotational,
+            media: Media::new(setup.device.rotational),
             written: Rows::from(vec![Written::NOTHING]),
             links: Links::new(setup.requests),
             slots: vec![vacant; setup.requests],
@@ -347,6 +352,7 @@ impl Paternoster {
         }
         let r = cx.requests.at(slot);
         self.valve.issued(r.start, r.end(), self.w);
+        self.slots[slot as usize].far = self.media.sent(r.start, r.end());
         Dispatch::Issue(id)
     }
 
@@ -354,6 +360,19 @@ impl Paternoster {
         let slot = self.returned.pop_front(&mut self.links)?;
         let units = self.units_of(slot, cx);
         Some(self.sent(slot, units, cx))
+    }
+
+    /// The drive was served as a disk, or not: it is not what it was taken for.
+    fn turn_if(&mut self, was_disk: bool, now: Instant, cx: &mut Cx<'_>) {
+        if self.media.is_disk() == was_disk {
+            return;
+        }
+        self.disk.reset();
+        self.valve.restart(now);
+        // A wait of the other kind is over.
+        if self.waiting() > 0 {
+            cx.run(QueueId(0));
+        }
     }
 
     /// A request is in the drive no longer.
@@ -389,7 +408,7 @@ impl Scheduler for Paternoster {
     }
 
     fn max_sectors(&self, limit: Sectors) -> Sectors {
-        if self.rotational { limit } else { limit.min(self.strict.cut(self.valve.cut())) }
+        if self.media.is_disk() { limit } else { limit.min(self.strict.cut(self.valve.cut())) }
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At, cx: &mut Cx<'_>) -> Run {
@@ -417,7 +436,7 @@ impl Scheduler for Paternoster {
         };
         let arrived = r.alloc;
         self.slots[id.index()] =
-            Slot { id, leaf: leaf_id, place, lane, number, units: 0, arrived, thought };
+            Slot { id, leaf: leaf_id, place, lane, number, far: false, units: 0, arrived, thought };
         match place {
             Place::Returned => self.returned.push_front(&mut self.links, slot),
             Place::Lane => {
@@ -436,7 +455,11 @@ impl Scheduler for Paternoster {
         if let Some(answer) = self.issue_returned(cx) {
             return answer;
         }
-        if self.rotational { self.dispatch_disk(now, cx) } else { self.dispatch_flash(now, cx) }
+        if self.media.is_disk() {
+            self.dispatch_disk(now, cx)
+        } else {
+            self.dispatch_flash(now, cx)
+        }
     }
 
     fn drain(&mut self, _now: Instant, cx: &mut Cx<'_>) -> Option<ReqId> {
@@ -460,7 +483,8 @@ impl Scheduler for Paternoster {
         if s.lane {
             self.lane_completed(now, &s, r);
         }
-        if self.rotational {
+        let far = (s.far && r.op == Op::Read).then_some((r.start, r.sectors));
+        if self.media.is_disk() {
             self.completed_disk(now, issued, s.leaf, s.lane, units);
         } else {
             let done = Done { sectors, units, cuttable: data && !s.lane };
@@ -474,6 +498,9 @@ impl Scheduler for Paternoster {
             }
         }
         self.fair.release_if_idle(s.leaf);
+        let was = self.media.is_disk();
+        self.media.completed(now, issued, far);
+        self.turn_if(was, now, cx);
         if self.waiting() > 0 {
             cx.run(queue);
         }
@@ -547,12 +574,15 @@ impl Stage for Paternoster {
 
     fn set(
         &mut self,
-        _now: Instant,
+        now: Instant,
         name: &str,
         value: u64,
-        _cx: &mut Cx<'_>,
+        cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        SETTINGS.set(self, name, value).map(drop)
+        let was = self.media.is_disk();
+        SETTINGS.set(self, name, value)?;
+        self.turn_if(was, now, cx);
+        Ok(())
     }
 
     fn value(&self, name: &str) -> Option<u64> {
@@ -596,13 +626,10 @@ impl Stage for Paternoster {
             }
             Change::ProcMoved { proc, from, .. } => self.fair.proc_gone(proc, Some(from)),
             Change::ProcExited(proc) => self.fair.proc_gone(proc, None),
-            Change::Device if self.rotational != cx.device.rotational => {
-                self.rotational = cx.device.rotational;
-                self.disk.reset();
-                // A wait of the other kind is over.
-                if self.waiting() > 0 {
-                    cx.run(QueueId(0));
-                }
+            Change::Device => {
+                let was = self.media.is_disk();
+                self.media.says(cx.device.rotational);
+                self.turn_if(was, now, cx);
             }
             _ => {}
         }

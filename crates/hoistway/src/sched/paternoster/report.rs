@@ -59,10 +59,11 @@ pub(super) static FIGURES: &[&[FigureDoc]] = &[&[
 ]];
 
 impl Paternoster {
-    fn device_values(&self) -> [(&'static str, &'static str, u64); 14] {
+    fn device_values(&self) -> [(&'static str, &'static str, u64); 15] {
         let cut = if self.valve.cut() == UNCUT { 0 } else { self.valve.cut().0 };
         let phase = Phase::ALL.iter().position(|&p| p == self.valve.phase()).unwrap_or(0);
         [
+            ("disk", "", self.media.is_disk().into()),
             ("valve_units", "units", self.valve.k / UNIT),
             ("knee_units", "units", self.valve.base().0 / UNIT),
             ("cut_sectors", "sectors", cut),

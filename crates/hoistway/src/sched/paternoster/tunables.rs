@@ -3,6 +3,7 @@
 use super::Paternoster;
 use super::fair::WEIGHT;
 use super::lane::Target;
+use super::media::CHOICES;
 use crate::env::Cx;
 use crate::group::GroupId;
 use crate::knob::{Knob, KnobError, KnobOf, body_for, is_blank, number, pair, unknown_key};
@@ -38,6 +39,14 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
     )
     .on_change(OnChange::Resets)
     .field(|p| p.strict.on.into(), |p, v| p.strict.set(v != 0)),
+    Tunable::new(
+        "media",
+        Unit::Choice(CHOICES),
+        0,
+        (0, 2),
+        "How the drive is served; auto: as a disk if it says that it rotates, until reads show that it does not.",
+    )
+    .field(|p| p.media.choice(), |p, v| p.media.choose(v)),
 ];
 pub(super) static SETTINGS: Settings<Paternoster> = Settings::new("paternoster", ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);

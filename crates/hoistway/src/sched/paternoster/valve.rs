@@ -305,7 +305,7 @@ impl Valve {
     }
 
     /// Measures anew under the same setting.
-    fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         self.epoch = Epoch { start: now, last: now, ..Epoch::default() };
     }
 

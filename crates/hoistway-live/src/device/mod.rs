@@ -38,7 +38,7 @@ pub(crate) use reactor::{BUFFERS_MAX, Session, SessionState};
 pub(crate) use report::ConnectionInfo;
 pub use report::{ClientReport, DeviceReport, GroupReport, IoTotals, ROOT_NAME, TargetReport};
 pub(crate) use ring::Message;
-pub use settings::{DeviceOptions, GroupSetting, GroupSpec};
+pub use settings::{DeviceOptions, GroupSetting, GroupSpec, LATENCY_AUTO};
 pub use stats::{ClientStats, DeviceStats, GroupSum, StateFigure};
 pub use tracing::{TraceBatch, TraceClient, TraceReader};
 pub use watchdog::Stall;

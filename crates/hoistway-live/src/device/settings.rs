@@ -106,10 +106,11 @@ impl GroupSpec {
         self
     }
 
-    /// The same with a latency target in microseconds, which io.latency keeps by holding its siblings
-    /// back; the controller must be installed ([`DeviceOptions::controllers`]).
+    /// The same with a latency target in microseconds. A scheduler that takes targets (`paternoster`) gets it;
+    /// under others io.latency keeps it by holding its siblings back, which must be installed then
+    /// ([`DeviceOptions::controllers`]). [`LATENCY_AUTO`] is for such schedulers alone.
     pub fn latency_us(self, value: u64) -> GroupSpec {
-        self.controlled("io.latency", "target", value)
+        self.controlled(LATENCY, "target", value)
     }
 
     /// The same with one of the limits of io.max: `rbps`, `wbps` (bytes per second), `riops`, `wiops`
@@ -122,6 +123,18 @@ impl GroupSpec {
         let stage = StageName::Controller(controller.into());
         self.set.push(GroupSetting { stage, name: name.into(), value });
         self
+    }
+}
+
+/// A latency target without a number: as low as goes without loss of throughput.
+pub const LATENCY_AUTO: u64 = 0;
+/// The controller of latency targets, and the file of a group where schedulers take them.
+const LATENCY: &str = "io.latency";
+
+impl GroupSetting {
+    /// It is the latency target.
+    pub fn is_latency(&self) -> bool {
+        self.stage == StageName::Controller(LATENCY.into()) && self.name == "target"
     }
 }
 
@@ -170,6 +183,9 @@ impl Core {
     ) -> Result<Option<String>, LiveError> {
         let GroupSetting { stage, name, value } = setting.clone();
         let entry = self.stack.scheduler_entry();
+        if setting.is_latency() && entry.knobs.iter().any(|k| k.file == LATENCY) {
+            return self.set_target(group, value).map(|()| None);
+        }
         let scheduler = stage == StageName::Scheduler;
         let shared = scheduler && name == "weight" && self.has_controller(COST);
         if shared {
@@ -189,6 +205,16 @@ impl Core {
         }
         let input = Input::SetGroup { group, stage, name, value: Some(value) };
         self.try_input(input).map(|()| None).map_err(LiveError::Stack)
+    }
+
+    /// Tells the scheduler of a latency target, as a shell would.
+    fn set_target(&mut self, group: GroupId, us: u64) -> Result<(), LiveError> {
+        let device = self.stack.env().device.number;
+        let line = match us {
+            LATENCY_AUTO => format!("{device} target=auto"),
+            us => format!("{device} target={us}"),
+        };
+        self.try_input(Input::Write { group, file: LATENCY.into(), line }).map_err(LiveError::Stack)
     }
 
     fn has_controller(&self, name: &str) -> bool {
@@ -234,8 +260,11 @@ impl Core {
                 .expect("the tunables were checked against the scheduler's own table");
         }
         for group in self.groups.clone() {
-            for setting in group.spec.set.iter().filter(|s| s.stage == StageName::Scheduler) {
-                // A weight outside this scheduler's range keeps its default there.
+            let of_scheduler =
+                |s: &&GroupSetting| s.stage == StageName::Scheduler || s.is_latency();
+            for setting in group.spec.set.iter().filter(of_scheduler) {
+                // A weight outside this scheduler's range keeps its default there; a target that neither it
+                // nor a controller takes waits for one that does.
                 let _ = self.set_on_group(group.id, setting);
             }
         }

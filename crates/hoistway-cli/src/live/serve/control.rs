@@ -7,7 +7,9 @@ use super::spec::server_tunables;
 use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
-use hoistway_live::device::{ClientReport, DeviceReport, GroupReport, ROOT_NAME, TargetReport};
+use hoistway_live::device::{
+    ClientReport, DeviceReport, GroupReport, GroupSetting, LATENCY_AUTO, ROOT_NAME, TargetReport,
+};
 use hoistway_live::front::Export;
 use hoistway_live::net::line::{Answer, BadLine, LINE_MAX, LineServer};
 use hoistway_live::{Device, Group, GroupSpec, LiveError};
@@ -418,8 +420,15 @@ fn target_json(target: &TargetReport) -> Value {
 
 fn group_json(group: &GroupReport) -> Value {
     let set: serde_json::Map<_, _> =
-        group.set.iter().map(|s| (s.name.clone(), s.value.into())).collect();
+        group.set.iter().map(|s| (s.name.clone(), setting_value(s))).collect();
     json!({ "name": group.name, "set": set })
+}
+
+fn setting_value(setting: &GroupSetting) -> Value {
+    match setting.is_latency() && setting.value == LATENCY_AUTO {
+        true => "auto".into(),
+        false => setting.value.into(),
+    }
 }
 
 fn export_json(export: &Export, device: &Device) -> Value {

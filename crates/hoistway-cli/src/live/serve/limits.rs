@@ -4,6 +4,7 @@
 use super::spec::{ClientSpec, ExportSpec, ServeOptions};
 use hoistway::Weight;
 use hoistway::quantity;
+use hoistway_live::device::LATENCY_AUTO;
 use hoistway_live::{DeviceOptions, GroupSpec};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ const IO_COST: &str = "io.cost";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     weight: Option<u64>,
+    /// [`LATENCY_AUTO`]: as low as goes without loss.
     latency_us: Option<u64>,
     rates: [Option<u64>; 4],
 }
@@ -57,8 +59,10 @@ impl Keys<'_> {
             return Err(format!("weight = {weight} is outside 1..=1000; choose one in that range"));
         }
         let mut limits = Limits { weight: self.weight, ..Limits::default() };
-        if let Some(text) = self.latency {
-            let target = quantity::duration(text).map_err(|e| format!("latency = {e}"))?;
+        if self.latency == Some("auto") {
+            limits.latency_us = Some(LATENCY_AUTO);
+        } else if let Some(text) = self.latency {
+            let target = quantity::duration(text).map_err(|e| format!("latency = {e}, or auto"))?;
             if target.0 == 0 || !target.0.is_multiple_of(1_000) {
                 return Err(format!("latency = '{text}': write whole microseconds, 1us or more"));
             }
@@ -121,7 +125,7 @@ impl Limits {
             }
         }
         match self.latency_us {
-            Some(us) if us < *LATENCIES.start() => {
+            Some(us) if us < *LATENCIES.start() && us != LATENCY_AUTO => {
                 said.push(format!(
                     "latency = {us}us is less than storage takes: the others are held back always"
                 ));
@@ -221,12 +225,28 @@ impl Groups {
         Ok(())
     }
 
+    /// Refuses what nobody on a device with these options knows.
+    pub fn check(&self, options: &DeviceOptions) -> Result<(), String> {
+        let auto = self.wanted.iter().find(|(_, l)| l.latency_us == Some(LATENCY_AUTO));
+        match auto {
+            Some((group, _)) if !takes_targets(options) => Err(format!(
+                "group '{group}': latency = auto needs a scheduler that takes latency targets, such as \
+                 paternoster; under {} write a time",
+                options.scheduler.name
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The controllers that are missing for what is wanted are added; returns their names, each with a
     /// group that needs it.
     pub fn complete<'a>(&'a self, options: &mut DeviceOptions) -> Vec<(&'static str, &'a str)> {
         let mut added = Vec::new();
         for (group, limits) in &self.wanted {
             for controller in limits.controllers() {
+                if controller == IO_LATENCY && takes_targets(options) {
+                    continue;
+                }
                 if !options.controllers.iter().any(|(name, _)| name == controller) {
                     options.controllers.push((controller.into(), Vec::new()));
                     added.push((controller, &group[..]));
@@ -246,6 +266,11 @@ impl Groups {
         let name = export.group_name(&limits).or(alone)?;
         Some(self.wanted.get(name).copied().unwrap_or_default().group(name))
     }
+}
+
+/// The scheduler itself takes latency targets.
+fn takes_targets(options: &DeviceOptions) -> bool {
+    options.scheduler.knobs.iter().any(|k| k.file == IO_LATENCY)
 }
 
 impl ExportSpec {

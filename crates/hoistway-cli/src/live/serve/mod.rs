@@ -317,6 +317,7 @@ fn open_device(
         options.stall_limit =
             quantity::duration(limit).map_err(|e| Failure::Usage(format!("stall-limit: {e}")))?;
     }
+    groups.check(&options).map_err(usage)?;
     options.tell = |line| eprintln!("warning: {line}");
     for (controller, group) in groups.complete(&mut options) {
         say(

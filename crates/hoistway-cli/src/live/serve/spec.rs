@@ -292,9 +292,12 @@ pub static EXPORT_KEYS: &[ExportKey] = &[
         Field::Text(&mut e.group)
     }),
     key("prio", "be/4", "I/O priority of its clients", |e| Field::Text(&mut e.prio)),
-    key("latency", "5ms", "latency target of its group (io.latency)", |e| {
-        Field::Text(&mut e.latency)
-    }),
+    key(
+        "latency",
+        "5ms",
+        "latency target of its group (io.latency; paternoster: also auto)",
+        |e| Field::Text(&mut e.latency),
+    ),
     key("rbps", "10M", "bytes read per second, at most (io.max)", |e| Field::Quantity(&mut e.rbps)),
     key("wbps", "10M", "bytes written per second, at most", |e| Field::Quantity(&mut e.wbps)),
     key("riops", "500", "reads per second, at most", |e| Field::Quantity(&mut e.riops)),

@@ -71,6 +71,8 @@ pub enum Command {
     Reproduce(Reproduce),
     /// Judge configurations on random drives under random loads: how much throughput they keep, what a target waits
     Population(crate::population::Population),
+    /// Find out in the simulator whether latency targets would be kept, and what they cost
+    WhatIf(WhatIf),
     /// Print what the load in a block trace is made of: mix, sizes, sequentiality, arrivals, depth, working set
     Describe(crate::describe::Describe),
     /// Recompute the metrics and the report of run directories from their records
@@ -291,6 +293,49 @@ pub struct Common {
     /// Print what would run; run and write nothing
     #[arg(long, conflicts_with = "out")]
     pub dry_run: bool,
+    /// Show no progress bar
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `hoistway what-if`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 every target is kept, 1 one is not, 2 wrong usage, 130 interrupted."
+)]
+pub struct WhatIf {
+    /// Simulated drive: name, or path of a drive file
+    #[arg(long, short, value_name = "DRIVE")]
+    #[arg(value_parser = Known(drives), hide_possible_values = true)]
+    pub drive: String,
+    /// A latency target: NAME=TIME, or NAME=auto for as low as goes without loss of throughput; ,weight=N behind it
+    /// gives the group a weight. NAME is a process of the load or a kind of processes. May be repeated
+    #[arg(long, short, value_name = "NAME=TIME", required = true)]
+    pub target: Vec<String>,
+    /// Load: EXPERIMENT/WORKLOAD [default: a random 4 KiB reader for each target beside 15 sequential readers]
+    #[arg(long, value_name = "LOAD", conflicts_with = "job")]
+    pub load: Option<String>,
+    /// Load: the jobs of this fio job file; NAME is a job
+    #[arg(long, value_name = "FILE")]
+    pub job: Option<PathBuf>,
+    /// Keep the targets whatever throughput that costs
+    #[arg(long)]
+    pub strict: bool,
+    /// Percent of the throughput without control that may be lost
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=99))]
+    pub loss: u16,
+    /// Measured time of each run [default: 3s, of disks 20s], behind 2 s (10 s) to settle
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Seed of the drive and the load
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    pub seed: u64,
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// Show no progress bar
     #[arg(long)]
     pub quiet: bool,

@@ -20,6 +20,7 @@ mod results;
 mod show;
 mod table;
 mod trace_args;
+mod what_if;
 mod world;
 
 use clap::Parser;
@@ -68,6 +69,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Compare(options) => compare::compare(&options),
         args::Command::Run(options) => compare::run_one(&options),
         args::Command::Population(options) => population::population(&options),
+        args::Command::WhatIf(options) => what_if::what_if(&options),
         args::Command::Describe(options) => describe::describe(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
         args::Command::Reproduce(options) => reproduce::reproduce(&options),

@@ -12,4 +12,5 @@ pub mod reproduce;
 pub mod result;
 pub mod run;
 pub mod stats;
+pub mod what_if;
 pub mod world;

@@ -1,0 +1,225 @@
+//! From what the runs measured to an answer for each target.
+
+use super::run::kept_permille;
+use super::{OTHERS, Point, Question, Wanted, Way};
+use crate::run::RunError;
+use hoistway::Nanos;
+use hoistway::target::{Answer, millis, percent};
+use std::sync::atomic::AtomicBool;
+
+/// Valves of the sweep, in units, and largest greedy requests, in KiB: from the least the scheduler uses to where
+/// no flash drive of the catalogue gains any more.
+const VALVES: [u64; 7] = [6, 12, 24, 48, 96, 192, 384];
+const CUTS_KIB: [u64; 3] = [32, 64, 128];
+/// On disks service is time, and the numbers of the targets decide: thousandths of what was asked for.
+const SCALES: [u64; 6] = [500, 1500, 2000, 4000, 8000, 16_000];
+
+/// An answer in words.
+pub type Sentence = String;
+
+/// What was found out about one target.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The target.
+    pub wanted: Wanted,
+    /// It is kept without losing more throughput than may be lost, or with `strict` at all.
+    pub kept: bool,
+    /// Kept, or what stands in its way.
+    pub answer: Answer,
+    /// The same in words.
+    pub words: Sentence,
+    /// The run that keeps it, if one does with the throughput that is asked for: its place in the sweep, or `None`
+    /// for the scheduler's own choice.
+    pub by: Option<usize>,
+    /// Other means that keep its number, with the throughput they leave in thousandths.
+    pub also: Vec<(&'static str, u32)>,
+}
+
+/// Everything that was run, and the answers.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Each target alone on the drive.
+    pub alone: Vec<Point>,
+    /// Under the usual means, in the order of [`OTHERS`]; the first is no control.
+    pub others: Vec<Point>,
+    /// Under the scheduler with the targets.
+    pub ours: Point,
+    /// Under fixed settings of it; empty if none was needed.
+    pub sweep: Vec<Point>,
+    /// By target.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Every target is kept.
+    pub fn kept(&self) -> bool {
+        self.findings.iter().all(|f| f.kept)
+    }
+
+    /// Part of the throughput without control, in thousandths.
+    pub fn kept_permille(&self, point: &Point) -> u32 {
+        kept_permille(point.total, self.others[0].total)
+    }
+}
+
+impl Question {
+    /// Runs what is needed and judges. `progress` hears how many runs are over, and how many there are.
+    ///
+    /// # Errors
+    ///
+    /// A run that cannot be made, or that it was stopped.
+    pub fn answer(
+        &self,
+        threads: usize,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Report, RunError> {
+        let mut ways: Vec<Way> = (0..self.wanted.len()).map(Way::Alone).collect();
+        ways.extend(OTHERS.map(Way::Other));
+        ways.push(Way::Targets);
+        let done = std::sync::atomic::AtomicUsize::new(0);
+        let over = |total: usize| {
+            let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            progress(done, total);
+        };
+        progress(0, ways.len());
+        let first = ways.len();
+        let mut points = self.points(&ways, threads, stop, &|| over(first))?;
+        let ours = points.pop().expect("the last way is ours");
+        let others = points.split_off(self.wanted.len());
+        let mut report =
+            Report { alone: points, others, ours, sweep: Vec::new(), findings: Vec::new() };
+        if self.wants_sweep(&report) {
+            let ways = self.sweep();
+            let total = first + ways.len();
+            report.sweep = self.points(&ways, threads, stop, &|| over(total))?;
+        }
+        report.findings = (0..self.wanted.len()).map(|n| self.judge(n, &report)).collect();
+        Ok(report)
+    }
+
+    /// Something is not as it should be, and no drive alone is the reason.
+    fn wants_sweep(&self, report: &Report) -> bool {
+        (0..self.wanted.len()).any(|n| {
+            let possible = self.fits(n, &report.alone[n]);
+            possible && !(self.fits(n, &report.ours) && self.enough(report, &report.ours))
+        })
+    }
+
+    fn sweep(&self) -> Vec<Way> {
+        if self.drive.identity.rotational {
+            let numbers = self.wanted.iter().any(|w| w.target.is_some());
+            return if numbers { SCALES.map(Way::Scaled).to_vec() } else { Vec::new() };
+        }
+        let fixed = |cut_kib| VALVES.map(|valve| Way::Fixed { valve, cut_kib });
+        CUTS_KIB.into_iter().flat_map(fixed).collect()
+    }
+
+    /// The number of the target is kept; one without a number always is.
+    fn fits(&self, n: usize, point: &Point) -> bool {
+        match (self.wanted[n].target, &point.targets[n]) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(target), Some(measured)) => measured.p99 <= target,
+        }
+    }
+
+    fn enough(&self, report: &Report, point: &Point) -> bool {
+        self.strict || report.kept_permille(point) + self.loss_permille >= 1000
+    }
+
+    fn judge(&self, n: usize, report: &Report) -> Finding {
+        let wanted = self.wanted[n].clone();
+        let fits = |p: &&Point| self.fits(n, p);
+        let named = OTHERS.iter().zip(&report.others).filter(|(_, p)| fits(p));
+        let also = named.map(|(name, p)| (*name, report.kept_permille(p)));
+        let also = if wanted.target.is_some() { also.collect() } else { Vec::new() };
+        let (answer, by) = self.answer_for(n, report);
+        let kept = answer == Answer::Met;
+        let words = self.words(n, report, answer, by);
+        Finding { wanted, kept, answer, words, by, also }
+    }
+
+    /// The answer, and the place in the sweep of what keeps the target if the scheduler's own choice does not.
+    fn answer_for(&self, n: usize, report: &Report) -> (Answer, Option<usize>) {
+        let Some(ours) = &report.ours.targets[n] else { return (Answer::Unknown, None) };
+        if self.fits(n, &report.ours) && self.enough(report, &report.ours) {
+            return (Answer::Met, None);
+        }
+        if let Some(alone) = &report.alone[n].targets[n]
+            && !self.fits(n, &report.alone[n])
+        {
+            return (Answer::Device { least: alone.p99 }, None);
+        }
+        let kept = |p: &Point| report.kept_permille(p);
+        let fitting = report.sweep.iter().enumerate().filter(|(_, p)| self.fits(n, p));
+        let cheapest = fitting.max_by_key(|(at, p)| (kept(p), std::cmp::Reverse(*at)));
+        if let Some((at, _)) = cheapest.filter(|(_, p)| self.enough(report, p)) {
+            return (Answer::Met, Some(at));
+        }
+        let all = || report.sweep.iter().chain([&report.ours]);
+        let p99 = |p: &Point| p.targets[n].as_ref().map(|m| m.p99);
+        let best_p99 = all().filter(|p| self.enough(report, p)).filter_map(p99).min();
+        let most = all().filter(|p| self.fits(n, p)).map(kept).max();
+        let cost_permille = most.map(|kept| 1000u32.saturating_sub(kept));
+        let said = || report.ours.states.iter().find(|s| s.group.ends_with(&self.wanted[n].name));
+        match (best_p99, cost_permille, said().map(|s| s.answer)) {
+            // No setting keeps it: the scheduler knows of what the group has too little.
+            (_, None, Some(answer @ (Answer::Share { .. } | Answer::Place { .. }))) => {
+                (answer, None)
+            }
+            (best, cost_permille, _) => {
+                let best_p99 = best.unwrap_or(ours.p99);
+                (Answer::Loss { best_p99, cost_permille }, None)
+            }
+        }
+    }
+
+    fn words(&self, n: usize, report: &Report, answer: Answer, by: Option<usize>) -> Sentence {
+        let wanted = &self.wanted[n];
+        let point = by.map_or(&report.ours, |at| &report.sweep[at]);
+        let Some(measured) = &point.targets[n] else {
+            return "it had no I/O in the measured time; a longer --duration may give it some"
+                .into();
+        };
+        let kept = percent(report.kept_permille(point));
+        let p99 = millis(measured.p99);
+        let without = percent(1000 - self.loss_permille.min(1000));
+        let target = |t: Option<Nanos>| t.map_or_else(String::new, millis);
+        match answer {
+            Answer::Met if wanted.target.is_none() => {
+                format!("as low as goes without loss: p99 {p99} at {kept} of the throughput")
+            }
+            Answer::Met => format!("kept: p99 {p99} at {kept} of the throughput"),
+            Answer::Device { least } => {
+                format!("device: alone on this drive its p99 is {}", millis(least))
+            }
+            Answer::Loss { best_p99, cost_permille } => {
+                let found = report.sweep.iter().chain([&report.ours]);
+                let any = found.into_iter().any(|p| self.enough(report, p));
+                let best = match any {
+                    true => format!(
+                        "the best p99 at {without} of the throughput is {}",
+                        millis(best_p99)
+                    ),
+                    false => format!("no setting keeps {without} of the throughput"),
+                };
+                match (cost_permille, wanted.target) {
+                    (Some(cost), Some(_)) => {
+                        format!("loss: {best}; {} costs {}", target(wanted.target), percent(cost))
+                    }
+                    (None, Some(_)) => {
+                        format!("loss: {best}; no setting keeps {}", target(wanted.target))
+                    }
+                    (_, None) => format!(
+                        "loss: {best}; p99 {p99} costs {} ",
+                        percent(1000u32.saturating_sub(report.kept_permille(point)))
+                    )
+                    .trim_end()
+                    .into(),
+                }
+            }
+            other => other.words(wanted.target),
+        }
+    }
+}

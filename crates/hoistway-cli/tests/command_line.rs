@@ -303,6 +303,51 @@ fn faults_of_drives_come_from_the_command_line_the_experiment_and_the_drive_file
 }
 
 #[test]
+fn a_population_is_the_same_whatever_runs_it_and_its_cases_are_files() {
+    let folder = Folder::new("population");
+    let run = |args: &[&str]| {
+        let output = folder.run(&[&["population", "--quiet", "-c", "kyber"], args].concat());
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let half = ["--half", "report", "--cases", "2", "--csv"];
+    let whole = run(&[&half[..], &["-j", "2"]].concat());
+    // A case that is there already is not run again.
+    run(&["--case", "3", "--out", "kept", "--csv"]);
+    assert_eq!(run(&[&half[..], &["-j", "1", "--out", "kept"]].concat()), whole);
+    assert_eq!(folder.file("kept/population.csv"), whole.as_bytes());
+    let row = |number: &str| {
+        let begin = format!("{number},");
+        whole.lines().find(|l| l.starts_with(&begin) && l.contains(",kyber,")).unwrap().to_string()
+    };
+    assert!(row("3").starts_with("3,metered,cloud-gp3,latency,kyber,"), "{whole}");
+    assert!(row("1").starts_with("1,"));
+    // The same figures come from its files and the ordinary command.
+    fs::write(folder.0.join("random-1-3.toml"), run(&["--print-drive", "3"])).unwrap();
+    fs::write(folder.0.join("load-1-3.toml"), run(&["--print-load", "3"])).unwrap();
+    let args = ["run", "./load-1-3.toml", "kyber", "-d", "./random-1-3.toml", "-r", "1", "--csv"];
+    let output = folder.run(&[&args[..], &["--quiet", "--out", "x"]].concat());
+    let csv = stdout(&output);
+    let mean = csv.lines().find_map(|l| l.split_once(",latency_avg,ms,")).unwrap().1;
+    let mean: f64 = mean.split(',').next().unwrap().parse().unwrap();
+    let told: f64 = row("3").split(',').nth(11).unwrap().parse().unwrap();
+    assert!((mean - told).abs() < 1e-6, "{mean} and {told}\n{csv}");
+    let tables = run(&["--half", "report", "--cases", "2", "--out", "kept", "--worst", "1"]);
+    for part in ["2 cases: 2 of latency", "throughput kept, % of none's", "by class of drive"] {
+        assert!(tables.contains(part), "{part}\n{tables}");
+    }
+    for (args, code, part) in [
+        (&["--of", "bfq"][..], 2, "--of bfq: it does not run; there are: kyber"),
+        (&["--seed", "2", "--out", "kept"], 3, "holds cases of another program or seed"),
+        (&["-c", "kyper"], 2, "did you mean 'kyber'?"),
+    ] {
+        let output = folder.run(&[&["population", "-c", "kyber", "--cases", "1"], args].concat());
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn mistakes_in_files_name_file_and_line() {
     let folder = Folder::new("files");
     let shown = stdout(&folder.run(&["show", "latency-2019"]));

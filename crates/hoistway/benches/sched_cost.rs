@@ -163,6 +163,7 @@ impl Load {
     /// One request for the device; `None` if there is none before something completes. Idling
     /// schedulers are driven as the stack would: time passes up to their timer.
     fn ask(&mut self) -> Option<ReqId> {
+        self.env.closed.clear();
         loop {
             match self.op_dispatch() {
                 Dispatch::Issue(id) => return Some(id),

@@ -29,7 +29,7 @@ const LATELY: Nanos = Nanos::secs(1);
 /// What is noted of one target beside its latencies.
 #[derive(Clone, Debug)]
 struct Note {
-    /// Least time in the drive, rising 1/256 a request.
+    /// Least time in the drive when nothing else was inside, rising 1/256 a request; 0: it never was alone.
     least: u64,
     /// Units since the window began, and what the drive had served then.
     units: u64,
@@ -85,18 +85,21 @@ impl Notes {
         self.served += units;
     }
 
-    /// A request of the target has been in the drive for `service`, sent by somebody who had thought for `thought`.
+    /// A request of the target is over, sent by somebody who had thought for `thought`; `lone`: the time it took, if
+    /// nothing else was inside when it was sent.
     pub fn completed(
         &mut self,
         now: Instant,
         group: GroupId,
-        service: Nanos,
+        lone: Option<Nanos>,
         thought: Nanos,
         units: u64,
     ) {
         let served = self.served;
         let Some(n) = self.note(group) else { return };
-        n.least = if n.least == 0 { service.0 } else { service.0.min(n.least + n.least / 256) };
+        if let Some(Nanos(service)) = lone {
+            n.least = if n.least == 0 { service } else { service.min(n.least + n.least / 256) };
+        }
         n.think = Nanos((7 * n.think.0 + thought.0.min(1_000_000_000)) / 8);
         n.units += units;
         n.requests += 1;

@@ -489,6 +489,17 @@ impl Fair {
         }
     }
 
+    /// The tags of the first leaves.
+    #[cfg(test)]
+    pub fn tags(&self) -> Vec<u64> {
+        self.leaves.iter().take(32).map(|leaf| leaf.tag.start).collect()
+    }
+
+    #[cfg(test)]
+    pub fn leaves_kept(&self) -> usize {
+        self.by_owner.len()
+    }
+
     /// Does any leaf other than this one have a backlog?
     pub fn others_wait(&self, id: LeafId) -> bool {
         self.waiting > self.leaves[id].fifo.len()

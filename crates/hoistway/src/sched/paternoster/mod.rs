@@ -122,6 +122,8 @@ struct Slot {
     number: bool,
     /// It went far from the one sent before.
     far: bool,
+    /// Nothing else was inside when it was sent.
+    lone: bool,
     /// As charged at dispatch.
     units: u32,
     arrived: Instant,
@@ -147,6 +149,8 @@ pub struct Paternoster {
     inside: u32,
     /// Greedy ones, in sixteenths of units.
     w: u64,
+    /// Those of the lane.
+    lane_w: u64,
     /// The leaf whose row goes on, and its length so far.
     run_leaf: LeafId,
     run_units: u64,
@@ -164,6 +168,7 @@ impl Paternoster {
             lane: false,
             number: false,
             far: false,
+            lone: false,
             units: 0,
             arrived: Instant::ZERO,
             thought: Nanos::ZERO,
@@ -183,6 +188,7 @@ impl Paternoster {
             notes: Notes::default(),
             inside: 0,
             w: 0,
+            lane_w: 0,
             run_leaf: LeafId::NONE,
             run_units: 0,
             wake: None,
@@ -280,12 +286,20 @@ impl Paternoster {
             }
         }
         if let Some(slot) = first {
+            let over = greedy && self.lane.over(self.valve.k);
             match paced {
                 Some(until) if self.inside > 0 => self.wake_by(until),
+                None if over && !self.fits_beside(slot, cx) => {}
                 _ => return self.issue_lane(slot, cx),
             }
         }
         Dispatch::Idle
+    }
+
+    /// A lane that is over its part has a valve like the others': with as much of each inside, each has half of the
+    /// drive, whatever waits.
+    fn fits_beside(&self, slot: u32, cx: &Cx<'_>) -> bool {
+        self.lane_w == 0 || self.lane_w + self.units_of(slot, cx) <= self.valve.k
     }
 
     /// A request of the lane is held back: an answer about its target names that.
@@ -305,7 +319,8 @@ impl Paternoster {
         let units = u64::from(s.units);
         self.lane.completed(now, r.issued, s.arrived, r.group, units);
         let Some(t) = self.lane.target(r.group) else { return };
-        self.notes.completed(now, t.owner, now.since(r.issued), s.thought, units);
+        let lone = s.lone.then(|| now.since(r.issued));
+        self.notes.completed(now, t.owner, lone, s.thought, units);
         if let Target::Number(target) = t.target {
             let latency = now.since(s.arrived);
             self.strict.completed(now, latency, target, self.valve.k, self.valve.cut());
@@ -335,7 +350,7 @@ impl Paternoster {
     /// The request goes to the drive; it waits nowhere any more.
     fn sent(&mut self, slot: u32, units: u64, cx: &Cx<'_>) -> Dispatch {
         let s = &mut self.slots[slot as usize];
-        (s.place, s.units) = (Place::Inside, units as u32);
+        (s.place, s.units, s.lone) = (Place::Inside, units as u32, self.inside == 0);
         let (id, lane) = (s.id, s.lane);
         let leaf = self.fair.leaf_mut(s.leaf);
         leaf.waiting -= 1;
@@ -344,6 +359,7 @@ impl Paternoster {
         if lane {
             let greedy = self.fair.waiting() > 0;
             self.lane.issued(units, self.valve.change, greedy);
+            self.lane_w += units;
             self.counts.lane += 1;
         } else {
             self.lane.greedy_issued(units);
@@ -383,9 +399,8 @@ impl Paternoster {
         }
         self.slots[id.index()].place = Place::Nowhere;
         self.inside -= 1;
-        if !s.lane {
-            self.w -= u64::from(s.units);
-        }
+        let of = if s.lane { &mut self.lane_w } else { &mut self.w };
+        *of -= u64::from(s.units);
         self.fair.leaf_mut(s.leaf).left(now);
         Some(s)
     }
@@ -435,8 +450,18 @@ impl Scheduler for Paternoster {
             (At::Tail, false) => Place::Greedy,
         };
         let arrived = r.alloc;
-        self.slots[id.index()] =
-            Slot { id, leaf: leaf_id, place, lane, number, far: false, units: 0, arrived, thought };
+        self.slots[id.index()] = Slot {
+            id,
+            leaf: leaf_id,
+            place,
+            lane,
+            number,
+            far: false,
+            lone: false,
+            units: 0,
+            arrived,
+            thought,
+        };
         match place {
             Place::Returned => self.returned.push_front(&mut self.links, slot),
             Place::Lane => {

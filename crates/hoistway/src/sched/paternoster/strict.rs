@@ -8,7 +8,7 @@
 //!
 //! *Rule.* The requests of numeric targets are judged by windows of 128. More than one in a hundred late: a quarter
 //! less inside, at the least valve half the cut. Four windows in a row with none late and all within three quarters
-//! of the target: a quarter more, until the first valve is reached. While the second valve binds, the first learns
+//! of the target: a quarter more, until the first valve is reached; twice as many windows each time that was too much. While the second valve binds, the first learns
 //! nothing: what it would measure is what was given away.
 //!
 //! *Guarantee.* At the end of the way one greedy request of 16 KiB is inside at a time: what is missed then, the
@@ -25,6 +25,7 @@ const WINDOW: u32 = 128;
 /// Late ones that a window may have.
 const LATE: u32 = 1;
 const CALM_WINDOWS: u32 = 4;
+const PATIENCE_MOST: u32 = 256;
 const LEAST: u64 = 3 * UNIT;
 const CUT_LEAST: u64 = 32;
 /// The rate is taken over at least so long.
@@ -40,6 +41,9 @@ pub(super) struct Strict {
     /// Those beyond three quarters of their target.
     close: u32,
     calm: u32,
+    /// Calm windows that it takes to open again, and whether it was opened last.
+    patience: u32,
+    opened: bool,
     rate_from: Instant,
     rate_sectors: u64,
     /// Sectors per second while the limit was in force.
@@ -118,11 +122,16 @@ impl Strict {
         (self.requests, self.late, self.close) = (0, 0, 0);
         if late > LATE {
             self.calm = 0;
+            if core::mem::take(&mut self.opened) {
+                // One step too many: trying it again as often would itself cost the target.
+                self.patience = (2 * self.patience.max(CALM_WINDOWS)).min(PATIENCE_MOST);
+            }
             self.tighten(now, k, cut);
         } else if close == 0 {
             self.calm += 1;
-            if self.calm >= CALM_WINDOWS {
+            if self.calm >= self.patience.max(CALM_WINDOWS) {
                 self.calm = 0;
+                self.opened = self.limit.is_some();
                 self.loosen(k, cut);
             }
         } else {

@@ -16,10 +16,10 @@
 //!
 //! Source: specs/paternoster.md 8.
 
-use super::Paternoster;
 use super::fair::LeafId;
 use super::lane::Waiting;
 use super::valve::UNIT;
+use super::{Paternoster, Slot};
 use crate::env::Cx;
 use crate::sched::Dispatch;
 use crate::unit::{Instant, Nanos};
@@ -33,8 +33,9 @@ const SLICE_SERVICES: u64 = 20;
 const STREAM_DEPTH: u32 = 4;
 /// Random requests inside while no stream waits: one less than a disk's queue.
 const RANDOM_DEPTH: u32 = 31;
-/// Units of random requests beside one of the lane.
-const BESIDE_LANE: u64 = 32 * UNIT;
+/// Units of random requests beside one of the lane: 29 of 4 KiB. With 21 of them a disk that orders what is inside
+/// delivers 93 % of what it can, with these 95 to 96 %, and the lane waits as long (32 random readers and a target).
+const BESIDE_LANE: u64 = 44 * UNIT;
 /// Whoever thinks longer is not waited for.
 const THINK_LONG: Nanos = Nanos::ms(3);
 const WAIT_MOST: Nanos = Nanos::ms(8);
@@ -58,7 +59,6 @@ pub(super) struct Disk {
     slice: Option<Slice>,
     /// Requests of the lane that still go in this visit.
     visit: u32,
-    last_completion: Instant,
 }
 
 impl Disk {
@@ -85,6 +85,7 @@ impl Paternoster {
             return self.issue_lane(slot, cx);
         }
         if self.fair.waiting() > 0
+            && !self.leader_holds(now)
             && let Some((leaf, chosen)) = self.disk_choice(now, cx)
         {
             return self.issue_greedy(leaf, chosen, cx);
@@ -94,6 +95,9 @@ impl Paternoster {
 
     /// May the first request of the lane go now? If not, a time is named at which it may.
     fn lane_goes(&mut self, now: Instant, slot: u32) -> bool {
+        if self.slots[slot as usize].leads {
+            return true;
+        }
         let streams = self.disk.is_slicing() || self.fair.streams() > 0;
         if !streams || self.disk.visit > 0 {
             self.disk.visit = if streams { self.disk.visit } else { 0 };
@@ -188,28 +192,18 @@ impl Paternoster {
     }
 
     /// Time is the service here: what the disk took since the last completion, or since the request was sent.
-    pub(super) fn completed_disk(
-        &mut self,
-        now: Instant,
-        issued: Instant,
-        leaf: LeafId,
-        lane: bool,
-        units: u64,
-    ) {
-        let since = self.disk.last_completion.max(issued);
-        let took = now.since(since);
-        self.disk.last_completion = now;
+    pub(super) fn completed_disk(&mut self, took: Nanos, s: &Slot) {
         let time_units = took.0 * UNIT / UNIT_TIME;
-        self.fair.charge(leaf, time_units.saturating_sub(units), false);
-        if lane {
-            if self.disk.is_slicing() {
+        self.fair.charge(s.leaf, time_units.saturating_sub(u64::from(s.units)), false);
+        if s.lane {
+            if self.disk.is_slicing() && !s.leads {
                 self.lane.owes(time_units * VISIT_COST);
             }
             return;
         }
         self.lane.pays(time_units);
         if let Some(slice) = &mut self.disk.slice
-            && slice.leaf == leaf
+            && slice.leaf == s.leaf
         {
             slice.used += took;
         }

@@ -85,7 +85,14 @@ pub(super) struct Leaf {
     pub think: Nanos,
     /// The last such time; of a leaf that was never idle the longest there is.
     pub thought: Nanos,
+    /// Moving mean of such times from a long one on: who asks at intervals, and once is so late that the next
+    /// request is due already, has not become one that asks without pause.
+    pub rest: Nanos,
     idle_since: Option<Instant>,
+    /// Of the drive since it began.
+    pub had: Nanos,
+    /// Who began with it.
+    pub together: u32,
     /// Its process or its group has gone.
     gone: bool,
 }
@@ -106,7 +113,10 @@ impl Leaf {
             last_end: Sectors(u64::MAX),
             think: Nanos::ZERO,
             thought: Nanos(u64::MAX),
+            rest: THINK_MOST,
             idle_since: None,
+            had: Nanos::ZERO,
+            together: 0,
             gone: false,
         }
     }
@@ -131,7 +141,9 @@ impl Leaf {
             && let Some(since) = self.idle_since.take()
         {
             self.thought = now.since(since);
-            self.think = Nanos((7 * self.think.0 + self.thought.0.min(THINK_MOST.0)) / 8);
+            let thought = self.thought.0.min(THINK_MOST.0);
+            self.think = Nanos((7 * self.think.0 + thought) / 8);
+            self.rest = Nanos((7 * self.rest.0 + thought) / 8);
         }
         let hit = if start == self.last_end { 1024 } else { 0 };
         self.seq = (7 * self.seq + hit) / 8;

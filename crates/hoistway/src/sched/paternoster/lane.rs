@@ -151,6 +151,8 @@ pub(super) struct Lane {
     /// Percent of the greedy work that may go into changes.
     pub part: u64,
     pub active: Option<Instant>,
+    /// Whose target was served last, and when; and the same of another before it.
+    served: [Option<(GroupId, Instant)>; 2],
 }
 
 impl Lane {
@@ -169,6 +171,7 @@ impl Lane {
             changes: 0,
             part: 4,
             active: None,
+            served: [None; 2],
         };
         lane.add_group(GroupId::ROOT, GroupId::NONE);
         lane
@@ -290,6 +293,12 @@ impl Lane {
         (owes && soon && !w.number && self.waiting() < CROWD && until > now).then_some(until)
     }
 
+    /// When a target other than that of `own` was served last.
+    pub fn target_served(&self, own: Option<GroupId>) -> Option<Instant> {
+        let others = self.served.iter().flatten().filter(|(whose, _)| Some(*whose) != own);
+        others.map(|(_, at)| *at).max()
+    }
+
     /// A request of the lane goes; `greedy`: while others wait.
     pub fn issued(&mut self, units: u64, change: u64, greedy: bool) {
         self.inside += 1;
@@ -336,6 +345,10 @@ impl Lane {
         let peak = self.service_peak.0;
         self.service_peak = Nanos(s.max(peak - peak / 256));
         let Some(owner) = self.target(group).map(|t| t.owner) else { return };
+        if self.served[0].is_some_and(|(whose, _)| whose != owner) {
+            self.served[1] = self.served[0];
+        }
+        self.served[0] = Some((owner, now));
         if let Some(latencies) = &mut self.latencies[owner] {
             latencies.add(now.since(arrived), units);
         }

@@ -29,6 +29,7 @@
 //! Source: specs/paternoster.md.
 
 mod answer;
+mod begin;
 mod disk;
 mod fair;
 mod flush;
@@ -59,6 +60,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use answer::Notes;
+use begin::{ANEW, Begin, FLASH_FASTER, Hold};
 use disk::Disk;
 use fair::{Fair, LeafId};
 use flush::Flushes;
@@ -118,6 +120,8 @@ struct Slot {
     leaf: LeafId,
     place: Place,
     lane: bool,
+    /// Of a process that has just begun.
+    leads: bool,
     /// Its target has a number.
     number: bool,
     /// It went far from the one sent before.
@@ -145,6 +149,9 @@ pub struct Paternoster {
     disk: Disk,
     strict: Strict,
     notes: Notes,
+    begin: Begin,
+    /// The last completion.
+    completed: Instant,
     /// Requests in the drive.
     inside: u32,
     /// Greedy ones, in sixteenths of units.
@@ -166,6 +173,7 @@ impl Paternoster {
             leaf: LeafId::NONE,
             place: Place::Nowhere,
             lane: false,
+            leads: false,
             number: false,
             far: false,
             lone: false,
@@ -186,6 +194,8 @@ impl Paternoster {
             disk: Disk::default(),
             strict: Strict::default(),
             notes: Notes::default(),
+            begin: Begin::new(setup.now),
+            completed: setup.now,
             inside: 0,
             w: 0,
             lane_w: 0,
@@ -230,7 +240,8 @@ impl Paternoster {
 
     fn waiting_of(&self, slot: u32) -> Waiting {
         let s = &self.slots[slot as usize];
-        Waiting { arrived: s.arrived, thought: s.thought, number: s.number }
+        let thought = s.thought.max(self.fair.leaf(s.leaf).rest);
+        Waiting { arrived: s.arrived, thought, number: s.number }
     }
 
     /// The queue is to be asked again at that time at the latest.
@@ -267,14 +278,16 @@ impl Paternoster {
         let first = self.lane.first();
         let mut paced = None;
         if let Some(slot) = first {
-            paced = if greedy { self.paced(now, slot) } else { None };
-            let over = greedy && self.lane.over(self.valve.k);
+            let brakes = greedy && !self.slots[slot as usize].leads;
+            paced = if brakes { self.paced(now, slot) } else { None };
+            let over = brakes && self.lane.over(self.valve.k);
             if paced.is_none() && !over {
                 return self.issue_lane(slot, cx);
             }
             self.note_held(now, slot, over, cx);
         }
-        if let Some((leaf, chosen)) = self.choose() {
+        let leader = self.leader_holds(now);
+        if !leader && let Some((leaf, chosen)) = self.choose() {
             let r = cx.requests.at(self.fair.head(leaf));
             let hold = if r.sync && r.op == Op::Write { self.flushes.hold(now) } else { None };
             if let Some(until) = hold {
@@ -345,6 +358,40 @@ impl Paternoster {
         }
         self.run_units += units;
         self.sent(slot, units, cx)
+    }
+
+    /// A process that has just begun is served, or thinks for a moment: greedy requests are held.
+    fn leader_holds(&mut self, now: Instant) -> bool {
+        match self.begin.holds(now) {
+            None => false,
+            Some(Hold::Served) => true,
+            Some(Hold::Until(until)) => {
+                self.wake_by(until);
+                true
+            }
+        }
+    }
+
+    /// Has the leaf just begun, so that its next request goes first?
+    fn leads(&mut self, now: Instant, id: LeafId, group: GroupId) -> bool {
+        let leaf = self.fair.leaf_mut(id);
+        if leaf.is_idle() && leaf.idle_since().is_none_or(|since| since + ANEW <= now) {
+            leaf.had = Nanos::ZERO;
+            leaf.together = self.begin.begins(now);
+        }
+        if self.begin.is_batch(leaf.together) {
+            leaf.had = Nanos(u64::MAX);
+        }
+        if !leaf.sync || leaf.sync_write {
+            return false;
+        }
+        let had = if self.media.is_disk() {
+            leaf.had
+        } else {
+            Nanos(leaf.had.0.saturating_mul(FLASH_FASTER))
+        };
+        let own = self.lane.target(group).map(|t| t.owner);
+        self.begin.allows(now, (id, had), self.lane.target_served(own))
     }
 
     /// The request goes to the drive; it waits nowhere any more.
@@ -437,12 +484,16 @@ impl Scheduler for Paternoster {
         let r = &cx.requests[id];
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.sync_write = sync && r.op != Op::Read;
-        let lane = self.goes_by_lane(group, prio);
+        let leads = self.leads(now, leaf_id, group);
+        let lane = leads || self.goes_by_lane(group, prio);
         let leaf = self.fair.leaf_mut(leaf_id);
         leaf.arrives(now, r.start, r.end());
         let thought = leaf.thought;
         let target = self.lane.target(group).map(|t| t.target);
-        let number = matches!(target, Some(Target::Number(_)));
+        let number = !leads && matches!(target, Some(Target::Number(_)));
+        if leads {
+            self.begin.arrived(now, leaf_id);
+        }
         let slot = id.slot();
         let place = match (at, lane) {
             (At::Head, _) => Place::Returned,
@@ -455,6 +506,7 @@ impl Scheduler for Paternoster {
             leaf: leaf_id,
             place,
             lane,
+            leads,
             number,
             far: false,
             lone: false,
@@ -465,7 +517,9 @@ impl Scheduler for Paternoster {
         match place {
             Place::Returned => self.returned.push_front(&mut self.links, slot),
             Place::Lane => {
-                self.valve.see_lane(self.around());
+                if !leads {
+                    self.valve.see_lane(self.around());
+                }
                 self.lane.push(slot, arrived, group);
             }
             _ => self.fair.push(&mut self.links, leaf_id, slot),
@@ -509,8 +563,16 @@ impl Scheduler for Paternoster {
             self.lane_completed(now, &s, r);
         }
         let far = (s.far && r.op == Op::Read).then_some((r.start, r.sectors));
+        let took = now.since(self.completed.max(issued));
+        self.completed = now;
+        let leaf = self.fair.leaf_mut(s.leaf);
+        leaf.had = Nanos(leaf.had.0.saturating_add(took.0));
+        if s.leads {
+            let idle = leaf.is_idle();
+            self.begin.over(now, idle);
+        }
         if self.media.is_disk() {
-            self.completed_disk(now, issued, s.leaf, s.lane, units);
+            self.completed_disk(took, &s);
         } else {
             let done = Done { sectors, units, cuttable: data && !s.lane };
             let around = self.around();
@@ -532,10 +594,10 @@ impl Scheduler for Paternoster {
     }
 
     fn requeue(&mut self, now: Instant, id: ReqId, _cx: &mut Cx<'_>) {
-        if let Some(s) = self.left(now, id)
-            && s.lane
-        {
-            self.lane.inside -= 1;
+        let Some(s) = self.left(now, id) else { return };
+        self.lane.inside -= u32::from(s.lane);
+        if s.leads {
+            self.begin.gone(now);
         }
     }
 
@@ -563,11 +625,11 @@ impl Scheduler for Paternoster {
         false
     }
 
-    fn merged(&mut self, _now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
-        let into = self.slots[kept.index()];
-        if into.id == kept && into.place != Place::Nowhere {
+    fn merged(&mut self, now: Instant, kept: ReqId, what: Merged, cx: &mut Cx<'_>) {
+        let k = self.slots[kept.index()];
+        if k.id == kept && k.place != Place::Nowhere {
             let r = &cx.requests[kept];
-            self.fair.leaf_mut(into.leaf).extended(r.start, r.end());
+            self.fair.leaf_mut(k.leaf).extended(r.start, r.end());
         }
         let Merged::Request(gone) = what else { return };
         let s = self.slots[gone.index()];
@@ -582,6 +644,9 @@ impl Scheduler for Paternoster {
             Place::Nowhere | Place::Inside => return,
         }
         self.slots[gone.index()].place = Place::Nowhere;
+        if s.leads {
+            self.begin.gone(now);
+        }
         self.fair.leaf_mut(s.leaf).waiting -= 1;
         self.fair.release_if_idle(s.leaf);
     }

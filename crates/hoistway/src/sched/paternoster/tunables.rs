@@ -47,6 +47,14 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
         "How the drive is served; auto: as a disk if it says that it rotates, until reads show that it does not.",
     )
     .field(|p| p.media.choice(), |p, v| p.media.choose(v)),
+    Tunable::new(
+        "begin",
+        Unit::Millis,
+        4_000,
+        (0, 60_000),
+        "Of the drive, what a process that has just begun may have before others; 0: it waits like everybody.",
+    )
+    .field(|p| p.begin.most.as_ms(), |p, v| p.begin.most = Nanos::ms(v)),
 ];
 pub(super) static SETTINGS: Settings<Paternoster> = Settings::new("paternoster", ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);

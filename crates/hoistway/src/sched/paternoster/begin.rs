@@ -26,6 +26,9 @@ use crate::unit::{Instant, Nanos};
 pub(super) const ANEW: Nanos = Nanos::secs(2);
 /// What takes so long of a disk takes so much less of flash.
 pub(super) const FLASH_FASTER: u64 = 8;
+/// Who has so many under way at once does not wait for one read after another: two windows of read-ahead in pieces
+/// of 32 KiB are 16.
+pub(super) const DEEP: u32 = 24;
 /// How long the others are held while a leader thinks.
 const THINKS: Nanos = Nanos::ms(8);
 /// The account: what leaders may hold others for at once; it fills by half of the time.

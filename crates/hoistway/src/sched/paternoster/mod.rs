@@ -60,7 +60,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use answer::Notes;
-use begin::{ANEW, Begin, FLASH_FASTER, Hold};
+use begin::{ANEW, Begin, DEEP, FLASH_FASTER, Hold};
 use disk::Disk;
 use fair::{Fair, LeafId};
 use flush::Flushes;
@@ -379,7 +379,7 @@ impl Paternoster {
             leaf.had = Nanos::ZERO;
             leaf.together = self.begin.begins(now);
         }
-        if self.begin.is_batch(leaf.together) {
+        if self.begin.is_batch(leaf.together) || leaf.waiting + leaf.inside >= DEEP {
             leaf.had = Nanos(u64::MAX);
         }
         if !leaf.sync || leaf.sync_write {

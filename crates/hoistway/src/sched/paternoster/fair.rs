@@ -423,6 +423,22 @@ impl Fair {
         }
     }
 
+    /// Has the leaf had more than its share? At each level that has a backlog: would others go before it?
+    pub fn is_ahead(&self, id: LeafId) -> bool {
+        let leaf = &self.leaves[id];
+        let (mut tag, mut parent) = (leaf.tag.start, leaf.group);
+        loop {
+            let node = &self.groups[parent];
+            if !node.children.is_empty() && tag > node.vtime {
+                return true;
+            }
+            if node.parent.is_none() {
+                return false;
+            }
+            (tag, parent) = (node.tag.start, node.parent);
+        }
+    }
+
     /// The leaf is served `units` (sixteenths of a unit); `chosen`: because its tags were smallest.
     pub fn charge(&mut self, id: LeafId, units: u64, chosen: bool) {
         let leaf = &mut self.leaves[id];

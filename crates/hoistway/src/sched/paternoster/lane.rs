@@ -270,6 +270,12 @@ impl Lane {
         (first != NIL).then_some(first)
     }
 
+    /// The slot behind this one.
+    pub fn after(&self, slot: u32) -> Option<u32> {
+        let next = self.nodes.next(slot);
+        (next != NIL).then_some(next)
+    }
+
     /// The deadline of a request that waits.
     pub fn deadline(&self, slot: u32) -> Instant {
         Instant::from_nanos(self.nodes.key(slot))

@@ -30,6 +30,7 @@
 
 mod answer;
 mod begin;
+mod budget;
 mod disk;
 mod fair;
 mod flush;
@@ -61,6 +62,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use answer::Notes;
 use begin::{ANEW, Begin, DEEP, FLASH_FASTER, Hold};
+use budget::Budget;
 use disk::Disk;
 use fair::{Fair, LeafId};
 use flush::Flushes;
@@ -101,6 +103,9 @@ const GREEDY_PERCENT: u32 = 75;
 /// Rows of async requests when rows are on: nobody waits for them, and media with few open units want 4 MiB.
 const ASYNC_ROW: u64 = 512 * UNIT;
 
+/// So many requests of the lane behind one that is held are looked at.
+const LOOK_BEHIND: usize = 16;
+
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -128,6 +133,8 @@ struct Slot {
     far: bool,
     /// Nothing else was inside when it was sent.
     lone: bool,
+    /// Its target has none: it owes the others what it moves.
+    auto: bool,
     /// As charged at dispatch.
     units: u32,
     arrived: Instant,
@@ -152,6 +159,7 @@ pub struct Paternoster {
     begin: Begin,
     /// The last completion.
     completed: Instant,
+    budget: Budget,
     /// Requests in the drive.
     inside: u32,
     /// Greedy ones, in sixteenths of units.
@@ -177,6 +185,7 @@ impl Paternoster {
             number: false,
             far: false,
             lone: false,
+            auto: false,
             units: 0,
             arrived: Instant::ZERO,
             thought: Nanos::ZERO,
@@ -196,6 +205,7 @@ impl Paternoster {
             notes: Notes::default(),
             begin: Begin::new(setup.now),
             completed: setup.now,
+            budget: Budget::new(),
             inside: 0,
             w: 0,
             lane_w: 0,
@@ -277,11 +287,18 @@ impl Paternoster {
         let greedy = self.fair.waiting() > 0;
         let first = self.lane.first();
         let mut paced = None;
+        let mut spent = false;
         if let Some(slot) = first {
             let brakes = greedy && !self.slots[slot as usize].leads;
             paced = if brakes { self.paced(now, slot) } else { None };
             let over = brakes && self.lane.over(self.valve.k);
-            if paced.is_none() && !over {
+            spent = brakes && self.spent(slot);
+            if paced.is_none() && !spent && !over {
+                return self.issue_lane(slot, cx);
+            }
+            if (paced.is_some() || spent)
+                && let Some(slot) = self.number_behind(slot)
+            {
                 return self.issue_lane(slot, cx);
             }
             self.note_held(now, slot, over, cx);
@@ -303,6 +320,8 @@ impl Paternoster {
             match paced {
                 Some(until) if self.inside > 0 => self.wake_by(until),
                 None if over && !self.fits_beside(slot, cx) => {}
+                // The next completion asks again.
+                None if spent && self.inside > 0 => {}
                 _ => return self.issue_lane(slot, cx),
             }
         }
@@ -338,6 +357,22 @@ impl Paternoster {
             let latency = now.since(s.arrived);
             self.strict.completed(now, latency, target, self.valve.k, self.valve.cut());
         }
+    }
+
+    /// The target of this request has taken from the others what it may, and its share too.
+    fn spent(&self, slot: u32) -> bool {
+        let s = &self.slots[slot as usize];
+        s.auto && self.budget.spent() && self.fair.is_ahead(s.leaf)
+    }
+
+    /// A request with a numeric target close behind one that is held; it is not held with it.
+    fn number_behind(&self, slot: u32) -> Option<u32> {
+        let behind = core::iter::successors(self.lane.after(slot), |&s| self.lane.after(s));
+        behind.take(LOOK_BEHIND).find(|&s| self.slots[s as usize].number)
+    }
+
+    fn spare(&self) -> u64 {
+        self.budget.spare(self.valve.short())
     }
 
     fn issue_lane(&mut self, slot: u32, cx: &Cx<'_>) -> Dispatch {
@@ -398,7 +433,7 @@ impl Paternoster {
     fn sent(&mut self, slot: u32, units: u64, cx: &Cx<'_>) -> Dispatch {
         let s = &mut self.slots[slot as usize];
         (s.place, s.units, s.lone) = (Place::Inside, units as u32, self.inside == 0);
-        let (id, lane) = (s.id, s.lane);
+        let (id, lane, auto) = (s.id, s.lane, s.auto);
         let leaf = self.fair.leaf_mut(s.leaf);
         leaf.waiting -= 1;
         leaf.inside += 1;
@@ -414,6 +449,11 @@ impl Paternoster {
             self.counts.greedy += 1;
         }
         let r = cx.requests.at(slot);
+        if !lane {
+            self.budget.pay(r.sectors, self.spare());
+        } else if auto && self.fair.waiting() > 0 {
+            self.budget.take(r.sectors, self.spare());
+        }
         self.valve.issued(r.start, r.end(), self.w);
         self.slots[slot as usize].far = self.media.sent(r.start, r.end());
         Dispatch::Issue(id)
@@ -491,8 +531,13 @@ impl Scheduler for Paternoster {
         let thought = leaf.thought;
         let target = self.lane.target(group).map(|t| t.target);
         let number = !leads && matches!(target, Some(Target::Number(_)));
+        // The real-time class and who has just begun owe nothing, whatever their group wants.
+        let auto = target == Some(Target::Auto) && !leads && prio.class() != Class::Rt;
         if leads {
             self.begin.arrived(now, leaf_id);
+        }
+        if number {
+            self.valve.see_number();
         }
         let slot = id.slot();
         let place = match (at, lane) {
@@ -508,6 +553,7 @@ impl Scheduler for Paternoster {
             lane,
             leads,
             number,
+            auto,
             far: false,
             lone: false,
             units: 0,

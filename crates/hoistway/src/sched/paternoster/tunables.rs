@@ -1,6 +1,7 @@
 //! What can be set, and the files of groups.
 
 use super::Paternoster;
+use super::budget::NO_LIMIT;
 use super::fair::WEIGHT;
 use super::lane::Target;
 use super::media::CHOICES;
@@ -31,6 +32,31 @@ pub(super) const ROWS: &[Setting<Paternoster>] = &[
          price; 0: they wait 500 ms each.",
     )
     .field(|p| p.lane.part, |p, v| p.lane.part = v),
+    Tunable::new(
+        "others_loss",
+        Unit::Count,
+        50,
+        (0, NO_LIMIT),
+        "Thousandths of the throughput that targets without a number may take from the others; they get their share \
+         in any case. 1000: no limit.",
+    )
+    .field(|p| p.budget.others_loss, |p, v| p.budget.others_loss = v),
+    Tunable::new(
+        "valve",
+        Unit::Count,
+        0,
+        (0, 4096),
+        "Units (a command, or 8 KiB) of greedy work inside the drive; 0: learnt.",
+    )
+    .field(|p| p.valve.fixed().0, |p, v| p.valve.fix_k(v)),
+    Tunable::new(
+        "cut",
+        Unit::Count,
+        0,
+        (0, 65536),
+        "Largest greedy request in KiB; 0: learnt.",
+    )
+    .field(|p| p.valve.fixed().1, |p, v| p.valve.fix_cut(v)),
     Tunable::switch(
         "strict",
         false,

@@ -57,6 +57,8 @@ const PAUSE: Nanos = Nanos::ms(10);
 /// Epochs of a Hold, doubled with each backoff.
 const HOLD: u32 = 64;
 const BACKOFF_MOST: u32 = 5;
+/// So many epochs after its last request a numeric target counts as active.
+const NUMBER_EPOCHS: u32 = 64;
 /// Most that a change of place is believed to cost.
 const CHANGE_MOST: u64 = 1024 * UNIT;
 
@@ -183,6 +185,10 @@ pub(super) struct Valve {
     flush_since: Option<Instant>,
     /// Requests of the lane exist: only then is anything cut.
     lane_seen: bool,
+    /// Epochs for which a numeric target still counts as active: no epoch is uncut then.
+    number: u32,
+    /// Set from outside: the valve in units and the cut in KiB; 0: learnt.
+    fixed: (u64, u64),
     /// In permille.
     loss: u64,
     last_end: Sectors,
@@ -216,6 +222,8 @@ impl Valve {
             settle_requests: 0,
             flush_since: None,
             lane_seen: false,
+            number: 0,
+            fixed: (0, 0),
             loss: 30,
             last_end: Sectors(u64::MAX),
             epochs: 0,
@@ -229,6 +237,59 @@ impl Valve {
     /// In permille; counts from the next judgement on.
     pub fn set_loss(&mut self, permille: u64) {
         self.loss = permille;
+    }
+
+    /// Thousandths that the drive delivers less than its ceiling, as far as known.
+    pub fn short(&self) -> u64 {
+        if self.mean == 0 || self.ceiling == 0 {
+            return 0;
+        }
+        let part = u128::from(self.mean) * 1000 / u128::from(self.ceiling);
+        1000u64.saturating_sub(part as u64)
+    }
+
+    /// What is set from outside: units and KiB.
+    pub fn fixed(&self) -> (u64, u64) {
+        self.fixed
+    }
+
+    pub fn fix_k(&mut self, units: u64) {
+        if self.fixed.0 != units {
+            self.fixed.0 = units;
+            self.learn_anew();
+        }
+    }
+
+    pub fn fix_cut(&mut self, kib: u64) {
+        if self.fixed.1 != kib {
+            self.fixed.1 = kib;
+            self.learn_anew();
+        }
+    }
+
+    /// What was learnt under another setting from outside does not hold under this one.
+    fn learn_anew(&mut self) {
+        (self.ceiling, self.refused, self.mean, self.slow) = (0, None, 0, 0);
+        (self.base, self.cut_base, self.held_before) = (FIRST, UNCUT, false);
+        self.settle_units = self.settle_units.max(self.k);
+        let (k, cut) = self.in_bounds(OPEN, UNCUT);
+        (self.phase, self.k, self.cut) = (Phase::Ceiling, k, cut);
+    }
+
+    /// What is set from outside goes before what is tried.
+    fn in_bounds(&self, k: u64, cut: Sectors) -> (u64, Sectors) {
+        let k = if self.fixed.0 > 0 { self.fixed.0 * UNIT } else { k };
+        let cut = if self.fixed.1 > 0 { Sectors(self.fixed.1 * 2) } else { cut };
+        (k, cut)
+    }
+
+    /// A request with a numeric target: for a while nothing is tried that lets large requests into the drive.
+    pub fn see_number(&mut self) {
+        self.number = NUMBER_EPOCHS;
+        let open = matches!(self.phase, Phase::Ceiling | Phase::Batch | Phase::Again);
+        if open && self.cut == UNCUT && self.fixed.1 == 0 {
+            self.cut = CUT_FIRST;
+        }
     }
 
     /// The largest request to build.
@@ -336,6 +397,7 @@ impl Valve {
         let before = (self.k, self.cut, self.row);
         self.epochs += 1;
         self.judge_epoch(around);
+        self.number = self.number.saturating_sub(1);
         self.restart(now);
         before != (self.k, self.cut, self.row)
     }
@@ -528,7 +590,7 @@ impl Valve {
 
     /// Is one piece longer than a quarter of what the drive takes for a request of the lane anyway?
     fn worth_cutting(&self, around: Around) -> bool {
-        if self.cut_base == UNCUT || self.cut_base <= CUT_LEAST {
+        if self.fixed.1 > 0 || self.cut_base == UNCUT || self.cut_base <= CUT_LEAST {
             return false;
         }
         let piece = u128::from(self.cut_base.0) * 1_000_000_000 / u128::from(self.ceiling.max(1));
@@ -574,12 +636,17 @@ impl Valve {
 
     fn measure_ceiling(&mut self, around: Around) {
         let k = (4 * self.base).clamp(WIDE, OPEN);
+        if self.number > 0 {
+            let k = (4 * self.base).clamp(FIRST, OPEN);
+            let cut = self.cut_base.max(CUT_FIRST);
+            return self.put(Phase::Ceiling, (k, cut, self.row_base), around);
+        }
         self.put(Phase::Ceiling, (k, UNCUT, self.row_base), around);
     }
 
     /// The next smaller valve, if there is one.
     fn step_down(&mut self, around: Around) {
-        if self.base <= LEAST {
+        if self.base <= LEAST || self.fixed.0 > 0 {
             if self.worth_cutting(around) {
                 let cut = Sectors(self.cut_base.0 / 2);
                 return self.put(Phase::Cut, (self.base, cut, self.row_base), around);
@@ -599,6 +666,7 @@ impl Valve {
 
     /// Another phase; what is from before must complete before it is measured.
     fn put(&mut self, phase: Phase, (k, cut, row): (u64, Sectors, u64), around: Around) {
+        let (k, cut) = self.in_bounds(k, cut);
         if k != self.k {
             self.settle_units = self.k.max(k);
         }
@@ -612,4 +680,87 @@ impl Valve {
 /// The next larger cut.
 fn doubled(cut: Sectors) -> Sectors {
     if cut >= CUT_FIRST { UNCUT } else { Sectors(2 * cut.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AROUND: Around = Around { requests: 8, service_least: Nanos::us(100) };
+
+    /// A drive that is as fast whatever the valve: one request each 200 us, of at most 64 sectors.
+    struct Drive {
+        valve: Valve,
+        now: Instant,
+    }
+
+    impl Drive {
+        fn new() -> Drive {
+            let mut valve = Valve::new(Instant::ZERO);
+            valve.see_lane(AROUND);
+            Drive { valve, now: Instant::ZERO }
+        }
+
+        /// One completion; the phase after it.
+        fn complete(&mut self) -> Phase {
+            self.now = self.now + Nanos::us(200);
+            self.valve.held();
+            let sectors = Sectors(64).min(self.valve.cut());
+            let done = Done { sectors, units: UNIT + sectors.0, cuttable: true };
+            self.valve.completed(self.now, done, AROUND);
+            self.valve.phase()
+        }
+
+        /// Completions until that phase is reached.
+        fn until(&mut self, phase: Phase) {
+            let reached = (0..200_000).any(|_| self.complete() == phase);
+            assert!(reached, "{phase:?} is reached");
+        }
+    }
+
+    #[test]
+    fn the_ceiling_is_measured_uncut_unless_a_number_is_to_be_kept() {
+        let mut d = Drive::new();
+        d.until(Phase::Hold);
+        assert!(d.valve.cut() < UNCUT);
+        d.until(Phase::Ceiling);
+        assert_eq!(d.valve.cut(), UNCUT);
+
+        let mut d = Drive::new();
+        d.valve.see_number();
+        assert_eq!(d.valve.cut(), CUT_FIRST, "from the first request on");
+        d.until(Phase::Hold);
+        for _ in 0..400_000 {
+            d.valve.see_number();
+            d.complete();
+            assert!(d.valve.cut() <= CUT_FIRST);
+        }
+        // Long after the last one everything is as before.
+        d.until(Phase::Hold);
+        for _ in 0..8 * NUMBER_EPOCHS * EPOCH_REQUESTS {
+            d.complete();
+        }
+        d.until(Phase::Hold);
+        d.until(Phase::Ceiling);
+        assert_eq!(d.valve.cut(), UNCUT);
+    }
+
+    #[test]
+    fn what_is_set_from_outside_stays_and_0_learns_anew() {
+        let mut d = Drive::new();
+        d.until(Phase::Hold);
+        d.valve.fix_k(20);
+        d.valve.fix_cut(32);
+        for _ in 0..50_000 {
+            d.complete();
+            assert_eq!((d.valve.k, d.valve.cut()), (20 * UNIT, Sectors(64)));
+        }
+        d.valve.fix_cut(0);
+        d.until(Phase::Hold);
+        assert_eq!(d.valve.k, 20 * UNIT, "only the cut is learnt");
+        d.valve.fix_k(0);
+        assert_eq!((d.valve.phase(), d.valve.k, d.valve.cut()), (Phase::Ceiling, OPEN, UNCUT));
+        d.until(Phase::Hold);
+        assert_eq!(d.valve.k, LEAST, "this drive needs no more");
+    }
 }

@@ -5,9 +5,10 @@ use crate::compare::{run_failure, stop_flag, threads};
 use crate::table::{Table, three as number};
 use crate::{Failure, job, print};
 use hoistway::quantity;
-use hoistway::target::percent;
+use hoistway::target::{Answer, percent};
 use hoistway_lab::what_if::{
-    Finding, Measured, Point, Question, Report, SCHEDULER, Wanted, default_load, find_load,
+    Finding, Measured, Point, Question, Report, SCHEDULER, Wanted, default_load, find_load, scaled,
+    time_text,
 };
 use hoistway_sim::drive::DriveFile;
 use serde_json::{Value, json};
@@ -131,7 +132,8 @@ fn text(question: &Question, report: &Report) -> String {
         let _ = writeln!(out, "p99 of fewer than {FEW} I/Os is rough; --duration makes it better");
     }
     let Use { serve, running } = configuration(question, report);
-    let _ = write!(out, "\nto serve:        {serve}\n");
+    let all = report.kept();
+    let _ = write!(out, "\n{}:{:7} {serve}\n", if all { "to serve" } else { "the best" }, "");
     for (n, line) in running.iter().enumerate() {
         let head = if n == 0 { "while it serves:" } else { "" };
         let _ = writeln!(out, "{head:16} {line}");
@@ -170,19 +172,24 @@ struct Use {
     running: Vec<String>,
 }
 
+/// That of the targets as they are; where it does not keep them, the best that was found: without loss, or, where
+/// the drive alone takes longer, as low as goes.
 fn configuration(question: &Question, report: &Report) -> Use {
-    let fixed = report.findings.iter().find_map(|f| f.by);
-    let scheduler = match fixed {
-        Some(at) => report.sweep[at].way.name(question),
-        None => report.ours.way.name(question),
+    let way = match report.findings.iter().find_map(|f| f.by) {
+        Some(at) => &report.sweep[at].way,
+        None => &report.ours.way,
     };
+    let scheduler = way.config(question);
     let mut serve = format!("hoistway serve --scheduler '{scheduler}'");
     let mut running = vec![format!("hoistway ctl --control PATH scheduler '{scheduler}'")];
-    for w in &question.wanted {
-        let latency = w.target.map_or_else(|| "auto".into(), hoistway_lab::what_if::time_text);
+    for finding in &report.findings {
+        let w = &finding.wanted;
+        let device = matches!(finding.answer, Answer::Device { .. });
+        let target = w.target.filter(|_| !device).map(|t| scaled(t, way.permille()));
+        let latency = target.map_or_else(|| "auto".into(), time_text);
         let weight = w.weight.map_or_else(String::new, |n| format!(",weight={n}"));
         let _ = write!(serve, " --export {}=TARGET,latency={latency}{weight}", w.name);
-        let us = w.target.map_or_else(|| "auto".into(), |t| t.as_us().to_string());
+        let us = target.map_or_else(|| "auto".into(), |t| t.as_us().to_string());
         running.push(format!(
             "hoistway ctl --control PATH write {} io.latency '8:0 target={us}'",
             w.name

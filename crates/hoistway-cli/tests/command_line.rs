@@ -46,6 +46,41 @@ fn stderr(output: &Output) -> String {
 const JOBS: &str = "[global]\nsize=4m\ndirect=1\nioengine=libaio\nthread\n[deep]\nrw=randread\niodepth=16\n\
                     [mixed]\nrw=randrw\nrwmixread=70\nbs=4k,8k\n[log]\nstonewall\nrw=write\nfdatasync=8\nverify=md5\n";
 
+/// A drive that takes 100 us for whatever it is asked keeps a second, and no tenth of a millisecond's half.
+#[test]
+fn what_if_says_whether_a_target_is_kept_and_why_not() {
+    let folder = Folder::new("what-if");
+    let ask = |more: &[&str]| {
+        let args = ["what-if", "-d", "fixed-100us", "--duration", "200ms", "-j", "1", "--quiet"];
+        folder.run(&[&args[..], more].concat())
+    };
+    let kept = ask(&["-t", "gold=1s"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+    let out = stdout(&kept);
+    for part in ["gold alone", "none-bfq", "paternoster", "gold=1s: kept: p99 ", "latency=1s"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(out.contains("io.latency '8:0 target=1000000'"), "{out}");
+    let missed = ask(&["-t", "gold=50us", "--json"]);
+    assert_eq!(missed.status.code(), Some(1), "{}", stderr(&missed));
+    let json: serde_json::Value = serde_json::from_str(&stdout(&missed)).unwrap();
+    let target = &json["targets"][0];
+    assert_eq!((&target["answer"], &target["kept"]), (&"device".into(), &false.into()));
+    assert!(target["figures"]["least_ns"].as_u64().unwrap() >= 100_000, "{target}");
+    assert!(target["words"].as_str().unwrap().contains("alone on this drive its p99 is 0.1"));
+    for (args, part) in [
+        (&["-t", "gold"][..], "write NAME=TIME"),
+        (&["-t", "gold=1ms", "--load", "latency-2019/readers"], "no process 'gold'"),
+        (&["-t", "target=1ms", "--load", "latency-2019/reader"], "no workload 'reader'"),
+        (&["-t", "gold=1ms", "--duration", "2h"], "at most 1h"),
+    ] {
+        let wrong = ask(args);
+        assert_eq!(wrong.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&wrong).contains(part), "{args:?}: {}", stderr(&wrong));
+    }
+    assert_eq!(folder.entries(), 0, "nothing is written");
+}
+
 #[test]
 fn fio_jobs_run_as_an_experiment_and_every_job_has_its_lines() {
     let folder = Folder::new("fio");

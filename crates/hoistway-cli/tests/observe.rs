@@ -199,6 +199,7 @@ fn every_scheduler_and_controller_has_metrics_that_parse() {
         "kyber",
         "adios",
         "k2",
+        "paternoster",
         "bfq",
         "bfq-v1",
         "cfq",
@@ -332,6 +333,51 @@ fn top_shows_shares_beside_entitlements() {
     let script = format!("{HOISTWAY} top --control {control} --interval 20ms | head -3");
     let (code, out, err) = run("sh", &["-c", &script]);
     assert_eq!((code, out.lines().count(), &err[..]), (Some(0), 3, ""));
+}
+
+/// A target stands in the list, in top and in the metrics, follows a line for its file, and comes back with a
+/// scheduler that takes it.
+#[test]
+fn latency_targets_are_shown_and_changed() {
+    let folder = Folder::new("targets");
+    let (socket, control) = (folder.path("nbd"), folder.path("control"));
+    let metrics = format!("unix:{}", folder.path("metrics"));
+    let args =
+        ["-s", "paternoster", "--socket", &socket, "--control", &control, "--metrics", &metrics];
+    let exports = ["-e", "gold=ram:16M,latency=1ms", "-e", "bulk=ram:16M"];
+    let server = Server::start(&[&args[..], &exports].concat(), &folder.0.join("metrics"));
+    let watched = Watched { folder, _server: server };
+    let list = || watched.ask("ctl", &["list"]);
+    assert!(list().contains("target of gold: 1 ms, p99 -: not known yet\n"), "{}", list());
+    assert!(!list().contains("io.latency"), "no controller beside a scheduler that takes targets");
+    let target = |stats: &Value| stats["devices"][0]["targets"].clone();
+    let first = target(&watched.stats());
+    assert_eq!(
+        (&first[0]["target_ns"], &first[0]["answer"]),
+        (&1_000_000.into(), &"unknown".into())
+    );
+    let top = watched.ask("top", &["--once", "--interval", "100ms"]);
+    assert!(top.contains("gold: target 1 ms, p99 -, share 0 %: not known yet"), "{top}");
+    let (_, page) = get(&watched.folder.0.join("metrics"), "/metrics");
+    assert!(
+        page.contains("hoistway_target_seconds{device=\"gold\",group=\"gold\"} 0.001"),
+        "{page}"
+    );
+    let answers = page.lines().filter(|l| l.starts_with("hoistway_target_answer{"));
+    let is = |l: &&str| l.ends_with(" 1");
+    let answers: Vec<_> = answers.filter(is).collect();
+    assert!(matches!(answers[..], [one] if one.contains("answer=\"unknown\"")), "{answers:?}");
+    watched.ask("ctl", &["write", "gold", "io.latency", "8:0 target=auto"]);
+    assert!(list().contains("target of gold: auto"), "{}", list());
+    watched.ask("ctl", &["write", "gold", "io.latency", "8:0 target=0"]);
+    assert!(!list().contains("target of gold"), "{}", list());
+    watched.ask("ctl", &["scheduler", "none"]);
+    watched.ask("ctl", &["scheduler", "paternoster"]);
+    assert!(list().contains("target of gold: 1 ms"), "{}", list());
+    let nobody = ["serve", "-s", "bfq", "--socket", "/nowhere", "-e", "a=ram:16M,latency=auto"];
+    let (code, _, err) = run(HOISTWAY, &nobody);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("latency = auto needs a scheduler that takes latency targets"), "{err}");
 }
 
 #[test]

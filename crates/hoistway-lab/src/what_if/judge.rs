@@ -11,8 +11,22 @@ use std::sync::atomic::AtomicBool;
 /// no flash drive of the catalogue gains any more.
 const VALVES: [u64; 7] = [6, 12, 24, 48, 96, 192, 384];
 const CUTS_KIB: [u64; 3] = [32, 64, 128];
-/// On disks service is time, and the numbers of the targets decide: thousandths of what was asked for.
-const SCALES: [u64; 6] = [500, 1500, 2000, 4000, 8000, 16_000];
+/// Other numbers for the targets, those of the first: times that somebody may ask for, of flash and of disks.
+const FLASH: [Nanos; 16] =
+    us([30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400, 3200, 5000, 8000]);
+const DISK: [Nanos; 16] = us([
+    15_000, 25_000, 50_000, 75_000, 100_000, 150_000, 200_000, 250_000, 300_000, 350_000, 400_000,
+    500_000, 600_000, 800_000, 1_200_000, 1_600_000,
+]);
+
+const fn us(all: [u64; 16]) -> [Nanos; 16] {
+    let (mut out, mut n) = ([Nanos(0); 16], 0);
+    while n < all.len() {
+        out[n] = Nanos::us(all[n]);
+        n += 1;
+    }
+    out
+}
 
 /// An answer in words.
 pub type Sentence = String;
@@ -28,8 +42,8 @@ pub struct Finding {
     pub answer: Answer,
     /// The same in words.
     pub words: Sentence,
-    /// The run that keeps it, if one does with the throughput that is asked for: its place in the sweep, or `None`
-    /// for the scheduler's own choice.
+    /// The run that keeps it, if another than that with the targets as they are does with the throughput that is
+    /// asked for, or else the best without loss: its place in the sweep.
     pub by: Option<usize>,
     /// Other means that keep its number, with the throughput they leave in thousandths.
     pub also: Vec<(&'static str, u32)>,
@@ -107,12 +121,22 @@ impl Question {
     }
 
     fn sweep(&self) -> Vec<Way> {
-        if self.drive.identity.rotational {
-            let numbers = self.wanted.iter().any(|w| w.target.is_some());
-            return if numbers { SCALES.map(Way::Scaled).to_vec() } else { Vec::new() };
+        let disk = self.drive.identity.rotational;
+        let mut ways = Vec::new();
+        if let Some(first) = self.wanted.iter().find_map(|w| w.target) {
+            let permille = |time: Nanos| (u128::from(time.0) * 1000 / u128::from(first.0)) as u64;
+            let times = if disk { DISK } else { FLASH };
+            // Without the number that was asked for: that is the first run, and on flash the strict one.
+            let scales = times.map(permille).into_iter().filter(|&p| p > 0 && p != 1000);
+            ways.extend(scales.map(|permille| Way::Scaled { permille, strict: !disk }));
+            ways.extend((!disk).then_some(Way::Scaled { permille: 1000, strict: true }));
         }
-        let fixed = |cut_kib| VALVES.map(|valve| Way::Fixed { valve, cut_kib });
-        CUTS_KIB.into_iter().flat_map(fixed).collect()
+        let entry = hoistway::sched::find(super::SCHEDULER).expect("the registry has it");
+        if !disk && entry.tunables.iter().any(|t| t.name == "valve") {
+            let fixed = |cut_kib| VALVES.map(|valve| Way::Fixed { valve, cut_kib });
+            ways.extend(CUTS_KIB.into_iter().flat_map(fixed));
+        }
+        ways
     }
 
     /// The number of the target is kept; one without a number always is.
@@ -160,6 +184,7 @@ impl Question {
         let all = || report.sweep.iter().chain([&report.ours]);
         let p99 = |p: &Point| p.targets[n].as_ref().map(|m| m.p99);
         let best_p99 = all().filter(|p| self.enough(report, p)).filter_map(p99).min();
+        let best = report.sweep.iter().position(|p| self.enough(report, p) && p99(p) == best_p99);
         let most = all().filter(|p| self.fits(n, p)).map(kept).max();
         let cost_permille = most.map(|kept| 1000u32.saturating_sub(kept));
         let said = || report.ours.states.iter().find(|s| s.group.ends_with(&self.wanted[n].name));
@@ -168,9 +193,12 @@ impl Question {
             (_, None, Some(answer @ (Answer::Share { .. } | Answer::Place { .. }))) => {
                 (answer, None)
             }
-            (best, cost_permille, _) => {
-                let best_p99 = best.unwrap_or(ours.p99);
-                (Answer::Loss { best_p99, cost_permille }, None)
+            (found, cost_permille, _) => {
+                let best_p99 = found.unwrap_or(ours.p99);
+                (
+                    Answer::Loss { best_p99, cost_permille },
+                    best.filter(|_| p99(&report.ours) != Some(best_p99)),
+                )
             }
         }
     }
@@ -212,11 +240,9 @@ impl Question {
                         format!("loss: {best}; no setting keeps {}", target(wanted.target))
                     }
                     (_, None) => format!(
-                        "loss: {best}; p99 {p99} costs {} ",
-                        percent(1000u32.saturating_sub(report.kept_permille(point)))
-                    )
-                    .trim_end()
-                    .into(),
+                        "loss: {best}; p99 {p99} costs {}",
+                        percent(1000u32.saturating_sub(report.kept_permille(&report.ours)))
+                    ),
                 }
             }
             other => other.words(wanted.target),

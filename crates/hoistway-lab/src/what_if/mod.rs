@@ -101,6 +101,11 @@ pub fn time_text(time: Nanos) -> String {
     }
 }
 
+/// A target times so many thousandths, in whole microseconds.
+pub fn scaled(target: Nanos, permille: u64) -> Nanos {
+    Nanos(target.0 / 1000 * permille / 1000 * 1000).max(Nanos::us(1))
+}
+
 /// Everything that decides an answer.
 #[derive(Debug)]
 pub struct Question {
@@ -124,6 +129,7 @@ pub struct Question {
 
 /// Before measuring: the valve has settled, caches are full. Disks settle slower.
 const RAMP: [Nanos; 2] = [Nanos::secs(2), Nanos::secs(10)];
+const GRACE: Nanos = Nanos::secs(60);
 /// Measured, where nothing is said.
 const MEASURED: [Nanos; 2] = [Nanos::secs(3), Nanos::secs(20)];
 
@@ -191,6 +197,8 @@ impl Question {
         if self.duration.is_none() {
             job.window.measured = MEASURED[disk];
         }
+        // An experiment without a target of its own has no grace: the last I/O runs to its end.
+        job.window.grace = job.window.grace.max(GRACE);
         job.trace = TraceMode::Off;
         for proc in &mut job.procs {
             let target = self.wanted.iter().any(|w| is(proc, &w.name));

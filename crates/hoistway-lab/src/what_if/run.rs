@@ -27,10 +27,29 @@ pub enum Way {
         cut_kib: u64,
     },
     /// The same with other numbers: each target times so many thousandths.
-    Scaled(u64),
+    Scaled {
+        /// Thousandths.
+        permille: u64,
+        /// Throughput gives way to them.
+        strict: bool,
+    },
 }
 
 impl Way {
+    /// The configuration.
+    pub fn config(&self, question: &Question) -> String {
+        match self {
+            Way::Scaled { strict: true, .. } => format!("{SCHEDULER}{{strict=1}}"),
+            Way::Scaled { .. } => SCHEDULER.into(),
+            way => way.name(question),
+        }
+    }
+
+    /// Its numbers are those of the targets times so many thousandths.
+    pub fn permille(&self) -> u64 {
+        if let Way::Scaled { permille, .. } = self { *permille } else { 1000 }
+    }
+
     /// Its name in tables.
     pub fn name(&self, question: &Question) -> String {
         match self {
@@ -39,7 +58,14 @@ impl Way {
             Way::Targets if question.strict => format!("{SCHEDULER}{{strict=1}}"),
             Way::Targets => SCHEDULER.into(),
             Way::Fixed { valve, cut_kib } => format!("{SCHEDULER}{{valve={valve},cut={cut_kib}}}"),
-            Way::Scaled(permille) => format!("{SCHEDULER}, targets x {}", *permille as f64 / 1e3),
+            Way::Scaled { permille, .. } => {
+                let of = |w: &super::Wanted| {
+                    let target = w.target.map(|t| super::scaled(t, *permille));
+                    super::Wanted { target, weight: None, ..w.clone() }.text()
+                };
+                let targets: Vec<_> = question.wanted.iter().map(of).collect();
+                format!("{} {}", self.config(question), targets.join(" "))
+            }
         }
     }
 }
@@ -142,19 +168,20 @@ impl Question {
                 }
                 Ok(job)
             }
+            Way::Targets if self.strict => self.with_targets(&[("strict", 1)], 1000),
             Way::Targets => self.with_targets(&[], 1000),
             Way::Fixed { valve, cut_kib } => {
                 self.with_targets(&[("valve", *valve), ("cut", *cut_kib)], 1000)
             }
-            Way::Scaled(permille) => self.with_targets(&[], *permille),
+            Way::Scaled { permille, strict } => {
+                self.with_targets(&[("strict", u64::from(*strict))], *permille)
+            }
         }
     }
 
     fn with_targets(&self, set: &[(&str, u64)], permille: u64) -> Result<Job<'_>, JobError> {
         let mut job = self.base(SCHEDULER)?;
-        let strict = [("strict", 1)];
-        let strict = if self.strict && set.is_empty() { &strict[..] } else { &[] };
-        let set = strict.iter().chain(set).map(|(name, value)| ((*name).to_string(), *value));
+        let set = set.iter().map(|(name, value)| ((*name).to_string(), *value));
         job.scheduler.set.extend(set);
         self.add_groups(&mut job, permille);
         Ok(job)
@@ -164,8 +191,7 @@ impl Question {
     fn add_groups(&self, job: &mut Job<'_>, permille: u64) {
         let latency = |n: usize| {
             let mut wanted = self.wanted[n].clone();
-            wanted.target =
-                wanted.target.map(|t| Nanos(t.0 * permille / 1_000_000 * 1000).max(Nanos::us(1)));
+            wanted.target = wanted.target.map(|t| super::scaled(t, permille));
             let knows_auto = job.scheduler.entry.name == SCHEDULER;
             // io.latency wants a number: one that no drive meets makes it as low as it can.
             if wanted.target.is_none() && !knows_auto {

@@ -40,7 +40,7 @@ pub fn default_load(wanted: &[Wanted]) -> Result<(Experiment, String), Experimen
         "schema = 1\ntitle = \"Latency targets\"\nabout = \"Random readers with latency targets.\"\n\
          drives = [\"plextor-px-256m5s\"]\nconfigs = [\"none-none\"]\nworkloads = [\"readers\"]\nreps = 1\n\
          [host]\nprofile = \"today\"\n\
-         [window]\nramp = \"0s\"\nmeasured = \"3s\"\ndevice_interval = \"1s\"\n\
+         [window]\nramp = \"0s\"\nmeasured = \"3s\"\ntarget_interval = \"500ms\"\ndevice_interval = \"1s\"\n\
          [workload.readers]\n\
          summary = \"random 4 KiB readers with the targets beside {READERS} buffered sequential readers\"\n"
     );

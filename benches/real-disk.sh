@@ -57,7 +57,7 @@ nbd() {
   if [ "$1" = slo-paternoster ]; then scheduler=paternoster latency=,latency=auto; fi
   if [ "$1" = none-bfq ]; then latency=,prio=rt/4; fi
   local hogs=()
-  "$binary" serve -q -e "gold=file:$file,size=512M$latency" -e "hog=file:$file,offset=512M" -s "$scheduler" \
+  "$binary" serve -q -e "gold=file:$file,direct,size=512M$latency" -e "hog=file:$file,direct,offset=512M" -s "$scheduler" \
     -U "$folder/nbd.sock" >"$folder/server.log" 2>&1 &
   server=$!
   for _ in $(seq 100); do

@@ -239,10 +239,15 @@ impl Question {
                     (None, Some(_)) => {
                         format!("loss: {best}; no setting keeps {}", target(wanted.target))
                     }
-                    (_, None) => format!(
-                        "loss: {best}; p99 {p99} costs {}",
-                        percent(1000u32.saturating_sub(report.kept_permille(&report.ours)))
-                    ),
+                    (_, None) => {
+                        let cost = 1000u32.saturating_sub(report.kept_permille(&report.ours));
+                        let own = format!("p99 {p99} costs {} of the throughput", percent(cost));
+                        // Nothing else was tried on a disk: its valve is no matter.
+                        if report.sweep.is_empty() {
+                            return format!("loss: {own}; a number as target may cost less");
+                        }
+                        format!("loss: {best}; {own}")
+                    }
                 }
             }
             other => other.words(wanted.target),

@@ -67,7 +67,9 @@ fn a_target_names_a_process_or_a_kind_of_processes() {
             }
         }
     }
-    assert!(find_load("latency-2019/reader").unwrap_err().to_string().contains("readers, writers"));
+    assert!(
+        find_load("latency-2019/reader").unwrap_err().to_string().contains("there are: readers, ")
+    );
 }
 
 /// Groups, lines and priorities are what each means of control needs, and nobody else has a target.

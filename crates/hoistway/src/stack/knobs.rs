@@ -266,10 +266,26 @@ impl Stack {
         for c in &self.controllers {
             c.stage.stat(now, group, &cx, &mut fields);
         }
+        self.scheduler.targets(now, &cx, &mut |t| {
+            if t.group == group {
+                print_target(&t, &mut fields);
+            }
+        });
         if !fields.is_empty() {
             out.push_str(&self.env.device.number.to_string());
             out.push_str(&fields);
             out.push('\n');
         }
+    }
+}
+
+/// A latency target that the scheduler takes: times in us as in `io.latency`, the answer and its figures.
+fn print_target(t: &TargetState, fields: &mut String) {
+    let target = t.target.map_or("auto".to_string(), |target| target.as_us().to_string());
+    let (p99, answer) = (t.p99.as_us(), t.answer.name());
+    write!(fields, " target={target} p99={p99} answer={answer}")
+        .expect("a string takes everything");
+    for (name, value) in t.answer.figures() {
+        write!(fields, " {name}={value}").expect("a string takes everything");
     }
 }

@@ -89,6 +89,20 @@ fn io_stat_counts_bytes_once_and_every_piece_and_adds_descendants() {
 
 /// Scenario 16: one bio is at the device, the others wait behind it.
 #[test]
+fn io_stat_says_what_the_scheduler_says_of_a_target() {
+    let mut rig = rig_of("paternoster", |_| {});
+    let a = rig.group(GroupId::ROOT, "a");
+    assert_eq!(rig.stack.read_knob(a, "io.stat").as_deref(), Some(""));
+    write(&mut rig, a, "io.latency", "8:0 target=2000");
+    let said = rig.stack.read_knob(a, "io.stat");
+    assert_eq!(said.as_deref(), Some("8:0 target=2000 p99=0 answer=unknown\n"));
+    write(&mut rig, a, "io.latency", "8:0 target=auto");
+    assert!(rig.stack.read_knob(a, "io.stat").unwrap().contains("target=auto"));
+    write(&mut rig, a, "io.latency", "8:0 target=0");
+    assert_eq!(rig.stack.read_knob(a, "io.stat").as_deref(), Some(""));
+}
+
+#[test]
 fn metadata_of_a_group_never_joins_its_other_io() {
     for scheduler in ["mq-deadline", "kyber"] {
         let mut rig = rig_of(scheduler, |d| (d.queue_depth, d.nr_requests) = (1, 64));

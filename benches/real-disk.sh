@@ -51,39 +51,44 @@ print(of["latency_avg"] * 1e3, of.get("latency_p99", float("nan")) * 1e3, of["th
 P
 }
 
-# The same with fio as clients of a server.
+# The same with fio as clients of a server. What is moved is what the server counts while the reader runs: a client that
+# is starved measures itself later.
 nbd() {
-  local scheduler=${1#none-} latency="" server
-  if [ "$1" = slo-paternoster ]; then scheduler=paternoster latency=,latency=auto; fi
-  if [ "$1" = none-bfq ]; then latency=,prio=rt/4; fi
-  local hogs=()
-  "$binary" serve -q -e "gold=file:$file,direct,size=512M$latency" -e "hog=file:$file,direct,offset=512M" -s "$scheduler" \
-    -U "$folder/nbd.sock" >"$folder/server.log" 2>&1 &
+  local scheduler=${1#none-} keys="" server hogs=""
+  if [ "$1" = slo-paternoster ]; then scheduler=paternoster keys=,latency=auto; fi
+  if [ "$1" = none-bfq ]; then keys=,prio=rt/4; fi
+  "$binary" serve -q -e "gold=file:$file,direct,size=512M$keys" -e "hog=file:$file,direct,offset=512M" -s "$scheduler" \
+    -U "$folder/nbd.sock" --control "$folder/ctl" >"$folder/server.log" 2>&1 &
   server=$!
   for _ in $(seq 100); do
     nbdinfo --size "nbd+unix:///gold?socket=$folder/nbd.sock" >/dev/null 2>&1 && break
     sleep 0.1
   done
-  local common=(--time_based --runtime=$((seconds + 2)) --output-format=json --norandommap)
+  local common=(--ioengine=nbd --rw=randread --time_based --norandommap --output-format=json)
   if [ "$2" = hogs ]; then
-    fio --name=hog --ioengine=nbd --uri="nbd+unix:///hog?socket=$folder/nbd.sock" --rw=randread --bs=128k --iodepth=32 --numjobs=4 \
-      --size=2G --ramp_time=1 --runtime=$((seconds + 1)) --group_reporting "${common[@]}" >"$folder/hog.json" 2>/dev/null &
-    hogs=($!)
+    fio --name=hog "${common[@]}" --uri="nbd+unix:///hog?socket=$folder/nbd.sock" --bs=128k --iodepth=32 --numjobs=4 \
+      --size=2G --runtime=$((seconds + 8)) >"$folder/hog.json" 2>/dev/null &
+    hogs=$!
+    sleep 1.5
   fi
-  fio --name=gold --ioengine=nbd --uri="nbd+unix:///gold?socket=$folder/nbd.sock" --rw=randread --bs=4k --iodepth=1 --size=512M \
-    --ramp_time=1 "${common[@]}" --runtime="$seconds" >"$folder/gold.json" 2>/dev/null
-  [ ${#hogs[@]} = 0 ] || wait "${hogs[@]}"
-  kill "$server"; wait "$server" 2>/dev/null || true
-  python3 - "$folder" "$2" <<'P'
+  moved >"$folder/before"
+  fio --name=gold "${common[@]}" --uri="nbd+unix:///gold?socket=$folder/nbd.sock" --bs=4k --iodepth=1 --size=512M \
+    --runtime="$seconds" >"$folder/gold.json" 2>/dev/null
+  moved >"$folder/after"
+  kill $hogs "$server" 2>/dev/null || true
+  wait $hogs "$server" 2>/dev/null || true
+  python3 - "$folder" <<'P'
 import json, sys
-def job(name):
-    text = open(f"{sys.argv[1]}/{name}.json").read()
-    return json.loads(text[text.index("{"):])["jobs"][0]["read"]
-gold = job("gold")
-total = gold["bw_bytes"] / 1e6 + (job("hog")["bw_bytes"] / 1e6 if sys.argv[2] == "hogs" else 0)
-clat = gold["clat_ns"]
-print(clat["mean"] / 1e3, clat["percentile"]["99.000000"] / 1e3, total)
+text = open(f"{sys.argv[1]}/gold.json").read()
+clat = json.loads(text[text.index("{"):])["jobs"][0]["read"]["clat_ns"]
+(t0, b0), (t1, b1) = (map(float, open(f"{sys.argv[1]}/{name}").read().split()) for name in ("before", "after"))
+print(clat["mean"] / 1e3, clat["percentile"]["99.000000"] / 1e3, (b1 - b0) / (t1 - t0) / 1e6)
 P
+}
+
+moved() { # time and bytes read, as the server counts
+  "$binary" ctl --control "$folder/ctl" metrics |
+    awk -v now="$(date +%s.%N)" '/^hoistway_bytes_total.*op="read"/ { sum += $2 } END { printf "%s %.0f\n", now, sum }'
 }
 
 for round in $(seq "$rounds"); do

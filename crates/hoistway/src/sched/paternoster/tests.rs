@@ -244,6 +244,8 @@ fn weights_hold_at_each_level_of_the_tree() {
 fn the_valve_settles_where_the_drive_is_just_saturated() {
     for servers in [1, 4, 16] {
         let mut b = Bench::new(servers);
+        // Eight that begin together would each lead for half a second, with what one keeps under way.
+        b.sched.begin.most = Nanos::ZERO;
         let procs: Vec<_> = (0..8).map(|_| (b.proc(GroupId::ROOT), 20)).collect();
         b.run(&procs, Nanos::secs(4), &mut |_| 8);
         let from = (b.now, b.sectors);
@@ -490,4 +492,26 @@ fn a_target_without_a_number_is_paced_by_the_price_and_one_with_a_number_never()
     // Two changes each are owed, four are free: greedy work pays 4 % of itself.
     lane.greedy_issued(2 * change * 100 / 4);
     assert_eq!(lane.paced(now, &soon, change), None, "paid");
+}
+
+#[test]
+fn who_has_just_begun_goes_before_greedy_processes_and_only_for_its_part() {
+    let mut b = Bench::new(1);
+    let hogs: Vec<_> = (0..2).map(|_| (b.proc(GroupId::ROOT), 40)).collect();
+    b.run(&hogs, Nanos::ms(100), &mut |_| 8);
+    let new = b.proc(GroupId::ROOT);
+    let mut procs = hogs.clone();
+    procs.push((new, 1));
+    let of = |b: &Bench, proc: ProcId| *b.served.get(&proc.0).unwrap_or(&0);
+    // Alone the drive serves 11 such reads a millisecond, and a fair share is a third.
+    let each = u64::from(UNIT as u32 + 8);
+    b.submit(new, 8);
+    b.run(&procs, Nanos::ms(200), &mut |_| 8);
+    let first = of(&b, new) / each;
+    assert!(first > 200 * 11 * 8 / 10, "{first} reads in 200 ms");
+    b.run(&procs, Nanos::ms(800), &mut |_| 8);
+    let before = (of(&b, new), of(&b, hogs[0].0));
+    b.run(&procs, Nanos::ms(400), &mut |_| 8);
+    let (own, hog) = (of(&b, new) - before.0, of(&b, hogs[0].0) - before.1);
+    assert!(own <= hog * 21 / 20, "{own} beside {hog}: as everybody");
 }

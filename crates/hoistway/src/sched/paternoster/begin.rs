@@ -16,7 +16,9 @@
 //! *Guarantee.* In any time T leaders hold the others for at most the account (15 s) plus T/2; nobody leads with more
 //! than `begin` of the drive behind it.
 //!
-//! *Weakness.* A greedy process that has just begun leads too, for that long.
+//! *Weaknesses.* A greedy process that has just begun leads too, for that long. Of a batch only those are marked whose
+//! next request comes before the next beginning. A read that is asked for while another process of the same start-up
+//! is being served does not lead: without a target it waits as everybody does.
 
 use super::fair::LeafId;
 use crate::rows::Id;

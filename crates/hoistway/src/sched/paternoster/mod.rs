@@ -10,7 +10,7 @@
 //! wide open (`valve.rs`). Behind the valve start-time fair queueing gives shares (`fair.rs`). Requests of groups
 //! with a latency target go past it (`lane.rs`). What a change of stream costs is measured, and switches rows on and
 //! pays for what targets cost. Behind a flush, writers may be held for a moment (`flush.rs`). Disks are served in
-//! slices of time (`disk.rs`).
+//! slices of time (`disk.rs`). Processes that have just begun go first for a bounded time (`begin.rs`).
 //!
 //! *State.* What waits: a FIFO per leaf (process, group, sync or async), a tree by deadline for the lane. What is
 //! inside: `w` greedy units, `lane.inside` requests of the lane.

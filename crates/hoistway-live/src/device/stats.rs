@@ -231,6 +231,11 @@ fn state_figures(core: &mut Core) -> Vec<StateFigure> {
     });
     let mut gauges = Vec::new();
     core.stack.gauges(&mut |stage, gauge| gauges.push((stage, gauge)));
+    // What a scheduler tells as a figure and as a gauge is one sample: scrapers refuse two.
+    let told = |f: &StateFigure| {
+        gauges.iter().any(|(of, g)| (*of, g.name, g.group) == (f.stage, f.name, None))
+    };
+    state.retain(|f: &StateFigure| !told(f));
     state.extend(gauges.into_iter().map(|(stage, g)| {
         let group = g.group.map(|id| group_name(core, id));
         let (name, unit, value) = (g.name, g.unit, g.value);

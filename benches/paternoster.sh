@@ -2,28 +2,30 @@
 # Runs everything behind docs/results/paternoster.md in the simulator, and writes its tables into the page.
 #
 #   benches/paternoster.sh                   all runs, then the tables
-#   benches/paternoster.sh PART...           these runs: kept rivals adios probes numbers weights floods starts picture
+#   benches/paternoster.sh PART...           these runs: kept nvme rivals probes numbers weights floods starts picture
 #   benches/paternoster.sh tables            only the tables, of the runs that are there
 #
-# HOISTWAY: the program [target/release/hoistway]. OUT: folder of the runs [runs/paternoster]. JOBS: simulations at a time
-# [number of cores]. REPS: repetitions of what is promised [10]. RIVAL_REPS: of everything else [3]. QUICK=1: a quarter of the time.
-# Interrupted runs are continued by the same command.
+# HOISTWAY: the program [target/release/hoistway]. OUT: folder of the runs [runs/paternoster]. JOBS: simulations at a time [number of
+# cores]. REPS: repetitions of what is promised [10]. NVME_REPS: the same on NVMe drives, whose loads are millions of I/Os [3]. RIVAL_REPS: of
+# the others [2]. SHARE_REPS: of weights and floods [1]. QUICK=1: a quarter of the time. Interrupted runs are continued by the same command.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${HOISTWAY:-target/release/hoistway}
 out=${OUT:-runs/paternoster}
 page=docs/results/paternoster.md
 reps=${REPS:-10}
-rival_reps=${RIVAL_REPS:-3}
+nvme_reps=${NVME_REPS:-3}
+rival_reps=${RIVAL_REPS:-2}
+share_reps=${SHARE_REPS:-1}
 options=(--quiet -j "${JOBS:-$(nproc)}")
 [ -z "${QUICK:-}" ] || options+=(--quick)
 
-flash=plextor-px-256m5s,sata-qlc-1tb,intel-dc-s3520-240g,intel-320-160g,emmc-5.1-64g,cloud-gp3,samsung-970-pro
-flash+=,nvme-enterprise-gen4,nvme-consumer-gen4
+flash=plextor-px-256m5s,sata-qlc-1tb,intel-dc-s3520-240g,intel-320-160g,emmc-5.1-64g,cloud-gp3
+nvme=samsung-970-pro,nvme-enterprise-gen4,nvme-consumer-gen4
 stick=usb-stick-32g         # too small for the files of 64 readers
 disks=hitachi-hts727550a9e364,hdd-nearline-16tb,maxtor-stm3320613as
 loads=alone,readers,seqdirect,hog32,writers,writes,mixed,mixed-sync
-rivals=none-none,mq-deadline,kyber,bfq,none-bfq,prop-bfq,lat-none,cost-none
+rivals=none-none,mq-deadline,kyber,adios,bfq,none-bfq,prop-bfq,lat-none,cost-none
 ours=slo-paternoster
 
 [ -x "$program" ] || { echo "$program is missing: cargo build --release -p hoistway-cli --no-default-features, or set HOISTWAY" >&2; exit 3; }
@@ -36,8 +38,9 @@ compare() { # NAME EXPERIMENT REPS DRIVES CONFIGS WORKLOADS
 run() {
   case $1 in
     kept) compare kept control-latency "$reps" "$flash,$stick,$disks" "none-none,$ours" "$loads" ;;
-    rivals) compare rivals control-latency "$rival_reps" "$flash,$stick,$disks" "$rivals" "$loads" ;;
-    adios) compare adios control-latency "$rival_reps" "$flash,$stick,$disks" none-none,adios "$loads" ;;
+    nvme) compare nvme control-latency "$nvme_reps" "$nvme" "none-none,$ours" "$loads" ;;
+    rivals)
+      compare rivals control-latency "$rival_reps" "plextor-px-256m5s,emmc-5.1-64g,cloud-gp3,$stick,$disks" "$rivals,$ours" "$loads" ;;
     probes)
       compare probes control-latency "$reps" "$disks,$stick" "none-none,bfq,none-bfq,$ours" \
         probe100+alone,probe100+readers ;;
@@ -45,20 +48,20 @@ run() {
       compare numbers control-latency "$reps" "$disks" \
         "none-none,$ours,$ours{target=100ms},$ours{target=200ms},$ours{target=400ms}" alone,readers ;;
     weights)
-      compare weights control-weights "$rival_reps" "$flash,$disks" "none-none,prop-bfq,cost-none,$ours" \
+      compare weights control-weights "$share_reps" "$flash,$nvme,$disks" "none-none,prop-bfq,cost-none,$ours" \
         streams,random,tree-streams,tree-random ;;
     floods)
-      compare floods control-targets "$rival_reps" "$flash,$stick" "none-none,none-bfq,lat-none,$ours" \
+      compare floods control-targets "$share_reps" "$flash,$stick,samsung-970-pro" "none-none,none-bfq,lat-none,$ours" \
         alone,one,several,flood4+alone,flood4+readers,flood32+alone,flood32+readers ;;
     starts)
-      compare starts-s startup-s "$rival_reps" intel-320-160g,hitachi-hts727550a9e364 "none-none,bfq,$ours" \
+      compare starts-s startup-s 3 intel-320-160g,hitachi-hts727550a9e364 "none-none,bfq,$ours" \
         xterm+10r-seq,gnome-terminal+10r-seq,lowriter+10r-seq
-      compare starts-2010 startup-hdd-2010 "$rival_reps" maxtor-6l080l0,maxtor-7l250s0,maxtor-stm3320613as \
+      compare starts-2010 startup-hdd-2010 3 maxtor-6l080l0,maxtor-7l250s0,maxtor-stm3320613as \
         "none-none,bfq{nr_requests=128},$ours{nr_requests=128}" konsole+10r-seq,konsole+10r-rand,xterm+10r-seq,xterm+10r-rand
-      compare starts-2018 startup-blkmq-2018 "$rival_reps" plextor-px-256m5s "none-none,bfq,$ours" \
+      compare starts-2018 startup-blkmq-2018 3 plextor-px-256m5s "none-none,bfq,$ours" \
         xterm+10r-seq,gnome-terminal+10r-seq,lowriter+10r-seq ;;
     picture)
-      compare picture control-latency "$rival_reps" "$flash,$stick" "$rivals,adios,$ours" alone,readers ;;
+      compare picture control-latency 3 "$flash,$stick,$nvme" "$rivals,$ours" alone,readers ;;
     *) echo "no part '$1'" >&2; exit 2 ;;
   esac
 }
@@ -66,35 +69,6 @@ run() {
 # The tables of a run without title and command: sections per workload.
 tables_of() { # NAME FORMAT
   "$program" report "$out/$1" --format "$2" | awk '/^### /{on=1} /^[0-9]+ repetitions from seed/{on=0} on'
-}
-
-# Columns of the second and later matrices, but for their first two (drive, none-none), behind those of the first.
-joined() { # FILE...
-  awk -F' [|] |^[|] | [|]$' '
-    FNR == 1 { file++ }
-    /^### / { section = $0 }
-    /^[|]/ {
-      row[section, ++n[file, section], file] = $0
-      next
-    }
-    file == 1 { text[++lines] = $0; if (/^### /) { order[++sections] = section; at[section] = lines } }
-    END {
-      for (s = 1; s <= sections; s++) {
-        section = order[s]
-        print section "\n\n" text[at[section] + 2] "\n"
-        for (i = 1; i <= n[1, section]; i++) {
-          line = row[section, i, 1]
-          for (f = 2; f <= file; f++) {
-            other = row[section, i, f]
-            if (i == 2) { sub(/^[|]---[|]--:[|]/, "", other); line = line other; continue }
-            sub(/^[|] [^|]* [|] [^|]* [|]/, "", other)
-            line = line other
-          }
-          print line
-        }
-        print ""
-      }
-    }' "$@"
 }
 
 # Puts a text between `<!-- NAME -->` and `<!-- /NAME -->` of the page.
@@ -108,8 +82,8 @@ put() { # NAME FILE
   mv "$page.new" "$page"
 }
 
-# Every cell of a run that misses a promise: drive, configuration, load, and what is missing.
-missed() { # NAME
+# How many drives keep every promise, and every cell of the runs `kept` and `nvme` that misses a promise: drive, configuration, load, and what is missing.
+missed() {
   awk -F, -v ours="$ours" -v disks="$disks" '
     FNR == 1 || $3 != ours || $8 != "" || $9 != "sim" { next }
     { value[$2, $4, $5] = $7; if (!(($2, $4) in seen)) { seen[$2, $4] = 1; cells[++n] = $2 SUBSEP $4 } }
@@ -142,33 +116,29 @@ missed() { # NAME
       for (l = 1; l <= count; l++) printf "| %s | %d of %d |\n", loads[l], kept[loads[l]], all[loads[l]]
       print "\n| drive | load | missed |\n|---|---|---|"
       printf "%s", rows
-    }' "$out/$1/metrics.csv"
+    }' "$out"/{kept,nvme}/metrics.csv
 }
 
 tables() {
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
   local name
-  for name in kept probes numbers weights floods starts-s starts-2010 starts-2018; do
+  for name in kept nvme probes numbers weights floods starts-s starts-2010 starts-2018; do
     [ -d "$out/$name" ] || { echo "no run $out/$name: its table stays" >&2; continue; }
     tables_of "$name" control >"$folder/$name"
     put "$name" "$folder/$name"
   done
-  if [ -d "$out/kept" ]; then
-    missed kept >"$folder/missed"
+  if [ -d "$out/kept" ] && [ -d "$out/nvme" ]; then
+    missed >"$folder/missed"
     put missed "$folder/missed"
   fi
   if [ -d "$out/picture" ]; then
     "$program" report "$out/picture" --format control-svg >docs/images/paternoster.svg
+    tables_of picture control-matrix >"$folder/picture"
+    put picture "$folder/picture"
   fi
-  local all=()
-  for name in rivals adios kept; do
-    [ -d "$out/$name" ] || continue
-    tables_of "$name" control-matrix >"$folder/matrix-$name"
-    all+=("$folder/matrix-$name")
-  done
   if [ -d "$out/rivals" ]; then
-    joined "${all[@]}" >"$folder/rivals"
+    tables_of rivals control-matrix >"$folder/rivals"
     put rivals "$folder/rivals"
   fi
 }
@@ -176,7 +146,7 @@ tables() {
 case ${1:-all} in
   tables) tables ;;
   all)
-    for part in rivals adios kept probes numbers weights floods starts picture; do run "$part"; done
+    for part in rivals kept nvme probes numbers weights floods starts picture; do run "$part"; done
     tables ;;
   *) for part in "$@"; do run "$part"; done ;;
 esac

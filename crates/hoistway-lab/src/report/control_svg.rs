@@ -81,9 +81,9 @@ pub fn render(run: &Run) -> String {
         dots(&mut out, class, y, &left, &row.waits, "×");
         dots(&mut out, class, y, &right, &row.keeps, " %");
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<text class=\"m\" x=\"{}\" y=\"{}\">a dot per drive ({drives}), the bar is their median; {} seeds, simulated</text></svg>\n",
+        "<text class=\"m\" x=\"{}\" y=\"{}\">a dot per drive ({drives}), the bar is their median; {} seeds, simulated</text></svg>",
         px(LEFT.0),
         px(floor + 36.0),
         run.manifest.reps

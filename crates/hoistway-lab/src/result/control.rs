@@ -78,7 +78,7 @@ pub fn kept(cell: &Cell, free: &Cell, metric: &str) -> Option<Bounded> {
     let sum = |cell: &Cell| -> Option<f64> {
         let each: Option<Vec<f64>> =
             cell.reps.iter().map(|rep| rep_value(rep, metric)?.exact()).collect();
-        each.map(|each| stats::sum(each.into_iter()) / cell.reps.len() as f64)
+        each.map(|each| stats::sum(each) / cell.reps.len() as f64)
     };
     paired.or_else(|| {
         let (mine, all) = (sum(cell)?, sum(free).filter(|&v| v > 0.0)?);

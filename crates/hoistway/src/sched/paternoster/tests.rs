@@ -414,8 +414,8 @@ fn groups_targets_and_processes_come_and_go_under_load() {
                     b.sched.changed(b.now, &Change::GroupRemoved(group), &mut b.env.cx());
                     b.env.groups.remove(group);
                     groups.retain(|&g| g != group);
-                    for i in 0..procs.len() {
-                        let p = b.env.procs.get_mut(procs[i]).expect("it exists");
+                    for &proc in &procs {
+                        let p = b.env.procs.get_mut(proc).expect("it exists");
                         if p.group == group {
                             p.group = GroupId::ROOT;
                         }

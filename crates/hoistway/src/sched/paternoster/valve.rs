@@ -703,7 +703,7 @@ mod tests {
 
         /// One completion; the phase after it.
         fn complete(&mut self) -> Phase {
-            self.now = self.now + Nanos::us(200);
+            self.now += Nanos::us(200);
             self.valve.held();
             let sectors = Sectors(64).min(self.valve.cut());
             let done = Done { sectors, units: UNIT + sectors.0, cuttable: true };

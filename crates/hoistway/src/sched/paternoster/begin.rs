@@ -9,7 +9,8 @@
 //! because its next request is near. An account bounds what all leaders together may take.
 //!
 //! *Rule.* A leaf begins with its first request, and anew after two idle seconds. It leads while it reads, nobody else
-//! is leading, it has had less than `begin` of the drive (an eighth of that on flash), and the account is open. Nine that begin within
+//! is leading, it has had less than `begin` of the drive (an eighth of that on flash; the moments for which others were
+//! held while it thought count), and the account is open. Nine that begin within
 //! 200 ms of each other are a batch of jobs, not a start-up: none of them leads. Nor does anybody while another
 //! group with a target is being served: targets were asked for.
 //!
@@ -63,6 +64,8 @@ pub(super) struct Begin {
     until: Option<Instant>,
     account: u64,
     at: Instant,
+    /// For how long others were held while the leader thought, as far as it has not been charged for it.
+    thought: u64,
     pub count: u64,
 }
 
@@ -76,6 +79,7 @@ impl Begin {
             until: None,
             account: ACCOUNT,
             at: now,
+            thought: 0,
             count: 0,
         }
     }
@@ -118,11 +122,23 @@ impl Begin {
         self.at = now;
         let held = match self.until {
             _ if self.requests > 0 => past,
-            Some(until) => past.saturating_sub(now.since(until).0),
+            Some(until) => {
+                let held = past.saturating_sub(now.since(until).0);
+                self.thought += held;
+                held
+            }
             None => 0,
         };
         let free = past - held;
         self.account = (self.account + free).min(ACCOUNT).saturating_sub(held);
+    }
+
+    /// The leader, and for how long others were held while it thought since it was asked last. Who reads little and
+    /// often holds everybody all the time; its service alone would not show it for minutes.
+    pub fn thought(&mut self, now: Instant) -> Option<(LeafId, Nanos)> {
+        self.settle(now);
+        let thought = core::mem::take(&mut self.thought);
+        (thought > 0).then_some((self.leader, Nanos(thought)))
     }
 
     pub fn arrived(&mut self, now: Instant, leaf: LeafId) {
@@ -201,6 +217,23 @@ mod tests {
         b.over(at(10), true);
         assert_eq!(b.holds(at(17)), Some(Hold::Until(at(18))));
         assert_eq!(b.holds(at(18)), None);
+    }
+
+    #[test]
+    fn a_leader_pays_for_the_moments_in_which_it_thinks() {
+        let mut b = begin();
+        assert_eq!(b.thought(at(0)), None);
+        b.arrived(at(0), LeafId(1));
+        b.over(at(1), true);
+        assert_eq!(b.thought(at(5)), Some((LeafId(1), Nanos::ms(4))));
+        assert_eq!(b.thought(at(7)), Some((LeafId(1), Nanos::ms(2))), "each moment once");
+        assert_eq!(
+            b.thought(at(100)),
+            Some((LeafId(1), Nanos::ms(2))),
+            "up to the end of the hold"
+        );
+        b.arrived(at(200), LeafId(2));
+        assert_eq!(b.thought(at(300)), None, "being served is not thinking");
     }
 
     #[test]

@@ -409,6 +409,10 @@ impl Paternoster {
 
     /// Has the leaf just begun, so that its next request goes first?
     fn leads(&mut self, now: Instant, id: LeafId, group: GroupId) -> bool {
+        if let Some((leader, thought)) = self.begin.thought(now) {
+            let leader = self.fair.leaf_mut(leader);
+            leader.had = Nanos(leader.had.0.saturating_add(thought.0));
+        }
         let leaf = self.fair.leaf_mut(id);
         if leaf.is_idle() && leaf.idle_since().is_none_or(|since| since + ANEW <= now) {
             leaf.had = Nanos::ZERO;

@@ -39,6 +39,12 @@ const SCHEDULERS: &[Row] = &[
         |s| ms(s, "async_delay"),
         "async requests younger than async_delay are not chosen",
     ),
+    (
+        "paternoster",
+        |_| 16 * MS,
+        "others are held for 8 ms while a process that has just begun thinks; then a stream on a disk may be waited for, \
+         or sync writes held behind a flush, for 8 ms",
+    ),
     ("bfq-v1", |s| ms(s, "slice_idle"), IDLES),
     (
         "bfq-v4",

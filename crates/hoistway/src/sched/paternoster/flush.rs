@@ -3,7 +3,7 @@
 //! *Problem.* On drives whose flushes run alone, everybody waits for a flush, and programs that sync in turn keep
 //! the drive flushing all the time: whoever reads gets in only between two of them.
 //!
-//! *Rule.* After a flush greedy sync writes are held for 5 % of the time between flushes, if the lane was active
+//! *Rule.* After a flush greedy sync writes are held for 5 % of the time between flushes, at most 8 ms, if the lane was active
 //! lately and if one of its requests fits into that. Longer holds would cost throughput, shorter ones gain nothing.
 //!
 //! *Guarantee.* Writers keep at least 95 % of each flush cycle.
@@ -14,6 +14,8 @@ use crate::unit::{Instant, Nanos};
 
 /// Of a cycle.
 const HOLD_PERCENT: u64 = 5;
+/// Never longer: a cycle is also the idle time between two flushes, and a twentieth of an hour is no moment.
+const HOLD_MOST: Nanos = Nanos::ms(8);
 /// The lane counts as active for two cycles and this.
 const SLACK: Nanos = Nanos::ms(1);
 
@@ -49,7 +51,7 @@ impl Flushes {
             self.cycle =
                 Nanos(if self.cycle.0 == 0 { cycle } else { (15 * self.cycle.0 + cycle) / 16 });
         }
-        let hold = Nanos(self.cycle.0 * HOLD_PERCENT / 100);
+        let hold = Nanos(self.cycle.0 * HOLD_PERCENT / 100).min(HOLD_MOST);
         let lately = self.cycle * 2 + SLACK;
         let active = lane_active.is_some_and(|at| now.since(at) <= lately);
         let worth = service_least.0 > 0 && hold >= service_least;
@@ -66,5 +68,23 @@ impl Flushes {
     /// The hold is over.
     pub fn release(&mut self) {
         self.hold = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rare_flushes_hold_nobody_for_long() {
+        let (mut f, mut now) = (Flushes::default(), Instant::ZERO);
+        for _ in 0..3 {
+            now += Nanos::secs(3600);
+            f.began(now);
+            now += Nanos::ms(2);
+            assert!(f.ended(now, true, Some(now), Nanos::us(100)) || f.count == 1);
+        }
+        assert_eq!(f.hold(now), Some(now + HOLD_MOST));
+        assert_eq!(f.hold(now + HOLD_MOST), None);
     }
 }

@@ -10,7 +10,7 @@
 //! 1. *Admission*: a token bucket for all commands (credit), one for written bytes (cache), and read-only phases decide
 //!    when a command enters the drive. Commands that wait for credit keep their order; writes that wait for room in
 //!    the cache keep theirs, and reads pass them.
-//! 2. *Drive time* ([`clock`]): the model below lives in a time of its own, which runs at 1/factor in a slow phase and
+//! 2. *Drive time* (`clock.rs`): the model below lives in a time of its own, which runs at 1/factor in a slow phase and
 //!    stands still in a pause. So everything in the drive (controller, dies, link, platters) slows down alike, and what
 //!    is queued inside stays queued, whatever the model.
 //! 3. *Noise*: a completion comes later by a random part of the command's service.

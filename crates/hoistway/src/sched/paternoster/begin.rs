@@ -21,17 +21,19 @@
 //! next request comes before the next beginning. A read that is asked for while another process of the same start-up
 //! is being served does not lead: without a target it waits as everybody does.
 
+use super::Paternoster;
 use super::fair::LeafId;
+use crate::group::GroupId;
 use crate::rows::Id;
 use crate::unit::{Instant, Nanos};
 
 /// Idle for so long, a leaf begins anew.
-pub(super) const ANEW: Nanos = Nanos::secs(2);
+const ANEW: Nanos = Nanos::secs(2);
 /// What takes so long of a disk takes so much less of flash.
-pub(super) const FLASH_FASTER: u64 = 8;
+const FLASH_FASTER: u64 = 8;
 /// Who has so many under way at once does not wait for one read after another: two windows of read-ahead in pieces
 /// of 32 KiB are 16.
-pub(super) const DEEP: u32 = 24;
+const DEEP: u32 = 24;
 /// How long the others are held while a leader thinks.
 const THINKS: Nanos = Nanos::ms(8);
 /// The account: what leaders may hold others for at once; it fills by half of the time.
@@ -165,7 +167,7 @@ impl Begin {
     }
 
     /// Others are held: until then, if it is for a time.
-    pub fn holds(&self, now: Instant) -> Option<Hold> {
+    fn holds(&self, now: Instant) -> Option<Hold> {
         if self.requests > 0 {
             return Some(Hold::Served);
         }
@@ -175,11 +177,51 @@ impl Begin {
 
 /// Why others are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+enum Hold {
     /// A leader's request waits or is inside.
     Served,
     /// A leader thinks.
     Until(Instant),
+}
+
+impl Paternoster {
+    /// A process that has just begun is served, or thinks for a moment: greedy requests are held.
+    pub(super) fn leader_holds(&mut self, now: Instant) -> bool {
+        match self.begin.holds(now) {
+            None => false,
+            Some(Hold::Served) => true,
+            Some(Hold::Until(until)) => {
+                self.wake_by(until);
+                true
+            }
+        }
+    }
+
+    /// Has the leaf just begun, so that its next request goes first?
+    pub(super) fn leads(&mut self, now: Instant, id: LeafId, group: GroupId) -> bool {
+        if let Some((leader, thought)) = self.begin.thought(now) {
+            let leader = self.fair.leaf_mut(leader);
+            leader.had = Nanos(leader.had.0.saturating_add(thought.0));
+        }
+        let leaf = self.fair.leaf_mut(id);
+        if leaf.is_idle() && leaf.idle_since().is_none_or(|since| since + ANEW <= now) {
+            leaf.had = Nanos::ZERO;
+            leaf.together = self.begin.begins(now);
+        }
+        if self.begin.is_batch(leaf.together) || leaf.waiting + leaf.inside >= DEEP {
+            leaf.had = Nanos(u64::MAX);
+        }
+        if !leaf.sync || leaf.sync_write {
+            return false;
+        }
+        let had = if self.media.is_disk() {
+            leaf.had
+        } else {
+            Nanos(leaf.had.0.saturating_mul(FLASH_FASTER))
+        };
+        let own = self.lane.target(group).map(|t| t.owner);
+        self.begin.allows(now, (id, had), self.lane.target_served(own))
+    }
 }
 
 #[cfg(test)]

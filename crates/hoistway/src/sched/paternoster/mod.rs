@@ -61,7 +61,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use answer::Notes;
-use begin::{ANEW, Begin, DEEP, FLASH_FASTER, Hold};
+use begin::Begin;
 use budget::Budget;
 use disk::Disk;
 use fair::{Fair, LeafId};
@@ -393,44 +393,6 @@ impl Paternoster {
         }
         self.run_units += units;
         self.sent(slot, units, cx)
-    }
-
-    /// A process that has just begun is served, or thinks for a moment: greedy requests are held.
-    fn leader_holds(&mut self, now: Instant) -> bool {
-        match self.begin.holds(now) {
-            None => false,
-            Some(Hold::Served) => true,
-            Some(Hold::Until(until)) => {
-                self.wake_by(until);
-                true
-            }
-        }
-    }
-
-    /// Has the leaf just begun, so that its next request goes first?
-    fn leads(&mut self, now: Instant, id: LeafId, group: GroupId) -> bool {
-        if let Some((leader, thought)) = self.begin.thought(now) {
-            let leader = self.fair.leaf_mut(leader);
-            leader.had = Nanos(leader.had.0.saturating_add(thought.0));
-        }
-        let leaf = self.fair.leaf_mut(id);
-        if leaf.is_idle() && leaf.idle_since().is_none_or(|since| since + ANEW <= now) {
-            leaf.had = Nanos::ZERO;
-            leaf.together = self.begin.begins(now);
-        }
-        if self.begin.is_batch(leaf.together) || leaf.waiting + leaf.inside >= DEEP {
-            leaf.had = Nanos(u64::MAX);
-        }
-        if !leaf.sync || leaf.sync_write {
-            return false;
-        }
-        let had = if self.media.is_disk() {
-            leaf.had
-        } else {
-            Nanos(leaf.had.0.saturating_mul(FLASH_FASTER))
-        };
-        let own = self.lane.target(group).map(|t| t.owner);
-        self.begin.allows(now, (id, had), self.lane.target_served(own))
     }
 
     /// The request goes to the drive; it waits nowhere any more.

@@ -1,4 +1,6 @@
 //! The binary from outside: what it prints, what it writes, how it ends.
+//!
+//! The file is long because every test program links the whole command line anew, which takes longer than its tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -402,6 +402,7 @@ impl Grid {
             id: id.clone(),
             summary: self.experiment.workload(id).map_or_else(String::new, |w| w.summary.clone()),
             weights: self.experiment.weights_of(id),
+            kind: self.experiment.workload(id).and_then(|w| w.kind),
         });
         Manifest {
             schema: SCHEMA,

@@ -5,7 +5,7 @@ use super::document;
 use super::source::{Section, Source};
 use super::{Experiment, ExperimentError, Longer, ProcTemplate, SCHEMA, Weights, Workload};
 use crate::config;
-use crate::result::Judge;
+use crate::result::{Judge, Kind};
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos};
@@ -290,7 +290,7 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
     let mut workloads = Vec::new();
     for id in section.table.keys() {
         let w = section.section(id)?;
-        w.only(&["summary", "target", "measured", "lead", "procs"])?;
+        w.only(&["summary", "kind", "target", "measured", "lead", "procs"])?;
         let mut procs = Vec::new();
         for p in w.sections("procs")? {
             procs.push(read_proc(&p, false)?);
@@ -306,6 +306,7 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
         workloads.push(Workload {
             id: id.clone(),
             summary: w.text("summary")?.to_string(),
+            kind: kind(&w)?,
             measured: w.table.contains_key("measured").then(|| measured(&w)).transpose()?,
             lead: lead(&w)?,
             target,
@@ -316,6 +317,16 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
         return Err(section.wrong("", "no workload; add a table [workload.NAME]"));
     }
     Ok(workloads)
+}
+
+/// The key `kind`.
+fn kind(workload: &Section<'_>) -> Result<Option<Kind>> {
+    let Some(word) = workload.opt_text("kind")? else { return Ok(None) };
+    let known = Kind::ALL.into_iter().map(Kind::name);
+    match Kind::find(word) {
+        Some(kind) => Ok(Some(kind)),
+        None => Err(workload.wrong("kind", unknown("kind of workloads", word, known))),
+    }
 }
 
 /// The key `lead`: at most a day.

@@ -15,7 +15,7 @@ pub use document::{Document, Procedure, SOURCES, Source};
 pub use source::ExperimentError;
 
 use crate::config::Config;
-use crate::result::Judge;
+use crate::result::{Judge, Kind};
 use control::Plan;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos, Profile};
@@ -105,6 +105,8 @@ pub struct Workload {
     pub id: String,
     /// One line.
     pub summary: String,
+    /// What it stands for, for `hoistway recommend`; `None`: what it is judged by.
+    pub kind: Option<Kind>,
     /// Another target than the experiment's.
     pub target: Option<ProcTemplate>,
     /// Another measured time than the window's.

@@ -430,3 +430,19 @@ fn what_a_document_is_said_to_have_measured_must_exist() {
     let error = wrong("ramp = \"5s\"", "rampe = \"5s\"");
     assert!(error.contains("rampe"), "{error}");
 }
+
+#[test]
+fn a_workload_may_say_what_it_stands_for() {
+    let with = |word: &str| {
+        let by = format!("[workload.readers]\nkind = \"{word}\"");
+        Experiment::parse("a.toml", &latency().text.replacen("[workload.readers]", &by, 1))
+    };
+    for kind in Kind::ALL {
+        let e = with(kind.name()).unwrap();
+        assert_eq!(e.workload("readers").unwrap().kind, Some(kind));
+        assert_eq!(e.workload("writers").unwrap().kind, None);
+    }
+    let message = with("interactiv").unwrap_err().to_string();
+    assert!(message.contains("did you mean 'interactive'?"), "{message}");
+    assert!(message.starts_with("a.toml:"), "{message}");
+}

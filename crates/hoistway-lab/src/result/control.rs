@@ -130,8 +130,12 @@ mod tests {
     #[test]
     fn latency_is_over_that_alone_and_throughput_over_that_without_control() {
         let mut m = manifest();
-        let info =
-            |id: &str| WorkloadInfo { id: id.into(), summary: String::new(), weights: Vec::new() };
+        let info = |id: &str| WorkloadInfo {
+            id: id.into(),
+            summary: String::new(),
+            weights: Vec::new(),
+            kind: None,
+        };
         m.workloads = vec![info("alone"), info("readers")];
         let cells = vec![
             cell(0, "alone", 1, 0),

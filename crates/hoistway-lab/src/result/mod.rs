@@ -9,6 +9,7 @@ mod derive;
 mod directory;
 mod judge;
 pub mod kept;
+mod kind;
 pub mod phases;
 pub mod published;
 mod records;
@@ -19,6 +20,7 @@ pub mod startup;
 pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, rep_value, target};
 pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
 pub use judge::Judge;
+pub use kind::Kind;
 
 use crate::stats::Bound;
 use hoistway::Nanos;
@@ -110,6 +112,9 @@ pub struct WorkloadInfo {
     /// Processes with another weight than [`share::WEIGHT`], where shares are judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<(String, u64)>,
+    /// What it stands for, if the experiment says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
 }
 
 /// One drive under one configuration and workload.

@@ -128,6 +128,7 @@ pub(crate) fn manifest() -> Manifest {
             id: "readers".into(),
             summary: "15 readers".into(),
             weights: Vec::new(),
+            kind: None,
         }],
         host: vec![("ram".into(), "8589934592".into())],
         machine: Vec::new(),

@@ -108,7 +108,12 @@ fn manifest(drives: usize, configs: usize, reps: u32, loads: &[(&str, &str, f64)
         configs: CONFIGS[..configs].iter().map(info).collect(),
         workloads: loads
             .iter()
-            .map(|w| WorkloadInfo { id: w.0.into(), summary: w.1.into(), weights: Vec::new() })
+            .map(|w| WorkloadInfo {
+                id: w.0.into(),
+                summary: w.1.into(),
+                weights: Vec::new(),
+                kind: None,
+            })
             .collect(),
         host: vec![("read_ahead_kb".into(), "128".into()), ("cpus".into(), "8".into())],
         machine: Vec::new(),

@@ -43,6 +43,8 @@ pub enum LiveError {
         /// Why.
         error: OverlayError,
     },
+    /// The machine lacks something.
+    Lack(crate::kernel::Lack),
     /// What is asked for contradicts itself, or does not fit the device; the message says how.
     Refused(String),
     /// A device was closed, but what was written since its last flush may be lost.
@@ -80,6 +82,7 @@ impl fmt::Display for LiveError {
             ),
             LiveError::Target(error) => error.fmt(f),
             LiveError::Overlay { path, error } => write!(f, "{}: {error}", path.display()),
+            LiveError::Lack(lack) => lack.fmt(f),
             LiveError::Refused(message) => f.write_str(message),
             LiveError::NotFlushed { device, why } => write!(
                 f,

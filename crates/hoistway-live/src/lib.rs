@@ -5,7 +5,8 @@
 //!
 //! [`storage`]: what requests are carried out on. [`device`]: the stack, its owner thread and the
 //! way in for threads of this program. [`front`]: the ways in for clients outside it. [`net`]: the
-//! listeners of the operator's side (metrics, control). [`lab`]: experiments on real storage.
+//! listeners of the operator's side (metrics, control). [`lab`]: experiments on real storage. [`kernel`]:
+//! the machine's own schedulers and controllers.
 #![cfg(target_os = "linux")]
 #![warn(missing_docs)]
 
@@ -15,6 +16,7 @@ pub mod device;
 mod error;
 mod eventfd;
 pub mod front;
+pub mod kernel;
 pub mod lab;
 pub mod net;
 mod slab;

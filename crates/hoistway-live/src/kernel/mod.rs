@@ -1,0 +1,78 @@
+//! The kernel's own schedulers and controllers: what a machine lets us see and change.
+//!
+//! [`resolve`] follows a directory or a device down to the queues that schedule. A [`Queue`] tells what
+//! schedulers it offers and which device lies behind it. [`Groups`] are the cgroups that the machine has.
+//! Every change goes through a [`Guard`], which remembers on disk what was there before, and puts it back.
+//! A [`Watch`] notes what else went on while a run was measured. A [`Lack`] says why a configuration cannot
+//! run here, and how to get it.
+//!
+//! Everything reads below a [`System`]: `/` on a machine, a folder of made-up files in tests.
+
+mod cgroup;
+mod chain;
+mod conditions;
+mod guard;
+mod lack;
+mod place;
+mod queue;
+mod state;
+
+pub use cgroup::{Groups, Hierarchy};
+pub use chain::Link;
+pub use conditions::{Conditions, Traffic, Watch};
+pub use guard::Guard;
+pub use lack::Lack;
+pub use place::{Place, PlaceTarget, resolve, resolve_in};
+pub use queue::{Diskstats, Identity, Queue};
+pub use state::{Repaired, repair, repair_in};
+
+use crate::LiveError;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where `/sys`, `/proc` and the rest are.
+#[derive(Clone, Debug)]
+pub struct System {
+    root: PathBuf,
+}
+
+impl System {
+    /// This machine.
+    pub fn real() -> System {
+        System { root: "/".into() }
+    }
+
+    /// Files below another folder, for tests.
+    pub fn below(root: &Path) -> System {
+        System { root: root.into() }
+    }
+
+    /// Whether this is the machine itself.
+    pub fn is_real(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// The path of `/sys/...` and its like.
+    pub fn path(&self, absolute: &str) -> PathBuf {
+        self.root.join(absolute.trim_start_matches('/'))
+    }
+
+    /// The text of a file, without the end of line; `None` if it cannot be read.
+    pub(crate) fn text(&self, absolute: &str) -> Option<String> {
+        line(&self.path(absolute))
+    }
+}
+
+/// The text of a small file, without the end of line.
+pub(crate) fn line(file: &Path) -> Option<String> {
+    Some(fs::read_to_string(file).ok()?.trim_end().to_string())
+}
+
+/// Writes a value as one system call, as files of the kernel want it, and says which file refused.
+pub(crate) fn put(file: &Path, value: &str) -> Result<(), LiveError> {
+    use std::io::Write;
+    let what = || format!("{}: writing '{value}'", file.display());
+    let open = fs::OpenOptions::new().write(true).truncate(false).open(file);
+    let mut open = open.map_err(crate::error::os(what()))?;
+    open.write_all(value.as_bytes()).map_err(crate::error::os(what()))
+}

@@ -1,6 +1,7 @@
 //! Experiments, statistics, results and reports.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod config;
 pub mod diff;
 pub mod experiment;

@@ -140,6 +140,14 @@ impl Grid {
         self.len() == 0
     }
 
+    /// The same with other workloads and another number of repetitions.
+    pub(crate) fn with(&self, workloads: Vec<String>, reps: u32) -> Grid {
+        let (drives, configs) = (self.drives.clone(), self.configs.clone());
+        let (experiment, command) = (self.experiment.clone(), self.command.clone());
+        let (seed, options) = (self.seed, self.options);
+        Grid { experiment, drives, workloads, configs, reps, seed, options, command }
+    }
+
     /// Every run: drive, workload, configuration, repetition.
     fn places(&self) -> Vec<Place> {
         let mut places = Vec::with_capacity(self.len());
@@ -222,6 +230,21 @@ impl Grid {
         let places = self.places();
         let load = |index| kept.load(index).ok_or_else(gone);
         let finished: Result<Vec<Finished>, RunError> = (0..places.len()).map(load).collect();
+        Ok(self.assemble(world, &places, finished?))
+    }
+
+    /// Puts together runs that were kept elsewhere; `load` has each by the names of its workload and configuration
+    /// and the number of its repetition, from 0.
+    pub(crate) fn gathered(
+        &self,
+        world: &dyn World,
+        load: &dyn Fn(&str, &str, u32) -> Option<Finished>,
+    ) -> Result<Run, RunError> {
+        let places = self.places();
+        let of = |p: &Place| {
+            load(&self.workloads[p.workload], &self.configs[p.config].id, p.rep).ok_or_else(gone)
+        };
+        let finished: Result<Vec<Finished>, RunError> = places.iter().map(of).collect();
         Ok(self.assemble(world, &places, finished?))
     }
 

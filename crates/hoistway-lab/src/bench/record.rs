@@ -1,0 +1,143 @@
+//! `bench.json`: what a folder of a bench holds, and how far it is.
+
+use super::plan::{Estimate, Level, Plan};
+use super::suite;
+use crate::result::DirectoryError;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Version of the file.
+pub const SCHEMA: u32 = 1;
+/// Its name.
+pub const FILE: &str = "bench.json";
+
+/// How far a bench is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It runs, or was broken off without a word.
+    Running,
+    /// It was stopped, by somebody or by a limit, and can go on.
+    Stopped,
+    /// All its rounds are there.
+    Done,
+}
+
+/// A workload of a bench.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartRecord {
+    /// Id of the experiment; its run directory has this name.
+    pub experiment: String,
+    /// Id of the workload.
+    pub workload: String,
+    /// What it answers.
+    pub question: String,
+    /// Measured time of a run, ns.
+    pub measured_ns: u64,
+    /// Its configurations.
+    pub configs: Vec<String>,
+}
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Of hoistway.
+    pub version: String,
+    /// Version and digest of the suite.
+    pub suite: String,
+    /// How far it is.
+    pub state: State,
+    /// Complete rounds.
+    pub rounds_done: u32,
+    /// Rounds of the plan.
+    pub rounds: u32,
+    /// How thorough.
+    pub level: Level,
+    /// The world of the runs.
+    pub world: String,
+    /// First seed.
+    pub seed: u64,
+    /// What runs, the most important first.
+    pub parts: Vec<PartRecord>,
+    /// Parts given up on the way: experiment and workload.
+    pub given_up: Vec<(String, String)>,
+    /// Parts of the suite that were not planned: experiment, workload, reason.
+    pub left_out: Vec<(String, String, String)>,
+    /// What the plan takes.
+    pub estimate: Estimate,
+    /// What was measured on: name and value.
+    pub machine: Vec<(String, String)>,
+    /// Equal for runs that may be put together.
+    pub key: String,
+}
+
+impl Record {
+    /// Of a plan that begins.
+    pub fn of(
+        plan: &Plan,
+        key: &str,
+        world: &str,
+        machine: &[(String, String)],
+        given_up: Vec<(String, String)>,
+    ) -> Record {
+        let part = |p: &super::plan::Planned| {
+            let grid = &plan.grids[p.grid];
+            PartRecord {
+                experiment: p.part.experiment.into(),
+                workload: p.part.workload.into(),
+                question: p.part.question.into(),
+                measured_ns: grid.options.duration.unwrap_or_default().0,
+                configs: grid.configs.iter().map(|c| c.id.clone()).collect(),
+            }
+        };
+        let left = plan.left_out.iter();
+        Record {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").into(),
+            suite: suite::name(),
+            state: State::Running,
+            rounds_done: 0,
+            rounds: plan.rounds,
+            level: plan.level,
+            world: world.into(),
+            seed: plan.seed,
+            parts: plan.parts.iter().map(part).collect(),
+            given_up,
+            left_out: left
+                .map(|(p, why)| (p.experiment.into(), p.workload.into(), why.clone()))
+                .collect(),
+            estimate: plan.estimate,
+            machine: machine.to_vec(),
+            key: key.into(),
+        }
+    }
+
+    /// The same, so far.
+    pub fn with(self, state: State, rounds_done: u32) -> Record {
+        Record { state, rounds_done, ..self }
+    }
+
+    /// The file in a folder; `None`: there is none that this version reads.
+    pub fn read(folder: &Path) -> Option<Record> {
+        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        let record: Record = serde_json::from_str(&text).ok()?;
+        (record.schema == SCHEMA).then_some(record)
+    }
+
+    /// Writes the file; it appears as a whole.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn write(&self, folder: &Path) -> Result<(), DirectoryError> {
+        let path = folder.join(FILE);
+        let error = |error| DirectoryError::Io { path: path.clone(), error };
+        let text = serde_json::to_string_pretty(self).expect("names and numbers");
+        let part = folder.join(format!("{FILE}.part"));
+        std::fs::create_dir_all(folder).map_err(error)?;
+        std::fs::write(&part, text + "\n").map_err(error)?;
+        std::fs::rename(&part, &path).map_err(error)
+    }
+}

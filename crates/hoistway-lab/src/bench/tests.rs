@@ -1,0 +1,150 @@
+//! Plans within their limits, and a bench that is broken off and goes on.
+
+use super::plan::{Level, Plan, PlanError, ROUNDS_MIN, Rates, Subject, Wish, plan};
+use super::run::{Ears, Ended, Outcome, Place, run};
+use super::{subject, suite::SUITE};
+use crate::config::Config;
+use crate::result::tests::Folder;
+use crate::world::Sim;
+use hoistway::Nanos;
+use hoistway_sim::drive::DriveFile;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn configs(names: &str) -> Vec<Config> {
+    names.split(',').map(|n| Config::parse(n).unwrap()).collect()
+}
+
+fn wish(level: Level) -> Wish {
+    Wish {
+        level,
+        time: None,
+        writes: None,
+        rounds: None,
+        configs: configs("none,mq-deadline,kyber,bfq"),
+        shares: configs("none,prop-bfq"),
+        seed: 1,
+    }
+}
+
+fn real(drive: &str) -> Subject {
+    let drive = DriveFile::load(drive).unwrap();
+    let rates = subject::rates_of(subject::class_of(&drive));
+    Subject { drive, rates, overhead: Nanos::ms(700), prepares: true }
+}
+
+fn names(plan: &Plan) -> Vec<&'static str> {
+    plan.parts.iter().map(|p| p.part.workload).collect()
+}
+
+#[test]
+fn plans_keep_their_limits_and_drop_the_least_important_first() {
+    for level in [Level::Quick, Level::Standard, Level::Full] {
+        for drive in ["plextor-px-256m5s", "hitachi-hts727550a9e364", "samsung-970-pro"] {
+            let plan = plan(&wish(level), &real(drive)).unwrap();
+            assert!(plan.estimate.time_ns < plan.limit.0, "{drive}: {:?}", plan.estimate);
+            assert!(plan.estimate.written <= plan.writes_limit, "{drive}: {:?}", plan.estimate);
+            assert!(
+                plan.rounds >= ROUNDS_MIN && plan.parts.len() >= 2,
+                "{drive}: {:?}",
+                names(&plan)
+            );
+            assert_eq!(names(&plan)[0], SUITE[0].workload);
+            assert_eq!(plan.parts.len() + plan.left_out.len(), SUITE.len());
+        }
+    }
+    let disk = real("hitachi-hts727550a9e364");
+    let (quick, standard) =
+        (plan(&wish(Level::Quick), &disk).unwrap(), plan(&wish(Level::Standard), &disk).unwrap());
+    assert!(names(&quick).iter().all(|w| names(&standard).contains(w)));
+    assert!(quick.parts.len() < standard.parts.len());
+    let simulated = subject::simulated(&DriveFile::load("samsung-970-pro").unwrap());
+    assert_eq!(plan(&wish(Level::Full), &simulated).unwrap().parts.len(), SUITE.len());
+}
+
+#[test]
+fn rounds_are_never_fewer_than_three() {
+    let flash = real("plextor-px-256m5s");
+    let with = |seconds| Wish { time: Some(Nanos::secs(seconds)), ..wish(Level::Quick) };
+    let short = plan(&with(60), &flash).unwrap();
+    assert_eq!((short.rounds, short.parts[0].part), (ROUNDS_MIN, SUITE[0]));
+    assert!(short.parts.len() < 4, "{:?}", names(&short));
+    let shorter = plan(&with(40), &flash).unwrap();
+    assert!((Nanos::secs(1)..short.measured).contains(&shorter.measured), "{shorter:?}");
+    match plan(&with(10), &flash) {
+        Err(PlanError::Time { least, .. }) => {
+            assert!(plan(&Wish { time: Some(least), ..wish(Level::Quick) }, &flash).is_ok());
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_budget_of_writes_leaves_out_what_writes() {
+    let flash = Subject {
+        rates: Rates { read: 500_000_000, write: 400_000_000 },
+        ..real("plextor-px-256m5s")
+    };
+    let small = Wish { writes: Some(1 << 30), ..wish(Level::Quick) };
+    let small = plan(&small, &flash).unwrap();
+    assert!(small.parts.iter().all(|p| !p.part.writes), "{:?}", names(&small));
+    assert!(small.left_out.iter().any(|(_, why)| why.contains("--write-budget")));
+    let none = Wish { writes: Some(1 << 20), ..wish(Level::Quick) };
+    let error = plan(&none, &flash).unwrap_err();
+    assert!(matches!(error, PlanError::Writes { .. }), "{error}");
+    let one = Wish { configs: configs("none"), shares: Vec::new(), ..wish(Level::Quick) };
+    assert_eq!(plan(&one, &flash).unwrap_err(), PlanError::Configs);
+}
+
+/// Two parts on a drive that is simulated fast.
+fn small() -> Plan {
+    let drive = DriveFile::load("hitachi-hts727550a9e364").unwrap();
+    let subject = Subject { overhead: Nanos::ZERO, ..subject::simulated(&drive) };
+    let wish = Wish {
+        time: Some(Nanos::secs(80)),
+        configs: configs("none,bfq"),
+        shares: Vec::new(),
+        ..wish(Level::Quick)
+    };
+    plan(&wish, &subject).unwrap()
+}
+
+fn carry_out(plan: &Plan, out: &Path, threads: usize, after: usize) -> Outcome {
+    let (stop, runs) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let progress = |_| {
+        if runs.fetch_add(1, Ordering::Relaxed) + 1 == after {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let ears = Ears { clock: &|| 0.0, progress: &progress, told: &|_| {} };
+    let rows = [("suite".to_string(), "x".to_string())];
+    let place = Place { out, program: "p", target: "t", fresh: false, rows: &rows };
+    run(plan, &Sim, threads, &place, &stop, &ears).unwrap()
+}
+
+#[test]
+fn a_bench_that_was_broken_off_goes_on_and_ends_with_the_same_bytes() {
+    let folder = Folder::new("bench");
+    let (whole, parts) = (folder.0.join("whole"), folder.0.join("parts"));
+    let plan = small();
+    let all = carry_out(&plan, &whole, 2, usize::MAX);
+    assert_eq!((all.ended, all.rounds), (Ended::Whole, plan.rounds));
+    let of_round: usize = plan.parts.iter().map(|p| p.configs).sum();
+    let first = carry_out(&plan, &parts, 1, of_round + 1);
+    assert_eq!((first.ended, first.rounds), (Ended::Interrupted, 1), "one round is whole");
+    assert!(
+        first
+            .runs
+            .iter()
+            .all(|(dir, run)| dir.join("run.toml").is_file() && run.manifest.reps == 1)
+    );
+    let rest = carry_out(&plan, &parts, 1, usize::MAX);
+    assert_eq!((rest.ended, rest.rounds), (Ended::Whole, plan.rounds));
+    for (dir, _) in &all.runs {
+        let name = dir.file_name().unwrap();
+        for file in ["run.toml", "metrics.csv", "records/histograms.json.gz"] {
+            let read = |folder: &Path| std::fs::read(folder.join(name).join(file)).unwrap();
+            assert!(read(&whole) == read(&parts), "{name:?}/{file}");
+        }
+    }
+}

@@ -101,6 +101,10 @@ fn walk(
         }
         let queue = Queue::new(system, folder)?;
         link.schedulers = queue.attribute("scheduler");
+        if again {
+            let schedulers = link.schedulers.as_deref().unwrap_or_default();
+            link.schedulers = Some(format!("{schedulers} (schedules a second time)"));
+        }
         let list = if again { &mut found.again } else { &mut found.queues };
         if !list.iter().any(|q| q.number == queue.number) {
             list.push(queue);
@@ -128,6 +132,9 @@ fn what(folder: &Path) -> Option<String> {
     if let Some(file) = line(&folder.join("loop/backing_file")) {
         return Some(format!("backing file {file}"));
     }
+    if is_head(folder) {
+        return Some("multipath head, schedules nothing".into());
+    }
     let name = line(&folder.join("dm/name"))?;
     let uuid = line(&folder.join("dm/uuid")).unwrap_or_default();
     let kind = uuid.split('-').next().unwrap_or_default();
@@ -146,7 +153,7 @@ fn slaves(folder: &Path) -> Vec<PathBuf> {
 
 /// The paths of a multipath head of NVMe: `nvme0n1` of subsystem 0 has `nvme0c0n1`, `nvme0c1n1`.
 fn paths(system: &System, folder: &Path) -> Vec<PathBuf> {
-    if !folder.components().any(|c| c.as_os_str() == "nvme-subsystem") {
+    if !is_head(folder) {
         return Vec::new();
     }
     let listed = folders(&folder.join("multipath"));
@@ -163,6 +170,10 @@ fn paths(system: &System, folder: &Path) -> Vec<PathBuf> {
         })
     };
     folders(&system.path("/sys/block")).into_iter().filter(of_head).collect()
+}
+
+fn is_head(folder: &Path) -> bool {
+    folder.components().any(|c| c.as_os_str() == "nvme-subsystem")
 }
 
 /// The number of the device that holds the backing file of a loop device.

@@ -1,7 +1,18 @@
 //! What else went on while a run was measured.
+//!
+//! A figure of a real machine holds for the machine as it was. Whatever may have moved it is noted: I/O of
+//! others on the device, processors' time taken by a hypervisor, throttling for heat, how the processors'
+//! frequency is governed, battery, memory pressure. Each is a row of the manifest; beyond a limit it is a flag
+//! too, which reports print. A limit says when a difference of a few per cent is no longer to be trusted; all are
+//! chosen.
 
 use super::place::Place;
 use super::queue::{Diskstats, Queue};
+use super::{System, line};
+use crate::lab::Processors;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// What a run moved itself, to be taken from the device's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +26,12 @@ pub struct Traffic {
 /// From the beginning of a run to its end.
 #[derive(Debug)]
 pub struct Watch {
+    system: System,
     queues: Vec<(Queue, Diskstats)>,
+    processors: Option<Processors>,
+    throttled: u64,
+    memory_us: Option<u64>,
+    clock: crate::Clock,
 }
 
 /// What was found.
@@ -30,14 +46,295 @@ pub struct Conditions {
 impl Watch {
     /// Begins.
     pub fn begin(place: &Place) -> Watch {
+        let system = place.system().clone();
         let queues = place.queues.iter();
         let queues = queues.filter_map(|q| Some((q.clone(), q.diskstats().ok()?)));
-        Watch { queues: queues.collect() }
+        Watch {
+            queues: queues.collect(),
+            processors: Processors::now(),
+            throttled: throttled(&system),
+            memory_us: memory_us(&system),
+            clock: crate::Clock::new(),
+            system,
+        }
     }
 
     /// Ends. `ours` is what the run itself has moved, where it is known.
     pub fn end(self, ours: Option<Traffic>) -> Conditions {
-        let _ = (self.queues, ours);
-        Conditions::default()
+        let mut found = Conditions::default();
+        let span_ns = self.clock.now().as_nanos().max(1);
+        self.others(ours, &mut found);
+        let stolen = self.processors.zip(Processors::now());
+        if let Some(stolen) = stolen.map(|(then, now)| now.stolen_since(&then)) {
+            found.note("stolen_time", format!("{:.1} %", stolen * 100.0));
+            found.flag(stolen > STOLEN_MAX, || {
+                format!("{:.1} % of the processors' time went to other machines", stolen * 100.0)
+            });
+        }
+        let throttled = throttled(&self.system).saturating_sub(self.throttled);
+        found.flag(throttled > 0, || {
+            format!("the processors were throttled for heat {throttled} times")
+        });
+        if let Some((then, now)) = self.memory_us.zip(memory_us(&self.system)) {
+            let share = now.saturating_sub(then) as f64 * 1e3 / span_ns as f64;
+            found.note("memory_pressure", format!("{:.1} %", share * 100.0));
+            found.flag(share > PRESSURE_MAX, || {
+                format!("tasks waited for memory {:.1} % of the time", share * 100.0)
+            });
+        }
+        standing(&self.system, &mut found);
+        for (queue, _) in &self.queues {
+            heat(queue, &mut found);
+        }
+        found
+    }
+
+    fn others(&self, ours: Option<Traffic>, found: &mut Conditions) {
+        let mut all = Traffic::default();
+        for (queue, then) in &self.queues {
+            let Ok(now) = queue.diskstats() else {
+                found.flag(true, || format!("{} has gone", queue.name));
+                continue;
+            };
+            all.ios += (now.reads + now.writes).saturating_sub(then.reads + then.writes);
+            let bytes = |stats: &Diskstats| stats.read_bytes + stats.write_bytes;
+            all.bytes += bytes(&now).saturating_sub(bytes(then));
+        }
+        found.note("device_ios", all.ios.to_string());
+        found.note("device_bytes", all.bytes.to_string());
+        let Some(ours) = ours else { return };
+        // The file system's own blocks are in the difference too.
+        let bytes = all.bytes.saturating_sub(ours.bytes);
+        let share = bytes as f64 / (all.bytes.max(1)) as f64;
+        found.note("other_io", format!("{:.1} %", share * 100.0));
+        found.flag(share > OTHERS_MAX && bytes > OTHERS_BYTES, || {
+            format!(
+                "{:.1} % of the device's traffic ({:.1} MB) was not the run's",
+                share * 100.0,
+                bytes as f64 / 1e6
+            )
+        });
+    }
+}
+
+impl Conditions {
+    /// What stands without a run: governor, battery; to be said before one begins.
+    pub fn now(place: &Place) -> Conditions {
+        let mut found = Conditions::default();
+        standing(place.system(), &mut found);
+        found
+    }
+
+    fn note(&mut self, name: &str, value: String) {
+        self.rows.push((name.into(), value));
+    }
+
+    fn flag(&mut self, is: bool, text: impl FnOnce() -> String) {
+        if is {
+            self.flags.push(text());
+        }
+    }
+}
+
+/// How the machine is set up: frequencies of processors, source of power.
+fn standing(system: &System, found: &mut Conditions) {
+    let governors = of_each(&system.path("/sys/devices/system/cpu"), "cpufreq/scaling_governor");
+    if !governors.is_empty() {
+        let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+        governors.iter().for_each(|g| *counted.entry(g).or_default() += 1);
+        let text: Vec<String> = counted.iter().map(|(g, n)| format!("{n} x {g}")).collect();
+        found.note("governor", text.join(", "));
+        let slow = counted.contains_key("powersave") && !active(system);
+        found.flag(slow, || {
+            "the frequency governor is 'powersave': processors stay at their lowest frequency"
+                .into()
+        });
+    }
+    if let Some(battery) = battery(system) {
+        found.note("power", if battery { "battery" } else { "mains" }.into());
+        found.flag(battery, || {
+            "the machine runs on battery: drive and processors save power".into()
+        });
+    }
+}
+
+/// Drivers that choose frequencies themselves also have a governor of that name, which is their usual one.
+fn active(system: &System) -> bool {
+    let driver = of_each(&system.path("/sys/devices/system/cpu"), "cpufreq/scaling_driver");
+    driver.iter().any(|driver| matches!(driver.as_str(), "intel_pstate" | "amd-pstate-epp"))
+}
+
+/// Whether the machine runs on battery; `None` where nothing tells of power.
+fn battery(system: &System) -> Option<bool> {
+    let folder = system.path("/sys/class/power_supply");
+    let mut known = None;
+    for supply in super::chain::folders(&folder) {
+        match line(&supply.join("type")).as_deref() {
+            // Of a laptop's several sockets one is enough.
+            Some("Mains" | "USB") if line(&supply.join("online")).as_deref() == Some("1") => {
+                return Some(false);
+            }
+            Some("Mains") => known = Some(true),
+            Some("Battery")
+                if line(&supply.join("status")).as_deref() == Some("Discharging")
+                    && line(&supply.join("scope")).as_deref() != Some("Device") =>
+            {
+                known = Some(true);
+            }
+            _ => {}
+        }
+    }
+    known
+}
+
+/// Temperature of the drive, where it tells, against its own limit.
+fn heat(queue: &Queue, found: &mut Conditions) {
+    let hwmon = |folder: PathBuf| super::chain::folders(&folder);
+    let mut monitors = hwmon(queue.folder.join("device/hwmon"));
+    // NVMe: a folder of the controller itself, `hwmon3`.
+    let device = fs::read_dir(queue.folder.join("device")).into_iter().flatten().flatten();
+    monitors.extend(device.map(|e| e.path()).filter(|p| {
+        p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("hwmon"))
+            && p.join("temp1_input").exists()
+    }));
+    for monitor in monitors {
+        let milli = |name: &str| line(&monitor.join(name))?.parse::<i64>().ok();
+        let Some(now) = milli("temp1_input") else { continue };
+        found.note("drive_temperature", format!("{} C", now / 1000));
+        let limit = milli("temp1_max").filter(|&limit| limit > 0);
+        found.flag(limit.is_some_and(|limit| now >= limit), || {
+            format!("{} is {} C hot, at its limit: it may throttle", queue.name, now / 1000)
+        });
+    }
+}
+
+/// How often processors were slowed down for heat since the machine was started.
+fn throttled(system: &System) -> u64 {
+    let folder = system.path("/sys/devices/system/cpu");
+    let counts = of_each(&folder, "thermal_throttle/core_throttle_count");
+    let package = of_each(&folder, "thermal_throttle/package_throttle_count");
+    counts.iter().chain(&package).filter_map(|n| n.parse::<u64>().ok()).sum()
+}
+
+/// Time that some task waited for memory, in us since the machine was started.
+fn memory_us(system: &System) -> Option<u64> {
+    let text = system.text("/proc/pressure/memory")?;
+    let some = text.lines().find(|line| line.starts_with("some"))?;
+    some.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// A file of each processor.
+fn of_each(folder: &Path, file: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|e| e.path()).collect();
+    folders.sort();
+    let is_cpu = |path: &PathBuf| {
+        let name = super::chain::file_name(path);
+        let number = name.strip_prefix("cpu").unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    folders.iter().filter(|f| is_cpu(f)).filter_map(|f| line(&f.join(file))).collect()
+}
+
+/// More than this of the processors' time taken away.
+const STOLEN_MAX: f64 = 0.05;
+
+/// More than this of the time somebody waited for memory.
+const PRESSURE_MAX: f64 = 0.05;
+
+/// More than this of the device's traffic of others, and more bytes than a file system's own.
+const OTHERS_MAX: f64 = 0.05;
+const OTHERS_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine made of files.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str, files: &[(&str, &str)]) -> Tree {
+            let root =
+                std::env::temp_dir().join(format!("hoistway-cond-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&root);
+            let tree = Tree(root);
+            files.iter().for_each(|(path, text)| tree.put(path, text));
+            tree
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn battery_governor_and_heat_are_flagged() {
+        let tree = Tree::new(
+            "laptop",
+            &[
+                ("sys/class/power_supply/AC/type", "Mains\n"),
+                ("sys/class/power_supply/AC/online", "0\n"),
+                ("sys/class/power_supply/BAT0/type", "Battery\n"),
+                ("sys/class/power_supply/BAT0/status", "Discharging\n"),
+                ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+                ("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "acpi-cpufreq\n"),
+                ("sys/devices/system/cpu/cpufreq/scaling_governor", "not a processor\n"),
+                ("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n"),
+                ("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "4\n"),
+                ("proc/pressure/memory", "some avg10=0.00 total=100\nfull avg10=0.00 total=7\n"),
+            ],
+        );
+        let system = System::below(&tree.0);
+        let mut found = Conditions::default();
+        standing(&system, &mut found);
+        assert_eq!(found.flags.len(), 2, "{:?}", found.flags);
+        assert!(found.rows.contains(&("governor".into(), "1 x powersave".into())));
+        assert!(found.rows.contains(&("power".into(), "battery".into())));
+        assert_eq!((throttled(&system), memory_us(&system)), (7, Some(100)));
+        tree.put("sys/class/power_supply/AC/online", "1\n");
+        tree.put("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "intel_pstate\n");
+        let mut found = Conditions::default();
+        standing(&system, &mut found);
+        assert_eq!(found.flags, Vec::<String>::new());
+    }
+
+    #[test]
+    fn traffic_of_others_is_what_the_run_did_not_move() {
+        let stat = "sys/devices/virtual/block/vdb";
+        let tree = Tree::new(
+            "others",
+            &[
+                (&format!("{stat}/dev"), "253:16\n"),
+                (&format!("{stat}/stat"), "10 0 80 0 0 0 0 0 0 0 0\n"),
+            ],
+        );
+        let system = System::below(&tree.0);
+        let queue = Queue::new(&system, &tree.0.join(stat)).unwrap();
+        let begin = || Watch {
+            queues: vec![(queue.clone(), queue.diskstats().unwrap())],
+            processors: None,
+            throttled: 0,
+            memory_us: None,
+            clock: crate::Clock::new(),
+            system: system.clone(),
+        };
+        let watch = begin();
+        // 40000 sectors of 512 B more: 20.48 MB.
+        tree.put(&format!("{stat}/stat"), "110 0 40080 0 0 0 0 0 0 0 0\n");
+        let found = watch.end(Some(Traffic { ios: 50, bytes: 10_240_000 }));
+        assert!(found.rows.contains(&("device_bytes".into(), "20480000".into())));
+        assert!(found.rows.contains(&("other_io".into(), "50.0 %".into())));
+        assert_eq!(found.flags, ["50.0 % of the device's traffic (10.2 MB) was not the run's"]);
+        let watch = begin();
+        assert_eq!(watch.end(Some(Traffic::default())).flags, Vec::<String>::new());
     }
 }

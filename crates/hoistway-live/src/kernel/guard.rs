@@ -70,10 +70,10 @@ impl Guard {
         match queue_of(file) {
             Some((folder, name)) if !self.own_loop(&folder) => {
                 self.hold_folder(&folder)?;
-                let wrote = Change::Wrote { folder, file: name };
-                if !self.changes.contains(&wrote) {
-                    self.remember(wrote)?;
+                if name == "nr_requests" && self.resizes_unseen(&folder) {
+                    self.wrote(&folder, TAGS)?;
                 }
+                self.wrote(&folder, &name)?;
             }
             Some(_) => {}
             None if self.own_cgroup(file) => {}
@@ -146,6 +146,17 @@ impl Guard {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
+    fn wrote(&mut self, folder: &Path, file: &str) -> Result<(), LiveError> {
+        let wrote = Change::Wrote { folder: folder.into(), file: file.into() };
+        if self.changes.contains(&wrote) { Ok(()) } else { self.remember(wrote) }
+    }
+
+    /// Whether a write to `nr_requests` resizes tags that nobody can count.
+    fn resizes_unseen(&self, folder: &Path) -> bool {
+        let none = setting(&self.system, folder, "scheduler").as_deref() == Some("none");
+        none && super::debug::depth(&self.system, &super::chain::file_name(folder)).is_none()
+    }
+
     fn remember(&mut self, change: Change) -> Result<(), LiveError> {
         assert!(!self.done, "a change after everything was put back");
         self.state.add(&change)?;
@@ -180,7 +191,7 @@ impl Guard {
         }
         let inode = fs::metadata(queue.folder.join("queue"));
         let inode = inode.map_err(os(queue.folder.display().to_string()))?.ino();
-        let old = snapshot(&queue.folder);
+        let old = snapshot(&self.system, &queue.folder);
         let Queue { name, number, folder, .. } = queue;
         self.remember(Change::Queue { name, number, inode, folder, old })?;
         self.locks.push(lock);
@@ -239,26 +250,34 @@ impl Drop for Guard {
 }
 
 /// All settings of a queue that can be written, and the driver's tags, by name.
-pub(super) fn snapshot(folder: &Path) -> Vec<(String, String)> {
-    let mut rows = Vec::new();
+pub(super) fn snapshot(system: &System, folder: &Path) -> Vec<(String, String)> {
+    let mut names = vec![TAGS.to_string()];
     for part in ["", "iosched"] {
-        let Ok(entries) = fs::read_dir(folder.join("queue").join(part)) else { continue };
-        for entry in entries.flatten() {
-            let writable = entry
-                .metadata()
-                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o200 != 0);
-            let name = Path::new(part).join(entry.file_name()).to_string_lossy().into_owned();
-            if let Some(value) = line(&entry.path()).filter(|_| writable) {
-                rows.push((name, value));
-            }
+        let entries = fs::read_dir(folder.join("queue").join(part)).into_iter().flatten().flatten();
+        let writable = entries.filter(|entry| {
+            let writable = |meta: fs::Metadata| meta.permissions().mode() & 0o200 != 0;
+            entry.metadata().is_ok_and(|meta| meta.is_file() && writable(meta))
+        });
+        let name = |entry: fs::DirEntry| Path::new(part).join(entry.file_name());
+        names.extend(writable.map(|entry| name(entry).to_string_lossy().into_owned()));
+    }
+    names.sort();
+    // What cannot be read, as wbt_lat_usec of a kernel without it, cannot be put back, nor written.
+    let row = |name: String| Some((name.clone(), setting(system, folder, &name)?));
+    names.into_iter().filter_map(row).collect()
+}
+
+/// One of them, now.
+pub(super) fn setting(system: &System, folder: &Path, name: &str) -> Option<String> {
+    match name {
+        TAGS => {
+            let allocated = || line(&folder.join("mq/0/nr_tags"));
+            let depth = super::debug::depth(system, &super::chain::file_name(folder));
+            depth.map(|depth| depth.to_string()).or_else(allocated)
         }
+        "scheduler" => Some(undo::chosen(&line(&folder.join("queue/scheduler"))?)),
+        name => line(&folder.join("queue").join(name)),
     }
-    if let Some(scheduler) = rows.iter_mut().find(|(name, _)| name == "scheduler") {
-        scheduler.1 = undo::chosen(&scheduler.1);
-    }
-    rows.extend(line(&folder.join("mq/0/nr_tags")).map(|tags| (TAGS.to_string(), tags)));
-    rows.sort();
-    rows
 }
 
 /// The disk's folder and the name below `queue`, of a file of a queue.
@@ -307,3 +326,6 @@ impl Drop for Lock {
 
 /// The row of a snapshot that holds the driver's tags.
 const TAGS: &str = "(tags)";
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,10 @@
 mod cgroup;
 mod chain;
 mod conditions;
+mod debug;
 mod guard;
 mod lack;
+mod mounts;
 mod place;
 mod queue;
 mod state;

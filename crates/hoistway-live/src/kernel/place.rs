@@ -1,6 +1,7 @@
 //! From a directory or a device to the queues that schedule what is done there.
 
-use super::chain::{Found, Link, file_name, folders, follow};
+use super::chain::{Found, Link, file_name, follow};
+use super::mounts::Mount;
 use super::queue::Queue;
 use super::{Lack, System};
 use crate::LiveError;
@@ -36,6 +37,9 @@ pub struct Place {
     pub mount_options: Option<String>,
     /// Where the file system is mounted, of a directory.
     pub mount_point: Option<PathBuf>,
+    /// Of an overlay: the file system that takes what is written to it, `ext4 /`.
+    pub upper: Option<String>,
+    system: System,
 }
 
 /// Finds the queues that schedule below a directory or device.
@@ -55,9 +59,10 @@ impl Place {
     /// The chain in words, one line per queue.
     pub fn describe(&self) -> String {
         let path = self.path.display();
-        let head = match &self.file_system {
-            Some(kind) => format!("{path} ({kind}) -> "),
-            None => String::new(),
+        let head = match (&self.file_system, &self.upper) {
+            (Some(kind), Some(upper)) => format!("{path} ({kind} on {upper}) -> "),
+            (Some(kind), None) => format!("{path} ({kind}) -> "),
+            (None, _) => String::new(),
         };
         let lines = self.chain.iter().flat_map(Link::describe);
         let lines: Vec<String> = lines.map(|line| format!("{head}{line}")).collect();
@@ -69,10 +74,49 @@ impl Place {
         self.mount_options.as_deref().is_some_and(|o| o.split(',').any(|word| word == "ro"))
     }
 
-    /// Who else uses the device: where it or a part of it is mounted, swap, devices that lie on it.
+    /// Who uses the device or a part of it: where it is mounted, swap, devices that lie on it. Whoever writes to it
+    /// would destroy their data.
     pub fn in_use(&self) -> Vec<String> {
-        Vec::new()
+        let folders = self.chain.iter().filter_map(|link| {
+            fs::canonicalize(self.system.path(&format!("/sys/class/block/{}", link.name))).ok()
+        });
+        folders.flat_map(|folder| uses(&self.system, &folder)).collect()
     }
+
+    /// Where it was looked up.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+}
+
+/// Uses of a device and, of a disk, of its partitions.
+fn uses(system: &System, folder: &Path) -> Vec<String> {
+    let mut parts = vec![folder.to_path_buf()];
+    let below = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    parts.extend(below.filter(|path| path.join("partition").exists()));
+    parts.sort();
+    let mounts = Mount::all(system).unwrap_or_default();
+    let swaps = system.text("/proc/swaps").unwrap_or_default();
+    let mut uses = Vec::new();
+    for part in parts {
+        let name = file_name(&part);
+        let number = super::line(&part.join("dev")).unwrap_or_default();
+        for mount in &mounts {
+            // btrfs and bcachefs have numbers of their own.
+            let source = || mount.source.split(':').any(|s| file_name(Path::new(s)) == name);
+            if mount.number == number || (mount.source.starts_with("/dev/") && source()) {
+                uses.push(format!("{name} is mounted at {}", mount.point.display()));
+            }
+        }
+        let swap = |line: &&str| line.split(' ').next() == Some(&format!("/dev/{name}"));
+        if swaps.lines().skip(1).find(swap).is_some() {
+            uses.push(format!("{name} is swap"));
+        }
+        for holder in super::chain::folders(&part.join("holders")) {
+            uses.push(format!("{name} is a part of {}", file_name(&holder)));
+        }
+    }
+    uses
 }
 
 fn resolve_dir(system: &System, dir: &Path) -> Result<Place, LiveError> {
@@ -82,7 +126,7 @@ fn resolve_dir(system: &System, dir: &Path) -> Result<Place, LiveError> {
     }
     let path = plain(system, &path);
     let mounts = Mount::all(system)?;
-    let mount = Mount::of(&mounts, &path)
+    let mount = Mount::of(system, &mounts, &path)
         .ok_or_else(|| LiveError::Refused(format!("{}: no mount holds it", path.display())))?;
     let numbers = mount.numbers(system)?;
     let mut found = Found::default();
@@ -98,6 +142,10 @@ fn resolve_dir(system: &System, dir: &Path) -> Result<Place, LiveError> {
         file_system: Some(mount.kind.clone()),
         mount_options: Some(mount.options.clone()),
         mount_point: Some(mount.point.clone()),
+        upper: mount
+            .upper(system)?
+            .map(|below| format!("{} {}", below.kind, below.point.display())),
+        system: system.clone(),
     })
 }
 
@@ -115,6 +163,8 @@ fn resolve_device(system: &System, device: &Path) -> Result<Place, LiveError> {
         file_system: None,
         mount_options: None,
         mount_point: None,
+        upper: None,
+        system: system.clone(),
     })
 }
 
@@ -122,100 +172,18 @@ fn check(found: &Found, path: &Path) -> Result<(), LiveError> {
     if found.queues.is_empty() {
         return Err(LiveError::Lack(Lack::new(
             path.display().to_string(),
-            format!("nothing schedules here: {} has no tags to schedule", found.silent.join(", ")),
+            format!(
+                "nothing schedules here: {} takes I/O as it comes, without tags to schedule",
+                found.silent.join(", ")
+            ),
             "choose a directory or device on a disk",
         )));
     }
     Ok(())
 }
 
-/// A mount, as a line of `/proc/self/mountinfo`.
-#[derive(Clone, Debug)]
-pub(super) struct Mount {
-    pub number: String,
-    pub point: PathBuf,
-    pub options: String,
-    pub kind: String,
-    pub source: String,
-    pub super_options: String,
-}
-
-impl Mount {
-    pub fn all(system: &System) -> Result<Vec<Mount>, LiveError> {
-        let file = system.path("/proc/self/mountinfo");
-        let text = fs::read_to_string(&file).map_err(os(file.display().to_string()))?;
-        Ok(text.lines().filter_map(Mount::parse).collect())
-    }
-
-    fn parse(line: &str) -> Option<Mount> {
-        // id parent 8:1 root point options optional... - kind source super-options
-        let (left, right) = line.split_once(" - ")?;
-        let left: Vec<&str> = left.split(' ').collect();
-        let mut right = right.split(' ');
-        Some(Mount {
-            number: left.get(2)?.to_string(),
-            point: unescape(left.get(4)?).into(),
-            options: left.get(5)?.to_string(),
-            kind: right.next()?.to_string(),
-            source: unescape(right.next()?),
-            super_options: right.next().unwrap_or_default().to_string(),
-        })
-    }
-
-    /// The mount that holds a path: of the longest point, the last.
-    pub fn of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-        let held = mounts.iter().filter(|m| path.starts_with(&m.point));
-        held.max_by_key(|m| m.point.components().count())
-    }
-
-    /// The mount that holds what is written to an overlay.
-    fn upper(&self, system: &System) -> Result<Option<Mount>, LiveError> {
-        let upper = self.super_options.split(',').find_map(|o| o.strip_prefix("upperdir="));
-        let Some(upper) = upper.filter(|_| self.kind == "overlay") else { return Ok(None) };
-        // Within a container the folder of the machine is not to be seen.
-        let Ok(path) = fs::canonicalize(system_path(system, Path::new(upper))) else {
-            return Ok(None);
-        };
-        let mounts = Mount::all(system)?;
-        let below = Mount::of(&mounts, &plain(system, &path)).filter(|m| m.point != self.point);
-        Ok(below.cloned())
-    }
-
-    /// The devices it lies on.
-    fn numbers(&self, system: &System) -> Result<Vec<String>, LiveError> {
-        if self.kind == "btrfs" {
-            return btrfs(system, &self.source);
-        }
-        if !self.number.starts_with("0:") {
-            return Ok(vec![self.number.clone()]);
-        }
-        if let Some(below) = self.upper(system)? {
-            return below.numbers(system);
-        }
-        Err(LiveError::Lack(Lack::new(
-            format!("{} ({})", self.point.display(), self.kind),
-            "nothing schedules here: the file system lies on no block device",
-            "choose a directory on a disk",
-        )))
-    }
-}
-
-/// Members of the btrfs that has this device.
-fn btrfs(system: &System, source: &str) -> Result<Vec<String>, LiveError> {
-    let own = number_of_device(system, Path::new(source))?;
-    for file_system in folders(&system.path("/sys/fs/btrfs")) {
-        let devices = folders(&file_system.join("devices"));
-        let numbers: Vec<String> =
-            devices.iter().filter_map(|d| super::line(&d.join("dev"))).collect();
-        if numbers.contains(&own) {
-            return Ok(numbers);
-        }
-    }
-    Ok(vec![own])
-}
-
 /// `MAJ:MIN` of a device node.
-fn number_of_device(system: &System, device: &Path) -> Result<String, LiveError> {
+pub(super) fn number_of_device(system: &System, device: &Path) -> Result<String, LiveError> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     if !system.is_real() {
         let name = file_name(device);
@@ -234,40 +202,21 @@ fn number_of_device(system: &System, device: &Path) -> Result<String, LiveError>
 pub(super) fn number_of_file(system: &System, file: &Path) -> Option<String> {
     let mounts = Mount::all(system).ok()?;
     let path = fs::canonicalize(system_path(system, file)).ok()?;
-    let mount = Mount::of(&mounts, &plain(system, &path))?;
+    let mount = Mount::of(system, &mounts, &plain(system, &path))?;
     mount.numbers(system).ok()?.into_iter().next()
 }
 
-fn system_path(system: &System, path: &Path) -> PathBuf {
+pub(super) fn system_path(system: &System, path: &Path) -> PathBuf {
     if system.is_real() { path.into() } else { system.path(&path.to_string_lossy()) }
 }
 
 /// The path as the machine of the tree sees it.
-fn plain(system: &System, path: &Path) -> PathBuf {
+pub(super) fn plain(system: &System, path: &Path) -> PathBuf {
     match path.strip_prefix(system.path("/")) {
         Ok(rest) if !system.is_real() => Path::new("/").join(rest),
         _ => path.into(),
     }
 }
 
-/// `\040` and its like in mountinfo.
-fn unescape(text: &str) -> String {
-    let mut out = Vec::new();
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let octal = bytes.get(at + 1..at + 4).filter(|_| bytes[at] == b'\\');
-        let code = octal.and_then(|o| std::str::from_utf8(o).ok());
-        match code.and_then(|o| u8::from_str_radix(o, 8).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 4;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
+#[cfg(test)]
+mod tests;

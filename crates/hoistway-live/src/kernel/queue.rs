@@ -1,7 +1,7 @@
 //! A device's queue: the schedulers it offers, its settings, and what drive lies behind it.
 
 use super::chain::file_name;
-use super::{System, line};
+use super::{Lack, System, line};
 use crate::LiveError;
 use crate::error::os;
 use std::fs;
@@ -144,31 +144,50 @@ impl Queue {
 
     /// What drive it is.
     pub fn identity(&self) -> Identity {
-        let attribute = |name: &str| self.attribute(name);
         let number = |name: &str| self.attribute(name).and_then(|v| v.parse::<u64>().ok());
         let device = |name: &str| {
             let text = line(&self.folder.join("device").join(name))?.trim().to_string();
             (!text.is_empty()).then_some(text)
         };
         let sectors = line(&self.folder.join("size")).and_then(|v| v.parse::<u64>().ok());
+        let rotational = self.attribute("rotational").map(|v| v == "1");
+        let model = device("model").or_else(|| device("name"));
         Identity {
-            model: device("model").or_else(|| device("name")),
+            serial_hash: self.serial().map(|serial| hash(model.as_deref(), &serial)),
+            model,
             vendor: device("vendor"),
             firmware: device("firmware_rev").or_else(|| device("rev")).or_else(|| device("fwrev")),
-            serial_hash: None,
-            class: "unknown".into(),
-            rotational: attribute("rotational").map(|v| v == "1"),
+            class: class(&self.name, &self.folder, rotational),
+            rotational,
             bytes: sectors.unwrap_or(0) * 512,
             hardware_queues: super::chain::folders(&self.folder.join("mq")).len() as u32,
             tags: self.tags(),
             block_bytes: number("logical_block_size"),
-            write_cache: attribute("write_cache"),
+            write_cache: self.attribute("write_cache"),
         }
     }
 
-    /// Tags of the driver, per hardware queue; what `nr_requests` resizes under scheduler `none`.
+    /// Tags that the driver allocated, per hardware queue.
     pub fn tags(&self) -> Option<u64> {
         line(&self.folder.join("mq/0/nr_tags"))?.parse().ok()
+    }
+
+    /// Of these, how many are in use: what `nr_requests` resizes under scheduler `none`, and what stays when
+    /// another is chosen. Only debugfs tells; `None` if it cannot be reached.
+    pub fn depth(&self) -> Option<u64> {
+        super::debug::depth(&self.system, &self.name)
+    }
+
+    /// The drive's serial number, which stays within this function's callers here.
+    fn serial(&self) -> Option<Vec<u8>> {
+        let files = ["serial", "device/serial", "device/wwid", "wwid"];
+        let text = files.iter().find_map(|f| line(&self.folder.join(f)).filter(|t| !t.is_empty()));
+        if let Some(text) = text {
+            return Some(text.trim().as_bytes().to_vec());
+        }
+        // SCSI and ATA: the page of vital product data has a head of 4 bytes.
+        let page = fs::read(self.folder.join("device/vpd_pg80")).ok()?;
+        page.get(4..).filter(|serial| !serial.is_empty()).map(<[u8]>::to_vec)
     }
 
     /// Counters since the machine was started.
@@ -199,15 +218,57 @@ impl Queue {
     }
 
     /// Why a scheduler cannot be chosen here.
-    pub fn lacks(&self, scheduler: &str) -> Option<super::Lack> {
+    pub fn lacks(&self, scheduler: &str) -> Option<Lack> {
         let offered = self.schedulers().unwrap_or_default();
-        (!offered.iter().any(|s| s == scheduler)).then(|| {
-            super::Lack::new(
-                format!("scheduler {scheduler}"),
-                format!("{} offers {}", self.name, offered.join(", ")),
-                String::new(),
-            )
+        if offered.iter().any(|s| s == scheduler) {
+            return None;
+        }
+        let what = format!("scheduler {scheduler}");
+        let module = MODULES.iter().find(|(name, ..)| *name == scheduler);
+        Some(match module {
+            Some((_, module, option)) if has_module(&self.system, module) => Lack::new(
+                what,
+                format!("its module is not loaded ({option}=m)"),
+                format!("modprobe {module}"),
+            ),
+            Some((_, _, option)) => Lack::new(
+                what,
+                format!(
+                    "this kernel does not have it; {} offers {}",
+                    self.name,
+                    offered.join(", ")
+                ),
+                format!("needs a kernel with {option}"),
+            ),
+            None if LEGACY.contains(&scheduler) => Lack::new(
+                what,
+                "it belongs to the legacy block layer, which Linux 5.0 took out",
+                "compare it in the simulator: --on sim",
+            ),
+            None => Lack::new(
+                what,
+                format!(
+                    "no such scheduler in this kernel; {} offers {}",
+                    self.name,
+                    offered.join(", ")
+                ),
+                "compare it in the simulator (--on sim) or on real storage by our stack (--on engine)",
+            ),
         })
+    }
+
+    /// Why a file of `queue/` cannot be set here.
+    pub fn lacks_attribute(&self, name: &str) -> Option<Lack> {
+        if self.attribute(name).is_some() {
+            return None;
+        }
+        let (why, remedy) = match name {
+            "wbt_lat_usec" => {
+                ("the kernel has no write-back throttling here", "needs CONFIG_BLK_WBT")
+            }
+            _ => ("this kernel does not have it", ""),
+        };
+        Some(Lack::new(format!("{name} of {}", self.name), why, remedy))
     }
 
     /// Where it reads from.
@@ -221,3 +282,69 @@ impl Queue {
         Ok(text.trim_end().into())
     }
 }
+
+/// What kind of drive it is, by name, place in sysfs and what the kernel says of it.
+fn class(name: &str, folder: &Path, rotational: Option<bool>) -> String {
+    let path = folder.to_string_lossy();
+    let below = |part: &str| path.contains(part);
+    let spins = rotational == Some(true);
+    let class = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        n if n.starts_with("nvme") => match line(&folder.join("device/transport")).as_deref() {
+            None | Some("pcie") => "nvme",
+            Some(_) => "nvme-of",
+        },
+        n if n.starts_with("mmcblk") => match line(&folder.join("device/type")).as_deref() {
+            Some("SD") => "sd-card",
+            _ => "mmc",
+        },
+        n if n.starts_with("vd") => "virtio",
+        n if n.starts_with("xvd") => "xen",
+        "loop" => "loop",
+        "nbd" => "nbd",
+        "rbd" => "rbd",
+        "ublkb" => "ublk",
+        "nullb" => "null",
+        "dm-" => "multipath",
+        n if n.starts_with("sd") && below("/usb") => "usb",
+        n if n.starts_with("sd") && below("/virtio") => "virtio",
+        n if n.starts_with("sd") && below("/session") => "iscsi",
+        n if n.starts_with("sd") && below("/rport") => "fc",
+        n if n.starts_with("sd") && below("ufs") => "ufs",
+        n if n.starts_with("sd") && spins => "hdd",
+        n if n.starts_with("sd") && below("/ata") => "sata-ssd",
+        n if n.starts_with("sd") => "sas-ssd",
+        _ => "other",
+    };
+    class.into()
+}
+
+/// SHA-256, in hexadecimal. The model goes in, so that equal short numbers of two makers differ.
+fn hash(model: Option<&str>, serial: &[u8]) -> String {
+    let mut hash = hmac_sha256::Hash::new();
+    hash.update(model.unwrap_or_default().as_bytes());
+    hash.update([0]);
+    hash.update(serial);
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether the kernel's modules have this one.
+fn has_module(system: &System, module: &str) -> bool {
+    let Some(release) = system.text("/proc/sys/kernel/osrelease") else { return false };
+    let list = system.path(&format!("/lib/modules/{release}/modules.dep"));
+    let list = fs::read_to_string(list).unwrap_or_default();
+    let names = list.lines().filter_map(|line| line.split(':').next());
+    names
+        .filter_map(|path| path.rsplit('/').next())
+        .any(|file| file.strip_prefix(module).is_some_and(|rest| rest.starts_with(".ko")))
+}
+
+/// Schedulers of the kernel: name, module, option.
+const MODULES: &[(&str, &str, &str)] = &[
+    ("mq-deadline", "mq-deadline", "CONFIG_MQ_IOSCHED_DEADLINE"),
+    ("kyber", "kyber-iosched", "CONFIG_MQ_IOSCHED_KYBER"),
+    ("bfq", "bfq", "CONFIG_IOSCHED_BFQ"),
+    ("adios", "adios", "CONFIG_MQ_IOSCHED_ADIOS (outside Linus' tree)"),
+];
+
+/// Those of before Linux 5.0.
+const LEGACY: &[&str] = &["noop", "deadline", "cfq"];

@@ -2,7 +2,7 @@
 
 use super::super::state::Change;
 use super::super::{System, line, put};
-use super::{TAGS, snapshot};
+use super::{TAGS, setting};
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
@@ -65,7 +65,10 @@ fn undo(system: &System, change: &Change, all: &[Change]) -> Result<(), Problem>
                 Change::Wrote { folder: f, file } if f == folder => Some(file.as_str()),
                 _ => None,
             });
-            queue(folder, old, &wrote.collect()).map_err(|why| later(&why))
+            let wrote = wrote.collect();
+            let refused = Vec::new();
+            let mut settings = Settings { system, folder, old, wrote: &wrote, refused };
+            settings.put_back().map_err(|why| later(&why))
         }
         Change::Wrote { .. } => Ok(()),
         Change::File { path, old } => match line(path) {
@@ -93,68 +96,108 @@ fn undo(system: &System, change: &Change, all: &[Change]) -> Result<(), Problem>
     }
 }
 
-/// Puts the settings of a queue back, in the order in which they depend on each other.
-fn queue(folder: &Path, old: &[(String, String)], wrote: &BTreeSet<&str>) -> Result<(), String> {
-    let chosen_anew = wrote.contains("scheduler") || wrote.contains("nr_requests");
-    // What choosing a scheduler or resizing tags changes beside the file that is written.
-    let dragged = |name: &str| {
-        matches!(name, "scheduler" | "nr_requests" | "wbt_lat_usec" | TAGS)
-            || name.starts_with("iosched/")
-    };
-    let ours = |name: &str| wrote.contains(name) || (chosen_anew && dragged(name));
-    let mut refused = Vec::new();
-    for _ in 0..ROUNDS {
-        refused.clear();
-        let now = snapshot(folder);
-        let value = |rows: &[(String, String)], name: &str| {
-            rows.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone())
-        };
-        let differs = |rows: &[(String, String)], name: &str| {
-            ours(name) && value(old, name).is_some() && value(rows, name) != value(old, name)
-        };
-        if !old.iter().any(|(name, _)| differs(&now, name)) {
-            return Ok(());
-        }
-        let mut set = |name: &str, value: &str| {
-            if let Err(e) = put(&folder.join("queue").join(name), value) {
-                refused.push(e.to_string());
+/// The settings of a queue as they were, and which of them are ours to put back.
+struct Settings<'a> {
+    system: &'a System,
+    folder: &'a Path,
+    old: &'a [(String, String)],
+    wrote: &'a BTreeSet<&'a str>,
+    refused: Vec<String>,
+}
+
+impl<'a> Settings<'a> {
+    /// In the order in which they depend on each other.
+    fn put_back(&mut self) -> Result<(), String> {
+        // Without debugfs nobody sees how many tags the driver hands out: they are set once, unseen.
+        let mut unseen = self.wrote.contains(TAGS);
+        for _ in 0..ROUNDS {
+            self.refused.clear();
+            if !unseen && self.wrong().is_empty() {
+                return Ok(());
             }
-        };
-        if differs(&now, TAGS) {
-            set("scheduler", "none");
-            set("nr_requests", &value(old, TAGS).unwrap_or_default());
-        }
-        if differs(&snapshot(folder), "scheduler") {
-            set("scheduler", &value(old, "scheduler").unwrap_or_default());
-        }
-        if differs(&snapshot(folder), "nr_requests") {
-            set("nr_requests", &value(old, "nr_requests").unwrap_or_default());
-        }
-        let now = snapshot(folder);
-        for (name, value) in old {
-            let done = matches!(name.as_str(), "scheduler" | "nr_requests" | TAGS);
-            if done || !differs(&now, name) {
-                continue;
+            if std::mem::take(&mut unseen) || self.differs(TAGS) {
+                self.set_tags();
             }
-            if name == "wbt_lat_usec" {
-                // -1 is the default, which follows the device; the number would be kept by hand.
-                set(name, "-1");
-                if line(&folder.join("queue").join(name)).as_deref() == Some(value) {
-                    continue;
+            for name in ["scheduler", "nr_requests"] {
+                if self.differs(name) {
+                    self.set(name, self.was(name).unwrap_or_default());
                 }
             }
-            set(name, value);
+            for (name, value) in self.old {
+                if !matches!(name.as_str(), "scheduler" | "nr_requests" | TAGS)
+                    && self.differs(name)
+                {
+                    self.set_one(name, value);
+                }
+            }
+        }
+        let wrong = self.wrong();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let wrong: Vec<String> = wrong
+            .iter()
+            .map(|name| format!("{name} was {}", self.was(name).unwrap_or("?")))
+            .collect();
+        Err(format!("{} ({})", wrong.join(", "), self.refused.join("; ")))
+    }
+
+    /// Under `none` a write to `nr_requests` resizes the driver's tags. A write of the value that is shown does
+    /// nothing, and what is shown is not what is in force once a scheduler was chosen in between.
+    fn set_tags(&mut self) {
+        let Some(tags) = self.was(TAGS).and_then(|tags| tags.parse::<u64>().ok()) else { return };
+        self.set("scheduler", "none");
+        let other = if tags > TAGS_MIN { tags - 1 } else { tags + 1 };
+        self.set("nr_requests", &other.to_string());
+        self.set("nr_requests", &tags.to_string());
+        // Shown is the driver's own number again after a scheduler was in between.
+        if self.was("scheduler") == Some("none") && self.differs("nr_requests") {
+            let text = line(&self.folder.join("queue/scheduler")).unwrap_or_default();
+            let names = text.split_whitespace().map(|word| word.trim_matches(['[', ']']));
+            if let Some(other) = names.into_iter().find(|name| *name != "none") {
+                self.set("scheduler", other);
+                self.set("scheduler", "none");
+            }
         }
     }
-    let now = snapshot(folder);
-    let wrong = old.iter().filter(|(name, value)| {
-        ours(name) && now.iter().find(|(n, _)| n == name).map(|(_, v)| v) != Some(value)
-    });
-    let wrong: Vec<String> = wrong.map(|(name, value)| format!("{name} was {value}")).collect();
-    if wrong.is_empty() {
-        return Ok(());
+
+    fn set_one(&mut self, name: &str, value: &str) {
+        if name == "wbt_lat_usec" {
+            // -1 is the default, which follows the device; the number would be kept by hand.
+            self.set(name, "-1");
+            if line(&self.folder.join("queue").join(name)).as_deref() == Some(value) {
+                return;
+            }
+        }
+        self.set(name, value);
     }
-    Err(format!("{} ({})", wrong.join(", "), refused.join("; ")))
+
+    fn set(&mut self, name: &str, value: &str) {
+        if let Err(e) = put(&self.folder.join("queue").join(name), value) {
+            self.refused.push(e.to_string());
+        }
+    }
+
+    fn was(&self, name: &str) -> Option<&'a str> {
+        self.old.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    fn wrong(&self) -> Vec<&str> {
+        let names = self.old.iter().map(|(name, _)| name.as_str());
+        names.filter(|name| self.differs(name)).collect()
+    }
+
+    fn differs(&self, name: &str) -> bool {
+        self.ours(name) && setting(self.system, self.folder, name).as_deref() != self.was(name)
+    }
+
+    /// What we wrote, and what choosing a scheduler or resizing tags changes beside the file that is written.
+    fn ours(&self, name: &str) -> bool {
+        let anew = self.wrote.contains("scheduler") || self.wrote.contains("nr_requests");
+        let dragged = matches!(name, "scheduler" | "nr_requests" | "wbt_lat_usec" | TAGS)
+            || name.starts_with("iosched/");
+        self.wrote.contains(name) || (anew && dragged)
+    }
 }
 
 /// `none [bfq] kyber`: the one in brackets.
@@ -243,7 +286,7 @@ fn remove_tree(path: &Path, device: u64) -> std::io::Result<()> {
 fn unmount(system: &System, at: &Path) -> Result<(), String> {
     let mut error = String::new();
     for _ in 0..TRIES {
-        let mounts = super::super::place::Mount::all(system).map_err(|e| e.to_string())?;
+        let mounts = super::super::mounts::Mount::all(system).map_err(|e| e.to_string())?;
         if !mounts.iter().any(|mount| mount.point == at) {
             return Ok(());
         }
@@ -311,6 +354,9 @@ fn end(system: &System, pid: u32, started: u64) -> Result<(), String> {
 
 /// `LOOP_CLR_FD` of `linux/loop.h`.
 const LOOP_CLR_FD: libc::Ioctl = 0x4c01;
+
+/// Linux has no fewer.
+const TAGS_MIN: u64 = 4;
 
 /// How often a queue is looked at: a tunable may move others. Chosen.
 const ROUNDS: u32 = 4;

@@ -37,7 +37,7 @@ fn documented() -> Vec<&'static str> {
     std::iter::once("all").chain(hoistway_lab::reproduce::ids()).collect()
 }
 
-fn drives() -> Vec<&'static str> {
+pub fn drives() -> Vec<&'static str> {
     hoistway_sim::drive::DriveFile::ids()
 }
 

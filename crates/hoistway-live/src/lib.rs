@@ -13,6 +13,8 @@
 mod buffer;
 mod clock;
 pub mod device;
+#[cfg(feature = "fuse")]
+pub mod emulator;
 mod error;
 mod eventfd;
 pub mod front;

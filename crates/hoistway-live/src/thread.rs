@@ -45,3 +45,13 @@ pub(crate) fn io_flusher() {
     // SAFETY: it concerns this thread's own flags and takes no memory of ours.
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
 }
+
+/// Asks the kernel to run this thread before ordinary ones: it is a drive to them, which does not wait for
+/// a processor. Threads it starts inherit it.
+#[cfg(feature = "fuse")]
+pub(crate) fn urgent() {
+    let param = libc::sched_param { sched_priority: 1 };
+    // SAFETY: it concerns this thread's own policy; the parameter lives through the call. Where it is
+    // refused, answers are late when processors are busy, which is measured.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
+}

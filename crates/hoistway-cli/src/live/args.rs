@@ -17,6 +17,9 @@ pub enum Verb {
     Top(Top),
     /// Record a block trace of this machine's devices, to describe and replay
     Record(super::record::Record),
+    /// Act out a drive in real time, as a block device of this machine
+    #[cfg(feature = "fuse")]
+    Emulate(super::emulate::Emulate),
 }
 
 /// `hoistway serve`.

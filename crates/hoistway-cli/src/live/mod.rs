@@ -2,6 +2,8 @@
 
 mod args;
 mod ctl;
+#[cfg(feature = "fuse")]
+mod emulate;
 mod record;
 mod serve;
 mod top;
@@ -16,5 +18,7 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         Verb::Ctl(options) => ctl::ctl(options),
         Verb::Top(options) => top::top(options),
         Verb::Record(options) => record::record(options),
+        #[cfg(feature = "fuse")]
+        Verb::Emulate(options) => emulate::emulate(options),
     }
 }

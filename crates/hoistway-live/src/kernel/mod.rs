@@ -14,6 +14,7 @@ mod conditions;
 mod debug;
 mod guard;
 mod lack;
+pub mod loopdev;
 mod mounts;
 mod place;
 mod queue;

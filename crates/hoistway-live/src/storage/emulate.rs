@@ -318,18 +318,23 @@ fn requests_per_second(drive: &DriveFile) -> u64 {
     (u128::from(READS) * 1_000_000_000 / u128::from(spent)) as u64
 }
 
-/// How long the model takes for one random read on its own (mean of 20).
+/// How long the model takes for one random read on its own.
 fn single_read(drive: &DriveFile) -> Nanos {
+    single_command(drive, Op::Read)
+}
+
+/// How long the model takes for one random 4 KiB command on its own (mean of 20).
+pub(crate) fn single_command(drive: &DriveFile, op: Op) -> Nanos {
     const READS: u64 = 20;
     let mut adapter = Adapter::new(drive, drive.build(1));
     let (mut now, mut sum) = (Instant::ZERO, Nanos::ZERO);
     for n in 0..READS {
         let issued = now;
-        adapter.handle(now, scattered_read(drive, n));
+        adapter.handle(now, drive::Command { op, ..scattered_read(drive, n) });
         loop {
             match adapter.poll(now) {
                 DriveOutput::Done(done) => break sum += done.at - issued,
-                DriveOutput::WaitUntil(at) => now = at.expect("a read is under way"),
+                DriveOutput::WaitUntil(at) => now = at.expect("a command is under way"),
             }
         }
     }

@@ -13,9 +13,11 @@ const PAGE: u64 = 4096;
 
 /// Zeroes at first.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     base: NonNull<u8>,
     len: u64,
+    /// Grains that were written.
+    grains: u64,
     /// One bit per grain: something was written there. What was not is never touched, so that reading
     /// a hole takes no memory.
     written: Vec<u64>,
@@ -23,6 +25,9 @@ pub(super) struct Memory {
 
 // SAFETY: the mapping is private and owned by this value alone.
 unsafe impl Send for Memory {}
+// SAFETY: a shared reference only reads the mapping.
+#[cfg(feature = "fuse")]
+unsafe impl Sync for Memory {}
 
 impl Memory {
     pub fn new(len: u64) -> io::Result<Memory> {
@@ -33,7 +38,7 @@ impl Memory {
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, prot, flags)? };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let words = len.div_ceil(GRAIN).div_ceil(64) as usize;
-        Ok(Memory { base, len, written: vec![0; words] })
+        Ok(Memory { base, len, grains: 0, written: vec![0; words] })
     }
 
     /// Carries out a command on the bytes it names.
@@ -57,7 +62,7 @@ impl Memory {
         }
     }
 
-    fn read(&self, at: u64, into: &mut [u8]) {
+    pub fn read(&self, at: u64, into: &mut [u8]) {
         let end = self.check(at, into.len() as u64);
         let (mut from, mut rest) = (at, into);
         while from < end {
@@ -76,19 +81,60 @@ impl Memory {
         }
     }
 
-    fn write(&mut self, at: u64, from: &[u8]) {
+    /// Memory is taken in pages of 4 KiB, so that [`used`](Memory::used) is what is used.
+    #[cfg(feature = "fuse")]
+    pub fn small_pages(&self) {
+        // SAFETY: advice about our own mapping; it changes no content.
+        let advised = unsafe {
+            madvise(self.base.as_ptr().cast(), self.len as usize, Advice::LinuxNoHugepage)
+        };
+        // Kernels without huge pages refuse it, and need it not.
+        let _ = advised;
+    }
+
+    /// The bytes of a range that was written as a whole.
+    #[cfg(feature = "fuse")]
+    pub fn written(&self, at: u64, len: u64) -> Option<&[u8]> {
+        let end = self.check(at, len);
+        if !(at / GRAIN..end.div_ceil(GRAIN)).all(|grain| self.is_written(grain)) {
+            return None;
+        }
+        // SAFETY: `check` has seen that the range lies in the mapping, and nobody writes while self is
+        // borrowed.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.base.as_ptr().add(at as usize), len as usize)
+        })
+    }
+
+    /// Bytes that were written, in grains of 64 KiB.
+    #[cfg(feature = "fuse")]
+    pub fn used(&self) -> u64 {
+        self.grains * GRAIN
+    }
+
+    /// What [`used`](Memory::used) would be after a write.
+    #[cfg(feature = "fuse")]
+    pub fn used_after(&self, at: u64, len: u64) -> u64 {
+        let end = self.check(at, len);
+        let fresh = (at / GRAIN..end.div_ceil(GRAIN)).filter(|&grain| !self.is_written(grain));
+        self.used() + fresh.count() as u64 * GRAIN
+    }
+
+    pub fn write(&mut self, at: u64, from: &[u8]) {
         if from.is_empty() {
             return;
         }
         let end = self.check(at, from.len() as u64);
         for grain in at / GRAIN..end.div_ceil(GRAIN) {
-            self.written[(grain / 64) as usize] |= 1 << (grain % 64);
+            let (word, bit) = (&mut self.written[(grain / 64) as usize], 1 << (grain % 64));
+            self.grains += u64::from(*word & bit == 0);
+            *word |= bit;
         }
         self.slice(at, from.len() as u64).copy_from_slice(from);
     }
 
     /// The range reads as zeroes; its memory is given back as far as it is whole pages.
-    fn zero(&mut self, at: u64, len: u64) {
+    pub fn zero(&mut self, at: u64, len: u64) {
         let end = self.check(at, len);
         let (first, last) = (at.next_multiple_of(PAGE).min(end), (end / PAGE * PAGE).max(at));
         if first >= last {
@@ -108,7 +154,9 @@ impl Memory {
             return;
         }
         for grain in at.div_ceil(GRAIN)..end / GRAIN {
-            self.written[(grain / 64) as usize] &= !(1 << (grain % 64));
+            let (word, bit) = (&mut self.written[(grain / 64) as usize], 1 << (grain % 64));
+            self.grains -= u64::from(*word & bit != 0);
+            *word &= !bit;
         }
     }
 

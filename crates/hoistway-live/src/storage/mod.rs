@@ -20,14 +20,20 @@ mod uring;
 pub(crate) use api::{Backend, Command, DeferredLookup, Done, ExtentsAnswer, Opened, SizeProbe};
 pub use api::{Extent, Facts};
 pub use cow::OverlayError;
+#[cfg(feature = "fuse")]
+pub(crate) use emulate::single_command;
 pub use emulate::{Emulation, EmulationFigures};
 pub(crate) use emulate::{check_speed, open_checked as open_emulated};
 pub use file::{FileOptions, Way};
 pub(crate) use file::{open as open_file, rotational};
 pub(crate) use holes::push_extent;
+#[cfg(feature = "fuse")]
+pub(crate) use memory::Memory;
 #[allow(unused_imports, reason = "the way in for backends without a variant of their own")]
 pub(crate) use open::OpenTarget;
 pub use open::{OtherTarget, Target, TargetError, TargetKey, TargetKind, TargetText};
+#[cfg(feature = "fuse")]
+pub(crate) use threads::without_data;
 
 /// The kinds of targets, in the order of listing.
 #[rustfmt::skip]

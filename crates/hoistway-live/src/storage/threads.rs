@@ -140,7 +140,7 @@ fn carry_out(file: &File, command: Command, parts: &mut Vec<Part>) -> Result<(),
 }
 
 /// Carries out a flush, discard or write-zeroes; of a write whose data is there, the forced unit access.
-pub(super) fn without_data(file: &File, command: Command) -> Result<(), Errno> {
+pub(crate) fn without_data(file: &File, command: Command) -> Result<(), Errno> {
     let (at, len) = (command.start, command.len);
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;

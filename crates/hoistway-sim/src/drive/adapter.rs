@@ -69,7 +69,8 @@ impl Adapter {
         said
     }
 
-    fn runs_alone(&self, command: &Command) -> bool {
+    /// A command that the drive takes only when it is empty, and that is held until then.
+    pub fn runs_alone(&self, command: &Command) -> bool {
         match command.op {
             Op::Flush => self.flush_alone,
             Op::Discard => self.discard_alone,

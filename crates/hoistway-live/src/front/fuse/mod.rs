@@ -5,7 +5,7 @@
 //! owner thread of the device picks them up as those of one of its sessions (`file`) and answers the
 //! kernel when they are done.
 
-mod attach;
+pub(crate) mod attach;
 mod file;
 mod inbox;
 mod range;

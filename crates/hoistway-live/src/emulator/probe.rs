@@ -1,0 +1,143 @@
+//! What the real path carries: reads of the loop device, which a drive of constant time answers.
+//!
+//! Nothing is written, so a drive whose data is in a file is left as it is.
+
+use super::acting::{Acting, PathTime, Service};
+use crate::buffer::Buffer;
+use crate::clock::Clock;
+use crate::error::{LiveError, os};
+use hoistway::{Instant, Nanos};
+use io_uring::{IoUring, opcode, types};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// What this machine carries through loop device and FUSE.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Carried {
+    /// Random reads of 4 KiB per second, as many together as the drive takes.
+    pub iops: u64,
+    /// Bytes per second in the largest requests.
+    pub bytes_per_second: u64,
+    /// What the path adds to a command, which is taken off again.
+    pub path: PathTime,
+}
+
+/// Time of each of the two tests of rates, and of latencies.
+const RATE: Nanos = Nanos::ms(200);
+const LATENCY: Nanos = Nanos::ms(150);
+/// Constant time of the drive where the timer is tried.
+const TIMED: Nanos = Nanos::us(200);
+const SMALL: u32 = 4096;
+
+/// Measures, with `depth` commands of the drive under way at most.
+pub(super) fn measure(
+    device: &Path,
+    drive: &Acting,
+    size: u64,
+    longest: u32,
+    depth: u32,
+) -> Result<Carried, LiveError> {
+    let what = || format!("self-test of {}", device.display());
+    let open = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(device);
+    let file = open.map_err(os(what()))?;
+    let large = (longest as u64).min(size) as u32 / SMALL * SMALL;
+    let probe = |time: Nanos, len: u32, depth: u32, span: Nanos| {
+        drive.serve(Service::Fixed(time), PathTime::default());
+        reads(&file, size, len.max(SMALL), depth, span).map_err(os(what()))
+    };
+    // The first reads find nothing warm: the kernel's buffers, this program's pages.
+    probe(Nanos::us(100), SMALL, 4, Nanos::ms(20))?;
+    probe(Nanos::us(100), large, 4, Nanos::ms(20))?;
+    let small = probe(Nanos::ZERO, SMALL, 1, LATENCY)?;
+    let big = probe(Nanos::ZERO, large, 1, LATENCY)?;
+    let timed = probe(TIMED, SMALL, 1, LATENCY)?;
+    let rate = probe(Nanos::us(100), SMALL, depth.min(128), RATE)?;
+    let stream = probe(Nanos::us(100), large, depth.min(4), RATE)?;
+    let fixed = small.median;
+    let wake = Nanos(timed.median.0.saturating_sub(TIMED.0 + fixed.0));
+    let kib = f64::from(large.saturating_sub(SMALL)) / 1024.0;
+    let per_kib = if kib > 0.0 { big.median.0.saturating_sub(fixed.0) as f64 / kib } else { 0.0 };
+    Ok(Carried {
+        iops: rate.per_second(),
+        bytes_per_second: stream.per_second() * u64::from(large.max(SMALL)),
+        path: PathTime { fixed, wake, per_kib },
+    })
+}
+
+struct Reads {
+    count: u64,
+    span: Nanos,
+    median: Nanos,
+}
+
+impl Reads {
+    fn per_second(&self) -> u64 {
+        (u128::from(self.count) * 1_000_000_000 / u128::from(self.span.0.max(1))) as u64
+    }
+}
+
+/// Reads at scattered places, so many under way, for so long.
+fn reads(file: &File, size: u64, len: u32, depth: u32, span: Nanos) -> io::Result<Reads> {
+    let mut ring = IoUring::new(depth.next_power_of_two())?;
+    let mut buffers: Vec<Buffer> = (0..depth).map(|_| Buffer::zeroed(len as usize)).collect();
+    let blocks = (size / u64::from(len)).max(1);
+    let (clock, mut number) = (Clock::new(), 0u64);
+    let mut sent = vec![Instant::ZERO; depth as usize];
+    let mut times = Vec::new();
+    let mut submit = |ring: &mut IoUring, slot: usize, sent: &mut [Instant]| {
+        // A multiplicative hash (Knuth): spread over the drive, and the same on every run.
+        let block = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % blocks;
+        number += 1;
+        sent[slot] = clock.now();
+        let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffers[slot].as_mut_ptr(), len)
+            .offset(block * u64::from(len))
+            .build()
+            .user_data(slot as u64);
+        // SAFETY: buffer and file live until every read of this function is done: it ends in no other
+        // way than by the loop below, or by an error of the ring, which then has taken nothing.
+        let pushed = unsafe { ring.submission().push(&read) };
+        pushed.map_err(|_| io::Error::other("a ring of that many entries is full"))
+    };
+    for slot in 0..depth as usize {
+        submit(&mut ring, slot, &mut sent)?;
+    }
+    let (began, mut under_way, mut failed) = (clock.now(), depth, None);
+    let mut ended = began;
+    while under_way > 0 {
+        match ring.submit_and_wait(1) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                // Reads may still be under way: their memory is never given back.
+                std::mem::forget(buffers);
+                return Err(error);
+            }
+            Ok(_) => {}
+        }
+        let done: Vec<_> =
+            ring.completion().map(|c| (c.user_data() as usize, c.result())).collect();
+        for (slot, result) in done {
+            ended = clock.now();
+            under_way -= 1;
+            if result < len as i32 && failed.is_none() {
+                failed = Some(match result {
+                    short if short >= 0 => io::Error::other("a read came back short"),
+                    error => io::Error::from_raw_os_error(-error),
+                });
+            }
+            times.push(ended.since(sent[slot]).0);
+            if failed.is_none() && ended.since(began) < span {
+                submit(&mut ring, slot, &mut sent)?;
+                under_way += 1;
+            }
+        }
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    times.sort_unstable();
+    let median = Nanos(times.get(times.len() / 2).copied().unwrap_or(0));
+    Ok(Reads { count: times.len() as u64, span: ended.since(began), median })
+}

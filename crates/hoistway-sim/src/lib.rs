@@ -9,5 +9,6 @@ pub mod drive;
 pub mod hist;
 pub mod host;
 pub mod load;
+pub mod probe;
 pub mod rng;
 pub mod world;

@@ -1,4 +1,4 @@
-//! `hoistway calibrate`: a drive measured for a controller's model.
+//! `hoistway calibrate --iocost`: a simulated drive measured for a controller's model.
 
 use crate::args::Calibrate;
 use crate::table::Table;
@@ -9,8 +9,8 @@ use hoistway::quantity;
 use hoistway_sim::calibrate::{Check, Measured, Plan, measure};
 use hoistway_sim::drive::DriveFile;
 
-pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
-    let file = DriveFile::load(&options.drive).map_err(|e| Failure::Usage(e.to_string()))?;
+pub fn measure_rates(options: &Calibrate, drive: &str) -> Result<(), Failure> {
+    let file = DriveFile::load(drive).map_err(|e| Failure::Usage(e.to_string()))?;
     let duration = quantity::duration(&options.duration)
         .map_err(|e| Failure::Usage(format!("--duration {}: {e}", options.duration)))?;
     if duration.0 == 0 || duration.0 > LONGEST_S * 1_000_000_000 {

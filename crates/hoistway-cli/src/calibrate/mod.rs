@@ -1,0 +1,169 @@
+//! `hoistway calibrate`: a drive is asked, and a drive file comes out.
+
+mod found;
+mod iocost;
+
+use crate::args::Calibrate;
+use crate::{Failure, print};
+use hoistway::quantity;
+use hoistway_lab::calibrate::{self, Finding, Options, Raw, Step};
+use hoistway_sim::drive::DriveFile;
+use hoistway_sim::probe::{Probe, ProbeError, SimProbe, Subject, Test};
+use std::path::{Path, PathBuf};
+
+pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
+    match (&options.drive, &options.target) {
+        (Some(drive), _) if options.iocost => iocost::measure_rates(options, drive),
+        (Some(drive), _) => of_simulated(options, drive),
+        (None, Some(target)) => of_device(options, target),
+        (None, None) => unreachable!("clap asks for one of them"),
+    }
+}
+
+fn usage(flag: &str, e: impl std::fmt::Display) -> Failure {
+    Failure::Usage(format!("{flag}: {e}"))
+}
+
+fn wanted(options: &Calibrate, write: bool) -> Result<Options, Failure> {
+    let write_budget = quantity::bytes(&options.write_budget)
+        .map_err(|e| usage(&format!("--write-budget {}", options.write_budget), e))?;
+    Ok(Options { quick: options.quick, write, write_budget, seed: options.seed })
+}
+
+/// The drive that is asked has another seed than those it is compared with: nobody knows a drive's dice.
+const OTHER_SEED: u64 = 0x5eed;
+
+fn of_simulated(options: &Calibrate, drive: &str) -> Result<(), Failure> {
+    let file = DriveFile::load(drive).map_err(|e| Failure::Usage(e.to_string()))?;
+    let mut probe = SimProbe::new(&file, options.seed.wrapping_add(OTHER_SEED));
+    let subject = calibrate::subject_of(&file);
+    // Nothing is destroyed on a simulated drive.
+    let session = Session {
+        options,
+        wanted: wanted(options, true)?,
+        subject,
+        exclude: vec![file.id.clone()],
+        repetitions: 1,
+        notes: vec![format!("a simulated drive: {}", file.id)],
+    };
+    session.run(&mut probe, options.out.as_deref())
+}
+
+/// One calibration.
+struct Session<'a> {
+    options: &'a Calibrate,
+    wanted: Options,
+    subject: Subject,
+    exclude: Vec<String>,
+    repetitions: usize,
+    notes: Vec<String>,
+}
+
+impl Session<'_> {
+    /// Without `out` nothing is stored.
+    fn run(&self, probe: &mut dyn Probe, out: Option<&Path>) -> Result<(), Failure> {
+        let tests = calibrate::suite(&self.subject, &self.wanted);
+        if self.options.dry_run {
+            return print(&found::plan(&self.subject, &tests, self.repetitions));
+        }
+        let mut raw = self.earlier(out)?;
+        raw.notes.clone_from(&self.notes);
+        let quiet = self.options.quiet;
+        let count = tests.len();
+        let left: u64 = tests.iter().map(|t| length(t, self.repetitions)).sum();
+        let mut begun = 0;
+        let asked = calibrate::measure(probe, &tests, self.repetitions, &mut raw, &mut |step| {
+            match step {
+                Step::Begins { number, test } if !quiet => {
+                    begun = begun
+                        .max(tests[..number].iter().map(|t| length(t, self.repetitions)).sum());
+                    let rest = (left - begun) / 1_000_000_000;
+                    eprintln!("{}/{count} {}: at most {rest} s left", number + 1, test.name);
+                }
+                Step::Begins { .. } => {}
+                Step::Ended { raw } => {
+                    if let Some(out) = out {
+                        write(&answers_file(out), &found::raw_text(raw))
+                            .map_err(ProbeError::Failed)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+        asked.map_err(|e| self.stopped(e, out))?;
+        if !quiet {
+            eprintln!("looking for the drive that answers so");
+        }
+        let how = Finding {
+            id: out.map_or_else(|| "calibrated".into(), stem),
+            model: self.options.model.clone(),
+            exclude: self.exclude.clone(),
+            seed: self.options.seed,
+        };
+        let found = calibrate::find(&raw, &how).map_err(Failure::Failed)?;
+        if let Some(out) = out {
+            write(out, &found.text).map_err(Failure::Failed)?;
+            write(&out.with_extension("fit.json"), &found::json(&raw, &found))
+                .map_err(Failure::Failed)?;
+        }
+        match self.options.json {
+            true => print(&found::json(&raw, &found)),
+            false => print(&found::text(&raw, &found, out)),
+        }
+    }
+
+    fn stopped(&self, e: ProbeError, out: Option<&Path>) -> Failure {
+        match (e, out) {
+            (ProbeError::Failed(what), _) => Failure::Failed(what),
+            (ProbeError::Interrupted, None) => {
+                Failure::Interrupted("interrupted; nothing was written".into())
+            }
+            (ProbeError::Interrupted, Some(out)) => Failure::Interrupted(format!(
+                "interrupted; the answers so far are in {}: the same command goes on",
+                answers_file(out).display()
+            )),
+        }
+    }
+
+    /// The answers of an earlier run of the same device, if there are some.
+    fn earlier(&self, out: Option<&Path>) -> Result<Raw, Failure> {
+        let fresh = Raw::new(self.subject.clone());
+        let Some(path) = out.map(answers_file).filter(|p| p.exists()) else { return Ok(fresh) };
+        let bad = |what: String| {
+            Failure::Usage(format!("{}: {what}; give another --out or remove it", path.display()))
+        };
+        let text = std::fs::read_to_string(&path).map_err(|e| bad(e.to_string()))?;
+        let raw: Raw = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        if raw.subject != self.subject || raw.schema != calibrate::SCHEMA {
+            return Err(bad("answers of another device or version".into()));
+        }
+        Ok(raw)
+    }
+}
+
+/// Longest time of a test, ns.
+fn length(test: &Test, repetitions: usize) -> u64 {
+    let times = if test.warm_up_ns == 0 { 1 } else { repetitions as u64 };
+    (test.warm_up_ns + test.duration_ns) * times
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "calibrated".into(), |s| s.to_string_lossy().into_owned())
+}
+
+fn answers_file(out: &Path) -> PathBuf {
+    out.with_extension("answers.json")
+}
+
+/// Whole or not at all.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let part = path.with_extension("part");
+    std::fs::write(&part, text)
+        .and_then(|()| std::fs::rename(&part, path))
+        .map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn of_device(_options: &Calibrate, target: &Path) -> Result<(), Failure> {
+    let what = format!("{}: real devices come with the next step", target.display());
+    Err(Failure::Environment(what))
+}

@@ -1,0 +1,208 @@
+//! From a drive that answers to a drive file (specs/drives.md section 10).
+//!
+//! A *probe* answers tests ([`hoistway_sim::probe`]); a [`suite`] says which. [`measure`] asks them one by one and keeps
+//! every answer ([`Raw`], JSON), so that an interrupted run goes on where it stopped. [`find`] chooses the drive model,
+//! starts from the shipped drive that answers most alike, fits every parameter that the answers tell by running the same
+//! tests on the simulated drive, marks what they do not tell, and compares once more: the *fit table*.
+//!
+//! Guarantees: the same answers and the same seed give the same file. What is in the file either was told by the device,
+//! was measured (by which tests stands beside it), or is marked as guessed. Weakness: a drive does what no model here
+//! does (thermal limits, power states); then the fit table shows it and the file says `fit = "poor"`.
+
+mod candidate;
+mod choose;
+mod fit;
+mod flash;
+mod flash_writes;
+mod rates;
+mod search;
+mod suite;
+mod summary;
+
+pub use candidate::Origin;
+pub use choose::{Choice, nearest};
+pub use fit::Row;
+pub use rates::{Targets, targets};
+pub use suite::{Options, suite};
+pub use summary::{Quality, quality};
+
+use candidate::Candidate;
+use fit::Fit;
+use hoistway_sim::drive::DriveFile;
+use hoistway_sim::probe::{Outcome, Probe, ProbeError, Subject, Test};
+use serde::{Deserialize, Serialize};
+
+/// Version of the raw results.
+pub const SCHEMA: u32 = 1;
+
+/// A test and its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The test.
+    pub test: Test,
+    /// The answer: of several repetitions the one with the median of the first stream's mean.
+    pub outcome: Outcome,
+    /// Largest over smallest mean of the repetitions; 1 for one.
+    pub spread: f64,
+}
+
+/// All answers of a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Raw {
+    /// Version.
+    pub schema: u32,
+    /// What is known of the device.
+    pub subject: Subject,
+    /// Conditions worth telling: scheduler, write cache, other I/O.
+    pub notes: Vec<String>,
+    /// The answers so far.
+    pub answers: Vec<Answer>,
+}
+
+impl Raw {
+    /// Of a device that was not asked yet.
+    pub fn new(subject: Subject) -> Raw {
+        Raw { schema: SCHEMA, subject, notes: Vec::new(), answers: Vec::new() }
+    }
+}
+
+/// Asks every test of the list that `raw` has no answer to. `progress` hears of each before it begins, and of each
+/// answer; it stores them.
+///
+/// # Errors
+///
+/// The first test that has no answer; those before it are in `raw`.
+pub fn measure(
+    probe: &mut dyn Probe,
+    tests: &[Test],
+    repetitions: usize,
+    raw: &mut Raw,
+    progress: &mut dyn FnMut(Step<'_>) -> Result<(), ProbeError>,
+) -> Result<(), ProbeError> {
+    for (number, test) in tests.iter().enumerate() {
+        if raw.answers.iter().any(|a| a.test == *test) {
+            continue;
+        }
+        raw.answers.retain(|a| a.test.name != test.name);
+        progress(Step::Begins { number, test })?;
+        // What fills a drive would meet a filled one the second time.
+        let times = if test.warm_up_ns == 0 { 1 } else { repetitions.max(1) };
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        for _ in 0..times {
+            outcomes.push(probe.run(test)?);
+        }
+        let mean = |o: &Outcome| o.first().commands.mean_ns;
+        outcomes.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
+        let spread = mean(&outcomes[outcomes.len() - 1]) / mean(&outcomes[0]).max(1.0);
+        let outcome = outcomes.swap_remove(outcomes.len() / 2);
+        raw.answers.push(Answer { test: test.clone(), outcome, spread });
+        progress(Step::Ended { raw })?;
+    }
+    Ok(())
+}
+
+/// What [`measure`] tells.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// A test begins.
+    Begins {
+        /// Its number from 0.
+        number: usize,
+        /// It.
+        test: &'a Test,
+    },
+    /// It has its answer.
+    Ended {
+        /// All answers.
+        raw: &'a Raw,
+    },
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The drive.
+    pub file: DriveFile,
+    /// Its text, with the origin of every value.
+    pub text: String,
+    /// Why this model, and from which shipped drive the rest comes.
+    pub choice: Choice,
+    /// Measured beside simulated, every test.
+    pub rows: Vec<Row>,
+    /// How good that is.
+    pub quality: Quality,
+    /// Keys that no test told.
+    pub guessed: Vec<String>,
+    /// Proposals for io.cost and io.latency.
+    pub targets: Targets,
+}
+
+/// How to find it.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Id of the file to be.
+    pub id: String,
+    /// The user knows which model.
+    pub model: Option<String>,
+    /// Shipped drives that must not be looked at: a drive must not be found by its own file.
+    pub exclude: Vec<String>,
+    /// Seed of the simulated drives.
+    pub seed: u64,
+}
+
+/// The drive that answers as `raw` says.
+///
+/// # Errors
+///
+/// No shipped drive of the model to start from, or answers are missing that every fit needs.
+pub fn find(raw: &Raw, how: &Finding) -> Result<Found, String> {
+    let fit = Fit { raw, seed: how.seed };
+    let choice = choose::choose(&fit, how)?;
+    let class = DriveFile::load(&choice.class).map_err(|e| e.to_string())?;
+    let mut candidate = Candidate::new(&how.id, &raw.subject, &class);
+    match choice.model {
+        "flash" => flash::fit(&fit, &mut candidate),
+        other => return Err(format!("no fit of the model {other} yet")),
+    }
+    rates::fill(raw, &mut candidate);
+    let file = candidate.file()?;
+    let rows = all_rows(&fit, &file);
+    let quality = quality(&rows);
+    let word = if quality.good { "good" } else { "poor" };
+    let head = [
+        format!("Written by `hoistway calibrate`: {}.", raw.subject.title),
+        format!("Model: {}; where no test tells, as {}.", choice.why, choice.class),
+        quality.sentence(),
+    ];
+    let text = candidate.text(&head, word);
+    let file = DriveFile::parse(&format!("{}.toml", how.id), &text).map_err(|e| e.to_string())?;
+    let (guessed, targets) = (candidate.guessed(), targets(raw));
+    Ok(Found { file, text, choice, rows, quality, guessed, targets })
+}
+
+/// Every figure of every test, on the whole length of the tests.
+fn all_rows(fit: &Fit<'_>, file: &DriveFile) -> Vec<Row> {
+    let answers = fit.raw.answers.iter();
+    answers
+        .flat_map(|a| fit::rows(&a.test, &a.outcome, &fit.simulate(file, &a.test, true)))
+        .collect()
+}
+
+/// What a drive file tells of a drive without a test, for a probe of that simulated drive.
+pub fn subject_of(file: &DriveFile) -> Subject {
+    let capacity = file.identity.capacity_bytes;
+    Subject {
+        title: file.name.clone(),
+        capacity,
+        area: (0, capacity / 4096 * 4096),
+        sector: file.identity.sector_bytes,
+        rotational: file.identity.rotational,
+        bus: file.host.bus.clone(),
+        queue_depth: file.host.queue_depth,
+        hw_queues: file.host.hw_queues,
+        max_request_kib: file.host.max_request_kib,
+        fua: file.host.fua,
+        write_cache: file.device().write_cache,
+        discard: file.device().max_discard_sectors.0 > 0,
+    }
+}

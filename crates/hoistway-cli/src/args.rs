@@ -77,6 +77,8 @@ pub enum Command {
     Describe(crate::describe::Describe),
     /// Recompute the metrics and the report of run directories from their records
     Report(Report),
+    /// Recommend a configuration from runs: what it gains and costs, how sure, and the lines to install
+    Recommend(crate::recommend::Recommend),
     /// Compare two run directories: differences in the settings, ratios of the results
     Diff(Diff),
     /// Replay a block trace under several configurations on a simulated drive

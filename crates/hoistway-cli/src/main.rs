@@ -12,6 +12,7 @@ mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod population;
+mod recommend;
 mod replay;
 mod replay_trace;
 mod report;
@@ -75,6 +76,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Reproduce(options) => reproduce::reproduce(&options),
         args::Command::Replay(options) => replay_trace::replay_trace(&options),
         args::Command::Report(options) => report::report(&options),
+        args::Command::Recommend(options) => recommend::recommend(&options),
         args::Command::Diff(options) => diff::diff(&options),
         args::Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -8,6 +8,7 @@ pub mod diff;
 pub mod experiment;
 pub mod explain;
 pub mod population;
+pub mod recommend;
 pub mod replay;
 pub mod report;
 pub mod reproduce;

@@ -1,0 +1,102 @@
+//! Answers for programs.
+
+use hoistway_lab::recommend::choose::Fell;
+use hoistway_lab::recommend::compare::{Comparison, Verdict};
+use hoistway_lab::recommend::install::{Lines, Step};
+use hoistway_lab::recommend::{Advice, Answer, Match};
+use serde_json::{Value, json as object};
+
+pub fn json(all: &[Advice], by: Match) -> String {
+    let drives: Vec<Value> = all.iter().map(|a| one(a, by)).collect();
+    format!("{:#}\n", object!({ "schema": 1, "drives": drives }))
+}
+
+fn one(a: &Advice, by: Match) -> Value {
+    let id = &a.field.identity;
+    let name = |c: usize| a.field.configs[c].clone();
+    let config = a.answer.config();
+    let (more, why) = match &a.answer {
+        Answer::NotEnough { more, why } => (Some(*more), Some(why.clone())),
+        _ => (None, None),
+    };
+    object!({
+        "drive": id.drive, "model": id.model, "class": id.class, "kernel": id.kernel, "world": id.world,
+        "simulated": id.is_simulated(),
+        "goal": a.goal.name,
+        "answer": a.answer.word(),
+        "config": config.map(name),
+        "so_far": a.choice.config.map(name),
+        "rounds": a.plan.rounds, "rounds_more": more, "why": why,
+        "present": name(a.base),
+        "sureness": a.sureness.word(),
+        "same_in_draws": a.same(),
+        "runner_up": a.runner_up.map(|(c, fell)| object!({ "config": name(c), "lost": word(a, fell) })),
+        "configs": (0..a.field.configs.len()).map(|c| row(a, c)).collect::<Vec<_>>(),
+        "warnings": a.field.warnings.iter().map(|(run, text)| object!({ "run": run, "text": text })).collect::<Vec<_>>(),
+        "lines": config.map(|c| lines(&a.lines(c, by))),
+    })
+}
+
+fn word(a: &Advice, fell: Fell) -> String {
+    match fell {
+        Fell::Chosen => "chosen".into(),
+        Fell::Incomplete => "incomplete".into(),
+        Fell::Limit(i) => match &a.plan.limits[i].limit {
+            hoistway_lab::recommend::goal::Limit::Keeps { aspect, .. } => {
+                format!("limit: {}", aspect.words())
+            }
+            hoistway_lab::recommend::goal::Limit::Below(_) => "limit: latency".into(),
+        },
+        Fell::Criterion(i) => format!("criterion: {}", a.plan.criteria[i].name),
+        Fell::Tie => "tie".into(),
+    }
+}
+
+fn row(a: &Advice, c: usize) -> Value {
+    let effects = a.effects(c).into_iter().map(|(aspect, x)| {
+        let part = aspect.is_part();
+        let (ratio, low, high) = figures(part, aspect.rises(), &x);
+        object!({
+            "what": aspect.words(), "of_present": ratio, "low": low, "high": high,
+            "difference": part,
+            "verdict": verdict(x.verdict(a.margin(aspect))),
+        })
+    });
+    object!({
+        "config": a.field.configs[c],
+        "why": word(a, a.choice.fell[c]),
+        "in_draws": a.stability[c],
+        "effects": effects.collect::<Vec<_>>(),
+    })
+}
+
+/// The ratio (of shares: the difference) and its interval.
+fn figures(part: bool, rises: bool, x: &Comparison) -> (f64, Option<f64>, Option<f64>) {
+    let of = |d: f64| match (part, rises) {
+        (true, _) => d,
+        (_, true) => (-d).exp(),
+        _ => d.exp(),
+    };
+    let interval = x.interval().map(|(low, high)| (of(low).min(of(high)), of(low).max(of(high))));
+    (of(x.mean), interval.map(|i| i.0), interval.map(|i| i.1))
+}
+
+fn verdict(v: Verdict) -> &'static str {
+    match v {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Same => "same",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+fn lines(l: &Lines) -> Value {
+    let step = |s: &Step| object!({ "title": s.title, "lines": s.lines, "undo": s.undo });
+    object!({
+        "matched": l.matched,
+        "now": l.now.as_ref().map(step),
+        "service": l.service.iter().map(step).collect::<Vec<_>>(),
+        "files": l.files.iter().map(|f| object!({ "path": f.path, "text": f.text })).collect::<Vec<_>>(),
+        "cannot": l.cannot, "notes": l.notes,
+    })
+}

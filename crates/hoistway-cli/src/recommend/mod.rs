@@ -1,0 +1,118 @@
+//! `hoistway recommend`: one configuration from runs, how sure it is, and the lines to install.
+
+mod json;
+mod rules;
+mod text;
+
+use crate::args::Known;
+use crate::{Failure, print};
+use clap::Args as ClapArgs;
+use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, Source, recommend as advise};
+use hoistway_lab::result::Run;
+use std::path::{Path, PathBuf};
+
+fn goals() -> Vec<&'static str> {
+    GOALS.to_vec()
+}
+
+/// `hoistway recommend`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 the answer stands (also \"no difference\"), 1 there is not enough data, or nothing \
+                        keeps the limits, 2 wrong usage."
+)]
+pub struct Recommend {
+    /// Run directories, or folders of them such as a bench directory
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// What is asked for: desktop, server, throughput, share, or 'latency<TIME', such as 'latency<5ms'
+    #[arg(long = "for", value_name = "GOAL", default_value = "desktop")]
+    #[arg(value_parser = Known(goals), hide_possible_values = true)]
+    pub goal: String,
+    /// The configuration that is in force now [default: what the runs say of the machine, else the simplest]
+    #[arg(long, value_name = "CONFIG")]
+    pub present: Option<String>,
+    /// What the udev rule is for: this model, or every drive of this class
+    #[arg(long, value_name = "WHAT", default_value = "model", value_parser = ["model", "class"])]
+    pub rule_for: String,
+    /// Write the udev rule and what belongs to it into this folder, with scripts that install and undo it
+    #[arg(long, value_name = "DIR")]
+    pub rules: Option<PathBuf>,
+    /// Print every workload
+    #[arg(long, conflicts_with = "json")]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print every column of the tables, however narrow the terminal
+    #[arg(long, hide_short_help = true, conflicts_with = "json")]
+    pub wide: bool,
+}
+
+impl Recommend {
+    fn by(&self) -> Match {
+        if self.rule_for == "class" { Match::Class } else { Match::Model }
+    }
+}
+
+pub fn recommend(options: &Recommend) -> Result<(), Failure> {
+    let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
+    let goal = Goal::parse(&options.goal).map_err(|e| usage(&e))?;
+    let sources = read(&options.runs)?;
+    let all = advise(&sources, &goal, options.present.as_deref()).map_err(|e| usage(&e))?;
+    let text = match options.json {
+        true => json::json(&all, options.by()),
+        false => text::text(&all, options),
+    };
+    print(&text)?;
+    if let Some(folder) = &options.rules {
+        rules::write(&all, options.by(), folder)?;
+    }
+    if all.iter().all(|a| a.answer.config().is_some()) { Ok(()) } else { Err(Failure::No) }
+}
+
+/// The runs of these directories and folders of directories.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+    let mut sources = Vec::new();
+    for path in paths {
+        for dir in directories(path)? {
+            let run = Run::read(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+            sources.push(Source { name: dir.display().to_string(), run });
+        }
+    }
+    Ok(sources)
+}
+
+/// A run directory itself, or those directly below a folder, by name.
+pub fn directories(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let is_run = |dir: &Path| dir.join("run.toml").is_file();
+    if is_run(path) {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let entries =
+        std::fs::read_dir(path).map_err(|e| Failure::Usage(format!("{}: {e}", path.display())))?;
+    let mut found: Vec<PathBuf> =
+        entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| is_run(p)).collect();
+    found.sort();
+    if found.is_empty() {
+        let what = "is neither a run directory (it has no run.toml) nor a folder of some";
+        return Err(Failure::Usage(format!("{} {what}", path.display())));
+    }
+    Ok(found)
+}
+
+/// Prints what is recommended from these directories, for whoever has just made them.
+#[allow(dead_code, reason = "for `bench`, which ends with it")]
+pub fn show(advice: &[Advice], wide: bool) -> String {
+    let options = Recommend {
+        runs: Vec::new(),
+        goal: String::new(),
+        present: None,
+        rule_for: "model".into(),
+        rules: None,
+        all: false,
+        json: false,
+        wide,
+    };
+    text::text(advice, &options)
+}

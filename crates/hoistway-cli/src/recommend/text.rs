@@ -1,0 +1,372 @@
+//! Answers in words and tables.
+
+use super::{Recommend, rules};
+use crate::table::{Table, limit, three};
+use hoistway_lab::recommend::advice::BaseIs;
+use hoistway_lab::recommend::choose::Fell;
+use hoistway_lab::recommend::compare::{Comparison, Verdict};
+use hoistway_lab::recommend::goal::{Aspect, Limit};
+use hoistway_lab::recommend::identity::KERNEL;
+use hoistway_lab::recommend::install::{Lines, Step};
+use hoistway_lab::recommend::{Advice, Answer};
+use std::fmt::Write as _;
+
+/// Everything, drive by drive.
+pub fn text(all: &[Advice], options: &Recommend) -> String {
+    let each: Vec<String> = all.iter().map(|a| one(a, options)).collect();
+    each.join("\n")
+}
+
+fn one(a: &Advice, options: &Recommend) -> String {
+    let mut out = format!("{}, for {}: {}\n\n", a.field.identity.name(), a.goal.name, headline(a));
+    let _ = write!(out, "{}", reasons(a));
+    out.push('\n');
+    out.push_str(&table(a, options.wide));
+    if options.all {
+        out.push('\n');
+        out.push_str(&workloads(a, options.wide));
+    }
+    out.push('\n');
+    out.push_str(&how(a));
+    if let Some(config) = a.answer.config() {
+        let nothing = config == a.base && a.base_is == BaseIs::Present;
+        match nothing {
+            true => out.push_str("\nNothing to install: it is in force already.\n"),
+            false => out.push_str(&install(&a.lines(config, options.by()))),
+        }
+    }
+    out
+}
+
+/// The answer in a line.
+fn headline(a: &Advice) -> String {
+    let name = |c: usize| a.field.configs[c].as_str();
+    let sure = || format!("{} ({:.0} % of draws)", a.sureness.word(), 100.0 * a.same());
+    match &a.answer {
+        Answer::Change(c) => format!("{} instead of {}, {}", name(*c), name(a.base), sure()),
+        Answer::Keep(c) => format!("{}: nothing is better, {}", name(*c), sure()),
+        Answer::NoDifference(c) => match a.base_is {
+            BaseIs::Present | BaseIs::Asked => {
+                format!("no difference; {} stays because it is there, {}", name(*c), sure())
+            }
+            _ => format!("no difference; {} is the simplest, {}", name(*c), sure()),
+        },
+        Answer::Nothing(c) => {
+            format!("no configuration keeps the limits; {} comes nearest", name(*c))
+        }
+        Answer::NotEnough { more, .. } => format!("not enough data: run {more} more rounds"),
+    }
+}
+
+/// What is gained, what is lost, and who came second.
+fn reasons(a: &Advice) -> String {
+    let mut out = String::new();
+    let chosen = a.answer.config().or(a.choice.config);
+    if let Answer::NotEnough { why, .. } = &a.answer {
+        let _ = writeln!(out, "why         {why}");
+        if let Some(c) = a.choice.config {
+            let _ = writeln!(
+                out,
+                "so far      {} ({:.0} % of draws)",
+                a.field.configs[c],
+                100.0 * a.same()
+            );
+        }
+    }
+    if let Some(c) = chosen.filter(|&c| c != a.base) {
+        for (verdict, word) in [(Verdict::Better, "gains"), (Verdict::Worse, "costs")] {
+            let all = a
+                .effects(c)
+                .into_iter()
+                .filter(|(aspect, x)| x.verdict(a.margin(*aspect)) == verdict);
+            let list: Vec<String> = all.map(|(aspect, x)| effect(aspect, &x)).collect();
+            let list =
+                if list.is_empty() { "nothing that can be told".into() } else { list.join("; ") };
+            let _ = writeln!(out, "{word:11} {list}");
+        }
+        let hidden = hidden(a, c);
+        if !hidden.is_empty() {
+            let _ = writeln!(out, "worse in    {}", hidden.join("; "));
+        }
+    }
+    if let Some((second, fell)) = a.runner_up {
+        let name = &a.field.configs[second];
+        let _ = writeln!(out, "runner-up   {name}: {}", lost(a, second, fell));
+    }
+    out
+}
+
+/// Workloads in which the choice is worse although the aspect as a whole is not.
+fn hidden(a: &Advice, chosen: usize) -> Vec<String> {
+    let told: Vec<Aspect> = a
+        .effects(chosen)
+        .into_iter()
+        .filter(|(aspect, x)| x.verdict(a.margin(*aspect)) == Verdict::Worse)
+        .map(|(aspect, _)| aspect)
+        .collect();
+    let places = a.places(chosen, Verdict::Worse);
+    let hidden = places.into_iter().filter(|(q, _)| !told.contains(&q.aspect));
+    hidden.map(|(q, x)| format!("{} ({})", q.place, effect(q.aspect, &x))).collect()
+}
+
+/// `latency 3.40 times as short (3.10 to 3.70)`.
+fn effect(aspect: Aspect, x: &Comparison) -> String {
+    let interval = |of: &dyn Fn(f64) -> f64| match x.interval() {
+        Some((low, high)) => {
+            let (a, b) = (of(low), of(high));
+            format!(" ({} to {})", three(a.min(b)), three(a.max(b)))
+        }
+        None => String::new(),
+    };
+    let words = aspect.words();
+    if aspect.is_part() {
+        let points = |d: f64| 100.0 * d;
+        return format!("{words} {:+.1} points{}", points(x.mean), interval(&points));
+    }
+    let rises = aspect.rises();
+    let ratio = |d: f64| if rises { (-d).exp() } else { d.exp() };
+    let inverse = |d: f64| if rises { d.exp() } else { (-d).exp() };
+    let bound = if x.at_least || x.at_most { "at least " } else { "" };
+    let change = 100.0 * (ratio(x.mean) - 1.0);
+    if change.abs() < 50.0 {
+        let percent = |d: f64| 100.0 * (ratio(d) - 1.0);
+        return format!("{words} {bound}{change:+.1} %{}", interval(&percent));
+    }
+    let (more, less) = if rises { ("as much", "as little") } else { ("as long", "as short") };
+    match ratio(x.mean) >= 1.0 {
+        true => format!("{words} {bound}{} times {more}{}", three(ratio(x.mean)), interval(&ratio)),
+        false => {
+            format!("{words} {bound}{} times {less}{}", three(inverse(x.mean)), interval(&inverse))
+        }
+    }
+}
+
+/// Why a configuration is not the one.
+fn lost(a: &Advice, config: usize, fell: Fell) -> String {
+    let reference = a.answer.config().or(a.choice.config).unwrap_or(a.base);
+    match fell {
+        Fell::Chosen => "recommended".into(),
+        Fell::Incomplete => "not measured in everything that counts".into(),
+        Fell::Limit(i) => broken(&a.plan.limits[i].limit),
+        Fell::Criterion(i) => {
+            let criterion = &a.plan.criteria[i];
+            let said = a.by_criterion(i, config, reference).map(|x| {
+                let part = criterion.aspects.iter().any(|a| a.is_part());
+                match part {
+                    true => format!("{:+.1} points", 100.0 * x.mean),
+                    false => format!("x{}", three(x.mean.exp())),
+                }
+            });
+            format!(
+                "behind in {} ({} of {}'s cost)",
+                criterion.name,
+                said.unwrap_or_default(),
+                a.field.configs[reference]
+            )
+        }
+        Fell::Tie if Some(reference) == a.plan.base => {
+            "as good, but the other is there already".into()
+        }
+        Fell::Tie => "as good, but less simple".into(),
+    }
+}
+
+fn broken(limit: &Limit) -> String {
+    match limit {
+        Limit::Keeps { aspect, part } => {
+            format!("loses more than {:.0} % of the best {}", 100.0 * (1.0 - part), aspect.words())
+        }
+        Limit::Below(ns) => format!("above {} ms", three(*ns as f64 / 1e6)),
+    }
+}
+
+/// A row per configuration: each aspect over the present one's.
+fn table(a: &Advice, wide: bool) -> String {
+    let aspects: Vec<Aspect> = Aspect::ALL.into_iter().filter(|&x| a.field.has(x)).collect();
+    let mut headings = vec!["config"];
+    headings.extend(aspects.iter().map(|x| x.words()));
+    headings.push("verdict");
+    let mut table = Table::new(&headings, 1);
+    for c in 0..a.field.configs.len() {
+        let cell = |&aspect: &Aspect| {
+            let Some(x) = a.field.compare(c, a.base, &[aspect]) else { return "-".to_string() };
+            ratio(aspect, &x, a.margin(aspect), c == a.base)
+        };
+        let mut row = vec![a.field.configs[c].clone()];
+        row.extend(aspects.iter().map(cell));
+        row.push(lost(a, c, a.choice.fell[c]));
+        table.row(row);
+    }
+    let spare = [Aspect::Processor, Aspect::SyncTail, Aspect::InteractiveTail, Aspect::Beside]
+        .map(Aspect::words);
+    let mut out = table.fit(limit(wide), &spare);
+    let base = &a.field.configs[a.base];
+    let _ = writeln!(
+        out,
+        "(over {base}'s; =: the same within {:.0} %; ?: not told apart yet)",
+        100.0 * a.field.identity.margin()
+    );
+    out
+}
+
+fn ratio(aspect: Aspect, x: &Comparison, margin: f64, own: bool) -> String {
+    if own {
+        return if aspect.is_part() { "0".into() } else { "x1".into() };
+    }
+    let bound = match (x.at_least, x.at_most) {
+        (false, false) => "",
+        (true, false) => ">",
+        (false, true) => "<",
+        (true, true) => return "?".into(),
+    };
+    let mark = match x.verdict(margin) {
+        Verdict::Same => "=",
+        Verdict::Undecided => "?",
+        _ => "",
+    };
+    match aspect.is_part() {
+        true => format!("{mark}{:+.1}", 100.0 * x.mean),
+        false => {
+            let ratio = if aspect.rises() { (-x.mean).exp() } else { x.mean.exp() };
+            format!("{mark}{bound}x{}", three(ratio))
+        }
+    }
+}
+
+/// A row per workload, aspect and configuration.
+fn workloads(a: &Advice, wide: bool) -> String {
+    let headings = ["workload", "what", "config", "mean", "over", "99 %", "verdict"];
+    let mut table = Table::new(&headings, 3);
+    for q in &a.field.quantities {
+        for c in 0..a.field.configs.len() {
+            let Some(mean) = q.mean(c) else { continue };
+            let x = q.compare(c, a.base);
+            let interval = x.and_then(|x| x.interval()).map(|(low, high)| {
+                let of = |d: f64| match (q.aspect.is_part(), q.aspect.rises()) {
+                    (true, _) => 100.0 * d,
+                    (_, true) => (-d).exp(),
+                    _ => d.exp(),
+                };
+                let (low, high) = (of(low).min(of(high)), of(low).max(of(high)));
+                format!("{} to {}", three(low), three(high))
+            });
+            let verdict = x.map_or("-", |x| match x.verdict(a.margin(q.aspect)) {
+                Verdict::Better => "better",
+                Verdict::Worse => "worse",
+                Verdict::Same => "same",
+                Verdict::Undecided => "?",
+            });
+            table.row(vec![
+                q.place.clone(),
+                q.aspect.words().into(),
+                a.field.configs[c].clone(),
+                mean.to_string(),
+                x.map_or_else(
+                    || "-".into(),
+                    |x| ratio(q.aspect, &x, a.margin(q.aspect), c == a.base),
+                ),
+                interval.unwrap_or_else(|| "-".into()),
+                verdict.into(),
+            ]);
+        }
+    }
+    table.fit(limit(wide), &["99 %"])
+}
+
+/// What it was made from, and how it was decided.
+fn how(a: &Advice) -> String {
+    let field = &a.field;
+    let mut out = String::new();
+    let places: std::collections::BTreeSet<&str> =
+        field.quantities.iter().map(|q| q.place.as_str()).collect();
+    let _ = writeln!(
+        out,
+        "measured    {} rounds of {} workloads: {}",
+        a.plan.rounds,
+        places.len(),
+        places.into_iter().collect::<Vec<_>>().join(", ")
+    );
+    let where_ = match field.identity.world.as_str() {
+        "sim" => "simulated: as good as the model of the drive; a real one may differ".to_string(),
+        KERNEL => {
+            let kernel = field.identity.kernel.as_deref().unwrap_or("unknown");
+            format!("the kernel's own schedulers (Linux {kernel})")
+        }
+        world => {
+            format!("world {world}: hoistway's own schedulers on real storage, not the kernel's")
+        }
+    };
+    let _ = writeln!(out, "where       {where_}");
+    let base = &field.configs[a.base];
+    let present = match &a.base_is {
+        BaseIs::Present => format!("{base}, which was in force"),
+        BaseIs::Asked => format!("{base}, as asked (--present)"),
+        BaseIs::NotMeasured(s) => format!("{base}; {s}, which was in force, was not measured"),
+        BaseIs::Unknown => format!(
+            "{base}, the simplest; the runs tell nothing of a present one (--present CONFIG)"
+        ),
+    };
+    let _ = writeln!(out, "against     {present}");
+    let _ = writeln!(out, "goal        {}: {}", a.goal.name, a.goal.about);
+    for limit in &a.plan.limits {
+        let words = match &limit.limit {
+            Limit::Keeps { aspect, part } => {
+                format!("at least {:.0} % of the best {}", 100.0 * part, aspect.words())
+            }
+            Limit::Below(ns) => format!("below {} ms", three(*ns as f64 / 1e6)),
+        };
+        let _ = writeln!(out, "  limit     {words}");
+    }
+    for (i, c) in (1..).zip(&a.plan.criteria) {
+        let part = c.aspects.iter().any(|a| a.is_part());
+        let tolerance = if part { c.tolerance } else { c.tolerance.exp_m1() };
+        let aspects: Vec<&str> = c.aspects.iter().map(|a| a.words()).collect();
+        let _ = writeln!(
+            out,
+            "  {i}.        {}, those within {:.0} % of the best",
+            aspects.join(" and "),
+            100.0 * tolerance
+        );
+    }
+    let _ = writeln!(
+        out,
+        "different   99 % interval without 1, and beyond {:.0} %; each comparison by itself, not corrected for their number",
+        100.0 * field.identity.margin()
+    );
+    for (run, warning) in &field.warnings {
+        let _ = writeln!(out, "warning     {run}: {warning}");
+    }
+    out
+}
+
+/// The lines, each with its undo.
+fn install(lines: &Lines) -> String {
+    let mut out = String::new();
+    let mut indented = |title: String, all: &[String]| {
+        out.push_str(&title);
+        for line in all {
+            let _ = writeln!(out, "    {line}");
+        }
+    };
+    for Step { title, lines, undo } in lines.now.iter().chain(&lines.service) {
+        indented(format!("\n{title}:\n"), lines);
+        indented("  undo:\n".into(), undo);
+    }
+    let what =
+        format!("\nat every boot, for {} (--rules DIR writes these files):\n", lines.matched);
+    for (i, file) in lines.files.iter().enumerate() {
+        let text: Vec<String> = file.text.lines().map(str::to_string).collect();
+        let title = if i == 0 { what.as_str() } else { "" };
+        indented(format!("{title}  {}\n", file.path), &text);
+    }
+    if !lines.files.is_empty() {
+        let paths: Vec<&str> = lines.files.iter().map(|f| f.path.as_str()).collect();
+        indented("  undo:\n".into(), &[format!("rm {}", paths.join(" ")), rules::RELOAD.into()]);
+    }
+    for (word, all) in [("not installed", &lines.cannot), ("note", &lines.notes)] {
+        for text in all {
+            indented(format!("\n{word}: {text}\n"), &[]);
+        }
+    }
+    out
+}

@@ -1,0 +1,442 @@
+//! The answer: what the choice comes to when intervals are asked whether it stands.
+//!
+//! - **Change to X**: X is surely better than the present configuration in what it is chosen for.
+//! - **Keep**: the present one is the choice, and no other can be better by more than what counts.
+//! - **No difference**: the same, and nothing measured differs either way.
+//! - **None**: no configuration keeps the limits of the goal.
+//! - **Not enough data**: fewer than three rounds; or the interval that decides still holds the opposite;
+//!   or the rounds drawn anew give another choice in more than a fifth of the draws.
+
+use super::choose::{Choice, Fell, Plan};
+use super::compare::{Comparison, ROUNDS_MIN, Verdict};
+use super::field::{Field, Quantity, Source};
+use super::goal::{self, Aspect, Goal, GoalError, Limit};
+use super::identity::KERNEL;
+use super::install::{self, Install};
+
+/// At least so often the same choice among rounds drawn anew.
+const LIKELY: f64 = 0.8;
+/// From here on it is called sure.
+const SURE: f64 = 0.95;
+
+/// What is recommended for one drive.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// The goal.
+    pub goal: Goal,
+    /// Everything measured.
+    pub field: Field,
+    /// The goal on it.
+    pub plan: Plan,
+    /// What comes out.
+    pub answer: Answer,
+    /// The choice by all rounds, also where there is not enough data.
+    pub choice: Choice,
+    /// The configuration everything is compared with.
+    pub base: usize,
+    /// Why that one.
+    pub base_is: BaseIs,
+    /// How often each configuration (last: none) is the choice among rounds drawn anew.
+    pub stability: Vec<f64>,
+    /// How sure.
+    pub sureness: Sureness,
+    /// The next best, and where it lost.
+    pub runner_up: Option<(usize, Fell)>,
+    /// What each configuration takes to install.
+    pub installs: Vec<Install>,
+}
+
+/// What comes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Change to this configuration.
+    Change(usize),
+    /// The present configuration is best.
+    Keep(usize),
+    /// Nothing differs; this one stays, or is the simplest.
+    NoDifference(usize),
+    /// Nothing keeps the limits; this one comes nearest.
+    Nothing(usize),
+    /// So many rounds more are needed.
+    NotEnough {
+        /// Rounds to add.
+        more: usize,
+        /// What is not known, in words.
+        why: String,
+    },
+}
+
+impl Answer {
+    /// The configuration to use; `None`: nothing is recommended.
+    pub fn config(&self) -> Option<usize> {
+        match *self {
+            Answer::Change(c) | Answer::Keep(c) | Answer::NoDifference(c) => Some(c),
+            Answer::Nothing(_) | Answer::NotEnough { .. } => None,
+        }
+    }
+
+    /// One word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Answer::Change(_) => "change",
+            Answer::Keep(_) => "keep",
+            Answer::NoDifference(_) => "no difference",
+            Answer::Nothing(_) => "nothing",
+            Answer::NotEnough { .. } => "not enough data",
+        }
+    }
+}
+
+/// Why a configuration is the one compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BaseIs {
+    /// It was in force on the machine.
+    Present,
+    /// It was named on the command line.
+    Asked,
+    /// This one was in force and was not measured.
+    NotMeasured(String),
+    /// Nothing is known of a present one.
+    Unknown,
+}
+
+/// How sure an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sureness {
+    /// It may be another.
+    Doubtful,
+    /// The same in 80 % of the draws, or sure but for warnings.
+    Likely,
+    /// The same in 95 % of the draws.
+    Sure,
+}
+
+impl Sureness {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Sureness::Doubtful => "doubtful",
+            Sureness::Likely => "likely",
+            Sureness::Sure => "sure",
+        }
+    }
+}
+
+/// Answers, one per drive of the runs.
+///
+/// # Errors
+///
+/// The runs have nothing that the goal is about, or the configuration named as present is not among them.
+pub fn recommend(
+    sources: &[Source],
+    goal: &Goal,
+    present: Option<&str>,
+) -> Result<Vec<Advice>, GoalError> {
+    let fields = Field::of(sources);
+    fields.into_iter().map(|field| Advice::of(field, goal, present)).collect()
+}
+
+impl Advice {
+    fn of(field: Field, goal: &Goal, present: Option<&str>) -> Result<Advice, GoalError> {
+        if !goal.needs().iter().any(|&a| field.has(a)) {
+            return Err(lacking(&field, goal));
+        }
+        let installs: Vec<Install> = field.configs.iter().map(|c| Install::of(c)).collect();
+        let (base, base_is) = base(&field, &installs, present)?;
+        let ranks = installs.iter().map(Install::rank).collect();
+        let plan = Plan::new(goal, &field, Some(base), ranks);
+        let choice = plan.choice();
+        let stability = plan.stability();
+        let runner_up = runner_up(&plan, &choice);
+        let mut advice = Advice {
+            goal: goal.clone(),
+            field,
+            plan,
+            answer: Answer::NoDifference(base),
+            choice,
+            base,
+            base_is,
+            stability,
+            sureness: Sureness::Doubtful,
+            runner_up,
+            installs,
+        };
+        advice.answer = advice.judge();
+        advice.sureness = advice.sureness();
+        Ok(advice)
+    }
+
+    /// Two configurations beside each other by a criterion.
+    pub fn by_criterion(&self, i: usize, ours: usize, theirs: usize) -> Option<Comparison> {
+        let scores = &self.plan.criteria[i].scores;
+        Comparison::of(scores[ours].as_ref()?, scores[theirs].as_ref()?)
+    }
+
+    /// What counts as different of an aspect, in scores.
+    pub fn margin(&self, aspect: Aspect) -> f64 {
+        if aspect.is_part() { self.field.identity.margin() } else { self.plan.margin }
+    }
+
+    /// A configuration beside the present one, aspect by aspect.
+    pub fn effects(&self, config: usize) -> Vec<(Aspect, Comparison)> {
+        let compare = |a: Aspect| Some((a, self.field.compare(config, self.base, &[a])?));
+        Aspect::ALL.into_iter().filter(|&a| self.field.has(a)).filter_map(compare).collect()
+    }
+
+    /// Workloads in which a configuration is surely better (or worse) than the present one.
+    pub fn places(&self, config: usize, wanted: Verdict) -> Vec<(&Quantity, Comparison)> {
+        let all = self.field.quantities.iter();
+        let compared = all.filter_map(|q| Some((q, q.compare(config, self.base)?)));
+        compared.filter(|(q, c)| c.verdict(self.margin(q.aspect)) == wanted).collect()
+    }
+
+    /// How often the choice comes out, 0 to 1.
+    pub fn same(&self) -> f64 {
+        self.stability[self.choice.config.unwrap_or(self.field.configs.len())]
+    }
+
+    fn judge(&self) -> Answer {
+        let n = self.plan.rounds;
+        if n < ROUNDS_MIN {
+            let why = format!("{n} rounds; fewer than {ROUNDS_MIN} never decide");
+            return Answer::NotEnough { more: ROUNDS_MIN - n, why };
+        }
+        let Some(chosen) = self.choice.config else { return self.nothing() };
+        let open = match chosen == self.base {
+            true => self.rivals(),
+            false => self.change(chosen),
+        };
+        if let Some((more, why)) = open {
+            return Answer::NotEnough { more, why };
+        }
+        if self.same() < LIKELY {
+            let why = format!(
+                "drawn anew, the rounds give {} in {:.0} % of the draws only",
+                self.field.configs[chosen],
+                100.0 * self.same()
+            );
+            return Answer::NotEnough { more: n, why };
+        }
+        if chosen != self.base {
+            return Answer::Change(chosen);
+        }
+        if self.all_alike() { Answer::NoDifference(chosen) } else { Answer::Keep(chosen) }
+    }
+
+    /// No configuration keeps the limits: surely?
+    fn nothing(&self) -> Answer {
+        let all: Vec<usize> = (0..self.plan.rounds).collect();
+        let complete: Vec<usize> =
+            (0..self.field.configs.len()).filter(|&c| self.plan.complete(c)).collect();
+        let worst = |c: usize| {
+            let each = self.plan.limits.iter().map(|l| l.excess(c, &complete, &all));
+            each.max_by(f64::total_cmp).unwrap_or(0.0)
+        };
+        let nearest = complete.iter().copied().min_by(|&a, &b| worst(a).total_cmp(&worst(b)));
+        let Some(nearest) = nearest else {
+            let why = "no configuration was measured in everything that counts".to_string();
+            return Answer::NotEnough { more: self.plan.rounds, why };
+        };
+        if self.same() < LIKELY {
+            let why = format!("{} is near the limits", self.field.configs[nearest]);
+            return Answer::NotEnough { more: self.plan.rounds, why };
+        }
+        Answer::Nothing(nearest)
+    }
+
+    /// Is the change to `chosen` not yet sure? Rounds to add, and why.
+    fn change(&self, chosen: usize) -> Option<(usize, String)> {
+        let name = |c: usize| self.field.configs[c].as_str();
+        let open = |c: Comparison, what: &str, margin: f64| {
+            let why = format!(
+                "whether {} differs from {} {what} is not told yet",
+                name(chosen),
+                name(self.base)
+            );
+            (c.verdict(margin) != Verdict::Better).then(|| (c.more(margin), why))
+        };
+        match self.choice.fell[self.base] {
+            Fell::Criterion(i) => {
+                let c = self.by_criterion(i, chosen, self.base)?;
+                open(c, &format!("in {}", self.plan.criteria[i].name), self.criterion_margin(i))
+            }
+            Fell::Limit(i) => {
+                let limit = &self.plan.limits[i];
+                match limit.limit {
+                    Limit::Keeps { .. } => {
+                        let complete: Vec<usize> = (0..self.field.configs.len())
+                            .filter(|&c| self.plan.complete(c))
+                            .collect();
+                        let best = limit.best(&complete, self.plan.rounds)?;
+                        let scores = |c: usize| limit.scores[c].as_ref().map(|s| s[0].as_slice());
+                        let c = Comparison::of(scores(best)?, scores(self.base)?)?;
+                        let told = c.verdict(self.plan.margin) == Verdict::Better;
+                        let why =
+                            format!("whether {} loses throughput is not told yet", name(self.base));
+                        (!told).then(|| (c.more(self.plan.margin), why))
+                    }
+                    Limit::Below(ns) => self.kept(i, chosen, ns),
+                }
+            }
+            // The present one was not measured in everything: it lost nothing, so there is nothing to prove.
+            Fell::Incomplete | Fell::Tie | Fell::Chosen => None,
+        }
+    }
+
+    /// Is it open whether a configuration keeps a limit on latency? By the upper end of the interval.
+    fn kept(&self, limit: usize, config: usize, ns: u64) -> Option<(usize, String)> {
+        let bound = libm::log(ns as f64 / 1e6);
+        let each = self.plan.limits[limit].scores[config].as_ref()?;
+        let flat = |n: usize| vec![super::compare::Score { value: bound, at_least: false }; n];
+        let open = each.iter().filter_map(|s| Comparison::of(s, &flat(s.len()))).find_map(|c| {
+            let sure = c.interval().is_some_and(|(_, high)| high < 0.0);
+            (!sure).then(|| c.more_to_tell_sign())
+        });
+        let why =
+            format!("the interval of {}'s latency holds the limit", self.field.configs[config]);
+        open.map(|more| (more, why))
+    }
+
+    /// What counts as different in a criterion, in scores.
+    fn criterion_margin(&self, i: usize) -> f64 {
+        let part = self.plan.criteria[i].aspects.iter().any(|a| a.is_part());
+        if part { self.field.identity.margin() } else { self.plan.margin }
+    }
+
+    /// The present one is the choice: could another be better by what counts? Rounds to add, and why.
+    fn rivals(&self) -> Option<(usize, String)> {
+        let limits = self.plan.limits.iter().enumerate();
+        let latency = limits.filter_map(|(i, l)| match l.limit {
+            Limit::Below(ns) => self.kept(i, self.base, ns),
+            Limit::Keeps { .. } => None,
+        });
+        let rivals = (0..self.field.configs.len()).filter(|&c| {
+            let fell = self.choice.fell[c];
+            c != self.base && !matches!(fell, Fell::Incomplete | Fell::Limit(_))
+        });
+        let open = rivals.filter_map(|c| {
+            let i = (0..self.plan.criteria.len()).find(|&i| self.could_displace(c, i))?;
+            let criterion = &self.plan.criteria[i];
+            let more = self.by_criterion(i, c, self.base)?.more_to_exclude(criterion.tolerance);
+            let name = &self.field.configs[c];
+            Some((more, format!("whether {name} is better in {} is not told yet", criterion.name)))
+        });
+        latency.chain(open).max_by_key(|(more, _)| *more)
+    }
+
+    /// Could a configuration be better than the present one by more than the tolerance of criterion `i`, and has it
+    /// not fallen behind before that?
+    fn could_displace(&self, config: usize, i: usize) -> bool {
+        let behind = |j: usize| {
+            let c = self.by_criterion(j, config, self.base);
+            c.is_some_and(|c| c.mean > self.plan.criteria[j].tolerance)
+        };
+        if (0..i).any(behind) {
+            return false;
+        }
+        let c = self.by_criterion(i, config, self.base);
+        c.is_some_and(|c| !c.no_better(self.plan.criteria[i].tolerance))
+    }
+
+    /// Does nothing measured differ from the present one, either way?
+    fn all_alike(&self) -> bool {
+        let others = (0..self.field.configs.len()).filter(|&c| c != self.base);
+        let alike = |c: usize| {
+            self.choice.fell[c] != Fell::Incomplete
+                && self.places(c, Verdict::Better).is_empty()
+                && self.places(c, Verdict::Worse).is_empty()
+                && (0..self.plan.criteria.len()).all(|i| {
+                    let within = self.by_criterion(i, c, self.base);
+                    within.is_some_and(|w| w.no_worse(self.plan.criteria[i].tolerance))
+                })
+        };
+        let complete = |c: &usize| self.choice.fell[*c] != Fell::Incomplete;
+        others.filter(complete).all(alike)
+    }
+
+    fn sureness(&self) -> Sureness {
+        let drawn = match self.same() {
+            s if s >= SURE => Sureness::Sure,
+            s if s >= LIKELY => Sureness::Likely,
+            _ => Sureness::Doubtful,
+        };
+        let warned = !self.field.warnings.is_empty();
+        match (&self.answer, drawn) {
+            (Answer::NotEnough { .. }, _) => Sureness::Doubtful,
+            (_, Sureness::Sure) if warned => Sureness::Likely,
+            (_, Sureness::Likely) if warned => Sureness::Doubtful,
+            (_, drawn) => drawn,
+        }
+    }
+}
+
+/// The choice without the chosen one, and why that one was not it.
+fn runner_up(plan: &Plan, choice: &Choice) -> Option<(usize, Fell)> {
+    let chosen = choice.config?;
+    let rounds: Vec<usize> = (0..plan.rounds).collect();
+    let second = plan.choose(&rounds, &[chosen]).config?;
+    Some((second, choice.fell[second]))
+}
+
+/// The configuration to compare with, and why that one.
+fn base(
+    field: &Field,
+    installs: &[Install],
+    present: Option<&str>,
+) -> Result<(usize, BaseIs), GoalError> {
+    let named = |name: &str| field.configs.iter().position(|c| c == name);
+    if let Some(name) = present {
+        return named(name).map(|c| (c, BaseIs::Asked)).ok_or_else(|| {
+            GoalError(format!(
+                "the runs have no configuration '{name}'; there are: {}",
+                field.configs.join(", ")
+            ))
+        });
+    }
+    // Without settings of its own: a scheduler as it is when chosen.
+    let plain = |scheduler: &str| installs.iter().position(|i| i.is_plain(scheduler));
+    let simplest = || {
+        let ranks = installs.iter().map(Install::rank).enumerate();
+        ranks.min_by_key(|&(i, rank)| (rank, i)).map_or(0, |(i, _)| i)
+    };
+    let scheduler = field.identity.present_scheduler.as_deref();
+    Ok(match scheduler.map(|s| (s, plain(s))) {
+        Some((_, Some(c))) => (c, BaseIs::Present),
+        Some((s, None)) => (simplest(), BaseIs::NotMeasured(s.to_string())),
+        None => (simplest(), BaseIs::Unknown),
+    })
+}
+
+fn lacking(field: &Field, goal: &Goal) -> GoalError {
+    let mut told: Vec<&str> = Vec::new();
+    for q in &field.quantities {
+        if !told.contains(&q.aspect.words()) {
+            told.push(q.aspect.words());
+        }
+    }
+    let needs: Vec<&str> = goal.needs().iter().map(|a| a.words()).collect();
+    let told = if told.is_empty() {
+        "nothing that configurations are compared by".into()
+    } else {
+        told.join(", ")
+    };
+    GoalError(format!(
+        "goal {} is about {}, and the runs on {} tell {told}; choose another goal ({}) or add runs",
+        goal.name,
+        needs.join(" and "),
+        field.identity.name(),
+        goal::GOALS.join(", ")
+    ))
+}
+
+impl Advice {
+    /// Was it measured on the kernel's own schedulers?
+    pub fn is_kernel(&self) -> bool {
+        self.field.identity.world == KERNEL
+    }
+
+    /// The lines that install a configuration on this machine, and their undo.
+    pub fn lines(&self, config: usize, by: install::Match) -> install::Lines {
+        self.installs[config].lines(&self.field.identity, by)
+    }
+}

@@ -1,0 +1,251 @@
+//! From run directories to one table per drive: what every configuration scores in every round.
+//!
+//! A round is a repetition: the same seeds, or the same turn of an interleaved bench, under every
+//! configuration. Runs of several experiments on the same drive stand side by side; their rounds belong
+//! together by number. What a workload tells is its kind's ([`Aspect`]); a target alone on the drive
+//! (`alone`) tells nothing of configurations.
+
+use super::compare::{Comparison, Score};
+use super::goal::Aspect;
+use super::identity::Identity;
+use crate::result::control::alone_workload;
+use crate::result::share::Shares;
+use crate::result::{Cell, Judge, Kind, Manifest, Rep, Run, WorkloadInfo, rep_value, target};
+use crate::stats::{Bound, Bounded, Percentile, sum};
+
+/// Name of the figure of a run that tells the processor time per request, nanoseconds.
+pub const PROCESSOR_FIGURE: &str = "processor_ns_per_request";
+
+/// A run and where it was read.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The directory, as given.
+    pub name: String,
+    /// What it holds.
+    pub run: Run,
+}
+
+/// One thing that one workload tells, of every configuration.
+#[derive(Clone, Debug)]
+pub struct Quantity {
+    /// Experiment and workload, such as `latency-2019/readers`.
+    pub place: String,
+    /// What it is.
+    pub aspect: Aspect,
+    /// Values by configuration and round, in the unit of `metrics.csv`; `None`: not measured.
+    pub values: Vec<Option<Vec<Bounded>>>,
+}
+
+/// Everything known of one drive.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// The drive and the machine.
+    pub identity: Identity,
+    /// Where it comes from.
+    pub sources: Vec<String>,
+    /// Configurations in the order of the runs.
+    pub configs: Vec<String>,
+    /// Everything told.
+    pub quantities: Vec<Quantity>,
+    /// What the runs warn of, with the run.
+    pub warnings: Vec<(String, String)>,
+}
+
+impl Quantity {
+    /// Scores by round of a configuration; `None`: not measured.
+    pub fn scores(&self, config: usize) -> Option<Vec<Score>> {
+        let values = self.values[config].as_ref()?;
+        values.iter().map(|&v| score(self.aspect, v)).collect()
+    }
+
+    /// Two configurations beside each other here.
+    pub fn compare(&self, ours: usize, theirs: usize) -> Option<Comparison> {
+        Comparison::of(&self.scores(ours)?, &self.scores(theirs)?)
+    }
+
+    /// Mean over the rounds.
+    pub fn mean(&self, config: usize) -> Option<Bounded> {
+        Bounded::mean(self.values[config].as_ref()?)
+    }
+}
+
+/// The score of a value; `None` of what has no logarithm.
+fn score(aspect: Aspect, v: Bounded) -> Option<Score> {
+    let value = match aspect {
+        a if a.is_part() => v.value,
+        _ if v.value <= 0.0 => return None,
+        a if a.rises() => -libm::log(v.value),
+        _ => libm::log(v.value),
+    };
+    value.is_finite().then_some(Score { value, at_least: v.bound != Bound::Exact })
+}
+
+impl Field {
+    /// The fields of all runs, one per drive, in the order of first appearance.
+    pub fn of(sources: &[Source]) -> Vec<Field> {
+        let mut fields: Vec<Field> = Vec::new();
+        for source in sources {
+            for drive in &source.run.manifest.drives {
+                let identity = Identity::of(&source.run.manifest, drive);
+                let at = fields.iter().position(|f| f.identity.key() == identity.key());
+                let at = at.unwrap_or_else(|| {
+                    fields.push(Field::empty(identity));
+                    fields.len() - 1
+                });
+                fields[at].add(source, &drive.id);
+            }
+        }
+        fields.iter_mut().for_each(Field::align);
+        fields
+    }
+
+    fn empty(identity: Identity) -> Field {
+        Field {
+            identity,
+            sources: Vec::new(),
+            configs: Vec::new(),
+            quantities: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, source: &Source, drive: &str) {
+        let manifest = &source.run.manifest;
+        self.sources.push(source.name.clone());
+        for config in &manifest.configs {
+            if !self.configs.contains(&config.id) {
+                self.configs.push(config.id.clone());
+            }
+        }
+        let warnings = manifest.machine.iter().filter(|(name, _)| name == "warning");
+        self.warnings.extend(warnings.map(|(_, text)| (source.name.clone(), text.clone())));
+        for workload in &manifest.workloads {
+            let here = |c: &&Cell| (c.drive.as_str(), &c.workload) == (drive, &workload.id);
+            let cells: Vec<&Cell> = source.run.cells.iter().filter(here).collect();
+            let Some(kind) = kind_of(manifest, workload, &cells) else { continue };
+            for aspect in Aspect::ALL.into_iter().filter(|a| a.of(kind)) {
+                self.quantities.extend(self.quantity(manifest, workload, &cells, aspect));
+            }
+        }
+    }
+
+    /// What a workload's cells tell; `None`: nothing.
+    fn quantity(
+        &self,
+        manifest: &Manifest,
+        workload: &WorkloadInfo,
+        cells: &[&Cell],
+        aspect: Aspect,
+    ) -> Option<Quantity> {
+        let seeds = common_seeds(cells);
+        let mut values: Vec<Option<Vec<Bounded>>> = vec![None; self.configs.len()];
+        for cell in cells {
+            let at = self.configs.iter().position(|c| *c == cell.config)?;
+            let reps = cell.reps.iter().filter(|r| seeds.contains(&r.seed));
+            let each = reps.map(|rep| value(aspect, manifest, workload, rep));
+            values[at] = each.collect::<Option<Vec<_>>>().filter(|v| !v.is_empty());
+        }
+        let tail = matches!(aspect, Aspect::InteractiveTail | Aspect::SyncTail);
+        let whole = cells.len() == values.iter().flatten().count();
+        let any = values.iter().any(Option::is_some);
+        // Percentiles of some configurations beside means of others compare nothing.
+        let useful = if tail { whole && any } else { any };
+        let place = format!("{}/{}", manifest.experiment, workload.id);
+        useful.then_some(Quantity { place, aspect, values })
+    }
+
+    /// Quantities of runs that came before others lack the configurations that these brought, and rounds go
+    /// as far as those of all.
+    fn align(&mut self) {
+        let configs = self.configs.len();
+        let rounds = self.rounds();
+        for quantity in &mut self.quantities {
+            quantity.values.resize(configs, None);
+            quantity.values.iter_mut().flatten().for_each(|v| v.truncate(rounds));
+        }
+    }
+
+    /// How many rounds everything has.
+    pub fn rounds(&self) -> usize {
+        let each = self.quantities.iter().flat_map(|q| q.values.iter().flatten());
+        each.map(Vec::len).min().unwrap_or(0)
+    }
+
+    /// Is it told by any workload?
+    pub fn has(&self, aspect: Aspect) -> bool {
+        self.quantities.iter().any(|q| q.aspect == aspect)
+    }
+
+    /// The quantities of an aspect.
+    pub fn told(&self, aspect: Aspect) -> impl Iterator<Item = &Quantity> {
+        self.quantities.iter().filter(move |q| q.aspect == aspect)
+    }
+
+    /// Scores by round of a configuration: the mean over the aspects of the means over their workloads.
+    /// `None` unless all of them were measured.
+    pub fn scores(&self, config: usize, aspects: &[Aspect]) -> Option<Vec<Score>> {
+        let of_aspect = |&aspect: &Aspect| -> Option<Vec<Score>> {
+            let each: Option<Vec<_>> = self.told(aspect).map(|q| q.scores(config)).collect();
+            mean_of(&each?)
+        };
+        let each: Option<Vec<_>> = aspects.iter().map(of_aspect).collect();
+        mean_of(&each?)
+    }
+
+    /// Two configurations beside each other over these aspects.
+    pub fn compare(&self, ours: usize, theirs: usize, aspects: &[Aspect]) -> Option<Comparison> {
+        Comparison::of(&self.scores(ours, aspects)?, &self.scores(theirs, aspects)?)
+    }
+}
+
+/// Round by round. `None` of nothing.
+fn mean_of(each: &[Vec<Score>]) -> Option<Vec<Score>> {
+    let rounds = each.iter().map(Vec::len).min()?;
+    let mean = |round: usize| Score {
+        value: sum(each.iter().map(|s| s[round].value)) / each.len() as f64,
+        at_least: each.iter().any(|s| s[round].at_least),
+    };
+    Some((0..rounds).map(mean).collect())
+}
+
+/// What a workload stands for: what its experiment says, or what it is judged by.
+fn kind_of(manifest: &Manifest, workload: &WorkloadInfo, cells: &[&Cell]) -> Option<Kind> {
+    alone_workload(&workload.id)?;
+    let judged = || Kind::of_judge(Judge::of(manifest, cells.iter().copied()));
+    workload.kind.or_else(judged)
+}
+
+/// Seeds that every cell has, in the order of the first.
+fn common_seeds(cells: &[&Cell]) -> Vec<u64> {
+    let Some(first) = cells.first() else { return Vec::new() };
+    let everywhere = |seed: &u64| cells.iter().all(|c| c.reps.iter().any(|r| r.seed == *seed));
+    first.reps.iter().map(|r| r.seed).filter(everywhere).collect()
+}
+
+/// The value of a repetition.
+fn value(
+    aspect: Aspect,
+    manifest: &Manifest,
+    workload: &WorkloadInfo,
+    rep: &Rep,
+) -> Option<Bounded> {
+    match aspect {
+        Aspect::Startup => rep_value(rep, "startup_time"),
+        Aspect::Interactive | Aspect::Sync => rep_value(rep, "latency_avg"),
+        Aspect::InteractiveTail | Aspect::SyncTail => {
+            let target = target(rep)?;
+            let cut: Vec<_> = target.censored.into_iter().collect();
+            let p99 = Percentile::find("p99").expect("p99 is one of them");
+            p99.of(&target.latency, &cut).map(|ns| Bounded::from(ns as f64 / 1e6))
+        }
+        Aspect::Throughput | Aspect::Beside => rep_value(rep, "throughput_total"),
+        Aspect::Share => {
+            let shares = Shares::of(manifest, workload, std::slice::from_ref(rep))?;
+            shares.worst_met().map(|met| Bounded::from(1.0 - met.min(1.0)))
+        }
+        Aspect::Processor => {
+            let figure = rep.figures.iter().find(|f| f.name == PROCESSOR_FIGURE)?;
+            Some(Bounded::from(figure.value as f64))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Which drive and which machine a run is about, as far as its manifest tells.
+
+use crate::result::{DriveInfo, Manifest};
+
+/// The world whose schedulers are the kernel's.
+pub const KERNEL: &str = "kernel";
+/// The world without a machine.
+pub const SIMULATOR: &str = "sim";
+
+/// A drive in a machine. What is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The world it was measured in.
+    pub world: String,
+    /// Id of the drive in the runs.
+    pub drive: String,
+    /// Its title.
+    pub title: String,
+    /// What it tells of itself: the model.
+    pub model: Option<String>,
+    /// `hdd`, `sata-ssd`, `nvme`, `mmc`, ...
+    pub class: Option<String>,
+    /// Hash of its serial number.
+    pub serial: Option<String>,
+    /// It has to seek.
+    pub rotational: Option<bool>,
+    /// Bytes.
+    pub size: Option<String>,
+    /// The kernel's name of it (`nvme0n1`).
+    pub queue: Option<String>,
+    /// The kernel's release.
+    pub kernel: Option<String>,
+    /// The scheduler that was in force before the run.
+    pub present_scheduler: Option<String>,
+    /// Its tunables, as `a=1 b=2`.
+    pub present_tunables: Option<String>,
+    /// `v1`, `v2` or `none`.
+    pub cgroup: Option<String>,
+    /// Processor.
+    pub cpu: Option<String>,
+    /// Name and version of the suite.
+    pub suite: Option<String>,
+}
+
+impl Identity {
+    /// Of a drive of a run.
+    pub fn of(manifest: &Manifest, drive: &DriveInfo) -> Identity {
+        let row = |name: &str| {
+            let of_drive = format!("{name}[{}]", drive.id);
+            let rows = &manifest.machine;
+            let found = rows.iter().find(|r| r.0 == of_drive);
+            let found = found.or_else(|| rows.iter().find(|r| r.0 == name));
+            found.map(|r| r.1.clone()).filter(|v| !v.is_empty())
+        };
+        let parameters: toml::Table = drive.parameters.parse().unwrap_or_default();
+        let value = |table: &str, key: &str| parameters.get(table)?.get(key).cloned();
+        let modelled = value("identity", "rotational").and_then(|v| v.as_bool());
+        let bus = value("host", "bus");
+        let derived = modelled.and_then(|r| class_of(r, bus.as_ref()?.as_str()?));
+        let flag = |text: String| matches!(text.as_str(), "1" | "yes" | "true");
+        Identity {
+            world: manifest.world.clone(),
+            drive: drive.id.clone(),
+            title: drive.name.clone(),
+            model: row("drive_model"),
+            class: row("drive_class").or(derived),
+            serial: row("drive_serial_hash"),
+            rotational: row("rotational").map(flag).or(modelled),
+            size: row("size"),
+            queue: row("queue"),
+            kernel: row("kernel"),
+            present_scheduler: row("present_scheduler"),
+            present_tunables: row("present_tunables"),
+            cgroup: row("cgroup"),
+            cpu: row("cpu"),
+            suite: row("suite"),
+        }
+    }
+
+    /// What tells drives apart: runs with the same are of the same drive in the same machine.
+    pub fn key(&self) -> [Option<&str>; 6] {
+        [
+            Some(self.world.as_str()),
+            Some(self.drive.as_str()),
+            self.model.as_deref(),
+            self.serial.as_deref(),
+            self.queue.as_deref(),
+            self.kernel.as_deref(),
+        ]
+    }
+
+    /// Results are of a model, not of a drive.
+    pub fn is_simulated(&self) -> bool {
+        self.world == SIMULATOR
+    }
+
+    /// The margin of what counts as different (specs/statistics.md 4).
+    pub fn margin(&self) -> f64 {
+        if self.is_simulated() { 0.03 } else { 0.05 }
+    }
+
+    /// Name for people.
+    pub fn name(&self) -> String {
+        let name = self.model.as_deref().unwrap_or(&self.title);
+        if name.is_empty() { self.drive.clone() } else { name.trim().to_string() }
+    }
+}
+
+/// The class of a drive file's drive.
+fn class_of(rotational: bool, bus: &str) -> Option<String> {
+    let class = match (rotational, bus) {
+        (true, _) => "hdd",
+        (_, "sata" | "pata") => "sata-ssd",
+        (_, "nvme") => "nvme",
+        (_, "emmc" | "sd") => "mmc",
+        (_, "virtual") => "virtio",
+        (_, "usb") => "usb",
+        _ => return None,
+    };
+    Some(class.to_string())
+}

@@ -1,0 +1,216 @@
+//! What it takes to install a configuration on a machine, and to take it back: lines for now (sysfs), files for
+//! every boot (udev rule, module, hwdb entry), and lines for the service that is to be served (systemd,
+//! `ionice`).
+//!
+//! A rule is matched narrowly: by the model that was measured, or, where one asks for a class or no model is
+//! known, by kind of drive. Every line has its undo. What Linux does not have is said instead of written.
+
+mod iocost;
+mod service;
+mod udev;
+
+pub use udev::Match;
+
+use super::identity::Identity;
+use crate::config::Config;
+use hoistway_sim::drive::DriveFile;
+
+/// Schedulers that Linux has, the module each needs, and those of its tunables that have our names, units and
+/// meanings.
+const SCHEDULERS: &[(&str, Option<&str>, &[&str])] = &[
+    ("none", None, &[]),
+    (
+        "mq-deadline",
+        Some("mq-deadline"),
+        &[
+            "read_expire",
+            "write_expire",
+            "writes_starved",
+            "fifo_batch",
+            "front_merges",
+            "async_depth",
+            "prio_aging_expire",
+        ],
+    ),
+    ("kyber", Some("kyber-iosched"), &["read_lat_nsec", "write_lat_nsec"]),
+    (
+        "bfq",
+        Some("bfq"),
+        &[
+            "fifo_expire_async",
+            "fifo_expire_sync",
+            "back_seek_max",
+            "back_seek_penalty",
+            "slice_idle",
+            "slice_idle_us",
+            "max_budget",
+            "timeout_sync",
+            "strict_guarantees",
+            "low_latency",
+        ],
+    ),
+];
+
+/// Settings of a queue that Linux has under the same name.
+const QUEUE: &[&str] =
+    &["nr_requests", "nomerges", "rq_affinity", "max_sectors_kb", "read_ahead_kb"];
+
+/// A configuration, as far as its name tells how to install it.
+#[derive(Clone, Debug)]
+pub struct Install {
+    /// Its name.
+    pub id: String,
+    /// What the name means; `None`: it is nothing that this program knows.
+    config: Option<Config>,
+}
+
+/// A file to put into the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemFile {
+    /// Its place.
+    pub path: String,
+    /// Its whole text.
+    pub text: String,
+}
+
+/// Lines of a shell, with their undo.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// What they do.
+    pub title: String,
+    /// The lines.
+    pub lines: Vec<String>,
+    /// What takes them back.
+    pub undo: Vec<String>,
+}
+
+/// Everything that installs a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// What the files match, in words.
+    pub matched: String,
+    /// Until the next boot.
+    pub now: Option<Step>,
+    /// Files that do the same at every boot.
+    pub files: Vec<SystemFile>,
+    /// For whoever is to be served: needs the name of a service or a process.
+    pub service: Vec<Step>,
+    /// What is not installed, and why.
+    pub cannot: Vec<String>,
+    /// What to know.
+    pub notes: Vec<String>,
+}
+
+impl Install {
+    /// Of a configuration's name.
+    pub fn of(id: &str) -> Install {
+        Install { id: id.to_string(), config: Config::parse(id).ok() }
+    }
+
+    /// The scheduler, where the name is known.
+    pub fn scheduler(&self) -> Option<&str> {
+        self.config.as_ref().map(|c| c.scheduler.name)
+    }
+
+    /// How simple: what Linux does by itself first, then schedulers by their size, then what must be told about
+    /// programs and groups.
+    pub fn rank(&self) -> u32 {
+        let Some(config) = &self.config else { return 1000 };
+        let order = ["none", "mq-deadline", "kyber", "bfq"];
+        let scheduler =
+            order.iter().position(|s| *s == config.scheduler.name).unwrap_or(order.len());
+        let own = u32::from(!self.is_bare(config));
+        let set = (config.set.len() + config.queue.len()) as u32;
+        scheduler as u32 + 10 * set.min(9) + 100 * own + 200 * config.controllers.len() as u32
+    }
+
+    /// The scheduler as it is when it is chosen, and nothing else.
+    pub fn is_plain(&self, scheduler: &str) -> bool {
+        let Some(config) = &self.config else { return self.id == scheduler };
+        let nothing =
+            config.set.is_empty() && config.queue.is_empty() && config.controllers.is_empty();
+        config.scheduler.name == scheduler && nothing && self.is_bare(config)
+    }
+
+    /// No policy, or one that changes nothing here: `none` looks at no priorities.
+    fn is_bare(&self, config: &Config) -> bool {
+        config.policy.is_none() || config.base == "none-none"
+    }
+
+    /// What installs it on that drive's machine.
+    pub fn lines(&self, identity: &Identity, by: Match) -> Lines {
+        let Some(config) = &self.config else {
+            let why = format!("{} is no configuration that this version knows", self.id);
+            return Lines { cannot: vec![why], ..Lines::default() };
+        };
+        let known = SCHEDULERS.iter().find(|s| s.0 == config.scheduler.name);
+        let Some(&(scheduler, module, tunables)) = known else {
+            let why = format!(
+                "Linux has no scheduler {}; `hoistway serve` has it for storage that it exports",
+                config.scheduler.name
+            );
+            return Lines { cannot: vec![why], ..Lines::default() };
+        };
+        let mut lines = Lines::default();
+        let mut set = vec![("scheduler".to_string(), scheduler.to_string())];
+        for (name, value) in &config.set {
+            match tunables.contains(&name.as_str()) {
+                true => set.push((format!("iosched/{name}"), value.to_string())),
+                false => lines.cannot.push(format!("Linux's {scheduler} has no tunable {name}")),
+            }
+        }
+        for (name, value) in &config.queue {
+            match QUEUE.contains(&name.as_str()) {
+                true => set.push((name.clone(), value.to_string())),
+                false => lines.cannot.push(format!("a queue in Linux has no setting {name}")),
+            }
+        }
+        if config.controllers.iter().any(|c| c.name == "wbt") {
+            // -1: what the kernel takes for this kind of drive.
+            set.push(("wbt_lat_usec".to_string(), "-1".to_string()));
+        }
+        lines.now = Some(now(identity, &set, module));
+        udev::rule(identity, by, &set, &mut lines);
+        if let Some(module) = module {
+            let path = format!("/etc/modules-load.d/hoistway-{module}.conf");
+            let text =
+                format!("# {scheduler} must be there when the udev rule chooses it.\n{module}\n");
+            lines.files.push(SystemFile { path, text });
+        }
+        let drive = DriveFile::load(&identity.drive).ok();
+        iocost::add(config, identity, drive.as_ref(), by, &mut lines);
+        service::add(config, identity, drive.as_ref(), &mut lines);
+        lines
+    }
+}
+
+/// The block device's name, or a word to replace.
+pub(super) fn queue_of(identity: &Identity) -> String {
+    identity.queue.clone().unwrap_or_else(|| "DEVICE".into())
+}
+
+/// What to write into sysfs, and what was there.
+fn now(identity: &Identity, set: &[(String, String)], module: Option<&str>) -> Step {
+    let folder = format!("/sys/block/{}/queue", queue_of(identity));
+    let write = |name: &str, value: &str| format!("echo {value} > {folder}/{name}");
+    let mut lines: Vec<String> = module.iter().map(|m| format!("modprobe {m}")).collect();
+    lines.extend(set.iter().map(|(name, value)| write(name, value)));
+    let mut undo = Vec::new();
+    match &identity.present_scheduler {
+        Some(scheduler) => {
+            undo.push(write("scheduler", scheduler));
+            let tunables = identity.present_tunables.as_deref().unwrap_or_default();
+            let pairs = tunables.split_whitespace().filter_map(|t| t.split_once('='));
+            undo.extend(pairs.map(|(name, value)| write(&format!("iosched/{name}"), value)));
+        }
+        None => undo.push(write("scheduler", "WHAT-WAS-THERE")),
+    }
+    // What belongs to the queue and not to the scheduler survives a change of the scheduler.
+    for (name, _) in set.iter().filter(|(n, _)| n != "scheduler" && !n.starts_with("iosched/")) {
+        undo.push(match name.as_str() {
+            "wbt_lat_usec" => write(name, "-1"),
+            name => format!("# {folder}/{name}: write back what it printed before"),
+        });
+    }
+    Step { title: "now, until the next boot".into(), lines, undo }
+}

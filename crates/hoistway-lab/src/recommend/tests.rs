@@ -1,0 +1,257 @@
+//! Made-up runs whose right answer is known.
+
+use super::*;
+use crate::result::{Cell, DriveInfo, Kind, Manifest, Rep, Run, WorkloadInfo, derive};
+use crate::stats::sum;
+use hoistway::Nanos;
+use hoistway_sim::hist::Histogram;
+
+/// A workload: its kind, and by configuration the target's latency in ms and what the device moves in MB/s.
+type Load<'a> = (Kind, &'a [(f64, f64)]);
+
+/// Factors of rounds: each round's own drift, which all configurations share, times own chance of `spread`.
+struct Chance(u64);
+
+impl Chance {
+    fn part(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Nearly normal, of mean 0 and deviation 1.
+    fn normal(&mut self) -> f64 {
+        sum((0..12).map(|_| self.part())) - 6.0
+    }
+}
+
+const CONFIGS: [&str; 3] = ["none", "mq-deadline", "bfq"];
+
+fn run(loads: &[Load<'_>], rounds: u64, spread: f64, seed: u64) -> Run {
+    let mut m: Manifest = crate::result::tests::manifest();
+    m.world = "kernel".into();
+    m.machine = vec![
+        ("present_scheduler".into(), "mq-deadline".into()),
+        ("present_tunables".into(), "fifo_batch=16".into()),
+        ("drive_model".into(), "TEST [1]".into()),
+        ("drive_class".into(), "nvme".into()),
+        ("queue".into(), "nvme9n1".into()),
+    ];
+    m.drives = vec![DriveInfo {
+        id: "here".into(),
+        name: "A drive".into(),
+        model: "real".into(),
+        parameters: String::new(),
+    }];
+    let of_config = |id: &&str| {
+        let mut info = m.configs[0].clone();
+        (info.id, info.scheduler) = (id.to_string(), id.to_string());
+        info
+    };
+    m.configs = CONFIGS.iter().map(of_config).collect();
+    m.reps = rounds as u32;
+    m.workloads.clear();
+    let mut cells = Vec::new();
+    for (w, (kind, configs)) in loads.iter().enumerate() {
+        let id = format!("w{w}");
+        m.workloads.push(WorkloadInfo {
+            id: id.clone(),
+            summary: String::new(),
+            weights: Vec::new(),
+            kind: Some(*kind),
+        });
+        for (c, &(ms, mb_s)) in configs.iter().enumerate() {
+            let rep = |round: u64| {
+                let mut drift = Chance(round * 977 + seed);
+                let mut own = Chance(round * 7919 + seed * 31 + (w * 64 + c) as u64);
+                (0..8).for_each(|_| assert!(drift.part() < 1.0 && own.part() < 1.0));
+                let drift = 1.0 + 0.3 * drift.part();
+                one(
+                    round,
+                    ms * drift * (spread * own.normal()).exp(),
+                    mb_s * drift * (spread * own.normal()).exp(),
+                )
+            };
+            cells.push(Cell {
+                drive: "here".into(),
+                config: CONFIGS[c].into(),
+                workload: id.clone(),
+                reps: (1..=rounds).map(rep).collect(),
+            });
+        }
+    }
+    derive(m, cells)
+}
+
+fn one(seed: u64, ms: f64, mb_s: f64) -> Rep {
+    let mut rep = crate::result::tests::rep(seed, 1, "target");
+    let mut latency = Histogram::new();
+    latency.record_n((ms * 1e6) as u64, 100);
+    rep.procs[0].latency = latency;
+    rep.measured = Nanos::secs(10);
+    rep.device.read_bytes = (mb_s * 1e7) as u64;
+    rep.device.written_bytes = 0;
+    rep
+}
+
+fn ask(run: &Run, goal: &str) -> Advice {
+    let sources = [Source { name: "run".into(), run: run.clone() }];
+    recommend(&sources, &Goal::parse(goal).unwrap(), None).unwrap().remove(0)
+}
+
+const EQUAL: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (5.0, 100.0)];
+const BFQ_FAST: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (0.5, 80.0)];
+const BFQ_SLOW: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (50.0, 80.0)];
+
+#[test]
+fn equal_ones_are_no_difference_and_what_is_there_stays() {
+    let run = run(&[(Kind::Interactive, EQUAL), (Kind::Throughput, EQUAL)], 5, 0.01, 1);
+    for goal in ["desktop", "server", "throughput"] {
+        let a = ask(&run, goal);
+        assert_eq!(a.answer, Answer::NoDifference(1), "{goal}: mq-deadline is in force");
+        assert_eq!((a.sureness, a.base_is.clone()), (Sureness::Sure, advice::BaseIs::Present));
+    }
+}
+
+#[test]
+fn the_better_one_is_found_unless_it_breaks_a_limit() {
+    let loads = |kept| vec![(5.0, 100.0), (5.0, 100.0), (5.0, kept)];
+    let with = |kept: f64| {
+        let mixes = loads(kept);
+        let run = run(&[(Kind::Interactive, BFQ_FAST), (Kind::Throughput, &mixes)], 5, 0.01, 2);
+        (ask(&run, "desktop"), ask(&run, "server"), ask(&run, "throughput"))
+    };
+    let (desktop, server, throughput) = with(93.0);
+    assert_eq!((&desktop.answer, desktop.sureness), (&Answer::Change(2), Sureness::Sure));
+    assert_eq!(desktop.runner_up.map(|r| r.0), Some(1));
+    assert_eq!(server.choice.fell[2], choose::Fell::Limit(0), "a server gives 5 %");
+    assert!(
+        matches!(server.answer, Answer::NoDifference(1) | Answer::Keep(1)),
+        "{:?}",
+        server.answer
+    );
+    assert!(matches!(throughput.answer, Answer::Keep(1)), "{:?}", throughput.answer);
+    let (desktop, ..) = with(60.0);
+    assert_eq!(desktop.choice.fell[2], choose::Fell::Limit(0));
+    assert_eq!(desktop.answer, Answer::Keep(1));
+}
+
+#[test]
+fn too_few_rounds_are_never_enough() {
+    for rounds in [1, 2] {
+        let a = ask(&run(&[(Kind::Interactive, BFQ_FAST)], rounds, 0.0, 1), "desktop");
+        let Answer::NotEnough { more, .. } = a.answer else { panic!("{:?}", a.answer) };
+        assert_eq!((more as u64, a.sureness), (3 - rounds, Sureness::Doubtful));
+        assert_eq!(a.choice.config, Some(2), "what it looks like so far");
+    }
+}
+
+#[test]
+fn what_spreads_too_much_needs_more_rounds_and_with_them_is_told() {
+    let near: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (2.5, 100.0)];
+    let a = ask(&run(&[(Kind::Interactive, near)], 3, 0.3, 3), "desktop");
+    let Answer::NotEnough { more, .. } = a.answer else { panic!("{:?}", a.answer) };
+    let b = ask(&run(&[(Kind::Interactive, near)], 3 + 2 * more as u64, 0.3, 3), "desktop");
+    assert_eq!(b.answer, Answer::Change(2));
+}
+
+/// One workload ten times better, another ten times worse: not "no difference".
+#[test]
+fn contradicting_workloads_are_told() {
+    let loads = [(Kind::Interactive, BFQ_FAST), (Kind::Interactive, BFQ_SLOW)];
+    let a = ask(&run(&loads, 5, 0.01, 4), "desktop");
+    assert_eq!(a.answer, Answer::Keep(1), "as good on the whole is no reason to change");
+    let better = a.places(2, compare::Verdict::Better);
+    assert!(better.iter().any(|(q, _)| q.place.ends_with("w0")));
+    assert!(a.places(2, compare::Verdict::Worse).iter().any(|(q, _)| q.place.ends_with("w1")));
+}
+
+#[test]
+fn a_latency_must_stay_below_its_limit_for_sure() {
+    let mixed: &[(f64, f64)] = &[(4.0, 100.0), (8.0, 120.0), (1.0, 90.0)];
+    let run = run(&[(Kind::Interactive, mixed), (Kind::Sync, mixed)], 5, 0.01, 5);
+    let a = ask(&run, "latency<7ms");
+    assert_eq!((a.answer, a.choice.fell[1]), (Answer::Change(0), choose::Fell::Limit(0)));
+    assert_eq!(ask(&run, "latency<2ms").answer, Answer::Change(2));
+    assert_eq!(ask(&run, "latency<500us").answer, Answer::Nothing(2));
+    let noisy = super::tests::run(&[(Kind::Interactive, mixed)], 3, 0.3, 6);
+    assert!(matches!(ask(&noisy, "latency<6ms").answer, Answer::NotEnough { .. }));
+}
+
+#[test]
+fn warnings_make_an_answer_less_sure() {
+    let mut run = run(&[(Kind::Interactive, BFQ_FAST)], 5, 0.01, 7);
+    run.manifest.machine.push(("warning".into(), "2 % of the time were stolen".into()));
+    let a = ask(&run, "desktop");
+    assert_eq!((a.answer, a.sureness), (Answer::Change(2), Sureness::Likely));
+    assert_eq!(a.field.warnings.len(), 1);
+}
+
+/// Whatever the seed: an answer that is called sure is the same with twice the rounds.
+#[test]
+fn more_rounds_of_the_same_do_not_flip_a_sure_answer() {
+    let sets: [&[(f64, f64)]; 4] = [
+        EQUAL,
+        BFQ_FAST,
+        &[(5.0, 100.0), (5.0, 100.0), (3.0, 97.0)],
+        &[(5.0, 104.0), (6.5, 100.0), (5.2, 90.0)],
+    ];
+    let mut sure = 0;
+    for (n, set) in sets.into_iter().enumerate() {
+        for seed in 0..12 {
+            let of = |rounds| {
+                let loads = [(Kind::Interactive, set), (Kind::Throughput, set)];
+                ask(&run(&loads, rounds, 0.03, seed * 101 + n as u64), "desktop")
+            };
+            let (few, many) = (of(5), of(20));
+            if few.sureness != Sureness::Sure {
+                continue;
+            }
+            sure += 1;
+            assert_eq!(few.answer.config(), many.answer.config(), "set {n}, seed {seed}");
+        }
+    }
+    assert!(sure >= 24, "only {sure} of 48 were sure: the rule is too timid");
+}
+
+#[test]
+fn what_the_runs_do_not_have_cannot_be_asked_for() {
+    let run = run(&[(Kind::Throughput, EQUAL)], 5, 0.01, 8);
+    let sources = [Source { name: "run".into(), run }];
+    let error = recommend(&sources, &Goal::parse("desktop").unwrap(), None).unwrap_err();
+    assert!(
+        error.0.contains("start-up time and latency") && error.0.contains("throughput"),
+        "{error}"
+    );
+    let goal = Goal::parse("throughput").unwrap();
+    let error = recommend(&sources, &goal, Some("kyber")).unwrap_err();
+    assert!(error.0.contains("there are: none, mq-deadline, bfq"), "{error}");
+    assert!(Goal::parse("dekstop").is_err() && Goal::parse("latency<0").is_err());
+}
+
+#[test]
+fn rules_match_one_model_or_one_class_and_undo_themselves() {
+    let a = ask(&run(&[(Kind::Interactive, BFQ_FAST)], 5, 0.01, 9), "desktop");
+    let lines = a.lines(2, Match::Model);
+    let rule = &lines.files[0];
+    assert_eq!(rule.path, "/etc/udev/rules.d/90-hoistway-test-1.rules");
+    assert!(rule.text.contains("KERNEL==\"nvme[0-9]*n[0-9]*\""), "{}", rule.text);
+    assert!(
+        rule.text.contains("ATTR{device/model}==\"TEST ?1?\""),
+        "no pattern of ours: {}",
+        rule.text
+    );
+    assert!(rule.text.contains("ATTR{queue/scheduler}=\"bfq\""), "{}", rule.text);
+    assert_eq!(lines.files[1].path, "/etc/modules-load.d/hoistway-bfq.conf");
+    let now = lines.now.unwrap();
+    assert_eq!(now.lines, ["modprobe bfq", "echo bfq > /sys/block/nvme9n1/queue/scheduler"]);
+    assert_eq!(
+        now.undo,
+        [
+            "echo mq-deadline > /sys/block/nvme9n1/queue/scheduler",
+            "echo 16 > /sys/block/nvme9n1/queue/iosched/fifo_batch"
+        ]
+    );
+    let class = a.lines(2, Match::Class);
+    assert!(!class.files[0].text.contains("TEST ["), "{}", class.files[0].text);
+    assert!(class.files[0].text.contains("ATTR{queue/rotational}==\"0\""));
+}

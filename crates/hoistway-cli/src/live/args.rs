@@ -20,6 +20,8 @@ pub enum Verb {
     /// Act out a drive in real time, as a block device of this machine
     #[cfg(feature = "fuse")]
     Emulate(super::emulate::Emulate),
+    /// Put back what killed runs on this machine have left: schedulers, cgroups, mounts, files
+    Restore(super::restore::Restore),
 }
 
 /// `hoistway serve`.

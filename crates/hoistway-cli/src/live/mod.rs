@@ -5,6 +5,7 @@ mod ctl;
 #[cfg(feature = "fuse")]
 mod emulate;
 mod record;
+mod restore;
 mod serve;
 mod top;
 
@@ -20,5 +21,6 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         Verb::Record(options) => record::record(options),
         #[cfg(feature = "fuse")]
         Verb::Emulate(options) => emulate::emulate(options),
+        Verb::Restore(options) => restore::restore(options),
     }
 }

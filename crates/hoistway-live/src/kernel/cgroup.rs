@@ -378,3 +378,124 @@ const FILES: &[(&str, &[&str], &str)] = &[
 /// From v1 to v2.
 const UNIFIED: &str = "boot with cgroup_no_v1=blkio, or systemd.unified_cgroup_hierarchy=1 where systemd \
                        mounts the cgroups";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str, mounts: &str, files: &[(&str, &str)]) -> Tree {
+            let root =
+                std::env::temp_dir().join(format!("hoistway-groups-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&root);
+            let tree = Tree(root);
+            tree.put("proc/self/mountinfo", mounts);
+            files.iter().for_each(|(path, text)| tree.put(path, text));
+            tree
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn groups(&self) -> Groups {
+            Groups::open_in(&System::below(&self.0), &[])
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const V2: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+                          38 31 0:35 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+                          41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn the_unified_hierarchy_is_told_by_its_controllers() {
+        let tree = Tree::new(
+            "v2",
+            V2,
+            &[
+                ("sys/fs/cgroup/cgroup.controllers", "cpu io memory pids\n"),
+                ("sys/fs/cgroup/cgroup.procs", ""),
+                ("sys/fs/cgroup/system.slice/cgroup.procs", ""),
+                ("sys/fs/cgroup/system.slice/io.max", ""),
+                ("sys/fs/cgroup/system.slice/io.latency", ""),
+            ],
+        );
+        let groups = tree.groups();
+        assert_eq!((groups.word(), groups.root()), ("v2", tree.0.join("sys/fs/cgroup")));
+        assert_eq!((groups.lacks("io.max"), groups.lacks("io.latency")), (None, None));
+        let lack = groups.lacks("io.cost.qos").unwrap();
+        assert_eq!(lack.remedy, "needs a kernel with CONFIG_BLK_CGROUP_IOCOST");
+        assert!(groups.lacks("weight").unwrap().remedy.starts_with("modprobe bfq"));
+        tree.put("sys/fs/cgroup/io.cost.qos", "");
+        assert_eq!(groups.lacks("io.cost.qos"), None);
+    }
+
+    #[test]
+    fn a_hybrid_machine_has_its_controller_in_v1() {
+        let tree = Tree::new(
+            "hybrid",
+            HYBRID,
+            &[
+                ("sys/fs/cgroup/unified/cgroup.controllers", ""),
+                ("sys/fs/cgroup/blkio/a/cgroup.procs", ""),
+                ("sys/fs/cgroup/blkio/a/blkio.bfq.weight", ""),
+                ("sys/fs/cgroup/blkio/a/blkio.bfq.weight_device", ""),
+            ],
+        );
+        let groups = tree.groups();
+        assert_eq!(
+            (groups.word(), groups.controllers.as_slice()),
+            ("v1", &["blkio".to_string()][..])
+        );
+        assert_eq!(groups.lacks("io.bfq.weight"), None);
+        assert!(groups.lacks("io.max").unwrap().remedy.contains("CONFIG_BLK_DEV_THROTTLING"));
+        assert!(groups.lacks("io.latency").unwrap().remedy.contains("CONFIG_BLK_CGROUP_IOLATENCY"));
+    }
+
+    #[test]
+    fn a_machine_without_says_what_to_do() {
+        let tree = Tree::new("none", "", &[("proc/cgroups", "#name\nblkio\t0\t1\t0\n")]);
+        assert_eq!(tree.groups().word(), "none");
+        assert!(tree.groups().lacks("io.max").unwrap().remedy.contains("cgroup_disable=io"));
+        tree.put("proc/cgroups", "#name\nblkio\t0\t1\t1\n");
+        assert!(tree.groups().lacks("io.max").unwrap().remedy.starts_with("mount -t cgroup2"));
+        tree.put("proc/cgroups", "#name\ncpu\t0\t1\t1\n");
+        assert!(tree.groups().lacks("io.max").unwrap().remedy.contains("CONFIG_BLK_CGROUP"));
+    }
+
+    #[test]
+    fn lines_of_v2_become_those_of_v1() {
+        let v1 = |file: &str, line: &str| {
+            let lines = to_v1(file, line).unwrap();
+            lines.into_iter().map(|(f, l)| format!("{f}: {l}")).collect::<Vec<_>>()
+        };
+        assert_eq!(v1("weight", "default 30"), ["blkio.bfq.weight: 30"]);
+        assert_eq!(v1("io.bfq.weight", "7:1 30"), ["blkio.bfq.weight_device: 7:1 30"]);
+        assert_eq!(
+            v1("io.max", "7:1 rbps=1000 wiops=max"),
+            ["blkio.throttle.read_bps_device: 7:1 1000", "blkio.throttle.write_iops_device: 7:1 0"]
+        );
+        assert!(to_v1("io.max", "rbps=1").unwrap_err().contains("names no device"));
+        assert!(to_v1("io.max", "7:1 rbps").unwrap_err().contains("has no value"));
+    }
+
+    #[test]
+    fn a_line_is_written_for_each_queue() {
+        let tree = Tree::new("numbers", V2, &[]);
+        let mut groups = tree.groups();
+        groups.numbers = vec!["7:1".into(), "7:2".into()];
+        assert_eq!(groups.lines("8:0 rbps=1"), ["7:1 rbps=1", "7:2 rbps=1"]);
+        assert_eq!(groups.lines("default 5"), ["default 5"]);
+    }
+}

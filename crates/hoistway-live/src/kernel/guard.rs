@@ -134,6 +134,21 @@ impl Guard {
         shown.map(Change::describe).collect()
     }
 
+    /// Puts one queue back as it was, and goes on holding it: between two runs, so that none inherits what
+    /// another has set.
+    pub fn reset(&mut self, queue: &Queue) -> Result<(), LiveError> {
+        let own = |c: &&Change| match c {
+            Change::Queue { folder, .. } | Change::Wrote { folder, .. } => *folder == queue.folder,
+            _ => false,
+        };
+        let own: Vec<Change> = self.changes.iter().filter(own).cloned().collect();
+        let (_, problems) = put_back(&self.system, &own);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(LiveError::Refused(format!("not put back: {}", problems.join("; "))))
+    }
+
     /// Puts everything back; what could not be is told, and kept for `hoistway restore`.
     pub fn restore(&mut self) -> Result<(), Vec<String>> {
         if std::mem::replace(&mut self.done, true) {

@@ -348,3 +348,100 @@ const MODULES: &[(&str, &str, &str)] = &[
 
 /// Those of before Linux 5.0.
 const LEGACY: &[&str] = &["noop", "deadline", "cfq"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk made of files.
+    fn disk(name: &str, path: &str, files: &[(&str, &str)]) -> (PathBuf, Queue) {
+        let root =
+            std::env::temp_dir().join(format!("hoistway-queue-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let folder = root.join("sys/devices").join(path);
+        let dev = [("dev", "8:0\n"), ("queue/scheduler", "none [mq-deadline] bfq\n")];
+        for (file, text) in dev.iter().chain(files) {
+            let file = folder.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        (root.clone(), Queue::new(&System::below(&root), &folder).unwrap())
+    }
+
+    #[test]
+    fn a_disk_is_told_by_what_the_kernel_says_of_it() {
+        let files = [
+            ("queue/rotational", "1\n"),
+            ("queue/logical_block_size", "4096\n"),
+            ("queue/write_cache", "write back\n"),
+            ("queue/iosched/fifo_batch", "16\n"),
+            ("size", "1000\n"),
+            ("mq/0/nr_tags", "32\n"),
+            ("mq/1/nr_tags", "32\n"),
+            ("device/model", "WDC WD10EZEX-08W  \n"),
+            ("device/vendor", "ATA     \n"),
+            ("device/rev", "1A01\n"),
+            ("device/vpd_pg80", "\0\u{1}\0\u{4}ABCD"),
+        ];
+        let (root, queue) = disk("hdd", "pci0/ata1/host0/block/sda", &files);
+        let identity = queue.identity();
+        assert_eq!(identity.model.as_deref(), Some("WDC WD10EZEX-08W"));
+        assert_eq!((identity.class.as_str(), identity.rotational), ("hdd", Some(true)));
+        assert_eq!((identity.hardware_queues, identity.tags), (2, Some(32)));
+        assert_eq!((identity.bytes, identity.block_bytes), (512_000, Some(4096)));
+        let hashed = identity.serial_hash.unwrap();
+        assert_eq!(hashed, hash(Some("WDC WD10EZEX-08W"), b"ABCD"));
+        assert!(hashed.len() == 64 && !hashed.contains("ABCD"));
+        assert_eq!(queue.scheduler().unwrap(), "mq-deadline");
+        assert_eq!(queue.tunables().unwrap(), [("fifo_batch".to_string(), "16".to_string())]);
+        let _ = fs::remove_dir_all(root);
+    }
+
+    #[test]
+    fn classes_follow_name_and_place() {
+        let class = |path: &str, rotational| {
+            let folder = Path::new("/sys/devices").join(path);
+            class(&file_name(&folder), &folder, Some(rotational))
+        };
+        assert_eq!(class("pci0/usb2/2-1/host6/block/sdb", true), "usb");
+        assert_eq!(class("pci0/virtio3/host2/block/sda", true), "virtio");
+        assert_eq!(class("pci0/virtio1/block/vda", true), "virtio");
+        assert_eq!(class("pci0/ata1/host0/block/sda", false), "sata-ssd");
+        assert_eq!(class("pci0/host0/port-0:0/block/sda", false), "sas-ssd");
+        assert_eq!(class("pci0/nvme/nvme0/nvme0n1", false), "nvme");
+        assert_eq!(class("platform/mmc0/block/mmcblk0", false), "mmc");
+        assert_eq!(class("virtual/block/loop12", false), "loop");
+        assert_eq!(class("virtual/block/dm-2", false), "multipath");
+    }
+
+    #[test]
+    fn a_scheduler_that_is_missing_comes_with_the_way_to_it() {
+        let (root, queue) = disk("lacks", "pci0/block/sda", &[]);
+        assert_eq!(queue.lacks("bfq"), None);
+        let kyber = || queue.lacks("kyber").unwrap();
+        assert_eq!(kyber().remedy, "needs a kernel with CONFIG_MQ_IOSCHED_KYBER");
+        for (file, text) in [
+            ("proc/sys/kernel/osrelease", "6.12.0\n"),
+            (
+                "lib/modules/6.12.0/modules.dep",
+                "kernel/block/kyber-iosched.ko.xz:\nkernel/x/y.ko: a\n",
+            ),
+        ] {
+            fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            fs::write(root.join(file), text).unwrap();
+        }
+        assert_eq!(kyber().remedy, "modprobe kyber-iosched");
+        assert!(queue.lacks("cfq").unwrap().why.contains("Linux 5.0"));
+        assert!(queue.lacks("sio").unwrap().remedy.contains("--on engine"));
+        assert!(queue.lacks_attribute("wbt_lat_usec").unwrap().remedy.contains("CONFIG_BLK_WBT"));
+        let _ = fs::remove_dir_all(root);
+    }
+
+    #[test]
+    fn sha256_is_the_standards() {
+        // FIPS 180-2, appendix B.1.
+        let digest = hmac_sha256::Hash::hash(b"abc");
+        let text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(text.starts_with("ba7816bf8f01cfea414140de5dae2223"));
+    }
+}

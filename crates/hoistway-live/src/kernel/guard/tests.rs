@@ -134,6 +134,10 @@ fn everything_of_a_queue_is_as_it_was() {
         let mut guard = device.guard();
         device.change_everything(&mut guard);
         assert_ne!(device.all(), before);
+        // Between two runs, and then once more.
+        guard.reset(&queue).unwrap();
+        assert_eq!(device.all(), before, "{setup:?}");
+        device.change_everything(&mut guard);
         assert_eq!(guard.restore(), Ok(()), "{setup:?}");
         assert_eq!(device.all(), before, "{setup:?}");
         assert_eq!(fs::read_dir(&device.state).unwrap().count(), 0, "a state file is left");
@@ -297,4 +301,74 @@ fn a_process_is_ended_only_if_it_is_the_one() {
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(child.wait().unwrap().signal(), Some(9));
     assert_eq!(undo::start_of(&System::real(), child.id()), None);
+}
+
+/// The controller of I/O, on a loop device; `None`, with the reason printed, where there is none.
+fn groups(device: &Loop) -> Option<super::super::Groups> {
+    let groups = super::super::Groups::open(&[device.queue()]);
+    if groups.word() == "none" {
+        eprintln!("skipped: {}", groups.lacks("io.max").unwrap());
+        return None;
+    }
+    Some(groups)
+}
+
+#[test]
+fn groups_are_made_written_joined_and_taken_away() {
+    let Some(device) = Loop::new("groups") else { return };
+    let Some(groups) = groups(&device) else { return };
+    let root = groups.root();
+    let enabled = || line(&root.join("cgroup.subtree_control"));
+    let before = enabled();
+    let mut guard = device.guard();
+    let base =
+        groups.make(&mut guard, &root, &format!("hoistway-test-{}", std::process::id())).unwrap();
+    let gold = groups.make(&mut guard, &base, "gold").unwrap();
+    if groups.lacks("io.max").is_none() {
+        groups.write(&mut guard, &gold, "io.max", "8:0 rbps=1048576 wbps=max riops=50").unwrap();
+        let file = match groups.word() {
+            "v1" => "blkio.throttle.read_bps_device",
+            _ => "io.max",
+        };
+        let text = line(&gold.join(file)).unwrap();
+        let number = device.queue().number;
+        assert!(text.starts_with(&number) && text.contains("1048576"), "{text}");
+        let error = groups.write(&mut guard, &gold, "io.max", "8:0 speed=1").unwrap_err();
+        assert!(error.to_string().contains("io.max"), "{error}");
+    }
+    if groups.lacks("io.bfq.weight").is_none() {
+        guard.write(&device.queue().attribute_file("scheduler"), "bfq").unwrap();
+        groups.write(&mut guard, &gold, "weight", "300").unwrap();
+        let file = if groups.word() == "v1" { "blkio.bfq.weight" } else { "io.bfq.weight" };
+        assert!(line(&gold.join(file)).unwrap().ends_with("300"));
+        let error = groups.write(&mut guard, &gold, "weight", "5000").unwrap_err();
+        assert!(error.to_string().contains("'5000'"), "{error}");
+    }
+    let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+    groups.join(&gold, child.id()).unwrap();
+    assert_eq!(line(&gold.join("cgroup.procs")), Some(child.id().to_string()));
+    assert_eq!(guard.restore(), Ok(()));
+    assert!(!base.exists());
+    // Whoever was in it goes on, in the group above.
+    let of = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
+    assert!(!of.contains("hoistway-test"), "{of}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(enabled(), before);
+}
+
+#[test]
+fn what_a_hierarchy_has_no_file_for_is_a_lack() {
+    let Some(device) = Loop::new("lacks") else { return };
+    let Some(groups) = groups(&device) else { return };
+    if groups.word() == "v1" {
+        for file in ["io.latency", "io.cost.qos", "io.weight"] {
+            let lack = groups.lacks(file).unwrap();
+            assert!(lack.remedy.contains("cgroup_no_v1=blkio"), "{lack}");
+        }
+    }
+    assert_eq!(groups.lacks("io.low").unwrap().why, "no kernel of today has it");
+    let left = fs::read_dir(groups.root()).unwrap().flatten();
+    let left = left.filter(|e| e.file_name().to_string_lossy().starts_with("hoistway-look"));
+    assert_eq!(left.count(), 0);
 }

@@ -1,0 +1,80 @@
+//! `hoistway restore`: what killed runs have left is put back.
+
+use crate::{Failure, print};
+use clap::Args as ClapArgs;
+use hoistway_live::kernel::{Repaired, repair};
+use serde_json::json;
+use std::fmt::Write;
+
+/// `hoistway restore`.
+#[derive(Debug, ClapArgs)]
+pub struct Restore {
+    /// Say what would be put back, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn restore(options: &Restore) -> Result<(), Failure> {
+    let runs = repair(options.dry_run).map_err(|e| Failure::Environment(e.to_string()))?;
+    print(&if options.json {
+        as_json(&runs, options.dry_run)
+    } else {
+        text(&runs, options.dry_run)
+    })?;
+    match runs.iter().map(|run| run.problems.len()).sum::<usize>() {
+        0 => Ok(()),
+        problems => Err(Failure::Failed(format!("{problems} things could not be put back"))),
+    }
+}
+
+fn text(runs: &[Repaired], dry_run: bool) -> String {
+    if runs.is_empty() {
+        return "nothing to put back\n".into();
+    }
+    let mut out = String::new();
+    for run in runs {
+        let _ = writeln!(out, "{} (process {}){}", run.what, run.pid, state(run));
+        let verb = match (run.alive, dry_run) {
+            (true, _) => "will put back itself",
+            (false, true) => "would put back",
+            (false, false) => "put back",
+        };
+        for change in &run.changes {
+            let _ = writeln!(out, "  {verb}: {change}");
+        }
+        for problem in &run.problems {
+            let _ = writeln!(out, "  not put back: {problem}");
+        }
+    }
+    out
+}
+
+fn state(run: &Repaired) -> &'static str {
+    match (run.alive, run.rebooted) {
+        (true, _) => " is at work",
+        (false, true) => " ended with the machine: its files and folders are left",
+        (false, false) => " was killed",
+    }
+}
+
+fn as_json(runs: &[Repaired], dry_run: bool) -> String {
+    let runs: Vec<_> = runs
+        .iter()
+        .map(|run| {
+            json!({
+                "what": run.what,
+                "pid": run.pid,
+                "state_file": run.file,
+                "alive": run.alive,
+                "rebooted": run.rebooted,
+                "changes": run.changes,
+                "problems": run.problems,
+                "restored": !run.alive && !dry_run && run.problems.is_empty(),
+            })
+        })
+        .collect();
+    format!("{:#}\n", serde_json::Value::from(runs))
+}

@@ -37,6 +37,7 @@ fn documented() -> Vec<&'static str> {
     std::iter::once("all").chain(hoistway_lab::reproduce::ids()).collect()
 }
 
+/// Drives of the program.
 pub fn drives() -> Vec<&'static str> {
     hoistway_sim::drive::DriveFile::ids()
 }
@@ -75,6 +76,8 @@ pub enum Command {
     WhatIf(WhatIf),
     /// Print what the load in a block trace is made of: mix, sizes, sequentiality, arrivals, depth, working set
     Describe(crate::describe::Describe),
+    /// Bench every scheduler for a drive within a limit of time: what people feel, what servers need, what it costs
+    Bench(crate::bench::Bench),
     /// Recompute the metrics and the report of run directories from their records
     Report(Report),
     /// Recommend a configuration from runs: what it gains and costs, how sure, and the lines to install

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod calibrate;
 mod compare;
 mod describe;
@@ -74,6 +75,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Describe(options) => describe::describe(&options),
         args::Command::ReplayDecisions(options) => replay::replay_decisions(&options),
         args::Command::Reproduce(options) => reproduce::reproduce(&options),
+        args::Command::Bench(options) => bench::bench(&options),
         args::Command::Replay(options) => replay_trace::replay_trace(&options),
         args::Command::Report(options) => report::report(&options),
         args::Command::Recommend(options) => recommend::recommend(&options),

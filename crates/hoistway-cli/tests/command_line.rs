@@ -95,6 +95,46 @@ fn what_if_says_whether_a_target_is_kept_and_why_not() {
 }
 
 #[test]
+fn a_bench_plans_within_its_limits_runs_in_rounds_and_is_not_repeated() {
+    let folder = Folder::new("bench");
+    let bench = |more: &[&str]| {
+        let args = ["bench", "-d", "hitachi-hts727550a9e364", "-c", "none,bfq", "--time", "80s"];
+        folder.run(&[&args[..], more].concat())
+    };
+    let plan = bench(&["--dry-run"]);
+    assert!(plan.status.success(), "{}", stderr(&plan));
+    for part in ["bench-latency/readers", "left out: ", "3 rounds of", "nothing was run"] {
+        assert!(stdout(&plan).contains(part), "{part}: {}", stdout(&plan));
+    }
+    assert_eq!(folder.entries(), 0, "a dry run writes nothing");
+    let first = bench(&["--json", "--out", "x"]);
+    assert!(first.status.success(), "{}", stderr(&first));
+    let json: serde_json::Value = serde_json::from_str(&stdout(&first)).unwrap();
+    assert_eq!((&json["rounds"], &json["ended"]), (&3.into(), &"whole".into()));
+    let latency = &json["results"][0]["values"];
+    let of = |at: usize| latency[at]["value"].as_f64().unwrap();
+    assert!(of(0) > 20.0 * of(1), "bfq serves the reader: {latency}");
+    assert!(folder.0.join("x/bench.json").is_file());
+    let manifest = String::from_utf8(folder.file("x/bench-latency/run.toml")).unwrap();
+    for row in ["\"suite\"", "\"drive_class\"", "\"present_scheduler\""] {
+        assert!(manifest.contains(row), "{row}: {manifest}");
+    }
+    let again = bench(&["--json", "--out", "x"]);
+    assert!(stderr(&again).contains("finished runs are there already"), "{}", stderr(&again));
+    assert_eq!(stdout(&again), stdout(&first));
+    for (args, part) in [
+        (&["bench"][..], "--drive"),
+        (&["bench", "-d", "plextor-px-256m5s", "--time", "5s"], "does not suffice"),
+        (&["bench", "-d", "plextor-px-256m5s", "-c", "none"], "fewer than two"),
+        (&["bench", "-d", "plextor-px-256m5s", "--quick", "--full"], "cannot be used with"),
+    ] {
+        let output = folder.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn fio_jobs_run_as_an_experiment_and_every_job_has_its_lines() {
     let folder = Folder::new("fio");
     fs::write(folder.0.join("my.fio"), JOBS).unwrap();

@@ -21,6 +21,7 @@ pub mod record;
 pub mod run;
 pub mod subject;
 pub mod suite;
+pub mod summary;
 
 #[cfg(test)]
 mod tests;

@@ -62,7 +62,7 @@ pub static SUITE: &[Part] = &[
         ..part("bench-startup", "bash+mixed", "a command starts beside readers and writers")
     },
     Part { writes: true, ..part("bench-fsync", "fsync+copy", "fsync of 4 KiB beside a copy") },
-    part("bench-throughput", "random", "random reads, 128 in flight; processor time"),
+    part("bench-throughput", "random", "random reads, 128 in flight"),
     Part {
         writes: true,
         ..part("bench-latency", "writers", "a random read beside buffered writers")

@@ -1,0 +1,226 @@
+//! `hoistway bench`: which scheduler for this drive, within a limit of time.
+
+mod setting;
+mod text;
+
+use crate::args::Known;
+use crate::compare::{chosen, program, run_failure, stop_flag, threads};
+use crate::{Failure, print};
+use clap::Args as ClapArgs;
+use hoistway::{Nanos, quantity};
+use hoistway_lab::bench::plan::{self, Level, Plan, PlanError, ROUNDS_MAX, Wish};
+use hoistway_lab::bench::run::{self, Ears, Ended, Outcome, Place, Progress};
+use hoistway_lab::bench::{subject, suite};
+use hoistway_lab::config::Config;
+use setting::Setting;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// `hoistway bench`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the machine or the place does not allow it, 130 \
+                        interrupted (the same command goes on)."
+)]
+pub struct Bench {
+    /// Simulated drive: name, or path of a drive file
+    #[arg(long, short, value_name = "DRIVE")]
+    #[arg(value_parser = Known(crate::args::drives), hide_possible_values = true)]
+    pub drive: Option<String>,
+    /// An answer in 5 minutes (the default)
+    #[arg(long, group = "level")]
+    pub quick: bool,
+    /// The whole suite in 20 minutes
+    #[arg(long, group = "level")]
+    pub standard: bool,
+    /// The whole suite with long runs and many rounds, in 2 hours
+    #[arg(long, group = "level")]
+    pub full: bool,
+    /// Time for all of it [default: the level's]
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// Bytes that may be written to real storage [default: 32 GiB, 128 GiB, 1 TiB by level]
+    #[arg(long, value_name = "SIZE")]
+    pub write_budget: Option<String>,
+    /// Rounds, at least 3 for an answer; more than a finished bench has add to it [default: as many as the time allows]
+    #[arg(long, short, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(ROUNDS_MAX)))]
+    pub rounds: Option<u32>,
+    /// Configurations [default: every scheduler there is]
+    #[arg(long, short, value_name = "LIST")]
+    #[arg(value_parser = Known(crate::args::configs), hide_possible_values = true)]
+    pub config: Vec<String>,
+    /// First seed; round r has seed + r - 1
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    pub seed: u64,
+    /// Simulations at a time [default: number of cores]. Results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Folder to write [default: runs/bench.WORLD.PLACE.LEVEL]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Run everything again, also what is finished
+    #[arg(long, conflicts_with = "dry_run")]
+    pub fresh: bool,
+    /// Print the plan; run, change and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print every column of the table, however narrow the terminal
+    #[arg(long, hide_short_help = true)]
+    pub wide: bool,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+impl Bench {
+    fn level(&self) -> Level {
+        match (self.standard, self.full) {
+            (true, _) => Level::Standard,
+            (_, true) => Level::Full,
+            _ => Level::Quick,
+        }
+    }
+}
+
+pub fn bench(options: &Bench) -> Result<(), Failure> {
+    let setting = Setting::choose(options)?;
+    let plan = plan::plan(&wish(options, &setting)?, &setting.subject).map_err(no_plan)?;
+    let out = options.out.clone().unwrap_or_else(|| setting.usual_place(options.level()));
+    if options.dry_run {
+        return print(&match options.json {
+            true => format!("{:#}\n", text::plan_json(&plan, &setting)),
+            false => text::plan(&plan, &setting) + "nothing was run, changed or written\n",
+        });
+    }
+    eprint!("{}", text::plan(&plan, &setting));
+    let outcome = carry_out(options, &plan, &setting, &out)?;
+    report(options, &plan, &outcome, &out)?;
+    let (kept, all) = outcome.kept;
+    match outcome.ended {
+        Ended::Interrupted => Err(Failure::Interrupted(format!(
+            "interrupted; {} complete rounds are in {}, {kept} of {all} runs are kept, and the same command goes on \
+             from there",
+            outcome.rounds,
+            out.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn wish(options: &Bench, setting: &Setting) -> Result<Wish, Failure> {
+    let wrong = |flag: &str, e: &dyn std::fmt::Display| Failure::Usage(format!("{flag}: {e}"));
+    let time = match &options.time {
+        None => None,
+        Some(text) => {
+            let time = quantity::duration(text).map_err(|e| wrong("--time", &e))?;
+            if time.0 == 0 || time > TIME_MAX {
+                let what = format!("{text} must be above 0 and at most 24h");
+                return Err(wrong("--time", &what));
+            }
+            Some(time)
+        }
+    };
+    let writes = options.write_budget.as_ref().map(|text| quantity::bytes(text)).transpose();
+    let writes = writes.map_err(|e| wrong("--write-budget", &e))?;
+    let mut configs: Vec<Config> = Vec::new();
+    for text in chosen(&options.config, &setting.configs, "configuration")? {
+        let config = Config::parse(&text).map_err(|e| Failure::Usage(e.to_string()))?;
+        if configs.iter().any(|c| c.id == config.id) {
+            return Err(Failure::Usage(format!("configuration '{}' is given twice", config.id)));
+        }
+        if configs.len() == CONFIGS_MAX {
+            let what = format!("--config: at most {CONFIGS_MAX} configurations");
+            return Err(Failure::Usage(what));
+        }
+        configs.push(config);
+    }
+    let given = !options.config.is_empty();
+    Ok(Wish {
+        level: options.level(),
+        time,
+        writes,
+        rounds: options.rounds,
+        shares: setting.shares(&configs, given),
+        configs,
+        seed: options.seed,
+    })
+}
+
+/// Longest `--time`.
+const TIME_MAX: Nanos = Nanos::secs(86_400);
+/// More than anybody has time for.
+const CONFIGS_MAX: usize = 32;
+
+fn no_plan(error: PlanError) -> Failure {
+    match error {
+        PlanError::Run(error) => run_failure(error),
+        error => Failure::Usage(error.to_string()),
+    }
+}
+
+fn carry_out(
+    options: &Bench,
+    plan: &Plan,
+    setting: &Setting,
+    out: &Path,
+) -> Result<Outcome, Failure> {
+    let threads = threads(options.jobs);
+    let stop = stop_flag()?;
+    let program = program();
+    let mut rows = subject::suite_rows(options.level().name());
+    rows.extend(setting.rows.iter().cloned());
+    let place = Place {
+        out,
+        program: &program,
+        target: &setting.target,
+        fresh: options.fresh,
+        rows: &rows,
+    };
+    let bar = match !options.quiet && std::io::stderr().is_terminal() {
+        true => indicatif::ProgressBar::new(0),
+        false => indicatif::ProgressBar::hidden(),
+    };
+    let style = indicatif::ProgressStyle::with_template("[{bar:40}] {msg}");
+    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
+    let told = |text: &str| bar.suspend(|| eprintln!("{text}"));
+    // Real storage is measured on the wall clock; nothing that is simulated sees it.
+    #[expect(clippy::disallowed_methods, reason = "the limit of time is one of the wall clock")]
+    let begun = Instant::now();
+    let clock = || begun.elapsed().as_secs_f64();
+    let progress = |p: Progress| {
+        bar.set_length(p.total as u64);
+        bar.set_position(p.done as u64);
+        let left = p.left.map_or_else(String::new, |s| {
+            format!(", {} left", plan::duration(Nanos((s * 1e9) as u64)))
+        });
+        bar.set_message(format!(
+            "round {} of {}, run {} of {}{left}",
+            p.round, p.rounds, p.done, p.total
+        ));
+    };
+    let ears = Ears { clock: &clock, progress: &progress, told: &told };
+    let outcome = run::run(plan, &*setting.world, threads, &place, &stop, &ears);
+    bar.finish_and_clear();
+    outcome.map_err(run_failure)
+}
+
+fn report(options: &Bench, plan: &Plan, outcome: &Outcome, out: &Path) -> Result<(), Failure> {
+    if options.json {
+        return print(&format!("{:#}\n", text::outcome_json(plan, outcome, out)));
+    }
+    print(&text::outcome(plan, outcome, out, crate::table::limit(options.wide)))
+}
+
+/// What an experiment of the suite lists for parts that compare shares.
+fn share_configs() -> Vec<String> {
+    let part = suite::SUITE.iter().find(|p| p.configs == suite::Under::Shares);
+    let part = part.expect("the suite compares shares");
+    let experiment = hoistway_lab::experiment::Experiment::load(part.experiment);
+    experiment.expect("an embedded experiment").configs
+}

@@ -1,0 +1,76 @@
+//! What is benched, and in which world.
+
+use super::{Bench, share_configs};
+use crate::Failure;
+use hoistway_lab::bench::plan::{Level, Subject};
+use hoistway_lab::bench::subject;
+use hoistway_lab::config::Config;
+use hoistway_lab::world::{Sim, World};
+use hoistway_sim::drive::DriveFile;
+use std::path::PathBuf;
+
+/// A place and the world that runs on it.
+#[derive(Debug)]
+pub struct Setting {
+    pub world: Box<dyn World>,
+    pub subject: Subject,
+    /// What people call it: part of the folder's name.
+    pub name: String,
+    /// Names it for good: finished runs of another place are not reused.
+    pub target: String,
+    /// Lines about it, for the plan.
+    pub about: Vec<String>,
+    /// Configurations that are compared when none are named.
+    pub configs: Vec<String>,
+    /// Those that cannot run here, and why.
+    pub lacks: Vec<(String, String)>,
+    /// Rows for the manifests.
+    pub rows: Vec<(String, String)>,
+}
+
+/// Schedulers that a distribution's kernel has.
+const USUAL: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
+
+impl Setting {
+    pub fn choose(options: &Bench) -> Result<Setting, Failure> {
+        match &options.drive {
+            Some(name) => simulated(name),
+            None => Err(Failure::Usage(
+                "what is to be benched? name a simulated drive with --drive (`hoistway list drives`)".into(),
+            )),
+        }
+    }
+
+    /// The configurations that are compared where shares are: of the experiment's own those that can run here. Where
+    /// configurations were named, only those of them.
+    pub fn shares(&self, configs: &[Config], given: bool) -> Vec<Config> {
+        let lacks = |id: &str| self.lacks.iter().any(|(of, _)| of == id);
+        let of = share_configs().into_iter().filter(|id| !lacks(id));
+        let of = of.filter(|id| !given || configs.iter().any(|c| c.id == *id));
+        let parse =
+            |id: String| Config::parse(&id).expect("an embedded experiment names configurations");
+        of.map(parse).collect()
+    }
+
+    /// Where results go when nothing else is said.
+    pub fn usual_place(&self, level: Level) -> PathBuf {
+        let name = format!("bench.{}.{}.{}", self.world.name(), self.name, level.name());
+        PathBuf::from("runs").join(name)
+    }
+}
+
+fn simulated(name: &str) -> Result<Setting, Failure> {
+    let drive = DriveFile::load(name).map_err(|e| Failure::Usage(e.to_string()))?;
+    let about = vec![format!("{}: a simulated drive; time is virtual", drive.name)];
+    Ok(Setting {
+        world: Box::new(Sim),
+        subject: subject::simulated(&drive),
+        name: drive.id.clone(),
+        // All its parameters: a drive file that was changed is another drive.
+        target: format!("{}\n{}", drive.id, drive.table),
+        about,
+        configs: USUAL.iter().map(|c| (*c).to_string()).collect(),
+        lacks: Vec::new(),
+        rows: subject::rows_of(&drive),
+    })
+}

@@ -261,16 +261,17 @@ pub struct Common {
     /// Measure for a quarter of the time, at least 1 s
     #[arg(long)]
     pub quick: bool,
-    /// Where to run: sim (simulator, virtual time) or engine (real storage, or drives emulated in real time)
+    /// Where to run: sim (simulator, virtual time), engine (real storage, or drives emulated in real time) or kernel (the
+    /// kernel's own schedulers)
     #[arg(long, value_name = "WORLD", default_value = "sim")]
     pub on: String,
-    /// For --on engine: use a scratch file in this directory, deleted at the end
+    /// For --on engine and kernel: use scratch files in this directory, deleted at the end
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "device", "drive"])]
     pub target_dir: Option<PathBuf>,
     /// For --on engine: use this file; its contents are overwritten
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "drive"])]
     pub file: Option<PathBuf>,
-    /// For --on engine: use this block device; it is only read, unless --yes-destroy-data names it too
+    /// For --on engine and kernel: use this block device; it is only read, unless --yes-destroy-data names it too
     #[arg(long, value_name = "DEVICE", conflicts_with = "drive")]
     pub device: Option<PathBuf>,
     /// For --target-dir: size of the scratch file as the experiment sees it [default: 16 GiB]. It takes disk

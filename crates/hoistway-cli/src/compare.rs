@@ -84,8 +84,8 @@ fn of_job(
         let jobs = |run: &Run| format!("\n{}", job::table(run));
         return carry_out(vec![grid], common, &chosen, &jobs);
     }
-    let grids = [grid];
-    let (runs, dirs) = run_all(&grids, common, &chosen)?;
+    let mut grids = [grid];
+    let (runs, dirs) = run_all(&mut grids, common, &chosen)?;
     job::print_documents(&runs[0], &dirs[0], &grids[0].experiment)?;
     note(&runs[0], &dirs[0])
 }
@@ -349,12 +349,16 @@ pub fn carry_out(
     more: &dyn Fn(&Run) -> String,
 ) -> Result<(), Failure> {
     let world = &*chosen.world;
+    let mut grids = grids;
     if common.dry_run {
+        for grid in &mut grids {
+            world::leave_out(world, grid)?;
+        }
         let previews = grids.iter().map(|grid| preview(grid, world));
         let previews: Result<Vec<String>, Failure> = previews.collect();
         return print(&previews?.join("\n"));
     }
-    let (runs, dirs) = run_all(&grids, common, chosen)?;
+    let (runs, dirs) = run_all(&mut grids, common, chosen)?;
     let runs: Vec<(&Run, &Path)> = runs.iter().zip(dirs.iter().map(PathBuf::as_path)).collect();
     let overview = match runs.len() {
         1 => None,
@@ -396,18 +400,21 @@ pub fn carry_out(
 
 /// Runs the grids one after another and writes a run directory for each.
 fn run_all(
-    grids: &[Grid],
+    grids: &mut [Grid],
     common: &Common,
     chosen: &Chosen,
 ) -> Result<(Vec<Run>, Vec<PathBuf>), Failure> {
     let world = &*chosen.world;
+    let left_out = grids.iter_mut().map(|grid| world::leave_out(world, grid));
+    let left_out: Vec<_> = left_out.collect::<Result<_, Failure>>()?;
     let dirs = directories(grids, common, world)?;
     let threads = threads(common.jobs);
     let stop = stop_flag()?;
     let mut runs = Vec::new();
-    for (grid, dir) in grids.iter().zip(&dirs) {
+    for ((grid, dir), left_out) in grids.iter().zip(&dirs).zip(left_out) {
         let kept = kept_runs(grid, world, dir, common)?;
-        let run = execute(grid, world, threads, common, &stop, &kept)?;
+        let mut run = execute(grid, world, threads, common, &stop, &kept)?;
+        run.manifest.machine.extend(left_out);
         if let (Some(out), true) = (&common.out, grids.len() > 1) {
             std::fs::create_dir_all(out).map_err(|e| {
                 let place = out.display();

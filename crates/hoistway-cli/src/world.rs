@@ -21,6 +21,7 @@ pub fn choose(common: &Common) -> Result<Chosen, Failure> {
     match common.on.as_str() {
         "sim" => simulator(common),
         "engine" => engine(common),
+        "kernel" => kernel(common),
         other => {
             let names = WORLDS.iter().map(|w| w.name);
             let hint = match nearest(other, names.clone()) {
@@ -41,37 +42,31 @@ fn simulator(common: &Common) -> Result<Chosen, Failure> {
     ];
     match targets.iter().find(|(_, given)| given.is_some()) {
         Some((flag, _)) => Err(Failure::Usage(format!(
-            "{flag} names real storage, which the simulator does not use; add --on engine"
+            "{flag} names real storage, which the simulator does not use; add --on engine or --on kernel"
         ))),
         None => Ok(Chosen { world: Box::new(Sim), drive: None }),
     }
 }
 
 #[cfg(not(all(feature = "live", target_os = "linux")))]
-fn engine(_common: &Common) -> Result<Chosen, Failure> {
-    Err(Failure::Usage(
-        "--on engine: this program was built without access to real storage; build it on Linux \
-         with the feature `live` (cargo build --release -p hoistway-cli)"
-            .into(),
-    ))
+fn engine(common: &Common) -> Result<Chosen, Failure> {
+    Err(Failure::Usage(format!(
+        "--on {}: this program was built without access to real storage; build it on Linux \
+         with the feature `live` (cargo build --release -p hoistway-cli)",
+        common.on
+    )))
+}
+
+#[cfg(not(all(feature = "live", target_os = "linux")))]
+fn kernel(common: &Common) -> Result<Chosen, Failure> {
+    engine(common)
 }
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 fn engine(common: &Common) -> Result<Chosen, Failure> {
     use hoistway_lab::world::Engine;
     use hoistway_live::lab::{Storage, StorageTarget};
-    if common.jobs.is_some_and(|jobs| jobs > 1) {
-        let what =
-            "--jobs: runs on the wall clock disturb each other; leave it out with --on engine";
-        return Err(Failure::Usage(what.into()));
-    }
-    let size = match &common.size {
-        None => None,
-        Some(text) => {
-            let bytes = hoistway::quantity::bytes(text);
-            Some(bytes.map_err(|e| Failure::Usage(format!("--size: {e}")))?)
-        }
-    };
+    let size = one_at_a_time(common)?;
     let place = match (&common.target_dir, &common.file, &common.device) {
         (Some(dir), ..) => StorageTarget::Scratch { dir: dir.clone(), size },
         (_, Some(file), _) => StorageTarget::File(file.clone()),
@@ -87,11 +82,74 @@ fn engine(common: &Common) -> Result<Chosen, Failure> {
     Ok(Chosen { world: Box::new(Engine(storage)), drive })
 }
 
+/// Refuses several runs at a time; the size given.
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn one_at_a_time(common: &Common) -> Result<Option<u64>, Failure> {
+    if common.jobs.is_some_and(|jobs| jobs > 1) {
+        return Err(Failure::Usage(format!(
+            "--jobs: runs on the wall clock disturb each other; leave it out with --on {}",
+            common.on
+        )));
+    }
+    let bytes = common.size.as_ref().map(|text| hoistway::quantity::bytes(text)).transpose();
+    bytes.map_err(|e| Failure::Usage(format!("--size: {e}")))
+}
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn kernel(common: &Common) -> Result<Chosen, Failure> {
+    use hoistway_lab::world::Kernel;
+    use hoistway_live::kernel::{Machine, MachineOptions, PlaceTarget};
+    let size = one_at_a_time(common)?;
+    let target = match (&common.target_dir, &common.device) {
+        (Some(dir), _) => PlaceTarget::Dir(dir.clone()),
+        (_, Some(device)) => PlaceTarget::Device(device.clone()),
+        _ if common.file.is_some() => {
+            let what = "--file: a file is scheduled by the device it lies on; name its folder with --target-dir";
+            return Err(Failure::Usage(what.into()));
+        }
+        _ => {
+            let what = "--on kernel: name a directory with --target-dir or a device with --device";
+            return Err(Failure::Usage(what.into()));
+        }
+    };
+    let what = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let destroy = common.yes_destroy_data.clone();
+    let options = MachineOptions { size, destroy, what, ..MachineOptions::default() };
+    let machine = Machine::open(&target, options).map_err(|e| refused(WorldError::from(e)))?;
+    eprintln!("{}", machine.place().describe());
+    let drive = machine.drive().clone();
+    Ok(Chosen { world: Box::new(Kernel(machine)), drive: Some(drive) })
+}
+
+/// Takes out of the grid what the world lacks something for, says so, and returns the same for the manifest.
+pub fn leave_out(world: &dyn World, grid: &mut Grid) -> Result<Vec<(String, String)>, Failure> {
+    let lacking = grid.lacking(world).map_err(crate::compare::run_failure)?;
+    let rows = lacking.iter().map(|(id, lack)| ("lacking".to_string(), format!("{id}: {lack}")));
+    let rows: Vec<(String, String)> = rows.collect();
+    for (_, text) in &rows {
+        eprintln!("left out: {text}");
+    }
+    grid.configs.retain(|config| !lacking.iter().any(|(id, _)| *id == config.id));
+    if grid.configs.is_empty() {
+        let what =
+            "none of the configurations can run here; `hoistway list schedulers` names others";
+        return Err(Failure::Environment(what.into()));
+    }
+    Ok(rows)
+}
+
 /// Everything the world has to say before anything runs.
 pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
     let jobs = grid.preview().map_err(crate::compare::run_failure)?;
     let jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
-    world.check(&jobs).map_err(refused)
+    world.check(&jobs).map_err(|error| {
+        if let WorldError::Environment(_) = error {
+            let ids: Vec<&str> = grid.configs.iter().map(|c| c.id.as_str()).collect();
+            let workloads = grid.workloads.join(", ");
+            eprintln!("would run: {} under {workloads}, {} times each", ids.join(", "), grid.reps);
+        }
+        refused(error)
+    })
 }
 
 fn refused(error: WorldError) -> Failure {

@@ -9,9 +9,10 @@ use crate::result::kept::{Finished, Kept};
 use crate::result::{
     Cell, ConfigInfo, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
-use crate::world::World;
+use crate::world::{Lack, World};
 use hoistway::{Instant, Nanos};
 use hoistway_sim::drive::DriveFile;
+use hoistway_sim::rng::stream;
 use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome};
 use std::fmt;
 use std::sync::Mutex;
@@ -195,6 +196,40 @@ impl Grid {
         firsts.map(|p| Ok((self.cell_name(p), self.job(p)?))).collect()
     }
 
+    /// Configurations that the world cannot carry out, each with the first reason found.
+    ///
+    /// # Errors
+    ///
+    /// A job that cannot be made.
+    pub fn lacking(&self, world: &dyn World) -> Result<Vec<(String, Lack)>, RunError> {
+        let mut lacking: Vec<(String, Lack)> = Vec::new();
+        for place in self.places().into_iter().filter(|p| p.rep == 0) {
+            let id = &self.configs[place.config].id;
+            if !lacking.iter().any(|(known, _)| known == id) {
+                let lack = world.lacks(&self.job(place)?);
+                lacking.extend(lack.map(|lack| (id.clone(), lack)));
+            }
+        }
+        Ok(lacking)
+    }
+
+    /// The order of the runs in a world on the wall clock: each round has every cell once, in an order of its own, so
+    /// that drift (a cache that fills, a neighbour that wakes up) hits all alike.
+    fn in_rounds(&self, places: &[Place], runs: &mut [usize]) {
+        let mut turn = vec![0; places.len()];
+        for rep in 0..self.reps {
+            let mut round: Vec<usize> =
+                (0..places.len()).filter(|&i| places[i].rep == rep).collect();
+            let mut random = stream(self.seed + u64::from(rep), "grid/order");
+            // Fisher and Yates.
+            for last in (1..round.len()).rev() {
+                round.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            round.into_iter().enumerate().for_each(|(at, i)| turn[i] = at);
+        }
+        runs.sort_by_key(|&i| (places[i].rep, turn[i]));
+    }
+
     /// How long a run takes in its world's time, but for the end of the target's last call.
     pub fn length(job: &Job<'_>) -> Nanos {
         (job.measuring_begins() + job.window.measured).since(Instant::ZERO)
@@ -278,7 +313,10 @@ impl Grid {
         let places = self.places();
         let is_kept = |i| kept.is_some_and(|k| k.load(i).is_some());
         let reused: Vec<bool> = (0..places.len()).map(is_kept).collect();
-        let missing: Vec<usize> = (0..places.len()).filter(|&i| !reused[i]).collect();
+        let mut missing: Vec<usize> = (0..places.len()).filter(|&i| !reused[i]).collect();
+        if world.alone() {
+            self.in_rounds(&places, &mut missing);
+        }
         let record = |reused: bool| Mutex::new(reused.then_some(Ok(Record::Kept)));
         let records: Vec<Mutex<Option<Result<Record, RunError>>>> =
             reused.into_iter().map(record).collect();

@@ -22,6 +22,12 @@ pub trait World: fmt::Debug + Sync {
         Ok(())
     }
 
+    /// Why the configuration of a job cannot run here, whatever else could. Asked before anything runs: those of a
+    /// grid that can run do.
+    fn lacks(&self, _job: &Job<'_>) -> Option<Lack> {
+        None
+    }
+
     /// Runs a job to its end. `watch` is called now and then with the time of the run; `false` interrupts
     /// it.
     fn run(
@@ -33,6 +39,24 @@ pub trait World: fmt::Debug + Sync {
     /// What a reader of the results must know about the machine: name and value.
     fn machine(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+}
+
+/// What a world lacks for a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lack {
+    /// What is missing: `scheduler kyber`, `io.latency`.
+    pub what: String,
+    /// Why it is.
+    pub why: String,
+    /// How to get it; empty if there is no way.
+    pub remedy: String,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)?;
+        if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
     }
 }
 
@@ -70,6 +94,10 @@ pub static WORLDS: &[WorldEntry] = &[
     WorldEntry {
         name: "engine",
         summary: "real storage, or drives emulated on the wall clock, under hoistway's schedulers",
+    },
+    WorldEntry {
+        name: "kernel",
+        summary: "a directory or device of this machine under the kernel's own schedulers and controllers",
     },
 ];
 
@@ -127,12 +155,49 @@ impl World for Engine {
     }
 }
 
+/// The kernel's own schedulers.
+#[cfg(all(feature = "live", target_os = "linux"))]
+#[derive(Debug)]
+pub struct Kernel(pub hoistway_live::kernel::Machine);
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+impl World for Kernel {
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+
+    fn alone(&self) -> bool {
+        true
+    }
+
+    fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {
+        self.0.check(jobs).map_err(WorldError::from)
+    }
+
+    fn lacks(&self, job: &Job<'_>) -> Option<Lack> {
+        let hoistway_live::kernel::Lack { what, why, remedy } = self.0.lacks(job)?;
+        Some(Lack { what, why, remedy })
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Outcome, JobError> {
+        self.0.run(job, watch)
+    }
+
+    fn machine(&self) -> Vec<(String, String)> {
+        self.0.facts()
+    }
+}
+
 #[cfg(all(feature = "live", target_os = "linux"))]
 impl From<hoistway_live::LiveError> for WorldError {
     fn from(error: hoistway_live::LiveError) -> WorldError {
-        use hoistway_live::LiveError::{Os, TooFast};
+        use hoistway_live::LiveError::{Lack, Os, TooFast};
         match error {
-            Os { .. } | TooFast { .. } => WorldError::Environment(error.to_string()),
+            Lack(_) | Os { .. } | TooFast { .. } => WorldError::Environment(error.to_string()),
             error => WorldError::Usage(error.to_string()),
         }
     }

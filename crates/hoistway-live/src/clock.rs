@@ -1,6 +1,8 @@
 //! The clocks: the only place of this crate where time comes from.
 
 use hoistway::{Instant, Nanos};
+use rustix::io::Errno;
+use rustix::thread::{ClockId as ThreadClock, clock_nanosleep_absolute};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds of the monotonic clock since the clock was made.
@@ -13,6 +15,18 @@ impl Clock {
     /// A clock that stands at [`Instant::ZERO`].
     pub fn new() -> Clock {
         Clock { start: monotonic() }
+    }
+
+    /// A clock that stands at [`Instant::ZERO`] at that time of the monotonic clock.
+    pub(crate) fn starting_at(start: u64) -> Clock {
+        Clock { start }
+    }
+
+    /// Sleeps until then, if it is still to come.
+    pub(crate) fn sleep_until(&self, at: Instant) {
+        let until = timespec(Nanos(self.start.saturating_add(at.as_nanos())));
+        // Whatever a signal interrupts is begun again; nothing else can fail.
+        while clock_nanosleep_absolute(ThreadClock::Monotonic, &until) == Err(Errno::INTR) {}
     }
 
     /// Now.
@@ -45,7 +59,8 @@ pub(crate) fn wall_clock() -> std::time::SystemTime {
     std::time::SystemTime::UNIX_EPOCH + since
 }
 
-fn monotonic() -> u64 {
+/// Now, in nanoseconds of the monotonic clock.
+pub(crate) fn monotonic() -> u64 {
     let t = clock_gettime(ClockId::Monotonic);
     // The monotonic clock counts from boot: neither part is ever negative.
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64

@@ -22,6 +22,17 @@ pub enum Verb {
     Emulate(super::emulate::Emulate),
     /// Put back what killed runs on this machine have left: schedulers, cgroups, mounts, files
     Restore(super::restore::Restore),
+    /// Carry out processes of a job: what `--on kernel` starts by itself
+    #[command(hide = true)]
+    KernelWorker(KernelWorker),
+}
+
+/// `hoistway kernel-worker`.
+#[derive(Debug, ClapArgs)]
+pub struct KernelWorker {
+    /// The order, and the numbers of the processes
+    #[arg(required = true, value_name = "ORDER")]
+    pub args: Vec<String>,
 }
 
 /// `hoistway serve`.

@@ -22,5 +22,8 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         #[cfg(feature = "fuse")]
         Verb::Emulate(options) => emulate::emulate(options),
         Verb::Restore(options) => restore::restore(options),
+        Verb::KernelWorker(options) => {
+            hoistway_live::kernel::work(&options.args).map_err(Failure::Usage)
+        }
     }
 }

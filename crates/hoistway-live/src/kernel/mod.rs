@@ -12,22 +12,28 @@ mod cgroup;
 mod chain;
 mod conditions;
 mod debug;
+mod files;
 mod guard;
 mod lack;
 pub mod loopdev;
+mod machine;
 mod mounts;
 mod place;
 mod queue;
+mod run;
 mod state;
+mod worker;
 
 pub use cgroup::{Groups, Hierarchy};
 pub use chain::Link;
 pub use conditions::{Conditions, Traffic, Watch};
 pub use guard::Guard;
 pub use lack::Lack;
+pub use machine::{Machine, MachineOptions};
 pub use place::{Place, PlaceTarget, resolve, resolve_in};
 pub use queue::{Diskstats, Identity, Queue};
 pub use state::{Repaired, repair, repair_in};
+pub use worker::work;
 
 use crate::LiveError;
 use std::fs;

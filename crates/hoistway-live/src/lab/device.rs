@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     /// Its folder in sysfs.
     folder: PathBuf,
     /// For results: model, or the kernel's name.
@@ -18,7 +18,7 @@ pub(super) struct Identity {
 }
 
 /// Looks a device up in sysfs.
-pub(super) fn identify(path: &Path) -> Result<Identity, LiveError> {
+pub(crate) fn identify(path: &Path) -> Result<Identity, LiveError> {
     let name = path.display().to_string();
     let stat = stat(path)
         .map_err(|e| LiveError::Refused(format!("--device {name}: {}", std::io::Error::from(e))))?;
@@ -52,7 +52,7 @@ pub(super) fn identify(path: &Path) -> Result<Identity, LiveError> {
 }
 
 /// Refuses a device that is mounted, swapped to, or part of another device; or one of whose partitions is.
-pub(super) fn check_unused(device: &Identity, name: &str) -> Result<(), LiveError> {
+pub(crate) fn check_unused(device: &Identity, name: &str) -> Result<(), LiveError> {
     let mounts = read_to_string("/proc/self/mountinfo").map_err(os("/proc/self/mountinfo"))?;
     // Without swap the kernel may not have the file.
     let swaps = read_to_string("/proc/swaps").unwrap_or_default();

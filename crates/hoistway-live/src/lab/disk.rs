@@ -119,7 +119,7 @@ pub(super) fn device(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveEr
 }
 
 /// Was this very thing given up? Another one is a mistake that must not pass.
-fn allowed(path: &Path, destroy: Option<&Path>) -> Result<bool, LiveError> {
+pub(crate) fn allowed(path: &Path, destroy: Option<&Path>) -> Result<bool, LiveError> {
     let Some(destroy) = destroy else { return Ok(false) };
     let same = match (std::fs::canonicalize(path), std::fs::canonicalize(destroy)) {
         (Ok(a), Ok(b)) => a == b,
@@ -199,7 +199,13 @@ fn is_ours(file: &File, size: u64) -> io::Result<bool> {
 
 /// The storage as experiments see a drive. Its coefficients for io.cost are those of the kernel's built-in
 /// class for such devices; nothing was measured.
-fn drive_of(id: &str, title: &str, size: u64, sector: u64, rotational: bool) -> DriveFile {
+pub(crate) fn drive_of(
+    id: &str,
+    title: &str,
+    size: u64,
+    sector: u64,
+    rotational: bool,
+) -> DriveFile {
     let clean = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let id: String = id.chars().map(clean).collect::<String>().to_lowercase();
     let id = id.trim_matches(['-', '.']);

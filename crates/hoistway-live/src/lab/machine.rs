@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 
 /// Bytes of memory that can be used without swapping (`MemAvailable`).
-pub(super) fn memory_available() -> u64 {
+pub(crate) fn memory_available() -> u64 {
     let text = read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
@@ -12,7 +12,7 @@ pub(super) fn memory_available() -> u64 {
 }
 
 /// Kernel and processor.
-pub(super) fn facts() -> Vec<(String, String)> {
+pub(crate) fn facts() -> Vec<(String, String)> {
     let kernel = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpus = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| {

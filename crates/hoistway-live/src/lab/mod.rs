@@ -5,18 +5,19 @@
 //! written to it), the processes (threads of their own, which read the clock themselves), the time that
 //! the processors take.
 
-mod device;
+pub(crate) mod device;
 mod disk;
 mod ledger;
-mod machine;
+pub(crate) mod machine;
 mod memory;
 mod pages;
 mod pattern;
 mod platform;
 mod process;
-mod ranges;
+pub(crate) mod ranges;
 mod storage;
 mod turn;
 
+pub(crate) use disk::{allowed, drive_of};
 pub use machine::Processors;
 pub use storage::{Storage, StorageTarget};

@@ -2,7 +2,7 @@
 
 /// Disjoint ranges in ascending order, from a byte to the one behind the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ranges(Vec<(u64, u64)>);
+pub(crate) struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
     /// Adds [from, to).

@@ -38,6 +38,11 @@ impl Barriers {
         self.0[barrier.0 as usize].parties as u64
     }
 
+    /// The same of every barrier.
+    pub fn all_parties(&self) -> Vec<u32> {
+        self.0.iter().map(|barrier| barrier.parties as u32).collect()
+    }
+
     /// Process `p` has come. It sleeps unless it is the last, who wakes the others.
     pub fn arrive(
         &mut self,

@@ -406,6 +406,13 @@ impl HostConfig {
         })
     }
 
+    /// What differs from the profile that it began as: names and what [`HostConfig::set`] takes.
+    pub fn differences(&self) -> Vec<(&'static str, String)> {
+        let profile = HostConfig::profile(self.profile).expect("it began as a profile");
+        let differs = |row: &&Row| row.text(self) != row.text(&profile);
+        ROWS.iter().filter(differs).map(|row| (row.name(), row.text(self))).collect()
+    }
+
     /// Sets one parameter by its name in host.md 15.
     pub fn set(&mut self, name: &str, value: &toml::Value) -> Result<(), JobError> {
         match value.as_str() {

@@ -71,6 +71,21 @@ use shared::SharedMemory;
 use std::sync::Arc;
 use wait::Wait;
 
+/// A file and where it lies, before anything runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaidOut {
+    /// First byte on the device.
+    pub start: u64,
+    /// Bytes, once it has been written.
+    pub bytes: u64,
+    /// It has been; otherwise [`Operation::Create`] makes it.
+    pub exists: bool,
+    /// It is the device itself.
+    pub raw: bool,
+    /// Pieces of other files lie between its own.
+    pub in_pieces: bool,
+}
+
 /// The host: memory, files and processes.
 #[derive(Debug)]
 pub struct Host {
@@ -349,6 +364,33 @@ impl Host {
     /// file is all of it.
     pub fn places(&self) -> Vec<(u64, u64)> {
         self.kernel.files.places()
+    }
+
+    /// Every file, in order of [`FileId`]: what a world needs that makes them for real.
+    pub fn layout(&self) -> Vec<LaidOut> {
+        let laid_out = |f: &file::File| LaidOut {
+            start: f.start,
+            bytes: f.bytes,
+            exists: f.size > 0,
+            raw: f.raw,
+            in_pieces: f.run_end(0, f.pages()) < f.pages() && f.size > 0,
+        };
+        self.kernel.files.iter().map(laid_out).collect()
+    }
+
+    /// Number of files.
+    pub fn files(&self) -> usize {
+        self.kernel.files.len() as usize
+    }
+
+    /// How many processes come to each barrier, in order of [`BarrierId`].
+    pub fn parties(&self) -> Vec<u32> {
+        self.kernel.barriers.all_parties()
+    }
+
+    /// Has anybody asked for memory that processes have in common, since the last time?
+    pub fn asked_for_memory(&mut self) -> bool {
+        self.memory.asked()
     }
 
     /// The device as a file, if somebody reads it as one.

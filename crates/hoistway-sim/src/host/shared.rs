@@ -7,24 +7,33 @@ use std::sync::Arc;
 
 /// Everything that is shared, by the name of the program.
 #[derive(Default)]
-pub(super) struct SharedMemory(Vec<(String, Arc<dyn Any + Send + Sync>)>);
+pub(super) struct SharedMemory {
+    all: Vec<(String, Arc<dyn Any + Send + Sync>)>,
+    asked: bool,
+}
 
 impl SharedMemory {
     /// What is known under `name`.
-    pub fn find<T: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
-        let known = self.0.iter().find(|(n, _)| n == name);
+    pub fn find<T: Send + Sync + 'static>(&mut self, name: &str) -> Option<Arc<T>> {
+        self.asked = true;
+        let known = self.all.iter().find(|(n, _)| n == name);
         known.map(|(_, it)| Arc::clone(it).downcast().expect("one program, one type"))
+    }
+
+    /// Has anybody asked, since the last time?
+    pub fn asked(&mut self) -> bool {
+        std::mem::take(&mut self.asked)
     }
 
     /// From now on it can be found.
     pub fn add<T: Send + Sync + 'static>(&mut self, name: &str, it: Arc<T>) {
-        self.0.push((name.to_string(), it));
+        self.all.push((name.to_string(), it));
     }
 }
 
 impl fmt::Debug for SharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.all.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -36,7 +45,8 @@ mod tests {
     #[test]
     fn what_was_added_is_found_by_its_name() {
         let mut memory = SharedMemory::default();
-        assert!(memory.find::<AtomicU64>("make").is_none());
+        assert!(!memory.asked() && memory.find::<AtomicU64>("make").is_none());
+        assert!(memory.asked() && !memory.asked());
         memory.add("make", Arc::new(AtomicU64::new(5)));
         memory.add("grep", Arc::new(AtomicU64::new(9)));
         let found = memory.find::<AtomicU64>("make").unwrap();

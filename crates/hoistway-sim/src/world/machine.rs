@@ -8,6 +8,7 @@
 //! The file is long because a step of any part changes who is next, whose window is over and what is counted, and the
 //! order of these at one instant is the determinism of a run: it is read in one place.
 
+use super::built::{Built, build};
 use super::control::{Monitor, add_groups, files, install, targets};
 use super::events::{EventQueue, MOST, NEVER, horizon};
 use super::record::{DeviceStats, ProcStats, Served, Span, figure};
@@ -16,8 +17,7 @@ use super::step::Step;
 use super::{Job, JobError, Mark, Outcome, Role, TraceMode, UNFINISHED};
 use crate::drive::Command;
 use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
-use crate::load::params::Params;
-use crate::load::{self, Build, Load};
+use crate::load::{self, Load};
 use hoistway::sched::bfq;
 use hoistway::setting::TunableError;
 use hoistway::stack::{IoError, StackError, StageName};
@@ -148,24 +148,12 @@ impl<G: Platform> Machine<G> {
         check_limits(job)?;
         let mut stack = stack_of(job, device)?;
         let most = stack.env().device.max_sectors;
-        let mut host = Host::new(job.host.clone(), job.drive, most, job.seed);
         let span = span_of(job);
         install(&mut stack, &job.control)?;
         let groups = add_groups(&mut stack, job)?;
         let controlled = stack.controllers().next().is_some();
 
-        // Files are laid out in order of creation, the target's before the interferers'.
-        let mut loads: Vec<Option<Box<dyn Load>>> = job.procs.iter().map(|_| None).collect();
-        for role in [Role::Target, Role::Interferer] {
-            for (index, spec) in job.procs.iter().enumerate().filter(|(_, p)| p.role == role) {
-                let entry = load::find(&spec.load)?;
-                let params = Params::new(&spec.name, &spec.params, entry.params)?;
-                let start = Instant::ZERO + spec.start;
-                let mut build = Build { params, host: &mut host, index, seed: job.seed, start };
-                loads[index] = Some((entry.build)(&mut build)?);
-            }
-        }
-
+        let Built { mut host, loads, .. } = build(job, most)?;
         let mut flushers = vec![GroupId::ROOT];
         if job.host.group_writeback() {
             flushers.extend(&groups);
@@ -215,9 +203,8 @@ impl<G: Platform> Machine<G> {
             ProcInfo { id, group, prio, cpu }
         }));
 
-        let loads = loads.into_iter().map(|l| l.expect("every process has one of the two roles"));
         Ok(Machine {
-            platform: platform(loads.collect(), &host)?,
+            platform: platform(loads, &host)?,
             now: Instant::ZERO,
             events,
             sequential: vec![false; stack.env().requests.capacity()],
@@ -804,7 +791,7 @@ fn check_limits(job: &Job<'_>) -> Result<(), JobError> {
     Ok(())
 }
 
-fn span_of(job: &Job<'_>) -> Span {
+pub(super) fn span_of(job: &Job<'_>) -> Span {
     let begin = job.measuring_begins();
     Span { begin, end: begin + job.window.measured.max(Nanos(1)) }
 }

@@ -1,11 +1,13 @@
 //! Loads, host and stack as one machine ([`Machine`]), and the loop that turns it in virtual time ([`run`]).
 
+mod built;
 mod control;
 mod events;
 mod job;
 mod machine;
 mod phases;
 mod record;
+mod recording;
 pub mod replay;
 mod sim;
 mod spawned;
@@ -14,8 +16,10 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+pub use built::{Built, build};
 pub use job::*;
 pub use machine::{Machine, Platform, request_of, tag_of};
+pub use recording::Recording;
 pub use sim::{run, run_recorded};
 pub use step::{NoRecorder, Recorder, Step};
 pub use survey::{Survey, survey};

@@ -1,0 +1,335 @@
+//! The files of a job, for real: in a folder of ours, or as places on a device.
+//!
+//! In a folder each file of the host is a file, of the same size; the file system decides where it lies. It is written
+//! once with data that does not compress, and kept as long as the runs go on. Files that loads make and delete
+//! themselves begin each run as not existing. I/O past the file system ([`Operation::Block`]) goes to one large sparse
+//! file, of which only the places are written that loads name.
+//!
+//! On a device a file is the range that the simulated host gives it: what the page cache, read-ahead and write-back do
+//! is done on the device's own mapping. Nothing can be created or deleted there.
+//!
+//! [`Operation::Block`]: hoistway_sim::host::Operation::Block
+
+use crate::buffer::Buffer;
+use crate::error::{LiveError, os};
+use crate::lab::ranges::Ranges;
+use hoistway_sim::host::LaidOut;
+use hoistway_sim::rng::stream;
+use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where the files of jobs are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// In a folder that is ours.
+    Folder(PathBuf),
+    /// On a block device, which may be written to or not.
+    Device {
+        /// The device.
+        path: PathBuf,
+        /// Its data may be lost.
+        writable: bool,
+    },
+}
+
+/// A file of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileAt {
+    /// What is opened.
+    pub path: PathBuf,
+    /// Where the file begins in it.
+    pub base: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// It is there before the run begins.
+    pub exists: bool,
+    /// It is the device itself.
+    pub raw: bool,
+}
+
+impl Ground {
+    /// Kind, path and whether it may be written.
+    pub fn encode(&self) -> (&'static str, String, bool) {
+        match self {
+            Ground::Folder(path) => ("folder", path.display().to_string(), true),
+            Ground::Device { path, writable } => ("device", path.display().to_string(), *writable),
+        }
+    }
+
+    /// The reverse.
+    pub fn decode(kind: &str, path: &str, writable: bool) -> Result<Ground, String> {
+        match kind {
+            "folder" => Ok(Ground::Folder(path.into())),
+            "device" => Ok(Ground::Device { path: path.into(), writable }),
+            _ => Err(format!("no ground '{kind}'")),
+        }
+    }
+
+    /// It is a device.
+    pub fn is_device(&self) -> bool {
+        matches!(self, Ground::Device { .. })
+    }
+
+    /// Loads may write.
+    pub fn writable(&self) -> bool {
+        !matches!(self, Ground::Device { writable: false, .. })
+    }
+
+    /// Where the files of a layout are, in order of their ids.
+    pub fn places(&self, layout: &[LaidOut], capacity: u64) -> Vec<FileAt> {
+        let place = |(i, f): (usize, &LaidOut)| {
+            let (bytes, exists, raw) = (f.bytes, f.exists, f.raw);
+            match self {
+                Ground::Folder(_) if raw => FileAt { bytes, exists, raw, ..self.block(capacity) },
+                Ground::Folder(folder) => {
+                    let name = match exists {
+                        true => format!("file{i}-{bytes}"),
+                        false => format!("made{i}"),
+                    };
+                    FileAt { path: folder.join(name), base: 0, bytes, exists, raw }
+                }
+                Ground::Device { path, .. } => {
+                    FileAt { path: path.clone(), base: f.start, bytes, exists, raw }
+                }
+            }
+        };
+        layout.iter().enumerate().map(place).collect()
+    }
+
+    /// Where I/O past the file system goes.
+    pub fn block(&self, capacity: u64) -> FileAt {
+        let path = match self {
+            Ground::Folder(folder) => folder.join(format!("device-{capacity}")),
+            Ground::Device { path, .. } => path.clone(),
+        };
+        FileAt { path, base: 0, bytes: capacity, exists: true, raw: true }
+    }
+
+    /// Opens a file of it.
+    pub fn open(&self, place: &FileAt, direct: bool) -> Result<File, LiveError> {
+        let mut open = OpenOptions::new();
+        open.read(true).write(self.writable());
+        if direct {
+            open.custom_flags(OFlags::DIRECT.bits() as i32);
+        }
+        open.open(&place.path).map_err(os(place.path.display().to_string()))
+    }
+}
+
+/// What has been written so far.
+#[derive(Debug, Default)]
+pub(super) struct Filled {
+    /// On the device, or in the file that stands for it.
+    ranges: Ranges,
+    /// Files.
+    files: Vec<PathBuf>,
+}
+
+/// Bytes written at a time.
+const STEP: usize = 1 << 20;
+
+impl Filled {
+    /// Bytes that [`Filled::fill`] would write.
+    pub fn missing(&self, ground: &Ground, places: &[FileAt], blocks: &[(u64, u64)]) -> u64 {
+        let mut ranges = self.ranges.clone();
+        let before = ranges.bytes();
+        let mut files = 0;
+        for (path, from, to) in wanted(places, blocks, ground) {
+            match path {
+                None => ranges.add(from, to),
+                Some(path) if self.files.iter().any(|f| f == path) => {}
+                Some(_) => files += to - from,
+            }
+        }
+        files + ranges.bytes() - before
+    }
+
+    /// Writes what is missing of the files that exist, and of the places that are reached past the file system.
+    /// `watch` is asked now and then; false: it was interrupted, and false is returned.
+    pub fn fill(
+        &mut self,
+        ground: &Ground,
+        places: &[FileAt],
+        blocks: &[(u64, u64)],
+        capacity: u64,
+        watch: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, LiveError> {
+        if !ground.writable() {
+            return Ok(true);
+        }
+        let mut writer = Writer { buffer: Buffer::zeroed(STEP), rng: stream(0, "fill"), watch };
+        for (path, from, to) in wanted(places, blocks, ground) {
+            match path {
+                None => {
+                    let block = ground.block(capacity);
+                    let made = make(ground, &block)?;
+                    for (from, to) in self.ranges.missing(from, to) {
+                        if !writer.write(&made, &block.path, from, to)? {
+                            return Ok(false);
+                        }
+                        self.ranges.add(from, to);
+                    }
+                }
+                Some(path) if self.files.iter().any(|f| f == path) => {}
+                Some(path) => {
+                    let place =
+                        FileAt { path: path.into(), base: 0, bytes: to, exists: true, raw: false };
+                    let made = make(ground, &place)?;
+                    // In one piece, if the file system can. Where it cannot allocate, writing does.
+                    let _ = fallocate(&made, FallocateFlags::empty(), 0, to);
+                    if !writer.write(&made, path, from, to)? {
+                        return Ok(false);
+                    }
+                    self.files.push(path.into());
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What must hold data: ranges of the device (`None`) or files, from a byte to the one behind the last, whole pages.
+fn wanted<'a>(
+    places: &'a [FileAt],
+    blocks: &'a [(u64, u64)],
+    ground: &'a Ground,
+) -> impl Iterator<Item = (Option<&'a Path>, u64, u64)> {
+    let files = places.iter().filter(|p| p.exists && !p.raw).map(|p| match ground {
+        Ground::Folder(_) => (Some(p.path.as_path()), 0, p.bytes),
+        Ground::Device { .. } => (None, p.base, p.base + p.bytes),
+    });
+    let blocks = blocks.iter().map(|&(start, len)| (None, start, start + len));
+    files.chain(blocks).map(|(path, from, to)| (path, from / PAGE * PAGE, page_up(to)))
+}
+
+fn page_up(at: u64) -> u64 {
+    at.next_multiple_of(PAGE)
+}
+
+const PAGE: u64 = 4096;
+
+/// Opens a file for filling; a file of a folder is made. Past the page cache, if the file system can.
+fn make(ground: &Ground, place: &FileAt) -> Result<File, LiveError> {
+    let mut open = OpenOptions::new();
+    open.read(true).write(true).create(!ground.is_device()).mode(0o600);
+    let name = place.path.display().to_string();
+    let file = open.open(&place.path).map_err(os(name.clone()))?;
+    if !ground.is_device() && file.metadata().map_err(os(name.clone()))?.len() < place.bytes {
+        file.set_len(place.bytes).map_err(os(name))?;
+    }
+    open.create(false).custom_flags(OFlags::DIRECT.bits() as i32);
+    Ok(open.open(&place.path).unwrap_or(file))
+}
+
+struct Writer<'a> {
+    buffer: Buffer,
+    rng: hoistway_sim::rng::Rng,
+    watch: &'a mut dyn FnMut() -> bool,
+}
+
+impl Writer<'_> {
+    /// Random bytes; false: interrupted.
+    fn write(&mut self, file: &File, path: &Path, from: u64, to: u64) -> Result<bool, LiveError> {
+        let mut at = from;
+        while at < to {
+            if !(self.watch)() {
+                return Ok(false);
+            }
+            let piece = &mut self.buffer[..(to - at).min(STEP as u64) as usize];
+            for word in piece.chunks_exact_mut(8) {
+                word.copy_from_slice(&self.rng.bits().to_ne_bytes());
+            }
+            file.write_all_at(piece, at).map_err(os(path.display().to_string()))?;
+            at += piece.len() as u64;
+        }
+        file.sync_data().map_err(os(path.display().to_string()))?;
+        drop_cached(file);
+        Ok(true)
+    }
+}
+
+/// Drops what the page cache holds of a file and is clean.
+pub(super) fn drop_cached(file: &File) {
+    // Advice cannot fail on a file of a disk; on others there is nothing to drop.
+    let _ = fadvise(file, 0, None, Advice::DontNeed);
+}
+
+/// Before a run: what earlier ones have made is gone, what they left dirty is written, and nothing is cached.
+pub(super) fn settle(ground: &Ground, places: &[FileAt], capacity: u64) -> Result<(), LiveError> {
+    let block = ground.block(capacity);
+    let device = ground.is_device();
+    for place in if device { std::slice::from_ref(&block) } else { places } {
+        let name = || place.path.display().to_string();
+        if !device && !place.exists && place.path.exists() {
+            std::fs::remove_file(&place.path).map_err(os(name()))?;
+        }
+        if !place.path.exists() {
+            continue;
+        }
+        let file = ground.open(place, false)?;
+        if ground.writable() {
+            file.sync_all().map_err(os(name()))?;
+        }
+        drop_cached(&file);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn laid_out(start: u64, bytes: u64, exists: bool) -> LaidOut {
+        LaidOut { start, bytes, exists, raw: false, in_pieces: false }
+    }
+
+    #[test]
+    fn files_of_a_folder_are_files_and_of_a_device_ranges() {
+        let layout = [laid_out(1 << 20, 8192, true), laid_out(2 << 20, 4096, false)];
+        let folder = Ground::Folder("/x".into()).places(&layout, 1 << 30);
+        assert_eq!((folder[0].path.to_str(), folder[0].base), (Some("/x/file0-8192"), 0));
+        assert_eq!((folder[1].path.to_str(), folder[1].exists), (Some("/x/made1"), false));
+        let device = Ground::Device { path: "/dev/x".into(), writable: false };
+        let places = device.places(&layout, 1 << 30);
+        assert_eq!((places[1].path.to_str(), places[1].base), (Some("/dev/x"), 2 << 20));
+        let filled = Filled::default();
+        assert_eq!(filled.missing(&device, &places, &[]), 8192);
+        let overlapping = [((1 << 20) + 4096, 8192), (5, 1)];
+        assert_eq!(filled.missing(&device, &places, &overlapping), 8192 + 4096 + 4096);
+    }
+
+    #[test]
+    fn files_are_written_once_with_data_that_does_not_repeat() {
+        let dir = std::env::temp_dir().join(format!("hoistway-files-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let ground = Ground::Folder(dir.clone());
+        let layout = [laid_out(0, 1 << 20, true), laid_out(1 << 20, 4096, false)];
+        let places = ground.places(&layout, 1 << 24);
+        let mut filled = Filled::default();
+        let mut fill = |watch: &mut dyn FnMut() -> bool| {
+            filled.fill(&ground, &places, &[(8192, 4096)], 1 << 24, watch).unwrap()
+        };
+        assert!(!fill(&mut || false));
+        assert!(fill(&mut || true));
+        let mut asked = 0;
+        assert!(fill(&mut || {
+            asked += 1;
+            true
+        }));
+        assert_eq!(asked, 0, "nothing is written twice");
+        let bytes = std::fs::read(&places[0].path).unwrap();
+        assert_eq!(bytes.len(), 1 << 20);
+        let mut pages: Vec<&[u8]> = bytes.chunks(4096).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        assert_eq!(pages.len(), 256);
+        let block = std::fs::read(ground.block(1 << 24).path).unwrap();
+        assert!(block.len() == 1 << 24 && block[8192] != block[8193] || block[8194] != block[8195]);
+        std::fs::write(&places[1].path, b"x").unwrap();
+        settle(&ground, &places, 1 << 24).unwrap();
+        assert!(!places[1].path.exists() && places[0].path.exists());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,686 @@
+//! One run under the kernel's schedulers: prepare, start the workers, watch, collect.
+//!
+//! ```text
+//!   files written once; dirty pages written, caches dropped
+//!   scheduler chosen anew, settings, groups, controllers
+//!   workers start and get ready
+//!   |start----ramp----|begin ------- measured ------- end|---- grace ----|   all workers killed
+//!                     device counters: begin, every interval, end
+//! ```
+//!
+//! Records come from each worker in the order of its calls. They are counted once every worker's records up to that
+//! time are in, since an exit may end measuring at a time that lies some milliseconds back.
+
+use super::files::{FileAt, Filled, settle};
+use super::machine::{Machine, in_kernel_words};
+use super::worker::MAX_REQUEST;
+use super::worker::board::{Board, State};
+use super::worker::order::Order;
+use super::worker::wire::Event;
+use super::{Diskstats, Guard, Watch};
+use crate::LiveError;
+use crate::clock::{Clock, monotonic};
+use crate::error::os;
+use hoistway::{Instant, Nanos};
+use hoistway_sim::hist::Histogram;
+use hoistway_sim::world::{
+    Built, DeviceRecord, Interval, Job, JobError, NamedFigure, Outcome, Recording, Role, build,
+};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Target of write-back throttling, in sysfs.
+pub(super) const WBT: &str = "wbt_lat_usec";
+
+/// One run.
+pub(super) struct Run<'a, 'j> {
+    pub machine: &'a Machine,
+    pub job: &'a Job<'j>,
+    pub guard: &'a mut Guard,
+    pub filled: &'a mut Filled,
+    pub conditions: &'a mut Vec<(String, String)>,
+}
+
+/// An error of the system as one of a run.
+pub(super) fn failed(error: LiveError) -> JobError {
+    JobError::Storage { what: error.to_string() }
+}
+
+/// The file of a group that a scheduler's setting goes to: `weight` of bfq is `io.bfq.weight`.
+pub(super) fn group_file(scheduler: &str, name: &str) -> String {
+    format!("io.{scheduler}.{name}")
+}
+
+/// What loads reach past the file system: first byte and length.
+pub(super) fn blocks_of(built: &Built) -> Vec<(u64, u64)> {
+    built.loads.iter().flat_map(|load| load.places()).collect()
+}
+
+/// How often the workers' records are read, and `watch` is asked.
+const POLL: Duration = Duration::from_millis(20);
+/// A record is in the ring that long after its call at the latest, unless a processor is not to be had.
+const LAG: Nanos = Nanos::ms(60);
+/// From the last worker being ready to the start.
+const RUN_UP: Nanos = Nanos::ms(30);
+/// For workers to get ready: they build the loads of all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Run<'_, '_> {
+    pub fn carry_out(
+        mut self,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Outcome, JobError> {
+        let built = build(self.job, MAX_REQUEST)?;
+        let (ground, capacity) = (&self.machine.ground, built.host.capacity());
+        let places = ground.places(&built.host.layout(), capacity);
+        let blocks = blocks_of(&built);
+        let mut asked = || watch(Instant::ZERO);
+        let filled = self.filled.fill(ground, &places, &blocks, capacity, &mut asked);
+        if !filled.map_err(failed)? {
+            return Err(JobError::Interrupted);
+        }
+        settle(ground, &places, capacity).map_err(failed)?;
+        self.choose_scheduler().map_err(failed)?;
+        // Groups last as long as the run; their guard is dropped after the workers.
+        let mut groups = Guard::begin(&self.machine.options.what).map_err(failed)?;
+        let folders = self.make_groups(&mut groups).map_err(failed)?;
+        let programs = programs(self.job, &built);
+        let board = Board::new(self.job.procs.len());
+        let board = board.map_err(|e| failed(os("shared memory")(e)))?;
+        let order = self.order(&board).map_err(failed)?;
+        let mut workers = Workers { children: Vec::new(), programs };
+        let begun = self.begin(&mut workers, &board, &order, &folders, watch);
+        let over = begun.and_then(|clock| {
+            Watched::new(self.machine, self.job, &board, clock)?.watch(&mut workers, watch)
+        });
+        workers.end();
+        let outcome = over.and_then(|watched| watched.finish(self.job, &board));
+        let tunables = self.tunables();
+        let parameters = self.parameters(&places);
+        let left = groups.restore();
+        if let Err(problems) = left {
+            return Err(JobError::Storage { what: problems.join("; ") });
+        }
+        let mut outcome = outcome?;
+        self.note(outcome.1);
+        outcome.0.tunables = tunables;
+        outcome.0.host_parameters = parameters;
+        Ok(outcome.0)
+    }
+
+    /// A fresh scheduler on every queue, with the job's settings.
+    fn choose_scheduler(&mut self) -> Result<(), LiveError> {
+        let spec = &self.job.scheduler;
+        let wbt = self.job.control.controllers.iter().find(|c| c.name == "wbt");
+        for queue in &self.machine.place.queues {
+            let file = queue.attribute_file("scheduler");
+            // The same name again would change nothing: what it has learnt must be gone.
+            let away = if spec.entry.name == "none" { "mq-deadline" } else { "none" };
+            if queue.scheduler()? == spec.entry.name
+                && queue.schedulers()?.iter().any(|name| name == away)
+            {
+                self.guard.write(&file, away)?;
+            }
+            self.guard.write(&file, spec.entry.name)?;
+            let now = queue.scheduler()?;
+            if now != spec.entry.name {
+                return Err(LiveError::Refused(format!(
+                    "{}: {} was chosen, and {now} is in force; something (a udev rule) changed it",
+                    queue.name, spec.entry.name
+                )));
+            }
+            for (name, value) in &spec.queue {
+                self.guard.write(&queue.attribute_file(name), &value.to_string())?;
+            }
+            for (name, value) in &spec.set {
+                let tunable = spec.entry.tunables.iter().find(|t| t.name == *name);
+                let text = in_kernel_words(tunable, *value);
+                self.guard.write(&queue.tunable_file(name), &text)?;
+            }
+            if queue.attribute(WBT).is_some() {
+                // A configuration says what throttles; the kernel's default would be on in most.
+                let target = wbt.map(|wbt| wbt.set.iter().find(|(name, _)| name == "target"));
+                let value = match target {
+                    None => "0".to_string(),
+                    Some(None) => "-1".to_string(),
+                    Some(Some((_, us))) => us.to_string(),
+                };
+                self.guard.write(&queue.attribute_file(WBT), &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The job's groups, with what is set on them; folders in order.
+    fn make_groups(&self, guard: &mut Guard) -> Result<Vec<PathBuf>, LiveError> {
+        let (groups, job) = (&self.machine.groups, self.job);
+        let root = groups.root();
+        for (file, line) in &job.control.root {
+            groups.write(guard, &root, file, line)?;
+        }
+        let mut folders: Vec<PathBuf> = Vec::with_capacity(job.groups.len());
+        for spec in &job.groups {
+            let (parent, name) = match spec.parent {
+                Some(p) => (folders[p].clone(), spec.name.clone()),
+                None => (root.clone(), format!("hoistway-{}-{}", std::process::id(), spec.name)),
+            };
+            let folder = groups.make(guard, &parent, &name)?;
+            for (name, value) in &spec.set {
+                let file = group_file(job.scheduler.entry.name, name);
+                groups.write(guard, &folder, &file, &value.to_string())?;
+            }
+            for (file, line) in &spec.write {
+                groups.write(guard, &folder, file, line)?;
+            }
+            folders.push(folder);
+        }
+        Ok(folders)
+    }
+
+    /// The order for the workers, where they can read it.
+    fn order(&self, board: &Board) -> Result<OwnedFd, LiveError> {
+        let order = Order {
+            board: board.path(),
+            ground: self.machine.ground.clone(),
+            drive: self.machine.facts_of_drive.clone(),
+            host: self.job.host.clone(),
+            procs: self.job.procs.clone(),
+            window: self.job.window,
+            seed: self.job.seed,
+        };
+        let file = memfd_create("hoistway-order", MemfdFlags::CLOEXEC);
+        let mut file = File::from(file.map_err(os("shared memory"))?);
+        file.write_all(order.encode().as_bytes()).map_err(os("shared memory"))?;
+        Ok(file.into())
+    }
+
+    /// Starts the workers; once all are ready, says when the run starts.
+    fn begin(
+        &mut self,
+        workers: &mut Workers,
+        board: &Board,
+        order: &OwnedFd,
+        folders: &[PathBuf],
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Clock, JobError> {
+        let order = format!("/proc/{}/fd/{}", std::process::id(), order.as_raw_fd());
+        let program = &self.machine.options.worker;
+        for procs in workers.programs.clone() {
+            let mut command = Command::new(&program[0]);
+            command.args(&program[1..]).arg(&order);
+            command.args(procs.iter().map(usize::to_string));
+            // A group of its own: Ctrl-C is the coordinator's business.
+            command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+            let child = command.spawn();
+            let child = child.map_err(|e| failed(os(program[0].to_string_lossy())(e)))?;
+            let pid = child.id();
+            workers.children.push(child);
+            self.guard.started(pid).map_err(failed)?;
+            if let Some(group) = self.job.procs[procs[0]].group {
+                self.machine.groups.join(&folders[group], pid).map_err(failed)?;
+            }
+        }
+        let all = 0..self.job.procs.len();
+        let since = std::time::Instant::now();
+        while !all.clone().all(|p| board.state(p) == State::Ready) {
+            if !watch(Instant::ZERO) {
+                return Err(JobError::Interrupted);
+            }
+            self.check_failed(board)?;
+            workers.check(board)?;
+            if since.elapsed() > PATIENCE {
+                let what = format!("the workers were not ready after {} s", PATIENCE.as_secs());
+                return Err(JobError::Storage { what });
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let start = monotonic() + RUN_UP.0;
+        board.set_start(start);
+        let clock = Clock::starting_at(start);
+        clock.sleep_until(Instant::ZERO);
+        Ok(clock)
+    }
+
+    fn check_failed(&self, board: &Board) -> Result<(), JobError> {
+        check_failed(self.job, board)
+    }
+
+    /// Tunables in force, of the first queue, as far as they are numbers.
+    fn tunables(&self) -> Vec<(String, u64)> {
+        let rows = self.machine.place.queues[0].tunables().unwrap_or_default();
+        rows.into_iter().filter_map(|(name, text)| Some((name, text.parse().ok()?))).collect()
+    }
+
+    /// What else was in force.
+    fn parameters(&self, places: &[FileAt]) -> Vec<(String, String)> {
+        let queue = &self.machine.place.queues[0];
+        let names =
+            ["nr_requests", "nomerges", "max_sectors_kb", "read_ahead_kb", "rotational", WBT];
+        let attribute = |name: &&str| Some((name.to_string(), queue.attribute(name)?));
+        let mut rows: Vec<(String, String)> = names.iter().filter_map(attribute).collect();
+        let bytes: u64 = places.iter().filter(|p| p.exists && !p.raw).map(|p| p.bytes).sum();
+        rows.push(("files_mib".into(), (bytes >> 20).to_string()));
+        for name in ["dirty_background_ratio", "dirty_ratio"] {
+            let text = std::fs::read_to_string(format!("/proc/sys/vm/{name}")).unwrap_or_default();
+            rows.push((name.into(), text.trim().to_string()));
+        }
+        let kind = self.machine.place.file_system.clone();
+        rows.push(("file_system".into(), kind.unwrap_or_else(|| "none (device)".into())));
+        rows
+    }
+
+    /// Keeps the conditions of the run for the manifest: warnings once each.
+    fn note(&mut self, conditions: super::Conditions) {
+        let warnings = conditions.flags.into_iter().map(|text| ("warning".to_string(), text));
+        for row in warnings.chain(conditions.rows) {
+            if row.0 != "warning" {
+                self.conditions.retain(|(name, _)| *name != row.0);
+            }
+            if !self.conditions.contains(&row) {
+                self.conditions.push(row);
+            }
+        }
+    }
+}
+
+/// Which processes of the job each process of the kernel carries out: one, or all that have memory in common.
+fn programs(job: &Job<'_>, built: &Built) -> Vec<Vec<usize>> {
+    let alone = (0..job.procs.len()).filter(|p| !built.sharers.contains(p)).map(|p| vec![p]);
+    let together = Some(built.sharers.clone()).filter(|all| !all.is_empty());
+    alone.chain(together).collect()
+}
+
+fn check_failed(job: &Job<'_>, board: &Board) -> Result<(), JobError> {
+    for (p, spec) in job.procs.iter().enumerate() {
+        if board.state(p) == State::Failed {
+            let what = format!("{}: {}", spec.name, board.complaint(p));
+            return Err(JobError::Storage { what });
+        }
+    }
+    Ok(())
+}
+
+/// Processes that are killed when this is dropped.
+struct Workers {
+    children: Vec<Child>,
+    programs: Vec<Vec<usize>>,
+}
+
+impl Workers {
+    /// A worker that is gone without a word.
+    fn check(&mut self, board: &Board) -> Result<(), JobError> {
+        for (child, procs) in self.children.iter_mut().zip(&self.programs) {
+            let Ok(Some(status)) = child.try_wait() else { continue };
+            let said = |p: &usize| !matches!(board.state(*p), State::Starting | State::Ready);
+            if !procs.iter().all(said) {
+                let what = format!("worker {} ended by itself: {status}", child.id());
+                return Err(JobError::Storage { what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Processor time that all have had, in ns.
+    fn processor_time(&self) -> u64 {
+        self.children.iter().map(|child| processor_time(child.id())).sum()
+    }
+
+    /// Kills and reaps them.
+    fn end(&mut self) {
+        // A worker that has ended by itself cannot be killed.
+        self.children.iter_mut().for_each(|child| drop(child.kill()));
+        self.children.iter_mut().for_each(|child| drop(child.wait()));
+        self.children.clear();
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Processor time of a process and its threads, in ns; 0 once it has been reaped.
+fn processor_time(pid: u32) -> u64 {
+    let mut clock: libc::clockid_t = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both write to variables of ours.
+    unsafe {
+        if libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) != 0
+            || libc::clock_gettime(clock, &mut time) != 0
+        {
+            return 0;
+        }
+    }
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Time of all processors, in ns: busy, and in softirqs and interrupts among that.
+fn machine_time() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
+    let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
+    // user, nice, system, idle, iowait, irq, softirq, in hundredths of a second.
+    let (busy, interrupts) = (at(0) + at(1) + at(2) + at(5) + at(6), at(5) + at(6));
+    (busy * 10_000_000, interrupts * 10_000_000)
+}
+
+/// A reading of all counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    at: Instant,
+    device: Diskstats,
+    workers: u64,
+    machine: (u64, u64),
+}
+
+/// A run that is watched.
+struct Watched<'a, 'j> {
+    machine: &'a Machine,
+    job: &'a Job<'j>,
+    board: &'a Board,
+    clock: Clock,
+    recording: Recording,
+    /// Records that are not counted yet, with what the device had moved when they were read.
+    waiting: Vec<VecDeque<(Event, u64)>>,
+    exited: Vec<Option<Instant>>,
+    conditions: Option<Watch>,
+    begun: Option<Reading>,
+    ended: Option<Reading>,
+    /// At the end of each interval of the device.
+    readings: Vec<Reading>,
+    first: Reading,
+    end: Instant,
+}
+
+impl<'a, 'j> Watched<'a, 'j> {
+    fn new(
+        machine: &'a Machine,
+        job: &'a Job<'j>,
+        board: &'a Board,
+        clock: Clock,
+    ) -> Result<Watched<'a, 'j>, JobError> {
+        let procs = job.procs.len();
+        let recording = Recording::new(job)?;
+        let end = recording.end();
+        let mut watched = Watched {
+            machine,
+            job,
+            board,
+            clock,
+            recording,
+            waiting: (0..procs).map(|_| VecDeque::new()).collect(),
+            exited: vec![None; procs],
+            conditions: Some(Watch::begin(&machine.place)),
+            begun: None,
+            ended: None,
+            readings: Vec::new(),
+            first: Reading::default(),
+            end,
+        };
+        watched.first = watched.read(None)?;
+        Ok(watched)
+    }
+
+    fn read(&self, workers: Option<&Workers>) -> Result<Reading, JobError> {
+        let mut device = Diskstats::default();
+        for queue in &self.machine.place.queues {
+            let d = queue.diskstats().map_err(failed)?;
+            device.reads += d.reads;
+            device.writes += d.writes;
+            device.flushes += d.flushes;
+            device.read_bytes += d.read_bytes;
+            device.write_bytes += d.write_bytes;
+            device.read_merges += d.read_merges;
+            device.write_merges += d.write_merges;
+            device.busy_ms += d.busy_ms;
+            device.queue_ms += d.queue_ms;
+        }
+        Ok(Reading {
+            at: self.clock.now(),
+            device,
+            workers: workers.map_or(0, Workers::processor_time),
+            machine: machine_time(),
+        })
+    }
+
+    /// Until everything that counts is over.
+    fn watch(
+        mut self,
+        workers: &mut Workers,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Self, JobError> {
+        let (begin, interval) = (self.recording.begin(), self.job.window.device_interval);
+        loop {
+            let now = self.clock.now();
+            if !watch(now) {
+                return Err(JobError::Interrupted);
+            }
+            check_failed(self.job, self.board)?;
+            workers.check(self.board)?;
+            if now >= begin && self.begun.is_none() {
+                self.begun = Some(self.read(Some(workers))?);
+            }
+            let next_interval = begin + Nanos(interval.0 * (self.readings.len() as u64 + 1));
+            if now >= next_interval && next_interval <= self.end {
+                self.readings.push(self.read(None)?);
+            }
+            self.take()?;
+            self.count(now);
+            if now >= self.end && self.ended.is_none() {
+                self.ended = Some(self.read(Some(workers))?);
+                self.leave_open();
+            }
+            if now >= self.end && self.is_over(now) {
+                self.take()?;
+                self.censor(now);
+                return Ok(self);
+            }
+            let mut until = now + Nanos(POLL.as_nanos() as u64);
+            for due in [begin, self.end, next_interval] {
+                if due > now {
+                    until = until.min(due);
+                }
+            }
+            self.clock.sleep_until(until);
+        }
+    }
+
+    /// Takes what the workers have recorded.
+    fn take(&mut self) -> Result<(), JobError> {
+        let moved = match &self.begun {
+            None => 0,
+            Some(begun) => {
+                let mut device = Diskstats::default();
+                for queue in &self.machine.place.queues {
+                    let d = queue.diskstats().map_err(failed)?;
+                    device.read_bytes += d.read_bytes;
+                    device.write_bytes += d.write_bytes;
+                }
+                bytes_of(&device).saturating_sub(bytes_of(&begun.device))
+            }
+        };
+        for (p, waiting) in self.waiting.iter_mut().enumerate() {
+            let exited = &mut self.exited[p];
+            self.board.take(p, |raw| match Event::decode(&raw) {
+                Some(Event::Exited(at)) => *exited = Some(at),
+                Some(event) => waiting.push_back((event, moved)),
+                None => unreachable!("workers are of this program"),
+            });
+        }
+        let measured = |p: &usize| self.job.procs[*p].role == Role::Target;
+        let mut who: Vec<usize> = (0..self.exited.len()).filter(measured).collect();
+        if who.is_empty() {
+            who = (0..self.exited.len()).collect();
+        }
+        if let Some(ends) = who.iter().map(|&p| self.exited[p]).collect::<Option<Vec<_>>>()
+            && let Some(&last) = ends.iter().max()
+            && last < self.end
+        {
+            self.recording.cut(last);
+            self.end = self.recording.end();
+        }
+        Ok(())
+    }
+
+    /// Counts what is surely complete.
+    fn count(&mut self, now: Instant) {
+        let sure = Instant::from_nanos(now.as_nanos().saturating_sub(LAG.0));
+        self.count_until(Some(sure));
+    }
+
+    fn count_until(&mut self, sure: Option<Instant>) {
+        for (p, waiting) in self.waiting.iter_mut().enumerate() {
+            while let Some(&(event, moved)) = waiting.front() {
+                if sure.is_some_and(|sure| event.at() >= sure) {
+                    break;
+                }
+                waiting.pop_front();
+                match event {
+                    Event::Ran(ran) => self.recording.ran(p, &ran),
+                    Event::Told(at, notice) => self.recording.told(self.job, at, p, notice, moved),
+                    Event::Exited(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Measuring has ended: what is open now counts as waiting.
+    fn leave_open(&mut self) {
+        for (p, spec) in self.job.procs.iter().enumerate() {
+            let began = self.board.began(p).map(Instant::from_nanos);
+            if let Some(began) = began.filter(|&began| began < self.end)
+                && spec.role != Role::Target
+            {
+                self.recording.left_open(p, began);
+            }
+        }
+    }
+
+    /// No target has a call open that began while measuring went on, or the grace is over.
+    fn is_over(&self, now: Instant) -> bool {
+        if now >= self.end + self.job.window.grace {
+            return true;
+        }
+        let busy = |p: usize| {
+            self.job.procs[p].role == Role::Target
+                && self.board.state(p) == State::Ready
+                && self.board.began(p).is_some()
+        };
+        !(0..self.job.procs.len()).any(busy)
+    }
+
+    /// The grace is over and a target's last call is not.
+    fn censor(&mut self, now: Instant) {
+        for (p, spec) in self.job.procs.iter().enumerate() {
+            if spec.role == Role::Target
+                && self.board.state(p) == State::Ready
+                && let Some(began) = self.board.began(p).map(Instant::from_nanos)
+            {
+                self.recording.censored(p, began, now);
+            }
+        }
+    }
+
+    /// What has been counted, once the workers are gone.
+    fn finish(
+        mut self,
+        job: &Job<'_>,
+        _board: &Board,
+    ) -> Result<(Outcome, super::Conditions), JobError> {
+        self.take()?;
+        self.count_until(None);
+        let last = self.read(None)?;
+        let begun = self.begun.unwrap_or(self.first);
+        let ended = self.ended.unwrap_or(last);
+        let measured = self.recording.end() - self.recording.begin();
+        let device = self.device(&begun, &ended);
+        let requests = device.commands.max(1);
+        let figure = |name: &str, value: u64| NamedFigure {
+            name: name.into(),
+            of: None,
+            value: i64::try_from(value).unwrap_or(i64::MAX),
+        };
+        let busy = ended.machine.0.saturating_sub(begun.machine.0);
+        let host_figures = vec![
+            figure("workers_cpu_ns", ended.workers.saturating_sub(begun.workers)),
+            figure("machine_cpu_ns", busy),
+            figure("machine_interrupt_ns", ended.machine.1.saturating_sub(begun.machine.1)),
+            figure("machine_cpu_ns_per_request", busy / requests),
+        ];
+        let (begin, now) = (self.recording.begin(), self.clock.now());
+        let (first, total) = (self.first.device, commands_of(&last.device));
+        let conditions = self.conditions.take().map(|watch| watch.end(None)).unwrap_or_default();
+        let (procs, marks) = self.recording.finish(job);
+        let outcome = Outcome {
+            procs,
+            device,
+            measured: job.window.measured.min(measured),
+            marks,
+            made: Vec::new(),
+            tunables: Vec::new(),
+            host_parameters: Vec::new(),
+            host_figures,
+            scheduler_figures: Vec::new(),
+            controller_figures: Vec::new(),
+            controller_tunables: Vec::new(),
+            files: Vec::new(),
+            targets: Vec::new(),
+            monitor: Vec::new(),
+            begin,
+            end: now,
+            commands_total: total - commands_of(&first),
+            trace_digest: 0,
+            trace: Vec::new(),
+        };
+        Ok((outcome, conditions))
+    }
+
+    /// The device while measuring went on. Which commands followed each other, and how long each took at the device,
+    /// the kernel does not count; requests under way include those that wait in the scheduler.
+    fn device(&self, begun: &Reading, ended: &Reading) -> DeviceRecord {
+        let (a, b) = (&begun.device, &ended.device);
+        let length = ended.at.since(begun.at).0.max(1) as f64;
+        let mut intervals = Vec::with_capacity(self.readings.len());
+        let mut before = a;
+        for (i, reading) in self.readings.iter().enumerate() {
+            if reading.at > ended.at + Nanos::ms(1) {
+                break;
+            }
+            intervals.push(Interval {
+                at: Nanos(self.job.window.device_interval.0 * i as u64),
+                bytes: bytes_of(&reading.device) - bytes_of(before),
+                ios: reading.device.reads + reading.device.writes - before.reads - before.writes,
+            });
+            before = &reading.device;
+        }
+        DeviceRecord {
+            read_bytes: b.read_bytes - a.read_bytes,
+            written_bytes: b.write_bytes - a.write_bytes,
+            commands: commands_of(b) - commands_of(a),
+            flushes: b.flushes - a.flushes,
+            sequential: 0,
+            merges: b.read_merges + b.write_merges - a.read_merges - a.write_merges,
+            utilisation: ((b.busy_ms - a.busy_ms) as f64 * 1e6 / length).min(1.0),
+            depth: (b.queue_ms - a.queue_ms) as f64 * 1e6 / length,
+            intervals,
+            device_time: Histogram::new(),
+        }
+    }
+}
+
+fn bytes_of(device: &Diskstats) -> u64 {
+    device.read_bytes + device.write_bytes
+}
+
+fn commands_of(device: &Diskstats) -> u64 {
+    device.reads + device.writes + device.flushes
+}

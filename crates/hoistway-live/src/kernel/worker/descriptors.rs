@@ -1,0 +1,192 @@
+//! Files of a process, open: buffered, past the cache, and as a range that is synced.
+
+use super::super::files::{FileAt, Ground};
+use hoistway_sim::host::Advice;
+use rustix::fs::{Advice as FileAdvice, fadvise};
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+/// A file that a process has open.
+#[derive(Debug)]
+pub struct Open {
+    /// Its number at the host.
+    pub id: usize,
+    /// Its descriptor, with read-ahead of its own.
+    pub file: File,
+    /// Where it begins in the descriptor.
+    pub base: u64,
+}
+
+/// All files of a job, as one process uses them.
+#[derive(Debug)]
+pub struct Descriptors {
+    ground: Ground,
+    places: Vec<FileAt>,
+    block: FileAt,
+    /// Past the cache, by number.
+    direct: Vec<Option<File>>,
+    block_direct: Option<File>,
+    /// Parts of a device that are synced as files.
+    mapped: Vec<Option<Mapping>>,
+}
+
+impl Descriptors {
+    pub fn new(ground: Ground, places: Vec<FileAt>, capacity: u64) -> Descriptors {
+        let block = ground.block(capacity);
+        let direct = places.iter().map(|_| None).collect();
+        let mapped = places.iter().map(|_| None).collect();
+        Descriptors { ground, places, block, direct, block_direct: None, mapped }
+    }
+
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Opens a file afresh.
+    pub fn open(&self, id: usize, advice: Advice) -> Result<Open, String> {
+        let place = &self.places[id];
+        let file = self.ground.open(place, false).map_err(|e| e.to_string())?;
+        let advice = match advice {
+            Advice::Normal => FileAdvice::Normal,
+            Advice::Sequential => FileAdvice::Sequential,
+            Advice::Random => FileAdvice::Random,
+        };
+        fadvise(&file, 0, None, advice).map_err(|e| self.failed(id, "posix_fadvise", e))?;
+        Ok(Open { id, file, base: place.base })
+    }
+
+    /// Its descriptor past the cache.
+    pub fn direct(&mut self, id: usize) -> Result<&File, String> {
+        let (slot, place) = (&mut self.direct[id], &self.places[id]);
+        opened(slot, &self.ground, place)
+    }
+
+    /// Where I/O past the file system goes.
+    pub fn block(&mut self) -> Result<&File, String> {
+        opened(&mut self.block_direct, &self.ground, &self.block)
+    }
+
+    /// Starts write-back of the dirty pages of a part and drops the clean ones; `None`: of all of it.
+    pub fn dont_need(&self, id: usize, part: Option<(u64, u64)>) -> Result<(), String> {
+        let place = &self.places[id];
+        if !place.path.exists() {
+            return Ok(());
+        }
+        let file = self.ground.open(place, false).map_err(|e| e.to_string())?;
+        let (offset, len) = part.unwrap_or((0, place.bytes));
+        fadvise(&file, place.base + offset, NonZeroU64::new(len), FileAdvice::DontNeed)
+            .map_err(|e| self.failed(id, "posix_fadvise", e))
+    }
+
+    /// fsync (`full`) or fdatasync of a file; on a device, of its range.
+    /// `file`: a descriptor of it, if the process has one.
+    pub fn sync(&mut self, id: usize, full: bool, file: Option<&File>) -> Result<(), String> {
+        if self.ground.is_device() {
+            let place = &self.places[id];
+            if self.mapped[id].is_none() {
+                let mapping = Mapping::of(&self.ground, place);
+                self.mapped[id] = Some(mapping.map_err(|e| self.failed(id, "mmap", e))?);
+            }
+            let mapping = self.mapped[id].as_ref().expect("it was just made");
+            return mapping.sync().map_err(|e| self.failed(id, "msync", e));
+        }
+        let sync = |file: &File| if full { file.sync_all() } else { file.sync_data() };
+        let synced = match file {
+            Some(file) => sync(file),
+            None => sync(&self.ground.open(&self.places[id], false).map_err(|e| e.to_string())?),
+        };
+        synced.map_err(|e| self.failed(id, "fsync", e))
+    }
+
+    /// sync() of the file system, or of the device.
+    pub fn sync_all(&self) -> Result<(), String> {
+        match &self.ground {
+            Ground::Folder(folder) => {
+                let folder = File::open(folder).map_err(|e| format!("{}: {e}", folder.display()));
+                rustix::fs::syncfs(folder?).map_err(|e| format!("syncfs: {e}"))
+            }
+            Ground::Device { .. } => {
+                let device = self.ground.open(&self.block, false).map_err(|e| e.to_string())?;
+                device.sync_all().map_err(|e| format!("{}: fsync: {e}", self.block.path.display()))
+            }
+        }
+    }
+
+    /// Makes a file, or empties it.
+    pub fn create(&mut self, id: usize) -> Result<(), String> {
+        let made = self.on_folder(id, "create").and_then(|place| {
+            let made = File::options().write(true).create(true).truncate(true).open(&place.path);
+            made.map_err(|e| self.failed(id, "create", e))
+        });
+        made.map(drop)
+    }
+
+    /// Deletes it.
+    pub fn unlink(&mut self, id: usize) -> Result<(), String> {
+        let place = self.on_folder(id, "unlink")?;
+        std::fs::remove_file(&place.path).map_err(|e| self.failed(id, "unlink", e))?;
+        self.direct[id] = None;
+        Ok(())
+    }
+
+    fn on_folder(&self, id: usize, what: &str) -> Result<&FileAt, String> {
+        match self.ground {
+            Ground::Folder(_) => Ok(&self.places[id]),
+            Ground::Device { .. } => Err(format!("{what}: there are no files on a device")),
+        }
+    }
+
+    fn failed(&self, id: usize, what: &str, error: impl std::fmt::Display) -> String {
+        format!("{}: {what}: {error}", self.places[id].path.display())
+    }
+}
+
+fn opened<'a>(
+    slot: &'a mut Option<File>,
+    ground: &Ground,
+    place: &FileAt,
+) -> Result<&'a File, String> {
+    if slot.is_none() {
+        *slot = Some(ground.open(place, true).map_err(|e| format!("{e} (direct I/O)"))?);
+    }
+    Ok(slot.as_ref().expect("it was just opened"))
+}
+
+/// A range of a device. fsync of a device writes all that is dirty of it; msync of a mapping writes the range and then
+/// flushes the drive's cache, which is what fdatasync of a file does.
+#[derive(Debug)]
+struct Mapping {
+    memory: NonNull<std::ffi::c_void>,
+    len: usize,
+}
+
+// SAFETY: the memory is never read or written through the mapping.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn of(ground: &Ground, place: &FileAt) -> Result<Mapping, String> {
+        let file = ground.open(place, false).map_err(|e| e.to_string())?;
+        let (len, flags) = (place.bytes as usize, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice; nobody reads through it.
+        let memory = unsafe {
+            mmap(std::ptr::null_mut(), len, ProtFlags::READ, flags, file.as_fd(), place.base)
+        };
+        let memory = memory.map_err(|e| e.to_string())?;
+        Ok(Mapping { memory: NonNull::new(memory).expect("mmap returns no null"), len })
+    }
+
+    fn sync(&self) -> rustix::io::Result<()> {
+        // SAFETY: the mapping is ours and lives.
+        unsafe { msync(self.memory.as_ptr(), self.len, MsyncFlags::SYNC) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `of` with this length; a failure leaves address space taken.
+        let _ = unsafe { munmap(self.memory.as_ptr(), self.len) };
+    }
+}

@@ -21,7 +21,7 @@
 
 use super::queue::Queue;
 use super::state::{self, Change, StateFile};
-use super::{System, line, put};
+use super::{Lack, System, line, put};
 use crate::LiveError;
 use crate::error::os;
 use rustix::fs::{FlockOperation, flock};
@@ -39,7 +39,7 @@ pub(super) use undo::put_back;
 #[derive(Debug)]
 pub struct Guard {
     system: System,
-    folder: PathBuf,
+    folders: Vec<PathBuf>,
     state: StateFile,
     changes: Vec<Change>,
     locks: Vec<Lock>,
@@ -49,15 +49,18 @@ pub struct Guard {
 impl Guard {
     /// For a piece of work, in a few words that people will read: `compare latency-2019`.
     pub fn begin(what: &str) -> Result<Guard, LiveError> {
-        Guard::begin_in(&System::real(), &state::folder(), what)
+        Guard::new(&System::real(), state::folders(), what)
     }
 
     /// The same on another tree of files, with its state file in that folder.
     pub fn begin_in(system: &System, folder: &Path, what: &str) -> Result<Guard, LiveError> {
-        let state = StateFile::create(system, folder, what)?;
+        Guard::new(system, vec![folder.into()], what)
+    }
+
+    fn new(system: &System, folders: Vec<PathBuf>, what: &str) -> Result<Guard, LiveError> {
+        let state = StateFile::create(system, &folders, what)?;
         let system = system.clone();
-        let folder = folder.into();
-        Ok(Guard { system, folder, state, changes: Vec::new(), locks: Vec::new(), done: false })
+        Ok(Guard { system, folders, state, changes: Vec::new(), locks: Vec::new(), done: false })
     }
 
     /// Takes a queue for this process and remembers its settings. Writing to one of its files does the same.
@@ -186,23 +189,22 @@ impl Guard {
         }
         let queue = Queue::new(&self.system, folder)?;
         let lock = Lock::take(&queue.folder.join("queue")).map_err(|why| {
-            let owner = state::left_by(&self.system, &self.folder, folder);
+            let owner = state::changed_by(&self.system, &self.folders, folder, true);
             let owner =
                 owner.map_or(String::new(), |o| format!(" (process {}: {})", o.pid, o.what));
-            LiveError::Refused(format!(
-                "{}: another hoistway is at work on this device{owner}: {why}; wait until it ends",
-                queue.name
-            ))
+            let why = format!("another hoistway is at work on this device{owner}: {why}");
+            LiveError::Lack(Lack::new(&queue.name, why, "wait until it ends"))
         })?;
-        if let Some(left) = state::left_by(&self.system, &self.folder, folder) {
-            // Of this process (a guard within a guard) it is alive, and what is found is right for us.
-            if !left.alive {
-                return Err(LiveError::Refused(format!(
-                    "{}: its settings are not its own: '{}' (process {}) was killed; \
-                     run `hoistway restore` first",
-                    queue.name, left.what, left.pid
-                )));
-            }
+        if let Some(left) = state::changed_by(&self.system, &self.folders, folder, false) {
+            let why = format!(
+                "its settings are not its own: '{}' (process {}) was killed",
+                left.what, left.pid
+            );
+            return Err(LiveError::Lack(Lack::new(
+                &queue.name,
+                why,
+                "run `hoistway restore` first",
+            )));
         }
         let inode = fs::metadata(queue.folder.join("queue"));
         let inode = inode.map_err(os(queue.folder.display().to_string()))?.ino();

@@ -1,7 +1,7 @@
 //! What was changed, on disk: enough to put it back after this process was killed or the power failed.
 //!
-//! One file per run, in `/var/lib/hoistway` (`HOISTWAY_STATE_DIR` overrides it; without root the user's own
-//! state folder). It is locked while its process lives. Each change is one line, written before the change
+//! One file per run, in `/var/lib/hoistway`, or `/run/hoistway` where that cannot be written
+//! (`HOISTWAY_STATE_DIR` overrides both; without root the user's own state folder). It is locked while its process lives. Each change is one line, written before the change
 //! is made. Lines about files and folders are synced, since only those outlive a reboot: sysfs, cgroups,
 //! mounts and loop devices begin anew then, and the boot id of the file says so.
 //!
@@ -163,8 +163,23 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// A new one in that folder.
-    pub fn create(system: &System, folder: &Path, what: &str) -> Result<StateFile, LiveError> {
+    /// A new one, in the first of these folders that takes it.
+    pub fn create(
+        system: &System,
+        folders: &[PathBuf],
+        what: &str,
+    ) -> Result<StateFile, LiveError> {
+        let mut refused = None;
+        for folder in folders {
+            match StateFile::create_in(system, folder, what) {
+                Ok(file) => return Ok(file),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        Err(refused.expect("there is a folder"))
+    }
+
+    fn create_in(system: &System, folder: &Path, what: &str) -> Result<StateFile, LiveError> {
         fs::create_dir_all(folder).map_err(os(folder.display().to_string()))?;
         let pid = std::process::id();
         let mut number = 0;
@@ -269,9 +284,10 @@ fn state_files(folder: &Path) -> Result<Vec<PathBuf>, LiveError> {
 fn repair_file(system: &System, path: &Path, dry_run: bool) -> Result<Option<Repaired>, LiveError> {
     let what = || path.display().to_string();
     let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(None) };
-    let text = fs::read_to_string(path).map_err(os(what()))?;
-    let Some(read) = Read::parse(&text) else { return Ok(None) };
     let alive = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+    // Its process may have ended well meanwhile, and taken it away.
+    let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
+    let Some(read) = Read::parse(&text) else { return Ok(None) };
     let rebooted = boot_id(system) != read.boot;
     let left = read.changes.iter().filter(|change| !rebooted || change.lasts());
     let left: Vec<Change> = left.cloned().collect();
@@ -298,21 +314,23 @@ fn repair_file(system: &System, path: &Path, dry_run: bool) -> Result<Option<Rep
     Ok(Some(report))
 }
 
-/// A killed run that has changed this queue, if there is one: its settings are not what they were.
-pub(super) fn left_by(system: &System, folder: &Path, queue: &Path) -> Option<Repaired> {
-    for path in state_files(folder).unwrap_or_default() {
-        let Some(read) = fs::read_to_string(&path).ok().and_then(|text| Read::parse(&text)) else {
-            continue;
-        };
-        let touches = read.changes.iter().any(|change| match change {
-            Change::Queue { folder, .. } => folder == queue,
-            _ => false,
-        });
-        if touches && boot_id(system) == read.boot {
-            return repair_file(system, &path, true).ok().flatten();
-        }
-    }
-    None
+/// A run that has changed this queue: one that is alive, or one that was killed, after which the settings are not
+/// what they were.
+pub(super) fn changed_by(
+    system: &System,
+    folders: &[PathBuf],
+    queue: &Path,
+    alive: bool,
+) -> Option<Repaired> {
+    let files = folders.iter().flat_map(|folder| state_files(folder).unwrap_or_default());
+    let mut runs = files.filter_map(|path| {
+        let read = Read::parse(&fs::read_to_string(&path).ok()?)?;
+        let touches =
+            |change: &Change| matches!(change, Change::Queue { folder, .. } if folder == queue);
+        let now = read.changes.iter().any(touches) && boot_id(system) == read.boot;
+        if now { repair_file(system, &path, true).ok()? } else { None }
+    });
+    runs.find(|run| run.alive == alive)
 }
 
 struct Read {
@@ -353,18 +371,13 @@ pub(super) fn supersede(changes: &mut Vec<Change>, change: Change) {
     changes.push(change);
 }
 
-/// Where new state files go.
-pub(super) fn folder() -> PathBuf {
-    folders().remove(0)
-}
-
-/// Where state files may be.
+/// Where state files are, the one to be tried first for new ones first: a folder that survives a reboot.
 pub(super) fn folders() -> Vec<PathBuf> {
     if let Some(folder) = std::env::var_os("HOISTWAY_STATE_DIR") {
         return vec![folder.into()];
     }
     if rustix::process::geteuid().is_root() {
-        return vec!["/var/lib/hoistway".into()];
+        return vec!["/var/lib/hoistway".into(), "/run/hoistway".into()];
     }
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(home);

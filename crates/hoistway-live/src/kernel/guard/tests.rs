@@ -372,3 +372,50 @@ fn what_a_hierarchy_has_no_file_for_is_a_lack() {
     let left = left.filter(|e| e.file_name().to_string_lossy().starts_with("hoistway-look"));
     assert_eq!(left.count(), 0);
 }
+
+#[test]
+fn a_panic_and_an_error_put_back_what_was_changed() {
+    let Some(device) = Loop::new("panic") else { return };
+    let before = device.all();
+    let panicked = std::panic::catch_unwind(|| {
+        let mut guard = device.guard();
+        device.change_everything(&mut guard);
+        assert_ne!(device.all(), before);
+        panic!("in the middle of a run");
+    });
+    assert!(panicked.is_err());
+    assert_eq!(device.all(), before);
+    let failed = || -> Result<(), LiveError> {
+        let mut guard = device.guard();
+        device.change_everything(&mut guard);
+        guard.write(&device.queue().attribute_file("scheduler"), "no-such-scheduler")?;
+        Ok(())
+    };
+    let error = failed().unwrap_err().to_string();
+    assert!(error.contains("queue/scheduler: writing 'no-such-scheduler'"), "{error}");
+    assert_eq!(device.all(), before);
+    assert_eq!(fs::read_dir(&device.state).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_on_a_file_system_that_is_not_mounted_is_kept_in_mind() {
+    let Some(device) = Loop::new("unmounted") else { return };
+    let scratch = Scratch::new("unmounted-own");
+    let at = scratch.0.join("at");
+    fs::create_dir(&at).unwrap();
+    let ran = |command: &mut Command| assert!(command.output().unwrap().status.success());
+    ran(Command::new("mkfs.ext4").arg("-q").arg(&device.device));
+    ran(Command::new("mount").arg(&device.device).arg(&at));
+    let mut guard = device.guard();
+    guard.make_dir(&at.join("files")).unwrap();
+    fs::write(at.join("files/x"), "x").unwrap();
+    ran(Command::new("umount").arg(&at));
+    let problems = guard.restore().unwrap_err();
+    assert!(problems[0].contains("its file system is not mounted"), "{problems:?}");
+    drop(guard);
+    ran(Command::new("mount").arg(&device.device).arg(&at));
+    let done = repair_in(&System::real(), &device.state, false).unwrap();
+    assert_eq!((done.len(), done[0].problems.len()), (1, 0));
+    assert!(!at.join("files").exists());
+    ran(Command::new("umount").arg(&at));
+}

@@ -250,7 +250,15 @@ fn cgroup(path: &Path) -> Result<(), String> {
 
 /// Removes a folder and what is in it, but nothing that lies on another file system.
 fn remove_folder(path: &Path, made: Option<(u64, u64)>) -> Result<(), String> {
-    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        let parent = path.parent().and_then(|parent| fs::metadata(parent).ok());
+        return match made.filter(|(device, _)| parent.is_none_or(|p| p.dev() != *device)) {
+            None => Ok(()),
+            Some(_) => Err("is not to be seen: its file system is not mounted, or was mounted anew; mount it and \
+                            try again, or remove the state file if the folder is gone"
+                .into()),
+        };
+    };
     match made {
         // The process died between the note and the folder, or just after: it is empty.
         None => match fs::remove_dir(path) {

@@ -620,3 +620,108 @@ fn record_takes_a_loop_devices_requests_and_leaves_no_trace_of_itself() {
     assert!(json["processes"]["top"][0]["name"].as_str().unwrap().starts_with("dd/"));
     assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
 }
+
+/// `hoistway emulate` with a loop device.
+fn emulator(args: &[&str]) -> Option<hoistway_live::emulator::EmulatorProcess> {
+    if !there_is(&["losetup", "mkfs.ext4", "e2fsck", "blkdiscard"]) {
+        return None;
+    }
+    let all = [&["--anyway"], args].concat();
+    match hoistway_live::emulator::EmulatorProcess::start(Path::new(HOISTWAY), &all) {
+        Ok(process) => Some(process),
+        Err(error) => {
+            // What is missing here is told by the loop driver or by FUSE; anything else is a mistake.
+            let said = error.to_string();
+            assert!(said.contains("loop") || said.contains("fuse"), "{said}");
+            println!("skipped: {said}");
+            None
+        }
+    }
+}
+
+fn queue(device: &Path, name: &str) -> String {
+    let name = format!("/sys/block/{}/{name}", device.file_name().unwrap().to_str().unwrap());
+    fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name}: {e}")).trim().to_string()
+}
+
+#[test]
+fn an_emulated_drive_is_a_block_device_like_the_drive() {
+    let Some(drive) = emulator(&["--drive", "plextor-px-256m5s", "--size", "256M"]) else { return };
+    let device = drive.device.clone();
+    let facts: Value = serde_json::from_str(&drive.facts).unwrap();
+    assert_eq!(facts["device"], text(&device));
+    assert!(facts["carried_iops"].as_u64().unwrap() > 1000, "{facts}");
+    for (name, wanted) in [
+        ("size", "524288"),
+        ("queue/rotational", "0"),
+        ("queue/read_ahead_kb", "128"),
+        ("queue/max_sectors_kb", "1280"),
+        ("queue/write_cache", "write back"),
+        ("queue/logical_block_size", "512"),
+        ("loop/dio", "1"),
+    ] {
+        assert_eq!(queue(&device, name), wanted, "{name}");
+    }
+    let folder = Folder::new("emulate");
+    let gold = folder.path("gold");
+    must("mkfs.ext4", &["-q", text(&device)]);
+    must("mount", &[text(&device), text(&gold)]);
+    let content: Vec<u8> = (0..9_000_000u32).map(|n| (n ^ n >> 9) as u8).collect();
+    let file = fs::File::create(gold.join("file")).unwrap();
+    file.write_all_at(&content, 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    must("umount", &[text(&gold)]);
+    must("e2fsck", &["-fn", text(&device)]);
+    must("mount", &["-o", "ro", text(&device), text(&gold)]);
+    let same = fs::read(gold.join("file")).unwrap() == content;
+    must("umount", &[text(&gold)]);
+    assert!(same, "what was written is read after the file system was mounted anew");
+    must("blkdiscard", &["-f", text(&device)]);
+    assert!(fs::read(&device).unwrap().iter().all(|&byte| byte == 0), "all is discarded");
+    let last: Value = serde_json::from_str(&drive.stop().unwrap()).unwrap();
+    assert!(last["most_under_way"].as_u64().unwrap() > 1, "{last}");
+    assert!(last["commands"].as_u64().unwrap() > 100, "{last}");
+    assert!(!device.exists(), "the loop device went with the drive");
+}
+
+/// The depth of the drive is that of the driver's tags: as many commands come to it, and no more.
+#[test]
+fn as_many_commands_come_to_an_emulated_drive_as_it_takes() {
+    let Some(drive) = emulator(&["--drive", "hitachi-hts727550a9e364", "--size", "1G"]) else {
+        return;
+    };
+    assert_eq!(queue(&drive.device, "queue/rotational"), "1");
+    assert_eq!(queue(&drive.device, "queue/discard_max_bytes"), "0");
+    let device = fs::File::open(&drive.device).unwrap();
+    let reads = |n: u64| {
+        let device = device.try_clone().unwrap();
+        // Far from each other: neither read-ahead nor a merge makes two of them one.
+        move || device.read_exact_at(&mut [0; 4096], (n * 7919 % 1000) << 20).unwrap()
+    };
+    let readers: Vec<_> = (0..60).map(|n| std::thread::spawn(reads(n))).collect();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    drop(device);
+    let last: Value = serde_json::from_str(&drive.stop().unwrap()).unwrap();
+    assert_eq!(last["most_under_way"], 31, "{last}");
+}
+
+#[test]
+fn what_a_killed_emulator_leaves_is_taken_away() {
+    let size = ["--drive", "plextor-px-256m5s", "--size", "64M"];
+    let Some(drive) = emulator(&size) else { return };
+    let (device, facts) = (drive.device.clone(), drive.facts.clone());
+    let facts: Value = serde_json::from_str(&facts).unwrap();
+    let pid = facts["pid"].as_u64().unwrap();
+    assert!(must(HOISTWAY, &["emulate", "--list"]).contains(&format!("process {pid}\n")));
+    must("kill", &["-KILL", &pid.to_string()]);
+    drop(drive);
+    assert!(device.exists(), "the loop device outlives the emulator");
+    must(HOISTWAY, &["emulate", "--cleanup"]);
+    assert!(!device.exists());
+    assert!(!must(HOISTWAY, &["emulate", "--list"]).contains(&format!("process {pid}")));
+    assert!(!fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&format!("/{pid}/mnt")));
+    let refused =
+        run(HOISTWAY, &["emulate", "--drive", "plextor-px-256m5s", "--loop", "--size", "1000"]);
+    assert_eq!(refused.status.code(), Some(2), "a size that is no multiple of a sector");
+}

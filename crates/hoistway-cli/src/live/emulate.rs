@@ -60,6 +60,9 @@ pub struct Emulate {
     /// What a background process is told by the one that started it.
     #[arg(long, hide = true)]
     pub detached: bool,
+    /// End when standard input does: with the program that holds its other end.
+    #[arg(long, hide = true, conflicts_with = "background")]
+    pub attended: bool,
 }
 
 /// How long a user of the device is waited for at the end.
@@ -80,7 +83,15 @@ pub fn emulate(args: &Emulate) -> Result<(), Failure> {
         // It already leads a group then, or a session: both leave it alone when a terminal closes.
         let _ = rustix::process::setsid();
     }
+    end_when_a_thread_panics();
     let (stop, stopped) = channel();
+    if args.attended {
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            let _ = stop.send(());
+        });
+    }
     ctrlc::set_handler(move || {
         let _ = stop.send(());
     })
@@ -96,6 +107,16 @@ pub fn emulate(args: &Emulate) -> Result<(), Failure> {
     let (last, used) = (figures(&emulator), emulator.used());
     let users = emulator.stop(PATIENCE).map_err(failure)?;
     farewell(args, &last, used, &users)
+}
+
+/// A drive without one of its threads would never answer; so it goes as a killed one does.
+fn end_when_a_thread_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        eprintln!("error: `hoistway emulate --cleanup` takes away what is left");
+        std::process::exit(1);
+    }));
 }
 
 fn options(args: &Emulate) -> Result<EmulatorOptions, Failure> {

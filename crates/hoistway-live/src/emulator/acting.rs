@@ -124,6 +124,8 @@ struct Flight {
     len: u64,
     sent: Instant,
     out: Nanos,
+    /// The part of the way out that goes by the length.
+    copy: Nanos,
     modelled: Nanos,
     failed: bool,
 }
@@ -194,6 +196,7 @@ impl Acting {
                 len,
                 sent: now,
                 out: Nanos::ZERO,
+                copy: Nanos::ZERO,
                 modelled: Nanos::ZERO,
                 failed,
             },
@@ -290,8 +293,10 @@ impl Acting {
     fn answer(&self, due: Vec<Due>, scratch: &mut Vec<u8>) {
         for Due { flight, at } in due {
             let modelled = flight.modelled;
+            // The way out begins when it leaves; what of it goes by the length is the copy made here.
+            let copied = at + flight.copy;
             self.reply(flight, scratch);
-            let late = self.clock.now().since(at);
+            let late = self.clock.now().since(copied);
             let mut figures = self.lateness();
             figures.modelled += u128::from(modelled.0);
             figures.late.record(late.0);
@@ -334,6 +339,7 @@ impl State {
         }
         let (way_in, out) = self.path.of(flight.op, flight.len);
         flight.out = out;
+        flight.copy = Nanos(out.0 - (self.path.fixed.0 / 2).min(out.0));
         flight.sent = before(now, way_in).max(self.told);
         let (sent, op, start, len) = (flight.sent, flight.op, flight.at, flight.len);
         *self.outs.entry(out).or_default() += 1;

@@ -13,12 +13,14 @@
 mod acting;
 mod file;
 mod probe;
+mod process;
 mod queue;
 mod state;
 mod store;
 
 pub use acting::PathTime;
 pub use probe::Carried;
+pub use process::EmulatorProcess;
 pub use queue::QueueRow;
 pub use state::{Known, cleanup, known};
 

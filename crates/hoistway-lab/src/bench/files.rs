@@ -49,7 +49,7 @@ mod tests {
             let workload = e.workload(part.workload).unwrap();
             let job = e.job(&drive, workload, &config, 1, &Default::default()).unwrap();
             let bytes = bytes(&job).unwrap();
-            assert!((64 << 20..=400 << 20).contains(&bytes), "{part:?}: {bytes}");
+            assert!((64 << 20..=352 << 20).contains(&bytes), "{part:?}: {bytes}");
         }
     }
 }

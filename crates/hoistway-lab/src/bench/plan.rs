@@ -8,8 +8,10 @@ use super::suite::{self, Part, SUITE, Time, Under};
 use crate::config::Config;
 use crate::experiment::{Experiment, Options};
 use crate::run::{Grid, RunError};
+use crate::world::WorldError;
 use hoistway::Nanos;
 use hoistway_sim::drive::DriveFile;
+use hoistway_sim::world::Job;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -200,6 +202,13 @@ pub enum PlanError {
     Configs,
     /// An experiment cannot run.
     Run(RunError),
+    /// The place allows none of the workloads.
+    Nothing {
+        /// The first reason.
+        why: String,
+    },
+    /// The machine lacks something that every run needs.
+    Environment(String),
 }
 
 impl fmt::Display for PlanError {
@@ -222,6 +231,8 @@ impl fmt::Display for PlanError {
                 "fewer than two configurations are left to compare; name others with --config",
             ),
             PlanError::Run(error) => error.fmt(f),
+            PlanError::Nothing { why } => write!(f, "nothing of the suite can run here: {why}"),
+            PlanError::Environment(what) => f.write_str(what),
         }
     }
 }
@@ -252,12 +263,15 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// What the place has to say to a job: refused, it is left out.
+pub type Check<'a> = &'a dyn Fn(&Job<'_>) -> Result<(), WorldError>;
+
 /// The plan that fits the limits.
 ///
 /// # Errors
 ///
-/// Limits that nothing fits.
-pub fn plan(wish: &Wish, subject: &Subject) -> Result<Plan, PlanError> {
+/// Limits that nothing fits, or a place where nothing can run.
+pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, PlanError> {
     if wish.configs.len() < 2 && wish.shares.len() < 2 {
         return Err(PlanError::Configs);
     }
@@ -268,7 +282,9 @@ pub fn plan(wish: &Wish, subject: &Subject) -> Result<Plan, PlanError> {
     let usual = if subject.prepares { amount.writes } else { u64::MAX };
     let writes_limit = wish.writes.unwrap_or(usual);
     let rounds = wish.rounds.unwrap_or(ROUNDS_MIN);
-    let fewest = |measured: Nanos| Fit::find(wish, subject, measured, limit, writes_limit, rounds);
+    let able = able(wish, subject, check)?;
+    let bounds = Bounds { limit, writes: writes_limit, rounds: u64::from(rounds) };
+    let fewest = |measured: Nanos| Fit::find(subject, &able, measured, bounds);
     let mut measured = amount.measured[kind];
     let mut fit = fewest(measured)?;
     // Two questions with short runs say more than one with long ones.
@@ -285,6 +301,40 @@ pub fn plan(wish: &Wish, subject: &Subject) -> Result<Plan, PlanError> {
     }
     let rounds = wish.rounds.unwrap_or_else(|| fit.rounds(amount.rounds, limit, writes_limit));
     fit.plan(wish, subject, measured, rounds, limit, writes_limit)
+}
+
+/// Each part with its configurations, or why it cannot run here.
+type Able<'a> = Vec<(Part, Result<&'a [Config], String>)>;
+
+fn able<'a>(wish: &'a Wish, subject: &Subject, check: Check<'_>) -> Result<Able<'a>, PlanError> {
+    let mut all: Able<'a> = Vec::new();
+    for part in SUITE {
+        let configs = of_part(part, wish);
+        if configs.len() < 2 {
+            all.push((*part, Err("fewer than two configurations to compare".into())));
+            continue;
+        }
+        let job = job(part, &configs[0], subject, Nanos::secs(1))?;
+        match check(&job) {
+            Ok(()) => all.push((*part, Ok(configs))),
+            Err(WorldError::Usage(why)) => all.push((*part, Err(why))),
+            Err(WorldError::Environment(what)) => return Err(PlanError::Environment(what)),
+        }
+    }
+    match all.iter().find_map(|(_, able)| able.as_ref().err()) {
+        Some(why) if all.iter().all(|(_, able)| able.is_err()) => {
+            Err(PlanError::Nothing { why: why.clone() })
+        }
+        _ => Ok(all),
+    }
+}
+
+/// What a plan must keep to.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    limit: Nanos,
+    writes: u64,
+    rounds: u64,
 }
 
 /// Parts that fit the limits.
@@ -313,13 +363,12 @@ struct Cost {
 
 impl Fit {
     fn find(
-        wish: &Wish,
         subject: &Subject,
+        able: &Able<'_>,
         measured: Nanos,
-        limit: Nanos,
-        writes_limit: u64,
-        rounds: u32,
+        bounds: Bounds,
     ) -> Result<Fit, PlanError> {
+        let Bounds { limit, rounds, .. } = bounds;
         let mut fit = Fit {
             parts: Vec::new(),
             left_out: Vec::new(),
@@ -328,14 +377,14 @@ impl Fit {
             least: None,
         };
         let (mut round, mut written) = (0, 0);
-        let rounds = u64::from(rounds);
-        for part in SUITE {
-            let configs = of_part(part, wish);
-            if configs.len() < 2 {
-                let why = "fewer than two configurations to compare".to_string();
-                fit.left_out.push((*part, why));
-                continue;
-            }
+        for (part, able) in able {
+            let configs = match able {
+                Ok(configs) => configs,
+                Err(why) => {
+                    fit.left_out.push((*part, why.clone()));
+                    continue;
+                }
+            };
             let cost = Cost::of(part, configs, subject, measured)?;
             // Files are reused from run to run.
             let files = fit.files.max(cost.files);
@@ -350,7 +399,7 @@ impl Fit {
             if prepare.0 + rounds * more > limit.0 / 100 * PLANNED {
                 fit.least.get_or_insert(Nanos((prepare.0 + rounds * more) / PLANNED * 100));
                 fit.left_out.push((*part, "no time for it; --time gives more".into()));
-            } else if made + rounds * wrote > writes_limit {
+            } else if made + rounds * wrote > bounds.writes {
                 fit.files = if fit.parts.is_empty() { made } else { fit.files };
                 fit.left_out
                     .push((*part, "it would write too much; --write-budget gives more".into()));
@@ -482,6 +531,22 @@ fn over(bytes: u64, rate: u64) -> u64 {
     (u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64
 }
 
+/// A run of a part.
+fn job<'a>(
+    part: &Part,
+    config: &Config,
+    subject: &'a Subject,
+    measured: Nanos,
+) -> Result<Job<'a>, RunError> {
+    let experiment = Experiment::load(part.experiment).expect("the suite names embedded files");
+    let duration = measured_of(part, &subject.drive, measured);
+    let options = Options { duration: Some(duration), ..Options::default() };
+    let workload = experiment.workload(part.workload).expect("the suite names workloads");
+    experiment
+        .job(&subject.drive, workload, config, 1, &options)
+        .map_err(|error| RunError::Job { cell: part.experiment.into(), error })
+}
+
 impl Cost {
     fn of(
         part: &Part,
@@ -489,13 +554,8 @@ impl Cost {
         subject: &Subject,
         measured: Nanos,
     ) -> Result<Cost, PlanError> {
-        let experiment = Experiment::load(part.experiment).expect("the suite names embedded files");
         let duration = measured_of(part, &subject.drive, measured);
-        let options = Options { duration: Some(duration), ..Options::default() };
-        let workload = experiment.workload(part.workload).expect("the suite names workloads");
-        let job = experiment
-            .job(&subject.drive, workload, &configs[0], 1, &options)
-            .map_err(|error| RunError::Job { cell: part.experiment.into(), error })?;
+        let job = job(part, &configs[0], subject, measured)?;
         // A start is over long before its limit, or is killed after 5 s of it: about half on the average.
         let busy = match part.time {
             Time::Level => Grid::length(&job).0,

@@ -1,15 +1,20 @@
 //! Plans within their limits, and a bench that is broken off and goes on.
 
-use super::plan::{Level, Plan, PlanError, ROUNDS_MIN, Rates, Subject, Wish, plan};
+use super::plan::{self, Level, Plan, PlanError, ROUNDS_MIN, Rates, Subject, Wish};
 use super::run::{Ears, Ended, Outcome, Place, run};
 use super::{subject, suite::SUITE};
 use crate::config::Config;
 use crate::result::tests::Folder;
-use crate::world::Sim;
+use crate::world::{Sim, WorldError};
 use hoistway::Nanos;
 use hoistway_sim::drive::DriveFile;
+use hoistway_sim::world::Job;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn plan(wish: &Wish, subject: &Subject) -> Result<Plan, PlanError> {
+    plan::plan(wish, subject, &|_| Ok(()))
+}
 
 fn configs(names: &str) -> Vec<Config> {
     names.split(',').map(|n| Config::parse(n).unwrap()).collect()
@@ -94,6 +99,28 @@ fn a_budget_of_writes_leaves_out_what_writes() {
     assert!(matches!(error, PlanError::Writes { .. }), "{error}");
     let one = Wish { configs: configs("none"), shares: Vec::new(), ..wish(Level::Quick) };
     assert_eq!(plan(&one, &flash).unwrap_err(), PlanError::Configs);
+}
+
+#[test]
+fn what_the_place_refuses_is_left_out_and_what_the_machine_lacks_ends_it() {
+    let flash = real("plextor-px-256m5s");
+    let (refused, lacking) =
+        (WorldError::Usage("makes files".into()), WorldError::Environment("root".into()));
+    let only = |error: &WorldError, load: &'static str| {
+        let error = error.clone();
+        let check = move |job: &Job<'_>| match job.procs.iter().any(|p| p.load == load) {
+            true => Err(error.clone()),
+            false => Ok(()),
+        };
+        plan::plan(&wish(Level::Quick), &flash, &check)
+    };
+    let some = only(&refused, "fsync_tester").unwrap();
+    assert!(!names(&some).contains(&"fsync+copy") && names(&some).contains(&"readers"));
+    assert!(some.left_out.iter().any(|(_, why)| why == "makes files"));
+    assert_eq!(only(&lacking, "fsync_tester").unwrap_err(), PlanError::Environment("root".into()));
+    let all = |_: &Job<'_>| Err(refused.clone());
+    let nothing = plan::plan(&wish(Level::Quick), &flash, &all).unwrap_err();
+    assert_eq!(nothing, PlanError::Nothing { why: "makes files".into() });
 }
 
 /// Two parts on a drive that is simulated fast.

@@ -152,7 +152,7 @@ pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
     })
 }
 
-fn refused(error: WorldError) -> Failure {
+pub fn refused(error: WorldError) -> Failure {
     match error {
         WorldError::Usage(what) => Failure::Usage(what),
         WorldError::Environment(what) => Failure::Environment(what),

@@ -1,5 +1,7 @@
 //! `hoistway bench`: which scheduler for this drive, within a limit of time.
 
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod kernel;
 mod setting;
 mod text;
 
@@ -12,6 +14,7 @@ use hoistway_lab::bench::plan::{self, Level, Plan, PlanError, ROUNDS_MAX, Wish};
 use hoistway_lab::bench::run::{self, Ears, Ended, Outcome, Place, Progress};
 use hoistway_lab::bench::{subject, suite};
 use hoistway_lab::config::Config;
+use hoistway_lab::recommend::{Goal, Source, recommend as advise};
 use setting::Setting;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,9 @@ use std::time::Instant;
                         interrupted (the same command goes on)."
 )]
 pub struct Bench {
+    /// Directory or block device of this machine, under the kernel's own schedulers
+    #[arg(value_name = "PLACE", conflicts_with = "drive")]
+    pub place: Option<PathBuf>,
     /// Simulated drive: name, or path of a drive file
     #[arg(long, short, value_name = "DRIVE")]
     #[arg(value_parser = Known(crate::args::drives), hide_possible_values = true)]
@@ -58,6 +64,12 @@ pub struct Bench {
     /// Simulations at a time [default: number of cores]. Results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// What is recommended at the end: desktop, server, throughput, share, or 'latency<TIME'
+    #[arg(long = "for", value_name = "GOAL", default_value = "desktop")]
+    pub goal: String,
+    /// Allow this device, the one that is benched, to lose its data: without it workloads that write are left out
+    #[arg(long, value_name = "DEVICE", hide_short_help = true)]
+    pub yes_destroy_data: Option<PathBuf>,
     /// Folder to write [default: runs/bench.WORLD.PLACE.LEVEL]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -89,8 +101,14 @@ impl Bench {
 }
 
 pub fn bench(options: &Bench) -> Result<(), Failure> {
+    let goal = Goal::parse(&options.goal).map_err(|e| Failure::Usage(e.to_string()))?;
+    if let (Some(_), Some(_)) = (&options.drive, &options.yes_destroy_data) {
+        let what = "--yes-destroy-data: a simulated drive has no data to lose; leave it out";
+        return Err(Failure::Usage(what.into()));
+    }
     let setting = Setting::choose(options)?;
-    let plan = plan::plan(&wish(options, &setting)?, &setting.subject).map_err(no_plan)?;
+    let wish = wish(options, &setting)?;
+    let plan = plan::plan(&wish, &setting.subject, &|job| setting.check(job)).map_err(no_plan)?;
     let out = options.out.clone().unwrap_or_else(|| setting.usual_place(options.level()));
     if options.dry_run {
         return print(&match options.json {
@@ -99,8 +117,14 @@ pub fn bench(options: &Bench) -> Result<(), Failure> {
         });
     }
     eprint!("{}", text::plan(&plan, &setting));
+    if !setting.root {
+        let what = "nothing was run: choosing schedulers needs root; run the command with sudo";
+        return Err(Failure::Environment(what.into()));
+    }
     let outcome = carry_out(options, &plan, &setting, &out)?;
     report(options, &plan, &outcome, &out)?;
+    let present = setting.present.filter(|p| wish.configs.iter().any(|c| c.id == *p));
+    recommend(options, &goal, present.as_deref(), &outcome)?;
     let (kept, all) = outcome.kept;
     match outcome.ended {
         Ended::Interrupted => Err(Failure::Interrupted(format!(
@@ -160,6 +184,7 @@ const CONFIGS_MAX: usize = 32;
 fn no_plan(error: PlanError) -> Failure {
     match error {
         PlanError::Run(error) => run_failure(error),
+        PlanError::Environment(what) => Failure::Environment(what),
         error => Failure::Usage(error.to_string()),
     }
 }
@@ -215,6 +240,28 @@ fn report(options: &Bench, plan: &Plan, outcome: &Outcome, out: &Path) -> Result
         return print(&format!("{:#}\n", text::outcome_json(plan, outcome, out)));
     }
     print(&text::outcome(plan, outcome, out, crate::table::limit(options.wide)))
+}
+
+/// What follows from it, as `hoistway recommend` says it. Whoever wants JSON asks that.
+fn recommend(
+    options: &Bench,
+    goal: &Goal,
+    present: Option<&str>,
+    outcome: &Outcome,
+) -> Result<(), Failure> {
+    if options.json || outcome.runs.is_empty() {
+        return Ok(());
+    }
+    let sources: Vec<Source> = outcome
+        .runs
+        .iter()
+        .map(|(dir, run)| Source { name: dir.display().to_string(), run: run.clone() })
+        .collect();
+    match advise(&sources, goal, present) {
+        Ok(advice) => print(&format!("\n{}", crate::recommend::show(&advice, options.wide))),
+        // What was measured does not tell what is asked: the table stands all the same.
+        Err(error) => print(&format!("\nno recommendation: {error}\n")),
+    }
 }
 
 /// What an experiment of the suite lists for parts that compare shares.

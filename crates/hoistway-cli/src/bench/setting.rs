@@ -5,9 +5,10 @@ use crate::Failure;
 use hoistway_lab::bench::plan::{Level, Subject};
 use hoistway_lab::bench::subject;
 use hoistway_lab::config::Config;
-use hoistway_lab::world::{Sim, World};
+use hoistway_lab::world::{Sim, World, WorldError};
 use hoistway_sim::drive::DriveFile;
-use std::path::PathBuf;
+use hoistway_sim::world::Job;
+use std::path::{Path, PathBuf};
 
 /// A place and the world that runs on it.
 #[derive(Debug)]
@@ -26,19 +27,41 @@ pub struct Setting {
     pub lacks: Vec<(String, String)>,
     /// Rows for the manifests.
     pub rows: Vec<(String, String)>,
+    /// What is in force now, as a configuration.
+    pub present: Option<String>,
+    /// The rights to run are there.
+    pub root: bool,
+}
+
+/// What is compared beside the schedulers when there is time: BFQ as its documentation advises for servers, io.cost for
+/// the whole device.
+pub fn also(level: Level) -> Vec<String> {
+    let names: &[&str] = match level {
+        Level::Quick => &[],
+        Level::Standard | Level::Full => &["bfq{low_latency=0}", "cost-none"],
+    };
+    names.iter().map(|c| (*c).to_string()).collect()
 }
 
 /// Schedulers that a distribution's kernel has.
-const USUAL: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
+pub const USUAL: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
 
 impl Setting {
     pub fn choose(options: &Bench) -> Result<Setting, Failure> {
-        match &options.drive {
-            Some(name) => simulated(name),
-            None => Err(Failure::Usage(
-                "what is to be benched? name a simulated drive with --drive (`hoistway list drives`)".into(),
+        match (&options.place, &options.drive) {
+            (_, Some(name)) => simulated(name, options.level()),
+            (Some(path), _) => real(options, path),
+            (None, None) => Err(Failure::Usage(
+                "what is to be benched? name a directory or a device, or a simulated drive with --drive (`hoistway list \
+                 drives`)"
+                    .into(),
             )),
         }
+    }
+
+    /// What the world says to a job of the plan. Without the rights it would say nothing but that.
+    pub fn check(&self, job: &Job<'_>) -> Result<(), WorldError> {
+        if self.root { self.world.check(std::slice::from_ref(job)) } else { Ok(()) }
     }
 
     /// The configurations that are compared where shares are: of the experiment's own those that can run here. Where
@@ -59,7 +82,21 @@ impl Setting {
     }
 }
 
-fn simulated(name: &str) -> Result<Setting, Failure> {
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn real(options: &Bench, path: &Path) -> Result<Setting, Failure> {
+    super::kernel::setting(options, path)
+}
+
+#[cfg(not(all(feature = "live", target_os = "linux")))]
+fn real(_options: &Bench, path: &Path) -> Result<Setting, Failure> {
+    Err(Failure::Usage(format!(
+        "{}: this program was built without access to real storage; build it on Linux with the feature `live` (cargo \
+         build --release -p hoistway-cli), or name a simulated drive with --drive",
+        path.display()
+    )))
+}
+
+fn simulated(name: &str, level: Level) -> Result<Setting, Failure> {
     let drive = DriveFile::load(name).map_err(|e| Failure::Usage(e.to_string()))?;
     let about = vec![format!("{}: a simulated drive; time is virtual", drive.name)];
     Ok(Setting {
@@ -69,8 +106,10 @@ fn simulated(name: &str) -> Result<Setting, Failure> {
         // All its parameters: a drive file that was changed is another drive.
         target: format!("{}\n{}", drive.id, drive.table),
         about,
-        configs: USUAL.iter().map(|c| (*c).to_string()).collect(),
+        configs: USUAL.iter().map(|c| (*c).to_string()).chain(also(level)).collect(),
         lacks: Vec::new(),
+        present: None,
+        root: true,
         rows: subject::rows_of(&drive),
     })
 }

@@ -102,7 +102,6 @@ pub fn directories(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Prints what is recommended from these directories, for whoever has just made them.
-#[allow(dead_code, reason = "for `bench`, which ends with it")]
 pub fn show(advice: &[Advice], wide: bool) -> String {
     let options = Recommend {
         runs: Vec::new(),

@@ -1,0 +1,177 @@
+//! A directory or device of this machine under the kernel's own schedulers.
+//!
+//! Compared is what somebody can have by choosing: every scheduler that the device's queue offers, as the kernel sets it
+//! up. Where write-back throttling is on, as in most kernels, choosing a scheduler other than BFQ leaves it on; so the
+//! configurations have it (`mq-deadline+wbt`), and the present one is among them.
+
+use super::setting::{Setting, USUAL, also};
+use super::{Bench, share_configs};
+use crate::Failure;
+use crate::world::refused;
+use hoistway_lab::bench::plan::{Level, Subject};
+use hoistway_lab::bench::subject;
+use hoistway_lab::bench::suite::{SUITE, Under};
+use hoistway_lab::config::{Config, WBT};
+use hoistway_lab::experiment::{Experiment, Options};
+use hoistway_lab::world::{Kernel, World, WorldError};
+use hoistway_live::kernel::{
+    Machine, MachineOptions, Place, PlaceTarget, Queue, Traffic, Watch, resolve,
+};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+/// Others' I/O is looked for so long before anything runs.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
+    let target = target(path)?;
+    let failed = |e: hoistway_live::LiveError| refused(WorldError::from(e));
+    let place = resolve(&target).map_err(failed)?;
+    usable(&place)?;
+    let watch = Watch::begin(&place);
+    let what = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let destroy = options.yes_destroy_data.clone();
+    let machine = MachineOptions { destroy, what, ..MachineOptions::default() };
+    let machine = Machine::open(&target, machine).map_err(failed)?;
+    let identity = place.queues[0].identity();
+    let subject = Subject {
+        drive: machine.drive().clone(),
+        rates: subject::rates_of(&identity.class),
+        overhead: hoistway::Nanos::ms(if identity.rotational == Some(true) { 1500 } else { 700 }),
+        prepares: true,
+    };
+    let world = Kernel(machine);
+    let throttles = place.queues.iter().all(throttles);
+    let present = present(&place.queues[0], throttles);
+    let (configs, lacks) = configs(&world, &subject, &place, options.level(), throttles);
+    std::thread::sleep(LOOK);
+    let mut rows = vec![("present_config".to_string(), present.clone())];
+    rows.extend(lacks.iter().map(|(id, why)| ("lacking".to_string(), format!("{id}: {why}"))));
+    let mut about: Vec<String> = place.describe().lines().map(String::from).collect();
+    about.extend(changes(&place, &present));
+    let quiet = watch.end(Some(Traffic::default()));
+    about.extend(quiet.flags.iter().map(|flag| format!("note: {flag}")));
+    let name = place.path.display().to_string();
+    Ok(Setting {
+        name: name.trim_matches('/').replace('/', "-"),
+        target: format!("{name} {} {:?}", place.queues[0].name, identity),
+        about,
+        configs,
+        lacks,
+        rows,
+        present: Some(present),
+        root: std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0),
+        subject,
+        world: Box::new(world),
+    })
+}
+
+fn target(path: &Path) -> Result<PlaceTarget, Failure> {
+    let shown = path.display();
+    let meta = std::fs::metadata(path).map_err(|e| {
+        Failure::Usage(format!(
+            "{shown}: {e}; name a directory, a device, or a simulated drive with --drive"
+        ))
+    })?;
+    match (meta.is_dir(), meta.file_type().is_block_device()) {
+        (true, _) => Ok(PlaceTarget::Dir(path.into())),
+        (_, true) => Ok(PlaceTarget::Device(path.into())),
+        _ => Err(Failure::Usage(format!("{shown} is neither a directory nor a block device"))),
+    }
+}
+
+/// What does not allow a bench, whatever the rights.
+fn usable(place: &Place) -> Result<(), Failure> {
+    let shown = place.path.display();
+    if place.read_only() {
+        let what = format!("{shown}: its file system is mounted read-only; name another directory");
+        return Err(Failure::Environment(what));
+    }
+    let uses = if place.is_dir { Vec::new() } else { place.in_use() };
+    if uses.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Environment(format!(
+        "{shown} is in use: {}; bench a directory on it instead",
+        uses.join(", ")
+    )))
+}
+
+/// Write-back throttling is on.
+fn throttles(queue: &Queue) -> bool {
+    let target = queue.attribute("wbt_lat_usec").and_then(|v| v.parse::<i64>().ok());
+    // BFQ switches it off while it is there.
+    target.is_some_and(|us| us > 0)
+        || (target.is_some() && queue.scheduler().is_ok_and(|s| s == "bfq"))
+}
+
+/// What is in force, as a configuration.
+fn present(queue: &Queue, throttles: bool) -> String {
+    let scheduler = queue.scheduler().unwrap_or_else(|_| "none".into());
+    named(&scheduler, throttles)
+}
+
+fn named(scheduler: &str, throttles: bool) -> String {
+    match throttles && !scheduler.starts_with("bfq") {
+        true => format!("{scheduler}{WBT}"),
+        false => scheduler.to_string(),
+    }
+}
+
+/// The configurations that can run, and those that cannot, with the reason.
+fn configs(
+    world: &Kernel,
+    subject: &Subject,
+    place: &Place,
+    level: Level,
+    throttles: bool,
+) -> (Vec<String>, Vec<(String, String)>) {
+    let mut wanted: Vec<String> = USUAL.iter().map(|s| named(s, throttles)).collect();
+    // What the queue offers beyond: ADIOS, where a distribution has it.
+    let offered = place.queues[0].schedulers().unwrap_or_default();
+    let known = |s: &&String| !USUAL.contains(&s.as_str()) && Config::parse(s).is_ok();
+    wanted.extend(offered.iter().filter(known).map(|s| named(s, throttles)));
+    wanted.extend(also(level));
+    let mut lacks = Vec::new();
+    let mut can_run = |id: &String, under: Under| match lacking(world, subject, id, under) {
+        None => true,
+        Some(why) => {
+            lacks.push((id.clone(), why));
+            false
+        }
+    };
+    wanted.retain(|id| can_run(id, Under::Whole));
+    for id in share_configs() {
+        can_run(&id, Under::Shares);
+    }
+    lacks.dedup();
+    (wanted, lacks)
+}
+
+/// Why a configuration cannot run here.
+fn lacking(world: &Kernel, subject: &Subject, id: &str, under: Under) -> Option<String> {
+    let config = Config::parse(id).ok()?;
+    let part = SUITE.iter().find(|p| p.configs == under)?;
+    let experiment = Experiment::load(part.experiment).ok()?;
+    let workload = experiment.workload(part.workload)?;
+    let mut job = experiment.job(&subject.drive, workload, &config, 1, &Options::default()).ok()?;
+    // Whether a scheduler has a tunable is found by choosing it, and a plan changes nothing: runs say it.
+    job.scheduler.set.clear();
+    world.lacks(&job).map(|lack| lack.to_string())
+}
+
+/// What is changed and put back.
+fn changes(place: &Place, present: &str) -> Vec<String> {
+    let names: Vec<&str> = place.queues.iter().map(|q| q.name.as_str()).collect();
+    let mut lines = vec![format!(
+        "now: {present}; while it runs the scheduler of {} and its settings change, and groups are made; at the end \
+         everything is put back (after a crash: hoistway restore)",
+        names.join(", ")
+    )];
+    lines.push(match place.is_dir {
+        true => "files are made in a folder of its own, which is deleted at the end".into(),
+        false => "the device is read, and written to only if --yes-destroy-data names it".into(),
+    });
+    lines
+}

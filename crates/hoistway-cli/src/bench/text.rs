@@ -47,10 +47,11 @@ pub fn plan(plan: &Plan, setting: &Setting) -> String {
     let e = &plan.estimate;
     let _ = writeln!(
         out,
-        "{} rounds of {runs} runs, in random order: {} of at most {}",
+        "{} rounds of {runs} runs, in random order: {} of at most {}{}",
         plan.rounds,
         duration(Nanos(e.time_ns)),
-        duration(plan.limit)
+        duration(plan.limit),
+        if plan.most > plan.rounds { ", then more rounds while there is time" } else { "" }
     );
     let _ = writeln!(
         out,

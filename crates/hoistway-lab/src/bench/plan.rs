@@ -136,6 +136,8 @@ pub struct Plan {
     pub writes_limit: u64,
     /// Rounds.
     pub rounds: u32,
+    /// Rounds where runs take less than was foreseen: on real storage the time that is left makes the answer surer.
+    pub most: u32,
     /// Measured time of a run of parts without a limit of their own.
     pub measured: Nanos,
     /// What runs, the most important first.
@@ -300,7 +302,12 @@ pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, Pl
         });
     }
     let rounds = wish.rounds.unwrap_or_else(|| fit.rounds(amount.rounds, limit, writes_limit));
-    fit.plan(wish, subject, measured, rounds, limit, writes_limit)
+    let most = match wish.rounds.is_none() && subject.prepares {
+        true => amount.rounds.max(rounds),
+        false => rounds,
+    };
+    let bounds = Bounds { limit, writes: writes_limit, rounds: u64::from(rounds) };
+    Ok(Plan { most, ..fit.plan(wish, subject, measured, bounds)? })
 }
 
 /// Each part with its configurations, or why it cannot run here.
@@ -433,12 +440,10 @@ impl Fit {
         wish: &Wish,
         subject: &Subject,
         measured: Nanos,
-        rounds: u32,
-        limit: Nanos,
-        writes_limit: u64,
+        bounds: Bounds,
     ) -> Result<Plan, PlanError> {
         let (time, read, written) = self.round();
-        let n = u64::from(rounds);
+        let n = bounds.rounds;
         let made = if subject.prepares { self.files } else { 0 };
         let estimate = Estimate {
             time_ns: self.prepare.0 + n * time,
@@ -455,7 +460,7 @@ impl Fit {
             let grid = match at {
                 Some(at) => at,
                 None => {
-                    grids.push(grid(&cost.part, wish, subject, measured, rounds)?);
+                    grids.push(grid(&cost.part, wish, subject, measured));
                     grids.len() - 1
                 }
             };
@@ -466,9 +471,10 @@ impl Fit {
         }
         Ok(Plan {
             level: wish.level,
-            limit,
-            writes_limit,
-            rounds,
+            limit: bounds.limit,
+            writes_limit: bounds.writes,
+            rounds: n as u32,
+            most: n as u32,
             measured,
             parts,
             left_out: self.left_out,
@@ -496,14 +502,8 @@ pub(super) fn measured_of(part: &Part, drive: &DriveFile, measured: Nanos) -> Na
     }
 }
 
-/// The experiment's grid, without workloads.
-fn grid(
-    part: &Part,
-    wish: &Wish,
-    subject: &Subject,
-    measured: Nanos,
-    rounds: u32,
-) -> Result<Grid, PlanError> {
+/// The experiment's grid, without workloads, and with room for every round there may ever be.
+fn grid(part: &Part, wish: &Wish, subject: &Subject, measured: Nanos) -> Grid {
     let experiment = Experiment::load(part.experiment).expect("the suite names embedded files");
     let duration = measured_of(part, &subject.drive, measured);
     let configs = of_part(part, wish);
@@ -514,16 +514,16 @@ fn grid(
         ids.join(","),
         duration.as_ms()
     );
-    Ok(Grid {
+    Grid {
         experiment,
         drives: vec![subject.drive.clone()],
         workloads: Vec::new(),
         configs: configs.to_vec(),
-        reps: rounds,
+        reps: ROUNDS_MAX,
         seed: wish.seed,
         options: Options { duration: Some(duration), ..Options::default() },
         command,
-    })
+    }
 }
 
 /// Time in which `bytes` pass at `rate`, ns.

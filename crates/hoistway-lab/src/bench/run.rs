@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Part of the limit of time that rounds may fill.
+const ROOM: f64 = 0.95;
 /// Most configurations of a part; the numbers of kept runs leave room for so many.
 const CONFIGS_MAX: usize = 64;
 
@@ -120,6 +122,8 @@ struct Bench<'a> {
     /// Of each part: seconds and bytes written, and runs that took them.
     taken: Mutex<Vec<Taken>>,
     done: AtomicUsize,
+    /// Rounds, if there is time.
+    most: u32,
     /// Index of each part that is not given up.
     active: Vec<usize>,
     given_up: Vec<(Part, String)>,
@@ -154,6 +158,10 @@ pub fn run(
             bench.give_up(at, "given up when this bench began");
         }
     }
+    // What is whole is not made longer unasked.
+    if let Some(old) = old.filter(|r| r.state == State::Done) {
+        bench.most = plan.rounds.max(old.rounds_done);
+    }
     bench.record(&key, State::Running, 0)?;
     let ended = match world.alone() {
         true => bench.one_by_one(&key)?,
@@ -163,7 +171,8 @@ pub fn run(
     let runs = bench.write(rounds)?;
     let state = if ended == Ended::Whole { State::Done } else { State::Stopped };
     bench.record(&key, state, rounds)?;
-    let kept = (bench.kept.iter().map(Kept::count).sum(), bench.total());
+    let all = bench.total(plan.rounds.max(rounds));
+    let kept = (bench.kept.iter().map(Kept::count).sum(), all);
     Ok(Outcome { rounds, runs, given_up: bench.given_up, ended, kept })
 }
 
@@ -201,7 +210,8 @@ impl<'a> Bench<'a> {
         let taken = Mutex::new(vec![Taken::default(); plan.parts.len()]);
         let active = (0..plan.parts.len()).collect();
         let (done, given_up) = (AtomicUsize::new(0), Vec::new());
-        Ok(Bench { plan, world, place, stop, ears, kept, taken, done, active, given_up })
+        let most = plan.most;
+        Ok(Bench { plan, world, place, stop, ears, kept, taken, done, most, active, given_up })
     }
 
     fn index_of(&self, part: &Part) -> Option<usize> {
@@ -213,10 +223,10 @@ impl<'a> Bench<'a> {
         self.given_up.push((self.plan.parts[part].part, why.into()));
     }
 
-    /// Runs of all rounds.
-    fn total(&self) -> usize {
+    /// Runs of so many rounds.
+    fn total(&self, rounds: u32) -> usize {
         let runs: usize = self.active.iter().map(|&at| self.plan.parts[at].configs).sum();
-        runs * self.plan.rounds as usize
+        runs * rounds as usize
     }
 
     /// The runs of a round in the order of their turns.
@@ -275,7 +285,8 @@ impl<'a> Bench<'a> {
     }
 
     fn tell(&self, round: u32, threads: usize) {
-        let left: f64 = (round..self.plan.rounds)
+        let rounds = self.plan.rounds.max(round + 1);
+        let left: f64 = (round..rounds)
             .flat_map(|r| self.round(r))
             .filter(|&t| !self.holds(t))
             .map(|t| self.seconds_of(t.part))
@@ -283,9 +294,9 @@ impl<'a> Bench<'a> {
         let some = self.taken.lock().expect("no thread panics").iter().any(|t| t.runs > 0);
         (self.ears.progress)(Progress {
             done: self.done.load(Ordering::Relaxed),
-            total: self.total(),
+            total: self.total(rounds),
             round: round + 1,
-            rounds: self.plan.rounds,
+            rounds,
             left: (some || self.world.alone()).then_some(left / threads as f64),
         });
     }
@@ -343,12 +354,13 @@ impl<'a> Bench<'a> {
 
     /// Worlds on the wall clock: one run at a time, within the limits.
     fn one_by_one(&mut self, key: &str) -> Result<Ended, RunError> {
-        for round in 0..self.plan.rounds {
+        for round in 0..self.most {
             let missing = self.round(round).iter().any(|&t| !self.holds(t));
             if missing && round > 0 {
                 self.fit(round);
                 if let Some(ended) = self.no_room(round) {
-                    return Ok(ended);
+                    let whole = round >= self.plan.rounds;
+                    return Ok(if whole { Ended::Whole } else { ended });
                 }
             }
             for task in self.round(round) {
@@ -402,7 +414,8 @@ impl<'a> Bench<'a> {
             .iter()
             .map(|&at| configs(at) * self.seconds_of(at) * f64::from(rounds))
             .fold(0.0, |all, s| all + s);
-        if (self.ears.clock)() + more > self.plan.limit.0 as f64 / 1e9 {
+        // Some runs take longer than the mean of their kind, and results have to be written.
+        if (self.ears.clock)() + more > self.plan.limit.0 as f64 / 1e9 * ROOM {
             return Some(Ended::Time);
         }
         let taken = self.taken.lock().expect("no thread panics while it holds the lock");
@@ -419,7 +432,7 @@ impl<'a> Bench<'a> {
     /// Rounds of which every run is there.
     fn complete(&self) -> u32 {
         let whole = |round: &u32| self.round(*round).into_iter().all(|t| self.load(t).is_some());
-        (0..self.plan.rounds).take_while(whole).count() as u32
+        (0..self.most).take_while(whole).count() as u32
     }
 
     /// Writes a run directory for each experiment, of the complete rounds.

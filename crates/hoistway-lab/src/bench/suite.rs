@@ -62,12 +62,12 @@ pub static SUITE: &[Part] = &[
         ..part("bench-startup", "bash+mixed", "a command starts beside readers and writers")
     },
     Part { writes: true, ..part("bench-fsync", "fsync+copy", "fsync of 4 KiB beside a copy") },
-    part("bench-throughput", "random", "random reads, 128 in flight"),
+    Part { writes: true, ..part("bench-throughput", "mixed", "throughput of a mix") },
     Part {
         writes: true,
         ..part("bench-latency", "writers", "a random read beside buffered writers")
     },
-    Part { writes: true, ..part("bench-throughput", "mixed", "throughput of a mix") },
+    part("bench-throughput", "random", "random reads, 128 in flight"),
     Part { configs: Under::Shares, ..part("bench-share", "weights", "shares by weight, 1 : 3") },
     Part {
         writes: true,

@@ -1,5 +1,5 @@
-//! `--on engine` from outside: runs on emulated drives, scratch files, files and loop devices, and what is
-//! refused.
+//! `--on engine` and `--on kernel` from outside: runs on emulated drives, scratch files, files and loop devices, and
+//! what is refused.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
 use hoistway_lab::result::{Cell, Run};
@@ -370,4 +370,176 @@ fn a_device_is_written_only_when_it_is_named_twice_and_never_while_it_is_used() 
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains("is mounted at") && folder.runs().is_empty(), "{error}");
     }
+}
+
+const KERNEL: &str = r#"
+schema = 1
+title = "Kernel"
+about = "For tests."
+drives = ["hitachi-hts727550a9e364"]
+configs = ["none-none", "mq-deadline", "noop"]
+workloads = ["readers"]
+reps = 2
+
+[host]
+profile = "2019"
+
+[window]
+head_start = "100ms"
+ramp = "0s"
+measured = "1s"
+grace = "20s"
+target_interval = "100ms"
+device_interval = "200ms"
+
+[target]
+load = "reader"
+pattern = "rand"
+direct = true
+size = "4 MiB"
+
+[workload.readers]
+summary = "two readers, one of them asynchronous"
+
+[[workload.readers.procs]]
+name = "reader"
+load = "reader"
+direct = true
+bs = "64k"
+size = "8 MiB"
+
+[[workload.readers.procs]]
+name = "queue"
+load = "reader"
+direct = true
+depth = 4
+bs = "64k"
+size = "8 MiB"
+
+[workload.mixed]
+summary = "a writer that syncs, and a program that starts"
+
+[[workload.mixed.procs]]
+name = "writer"
+load = "writer"
+dsync = 2
+size = "4 MiB"
+
+[[workload.mixed.procs]]
+name = "start"
+load = "app_start"
+pause = "1ms"
+"#;
+
+/// What `hoistway` says of an experiment under the kernel's schedulers.
+fn on_kernel(folder: &Folder, args: &[&str]) -> Output {
+    fs::write(folder.0.join("kernel.toml"), KERNEL).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+    command.args(["compare", "./kernel.toml", "--on", "kernel"]).args(args);
+    command.env("HOISTWAY_STATE_DIR", folder.0.join("state"));
+    command.current_dir(&folder.0).output().unwrap()
+}
+
+/// All settings of a queue that can be read.
+fn settings(kernel: &str) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for part in ["queue", "queue/iosched"] {
+        let folder = PathBuf::from(format!("/sys/block/{kernel}")).join(part);
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            all.extend(fs::read_to_string(entry.path()).map(|text| (entry.path(), text)));
+        }
+    }
+    all.sort();
+    all
+}
+
+fn check_kernel(folder: &Folder, output: &Output, cells: usize) -> Run {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let error = text(&output.stderr);
+    assert!(error.contains("left out: noop: ") && error.contains("legacy"), "{error}");
+    let run = Run::read(&folder.runs()[0]).unwrap();
+    let rows = &run.manifest.machine;
+    let row = |name: &str| rows.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+    assert_eq!((run.manifest.world.as_str(), run.cells.len()), ("kernel", cells));
+    assert!(row("lacking").is_some_and(|text| text.starts_with("noop: ")), "{rows:?}");
+    assert!(row("present_scheduler").is_some() && row("queue").is_some(), "{rows:?}");
+    assert!(rows.iter().any(|(name, _)| name == "chain"), "{rows:?}");
+    fs::remove_dir_all(folder.0.join("runs")).unwrap();
+    run
+}
+
+#[test]
+fn the_kernels_schedulers_run_on_a_device_and_on_a_directory_and_leave_nothing() {
+    let folder = Folder::new("kernel");
+    let image = folder.file("disk.img", 1 << 30);
+    let device = Loop::new(&image).filter(|device| {
+        let kernel = device.0.trim_start_matches("/dev/");
+        let offered = fs::read_to_string(format!("/sys/block/{kernel}/queue/scheduler"));
+        offered.is_ok_and(|text| text.contains("mq-deadline"))
+    });
+    let Some(device) = device else {
+        return println!("skipped: no loop device with mq-deadline (root and losetup are needed)");
+    };
+    let name = device.0.as_str();
+    let kernel = name.trim_start_matches("/dev/");
+    let before = settings(kernel);
+    let output = on_kernel(&folder, &["--device", name]);
+    let run = check_kernel(&folder, &output, 2);
+    assert_eq!(settings(kernel), before);
+    for rep in run.cells.iter().flat_map(|cell| &cell.reps) {
+        let told: u64 = rep.procs.iter().map(|p| p.bytes).sum();
+        let moved = rep.device.read_bytes;
+        // All of it is direct; calls that straddle a border of the window make the difference.
+        assert!(told.abs_diff(moved) <= moved / 20 + (1 << 20), "{told} against {moved}");
+        assert!(rep.procs.iter().all(|p| p.ios > 0 && p.latency.count() > 0));
+        assert!(rep.device.intervals.len() >= 4 && rep.device.written_bytes == 0);
+    }
+    let output = on_kernel(&folder, &["--device", name, "--workload", "mixed"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--yes-destroy-data"), "{}", text(&output.stderr));
+
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", name]).output();
+    let place = folder.0.join("mounted");
+    fs::create_dir(&place).unwrap();
+    let mounted = Command::new("mount").arg(name).arg(&place).output();
+    if !(made.is_ok_and(|o| o.status.success()) && mounted.is_ok_and(|o| o.status.success())) {
+        return println!("skipped: the directory: no mkfs.ext4, or mounting is not allowed");
+    }
+    let _mounted = Mounted(place.clone());
+    let args = ["--target-dir", "mounted", "--size", "1100 MiB", "--workload", "mixed"];
+    let output = on_kernel(&folder, &[&args[..], &["--reps", "1"]].concat());
+    let run = check_kernel(&folder, &output, 2);
+    assert_eq!(settings(kernel), before);
+    for rep in run.cells.iter().flat_map(|cell| &cell.reps) {
+        assert!(rep.device.written_bytes > 0 && rep.device.flushes > 0, "the writer syncs");
+        assert!(rep.marks.iter().any(|mark| mark.text == "start"), "{:?}", rep.marks);
+        assert!(rep.procs.iter().all(|p| p.ios > 0));
+    }
+    let names = fs::read_dir(&place).unwrap().flatten().map(|e| e.file_name());
+    let names: Vec<_> = names.filter(|name| name != "lost+found").collect();
+    assert!(names.is_empty(), "{names:?}");
+    let output = on_kernel(&folder, &["--device", name]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is mounted at"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_the_world_kernel_needs_is_told_before_anything_runs() {
+    let folder = Folder::new("kernel-refused");
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&[], 2, "name a directory with --target-dir"),
+        (&["--file", "x"], 2, "name its folder with --target-dir"),
+        (&["--device", "/dev/null"], 2, "not a block device"),
+        (&["--target-dir", "/proc"], 3, "nothing schedules here"),
+        (&["--target-dir", ".", "-j", "2"], 2, "disturb each other"),
+    ];
+    for (args, code, message) in cases {
+        let output = on_kernel(&folder, args);
+        let error = text(&output.stderr);
+        assert!(error.contains(message), "{args:?}: {error}");
+        assert_eq!(output.status.code(), Some(*code), "{args:?}: {error}");
+        assert!(folder.runs().is_empty(), "{args:?}");
+    }
+    let worker = Command::new(env!("CARGO_BIN_EXE_hoistway")).args(["kernel-worker", "x"]).output();
+    assert_eq!(worker.unwrap().status.code(), Some(2));
 }

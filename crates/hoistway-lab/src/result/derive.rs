@@ -104,6 +104,8 @@ fn values(rep: &Rep) -> Vec<Quantity> {
     let device = &rep.device;
     let transfers = device.commands - device.flushes;
     let moved = device.read_bytes + device.written_bytes;
+    // The kernel's counters say nothing of single commands.
+    let seen_singly = device.device_time.mean().is_some();
     let per = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
     let least = others.iter().min().and_then(|&b| mb_s(b, window));
     let most = others.iter().max().and_then(|&b| mb_s(b, window));
@@ -130,7 +132,7 @@ fn values(rep: &Rep) -> Vec<Quantity> {
         ("depth_avg", "requests", Some(device.depth)),
         ("commands", "1", Some(device.commands as f64)),
         ("request_size_avg", "KiB", per(moved, transfers).map(|b| b / 1024.0)),
-        ("sequential_share", "1", per(device.sequential, transfers)),
+        ("sequential_share", "1", per(device.sequential, transfers).filter(|_| seen_singly)),
         ("merges", "1", Some(device.merges as f64)),
         ("device_time_avg", "ms", device.device_time.mean().map(ms)),
         ("starved_max", "ms", rep.procs.iter().map(|p| p.starved.0).max().map(|n| ms(n as f64))),

@@ -119,7 +119,7 @@ impl Ground {
 }
 
 /// What has been written so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Filled {
     /// On the device, or in the file that stands for it.
     ranges: Ranges,
@@ -131,19 +131,21 @@ pub(super) struct Filled {
 const STEP: usize = 1 << 20;
 
 impl Filled {
-    /// Bytes that [`Filled::fill`] would write.
-    pub fn missing(&self, ground: &Ground, places: &[FileAt], blocks: &[(u64, u64)]) -> u64 {
-        let mut ranges = self.ranges.clone();
-        let before = ranges.bytes();
+    /// Bytes that [`Filled::fill`] would write; from now on they count as written.
+    pub fn assume(&mut self, ground: &Ground, places: &[FileAt], blocks: &[(u64, u64)]) -> u64 {
+        let before = self.ranges.bytes();
         let mut files = 0;
         for (path, from, to) in wanted(places, blocks, ground) {
             match path {
-                None => ranges.add(from, to),
+                None => self.ranges.add(from, to),
                 Some(path) if self.files.iter().any(|f| f == path) => {}
-                Some(_) => files += to - from,
+                Some(path) => {
+                    self.files.push(path.into());
+                    files += to - from;
+                }
             }
         }
-        files + ranges.bytes() - before
+        files + self.ranges.bytes() - before
     }
 
     /// Writes what is missing of the files that exist, and of the places that are reached past the file system.
@@ -159,6 +161,7 @@ impl Filled {
         if !ground.writable() {
             return Ok(true);
         }
+        let mut wrote = false;
         let mut writer = Writer { buffer: Buffer::zeroed(STEP), rng: stream(0, "fill"), watch };
         for (path, from, to) in wanted(places, blocks, ground) {
             match path {
@@ -170,6 +173,7 @@ impl Filled {
                             return Ok(false);
                         }
                         self.ranges.add(from, to);
+                        wrote = true;
                     }
                 }
                 Some(path) if self.files.iter().any(|f| f == path) => {}
@@ -183,8 +187,12 @@ impl Filled {
                         return Ok(false);
                     }
                     self.files.push(path.into());
+                    wrote = true;
                 }
             }
+        }
+        if wrote {
+            sync(ground)?;
         }
         Ok(true)
     }
@@ -244,9 +252,21 @@ impl Writer<'_> {
             file.write_all_at(piece, at).map_err(os(path.display().to_string()))?;
             at += piece.len() as u64;
         }
-        file.sync_data().map_err(os(path.display().to_string()))?;
-        drop_cached(file);
         Ok(true)
+    }
+}
+
+/// Writes all that is dirty: of the file system, since syncing thousands of files one by one takes minutes, or of the
+/// device.
+fn sync(ground: &Ground) -> Result<(), LiveError> {
+    let path = match ground {
+        Ground::Folder(path) | Ground::Device { path, .. } => path,
+    };
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(os(name.clone()))?;
+    match ground {
+        Ground::Folder(_) => rustix::fs::syncfs(&file).map_err(os(name)),
+        Ground::Device { .. } => file.sync_all().map_err(os(name)),
     }
 }
 
@@ -260,6 +280,9 @@ pub(super) fn drop_cached(file: &File) {
 pub(super) fn settle(ground: &Ground, places: &[FileAt], capacity: u64) -> Result<(), LiveError> {
     let block = ground.block(capacity);
     let device = ground.is_device();
+    if ground.writable() {
+        sync(ground)?;
+    }
     for place in if device { std::slice::from_ref(&block) } else { places } {
         let name = || place.path.display().to_string();
         if !device && !place.exists && place.path.exists() {
@@ -268,11 +291,7 @@ pub(super) fn settle(ground: &Ground, places: &[FileAt], capacity: u64) -> Resul
         if !place.path.exists() {
             continue;
         }
-        let file = ground.open(place, false)?;
-        if ground.writable() {
-            file.sync_all().map_err(os(name()))?;
-        }
-        drop_cached(&file);
+        drop_cached(&ground.open(place, false)?);
     }
     Ok(())
 }
@@ -294,10 +313,11 @@ mod tests {
         let device = Ground::Device { path: "/dev/x".into(), writable: false };
         let places = device.places(&layout, 1 << 30);
         assert_eq!((places[1].path.to_str(), places[1].base), (Some("/dev/x"), 2 << 20));
-        let filled = Filled::default();
-        assert_eq!(filled.missing(&device, &places, &[]), 8192);
+        let mut filled = Filled::default();
+        assert_eq!(filled.assume(&device, &places, &[]), 8192);
         let overlapping = [((1 << 20) + 4096, 8192), (5, 1)];
-        assert_eq!(filled.missing(&device, &places, &overlapping), 8192 + 4096 + 4096);
+        assert_eq!(filled.assume(&device, &places, &overlapping), 4096 + 4096);
+        assert_eq!(filled.assume(&Ground::Folder("/x".into()), &folder, &[]), 8192);
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Machine {
     pub fn lacks(&self, job: &Job<'_>) -> Option<Lack> {
         let name = job.scheduler.entry.name;
         for queue in &self.place.queues {
-            if let Some(lack) = lacks_scheduler(queue, name) {
+            if let Some(lack) = queue.lacks(name) {
                 return Some(lack);
             }
         }
@@ -188,27 +188,17 @@ impl Machine {
     }
 
     fn lacks_attribute(&self, set: &[(String, u64)]) -> Option<Lack> {
-        for queue in &self.place.queues {
-            if let Some((name, _)) = set.iter().find(|(name, _)| queue.attribute(name).is_none()) {
-                let what = format!("setting {name}");
-                return Some(Lack::new(what, format!("{} has no such file", queue.name), ""));
-            }
-        }
-        None
+        let names = || set.iter().map(|(name, _)| name);
+        self.place.queues.iter().find_map(|q| names().find_map(|name| q.lacks_attribute(name)))
     }
 
     /// Controllers and groups.
     fn lacks_control(&self, job: &Job<'_>) -> Option<Lack> {
         for controller in &job.control.controllers {
             if controller.name == "wbt" {
-                for queue in &self.place.queues {
-                    if queue.attribute(run::WBT).is_none() {
-                        return Some(Lack::new(
-                            "write-back throttling",
-                            format!("{} has no queue/{}", queue.name, run::WBT),
-                            "a kernel with CONFIG_BLK_WBT",
-                        ));
-                    }
+                let mut queues = self.place.queues.iter();
+                if let Some(lack) = queues.find_map(|q| q.lacks_attribute(run::WBT)) {
+                    return Some(lack);
                 }
             }
             if let Some((name, _)) = controller.set.iter().find(|(name, _)| name != "target") {
@@ -231,14 +221,8 @@ impl Machine {
                 return Some(lack);
             }
         }
-        if !job.groups.is_empty() && self.groups.hierarchy == Hierarchy::None {
-            return Some(Lack::new(
-                "groups",
-                "no cgroup hierarchy with I/O control is mounted",
-                "mount one, such as `mount -t cgroup2 none /sys/fs/cgroup`",
-            ));
-        }
-        None
+        let no_groups = !job.groups.is_empty() && self.groups.hierarchy == Hierarchy::None;
+        no_groups.then(|| self.groups.lacks("io.weight")).flatten()
     }
 
     /// Refuses jobs that cannot be carried out here under any configuration.
@@ -256,14 +240,13 @@ impl Machine {
                 "run the command with sudo",
             )));
         }
+        let mut filled = self.state().filled.clone();
         let mut needed = 0;
         for job in jobs {
             let built = build(job, MAX_REQUEST).map_err(|e| LiveError::Refused(e.to_string()))?;
             self.check_layout(job, &built)?;
             let places = self.ground.places(&built.host.layout(), built.host.capacity());
-            let blocks = run::blocks_of(&built);
-            let state = self.state();
-            needed = needed.max(state.filled.missing(&self.ground, &places, &blocks));
+            needed += filled.assume(&self.ground, &places, &run::blocks_of(&built));
         }
         if let (Ground::Folder(_), Ok(space)) =
             (&self.ground, rustix::fs::statvfs(&self.place.path))
@@ -471,22 +454,6 @@ fn rows(place: &Place, groups: &Groups) -> Vec<(String, String)> {
     }
     rows
 }
-
-/// A scheduler that the queue does not offer.
-fn lacks_scheduler(queue: &Queue, name: &str) -> Option<Lack> {
-    let lack = queue.lacks(name)?;
-    if KERNEL.contains(&name) {
-        return Some(lack);
-    }
-    Some(Lack::new(
-        format!("scheduler {name}"),
-        "this kernel has none of this name",
-        "use --on engine, which has it, or choose another",
-    ))
-}
-
-/// Schedulers that a kernel of today may have.
-const KERNEL: &[&str] = &["none", "mq-deadline", "kyber", "bfq", "adios"];
 
 /// A value in the words of the kernel's file, where ours are other words.
 pub(super) fn in_kernel_words(tunable: Option<&Tunable>, value: u64) -> String {

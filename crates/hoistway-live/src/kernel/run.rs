@@ -17,7 +17,7 @@ use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
 use super::worker::order::Order;
 use super::worker::wire::Event;
-use super::{Diskstats, Guard, Watch};
+use super::{Conditions, Diskstats, Guard, Traffic, Watch};
 use crate::LiveError;
 use crate::clock::{Clock, monotonic};
 use crate::error::os;
@@ -38,6 +38,9 @@ use std::time::Duration;
 
 /// Target of write-back throttling, in sysfs.
 pub(super) const WBT: &str = "wbt_lat_usec";
+
+/// How far the page cache reads ahead, in sysfs.
+const READ_AHEAD: &str = "read_ahead_kb";
 
 /// One run.
 pub(super) struct Run<'a, 'j> {
@@ -67,10 +70,12 @@ pub(super) fn blocks_of(built: &Built) -> Vec<(u64, u64)> {
 const POLL: Duration = Duration::from_millis(20);
 /// A record is in the ring that long after its call at the latest, unless a processor is not to be had.
 const LAG: Nanos = Nanos::ms(60);
+/// After the end of measuring a target that has no call open begins none any more.
+const SETTLED: Nanos = Nanos::ms(50);
 /// From the last worker being ready to the start.
 const RUN_UP: Nanos = Nanos::ms(30);
 /// For workers to get ready: they build the loads of all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Nanos = Nanos::secs(60);
 
 impl Run<'_, '_> {
     pub fn carry_out(
@@ -89,8 +94,12 @@ impl Run<'_, '_> {
         settle(ground, &places, capacity).map_err(failed)?;
         self.choose_scheduler().map_err(failed)?;
         // Groups last as long as the run; their guard is dropped after the workers.
-        let mut groups = Guard::begin(&self.machine.options.what).map_err(failed)?;
-        let folders = self.make_groups(&mut groups).map_err(failed)?;
+        let mut groups = None;
+        if !(self.job.groups.is_empty() && self.job.control.root.is_empty()) {
+            groups = Some(Guard::begin(&self.machine.options.what).map_err(failed)?);
+        }
+        let folders = groups.as_mut().map(|groups| self.make_groups(groups)).transpose();
+        let folders = folders.map_err(failed)?.unwrap_or_default();
         let programs = programs(self.job, &built);
         let board = Board::new(self.job.procs.len());
         let board = board.map_err(|e| failed(os("shared memory")(e)))?;
@@ -101,11 +110,10 @@ impl Run<'_, '_> {
             Watched::new(self.machine, self.job, &board, clock)?.watch(&mut workers, watch)
         });
         workers.end();
-        let outcome = over.and_then(|watched| watched.finish(self.job, &board));
+        let outcome = over.and_then(|watched| watched.finish(self.job));
         let tunables = self.tunables();
         let parameters = self.parameters(&places);
-        let left = groups.restore();
-        if let Err(problems) = left {
+        if let Some(Err(problems)) = groups.map(|mut groups| groups.restore()) {
             return Err(JobError::Storage { what: problems.join("; ") });
         }
         let mut outcome = outcome?;
@@ -120,6 +128,9 @@ impl Run<'_, '_> {
         let spec = &self.job.scheduler;
         let wbt = self.job.control.controllers.iter().find(|c| c.name == "wbt");
         for queue in &self.machine.place.queues {
+            self.guard.hold(queue)?;
+            // Nothing of what the run before has set is left, tags included.
+            self.guard.reset(queue)?;
             let file = queue.attribute_file("scheduler");
             // The same name again would change nothing: what it has learnt must be gone.
             let away = if spec.entry.name == "none" { "mq-deadline" } else { "none" };
@@ -136,8 +147,13 @@ impl Run<'_, '_> {
                     queue.name, spec.entry.name
                 )));
             }
+            let ahead = queue.attribute(READ_AHEAD);
             for (name, value) in &spec.queue {
                 self.guard.write(&queue.attribute_file(name), &value.to_string())?;
+            }
+            // The kernel derives it anew when the largest request changes.
+            if let Some(ahead) = ahead.filter(|a| queue.attribute(READ_AHEAD).as_ref() != Some(a)) {
+                self.guard.write(&queue.attribute_file(READ_AHEAD), &ahead)?;
             }
             for (name, value) in &spec.set {
                 let tunable = spec.entry.tunables.iter().find(|t| t.name == *name);
@@ -221,22 +237,23 @@ impl Run<'_, '_> {
             let child = command.spawn();
             let child = child.map_err(|e| failed(os(program[0].to_string_lossy())(e)))?;
             let pid = child.id();
+            // It dies with this thread: nothing has to be remembered for `restore`.
             workers.children.push(child);
-            self.guard.started(pid).map_err(failed)?;
             if let Some(group) = self.job.procs[procs[0]].group {
                 self.machine.groups.join(&folders[group], pid).map_err(failed)?;
             }
         }
         let all = 0..self.job.procs.len();
-        let since = std::time::Instant::now();
+        let since = Clock::new();
         while !all.clone().all(|p| board.state(p) == State::Ready) {
             if !watch(Instant::ZERO) {
                 return Err(JobError::Interrupted);
             }
             self.check_failed(board)?;
             workers.check(board)?;
-            if since.elapsed() > PATIENCE {
-                let what = format!("the workers were not ready after {} s", PATIENCE.as_secs());
+            if since.now() > Instant::ZERO + PATIENCE {
+                let what =
+                    format!("the workers were not ready after {} s", PATIENCE.as_ms() / 1000);
                 return Err(JobError::Storage { what });
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -277,7 +294,7 @@ impl Run<'_, '_> {
     }
 
     /// Keeps the conditions of the run for the manifest: warnings once each.
-    fn note(&mut self, conditions: super::Conditions) {
+    fn note(&mut self, conditions: Conditions) {
         let warnings = conditions.flags.into_iter().map(|text| ("warning".to_string(), text));
         for row in warnings.chain(conditions.rows) {
             if row.0 != "warning" {
@@ -330,6 +347,21 @@ impl Workers {
     /// Processor time that all have had, in ns.
     fn processor_time(&self) -> u64 {
         self.children.iter().map(|child| processor_time(child.id())).sum()
+    }
+
+    /// What all have read and written at the device, as the kernel accounts for it: reads when they are sent, buffered
+    /// writes when pages become dirty.
+    fn traffic(&self) -> Traffic {
+        let mut bytes = 0;
+        for child in &self.children {
+            let text = std::fs::read_to_string(format!("/proc/{}/io", child.id()));
+            for line in text.unwrap_or_default().lines() {
+                if let Some(("read_bytes" | "write_bytes", n)) = line.split_once(": ") {
+                    bytes += n.trim().parse::<u64>().unwrap_or(0);
+                }
+            }
+        }
+        Traffic { ios: 0, bytes }
     }
 
     /// Kills and reaps them.
@@ -392,7 +424,8 @@ struct Watched<'a, 'j> {
     /// Records that are not counted yet, with what the device had moved when they were read.
     waiting: Vec<VecDeque<(Event, u64)>>,
     exited: Vec<Option<Instant>>,
-    conditions: Option<Watch>,
+    watch: Option<Watch>,
+    conditions: Conditions,
     begun: Option<Reading>,
     ended: Option<Reading>,
     /// At the end of each interval of the device.
@@ -419,7 +452,8 @@ impl<'a, 'j> Watched<'a, 'j> {
             recording,
             waiting: (0..procs).map(|_| VecDeque::new()).collect(),
             exited: vec![None; procs],
-            conditions: Some(Watch::begin(&machine.place)),
+            watch: Some(Watch::begin(&machine.place)),
+            conditions: Conditions::default(),
             begun: None,
             ended: None,
             readings: Vec::new(),
@@ -482,6 +516,8 @@ impl<'a, 'j> Watched<'a, 'j> {
             if now >= self.end && self.is_over(now) {
                 self.take()?;
                 self.censor(now);
+                let ours = Some(workers.traffic());
+                self.conditions = self.watch.take().map(|w| w.end(ours)).unwrap_or_default();
                 return Ok(self);
             }
             let mut until = now + Nanos(POLL.as_nanos() as u64);
@@ -570,10 +606,12 @@ impl<'a, 'j> Watched<'a, 'j> {
         if now >= self.end + self.job.window.grace {
             return true;
         }
+        // A target between two calls sees at once that its time is over; one that computes has none to end.
+        let settled = now >= self.end + SETTLED;
         let busy = |p: usize| {
             self.job.procs[p].role == Role::Target
                 && self.board.state(p) == State::Ready
-                && self.board.began(p).is_some()
+                && (self.board.began(p).is_some() || !settled)
         };
         !(0..self.job.procs.len()).any(busy)
     }
@@ -591,11 +629,7 @@ impl<'a, 'j> Watched<'a, 'j> {
     }
 
     /// What has been counted, once the workers are gone.
-    fn finish(
-        mut self,
-        job: &Job<'_>,
-        _board: &Board,
-    ) -> Result<(Outcome, super::Conditions), JobError> {
+    fn finish(mut self, job: &Job<'_>) -> Result<(Outcome, Conditions), JobError> {
         self.take()?;
         self.count_until(None);
         let last = self.read(None)?;
@@ -618,7 +652,6 @@ impl<'a, 'j> Watched<'a, 'j> {
         ];
         let (begin, now) = (self.recording.begin(), self.clock.now());
         let (first, total) = (self.first.device, commands_of(&last.device));
-        let conditions = self.conditions.take().map(|watch| watch.end(None)).unwrap_or_default();
         let (procs, marks) = self.recording.finish(job);
         let outcome = Outcome {
             procs,
@@ -641,7 +674,7 @@ impl<'a, 'j> Watched<'a, 'j> {
             trace_digest: 0,
             trace: Vec::new(),
         };
-        Ok((outcome, conditions))
+        Ok((outcome, self.conditions))
     }
 
     /// The device while measuring went on. Which commands followed each other, and how long each took at the device,

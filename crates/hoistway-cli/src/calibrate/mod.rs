@@ -35,7 +35,8 @@ const OTHER_SEED: u64 = 0x5eed;
 
 fn of_simulated(options: &Calibrate, drive: &str) -> Result<(), Failure> {
     let file = DriveFile::load(drive).map_err(|e| Failure::Usage(e.to_string()))?;
-    let mut probe = SimProbe::new(&file, options.seed.wrapping_add(OTHER_SEED));
+    let probe = SimProbe::new(&file, options.seed.wrapping_add(OTHER_SEED));
+    let mut probe = probe.with_places(options.seed);
     let subject = calibrate::subject_of(&file);
     // Nothing is destroyed on a simulated drive.
     let session = Session {

@@ -19,6 +19,8 @@ pub struct Row {
     pub measured: f64,
     /// On the simulated drive.
     pub simulated: f64,
+    /// Latencies on the device; `None` of throughputs.
+    pub count: Option<u64>,
     /// Distance of the distributions relative to the mean, where there are enough latencies.
     pub demerit: Option<f64>,
 }
@@ -45,7 +47,7 @@ const NOTHING: f64 = 10.0;
 /// Figures of an answer beside those of another.
 pub fn rows(test: &Test, measured: &Outcome, simulated: &Outcome) -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut row = |what, unit, a: f64, b: f64, demerit| {
+    let mut row = |what, unit, a: f64, b: f64, demerit, count| {
         if a > 0.0 {
             rows.push(Row {
                 test: test.name.clone(),
@@ -53,6 +55,7 @@ pub fn rows(test: &Test, measured: &Outcome, simulated: &Outcome) -> Vec<Row> {
                 unit,
                 measured: a,
                 simulated: b,
+                count,
                 demerit,
             });
         }
@@ -64,17 +67,18 @@ pub fn rows(test: &Test, measured: &Outcome, simulated: &Outcome) -> Vec<Row> {
             || stream.bytes >= 1 << 20 && stream.action != hoistway_sim::probe::Action::Discard
         {
             let what = if at == 0 { "throughput" } else { "throughput of the others" };
-            row(what, "MB/s", measured.rate(at) / 1e6, simulated.rate(at) / 1e6, None);
+            row(what, "MB/s", measured.rate(at) / 1e6, simulated.rate(at) / 1e6, None, None);
             continue;
         }
         if m.commands.count >= FEW {
             let enough = m.commands.count.min(s.commands.count) >= FEW_QUANTILES;
             let demerit = enough.then(|| m.commands.demerit(&s.commands));
             let (a, b) = (m.commands.mean_ns / 1e3, s.commands.mean_ns / 1e3);
-            row("mean latency", "us", a, b, demerit);
+            row("mean latency", "us", a, b, demerit, Some(m.commands.count));
         }
         if m.flushes.count >= FEW {
-            row("mean flush", "us", m.flushes.mean_ns / 1e3, s.flushes.mean_ns / 1e3, None);
+            let (a, b) = (m.flushes.mean_ns / 1e3, s.flushes.mean_ns / 1e3);
+            row("mean flush", "us", a, b, None, Some(m.flushes.count));
         }
     }
     rows
@@ -87,6 +91,8 @@ pub struct Fit<'a> {
     pub raw: &'a Raw,
     /// Seed of the simulated drive.
     pub seed: u64,
+    /// Weight of squared demerits.
+    pub shape: f64,
 }
 
 impl Fit<'_> {
@@ -129,6 +135,9 @@ impl Fit<'_> {
                     libm::log(NOTHING)
                 };
                 sum += apart * apart;
+                if let Some(demerit) = row.demerit.filter(|d| d.is_finite()) {
+                    sum += self.shape * demerit * demerit;
+                }
                 count += 1.0;
             }
         }

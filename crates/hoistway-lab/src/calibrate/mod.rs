@@ -14,6 +14,7 @@ mod choose;
 mod fit;
 mod flash;
 mod flash_writes;
+mod hdd;
 mod rates;
 mod search;
 mod suite;
@@ -156,12 +157,15 @@ pub struct Finding {
 ///
 /// No shipped drive of the model to start from, or answers are missing that every fit needs.
 pub fn find(raw: &Raw, how: &Finding) -> Result<Found, String> {
-    let fit = Fit { raw, seed: how.seed };
+    // The distributions of a disk show its revolution; those of a flash drive are narrow.
+    let shape = if raw.subject.rotational { SHAPE } else { 0.0 };
+    let fit = Fit { raw, seed: how.seed, shape };
     let choice = choose::choose(&fit, how)?;
     let class = DriveFile::load(&choice.class).map_err(|e| e.to_string())?;
     let mut candidate = Candidate::new(&how.id, &raw.subject, &class);
     match choice.model {
         "flash" => flash::fit(&fit, &mut candidate),
+        "hdd" => hdd::fit(&fit, &mut candidate),
         other => return Err(format!("no fit of the model {other} yet")),
     }
     rates::fill(raw, &mut candidate);
@@ -179,6 +183,9 @@ pub fn find(raw: &Raw, how: &Finding) -> Result<Found, String> {
     let (guessed, targets) = (candidate.guessed(), targets(raw));
     Ok(Found { file, text, choice, rows, quality, guessed, targets })
 }
+
+/// What a squared demerit counts beside a squared logarithm of means.
+const SHAPE: f64 = 0.3;
 
 /// Every figure of every test, on the whole length of the tests.
 fn all_rows(fit: &Fit<'_>, file: &DriveFile) -> Vec<Row> {

@@ -233,11 +233,15 @@ impl Make<'_> {
         let (mine, theirs) = (self.files(0, 1), self.files(1, 15));
         let target = || Stream::new(Action::Read, Pattern::Random, 4 * KIB, mine);
         self.test("H6/file", self.seconds(5.0, 15.0), vec![target()]);
+        let deep = self.subject.queue_depth.min(8);
+        if deep > 1 {
+            self.test("H6/file deep", self.seconds(5.0, 15.0), vec![target().depth(deep)]);
+        }
         let counts: &[u32] = if self.options.quick { &[4, 15] } else { &[1, 4, 8, 15] };
         for &k in counts {
             let others = Stream::new(Action::Read, Pattern::Sequential, 256 * KIB, theirs);
             let streams = vec![target(), others.copies(k).depth(2)];
-            self.test(&format!("H7/{k} readers"), self.seconds(40.0, 120.0), streams);
+            self.test(&format!("H7/{k} readers"), self.seconds(60.0, 120.0), streams);
         }
         if self.options.write {
             self.disk_writes();

@@ -8,6 +8,9 @@ pub const DEMERIT_MAX: f64 = 0.5;
 /// The tests that decide.
 const DECIDING: &[&str] = &["H6/", "H7/", "F1", "F2/", "F5/", "F8/"];
 
+/// A mean of fewer latencies is uncertain by more than what a fit may be off: shown, but it decides nothing.
+const ENOUGH: u64 = 20;
+
 /// The judgement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quality {
@@ -25,7 +28,9 @@ pub struct Quality {
 
 /// Judges a fit table.
 pub fn quality(rows: &[Row]) -> Quality {
-    let deciding = |r: &&Row| DECIDING.iter().any(|p| r.test.starts_with(p));
+    let deciding = |r: &&Row| {
+        r.count.is_none_or(|n| n >= ENOUGH) && DECIDING.iter().any(|p| r.test.starts_with(p))
+    };
     let bad = |r: &&Row| r.error().abs() > ERROR_MAX || r.demerit.is_some_and(|d| d > DEMERIT_MAX);
     let beyond: Vec<_> = rows
         .iter()

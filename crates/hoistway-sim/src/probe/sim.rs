@@ -20,18 +20,24 @@ const FLUSH_TAG: u64 = 0;
 pub struct SimProbe {
     file: DriveFile,
     seed: u64,
+    places: u64,
 }
 
 impl SimProbe {
     /// Of this drive. The seed is that of the drive's randomness and of random places.
     pub fn new(file: &DriveFile, seed: u64) -> SimProbe {
-        SimProbe { file: file.clone(), seed }
+        SimProbe { file: file.clone(), seed, places: seed }
+    }
+
+    /// The same with another seed of random places: who asks chooses the places, the drive has its own dice.
+    pub fn with_places(self, places: u64) -> SimProbe {
+        SimProbe { places, ..self }
     }
 }
 
 impl Probe for SimProbe {
     fn run(&mut self, test: &Test) -> Result<Outcome, ProbeError> {
-        Ok(Run::new(&self.file, test, self.seed).run())
+        Ok(Run::new(self, test).run())
     }
 }
 
@@ -81,11 +87,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(file: &DriveFile, test: &'a Test, seed: u64) -> Run<'a> {
+    fn new(probe: &SimProbe, test: &'a Test) -> Run<'a> {
+        let file = &probe.file;
         let (mut places, mut slots) = (Vec::new(), Vec::new());
         for (number, stream) in test.streams.iter().enumerate() {
             let copies = 0..stream.copies;
-            let of = |copy| Places::new(&test.name, number, stream, copy, seed);
+            let of = |copy| Places::new(&test.name, number, stream, copy, probe.places);
             places.push(copies.map(of).collect::<Vec<_>>());
             for copy in 0..stream.copies as usize {
                 slots.extend((0..stream.depth).map(|_| Slot::new(number, copy)));
@@ -94,7 +101,7 @@ impl<'a> Run<'a> {
         let seen = || Seen { bins: vec![0; super::BINS], ..Seen::default() };
         Run {
             test,
-            drive: Adapter::new(file, file.build(seed)),
+            drive: Adapter::new(file, file.build(probe.seed)),
             command_max: file.device().max_sectors.bytes().0,
             now: 0,
             end: test.warm_up_ns + test.duration_ns,

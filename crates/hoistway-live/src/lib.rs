@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 mod buffer;
+pub mod calibrate;
 mod clock;
 pub mod device;
 #[cfg(feature = "fuse")]

@@ -1,5 +1,7 @@
 //! `hoistway calibrate`: a drive is asked, and a drive file comes out.
 
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod device;
 mod found;
 mod iocost;
 
@@ -18,6 +20,15 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
         (None, Some(target)) => of_device(options, target),
         (None, None) => unreachable!("clap asks for one of them"),
     }
+}
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+use device::of_device;
+
+#[cfg(not(all(feature = "live", target_os = "linux")))]
+fn of_device(_: &Calibrate, target: &Path) -> Result<(), Failure> {
+    let shown = target.display();
+    Err(Failure::Environment(format!("{shown}: this build knows no devices (feature live, Linux)")))
 }
 
 fn usage(flag: &str, e: impl std::fmt::Display) -> Failure {
@@ -63,10 +74,22 @@ struct Session<'a> {
 impl Session<'_> {
     /// Without `out` nothing is stored.
     fn run(&self, probe: &mut dyn Probe, out: Option<&Path>) -> Result<(), Failure> {
-        let tests = calibrate::suite(&self.subject, &self.wanted);
         if self.options.dry_run {
-            return print(&found::plan(&self.subject, &tests, self.repetitions));
+            return self.plan();
         }
+        let raw = self.ask(probe, out)?;
+        self.answer(&raw, out)
+    }
+
+    /// What would be asked.
+    fn plan(&self) -> Result<(), Failure> {
+        let tests = calibrate::suite(&self.subject, &self.wanted);
+        print(&found::plan(&self.subject, &tests, self.repetitions))
+    }
+
+    /// Asks the tests that have no answer yet.
+    fn ask(&self, probe: &mut dyn Probe, out: Option<&Path>) -> Result<Raw, Failure> {
+        let tests = calibrate::suite(&self.subject, &self.wanted);
         let mut raw = self.earlier(out)?;
         raw.notes.clone_from(&self.notes);
         let quiet = self.options.quiet;
@@ -91,8 +114,13 @@ impl Session<'_> {
             }
             Ok(())
         });
-        asked.map_err(|e| self.stopped(e, out))?;
-        if !quiet {
+        asked.map_err(|e| stopped(e, out))?;
+        Ok(raw)
+    }
+
+    /// Finds the drive, stores and prints it.
+    fn answer(&self, raw: &Raw, out: Option<&Path>) -> Result<(), Failure> {
+        if !self.options.quiet {
             eprintln!("looking for the drive that answers so");
         }
         let how = Finding {
@@ -101,28 +129,15 @@ impl Session<'_> {
             exclude: self.exclude.clone(),
             seed: self.options.seed,
         };
-        let found = calibrate::find(&raw, &how).map_err(Failure::Failed)?;
+        let found = calibrate::find(raw, &how).map_err(Failure::Failed)?;
         if let Some(out) = out {
             write(out, &found.text).map_err(Failure::Failed)?;
-            write(&out.with_extension("fit.json"), &found::json(&raw, &found))
+            write(&out.with_extension("fit.json"), &found::json(raw, &found))
                 .map_err(Failure::Failed)?;
         }
         match self.options.json {
-            true => print(&found::json(&raw, &found)),
-            false => print(&found::text(&raw, &found, out)),
-        }
-    }
-
-    fn stopped(&self, e: ProbeError, out: Option<&Path>) -> Failure {
-        match (e, out) {
-            (ProbeError::Failed(what), _) => Failure::Failed(what),
-            (ProbeError::Interrupted, None) => {
-                Failure::Interrupted("interrupted; nothing was written".into())
-            }
-            (ProbeError::Interrupted, Some(out)) => Failure::Interrupted(format!(
-                "interrupted; the answers so far are in {}: the same command goes on",
-                answers_file(out).display()
-            )),
+            true => print(&found::json(raw, &found)),
+            false => print(&found::text(raw, &found, out)),
         }
     }
 
@@ -142,10 +157,22 @@ impl Session<'_> {
     }
 }
 
+fn stopped(e: ProbeError, out: Option<&Path>) -> Failure {
+    match (e, out) {
+        (ProbeError::Failed(what), _) => Failure::Failed(what),
+        (ProbeError::Interrupted, None) => {
+            Failure::Interrupted("interrupted; nothing was written".into())
+        }
+        (ProbeError::Interrupted, Some(out)) => Failure::Interrupted(format!(
+            "interrupted; the answers so far are in {}: the same command goes on",
+            answers_file(out).display()
+        )),
+    }
+}
+
 /// Longest time of a test, ns.
 fn length(test: &Test, repetitions: usize) -> u64 {
-    let times = if test.warm_up_ns == 0 { 1 } else { repetitions as u64 };
-    (test.warm_up_ns + test.duration_ns) * times
+    (test.warm_up_ns + test.duration_ns) * calibrate::times(test, repetitions) as u64
 }
 
 fn stem(path: &Path) -> String {
@@ -162,9 +189,4 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(&part, text)
         .and_then(|()| std::fs::rename(&part, path))
         .map_err(|e| format!("{}: {e}", path.display()))
-}
-
-fn of_device(_options: &Calibrate, target: &Path) -> Result<(), Failure> {
-    let what = format!("{}: real devices come with the next step", target.display());
-    Err(Failure::Environment(what))
 }

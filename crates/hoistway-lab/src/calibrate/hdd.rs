@@ -231,7 +231,7 @@ fn write_buffer(fit: &Fit<'_>, c: &mut Candidate) {
     if answer.outcome.first().commands.count == 0 {
         return;
     }
-    let early = |o: &Outcome| o.first().bins[..EARLY].iter().sum::<u64>() as f64;
+    let early = |o: &Outcome| o.first().bins.iter().take(EARLY).sum::<u64>() as f64;
     let wanted = early(&answer.outcome);
     let found = search::bisect(64.0, 1_048_576.0, wanted, &mut |kib| {
         let mut tried = c.clone();

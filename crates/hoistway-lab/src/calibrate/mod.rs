@@ -9,7 +9,9 @@
 //! was measured (by which tests stands beside it), or is marked as guessed. Weakness: a drive does what no model here
 //! does (thermal limits, power states); then the fit table shows it and the file says `fit = "poor"`.
 
+mod bucket;
 mod candidate;
+mod card;
 mod choose;
 mod fit;
 mod flash;
@@ -87,7 +89,7 @@ pub fn measure(
         raw.answers.retain(|a| a.test.name != test.name);
         progress(Step::Begins { number, test })?;
         // What fills a drive would meet a filled one the second time.
-        let times = if test.warm_up_ns == 0 { 1 } else { repetitions.max(1) };
+        let times = times(test, repetitions);
         let mut outcomes: Vec<Outcome> = Vec::new();
         for _ in 0..times {
             outcomes.push(probe.run(test)?);
@@ -96,11 +98,24 @@ pub fn measure(
         outcomes.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
         let spread = mean(&outcomes[outcomes.len() - 1]) / mean(&outcomes[0]).max(1.0);
         let outcome = outcomes.swap_remove(outcomes.len() / 2);
+        // No command ended: the write budget was used up before. Nothing was learnt.
+        if outcome.streams.iter().all(|s| s.bytes == 0) {
+            continue;
+        }
         raw.answers.push(Answer { test: test.clone(), outcome, spread });
         progress(Step::Ended { raw })?;
     }
     Ok(())
 }
+
+/// How often a test runs: what fills a drive would meet a filled one the second time, and a long test repeats itself.
+pub fn times(test: &Test, repetitions: usize) -> usize {
+    let once = test.warm_up_ns == 0 || test.duration_ns > LONG_NS;
+    if once { 1 } else { repetitions.max(1) }
+}
+
+/// Tests longer than this run once, ns.
+const LONG_NS: u64 = 20_000_000_000;
 
 /// What [`measure`] tells.
 #[derive(Debug)]
@@ -166,7 +181,9 @@ pub fn find(raw: &Raw, how: &Finding) -> Result<Found, String> {
     match choice.model {
         "flash" => flash::fit(&fit, &mut candidate),
         "hdd" => hdd::fit(&fit, &mut candidate),
-        other => return Err(format!("no fit of the model {other} yet")),
+        "card" => card::fit(&fit, &mut candidate),
+        "bucket" => bucket::fit(&fit, &mut candidate),
+        other => unreachable!("{other} is no drive model (the list in `choose`)"),
     }
     rates::fill(raw, &mut candidate);
     let file = candidate.file()?;

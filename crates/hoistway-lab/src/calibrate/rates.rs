@@ -25,8 +25,8 @@ fn most_iops(raw: &Raw, prefixes: &[&str]) -> Option<f64> {
 /// Bytes per second in the last fifth: past bursts and caches, if the test was long enough.
 fn sustained(o: &Outcome) -> f64 {
     let bins = &o.first().bins;
-    let last = &bins[bins.len() - bins.len() / 5..];
-    let seconds = o.counted_ns as f64 / 1e9 * last.len() as f64 / bins.len() as f64;
+    let last = &bins[bins.len() - bins.len().div_ceil(5)..];
+    let seconds = o.counted_ns as f64 / 1e9 * last.len() as f64 / bins.len().max(1) as f64;
     last.iter().sum::<u64>() as f64 / seconds.max(1e-9)
 }
 

@@ -26,6 +26,9 @@ const SECOND: u64 = 1_000_000_000;
 const FILE: u64 = 500 * MIB;
 /// Interferers of the reference experiment, and fewer.
 const INTERFERERS: [u32; 5] = [1, 2, 4, 8, 15];
+/// Parts of the write budget that one test may use; and those that last until a drive is steady.
+const PART: u64 = 40;
+const PART_COLD: u64 = 3;
 /// Counted commands after which a test knows enough.
 const COMMANDS_MAX: u64 = 60_000;
 
@@ -53,15 +56,23 @@ impl Make<'_> {
     fn test(&mut self, name: &str, seconds: f64, streams: Vec<Stream>) {
         let duration_ns = (seconds * SECOND as f64) as u64;
         let warm_up_ns = duration_ns / 10;
-        let commands_max = COMMANDS_MAX;
+        let commands_max = self.most(&streams, PART).unwrap_or(COMMANDS_MAX).min(COMMANDS_MAX);
         self.tests.push(Test { name: name.into(), streams, warm_up_ns, duration_ns, commands_max });
     }
 
     /// From the first command on: what a drive does at first is the question.
     fn test_cold(&mut self, name: &str, seconds: f64, streams: Vec<Stream>) {
         self.test(name, seconds, streams);
+        let most = self.tests.last().and_then(|t| self.most(&t.streams, PART_COLD)).unwrap_or(0);
         let test = self.tests.last_mut().expect("it was just made");
-        (test.warm_up_ns, test.commands_max) = (0, 0);
+        (test.warm_up_ns, test.commands_max) = (0, most);
+    }
+
+    /// Commands that make up a part of the write budget; `None` if nothing is written.
+    fn most(&self, streams: &[Stream], part: u64) -> Option<u64> {
+        let writes = streams.iter().filter(|s| s.action == Action::Write);
+        let bytes = writes.map(|s| s.bytes).max()?;
+        Some((self.options.write_budget / part / bytes).max(1))
     }
 
     /// Depths that the device takes, ending with its own.

@@ -188,7 +188,8 @@ pub struct StreamOutcome {
     pub flushes: Latencies,
     /// Bytes of commands that ended in the counted time.
     pub bytes: u64,
-    /// Bytes that ended in each of [`BINS`] equal parts of the whole time, warm-up included.
+    /// Bytes that ended in each of [`BINS`] equal parts of the whole time, warm-up included; fewer parts if the test
+    /// ended early.
     pub bins: Vec<u64>,
 }
 
@@ -275,6 +276,13 @@ pub trait Probe {
     ///
     /// The drive or the machine refused, or the user wants to stop.
     fn run(&mut self, test: &Test) -> Result<Outcome, ProbeError>;
+}
+
+/// The parts of the time that a test which ended at `ended` of `length` went through as a whole.
+pub fn whole_bins(mut bins: Vec<u64>, ended: u64, length: u64) -> Vec<u64> {
+    let whole = u128::from(ended) * BINS as u128 / u128::from(length.max(1));
+    bins.truncate(whole as usize);
+    bins
 }
 
 /// Where submitter `copy` of a stream begins: evenly spaced and shifted by less than 8 MiB.

@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
             commands: Latencies::of(&mut seen.commands),
             flushes: Latencies::of(&mut seen.flushes),
             bytes: seen.bytes,
-            bins: seen.bins,
+            bins: super::whole_bins(seen.bins, self.now, self.end),
         });
         Outcome { counted_ns, streams: streams.collect() }
     }

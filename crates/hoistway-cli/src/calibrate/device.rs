@@ -1,0 +1,79 @@
+//! `calibrate DEVICE|DIR`: a real drive is asked.
+
+use super::{Session, usage, wanted};
+use crate::Failure;
+use crate::args::Calibrate;
+use hoistway::quantity;
+use hoistway_live::LiveError;
+use hoistway_live::calibrate::{Allowed, look, open};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Short tests run once; others three times, and the median counts (specs/drives.md 10.1).
+const REPETITIONS: usize = 3;
+
+pub fn of_device(options: &Calibrate, target: &Path) -> Result<(), Failure> {
+    let scratch_bytes = quantity::bytes(&options.size)
+        .map_err(|e| usage(&format!("--size {}", options.size), e))?;
+    if scratch_bytes < SCRATCH_LEAST {
+        return Err(usage("--size", "at least 64MiB, or the places would be too few"));
+    }
+    let allowed = Allowed {
+        write: options.write,
+        destroy: options.yes_destroy_data.clone(),
+        scratch_bytes,
+        bus: options.bus.clone(),
+    };
+    let wanted = wanted(options, options.write)?;
+    let repetitions = if options.quick { 1 } else { REPETITIONS };
+    let session = |subject, notes| Session {
+        options,
+        wanted: wanted.clone(),
+        subject,
+        exclude: Vec::new(),
+        repetitions,
+        notes,
+    };
+    if options.dry_run {
+        let (_, subject, notes) = look(target, &allowed).map_err(environment)?;
+        return session(subject, notes).plan();
+    }
+    // A second signal ends the program at once; `hoistway restore` then puts back what is left.
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|e| Failure::Failed(format!("signals: {e}")))?;
+    let mut progress = |what: &str| {
+        if !options.quiet {
+            eprintln!("{what}");
+        }
+    };
+    let opened = open(target, &allowed, &STOP, &mut progress).map_err(environment)?;
+    if !options.quiet {
+        eprintln!("{}", opened.chain);
+    }
+    let mut probe = opened.probe(options.seed, wanted.write_budget, &STOP).map_err(environment)?;
+    let out = options.out.clone().unwrap_or_else(|| PathBuf::from("calibrated.toml"));
+    let session = session(opened.subject.clone(), opened.notes.clone());
+    let raw = session.ask(&mut probe, Some(&out));
+    drop(probe);
+    let flags = opened.close().map_err(|problems| Failure::Failed(problems.join("; ")))?;
+    let mut raw = raw?;
+    raw.notes.extend(flags);
+    session.answer(&raw, Some(&out))
+}
+
+/// Smallest scratch file.
+const SCRATCH_LEAST: u64 = 64 << 20;
+
+/// What the machine lacks is its environment's matter; what contradicts itself is the caller's.
+fn environment(e: LiveError) -> Failure {
+    match e {
+        LiveError::Refused(what) => Failure::Usage(what),
+        e => Failure::Environment(e.to_string()),
+    }
+}

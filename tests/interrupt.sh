@@ -30,7 +30,7 @@ mkdir "$scratch/mnt" "$scratch/out"
 truncate -s 2G "$scratch/a" "$scratch/b"
 a=$(losetup -f --show "$scratch/a") || lacks "no loop device to be had"
 b=$(losetup -f --show "$scratch/b") || lacks "no loop device to be had"
-mkfs.ext4 -q "$b" && mount "$b" "$scratch/mnt" || lacks "no file system on a loop device"
+mkfs.ext4 -q "$b" && mount -o discard "$b" "$scratch/mnt" || lacks "no file system on a loop device"
 # A machine that somebody has set up by hand.
 for queue in /sys/block/${a#/dev/}/queue /sys/block/${b#/dev/}/queue; do
     echo mq-deadline >$queue/scheduler; echo 5 >$queue/iosched/fifo_batch; echo 192 >$queue/nr_requests; echo 96 >$queue/read_ahead_kb
@@ -129,12 +129,14 @@ for ((i = 1; i <= n; i++)); do
     pid=$!
     sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
     kill -$signal $pid 2>/dev/null
-    for ((t = 0; t < 600; t++)); do kill -0 $pid 2>/dev/null || break; sleep 0.05; done
-    if kill -0 $pid 2>/dev/null; then
-        echo "FAILED $i: ${what[0]}: $signal after $ms ms: still there after 30 s"; failed=1; kill -9 $pid
-    fi
-    # Without bash's own word on a job that was killed.
-    { wait $pid; } 2>/dev/null; code=$?
+    stuck=0
+    # Without bash's own words on a job that was killed.
+    {
+        for ((t = 0; t < 600; t++)); do kill -0 $pid || break; sleep 0.05; done
+        kill -0 $pid && { stuck=1; kill -9 $pid; }
+        wait $pid; code=$?
+    } 2>/dev/null
+    [ $stuck = 0 ] || { echo "FAILED $i: ${what[*]}: $signal after $ms ms: still there after 30 s"; failed=1; }
     if [ $signal = KILL ]; then
         if [ $((RANDOM % 4)) = 0 ]; then
             "$hoistway" restore >/dev/null 2>&1 & restore=$!

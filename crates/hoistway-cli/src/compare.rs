@@ -117,6 +117,10 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
     let chosen = choose(&options.common)?;
     let source = Source { verb: "run", name: &name };
     if let Some(process) = &options.explain {
+        if options.common.on == "kernel" {
+            let what = "--explain: the kernel's schedulers do not tell what they decide; leave it out with --on kernel";
+            return Err(Failure::Usage(what.into()));
+        }
         let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
         return explain::explain(&grid, &*chosen.world, process, options.limit);
     }

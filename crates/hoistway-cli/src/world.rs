@@ -149,7 +149,12 @@ pub fn check(world: &dyn World, grid: &Grid) -> Result<(), Failure> {
             eprintln!("would run: {} under {workloads}, {} times each", ids.join(", "), grid.reps);
         }
         refused(error)
-    })
+    })?;
+    let bytes = world.writes_first(&jobs);
+    if bytes > 0 {
+        eprintln!("{} MB of files are written first", bytes.div_ceil(1_000_000));
+    }
+    Ok(())
 }
 
 pub fn refused(error: WorldError) -> Failure {

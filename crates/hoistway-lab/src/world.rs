@@ -22,6 +22,11 @@ pub trait World: fmt::Debug + Sync {
         Ok(())
     }
 
+    /// Bytes that are written before the first of these jobs can run.
+    fn writes_first(&self, _jobs: &[Job<'_>]) -> u64 {
+        0
+    }
+
     /// Why the configuration of a job cannot run here, whatever else could. Asked before anything runs: those of a
     /// grid that can run do.
     fn lacks(&self, _job: &Job<'_>) -> Option<Lack> {
@@ -172,6 +177,10 @@ impl World for Kernel {
 
     fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {
         self.0.check(jobs).map_err(WorldError::from)
+    }
+
+    fn writes_first(&self, jobs: &[Job<'_>]) -> u64 {
+        self.0.writes_first(jobs)
     }
 
     fn lacks(&self, job: &Job<'_>) -> Option<Lack> {

@@ -13,7 +13,7 @@ use super::files::{Filled, Ground};
 use super::place::{Place, PlaceTarget, resolve};
 use super::run::{self, Run};
 use super::worker::MAX_REQUEST;
-use super::{Groups, Guard, Hierarchy, Lack, Queue};
+use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
 use crate::LiveError;
 use crate::lab::{device, drive_of, machine};
 use hoistway::Instant;
@@ -73,8 +73,46 @@ struct State {
     filled: Filled,
     /// Tunables that each scheduler has here.
     tunables: Vec<(String, Vec<String>)>,
-    /// Rows and flags of the conditions of runs.
-    conditions: Vec<(String, String)>,
+    /// What else went on during the runs.
+    conditions: Noted,
+}
+
+/// Conditions of all runs so far.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    runs: u32,
+    /// Of the last run.
+    rows: Vec<(String, String)>,
+    /// The first warning of each kind, and how many runs had one.
+    warnings: Vec<(String, u32)>,
+}
+
+impl Noted {
+    /// Adds those of a run.
+    pub fn add(&mut self, conditions: Conditions) {
+        // Warnings of one kind differ in their figures only.
+        let kind = |text: &str| -> String {
+            text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect()
+        };
+        self.runs += 1;
+        self.rows = conditions.rows;
+        for text in conditions.flags {
+            match self.warnings.iter_mut().find(|(known, _)| kind(known) == kind(&text)) {
+                Some((_, runs)) => *runs += 1,
+                None => self.warnings.push((text, 1)),
+            }
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (String, String)> {
+        let warning = |(text, runs): &(String, u32)| {
+            (
+                "warning".to_string(),
+                format!("{text} (such a warning: {runs} of {} runs)", self.runs),
+            )
+        };
+        self.rows.iter().cloned().chain(self.warnings.iter().map(warning))
+    }
 }
 
 /// Size of a directory as experiments see it, if nothing else is said: above it files have their usual size
@@ -240,14 +278,11 @@ impl Machine {
                 "run the command with sudo",
             )));
         }
-        let mut filled = self.state().filled.clone();
-        let mut needed = 0;
         for job in jobs {
             let built = build(job, MAX_REQUEST).map_err(|e| LiveError::Refused(e.to_string()))?;
             self.check_layout(job, &built)?;
-            let places = self.ground.places(&built.host.layout(), built.host.capacity());
-            needed += filled.assume(&self.ground, &places, &run::blocks_of(&built));
         }
+        let needed = self.writes_first(jobs);
         if let (Ground::Folder(_), Ok(space)) =
             (&self.ground, rustix::fs::statvfs(&self.place.path))
         {
@@ -265,6 +300,20 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of files that are written before the first run of each of these jobs.
+    pub fn writes_first(&self, jobs: &[Job<'_>]) -> u64 {
+        if !self.ground.writable() {
+            return 0;
+        }
+        let mut filled = self.state().filled.clone();
+        let mut bytes = 0;
+        for built in jobs.iter().filter_map(|job| build(job, MAX_REQUEST).ok()) {
+            let places = self.ground.places(&built.host.layout(), built.host.capacity());
+            bytes += filled.assume(&self.ground, &places, &run::blocks_of(&built));
+        }
+        bytes
     }
 
     fn check_layout(&self, job: &Job<'_>, built: &Built) -> Result<(), LiveError> {
@@ -342,7 +391,7 @@ impl Machine {
     /// What a reader of the results must know: name and value.
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut rows = self.rows.clone();
-        rows.extend(self.state().conditions.iter().cloned());
+        rows.extend(self.state().conditions.rows());
         rows.extend(machine::facts());
         rows
     }
@@ -462,5 +511,31 @@ pub(super) fn in_kernel_words(tunable: Option<&Tunable>, value: u64) -> String {
             words.get(value as usize).map_or(value.to_string(), |w| w.to_string())
         }
         _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_of_one_kind_are_one_row_with_their_number() {
+        let mut noted = Noted::default();
+        for share in ["1.5", "20"] {
+            let flags = vec![format!("{share} % of the traffic was not the run's")];
+            let rows = vec![("device_ios".to_string(), share.to_string())];
+            noted.add(Conditions { rows, flags });
+        }
+        noted.add(Conditions::default());
+        noted.add(Conditions { rows: Vec::new(), flags: vec!["vda has gone".into()] });
+        let rows: Vec<String> =
+            noted.rows().map(|(name, text)| format!("{name}: {text}")).collect();
+        assert_eq!(
+            rows,
+            [
+                "warning: 1.5 % of the traffic was not the run's (such a warning: 2 of 4 runs)",
+                "warning: vda has gone (such a warning: 1 of 4 runs)",
+            ]
+        );
     }
 }

@@ -12,7 +12,7 @@
 //! time are in, since an exit may end measuring at a time that lies some milliseconds back.
 
 use super::files::{FileAt, Filled, settle};
-use super::machine::{Machine, in_kernel_words};
+use super::machine::{Machine, Noted, in_kernel_words};
 use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
 use super::worker::order::Order;
@@ -48,7 +48,7 @@ pub(super) struct Run<'a, 'j> {
     pub job: &'a Job<'j>,
     pub guard: &'a mut Guard,
     pub filled: &'a mut Filled,
-    pub conditions: &'a mut Vec<(String, String)>,
+    pub conditions: &'a mut Noted,
 }
 
 /// An error of the system as one of a run.
@@ -117,7 +117,7 @@ impl Run<'_, '_> {
             return Err(JobError::Storage { what: problems.join("; ") });
         }
         let mut outcome = outcome?;
-        self.note(outcome.1);
+        self.conditions.add(outcome.1);
         outcome.0.tunables = tunables;
         outcome.0.host_parameters = parameters;
         Ok(outcome.0)
@@ -291,19 +291,6 @@ impl Run<'_, '_> {
         let kind = self.machine.place.file_system.clone();
         rows.push(("file_system".into(), kind.unwrap_or_else(|| "none (device)".into())));
         rows
-    }
-
-    /// Keeps the conditions of the run for the manifest: warnings once each.
-    fn note(&mut self, conditions: Conditions) {
-        let warnings = conditions.flags.into_iter().map(|text| ("warning".to_string(), text));
-        for row in warnings.chain(conditions.rows) {
-            if row.0 != "warning" {
-                self.conditions.retain(|(name, _)| *name != row.0);
-            }
-            if !self.conditions.contains(&row) {
-                self.conditions.push(row);
-            }
-        }
     }
 }
 

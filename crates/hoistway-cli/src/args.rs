@@ -82,6 +82,8 @@ pub enum Command {
     Report(Report),
     /// Recommend a configuration from runs: what it gains and costs, how sure, and the lines to install
     Recommend(crate::recommend::Recommend),
+    /// Merge runs of one suite from many machines: a default per class and model of drives
+    Merge(crate::merge::Merge),
     /// Compare two run directories: differences in the settings, ratios of the results
     Diff(Diff),
     /// Replay a block trace under several configurations on a simulated drive

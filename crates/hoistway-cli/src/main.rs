@@ -12,6 +12,7 @@ mod job;
 mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
+mod merge;
 mod population;
 mod recommend;
 mod replay;
@@ -78,6 +79,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Bench(options) => bench::bench(&options),
         args::Command::Replay(options) => replay_trace::replay_trace(&options),
         args::Command::Report(options) => report::report(&options),
+        args::Command::Merge(options) => merge::merge(&options),
         args::Command::Recommend(options) => recommend::recommend(&options),
         args::Command::Diff(options) => diff::diff(&options),
         args::Command::Completions { shell } => {

@@ -134,36 +134,6 @@ fn a_bench_plans_within_its_limits_runs_in_rounds_and_is_not_repeated() {
     }
 }
 
-/// The plan of a real place needs no rights and changes nothing.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_bench_of_a_place_says_what_it_would_do_or_why_it_cannot() {
-    let folder = Folder::new("bench-place");
-    fs::write(folder.0.join("file"), "x").unwrap();
-    let file = folder.run(&["bench", "file", "--dry-run"]);
-    assert_eq!(file.status.code(), Some(2), "{}", stderr(&file));
-    assert!(stderr(&file).contains("neither a directory nor a block device"), "{}", stderr(&file));
-    if Path::new("/dev/shm").is_dir() {
-        let memory = folder.run(&["bench", "/dev/shm", "--dry-run"]);
-        assert_eq!(memory.status.code(), Some(3), "{}", stderr(&memory));
-        assert!(stderr(&memory).contains("nothing schedules here"), "{}", stderr(&memory));
-    } else {
-        eprintln!("skipped in part: there is no /dev/shm");
-    }
-    let here = folder.run(&["bench", ".", "--dry-run"]);
-    match here.status.code() {
-        Some(0) => {
-            for part in
-                ["; while it runs the scheduler of ", "bench-latency/readers", "nothing was run"]
-            {
-                assert!(stdout(&here).contains(part), "{part}: {}", stdout(&here));
-            }
-        }
-        _ => eprintln!("skipped in part: {}", stderr(&here)),
-    }
-    assert_eq!(folder.entries(), 1, "a dry run writes nothing");
-}
-
 #[test]
 fn fio_jobs_run_as_an_experiment_and_every_job_has_its_lines() {
     let folder = Folder::new("fio");
@@ -1047,4 +1017,50 @@ fn reproduce_puts_published_values_beside_ours() {
     assert_eq!(json["agreement"]["compared"], 4, "{}", json["agreement"]);
     let dry = stdout(&folder.run(&["reproduce", "all", "--as-published", "--dry-run"]));
     assert!(dry.contains("latency-2019") && dry.contains("nothing was run or written"), "{dry}");
+}
+
+/// The same runs give the same answer and the same bytes; the rules that it writes undo themselves.
+#[test]
+fn recommend_answers_from_runs_and_merge_counts_machines() {
+    let folder = Folder::new("recommend");
+    let common = ["compare", "latency-2019", "-c", "none,mq-deadline,bfq", "--quick", "--quiet"];
+    let run = |reps: &str, out: &str| {
+        let done = folder.run(&[&common[..], &["-r", reps, "-o", out]].concat());
+        assert!(done.status.success(), "{}", stderr(&done));
+    };
+    run("3", "three");
+    run("2", "two");
+    let args = ["recommend", "three", "--rules", "rules"];
+    let (once, again) = (folder.run(&args), folder.run(&args));
+    let text = stdout(&once);
+    assert_eq!((once.status.code(), &once.stdout), (Some(0), &again.stdout));
+    assert!(text.contains("for desktop: bfq instead of none, sure"), "{text}");
+    assert!(text.contains("simulated") && text.contains("undo:"), "{text}");
+    let rule = String::from_utf8(folder.file("rules/90-hoistway-sata-ssd.rules")).unwrap();
+    assert!(rule.contains("ENV{ID_BUS}==\"ata\"") && rule.contains("=\"bfq\""), "{rule}");
+    let (install, undo) = (folder.file("rules/install.sh"), folder.file("rules/undo.sh"));
+    let lines = |script: Vec<u8>| String::from_utf8(script).unwrap();
+    assert!(lines(install).contains("/etc/udev/rules.d/90-hoistway-sata-ssd.rules"));
+    assert!(lines(undo).contains("rm -f /etc/udev/rules.d/90-hoistway-sata-ssd.rules"));
+
+    let few = folder.run(&["recommend", "two", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&few.stdout).unwrap();
+    assert_eq!(few.status.code(), Some(1));
+    assert_eq!(value["drives"][0]["answer"], "not enough data");
+    assert_eq!(value["drives"][0]["rounds_more"], 1);
+
+    let merged = folder.run(&["merge", "three", "--out", "page.html"]);
+    let text = stdout(&merged);
+    assert!(merged.status.success() && text.contains("1 of at least 3 machines"), "{text}");
+    assert!(folder.file("page.html").starts_with(b"<!doctype html>"));
+    for (args, said) in [
+        (&["merge", "three", "nowhere"][..], "nowhere"),
+        (&["recommend", "three", "--for", "dekstop"], "there are: desktop"),
+        (&["recommend", "three", "--for", "share"], "choose another goal"),
+        (&["recommend", "three", "--present", "kyber"], "there are: none, mq-deadline, bfq"),
+    ] {
+        let output = folder.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+    }
 }

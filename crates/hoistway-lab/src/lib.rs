@@ -7,6 +7,7 @@ pub mod config;
 pub mod diff;
 pub mod experiment;
 pub mod explain;
+pub mod merge;
 pub mod population;
 pub mod recommend;
 pub mod replay;

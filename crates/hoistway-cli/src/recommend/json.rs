@@ -32,7 +32,7 @@ fn one(a: &Advice, by: Match) -> Value {
         "same_in_draws": a.same(),
         "runner_up": a.runner_up.map(|(c, fell)| object!({ "config": name(c), "lost": word(a, fell) })),
         "configs": (0..a.field.configs.len()).map(|c| row(a, c)).collect::<Vec<_>>(),
-        "warnings": a.field.warnings.iter().map(|(run, text)| object!({ "run": run, "text": text })).collect::<Vec<_>>(),
+        "warnings": a.field.warnings.iter().map(|(text, runs)| object!({ "text": text, "runs": runs })).collect::<Vec<_>>(),
         "lines": config.map(|c| lines(&a.lines(c, by))),
     })
 }

@@ -1,7 +1,7 @@
 //! `hoistway recommend`: one configuration from runs, how sure it is, and the lines to install.
 
 mod json;
-mod rules;
+pub mod rules;
 mod text;
 
 use crate::args::Known;
@@ -11,7 +11,7 @@ use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, Source, recommend as a
 use hoistway_lab::result::Run;
 use std::path::{Path, PathBuf};
 
-fn goals() -> Vec<&'static str> {
+pub fn goals() -> Vec<&'static str> {
     GOALS.to_vec()
 }
 

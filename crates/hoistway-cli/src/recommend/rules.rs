@@ -38,7 +38,7 @@ pub fn write_files(files: &[SystemFile], folder: &Path) -> Result<(), Failure> {
         ))
     };
     std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
-    let mut put = |name: &str, text: &str| -> Result<PathBuf, Failure> {
+    let put = |name: &str, text: &str| -> Result<PathBuf, Failure> {
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(|e| failed(&path, e))?;
         Ok(path)

@@ -44,7 +44,7 @@ fn headline(a: &Advice) -> String {
     let sure = || format!("{} ({:.0} % of draws)", a.sureness.word(), 100.0 * a.same());
     match &a.answer {
         Answer::Change(c) => format!("{} instead of {}, {}", name(*c), name(a.base), sure()),
-        Answer::Keep(c) => format!("{}: nothing is better, {}", name(*c), sure()),
+        Answer::Keep(c) => format!("{}, {}", name(*c), sure()),
         Answer::NoDifference(c) => match a.base_is {
             BaseIs::Present | BaseIs::Asked => {
                 format!("no difference; {} stays because it is there, {}", name(*c), sure())
@@ -54,7 +54,9 @@ fn headline(a: &Advice) -> String {
         Answer::Nothing(c) => {
             format!("no configuration keeps the limits; {} comes nearest", name(*c))
         }
-        Answer::NotEnough { more, .. } => format!("not enough data: run {more} more rounds"),
+        Answer::NotEnough { more, .. } => {
+            format!("not enough data: run {more} more round{}", if *more == 1 { "" } else { "s" })
+        }
     }
 }
 
@@ -89,9 +91,27 @@ fn reasons(a: &Advice) -> String {
             let _ = writeln!(out, "worse in    {}", hidden.join("; "));
         }
     }
-    if let Some((second, fell)) = a.runner_up {
-        let name = &a.field.configs[second];
-        let _ = writeln!(out, "runner-up   {name}: {}", lost(a, second, fell));
+    if let (Answer::Keep(c), all) = (&a.answer, 0..a.field.configs.len()) {
+        let (alike, other): (Vec<usize>, Vec<usize>) =
+            all.filter(|&o| o != *c && a.complete(o)).partition(|&o| a.alike(o));
+        let names = |v: Vec<usize>| {
+            v.iter().map(|&c| a.field.configs[c].clone()).collect::<Vec<_>>().join(", ")
+        };
+        for (word, list) in [("same        ", alike), ("not better  ", other)] {
+            if !list.is_empty() {
+                let _ = writeln!(out, "{word}{}", names(list));
+            }
+        }
+    }
+    match a.runner_up {
+        Some((second, fell)) => {
+            let name = &a.field.configs[second];
+            let _ = writeln!(out, "runner-up   {name}: {}", lost(a, second, fell));
+        }
+        None if a.answer.config().is_some() => {
+            out.push_str("runner-up   no other keeps the limits\n")
+        }
+        None => {}
     }
     out
 }
@@ -147,7 +167,12 @@ fn lost(a: &Advice, config: usize, fell: Fell) -> String {
     match fell {
         Fell::Chosen => "recommended".into(),
         Fell::Incomplete => "not measured in everything that counts".into(),
-        Fell::Limit(i) => broken(&a.plan.limits[i].limit),
+        Fell::Limit(i) => match (&a.plan.limits[i].limit, a.worst(config)) {
+            (Limit::Below(_), Some((q, mean))) => {
+                format!("{mean} ms in {} ({})", q.place, q.aspect.words())
+            }
+            (limit, _) => broken(limit),
+        },
         Fell::Criterion(i) => {
             let criterion = &a.plan.criteria[i];
             let said = a.by_criterion(i, config, reference).map(|x| {
@@ -180,21 +205,39 @@ fn broken(limit: &Limit) -> String {
     }
 }
 
+/// What became of a configuration, in a word or two.
+fn verdict(a: &Advice, config: usize) -> String {
+    match a.choice.fell[config] {
+        Fell::Chosen if a.answer.config().is_some() => "recommended".into(),
+        Fell::Chosen => "so far".into(),
+        Fell::Incomplete => "not measured".into(),
+        Fell::Limit(i) => match &a.plan.limits[i].limit {
+            Limit::Keeps { aspect, .. } => format!("too little {}", aspect.words()),
+            Limit::Below(_) => "too slow".into(),
+        },
+        Fell::Criterion(i) => format!("behind: {}", a.plan.criteria[i].name),
+        Fell::Tie => "as good".into(),
+    }
+}
+
 /// A row per configuration: each aspect over the present one's.
 fn table(a: &Advice, wide: bool) -> String {
-    let aspects: Vec<Aspect> = Aspect::ALL.into_iter().filter(|&x| a.field.has(x)).collect();
+    let complete = || (0..a.field.configs.len()).filter(|&c| a.complete(c));
+    let told =
+        |x: &Aspect| a.field.has(*x) && complete().all(|c| a.field.scores(c, &[*x]).is_some());
+    let aspects: Vec<Aspect> = Aspect::ALL.into_iter().filter(told).collect();
     let mut headings = vec!["config"];
     headings.extend(aspects.iter().map(|x| x.words()));
     headings.push("verdict");
     let mut table = Table::new(&headings, 1);
-    for c in 0..a.field.configs.len() {
+    for c in complete() {
         let cell = |&aspect: &Aspect| {
             let Some(x) = a.field.compare(c, a.base, &[aspect]) else { return "-".to_string() };
             ratio(aspect, &x, a.margin(aspect), c == a.base)
         };
         let mut row = vec![a.field.configs[c].clone()];
         row.extend(aspects.iter().map(cell));
-        row.push(lost(a, c, a.choice.fell[c]));
+        row.push(verdict(a, c));
         table.row(row);
     }
     let spare = [Aspect::Processor, Aspect::SyncTail, Aspect::InteractiveTail, Aspect::Beside]
@@ -299,9 +342,14 @@ fn how(a: &Advice) -> String {
     let _ = writeln!(out, "where       {where_}");
     let base = &field.configs[a.base];
     let present = match &a.base_is {
+        BaseIs::Present if field.identity.is_simulated() => {
+            format!("{base}, which Linux chooses for such a drive")
+        }
         BaseIs::Present => format!("{base}, which was in force"),
         BaseIs::Asked => format!("{base}, as asked (--present)"),
-        BaseIs::NotMeasured(s) => format!("{base}; {s}, which was in force, was not measured"),
+        BaseIs::NotMeasured(s) => {
+            format!("{base}; {s}, which was in force, was not measured in what counts here")
+        }
         BaseIs::Unknown => format!(
             "{base}, the simplest; the runs tell nothing of a present one (--present CONFIG)"
         ),
@@ -333,8 +381,8 @@ fn how(a: &Advice) -> String {
         "different   99 % interval without 1, and beyond {:.0} %; each comparison by itself, not corrected for their number",
         100.0 * field.identity.margin()
     );
-    for (run, warning) in &field.warnings {
-        let _ = writeln!(out, "warning     {run}: {warning}");
+    for (warning, runs) in &field.warnings {
+        let _ = writeln!(out, "warning     {warning} ({})", runs.join(", "));
     }
     out
 }

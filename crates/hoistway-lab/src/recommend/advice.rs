@@ -13,6 +13,7 @@ use super::field::{Field, Quantity, Source};
 use super::goal::{self, Aspect, Goal, GoalError, Limit};
 use super::identity::KERNEL;
 use super::install::{self, Install};
+use crate::stats::Bounded;
 
 /// At least so often the same choice among rounds drawn anew.
 const LIKELY: f64 = 0.8;
@@ -137,14 +138,20 @@ pub fn recommend(
 }
 
 impl Advice {
-    fn of(field: Field, goal: &Goal, present: Option<&str>) -> Result<Advice, GoalError> {
+    /// What a field comes to for a goal; `present`: the configuration to compare with, if one is named.
+    ///
+    /// # Errors
+    ///
+    /// As of [`recommend`].
+    pub fn of(field: Field, goal: &Goal, present: Option<&str>) -> Result<Advice, GoalError> {
         if !goal.needs().iter().any(|&a| field.has(a)) {
             return Err(lacking(&field, goal));
         }
         let installs: Vec<Install> = field.configs.iter().map(|c| Install::of(c)).collect();
-        let (base, base_is) = base(&field, &installs, present)?;
         let ranks = installs.iter().map(Install::rank).collect();
-        let plan = Plan::new(goal, &field, Some(base), ranks);
+        let mut plan = Plan::new(goal, &field, None, ranks);
+        let (base, base_is) = base(&field, &plan, &installs, present)?;
+        plan.base = Some(base);
         let choice = plan.choice();
         let stability = plan.stability();
         let runner_up = runner_up(&plan, &choice);
@@ -334,24 +341,42 @@ impl Advice {
         if (0..i).any(behind) {
             return false;
         }
-        let c = self.by_criterion(i, config, self.base);
+        // What was cut off itself cannot be shown to be better by any number of rounds.
+        let c = self.by_criterion(i, config, self.base).filter(|c| !c.at_least);
         c.is_some_and(|c| !c.no_better(self.plan.criteria[i].tolerance))
+    }
+
+    /// Was everything measured under this configuration that counts?
+    pub fn complete(&self, config: usize) -> bool {
+        self.choice.fell[config] != Fell::Incomplete
+    }
+
+    /// Is it as good as the present one in everything measured, by what counts and by what differs?
+    pub fn alike(&self, config: usize) -> bool {
+        let within = |i: usize| {
+            let c = self.by_criterion(i, config, self.base);
+            c.is_some_and(|c| {
+                (c.at_least && c.at_most) || c.no_worse(self.plan.criteria[i].tolerance)
+            })
+        };
+        self.complete(config)
+            && self.places(config, Verdict::Better).is_empty()
+            && self.places(config, Verdict::Worse).is_empty()
+            && (0..self.plan.criteria.len()).all(within)
+    }
+
+    /// Where a configuration breaks a limit on latency worst: workload and mean, ms.
+    pub fn worst(&self, config: usize) -> Option<(&Quantity, Bounded)> {
+        let below = self.plan.limits.iter().find(|l| matches!(l.limit, Limit::Below(_)))?;
+        let told = below.aspects.iter().flat_map(|&a| self.field.told(a));
+        let means = told.filter_map(|q| Some((q, q.mean(config)?)));
+        means.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
     /// Does nothing measured differ from the present one, either way?
     fn all_alike(&self) -> bool {
-        let others = (0..self.field.configs.len()).filter(|&c| c != self.base);
-        let alike = |c: usize| {
-            self.choice.fell[c] != Fell::Incomplete
-                && self.places(c, Verdict::Better).is_empty()
-                && self.places(c, Verdict::Worse).is_empty()
-                && (0..self.plan.criteria.len()).all(|i| {
-                    let within = self.by_criterion(i, c, self.base);
-                    within.is_some_and(|w| w.no_worse(self.plan.criteria[i].tolerance))
-                })
-        };
-        let complete = |c: &usize| self.choice.fell[*c] != Fell::Incomplete;
-        others.filter(complete).all(alike)
+        let others = (0..self.field.configs.len()).filter(|&c| c != self.base && self.complete(c));
+        others.into_iter().all(|c| self.alike(c))
     }
 
     fn sureness(&self) -> Sureness {
@@ -381,29 +406,33 @@ fn runner_up(plan: &Plan, choice: &Choice) -> Option<(usize, Fell)> {
 /// The configuration to compare with, and why that one.
 fn base(
     field: &Field,
+    plan: &Plan,
     installs: &[Install],
     present: Option<&str>,
 ) -> Result<(usize, BaseIs), GoalError> {
-    let named = |name: &str| field.configs.iter().position(|c| c == name);
+    let complete = |&c: &usize| plan.complete(c);
     if let Some(name) = present {
-        return named(name).map(|c| (c, BaseIs::Asked)).ok_or_else(|| {
-            GoalError(format!(
+        let named = field.configs.iter().position(|c| c == name);
+        return match named {
+            Some(c) if plan.complete(c) => Ok((c, BaseIs::Asked)),
+            Some(_) => {
+                Err(GoalError(format!("{name} was not measured in everything that counts here")))
+            }
+            None => Err(GoalError(format!(
                 "the runs have no configuration '{name}'; there are: {}",
                 field.configs.join(", ")
-            ))
-        });
+            ))),
+        };
     }
+    let all = || (0..installs.len()).filter(complete);
+    let simplest = all().min_by_key(|&c| (plan.ranks[c], c)).unwrap_or(0);
     // Without settings of its own: a scheduler as it is when chosen.
-    let plain = |scheduler: &str| installs.iter().position(|i| i.is_plain(scheduler));
-    let simplest = || {
-        let ranks = installs.iter().map(Install::rank).enumerate();
-        ranks.min_by_key(|&(i, rank)| (rank, i)).map_or(0, |(i, _)| i)
-    };
+    let plain = |scheduler: &str| all().find(|&c| installs[c].is_plain(scheduler));
     let scheduler = field.identity.present_scheduler.as_deref();
     Ok(match scheduler.map(|s| (s, plain(s))) {
         Some((_, Some(c))) => (c, BaseIs::Present),
-        Some((s, None)) => (simplest(), BaseIs::NotMeasured(s.to_string())),
-        None => (simplest(), BaseIs::Unknown),
+        Some((s, None)) => (simplest, BaseIs::NotMeasured(s.to_string())),
+        None => (simplest, BaseIs::Unknown),
     })
 }
 

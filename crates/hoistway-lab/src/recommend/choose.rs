@@ -116,14 +116,24 @@ impl Plan {
             let name = criterion.name;
             (!aspects.is_empty()).then_some(CriterionScores { name, aspects, tolerance, scores })
         });
-        Plan {
+        let mut plan = Plan {
             limits: limits.collect(),
             criteria: criteria.collect(),
             ranks,
             base,
             margin,
-            rounds: field.rounds(),
-        }
+            rounds: 0,
+        };
+        plan.rounds = plan.all_scores().map(|s| s.len()).min().unwrap_or(0);
+        let rounds = plan.rounds;
+        plan.all_scores().for_each(|s| s.truncate(rounds));
+        plan
+    }
+
+    /// Scores by round, of everything that counts.
+    fn all_scores(&mut self) -> impl Iterator<Item = &mut Vec<Score>> {
+        let limits = self.limits.iter_mut().flat_map(|l| l.scores.iter_mut().flatten().flatten());
+        limits.chain(self.criteria.iter_mut().flat_map(|c| c.scores.iter_mut().flatten()))
     }
 
     /// Was everything measured that counts?

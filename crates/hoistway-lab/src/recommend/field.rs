@@ -47,8 +47,8 @@ pub struct Field {
     pub configs: Vec<String>,
     /// Everything told.
     pub quantities: Vec<Quantity>,
-    /// What the runs warn of, with the run.
-    pub warnings: Vec<(String, String)>,
+    /// What the runs warn of, with the runs that do.
+    pub warnings: Vec<(String, Vec<String>)>,
 }
 
 impl Quantity {
@@ -117,8 +117,9 @@ impl Field {
                 self.configs.push(config.id.clone());
             }
         }
-        let warnings = manifest.machine.iter().filter(|(name, _)| name == "warning");
-        self.warnings.extend(warnings.map(|(_, text)| (source.name.clone(), text.clone())));
+        for (_, text) in manifest.machine.iter().filter(|(name, _)| name == "warning") {
+            self.warn(text, std::slice::from_ref(&source.name));
+        }
         for workload in &manifest.workloads {
             let here = |c: &&Cell| (c.drive.as_str(), &c.workload) == (drive, &workload.id);
             let cells: Vec<&Cell> = source.run.cells.iter().filter(here).collect();
@@ -126,6 +127,17 @@ impl Field {
             for aspect in Aspect::ALL.into_iter().filter(|a| a.of(kind)) {
                 self.quantities.extend(self.quantity(manifest, workload, &cells, aspect));
             }
+        }
+    }
+
+    /// Notes a warning; one that several runs have is one.
+    pub(crate) fn warn(&mut self, text: &str, runs: &[String]) {
+        let at = self.warnings.iter().position(|w| w.0 == text).unwrap_or_else(|| {
+            self.warnings.push((text.to_string(), Vec::new()));
+            self.warnings.len() - 1
+        });
+        for run in runs.iter().filter(|r| !self.warnings[at].1.contains(r)).collect::<Vec<_>>() {
+            self.warnings[at].1.push(run.clone());
         }
     }
 
@@ -154,21 +166,10 @@ impl Field {
         useful.then_some(Quantity { place, aspect, values })
     }
 
-    /// Quantities of runs that came before others lack the configurations that these brought, and rounds go
-    /// as far as those of all.
+    /// Quantities of runs that came before others lack the configurations that these brought.
     fn align(&mut self) {
         let configs = self.configs.len();
-        let rounds = self.rounds();
-        for quantity in &mut self.quantities {
-            quantity.values.resize(configs, None);
-            quantity.values.iter_mut().flatten().for_each(|v| v.truncate(rounds));
-        }
-    }
-
-    /// How many rounds everything has.
-    pub fn rounds(&self) -> usize {
-        let each = self.quantities.iter().flat_map(|q| q.values.iter().flatten());
-        each.map(Vec::len).min().unwrap_or(0)
+        self.quantities.iter_mut().for_each(|q| q.values.resize(configs, None));
     }
 
     /// Is it told by any workload?
@@ -238,7 +239,7 @@ fn value(
             let p99 = Percentile::find("p99").expect("p99 is one of them");
             p99.of(&target.latency, &cut).map(|ns| Bounded::from(ns as f64 / 1e6))
         }
-        Aspect::Throughput | Aspect::Beside => rep_value(rep, "throughput_total"),
+        Aspect::Throughput | Aspect::Beside | Aspect::Shared => rep_value(rep, "throughput_total"),
         Aspect::Share => {
             let shares = Shares::of(manifest, workload, std::slice::from_ref(rep))?;
             shares.worst_met().map(|met| Bounded::from(1.0 - met.min(1.0)))

@@ -33,6 +33,8 @@ pub enum Aspect {
     Throughput,
     /// What the device moves in all beside somebody who waits.
     Beside,
+    /// What all move where shares are measured.
+    Shared,
     /// What the worst served process lacks of what it is entitled to.
     Share,
     /// Processor time per request.
@@ -41,7 +43,7 @@ pub enum Aspect {
 
 impl Aspect {
     /// Every one, in the order of printing.
-    pub const ALL: [Aspect; 9] = [
+    pub const ALL: [Aspect; 10] = [
         Aspect::Startup,
         Aspect::Interactive,
         Aspect::InteractiveTail,
@@ -50,6 +52,7 @@ impl Aspect {
         Aspect::Throughput,
         Aspect::Beside,
         Aspect::Share,
+        Aspect::Shared,
         Aspect::Processor,
     ];
 
@@ -64,6 +67,7 @@ impl Aspect {
             Aspect::Throughput => "throughput",
             Aspect::Beside => "throughput beside waiting",
             Aspect::Share => "share lacking",
+            Aspect::Shared => "throughput while sharing",
             Aspect::Processor => "processor time",
         }
     }
@@ -76,14 +80,14 @@ impl Aspect {
             Aspect::Sync | Aspect::SyncTail => kind == Kind::Sync,
             Aspect::Throughput => kind == Kind::Throughput,
             Aspect::Beside => matches!(kind, Kind::Startup | Kind::Interactive | Kind::Sync),
-            Aspect::Share => kind == Kind::Share,
+            Aspect::Share | Aspect::Shared => kind == Kind::Share,
             Aspect::Processor => true,
         }
     }
 
     /// More is better.
     pub fn rises(self) -> bool {
-        matches!(self, Aspect::Throughput | Aspect::Beside)
+        matches!(self, Aspect::Throughput | Aspect::Beside | Aspect::Shared)
     }
 
     /// Compared by differences rather than ratios: it may be 0.
@@ -243,7 +247,7 @@ impl Goal {
             limits: Vec::new(),
             criteria: vec![
                 Criterion::new("shares", &[Aspect::Share], Some(SHARE)),
-                Criterion::new("throughput", &[Aspect::Throughput], None),
+                Criterion::new("throughput", &[Aspect::Shared], None),
             ],
         }
     }

@@ -33,4 +33,4 @@ pub use identity::Identity;
 pub use install::{Lines, Match};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,7 +7,7 @@ use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 
 /// A workload: its kind, and by configuration the target's latency in ms and what the device moves in MB/s.
-type Load<'a> = (Kind, &'a [(f64, f64)]);
+pub(crate) type Load<'a> = (Kind, &'a [(f64, f64)]);
 
 /// Factors of rounds: each round's own drift, which all configurations share, times own chance of `spread`.
 struct Chance(u64);
@@ -27,15 +27,27 @@ impl Chance {
 const CONFIGS: [&str; 3] = ["none", "mq-deadline", "bfq"];
 
 fn run(loads: &[Load<'_>], rounds: u64, spread: f64, seed: u64) -> Run {
+    let rows = [
+        ("present_scheduler", "mq-deadline".to_string()),
+        ("present_tunables", "fifo_batch=16".into()),
+        ("drive_model", "TEST [1]".into()),
+        ("drive_class", "nvme".into()),
+        ("queue", "nvme9n1".into()),
+    ];
+    run_on(loads, rounds, spread, seed, &rows)
+}
+
+/// The same on a machine with these rows in its manifest.
+pub(crate) fn run_on(
+    loads: &[Load<'_>],
+    rounds: u64,
+    spread: f64,
+    seed: u64,
+    rows: &[(&str, String)],
+) -> Run {
     let mut m: Manifest = crate::result::tests::manifest();
     m.world = "kernel".into();
-    m.machine = vec![
-        ("present_scheduler".into(), "mq-deadline".into()),
-        ("present_tunables".into(), "fifo_batch=16".into()),
-        ("drive_model".into(), "TEST [1]".into()),
-        ("drive_class".into(), "nvme".into()),
-        ("queue".into(), "nvme9n1".into()),
-    ];
+    m.machine = rows.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
     m.drives = vec![DriveInfo {
         id: "here".into(),
         name: "A drive".into(),
@@ -98,8 +110,8 @@ fn ask(run: &Run, goal: &str) -> Advice {
     recommend(&sources, &Goal::parse(goal).unwrap(), None).unwrap().remove(0)
 }
 
-const EQUAL: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (5.0, 100.0)];
-const BFQ_FAST: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (0.5, 80.0)];
+pub(crate) const EQUAL: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (5.0, 100.0)];
+pub(crate) const BFQ_FAST: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (0.5, 80.0)];
 const BFQ_SLOW: &[(f64, f64)] = &[(5.0, 100.0), (5.0, 100.0), (50.0, 80.0)];
 
 #[test]

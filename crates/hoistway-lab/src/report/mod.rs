@@ -11,6 +11,7 @@ pub mod html;
 mod latency;
 pub mod load;
 pub mod markdown;
+pub mod merged;
 mod monitor;
 pub mod overview;
 pub mod reproduction;

@@ -201,16 +201,25 @@ fn now(identity: &Identity, set: &[(String, String)], module: Option<&str>) -> S
             undo.push(write("scheduler", scheduler));
             let tunables = identity.present_tunables.as_deref().unwrap_or_default();
             let pairs = tunables.split_whitespace().filter_map(|t| t.split_once('='));
-            undo.extend(pairs.map(|(name, value)| write(&format!("iosched/{name}"), value)));
+            // What belongs to the queue rather than to the scheduler stands beside it.
+            let own = |name: &str| name == "wbt_lat_usec" || QUEUE.contains(&name);
+            let (queue, tunables): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| own(name));
+            undo.extend(tunables.iter().map(|(n, v)| write(&format!("iosched/{n}"), v)));
+            // Choosing a scheduler sets nr_requests anew.
+            let changed = |n: &str| n == "nr_requests" || set.iter().any(|(name, _)| name == n);
+            undo.extend(queue.iter().filter(|(n, _)| changed(n)).map(|(n, v)| write(n, v)));
         }
         None => undo.push(write("scheduler", "WHAT-WAS-THERE")),
     }
-    // What belongs to the queue and not to the scheduler survives a change of the scheduler.
+    // What was there is not known of everything.
     for (name, _) in set.iter().filter(|(n, _)| n != "scheduler" && !n.starts_with("iosched/")) {
-        undo.push(match name.as_str() {
-            "wbt_lat_usec" => write(name, "-1"),
-            name => format!("# {folder}/{name}: write back what it printed before"),
-        });
+        let file = format!("{folder}/{name}");
+        if !undo.iter().any(|line| line.ends_with(&file)) {
+            undo.push(match name.as_str() {
+                "wbt_lat_usec" => write(name, "-1"),
+                _ => format!("# {file}: write back what it printed before"),
+            });
+        }
     }
     Step { title: "now, until the next boot".into(), lines, undo }
 }

@@ -39,6 +39,9 @@ pub(super) fn rule(identity: &Identity, by: Match, set: &[(String, String)], lin
     let path = format!("/etc/udev/rules.d/90-hoistway-{slug}.rules");
     lines.files.push(SystemFile { path, text });
     lines.matched = words;
+    if identity.is_simulated() {
+        lines.notes.push("a simulated drive has no name in a kernel, so the rule is for its class; for one model write what `cat /sys/block/DEVICE/device/model` prints behind ATTR{device/model}==".into());
+    }
 }
 
 /// What a device must be, in the language of udev; the same in words; and a name for files.

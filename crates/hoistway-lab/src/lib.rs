@@ -16,5 +16,6 @@ pub mod reproduce;
 pub mod result;
 pub mod run;
 pub mod stats;
+pub mod validate;
 pub mod what_if;
 pub mod world;

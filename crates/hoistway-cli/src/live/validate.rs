@@ -1,0 +1,402 @@
+//! `hoistway validate`: one experiment on one emulated drive under the kernel's schedulers, under ours on the wall
+//! clock, and in the simulator.
+
+use crate::compare::{parts, program, run_failure, stop_flag, threads};
+use crate::table::{Table, limit, three};
+use crate::{Failure, print};
+use clap::Args as ClapArgs;
+use hoistway::quantity;
+use hoistway_lab::config::Config;
+use hoistway_lab::experiment::{Experiment, Options};
+use hoistway_lab::report::html;
+use hoistway_lab::result::Run;
+use hoistway_lab::result::kept::Kept;
+use hoistway_lab::run::Grid;
+use hoistway_lab::stats::{Bounded, Ratio};
+use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, Side, carry_out, rows};
+use hoistway_lab::world::{Engine, Sim, World};
+use hoistway_live::lab::{Storage, StorageTarget};
+use hoistway_sim::drive::DriveFile;
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// `hoistway validate`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Exit codes: 0 every row within its limit, 1 some are not, 2 wrong usage, 3 this machine lacks \
+                        something (root, FUSE, loop devices). Interrupted, the same command goes on.")]
+pub struct Validate {
+    /// Experiment, by name or path
+    #[arg(default_value = "validation")]
+    pub experiment: String,
+    /// Drives to emulate [default: the experiment's]
+    #[arg(long, short, value_name = "LIST")]
+    pub drive: Vec<String>,
+    /// Schedulers; all must be the kernel's [default: the experiment's]
+    #[arg(long, short, value_name = "LIST")]
+    pub config: Vec<String>,
+    /// Workloads [default: the experiment's]
+    #[arg(long, short, value_name = "LIST")]
+    pub workload: Vec<String>,
+    /// Worlds to compare with the kernel
+    #[arg(long = "with", value_name = "LIST", default_value = "engine,sim")]
+    pub with: String,
+    /// Version of the kernel's BFQ, whose rules ours follow
+    #[arg(long, value_name = "BASE", default_value = "6.2+")]
+    pub bfq_base: String,
+    /// Runs of each cell in each world [default: the experiment's]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub reps: Option<u32>,
+    /// First seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Measured time of each run, such as 5s
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Folder for the run directories, DIR/DRIVE/WORLD
+    #[arg(long, value_name = "DIR", default_value = "runs/validation")]
+    pub out: PathBuf,
+    /// Also write the table as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Run again what an interrupted run has left
+    #[arg(long)]
+    pub fresh: bool,
+    /// Emulate drives that this machine cannot keep up with, too
+    #[arg(long)]
+    pub anyway: bool,
+    /// Print what would run
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print every column of the table, however narrow the terminal
+    #[arg(long)]
+    pub wide: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// One drive.
+struct Task {
+    drive: DriveFile,
+    /// Of the kernel, then of the others.
+    grids: Vec<Grid>,
+}
+
+pub fn validate(options: &Validate) -> Result<(), Failure> {
+    let others = worlds(&options.with)?;
+    let tasks = tasks(options, others.len())?;
+    if options.dry_run {
+        return print(&preview(&tasks, &others)?);
+    }
+    let stop = stop_flag()?;
+    let mut all = Vec::new();
+    let mut notes = Vec::new();
+    for task in &tasks {
+        let runs = one(options, task, &others, &stop)?;
+        for (world, run) in std::iter::once(&KERNEL).chain(&others).zip(&runs) {
+            let rows = run.manifest.machine.iter().filter(|(name, _)| name == "warning");
+            notes.extend(rows.map(|(_, what)| format!("{}, {world}: {what}", task.drive.id)));
+        }
+        all.extend(rows(&runs[0], &runs[1..].iter().collect::<Vec<_>>()));
+    }
+    notes.dedup();
+    if let Some(path) = &options.markdown {
+        std::fs::write(path, markdown(&all, &others))
+            .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))?;
+    }
+    print(&match options.json {
+        true => json(&all, &others, &notes),
+        false => text(&all, &others, &notes, options),
+    })?;
+    let missed = |row: &Row| (0..others.len()).any(|o| row.holds(o) == Some(false));
+    if all.iter().any(missed) { Err(Failure::No) } else { Ok(()) }
+}
+
+/// The world that the others are compared with.
+const KERNEL: &str = "kernel";
+
+fn worlds(text: &str) -> Result<Vec<&'static str>, Failure> {
+    let mut list = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        let known = ["engine", "sim"].into_iter().find(|known| *known == name);
+        let Some(world) = known.filter(|w| !list.contains(w)) else {
+            return Err(Failure::Usage(format!("--with {text}: choose engine, sim or engine,sim")));
+        };
+        list.push(world);
+    }
+    Ok(list)
+}
+
+fn tasks(options: &Validate, others: usize) -> Result<Vec<Task>, Failure> {
+    let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
+    let load = || Experiment::load(&options.experiment).map_err(|e| usage(&e));
+    let experiment = load()?;
+    let or = |given: &[String], usual: &[String]| match parts(given) {
+        given if given.is_empty() => usual.to_vec(),
+        given => given,
+    };
+    let workloads = or(&options.workload, &experiment.default_workloads);
+    if let Some(name) = workloads.iter().find(|w| experiment.workload(w).is_none()) {
+        return Err(Failure::Usage(format!("{} has no workload '{name}'", experiment.id)));
+    }
+    let names = or(&options.config, &experiment.configs);
+    let configs: Result<Vec<Config>, _> = names.iter().map(|n| Config::parse(n)).collect();
+    let configs = configs.map_err(|e| usage(&e))?;
+    let ours: Result<Vec<Config>, Failure> =
+        configs.iter().map(|c| of_that_kernel(c, &options.bfq_base)).collect();
+    let ours = ours?;
+    let duration = options.duration.as_ref().map(|text| {
+        quantity::duration(text).map_err(|e| Failure::Usage(format!("--duration {text}: {e}")))
+    });
+    let changes = Options { quick: false, duration: duration.transpose()?, trace: None };
+    let mut tasks = Vec::new();
+    for name in or(&options.drive, &experiment.drives) {
+        let drive = DriveFile::load(&name).map_err(|e| usage(&e))?;
+        let mut grids = Vec::new();
+        for side in 0..=others {
+            grids.push(Grid {
+                experiment: load()?,
+                drives: vec![drive.clone()],
+                workloads: workloads.clone(),
+                configs: if side == 0 { configs.clone() } else { ours.clone() },
+                reps: options.reps.unwrap_or(experiment.reps),
+                seed: options.seed,
+                options: changes.clone(),
+                command: command(options, &drive, &names, &workloads),
+            });
+        }
+        tasks.push(Task { drive, grids });
+    }
+    Ok(tasks)
+}
+
+/// Our scheduler of that name with the rules of the kernel's version.
+fn of_that_kernel(config: &Config, base: &str) -> Result<Config, Failure> {
+    let has_base = config.scheduler.tunables.iter().any(|t| t.name == "base");
+    if !has_base || config.set.iter().any(|(name, _)| name == "base") {
+        return Ok(config.clone());
+    }
+    let settings = match config.id.strip_prefix(&config.base).filter(|rest| !rest.is_empty()) {
+        None => format!("{{base={base}}}"),
+        // What is given for the scheduler comes after the version, which resets it.
+        Some(rest) => rest.replacen('{', &format!("{{base={base},"), 1),
+    };
+    let ours = Config::parse(&format!("{}{settings}", config.base));
+    let mut ours = ours.map_err(|e| Failure::Usage(e.to_string()))?;
+    ours.id.clone_from(&config.id);
+    Ok(ours)
+}
+
+fn command(options: &Validate, drive: &DriveFile, configs: &[String], loads: &[String]) -> String {
+    let mut text = format!(
+        "hoistway validate {} --drive {} --config '{}' --workload {} --with {} --bfq-base {} --seed {}",
+        options.experiment,
+        drive.id,
+        configs.join(","),
+        loads.join(","),
+        options.with,
+        options.bfq_base,
+        options.seed
+    );
+    if let Some(reps) = options.reps {
+        let _ = write!(text, " --reps {reps}");
+    }
+    if let Some(duration) = &options.duration {
+        let _ = write!(text, " --duration '{duration}'");
+    }
+    text
+}
+
+/// All worlds on one drive.
+fn one(
+    options: &Validate,
+    task: &Task,
+    others: &[&'static str],
+    stop: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+) -> Result<Vec<Run>, Failure> {
+    let failed = |e: hoistway_live::LiveError| Failure::Environment(e.to_string());
+    let mut worlds: Vec<Box<dyn World>> = vec![kernel(options, &task.drive)?];
+    for name in others {
+        worlds.push(match *name {
+            "engine" => {
+                Box::new(Engine(Storage::open(&StorageTarget::Emulated, None).map_err(failed)?))
+            }
+            _ => Box::new(Sim),
+        });
+    }
+    let mut keeps = Vec::new();
+    let place = |world: &dyn World| options.out.join(&task.drive.id).join(world.name());
+    for (world, grid) in worlds.iter().zip(&task.grids) {
+        crate::world::check(&**world, grid)?;
+        let dir = place(&**world);
+        Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        let kept = Kept::open(&dir, &grid.key(&**world, &program()), options.fresh);
+        keeps.push(kept.map_err(|e| Failure::Environment(e.to_string()))?.0);
+    }
+    let sides = worlds.iter().zip(&task.grids).zip(&keeps);
+    let sides: Vec<Side<'_>> =
+        sides.map(|((world, grid), kept)| Side { world: &**world, grid, kept }).collect();
+    let bar = bar(options.quiet, &task.drive.id);
+    let progress = |done: usize, total: usize| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    };
+    let runs = carry_out(&sides, threads(None), stop, &progress);
+    bar.finish_and_clear();
+    let runs = runs.map_err(run_failure)?;
+    for (side, run) in sides.iter().zip(&runs) {
+        let written = run.write(&place(side.world), &html::render(run));
+        written.map_err(|e| Failure::Environment(format!("{e}; choose another place with --out")))?;
+        side.kept.remove().map_err(|e| Failure::Failed(e.to_string()))?;
+    }
+    Ok(runs)
+}
+
+fn bar(quiet: bool, drive: &str) -> indicatif::ProgressBar {
+    let bar = match !quiet && std::io::stderr().is_terminal() {
+        true => indicatif::ProgressBar::new(0),
+        false => indicatif::ProgressBar::hidden(),
+    };
+    let style = indicatif::ProgressStyle::with_template("{msg}: {pos}/{len} runs [{bar:40}] {eta} left");
+    bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
+    bar.set_message(drive.to_string());
+    bar
+}
+
+fn preview(tasks: &[Task], others: &[&str]) -> Result<String, Failure> {
+    let mut out = String::new();
+    for task in tasks {
+        let grid = &task.grids[0];
+        let whole = grid.whole().map_err(run_failure)?.0.div_ceil(1_000_000_000);
+        let clocks = 1 + u64::from(others.contains(&"engine"));
+        let _ = writeln!(
+            out,
+            "{}: {} runs in each of {}, {}: about {} s in real time",
+            task.drive.id,
+            grid.len(),
+            KERNEL,
+            others.join(", "),
+            whole * clocks
+        );
+    }
+    out.push_str("nothing was run or written\n");
+    Ok(out)
+}
+
+fn value(v: Option<Bounded>) -> String {
+    v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
+}
+
+/// `0.97 (0.93 to 1.02)`.
+fn ratio(r: &Ratio) -> String {
+    let mean = format!("{:.2}", r.mean);
+    let interval = r.interval.map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
+    mean + &interval.unwrap_or_default()
+}
+
+fn held(row: &Row, other: usize) -> &'static str {
+    match row.holds(other) {
+        Some(true) => "",
+        Some(false) => " !",
+        None => "",
+    }
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let mut cells = vec![
+        row.drive.clone(),
+        row.workload.clone(),
+        row.config.clone(),
+        row.quantity.clone(),
+        row.unit.into(),
+        value(row.reference),
+    ];
+    for (at, Other { value: v, ratio: r }) in row.others.iter().enumerate() {
+        cells.push(value(*v));
+        let text = r.as_ref().map_or_else(|| "-".into(), ratio);
+        cells.push(text + held(row, at));
+    }
+    cells
+}
+
+fn headings(others: &[&str]) -> Vec<String> {
+    let mut all: Vec<String> =
+        ["drive", "workload", "config", "quantity", "unit", KERNEL].map(String::from).into();
+    for world in others {
+        all.extend([world.to_string(), format!("{world}/{KERNEL} (99 %)")]);
+    }
+    all
+}
+
+/// How many rows are within their limits, world by world.
+fn verdict(all: &[Row], others: &[&str]) -> String {
+    let mut out = String::new();
+    for (at, world) in others.iter().enumerate() {
+        let judged: Vec<bool> = all.iter().filter_map(|row| row.holds(at)).collect();
+        let good = judged.iter().filter(|held| **held).count();
+        let _ = writeln!(
+            out,
+            "{world}: {good} of {} within the limit ({:.0} %, BFQ {:.0} %)",
+            judged.len(),
+            LIMIT * 100.0,
+            LIMIT_BFQ * 100.0
+        );
+    }
+    out
+}
+
+fn text(all: &[Row], others: &[&str], notes: &[String], options: &Validate) -> String {
+    let headings = headings(others);
+    let names: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let mut table = Table::new(&names, 5);
+    all.iter().for_each(|row| table.row(cells(row)));
+    let mut out = table.fit(limit(options.wide), &["unit", "sim", "engine"]);
+    out.push_str("(! beyond the limit)\n");
+    out.push_str(&verdict(all, others));
+    notes.iter().for_each(|note| drop(writeln!(out, "warning: {note}")));
+    let _ = writeln!(out, "runs: {}", options.out.display());
+    out
+}
+
+fn markdown(all: &[Row], others: &[&str]) -> String {
+    let headings = headings(others);
+    let mut out = format!("| {} |\n|", headings.join(" | "));
+    for at in 0..headings.len() {
+        out.push_str(if at < 5 { "---|" } else { "---:|" });
+    }
+    out.push('\n');
+    for row in all {
+        let _ = writeln!(out, "| {} |", cells(row).join(" | "));
+    }
+    out
+}
+
+fn json(all: &[Row], others: &[&str], notes: &[String]) -> String {
+    let bounded = |v: Option<Bounded>| {
+        v.map(|v| serde_json::json!({ "value": v.value, "bound": v.bound.sign() }))
+    };
+    let row = |row: &Row| {
+        let beside = row.others.iter().zip(others).enumerate().map(|(at, (other, world))| {
+            let interval = other.ratio.and_then(|r| r.interval);
+            serde_json::json!({
+                "world": world, "value": bounded(other.value), "ratio": other.ratio.map(|r| r.mean),
+                "low": interval.map(|i| i.0), "high": interval.map(|i| i.1), "holds": row.holds(at),
+            })
+        });
+        serde_json::json!({
+            "drive": row.drive, "workload": row.workload, "config": row.config,
+            "quantity": row.quantity, "unit": row.unit, "kernel": bounded(row.reference),
+            "limit": row.limit, "others": beside.collect::<Vec<_>>(),
+        })
+    };
+    let value = serde_json::json!({
+        "schema": 1,
+        "rows": all.iter().map(row).collect::<Vec<_>>(),
+        "warnings": notes,
+    });
+    format!("{value:#}\n")
+}

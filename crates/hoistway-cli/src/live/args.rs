@@ -20,6 +20,9 @@ pub enum Verb {
     /// Act out a drive in real time, as a block device of this machine
     #[cfg(feature = "fuse")]
     Emulate(super::emulate::Emulate),
+    /// Compare the kernel's schedulers with ours on emulated drives: the same load in several worlds, in turns
+    #[cfg(feature = "fuse")]
+    Validate(super::validate::Validate),
     /// Put back what killed runs on this machine have left: schedulers, cgroups, mounts, files
     Restore(super::restore::Restore),
     /// Carry out processes of a job: what `--on kernel` starts by itself

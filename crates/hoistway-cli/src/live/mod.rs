@@ -8,6 +8,8 @@ mod record;
 mod restore;
 mod serve;
 mod top;
+#[cfg(feature = "fuse")]
+mod validate;
 
 use crate::Failure;
 pub use args::Verb;
@@ -21,6 +23,8 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         Verb::Record(options) => record::record(options),
         #[cfg(feature = "fuse")]
         Verb::Emulate(options) => emulate::emulate(options),
+        #[cfg(feature = "fuse")]
+        Verb::Validate(options) => validate::validate(options),
         Verb::Restore(options) => restore::restore(options),
         Verb::KernelWorker(options) => {
             hoistway_live::kernel::work(&options.args).map_err(Failure::Usage)

@@ -14,7 +14,9 @@ use hoistway_lab::result::kept::Kept;
 use hoistway_lab::run::Grid;
 use hoistway_lab::stats::{Bounded, Ratio};
 use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, Side, carry_out, rows};
-use hoistway_lab::world::{Engine, Sim, World};
+use hoistway_lab::world::{Engine, Kernel, Sim, World};
+use hoistway_live::emulator::{Emulator, EmulatorOptions};
+use hoistway_live::kernel::{Machine, MachineOptions, PlaceTarget};
 use hoistway_live::lab::{Storage, StorageTarget};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
@@ -23,8 +25,10 @@ use std::path::{Path, PathBuf};
 
 /// `hoistway validate`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Exit codes: 0 every row within its limit, 1 some are not, 2 wrong usage, 3 this machine lacks \
-                        something (root, FUSE, loop devices). Interrupted, the same command goes on.")]
+#[command(
+    after_help = "Exit codes: 0 every row within its limit, 1 some are not, 2 wrong usage, 3 this machine lacks \
+                        something (root, FUSE, loop devices). Interrupted, the same command goes on."
+)]
 pub struct Validate {
     /// Experiment, by name or path
     #[arg(default_value = "validation")]
@@ -162,7 +166,10 @@ fn tasks(options: &Validate, others: usize) -> Result<Vec<Task>, Failure> {
                 experiment: load()?,
                 drives: vec![drive.clone()],
                 workloads: workloads.clone(),
-                configs: if side == 0 { configs.clone() } else { ours.clone() },
+                configs: match side {
+                    0 => configs.iter().map(|c| with_requests_of(c, &drive)).collect(),
+                    _ => ours.clone(),
+                },
                 reps: options.reps.unwrap_or(experiment.reps),
                 seed: options.seed,
                 options: changes.clone(),
@@ -190,6 +197,21 @@ fn of_that_kernel(config: &Config, base: &str) -> Result<Config, Failure> {
     ours.id.clone_from(&config.id);
     Ok(ours)
 }
+
+/// The kernel's configuration with as many requests as the drive itself would get. A loop device gives each
+/// scheduler those of its compiled-in depth, whatever the drive's.
+fn with_requests_of(config: &Config, drive: &DriveFile) -> Config {
+    let mut config = config.clone();
+    let given = config.queue.iter().any(|(name, _)| name == "nr_requests");
+    if !given && config.scheduler.name != "none" {
+        let requests = 2 * u64::from(drive.host.queue_depth.min(REQUESTS));
+        config.queue.push(("nr_requests".into(), requests));
+    }
+    config
+}
+
+/// Half of the requests that a scheduler gets at most (docs/specs/blk-mq-and-noop.md).
+const REQUESTS: u32 = 128;
 
 fn command(options: &Validate, drive: &DriveFile, configs: &[String], loads: &[String]) -> String {
     let mut text = format!(
@@ -219,7 +241,12 @@ fn one(
     stop: &std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<Vec<Run>, Failure> {
     let failed = |e: hoistway_live::LiveError| Failure::Environment(e.to_string());
-    let mut worlds: Vec<Box<dyn World>> = vec![kernel(options, &task.drive)?];
+    let emulated =
+        EmulatorOptions { anyway: options.anyway, ..EmulatorOptions::new(task.drive.clone()) };
+    let emulator = Emulator::start(&emulated).map_err(failed)?;
+    emulator.notes().iter().for_each(|note| eprintln!("warning: {}: {note}", task.drive.id));
+    // Declared behind it: its device must be free before the emulator can go.
+    let mut worlds: Vec<Box<dyn World>> = vec![kernel(emulator.device())?];
     for name in others {
         worlds.push(match *name {
             "engine" => {
@@ -250,10 +277,23 @@ fn one(
     let runs = runs.map_err(run_failure)?;
     for (side, run) in sides.iter().zip(&runs) {
         let written = run.write(&place(side.world), &html::render(run));
-        written.map_err(|e| Failure::Environment(format!("{e}; choose another place with --out")))?;
+        written
+            .map_err(|e| Failure::Environment(format!("{e}; choose another place with --out")))?;
         side.kept.remove().map_err(|e| Failure::Failed(e.to_string()))?;
     }
     Ok(runs)
+}
+
+/// The kernel's schedulers on an emulated drive, which holds nothing.
+fn kernel(device: &Path) -> Result<Box<dyn World>, Failure> {
+    let options = MachineOptions {
+        destroy: Some(device.into()),
+        what: "validate".into(),
+        ..MachineOptions::default()
+    };
+    let machine = Machine::open(&PlaceTarget::Device(device.into()), options);
+    let machine = machine.map_err(|e| Failure::Environment(e.to_string()))?;
+    Ok(Box::new(Kernel(machine)))
 }
 
 fn bar(quiet: bool, drive: &str) -> indicatif::ProgressBar {
@@ -261,7 +301,8 @@ fn bar(quiet: bool, drive: &str) -> indicatif::ProgressBar {
         true => indicatif::ProgressBar::new(0),
         false => indicatif::ProgressBar::hidden(),
     };
-    let style = indicatif::ProgressStyle::with_template("{msg}: {pos}/{len} runs [{bar:40}] {eta} left");
+    let style =
+        indicatif::ProgressStyle::with_template("{msg}: {pos}/{len} runs [{bar:40}] {eta} left");
     bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
     bar.set_message(drive.to_string());
     bar

@@ -79,8 +79,7 @@ pub fn carry_out(
             false => {
                 let before = done;
                 let tell = |p: crate::run::Progress| progress(before + p.done, total);
-                let run =
-                    side.grid.run_kept(side.world, threads, stop, &tell, Some(side.kept))?;
+                let run = side.grid.run_kept(side.world, threads, stop, &tell, Some(side.kept))?;
                 done += side.grid.len();
                 run
             }

@@ -542,4 +542,46 @@ fn what_the_world_kernel_needs_is_told_before_anything_runs() {
     }
     let worker = Command::new(env!("CARGO_BIN_EXE_hoistway")).args(["kernel-worker", "x"]).output();
     assert_eq!(worker.unwrap().status.code(), Some(2));
+
+/// Three worlds on one emulated drive: each gives its figure of the same cells, and nothing is left.
+#[test]
+fn the_kernels_schedulers_and_ours_are_compared_on_one_emulated_drive() {
+    let folder = Folder::new("validate");
+    let place = folder.0.join("out");
+    let child = Command::new(env!("CARGO_BIN_EXE_hoistway"))
+        .args(["validate", "-d", "fixed-100us", "-c", "none,mq-deadline", "-w", "readers-direct"])
+        .args(["--reps", "1", "--duration", "300ms", "--json", "--anyway", "--out"])
+        .arg(&place)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    if output.status.code() == Some(3) {
+        return println!("skipped: {}", text(&output.stderr));
+    }
+    // Whether rows hold depends on the machine; that there are figures does not.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "latency and throughput of two configurations: {found:#}");
+    for row in rows {
+        assert!(row["kernel"]["value"].as_f64().unwrap() > 0.0, "{row:#}");
+        let worlds: Vec<&str> = row["others"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|o| o["world"].as_str().unwrap())
+            .collect();
+        assert_eq!(worlds, ["engine", "sim"]);
+        assert!(row["others"][1]["ratio"].as_f64().unwrap() > 0.0, "{row:#}");
+    }
+    for world in ["kernel", "engine", "sim"] {
+        let run = Run::read(&place.join("fixed-100us").join(world)).unwrap();
+        assert_eq!((run.manifest.world.as_str(), run.cells.len()), (world, 2));
+    }
+    let emulated =
+        Command::new(env!("CARGO_BIN_EXE_hoistway")).args(["emulate", "--list"]).output();
+    assert!(!text(&emulated.unwrap().stdout).contains(&format!("process {pid}")));
 }

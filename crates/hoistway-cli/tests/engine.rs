@@ -549,9 +549,10 @@ fn the_kernels_schedulers_and_ours_are_compared_on_one_emulated_drive() {
     let folder = Folder::new("validate");
     let place = folder.0.join("out");
     let child = Command::new(env!("CARGO_BIN_EXE_hoistway"))
-        .args(["validate", "-d", "fixed-100us", "-c", "none,mq-deadline", "-w", "readers-direct"])
-        .args(["--reps", "1", "--duration", "300ms", "--json", "--anyway", "--out"])
+        .args(["validate", "./small.toml", "-d", "fixed-100us", "-c", "none,mq-deadline"])
+        .args(["-w", "readers", "--reps", "1", "--json", "--anyway", "--out"])
         .arg(&place)
+        .current_dir(&folder.0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -542,6 +542,7 @@ fn what_the_world_kernel_needs_is_told_before_anything_runs() {
     }
     let worker = Command::new(env!("CARGO_BIN_EXE_hoistway")).args(["kernel-worker", "x"]).output();
     assert_eq!(worker.unwrap().status.code(), Some(2));
+}
 
 /// Three worlds on one emulated drive: each gives its figure of the same cells, and nothing is left.
 #[test]

@@ -161,7 +161,7 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
             false => LIMIT,
         };
         for (quantity, unit, of) in quantities(cell) {
-            let values = |c: &Cell| c.reps.iter().map(|rep| of(rep)).collect::<Option<Vec<_>>>();
+            let values = |c: &Cell| c.reps.iter().map(&of).collect::<Option<Vec<_>>>();
             let base = values(cell);
             let other = |c: &Option<&Cell>| {
                 let values = c.and_then(values);

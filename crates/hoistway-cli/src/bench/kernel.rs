@@ -39,7 +39,8 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
         drive: machine.drive().clone(),
         rates: subject::rates_of(&identity.class),
         overhead: hoistway::Nanos::ms(if identity.rotational == Some(true) { 1500 } else { 700 }),
-        prepares: true,
+        real: true,
+        prepares: place.is_dir || options.yes_destroy_data.is_some(),
     };
     let world = Kernel(machine);
     let throttles = place.queues.iter().all(throttles);

@@ -61,7 +61,18 @@ impl Setting {
 
     /// What the world says to a job of the plan. Without the rights it would say nothing but that.
     pub fn check(&self, job: &Job<'_>) -> Result<(), WorldError> {
-        if self.root { self.world.check(std::slice::from_ref(job)) } else { Ok(()) }
+        if !self.root {
+            return Ok(());
+        }
+        // The world knows the flags of `compare`.
+        let here = |what: String| {
+            what.replace("use --target-dir with a file system on it", "bench a directory instead")
+                .replace("or use --target-dir", "or bench a directory")
+        };
+        self.world.check(std::slice::from_ref(job)).map_err(|error| match error {
+            WorldError::Usage(what) => WorldError::Usage(here(what)),
+            error => error,
+        })
     }
 
     /// The configurations that are compared where shares are: of the experiment's own those that can run here. Where

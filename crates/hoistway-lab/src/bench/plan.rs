@@ -112,7 +112,9 @@ pub struct Subject {
     pub rates: Rates,
     /// What a run takes beside its time: files opened, caches dropped, the scheduler made anew.
     pub overhead: Nanos,
-    /// Files are made before anything runs: real storage.
+    /// Real storage: time is that of the wall clock, and what is written wears it.
+    pub real: bool,
+    /// Files are made before anything runs.
     pub prepares: bool,
 }
 
@@ -281,7 +283,7 @@ pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, Pl
     let kind = usize::from(subject.drive.identity.rotational);
     let limit = wish.time.unwrap_or(amount.time);
     // A simulated drive does not wear.
-    let usual = if subject.prepares { amount.writes } else { u64::MAX };
+    let usual = if subject.real { amount.writes } else { u64::MAX };
     let writes_limit = wish.writes.unwrap_or(usual);
     let rounds = wish.rounds.unwrap_or(ROUNDS_MIN);
     let able = able(wish, subject, check)?;
@@ -302,7 +304,7 @@ pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, Pl
         });
     }
     let rounds = wish.rounds.unwrap_or_else(|| fit.rounds(amount.rounds, limit, writes_limit));
-    let most = match wish.rounds.is_none() && subject.prepares {
+    let most = match wish.rounds.is_none() && subject.real {
         true => amount.rounds.max(rounds),
         false => rounds,
     };

@@ -31,6 +31,7 @@ pub fn simulated(drive: &DriveFile) -> Subject {
         drive: drive.clone(),
         rates: Rates { read: drive.iocost.rbps.min(most), write: drive.iocost.wbps.min(most) },
         overhead: Nanos::ZERO,
+        real: false,
         prepares: false,
     }
 }

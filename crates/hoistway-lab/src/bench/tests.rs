@@ -35,7 +35,7 @@ fn wish(level: Level) -> Wish {
 fn real(drive: &str) -> Subject {
     let drive = DriveFile::load(drive).unwrap();
     let rates = subject::rates_of(subject::class_of(&drive));
-    Subject { drive, rates, overhead: Nanos::ms(700), prepares: true }
+    Subject { drive, rates, overhead: Nanos::ms(700), real: true, prepares: true }
 }
 
 fn names(plan: &Plan) -> Vec<&'static str> {

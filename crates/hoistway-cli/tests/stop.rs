@@ -1,5 +1,6 @@
 //! The end of a server under load: what was answered is there, clients see whole answers or a
 //! closed connection, and the exit code says whether everything was flushed.
+//! And of measurements under the kernel's schedulers: the machine is as it was.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
 #[path = "../../hoistway-live/tests/client/mod.rs"]
@@ -369,4 +370,52 @@ fn no_policy_and_no_pending_change_puts_off_the_end() {
         assert_eq!(cookies, [(0, 0), (1, 0), (2, 0)], "{change}: what was taken is answered");
         assert_eq!(awaited.reply(&[]).1, 0, "{change}");
     }
+}
+
+#[test]
+fn ten_interrupted_measurements_leave_the_machine_as_it_was() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interrupt.sh");
+    let mut command = Command::new(script);
+    command.args(["10", "1"]).env("HOISTWAY", HOISTWAY).env("ROUND_MS", "4000");
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    match output.status.code() {
+        // No root, no loop devices, no mkfs.ext4.
+        Some(3) => println!("{told}"),
+        code => assert_eq!(code, Some(0), "{told}{}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+#[test]
+fn restore_takes_away_what_a_run_left_before_the_machine_was_started_anew() {
+    let folder = Folder::new("restore");
+    let (state, left) = (folder.0.join("state"), folder.0.join("left"));
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::write(&left, "data of a run").unwrap();
+    let kept = folder.0.join("kept");
+    std::fs::write(&kept, "not of a run").unwrap();
+    let file = state.join("77-0.state");
+    let text = format!(
+        "hoistway-state 1\nboot of-another-start\nowner 77 compare latency-2019\n\
+         file\t{}\told\nnew-file\t{}\n",
+        kept.display(),
+        left.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let restore = |args: &[&str]| {
+        let mut command = Command::new(HOISTWAY);
+        command.arg("restore").args(args).env("HOISTWAY_STATE_DIR", &state);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let dry = restore(&["--dry-run"]);
+    let would = format!("  would put back: file {}\n", left.display());
+    assert!(dry.starts_with("compare latency-2019 (process 77) ended with the machine"), "{dry}");
+    assert!(dry.ends_with(&would) && left.exists(), "{dry}");
+    let json: serde_json::Value = serde_json::from_str(&restore(&["--json"])).unwrap();
+    assert_eq!((&json[0]["restored"], &json[0]["rebooted"]), (&true.into(), &true.into()));
+    assert!(!left.exists() && !file.exists());
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "not of a run");
+    assert_eq!(restore(&[]), "nothing to put back\n");
 }

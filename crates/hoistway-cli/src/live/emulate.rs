@@ -31,8 +31,14 @@ pub struct Emulate {
     #[arg(long, value_name = "SIZE")]
     pub size: Option<String>,
     /// As a loop device
-    #[arg(long = "loop", required_unless_present_any = ["list", "cleanup"])]
+    #[arg(long = "loop", required_unless_present_any = ["nbd", "ublk", "list", "cleanup"])]
     pub loop_device: bool,
+    /// As an NBD export: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["loop_device", "ublk"])]
+    pub nbd: Option<String>,
+    /// As a block device of the ublk driver
+    #[arg(long, conflicts_with = "loop_device")]
+    pub ublk: bool,
     /// Keep the data in this sparse file, which stays [default: in memory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -75,6 +81,9 @@ pub fn emulate(args: &Emulate) -> Result<(), Failure> {
     if args.cleanup {
         return cleanup();
     }
+    if !args.loop_device {
+        return by_server(args);
+    }
     let options = options(args)?;
     if args.background {
         return background();
@@ -107,6 +116,53 @@ pub fn emulate(args: &Emulate) -> Result<(), Failure> {
     let (last, used) = (figures(&emulator), emulator.used());
     let users = emulator.stop(PATIENCE).map_err(failure)?;
     farewell(args, &last, used, &users)
+}
+
+/// Over NBD or ublk: as `hoistway serve` does, with scheduler `none`.
+fn by_server(args: &Emulate) -> Result<(), Failure> {
+    let only_loop = [
+        ("--memory", args.memory.is_some()),
+        ("--anyway", args.anyway),
+        ("--background", args.background),
+        ("--json", args.json),
+    ];
+    if let Some((flag, _)) = only_loop.iter().find(|(_, given)| *given) {
+        return Err(Failure::Usage(format!("{flag} goes with --loop only")));
+    }
+    let mut fronts = super::args::FrontArgs::default();
+    if args.ublk {
+        let front = hoistway_live::front::FRONTS.iter().find(|front| front.name == "ublk");
+        let Some(front) = front else {
+            let message = "this program was built without ublk; build it with `--features ublk`, or use --loop";
+            return Err(Failure::Environment(message.into()));
+        };
+        if let Some(missing) = (front.missing)() {
+            return Err(Failure::Environment(missing));
+        }
+        fronts.given.insert("ublk".into(), String::new());
+    }
+    let drive = args.drive.as_deref().expect("clap asks for it");
+    let mut export = format!("drive=emulate:{drive}");
+    for (before, value) in
+        [(":", &args.size), (",data=", &args.store.as_ref().map(|p| p.display().to_string()))]
+    {
+        export += &value.as_ref().map_or(String::new(), |value| format!("{before}{value}"));
+    }
+    super::serve::serve(&super::args::Serve {
+        export: vec![format!("{export},seed={}", args.seed)],
+        socket: Vec::new(),
+        port: Vec::new(),
+        options: super::serve::spec::ServeOptions {
+            scheduler: Some("none".into()),
+            listen: args.nbd.iter().cloned().collect(),
+            ..Default::default()
+        },
+        fronts,
+        read_only: false,
+        config: None,
+        run: None,
+        quiet: false,
+    })
 }
 
 /// A drive without one of its threads would never answer; so it goes as a killed one does.

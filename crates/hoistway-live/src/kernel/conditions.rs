@@ -2,7 +2,7 @@
 //!
 //! A figure of a real machine holds for the machine as it was. Whatever may have moved it is noted: I/O of
 //! others on the device, processors' time taken by a hypervisor, throttling for heat, how the processors'
-//! frequency is governed, battery, memory pressure. Each is a row of the manifest; beyond a limit it is a flag
+//! frequency is governed, battery, swap. Each is a row of the manifest; beyond a limit it is a flag
 //! too, which reports print. A limit says when a difference of a few per cent is no longer to be trusted; all are
 //! chosen.
 
@@ -31,6 +31,7 @@ pub struct Watch {
     processors: Option<Processors>,
     throttled: u64,
     memory_us: Option<u64>,
+    swapped: Option<u64>,
     clock: crate::Clock,
 }
 
@@ -54,6 +55,7 @@ impl Watch {
             processors: Processors::now(),
             throttled: throttled(&system),
             memory_us: memory_us(&system),
+            swapped: swapped(&system),
             clock: crate::Clock::new(),
             system,
         }
@@ -77,9 +79,15 @@ impl Watch {
         });
         if let Some((then, now)) = self.memory_us.zip(memory_us(&self.system)) {
             let share = now.saturating_sub(then) as f64 * 1e3 / span_ns as f64;
+            // No flag: a load that drops its pages from the cache and reads them again counts as waiting for
+            // memory, on a machine with plenty of it.
             found.note("memory_pressure", format!("{:.1} %", share * 100.0));
-            found.flag(share > PRESSURE_MAX, || {
-                format!("tasks waited for memory {:.1} % of the time", share * 100.0)
+        }
+        if let Some((then, now)) = self.swapped.zip(swapped(&self.system)) {
+            let pages = now.saturating_sub(then);
+            found.note("swapped_pages", pages.to_string());
+            found.flag(pages > SWAPPED_MAX, || {
+                format!("memory was short: {pages} pages went to swap or came from it")
             });
         }
         standing(&self.system, &mut found);
@@ -223,6 +231,16 @@ fn memory_us(system: &System) -> Option<u64> {
     some.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
+/// Pages that went to swap or came from it since the machine was started.
+fn swapped(system: &System) -> Option<u64> {
+    let text = system.text("/proc/vmstat")?;
+    let of = |name: &str| {
+        let rows = text.lines().filter_map(|line| line.split_once(' '));
+        rows.filter(|(key, _)| *key == name).find_map(|(_, n)| n.parse::<u64>().ok())
+    };
+    Some(of("pswpin")? + of("pswpout")?)
+}
+
 /// A file of each processor.
 fn of_each(folder: &Path, file: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -239,8 +257,8 @@ fn of_each(folder: &Path, file: &str) -> Vec<String> {
 /// More than this of the processors' time taken away.
 const STOLEN_MAX: f64 = 0.05;
 
-/// More than this of the time somebody waited for memory.
-const PRESSURE_MAX: f64 = 0.05;
+/// More pages than this swapped: 1 MiB of 4 KiB pages.
+const SWAPPED_MAX: u64 = 256;
 
 /// More than this of the device's traffic of others, and more bytes than a file system's own.
 const OTHERS_MAX: f64 = 0.05;
@@ -308,6 +326,37 @@ mod tests {
     }
 
     #[test]
+    fn swap_is_a_flag_and_pressure_a_row() {
+        let pressure = "some avg10=0.00 total=1\nfull avg10=0.00 total=0\n";
+        let files = [
+            ("proc/vmstat", "nr_free_pages 9\npswpin 100\npswpout 200\n"),
+            ("proc/pressure/memory", pressure),
+        ];
+        let tree = Tree::new("swap", &files);
+        let system = System::below(&tree.0);
+        let begin = || Watch {
+            queues: Vec::new(),
+            processors: None,
+            throttled: 0,
+            memory_us: memory_us(&system),
+            swapped: swapped(&system),
+            clock: crate::Clock::new(),
+            system: system.clone(),
+        };
+        let watch = begin();
+        tree.put("proc/pressure/memory", "some avg10=0.00 total=900000000\n");
+        let found = watch.end(None);
+        assert!(found.rows.iter().any(|(name, _)| name == "memory_pressure"));
+        assert_eq!(found.flags, Vec::<String>::new());
+        let watch = begin();
+        tree.put("proc/vmstat", "nr_free_pages 9\npswpin 100\npswpout 900\n");
+        assert_eq!(
+            watch.end(None).flags,
+            ["memory was short: 700 pages went to swap or came from it"]
+        );
+    }
+
+    #[test]
     fn traffic_of_others_is_what_the_run_did_not_move() {
         let stat = "sys/devices/virtual/block/vdb";
         let tree = Tree::new(
@@ -324,6 +373,7 @@ mod tests {
             processors: None,
             throttled: 0,
             memory_us: None,
+            swapped: swapped(&system),
             clock: crate::Clock::new(),
             system: system.clone(),
         };

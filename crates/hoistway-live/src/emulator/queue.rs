@@ -84,9 +84,12 @@ fn depth(queue: &Files, wanted: u32) -> QueueRow {
     let _ = queue.write("nr_requests", &wanted.min(had).to_string());
     let found = queue.read("nr_requests");
     let same = found == wanted.to_string();
-    let text = format!(
-        "the loop driver has at most {had} tags (its parameter hw_queue_depth, read at boot)"
-    );
+    let text = match wanted < had {
+        true => "the kernel allows no fewer; the emulator holds the others back itself".into(),
+        false => format!(
+            "the loop driver has no more tags (its parameter hw_queue_depth: {had}, read at boot)"
+        ),
+    };
     QueueRow { name: "queue depth", wanted: wanted.to_string(), found, note: note(same, text) }
 }
 

@@ -103,6 +103,15 @@ fn reasons(a: &Advice) -> String {
             }
         }
     }
+    for limit in a.doubts() {
+        let kept = match limit {
+            Limit::Keeps { aspect, part } => {
+                format!("{:.0} % of the best {}", 100.0 * part, aspect.words())
+            }
+            Limit::Below(ns) => format!("{} ms", three(*ns as f64 / 1e6)),
+        };
+        let _ = writeln!(out, "near        whether it keeps {kept} is not told yet");
+    }
     match a.runner_up {
         Some((second, fell)) => {
             let name = &a.field.configs[second];

@@ -106,7 +106,7 @@ pub enum BaseIs {
 pub enum Sureness {
     /// It may be another.
     Doubtful,
-    /// The same in 80 % of the draws, or sure but for warnings.
+    /// The same in 80 % of the draws, or sure but for warnings or a limit that is near.
     Likely,
     /// The same in 95 % of the draws.
     Sure,
@@ -379,13 +379,27 @@ impl Advice {
         others.into_iter().all(|c| self.alike(c))
     }
 
+    /// Limits of which it is not told yet whether the choice keeps them.
+    pub fn doubts(&self) -> Vec<&Limit> {
+        let Some(chosen) = self.choice.config else { return Vec::new() };
+        let all: Vec<usize> = (0..self.plan.rounds).collect();
+        let complete: Vec<usize> =
+            (0..self.field.configs.len()).filter(|&c| self.plan.complete(c)).collect();
+        let open = |l: &&super::choose::LimitScores| {
+            matches!(l.limit, Limit::Keeps { .. })
+                && l.excess(chosen, &complete, &all) > -l.leeway[chosen]
+                && l.best(&complete, self.plan.rounds) != Some(chosen)
+        };
+        self.plan.limits.iter().filter(open).map(|l| &l.limit).collect()
+    }
+
     fn sureness(&self) -> Sureness {
         let drawn = match self.same() {
             s if s >= SURE => Sureness::Sure,
             s if s >= LIKELY => Sureness::Likely,
             _ => Sureness::Doubtful,
         };
-        let warned = !self.field.warnings.is_empty();
+        let warned = !self.field.warnings.is_empty() || !self.doubts().is_empty();
         match (&self.answer, drawn) {
             (Answer::NotEnough { .. }, _) => Sureness::Doubtful,
             (_, Sureness::Sure) if warned => Sureness::Likely,

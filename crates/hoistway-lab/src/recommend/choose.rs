@@ -2,7 +2,9 @@
 //!
 //! The choice itself looks at estimates alone, so that it is one plain function of the rounds:
 //!
-//! 1. Out goes whoever breaks a limit, and whoever was not measured in everything that counts.
+//! 1. Out goes whoever breaks a limit, and whoever was not measured in everything that counts. A limit on
+//!    throughput is broken where that is no chance (one-sided 95 %), and in any case at twice what it
+//!    gives away; one on latency as soon as the estimate is beyond it.
 //! 2. By each criterion in order, those remain that are within its tolerance of the best. Where the present
 //!    configuration falls out, only those remain that are better than it by more than the margin: nobody
 //!    is asked to change for less.
@@ -12,7 +14,7 @@
 //! rounds (Efron 1979): the rounds are drawn anew, with replacement, and the part of the draws with the same
 //! choice is the *sureness*. Up to five rounds all draws are gone through; beyond, 2000 of a fixed seed.
 
-use super::compare::Score;
+use super::compare::{Comparison, Score};
 use super::field::Field;
 use super::goal::{Aspect, Goal, Limit};
 use crate::stats::sum;
@@ -31,6 +33,8 @@ pub struct LimitScores {
     pub aspects: Vec<Aspect>,
     /// By configuration, for [`Limit::Below`] by workload, by round.
     pub scores: Vec<Option<Vec<Vec<Score>>>>,
+    /// By configuration: so far beyond the limit may be chance, in scores.
+    pub leeway: Vec<f64>,
 }
 
 /// A criterion with the scores that it is about.
@@ -102,7 +106,8 @@ impl Plan {
             };
             let scores = configs().map(|c| limit_scores(field, limit, &aspects, c)).collect();
             let limit = limit.clone();
-            (!aspects.is_empty()).then_some(LimitScores { limit, aspects, scores })
+            let leeway = vec![0.0; field.configs.len()];
+            (!aspects.is_empty()).then_some(LimitScores { limit, aspects, scores, leeway })
         });
         let criteria = goal.criteria.iter().filter_map(|criterion| {
             let aspects = criterion.measured(&has);
@@ -127,6 +132,8 @@ impl Plan {
         plan.rounds = plan.all_scores().map(|s| s.len()).min().unwrap_or(0);
         let rounds = plan.rounds;
         plan.all_scores().for_each(|s| s.truncate(rounds));
+        let complete: Vec<usize> = configs().filter(|&c| plan.complete(c)).collect();
+        plan.limits.iter_mut().for_each(|l| l.find_leeway(&complete, rounds));
         plan
     }
 
@@ -151,7 +158,7 @@ impl Plan {
         let mut left = complete.clone();
         for (i, limit) in self.limits.iter().enumerate() {
             left.retain(|&c| {
-                let broken = limit.excess(c, &complete, rounds) > 0.0;
+                let broken = limit.excess(c, &complete, rounds) > limit.leeway[c];
                 if broken && fell[c] == Fell::Tie {
                     fell[c] = Fell::Limit(i);
                 }
@@ -249,6 +256,20 @@ impl LimitScores {
                 let best = among.iter().map(|&c| of(c)).min_by(f64::total_cmp);
                 best.map_or(0.0, |best| of(config) - best + libm::log(part))
             }
+        }
+    }
+
+    /// Finds what may be chance: one-sided 95 % beside the best, and never more than the limit itself gives away.
+    fn find_leeway(&mut self, complete: &[usize], rounds: usize) {
+        let Limit::Keeps { part, .. } = self.limit else { return };
+        let Some(best) = self.best(complete, rounds) else { return };
+        let scores = |c: usize| self.scores[c].as_ref().map(|s| s[0].as_slice());
+        let found: Vec<(usize, f64)> = complete
+            .iter()
+            .filter_map(|&c| Some((c, Comparison::of(scores(c)?, scores(best)?)?.leeway()?)))
+            .collect();
+        for (config, leeway) in found {
+            self.leeway[config] = leeway.min(-libm::log(part));
         }
     }
 

@@ -10,7 +10,9 @@
 //! configurations that are all alike, one is called different from the present one in at most k of 100
 //! recommendations. *Is it as good?* By two one-sided 95 % tests (Schuirmann 1987): the 90 % interval must not reach
 //! beyond the tolerance. "All are as good" needs every one of these tests to succeed, so their number needs
-//! no correction. Whoever passes neither is undecided, and [`Comparison::more`] says how many rounds would tell.
+//! no correction. Starts and I/Os that were given up at a limit: beside a whole value they are a bound, which is
+//! certain on one side alone; where both sides have some, compared are the means up to the limit (restricted
+//! means; Royston and Parmar 2013), since the limit is the same for all. Whoever passes neither test is undecided, and [`Comparison::more`] says how many rounds would tell.
 
 use crate::stats::{self, t_quantile};
 
@@ -71,13 +73,21 @@ impl Comparison {
         let n = differences.len();
         let mean = stats::sum(differences.iter().copied()) / n as f64;
         let squares = stats::sum(differences.iter().map(|d| (d - mean) * (d - mean)));
+        let cut = |scores: &[Score]| scores.iter().any(|s| s.at_least);
+        // Both were watched up to the same limit: then their means up to it are what is compared.
+        let both = cut(ours) && cut(theirs);
         Some(Comparison {
             mean,
             sd: (n >= 2).then(|| (squares / (n - 1) as f64).sqrt()),
             rounds: n,
-            at_least: ours.iter().any(|s| s.at_least),
-            at_most: theirs.iter().any(|s| s.at_least),
+            at_least: cut(ours) && !both,
+            at_most: cut(theirs) && !both,
         })
+    }
+
+    /// Half of the 90 % interval: what a single one-sided test leaves open. `None` of too few rounds.
+    pub fn leeway(&self) -> Option<f64> {
+        self.half(AS_GOOD)
     }
 
     /// Half width of the interval whose ends each leave out `1 - level`; `None` of too few rounds.
@@ -195,8 +205,9 @@ mod tests {
         assert_eq!(better.verdict(0.05), Verdict::Undecided, "it may be worse in truth");
         let gained = Comparison::of(&scores(&[0.0; 3]), &cut(1.0)).unwrap();
         assert_eq!(gained.verdict(0.05), Verdict::Better);
-        let both = Comparison::of(&cut(1.0), &cut(1.0)).unwrap();
-        assert_eq!(both.verdict(0.05), Verdict::Undecided);
+        let of = |ours, theirs| Comparison::of(&cut(ours), &cut(theirs)).unwrap().verdict(0.05);
+        assert_eq!(of(1.0, 1.0), Verdict::Same, "as far as the limit lets see");
+        assert_eq!((of(-1.0, 0.0), of(0.0, -1.0)), (Verdict::Better, Verdict::Worse));
     }
 
     #[test]

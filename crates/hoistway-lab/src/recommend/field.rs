@@ -14,7 +14,7 @@ use crate::result::{Cell, Judge, Kind, Manifest, Rep, Run, WorkloadInfo, rep_val
 use crate::stats::{Bound, Bounded, Percentile, sum};
 
 /// Name of the figure of a run that tells the processor time per request, nanoseconds.
-pub const PROCESSOR_FIGURE: &str = "processor_ns_per_request";
+pub const PROCESSOR_FIGURE: &str = "machine_cpu_ns_per_request";
 
 /// A run and where it was read.
 #[derive(Clone, Debug)]

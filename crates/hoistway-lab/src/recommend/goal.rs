@@ -81,7 +81,7 @@ impl Aspect {
             Aspect::Throughput => kind == Kind::Throughput,
             Aspect::Beside => matches!(kind, Kind::Startup | Kind::Interactive | Kind::Sync),
             Aspect::Share | Aspect::Shared => kind == Kind::Share,
-            Aspect::Processor => true,
+            Aspect::Processor => kind == Kind::Throughput,
         }
     }
 

@@ -129,7 +129,7 @@ fn the_better_one_is_found_unless_it_breaks_a_limit() {
     let loads = |kept| vec![(5.0, 100.0), (5.0, 100.0), (5.0, kept)];
     let with = |kept: f64| {
         let mixes = loads(kept);
-        let run = run(&[(Kind::Interactive, BFQ_FAST), (Kind::Throughput, &mixes)], 5, 0.01, 2);
+        let run = run(&[(Kind::Interactive, BFQ_FAST), (Kind::Throughput, &mixes)], 5, 0.005, 2);
         (ask(&run, "desktop"), ask(&run, "server"), ask(&run, "throughput"))
     };
     let (desktop, server, throughput) = with(93.0);
@@ -196,6 +196,26 @@ fn warnings_make_an_answer_less_sure() {
     let a = ask(&run, "desktop");
     assert_eq!((a.answer, a.sureness), (Answer::Change(2), Sureness::Likely));
     assert_eq!(a.field.warnings.len(), 1);
+}
+
+/// At 89 % of a limit of 90 %, spread by 2 %: not surely broken, so it stays, and is not called sure.
+#[test]
+fn a_limit_that_is_near_makes_the_answer_less_sure() {
+    let with = |kept: f64, spread: f64| {
+        let mixes = [(5.0, 100.0), (5.0, 100.0), (5.0, kept)];
+        let loads = [(Kind::Interactive, BFQ_FAST), (Kind::Throughput, &mixes[..])];
+        ask(&run(&loads, 5, spread, 11), "desktop")
+    };
+    let near = with(90.0, 0.02);
+    assert_eq!((&near.answer, near.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!(near.doubts().len(), 1);
+    let far = with(97.0, 0.002);
+    assert_eq!((far.sureness, far.doubts().len()), (Sureness::Sure, 0));
+    assert_eq!(
+        with(75.0, 0.08).choice.fell[2],
+        choose::Fell::Limit(0),
+        "twice the limit is too much"
+    );
 }
 
 /// Whatever the seed: an answer that is called sure is the same with twice the rounds.

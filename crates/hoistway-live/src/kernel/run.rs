@@ -131,6 +131,10 @@ impl Run<'_, '_> {
             self.guard.hold(queue)?;
             // Nothing of what the run before has set is left, tags included.
             self.guard.reset(queue)?;
+            if queue.attribute("iostats").is_some_and(|text| text == "0") {
+                // Without them nobody knows what the device does.
+                self.guard.write(&queue.attribute_file("iostats"), "1")?;
+            }
             let file = queue.attribute_file("scheduler");
             // The same name again would change nothing: what it has learnt must be gone.
             let away = if spec.entry.name == "none" { "mq-deadline" } else { "none" };

@@ -35,8 +35,8 @@ use std::time::Duration;
 /// Largest request the simulated block layer would make: where files lie does not depend on it.
 pub(super) const MAX_REQUEST: Sectors = Sectors(2560);
 
-/// Carries out processes of a job; `args`: path of the order, and numbers of the processes, as [`spawn`](super::run)
-/// gives them.
+/// Carries out processes of a job; `args`: path of the order, and numbers of the processes, as a run of
+/// [`Machine`](super::Machine) gives them.
 ///
 /// # Errors
 ///

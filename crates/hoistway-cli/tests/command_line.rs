@@ -134,6 +134,36 @@ fn a_bench_plans_within_its_limits_runs_in_rounds_and_is_not_repeated() {
     }
 }
 
+/// The plan of a real place needs no rights and changes nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_bench_of_a_place_says_what_it_would_do_or_why_it_cannot() {
+    let folder = Folder::new("bench-place");
+    fs::write(folder.0.join("file"), "x").unwrap();
+    let file = folder.run(&["bench", "file", "--dry-run"]);
+    assert_eq!(file.status.code(), Some(2), "{}", stderr(&file));
+    assert!(stderr(&file).contains("neither a directory nor a block device"), "{}", stderr(&file));
+    if Path::new("/dev/shm").is_dir() {
+        let memory = folder.run(&["bench", "/dev/shm", "--dry-run"]);
+        assert_eq!(memory.status.code(), Some(3), "{}", stderr(&memory));
+        assert!(stderr(&memory).contains("nothing schedules here"), "{}", stderr(&memory));
+    } else {
+        eprintln!("skipped in part: there is no /dev/shm");
+    }
+    let here = folder.run(&["bench", ".", "--dry-run"]);
+    match here.status.code() {
+        Some(0) => {
+            for part in
+                ["; while it runs the scheduler of ", "bench-latency/readers", "nothing was run"]
+            {
+                assert!(stdout(&here).contains(part), "{part}: {}", stdout(&here));
+            }
+        }
+        _ => eprintln!("skipped in part: {}", stderr(&here)),
+    }
+    assert_eq!(folder.entries(), 1, "a dry run writes nothing");
+}
+
 #[test]
 fn fio_jobs_run_as_an_experiment_and_every_job_has_its_lines() {
     let folder = Folder::new("fio");

@@ -74,6 +74,9 @@ const SCRATCH_LEAST: u64 = 64 << 20;
 fn environment(e: LiveError) -> Failure {
     match e {
         LiveError::Refused(what) => Failure::Usage(what),
+        LiveError::Os { ref error, .. } if error.kind() == std::io::ErrorKind::NotFound => {
+            Failure::Usage(e.to_string())
+        }
         e => Failure::Environment(e.to_string()),
     }
 }

@@ -140,6 +140,16 @@ impl Candidate {
         }
     }
 
+    /// A switch.
+    pub fn is(&self, table: &str, key: &str) -> bool {
+        self.table[table][key].as_bool().expect("a switch of the class's file")
+    }
+
+    /// A word.
+    pub fn text_of(&self, table: &str, key: &str) -> &str {
+        self.table[table][key].as_str().expect("a word of the class's file")
+    }
+
     /// Says where values come from.
     pub fn mark(&mut self, table: &str, keys: &[&str], origin: Origin) {
         for key in keys {

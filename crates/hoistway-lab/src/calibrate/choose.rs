@@ -75,9 +75,9 @@ pub fn nearest(fit: &Fit<'_>, model: &str, exclude: &[String]) -> Option<String>
     let mut best: Option<(f64, String)> = None;
     for id in DriveFile::ids() {
         let file = DriveFile::load(id).ok()?;
-        let derived = file.value("", "base").and_then(toml::Value::as_str);
-        let skip = |name: &str| exclude.iter().any(|e| e == name);
-        if file.model != model || skip(id) || derived.is_some_and(skip) {
+        // A variant of another file is no class of its own.
+        let derived = file.value("", "base").is_some();
+        if file.model != model || derived || exclude.iter().any(|e| e == id) {
             continue;
         }
         // The class with the size of this drive, so that the same places can be asked.

@@ -40,7 +40,7 @@ const FEW_QUANTILES: u64 = 40;
 const COMMANDS_FIT: u64 = 1_500;
 const COMMANDS_LEAST: u64 = 150;
 /// The same of tests in which one reader has many companions.
-const COMMANDS_FIT_MIXED: u64 = 30_000;
+const COMMANDS_FIT_MIXED: u64 = 12_000;
 /// The error that a figure has which the candidate does not deliver at all, as a factor.
 const NOTHING: f64 = 10.0;
 
@@ -124,9 +124,11 @@ impl Fit<'_> {
         probe.run(&test).expect("a simulated drive answers")
     }
 
-    /// Mean of the squared logarithms of measured over simulated.
-    pub fn error(&self, file: &DriveFile, tests: &[(&Test, &Outcome)]) -> f64 {
-        let (mut sum, mut count) = (0.0, 0.0);
+    /// Mean of the squared logarithms of measured over simulated; anything above `enough` if it is above.
+    pub fn error(&self, file: &DriveFile, tests: &[(&Test, &Outcome)], enough: f64) -> f64 {
+        // Which figures a test has depends on what was measured alone.
+        let count: usize = tests.iter().map(|(test, m)| rows(test, m, m).len()).sum();
+        let mut sum = 0.0;
         for (test, measured) in tests {
             for row in rows(test, measured, &self.simulate(file, test, false)) {
                 let apart = if row.simulated > 0.0 {
@@ -138,15 +140,21 @@ impl Fit<'_> {
                 if let Some(demerit) = row.demerit.filter(|d| d.is_finite()) {
                     sum += self.shape * demerit * demerit;
                 }
-                count += 1.0;
+            }
+            if sum > enough * count as f64 {
+                return f64::INFINITY;
             }
         }
-        if count == 0.0 { 0.0 } else { sum / count }
+        sum / count.max(1) as f64
     }
 
     /// The error of a candidate; what makes no drive is infinitely wrong.
     pub fn error_of(&self, candidate: &Candidate, tests: &[(&Test, &Outcome)]) -> f64 {
-        candidate.file().map_or(f64::INFINITY, |file| self.error(&file, tests))
+        self.error_up_to(candidate, tests, f64::INFINITY)
+    }
+
+    fn error_up_to(&self, c: &Candidate, tests: &[(&Test, &Outcome)], enough: f64) -> f64 {
+        c.file().map_or(f64::INFINITY, |file| self.error(&file, tests, enough))
     }
 
     /// Pattern search over `parameters` for the tests with these prefixes; the error left.
@@ -166,7 +174,8 @@ impl Fit<'_> {
             }
             changed
         };
-        let mut error = |values: &[f64]| self.error_of(&with(values), &tests);
+        let mut error =
+            |values: &[f64], enough: f64| self.error_up_to(&with(values), &tests, enough);
         let (found, least) = search::pattern(parameters, start, rounds, &mut error);
         *candidate = with(&found);
         least

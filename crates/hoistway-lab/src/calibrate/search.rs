@@ -30,14 +30,15 @@ const FACTOR: f64 = 1.6;
 const FACTOR_LEAST: f64 = 1.012;
 
 /// Lowers `error` from `start`; the values and their error. `rounds` bounds the passes over all parameters.
+/// `error` is told the least so far: where it sees that it will be above, it may return anything above.
 pub fn pattern<C>(
     parameters: &[Parameter<C>],
     start: &[f64],
     rounds: usize,
-    error: &mut dyn FnMut(&[f64]) -> f64,
+    error: &mut dyn FnMut(&[f64], f64) -> f64,
 ) -> (Vec<f64>, f64) {
     let mut best = start.to_vec();
-    let mut least = error(&best);
+    let mut least = error(&best, f64::INFINITY);
     let mut factor = FACTOR;
     for _ in 0..rounds {
         let mut better = false;
@@ -46,7 +47,7 @@ pub fn pattern<C>(
                 let Some(value) = step(parameter.space, best[at], factor, up) else { continue };
                 let mut tried = best.clone();
                 tried[at] = value;
-                let e = error(&tried);
+                let e = error(&tried, least);
                 if e < least * (1.0 - 1e-6) {
                     (best, least, better) = (tried, e, true);
                     break;
@@ -108,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_minimum_over_a_number_and_a_list_is_found() {
-        let mut error = |x: &[f64]| (x[0] / 37.0).ln().powi(2) + (x[0] * x[1] / 296.0).ln().powi(2);
+        let mut error =
+            |x: &[f64], _: f64| (x[0] / 37.0).ln().powi(2) + (x[0] * x[1] / 296.0).ln().powi(2);
         let (found, least) = pattern(&BOTH, &[1.0, 1.0], 200, &mut error);
         assert!((found[0] / 37.0 - 1.0).abs() < 0.02 && found[1] == 8.0, "{found:?}");
         assert!(least < 1e-3);

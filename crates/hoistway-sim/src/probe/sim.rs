@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The next flush is issued so long after the last one ended, ns (specs/drives.md 1.2).
 const KICK_NS: u64 = 20_000;
+/// A test without a limit of its own ends after so many commands.
+const COMMANDS_MOST: u64 = 8_000_000;
 /// The tag of the flush under way; commands count from 1.
 const FLUSH_TAG: u64 = 0;
 
@@ -84,6 +86,12 @@ struct Run<'a> {
     kick: u64,
     seen: Vec<Seen>,
     counted: u64,
+    /// Commands that ended, the warm-up's too.
+    ended: u64,
+    /// Commands that may count.
+    limit: u64,
+    /// Ends the warm-up early: a drive without latency would be in it for ever.
+    warm: bool,
 }
 
 impl<'a> Run<'a> {
@@ -116,12 +124,15 @@ impl<'a> Run<'a> {
             kick: 0,
             seen: test.streams.iter().map(|_| seen()).collect(),
             counted: 0,
+            ended: 0,
+            limit: if test.commands_max == 0 { COMMANDS_MOST } else { test.commands_max },
+            warm: test.warm_up_ns == 0,
         }
     }
 
     fn run(mut self) -> Outcome {
-        let limit = if self.test.commands_max == 0 { u64::MAX } else { self.test.commands_max };
-        while self.now < self.end && self.counted < limit {
+        while self.now < self.end && self.counted < self.limit {
+            self.warm |= self.now >= self.test.warm_up_ns || self.ended >= self.limit;
             while let Some(&(at, slot)) = self.ready.first()
                 && at <= self.now
             {
@@ -207,7 +218,8 @@ impl<'a> Run<'a> {
         let seen = &mut self.seen[number];
         let bin = u128::from(self.now) * super::BINS as u128 / u128::from(self.end.max(1));
         seen.bins[(bin as usize).min(super::BINS - 1)] += bytes;
-        if self.now >= self.test.warm_up_ns {
+        self.ended += 1;
+        if self.warm {
             self.counted += 1;
             seen.bytes += bytes;
             if counts {
@@ -229,7 +241,7 @@ impl<'a> Run<'a> {
         self.kick = self.now + KICK_NS;
         for slot in std::mem::take(&mut self.flushing) {
             let (number, begun) = (self.slots[slot].stream, self.slots[slot].begun);
-            if self.now >= self.test.warm_up_ns {
+            if self.warm {
                 self.seen[number].flushes.push(self.now - begun);
             }
             self.again(slot, begun);

@@ -1,6 +1,6 @@
 //! From a drive that answers to a drive file (specs/drives.md section 10).
 //!
-//! A *probe* answers tests ([`hoistway_sim::probe`]); a [`suite`] says which. [`measure`] asks them one by one and keeps
+//! A *probe* answers tests ([`hoistway_sim::probe`]); a [`suite()`] says which. [`measure`] asks them one by one and keeps
 //! every answer ([`Raw`], JSON), so that an interrupted run goes on where it stopped. [`find`] chooses the drive model,
 //! starts from the shipped drive that answers most alike, fits every parameter that the answers tell by running the same
 //! tests on the simulated drive, marks what they do not tell, and compares once more: the *fit table*.

@@ -68,6 +68,14 @@ pub enum Command {
     Compare(Compare),
     /// Run an experiment under one configuration, or explain what happened to one process
     Run(RunOne),
+    /// Bench every scheduler for a drive within a limit of time: what people feel, what servers need, what it costs
+    Bench(crate::bench::Bench),
+    /// Recommend a configuration from runs: what it gains and costs, how sure, and the lines to install
+    Recommend(crate::recommend::Recommend),
+    /// Merge runs of one suite from many machines: a default per class and model of drives
+    Merge(crate::merge::Merge),
+    /// Measure a drive: a drive file for the simulator, and io.cost's linear model
+    Calibrate(Calibrate),
     /// Repeat the experiments of the reference documents, published values beside ours
     Reproduce(Reproduce),
     /// Judge configurations on random drives under random loads: how much throughput they keep, what a target waits
@@ -76,22 +84,14 @@ pub enum Command {
     WhatIf(WhatIf),
     /// Print what the load in a block trace is made of: mix, sizes, sequentiality, arrivals, depth, working set
     Describe(crate::describe::Describe),
-    /// Bench every scheduler for a drive within a limit of time: what people feel, what servers need, what it costs
-    Bench(crate::bench::Bench),
     /// Recompute the metrics and the report of run directories from their records
     Report(Report),
-    /// Recommend a configuration from runs: what it gains and costs, how sure, and the lines to install
-    Recommend(crate::recommend::Recommend),
-    /// Merge runs of one suite from many machines: a default per class and model of drives
-    Merge(crate::merge::Merge),
     /// Compare two run directories: differences in the settings, ratios of the results
     Diff(Diff),
     /// Replay a block trace under several configurations on a simulated drive
     Replay(Box<Replay>),
     /// Feed recorded calls of the kernel's BFQ to ours and compare every decision
     ReplayDecisions(ReplayDecisions),
-    /// Measure a simulated drive for io.cost's linear model
-    Calibrate(Calibrate),
     /// What needs a real machine.
     #[cfg(all(feature = "live", target_os = "linux"))]
     #[command(flatten)]

@@ -779,9 +779,12 @@ fn json_is_one_document_with_all_metrics() {
 #[test]
 fn help_fits_a_screen_and_completions_exist() {
     let folder = Folder::new("help");
-    for args in [&["-h"][..], &["compare", "-h"], &["run", "-h"], &["list", "-h"]] {
+    // A verb is a line of the first page, and none can be left out of it.
+    for (args, most) in
+        [(&["-h"][..], 36), (&["compare", "-h"], 30), (&["run", "-h"], 30), (&["list", "-h"], 30)]
+    {
         let text = stdout(&folder.run(args));
-        assert!(text.lines().count() <= 30, "{args:?}: {} lines", text.lines().count());
+        assert!(text.lines().count() <= most, "{args:?}: {} lines", text.lines().count());
     }
     for shell in ["bash", "zsh", "fish"] {
         let text = stdout(&folder.run(&["completions", shell]));

@@ -60,6 +60,9 @@ pub struct Validate {
     /// Folder for the run directories, DIR/DRIVE/WORLD
     #[arg(long, value_name = "DIR", default_value = "runs/validation")]
     pub out: PathBuf,
+    /// Make the table from the run directories of an earlier validation, and run nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "config", "workload", "reps", "duration", "dry_run"])]
+    pub from: Option<PathBuf>,
     /// Also write the table as Markdown
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
@@ -92,29 +95,67 @@ struct Task {
 
 pub fn validate(options: &Validate) -> Result<(), Failure> {
     let others = worlds(&options.with)?;
-    let tasks = tasks(options, others.len())?;
-    if options.dry_run {
-        return print(&preview(&tasks, &others)?);
+    let results = match &options.from {
+        Some(folder) => stored(folder, &others)?,
+        None => {
+            let tasks = tasks(options, others.len())?;
+            if options.dry_run {
+                return print(&preview(&tasks, &others)?);
+            }
+            let stop = stop_flag()?;
+            let one =
+                |task: &Task| Ok((task.drive.id.clone(), one(options, task, &others, &stop)?));
+            tasks.iter().map(one).collect::<Result<Vec<_>, Failure>>()?
+        }
+    };
+    report(options, &others, &results)
+}
+
+/// The runs on a drive: the kernel's, then those of the others.
+type OnDrive = (String, Vec<Run>);
+
+/// The run directories of an earlier validation.
+fn stored(folder: &Path, others: &[&str]) -> Result<Vec<OnDrive>, Failure> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|e| Failure::Usage(format!("--from {}: {e}", folder.display())))?;
+    let mut places: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    places.retain(|place| place.join(KERNEL).join("run.toml").is_file());
+    places.sort();
+    if places.is_empty() {
+        let what = format!(
+            "--from {}: there is no DRIVE/{KERNEL}/run.toml in it; name the --out of a validation",
+            folder.display()
+        );
+        return Err(Failure::Usage(what));
     }
-    let stop = stop_flag()?;
+    let read = |place: &PathBuf| {
+        let worlds = std::iter::once(&KERNEL).chain(others);
+        let runs = worlds.map(|world| Run::read(&place.join(world)));
+        let runs = runs.collect::<Result<Vec<_>, _>>();
+        let drive = place.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+        Ok((drive, runs.map_err(|e| Failure::Usage(e.to_string()))?))
+    };
+    places.iter().map(read).collect()
+}
+
+fn report(options: &Validate, others: &[&'static str], results: &[OnDrive]) -> Result<(), Failure> {
     let mut all = Vec::new();
     let mut notes = Vec::new();
-    for task in &tasks {
-        let runs = one(options, task, &others, &stop)?;
-        for (world, run) in std::iter::once(&KERNEL).chain(&others).zip(&runs) {
+    for (drive, runs) in results {
+        for (world, run) in std::iter::once(&KERNEL).chain(others).zip(runs) {
             let rows = run.manifest.machine.iter().filter(|(name, _)| name == "warning");
-            notes.extend(rows.map(|(_, what)| format!("{}, {world}: {what}", task.drive.id)));
+            notes.extend(rows.map(|(_, what)| format!("{drive}, {world}: {what}")));
         }
         all.extend(rows(&runs[0], &runs[1..].iter().collect::<Vec<_>>()));
     }
     notes.dedup();
     if let Some(path) = &options.markdown {
-        std::fs::write(path, markdown(&all, &others))
+        std::fs::write(path, markdown(&all, others))
             .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))?;
     }
     print(&match options.json {
-        true => json(&all, &others, &notes),
-        false => text(&all, &others, &notes, options),
+        true => json(&all, others, &notes),
+        false => text(&all, others, &notes, options),
     })?;
     let missed = |row: &Row| (0..others.len()).any(|o| row.holds(o) == Some(false));
     if all.iter().any(missed) { Err(Failure::No) } else { Ok(()) }
@@ -406,7 +447,8 @@ fn text(all: &[Row], others: &[&str], notes: &[String], options: &Validate) -> S
     for note in notes {
         let _ = writeln!(out, "warning: {note}");
     }
-    let _ = writeln!(out, "runs: {}", options.out.display());
+    let place = options.from.as_ref().unwrap_or(&options.out);
+    let _ = writeln!(out, "runs: {}", place.display());
     out
 }
 

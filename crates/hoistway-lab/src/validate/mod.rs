@@ -6,8 +6,9 @@
 //! same seed everywhere: the same files, the same order of random reads.
 //!
 //! **What is compared.** Per cell the mean latency of the target and the throughput of the device; where
-//! processes of different ioprio compete, each one's part of what all moved. The figure is the ratio of the
-//! geometric means of two worlds with Welch's 99 % interval (docs/specs/statistics.md 4).
+//! processes of different ioprio compete, each one's part of what all moved. The figure is the geometric mean of
+//! the ratios of two worlds, repetition by repetition, with Student's 99 % interval (docs/specs/statistics.md 4):
+//! the seed decides where files lie and in which order they are read, and that moves all worlds alike.
 //!
 //! **Weaknesses.** A ratio near 1 shows that the results agree, not that each decision does; decisions are
 //! compared by `hoistway replay-decisions`. With few rounds the interval is wide: a row *holds* if its ratio
@@ -16,7 +17,7 @@
 use crate::result::kept::Kept;
 use crate::result::{Cell, Rep, Run, rep_value};
 use crate::run::{Grid, RunError};
-use crate::stats::{Bounded, Ratio, unpaired_ratio};
+use crate::stats::{Bounded, Ratio, paired_ratio_bounded, unpaired_ratio};
 use crate::world::World;
 use hoistway_sim::rng::stream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,8 +167,10 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
             let other = |c: &Option<&Cell>| {
                 let values = c.and_then(values);
                 let pair = values.as_ref().zip(base.as_ref());
+                let paired = c.is_some_and(|c| seeds(c) == seeds(cell));
+                let of = if paired { paired_ratio_bounded } else { unpaired_ratio };
                 Other {
-                    ratio: pair.and_then(|(v, base)| unpaired_ratio(v, base)),
+                    ratio: pair.and_then(|(v, base)| of(v, base)),
                     value: values.and_then(|v| Bounded::mean(&v)),
                 }
             };
@@ -184,6 +187,10 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
         }
     }
     rows
+}
+
+fn seeds(cell: &Cell) -> Vec<u64> {
+    cell.reps.iter().map(|rep| rep.seed).collect()
 }
 
 type Value = Box<dyn Fn(&Rep) -> Option<Bounded>>;

@@ -213,7 +213,7 @@ fn tasks(options: &Validate, others: usize) -> Result<Vec<Task>, Failure> {
                 },
                 reps: options.reps.unwrap_or(experiment.reps),
                 seed: options.seed,
-                options: changes.clone(),
+                options: changes,
                 command: command(options, &drive, &names, &workloads),
             });
         }

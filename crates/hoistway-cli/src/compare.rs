@@ -20,8 +20,8 @@ use hoistway_sim::world::{JobError, ProcSpec};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Version of the JSON that `--json` prints.
 const JSON_SCHEMA: u32 = 1;
@@ -592,14 +592,18 @@ fn execute(
 /// Progress bar of worlds in real time.
 const REAL_TIME: &str = "[{bar:40}] {msg}";
 
-/// Set by Ctrl-C.
+/// Set by Ctrl-C, SIGTERM and SIGHUP from the first call on; the same for all callers. Whoever changes the machine asks
+/// for it before the first change: without it a signal ends the program on the spot, and nothing is put back.
 pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(stop) = STOP.get() {
+        return Ok(Arc::clone(stop));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    // A second handler cannot exist: a command asks for one, once.
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
         .map_err(|e| Failure::Environment(format!("Ctrl-C cannot be caught: {e}")))?;
-    Ok(stop)
+    Ok(Arc::clone(STOP.get_or_init(|| stop)))
 }
 
 /// A job that cannot run was asked for in a wrong way.

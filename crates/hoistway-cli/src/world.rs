@@ -115,6 +115,8 @@ fn kernel(common: &Common) -> Result<Chosen, Failure> {
     let what = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let destroy = common.yes_destroy_data.clone();
     let options = MachineOptions { size, destroy, what, ..MachineOptions::default() };
+    // What it lacks is found out by trying, which changes the machine for a moment.
+    crate::compare::stop_flag()?;
     let machine = Machine::open(&target, options).map_err(|e| refused(WorldError::from(e)))?;
     eprintln!("{}", machine.place().describe());
     let drive = machine.drive().clone();

@@ -33,6 +33,8 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let what = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let destroy = options.yes_destroy_data.clone();
     let machine = MachineOptions { destroy, what, ..MachineOptions::default() };
+    // What it lacks is found out by trying, which changes the machine for a moment.
+    crate::compare::stop_flag()?;
     let machine = Machine::open(&target, machine).map_err(failed)?;
     let identity = place.queues[0].identity();
     let subject = Subject {

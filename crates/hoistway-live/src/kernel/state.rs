@@ -305,6 +305,8 @@ fn repair_file(system: &System, path: &Path, dry_run: bool) -> Result<Option<Rep
         return Ok(Some(report));
     }
     let (left, problems) = put_back(system, &left);
+    let failed: Vec<String> = left.iter().map(Change::describe).collect();
+    report.changes.retain(|change| !failed.contains(change));
     report.problems = problems;
     if left.is_empty() {
         fs::remove_file(path).map_err(os(what()))?;

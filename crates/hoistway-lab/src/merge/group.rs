@@ -181,7 +181,8 @@ impl Group {
             class: same(&|i| i.class.clone()),
             rotational,
             kernel: Some(self.kernels.join(", ")).filter(|k| !k.is_empty()),
-            present_scheduler: usual(members),
+            present_scheduler: usual(members, &|i| i.present_scheduler.as_deref()),
+            present_config: usual(members, &|i| i.present_config.as_deref()),
             suite: same(&|i| i.suite.clone()),
             cgroup: same(&|i| i.cgroup.clone()),
             ..Identity::default()
@@ -211,11 +212,11 @@ impl Group {
     }
 }
 
-/// The scheduler in force on most machines; of as many, the first by name.
-fn usual(members: &[&Machine]) -> Option<String> {
+/// What most machines have; of as many, the first by name.
+fn usual(members: &[&Machine], get: &dyn Fn(&Identity) -> Option<&str>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for scheduler in members.iter().filter_map(|m| m.identity.present_scheduler.as_deref()) {
-        *counts.entry(scheduler).or_default() += 1;
+    for present in members.iter().filter_map(|m| get(&m.identity)) {
+        *counts.entry(present).or_default() += 1;
     }
     let most = counts.values().copied().max()?;
     counts.into_iter().find(|c| c.1 == most).map(|c| c.0.to_string())

@@ -440,9 +440,15 @@ fn base(
     }
     let all = || (0..installs.len()).filter(complete);
     let simplest = all().min_by_key(|&c| (plan.ranks[c], c)).unwrap_or(0);
+    let identity = &field.identity;
+    let named = |name: &String| all().find(|&c| field.configs[c] == *name);
+    if let Some(c) = identity.present_config.as_ref().and_then(named) {
+        return Ok((c, BaseIs::Present));
+    }
     // Without settings of its own: a scheduler as it is when chosen.
-    let plain = |scheduler: &str| all().find(|&c| installs[c].is_plain(scheduler));
-    let scheduler = field.identity.present_scheduler.as_deref();
+    let wbt = identity.present_wbt().unwrap_or(false);
+    let plain = |scheduler: &str| all().find(|&c| installs[c].is_plain(scheduler, wbt));
+    let scheduler = identity.present_scheduler.as_deref();
     Ok(match scheduler.map(|s| (s, plain(s))) {
         Some((_, Some(c))) => (c, BaseIs::Present),
         Some((s, None)) => (simplest, BaseIs::NotMeasured(s.to_string())),

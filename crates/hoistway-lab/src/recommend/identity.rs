@@ -32,7 +32,9 @@ pub struct Identity {
     pub kernel: Option<String>,
     /// The scheduler that was in force before the run.
     pub present_scheduler: Option<String>,
-    /// Its tunables, as `a=1 b=2`.
+    /// The configuration that this was, in the words of the runs.
+    pub present_config: Option<String>,
+    /// Tunables in force then, of the scheduler and of its queue, as `a=1 b=2`.
     pub present_tunables: Option<String>,
     /// `v1`, `v2` or `none`.
     pub cgroup: Option<String>,
@@ -71,6 +73,7 @@ impl Identity {
             queue: row("queue"),
             kernel: row("kernel").map(|k| k.trim_start_matches("Linux ").to_string()),
             present_scheduler: row("present_scheduler"),
+            present_config: row("present_config"),
             present_tunables: row("present_tunables"),
             cgroup: row("cgroup"),
             cpu: row("cpu"),
@@ -98,6 +101,13 @@ impl Identity {
     /// The margin of what counts as different (specs/statistics.md 4).
     pub fn margin(&self) -> f64 {
         if self.is_simulated() { 0.03 } else { 0.05 }
+    }
+
+    /// Was write-back throttling on? `None`: not known.
+    pub fn present_wbt(&self) -> Option<bool> {
+        let tunables = self.present_tunables.as_deref()?;
+        let value = tunables.split_whitespace().find_map(|t| t.strip_prefix("wbt_lat_usec="))?;
+        Some(value != "0")
     }
 
     /// Name for people.

@@ -245,6 +245,38 @@ fn more_rounds_of_the_same_do_not_flip_a_sure_answer() {
     assert!(sure >= 24, "only {sure} of 48 were sure: the rule is too timid");
 }
 
+/// As of the world `kernel`: write-back throttling is on, and only BFQ switches it off.
+#[test]
+fn the_present_configuration_is_found_with_its_write_back_throttling() {
+    let mut run = run(&[(Kind::Interactive, BFQ_FAST)], 5, 0.01, 10);
+    let throttled = |id: &str| if id == "bfq" { id.to_string() } else { format!("{id}+wbt") };
+    run.manifest.configs.iter_mut().for_each(|c| c.id = throttled(&c.id));
+    run.cells.iter_mut().for_each(|c| c.config = throttled(&c.config));
+    run.manifest.machine = vec![
+        ("present_scheduler".into(), "none".into()),
+        ("present_tunables".into(), "nr_requests=31 wbt_lat_usec=2000".into()),
+        ("queue".into(), "loop9".into()),
+        ("drive_class".into(), "loop".into()),
+    ];
+    let a = ask(&run, "desktop");
+    assert_eq!((a.base, a.base_is.clone()), (0, advice::BaseIs::Present));
+    assert_eq!(a.answer, Answer::Change(2));
+    let lines = a.lines(2, Match::Model);
+    assert!(lines.files.is_empty(), "no rule, so no module: {:?}", lines.files);
+    let now = lines.now.unwrap();
+    assert_eq!(
+        now.undo,
+        [
+            "echo none > /sys/block/loop9/queue/scheduler",
+            "echo 31 > /sys/block/loop9/queue/nr_requests"
+        ]
+    );
+    let kept = a.lines(1, Match::Model).now.unwrap();
+    assert_eq!(kept.lines.len(), 2, "throttling is on already: {:?}", kept.lines);
+    run.manifest.machine.push(("present_config".into(), "mq-deadline+wbt".into()));
+    assert_eq!(ask(&run, "desktop").base, 1, "the runs say it themselves");
+}
+
 #[test]
 fn what_the_runs_do_not_have_cannot_be_asked_for() {
     let run = run(&[(Kind::Throughput, EQUAL)], 5, 0.01, 8);

@@ -55,6 +55,9 @@ const SCHEDULERS: &[(&str, Option<&str>, &[&str])] = &[
 const QUEUE: &[&str] =
     &["nr_requests", "nomerges", "rq_affinity", "max_sectors_kb", "read_ahead_kb"];
 
+/// Registry name of write-back throttling.
+const WBT: &str = "wbt";
+
 /// A configuration, as far as its name tells how to install it.
 #[derive(Clone, Debug)]
 pub struct Install {
@@ -121,15 +124,20 @@ impl Install {
             order.iter().position(|s| *s == config.scheduler.name).unwrap_or(order.len());
         let own = u32::from(!self.is_bare(config));
         let set = (config.set.len() + config.queue.len()) as u32;
-        scheduler as u32 + 10 * set.min(9) + 100 * own + 200 * config.controllers.len() as u32
+        // Most kernels throttle write-back by themselves.
+        let controllers = config.controllers.iter().filter(|c| c.name != WBT).count() as u32;
+        let wbt = u32::from(has_wbt(config));
+        2 * scheduler as u32 + wbt + 10 * set.min(9) + 100 * own + 200 * controllers
     }
 
-    /// The scheduler as it is when it is chosen, and nothing else.
-    pub fn is_plain(&self, scheduler: &str) -> bool {
+    /// The scheduler as it is when it is chosen, with or without write-back throttling, and nothing else. BFQ
+    /// switches that off by itself.
+    pub fn is_plain(&self, scheduler: &str, wbt: bool) -> bool {
         let Some(config) = &self.config else { return self.id == scheduler };
-        let nothing =
-            config.set.is_empty() && config.queue.is_empty() && config.controllers.is_empty();
-        config.scheduler.name == scheduler && nothing && self.is_bare(config)
+        let others = config.controllers.iter().filter(|c| c.name != WBT).count();
+        let nothing = config.set.is_empty() && config.queue.is_empty() && others == 0;
+        let throttled = scheduler == "bfq" || has_wbt(config) == wbt;
+        config.scheduler.name == scheduler && nothing && throttled && self.is_bare(config)
     }
 
     /// No policy, or one that changes nothing here: `none` looks at no priorities.
@@ -165,13 +173,18 @@ impl Install {
                 false => lines.cannot.push(format!("a queue in Linux has no setting {name}")),
             }
         }
-        if config.controllers.iter().any(|c| c.name == "wbt") {
+        let throttles = identity.present_wbt();
+        if has_wbt(config) && throttles != Some(true) {
             // -1: what the kernel takes for this kind of drive.
             set.push(("wbt_lat_usec".to_string(), "-1".to_string()));
+        } else if !has_wbt(config) && throttles == Some(true) && scheduler != "bfq" {
+            // It was measured without, and the kernel switches it on.
+            set.push(("wbt_lat_usec".to_string(), "0".to_string()));
         }
         lines.now = Some(now(identity, &set, module));
         udev::rule(identity, by, &set, &mut lines);
-        if let Some(module) = module {
+        // Without a rule nobody needs the module at boot.
+        if let Some(module) = module.filter(|_| !lines.files.is_empty()) {
             let path = format!("/etc/modules-load.d/hoistway-{module}.conf");
             let text =
                 format!("# {scheduler} must be there when the udev rule chooses it.\n{module}\n");
@@ -182,6 +195,10 @@ impl Install {
         service::add(config, identity, drive.as_ref(), &mut lines);
         lines
     }
+}
+
+fn has_wbt(config: &Config) -> bool {
+    config.controllers.iter().any(|c| c.name == WBT)
 }
 
 /// The block device's name, or a word to replace.

@@ -40,6 +40,8 @@ pub struct Identity {
     pub cgroup: Option<String>,
     /// Processor.
     pub cpu: Option<String>,
+    /// The drive file that the runs were made with; empty: several.
+    pub parameters: String,
     /// Name and version of the suite.
     pub suite: Option<String>,
 }
@@ -77,6 +79,7 @@ impl Identity {
             present_tunables: row("present_tunables"),
             cgroup: row("cgroup"),
             cpu: row("cpu"),
+            parameters: drive.parameters.clone(),
             suite: row("suite"),
         }
     }

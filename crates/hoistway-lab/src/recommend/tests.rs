@@ -278,6 +278,34 @@ fn the_present_configuration_is_found_with_its_write_back_throttling() {
 }
 
 #[test]
+fn io_cost_has_its_lines_and_an_entry_of_the_hwdb() {
+    let mut run = run(&[(Kind::Interactive, BFQ_FAST)], 5, 0.01, 12);
+    run.manifest.configs[2].id = "cost-none{model=drive}".into();
+    let third = run.cells.iter_mut().filter(|c| c.config == "bfq");
+    third.for_each(|c| c.config = "cost-none{model=drive}".into());
+    let drive = hoistway_sim::drive::DriveFile::load("samsung-970-pro").unwrap();
+    run.manifest.drives[0].parameters = drive.table.to_string();
+    let a = ask(&run, "desktop");
+    assert_eq!(a.answer, Answer::Change(2));
+    let lines = a.lines(2, Match::Model);
+    let hwdb = lines.files.iter().find(|f| f.path.ends_with(".hwdb")).unwrap();
+    assert!(
+        hwdb.text.contains("\nblock:*:name:TEST ?1?:fwrev:*:\n IOCOST_SOLUTIONS=hoistway\n"),
+        "{}",
+        hwdb.text
+    );
+    assert!(hwdb.text.contains(&format!(" IOCOST_MODEL_HOISTWAY=rbps={} ", drive.iocost.rbps)));
+    assert!(hwdb.text.contains(" IOCOST_QOS_HOISTWAY=rpct=95 rlat=5000 "), "{}", hwdb.text);
+    let step = lines.service.iter().find(|s| s.title.starts_with("io.cost")).unwrap();
+    assert!(
+        step.lines[1].starts_with("echo 'MAJ:MIN enable=1 ctrl=user rpct=95"),
+        "{:?}",
+        step.lines
+    );
+    assert!(step.undo[0].contains("enable=0"), "{:?}", step.undo);
+}
+
+#[test]
 fn what_the_runs_do_not_have_cannot_be_asked_for() {
     let run = run(&[(Kind::Throughput, EQUAL)], 5, 0.01, 8);
     let sources = [Source { name: "run".into(), run }];

@@ -1,7 +1,7 @@
 //! io.cost: its lines for now, and the hwdb entry that systemd's `iocost` tool applies at every boot.
 //!
 //! The entry is as in systemd's own `90-iocost.hwdb`: a match on model and firmware
-//! (`block:name:MODEL:fwrev:REVISION:`), the names of solutions, and for each `IOCOST_MODEL_NAME` and
+//! (`block:PATH:name:MODEL:fwrev:REVISION:`, where systemd leaves the path empty), the names of solutions, and for each `IOCOST_MODEL_NAME` and
 //! `IOCOST_QOS_NAME`. udev's rule `90-iocost.rules` runs `iocost apply` on drives that have one.
 
 use super::udev::{Match, pattern, slug};
@@ -61,7 +61,7 @@ pub(super) fn add(
     let key = SOLUTION.to_uppercase();
     let text = format!(
         "# Made by hoistway recommend. Undo: delete this file, then systemd-hwdb update.\n\
-         block:name:{}:fwrev:*:\n IOCOST_SOLUTIONS={SOLUTION}\n IOCOST_MODEL_{key}={linear}\n IOCOST_QOS_{key}={}\n",
+         block:*:name:{}:fwrev:*:\n IOCOST_SOLUTIONS={SOLUTION}\n IOCOST_MODEL_{key}={linear}\n IOCOST_QOS_{key}={}\n",
         pattern(model.trim()),
         kept.join(" ")
     );

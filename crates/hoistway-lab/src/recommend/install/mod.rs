@@ -190,7 +190,8 @@ impl Install {
                 format!("# {scheduler} must be there when the udev rule chooses it.\n{module}\n");
             lines.files.push(SystemFile { path, text });
         }
-        let drive = DriveFile::load(&identity.drive).ok();
+        let label = format!("{}.toml", identity.drive);
+        let drive = DriveFile::parse(&label, &identity.parameters).ok();
         iocost::add(config, identity, drive.as_ref(), by, &mut lines);
         service::add(config, identity, drive.as_ref(), &mut lines);
         lines

@@ -1097,3 +1097,32 @@ fn recommend_answers_from_runs_and_merge_counts_machines() {
         assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
     }
 }
+
+/// A device with a fixed latency is found, its file can be used, and the same command asks nothing twice.
+#[test]
+fn calibrate_finds_the_file_of_a_drive_that_it_only_asks() {
+    let folder = Folder::new("calibrate");
+    let args = ["calibrate", "--drive", "fixed-100us", "--fit", "--quick", "--out", "mine.toml"];
+    let first = folder.run(&args);
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(
+        stdout(&first).contains("F2/depth 64") && stdout(&first).contains("Drive model: bucket")
+    );
+    let text = String::from_utf8(folder.file("mine.toml")).unwrap();
+    assert!(text.contains("read_us = 100.0") && text.contains("# measured: F1"), "{text}");
+    assert!(folder.0.join("mine.answers.json").exists() && folder.0.join("mine.fit.json").exists());
+    let again = folder.run(&args);
+    assert_eq!(stdout(&again), stdout(&first));
+    assert!(!stderr(&again).contains("F1"), "nothing is asked twice: {}", stderr(&again));
+    let used = folder.run(&["compare", "latency-2019", "--drive", "mine.toml", "--dry-run"]);
+    assert!(used.status.success(), "{}", stderr(&used));
+    for bad in [
+        &["calibrate", "--drive", "fixed-100us"][..],
+        &["calibrate", "/dev/null", "--drive", "fixed-100us", "--fit"],
+        &["calibrate", "nowhere"],
+        &["calibrate", ".", "--size", "4k"],
+    ] {
+        let output = folder.run(bad);
+        assert_eq!(output.status.code(), Some(2), "{bad:?}: {}", stderr(&output));
+    }
+}

@@ -230,3 +230,6 @@ pub fn subject_of(file: &DriveFile) -> Subject {
         discard: file.device().max_discard_sectors.0 > 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,8 @@ pub fn nearest(fit: &Fit<'_>, model: &str, exclude: &[String]) -> Option<String>
     for id in DriveFile::ids() {
         let file = DriveFile::load(id).ok()?;
         // A variant of another file is no class of its own.
-        let derived = file.value("", "base").is_some();
+        let text = DriveFile::embedded(id).unwrap_or_default();
+        let derived = text.lines().any(|line| line.starts_with("base"));
         if file.model != model || derived || exclude.iter().any(|e| e == id) {
             continue;
         }

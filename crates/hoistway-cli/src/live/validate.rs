@@ -378,11 +378,12 @@ fn value(v: Option<Bounded>) -> String {
     v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
 }
 
-/// `0.97 (0.93 to 1.02)`.
+/// `0.97 (0.93 to 1.02)`; few runs that scatter have no bounds that would tell anything.
 fn ratio(r: &Ratio) -> String {
     let mean = format!("{:.2}", r.mean);
-    let interval = r.interval.map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
-    mean + &interval.unwrap_or_default()
+    let low = |x: f64| if x < 0.1 { "<0.1".to_string() } else { format!("{x:.2}") };
+    let high = |x: f64| if x > 10.0 { ">10".to_string() } else { format!("{x:.2}") };
+    mean + &r.interval.map_or_else(String::new, |(l, h)| format!(" ({} to {})", low(l), high(h)))
 }
 
 fn held(row: &Row, other: usize) -> &'static str {

@@ -204,7 +204,7 @@ fn wanted<'a>(
     blocks: &'a [(u64, u64)],
     ground: &'a Ground,
 ) -> impl Iterator<Item = (Option<&'a Path>, u64, u64)> {
-    let files = places.iter().filter(|p| p.exists && !p.raw).map(|p| match ground {
+    let files = places.iter().filter(|p| p.exists && !p.raw).map(move |p| match ground {
         Ground::Folder(_) => (Some(p.path.as_path()), 0, p.bytes),
         Ground::Device { .. } => (None, p.base, p.base + p.bytes),
     });

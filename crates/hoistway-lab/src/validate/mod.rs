@@ -19,6 +19,7 @@ use crate::result::{Cell, Rep, Run, rep_value};
 use crate::run::{Grid, RunError};
 use crate::stats::{Bounded, Ratio, paired_ratio_bounded, unpaired_ratio};
 use crate::world::World;
+use hoistway::sched::{self, Entry};
 use hoistway_sim::rng::stream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -161,7 +162,12 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
             true => LIMIT_BFQ,
             false => LIMIT,
         };
-        for (quantity, unit, of) in quantities(cell) {
+        let shares = reference.manifest.configs.iter().any(|c| {
+            let entry = sched::find(&c.scheduler);
+            let weighs = |e: &&Entry| e.group_tunables.iter().any(|t| t.name == "weight");
+            c.id == cell.config && entry.as_ref().is_some_and(weighs)
+        });
+        for (quantity, unit, of) in quantities(cell, shares) {
             let values = |c: &Cell| c.reps.iter().map(&of).collect::<Option<Vec<_>>>();
             let base = values(cell);
             let other = |c: &Option<&Cell>| {
@@ -195,12 +201,14 @@ fn seeds(cell: &Cell) -> Vec<u64> {
 
 type Value = Box<dyn Fn(&Rep) -> Option<Bounded>>;
 
-/// What is compared of a cell: name, unit, value of a repetition.
-fn quantities(cell: &Cell) -> Vec<(String, &'static str, Value)> {
+/// What is compared of a cell: name, unit, value of a repetition. `shares`: the scheduler divides the device by level
+/// and weight; what others give each process is chance.
+fn quantities(cell: &Cell, shares: bool) -> Vec<(String, &'static str, Value)> {
     let mut all: Vec<(String, &'static str, Value)> = Vec::new();
     let total = |rep: &Rep| rep_value(rep, "throughput_total");
     if cell.workload.starts_with(SHARES) {
-        let names = cell.reps.first().map_or(&[][..], |rep| &rep.procs);
+        let procs = cell.reps.first().filter(|_| shares);
+        let names = procs.map_or(&[][..], |rep| &rep.procs);
         for (at, proc) in names.iter().enumerate() {
             let part = move |rep: &Rep| {
                 let whole: u64 = rep.procs.iter().map(|p| p.bytes).sum();

@@ -83,6 +83,8 @@ fn worlds_take_turns_and_what_differs_is_found() {
         .map(|p| bfq(&format!("share of {p}")).reference.unwrap().value)
         .sum();
     assert!((shares - 100.0).abs() < 1e-6, "{shares}");
+    let by_chance = |r: &&Row| r.config == "none" && r.quantity.starts_with("share");
+    assert!(!all.iter().any(|r| by_chance(&r)), "none divides nothing: {all:#?}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A drive's model as a block device of this machine: `hoistway emulate`.
 //!
-//! Commands of the block layer go straight to the model ([`acting`]), with nothing of ours in between that
+//! Commands of the block layer go straight to the model (`acting`), with nothing of ours in between that
 //! would order, merge or delay them: what schedules is the kernel's scheduler on the loop device, and it
-//! finds a queue like the drive's ([`queue`]). The way there is a file (FUSE, [`file`]) and a loop device on it with
-//! direct I/O. How much this machine carries that way is measured first ([`probe`]).
+//! finds a queue like the drive's (`queue`). The way there is a file (FUSE, `file`) and a loop device on it with
+//! direct I/O. How much this machine carries that way is measured first (`probe`).
 //!
 //! **What differs from the drive** is told by [`Emulator::rows`] and the figures of lateness. Known: the loop driver
 //! has at most its own number of tags and one hardware queue; it sends a flush or discard only by a thread that

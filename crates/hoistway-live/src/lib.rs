@@ -6,7 +6,7 @@
 //! [`storage`]: what requests are carried out on. [`device`]: the stack, its owner thread and the
 //! way in for threads of this program. [`front`]: the ways in for clients outside it. [`net`]: the
 //! listeners of the operator's side (metrics, control). [`lab`]: experiments on real storage. [`kernel`]:
-//! the machine's own schedulers and controllers.
+//! the machine's own schedulers and controllers. [`linux`]: Linux in virtual time, with those of any kernel.
 #![cfg(target_os = "linux")]
 #![warn(missing_docs)]
 
@@ -21,6 +21,7 @@ mod eventfd;
 pub mod front;
 pub mod kernel;
 pub mod lab;
+pub mod linux;
 pub mod net;
 mod slab;
 pub mod storage;

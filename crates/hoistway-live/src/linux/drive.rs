@@ -1,0 +1,1 @@
+//! The drive behind the disk of the guest.

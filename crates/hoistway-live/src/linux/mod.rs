@@ -1,0 +1,14 @@
+//! Linux itself in virtual time: the kernel's own block layer, schedulers and controllers as a process of this machine.
+//!
+//! User-mode Linux has a clock that moves only while everybody sleeps (`time-travel=inf-cpu`). [`build`] makes such a
+//! kernel of any source tree, with a block driver of ours in it; [`kernels`] knows those that are built; [`Boot`] runs
+//! one: the driver hands every request to a drive model of `hoistway-sim` outside ([`drive`]) and completes it at the
+//! instant that the model names. Same kernel, same job, same seed: the same bytes.
+
+pub mod boot;
+pub mod build;
+pub mod drive;
+pub mod kernels;
+
+pub use boot::{Boot, Ended};
+pub use kernels::{Kernel, find, list};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what hoistway's commands need on Debian/Ubuntu: a C linker for Rust, and (with "test") the real
-# programs that tests look for. Does nothing when everything is there.
+# programs that tests look for, or (with "linux") what `hoistway linux build` needs. Does nothing when everything is there.
 set -euo pipefail
 
 say() { printf '%s\n' "$*" >&2; }
@@ -29,6 +29,14 @@ if [ "${1:-}" = test ]; then
   # Sockets that are passed on, and programs on a terminal.
   command -v systemd-socket-activate >/dev/null || packages+=(systemd)
   command -v script >/dev/null || packages+=(bsdutils)
+fi
+if [ "${1:-}" = linux ]; then
+  for program in make flex bison bc patch; do
+    command -v "$program" >/dev/null || packages+=("$program")
+  done
+  command -v xz >/dev/null || packages+=(xz-utils)
+  # The newest source that the distribution has.
+  compgen -G '/usr/src/linux-source-*.tar.*' >/dev/null || packages+=(linux-source)
 fi
 
 if [ "${#packages[@]}" -gt 0 ]; then

@@ -23,6 +23,8 @@ pub enum Verb {
     /// Compare the kernel's schedulers with ours on emulated drives: the same load in several worlds, in turns
     #[cfg(feature = "fuse")]
     Validate(super::validate::Validate),
+    /// Build and list kernels that run in virtual time, for `--on linux`
+    Linux(super::linux::Linux),
     /// Put back what killed runs on this machine have left: schedulers, cgroups, mounts, files
     Restore(super::restore::Restore),
     /// Carry out processes of a job: what `--on kernel` starts by itself

@@ -4,6 +4,7 @@ mod args;
 mod ctl;
 #[cfg(feature = "fuse")]
 mod emulate;
+mod linux;
 mod record;
 mod restore;
 mod serve;
@@ -25,6 +26,7 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         Verb::Emulate(options) => emulate::emulate(options),
         #[cfg(feature = "fuse")]
         Verb::Validate(options) => validate::validate(options),
+        Verb::Linux(options) => linux::linux(options),
         Verb::Restore(options) => restore::restore(options),
         Verb::KernelWorker(options) => {
             hoistway_live::kernel::work(&options.args).map_err(Failure::Usage)

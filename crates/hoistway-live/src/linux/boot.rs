@@ -1,11 +1,26 @@
 //! One run of a kernel: boots it, serves its drive, waits for its end.
 
 use super::Kernel;
+use super::drive::{Drive, Said};
+use super::group::Group;
 use crate::LiveError;
-use hoistway::Nanos;
+use crate::clock::Clock;
+use crate::error::os;
+use hoistway::{Instant, Nanos};
 use hoistway_sim::drive::DriveFile;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::DirBuilder;
+use std::io::{PipeReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// What is booted, and with what.
 #[derive(Clone, Debug)]
@@ -62,7 +77,365 @@ impl Boot<'_> {
     /// # Errors
     ///
     /// The kernel does not start, panics or hangs; `watch` said so.
-    pub fn run(self, _watch: &mut dyn FnMut() -> bool) -> Result<Ended, LiveError> {
-        Err(LiveError::Refused("no kernel is built; `hoistway linux build` builds one".into()))
+    pub fn run(self, watch: &mut dyn FnMut() -> bool) -> Result<Ended, LiveError> {
+        let scratch = Scratch::create()?;
+        let (ours, theirs) = UnixStream::pair().map_err(os("socket for the drive"))?;
+        ours.set_read_timeout(Some(LOOK)).map_err(os("socket for the drive"))?;
+        let (console, output) = std::io::pipe().map_err(os("pipe for the console"))?;
+        let mut command = self.command(&scratch.0)?;
+        command.stdin(OwnedFd::from(theirs));
+        command.stdout(output.try_clone().map_err(os("pipe for the console"))?).stderr(output);
+        let child = command.spawn().map_err(os(self.kernel.image.display().to_string()))?;
+        // The command holds the guest's ends of pipe and socket, which are to close when the guest ends.
+        drop(command);
+        let mut group = Group::new(child);
+        let console = Console::follow(console)?;
+        let mut drive = Drive::new(self.drive, self.seed, DATA_LIMIT);
+        let served = serve(&mut drive, ours, &mut group, watch);
+        // Whoever is left holds the console open.
+        group.kill();
+        let console = console.end();
+        match served {
+            Ok(()) => {}
+            Err(Broken::Guest(what)) => {
+                return Err(LiveError::Refused(format!(
+                    "Linux {} in virtual time {what}; it said last:{}",
+                    self.kernel.release,
+                    last_lines(&console)
+                )));
+            }
+            Err(Broken::Other(error)) => return Err(error),
+        }
+        Ok(Ended {
+            console,
+            virtual_time: drive.now() - Instant::ZERO,
+            requests: drive.requests(),
+            digest: drive.digest(),
+        })
+    }
+
+    fn command(&self, scratch: &Path) -> Result<Command, LiveError> {
+        let mut command = Command::new(&self.kernel.image);
+        for argument in self.arguments(scratch)? {
+            command.arg(argument);
+        }
+        // What the host's environment holds must not decide where the guest's memory lies.
+        command.env_clear().env("TMPDIR", memory_folder(scratch, self.memory_mib));
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").process_group(0);
+        // SAFETY: between fork and exec only a system call is made.
+        unsafe {
+            command.pre_exec(|| {
+                // The same addresses in every run. Where it is refused (a strict container), the kernel asks again.
+                libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+                Ok(())
+            });
+        }
+        Ok(command)
+    }
+
+    /// The kernel's command line.
+    fn arguments(&self, scratch: &Path) -> Result<Vec<OsString>, LiveError> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut add = |text: &str| arguments.push(text.into());
+        add(&format!("mem={}M", self.memory_mib));
+        // Time moves only while all sleep, and begins at the same date.
+        add("time-travel=inf-cpu");
+        add("time-travel-start=1000000000000000000");
+        ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"].iter().for_each(|a| add(a));
+        ["con=null", "con0=null,fd:1", "quiet", "loglevel=5"].iter().for_each(|a| add(a));
+        let with = |key: &str, path: &Path| -> Result<OsString, LiveError> {
+            let mut text = OsString::from(key);
+            text.push(plain(path.as_os_str())?);
+            Ok(text)
+        };
+        let mut folder = scratch.as_os_str().to_os_string();
+        folder.push("/");
+        arguments.push(with("uml_dir=", Path::new(&folder))?);
+        if let Some(record) = &self.record {
+            let record = std::path::absolute(record).map_err(os(record.display().to_string()))?;
+            arguments.push(with("hoistway_record=", &record)?);
+        }
+        let Some((program, rest)) = self.init.split_first() else {
+            return Err(LiveError::Refused("a guest needs a program to run".into()));
+        };
+        arguments.push(with("init=", Path::new(program))?);
+        if !rest.is_empty() {
+            arguments.push("--".into());
+        }
+        for argument in rest {
+            arguments.push(plain(argument)?.into());
+        }
+        let len: usize = arguments.iter().map(|a| a.len() + 1).sum();
+        if len > COMMAND_LINE {
+            return Err(LiveError::Refused(format!(
+                "the guest's command line has {len} bytes, a kernel takes {COMMAND_LINE}; choose shorter paths"
+            )));
+        }
+        Ok(arguments)
+    }
+}
+
+/// Bytes of data that are not zero, at most.
+const DATA_LIMIT: u64 = 4 << 30;
+/// What a kernel takes (COMMAND_LINE_SIZE of arch/um).
+const COMMAND_LINE: usize = 4095;
+/// How often `watch` is asked, in time and in messages.
+const LOOK: Duration = Duration::from_millis(100);
+const MESSAGES: u64 = 4096;
+/// A guest that uses no processor and says nothing for so long hangs.
+const IDLE: Nanos = Nanos::secs(20);
+/// A guest that says nothing for so long, busy as it may be, waits for a time that never comes.
+const SILENT: Nanos = Nanos::secs(300);
+/// For its processes to end after it said bye.
+const LEAVE: Nanos = Nanos::secs(20);
+
+/// A word that survives the kernel's command line.
+fn plain(text: &OsStr) -> Result<&OsStr, LiveError> {
+    match text.as_bytes().iter().find(|b| b.is_ascii_whitespace() || **b == b'"' || **b == 0) {
+        None => Ok(text),
+        Some(_) => Err(LiveError::Refused(format!(
+            "'{}' has a space or quotation mark, which cannot be passed to a kernel; choose a path without",
+            text.to_string_lossy()
+        ))),
+    }
+}
+
+/// Where the guest's memory is a file: memory if there is enough that may hold programs, else our own folder.
+fn memory_folder(scratch: &Path, memory_mib: u32) -> PathBuf {
+    let shared = Path::new("/dev/shm");
+    let fits = rustix::fs::statvfs(shared).is_ok_and(|facts| {
+        let free = facts.f_bavail * facts.f_frsize;
+        let programs = !facts.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
+        programs && free > (u64::from(memory_mib) + 64) << 20
+    });
+    if fits { shared.into() } else { scratch.into() }
+}
+
+/// Why a guest was not served to its end.
+enum Broken {
+    /// It did something: the end of a sentence.
+    Guest(String),
+    /// Somebody else did.
+    Other(LiveError),
+}
+
+/// Serves the drive until the guest has ended.
+fn serve(
+    drive: &mut Drive,
+    mut socket: UnixStream,
+    group: &mut Group,
+    watch: &mut dyn FnMut() -> bool,
+) -> Result<(), Broken> {
+    let clock = Clock::new();
+    let mut life = Life::new(group.child.id(), clock.now());
+    loop {
+        let said = drive.serve(&mut socket).map_err(Broken::Other)?;
+        match said {
+            Said::More if !drive.figures().messages.is_multiple_of(MESSAGES) => continue,
+            Said::More | Said::Nothing => {
+                if !watch() {
+                    let what = "the run in virtual time was given up".into();
+                    return Err(Broken::Other(LiveError::Refused(what)));
+                }
+                life.check(clock.now(), said == Said::More).map_err(Broken::Guest)?;
+            }
+            Said::Bye => break,
+            Said::Gone => {
+                let status = group.child.wait().map_err(os("kernel")).map_err(Broken::Other)?;
+                return Err(Broken::Guest(format!("ended without powering off ({status})")));
+            }
+        }
+    }
+    // What it does from here on is to end its processes.
+    let until = clock.now() + LEAVE;
+    loop {
+        match group.child.try_wait().map_err(os("kernel")).map_err(Broken::Other)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(Broken::Guest(format!("ended with {status}"))),
+            None if clock.now() > until => {
+                return Err(Broken::Guest("powers off, but does not end".into()));
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Whether a guest that says nothing is at work.
+struct Life {
+    leader: u32,
+    /// When it said something, and when it had used another processor time than before.
+    said: Instant,
+    worked: Instant,
+    ticks: u64,
+}
+
+impl Life {
+    fn new(leader: u32, now: Instant) -> Life {
+        Life { leader, said: now, worked: now, ticks: 0 }
+    }
+
+    /// The error is the end of a sentence about the guest.
+    fn check(&mut self, now: Instant, said: bool) -> Result<(), String> {
+        if said {
+            (self.said, self.worked) = (now, now);
+            return Ok(());
+        }
+        let ticks = processor_ticks(self.leader);
+        if ticks != self.ticks {
+            (self.ticks, self.worked) = (ticks, now);
+        }
+        if now - self.worked > IDLE {
+            return Err("hangs: all its processes sleep, and nothing will wake them".into());
+        }
+        if now - self.said > SILENT {
+            return Err(format!(
+                "computes for {} s without using its drive: a program that waits for a clock by reading it never ends \
+                 there",
+                SILENT.as_ms() / 1000
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Processor time of a process group in ticks, for comparison only.
+fn processor_ticks(leader: u32) -> u64 {
+    let stats = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats =
+        stats.filter(|e| e.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()));
+    stats
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok())
+        .filter_map(|stat| ticks_of(&stat, leader))
+        .sum()
+}
+
+/// User and system time in a line of /proc/PID/stat, if the process is in that group.
+fn ticks_of(stat: &str, group: u32) -> Option<u64> {
+    // The name in parentheses may hold anything.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let of_group = fields.get(2)?.parse() == Ok(group);
+    let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    of_group.then_some(ticks)
+}
+
+/// A folder of this run's own.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create() -> Result<Scratch, LiveError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("hoistway-linux-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&path).map_err(os(path.display().to_string()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the guest prints, read by a thread of its own.
+struct Console(JoinHandle<Vec<u8>>);
+
+impl Console {
+    fn follow(mut pipe: PipeReader) -> Result<Console, LiveError> {
+        let thread = Builder::new().name("hoistway-console".into()).spawn(move || {
+            let mut text = Vec::new();
+            // It ends with the last process that could write.
+            let _ = pipe.read_to_end(&mut text);
+            text
+        });
+        thread.map(Console).map_err(os("thread"))
+    }
+
+    fn end(self) -> String {
+        let text = self.0.join().unwrap_or_default();
+        String::from_utf8_lossy(&text).replace('\r', "")
+    }
+}
+
+fn last_lines(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.len().saturating_sub(LINES);
+    lines[last..].iter().map(|line| format!("\n  {line}")).collect()
+}
+
+/// Of the console, in an error.
+const LINES: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn boot<'a>(kernel: &'a Kernel, drive: &'a DriveFile, init: &[&str]) -> Boot<'a> {
+        let init = init.iter().map(OsString::from).collect();
+        let folder = Path::new("/tmp");
+        Boot { kernel, drive, seed: 7, memory_mib: 256, folder, init, record: None }
+    }
+
+    fn made_up() -> (Kernel, DriveFile) {
+        let kernel = Kernel {
+            name: "6.1".into(),
+            release: "6.1.0".into(),
+            image: "/nonexistent/linux".into(),
+            config: "/nonexistent/config".into(),
+            digest: String::new(),
+            source: String::new(),
+            patches: Vec::new(),
+        };
+        (kernel, DriveFile::load("null-block").unwrap())
+    }
+
+    #[test]
+    fn arguments_of_process_1_stand_behind_two_dashes() {
+        let (kernel, drive) = made_up();
+        let line = boot(&kernel, &drive, &["/bin/x", "a", "b"]).arguments(Path::new("/s")).unwrap();
+        let line: Vec<_> = line.iter().map(|a| a.to_str().unwrap()).collect();
+        assert_eq!(line[line.len() - 4..], ["init=/bin/x", "--", "a", "b"]);
+        assert!(line.contains(&"mem=256M") && line.contains(&"uml_dir=/s/"));
+        let spaced = boot(&kernel, &drive, &["/a b"]).arguments(Path::new("/s")).unwrap_err();
+        assert!(spaced.to_string().starts_with("'/a b' has a space"), "{spaced}");
+        let long = "x".repeat(4096);
+        let long = boot(&kernel, &drive, &["/x", &long]).arguments(Path::new("/s")).unwrap_err();
+        assert!(long.to_string().contains("a kernel takes 4095"), "{long}");
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_there_is_an_error_and_leaves_nothing() {
+        let (kernel, drive) = made_up();
+        let error = boot(&kernel, &drive, &["/bin/true"]).run(&mut || true).unwrap_err();
+        assert!(error.to_string().starts_with("/nonexistent/linux: "), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_is_no_kernel_ends_without_powering_off() {
+        let (mut kernel, drive) = made_up();
+        kernel.image = "/bin/echo".into();
+        let error =
+            boot(&kernel, &drive, &["/bin/true"]).run(&mut || true).unwrap_err().to_string();
+        assert!(error.contains("ended without powering off (exit status: 0)"), "{error}");
+        assert!(error.contains("time-travel=inf-cpu"), "its last words: {error}");
+    }
+
+    #[test]
+    fn processor_time_is_of_the_group_alone() {
+        let line = "12 (a ) b) S 1 77 12 0 -1 4 0 0 0 0 30 12 5 5 20 0";
+        assert_eq!((ticks_of(line, 77), ticks_of(line, 12)), (Some(42), None));
+        assert_eq!(ticks_of("nonsense", 1), None);
+    }
+
+    #[test]
+    fn a_guest_hangs_when_it_neither_speaks_nor_works() {
+        let at = |s| Instant::ZERO + Nanos::secs(s);
+        // No process is in this group.
+        let mut life = Life::new(u32::MAX, at(0));
+        assert!(life.check(at(19), false).is_ok());
+        assert!(life.check(at(20), true).is_ok());
+        assert!(life.check(at(39), false).is_ok());
+        assert!(life.check(at(41), false).unwrap_err().starts_with("hangs"));
     }
 }

@@ -8,6 +8,7 @@
 pub mod boot;
 pub mod build;
 pub mod drive;
+mod group;
 pub mod kernels;
 
 pub use boot::{Boot, Ended};

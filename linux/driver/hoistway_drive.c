@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The disk "hw0" of a kernel in virtual time: a blk-mq driver whose drive is a model outside.
+ *
+ * Commands go out in the batches in which the block layer makes them (`bd->last`), each batch as one message; the
+ * answer says when the drive has something to say next, and a timer of exactly that instant asks for what is done.
+ * Between two such instants nothing has to be asked. Completion is by the block layer's softirq, in the order in
+ * which the drive names the commands. Data moves at completion.
+ *
+ * What the drive's host adapter does on a machine is done here: a command that cannot be queued (a flush of SATA)
+ * waits outside until the drive is empty, and nothing is taken beside it; behind the SCSI layer a place in the drive
+ * is taken before the scheduler is asked, and the queues are run at a completion if there was none.
+ *
+ * Tried with 6.1 and 6.12; the conditions on LINUX_VERSION_CODE follow the kernel's own changes of these interfaces.
+ */
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/blk-cgroup.h>
+#include <linux/cgroup.h>
+#include <linux/highmem.h>
+#include <linux/hrtimer.h>
+#include <linux/init.h>
+#include <linux/interrupt.h>
+#include <linux/ioprio.h>
+#include <linux/module.h>
+#include <linux/notifier.h>
+#include <linux/reboot.h>
+#include <linux/version.h>
+#include "hoistway.h"
+
+#define SINCE(a, b) (LINUX_VERSION_CODE >= KERNEL_VERSION(a, b, 0))
+
+struct drive_request {
+	int budget;
+};
+
+static const struct hoistway_info *info;
+static struct blk_mq_tag_set tags;
+static struct request_queue *disk_queue;
+static struct hrtimer timer;
+static struct tasklet_struct tasklet;
+/* Interrupts are off whenever these change; there is one processor. */
+static DEFINE_SPINLOCK(lock);
+static struct hoistway_command batch[HOISTWAY_BATCH];
+static unsigned int batched;
+static bool alone;		/* a command that is taken alone is with the drive, or waits for it to be empty */
+static unsigned int budgets;	/* places in the drive that are taken */
+static bool refused;		/* somebody found none */
+
+static u64 now(void)
+{
+	return ktime_get_ns();
+}
+
+/* The drive will have something to say at `next`. */
+static void arm(u64 next)
+{
+	if (next == HOISTWAY_NEVER)
+		hrtimer_try_to_cancel(&timer);
+	else if (next <= now())
+		tasklet_schedule(&tasklet);
+	else
+		hrtimer_start(&timer, ns_to_ktime(next), HRTIMER_MODE_ABS);
+}
+
+static void submit_batch(void)
+{
+	u64 next;
+
+	if (!batched)
+		return;
+	next = hoistway_host_submit(now(), batch, batched);
+	batched = 0;
+	arm(next);
+}
+
+static void copy_data(struct request *rq)
+{
+	u64 at = (u64)blk_rq_pos(rq) << 9;
+	struct req_iterator iter;
+	struct bio_vec part;
+
+	if (req_op(rq) == REQ_OP_DISCARD)
+		return hoistway_host_discard(at, blk_rq_bytes(rq));
+	if (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE)
+		return;
+	rq_for_each_segment(part, rq, iter) {
+		void *memory = page_address(part.bv_page) + part.bv_offset;
+
+		if (req_op(rq) == REQ_OP_READ)
+			hoistway_host_read(at, memory, part.bv_len);
+		else if (hoistway_host_write(at, memory, part.bv_len))
+			panic("hoistway: no room for the drive's data (%llu MiB)", info->data_limit >> 20);
+		at += part.bv_len;
+	}
+}
+
+static bool taken_alone(struct request *rq)
+{
+	return (req_op(rq) == REQ_OP_FLUSH && info->flush_alone) ||
+	       (req_op(rq) == REQ_OP_DISCARD && info->discard_alone);
+}
+
+/* What the drive has done by now; returns when to ask again. */
+static u64 collect(void)
+{
+	static unsigned int done[HOISTWAY_BATCH];
+	unsigned int count, i;
+	u64 next;
+
+	do {
+		next = hoistway_host_poll(now(), done, &count);
+		for (i = 0; i < count; i++) {
+			struct request *rq = blk_mq_tag_to_rq(tags.tags[0], done[i]);
+
+			if (taken_alone(rq))
+				alone = false;
+			copy_data(rq);
+			blk_mq_complete_request(rq);
+		}
+	} while (next <= now());
+	return next;
+}
+
+static enum hrtimer_restart timer_fired(struct hrtimer *unused)
+{
+	unsigned long flags;
+	u64 next;
+
+	spin_lock_irqsave(&lock, flags);
+	next = collect();
+	if (next != HOISTWAY_NEVER)
+		hrtimer_set_expires(&timer, ns_to_ktime(next));
+	spin_unlock_irqrestore(&lock, flags);
+	return next == HOISTWAY_NEVER ? HRTIMER_NORESTART : HRTIMER_RESTART;
+}
+
+static void tasklet_ran(unsigned long unused)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&lock, flags);
+	arm(collect());
+	spin_unlock_irqrestore(&lock, flags);
+}
+
+static u64 group_of(struct request *rq)
+{
+#if SINCE(6, 1)
+	struct cgroup_subsys_state *css = rq->bio ? bio_blkcg_css(rq->bio) : NULL;
+
+	return css ? cgroup_id(css->cgroup) : 0;
+#else
+	return 0;
+#endif
+}
+
+static unsigned int flags_of(struct request *rq)
+{
+	static const struct { unsigned int kernels, ours; } known[] = {
+		{ REQ_FUA, HOISTWAY_FUA }, { REQ_PREFLUSH, HOISTWAY_PREFLUSH }, { REQ_SYNC, HOISTWAY_SYNC },
+		{ REQ_META, HOISTWAY_META }, { REQ_PRIO, HOISTWAY_PRIO }, { REQ_RAHEAD, HOISTWAY_READ_AHEAD },
+		{ REQ_IDLE, HOISTWAY_IDLE }, { REQ_BACKGROUND, HOISTWAY_BACKGROUND },
+	};
+	unsigned int flags = 0, i;
+
+	for (i = 0; i < ARRAY_SIZE(known); i++)
+		if (rq->cmd_flags & known[i].kernels)
+			flags |= known[i].ours;
+	return flags;
+}
+
+static int op_of(struct request *rq)
+{
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+		return HOISTWAY_READ;
+	case REQ_OP_WRITE:
+		return HOISTWAY_WRITE;
+	case REQ_OP_FLUSH:
+		return HOISTWAY_FLUSH;
+	case REQ_OP_DISCARD:
+		return HOISTWAY_DISCARD;
+	default:
+		return -1;
+	}
+}
+
+static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
+{
+	struct request *rq = bd->rq;
+	struct hoistway_command *command;
+	unsigned long flags;
+	int op = op_of(rq);
+
+	if (op < 0)
+		return BLK_STS_NOTSUPP;
+	spin_lock_irqsave(&lock, flags);
+	if (alone) {
+		/* Its completion runs the queue. */
+		submit_batch();
+		spin_unlock_irqrestore(&lock, flags);
+		return BLK_STS_DEV_RESOURCE;
+	}
+	blk_mq_start_request(rq);
+	alone = taken_alone(rq);
+	command = &batch[batched++];
+	command->tag = rq->tag;
+	command->op = op;
+	command->prio = req_get_ioprio(rq);
+	command->flags = flags_of(rq);
+	command->bytes = op == HOISTWAY_FLUSH ? 0 : blk_rq_bytes(rq);
+	command->sector = op == HOISTWAY_FLUSH ? 0 : blk_rq_pos(rq);
+	command->group = group_of(rq);
+	if (bd->last || batched == HOISTWAY_BATCH)
+		submit_batch();
+	spin_unlock_irqrestore(&lock, flags);
+	return BLK_STS_OK;
+}
+
+static void commit_rqs(struct blk_mq_hw_ctx *hctx)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&lock, flags);
+	submit_batch();
+	spin_unlock_irqrestore(&lock, flags);
+}
+
+#if SINCE(5, 13)
+/* As the SCSI layer does from 5.10 on. */
+static int get_budget(struct request_queue *queue)
+{
+	unsigned long flags;
+	int token = -1;
+
+	if (!info->scsi)
+		return 0;
+	spin_lock_irqsave(&lock, flags);
+	if (budgets < info->depth) {
+		budgets++;
+		token = 0;
+	} else {
+		refused = true;
+	}
+	spin_unlock_irqrestore(&lock, flags);
+	return token;
+}
+
+static void put_budget(struct request_queue *queue, int token)
+{
+	unsigned long flags;
+
+	if (!info->scsi)
+		return;
+	spin_lock_irqsave(&lock, flags);
+	budgets--;
+	spin_unlock_irqrestore(&lock, flags);
+}
+
+static void set_budget_token(struct request *rq, int token)
+{
+	((struct drive_request *)blk_mq_rq_to_pdu(rq))->budget = token;
+}
+
+static int budget_token(struct request *rq)
+{
+	return ((struct drive_request *)blk_mq_rq_to_pdu(rq))->budget;
+}
+#endif
+
+static void complete_rq(struct request *rq)
+{
+	bool run = false;
+#if SINCE(5, 13)
+	unsigned long flags;
+
+	if (info->scsi) {
+		spin_lock_irqsave(&lock, flags);
+		budgets--;
+		run = refused;
+		refused = false;
+		spin_unlock_irqrestore(&lock, flags);
+	}
+#endif
+	blk_mq_end_request(rq, BLK_STS_OK);
+	if (run)
+		blk_mq_run_hw_queues(disk_queue, true);
+}
+
+static const struct blk_mq_ops operations = {
+	.queue_rq = queue_rq,
+	.commit_rqs = commit_rqs,
+	.complete = complete_rq,
+#if SINCE(5, 13)
+	.get_budget = get_budget,
+	.put_budget = put_budget,
+	.set_rq_budget_token = set_budget_token,
+	.get_rq_budget_token = budget_token,
+#endif
+};
+
+static const struct block_device_operations disk_operations = { .owner = THIS_MODULE };
+
+static int says_bye(struct notifier_block *self, unsigned long event, void *unused)
+{
+	hoistway_host_bye(now());
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block at_reboot = { .notifier_call = says_bye };
+
+static int make_tags(void)
+{
+	tags.ops = &operations;
+	tags.nr_hw_queues = info->hw_queues;
+	tags.queue_depth = info->depth;
+	tags.cmd_size = sizeof(struct drive_request);
+	tags.numa_node = NUMA_NO_NODE;
+	/* No drive is lost, however long it takes. */
+	tags.timeout = 24 * 3600 * HZ;
+#if !SINCE(6, 14)
+	tags.flags = BLK_MQ_F_SHOULD_MERGE;
+	if (info->tags_round_robin)
+		tags.flags |= BLK_ALLOC_POLICY_TO_MQ_FLAG(BLK_TAG_ALLOC_RR);
+#else
+	if (info->tags_round_robin)
+		tags.flags |= BLK_MQ_F_TAG_RR;
+#endif
+	return blk_mq_alloc_tag_set(&tags);
+}
+
+#if SINCE(6, 9)
+static struct gendisk *make_disk(void)
+{
+	struct queue_limits limits = {
+		.logical_block_size = info->logical,
+		.physical_block_size = info->physical,
+		.max_hw_sectors = info->max_sectors,
+		.max_segments = info->max_segments,
+		.max_segment_size = UINT_MAX,
+		.max_hw_discard_sectors = info->max_discard_sectors,
+		.discard_granularity = info->max_discard_sectors ? info->discard_granularity : 0,
+	};
+	struct gendisk *disk;
+
+#if SINCE(6, 11)
+	if (info->rotational)
+		limits.features |= BLK_FEAT_ROTATIONAL;
+	if (info->write_cache)
+		limits.features |= BLK_FEAT_WRITE_CACHE;
+	if (info->write_cache && info->fua)
+		limits.features |= BLK_FEAT_FUA;
+#endif
+	disk = blk_mq_alloc_disk(&tags, &limits, NULL);
+#if !SINCE(6, 11)
+	if (!IS_ERR(disk)) {
+		blk_queue_write_cache(disk->queue, info->write_cache, info->write_cache && info->fua);
+		if (!info->rotational)
+			blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+	}
+#endif
+	return disk;
+}
+#else
+static struct gendisk *make_disk(void)
+{
+	struct request_queue *queue;
+	struct gendisk *disk;
+
+#if SINCE(5, 14)
+	disk = blk_mq_alloc_disk(&tags, NULL);
+	if (IS_ERR(disk))
+		return disk;
+	queue = disk->queue;
+#else
+	queue = blk_mq_init_queue(&tags);
+	if (IS_ERR(queue))
+		return ERR_CAST(queue);
+	disk = alloc_disk(1);
+	if (!disk)
+		return ERR_PTR(-ENOMEM);
+	disk->queue = queue;
+#endif
+	blk_queue_logical_block_size(queue, info->logical);
+	blk_queue_physical_block_size(queue, info->physical);
+	blk_queue_max_hw_sectors(queue, info->max_sectors);
+	blk_queue_max_segments(queue, info->max_segments);
+	blk_queue_max_segment_size(queue, UINT_MAX);
+	if (info->max_discard_sectors) {
+		queue->limits.discard_granularity = info->discard_granularity;
+		blk_queue_max_discard_sectors(queue, info->max_discard_sectors);
+#if !SINCE(5, 19)
+		blk_queue_flag_set(QUEUE_FLAG_DISCARD, queue);
+#endif
+	}
+	blk_queue_write_cache(queue, info->write_cache, info->write_cache && info->fua);
+	if (!info->rotational)
+		blk_queue_flag_set(QUEUE_FLAG_NONROT, queue);
+	return disk;
+}
+#endif
+
+static int add(struct gendisk *disk)
+{
+	int major = register_blkdev(0, "hw");
+
+	if (major < 0)
+		return major;
+	disk->major = major;
+	disk->first_minor = 0;
+	disk->minors = 1;
+	disk->fops = &disk_operations;
+	/* Nobody looks for partitions: the first command at the drive is the experiment's. */
+#if SINCE(5, 17)
+	disk->flags |= GENHD_FL_NO_PART;
+#else
+	disk->flags |= GENHD_FL_NO_PART_SCAN;
+#endif
+	strcpy(disk->disk_name, "hw0");
+	set_capacity(disk, info->capacity);
+	disk_queue = disk->queue;
+#if SINCE(5, 15)
+	return add_disk(disk);
+#else
+	add_disk(disk);
+	return 0;
+#endif
+}
+
+static int __init start(void)
+{
+	struct gendisk *disk;
+	int error;
+
+	info = hoistway_host_hello();
+	if (!info)
+		return 0;
+#if SINCE(6, 13)
+	hrtimer_setup(&timer, timer_fired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#else
+	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	timer.function = timer_fired;
+#endif
+	tasklet_init(&tasklet, tasklet_ran, 0);
+	register_reboot_notifier(&at_reboot);
+	error = make_tags();
+	if (error)
+		return error;
+	disk = make_disk();
+	return IS_ERR(disk) ? PTR_ERR(disk) : add(disk);
+}
+
+/* After the policies of blk-cgroup, or the disk has no io.latency, io.cost and io.max. */
+late_initcall(start);

@@ -1,0 +1,689 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * hoistway_record: every call into an I/O scheduler, with its answer, as lines of text.
+ *
+ * The scheduler in force is wrapped: its table of operations (struct elevator_mq_ops) is copied, and functions of
+ * this file take the places. They note what comes in, call the scheduler, and note what it answers. No scheduler
+ * is changed or needs to know.
+ *
+ * The lines are those of hoistway-replay (crates/hoistway-replay/src/lib.rs), second form. They go to the host's
+ * file of the kernel parameter hoistway_record=PATH.
+ *
+ * A program in the guest commands it by /proc/hoistway, one command per write:
+ *
+ *   attach FD               the block device open as FD is watched; the scheduler in force is wrapped, for good
+ *   begin NAME              numbers start anew, the lines begin
+ *   put EVENT\tPATH\tVALUE  writes VALUE to the file PATH, then notes "EVENT" (its columns but time and tick)
+ *   note EVENT              notes "EVENT"
+ *   end                     the lines end and are handed to the host
+ *
+ * Writing and noting are one step, so that no call of the scheduler comes in between.
+ */
+#include <linux/blk-cgroup.h>
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/cgroup.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/hrtimer.h>
+#include <linux/init.h>
+#include <linux/iocontext.h>
+#include <linux/ioprio.h>
+#include <linux/jiffies.h>
+#include <linux/kallsyms.h>
+#include <linux/ktime.h>
+#include <linux/proc_fs.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/timer.h>
+#include <linux/uaccess.h>
+#include <linux/version.h>
+#include <linux/xarray.h>
+#ifdef CONFIG_TRACEPOINTS
+#include <trace/events/timer.h>
+#endif
+#include "../../../../block/elevator.h"
+#include "../../../../block/blk-mq.h"
+#include "hoistway.h"
+
+
+#define BUFFER (1 << 20)
+#define LINE 512
+#define TYPES 8
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+typedef blk_insert_t where_t;
+#define AT_HEAD(where) (!!((where) & BLK_MQ_INSERT_AT_HEAD))
+#else
+typedef bool where_t;
+#define AT_HEAD(where) (where)
+#endif
+
+/* A scheduler that is wrapped, and what it really does. */
+struct wrapped {
+	struct elevator_type *type;
+	struct elevator_mq_ops ops;
+};
+
+static char *host_path;
+static int host_file = -1;
+static struct wrapped wrapped[TYPES];
+static struct request_queue *watched;
+static bool recording;
+static unsigned long created_tick;
+
+static char text[BUFFER];
+static unsigned long used;
+/* Calls that have not returned; the host gets whole texts only when there are none. */
+static int depth;
+static bool lost;
+
+/* Numbers of requests and of I/O contexts, by address. */
+static DEFINE_XARRAY(requests);
+static DEFINE_XARRAY(contexts);
+static unsigned long next_request, next_context;
+
+/* What nested calls tell about the one that is under way. */
+static struct request *joined;
+static enum elv_merge joined_at;
+static bool absorbed;
+
+static int __init set_path(char *path)
+{
+	host_path = path;
+	return 1;
+}
+__setup("hoistway_record=", set_path);
+
+/* Time and tick, read without moving the clock: with interrupts off it stands still. */
+struct when {
+	u64 ns;
+	u32 tick;
+};
+
+static struct when now(void)
+{
+	struct when at;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	at.ns = ktime_get_ns();
+	at.tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
+	local_irq_restore(flags);
+	return at;
+}
+
+static void hand_over(void)
+{
+	if (host_file >= 0 && used && hoistway_host_append(host_file, text, used) < 0)
+		lost = true;
+	used = 0;
+}
+
+static unsigned long mark(void)
+{
+	depth++;
+	return used;
+}
+
+static void done(void)
+{
+	if (!--depth && used > BUFFER / 2)
+		hand_over();
+}
+
+/* Puts a line at a place noted earlier: what came in between was caused by that call. */
+static void line_at(unsigned long place, const char *line, int len)
+{
+	if (used + len > BUFFER) {
+		lost = true;
+		return;
+	}
+	memmove(text + place + len, text + place, used - place);
+	memcpy(text + place, line, len);
+	used += len;
+}
+
+static bool on(struct request_queue *q)
+{
+	return recording && q == watched;
+}
+
+static struct elevator_mq_ops *real(struct elevator_type *type)
+{
+	int i;
+
+	for (i = 0; i < TYPES; i++)
+		if (wrapped[i].type == type)
+			return &wrapped[i].ops;
+	panic("hoistway_record: a scheduler that was not wrapped");
+}
+
+static struct elevator_mq_ops *ops_of(struct request_queue *q)
+{
+	return real(q->elevator->type);
+}
+
+static unsigned long number(struct xarray *of, const void *what)
+{
+	void *entry = xa_load(of, (unsigned long)what);
+
+	return entry ? xa_to_value(entry) : 0;
+}
+
+static void give_number(struct xarray *to, const void *what, unsigned long n)
+{
+	if (xa_is_err(xa_store(to, (unsigned long)what, xa_mk_value(n), GFP_ATOMIC)))
+		lost = true;
+}
+
+static unsigned long context_of(struct io_context *ioc)
+{
+	return ioc ? number(&contexts, ioc) : 0;
+}
+
+static char *put_number(char *to, unsigned long n)
+{
+	return n ? to + sprintf(to, "%lu", n - 1) : to;
+}
+
+static char *put_level(char *to, unsigned int prio)
+{
+	unsigned int level = prio & 7;
+
+	switch (prio >> 13) {
+	case IOPRIO_CLASS_RT:
+		return to + sprintf(to, "rt%u", level);
+	case IOPRIO_CLASS_BE:
+		return to + sprintf(to, "%u", level);
+	case IOPRIO_CLASS_IDLE:
+		return to + sprintf(to, "idle");
+	}
+	return to;
+}
+
+static char *put_levels(char *to, unsigned int process, unsigned int bio)
+{
+	char *begin = to;
+
+	to = put_level(to, process);
+	if ((process & ~(7u << 13 | 7)) == (bio & ~(7u << 13 | 7)) && process == bio)
+		return to;
+	*to++ = '|';
+	to = put_level(to, bio);
+	if (to == begin + 1)
+		to = begin;
+	return to;
+}
+
+static char *put_op(char *to, blk_opf_t opf)
+{
+	switch (opf & REQ_OP_MASK) {
+	case REQ_OP_READ:
+		*to++ = 'R';
+		break;
+	case REQ_OP_WRITE:
+		*to++ = op_is_sync(opf) ? 'W' : 'A';
+		break;
+	case REQ_OP_DISCARD:
+		*to++ = 'D';
+		break;
+	case REQ_OP_FLUSH:
+		*to++ = 'F';
+		break;
+	default:
+		*to++ = 'O';
+	}
+	if (opf & REQ_META)
+		*to++ = 'M';
+	if (opf & REQ_NOMERGE)
+		*to++ = 'N';
+	return to;
+}
+
+static char *put_group(char *to, struct bio *bio)
+{
+	struct cgroup_subsys_state *css = bio ? bio_blkcg_css(bio) : NULL;
+	char path[128];
+
+	if (!css || !css->parent || cgroup_path(css->cgroup, path, sizeof(path)) < 0)
+		return to + sprintf(to, "root");
+	return to + sprintf(to, "%s", path[0] == '/' ? path + 1 : path);
+}
+
+/* event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments */
+static void emit(unsigned long place, const char *event, struct when at, unsigned long request,
+		 unsigned long ctx, sector_t sector, unsigned int sectors, blk_opf_t opf,
+		 unsigned int process, unsigned int prio, struct bio *bio, const char *result,
+		 unsigned int segments)
+{
+	char line[LINE], *to = line;
+
+	to += sprintf(to, "%s,%llu,%u,", event, at.ns, at.tick);
+	to = put_number(to, request);
+	*to++ = ',';
+	to = put_number(to, ctx);
+	to += sprintf(to, ",%llu,%u,", (u64)sector, sectors);
+	to = put_op(to, opf);
+	*to++ = ',';
+	to = put_levels(to, process, prio);
+	*to++ = ',';
+	to = put_group(to, bio);
+	to += sprintf(to, ",%s,%u\n", result, segments);
+	line_at(place, line, to - line);
+}
+
+/* A line that tells of no I/O but, at most, a request or a context. */
+static void emit_short(unsigned long place, const char *event, struct when at, unsigned long request,
+		       unsigned long ctx, const char *result)
+{
+	char line[LINE], *to = line;
+
+	to += sprintf(to, "%s,%llu,%u,", event, at.ns, at.tick);
+	to = put_number(to, request);
+	*to++ = ',';
+	to = put_number(to, ctx);
+	to += sprintf(to, ",,,,,,%s,\n", result);
+	line_at(place, line, to - line);
+}
+
+static unsigned int process_prio(void)
+{
+	return current->io_context ? current->io_context->ioprio : 0;
+}
+
+/* The operations. */
+
+static int my_init_sched(struct request_queue *q, struct elevator_type *type)
+{
+	created_tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
+	return real(type)->init_sched(q, type);
+}
+
+static bool my_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	sector_t sector = bio->bi_iter.bi_sector;
+	unsigned int sectors = bio_sectors(bio);
+	struct when at;
+	unsigned long place;
+	bool merged;
+
+	if (!on(q))
+		return ops_of(q)->bio_merge(q, bio, nr_segs);
+	at = now();
+	place = mark();
+	joined = NULL;
+	merged = ops_of(q)->bio_merge(q, bio, nr_segs);
+	emit(place, "merge", at, merged && joined ? number(&requests, joined) : 0,
+	     context_of(current->io_context), sector, sectors, bio->bi_opf, process_prio(),
+	     bio->bi_ioprio, bio, merged ? "1" : "0", nr_segs);
+	done();
+	return merged;
+}
+
+static void my_request_merged(struct request_queue *q, struct request *rq, enum elv_merge at)
+{
+	joined = rq;
+	joined_at = at;
+	if (ops_of(q)->request_merged)
+		ops_of(q)->request_merged(q, rq, at);
+}
+
+static void my_requests_merged(struct request_queue *q, struct request *kept, struct request *gone)
+{
+	if (on(q) && !joined)
+		joined = kept;
+	ops_of(q)->requests_merged(q, kept, gone);
+}
+
+static void my_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct request_queue *q = data->q;
+	struct when at;
+	unsigned long place;
+	char result[16];
+
+	if (!on(q)) {
+		ops_of(q)->limit_depth(opf, data);
+		return;
+	}
+	at = now();
+	place = mark();
+	ops_of(q)->limit_depth(opf, data);
+	sprintf(result, "%u", data->shallow_depth);
+	emit(place, "limit", at, 0, context_of(current->io_context), 0, 0, opf, process_prio(),
+	     process_prio(), NULL, result, 0);
+	done();
+}
+
+static void insert_one(struct request_queue *q, struct blk_mq_hw_ctx *hctx, struct request *rq, where_t where)
+{
+	struct io_context *ioc = rq->elv.icq ? rq->elv.icq->ioc : NULL;
+	sector_t sector = blk_rq_pos(rq);
+	unsigned int sectors = blk_rq_sectors(rq), segments = rq->nr_phys_segments;
+	unsigned int prio = req_get_ioprio(rq);
+	blk_opf_t opf = rq->cmd_flags;
+	struct bio *bio = rq->bio;
+	struct when at = now();
+	unsigned long place = mark(), n = number(&requests, rq);
+	unsigned int process;
+	LIST_HEAD(one);
+
+	if (!n) {
+		n = ++next_request;
+		give_number(&requests, rq, n);
+	}
+	list_add(&rq->queuelist, &one);
+	absorbed = false;
+	joined = NULL;
+	/* The line is made before the call: afterwards the request may be gone. Its answer is put in behind. */
+	ops_of(q)->insert_requests(hctx, &one, where);
+	if (!ioc && !absorbed && rq->elv.icq)
+		ioc = rq->elv.icq->ioc;
+	if (ioc && !context_of(ioc))
+		give_number(&contexts, ioc, ++next_context);
+	process = ioc ? ioc->ioprio : process_prio();
+	emit(place, "insert", at, n, context_of(ioc), sector, sectors, opf, process, prio, bio,
+	     absorbed ? "merged" : AT_HEAD(where) ? "head" : "", segments);
+	done();
+}
+
+static void my_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, where_t where)
+{
+	struct request_queue *q = hctx->queue;
+
+	if (!on(q)) {
+		ops_of(q)->insert_requests(hctx, list, where);
+		return;
+	}
+	/* One by one, so that each has its line and its answer. */
+	while (!list_empty(list)) {
+		struct request *rq = list_first_entry(list, struct request, queuelist);
+
+		list_del_init(&rq->queuelist);
+		insert_one(q, hctx, rq, where);
+	}
+}
+
+static struct request *my_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct request_queue *q = hctx->queue;
+	struct request *rq;
+	struct when at;
+	unsigned long place;
+
+	if (!on(q))
+		return ops_of(q)->dispatch_request(hctx);
+	at = now();
+	place = mark();
+	rq = ops_of(q)->dispatch_request(hctx);
+	emit_short(place, "dispatch", at, rq ? number(&requests, rq) : 0, 0, "");
+	done();
+	return rq;
+}
+
+/* The measured instants of the completion that is under way: the request is freed right after. */
+static u64 completed_ns;
+
+static void my_completed_request(struct request *rq, u64 at)
+{
+	completed_ns = at;
+	ops_of(rq->q)->completed_request(rq, at);
+}
+
+static void my_finish_request(struct request *rq)
+{
+	struct request_queue *q = rq->q;
+	unsigned long n;
+	struct when at;
+	unsigned long place;
+	char result[96] = "";
+
+	n = on(q) ? number(&requests, rq) : 0;
+	if (!n) {
+		ops_of(q)->finish_request(rq);
+		return;
+	}
+	xa_erase(&requests, (unsigned long)rq);
+	if (blk_mq_rq_state(rq) == MQ_RQ_IDLE) {
+		/* It never went to the driver: another request has absorbed it. */
+		absorbed = true;
+		ops_of(q)->finish_request(rq);
+		return;
+	}
+	at = now();
+	place = mark();
+	if (ops_of(q)->completed_request)
+		sprintf(result, "start=%llu issue=%llu end=%llu", rq->start_time_ns, rq->io_start_time_ns,
+			completed_ns);
+	ops_of(q)->finish_request(rq);
+	emit_short(place, "complete", at, n, 0, result);
+	done();
+}
+
+static void my_requeue_request(struct request *rq)
+{
+	struct request_queue *q = rq->q;
+	unsigned long n = on(q) ? number(&requests, rq) : 0, place;
+	struct when at;
+
+	if (!n) {
+		ops_of(q)->requeue_request(rq);
+		return;
+	}
+	at = now();
+	place = mark();
+	ops_of(q)->requeue_request(rq);
+	emit_short(place, "requeue", at, n, 0, "");
+	done();
+}
+
+static void my_exit_icq(struct io_cq *icq)
+{
+	struct request_queue *q = icq->q;
+	unsigned long ctx = on(q) ? context_of(icq->ioc) : 0, place;
+	struct when at;
+
+	if (!ctx) {
+		ops_of(q)->exit_icq(icq);
+		return;
+	}
+	at = now();
+	place = mark();
+	xa_erase(&contexts, (unsigned long)icq->ioc);
+	ops_of(q)->exit_icq(icq);
+	emit_short(place, "exit", at, 0, ctx, "");
+	done();
+}
+
+static int wrap(struct elevator_type *type)
+{
+	struct elevator_mq_ops *ops = &type->ops;
+	int i;
+
+	for (i = 0; i < TYPES && wrapped[i].type; i++)
+		if (wrapped[i].type == type)
+			return 0;
+	if (i == TYPES)
+		return -ENOSPC;
+	wrapped[i].type = type;
+	wrapped[i].ops = *ops;
+#define WRAP(op) do { if (ops->op) ops->op = my_##op; } while (0)
+	WRAP(init_sched);
+	WRAP(bio_merge);
+	WRAP(requests_merged);
+	WRAP(limit_depth);
+	WRAP(insert_requests);
+	WRAP(dispatch_request);
+	WRAP(completed_request);
+	WRAP(finish_request);
+	WRAP(requeue_request);
+	WRAP(exit_icq);
+#undef WRAP
+	/* Also where the scheduler has none of its own: it tells which request a bio joined. */
+	ops->request_merged = my_request_merged;
+	return 0;
+}
+
+/* Timers of the scheduler fire between its calls; they are known by the names of their functions. */
+#ifdef CONFIG_TRACEPOINTS
+static void timer_fired(void *function)
+{
+	char name[KSYM_SYMBOL_LEN];
+
+	if (!recording)
+		return;
+	sprint_symbol_no_offset(name, (unsigned long)function);
+	if (strncmp(name, "bfq_", 4) && strncmp(name, "kyber_", 6))
+		return;
+	emit_short(used, "timer", now(), 0, 0, "");
+}
+
+static void on_hrtimer(void *data, struct hrtimer *timer, ktime_t *at)
+{
+	timer_fired(timer->function);
+}
+
+static void on_timer(void *data, struct timer_list *timer, unsigned long base)
+{
+	timer_fired(timer->function);
+}
+
+static int __init watch_timers(void)
+{
+	return register_trace_hrtimer_expire_entry(on_hrtimer, NULL) ?:
+	       register_trace_timer_expire_entry(on_timer, NULL);
+}
+#else
+static int __init watch_timers(void)
+{
+	return 0;
+}
+#endif
+
+/* Commands. */
+
+static int attach(int fd)
+{
+	struct file *file = fget(fd);
+	struct inode *inode;
+	int error = -ENOTBLK;
+
+	if (!file)
+		return -EBADF;
+	inode = file->f_mapping->host;
+	if (S_ISBLK(inode->i_mode)) {
+		watched = bdev_get_queue(I_BDEV(inode));
+		error = watched->elevator ? wrap(watched->elevator->type) : -EINVAL;
+	}
+	fput(file);
+	return error;
+}
+
+static int begin(const char *name)
+{
+	char line[LINE];
+	int len;
+
+	if (!watched || !watched->elevator)
+		return -EINVAL;
+	xa_destroy(&requests);
+	xa_destroy(&contexts);
+	next_request = next_context = 0;
+	lost = false;
+	len = snprintf(line, sizeof(line), "begin %s\n"
+		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
+		"device,,,,,,,,,,scheduler=%s rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights,\n",
+		name, watched->elevator->type->elevator_name, !blk_queue_nonrot(watched), created_tick,
+		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
+		watched->nr_requests);
+	line_at(used, line, len);
+	recording = true;
+	return 0;
+}
+
+static int end(void)
+{
+	recording = false;
+	if (lost) {
+		lost = false;
+		used = 0;
+		return -ENOBUFS;
+	}
+	line_at(used, "end\n", 4);
+	hand_over();
+	return lost ? -EIO : 0;
+}
+
+static void note(const char *event)
+{
+	char line[LINE];
+	struct when at = now();
+	const char *comma = strchr(event, ',');
+	int name = comma ? comma - event : strlen(event);
+
+	if (recording)
+		line_at(used, line, snprintf(line, sizeof(line), "%.*s,%llu,%u%s\n", name, event, at.ns, at.tick,
+					     event + name));
+}
+
+static int put(char *event)
+{
+	char *path = strchr(event, '\t'), *value = path ? strchr(path + 1, '\t') : NULL;
+	struct file *file;
+	loff_t pos = 0;
+	ssize_t written;
+
+	if (!value)
+		return -EINVAL;
+	*path++ = 0;
+	*value++ = 0;
+	file = filp_open(path, O_WRONLY, 0);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	written = kernel_write(file, value, strlen(value), &pos);
+	if (written >= 0)
+		note(event);
+	filp_close(file, NULL);
+	return written < 0 ? written : 0;
+}
+
+static ssize_t command(struct file *file, const char __user *from, size_t len, loff_t *pos)
+{
+	char *text = len < PAGE_SIZE ? memdup_user_nul(from, len) : ERR_PTR(-E2BIG);
+	int fd, error = 0;
+
+	if (IS_ERR(text))
+		return PTR_ERR(text);
+	if (sscanf(text, "attach %d", &fd) == 1)
+		error = attach(fd);
+	else if (!strncmp(text, "begin ", 6))
+		error = begin(text + 6);
+	else if (!strncmp(text, "put ", 4))
+		error = put(text + 4);
+	else if (!strncmp(text, "note ", 5))
+		note(text + 5);
+	else if (!strcmp(text, "end"))
+		error = end();
+	else
+		error = -EINVAL;
+	kfree(text);
+	return error ? error : len;
+}
+
+static const struct proc_ops commands = { .proc_write = command };
+
+static int __init start(void)
+{
+	if (!host_path)
+		return 0;
+	host_file = hoistway_host_create(host_path);
+	if (host_file < 0) {
+		pr_err("hoistway_record: cannot create %s: error %d\n", host_path, -host_file);
+		return host_file;
+	}
+	if (!proc_create("hoistway", 0600, NULL, &commands))
+		return -ENOMEM;
+	return watch_timers();
+}
+late_initcall(start);

@@ -289,6 +289,14 @@ pub struct Common {
     /// Do not reuse what an interrupted run of the same command has finished
     #[arg(long, conflicts_with = "dry_run", hide_short_help = true)]
     pub fresh: bool,
+    /// Hold the results against this earlier run directory: prints what has left its band (see --band), and ends with exit
+    /// code 1 if something has, or if a cell of the earlier run is missing. For several experiments: a folder with a run
+    /// directory for each
+    #[arg(long, value_name = "RUN", conflicts_with = "dry_run", hide_short_help = true)]
+    pub baseline: Option<PathBuf>,
+    /// How far a metric may be off that of --baseline, in per cent; only what differs beyond its 99 % interval counts
+    #[arg(long, value_name = "PERCENT", default_value = "5%", hide_short_help = true)]
+    pub band: String,
     /// Print every column of the tables, however narrow the terminal
     #[arg(long, hide_short_help = true, conflicts_with_all = ["csv", "json", "dry_run"])]
     pub wide: bool,

@@ -1,6 +1,7 @@
 //! `hoistway compare` and `run`: a grid of runs, a table, a run directory.
 
 use crate::args::{Common, Compare, JobArgs, RunOne};
+use crate::baseline::{self, Baseline};
 use crate::results::results;
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
@@ -84,6 +85,7 @@ fn of_job(
         let jobs = |run: &Run| format!("\n{}", job::table(run));
         return carry_out(vec![grid], common, &chosen, &jobs);
     }
+    baseline::refuse(common, "output in fio's formats")?;
     let mut grids = [grid];
     let (runs, dirs) = run_all(&mut grids, common, &chosen)?;
     job::print_documents(&runs[0], &dirs[0], &grids[0].experiment)?;
@@ -117,6 +119,7 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
     let chosen = choose(&options.common)?;
     let source = Source { verb: "run", name: &name };
     if let Some(process) = &options.explain {
+        baseline::refuse(&options.common, "--explain")?;
         if options.common.on == "kernel" {
             let what = "--explain: the kernel's schedulers do not tell what they decide; leave it out with --on kernel";
             return Err(Failure::Usage(what.into()));
@@ -362,8 +365,14 @@ pub fn carry_out(
         let previews: Result<Vec<String>, Failure> = previews.collect();
         return print(&previews?.join("\n"));
     }
+    let baseline = Baseline::read(common, &grids)?;
     let (runs, dirs) = run_all(&mut grids, common, chosen)?;
     let runs: Vec<(&Run, &Path)> = runs.iter().zip(dirs.iter().map(PathBuf::as_path)).collect();
+    let judgement = baseline.map(|baseline| baseline.judge(&runs, common.wide));
+    let verdict = match &judgement {
+        Some(judgement) if !judgement.holds => Err(Failure::No),
+        _ => Ok(()),
+    };
     let overview = match runs.len() {
         1 => None,
         _ => Some(write_overview(&runs, &grids, common)?),
@@ -374,7 +383,10 @@ pub fn carry_out(
         if let Some(path) = overview {
             eprintln!("overview: {}", path.display());
         }
-        return Ok(());
+        if let Some(judgement) = judgement {
+            eprint!("{}", judgement.text);
+        }
+        return verdict;
     }
     let mut out = String::new();
     for (run, dir) in &runs {
@@ -399,7 +411,11 @@ pub fn carry_out(
     if let Some(path) = overview {
         let _ = writeln!(out, "overview of all: {}", path.display());
     }
-    print(&out)
+    if let Some(judgement) = judgement {
+        let _ = write!(out, "\n{}", judgement.text);
+    }
+    print(&out)?;
+    verdict
 }
 
 /// Runs the grids one after another and writes a run directory for each.
@@ -463,6 +479,7 @@ fn directories(
             }
         };
         Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        baseline::keep(common, &dir)?;
         dirs.push(dir);
     }
     Ok(dirs)

@@ -25,7 +25,7 @@ pub fn diff(options: &Diff) -> Result<(), Failure> {
     if found.differs() { Err(Failure::No) } else { Ok(()) }
 }
 
-fn read(dir: &Path) -> Result<Run, Failure> {
+pub fn read(dir: &Path) -> Result<Run, Failure> {
     if !dir.join("run.toml").is_file() {
         let what = format!("{} is not a run directory (it has no run.toml)", dir.display());
         return Err(Failure::Usage(what));

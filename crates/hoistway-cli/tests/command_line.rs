@@ -645,6 +645,29 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     assert_eq!((&first["metric"], &first["paired"]), (&"latency_avg".into(), &true.into()));
     assert!(first["low"].as_f64() > Some(1.03), "{first}");
     assert_eq!(folder.run(&["diff", "a", "nowhere"]).status.code(), Some(2));
+
+    // The same as a gate of a build.
+    let gate = |drive: &str, configs: &str, more: &[&str]| {
+        let base = ["compare", "--quick", "--reps", "3", "-w", "readers", "--baseline", "a"];
+        let output = folder.run(&[&base[..], &["--drive", drive, "-c", configs], more].concat());
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let (same, slow) = ("plextor-px-256m5s", "d/plextor-px-256m5s.toml");
+    let (code, out, _) = gate(same, "none-none,none-bfq", &["--out", "e"]);
+    let line = "baseline a: 0 of 6 quantities left the band of 5 %";
+    assert!(code == Some(0) && out.ends_with(&format!("{line}\n")), "{out}");
+    let (code, out, _) = gate(slow, "none-none", &["--out", "f"]);
+    assert!(code == Some(1) && out.contains("worse"), "{out}");
+    let missing = "- plextor-px-256m5s/none-bfq/readers: in the baseline, and not in this run";
+    assert!(out.contains(missing) && out.contains("1 cells are missing"), "{out}");
+    // Nothing leaves a band that is wide enough; what is missing fails all the same.
+    let (code, _, told) =
+        gate(slow, "none-none,none-bfq", &["--out", "g", "--band", "900%", "--csv"]);
+    assert!(code == Some(0) && told.contains("0 of 6 quantities left the band"), "{told}");
+    let (code, _, told) = gate(same, "none-none", &["--out", "a"]);
+    assert!(code == Some(2) && told.contains("would replace its own baseline"), "{told}");
+    let (code, _, told) = gate(same, "none-none", &["--out", "h", "--band", "some"]);
+    assert!(code == Some(2) && told.contains("--band"), "{told}");
 }
 
 /// Without a terminal 100 columns are there.

@@ -523,6 +523,133 @@ fn the_kernels_schedulers_run_on_a_device_and_on_a_directory_and_leave_nothing()
     assert!(text(&output.stderr).contains("is mounted at"), "{}", text(&output.stderr));
 }
 
+/// A target that reads most of what is read, and ends when measuring does.
+const TRAFFIC: &str = r#"
+schema = 1
+title = "Traffic"
+about = "For tests."
+drives = ["hitachi-hts727550a9e364"]
+configs = ["none-none"]
+workloads = ["readers"]
+reps = 2
+
+[host]
+profile = "2019"
+
+[window]
+head_start = "50ms"
+ramp = "0s"
+measured = "400ms"
+grace = "5s"
+target_interval = "100ms"
+device_interval = "200ms"
+
+[target]
+load = "reader"
+pattern = "seq"
+bs = "256k"
+size = "16 MiB"
+direct = true
+
+[workload.readers]
+summary = "another reader"
+
+[[workload.readers.procs]]
+name = "reader"
+load = "reader"
+bs = "4k"
+pattern = "rand"
+direct = true
+size = "4 MiB"
+
+[workload.saver]
+summary = "a writer that syncs every 4 KiB: the journal writes more than it does"
+
+[[workload.saver.procs]]
+name = "saver"
+load = "writer"
+dsync = 2
+size = "4 MiB"
+"#;
+
+/// Warnings of others' traffic, of one run with `args`.
+fn strangers(folder: &Folder, args: &[&str]) -> Vec<String> {
+    fs::write(folder.0.join("traffic.toml"), TRAFFIC).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+    command.args(["compare", "./traffic.toml", "--on", "kernel"]).args(args);
+    command.env("HOISTWAY_STATE_DIR", folder.0.join("state"));
+    let output = command.current_dir(&folder.0).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run = Run::read(&folder.runs()[0]).unwrap();
+    fs::remove_dir_all(folder.0.join("runs")).unwrap();
+    let rows = run.manifest.machine.into_iter();
+    rows.filter(|(name, text)| name == "warning" && text.contains("was not the run's"))
+        .map(|(_, text)| text)
+        .collect()
+}
+
+/// While `by_the_side` is called over and over in this process, which is not the run's.
+fn beside<T>(mut by_the_side: impl FnMut() + Send, run: impl FnOnce() -> T) -> T {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                by_the_side();
+            }
+        });
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        found.unwrap()
+    })
+}
+
+#[test]
+fn only_what_others_read_and_write_is_called_theirs() {
+    let folder = Folder::new("strangers");
+    let image = folder.file("disk.img", 1 << 30);
+    let Some(device) = Loop::new(&image) else {
+        return println!("skipped: no loop device can be made here (root and losetup are needed)");
+    };
+    let name = device.0.as_str();
+    let alone = strangers(&folder, &["--device", name]);
+    assert_eq!(alone, Vec::<String>::new(), "nobody else reads it");
+    let file = fs::File::open(name).unwrap();
+    let mut at = 0;
+    let read = || {
+        // Past what the run reads, and never from the cache.
+        let mut bytes = vec![0; 1 << 20];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, (512 << 20) + at).unwrap();
+        at = (at + (1 << 20)) % (256 << 20);
+        if at == 0 {
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    };
+    let found = beside(read, || strangers(&folder, &["--device", name]));
+    assert_eq!(found.len(), 1, "{found:?}");
+
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", name])
+        .output();
+    let place = folder.0.join("mounted");
+    fs::create_dir(&place).unwrap();
+    let mounted = Command::new("mount").arg(name).arg(&place).output();
+    if !(made.is_ok_and(|o| o.status.success()) && mounted.is_ok_and(|o| o.status.success())) {
+        return println!("skipped: the directory: no mkfs.ext4, or mounting is not allowed");
+    }
+    let _mounted = Mounted(place.clone());
+    let args = ["--target-dir", "mounted", "--size", "400 MiB", "--workload", "readers,saver"];
+    let alone = strangers(&folder, &args);
+    assert_eq!(alone, Vec::<String>::new(), "a journal is nobody's");
+    let write = || {
+        let file = fs::File::create(place.join("stranger")).unwrap();
+        let data = vec![1; 4 << 20];
+        std::os::unix::fs::FileExt::write_all_at(&file, &data, 0).unwrap();
+        file.sync_all().unwrap();
+    };
+    let found = beside(write, || strangers(&folder, &args));
+    assert!(found.iter().any(|text| text.contains("most of it: ")), "{found:?}");
+}
+
 #[test]
 fn what_the_world_kernel_needs_is_told_before_anything_runs() {
     let folder = Folder::new("kernel-refused");

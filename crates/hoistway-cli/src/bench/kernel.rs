@@ -53,7 +53,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     rows.extend(lacks.iter().map(|(id, why)| ("lacking".to_string(), format!("{id}: {why}"))));
     let mut about: Vec<String> = place.describe().lines().map(String::from).collect();
     about.extend(changes(&place, &present));
-    let quiet = watch.end(Some(Traffic::default()));
+    let quiet = watch.end(|| Some(Traffic::default()));
     about.extend(quiet.flags.iter().map(|flag| format!("note: {flag}")));
     let name = place.path.display().to_string();
     Ok(Setting {

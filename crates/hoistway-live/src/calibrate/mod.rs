@@ -254,7 +254,7 @@ impl Opened {
     ///
     /// What could not be put back; `hoistway restore` knows of it.
     pub fn close(mut self) -> Result<Vec<String>, Vec<String>> {
-        let flags = self.watch.take().map_or_else(Vec::new, |watch| watch.end(None).flags);
+        let flags = self.watch.take().map_or_else(Vec::new, |watch| watch.end(|| None).flags);
         self.put_back()?;
         Ok(flags)
     }

@@ -1,11 +1,12 @@
 //! What else went on while a run was measured.
 //!
 //! A figure of a real machine holds for the machine as it was. Whatever may have moved it is noted: I/O of
-//! others on the device, processors' time taken by a hypervisor, throttling for heat, how the processors'
-//! frequency is governed, battery, swap. Each is a row of the manifest; beyond a limit it is a flag
+//! others on the device ([`others`](super::others)), processors that were busy or taken by a hypervisor, throttling for
+//! heat, how the processors' frequency is governed, battery, swap. Each is a row of the manifest; beyond a limit it is a flag
 //! too, which reports print. A limit says when a difference of a few per cent is no longer to be trusted; all are
 //! chosen.
 
+use super::others::{Moved, Others, Processes, foreign, lazy_init};
 use super::place::Place;
 use super::queue::{Diskstats, Queue};
 use super::{System, line};
@@ -15,12 +16,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a run moved itself, to be taken from the device's counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Requests.
-    pub ios: u64,
-    /// Bytes, both directions.
-    pub bytes: u64,
+    /// Bytes.
+    pub moved: Moved,
+    /// The processes that did; this one is always the run's.
+    pub processes: Vec<u32>,
 }
 
 /// From the beginning of a run to its end.
@@ -28,6 +29,7 @@ pub struct Traffic {
 pub struct Watch {
     system: System,
     queues: Vec<(Queue, Diskstats)>,
+    processes: Processes,
     processors: Option<Processors>,
     throttled: u64,
     memory_us: Option<u64>,
@@ -51,6 +53,7 @@ impl Watch {
         let queues = place.queues.iter();
         let queues = queues.filter_map(|q| Some((q.clone(), q.diskstats().ok()?)));
         Watch {
+            processes: Processes::now(&system),
             queues: queues.collect(),
             processors: Processors::now(),
             throttled: throttled(&system),
@@ -61,8 +64,9 @@ impl Watch {
         }
     }
 
-    /// Ends. `ours` is what the run itself has moved, where it is known.
-    pub fn end(self, ours: Option<Traffic>) -> Conditions {
+    /// Ends. `ours` tells what the run itself has moved, where it is known; it is asked after the device, so that what
+    /// is under way counts as the run's.
+    pub fn end(self, ours: impl FnOnce() -> Option<Traffic>) -> Conditions {
         let mut found = Conditions::default();
         let span_ns = self.clock.now().as_nanos().max(1);
         self.others(ours, &mut found);
@@ -97,31 +101,55 @@ impl Watch {
         found
     }
 
-    fn others(&self, ours: Option<Traffic>, found: &mut Conditions) {
-        let mut all = Traffic::default();
+    fn others(&self, ours: impl FnOnce() -> Option<Traffic>, found: &mut Conditions) {
+        let mut device = Moved::default();
+        let mut ios = 0;
         for (queue, then) in &self.queues {
             let Ok(now) = queue.diskstats() else {
                 found.flag(true, || format!("{} has gone", queue.name));
                 continue;
             };
-            all.ios += (now.reads + now.writes).saturating_sub(then.reads + then.writes);
-            let bytes = |stats: &Diskstats| stats.read_bytes + stats.write_bytes;
-            all.bytes += bytes(&now).saturating_sub(bytes(then));
+            ios += (now.reads + now.writes).saturating_sub(then.reads + then.writes);
+            device.read += now.read_bytes.saturating_sub(then.read_bytes);
+            device.written += now.write_bytes.saturating_sub(then.write_bytes);
         }
-        found.note("device_ios", all.ios.to_string());
-        found.note("device_bytes", all.bytes.to_string());
-        let Some(ours) = ours else { return };
-        // The file system's own blocks are in the difference too.
-        let bytes = all.bytes.saturating_sub(ours.bytes);
-        let share = bytes as f64 / (all.bytes.max(1)) as f64;
-        found.note("other_io", format!("{:.1} %", share * 100.0));
-        found.flag(share > OTHERS_MAX && bytes > OTHERS_BYTES, || {
+        found.note("device_ios", ios.to_string());
+        found.note("device_bytes", device.bytes().to_string());
+        let Some(mut ours) = ours() else { return };
+        let now = Processes::now(&self.system);
+        let own = std::process::id();
+        let here = now.of(own, &self.processes);
+        ours.moved.read += here.read;
+        ours.moved.written += here.written;
+        ours.processes.push(own);
+        let others = now.since(&self.processes, &self.system, &ours.processes);
+        let foreign = foreign(device, ours.moved, others.moved, self.queues.len() == 1);
+        let all = device.bytes().max(1) as f64;
+        let percent = |bytes: u64| 100.0 * bytes as f64 / all;
+        let bytes = foreign.bytes();
+        let rest = device.bytes().saturating_sub(ours.moved.bytes()).saturating_sub(bytes);
+        found.note("other_io", format!("{:.1} %", percent(bytes)));
+        // Journal, metadata, what was dirty before: the run's or not, nobody can tell.
+        found.note("unaccounted_io", format!("{:.1} %", percent(rest)));
+        found.flag(bytes as f64 / all > OTHERS_MAX && bytes > OTHERS_BYTES, || {
             format!(
-                "{:.1} % of the device's traffic ({:.1} MB) was not the run's",
-                share * 100.0,
-                bytes as f64 / 1e6
+                "{:.1} % of the device's traffic ({:.1} MB) was not the run's{}",
+                percent(bytes),
+                bytes as f64 / 1e6,
+                self.whose(&others, bytes)
             )
         });
+    }
+
+    /// Who it may have been.
+    fn whose(&self, others: &Others, bytes: u64) -> String {
+        match &others.most {
+            Some((name, most)) if *most > bytes / 2 => format!(" (most of it: {name})"),
+            _ if lazy_init(&self.system) => {
+                " (the kernel is setting up a new ext4 file system: ext4lazyinit; wait until it has ended)".into()
+            }
+            _ => String::new(),
+        }
     }
 }
 
@@ -131,6 +159,18 @@ impl Conditions {
         let mut found = Conditions::default();
         standing(place.system(), &mut found);
         found
+    }
+
+    /// What the processors did while measuring went on, ns of all of them.
+    pub(super) fn processors(&mut self, busy: u64, idle: u64) {
+        let share = busy as f64 / (busy + idle).max(1) as f64;
+        self.note("processors_busy", format!("{:.1} %", share * 100.0));
+        self.flag(share > BUSY_MAX, || {
+            format!(
+                "the processors were busy {:.1} % of the time: what was measured is their limit as much as the drive's",
+                share * 100.0
+            )
+        });
     }
 
     fn note(&mut self, name: &str, value: String) {
@@ -257,6 +297,10 @@ fn of_each(folder: &Path, file: &str) -> Vec<String> {
 /// More than this of the processors' time taken away.
 const STOLEN_MAX: f64 = 0.05;
 
+/// More than this of the processors' time busy: whoever gets a processor late is late whatever the drive does.
+/// `recommend` has the same limit.
+const BUSY_MAX: f64 = 0.9;
+
 /// More pages than this swapped: 1 MiB of 4 KiB pages.
 const SWAPPED_MAX: u64 = 256;
 
@@ -265,14 +309,14 @@ const OTHERS_MAX: f64 = 0.05;
 const OTHERS_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A machine made of files.
-    struct Tree(PathBuf);
+    pub struct Tree(pub PathBuf);
 
     impl Tree {
-        fn new(name: &str, files: &[(&str, &str)]) -> Tree {
+        pub fn new(name: &str, files: &[(&str, &str)]) -> Tree {
             let root =
                 std::env::temp_dir().join(format!("hoistway-cond-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&root);
@@ -281,7 +325,7 @@ mod tests {
             tree
         }
 
-        fn put(&self, path: &str, text: &str) {
+        pub fn put(&self, path: &str, text: &str) {
             let path = self.0.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
@@ -336,6 +380,7 @@ mod tests {
         let system = System::below(&tree.0);
         let begin = || Watch {
             queues: Vec::new(),
+            processes: Processes::default(),
             processors: None,
             throttled: 0,
             memory_us: memory_us(&system),
@@ -345,15 +390,25 @@ mod tests {
         };
         let watch = begin();
         tree.put("proc/pressure/memory", "some avg10=0.00 total=900000000\n");
-        let found = watch.end(None);
+        let found = watch.end(|| None);
         assert!(found.rows.iter().any(|(name, _)| name == "memory_pressure"));
         assert_eq!(found.flags, Vec::<String>::new());
         let watch = begin();
         tree.put("proc/vmstat", "nr_free_pages 9\npswpin 100\npswpout 900\n");
         assert_eq!(
-            watch.end(None).flags,
+            watch.end(|| None).flags,
             ["memory was short: 700 pages went to swap or came from it"]
         );
+    }
+
+    #[test]
+    fn processors_without_a_rest_are_flagged() {
+        let mut found = Conditions::default();
+        found.processors(89, 11);
+        assert_eq!(found.flags, Vec::<String>::new());
+        assert_eq!(found.rows, [("processors_busy".into(), "89.0 %".into())]);
+        found.processors(970, 30);
+        assert!(found.flags[0].starts_with("the processors were busy 97.0 % of the time: "));
     }
 
     #[test]
@@ -364,12 +419,16 @@ mod tests {
             &[
                 (&format!("{stat}/dev"), "253:16\n"),
                 (&format!("{stat}/stat"), "10 0 80 0 0 0 0 0 0 0 0\n"),
+                ("proc/77/io", "read_bytes: 0\nwrite_bytes: 0\n"),
+                ("proc/77/comm", "rsync\n"),
+                ("proc/77/stat", "77 (rsync) S 1\n"),
             ],
         );
         let system = System::below(&tree.0);
         let queue = Queue::new(&system, &tree.0.join(stat)).unwrap();
         let begin = || Watch {
             queues: vec![(queue.clone(), queue.diskstats().unwrap())],
+            processes: Processes::now(&system),
             processors: None,
             throttled: 0,
             memory_us: None,
@@ -377,14 +436,32 @@ mod tests {
             clock: crate::Clock::new(),
             system: system.clone(),
         };
+        let ours = |read: u64, written: u64| {
+            Some(Traffic { moved: Moved { read, written }, processes: vec![5] })
+        };
         let watch = begin();
         // 40000 sectors of 512 B more: 20.48 MB.
         tree.put(&format!("{stat}/stat"), "110 0 40080 0 0 0 0 0 0 0 0\n");
-        let found = watch.end(Some(Traffic { ios: 50, bytes: 10_240_000 }));
+        let found = watch.end(|| ours(10_240_000, 0));
         assert!(found.rows.contains(&("device_bytes".into(), "20480000".into())));
         assert!(found.rows.contains(&("other_io".into(), "50.0 %".into())));
         assert_eq!(found.flags, ["50.0 % of the device's traffic (10.2 MB) was not the run's"]);
         let watch = begin();
-        assert_eq!(watch.end(Some(Traffic::default())).flags, Vec::<String>::new());
+        assert_eq!(watch.end(|| ours(0, 0)).flags, Vec::<String>::new());
+        // As much is written, half of it by a journal; then by somebody else, too.
+        let watch = begin();
+        tree.put(&format!("{stat}/stat"), "110 0 40080 0 100 0 40000 0 0 0 0\n");
+        let found = watch.end(|| ours(0, 10_240_000));
+        assert_eq!(found.flags, Vec::<String>::new());
+        assert!(found.rows.contains(&("unaccounted_io".into(), "50.0 %".into())), "{found:?}");
+        let watch = begin();
+        tree.put(&format!("{stat}/stat"), "110 0 40080 0 200 0 80000 0 0 0 0\n");
+        tree.put("proc/77/io", "read_bytes: 0\nwrite_bytes: 5120000\n");
+        assert_eq!(
+            watch.end(|| ours(0, 10_240_000)).flags,
+            [
+                "25.0 % of the device's traffic (5.1 MB) was not the run's (most of it: rsync, process 77)"
+            ]
+        );
     }
 }

@@ -13,11 +13,12 @@
 
 use super::files::{FileAt, Filled, settle};
 use super::machine::{Machine, Noted, in_kernel_words};
+use super::others::{Moved, moved_by};
 use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
 use super::worker::order::Order;
 use super::worker::wire::Event;
-use super::{Conditions, Diskstats, Guard, Traffic, Watch};
+use super::{Conditions, Diskstats, Guard, System, Traffic, Watch};
 use crate::LiveError;
 use crate::clock::{Clock, monotonic};
 use crate::error::os;
@@ -27,6 +28,7 @@ use hoistway_sim::world::{
     Built, DeviceRecord, Interval, Job, JobError, NamedFigure, Outcome, Recording, Role, build,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
@@ -105,9 +107,12 @@ impl Run<'_, '_> {
         let board = board.map_err(|e| failed(os("shared memory")(e)))?;
         let order = self.order(&board).map_err(failed)?;
         let mut workers = Workers { children: Vec::new(), programs };
+        // Before the workers: whatever they read is counted on both sides.
+        let conditions = Watch::begin(&self.machine.place);
         let begun = self.begin(&mut workers, &board, &order, &folders, watch);
         let over = begun.and_then(|clock| {
-            Watched::new(self.machine, self.job, &board, clock)?.watch(&mut workers, watch)
+            let watched = Watched::new(self.machine, self.job, &board, clock, conditions)?;
+            watched.watch(&mut workers, watch)
         });
         workers.end();
         let outcome = over.and_then(|watched| watched.finish(self.job));
@@ -325,9 +330,12 @@ impl Workers {
     /// A worker that is gone without a word.
     fn check(&mut self, board: &Board) -> Result<(), JobError> {
         for (child, procs) in self.children.iter_mut().zip(&self.programs) {
-            let Ok(Some(status)) = child.try_wait() else { continue };
+            if !has_ended(child) {
+                continue;
+            }
             let said = |p: &usize| !matches!(board.state(*p), State::Starting | State::Ready);
             if !procs.iter().all(said) {
+                let status = child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
                 let what = format!("worker {} ended by itself: {status}", child.id());
                 return Err(JobError::Storage { what });
             }
@@ -340,19 +348,16 @@ impl Workers {
         self.children.iter().map(|child| processor_time(child.id())).sum()
     }
 
-    /// What all have read and written at the device, as the kernel accounts for it: reads when they are sent, buffered
-    /// writes when pages become dirty.
+    /// What all have read and written, as the kernel accounts for it: reads when they are sent, buffered writes when
+    /// pages become dirty. Those that have ended are still there ([`has_ended`]).
     fn traffic(&self) -> Traffic {
-        let mut bytes = 0;
-        for child in &self.children {
-            let text = std::fs::read_to_string(format!("/proc/{}/io", child.id()));
-            for line in text.unwrap_or_default().lines() {
-                if let Some(("read_bytes" | "write_bytes", n)) = line.split_once(": ") {
-                    bytes += n.trim().parse::<u64>().unwrap_or(0);
-                }
-            }
+        let processes: Vec<u32> = self.children.iter().map(Child::id).collect();
+        let mut moved = Moved::default();
+        for of in processes.iter().filter_map(|&pid| moved_by(&System::real(), pid)) {
+            moved.read += of.read;
+            moved.written += of.written;
         }
-        Traffic { ios: 0, bytes }
+        Traffic { moved, processes }
     }
 
     /// Kills and reaps them.
@@ -370,6 +375,14 @@ impl Drop for Workers {
     }
 }
 
+/// It has ended. It is not waited for: with that its counters would be gone, and what a target has read that ends with
+/// the measuring would seem to be somebody else's.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let pid = Pid::from_child(child);
+    waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some())
+}
+
 /// Processor time of a process and its threads, in ns; 0 once it has been reaped.
 fn processor_time(pid: u32) -> u64 {
     let mut clock: libc::clockid_t = 0;
@@ -385,15 +398,37 @@ fn processor_time(pid: u32) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Time of all processors, in ns: busy, and in softirqs and interrupts among that.
-fn machine_time() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let line = text.lines().next().unwrap_or_default();
-    let ticks: Vec<u64> = line.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
-    let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
-    // user, nice, system, idle, iowait, irq, softirq, in hundredths of a second.
-    let (busy, interrupts) = (at(0) + at(1) + at(2) + at(5) + at(6), at(5) + at(6));
-    (busy * 10_000_000, interrupts * 10_000_000)
+/// Time of all processors, in ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct MachineTime {
+    busy: u64,
+    /// In softirqs and interrupts, among that.
+    interrupts: u64,
+    idle: u64,
+}
+
+impl MachineTime {
+    fn now() -> MachineTime {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> =
+            line.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
+        let at = |i: usize| ticks.get(i).copied().unwrap_or(0) * 10_000_000;
+        // user, nice, system, idle, iowait, irq, softirq, in hundredths of a second.
+        MachineTime {
+            busy: at(0) + at(1) + at(2) + at(5) + at(6),
+            interrupts: at(5) + at(6),
+            idle: at(3) + at(4),
+        }
+    }
+
+    fn since(&self, then: &MachineTime) -> MachineTime {
+        MachineTime {
+            busy: self.busy.saturating_sub(then.busy),
+            interrupts: self.interrupts.saturating_sub(then.interrupts),
+            idle: self.idle.saturating_sub(then.idle),
+        }
+    }
 }
 
 /// A reading of all counters.
@@ -402,7 +437,7 @@ struct Reading {
     at: Instant,
     device: Diskstats,
     workers: u64,
-    machine: (u64, u64),
+    machine: MachineTime,
 }
 
 /// A run that is watched.
@@ -431,6 +466,7 @@ impl<'a, 'j> Watched<'a, 'j> {
         job: &'a Job<'j>,
         board: &'a Board,
         clock: Clock,
+        watch: Watch,
     ) -> Result<Watched<'a, 'j>, JobError> {
         let procs = job.procs.len();
         let recording = Recording::new(job)?;
@@ -443,7 +479,7 @@ impl<'a, 'j> Watched<'a, 'j> {
             recording,
             waiting: (0..procs).map(|_| VecDeque::new()).collect(),
             exited: vec![None; procs],
-            watch: Some(Watch::begin(&machine.place)),
+            watch: Some(watch),
             conditions: Conditions::default(),
             begun: None,
             ended: None,
@@ -473,7 +509,7 @@ impl<'a, 'j> Watched<'a, 'j> {
             at: self.clock.now(),
             device,
             workers: workers.map_or(0, Workers::processor_time),
-            machine: machine_time(),
+            machine: MachineTime::now(),
         })
     }
 
@@ -507,7 +543,7 @@ impl<'a, 'j> Watched<'a, 'j> {
             if now >= self.end && self.is_over(now) {
                 self.take()?;
                 self.censor(now);
-                let ours = Some(workers.traffic());
+                let ours = || Some(workers.traffic());
                 self.conditions = self.watch.take().map(|w| w.end(ours)).unwrap_or_default();
                 return Ok(self);
             }
@@ -634,12 +670,14 @@ impl<'a, 'j> Watched<'a, 'j> {
             of: None,
             value: i64::try_from(value).unwrap_or(i64::MAX),
         };
-        let busy = ended.machine.0.saturating_sub(begun.machine.0);
+        let processors = ended.machine.since(&begun.machine);
+        self.conditions.processors(processors.busy, processors.idle);
         let host_figures = vec![
             figure("workers_cpu_ns", ended.workers.saturating_sub(begun.workers)),
-            figure("machine_cpu_ns", busy),
-            figure("machine_interrupt_ns", ended.machine.1.saturating_sub(begun.machine.1)),
-            figure("machine_cpu_ns_per_request", busy / requests),
+            figure("machine_cpu_ns", processors.busy),
+            figure("machine_idle_ns", processors.idle),
+            figure("machine_interrupt_ns", processors.interrupts),
+            figure("machine_cpu_ns_per_request", processors.busy / requests),
         ];
         let (begin, now) = (self.recording.begin(), self.clock.now());
         let (first, total) = (self.first.device, commands_of(&last.device));

@@ -33,6 +33,9 @@ fn one(a: &Advice, by: Match) -> Value {
         "runner_up": a.runner_up.map(|(c, fell)| object!({ "config": name(c), "lost": word(a, fell) })),
         "configs": (0..a.field.configs.len()).map(|c| row(a, c)).collect::<Vec<_>>(),
         "warnings": a.field.warnings.iter().map(|(text, runs)| object!({ "text": text, "runs": runs })).collect::<Vec<_>>(),
+        "processor_bound": a.processor_bound().iter().map(|b| object!({
+            "workload": b.place, "config": b.config, "busy": b.share,
+        })).collect::<Vec<_>>(),
         "lines": config.map(|c| lines(&a.lines(c, by))),
     })
 }
@@ -46,6 +49,7 @@ fn word(a: &Advice, fell: Fell) -> String {
                 format!("limit: {}", aspect.words())
             }
             hoistway_lab::recommend::goal::Limit::Below(_) => "limit: latency".into(),
+            hoistway_lab::recommend::goal::Limit::Others { .. } => "limit: others".into(),
         },
         Fell::Criterion(i) => format!("criterion: {}", a.plan.criteria[i].name),
         Fell::Tie => "tie".into(),

@@ -5,6 +5,7 @@ use crate::table::{Table, limit, three};
 use hoistway_lab::recommend::advice::BaseIs;
 use hoistway_lab::recommend::choose::Fell;
 use hoistway_lab::recommend::compare::{Comparison, Verdict};
+use hoistway_lab::recommend::field::Busy;
 use hoistway_lab::recommend::goal::{Aspect, Limit};
 use hoistway_lab::recommend::identity::KERNEL;
 use hoistway_lab::recommend::install::{Lines, Step};
@@ -109,6 +110,7 @@ fn reasons(a: &Advice) -> String {
                 format!("{:.0} % of the best {}", 100.0 * part, aspect.words())
             }
             Limit::Below(ns) => format!("{} ms", three(*ns as f64 / 1e6)),
+            Limit::Others { part } => others(*part),
         };
         let _ = writeln!(out, "near        whether it keeps {kept} is not told yet");
     }
@@ -205,12 +207,19 @@ fn lost(a: &Advice, config: usize, fell: Fell) -> String {
     }
 }
 
+fn others(part: f64) -> String {
+    format!("{:.0} % of what the others move now while somebody waits", 100.0 * part)
+}
+
 fn broken(limit: &Limit) -> String {
     match limit {
         Limit::Keeps { aspect, part } => {
             format!("loses more than {:.0} % of the best {}", 100.0 * (1.0 - part), aspect.words())
         }
         Limit::Below(ns) => format!("above {} ms", three(*ns as f64 / 1e6)),
+        Limit::Others { part } => {
+            format!("takes more than {:.0} % from the others for a wait", 100.0 * (1.0 - part))
+        }
     }
 }
 
@@ -223,6 +232,7 @@ fn verdict(a: &Advice, config: usize) -> String {
         Fell::Limit(i) => match &a.plan.limits[i].limit {
             Limit::Keeps { aspect, .. } => format!("too little {}", aspect.words()),
             Limit::Below(_) => "too slow".into(),
+            Limit::Others { .. } => "starves the others".into(),
         },
         Fell::Criterion(i) => format!("behind: {}", a.plan.criteria[i].name),
         Fell::Tie => "as good".into(),
@@ -371,6 +381,7 @@ fn how(a: &Advice) -> String {
                 format!("at least {:.0} % of the best {}", 100.0 * part, aspect.words())
             }
             Limit::Below(ns) => format!("below {} ms", three(*ns as f64 / 1e6)),
+            Limit::Others { part } => format!("at least {}", others(*part)),
         };
         let _ = writeln!(out, "  limit     {words}");
     }
@@ -390,10 +401,24 @@ fn how(a: &Advice) -> String {
         "different   99 % interval without 1, and beyond {:.0} %; each comparison by itself, not corrected for their number",
         100.0 * field.identity.margin()
     );
+    out.push_str(&processors(a));
     for (warning, runs) in &field.warnings {
         let _ = writeln!(out, "warning     {warning} ({})", runs.join(", "));
     }
     out
+}
+
+/// Where the processors had no rest.
+fn processors(a: &Advice) -> String {
+    let of = |b: &&Busy| format!("{} under {} ({:.0} %)", b.place, b.config, 100.0 * b.share);
+    let bound: Vec<String> = a.processor_bound().iter().map(of).collect();
+    match bound.is_empty() {
+        true => String::new(),
+        false => format!(
+            "processors  busy all the time in {}: there this judges the processors, not the drive\n",
+            bound.join(", ")
+        ),
+    }
 }
 
 /// The lines, each with its undo.

@@ -156,6 +156,7 @@ impl Group {
             configs: configs.to_vec(),
             quantities,
             warnings: Vec::new(),
+            busy: members.iter().flat_map(|m| &m.fields).flat_map(|f| f.busy.clone()).collect(),
         };
         for (text, runs) in members.iter().flat_map(|m| &m.fields).flat_map(|f| &f.warnings) {
             field.warn(text, runs);

@@ -9,7 +9,7 @@
 
 use super::choose::{Choice, Fell, Plan};
 use super::compare::{Comparison, ROUNDS_MIN, Verdict};
-use super::field::{Field, Quantity, Source};
+use super::field::{Busy, Field, Quantity, Source};
 use super::goal::{self, Aspect, Goal, GoalError, Limit};
 use super::identity::KERNEL;
 use super::install::{self, Install};
@@ -17,6 +17,8 @@ use crate::stats::Bounded;
 
 /// At least so often the same choice among rounds drawn anew.
 const LIKELY: f64 = 0.8;
+/// More than this part of the processors' time busy (as the conditions of a run on the kernel have it).
+const BUSY_MAX: f64 = 0.9;
 /// From here on it is called sure.
 const SURE: f64 = 0.95;
 
@@ -148,10 +150,11 @@ impl Advice {
             return Err(lacking(&field, goal));
         }
         let installs: Vec<Install> = field.configs.iter().map(|c| Install::of(c)).collect();
-        let ranks = installs.iter().map(Install::rank).collect();
-        let mut plan = Plan::new(goal, &field, None, ranks);
+        let ranks: Vec<u32> = installs.iter().map(Install::rank).collect();
+        let plan = Plan::new(goal, &field, None, ranks.clone());
         let (base, base_is) = base(&field, &plan, &installs, present)?;
-        plan.base = Some(base);
+        // Some limits are about what the present one gives.
+        let plan = Plan::new(goal, &field, Some(base), ranks);
         let choice = plan.choice();
         let stability = plan.stability();
         let runner_up = runner_up(&plan, &choice);
@@ -283,6 +286,8 @@ impl Advice {
                         (!told).then(|| (c.more(self.plan.margin), why))
                     }
                     Limit::Below(ns) => self.kept(i, chosen, ns),
+                    // It cannot lose anything against itself.
+                    Limit::Others { .. } => None,
                 }
             }
             // The present one was not measured in everything: it lost nothing, so there is nothing to prove.
@@ -315,7 +320,7 @@ impl Advice {
         let limits = self.plan.limits.iter().enumerate();
         let latency = limits.filter_map(|(i, l)| match l.limit {
             Limit::Below(ns) => self.kept(i, self.base, ns),
-            Limit::Keeps { .. } => None,
+            Limit::Keeps { .. } | Limit::Others { .. } => None,
         });
         let rivals = (0..self.field.configs.len()).filter(|&c| {
             let fell = self.choice.fell[c];
@@ -386,11 +391,29 @@ impl Advice {
         let complete: Vec<usize> =
             (0..self.field.configs.len()).filter(|&c| self.plan.complete(c)).collect();
         let open = |l: &&super::choose::LimitScores| {
-            matches!(l.limit, Limit::Keeps { .. })
-                && l.excess(chosen, &complete, &all) > -l.leeway[chosen]
-                && l.best(&complete, self.plan.rounds) != Some(chosen)
+            let safe = match l.limit {
+                Limit::Below(_) => true,
+                Limit::Keeps { .. } => l.best(&complete, self.plan.rounds) == Some(chosen),
+                Limit::Others { .. } => chosen == self.base,
+            };
+            !safe && l.excess(chosen, &complete, &all) > -l.leeway[chosen]
         };
         self.plan.limits.iter().filter(open).map(|l| &l.limit).collect()
+    }
+
+    /// Runs that count here and left the processors no rest: they tell more of those than of the drive.
+    pub fn processor_bound(&self) -> Vec<&Busy> {
+        let counts = self.plan.criteria.iter().flat_map(|c| &c.aspects);
+        let counts = counts.chain(self.plan.limits.iter().flat_map(|l| &l.aspects));
+        let counts: Vec<Aspect> = counts.copied().collect();
+        let here = |busy: &&Busy| {
+            let config = self.field.configs.iter().position(|c| *c == busy.config);
+            let told = |q: &&Quantity| q.place == busy.place && counts.contains(&q.aspect);
+            busy.share > BUSY_MAX
+                && config.is_some_and(|c| self.complete(c))
+                && self.field.quantities.iter().any(|q| told(&q))
+        };
+        self.field.busy.iter().filter(here).collect()
     }
 
     fn sureness(&self) -> Sureness {
@@ -399,7 +422,9 @@ impl Advice {
             s if s >= LIKELY => Sureness::Likely,
             _ => Sureness::Doubtful,
         };
-        let warned = !self.field.warnings.is_empty() || !self.doubts().is_empty();
+        let warned = !self.field.warnings.is_empty()
+            || !self.doubts().is_empty()
+            || !self.processor_bound().is_empty();
         match (&self.answer, drawn) {
             (Answer::NotEnough { .. }, _) => Sureness::Doubtful,
             (_, Sureness::Sure) if warned => Sureness::Likely,

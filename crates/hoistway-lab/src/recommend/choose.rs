@@ -3,8 +3,8 @@
 //! The choice itself looks at estimates alone, so that it is one plain function of the rounds:
 //!
 //! 1. Out goes whoever breaks a limit, and whoever was not measured in everything that counts. A limit on
-//!    throughput is broken where that is no chance (one-sided 95 %), and in any case at twice what it
-//!    gives away; one on latency as soon as the estimate is beyond it.
+//!    throughput, or on what others lose, is broken where that is no chance (one-sided 95 %), and in any case at twice
+//!    what it gives away; one on latency as soon as the estimate is beyond it.
 //! 2. By each criterion in order, those remain that are within its tolerance of the best. Where the present
 //!    configuration falls out, only those remain that are better than it by more than the margin: nobody
 //!    is asked to change for less.
@@ -15,9 +15,9 @@
 //! choice is the *sureness*. Up to five rounds all draws are gone through; beyond, 2000 of a fixed seed.
 
 use super::compare::{Comparison, Score};
-use super::field::Field;
+use super::field::{Field, Quantity};
 use super::goal::{Aspect, Goal, Limit};
-use crate::stats::sum;
+use crate::stats::{Bound, Bounded, sum};
 
 /// Draws where there are too many for all.
 const DRAWS: usize = 2000;
@@ -31,7 +31,7 @@ pub struct LimitScores {
     pub limit: Limit,
     /// Aspects it looks at.
     pub aspects: Vec<Aspect>,
-    /// By configuration, for [`Limit::Below`] by workload, by round.
+    /// By configuration, for [`Limit::Below`] and [`Limit::Others`] by workload, by round.
     pub scores: Vec<Option<Vec<Vec<Score>>>>,
     /// By configuration: so far beyond the limit may be chance, in scores.
     pub leeway: Vec<f64>,
@@ -103,8 +103,9 @@ impl Plan {
                     vec![*aspect].into_iter().filter(|&a| has(a)).collect()
                 }
                 Limit::Below(_) => below_aspects(goal, &has),
+                Limit::Others { .. } => others_aspects(field, base),
             };
-            let scores = configs().map(|c| limit_scores(field, limit, &aspects, c)).collect();
+            let scores = configs().map(|c| limit_scores(field, limit, &aspects, c, base)).collect();
             let limit = limit.clone();
             let leeway = vec![0.0; field.configs.len()];
             (!aspects.is_empty()).then_some(LimitScores { limit, aspects, scores, leeway })
@@ -222,11 +223,56 @@ fn below_aspects(goal: &Goal, has: &dyn Fn(Aspect) -> bool) -> Vec<Aspect> {
     tails.map_or_else(Vec::new, |c| c.measured(has))
 }
 
+/// Aspects of a limit on what others lose: where somebody waits, if it is known for how long under the present
+/// configuration.
+fn others_aspects(field: &Field, base: Option<usize>) -> Vec<Aspect> {
+    match base.is_some_and(|base| waits(field, base).next().is_some()) {
+        true => vec![Aspect::Beside],
+        false => Vec::new(),
+    }
+}
+
+/// Of each workload where somebody waits: his wait, and throughput. Not those in which the present configuration's wait
+/// was cut off: how long the others would have been without loss there is not known.
+fn waits(field: &Field, base: usize) -> impl Iterator<Item = (&Quantity, &Quantity)> {
+    let waits = field.told(Aspect::Startup).chain(field.told(Aspect::Interactive));
+    let beside =
+        |wait: &Quantity| field.told(Aspect::Beside).find(move |q| q.place == wait.place.as_str());
+    let whole = move |wait: &Quantity, beside: &Quantity| {
+        let exact = |v: &Bounded| v.bound == Bound::Exact && v.value > 0.0;
+        let moved = beside.values[base].as_ref().is_some_and(|v| v.iter().all(|v| v.value > 0.0));
+        moved && wait.values[base].as_ref().is_some_and(|v| v.iter().all(exact))
+    };
+    waits.filter_map(move |w| Some((w, beside(w)?))).filter(move |(w, b)| whole(w, b))
+}
+
+/// What the others keep ([`Limit::Others`]), by workload and round, as scores; the present configuration's are 0.
+fn others_scores(field: &Field, base: usize, config: usize) -> Option<Vec<Vec<Score>>> {
+    let of = |(wait, beside): (&Quantity, &Quantity)| -> Option<Vec<Score>> {
+        let column = |q: &Quantity, c: usize| q.values[c].clone();
+        let ours = column(wait, config)?.into_iter().zip(column(beside, config)?);
+        let theirs = column(wait, base)?.into_iter().zip(column(beside, base)?);
+        let score = |((wait, moved), (wait_now, moved_now)): ((Bounded, Bounded), _)| {
+            let (wait_now, moved_now): (Bounded, Bounded) = (wait_now, moved_now);
+            // A longer wait is another criterion's business.
+            let part = (wait.value / wait_now.value).min(1.0);
+            let kept = 1.0 - part * (1.0 - moved.value / moved_now.value);
+            Score { value: -libm::log(kept.max(NOTHING)), at_least: false }
+        };
+        Some(ours.zip(theirs).map(score).collect())
+    };
+    waits(field, base).map(of).collect()
+}
+
+/// Less than this part of what the others moved is nothing: logarithms need something.
+const NOTHING: f64 = 1e-6;
+
 fn limit_scores(
     field: &Field,
     limit: &Limit,
     aspects: &[Aspect],
     config: usize,
+    base: Option<usize>,
 ) -> Option<Vec<Vec<Score>>> {
     match limit {
         Limit::Keeps { .. } => field.scores(config, aspects).map(|s| vec![s]),
@@ -234,6 +280,7 @@ fn limit_scores(
             let told = aspects.iter().flat_map(|&a| field.told(a));
             told.map(|q| q.scores(config)).collect()
         }
+        Limit::Others { .. } => others_scores(field, base?, config),
     }
 }
 
@@ -251,6 +298,10 @@ impl LimitScores {
                 let worst = own.iter().map(|s| mean(s, rounds)).max_by(f64::total_cmp);
                 worst.map_or(0.0, |w| w - limit)
             }
+            Limit::Others { part } => {
+                let worst = own.iter().map(|s| mean(s, rounds)).max_by(f64::total_cmp);
+                worst.map_or(0.0, |w| w + libm::log(part))
+            }
             Limit::Keeps { part, .. } => {
                 let of = |c: usize| mean(&self.scores[c].as_ref().expect("complete")[0], rounds);
                 let best = among.iter().map(|&c| of(c)).min_by(f64::total_cmp);
@@ -261,16 +312,31 @@ impl LimitScores {
 
     /// Finds what may be chance: one-sided 95 % beside the best, and never more than the limit itself gives away.
     fn find_leeway(&mut self, complete: &[usize], rounds: usize) {
-        let Limit::Keeps { part, .. } = self.limit else { return };
-        let Some(best) = self.best(complete, rounds) else { return };
-        let scores = |c: usize| self.scores[c].as_ref().map(|s| s[0].as_slice());
-        let found: Vec<(usize, f64)> = complete
-            .iter()
-            .filter_map(|&c| Some((c, Comparison::of(scores(c)?, scores(best)?)?.leeway()?)))
-            .collect();
+        let (part, found): (f64, Vec<(usize, f64)>) = match self.limit {
+            Limit::Below(_) => return,
+            Limit::Keeps { part, .. } => {
+                let Some(best) = self.best(complete, rounds) else { return };
+                let scores = |c: usize| self.scores[c].as_ref().map(|s| s[0].as_slice());
+                let of =
+                    |&c: &usize| Some((c, Comparison::of(scores(c)?, scores(best)?)?.leeway()?));
+                (part, complete.iter().filter_map(of).collect())
+            }
+            Limit::Others { part } => {
+                let of = |&c: &usize| Some((c, self.worst(c, rounds)?.leeway()?));
+                (part, complete.iter().filter_map(of).collect())
+            }
+        };
         for (config, leeway) in found {
             self.leeway[config] = leeway.min(-libm::log(part));
         }
+    }
+
+    /// Of a limit by workload the worst one, beside the present configuration's 0.
+    fn worst(&self, config: usize, rounds: usize) -> Option<Comparison> {
+        let zero = vec![Score { value: 0.0, at_least: false }; rounds];
+        let each = self.scores[config].as_ref()?.iter();
+        let each = each.filter_map(|scores| Comparison::of(scores, &zero));
+        each.max_by(|a, b| a.mean.total_cmp(&b.mean))
     }
 
     /// Who keeps most.

@@ -16,6 +16,9 @@ use crate::stats::{Bound, Bounded, Percentile, sum};
 /// Name of the figure of a run that tells the processor time per request, nanoseconds.
 pub const PROCESSOR_FIGURE: &str = "machine_cpu_ns_per_request";
 
+/// Names of the figures that tell what the processors did: busy and idle, nanoseconds of all of them.
+const BUSY_FIGURES: [&str; 2] = ["machine_cpu_ns", "machine_idle_ns"];
+
 /// A run and where it was read.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -36,6 +39,17 @@ pub struct Quantity {
     pub values: Vec<Option<Vec<Bounded>>>,
 }
 
+/// How busy the processors were in one workload under one configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busy {
+    /// Experiment and workload.
+    pub place: String,
+    /// The configuration.
+    pub config: String,
+    /// Part of their time, mean over the rounds.
+    pub share: f64,
+}
+
 /// Everything known of one drive.
 #[derive(Clone, Debug)]
 pub struct Field {
@@ -49,6 +63,8 @@ pub struct Field {
     pub quantities: Vec<Quantity>,
     /// What the runs warn of, with the runs that do.
     pub warnings: Vec<(String, Vec<String>)>,
+    /// How busy the processors were, of runs that tell.
+    pub busy: Vec<Busy>,
 }
 
 impl Quantity {
@@ -106,6 +122,7 @@ impl Field {
             configs: Vec::new(),
             quantities: Vec::new(),
             warnings: Vec::new(),
+            busy: Vec::new(),
         }
     }
 
@@ -127,6 +144,11 @@ impl Field {
             for aspect in Aspect::ALL.into_iter().filter(|a| a.of(kind)) {
                 self.quantities.extend(self.quantity(manifest, workload, &cells, aspect));
             }
+            let place = || format!("{}/{}", manifest.experiment, workload.id);
+            self.busy.extend(cells.iter().filter_map(|cell| {
+                let share = busy_share(&cell.reps)?;
+                Some(Busy { place: place(), config: cell.config.clone(), share })
+            }));
         }
     }
 
@@ -197,6 +219,16 @@ impl Field {
     pub fn compare(&self, ours: usize, theirs: usize, aspects: &[Aspect]) -> Option<Comparison> {
         Comparison::of(&self.scores(ours, aspects)?, &self.scores(theirs, aspects)?)
     }
+}
+
+/// Part of the processors' time that was busy; `None`: the runs do not tell.
+fn busy_share(reps: &[Rep]) -> Option<f64> {
+    let all = |name: &str| -> Option<f64> {
+        let of = |rep: &Rep| Some(rep.figures.iter().find(|f| f.name == name)?.value as f64);
+        Some(sum(reps.iter().map(of).collect::<Option<Vec<_>>>()?))
+    };
+    let (busy, idle) = (all(BUSY_FIGURES[0])?, all(BUSY_FIGURES[1])?);
+    (busy + idle > 0.0).then(|| busy / (busy + idle))
 }
 
 /// Round by round. `None` of nothing.

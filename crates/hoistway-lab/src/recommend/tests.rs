@@ -5,6 +5,7 @@ use crate::result::{Cell, DriveInfo, Kind, Manifest, Rep, Run, WorkloadInfo, der
 use crate::stats::sum;
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
+use hoistway_sim::world::NamedFigure;
 
 /// A workload: its kind, and by configuration the target's latency in ms and what the device moves in MB/s.
 pub(crate) type Load<'a> = (Kind, &'a [(f64, f64)]);
@@ -175,6 +176,48 @@ fn contradicting_workloads_are_told() {
     let better = a.places(2, compare::Verdict::Better);
     assert!(better.iter().any(|(q, _)| q.place.ends_with("w0")));
     assert!(a.places(2, compare::Verdict::Worse).iter().any(|(q, _)| q.place.ends_with("w1")));
+}
+
+/// The others lose as long as somebody waits, and a wait that is shorter costs them for shorter.
+#[test]
+fn a_desktop_does_not_starve_the_others_for_a_wait_that_is_short_anyway() {
+    let with = |ms: f64, mb_s: f64, goal: &str| {
+        let loads = [(5.0, 100.0), (5.0, 100.0), (ms, mb_s)];
+        ask(&run(&[(Kind::Interactive, &loads)], 5, 0.01, 13), goal)
+    };
+    let starves = with(1.5, 1.0, "desktop");
+    assert_eq!(starves.choice.fell[2], choose::Fell::Limit(0), "they keep 70 %");
+    assert!(matches!(starves.answer, Answer::Keep(1)), "{:?}", starves.answer);
+    assert_eq!(with(1.5, 1.0, "latency<4ms").answer, Answer::Change(2), "asked for latency alone");
+    assert_eq!(with(0.05, 1.0, "desktop").answer, Answer::Change(2), "a wait of a hundredth");
+    assert_eq!(with(1.5, 90.0, "desktop").answer, Answer::Change(2), "they keep 97 %");
+    assert_eq!(with(5.0, 50.0, "desktop").choice.fell[2], choose::Fell::Limit(0), "for nothing");
+    // One workload in which they starve is not made up for by another.
+    let fair = [(5.0, 100.0), (5.0, 100.0), (0.05, 100.0)];
+    let unfair = [(5.0, 100.0), (5.0, 100.0), (1.5, 1.0)];
+    let both = run(&[(Kind::Interactive, &fair), (Kind::Interactive, &unfair)], 5, 0.01, 14);
+    assert_eq!(ask(&both, "desktop").choice.fell[2], choose::Fell::Limit(0));
+}
+
+#[test]
+fn what_kept_the_processors_busy_is_said_and_makes_the_answer_less_sure() {
+    let with = |busy: i64| {
+        let mut run = run(&[(Kind::Interactive, BFQ_FAST)], 5, 0.01, 15);
+        for cell in run.cells.iter_mut().filter(|c| c.config == "none") {
+            for rep in &mut cell.reps {
+                for (name, value) in [("machine_cpu_ns", busy), ("machine_idle_ns", 100 - busy)] {
+                    rep.figures.push(NamedFigure { name: name.into(), of: None, value });
+                }
+            }
+        }
+        ask(&run, "desktop")
+    };
+    let (calm, busy) = (with(60), with(97));
+    assert_eq!((calm.sureness, calm.processor_bound().len()), (Sureness::Sure, 0));
+    assert_eq!((&busy.answer, busy.sureness), (&Answer::Change(2), Sureness::Likely));
+    let said = busy.processor_bound()[0];
+    assert_eq!((said.config.as_str(), said.share), ("none", 0.97));
+    assert!(said.place.ends_with("/w0"), "{said:?}");
 }
 
 #[test]

@@ -58,6 +58,11 @@ const QUEUE: &[&str] =
 /// Registry name of write-back throttling.
 const WBT: &str = "wbt";
 
+/// Tunables that Linux's scheduler of this name has; `None`: Linux has no such scheduler.
+pub fn kernel_tunables(scheduler: &str) -> Option<&'static [&'static str]> {
+    SCHEDULERS.iter().find(|s| s.0 == scheduler).map(|s| s.2)
+}
+
 /// A configuration, as far as its name tells how to install it.
 #[derive(Clone, Debug)]
 pub struct Install {

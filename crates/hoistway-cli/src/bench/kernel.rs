@@ -4,18 +4,21 @@
 //! up. Where write-back throttling is on, as in most kernels, choosing a scheduler other than BFQ leaves it on; so the
 //! configurations have it (`mq-deadline+wbt`), and the present one is among them.
 
-use super::setting::{Setting, USUAL, also};
+use super::setting::{Setting, USUAL, also, limited, usual_place};
 use super::{Bench, share_configs};
 use crate::Failure;
+use crate::compare::chosen;
 use crate::world::refused;
-use hoistway_lab::bench::plan::{Level, Subject};
+use hoistway_lab::bench::plan::{Level, Rates, Subject};
+use hoistway_lab::bench::record::{Carried, SCHEMA};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
 use hoistway_lab::config::{Config, WBT};
 use hoistway_lab::experiment::{Experiment, Options};
+use hoistway_lab::recommend::install::kernel_tunables;
 use hoistway_lab::world::{Kernel, World, WorldError};
 use hoistway_live::kernel::{
-    Machine, MachineOptions, Place, PlaceTarget, Queue, Traffic, Watch, resolve,
+    Machine, MachineOptions, Place, PlaceTarget, Probed, Queue, Traffic, Watch, resolve,
 };
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -37,37 +40,113 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     crate::compare::stop_flag()?;
     let machine = Machine::open(&target, machine).map_err(failed)?;
     let identity = place.queues[0].identity();
+    let root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    let shown = place.path.display().to_string();
+    let name = shown.trim_matches('/').replace('/', "-");
+    let target = format!("{shown} {} {identity:?}", place.queues[0].name);
+    let carried = match root && !options.dry_run {
+        true => Some(carried(options, &machine, &name, &target)?),
+        false => None,
+    };
+    let assumed = subject::rates_of(&identity.class);
     let subject = Subject {
         drive: machine.drive().clone(),
-        rates: subject::rates_of(&identity.class),
+        rates: carried
+            .as_ref()
+            .map_or(assumed, |c| Rates { read: c.read, write: c.write.unwrap_or(assumed.write) }),
         overhead: hoistway::Nanos::ms(if identity.rotational == Some(true) { 1500 } else { 700 }),
         real: true,
+        wears: !emulated(&place),
         prepares: place.is_dir || options.yes_destroy_data.is_some(),
     };
     let world = Kernel(machine);
     let throttles = place.queues.iter().all(throttles);
     let present = present(&place.queues[0], throttles);
-    let (configs, lacks) = configs(&world, &subject, &place, options.level(), throttles);
+    let given = chosen(&options.config, &[], "configuration")?;
+    let also = More {
+        level: options.level(),
+        carried: carried.as_ref(),
+        changes: !options.dry_run,
+        given: &given,
+    };
+    let (configs, lacks) = configs(&world, &subject, &place, &also, throttles);
     std::thread::sleep(LOOK);
     let mut rows = vec![("present_config".to_string(), present.clone())];
+    rows.extend(carried.iter().flat_map(rates_rows));
     rows.extend(lacks.iter().map(|(id, why)| ("lacking".to_string(), format!("{id}: {why}"))));
     let mut about: Vec<String> = place.describe().lines().map(String::from).collect();
     about.extend(changes(&place, &present));
+    about.push(rates_line(carried.as_ref(), &subject));
     let quiet = watch.end(|| Some(Traffic::default()));
     about.extend(quiet.flags.iter().map(|flag| format!("note: {flag}")));
-    let name = place.path.display().to_string();
     Ok(Setting {
-        name: name.trim_matches('/').replace('/', "-"),
-        target: format!("{name} {} {:?}", place.queues[0].name, identity),
+        name,
+        target,
         about,
         configs,
         lacks,
         rows,
         present: Some(present),
-        root: std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0),
+        root,
         subject,
         world: Box::new(world),
     })
+}
+
+/// What the place carries: as measured when the bench in the folder began, or now.
+fn carried(
+    options: &Bench,
+    machine: &Machine,
+    name: &str,
+    target: &str,
+) -> Result<Carried, Failure> {
+    let usual = || usual_place("kernel", name, options.level());
+    let out = options.out.clone().unwrap_or_else(usual);
+    if let Some(known) = Carried::read(&out, target).filter(|_| !options.fresh) {
+        return Ok(known);
+    }
+    let Probed { read, write, random_reads } =
+        machine.probe().map_err(|e| refused(WorldError::from(e)))?;
+    let found = Carried { schema: SCHEMA, target: target.into(), read, write, random_reads };
+    found.write(&out).map_err(|e| Failure::Environment(e.to_string()))?;
+    Ok(found)
+}
+
+fn rates_rows(carried: &Carried) -> Vec<(String, String)> {
+    let mut rows = vec![("measured_read".to_string(), format!("{} B/s", carried.read))];
+    rows.extend(carried.write.map(|w| ("measured_write".to_string(), format!("{w} B/s"))));
+    rows.push(("measured_random_reads".into(), format!("{}/s", carried.random_reads)));
+    rows
+}
+
+fn rates_line(carried: Option<&Carried>, subject: &Subject) -> String {
+    let mb = |rate: u64| format!("{} MB/s", rate.div_ceil(1_000_000));
+    let wear = if subject.wears {
+        ""
+    } else {
+        "; an emulated drive does not wear, so writes have no limit"
+    };
+    match carried {
+        Some(c) => format!(
+            "measured: reads {}{}, {} random reads/s{wear}",
+            mb(c.read),
+            c.write.map_or_else(String::new, |w| format!(", writes {}", mb(w))),
+            c.random_reads
+        ),
+        None => format!(
+            "assumed for its class: reads {}, writes {}; a run measures them first{wear}",
+            mb(subject.rates.read),
+            mb(subject.rates.write)
+        ),
+    }
+}
+
+/// A drive of `hoistway emulate`: there is nothing to wear.
+fn emulated(place: &Place) -> bool {
+    let file = |what: &String| what.strip_prefix("backing file ").map(std::path::PathBuf::from);
+    let files = place.chain.iter().filter_map(|link| file(link.what.as_ref()?));
+    let files: Vec<std::path::PathBuf> = files.collect();
+    !files.is_empty() && files.iter().all(|f| hoistway_live::emulator::is_drive(f))
 }
 
 fn target(path: &Path) -> Result<PlaceTarget, Failure> {
@@ -122,12 +201,22 @@ fn named(scheduler: &str, throttles: bool) -> String {
     }
 }
 
+/// What decides about configurations beside the schedulers.
+struct More<'a> {
+    level: Level,
+    carried: Option<&'a Carried>,
+    /// The machine may be changed to find out what it has.
+    changes: bool,
+    /// Configurations that were named.
+    given: &'a [String],
+}
+
 /// The configurations that can run, and those that cannot, with the reason.
 fn configs(
     world: &Kernel,
     subject: &Subject,
     place: &Place,
-    level: Level,
+    more: &More<'_>,
     throttles: bool,
 ) -> (Vec<String>, Vec<(String, String)>) {
     let mut wanted: Vec<String> = USUAL.iter().map(|s| named(s, throttles)).collect();
@@ -135,32 +224,63 @@ fn configs(
     let offered = place.queues[0].schedulers().unwrap_or_default();
     let known = |s: &&String| !USUAL.contains(&s.as_str()) && Config::parse(s).is_ok();
     wanted.extend(offered.iter().filter(known).map(|s| named(s, throttles)));
-    wanted.extend(also(level));
+    wanted.extend(also(more.level));
     let mut lacks = Vec::new();
-    let mut can_run = |id: &String, under: Under| match lacking(world, subject, id, under) {
-        None => true,
-        Some(why) => {
-            lacks.push((id.clone(), why));
-            false
+    match more.carried {
+        Some(c) => {
+            wanted.extend(limited(more.level, c.read, c.write.unwrap_or(subject.rates.write)));
         }
-    };
+        None if more.level != Level::Quick => {
+            let why = "its limits are parts of the drive's rates, which a run measures first";
+            lacks.push(("max-none".to_string(), why.to_string()));
+        }
+        None => {}
+    }
+    let mut can_run =
+        |id: &String, under: Under| match lacking(world, subject, id, (under, more.changes)) {
+            None => true,
+            Some(why) => {
+                lacks.push((id.clone(), why));
+                false
+            }
+        };
     wanted.retain(|id| can_run(id, Under::Whole));
     for id in share_configs() {
         can_run(&id, Under::Shares);
+    }
+    // Those that were named are asked last, so that what is said of the others does not depend on them.
+    for id in more.given.iter().filter_map(|text| Some(Config::parse(text).ok()?.id)) {
+        if !wanted.contains(&id) {
+            can_run(&id, Under::Whole);
+        }
     }
     lacks.dedup();
     (wanted, lacks)
 }
 
 /// Why a configuration cannot run here.
-fn lacking(world: &Kernel, subject: &Subject, id: &str, under: Under) -> Option<String> {
+fn lacking(
+    world: &Kernel,
+    subject: &Subject,
+    id: &str,
+    (under, changes): (Under, bool),
+) -> Option<String> {
     let config = Config::parse(id).ok()?;
     let part = SUITE.iter().find(|p| p.configs == under)?;
     let experiment = Experiment::load(part.experiment).ok()?;
     let workload = experiment.workload(part.workload)?;
     let mut job = experiment.job(&subject.drive, workload, &config, 1, &Options::default()).ok()?;
-    // Whether a scheduler has a tunable is found by choosing it, and a plan changes nothing: runs say it.
-    job.scheduler.set.clear();
+    // Whether a scheduler has a tunable is found by choosing it. Where nothing may be changed, what Linux is known to
+    // have must do.
+    if !changes {
+        let name = job.scheduler.entry.name;
+        let known = kernel_tunables(name).unwrap_or_default();
+        let missing = job.scheduler.set.iter().find(|(t, _)| !known.contains(&t.as_str()));
+        if let Some((missing, _)) = missing {
+            return Some(format!("Linux's {name} has no tunable {missing}"));
+        }
+        job.scheduler.set.clear();
+    }
     world.lacks(&job).map(|lack| lack.to_string())
 }
 

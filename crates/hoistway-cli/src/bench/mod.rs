@@ -162,7 +162,10 @@ fn wish(options: &Bench, setting: &Setting) -> Result<Wish, Failure> {
             let what = format!("--config: at most {CONFIGS_MAX} configurations");
             return Err(Failure::Usage(what));
         }
-        configs.push(config);
+        // The plan says why.
+        if !setting.lacks.iter().any(|(id, _)| *id == config.id) {
+            configs.push(config);
+        }
     }
     let given = !options.config.is_empty();
     Ok(Wish {

@@ -43,6 +43,18 @@ pub fn also(level: Level) -> Vec<String> {
     names.iter().map(|c| (*c).to_string()).collect()
 }
 
+/// io.max with a sixteenth of these rates (bytes per second) for each process, where there is time for it.
+pub fn limited(level: Level, read: u64, write: u64) -> Option<String> {
+    let part = |rate: u64| (rate / 16 / 1_000_000).max(1);
+    let id = format!("max-none{{rbps={}MB/s,wbps={}MB/s}}", part(read), part(write));
+    (level != Level::Quick).then_some(id)
+}
+
+/// Where results go when nothing else is said.
+pub fn usual_place(world: &str, name: &str, level: Level) -> PathBuf {
+    PathBuf::from("runs").join(format!("bench.{world}.{name}.{}", level.name()))
+}
+
 /// Schedulers that a distribution's kernel has.
 pub const USUAL: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
 
@@ -88,8 +100,7 @@ impl Setting {
 
     /// Where results go when nothing else is said.
     pub fn usual_place(&self, level: Level) -> PathBuf {
-        let name = format!("bench.{}.{}.{}", self.world.name(), self.name, level.name());
-        PathBuf::from("runs").join(name)
+        usual_place(self.world.name(), &self.name, level)
     }
 }
 
@@ -110,14 +121,16 @@ fn real(_options: &Bench, path: &Path) -> Result<Setting, Failure> {
 fn simulated(name: &str, level: Level) -> Result<Setting, Failure> {
     let drive = DriveFile::load(name).map_err(|e| Failure::Usage(e.to_string()))?;
     let about = vec![format!("{}: a simulated drive; time is virtual", drive.name)];
+    let subject = subject::simulated(&drive);
+    let limited = limited(level, subject.rates.read, subject.rates.write);
     Ok(Setting {
         world: Box::new(Sim),
-        subject: subject::simulated(&drive),
+        subject,
         name: drive.id.clone(),
         // All its parameters: a drive file that was changed is another drive.
         target: format!("{}\n{}", drive.id, drive.table),
         about,
-        configs: USUAL.iter().map(|c| (*c).to_string()).chain(also(level)).collect(),
+        configs: USUAL.iter().map(|c| (*c).to_string()).chain(also(level)).chain(limited).collect(),
         lacks: Vec::new(),
         present: None,
         root: true,

@@ -37,6 +37,15 @@ pub fn plan(plan: &Plan, setting: &Setting) -> String {
     for (part, why) in &plan.left_out {
         let _ = writeln!(out, "left out: {}/{}: {why}", part.experiment, part.workload);
     }
+    let all = suite::SUITE.len();
+    if plan.parts.len() < all {
+        let _ = writeln!(
+            out,
+            "{} of the suite's {all} workloads, {} a run: another level, or --time, has more",
+            plan.parts.len(),
+            duration(plan.measured)
+        );
+    }
     for (grid, parts) in configs(plan) {
         let _ = writeln!(out, "configurations of {parts}: {grid}");
     }

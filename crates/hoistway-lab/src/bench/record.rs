@@ -73,6 +73,53 @@ pub struct Record {
     pub key: String,
 }
 
+/// Name of the file with what a place was measured to carry.
+pub const RATES_FILE: &str = "rates.json";
+
+/// What a place carries, about. It decides what fits a plan, so a bench that goes on takes what it began with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Names the place.
+    pub target: String,
+    /// Bytes per second, read in order.
+    pub read: u64,
+    /// Bytes per second, written in order; `None`: not measured.
+    pub write: Option<u64>,
+    /// Random reads of 4 KiB per second.
+    pub random_reads: u64,
+}
+
+impl Carried {
+    /// The file in a folder, if it is of this place.
+    pub fn read(folder: &Path, target: &str) -> Option<Carried> {
+        let text = std::fs::read_to_string(folder.join(RATES_FILE)).ok()?;
+        let found: Carried = serde_json::from_str(&text).ok()?;
+        (found.schema == SCHEMA && found.target == target).then_some(found)
+    }
+
+    /// Writes the file; it appears as a whole.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn write(&self, folder: &Path) -> Result<(), DirectoryError> {
+        let text = serde_json::to_string_pretty(self).expect("names and numbers");
+        put(folder, RATES_FILE, &text)
+    }
+}
+
+/// Writes a file that appears as a whole.
+fn put(folder: &Path, name: &str, text: &str) -> Result<(), DirectoryError> {
+    let path = folder.join(name);
+    let error = |error| DirectoryError::Io { path: path.clone(), error };
+    let part = folder.join(format!("{name}.part"));
+    std::fs::create_dir_all(folder).map_err(error)?;
+    std::fs::write(&part, format!("{text}\n")).map_err(error)?;
+    std::fs::rename(&part, &path).map_err(error)
+}
+
 impl Record {
     /// Of a plan that begins.
     pub fn of(
@@ -132,12 +179,7 @@ impl Record {
     ///
     /// What the file system says.
     pub fn write(&self, folder: &Path) -> Result<(), DirectoryError> {
-        let path = folder.join(FILE);
-        let error = |error| DirectoryError::Io { path: path.clone(), error };
         let text = serde_json::to_string_pretty(self).expect("names and numbers");
-        let part = folder.join(format!("{FILE}.part"));
-        std::fs::create_dir_all(folder).map_err(error)?;
-        std::fs::write(&part, text + "\n").map_err(error)?;
-        std::fs::rename(&part, &path).map_err(error)
+        put(folder, FILE, &text)
     }
 }

@@ -32,6 +32,7 @@ pub fn simulated(drive: &DriveFile) -> Subject {
         rates: Rates { read: drive.iocost.rbps.min(most), write: drive.iocost.wbps.min(most) },
         overhead: Nanos::ZERO,
         real: false,
+        wears: false,
         prepares: false,
     }
 }

@@ -57,6 +57,11 @@ const PAGES: u64 = 256;
 /// How often, and how long, a user of the device is waited for.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Whether a file is the drive of an emulator, as a loop device names it.
+pub fn is_drive(file: &Path) -> bool {
+    file.starts_with(state::base())
+}
+
 /// Which drive, and where its data is.
 #[derive(Clone, Debug)]
 pub struct EmulatorOptions {

@@ -11,6 +11,7 @@
 
 use super::files::{Filled, Ground};
 use super::place::{Place, PlaceTarget, resolve};
+use super::probe::{Probed, probe};
 use super::run::{self, Run};
 use super::worker::MAX_REQUEST;
 use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
@@ -377,6 +378,25 @@ impl Machine {
         };
         let run = Run { machine: self, job, guard, filled, conditions };
         run.carry_out(watch)
+    }
+
+    /// Measures what the place carries, about, by a file of its own that is deleted, or by reading the device.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn probe(&self) -> Result<Probed, LiveError> {
+        let mut state = self.state();
+        if state.guard.is_none() {
+            state.guard = Some(self.begin()?);
+        }
+        let free = match &self.ground {
+            Ground::Folder(folder) => rustix::fs::statvfs(folder)
+                .map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
+            Ground::Device { .. } => u64::MAX,
+        };
+        let (_, _, capacity, _, rotational) = self.facts_of_drive;
+        probe(&self.ground, capacity, free, rotational)
     }
 
     /// From now on the machine is changed.

@@ -227,7 +227,7 @@ impl JobArgs {
 }
 
 /// What `compare` and `run` share.
-#[derive(Debug, Default, ClapArgs)]
+#[derive(Clone, Debug, Default, ClapArgs)]
 pub struct Common {
     /// Drives: names, or paths of drive files [default: the experiment's]
     #[arg(long, short, value_name = "LIST")]
@@ -263,10 +263,14 @@ pub struct Common {
     /// Measure for a quarter of the time, at least 1 s
     #[arg(long)]
     pub quick: bool,
-    /// Where to run: sim (simulator, virtual time), engine (real storage, or drives emulated in real time) or kernel (the
-    /// kernel's own schedulers)
-    #[arg(long, value_name = "WORLD", default_value = "sim")]
-    pub on: String,
+    /// Where to run: sim (simulator, virtual time), linux or linux:NAME (a Linux kernel of its own, virtual time), engine
+    /// (real storage, or drives emulated in real time) or kernel (the kernel's own schedulers). Several worlds are
+    /// compared with the first one [default: sim]
+    #[arg(long, value_name = "WORLD")]
+    pub on: Vec<String>,
+    /// For --on linux: raw, or make this file system on the drive: ext4, xfs or btrfs [default: raw]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub fs: Option<String>,
     /// For --on engine and kernel: use scratch files in this directory, deleted at the end
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "device", "drive"])]
     pub target_dir: Option<PathBuf>,
@@ -312,6 +316,21 @@ pub struct Common {
     /// Show no progress bar
     #[arg(long)]
     pub quiet: bool,
+}
+
+impl Common {
+    /// The worlds that are asked for, at least one.
+    pub fn worlds(&self) -> Vec<String> {
+        match crate::compare::parts(&self.on) {
+            given if given.is_empty() => vec!["sim".into()],
+            given => given,
+        }
+    }
+
+    /// The world, where there can be one only: the first.
+    pub fn world(&self) -> String {
+        self.worlds().remove(0)
+    }
 }
 
 /// `hoistway what-if`.

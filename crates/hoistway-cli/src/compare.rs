@@ -5,7 +5,7 @@ use crate::baseline::{self, Baseline};
 use crate::results::results;
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
-use crate::{Failure, explain, job, print};
+use crate::{Failure, beside, explain, job, print};
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, quantity};
 use hoistway_lab::config::{Config, WBT, split_list};
@@ -31,13 +31,22 @@ const JSON_SCHEMA: u32 = 1;
 const DURATION_MAX_S: u64 = 86_400;
 
 /// Experiments of `compare` that are named nowhere.
-const USUAL: &str = "latency-2019";
+pub const USUAL: &str = "latency-2019";
 
-pub fn compare(options: &Compare) -> Result<(), Failure> {
-    let configs = |experiment: &Experiment| match parts(&options.config) {
+/// The configurations asked for, or the experiment's.
+pub fn configs_of(options: &Compare, experiment: &Experiment) -> Vec<String> {
+    match parts(&options.config) {
         given if given.is_empty() => experiment.configs.clone(),
         given => given,
-    };
+    }
+}
+
+pub fn compare(options: &Compare) -> Result<(), Failure> {
+    let worlds = chosen(&options.common.on, &options.common.worlds(), "world")?;
+    if worlds.len() > 1 {
+        return beside::compare(options, &worlds);
+    }
+    let configs = |experiment: &Experiment| configs_of(options, experiment);
     if let Some(path) = &options.job.job {
         if let Some(name) = &options.experiment {
             let what = format!("--job is in place of an experiment; leave '{name}' or --job out");
@@ -120,8 +129,8 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
     let source = Source { verb: "run", name: &name };
     if let Some(process) = &options.explain {
         baseline::refuse(&options.common, "--explain")?;
-        if options.common.on == "kernel" {
-            let what = "--explain: the kernel's schedulers do not tell what they decide; leave it out with --on kernel";
+        if !["sim", "engine"].contains(&options.common.world().as_str()) {
+            let what = "--explain: the kernel's schedulers do not tell what they decide; use --on sim or engine";
             return Err(Failure::Usage(what.into()));
         }
         let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
@@ -138,7 +147,7 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
 
 /// The world that writes the run of a grid of one into a trace.
 fn saving(grid: &mut Grid, common: &Common, path: &Path) -> Result<Chosen, Failure> {
-    if common.on != "sim" {
+    if common.world() != "sim" {
         let what = "--save-trace writes runs of the simulator; leave out --on";
         return Err(Failure::Usage(what.into()));
     }
@@ -167,7 +176,7 @@ pub struct Source<'a> {
     pub name: &'a str,
 }
 
-fn load(name: &str) -> Result<Experiment, Failure> {
+pub fn load(name: &str) -> Result<Experiment, Failure> {
     Experiment::load(name).map_err(|e| Failure::Usage(e.to_string()))
 }
 
@@ -419,7 +428,7 @@ pub fn carry_out(
 }
 
 /// Runs the grids one after another and writes a run directory for each.
-fn run_all(
+pub fn run_all(
     grids: &mut [Grid],
     common: &Common,
     chosen: &Chosen,
@@ -449,6 +458,9 @@ fn run_all(
         })?;
         kept.remove().map_err(|e| Failure::Failed(e.to_string()))?;
         runs.push(run);
+    }
+    if let Some(cost) = world.cost().filter(|_| !common.quiet) {
+        eprintln!("{cost}");
     }
     Ok((runs, dirs))
 }
@@ -531,7 +543,7 @@ fn all_json(runs: &[(&Run, &Path)]) -> String {
 }
 
 /// Where the report is and which seed was used, beside data on stdout.
-fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
+pub fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
     eprintln!("report: {}\nseed:   {}", dir.join("report.html").display(), run.manifest.seed);
     Ok(())
 }
@@ -657,7 +669,7 @@ fn classes_of(procs: &[ProcSpec]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
+pub fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
     let mut out = format!("{}\n{}\n\n", grid.experiment.title, grid.command);
     let mut table = Table::new(&["drive/config/workload", "processes", "ramp", "measured"], 1);
     let mut classes: Vec<(String, String)> = Vec::new();

@@ -4,6 +4,7 @@
 mod args;
 mod baseline;
 mod bench;
+mod beside;
 mod calibrate;
 mod compare;
 mod describe;

@@ -193,7 +193,7 @@ fn common(options: &Replay) -> Common {
         csv: options.csv,
         json: options.json,
         quiet: options.quiet,
-        on: "sim".into(),
+        on: vec!["sim".into()],
         ..Common::default()
     }
 }

@@ -18,8 +18,27 @@ pub struct Chosen {
 }
 
 pub fn choose(common: &Common) -> Result<Chosen, Failure> {
-    match common.on.as_str() {
+    let on = common.world();
+    if let Some(other) = common.worlds().get(1) {
+        let what =
+            format!("--on {other}: one world at a time here; `hoistway compare` takes several");
+        return Err(Failure::Usage(what));
+    }
+    let (name, which) = match on.split_once(':') {
+        Some((name, which)) => (name, Some(which)),
+        None => (on.as_str(), None),
+    };
+    if let (Some(which), false) = (which, name == "linux") {
+        let what = format!("--on {}: ':{which}' names a kernel, as in --on linux:{which}", on);
+        return Err(Failure::Usage(what));
+    }
+    if common.fs.is_some() && name != "linux" {
+        let what = "--fs makes a file system in a kernel of its own; add --on linux";
+        return Err(Failure::Usage(what.into()));
+    }
+    match name {
         "sim" => simulator(common),
+        "linux" => linux(common, which),
         "engine" => engine(common),
         "kernel" => kernel(common),
         other => {
@@ -34,6 +53,12 @@ pub fn choose(common: &Common) -> Result<Chosen, Failure> {
 }
 
 fn simulator(common: &Common) -> Result<Chosen, Failure> {
+    no_storage(common)?;
+    Ok(Chosen { world: Box::new(Sim), drive: None })
+}
+
+/// Refuses real storage beside a drive model.
+fn no_storage(common: &Common) -> Result<(), Failure> {
     let targets = [
         ("--target-dir", &common.target_dir),
         ("--file", &common.file),
@@ -44,7 +69,7 @@ fn simulator(common: &Common) -> Result<Chosen, Failure> {
         Some((flag, _)) => Err(Failure::Usage(format!(
             "{flag} names real storage, which the simulator does not use; add --on engine or --on kernel"
         ))),
-        None => Ok(Chosen { world: Box::new(Sim), drive: None }),
+        None => Ok(()),
     }
 }
 
@@ -53,7 +78,7 @@ fn engine(common: &Common) -> Result<Chosen, Failure> {
     Err(Failure::Usage(format!(
         "--on {}: this program was built without access to real storage; build it on Linux \
          with the feature `live` (cargo build --release -p hoistway-cli)",
-        common.on
+        common.world()
     )))
 }
 
@@ -88,7 +113,7 @@ fn one_at_a_time(common: &Common) -> Result<Option<u64>, Failure> {
     if common.jobs.is_some_and(|jobs| jobs > 1) {
         return Err(Failure::Usage(format!(
             "--jobs: runs on the wall clock disturb each other; leave it out with --on {}",
-            common.on
+            common.world()
         )));
     }
     let bytes = common.size.as_ref().map(|text| hoistway::quantity::bytes(text)).transpose();
@@ -121,6 +146,25 @@ fn kernel(common: &Common) -> Result<Chosen, Failure> {
     eprintln!("{}", machine.place().describe());
     let drive = machine.drive().clone();
     Ok(Chosen { world: Box::new(Kernel(machine)), drive: Some(drive) })
+}
+
+#[cfg(not(all(feature = "live", target_os = "linux")))]
+fn linux(common: &Common, _: Option<&str>) -> Result<Chosen, Failure> {
+    engine(common)
+}
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn linux(common: &Common, kernel: Option<&str>) -> Result<Chosen, Failure> {
+    use hoistway_lab::world::Linux;
+    use hoistway_live::linux::{Format, Linux as Kernel};
+    no_storage(common)?;
+    let name = common.fs.as_deref().unwrap_or(Format::Raw.name());
+    let format = Format::find(name).ok_or_else(|| {
+        let names: Vec<&str> = Format::all().map(Format::name).collect();
+        Failure::Usage(format!("--fs {name}: choose one of {}", names.join(", ")))
+    })?;
+    let kernel = Kernel::open(kernel, format).map_err(|e| refused(WorldError::from(e)))?;
+    Ok(Chosen { world: Box::new(Linux(kernel)), drive: None })
 }
 
 /// Takes out of the grid what the world lacks something for, says so, and returns the same for the manifest.
@@ -169,10 +213,11 @@ pub fn refused(error: WorldError) -> Failure {
 /// What repeats the choice on a command line.
 pub fn flags(common: &Common) -> String {
     let mut text = String::new();
-    if common.on == "sim" {
+    let on = common.world();
+    if on == "sim" {
         return text;
     }
-    let _ = write!(text, " --on {}", common.on);
+    let _ = write!(text, " --on {on}");
     let paths: [(&str, &Option<PathBuf>); 4] = [
         ("target-dir", &common.target_dir),
         ("file", &common.file),
@@ -186,6 +231,9 @@ pub fn flags(common: &Common) -> String {
     }
     if let Some(size) = &common.size {
         let _ = write!(text, " --size '{size}'");
+    }
+    if let Some(fs) = &common.fs {
+        let _ = write!(text, " --fs {fs}");
     }
     text
 }

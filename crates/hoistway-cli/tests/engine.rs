@@ -1,4 +1,4 @@
-//! `--on engine` and `--on kernel` from outside: runs on emulated drives, scratch files, files and loop devices, and
+//! `--on engine`, `--on kernel` and `--on linux` from outside: runs on emulated drives, scratch files, files and loop devices, and
 //! what is refused.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
@@ -713,4 +713,70 @@ fn the_kernels_schedulers_and_ours_are_compared_on_one_emulated_drive() {
     let emulated =
         Command::new(env!("CARGO_BIN_EXE_hoistway")).args(["emulate", "--list"]).output();
     assert!(!text(&emulated.unwrap().stdout).contains(&format!("process {pid}")));
+}
+
+/// `compare ./small.toml --on linux` with a cache folder, the usual one if `None`.
+fn on_linux(folder: &Folder, cache: Option<&Path>, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+    command.args(["compare", "./small.toml", "--on", "linux"]).args(args).current_dir(&folder.0);
+    if let Some(cache) = cache {
+        command.env("HOISTWAY_CACHE_DIR", cache);
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn a_kernel_of_its_own_gives_the_same_bytes_every_time() {
+    let folder = Folder::new("linux");
+    let lacking = on_linux(&folder, Some(&folder.0), &[]);
+    assert_eq!(lacking.status.code(), Some(3), "{}", text(&lacking.stderr));
+    assert!(text(&lacking.stderr).contains("hoistway linux build"), "{}", text(&lacking.stderr));
+    let args = ["-r", "1", "--quiet", "--csv", "-c", "mq-deadline,none-bfq,adios", "--out"];
+    let run = |out: &str| on_linux(&folder, None, &[&args[..], &[out]].concat());
+    let first = run("a");
+    if first.status.code() == Some(3) {
+        return println!("skipped: {}", text(&first.stderr));
+    }
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(text(&first.stderr).contains("left out: adios"), "{}", text(&first.stderr));
+    let read = Run::read(&folder.0.join("a")).unwrap();
+    assert_eq!((read.manifest.world.as_str(), read.cells.len()), ("linux", 4));
+    for cell in &read.cells {
+        let rep = &cell.reps[0];
+        assert!(rep.procs[0].latency.count() > 0, "{}/{}", cell.config, cell.workload);
+        assert!(rep.device.read_bytes > 0);
+        assert_eq!(rep.device.written_bytes > 0, cell.workload == "writers");
+    }
+    let second = run("b");
+    assert_eq!(text(&second.stdout), text(&first.stdout));
+    let records = |out: &str| fs::read(folder.0.join(out).join("metrics.csv")).unwrap();
+    assert_eq!(records("a"), records("b"));
+}
+
+#[test]
+fn several_worlds_are_compared_with_the_first() {
+    let folder = Folder::new("beside");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+        command.args(["compare", "./small.toml", "-r", "1", "--quiet"]).args(args);
+        command.current_dir(&folder.0).output().unwrap()
+    };
+    let twice = run(&["--on", "sim,sim"]);
+    assert!(text(&twice.stderr).contains("world 'sim' is given twice"), "{}", text(&twice.stderr));
+    let job = run(&["--on", "sim", "--on", "linux", "--out", "both", "--json"]);
+    if job.status.code() == Some(3) {
+        return println!("skipped: {}", text(&job.stderr));
+    }
+    assert!(job.status.success(), "{}", text(&job.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&job.stdout).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "latency and throughput of four cells: {found:#}");
+    for row in rows {
+        assert!(row["sim"]["value"].as_f64().unwrap() > 0.0, "{row:#}");
+        assert_eq!(row["others"][0]["world"], "linux");
+    }
+    for world in ["sim", "linux"] {
+        let run = Run::read(&folder.0.join("both").join(world)).unwrap();
+        assert_eq!(run.manifest.world, world);
+    }
 }

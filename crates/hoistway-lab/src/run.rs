@@ -515,8 +515,8 @@ impl Grid {
     /// What finished runs must have in common to be put together: the grid, the command, and `program`,
     /// which names the build.
     pub fn key(&self, world: &dyn World, program: &str) -> String {
-        let (world, digest) = (world.name(), self.digest());
-        format!("{program}\n{world} {digest}\n{}\n", self.command)
+        let (world, build, digest) = (world.name(), world.build(), self.digest());
+        format!("{program}\n{world} {digest}{build}\n{}\n", self.command)
     }
 }
 

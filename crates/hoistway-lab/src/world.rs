@@ -41,6 +41,16 @@ pub trait World: fmt::Debug + Sync {
         watch: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<Outcome, JobError>;
 
+    /// Which build of the world it is, where runs of several must not be put together.
+    fn build(&self) -> String {
+        String::new()
+    }
+
+    /// What all runs so far have cost, for people: it depends on the machine, and is no result.
+    fn cost(&self) -> Option<String> {
+        None
+    }
+
     /// What a reader of the results must know about the machine: name and value.
     fn machine(&self) -> Vec<(String, String)> {
         Vec::new()
@@ -103,6 +113,11 @@ pub static WORLDS: &[WorldEntry] = &[
     WorldEntry {
         name: "kernel",
         summary: "a directory or device of this machine under the kernel's own schedulers and controllers",
+    },
+    WorldEntry {
+        name: "linux",
+        summary: "drive models in virtual time under a Linux kernel of its own (`hoistway linux build`); linux:NAME \
+                  names one of several",
     },
 ];
 
@@ -194,6 +209,64 @@ impl World for Kernel {
         watch: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<Outcome, JobError> {
         self.0.run(job, watch)
+    }
+
+    fn machine(&self) -> Vec<(String, String)> {
+        self.0.facts()
+    }
+}
+
+/// A kernel of its own in virtual time.
+#[cfg(all(feature = "live", target_os = "linux"))]
+#[derive(Debug)]
+pub struct Linux(pub hoistway_live::linux::Linux);
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+impl World for Linux {
+    fn name(&self) -> &'static str {
+        "linux"
+    }
+
+    fn alone(&self) -> bool {
+        false
+    }
+
+    fn check(&self, jobs: &[Job<'_>]) -> Result<(), WorldError> {
+        self.0.check(jobs).map_err(WorldError::from)
+    }
+
+    fn lacks(&self, job: &Job<'_>) -> Option<Lack> {
+        let hoistway_live::kernel::Lack { what, why, remedy } = self.0.lacks(job)?;
+        Some(Lack { what, why, remedy })
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        watch: &mut dyn FnMut(Instant) -> bool,
+    ) -> Result<Outcome, JobError> {
+        self.0.run(job, watch)
+    }
+
+    fn build(&self) -> String {
+        self.0.kernel().digest.clone()
+    }
+
+    fn cost(&self) -> Option<String> {
+        let spent = self.0.totals();
+        if spent.runs == 0 {
+            return None;
+        }
+        let seconds = |time: hoistway::Nanos| time.0 as f64 / 1e9;
+        let (inside, outside) = (seconds(spent.virtual_time), seconds(spent.wall_time));
+        Some(format!(
+            "Linux {}: {} runs, {inside:.1} s of virtual time and {} requests in {outside:.1} s of processor and wall \
+             time ({:.2} s per virtual second)",
+            self.0.kernel().release,
+            spent.runs,
+            spent.requests,
+            outside / inside.max(1e-9)
+        ))
     }
 
     fn machine(&self) -> Vec<(String, String)> {

@@ -26,6 +26,7 @@ pub mod net;
 mod slab;
 pub mod storage;
 mod thread;
+mod words;
 
 pub use buffer::Buffer;
 pub use clock::Clock;

@@ -30,6 +30,17 @@ pub enum Verb {
     /// Carry out processes of a job: what `--on kernel` starts by itself
     #[command(hide = true)]
     KernelWorker(KernelWorker),
+    /// Carry out a task in a kernel of its own: what `--on linux` starts there by itself
+    #[command(hide = true)]
+    LinuxGuest(LinuxGuest),
+}
+
+/// `hoistway linux-guest`.
+#[derive(Debug, ClapArgs)]
+pub struct LinuxGuest {
+    /// The folder in common, and the task
+    #[arg(required = true, value_name = "FOLDER")]
+    pub args: Vec<String>,
 }
 
 /// `hoistway kernel-worker`.

@@ -31,5 +31,8 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         Verb::KernelWorker(options) => {
             hoistway_live::kernel::work(&options.args).map_err(Failure::Usage)
         }
+        Verb::LinuxGuest(options) => {
+            hoistway_live::linux::guest(&options.args).map_err(Failure::Usage)
+        }
     }
 }

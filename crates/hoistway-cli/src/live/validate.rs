@@ -2,8 +2,8 @@
 //! clock, and in the simulator.
 
 use crate::compare::{parts, program, run_failure, stop_flag, threads};
-use crate::table::{Table, limit, three};
-use crate::{Failure, print};
+use crate::table::limit;
+use crate::{Failure, beside, print};
 use clap::Args as ClapArgs;
 use hoistway::quantity;
 use hoistway_lab::config::Config;
@@ -12,8 +12,7 @@ use hoistway_lab::report::html;
 use hoistway_lab::result::Run;
 use hoistway_lab::result::kept::Kept;
 use hoistway_lab::run::Grid;
-use hoistway_lab::stats::{Bounded, Ratio};
-use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, Side, carry_out, rows};
+use hoistway_lab::validate::{Row, Side, carry_out, rows};
 use hoistway_lab::world::{Engine, Kernel, Sim, World};
 use hoistway_live::emulator::{Emulator, EmulatorOptions};
 use hoistway_live::kernel::{Machine, MachineOptions, PlaceTarget};
@@ -150,11 +149,11 @@ fn report(options: &Validate, others: &[&'static str], results: &[OnDrive]) -> R
     }
     notes.dedup();
     if let Some(path) = &options.markdown {
-        std::fs::write(path, markdown(&all, others))
+        std::fs::write(path, beside::markdown(&all, KERNEL, others))
             .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))?;
     }
     print(&match options.json {
-        true => json(&all, others, &notes),
+        true => format!("{:#}\n", beside::json(&all, KERNEL, others, &notes)),
         false => text(&all, others, &notes, options),
     })?;
     let missed = |row: &Row| (0..others.len()).any(|o| row.holds(o) == Some(false));
@@ -374,120 +373,15 @@ fn preview(tasks: &[Task], others: &[&str]) -> Result<String, Failure> {
     Ok(out)
 }
 
-fn value(v: Option<Bounded>) -> String {
-    v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
-}
-
-/// `0.97 (0.93 to 1.02)`; few runs that scatter have no bounds that would tell anything.
-fn ratio(r: &Ratio) -> String {
-    let mean = format!("{:.2}", r.mean);
-    let low = |x: f64| if x < 0.1 { "<0.1".to_string() } else { format!("{x:.2}") };
-    let high = |x: f64| if x > 10.0 { ">10".to_string() } else { format!("{x:.2}") };
-    mean + &r.interval.map_or_else(String::new, |(l, h)| format!(" ({} to {})", low(l), high(h)))
-}
-
-fn held(row: &Row, other: usize) -> &'static str {
-    match row.holds(other) {
-        Some(true) => "",
-        Some(false) => " !",
-        None => "",
-    }
-}
-
-fn cells(row: &Row) -> Vec<String> {
-    let mut cells = vec![
-        row.drive.clone(),
-        row.workload.clone(),
-        row.config.clone(),
-        row.quantity.clone(),
-        row.unit.into(),
-        value(row.reference),
-    ];
-    for (at, Other { value: v, ratio: r }) in row.others.iter().enumerate() {
-        cells.push(value(*v));
-        let text = r.as_ref().map_or_else(|| "-".into(), ratio);
-        cells.push(text + held(row, at));
-    }
-    cells
-}
-
-fn headings(others: &[&str]) -> Vec<String> {
-    let mut all: Vec<String> =
-        ["drive", "workload", "config", "quantity", "unit", KERNEL].map(String::from).into();
-    for world in others {
-        all.extend([world.to_string(), format!("{world}/{KERNEL} (99 %)")]);
-    }
-    all
-}
-
-/// How many rows are within their limits, world by world.
-fn verdict(all: &[Row], others: &[&str]) -> String {
-    let mut out = String::new();
-    for (at, world) in others.iter().enumerate() {
-        let judged: Vec<bool> = all.iter().filter_map(|row| row.holds(at)).collect();
-        let good = judged.iter().filter(|held| **held).count();
-        let _ = writeln!(
-            out,
-            "{world}: {good} of {} within the limit ({:.0} %, BFQ {:.0} %)",
-            judged.len(),
-            LIMIT * 100.0,
-            LIMIT_BFQ * 100.0
-        );
-    }
-    out
-}
-
 fn text(all: &[Row], others: &[&str], notes: &[String], options: &Validate) -> String {
-    let headings = headings(others);
-    let names: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let mut table = Table::new(&names, 5);
-    all.iter().for_each(|row| table.row(cells(row)));
-    let mut out = table.fit(limit(options.wide), &["unit", "sim", "engine"]);
+    let mut out =
+        beside::table(all, KERNEL, others).fit(limit(options.wide), &["unit", "sim", "engine"]);
     out.push_str("(! beyond the limit)\n");
-    out.push_str(&verdict(all, others));
+    out.push_str(&beside::verdict(all, others));
     for note in notes {
         let _ = writeln!(out, "warning: {note}");
     }
     let place = options.from.as_ref().unwrap_or(&options.out);
     let _ = writeln!(out, "runs: {}", place.display());
     out
-}
-
-fn markdown(all: &[Row], others: &[&str]) -> String {
-    let headings = headings(others);
-    let mut out = format!("| {} |\n|", headings.join(" | "));
-    for at in 0..headings.len() {
-        out.push_str(if at < 5 { "---|" } else { "---:|" });
-    }
-    out.push('\n');
-    for row in all {
-        let _ = writeln!(out, "| {} |", cells(row).join(" | "));
-    }
-    out
-}
-
-fn json(all: &[Row], others: &[&str], notes: &[String]) -> String {
-    let bounded = |v: Option<Bounded>| {
-        v.map(|v| serde_json::json!({ "value": v.value, "bound": v.bound.sign() }))
-    };
-    let row = |row: &Row| {
-        let beside = row.others.iter().zip(others).enumerate().map(|(at, (other, world))| {
-            let interval = other.ratio.and_then(|r| r.interval);
-            serde_json::json!({
-                "world": world, "value": bounded(other.value), "ratio": other.ratio.map(|r| r.mean),
-                "low": interval.map(|i| i.0), "high": interval.map(|i| i.1), "holds": row.holds(at),
-            })
-        });
-        serde_json::json!({
-            "drive": row.drive, "workload": row.workload, "config": row.config,
-            "quantity": row.quantity, "unit": row.unit, "kernel": bounded(row.reference),
-            "limit": row.limit, "others": beside.collect::<Vec<_>>(),
-        })
-    };
-    let value = serde_json::json!({
-        "schema": 1,
-        "rows": all.iter().map(row).collect::<Vec<_>>(),
-        "warnings": notes,
-    });
-    format!("{value:#}\n")
 }

@@ -283,7 +283,7 @@ fn translated(hierarchy: &Hierarchy, file: &str) -> Option<Vec<&'static str>> {
 }
 
 /// The name in v2: jobs may use that of v1, or BFQ's word.
-fn own_name(file: &str) -> &str {
+pub(crate) fn own_name(file: &str) -> &str {
     match file {
         "weight" | "blkio.bfq.weight" | "blkio.bfq.weight_device" => "io.bfq.weight",
         "blkio.prio.class" => "io.prio.class",
@@ -325,7 +325,7 @@ fn to_v1(file: &str, line: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 /// What to do for a file that the kernel does not have.
-fn remedy(file: &str) -> String {
+pub(crate) fn remedy(file: &str) -> String {
     let row = FILES.iter().find(|(name, ..)| *name == own_name(file));
     match row {
         Some(("io.bfq.weight", ..)) => {

@@ -127,6 +127,16 @@ pub(super) struct Filled {
     files: Vec<PathBuf>,
 }
 
+/// What files are filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Bytes that do not compress.
+    Random,
+    /// Zeroes, on a disk that does not tell them from what was never written; on the disk itself there is nothing to
+    /// write then.
+    Zero,
+}
+
 /// Bytes written at a time.
 const STEP: usize = 1 << 20;
 
@@ -156,13 +166,15 @@ impl Filled {
         places: &[FileAt],
         blocks: &[(u64, u64)],
         capacity: u64,
+        data: Fill,
         watch: &mut dyn FnMut() -> bool,
     ) -> Result<bool, LiveError> {
-        if !ground.writable() {
+        if !ground.writable() || (data == Fill::Zero && ground.is_device()) {
             return Ok(true);
         }
         let mut wrote = false;
-        let mut writer = Writer { buffer: Buffer::zeroed(STEP), rng: stream(0, "fill"), watch };
+        let rng = (data == Fill::Random).then(|| stream(0, "fill"));
+        let mut writer = Writer { buffer: Buffer::zeroed(STEP), rng, watch };
         for (path, from, to) in wanted(places, blocks, ground) {
             match path {
                 None => {
@@ -233,12 +245,12 @@ fn make(ground: &Ground, place: &FileAt) -> Result<File, LiveError> {
 
 struct Writer<'a> {
     buffer: Buffer,
-    rng: hoistway_sim::rng::Rng,
+    rng: Option<hoistway_sim::rng::Rng>,
     watch: &'a mut dyn FnMut() -> bool,
 }
 
 impl Writer<'_> {
-    /// Random bytes; false: interrupted.
+    /// Random bytes, or zeroes; false: interrupted.
     fn write(&mut self, file: &File, path: &Path, from: u64, to: u64) -> Result<bool, LiveError> {
         let mut at = from;
         while at < to {
@@ -246,8 +258,10 @@ impl Writer<'_> {
                 return Ok(false);
             }
             let piece = &mut self.buffer[..(to - at).min(STEP as u64) as usize];
-            for word in piece.chunks_exact_mut(8) {
-                word.copy_from_slice(&self.rng.bits().to_ne_bytes());
+            if let Some(rng) = &mut self.rng {
+                for word in piece.chunks_exact_mut(8) {
+                    word.copy_from_slice(&rng.bits().to_ne_bytes());
+                }
             }
             file.write_all_at(piece, at).map_err(os(path.display().to_string()))?;
             at += piece.len() as u64;
@@ -329,7 +343,8 @@ mod tests {
         let places = ground.places(&layout, 1 << 24);
         let mut filled = Filled::default();
         let mut fill = |watch: &mut dyn FnMut() -> bool| {
-            filled.fill(&ground, &places, &[(8192, 4096)], 1 << 24, watch).unwrap()
+            let blocks = [(8192, 4096)];
+            filled.fill(&ground, &places, &blocks, 1 << 24, Fill::Random, watch).unwrap()
         };
         assert!(!fill(&mut || false));
         assert!(fill(&mut || true));

@@ -14,9 +14,10 @@ use super::place::{Place, PlaceTarget, resolve};
 use super::probe::{Probed, probe};
 use super::run::{self, Run};
 use super::worker::MAX_REQUEST;
+use super::worker::order::Storage;
 use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
 use crate::LiveError;
-use crate::lab::{device, drive_of, machine};
+use crate::lab::{device, machine};
 use hoistway::Instant;
 use hoistway::setting::{Tunable, Unit};
 use hoistway_sim::drive::DriveFile;
@@ -36,6 +37,12 @@ pub struct MachineOptions {
     pub destroy: Option<PathBuf>,
     /// What is done, for the record of changes: the command.
     pub what: String,
+    /// What the device is, where that is known: files lie on it where they lie in the simulator. `None`: as the machine
+    /// tells.
+    pub drive: Option<DriveFile>,
+    /// The clock stands still while somebody computes: what the simulated host would have computed is slept, and
+    /// nothing has to be written before it can be read.
+    pub virtual_time: bool,
     /// The program, and its arguments, that carries out [`work`](super::work); the order and the processes follow.
     pub worker: Vec<OsString>,
 }
@@ -46,6 +53,8 @@ impl Default for MachineOptions {
             size: None,
             destroy: None,
             what: "compare --on kernel".into(),
+            drive: None,
+            virtual_time: false,
             worker: vec!["/proc/self/exe".into(), "kernel-worker".into()],
         }
     }
@@ -59,8 +68,8 @@ pub struct Machine {
     pub(super) groups: Groups,
     pub(super) options: MachineOptions,
     drive: DriveFile,
-    /// What the drive is made from: id, title, bytes, bytes of a sector, rotational.
-    pub(super) facts_of_drive: (String, String, u64, u64, bool),
+    /// What the workers make the drive from.
+    pub(super) storage: Storage,
     /// What the machine was like before anything was changed.
     rows: Vec<(String, String)>,
     state: Mutex<State>,
@@ -149,9 +158,11 @@ impl Machine {
             }
             PlaceTarget::Device(path) => device_ground(path, &place, options.destroy.as_deref())?,
         };
-        let facts_of_drive = drive_facts(&place.queues, bytes);
-        let (id, title, bytes, sector, rotational) = &facts_of_drive;
-        let drive = drive_of(id, title, *bytes, *sector, *rotational);
+        let storage = match &options.drive {
+            Some(drive) => Storage::File(drive.id.clone(), drive.table.to_string()),
+            None => drive_facts(&place.queues, bytes),
+        };
+        let drive = storage.drive().map_err(LiveError::Refused)?;
         let groups = Groups::open(&place.queues);
         let rows = rows(&place, &groups);
         Ok(Machine {
@@ -162,7 +173,7 @@ impl Machine {
             rows,
             state: Mutex::default(),
             _exclusive: exclusive,
-            facts_of_drive,
+            storage,
             place,
         })
     }
@@ -346,17 +357,7 @@ impl Machine {
                 writer.name
             ));
         }
-        let mut groups = built.sharers.iter().map(|&p| job.procs[p].group);
-        if let Some(first) = groups.next()
-            && !groups.all(|group| group == first)
-        {
-            let p = &job.procs[built.sharers[0]].name;
-            return refuse(format!(
-                "{p}: its processes have memory in common, so that they are threads of one process here, \
-                 which is in one group; choose a configuration without groups"
-            ));
-        }
-        Ok(())
+        check_shared_memory(job, built)
     }
 
     /// Runs a job to its end. `watch` is called about every 20 ms with the time since the run began; `false`
@@ -395,8 +396,8 @@ impl Machine {
                 .map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
             Ground::Device { .. } => u64::MAX,
         };
-        let (_, _, capacity, _, rotational) = self.facts_of_drive;
-        probe(&self.ground, capacity, free, rotational)
+        let identity = &self.drive.identity;
+        probe(&self.ground, identity.capacity_bytes, free, identity.rotational)
     }
 
     /// From now on the machine is changed.
@@ -419,6 +420,21 @@ impl Machine {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nobody panics while holding the lock")
     }
+}
+
+/// Refuses processes that have memory in common and are in several groups.
+pub(crate) fn check_shared_memory(job: &Job<'_>, built: &Built) -> Result<(), LiveError> {
+    let mut groups = built.sharers.iter().map(|&p| job.procs[p].group);
+    if let Some(first) = groups.next()
+        && !groups.all(|group| group == first)
+    {
+        let p = &job.procs[built.sharers[0]].name;
+        return Err(LiveError::Refused(format!(
+            "{p}: its processes have memory in common, so that they are threads of one process here, \
+             which is in one group; choose a configuration without groups"
+        )));
+    }
+    Ok(())
 }
 
 /// Schedulers, cgroups and I/O classes can be changed.
@@ -470,7 +486,7 @@ fn size_of(path: &Path) -> Option<u64> {
     Some(text.trim().parse::<u64>().ok()? * 512)
 }
 
-fn drive_facts(queues: &[Queue], bytes: u64) -> (String, String, u64, u64, bool) {
+fn drive_facts(queues: &[Queue], bytes: u64) -> Storage {
     let first = &queues[0];
     let identity = first.identity();
     let id = identity.model.clone().unwrap_or_else(|| first.name.clone());
@@ -481,7 +497,7 @@ fn drive_facts(queues: &[Queue], bytes: u64) -> (String, String, u64, u64, bool)
     };
     let rotational = queues.iter().any(|q| q.identity().rotational == Some(true));
     let sector = identity.block_bytes.unwrap_or(512).clamp(512, 4096);
-    (id.trim().to_string(), title, bytes, sector, rotational)
+    Storage::Facts(id.trim().to_string(), title, bytes, sector, rotational)
 }
 
 /// Names that `recommend` and `merge` go by.

@@ -39,6 +39,12 @@ pub use queue::{Diskstats, Identity, Queue};
 pub use state::{Repaired, repair, repair_in};
 pub use worker::work;
 
+pub(crate) use cgroup::{own_name, remedy as control_remedy};
+pub(crate) use machine::check_shared_memory;
+pub(crate) use queue::scheduler_lack;
+pub(crate) use run::{WBT, group_file};
+pub(crate) use worker::MAX_REQUEST;
+
 use crate::LiveError;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -283,6 +283,22 @@ impl Queue {
     }
 }
 
+/// Why a kernel of that name, which offers others, has no such scheduler.
+pub(crate) fn scheduler_lack(scheduler: &str, kernel: &str, offered: &[String]) -> Lack {
+    let what = format!("scheduler {scheduler}");
+    let offers = offered.join(", ");
+    if let Some((_, _, option)) = MODULES.iter().find(|(name, ..)| *name == scheduler) {
+        let why = format!("{kernel} was built without it; it offers {offers}");
+        return Lack::new(what, why, format!("needs a source with {option}"));
+    }
+    if LEGACY.contains(&scheduler) {
+        let why = "it belongs to the legacy block layer, which Linux 5.0 took out";
+        return Lack::new(what, why, "compare it in the simulator: --on sim");
+    }
+    let why = format!("{kernel} has no such scheduler; it offers {offers}");
+    Lack::new(what, why, "compare it in the simulator: --on sim")
+}
+
 /// What kind of drive it is, by name, place in sysfs and what the kernel says of it.
 fn class(name: &str, folder: &Path, rotational: Option<bool>) -> String {
     let path = folder.to_string_lossy();

@@ -11,7 +11,7 @@
 //! Records come from each worker in the order of its calls. They are counted once every worker's records up to that
 //! time are in, since an exit may end measuring at a time that lies some milliseconds back.
 
-use super::files::{FileAt, Filled, settle};
+use super::files::{FileAt, Fill, Filled, settle};
 use super::machine::{Machine, Noted, in_kernel_words};
 use super::others::{Moved, moved_by};
 use super::worker::MAX_REQUEST;
@@ -39,7 +39,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Target of write-back throttling, in sysfs.
-pub(super) const WBT: &str = "wbt_lat_usec";
+pub(crate) const WBT: &str = "wbt_lat_usec";
 
 /// How far the page cache reads ahead, in sysfs.
 const READ_AHEAD: &str = "read_ahead_kb";
@@ -59,7 +59,7 @@ pub(super) fn failed(error: LiveError) -> JobError {
 }
 
 /// The file of a group that a scheduler's setting goes to: `weight` of bfq is `io.bfq.weight`.
-pub(super) fn group_file(scheduler: &str, name: &str) -> String {
+pub(crate) fn group_file(scheduler: &str, name: &str) -> String {
     format!("io.{scheduler}.{name}")
 }
 
@@ -89,7 +89,8 @@ impl Run<'_, '_> {
         let places = ground.places(&built.host.layout(), capacity);
         let blocks = blocks_of(&built);
         let mut asked = || watch(Instant::ZERO);
-        let filled = self.filled.fill(ground, &places, &blocks, capacity, &mut asked);
+        let data = if self.machine.options.virtual_time { Fill::Zero } else { Fill::Random };
+        let filled = self.filled.fill(ground, &places, &blocks, capacity, data, &mut asked);
         if !filled.map_err(failed)? {
             return Err(JobError::Interrupted);
         }
@@ -214,7 +215,8 @@ impl Run<'_, '_> {
         let order = Order {
             board: board.path(),
             ground: self.machine.ground.clone(),
-            drive: self.machine.facts_of_drive.clone(),
+            storage: self.machine.storage.clone(),
+            virtual_time: self.machine.options.virtual_time,
             host: self.job.host.clone(),
             procs: self.job.procs.clone(),
             window: self.job.window,
@@ -672,13 +674,16 @@ impl<'a, 'j> Watched<'a, 'j> {
         };
         let processors = ended.machine.since(&begun.machine);
         self.conditions.processors(processors.busy, processors.idle);
-        let host_figures = vec![
+        let of_processors = vec![
             figure("workers_cpu_ns", ended.workers.saturating_sub(begun.workers)),
             figure("machine_cpu_ns", processors.busy),
             figure("machine_idle_ns", processors.idle),
             figure("machine_interrupt_ns", processors.interrupts),
             figure("machine_cpu_ns_per_request", processors.busy / requests),
         ];
+        // A processor that takes no time has nothing to tell.
+        let virtual_time = self.machine.options.virtual_time;
+        let host_figures = if virtual_time { Vec::new() } else { of_processors };
         let (begin, now) = (self.recording.begin(), self.clock.now());
         let (first, total) = (self.first.device, commands_of(&last.device));
         let (procs, marks) = self.recording.finish(job);

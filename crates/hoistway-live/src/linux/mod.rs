@@ -4,12 +4,23 @@
 //! kernel of any source tree, with a block driver of ours in it; [`kernels`] knows those that are built; [`Boot`] runs
 //! one: the driver hands every request to a drive model of `hoistway-sim` outside ([`drive`]) and completes it at the
 //! instant that the model names. Same kernel, same job, same seed: the same bytes.
+//!
+//! [`Linux`] is the world that experiments run in: it gives each job a kernel of its own, in which [`guest()`] carries it
+//! out with the code of the world `kernel`.
 
 pub mod boot;
 pub mod build;
+mod codec;
 pub mod drive;
+mod format;
 mod group;
+mod guest;
 pub mod kernels;
+mod survey;
+mod world;
 
 pub use boot::{Boot, Ended};
+pub use format::Format;
+pub use guest::guest;
 pub use kernels::{Kernel, find, list};
+pub use world::{Linux, Totals};

@@ -4,6 +4,7 @@
 //! default and what the record of a run shows all come from the row. An era is a list of values.
 
 use super::ahead::Variant;
+use super::balance::Thresholds;
 use super::cache::PAGE;
 use crate::drive::DriveFile;
 use crate::world::JobError;
@@ -442,6 +443,28 @@ impl HostConfig {
         }
         self.direct_call_ns = 0;
         self
+    }
+
+    /// Memory in bytes.
+    pub fn ram(&self) -> u64 {
+        self.ram
+    }
+
+    /// Largest read-ahead window in KiB.
+    pub fn read_ahead_kb(&self) -> u64 {
+        self.read_ahead_kb
+    }
+
+    /// What gives a real host with any memory the same rules of write-back: names below `/proc/sys/vm`, and values.
+    pub fn vm_settings(&self) -> [(&'static str, u64); 4] {
+        let dirtyable = self.ram / PAGE * 85 / 100;
+        let levels = Thresholds::new(dirtyable, self);
+        [
+            ("dirty_background_bytes", levels.background * PAGE),
+            ("dirty_bytes", levels.limit * PAGE),
+            ("dirty_writeback_centisecs", self.dirty_writeback_centisecs),
+            ("dirty_expire_centisecs", self.dirty_expire_centisecs),
+        ]
     }
 
     /// Where files begin, as a part of the drive.

@@ -19,12 +19,33 @@ use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile, Sectors};
 
 /// What things cost a process in its own time (host.md 2.1).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Costs {
+pub struct Costs {
+    /// Base of what a buffered call costs.
     pub copy_ns_per_kib: u64,
+    /// A bio, before it enters the block layer.
     pub submit: Nanos,
+    /// From what a process waits for until it runs.
+    pub wake: Nanos,
+    /// An fsync or fdatasync, at its start.
     pub sync_call: Nanos,
+    /// A direct call, before its first bio.
     pub direct_call: Nanos,
+    /// A checksum, before a write and behind a read (btrfs).
     pub checksum_ns_per_kib: u64,
+}
+
+impl HostConfig {
+    /// What things cost on a drive.
+    pub fn costs(&self, drive: &DriveFile) -> Costs {
+        Costs {
+            copy_ns_per_kib: self.copy_ns_per_kib_on(drive),
+            submit: Nanos(self.submit_ns),
+            wake: Nanos(self.wake_ns),
+            sync_call: Nanos(self.sync_call_ns),
+            direct_call: Nanos(self.direct_call_ns),
+            checksum_ns_per_kib: self.checksum_ns_per_kib,
+        }
+    }
 }
 
 impl Costs {
@@ -88,27 +109,21 @@ impl Kernel {
         let request_pages = max_request.bytes().0 / PAGE;
         // Kernel, programs and reserves take the rest (host.md 4.2): floor(0.85 total).
         let limit = config.ram / PAGE * 85 / 100;
-        let start_frac = config.start_frac_on(drive);
+        let (costs, start_frac) = (config.costs(drive), config.start_frac_on(drive));
         let (bytes, rotational) = (drive.identity.capacity_bytes, drive.identity.rotational);
         let copy = (config.fs == Fs::Btrfs && rotational).then_some(btrfs::COPY);
         Kernel {
             legacy,
             bio_pages: if legacy { request_pages.clamp(1, 256) } else { 256 },
             request_pages,
-            costs: Costs {
-                copy_ns_per_kib: config.copy_ns_per_kib_on(drive),
-                submit: Nanos(config.submit_ns),
-                sync_call: Nanos(config.sync_call_ns),
-                direct_call: Nanos(config.direct_call_ns),
-                checksum_ns_per_kib: config.checksum_ns_per_kib,
-            },
+            costs,
             files: Files::new(&config, bytes, start_frac, seed, copy),
             fs: FileSystem::new(&config, rotational),
             cache: PageCache::new(limit),
             writeback: Writeback::new(&config, limit),
             journal: Journal::new(&config),
             bios: BioTable::default(),
-            sleepers: Sleepers::new(Nanos(config.wake_ns)),
+            sleepers: Sleepers::new(costs.wake),
             cpus: Cpus::new(config.cpus),
             barriers: Barriers::default(),
             reads: ReadCounts::default(),

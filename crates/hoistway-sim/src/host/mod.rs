@@ -56,6 +56,7 @@ mod writeback;
 pub use ahead::Variant;
 pub use cache::PAGE;
 pub use config::{DataMode, Fs, HostConfig, Writeback};
+pub use kernel::Costs;
 pub use op::{
     Act, Advice, BarrierId, Bio, BlockIo, FileId, Notice, Operation, PageChange, ProcInfo, Ran,
     Room, SyncKind,

@@ -11,6 +11,7 @@
 //! a thread of the worker, and the load goes from thread to thread as it says.
 
 pub(super) mod board;
+mod charge;
 mod descriptors;
 pub(super) mod order;
 mod process;
@@ -19,6 +20,7 @@ pub(super) mod wire;
 
 use crate::clock::Clock;
 use board::{Board, State};
+use charge::Charge;
 use descriptors::Descriptors;
 use hoistway::{Instant, IoPrio, Sectors};
 use hoistway_sim::load;
@@ -33,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Largest request the simulated block layer would make: where files lie does not depend on it.
-pub(super) const MAX_REQUEST: Sectors = Sectors(2560);
+pub(crate) const MAX_REQUEST: Sectors = Sectors(2560);
 
 /// Carries out processes of a job; `args`: path of the order, and numbers of the processes, as a run of
 /// [`Machine`](super::Machine) gives them.
@@ -80,8 +82,7 @@ fn told_by(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Builds everything, waits for the start, and runs.
 fn carry_out(order: &Order, numbers: &[usize], board: &Arc<Board>) -> Result<(), String> {
-    let (id, title, bytes, sector, rotational) = &order.drive;
-    let drive = crate::lab::drive_of(id, title, *bytes, *sector, *rotational);
+    let drive = order.storage.drive()?;
     let job = order.job(&drive);
     let Built { host, loads, owners, .. } = build(&job, MAX_REQUEST).map_err(|e| e.to_string())?;
     let layout = host.layout();
@@ -102,6 +103,7 @@ fn carry_out(order: &Order, numbers: &[usize], board: &Arc<Board>) -> Result<(),
             parties: Arc::clone(&parties),
             target: job.procs[p].role == Role::Target,
             end: job.measuring_begins() + job.window.measured,
+            charge: order.virtual_time.then(|| Charge::on(&job)),
         };
         seats.push((parts, job.procs[p].clone()));
     }

@@ -4,12 +4,64 @@
 //! load depend on those built before it.
 
 use super::super::files::Ground;
-use hoistway::{IoPrio, Nanos, sched};
+use crate::words::{
+    flag, host_of, int, list_of, number, parts, proc_of, proc_table, put_host, said, string,
+    text_of, unsigned,
+};
+use hoistway::{Nanos, sched};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
-use std::fmt::Display;
+use hoistway_sim::world::{ControlSpec, Job, ProcSpec, SchedulerSpec, TraceMode, Window};
 use toml::{Table, Value};
+
+/// What is under the files of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// A device of a machine: id, name, bytes, bytes of a sector, rotational.
+    Facts(String, String, u64, u64, bool),
+    /// A drive that is known: its id, and its drive file. Files lie where they lie on it in the simulator.
+    File(String, String),
+}
+
+impl Storage {
+    /// As a drive.
+    pub fn drive(&self) -> Result<DriveFile, String> {
+        match self {
+            Storage::Facts(id, title, bytes, sector, rotational) => {
+                Ok(crate::lab::drive_of(id, title, *bytes, *sector, *rotational))
+            }
+            Storage::File(id, text) => DriveFile::parse(&format!("{id}.toml"), text).map_err(said),
+        }
+    }
+
+    fn encode(&self) -> Value {
+        Value::Array(match self {
+            Storage::Facts(id, title, bytes, sector, rotational) => vec![
+                id.clone().into(),
+                title.clone().into(),
+                int(*bytes),
+                int(*sector),
+                (*rotational).into(),
+            ],
+            Storage::File(id, text) => vec![id.clone().into(), text.clone().into()],
+        })
+    }
+
+    fn decode(value: &Value) -> Result<Storage, String> {
+        if let Ok([id, text]) = parts(value) {
+            return Ok(Storage::File(string(id)?, string(text)?));
+        }
+        let [id, title, bytes, sector, rotational] = parts(value)?;
+        let rotational = rotational.as_bool().ok_or("no drive")?;
+        Ok(Storage::Facts(
+            string(id)?,
+            string(title)?,
+            unsigned(bytes)?,
+            unsigned(sector)?,
+            rotational,
+        ))
+    }
+}
 
 /// What a run does, but for schedulers and groups.
 #[derive(Debug)]
@@ -18,8 +70,10 @@ pub struct Order {
     pub board: String,
     /// Where files are.
     pub ground: Ground,
-    /// The storage as a drive: id, name, bytes, bytes of a sector, rotational.
-    pub drive: (String, String, u64, u64, bool),
+    /// What is under them.
+    pub storage: Storage,
+    /// Processors take no time of their own: what the simulated host would have computed is slept.
+    pub virtual_time: bool,
     pub host: HostConfig,
     pub procs: Vec<ProcSpec>,
     pub window: Window,
@@ -36,39 +90,25 @@ impl Order {
         set("ground", kind.into());
         set("path", path.into());
         set("writable", writable.into());
-        let (id, title, bytes, sector, rotational) = &self.drive;
-        set("drive", Value::Array(vec![id.clone().into(), title.clone().into()]));
-        set("bytes", int(*bytes));
-        set("sector", int(*sector));
-        set("rotational", (*rotational).into());
-        set("profile", self.host.profile_name().into());
-        let host = self.host.differences();
-        set("host", Value::Table(host.into_iter().map(|(n, v)| (n.into(), v.into())).collect()));
+        set("drive", self.storage.encode());
+        set("virtual_time", self.virtual_time.into());
         let times = [self.window.ramp, self.window.measured, self.window.grace];
         set("window", Value::Array(times.map(|t| int(t.0)).into()));
         set("seed", int(self.seed));
         set("procs", Value::Array(self.procs.iter().map(proc_table).collect()));
+        put_host(&mut order, &self.host);
         order.to_string()
     }
 
     /// Reads it back.
     pub fn decode(text: &str) -> Result<Order, String> {
         let order: Table = text.parse().map_err(said)?;
-        let drive = order.get("drive").and_then(Value::as_array).ok_or("no drive")?;
-        let drive_text = |i: usize| {
-            let text = drive.get(i).and_then(Value::as_str);
-            text.map(str::to_string).ok_or("no name of the drive")
-        };
-        let mut host = HostConfig::profile(text_of(&order, "profile")?).map_err(said)?;
-        for (name, value) in order.get("host").and_then(Value::as_table).ok_or("no host")? {
-            host.set(name, value).map_err(said)?;
-        }
         let window = order.get("window").and_then(Value::as_array).ok_or("no window")?;
         let time = |i: usize| {
             let ns = window.get(i).and_then(Value::as_integer).ok_or("no time")?;
             Ok::<Nanos, String>(Nanos(ns as u64))
         };
-        let procs = order.get("procs").and_then(Value::as_array).ok_or("no processes")?;
+        let procs = list_of(&order, "procs")?;
         let interval = Nanos::secs(1);
         Ok(Order {
             board: text_of(&order, "board")?.to_string(),
@@ -77,14 +117,9 @@ impl Order {
                 text_of(&order, "path")?,
                 flag(&order, "writable")?,
             )?,
-            drive: (
-                drive_text(0)?,
-                drive_text(1)?,
-                number(&order, "bytes")?,
-                number(&order, "sector")?,
-                flag(&order, "rotational")?,
-            ),
-            host,
+            storage: Storage::decode(order.get("drive").ok_or("no drive")?)?,
+            virtual_time: flag(&order, "virtual_time")?,
+            host: host_of(&order)?,
             procs: procs.iter().map(proc_of).collect::<Result<_, String>>()?,
             window: Window {
                 ramp: time(0)?,
@@ -99,6 +134,8 @@ impl Order {
 
     /// The job on its drive, with a scheduler that no worker asks for.
     pub fn job<'a>(&self, drive: &'a DriveFile) -> Job<'a> {
+        // Who is in which group is settled before a worker begins.
+        let procs = self.procs.iter().map(|p| ProcSpec { group: None, ..p.clone() }).collect();
         Job {
             drive,
             host: self.host.clone(),
@@ -109,7 +146,7 @@ impl Order {
             },
             control: ControlSpec::default(),
             groups: Vec::new(),
-            procs: self.procs.clone(),
+            procs,
             window: self.window,
             seed: self.seed,
             trace: TraceMode::Off,
@@ -117,63 +154,11 @@ impl Order {
     }
 }
 
-fn proc_table(spec: &ProcSpec) -> Value {
-    let mut table = Table::new();
-    let mut set = |name: &str, value: Value| drop(table.insert(name.into(), value));
-    set("name", spec.name.clone().into());
-    set("target", (spec.role == Role::Target).into());
-    set("class", int(spec.prio.word().into()));
-    set("start", int(spec.start.0));
-    set("load", spec.load.clone().into());
-    set("params", Value::Table(spec.params.clone()));
-    Value::Table(table)
-}
-
-fn proc_of(value: &Value) -> Result<ProcSpec, String> {
-    let table = value.as_table().ok_or("a process is no table")?;
-    let word = number(table, "class")?;
-    let class = match word >> 13 {
-        1 => hoistway::Class::Rt,
-        2 => hoistway::Class::Be,
-        3 => hoistway::Class::Idle,
-        _ => hoistway::Class::None,
-    };
-    Ok(ProcSpec {
-        name: text_of(table, "name")?.into(),
-        role: if flag(table, "target")? { Role::Target } else { Role::Interferer },
-        group: None,
-        prio: IoPrio::new(class, (word & 7) as u8).ok_or("no priority")?,
-        start: Nanos(number(table, "start")?),
-        load: text_of(table, "load")?.into(),
-        params: table.get("params").and_then(Value::as_table).ok_or("no parameters")?.clone(),
-    })
-}
-
-/// Sizes and times are far below 2^63.
-fn int(n: u64) -> Value {
-    Value::Integer(i64::try_from(n).unwrap_or(i64::MAX))
-}
-
-fn said(error: impl Display) -> String {
-    error.to_string()
-}
-
-fn number(table: &Table, name: &str) -> Result<u64, String> {
-    let n = table.get(name).and_then(Value::as_integer).ok_or(format!("no {name}"))?;
-    u64::try_from(n).map_err(|_| format!("{name} = {n}"))
-}
-
-fn flag(table: &Table, name: &str) -> Result<bool, String> {
-    table.get(name).and_then(Value::as_bool).ok_or(format!("no {name}"))
-}
-
-fn text_of<'a>(table: &'a Table, name: &str) -> Result<&'a str, String> {
-    table.get(name).and_then(Value::as_str).ok_or(format!("no {name}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoistway::IoPrio;
+    use hoistway_sim::world::Role;
 
     #[test]
     fn what_is_told_is_understood() {
@@ -193,7 +178,8 @@ mod tests {
         let order = Order {
             board: "/proc/1/fd/9".into(),
             ground: Ground::Device { path: "/dev/loop7".into(), writable: true },
-            drive: ("a".into(), "A \\ b".into(), 1 << 40, 4096, true),
+            storage: Storage::Facts("a".into(), "A \\ b".into(), 1 << 40, 4096, true),
+            virtual_time: true,
             host,
             procs: vec![spec, idle],
             window: Window {

@@ -14,7 +14,7 @@
 //! | DontNeed, ...Part  | posix_fadvise(POSIX_FADV_DONTNEED): starts write-back, drops what is clean |
 //! | DropCaches         | the same for every file that no load writes                              |
 //! | Block              | O_DIRECT at the offset; without `wait` by io_uring                        |
-//! | Compute            | a loop until the thread has had that much processor time                  |
+//! | Compute            | a loop until the thread has had that much processor time; in virtual time sleep |
 //! | Sleep              | clock_nanosleep until then                                                |
 //! | Barrier            | futex in the shared memory                                                |
 //!
@@ -22,6 +22,7 @@
 //! was due. The flags of bios that a load wants (metadata, read-ahead) cannot be set from user space.
 
 use super::board::{Board, State};
+use super::charge::Charge;
 use super::descriptors::{Descriptors, Open};
 use super::queue::{Call, Queue};
 use super::wire::Event;
@@ -83,6 +84,8 @@ pub struct Process {
     unseen: u64,
     own: Buffer,
     data: Data,
+    /// What computing costs in virtual time.
+    charge: Option<Charge>,
 }
 
 /// What a process is made of.
@@ -96,12 +99,14 @@ pub struct Parts {
     pub parties: Arc<[u32]>,
     pub target: bool,
     pub end: Instant,
+    /// In virtual time: what is slept for computing.
+    pub charge: Option<Charge>,
 }
 
 impl Process {
     /// `clock`: stands at zero at the common start.
     pub fn new(parts: Parts, clock: Clock) -> Process {
-        let Parts { p, load, board, files, unwritten, parties, target, end } = parts;
+        let Parts { p, load, board, files, unwritten, parties, target, end, charge } = parts;
         Process {
             p,
             load,
@@ -117,7 +122,8 @@ impl Process {
             queue: None,
             unseen: 0,
             own: Buffer::empty(),
-            data: Data::new(p),
+            data: Data::new(p, charge.is_some()),
+            charge,
         }
     }
 
@@ -156,7 +162,7 @@ impl Process {
             Operation::Collect => self.collect_all()?,
             Operation::Fdatasync(file) => self.sync(file.0 as usize, false)?,
             Operation::Fsync(file) => self.sync(file.0 as usize, true)?,
-            Operation::Sync => self.files.sync_all()?,
+            Operation::Sync => paid(self.charge, &self.clock, || self.files.sync_all())?,
             Operation::Create(file) => self.files.create(file.0 as usize)?,
             Operation::Unlink(file) => self.unlink(file.0 as usize)?,
             Operation::DropCaches => self.drop_caches()?,
@@ -166,7 +172,10 @@ impl Process {
                 let passed = self.board.barrier(barrier.0 as usize, parties);
                 passed.map_err(|e| format!("barrier: {e}"))?;
             }
-            Operation::Compute(time) => compute(time),
+            Operation::Compute(time) => match &self.charge {
+                Some(charge) => charge.compute(&self.clock, time),
+                None => compute(time),
+            },
             Operation::Sleep(until) => {
                 // A target whose time is over has nothing to wait for.
                 let until = self.stop.map_or(until, |stop| until.min(stop));
@@ -215,6 +224,9 @@ impl Process {
             self.board.set_began(self.p, Some(begun.as_nanos()));
             let at = open.base + offset + call * bs;
             let read = open.file.read_exact_at(&mut buffer[..bs as usize], at);
+            if let Some(charge) = &self.charge {
+                charge.read(&self.clock, begun, bs);
+            }
             let end = self.clock.now();
             read.map_err(|e| failed("read", bs, at, &e))?;
             self.end(bs, false, begun, end)?;
@@ -234,11 +246,16 @@ impl Process {
             self.board.set_began(self.p, Some(begun.as_nanos()));
             let at = open.base + offset + call * bs;
             open.file.write_all_at(data, at).map_err(|e| failed("write", bs, at, &e))?;
+            if let Some(charge) = &self.charge {
+                charge.write(&self.clock, bs);
+            }
             if call + 1 == count && sync != SyncKind::No {
                 if sync == SyncKind::FullAlone {
                     begun = self.clock.now();
                 }
-                self.files.sync(open.id, sync != SyncKind::Data, Some(&open.file))?;
+                let full = sync != SyncKind::Data;
+                let files = &mut self.files;
+                paid(self.charge, &self.clock, || files.sync(open.id, full, Some(&open.file)))?;
             }
             let end = self.clock.now();
             self.end(bs, true, begun, end)?;
@@ -262,9 +279,17 @@ impl Process {
             return Ok(());
         }
         self.board.set_began(self.p, Some(begun.as_nanos()));
+        if let Some(charge) = &self.charge {
+            charge.direct(&self.clock, len);
+        }
+        let sent = self.clock.now();
         transfer(file, write, at, len, &mut self.own, &mut self.data)?;
+        if let Some(charge) = &self.charge {
+            charge.woken(&self.clock, sent);
+        }
         if sync {
-            self.files.sync(open.id, false, Some(&open.file))?;
+            let files = &mut self.files;
+            paid(self.charge, &self.clock, || files.sync(open.id, false, Some(&open.file)))?;
         }
         let end = self.clock.now();
         self.end(len, write, begun, end)
@@ -284,12 +309,15 @@ impl Process {
         if queue.open() >= room.depth {
             while queue.open() > room.low {
                 let wait = room.batch.min(queue.open() - room.low).max(1);
-                queue.send(wait)?;
+                self.wait_for(&mut queue, wait)?;
                 self.collect(&mut queue)?;
             }
         }
         let begun = since.unwrap_or_else(|| self.clock.now());
         if !is_over(self.stop, begun) {
+            if let Some(charge) = &self.charge {
+                charge.direct(&self.clock, len);
+            }
             let open = self.open.as_ref().ok_or("a queued call without an open file")?;
             let call = Call { write, offset: open.base + offset, len, begun };
             let file = self.files.direct(open.id)?;
@@ -301,6 +329,16 @@ impl Process {
             self.collect(&mut queue)?;
         }
         self.queue = Some(queue);
+        Ok(())
+    }
+
+    /// Waits until so many of the asynchronous calls are over.
+    fn wait_for(&self, queue: &mut Queue, calls: u32) -> Result<(), String> {
+        let since = self.clock.now();
+        queue.send(calls)?;
+        if let Some(charge) = &self.charge {
+            charge.woken(&self.clock, since);
+        }
         Ok(())
     }
 
@@ -318,7 +356,7 @@ impl Process {
     fn collect_all(&mut self) -> Result<(), String> {
         let Some(mut queue) = self.queue.take() else { return Ok(()) };
         while queue.open() > 0 {
-            queue.send(1)?;
+            self.wait_for(&mut queue, 1)?;
             self.collect(&mut queue)?;
         }
         self.queue = Some(queue);
@@ -327,7 +365,8 @@ impl Process {
 
     fn sync(&mut self, id: usize, full: bool) -> Result<(), String> {
         let own = self.open.as_ref().filter(|open| open.id == id);
-        self.files.sync(id, full, own.map(|open| &open.file))
+        let files = &mut self.files;
+        paid(self.charge, &self.clock, || files.sync(id, full, own.map(|open| &open.file)))
     }
 
     fn unlink(&mut self, id: usize) -> Result<(), String> {
@@ -349,6 +388,9 @@ impl Process {
     fn block(&mut self, io: BlockIo, identity: &mut Identity, now: Instant) -> Result<(), String> {
         let file = self.files.block()?;
         let call = Call { write: io.write, offset: io.start, len: io.len, begun: now };
+        if let Some(charge) = &self.charge {
+            charge.block(&self.clock, io.len);
+        }
         if !io.wait {
             let ahead = match &mut identity.ahead {
                 Some(ahead) => ahead,
@@ -368,7 +410,11 @@ impl Process {
         if let Some(ahead) = &mut identity.ahead {
             ahead.settle()?;
         }
+        let sent = self.clock.now();
         transfer(file, io.write, io.start, io.len, &mut self.own, &mut self.data)?;
+        if let Some(charge) = &self.charge {
+            charge.woken(&self.clock, sent);
+        }
         let bytes = io.len + std::mem::take(&mut self.unseen);
         self.end(bytes, io.write, now, self.clock.now())
     }
@@ -377,6 +423,20 @@ impl Process {
 /// The time of a target, which begins no call from `stop` on, is over.
 fn is_over(stop: Option<Instant>, now: Instant) -> bool {
     stop.is_some_and(|stop| now >= stop)
+}
+
+/// A sync with what it computes.
+fn paid(
+    charge: Option<Charge>,
+    clock: &Clock,
+    sync: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    let Some(charge) = charge else { return sync() };
+    charge.sync(clock);
+    let begun = clock.now();
+    sync()?;
+    charge.synced(clock, begun);
+    Ok(())
 }
 
 /// I/O of an identity that may be under way without anybody waiting for it.
@@ -411,9 +471,10 @@ fn failed(what: &str, len: u64, at: u64, error: &std::io::Error) -> String {
 }
 
 /// What is written: random, so that nothing on the way can compress it, and each page marked, so that none is the same
-/// as another.
+/// as another. In virtual time all zero: nothing is compressed there, and what is not zero would have to be kept.
 #[derive(Debug)]
 struct Data {
+    zero: bool,
     bytes: Buffer,
     at: usize,
     mark: u64,
@@ -423,19 +484,24 @@ struct Data {
 const DATA: u64 = 2 << 20;
 
 impl Data {
-    fn new(p: usize) -> Data {
-        Data { bytes: Buffer::empty(), at: 0, mark: (p as u64) << 48 }
+    fn new(p: usize, zero: bool) -> Data {
+        Data { zero, bytes: Buffer::empty(), at: 0, mark: (p as u64) << 48 }
     }
 
     fn next(&mut self, len: u64) -> &[u8] {
         if (self.bytes.len() as u64) < len.max(DATA) {
             self.bytes = Buffer::zeroed(len.max(DATA) as usize);
-            let mut rng = stream(self.mark, "data");
-            for word in self.bytes.chunks_exact_mut(8) {
-                word.copy_from_slice(&rng.bits().to_ne_bytes());
+            if !self.zero {
+                let mut rng = stream(self.mark, "data");
+                for word in self.bytes.chunks_exact_mut(8) {
+                    word.copy_from_slice(&rng.bits().to_ne_bytes());
+                }
             }
         }
         let len = len as usize;
+        if self.zero {
+            return &self.bytes[..len];
+        }
         if self.at + len > self.bytes.len() {
             self.at = 0;
         }
@@ -477,7 +543,7 @@ mod tests {
 
     #[test]
     fn no_page_is_written_twice() {
-        let mut data = Data::new(3);
+        let mut data = Data::new(3, false);
         let mut pages: Vec<Vec<u8>> = (0..1200).map(|_| data.next(4096).to_vec()).collect();
         pages.extend(data.next(5 << 20).chunks(4096).map(<[u8]>::to_vec));
         assert_eq!(pages.len(), 1200 + 1280);

@@ -1,0 +1,213 @@
+//! Several worlds side by side: `compare --on linux --on sim`, and the tables of `validate`.
+//!
+//! Every world runs the same grid, with the same seeds, and writes its own run directory. The first one named is what
+//! the others are compared with, by the quantities and the limits of [`hoistway_lab::validate`].
+
+use crate::args::{Common, Compare};
+use crate::compare::{Source, chosen, configs_of, grid, load, note, run_all};
+use crate::table::{Table, limit, three};
+use crate::world::{choose, leave_out};
+use crate::{Failure, print};
+use hoistway_lab::result::{Metric, Run, metrics_csv};
+use hoistway_lab::stats::{Bounded, Ratio};
+use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, rows};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// The runs of a world, one per experiment, and where they were written.
+type OfWorld = (Vec<Run>, Vec<PathBuf>);
+
+/// `compare` in several worlds.
+pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
+    if options.job.job.is_some() {
+        let what = "--job: one world at a time; name one with --on";
+        return Err(Failure::Usage(what.into()));
+    }
+    let named = options.experiment.clone().unwrap_or_else(|| crate::compare::USUAL.into());
+    crate::baseline::refuse(&options.common, "several worlds")?;
+    let names = chosen(&[named], &[], "experiment")?;
+    let mut all: Vec<OfWorld> = Vec::new();
+    for world in worlds {
+        let common = of_world(&options.common, world);
+        let picked = choose(&common)?;
+        let mut grids = Vec::new();
+        for name in &names {
+            let experiment = load(name)?;
+            let configs = configs_of(options, &experiment);
+            let source = Source { verb: "compare", name };
+            grids.push(grid(experiment, &configs, &common, &picked, &source)?);
+        }
+        if common.dry_run {
+            for grid in &mut grids {
+                leave_out(&*picked.world, grid)?;
+                print(&crate::compare::preview(grid, &*picked.world)?)?;
+            }
+            continue;
+        }
+        all.push(run_all(&mut grids, &common, &picked)?);
+    }
+    if options.common.dry_run { Ok(()) } else { report(options, worlds, &all) }
+}
+
+/// What one of the worlds is asked for.
+fn of_world(common: &Common, world: &str) -> Common {
+    let fs = common.fs.clone().filter(|_| world.starts_with("linux"));
+    let folder = world.replace(':', "-");
+    let out = common.out.as_ref().map(|out| out.join(folder));
+    Common { on: vec![world.to_string()], fs, out, ..common.clone() }
+}
+
+fn report(options: &Compare, worlds: &[String], all: &[OfWorld]) -> Result<(), Failure> {
+    let names: Vec<&str> = worlds.iter().map(String::as_str).collect();
+    let (reference, others) = names.split_first().expect("there are several worlds");
+    if options.common.csv {
+        let runs = all.iter().flat_map(|(runs, _)| runs);
+        let metrics: Vec<Metric> = runs.flat_map(|run| run.metrics.clone()).collect();
+        print(&metrics_csv(&metrics))?;
+    }
+    let (first, behind) = all.split_first().expect("there are several worlds");
+    let mut text = String::new();
+    let mut documents = Vec::new();
+    for (at, run) in first.0.iter().enumerate() {
+        let beside: Vec<&Run> = behind.iter().map(|(runs, _)| &runs[at]).collect();
+        let rows = rows(run, &beside);
+        let quick = if run.manifest.quick { ", quick: a quarter of the time" } else { "" };
+        let (title, reps) = (&run.manifest.title, run.manifest.reps);
+        let _ = writeln!(text, "{title}; {reps} repetitions{quick}\n");
+        text.push_str(&table(&rows, reference, others).fit(limit(options.common.wide), SPARE));
+        let _ = writeln!(text, "(! beyond the limit)\n{}", verdict(&rows, others));
+        documents.push(json(&rows, reference, others, &[]));
+    }
+    if options.common.json {
+        let mut all = documents;
+        let one = serde_json::json!({ "schema": 1, "experiments": &all });
+        let value = if all.len() == 1 { all.remove(0) } else { one };
+        print(&format!("{value:#}\n"))?;
+    }
+    if options.common.csv || options.common.json {
+        let mut runs = all.iter().flat_map(|(runs, dirs)| runs.iter().zip(dirs));
+        return runs.try_for_each(|(run, dir)| note(run, dir));
+    }
+    for dir in all.iter().flat_map(|(_, dirs)| dirs) {
+        let _ = writeln!(text, "report: {}", dir.join("report.html").display());
+    }
+    print(&text)
+}
+
+/// What goes first from a table that is too wide.
+const SPARE: &[&str] = &["unit"];
+
+/// Columns of names in front of the figures.
+const NAMES: usize = 5;
+
+/// The rows as a table.
+pub fn table(all: &[Row], reference: &str, others: &[&str]) -> Table {
+    let headings = headings(reference, others);
+    let names: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let mut table = Table::new(&names, NAMES);
+    all.iter().for_each(|row| table.row(cells(row)));
+    table
+}
+
+fn value(v: Option<Bounded>) -> String {
+    v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
+}
+
+/// `0.97 (0.93 to 1.02)`; few runs that scatter have no bounds that would tell anything.
+fn ratio(r: &Ratio) -> String {
+    let mean = format!("{:.2}", r.mean);
+    let low = |x: f64| if x < 0.1 { "<0.1".to_string() } else { format!("{x:.2}") };
+    let high = |x: f64| if x > 10.0 { ">10".to_string() } else { format!("{x:.2}") };
+    mean + &r.interval.map_or_else(String::new, |(l, h)| format!(" ({} to {})", low(l), high(h)))
+}
+
+fn held(row: &Row, other: usize) -> &'static str {
+    match row.holds(other) {
+        Some(true) => "",
+        Some(false) => " !",
+        None => "",
+    }
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let mut cells = vec![
+        row.drive.clone(),
+        row.workload.clone(),
+        row.config.clone(),
+        row.quantity.clone(),
+        row.unit.into(),
+        value(row.reference),
+    ];
+    for (at, Other { value: v, ratio: r }) in row.others.iter().enumerate() {
+        cells.push(value(*v));
+        let text = r.as_ref().map_or_else(|| "-".into(), ratio);
+        cells.push(text + held(row, at));
+    }
+    cells
+}
+
+fn headings(reference: &str, others: &[&str]) -> Vec<String> {
+    let mut all: Vec<String> =
+        ["drive", "workload", "config", "quantity", "unit", reference].map(String::from).into();
+    for world in others {
+        all.extend([world.to_string(), format!("{world}/{reference} (99 %)")]);
+    }
+    all
+}
+
+/// How many rows are within their limits, world by world.
+pub fn verdict(all: &[Row], others: &[&str]) -> String {
+    let mut out = String::new();
+    for (at, world) in others.iter().enumerate() {
+        let judged: Vec<bool> = all.iter().filter_map(|row| row.holds(at)).collect();
+        let good = judged.iter().filter(|held| **held).count();
+        let _ = writeln!(
+            out,
+            "{world}: {good} of {} within the limit ({:.0} %, BFQ {:.0} %)",
+            judged.len(),
+            LIMIT * 100.0,
+            LIMIT_BFQ * 100.0
+        );
+    }
+    out
+}
+
+/// The rows as a table of Markdown.
+pub fn markdown(all: &[Row], reference: &str, others: &[&str]) -> String {
+    let headings = headings(reference, others);
+    let mut out = format!("| {} |\n|", headings.join(" | "));
+    for at in 0..headings.len() {
+        out.push_str(if at < NAMES { "---|" } else { "---:|" });
+    }
+    out.push('\n');
+    for row in all {
+        let _ = writeln!(out, "| {} |", cells(row).join(" | "));
+    }
+    out
+}
+
+/// The rows as JSON; the mean in the world that is compared with has that world's name.
+pub fn json(all: &[Row], reference: &str, others: &[&str], notes: &[String]) -> serde_json::Value {
+    let bounded = |v: Option<Bounded>| {
+        v.map(|v| serde_json::json!({ "value": v.value, "bound": v.bound.sign() }))
+    };
+    let row = |row: &Row| {
+        let beside = row.others.iter().zip(others).enumerate().map(|(at, (other, world))| {
+            let interval = other.ratio.and_then(|r| r.interval);
+            serde_json::json!({
+                "world": world, "value": bounded(other.value), "ratio": other.ratio.map(|r| r.mean),
+                "low": interval.map(|i| i.0), "high": interval.map(|i| i.1), "holds": row.holds(at),
+            })
+        });
+        serde_json::json!({
+            "drive": row.drive, "workload": row.workload, "config": row.config,
+            "quantity": row.quantity, "unit": row.unit, reference: bounded(row.reference),
+            "limit": row.limit, "others": beside.collect::<Vec<_>>(),
+        })
+    };
+    serde_json::json!({
+        "schema": 1,
+        "rows": all.iter().map(row).collect::<Vec<_>>(),
+        "warnings": notes,
+    })
+}

@@ -1,7 +1,7 @@
 //! What `calibrate` prints: plan, fit table, JSON.
 
 use crate::table::Table;
-use hoistway_lab::calibrate::{Found, Raw, Row};
+use hoistway_lab::calibrate::{Found, Raw, Row, undecided};
 use hoistway_sim::probe::{Subject, Test};
 use std::path::Path;
 
@@ -31,7 +31,8 @@ fn figure(value: f64) -> String {
 }
 
 fn fit_table(rows: &[Row]) -> String {
-    let headings = ["test", "figure", "unit", "measured", "simulated", "error", "demerit"];
+    let headings =
+        ["test", "figure", "unit", "measured", "simulated", "error", "demerit", "decides"];
     let mut table = Table::new(&headings, 3);
     for row in rows {
         table.row(vec![
@@ -42,10 +43,14 @@ fn fit_table(rows: &[Row]) -> String {
             figure(row.simulated),
             format!("{:+.1} %", 100.0 * row.error()),
             row.demerit.map_or_else(|| "-".into(), |d| format!("{d:.2}")),
+            undecided(row).map_or_else(|| "yes".into(), |why| format!("no: {why}")),
         ]);
     }
     table.render()
 }
+
+/// Below this a submitter comes before the next flush, as everywhere in the simulator.
+const REACTION_SHOWN_US: f64 = 20.0;
 
 pub fn text(raw: &Raw, found: &Found, out: Option<&Path>) -> String {
     let mut text = fit_table(&found.rows);
@@ -55,6 +60,12 @@ pub fn text(raw: &Raw, found: &Found, out: Option<&Path>) -> String {
         found.choice.why, found.choice.class
     ));
     line(found.quality.sentence());
+    if found.reaction_us > REACTION_SHOWN_US {
+        line(format!(
+            "After a flush this machine let submitters go on {:.0} us apart (not the drive's doing; in the simulated figures).",
+            found.reaction_us
+        ));
+    }
     if !found.guessed.is_empty() {
         line(format!("Not measured in this run: {}.", found.guessed.join(", ")));
     }
@@ -89,6 +100,7 @@ pub fn json(raw: &Raw, found: &Found) -> String {
             "test": r.test, "figure": r.what, "unit": r.unit, "measured": r.measured,
             "simulated": r.simulated, "error": r.error(),
             "demerit": r.demerit.filter(|d| d.is_finite()),
+            "undecided": undecided(r),
         })
     };
     let quality = &found.quality;
@@ -105,6 +117,7 @@ pub fn json(raw: &Raw, found: &Found) -> String {
         "beyond": quality.beyond.iter().map(|(test, what, error, demerit)| {
             serde_json::json!({ "test": test, "figure": what, "error": error, "demerit": demerit })
         }).collect::<Vec<_>>(),
+        "machine_reaction_us": found.reaction_us,
         "guessed": found.guessed,
         "latency_target_read_us": found.targets.read_us,
         "latency_target_write_us": found.targets.write_us,

@@ -4,7 +4,7 @@
 //! reach at last; the bursts are what they get before. How many commands run at once shows where neither limit holds.
 
 use super::candidate::{Candidate, Origin};
-use super::fit::Fit;
+use super::fit::{Fit, REACTION, REACTIONS};
 use super::search::{Parameter, Space};
 use hoistway_sim::probe::{Outcome, Test};
 
@@ -16,6 +16,7 @@ pub fn fit(fit: &Fit<'_>, c: &mut Candidate) {
     latencies(fit, c);
     limits(fit, c);
     bursts(fit, c);
+    reaction(fit, c);
     // Longest commands that count once, and whether small ones in sequence count once.
     let unit = c.get("bucket", "io_unit_kib");
     let tests = ["F3", "F4", "B1"];
@@ -31,6 +32,16 @@ pub fn fit(fit: &Fit<'_>, c: &mut Candidate) {
     *c = best.expect("both were tried").1;
     c.mark("bucket", &["io_unit_kib", "merge_sequential"], Origin::Measured("F3, F4".into()));
 }
+
+/// Flushes of many at once show how the asking machine reacts after one.
+fn reaction(fit: &Fit<'_>, c: &mut Candidate) {
+    if fit.answer("F8/15 writers").is_some() {
+        fit.search(c, &[REACTION], &REACTIONS[..1], &["F8"], REACTION_ROUNDS);
+    }
+}
+
+/// Passes over the few values there are.
+const REACTION_ROUNDS: usize = 8;
 
 const UNIT: &[Parameter<Candidate>] = &[Parameter {
     space: Space::OneOf(&[4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]),

@@ -37,6 +37,9 @@ pub struct Candidate {
     table: toml::Table,
     origins: BTreeMap<(String, String), Origin>,
     model: String,
+    /// What the machine that asks needs for each submitter after a flush, µs: not the drive's, but without it the
+    /// drive would be blamed (`SimProbe::with_reaction`).
+    pub reaction_us: f64,
 }
 
 impl Candidate {
@@ -51,6 +54,7 @@ impl Candidate {
             table,
             origins: BTreeMap::new(),
             model: class.model.clone(),
+            reaction_us: 0.0,
         };
         let all: Vec<(String, String)> = candidate
             .table
@@ -148,6 +152,11 @@ impl Candidate {
     /// A word.
     pub fn text_of(&self, table: &str, key: &str) -> &str {
         self.table[table][key].as_str().expect("a word of the class's file")
+    }
+
+    /// The reaction of the machine that asks, ns.
+    pub fn reaction_ns(&self) -> u64 {
+        (self.reaction_us * 1e3) as u64
     }
 
     /// Says where values come from.

@@ -12,7 +12,7 @@ pub struct Choice {
     pub model: &'static str,
     /// Because of what.
     pub why: String,
-    /// The shipped drive that answers most alike.
+    /// The shipped drive that the values come from which no test tells.
     pub class: String,
 }
 
@@ -23,7 +23,11 @@ const FLAT_SIZE: f64 = 1.05;
 /// Its plateau at depth: IOPS of 4 and 8 KiB, and of the two largest depths, agree to this part.
 const FLAT_DEPTH: f64 = 0.02;
 
-pub(super) fn choose(fit: &Fit<'_>, how: &Finding) -> Result<Choice, String> {
+/// The model and why, and the shipped drives to begin with, the most alike first.
+pub(super) fn choose(
+    fit: &Fit<'_>,
+    how: &Finding,
+) -> Result<(&'static str, String, Vec<String>), String> {
     let (model, why) = match &how.model {
         Some(told) => {
             let known = ["hdd", "flash", "card", "bucket"].into_iter().find(|m| m == told);
@@ -32,9 +36,11 @@ pub(super) fn choose(fit: &Fit<'_>, how: &Finding) -> Result<Choice, String> {
         }
         None => model(fit),
     };
-    let class = nearest(fit, model, &how.exclude)
-        .ok_or_else(|| format!("no shipped drive of the model {model} is left to start from"))?;
-    Ok(Choice { model, why, class })
+    let classes = nearest(fit, model, &how.exclude);
+    match classes.is_empty() {
+        true => Err(format!("no shipped drive of the model {model} is left to start from")),
+        false => Ok((model, why, classes)),
+    }
 }
 
 fn model(fit: &Fit<'_>) -> (&'static str, String) {
@@ -69,12 +75,12 @@ fn model(fit: &Fit<'_>) -> (&'static str, String) {
     )
 }
 
-/// The shipped drive of a model that answers most alike, by the tests of reads; the same bus is preferred.
-pub fn nearest(fit: &Fit<'_>, model: &str, exclude: &[String]) -> Option<String> {
+/// The shipped drives of a model by how alike they answer the tests of reads; the same bus is preferred.
+fn nearest(fit: &Fit<'_>, model: &str, exclude: &[String]) -> Vec<String> {
     let tests = fit.tests(&["F1", "F2", "F3", "F4", "H1/0", "H3", "H6"]);
-    let mut best: Option<(f64, String)> = None;
+    let mut known: Vec<(f64, String)> = Vec::new();
     for id in DriveFile::ids() {
-        let file = DriveFile::load(id).ok()?;
+        let file = DriveFile::load(id).expect("a shipped drive");
         // A variant of another file is no class of its own.
         let text = DriveFile::embedded(id).unwrap_or_default();
         let derived = text.lines().any(|line| line.starts_with("base"));
@@ -85,11 +91,10 @@ pub fn nearest(fit: &Fit<'_>, model: &str, exclude: &[String]) -> Option<String>
         let as_this = Candidate::new(id, &fit.raw.subject, &file);
         let other_bus = f64::from(u8::from(file.host.bus != fit.raw.subject.bus));
         let error = fit.error_of(&as_this, &tests) + OTHER_BUS * other_bus;
-        if best.as_ref().is_none_or(|(least, _)| error < *least) {
-            best = Some((error, id.to_string()));
-        }
+        known.push((error, id.to_string()));
     }
-    best.map(|(_, id)| id)
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    known.into_iter().map(|(_, id)| id).collect()
 }
 
 /// Mean squared logarithm that the same bus is worth: a factor of two in every figure.

@@ -2,9 +2,9 @@
 
 use super::Raw;
 use super::candidate::Candidate;
-use super::search::{self, Parameter};
+use super::search::{self, Parameter, Space};
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::probe::{Outcome, Probe, SimProbe, Test};
+use hoistway_sim::probe::{Action, Outcome, Pattern, Probe, SimProbe, Stream, StreamOutcome, Test};
 
 /// One figure of a test.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,14 @@ impl Row {
         self.simulated / self.measured - 1.0
     }
 }
+
+/// What the machine that asks needs for each submitter after a flush, µs; a race that it loses from some 20 on.
+pub const REACTION: Parameter<Candidate> = Parameter {
+    space: Space::OneOf(&[1.0, 25.0, 50.0, 100.0, 200.0, 400.0]),
+    apply: |c, v| c.reaction_us = v,
+};
+/// From where it is searched: none to speak of, and one that loses the race.
+pub const REACTIONS: [f64; 2] = [1.0, 50.0];
 
 /// Latencies below this number say nothing of their mean.
 const FEW: u64 = 5;
@@ -62,10 +70,9 @@ pub fn rows(test: &Test, measured: &Outcome, simulated: &Outcome) -> Vec<Row> {
     };
     for (at, stream) in test.streams.iter().enumerate() {
         let (m, s) = (&measured.streams[at], &simulated.streams[at]);
-        // Bulk streams are a matter of bytes, and so is everything that runs at the side.
-        if at > 0
-            || stream.bytes >= 1 << 20 && stream.action != hoistway_sim::probe::Action::Discard
-        {
+        // Bulk streams are a matter of bytes, and so is everything that runs at the side, and a stream that was starved.
+        let bulk = stream.bytes >= 1 << 20 && stream.action != Action::Discard;
+        if at > 0 || bulk || starved(stream, m, measured.counted_ns) {
             let what = if at == 0 { "throughput" } else { "throughput of the others" };
             row(what, "MB/s", measured.rate(at) / 1e6, simulated.rate(at) / 1e6, None, None);
             continue;
@@ -82,6 +89,19 @@ pub fn rows(test: &Test, measured: &Outcome, simulated: &Outcome) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Most of a closed loop's time must be in latencies that were seen to their end.
+const SEEN: f64 = 0.6;
+
+/// A closed loop whose commands did not come to an end for a large part of the time: the mean of those that did says how
+/// it was before, not what waiting there was. Its throughput tells both.
+fn starved(stream: &Stream, m: &StreamOutcome, counted_ns: u64) -> bool {
+    let closed = stream.pause_ns == 0 && stream.interval_ns == 0 && stream.flush_every == 0;
+    let slots = f64::from(stream.copies * stream.depth);
+    let spent = m.commands.mean_ns * m.commands.count as f64 / slots;
+    let counts = !matches!(stream.pattern, Pattern::Pairs { .. });
+    closed && counts && m.commands.count >= FEW && spent < SEEN * counted_ns as f64
 }
 
 /// A device's answers and the simulated drive that shall give the same.
@@ -107,8 +127,15 @@ impl Fit<'_> {
         self.raw.answers.iter().find(|a| a.test.name == name).map(|a| &a.outcome)
     }
 
-    /// The answer of a simulated drive to a test, shorter than the test if it is during the search.
-    pub fn simulate(&self, file: &DriveFile, test: &Test, whole: bool) -> Outcome {
+    /// The answer of a simulated drive to a test, shorter than the test if it is during the search; `reaction_ns` is
+    /// the asking machine's after a flush.
+    pub fn simulate(
+        &self,
+        file: &DriveFile,
+        reaction_ns: u64,
+        test: &Test,
+        whole: bool,
+    ) -> Outcome {
         let mut test = test.clone();
         if !whole && test.commands_max > 0 {
             let mixed = test.streams.len() > 1;
@@ -120,17 +147,23 @@ impl Fit<'_> {
             };
             test.commands_max = test.commands_max.min(most);
         }
-        let mut probe = SimProbe::new(file, self.seed);
+        let mut probe = SimProbe::new(file, self.seed).with_reaction(reaction_ns);
         probe.run(&test).expect("a simulated drive answers")
     }
 
     /// Mean of the squared logarithms of measured over simulated; anything above `enough` if it is above.
-    pub fn error(&self, file: &DriveFile, tests: &[(&Test, &Outcome)], enough: f64) -> f64 {
+    fn error(
+        &self,
+        file: &DriveFile,
+        reaction_ns: u64,
+        tests: &[(&Test, &Outcome)],
+        enough: f64,
+    ) -> f64 {
         // Which figures a test has depends on what was measured alone.
         let count: usize = tests.iter().map(|(test, m)| rows(test, m, m).len()).sum();
         let mut sum = 0.0;
         for (test, measured) in tests {
-            for row in rows(test, measured, &self.simulate(file, test, false)) {
+            for row in rows(test, measured, &self.simulate(file, reaction_ns, test, false)) {
                 let apart = if row.simulated > 0.0 {
                     libm::log(row.simulated / row.measured)
                 } else {
@@ -154,7 +187,8 @@ impl Fit<'_> {
     }
 
     fn error_up_to(&self, c: &Candidate, tests: &[(&Test, &Outcome)], enough: f64) -> f64 {
-        c.file().map_or(f64::INFINITY, |file| self.error(&file, tests, enough))
+        let reaction = c.reaction_ns();
+        c.file().map_or(f64::INFINITY, |file| self.error(&file, reaction, tests, enough))
     }
 
     /// Pattern search over `parameters` for the tests with these prefixes; the error left.
@@ -191,7 +225,7 @@ impl Fit<'_> {
             let mut tried = c.clone();
             tried.set(table, key, value);
             let file = tried.file().ok()?;
-            Some(self.simulate(&file, &answer.test, false).first().commands.mean_ns)
+            Some(self.simulate(&file, 0, &answer.test, false).first().commands.mean_ns)
         };
         let (Some(low), Some(high)) = (with(now / 2.0), with(now * 2.0)) else { return };
         if now > 0.0 && low < wanted && wanted < high {

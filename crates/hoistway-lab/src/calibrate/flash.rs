@@ -21,8 +21,6 @@ use toml::Value;
 /// Fits all that the answers tell.
 pub fn fit(fit: &Fit<'_>, c: &mut Candidate) {
     reads(fit, c);
-    spread(fit, c);
-    preference(fit, c);
     if fit.answer("F7/depth 1").is_some() {
         super::flash_writes::fit(fit, c);
     }
@@ -111,17 +109,23 @@ fn reads(fit: &Fit<'_>, c: &mut Candidate) {
             starts.push((error, tried));
         }
     }
-    starts.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let refined = starts.into_iter().take(KEPT).map(|(_, mut tried)| {
+    // A reader beside streams tells what undisturbed reads do not: whether the link is what all wait for, or the
+    // channels, where a turn of streams has no effect. So it decides among the layouts, and one of each kind is there.
+    let judged = fit.tests(&[READS, &["F5"]].concat());
+    let refined = kept(starts).into_iter().map(|mut tried| {
+        // With the spread that there is: of several pieces the last decides.
+        spread(fit, &mut tried);
         let start = read_values(&tried);
-        let error = fit.search(&mut tried, READ_PARAMETERS, &start, READS, ROUNDS_LAST);
-        (error, tried)
+        fit.search(&mut tried, READ_PARAMETERS, &start, READS, ROUNDS_LAST);
+        if let Some((deepest, _)) = fit.tests(&["F2"]).last() {
+            fit.correct(&mut tried, ("flash", "cmd_read_us"), &deepest.name.clone());
+        }
+        spread(fit, &mut tried);
+        preference(fit, &mut tried);
+        (fit.error_of(&tried, &judged), tried)
     });
     let best = refined.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are layouts");
     *c = best.1;
-    if let Some((deepest, _)) = fit.tests(&["F2"]).last() {
-        fit.correct(c, ("flash", "cmd_read_us"), &deepest.name.clone());
-    }
     let keys = [
         "cmd_read_us",
         "read_us",
@@ -135,6 +139,22 @@ fn reads(fit: &Fit<'_>, c: &mut Candidate) {
     ];
     c.mark("flash", &keys, Origin::Measured("F1 to F4".into()));
     c.mark("link", &["rate_mb_s"], Origin::Measured("F3, F4".into()));
+}
+
+/// The best starts, and the best of those that wait for the link or for channels if none of that kind is among them.
+fn kept(mut starts: Vec<(f64, Candidate)>) -> Vec<Candidate> {
+    let by_link = |c: &Candidate| {
+        c.get("flash", "channels") * c.get("flash", "channel_mb_s") > c.get("link", "rate_mb_s")
+    };
+    starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let first: Vec<bool> = starts.iter().take(KEPT).map(|(_, c)| by_link(c)).collect();
+    let other = first.iter().all(|&kind| kind == first[0]);
+    let (mut kept, rest): (Vec<_>, Vec<_>) =
+        starts.into_iter().enumerate().partition(|(at, _)| *at < KEPT);
+    if other {
+        kept.extend(rest.into_iter().find(|(_, (_, c))| by_link(c) != first[0]));
+    }
+    kept.into_iter().map(|(_, (_, c))| c).collect()
 }
 
 fn read_values(c: &Candidate) -> [f64; 9] {

@@ -1,27 +1,29 @@
 //! Writes and flushes of a flash drive (specs/drives.md 10.3, F6 to F11).
 
 use super::candidate::{Candidate, Origin};
-use super::fit::Fit;
+use super::fit::{Fit, REACTION, REACTIONS};
 use super::flash::flag;
 use super::search::{Parameter, Space};
 use toml::Value;
 
 const TIME: Space = Space::Between(0.05, 100_000.0);
 
-/// Order: controller, acknowledgement, program, its unit (the rate stays), flush, suspension.
+/// Order: controller, acknowledgement, program, its unit (the rate stays), flush, the asking machine's reaction,
+/// suspension.
 const PARAMETERS: &[Parameter<Candidate>] = &[
     Parameter { space: TIME, apply: |c, v| c.set("flash", "cmd_write_us", v) },
     Parameter { space: TIME, apply: |c, v| c.set("flash", "write_ack_us", v) },
     Parameter { space: TIME, apply: |c, v| c.set("flash", "program_us", v) },
     Parameter { space: Space::Between(4.0, 4096.0), apply: set_unit },
     Parameter { space: TIME, apply: |c, v| c.set("flash", "flush_us", v) },
+    REACTION,
     Parameter {
         space: Space::Between(1.0, 20_000.0),
         apply: |c, v| c.set("flash", "suspend_us", v),
     },
 ];
 /// Those that are there when programs are never suspended.
-const WITHOUT_SUSPENSION: usize = 5;
+const WITHOUT_SUSPENSION: usize = 6;
 
 /// The rate of programs stays: the parameter before it is the time of a program of the unit there was, so this one
 /// changes both.
@@ -59,10 +61,11 @@ fn writes(fit: &Fit<'_>, c: &mut Candidate) {
                 tried.put("flash", "flush_blocks", Value::String(blocks.into()));
                 flag(&mut tried, "plp", plp);
                 tried.set("flash", "suspend_us", suspend);
-                let start = start(fit, &tried, plp);
-                for alone in transports(&tried) {
+                for (alone, reaction) in machines(&tried) {
                     let mut tried = tried.clone();
                     tried.put("host", "flush_nonqueued", alone.into());
+                    tried.reaction_us = reaction;
+                    let start = start(fit, &tried, plp);
                     let error = search(fit, &mut tried, start, ROUNDS_FIRST);
                     starts.push((error, tried));
                 }
@@ -71,15 +74,10 @@ fn writes(fit: &Fit<'_>, c: &mut Candidate) {
     }
     starts.sort_by(|a, b| a.0.total_cmp(&b.0));
     let refined = starts.into_iter().take(KEPT).map(|(_, mut tried)| {
-        let now = [
-            "cmd_write_us",
-            "write_ack_us",
-            "program_us",
-            "program_unit_kib",
-            "flush_us",
-            "suspend_us",
-        ];
-        let start = now.map(|key| tried.get("flash", key));
+        let now = ["cmd_write_us", "write_ack_us", "program_us", "program_unit_kib", "flush_us"];
+        let [command, ack, program, unit, flush] = now.map(|key| tried.get("flash", key));
+        let suspend = tried.get("flash", "suspend_us");
+        let start = [command, ack, program, unit, flush, tried.reaction_us, suspend];
         let error = search(fit, &mut tried, start, ROUNDS_LAST);
         (error, tried)
     });
@@ -103,15 +101,20 @@ pub(super) fn transports(c: &Candidate) -> Vec<bool> {
     if c.text_of("host", "bus") == "virtual" { vec![false, true] } else { vec![told] }
 }
 
+/// Ways in which flushes may run and the machine that asks may react.
+fn machines(c: &Candidate) -> Vec<(bool, f64)> {
+    transports(c).into_iter().flat_map(|alone| REACTIONS.map(|us| (alone, us))).collect()
+}
+
 /// The unit of the start is written into the candidate first, because the parameters refer to it.
-fn search(fit: &Fit<'_>, c: &mut Candidate, start: [f64; 6], rounds: usize) -> f64 {
+fn search(fit: &Fit<'_>, c: &mut Candidate, start: [f64; 7], rounds: usize) -> f64 {
     c.set("flash", "program_unit_kib", start[3]);
-    let count = if start[5] == 0.0 { WITHOUT_SUSPENSION } else { PARAMETERS.len() };
+    let count = if start[6] == 0.0 { WITHOUT_SUSPENSION } else { PARAMETERS.len() };
     fit.search(c, &PARAMETERS[..count], &start[..count], WRITES, rounds)
 }
 
 /// Starting values by the formulas of 10.3.
-fn start(fit: &Fit<'_>, c: &Candidate, plp: bool) -> [f64; 6] {
+fn start(fit: &Fit<'_>, c: &Candidate, plp: bool) -> [f64; 7] {
     let lone = fit.answer("F7/depth 1").map_or(50.0, |o| o.first().commands.mean_ns / 1e3);
     let most = fit.answer("F7/sequential").map_or(20_000.0, |o| o.iops(0));
     let rate = fit.answer("F6/rate").map_or(100e6, |o| o.rate(0));
@@ -123,7 +126,8 @@ fn start(fit: &Fit<'_>, c: &Candidate, plp: bool) -> [f64; 6] {
     let unit = (rate * program / 1e6 / c.get("flash", "dies") / 1024.0).clamp(4.0, 4096.0).round();
     let program = unit * 1024.0 * c.get("flash", "dies") / rate * 1e6;
     let flush = if plp { lasts } else { (lasts - program).max(0.1 * lasts) };
-    [command, acknowledged, program, unit, flush, c.get("flash", "suspend_us")]
+    let suspend = c.get("flash", "suspend_us");
+    [command, acknowledged, program, unit, flush, c.reaction_us, suspend]
 }
 
 /// The long sequential write: does its rate fall, where, to what?

@@ -12,7 +12,7 @@
 //! disk's, they answer alike.
 
 use super::candidate::{Candidate, Origin};
-use super::fit::Fit;
+use super::fit::{Fit, REACTIONS};
 use super::search::{self, Parameter, Space};
 use hoistway_sim::probe::Outcome;
 
@@ -178,7 +178,7 @@ fn ageing(fit: &Fit<'_>, c: &mut Candidate) {
     let wanted: f64 = tests.iter().map(|(_, o)| waited(o)).sum();
     let simulated = |c: &Candidate| {
         let Ok(file) = c.file() else { return 0.0 };
-        tests.iter().map(|(test, _)| waited(&fit.simulate(&file, test, true))).sum::<f64>()
+        tests.iter().map(|(test, _)| waited(&fit.simulate(&file, 0, test, true))).sum::<f64>()
     };
     let (mut credit, mut limit) = (c.clone(), c.clone());
     credit.set("hdd", "age_limit_ms", 0.0);
@@ -193,16 +193,25 @@ fn ageing(fit: &Fit<'_>, c: &mut Candidate) {
         simulated(&limit)
     });
     limit.set("hdd", "age_limit_ms", most);
-    let limited = fit.error_of(&limit, &tests) < fit.error_of(&credit, &tests);
+    // A few dozen reads: where both are as near as their mean is certain, the credit is the usual rule.
+    let certain = tests.iter().map(|(_, o)| uncertainty(o)).sum::<f64>() / tests.len() as f64;
+    let limited = fit.error_of(&limit, &tests) + certain < fit.error_of(&credit, &tests);
     *c = if limited { limit } else { credit };
     let keys = ["age_weight_ms_per_s", "age_limit_ms"];
     c.mark("hdd", &keys, Origin::Measured("H7".into()));
 }
 
+/// Squared relative error of a mean: the variance of the latencies over their number, relative to the mean.
+fn uncertainty(o: &Outcome) -> f64 {
+    let c = &o.first().commands;
+    let apart = c.quantiles_ns.iter().map(|q| (q / c.mean_ns - 1.0) * (q / c.mean_ns - 1.0));
+    apart.sum::<f64>() / c.quantiles_ns.len().max(1) as f64 / c.count as f64
+}
+
 /// Reads of the target below this number are no mean.
 const SERVED: u64 = 4;
 
-/// Order: settling, what destaging must save to go before a read.
+/// Order: settling, what destaging must save to go before a read, the asking machine's reaction.
 const WRITES: &[Parameter<Candidate>] = &[
     Parameter {
         space: Space::Between(0.02, 20.0),
@@ -212,14 +221,18 @@ const WRITES: &[Parameter<Candidate>] = &[
         space: Space::Between(0.5, 200.0),
         apply: |c, v| c.set("hdd", "destage_penalty_ms", v),
     },
+    super::fit::REACTION,
 ];
 
 /// Buffer, settling, destaging. What settling costs depends on when the buffer is full, and the other way round: the
 /// buffer comes first and last.
 fn writes(fit: &Fit<'_>, c: &mut Candidate) {
-    let alternatives = super::flash_writes::transports(c).into_iter().map(|alone| {
+    let transports = super::flash_writes::transports(c);
+    let both = transports.into_iter().flat_map(|alone| REACTIONS.map(|us| (alone, us)));
+    let alternatives = both.map(|(alone, reaction)| {
         let mut tried = c.clone();
         tried.put("host", "flush_nonqueued", alone.into());
+        tried.reaction_us = reaction;
         writes_of(fit, &mut tried);
         (fit.error_of(&tried, &fit.tests(&["H2", "H9"])), tried)
     });
@@ -230,7 +243,8 @@ fn writes_of(fit: &Fit<'_>, c: &mut Candidate) {
     write_buffer(fit, c);
     let settle = c.get("hdd", "write_settle_ms").max(0.05);
     let penalty = c.get("hdd", "destage_penalty_ms").max(1.0);
-    fit.search(c, WRITES, &[settle, penalty], &["H2", "H9", "H8/"], 20);
+    let start = [settle, penalty, c.reaction_us];
+    fit.search(c, WRITES, &start, &["H2", "H9", "H8/"], 20);
     c.mark("hdd", &["write_settle_ms", "destage_penalty_ms"], Origin::Measured("H2, H9".into()));
     write_buffer(fit, c);
 }
@@ -246,7 +260,7 @@ fn write_buffer(fit: &Fit<'_>, c: &mut Candidate) {
     let found = search::bisect(64.0, 1_048_576.0, wanted, &mut |kib| {
         let mut tried = c.clone();
         tried.set("hdd", "write_buffer_kib", kib);
-        tried.file().map_or(0.0, |file| early(&fit.simulate(&file, &answer.test, true)))
+        tried.file().map_or(0.0, |file| early(&fit.simulate(&file, 0, &answer.test, true)))
     });
     c.set("hdd", "write_buffer_kib", found);
     c.mark("hdd", &["write_buffer_kib"], Origin::Measured("H8".into()));

@@ -115,8 +115,12 @@ fn a_fit_is_poor_when_a_deciding_figure_of_many_latencies_is_off() {
         count: Some(count),
         demerit: Some(0.1),
     };
-    assert!(quality(&[row("F1", 110.0, 500), row("F3/8k", 150.0, 500)]).good, "F3 does not decide");
-    assert!(quality(&[row("F1", 150.0, 10)]).good, "ten latencies are no mean");
+    let good = quality(&[row("F1", 110.0, 500), row("F3/8k", 150.0, 500)]);
+    assert!(good.good && good.deciding == 1, "F3 does not decide");
+    assert!(good.sentence().contains("not deciding: F3/8k mean latency +50 %"), "but is told");
+    let few = quality(&[row("F1", 150.0, 10)]);
+    assert!(few.good && few.deciding == 0, "ten latencies are no mean");
+    assert_eq!(undecided(&row("F1", 150.0, 10)).as_deref(), Some("10 latencies"));
     let poor = quality(&[row("F1", 150.0, 500)]);
     assert!(!poor.good && poor.sentence().contains("F1 mean latency +50 %"), "{}", poor.sentence());
 }

@@ -5,6 +5,10 @@
 //! are taken right before the submission and right after the wait, so the machine's own path counts with the drive's, as
 //! for any process.
 //!
+//! *Rest*: a simulated drive is new for every test. A real one still works on what the last test wrote: a disk with a full
+//! write buffer takes no more for seconds. So after a test that wrote the caches are flushed, and the drive has a moment
+//! for what it does when idle, before the next test begins.
+//!
 //! *Memory*: a buffer belongs to the kernel from the submission of a command to its completion; the slot's state says
 //! which. A run ends when nothing is under way, also on an error, and the process ends itself if the ring fails so that
 //! nobody can tell what the kernel still writes to.
@@ -35,7 +39,12 @@ pub struct RealProbe<'a> {
     /// Bytes that may still be written.
     budget: u64,
     pattern: Buffer,
+    /// The last test wrote.
+    busy: bool,
 }
+
+/// Of rest after a flush.
+const REST: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// Incompressible bytes that writes take their data from.
 const PATTERN: usize = 4 << 20;
@@ -43,7 +52,17 @@ const PATTERN: usize = 4 << 20;
 impl<'a> RealProbe<'a> {
     /// On a file that was opened for direct I/O. `budget`: bytes that all tests together may write.
     pub fn new(file: File, seed: u64, budget: u64, stop: &'a AtomicBool) -> RealProbe<'a> {
-        RealProbe { file, seed, stop, budget, pattern: incompressible(PATTERN, seed) }
+        let pattern = incompressible(PATTERN, seed);
+        RealProbe { file, seed, stop, budget, pattern, busy: false }
+    }
+
+    /// Until nothing of earlier tests is left to do.
+    fn rest(&mut self) -> Result<(), ProbeError> {
+        if std::mem::take(&mut self.busy) {
+            self.file.sync_data().map_err(|e| failed("flush between two tests", &e))?;
+            std::thread::sleep(REST);
+        }
+        Ok(())
     }
 }
 
@@ -62,6 +81,8 @@ impl Probe for RealProbe<'_> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ProbeError::Interrupted);
         }
+        self.rest()?;
+        self.busy = test.writes();
         let mut run = Run::new(self, test)?;
         let asked = run.run();
         let outcome = run.outcome();

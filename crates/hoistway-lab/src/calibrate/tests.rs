@@ -1,5 +1,5 @@
 use super::*;
-use hoistway_sim::probe::SimProbe;
+use hoistway_sim::probe::{Action, Latencies, Pattern, SimProbe, Stream, StreamOutcome};
 
 /// The answers of a simulated drive, whose dice are not those of the fit.
 fn asked(id: &str, write: bool) -> Raw {
@@ -102,6 +102,49 @@ fn what_every_shipped_drive_says_of_itself_makes_a_valid_file_of_its_class() {
         assert_eq!(read.identity.capacity_bytes, file.identity.capacity_bytes);
         assert_eq!(read.host.queue_depth, file.host.queue_depth);
     }
+}
+
+#[test]
+fn a_starved_stream_is_judged_by_its_throughput() {
+    let stream = Stream::new(Action::Read, Pattern::Random, 4096, (0, 1 << 30));
+    let streams = vec![stream.clone()];
+    let test = Test {
+        name: "H9/reader".into(),
+        streams,
+        warm_up_ns: 0,
+        duration_ns: 1 << 32,
+        commands_max: 0,
+    };
+    let outcome = |count: u64| {
+        let commands = Latencies::of(&mut vec![10_000_000; count as usize]);
+        let of = StreamOutcome { commands, bytes: 4096 * count, ..StreamOutcome::default() };
+        Outcome { counted_ns: 1_000_000_000, streams: vec![of] }
+    };
+    let what = |test: &Test, count| fit::rows(test, &outcome(count), &outcome(count))[0].what;
+    assert_eq!(what(&test, 95), "mean latency");
+    // Thirty reads of 10 ms, and then none for 0.7 s.
+    assert_eq!(what(&test, 30), "throughput");
+    let paused = Stream { pause_ns: 1_000_000, ..stream };
+    assert_eq!(what(&Test { streams: vec![paused], ..test }, 30), "mean latency");
+}
+
+#[test]
+fn the_machine_that_asks_is_not_the_drive() {
+    let file = DriveFile::load("plextor-px-256m5s").unwrap();
+    let subject = subject_of(&file);
+    let options = Options { quick: true, write: true, write_budget: 1 << 30, seed: 1 };
+    let tests = suite(&subject, &options).into_iter().filter(|t| t.name.starts_with("F8/"));
+    let tests: Vec<Test> = tests.collect();
+    let mut raw = Raw::new(subject);
+    let mut probe = SimProbe::new(&file, 99).with_places(1).with_reaction(100_000);
+    measure(&mut probe, &tests, 1, &mut raw, &mut |_| Ok(())).unwrap();
+    let fit = Fit { raw: &raw, seed: 1, shape: 0.0 };
+    let asked = |reaction_us| {
+        let mut c = Candidate::new("found", &raw.subject, &file);
+        c.reaction_us = reaction_us;
+        fit.error_of(&c, &fit.tests(&["F8"]))
+    };
+    assert!(asked(100.0) < 0.01 && asked(0.0) > 0.2, "{} {}", asked(100.0), asked(0.0));
 }
 
 #[test]

@@ -414,6 +414,23 @@ mod tests {
     }
 
     #[test]
+    fn writers_that_a_machine_lets_go_on_late_wait_for_the_next_flush() {
+        let file = DriveFile::load("plextor-px-256m5s").unwrap();
+        let writer = Stream::new(Action::Write, Pattern::Sequential, 4096, AREA);
+        let streams = vec![Stream { flush_every: 1, ..writer }.copies(15)];
+        let (warm_up_ns, duration_ns, commands_max) = (50_000_000, 200_000_000, 0);
+        let test = Test { name: "t".into(), streams, warm_up_ns, duration_ns, commands_max };
+        let mean = |reaction| {
+            let o = SimProbe::new(&file, 1).with_reaction(reaction).run(&test).unwrap();
+            (o.first().commands.mean_ns, o.first().flushes.mean_ns)
+        };
+        // A flush takes 2.7 ms, a write 0.05 ms.
+        let (at_once, late) = (mean(0), mean(50_000));
+        assert!(at_once.0 < 0.3e6 && late.0 > 1.5e6, "{at_once:?} {late:?}");
+        assert!((late.1 / at_once.1 - 1.0).abs() < 0.2, "the flushes are the drive's");
+    }
+
+    #[test]
     fn flushes_that_come_while_one_runs_share_the_next() {
         let writer = Stream::new(Action::Write, Pattern::Sequential, 4096, AREA);
         let writer = Stream { flush_every: 1, ..writer };

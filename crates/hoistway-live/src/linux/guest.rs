@@ -76,17 +76,13 @@ const NOT_FOR_PEOPLE: &str =
 ///
 /// This is no guest; nothing was done then.
 pub fn guest(args: &[String]) -> Result<(), String> {
-    let [folder, what, format] = args else { return Err(NOT_FOR_PEOPLE.into()) };
+    // The kernel puts `console=tty0` behind its command line, and thus behind these.
+    let [folder, what, format, ..] = args else { return Err(NOT_FOR_PEOPLE.into()) };
     let task = Task::of([what, format]).ok_or(NOT_FOR_PEOPLE)?;
-    let first = std::process::id() == 1;
-    if first && !Path::new("/proc/cpuinfo").exists() {
-        mount_kind("proc", "/proc", "")?;
-    }
-    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    if !processor.contains("User Mode Linux") {
+    if !is_guest() {
         return Err(NOT_FOR_PEOPLE.into());
     }
-    if first {
+    if std::process::id() == 1 {
         match prepare(folder).and_then(|()| child(args)) {
             Ok(status) if status.success() => {}
             Ok(status) => println!("hoistway: the guest's work ended: {status}"),
@@ -105,8 +101,17 @@ pub fn guest(args: &[String]) -> Result<(), String> {
     std::process::exit(0);
 }
 
-/// Mounts everything.
+/// The root is a folder of a host, which only a kernel in user mode has.
+fn is_guest() -> bool {
+    rustix::fs::statfs("/").is_ok_and(|facts| facts.f_type == HOSTFS)
+}
+
+/// The number of `hostfs` (HOSTFS_SUPER_MAGIC).
+const HOSTFS: rustix::fs::FsWord = 0x00c0_ffee;
+
+/// Mounts everything. The root's own `/proc` and its like are the host's.
 fn prepare(folder: &str) -> Result<(), String> {
+    mount_kind("proc", "/proc", "")?;
     mount_kind("sysfs", "/sys", "")?;
     // The kernel may have done it.
     if !Path::new(DISK).exists() {

@@ -12,6 +12,10 @@
 //! | fdatasync, fsync    | the call and one bio                   | if it waited: a wake-up, and on a drive with a volatile cache another with the bio of the flush |
 //! | direct, queued      | the call and a bio per 1 MiB           | if it waited: a wake-up                     |
 //!
+//! Many small reads from the page cache are one sleep: the process asks which of the next pages are there (`mincore`,
+//! which starts no read-ahead), sleeps for the calls that they make up, and reads them in one call; each call is
+//! recorded with its own times. So nothing is asked of the device before its time, and at most [`Charge::batch`] later.
+//!
 //! What cannot be charged from outside the kernel: a bio of read-ahead that the reader does not wait for, and the bios
 //! of write-back (1 us each). A bio that a buffered read waits for is charged behind it, not before.
 
@@ -29,12 +33,31 @@ pub struct Charge {
     costs: Costs,
     /// A sync ends with a flush of the drive's cache.
     flushes: bool,
+    /// Reads of so much time together may be one sleep.
+    together: Nanos,
 }
+
+/// Reads that are one sleep, where a drive answers in milliseconds.
+const TOGETHER_SLOW: Nanos = Nanos::us(100);
+/// The same where it answers in tens of microseconds.
+const TOGETHER: Nanos = Nanos::us(25);
 
 impl Charge {
     /// On the drive of a job.
     pub fn on(job: &Job<'_>) -> Charge {
-        Charge { costs: job.host.costs(job.drive), flushes: job.drive.device().write_cache }
+        let together = if job.drive.identity.rotational { TOGETHER_SLOW } else { TOGETHER };
+        let flushes = job.drive.device().write_cache;
+        Charge { costs: job.host.costs(job.drive), flushes, together }
+    }
+
+    /// What a read of so many bytes from the cache takes.
+    pub fn cached(&self, bytes: u64) -> Nanos {
+        Nanos(self.costs.call(bytes))
+    }
+
+    /// How many reads of so many bytes from the cache are one sleep at most.
+    pub fn batch(&self, bytes: u64) -> u64 {
+        (self.together.0 / self.costs.call(bytes)).max(1)
     }
 
     /// A buffered read that began at `begun` is back.

@@ -29,7 +29,7 @@ pub struct Descriptors {
     /// Past the cache, by number.
     direct: Vec<Option<File>>,
     block_direct: Option<File>,
-    /// Parts of a device that are synced as files.
+    /// Parts of a device that are synced as files, and what is asked for its cached pages.
     mapped: Vec<Option<Mapping>>,
 }
 
@@ -85,12 +85,7 @@ impl Descriptors {
     /// `file`: a descriptor of it, if the process has one.
     pub fn sync(&mut self, id: usize, full: bool, file: Option<&File>) -> Result<(), String> {
         if self.ground.is_device() {
-            let place = &self.places[id];
-            if self.mapped[id].is_none() {
-                let mapping = Mapping::of(&self.ground, place);
-                self.mapped[id] = Some(mapping.map_err(|e| self.failed(id, "mmap", e))?);
-            }
-            let mapping = self.mapped[id].as_ref().expect("it was just made");
+            let mapping = self.mapping(id)?;
             return mapping.sync().map_err(|e| self.failed(id, "msync", e));
         }
         let sync = |file: &File| if full { file.sync_all() } else { file.sync_data() };
@@ -99,6 +94,22 @@ impl Descriptors {
             None => sync(&self.ground.open(&self.places[id], false).map_err(|e| e.to_string())?),
         };
         synced.map_err(|e| self.failed(id, "fsync", e))
+    }
+
+    /// How many bytes of a file, from `offset` on and at most `len`, are in the page cache without a gap. Asking starts
+    /// no read-ahead.
+    pub fn cached(&mut self, id: usize, offset: u64, len: u64) -> Result<u64, String> {
+        let mapping = self.mapping(id)?;
+        mapping.cached(offset, len).map_err(|e| self.failed(id, "mincore", e))
+    }
+
+    /// A file as memory, whole.
+    fn mapping(&mut self, id: usize) -> Result<&Mapping, String> {
+        if self.mapped[id].is_none() {
+            let mapping = Mapping::of(&self.ground, &self.places[id]);
+            self.mapped[id] = Some(mapping.map_err(|e| self.failed(id, "mmap", e))?);
+        }
+        Ok(self.mapped[id].as_ref().expect("it was just made"))
     }
 
     /// sync() of the file system, or of the device.
@@ -129,6 +140,7 @@ impl Descriptors {
         let place = self.on_folder(id, "unlink")?;
         std::fs::remove_file(&place.path).map_err(|e| self.failed(id, "unlink", e))?;
         self.direct[id] = None;
+        self.mapped[id] = None;
         Ok(())
     }
 
@@ -155,7 +167,9 @@ fn opened<'a>(
     Ok(slot.as_ref().expect("it was just opened"))
 }
 
-/// A range of a device. fsync of a device writes all that is dirty of it; msync of a mapping writes the range and then
+const PAGE: u64 = 4096;
+
+/// A range of a device, or a file. fsync of a device writes all that is dirty of it; msync of a mapping writes the range and then
 /// flushes the drive's cache, which is what fdatasync of a file does.
 #[derive(Debug)]
 struct Mapping {
@@ -178,6 +192,26 @@ impl Mapping {
         Ok(Mapping { memory: NonNull::new(memory).expect("mmap returns no null"), len })
     }
 
+    /// Bytes from `offset` on, at most `len`, whose pages are in the cache.
+    fn cached(&self, offset: u64, len: u64) -> std::io::Result<u64> {
+        let from = offset / PAGE * PAGE;
+        let to = (offset + len).min(self.len as u64);
+        if from >= to {
+            return Ok(0);
+        }
+        let mut there = vec![0_u8; (to - from).div_ceil(PAGE) as usize];
+        // SAFETY: the range lies within the mapping, and there is a byte for each of its pages.
+        let done = unsafe {
+            let at = self.memory.as_ptr().cast::<u8>().add(from as usize);
+            libc::mincore(at.cast(), (to - from) as usize, there.as_mut_ptr())
+        };
+        if done != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        let pages = there.iter().take_while(|page| **page & 1 != 0).count() as u64;
+        Ok((from + pages * PAGE).min(to).saturating_sub(offset))
+    }
+
     fn sync(&self) -> rustix::io::Result<()> {
         // SAFETY: the mapping is ours and lives.
         unsafe { msync(self.memory.as_ptr(), self.len, MsyncFlags::SYNC) }
@@ -188,5 +222,27 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped by `of` with this length; a failure leaves address space taken.
         let _ = unsafe { munmap(self.memory.as_ptr(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_was_just_written_is_cached_up_to_the_end_of_the_file() {
+        let name = format!("hoistway-cached-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        file.unwrap().write_all_at(&vec![1; 3 * 4096 + 100], 0).unwrap();
+        let bytes = 3 * 4096 + 100;
+        let place = FileAt { path: path.clone(), base: 0, bytes, exists: true, raw: false };
+        let ground = Ground::Folder(std::env::temp_dir());
+        let mut files = Descriptors::new(ground, vec![place], 1 << 30);
+        assert_eq!(files.cached(0, 0, 4096), Ok(4096));
+        assert_eq!(files.cached(0, 5000, 1 << 20), Ok(bytes - 5000));
+        assert_eq!(files.cached(0, 1 << 20, 4096), Ok(0));
+        std::fs::remove_file(path).unwrap();
     }
 }

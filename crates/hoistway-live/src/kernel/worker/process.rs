@@ -151,7 +151,10 @@ impl Process {
             Operation::DontNeedPart { file, offset, len } => {
                 self.files.dont_need(file.0 as usize, Some((offset, len)))?;
             }
-            Operation::Read { offset, bs, count } => self.read(offset, bs, count)?,
+            Operation::Read { offset, bs, count } => match self.charge {
+                Some(charge) => self.read_charged(offset, bs, count, charge)?,
+                None => self.read(offset, bs, count)?,
+            },
             Operation::Write { offset, bs, count, sync } => self.write(offset, bs, count, sync)?,
             Operation::Direct { write, offset, len, since, sync } => {
                 self.direct(write, (offset, len), since, sync)?;
@@ -224,12 +227,54 @@ impl Process {
             self.board.set_began(self.p, Some(begun.as_nanos()));
             let at = open.base + offset + call * bs;
             let read = open.file.read_exact_at(&mut buffer[..bs as usize], at);
-            if let Some(charge) = &self.charge {
-                charge.read(&self.clock, begun, bs);
-            }
             let end = self.clock.now();
             read.map_err(|e| failed("read", bs, at, &e))?;
             self.end(bs, false, begun, end)?;
+        }
+        (self.own, self.open) = (buffer, Some(open));
+        Ok(())
+    }
+
+    /// The same in virtual time.
+    fn read_charged(
+        &mut self,
+        offset: u64,
+        bs: u64,
+        count: u64,
+        charge: Charge,
+    ) -> Result<(), String> {
+        let open = self.open.take().ok_or("a read without an open file")?;
+        let (each, most) = (charge.cached(bs), charge.batch(bs));
+        let mut buffer = std::mem::take(buffer_of(&mut self.own, bs * most.min(count)));
+        let (mut call, mut now) = (0, self.clock.now());
+        while call < count && !is_over(self.stop, now) {
+            let (place, wanted) = (offset + call * bs, most.min(count - call));
+            let there = self.files.cached(open.id, place, wanted * bs)? / bs;
+            let (calls, begun) = (there.max(1), now);
+            if there > 0 {
+                self.clock.sleep_until(now + each * there);
+            } else {
+                self.board.set_began(self.p, Some(begun.as_nanos()));
+            }
+            let (at, bytes) = (open.base + place, calls * bs);
+            let read = open.file.read_exact_at(&mut buffer[..bytes as usize], at);
+            read.map_err(|e| failed("read", bytes, at, &e))?;
+            if there == 0 {
+                charge.read(&self.clock, begun, bs);
+            }
+            now = self.clock.now();
+            for i in 0..calls {
+                let begun = begun + each * i;
+                if is_over(self.stop, begun) {
+                    break;
+                }
+                let end = if i + 1 == calls { now } else { begun + each };
+                self.record(Event::call(bs, false, begun, end))?;
+            }
+            if there == 0 {
+                self.board.set_began(self.p, None);
+            }
+            call += calls;
         }
         (self.own, self.open) = (buffer, Some(open));
         Ok(())

@@ -34,11 +34,11 @@ impl Row {
 
 /// What the machine that asks needs for each submitter after a flush, µs; a race that it loses from some 20 on.
 pub const REACTION: Parameter<Candidate> = Parameter {
-    space: Space::OneOf(&[1.0, 25.0, 50.0, 100.0, 200.0, 400.0]),
+    space: Space::OneOf(&[0.001, 25.0, 50.0, 100.0, 200.0, 400.0]),
     apply: |c, v| c.reaction_us = v,
 };
-/// From where it is searched: none to speak of, and one that loses the race.
-pub const REACTIONS: [f64; 2] = [1.0, 50.0];
+/// From where it is searched: none to speak of (the values are stepped by their logarithms), and one that loses the race.
+pub const REACTIONS: [f64; 2] = [0.001, 50.0];
 
 /// Latencies below this number say nothing of their mean.
 const FEW: u64 = 5;

@@ -403,6 +403,17 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_ends_before_its_warm_up_is_over_has_the_rate_of_what_it_counted() {
+        let streams = vec![read(Pattern::Random).depth(4)];
+        let (warm_up_ns, duration_ns, commands_max) = (50_000_000, 200_000_000, 100);
+        let test = Test { name: "t".into(), streams, warm_up_ns, duration_ns, commands_max };
+        let file = DriveFile::load("fixed-100us").unwrap();
+        let o = SimProbe::new(&file, 1).run(&test).unwrap();
+        assert!(o.first().commands.count >= 100);
+        assert!((o.iops(0) / 40_000.0 - 1.0).abs() < 0.05, "{} per second", o.iops(0));
+    }
+
+    #[test]
     fn pauses_intervals_and_splitting_are_kept() {
         let paused = Stream { pause_ns: 100_000, ..read(Pattern::Sequential) };
         assert_eq!(ask("fixed-100us", vec![paused]).first().commands.count, 1000);

@@ -104,6 +104,8 @@ struct Run<'a> {
     limit: u64,
     /// Ends the warm-up early: a drive without latency would be in it for ever.
     warm: bool,
+    /// From when on commands count.
+    since: u64,
 }
 
 impl<'a> Run<'a> {
@@ -140,12 +142,15 @@ impl<'a> Run<'a> {
             ended: 0,
             limit: if test.commands_max == 0 { COMMANDS_MOST } else { test.commands_max },
             warm: test.warm_up_ns == 0,
+            since: 0,
         }
     }
 
     fn run(mut self) -> Outcome {
         while self.now < self.end && self.counted < self.limit {
-            self.warm |= self.now >= self.test.warm_up_ns || self.ended >= self.limit;
+            if !self.warm && (self.now >= self.test.warm_up_ns || self.ended >= self.limit) {
+                (self.warm, self.since) = (true, self.now.min(self.test.warm_up_ns));
+            }
             while let Some(&(at, slot)) = self.ready.first()
                 && at <= self.now
             {
@@ -166,7 +171,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let counted_ns = self.now.saturating_sub(self.test.warm_up_ns);
+        let counted_ns = self.now.saturating_sub(self.since);
         let streams = self.seen.into_iter().map(|mut seen| StreamOutcome {
             commands: Latencies::of(&mut seen.commands),
             flushes: Latencies::of(&mut seen.flushes),

@@ -1,5 +1,5 @@
-//! Decision replay: a recording of every call into the kernel's BFQ is fed to ours, and each merge
-//! verdict, insertion, dispatched request, timer and expiry is compared.
+//! Decision replay: a recording of every call into a scheduler of the kernel's (BFQ, mq-deadline, kyber) is fed to
+//! ours, and each merge verdict, insertion, dispatched request, timer and expiry is compared.
 //!
 //! A recording is a table of comma-separated lines, `event,ns,tick,request,ctx,sector,sectors,op,level,
 //! group,result`, in the order of the calls:
@@ -23,7 +23,22 @@
 //! `idle`, empty (never set), or `PROCESS|BIO` where the I/O has another one than its process. Groups are
 //! paths below the root, such as `p/x`.
 //!
-//! Around the scheduler stands the elevator's merge search (specs/blk-mq-and-noop.md section 3) and nothing
+//! That is the first form, of BFQ alone. The second is of any of the three and is made by wrapping the scheduler's
+//! operations, so it has calls and answers only: no `expire`. A column `segments` comes last, and
+//!
+//! ```text
+//!   device     always there: "scheduler=NAME rotational=R created_tick=N tick_ns=T max_sectors=N max_segments=N
+//!              tags=N noweights timers"; without `timers` none are recorded, and ours fire when they are due
+//!   merge      `request` is the one that the bio joined, where that is known
+//!   limit      a tag is asked for; the result is how many places of a word it may be among, 0 = all
+//!   complete   "start=NS issue=NS end=NS": when it had its tag, when the driver had it, when it was over
+//!   timer      any timer of the scheduler fired
+//!   requeue    the device gave `request` back; it is inserted again, at the head
+//! ```
+//!
+//! `op` is also D (discard) and O (others), with a suffix N where nothing may join. `ns` is exact.
+//!
+//! Around the scheduler stands the merge search (specs/blk-mq-and-noop.md section 3) and nothing
 //! else: the recording says what came when. After a difference the comparison goes on: the request that
 //! was recorded and ours exchange their numbers, so that later differences are counted too.
 //!
@@ -43,6 +58,8 @@
 mod line;
 mod names;
 mod run;
+mod search;
+mod subject;
 
 use hoistway::sched::bfq;
 use hoistway::setting::Unit;
@@ -131,6 +148,16 @@ impl Recorded {
         put(&mut self.weights, group, weight);
     }
 
+    /// The settings of a scheduler: what is set here is BFQ's; the others decide as Linux 6.1's do.
+    fn settings(&self, scheduler: &str) -> Vec<(String, u64)> {
+        let fixed = |name: &str, value| vec![(name.to_string(), value)];
+        match scheduler {
+            "mq-deadline" => fixed("base", 0),
+            "kyber" => fixed("timer_in_ticks", 1),
+            _ => self.tunables.clone(),
+        }
+    }
+
     /// Weights at the beginning of a recording that does not tell them.
     fn all_weights(&self) -> Vec<(String, u64)> {
         let mut all = self.usual_weights.clone();
@@ -161,8 +188,10 @@ pub struct Counts {
     pub dispatches: u64,
     /// Slots that ended.
     pub expiries: u64,
-    /// Idle timers that fired.
+    /// Timers that fired.
     pub timers: u64,
+    /// Questions for a limit of tags.
+    pub limits: u64,
 }
 
 /// How many lines differ, by the kind of decision.
@@ -176,24 +205,27 @@ pub struct Differences {
     pub dispatches: u64,
     /// A slot ended in one of the two only, or with other figures.
     pub expiries: u64,
-    /// The idle timer fired where ours was not due.
+    /// A timer fired where ours was not due, or ours was due where none fired.
     pub timers: u64,
+    /// Another limit of tags.
+    pub limits: u64,
 }
 
 impl Differences {
     /// All kinds together.
     pub fn total(&self) -> u64 {
-        self.merges + self.insertions + self.dispatches + self.expiries + self.timers
+        self.kinds().iter().map(|(_, n)| n).sum()
     }
 
     /// Name and number of each kind.
-    pub fn kinds(&self) -> [(&'static str, u64); 5] {
+    pub fn kinds(&self) -> [(&'static str, u64); 6] {
         [
             ("merges", self.merges),
             ("insertions", self.insertions),
             ("dispatches", self.dispatches),
             ("expiries", self.expiries),
             ("timers", self.timers),
+            ("limits", self.limits),
         ]
     }
 }

@@ -2,10 +2,14 @@
 
 use hoistway::group::ProcId;
 use hoistway::request::{Flags, Io, IoId, Op};
-use hoistway::unit::{Class, IoPrio};
+use hoistway::unit::{Class, IoPrio, Sectors};
 
 /// The first line of every recording.
 pub const HEADER: &str = "event,ns,tick,request,ctx,sector,sectors,op,level,group,result";
+
+/// The first line of a recording of the second form, which has the segments too.
+pub const HEADER_2: &str =
+    "event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments";
 
 /// Numbers in a recording are below these: requests, contexts, and everything else.
 const REQUESTS: u64 = 1 << 24;
@@ -26,25 +30,64 @@ pub struct Line<'a> {
     pub level: &'a str,
     pub group: &'a str,
     pub result: &'a str,
+    /// Empty in the first form.
+    pub segments: &'a str,
 }
 
 /// What a `device` line tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceLine {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceLine<'a> {
     pub rotational: bool,
     pub created_tick: u64,
     pub noweights: bool,
+    pub scheduler: Option<&'a str>,
+    pub tick_ns: Option<u64>,
+    pub max_sectors: Option<u64>,
+    pub max_segments: Option<u64>,
+    pub tags: Option<u64>,
+    /// Timers that fire are told of.
+    pub timers: bool,
 }
 
 impl<'a> Line<'a> {
     pub fn split(text: &'a str) -> Result<Line<'a>, String> {
         let columns: Vec<&str> = text.split(',').collect();
-        let [event, ns, tick, request, ctx, sector, sectors, op, level, group, result] =
-            columns[..]
+        let [
+            event,
+            ns,
+            tick,
+            request,
+            ctx,
+            sector,
+            sectors,
+            op,
+            level,
+            group,
+            result,
+            ref rest @ ..,
+        ] = columns[..]
         else {
             return Err(format!("'{text}' has not the columns of the first line"));
         };
-        Ok(Line { event, ns, tick, request, ctx, sector, sectors, op, level, group, result })
+        let segments = match rest {
+            [] => "",
+            [segments] => segments,
+            _ => return Err(format!("'{text}' has more columns than the first line")),
+        };
+        Ok(Line {
+            event,
+            ns,
+            tick,
+            request,
+            ctx,
+            sector,
+            sectors,
+            op,
+            level,
+            group,
+            result,
+            segments,
+        })
     }
 
     /// The I/O of a `merge` or `insert` line: who issues it and into which group is up to the caller, and so
@@ -54,19 +97,36 @@ impl<'a> Line<'a> {
         if !(1..=max_sectors).contains(&len) {
             return Err(format!("{len} sectors; a request has 1 to {max_sectors}"));
         }
-        let (kind, meta) = match self.op.strip_suffix('M') {
-            Some(kind) => (kind, Flags::META),
+        let kind = self.kind()?;
+        Ok(Io { start: Sectors(start), sectors: Sectors(len), prio: self.prios()?.1, ..kind })
+    }
+
+    /// Operation and flags alone.
+    pub fn kind(&self) -> Result<Io, String> {
+        let (kind, never) = match self.op.strip_suffix('N') {
+            Some(kind) => (kind, Flags::NOMERGE),
             None => (self.op, Flags::NONE),
+        };
+        let (kind, meta) = match kind.strip_suffix('M') {
+            Some(kind) => (kind, Flags::META),
+            None => (kind, Flags::NONE),
         };
         let (op, flags) = match kind {
             "R" => (Op::Read, Flags::NONE),
             "W" => (Op::Write, Flags::SYNC),
             "A" => (Op::Write, Flags::NONE),
+            "D" => (Op::Discard, Flags::NONE),
+            "O" => (Op::WriteZeroes, Flags::NONE),
             _ => return Err(format!("no such operation: '{}'", self.op)),
         };
-        let io =
-            Io { op, flags: flags | meta, id: IoId(0), ..Io::read(0, ProcId::NONE, start, len) };
-        Ok(Io { prio: self.prios()?.1, ..io })
+        Ok(Io { op, flags: flags | meta | never, id: IoId(0), ..Io::read(0, ProcId::NONE, 0, 8) })
+    }
+
+    /// The words `name=NUMBER` of the result.
+    pub fn figure(&self, name: &str) -> Result<Option<u64>, String> {
+        let word =
+            self.result.split_whitespace().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
+        word.map(number).transpose()
     }
 
     /// Is it an asynchronous write?
@@ -104,14 +164,20 @@ impl<'a> Line<'a> {
         Ok((name, number(value)?))
     }
 
-    pub fn device(&self) -> Result<DeviceLine, String> {
-        let mut told = DeviceLine { rotational: false, created_tick: 0, noweights: false };
+    pub fn device(&self) -> Result<DeviceLine<'a>, String> {
+        let mut told = DeviceLine::default();
         for word in self.result.split_whitespace() {
             match word.split_once('=') {
                 Some(("rotational", "0")) => told.rotational = false,
                 Some(("rotational", "1")) => told.rotational = true,
                 Some(("created_tick", tick)) => told.created_tick = number(tick)?,
+                Some(("scheduler", name)) => told.scheduler = Some(name),
+                Some(("tick_ns", ns)) => told.tick_ns = Some(number(ns)?),
+                Some(("max_sectors", n)) => told.max_sectors = Some(number(n)?),
+                Some(("max_segments", n)) => told.max_segments = Some(number(n)?),
+                Some(("tags", n)) => told.tags = Some(number(n)?),
                 None if word == "noweights" => told.noweights = true,
+                None if word == "timers" => told.timers = true,
                 _ => return Err(format!("'{word}' tells nothing about a device")),
             }
         }

@@ -63,6 +63,16 @@ impl Names {
         self.numbers[id.index()]
     }
 
+    /// All that live, by their numbers.
+    pub fn alive(&self) -> impl Iterator<Item = (usize, ReqId)> + '_ {
+        self.requests.iter().enumerate().filter_map(|(number, id)| Some((number, (*id)?)))
+    }
+
+    /// It is at the device.
+    pub fn at_device(&self, id: ReqId) -> bool {
+        self.issued[id.index()]
+    }
+
     /// We dispatched `ours`, the recording `number`; either may be none. Whatever it is called from here on,
     /// the request returned was completed in the recording already.
     pub fn dispatched(&mut self, ours: Option<ReqId>, number: Option<usize>) -> Option<ReqId> {

@@ -1,17 +1,17 @@
 //! The comparison: one line after the other into a BFQ of ours.
 
-use crate::line::{DeviceLine, HEADER, Line, number, path};
+use crate::line::{DeviceLine, HEADER, HEADER_2, Line, number, path};
 use crate::names::Names;
+use crate::subject::{Subject, Time};
 use crate::{Counts, Difference, Differences, Mistake, Outcome, Recorded};
 use hoistway::device::Device;
 use hoistway::env::Env;
 use hoistway::group::{GroupId, ProcId};
-use hoistway::request::{Flags, Io, ReqId, Request, Side};
-use hoistway::sched::bfq::probe::{Expiry, Probe, Reason};
-use hoistway::sched::{At, Dispatch, Merged, Scheduler, Setup};
+use hoistway::request::{Io, Op, ReqId};
+use hoistway::sched::bfq::probe::{Expiry, Reason};
+use hoistway::sched::{At, Depth, Dispatch, Scheduler};
 use hoistway::stack::elevator::Elevator;
 use hoistway::stage::Change;
-use hoistway::table::NIL;
 use hoistway::trace::Trace;
 use hoistway::unit::{Instant, Nanos, QueueId, Sectors};
 use std::collections::BTreeMap;
@@ -20,16 +20,21 @@ pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> 
     let wrong = |line, what| Mistake::Line { line, what };
     let mut lines = (1..).zip(recording.lines()).peekable();
     let first = lines.next().map_or("", |(_, text)| text);
-    if first != HEADER {
-        return Err(wrong(1, format!("not a recording: it must begin with '{HEADER}'")));
-    }
+    let form = match first {
+        HEADER => Form::First,
+        HEADER_2 => Form::Second,
+        _ => return Err(wrong(1, format!("not a recording: it must begin with '{HEADER}'"))),
+    };
     let device = match lines.next_if(|(_, text)| text.starts_with("device,")) {
         Some((line, text)) => {
             Some(Line::split(text).and_then(|l| l.device()).map_err(|e| wrong(line, e))?)
         }
+        None if form == Form::Second => {
+            return Err(wrong(2, "the second line must be the device's".to_string()));
+        }
         None => None,
     };
-    let mut replay = Replay::new(recorded, device).map_err(Mistake::Setting)?;
+    let mut replay = Replay::new(recorded, form, device).map_err(Mistake::Setting)?;
     replay.counts.lines = 1 + u64::from(device.is_some());
     for (line, text) in lines {
         replay.counts.lines += 1;
@@ -44,7 +49,7 @@ pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> 
         if let Some(ours) = replay.differs.take()
             && replay.first.is_none()
         {
-            let (recorded, state) = (text.to_string(), replay.probe.describe());
+            let (recorded, state) = (text.to_string(), replay.describe());
             replay.first = Some(Difference { line, recorded, ours, state });
         }
     }
@@ -58,7 +63,7 @@ pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> 
 }
 
 /// Why a line ends the comparison.
-enum Stop {
+pub enum Stop {
     Unreadable(String),
     /// After a difference: the recording and ours have too little in common to go on.
     Apart,
@@ -89,16 +94,30 @@ struct Group {
     known: bool,
 }
 
-struct Replay {
-    env: Env,
-    probe: Probe,
-    elevator: Elevator,
-    max_sectors: u64,
-    max_segments: u32,
+/// The two forms of recordings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Of BFQ, with its expiries and without the segments of a request.
+    First,
+    /// Of any scheduler: calls and answers.
+    Second,
+}
+
+pub struct Replay {
+    pub(crate) env: Env,
+    pub(crate) subject: Subject,
+    form: Form,
+    /// The recording says when timers fire.
+    timers: bool,
+    pub(crate) elevator: Elevator,
+    pub(crate) max_sectors: u64,
+    pub(crate) max_segments: u32,
     tick: u64,
     /// Sectors of a block buffer.
     buffer: u64,
-    names: Names,
+    pub(crate) names: Names,
+    /// Ours that were given back and come again, by their numbers.
+    returned: BTreeMap<usize, ReqId>,
     /// Length of a bio that was offered and not merged, by its first sector: the first of the request that is
     /// inserted there.
     offered: BTreeMap<u64, u64>,
@@ -120,29 +139,43 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(recorded: &Recorded, told: Option<DeviceLine>) -> Result<Replay, String> {
+    fn new(
+        recorded: &Recorded,
+        form: Form,
+        told: Option<DeviceLine<'_>>,
+    ) -> Result<Replay, String> {
         let rotational = told.map_or(recorded.rotational, |told| told.rotational);
+        let told = told.unwrap_or_default();
+        let tick = told.tick_ns.filter(|&ns| ns > 0).map_or(recorded.tick, Nanos);
         let mut device = Device::new(Sectors(1 << 40), SLOTS as u32);
         device.rotational = rotational;
-        device.tick = recorded.tick;
+        device.tick = tick;
+        if let Some(tags) = told.tags {
+            device.nr_requests = u32::try_from(tags).unwrap_or(u32::MAX).max(1);
+            device.tags_made_for = device.nr_requests;
+        }
         let mut env = Env::new(device, SLOTS, 4 * SLOTS);
         env.trace = Trace::off();
-        let created = told.map_or(0, |told| told.created_tick);
-        let created = created.checked_mul(recorded.tick.0).filter(|&at| at < TIMES);
+        let created = told.created_tick.checked_mul(tick.0).filter(|&at| at < TIMES);
         let created = created.ok_or("the tick of creation is later than any clock")?;
-        let setup = Setup { device: &env.device, requests: SLOTS, now: Instant::ZERO };
-        let probe = Probe::new(&setup, Instant::from_nanos(created));
+        let created = Instant::from_nanos(created);
+        let name = told.scheduler.unwrap_or("bfq");
+        let subject = Subject::new(name, &env.device, SLOTS, created)?;
         let usual = if rotational { 4 } else { 1 };
         let buffer_kib = recorded.buffer_kib.unwrap_or(usual);
+        let max_segments = told.max_segments.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let mut replay = Replay {
             env,
-            probe,
+            subject,
+            form,
+            timers: form == Form::First || told.timers,
             elevator: Elevator::new(SLOTS),
-            max_sectors: recorded.max_sectors.0,
-            max_segments: recorded.max_segments,
-            tick: recorded.tick.0,
+            max_sectors: told.max_sectors.unwrap_or(recorded.max_sectors.0),
+            max_segments: max_segments.unwrap_or(recorded.max_segments),
+            tick: tick.0,
             buffer: 2 * u64::from(buffer_kib.max(1)),
             names: Names::new(SLOTS),
+            returned: BTreeMap::new(),
             offered: BTreeMap::new(),
             last: (Instant::ZERO, 0),
             procs: Vec::new(),
@@ -155,11 +188,14 @@ impl Replay {
             first: None,
             given_up: None,
         };
-        for (name, value) in &recorded.tunables {
-            replay.set(Instant::ZERO, name, *value)?;
+        for (name, value) in recorded.settings(name) {
+            replay.set(Instant::ZERO, &name, value)?;
         }
-        let noweights = told.is_some_and(|told| told.noweights);
-        let weights = if noweights { recorded.weights.clone() } else { recorded.all_weights() };
+        let weights = if told.noweights || name != "bfq" {
+            recorded.weights.clone()
+        } else {
+            recorded.all_weights()
+        };
         for (group, weight) in &weights {
             let path = path(group)?;
             replay.weigh(Instant::ZERO, &path, *weight)?;
@@ -170,8 +206,8 @@ impl Replay {
     }
 
     fn set(&mut self, now: Instant, name: &str, value: u64) -> Result<(), String> {
-        let bfq = self.probe.scheduler();
-        bfq.set(now, name, value, &mut self.env.cx()).map_err(|e| e.to_string())
+        let (sched, mut cx) = self.scheduler();
+        sched.set(now, name, value, &mut cx).map_err(|e| e.to_string())
     }
 
     /// Writes the general weight of a group. The device need not know the group yet.
@@ -186,9 +222,13 @@ impl Replay {
     }
 
     fn put_weight(&mut self, now: Instant, at: usize) -> Result<(), String> {
+        // The others know no weights.
+        if !matches!(self.subject, Subject::Bfq(_)) {
+            return Ok(());
+        }
         let Group { id, weight, .. } = self.groups[at];
-        let (bfq, mut cx) = self.bfq();
-        bfq.set_group(now, id, "weight", weight, &mut cx).map_err(|e| e.to_string())
+        let (sched, mut cx) = self.scheduler();
+        sched.set_group(now, id, "weight", weight, &mut cx).map_err(|e| e.to_string())
     }
 
     /// Writes its weight for this device, 0 to take it away.
@@ -199,12 +239,12 @@ impl Replay {
             0 => format!("{device} default"),
             weight => format!("{device} {weight}"),
         };
-        let (bfq, mut cx) = self.bfq();
-        bfq.write_knob(now, id, "io.bfq.weight", &line, &mut cx).map_err(|e| e.to_string())
+        let (sched, mut cx) = self.scheduler();
+        sched.write_knob(now, id, "io.bfq.weight", &line, &mut cx).map_err(|e| e.to_string())
     }
 
-    fn bfq(&mut self) -> (&mut dyn Scheduler, hoistway::Cx<'_>) {
-        (self.probe.scheduler(), self.env.cx())
+    pub(crate) fn scheduler(&mut self) -> (&mut dyn Scheduler, hoistway::Cx<'_>) {
+        (self.subject.scheduler(), self.env.cx())
     }
 
     /// What ours did otherwise.
@@ -223,14 +263,16 @@ impl Replay {
             self.compare_expiry(line.result);
             return Ok(());
         }
-        if let Some(e) = self.probe.expiries().get(self.seen) {
+        if self.form == Form::First
+            && let Some(e) = self.subject.expiries().get(self.seen)
+        {
             let ours = format!("a slot ended that did not: {}", expiry_text(e));
             self.differ(|d| &mut d.expiries, ours);
         }
-        self.probe.forget_expiries();
+        self.subject.forget_expiries();
         self.seen = 0;
         let now = self.clock(line.ns, line.tick)?;
-        self.late_timer(now);
+        self.late_timer(now, line.event);
         match line.event {
             "merge" => self.merge(now, &line),
             "insert" => self.insert(now, &line),
@@ -240,6 +282,8 @@ impl Replay {
                 self.timer(now);
                 Ok(())
             }
+            "requeue" => self.requeue(now, &line),
+            "limit" => self.limit(now, &line),
             "exit" => self.exit(now, &line),
             "set" => {
                 let (name, value) = line.setting()?;
@@ -255,7 +299,12 @@ impl Replay {
 
     /// Time and tick of a call, which never go back.
     fn clock(&mut self, ns: &str, tick: &str) -> Result<Instant, String> {
-        let now = Instant::from_nanos(number(ns)? / CLOCK_STEP * CLOCK_STEP);
+        let ns_read = number(ns)?;
+        let now = match self.form {
+            Form::First => ns_read / CLOCK_STEP * CLOCK_STEP,
+            Form::Second => ns_read,
+        };
+        let now = Instant::from_nanos(now);
         let ticks = number(tick)?;
         let at = ticks.checked_mul(self.tick).filter(|&at| at < TIMES);
         let at = at.ok_or_else(|| format!("tick {ticks} is later than any clock"))?;
@@ -263,8 +312,9 @@ impl Replay {
             return Err(format!("time goes back: {ns} ns, tick {tick}"));
         }
         self.last = (now, ticks);
-        self.probe.set_tick(Instant::from_nanos(at));
-        Ok(now)
+        let at = Instant::from_nanos(at);
+        self.subject.set_tick(at);
+        Ok(if self.subject.time() == Time::Ticks { at } else { now })
     }
 
     /// The process of a line, with the priority it has there.
@@ -319,114 +369,22 @@ impl Replay {
         if !line.ctx.is_empty() {
             io.proc = self.proc(line)?;
         }
+        if !line.segments.is_empty() {
+            io.segments = u32::try_from(number(line.segments)?).unwrap_or(u32::MAX);
+            return Ok(io);
+        }
         let small = first.unwrap_or(io.sectors.0) < PAGE;
-        let buffered = line.is_async() || (small && io.op == hoistway::Op::Write);
+        let buffered = line.is_async() || (small && io.op == Op::Write);
         io.segments = io.sectors.0.div_ceil(if buffered { self.buffer } else { PAGE }) as u32;
         Ok(io)
-    }
-
-    // The elevator's merge search, as the stack has it.
-
-    fn compatible(&self, io: &Io, id: ReqId) -> bool {
-        let r = &self.env.requests[id];
-        r.op == io.op
-            && r.group == io.group
-            && r.prio == io.prio
-            && alike(r.flags, io.flags)
-            && !r.flags.any(Flags::NOMERGE)
-    }
-
-    fn may_merge(&mut self, now: Instant, io: &Io, id: ReqId) -> bool {
-        if !self.compatible(io, id) {
-            return false;
-        }
-        let (bfq, mut cx) = self.bfq();
-        bfq.may_merge(now, io, id, &mut cx)
-    }
-
-    fn search(&mut self, now: Instant, io: &Io) -> Option<(ReqId, Side)> {
-        let hit = self.elevator.one_hit();
-        if hit != NIL {
-            let id = self.env.requests.at(hit).id;
-            if self.may_merge(now, io, id) {
-                let r = &self.env.requests[id];
-                if r.end() == io.start {
-                    return Some((id, Side::Back));
-                }
-                if io.end() == r.start {
-                    return Some((id, Side::Front));
-                }
-            }
-        }
-        let behind = self.elevator.find(io.start);
-        if behind != NIL {
-            let id = self.env.requests.at(behind).id;
-            if self.may_merge(now, io, id) {
-                return Some((id, Side::Back));
-            }
-        }
-        let (bfq, mut cx) = self.bfq();
-        let (id, side) = bfq.find_merge(now, io, &mut cx)?;
-        self.may_merge(now, io, id).then_some((id, side))
-    }
-
-    fn fits(&self, r: &Request, sectors: Sectors, segments: u32) -> bool {
-        r.sectors.0 + sectors.0 <= self.max_sectors && r.segments + segments <= self.max_segments
-    }
-
-    fn try_merge(&mut self, now: Instant, io: &Io) -> Result<bool, Stop> {
-        let Some((id, side)) = self.search(now, io) else { return Ok(false) };
-        if !self.fits(&self.env.requests[id], io.sectors, io.segments) {
-            self.env.requests.get_mut(id).flags |= Flags::NOMERGE;
-            self.elevator.forget(id.slot());
-            return Ok(false);
-        }
-        let bio = self.env.requests.add_bio(*io, now).ok_or(Stop::Apart)?;
-        self.env.requests.join_bio(id, bio, side);
-        if let Some(other) = self.probe.scheduler().neighbour(id, side, &self.env.cx()) {
-            let (front, back) = if side == Side::Back { (id, other) } else { (other, id) };
-            if self.joinable(front, back) {
-                self.join(now, front, back);
-                return Ok(true);
-            }
-        }
-        let (bfq, mut cx) = self.bfq();
-        bfq.merged(now, id, Merged::Bio(side), &mut cx);
-        if side == Side::Back {
-            let end = self.env.requests[id].end();
-            self.elevator.rehash(id.slot(), end);
-        }
-        self.elevator.set_one_hit(id.slot());
-        Ok(true)
-    }
-
-    fn joinable(&self, front: ReqId, back: ReqId) -> bool {
-        let (f, b) = (&self.env.requests[front], &self.env.requests[back]);
-        f.op == b.op
-            && f.end() == b.start
-            && f.prio == b.prio
-            && f.group == b.group
-            && alike(f.flags, b.flags)
-            && !(f.flags | b.flags).any(Flags::NOMERGE)
-            && self.fits(f, b.sectors, b.segments)
-    }
-
-    fn join(&mut self, now: Instant, kept: ReqId, gone: ReqId) {
-        let (bfq, mut cx) = self.bfq();
-        bfq.merged(now, kept, Merged::Request(gone), &mut cx);
-        self.elevator.remove(gone.slot());
-        self.names.forget(gone);
-        self.env.requests.join(kept, gone);
-        let end = self.env.requests[kept].end();
-        self.elevator.rehash(kept.slot(), end);
-        self.elevator.set_one_hit(kept.slot());
     }
 
     // Events.
 
     fn merge(&mut self, now: Instant, line: &Line<'_>) -> Result<(), Stop> {
         let io = self.io(now, line, None)?;
-        let merged = self.try_merge(now, &io)?;
+        let joined = self.try_merge(now, &io)?;
+        let merged = joined.is_some();
         self.counts.offered += 1;
         self.counts.merged += u64::from(merged);
         if line.result == "0" {
@@ -436,7 +394,51 @@ impl Replay {
             let not = if merged { "" } else { "not " };
             let ours = format!("bio of context {} {not}merged", line.ctx);
             self.differ(|d| &mut d.merges, ours);
+        } else if let (Some(id), Some(recorded)) = (joined, line.request()?)
+            && self.names.number(id) != Some(recorded)
+        {
+            let ours = format!("the bio joined request {:?}", self.names.number(id));
+            self.differ(|d| &mut d.merges, ours);
         }
+        Ok(())
+    }
+
+    /// How many tags of a word the scheduler lets a request have: 0 stands for all.
+    fn limit(&mut self, now: Instant, line: &Line<'_>) -> Result<(), Stop> {
+        let mut io = line.kind()?;
+        io.prio = line.prios()?.1;
+        io.group = self.known(now, &line.group()?)?;
+        if !line.ctx.is_empty() {
+            io.proc = self.proc(line)?;
+        }
+        let word = self.env.device.tag_word();
+        let all = |depth| if depth >= word { 0 } else { depth };
+        let (sched, mut cx) = self.scheduler();
+        let ours = match sched.depth_limit(now, &io, &mut cx) {
+            Depth::Usual | Depth::Insist => 0,
+            Depth::Word(depth) => all(depth),
+        };
+        let recorded = u32::try_from(number(line.result)?).map_or(0, all);
+        self.counts.limits += 1;
+        if ours != recorded {
+            self.differ(
+                |d| &mut d.limits,
+                format!("{ours} places of a word of {word} tags (0: all)"),
+            );
+        }
+        Ok(())
+    }
+
+    /// The device gave it back; it is inserted again later.
+    fn requeue(&mut self, now: Instant, line: &Line<'_>) -> Result<(), Stop> {
+        let number = line.request()?.ok_or_else(|| "which request?".to_string())?;
+        let Some(id) = self.names.completed(number) else {
+            let what = format!("request {number} is not at the device");
+            return if self.has_differed() { Ok(()) } else { Err(what.into()) };
+        };
+        let (sched, mut cx) = self.scheduler();
+        sched.requeue(now, id, &mut cx);
+        self.returned.insert(number, id);
         Ok(())
     }
 
@@ -446,16 +448,24 @@ impl Replay {
             "" | "merged" => At::Tail,
             other => return Err(format!("an insertion does not end with '{other}'").into()),
         };
+        if let Some(id) = line.request()?.and_then(|number| self.returned.remove(&number)) {
+            self.names.inserted(id, line.request()?);
+            let (sched, mut cx) = self.scheduler();
+            sched.prepare(now, id, &mut cx);
+            sched.insert(now, id, at, &mut cx);
+            return Ok(());
+        }
         let first = self.offered.remove(&line.io(self.max_sectors)?.start.0);
         let io = self.io(now, line, first)?;
-        let id = self.env.requests.create(io, !line.is_async(), QueueId(0), now);
+        let sync = self.env.device.is_sync(io.op, io.flags);
+        let id = self.env.requests.create(io, sync, QueueId(0), now);
         let id = match id {
             Some(id) => id,
             None if self.has_differed() => return Err(Stop::Apart),
             None => return Err(format!("more than {SLOTS} requests at a time").into()),
         };
-        let (bfq, mut cx) = self.bfq();
-        bfq.prepare(now, id, &mut cx);
+        let (sched, mut cx) = self.scheduler();
+        sched.prepare(now, id, &mut cx);
         self.counts.inserted += 1;
         let absorbed = at == At::Tail && self.merge_at_insertion(now, id);
         if absorbed != (line.result == "merged") {
@@ -469,44 +479,19 @@ impl Replay {
             return Err("a request without a number".to_string().into());
         }
         self.names.inserted(id, number);
-        let (bfq, mut cx) = self.bfq();
-        bfq.insert(now, id, at, &mut cx);
-        if at == At::Tail {
+        let (sched, mut cx) = self.scheduler();
+        sched.insert(now, id, at, &mut cx);
+        if at == At::Tail && self.mergeable(id) {
             let end = self.env.requests[id].end();
             self.elevator.add(id.slot(), end);
         }
         Ok(())
     }
 
-    fn merge_at_insertion(&mut self, now: Instant, new: ReqId) -> bool {
-        let hit = self.elevator.one_hit();
-        if hit != NIL {
-            let front = self.env.requests.at(hit).id;
-            if self.joinable(front, new) {
-                self.join(now, front, new);
-                return true;
-            }
-        }
-        let (mut absorbed, mut at) = (false, new);
-        // Each turn removes a request.
-        loop {
-            let before = self.elevator.find(self.env.requests[at].start);
-            if before == NIL {
-                return absorbed;
-            }
-            let front = self.env.requests.at(before).id;
-            if !self.joinable(front, at) {
-                return absorbed;
-            }
-            self.join(now, front, at);
-            (absorbed, at) = (true, front);
-        }
-    }
-
     fn dispatch(&mut self, now: Instant, recorded: Option<usize>) -> Result<(), Stop> {
         self.counts.dispatches += 1;
-        let (bfq, mut cx) = self.bfq();
-        let answer = bfq.dispatch(now, QueueId(0), &mut cx);
+        let (sched, mut cx) = self.scheduler();
+        let answer = sched.dispatch(now, QueueId(0), &mut cx);
         let ours = match answer {
             Dispatch::Issue(id) => {
                 self.elevator.remove(id.slot());
@@ -533,7 +518,14 @@ impl Replay {
     fn complete(&mut self, now: Instant, line: &Line<'_>) -> Result<(), Stop> {
         let number = line.request()?.ok_or_else(|| "which request?".to_string())?;
         match self.names.completed(number) {
-            Some(id) => self.finish(now, id),
+            Some(id) => {
+                let (start, issue) = (line.figure("start")?, line.figure("issue")?);
+                let end = line.figure("end")?.map_or(now, Instant::from_nanos);
+                let r = self.env.requests.get_mut(id);
+                start.into_iter().for_each(|at| r.began = Instant::from_nanos(at));
+                issue.into_iter().for_each(|at| r.issued = Instant::from_nanos(at));
+                self.finish(end, id);
+            }
             None if self.has_differed() => {}
             None => return Err(format!("request {number} is not at the device").into()),
         }
@@ -541,28 +533,38 @@ impl Replay {
     }
 
     fn finish(&mut self, now: Instant, id: ReqId) {
-        let (bfq, mut cx) = self.bfq();
-        bfq.complete(now, id, &mut cx);
+        let (sched, mut cx) = self.scheduler();
+        sched.complete(now, id, &mut cx);
         self.env.requests.remove(id);
     }
 
     fn timer(&mut self, now: Instant) {
         self.counts.timers += 1;
-        let (bfq, mut cx) = self.bfq();
-        match bfq.next_timer() {
+        let early = match self.subject.time() {
             // A clock that stands still in between shows it up to a step early.
-            Some(at) if at < now + Nanos(CLOCK_STEP) => bfq.timer(now.max(at), &mut cx),
+            Time::Both => Nanos(CLOCK_STEP),
+            // It fires at the edge of a tick, which the tick counter may show earlier than the clock.
+            Time::Ticks | Time::Exact => Nanos(self.tick),
+        };
+        let (sched, mut cx) = self.scheduler();
+        match sched.next_timer() {
+            Some(at) if at < now + early => sched.timer(now.max(at), &mut cx),
             other => {
                 self.differ(|d| &mut d.timers, format!("the timer is not due: {other:?}"));
             }
         }
     }
 
-    /// Once the two differ, the recording does not say when a timer of ours fires.
-    fn late_timer(&mut self, now: Instant) {
-        if self.first.is_some() && self.probe.scheduler().next_timer().is_some_and(|at| at < now) {
-            let (bfq, mut cx) = self.bfq();
-            bfq.timer(now, &mut cx);
+    /// A timer of ours that is over: the recording does not say when it fired, or does not once the two differ.
+    fn late_timer(&mut self, now: Instant, event: &str) {
+        let Some(at) = self.subject.scheduler().next_timer().filter(|&at| at < now) else { return };
+        let late = now.since(at) > Nanos(2 * self.tick);
+        if self.form == Form::Second && self.timers && event != "timer" && late {
+            self.differ(|d| &mut d.timers, format!("a timer fired at {} ns", at.as_nanos()));
+        }
+        if self.first.is_some() || !self.timers || (self.form == Form::Second && late) {
+            let (sched, mut cx) = self.scheduler();
+            sched.timer(now, &mut cx);
         }
     }
 
@@ -592,14 +594,31 @@ impl Replay {
         Ok(())
     }
 
+    /// The state of ours at a difference: the scheduler's, and the requests that wait or are at the device.
+    fn describe(&self) -> String {
+        let mut text = self.subject.describe();
+        for (number, id) in self.names.alive() {
+            let r = &self.env.requests[id];
+            text += &format!(
+                "request {number}: {:?} {} +{} {:?}{}\n",
+                r.op,
+                r.start.0,
+                r.sectors.0,
+                r.prio,
+                if self.names.at_device(id) { ", at the device" } else { "" }
+            );
+        }
+        text
+    }
+
     fn changed(&mut self, now: Instant, change: Change) {
-        let (bfq, mut cx) = self.bfq();
-        bfq.changed(now, &change, &mut cx);
+        let (sched, mut cx) = self.scheduler();
+        sched.changed(now, &change, &mut cx);
     }
 
     fn compare_expiry(&mut self, recorded: &str) {
         self.counts.expiries += 1;
-        let ours = self.probe.expiries().get(self.seen).map(expiry_text);
+        let ours = self.subject.expiries().get(self.seen).map(expiry_text);
         match ours {
             None => self.differ(|d| &mut d.expiries, "no slot ended".to_string()),
             Some(ours) => {
@@ -610,11 +629,6 @@ impl Replay {
             }
         }
     }
-}
-
-/// Both or neither pass the controllers at once, as the stack asks.
-fn alike(a: Flags, b: Flags) -> bool {
-    a.issue_as_root() == b.issue_as_root()
 }
 
 fn expiry_text(e: &Expiry) -> String {

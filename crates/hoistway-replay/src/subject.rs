@@ -1,0 +1,111 @@
+//! The scheduler whose decisions are compared, and what a recording needs to know of it.
+
+use hoistway::device::Device;
+use hoistway::sched::bfq::probe::{Expiry, Probe};
+use hoistway::sched::{self, Scheduler, Search, Setup};
+use hoistway::unit::Instant;
+
+/// How the kernel's scheduler reads time: ours is given the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// Nanoseconds, and some instants in ticks, which the scheduler itself keeps apart (BFQ).
+    Both,
+    /// Ticks alone: every call in a tick is at the same instant (mq-deadline).
+    Ticks,
+    /// Nanoseconds alone (kyber, but for its timer).
+    Exact,
+}
+
+/// A scheduler of ours.
+#[derive(Debug)]
+pub enum Subject {
+    /// With its slots laid open.
+    Bfq(Box<Probe>),
+    /// Another one.
+    Other(Box<dyn Scheduler>, Time, Search),
+}
+
+impl Subject {
+    /// A fresh one; `created` is the instant of creation as its tick counter has it.
+    pub fn new(
+        name: &str,
+        device: &Device,
+        requests: usize,
+        created: Instant,
+    ) -> Result<Subject, String> {
+        let setup = Setup { device, requests, now: Instant::ZERO };
+        let time = match name {
+            "bfq" => return Ok(Subject::Bfq(Box::new(Probe::new(&setup, created)))),
+            "mq-deadline" => Time::Ticks,
+            "kyber" => Time::Exact,
+            _ => {
+                return Err(format!(
+                    "no decisions of '{name}' can be compared; there are bfq, mq-deadline, kyber"
+                ));
+            }
+        };
+        let entry = sched::find(name).ok_or_else(|| format!("no such scheduler: '{name}'"))?;
+        Ok(Subject::Other((entry.build)(&setup), time, entry.search))
+    }
+
+    /// The scheduler.
+    pub fn scheduler(&mut self) -> &mut dyn Scheduler {
+        match self {
+            Subject::Bfq(probe) => probe.scheduler(),
+            Subject::Other(scheduler, ..) => scheduler.as_mut(),
+        }
+    }
+
+    /// How it is given the time.
+    pub fn time(&self) -> Time {
+        match self {
+            Subject::Bfq(_) => Time::Both,
+            Subject::Other(_, time, _) => *time,
+        }
+    }
+
+    /// Who searches for merges.
+    pub fn search(&self) -> Search {
+        match self {
+            Subject::Bfq(_) => Search::Elevator,
+            Subject::Other(_, _, search) => *search,
+        }
+    }
+
+    /// The tick of the calls from here on.
+    pub fn set_tick(&mut self, tick: Instant) {
+        if let Subject::Bfq(probe) = self {
+            probe.set_tick(tick);
+        }
+    }
+
+    /// The slots that have ended since they were forgotten.
+    pub fn expiries(&self) -> &[Expiry] {
+        match self {
+            Subject::Bfq(probe) => probe.expiries(),
+            Subject::Other(..) => &[],
+        }
+    }
+
+    /// Starts a new list of slots that ended.
+    pub fn forget_expiries(&mut self) {
+        if let Subject::Bfq(probe) = self {
+            probe.forget_expiries();
+        }
+    }
+
+    /// Its state, a line for each part.
+    pub fn describe(&self) -> String {
+        match self {
+            Subject::Bfq(probe) => probe.describe(),
+            Subject::Other(scheduler, ..) => {
+                let mut text = String::new();
+                scheduler.figures(&mut |f| {
+                    let of = f.of.map_or(String::new(), |of| format!("[{of}]"));
+                    text += &format!("{}{of} = {}\n", f.name, f.value);
+                });
+                text
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Recordings of the second form: any scheduler, calls and answers, segments.
+
+use hoistway_replay::{Mistake, Outcome, Recorded, replay};
+
+fn recording(scheduler: &str, lines: &str) -> String {
+    format!(
+        "event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n\
+         device,,,,,,,,,,scheduler={scheduler} rotational=0 created_tick=0 tick_ns=10000000 max_sectors=1024 \
+         max_segments=4 tags=64 noweights timers,\n{lines}"
+    )
+}
+
+#[track_caller]
+fn compared(scheduler: &str, lines: &str) -> Outcome {
+    replay(&recording(scheduler, lines), &Recorded::linux_6_1()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[track_caller]
+fn differs(outcome: &Outcome, line: usize, ours: &str) {
+    let first = outcome.first.as_ref().expect("something differs");
+    assert_eq!((first.line, first.ours.as_str()), (line, ours));
+}
+
+const TWO_READS: &str = "\
+merge,100,0,,,800,8,R,4,root,0,1
+insert,110,0,0,,800,8,R,4,root,,1
+merge,120,0,,,80,8,R,4,root,0,1
+insert,130,0,1,,80,8,R,4,root,,1
+";
+
+#[test]
+fn mq_deadline_begins_with_the_oldest() {
+    let outcome = compared(
+        "mq-deadline",
+        &format!("{TWO_READS}dispatch,140,0,0,,,,,,,,\ndispatch,150,0,1,,,,,,,,\n"),
+    );
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!(
+        (outcome.counts.inserted, outcome.counts.dispatches, outcome.counts.offered),
+        (2, 2, 2)
+    );
+    let outcome = compared("mq-deadline", &format!("{TWO_READS}dispatch,140,0,1,,,,,,,,\n"));
+    differs(&outcome, 7, "dispatched 0");
+    assert!(outcome.first.unwrap().state.contains("Read 800 +8"));
+}
+
+#[test]
+fn ticks_and_not_nanoseconds_are_what_mq_deadline_lives_by() {
+    // Batches of one; 500 ms are 50 ticks, and the tick counter lags the time.
+    let begin = format!(
+        "{TWO_READS}set,140,0,,,,,,,,fifo_batch=1,\ninsert,150,0,2,,8000,8,R,4,root,,1\ndispatch,160,0,0,,,,,,,,\n"
+    );
+    let young = compared("mq-deadline", &format!("{begin}dispatch,505000000,49,2,,,,,,,,\n"));
+    assert!(young.agrees(), "{young}");
+    let old = compared("mq-deadline", &format!("{begin}dispatch,505000000,50,1,,,,,,,,\n"));
+    assert!(old.agrees(), "{old}");
+}
+
+#[test]
+fn a_bio_joins_the_request_that_is_recorded_and_as_far_as_its_segments_go() {
+    let one = "insert,110,0,0,,800,8,R,4,root,,2\ninsert,115,0,1,,8000,8,R,4,root,,1\n";
+    let fits = compared("mq-deadline", &format!("{one}merge,120,0,0,,808,8,R,4,root,1,2\n"));
+    assert!(fits.agrees(), "{fits}");
+    let other = compared("mq-deadline", &format!("{one}merge,120,0,1,,808,8,R,4,root,1,2\n"));
+    differs(&other, 5, "the bio joined request Some(0)");
+    let full = compared("mq-deadline", &format!("{one}merge,120,0,0,,808,8,R,4,root,1,3\n"));
+    differs(&full, 5, "bio of context  not merged");
+}
+
+#[test]
+fn what_may_not_merge_does_not() {
+    let lines = "insert,110,0,0,,800,8,RN,4,root,,1\nmerge,120,0,,,808,8,R,4,root,0,1\n\
+                 insert,130,0,1,,808,8,R,4,root,,1\ninsert,140,0,2,,816,8,R,4,root,merged,1\n\
+                 insert,150,0,3,,824,8,R,be,root,,1\n";
+    let what = "'be' is not a number, or too large".to_string();
+    let mistake = replay(&recording("mq-deadline", lines), &Recorded::linux_6_1()).unwrap_err();
+    assert_eq!(mistake, Mistake::Line { line: 7, what });
+    let outcome = compared("mq-deadline", &lines[..lines.rfind("insert").unwrap()]);
+    assert!(outcome.agrees(), "{outcome}");
+}
+
+#[test]
+fn a_request_that_is_given_back_is_inserted_at_the_head() {
+    let lines = format!(
+        "{TWO_READS}dispatch,140,0,0,,,,,,,,\nrequeue,150,0,0,,,,,,,,\ninsert,160,0,0,,800,8,R,4,root,head,1\n\
+         dispatch,170,0,0,,,,,,,,\ncomplete,180,0,0,,,,,,,,\ndispatch,190,0,1,,,,,,,,\ncomplete,200,0,1,,,,,,,,\n"
+    );
+    let outcome = compared("mq-deadline", &lines);
+    assert!(outcome.agrees(), "{outcome}");
+}
+
+#[test]
+fn limits_of_tags_are_compared() {
+    let limits = |async_writes| {
+        compared(
+            "kyber",
+            &format!("limit,100,0,,,0,0,R,,root,0,\nlimit,100,0,,,0,0,A,,root,{async_writes},\n"),
+        )
+    };
+    // 64 tags are words of 16.
+    assert!(limits(12).agrees());
+    differs(&limits(11), 4, "12 places of a word of 16 tags (0: all)");
+    assert_eq!(limits(12).counts.limits, 2);
+}
+
+/// So many writes that took too long, all of them out at once.
+fn late_writes(n: u32) -> String {
+    let mut lines = String::new();
+    for i in 0..n {
+        let sector = 100 * i;
+        lines += &format!("insert,100,0,{i},,{sector},8,W,4,root,,1\ndispatch,100,0,{i},,,,,,,,\n");
+    }
+    for i in 0..n {
+        lines += &format!("complete,90000000,9,{i},,,,,,,start=100 issue=100 end=90000000,\n");
+    }
+    lines
+}
+
+#[test]
+fn kyber_adapts_when_its_timer_is_recorded() {
+    let late = late_writes(100);
+    let adapted = compared("kyber", &format!("{late}timer,200000001,20,,,,,,,,,\n"));
+    assert!(adapted.agrees(), "{adapted}");
+    assert_eq!(adapted.counts.timers, 1);
+    let early = compared("kyber", &format!("{late}timer,150000000,15,,,,,,,,,\n"));
+    assert!(early.first.unwrap().ours.starts_with("the timer is not due"));
+    let never = compared("kyber", &format!("{late}insert,300000000,30,9,,0,8,R,4,root,,1\n"));
+    assert!(never.first.unwrap().ours.starts_with("a timer fired at"));
+}
+
+#[test]
+fn what_is_no_such_recording_is_named() {
+    let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err().to_string();
+    assert_eq!(
+        wrong(&recording("cfq", "")),
+        "no decisions of 'cfq' can be compared; there are bfq, mq-deadline, kyber"
+    );
+    let whole = recording("kyber", "");
+    let head = whole.lines().next().unwrap();
+    assert_eq!(wrong(&format!("{head}\n")), "line 2: the second line must be the device's");
+    let odd = whole.replace("tags=64", "tags=many");
+    assert_eq!(wrong(&odd), "line 2: 'many' is not a number, or too large");
+}

@@ -5,6 +5,8 @@ pub mod bench;
 pub mod calibrate;
 pub mod config;
 pub mod diff;
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub mod differ;
 pub mod experiment;
 pub mod explain;
 pub mod merge;

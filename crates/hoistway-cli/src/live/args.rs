@@ -25,6 +25,11 @@ pub enum Verb {
     Validate(super::validate::Validate),
     /// Build and list kernels that run in virtual time, for `--on linux`
     Linux(super::linux::Linux),
+    /// Find where a scheduler of ours decides otherwise than Linux's: random scenarios in Linux in virtual time
+    Differ(super::differ::Differ),
+    /// Carry out scenarios in a guest: what `differ` starts by itself
+    #[command(hide = true)]
+    LinuxActor(super::differ::LinuxActor),
     /// Put back what killed runs on this machine have left: schedulers, cgroups, mounts, files
     Restore(super::restore::Restore),
     /// Carry out processes of a job: what `--on kernel` starts by itself

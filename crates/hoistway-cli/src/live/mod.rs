@@ -2,6 +2,7 @@
 
 mod args;
 mod ctl;
+mod differ;
 #[cfg(feature = "fuse")]
 mod emulate;
 mod linux;
@@ -27,6 +28,8 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
         #[cfg(feature = "fuse")]
         Verb::Validate(options) => validate::validate(options),
         Verb::Linux(options) => linux::linux(options),
+        Verb::Differ(options) => differ::differ(options),
+        Verb::LinuxActor(options) => differ::act(options),
         Verb::Restore(options) => restore::restore(options),
         Verb::KernelWorker(options) => {
             hoistway_live::kernel::work(&options.args).map_err(Failure::Usage)

@@ -5,9 +5,12 @@
 //! one: the driver hands every request to a drive model of `hoistway-sim` outside ([`drive`]) and completes it at the
 //! instant that the model names. Same kernel, same job, same seed: the same bytes.
 //!
+//! [`record`] has every call into its scheduler noted, while [`actor`] carries scenarios out in it.
+//!
 //! [`Linux`] is the world that experiments run in: it gives each job a kernel of its own, in which [`guest()`] carries it
 //! out with the code of the world `kernel`.
 
+pub mod actor;
 pub mod boot;
 pub mod build;
 mod codec;
@@ -16,6 +19,7 @@ mod format;
 mod group;
 mod guest;
 pub mod kernels;
+pub mod record;
 mod survey;
 mod world;
 

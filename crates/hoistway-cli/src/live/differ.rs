@@ -1,0 +1,425 @@
+//! `hoistway differ`: random scenarios in Linux itself, each recorded call compared with the scheduler of ours.
+
+use crate::compare::stop_flag;
+use crate::{Failure, print};
+use clap::Args as ClapArgs;
+use hoistway_lab::differ::{self, BATCH, Compared, generate, known};
+use hoistway_live::LiveError;
+use hoistway_live::linux::actor::scenario::Scenario;
+use hoistway_live::linux::{self, Kernel, record};
+use hoistway_replay::Recorded;
+use hoistway_sim::drive::DriveFile;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Schedulers that have a counterpart in the kernel.
+const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
+
+/// `hoistway differ`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 every answer is the same, or differs as listed; 1 some differ; 2 wrong usage; 3 no \
+                  kernel is built (hoistway linux build). Interrupted, the same command goes on."
+)]
+pub struct Differ {
+    /// Schedulers: mq-deadline, kyber, bfq [default: all]
+    #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
+    pub scheduler: Vec<String>,
+    /// Random scenarios of each
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    pub scenarios: u64,
+    /// Seed of the scenarios
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub seed: u64,
+    /// The kernel: linux, or linux:NAME (`hoistway linux list`)
+    #[arg(long, value_name = "WORLD", default_value = "linux")]
+    pub on: String,
+    /// Run these scenarios instead of random ones
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Vec<PathBuf>,
+    /// Rules of our BFQ [default: the kernel's]
+    #[arg(long, value_name = "BASE")]
+    pub base: Option<String>,
+    /// Folder for what differs: the small scenario and its recording
+    #[arg(long, value_name = "DIR", default_value = "runs/differ")]
+    pub out: PathBuf,
+    /// Do not cut down what differs
+    #[arg(long)]
+    pub as_found: bool,
+    /// Do not go on where an interrupted run of the same command has stopped
+    #[arg(long)]
+    pub fresh: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `hoistway linux-actor`.
+#[derive(Debug, ClapArgs)]
+pub struct LinuxActor {
+    /// Scenarios
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// Process 1 of a guest.
+pub fn act(options: &LinuxActor) -> Result<(), Failure> {
+    if std::process::id() != 1 {
+        let text = "linux-actor is what `hoistway differ` starts in a guest by itself";
+        return Err(Failure::Usage(text.into()));
+    }
+    linux::actor::run(&options.files)
+}
+
+/// Boots a kernel for each batch.
+struct Guests<'a> {
+    recorder: record::Recorder<'a>,
+    stop: &'a AtomicBool,
+}
+
+impl differ::Recorder for Guests<'_> {
+    fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String> {
+        let Some(first) = scenarios.first() else { return Ok(Vec::new()) };
+        let drive = DriveFile::load(&first.drive).map_err(|e| e.to_string())?;
+        let mut watch = || !self.stop.load(Ordering::Relaxed);
+        self.recorder.record(&drive, scenarios, &mut watch).map_err(|e| e.to_string())
+    }
+}
+
+/// What one scheduler came to.
+#[derive(Default)]
+struct Tally {
+    scenarios: u64,
+    agree: u64,
+    lines: u64,
+    dispatches: u64,
+    /// Listed differences, by name.
+    known: BTreeMap<&'static str, u64>,
+    /// Files of what differs otherwise.
+    found: Vec<PathBuf>,
+}
+
+pub fn differ(options: &Differ) -> Result<(), Failure> {
+    let kernel = kernel(&options.on)?;
+    let schedulers = schedulers(options)?;
+    let stop = stop_flag()?;
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::Environment(format!("this program's own file: {e}")))?;
+    let folder = std::env::temp_dir().join(format!("hoistway-differ-{}", std::process::id()));
+    fs::create_dir_all(&folder)
+        .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+    let recorder = record::Recorder {
+        kernel: &kernel,
+        seed: options.seed,
+        program: &program,
+        folder: &folder,
+    };
+    let guests = Guests { recorder, stop: &stop };
+    let mut work = Work { options, kernel: &kernel, guests, stop: &stop };
+    let all: Result<Vec<(String, Tally)>, Failure> =
+        schedulers.iter().map(|s| Ok((s.clone(), work.scheduler(s)?))).collect();
+    let _ = fs::remove_dir_all(&folder);
+    let all = all?;
+    print(&if options.json { json(&all, &kernel, options) } else { text(&all, &kernel, options) })?;
+    match all.iter().all(|(_, tally)| tally.found.is_empty()) {
+        true => Ok(()),
+        false => Err(Failure::No),
+    }
+}
+
+fn kernel(on: &str) -> Result<Kernel, Failure> {
+    let name = match on.split_once(':') {
+        None if on == "linux" => None,
+        Some(("linux", name)) => Some(name),
+        _ => return Err(Failure::Usage(format!("--on: '{on}' is not linux or linux:NAME"))),
+    };
+    linux::find(name).map_err(|e| Failure::Environment(e.to_string()))
+}
+
+/// Those asked for; of given scenarios, theirs.
+fn schedulers(options: &Differ) -> Result<Vec<String>, Failure> {
+    if options.scheduler.is_empty() {
+        return Ok(SCHEDULERS.map(str::to_string).into());
+    }
+    match options.scheduler.iter().find(|s| !SCHEDULERS.contains(&s.as_str())) {
+        Some(other) => Err(Failure::Usage(format!(
+            "--scheduler: the kernel has no '{other}' to compare with; there are {}",
+            SCHEDULERS.join(", ")
+        ))),
+        None => Ok(options.scheduler.clone()),
+    }
+}
+
+struct Work<'a> {
+    options: &'a Differ,
+    kernel: &'a Kernel,
+    guests: Guests<'a>,
+    stop: &'a Arc<AtomicBool>,
+}
+
+impl Work<'_> {
+    fn settings(&self) -> Result<Recorded, Failure> {
+        let mut settings = Recorded::linux_6_1();
+        let release = self.options.base.clone().unwrap_or_else(|| base_of(&self.kernel.release));
+        settings.set_base(&release).map_err(|e| Failure::Usage(format!("--base: {e}")))?;
+        Ok(settings)
+    }
+
+    fn scheduler(&mut self, scheduler: &str) -> Result<Tally, Failure> {
+        let settings = self.settings()?;
+        let given = self.given(scheduler)?;
+        let count = if self.options.scenario.is_empty() {
+            self.options.scenarios
+        } else {
+            given.len() as u64
+        };
+        let bar = self.bar(scheduler, count);
+        let mut progress = Progress::open(self.options, self.kernel, scheduler)?;
+        let mut tally = std::mem::take(&mut progress.tally);
+        bar.set_position(tally.scenarios);
+        while tally.scenarios < count {
+            let from = tally.scenarios;
+            let batch: Vec<Scenario> = if given.is_empty() {
+                let to = (from / BATCH * BATCH + BATCH).min(count);
+                (from..to)
+                    .map(|n| generate::scenario(scheduler, self.options.seed, n, BATCH))
+                    .collect()
+            } else {
+                vec![given[from as usize].clone()]
+            };
+            let compared = differ::compare(&mut self.guests, &batch, &settings)
+                .map_err(|e| self.failure(e))?;
+            for (n, one) in (from..).zip(compared) {
+                self.note(&mut tally, scheduler, n, one, &settings)?;
+                bar.set_position(tally.scenarios);
+            }
+            progress.save(&tally)?;
+        }
+        bar.finish_and_clear();
+        Ok(tally)
+    }
+
+    fn given(&self, scheduler: &str) -> Result<Vec<Scenario>, Failure> {
+        let read = |file: &PathBuf| {
+            let wrong = |e: String| Failure::Usage(format!("{}: {e}", file.display()));
+            let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+            text.parse::<Scenario>().map_err(wrong)
+        };
+        let all = self.options.scenario.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(all.into_iter().filter(|s| s.scheduler == scheduler).collect())
+    }
+
+    fn note(
+        &mut self,
+        tally: &mut Tally,
+        scheduler: &str,
+        number: u64,
+        one: Compared,
+        settings: &Recorded,
+    ) -> Result<(), Failure> {
+        tally.scenarios += 1;
+        tally.lines += one.outcome.counts.lines;
+        tally.dispatches += one.outcome.counts.dispatches;
+        if one.outcome.agrees() {
+            tally.agree += 1;
+            return Ok(());
+        }
+        if let Some(known) = one.known() {
+            *tally.known.entry(known.name).or_default() += 1;
+            return Ok(());
+        }
+        let mut small = one;
+        if !self.options.as_found {
+            let stop = self.stop;
+            let mut go_on = |_: &Compared| !stop.load(Ordering::Relaxed);
+            small = differ::smallest(&mut self.guests, small, settings, &mut go_on)
+                .map_err(|e| self.failure(e))?;
+        }
+        let name = format!("{scheduler}-{}-{number}", self.options.seed);
+        tally.found.push(keep(&self.options.out, &name, &small)?);
+        Ok(())
+    }
+
+    fn failure(&self, what: String) -> Failure {
+        if self.stop.load(Ordering::Relaxed) {
+            return Failure::Interrupted("interrupted; the same command goes on from there".into());
+        }
+        Failure::Failed(what)
+    }
+
+    fn bar(&self, scheduler: &str, count: u64) -> indicatif::ProgressBar {
+        let bar = match self.options.quiet || !std::io::stderr().is_terminal() {
+            false => indicatif::ProgressBar::new(count),
+            true => indicatif::ProgressBar::hidden(),
+        };
+        let style = indicatif::ProgressStyle::with_template(
+            "{msg} {pos}/{len} scenarios [{bar:40}] {eta} left",
+        );
+        bar.set_style(style.expect("the template is a constant"));
+        bar.set_message(scheduler.to_string());
+        bar
+    }
+}
+
+/// The base of our BFQ that is meant by a release.
+fn base_of(release: &str) -> String {
+    let mut numbers = release.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
+        (6, 0..2) | (0..6, _) => "6.1".to_string(),
+        _ => "6.2+".to_string(),
+    }
+}
+
+/// Scenario, recording and the difference, in files of that name; the path of the last.
+fn keep(folder: &Path, name: &str, found: &Compared) -> Result<PathBuf, Failure> {
+    let wrong = |path: &Path| {
+        let path = path.display().to_string();
+        move |e: std::io::Error| Failure::Failed(format!("{path}: {e}"))
+    };
+    fs::create_dir_all(folder).map_err(wrong(folder))?;
+    let file = |ending: &str| folder.join(format!("{name}.{ending}"));
+    let put = |path: PathBuf, text: &str| fs::write(&path, text).map_err(wrong(&path));
+    put(file("scenario"), &found.scenario.to_string())?;
+    let packed = file("csv.gz");
+    let out = fs::File::create(&packed).map_err(wrong(&packed))?;
+    let mut out = flate2::write::GzEncoder::new(out, flate2::Compression::best());
+    out.write_all(found.recording.as_bytes())
+        .and_then(|()| out.finish())
+        .map_err(wrong(&packed))?;
+    let report = file("txt");
+    put(report.clone(), &difference(found))?;
+    Ok(report)
+}
+
+/// The first difference with what came before it.
+fn difference(found: &Compared) -> String {
+    let Some(d) = &found.outcome.first else { return String::new() };
+    let mut out = format!("{}\nrecorded up to line {}:\n", found.scenario, d.line);
+    let lines: Vec<&str> = found.recording.lines().take(d.line).collect();
+    lines[lines.len().saturating_sub(15)..].iter().for_each(|line| out += &format!("  {line}\n"));
+    let _ = writeln!(out, "ours: {}\nstate of ours:", d.ours);
+    d.state.lines().for_each(|line| out += &format!("  {line}\n"));
+    out
+}
+
+fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
+    let mut out = format!("Linux {} in virtual time, seed {}\n", kernel.release, options.seed);
+    for (scheduler, t) in all {
+        let _ = writeln!(
+            out,
+            "{scheduler}: {} scenarios, {} lines, {} dispatches: {} agree on every line",
+            t.scenarios, t.lines, t.dispatches, t.agree
+        );
+        for k in known::KNOWN.iter().filter(|k| k.scheduler == scheduler) {
+            if let Some(n) = t.known.get(k.name) {
+                let whose = if k.ours { "ours" } else { "the recording's" };
+                let _ = writeln!(
+                    out,
+                    "  {n} differ as listed: {} ({}; {whose}; {})",
+                    k.name, k.rule, k.specification
+                );
+            }
+        }
+        for report in &t.found {
+            let _ = writeln!(out, "  differs: {}", report.display());
+        }
+    }
+    out
+}
+
+fn json(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
+    let one = |(scheduler, t): &(String, Tally)| {
+        serde_json::json!({
+            "scheduler": scheduler, "scenarios": t.scenarios, "lines": t.lines, "dispatches": t.dispatches,
+            "agree": t.agree, "known": t.known, "differ": t.found,
+        })
+    };
+    let value = serde_json::json!({
+        "schema": 1, "kernel": kernel.name, "release": kernel.release, "seed": options.seed,
+        "schedulers": all.iter().map(one).collect::<Vec<_>>(),
+    });
+    format!("{value:#}\n")
+}
+
+/// What an interrupted run has done, in a file of the output folder.
+struct Progress {
+    file: PathBuf,
+    head: String,
+    tally: Tally,
+}
+
+impl Progress {
+    fn open(options: &Differ, kernel: &Kernel, scheduler: &str) -> Result<Progress, Failure> {
+        let head = format!(
+            "{} {} {} {} {:?} {:?} {}",
+            env!("CARGO_PKG_VERSION"),
+            kernel.digest,
+            scheduler,
+            options.seed,
+            options.scenario,
+            options.base,
+            options.as_found
+        );
+        let file = options.out.join(format!("{scheduler}.progress"));
+        let mut progress = Progress { file, head, tally: Tally::default() };
+        if !options.fresh
+            && let Ok(text) = fs::read_to_string(&progress.file)
+        {
+            progress.read(&text, options.scenarios);
+        }
+        Ok(progress)
+    }
+
+    /// A file of another command is passed over, and so is one of a finished or longer run.
+    fn read(&mut self, text: &str, most: u64) {
+        let Some((head, rest)) = text.split_once('\n') else { return };
+        let mut lines = rest.lines();
+        let numbers: Vec<u64> =
+            lines.next().unwrap_or("").split(' ').filter_map(|n| n.parse().ok()).collect();
+        let [scenarios, agree, read, dispatches] = numbers[..] else { return };
+        if head != self.head || scenarios >= most {
+            return;
+        }
+        self.tally = Tally { scenarios, agree, lines: read, dispatches, ..Tally::default() };
+        for line in lines {
+            match line.split_once(' ') {
+                Some(("found", path)) => self.tally.found.push(path.into()),
+                Some((n, name)) => {
+                    let known = known::KNOWN.iter().find(|k| k.name == name);
+                    let n = n.parse().unwrap_or(0);
+                    known.into_iter().for_each(|k| {
+                        self.tally.known.insert(k.name, n);
+                    });
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn save(&self, t: &Tally) -> Result<(), Failure> {
+        let mut text =
+            format!("{}\n{} {} {} {}\n", self.head, t.scenarios, t.agree, t.lines, t.dispatches);
+        t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
+        t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));
+        let wrong = |e: std::io::Error| Failure::Failed(format!("{}: {e}", self.file.display()));
+        if let Some(folder) = self.file.parent() {
+            fs::create_dir_all(folder).map_err(wrong)?;
+        }
+        fs::write(&self.file, text).map_err(wrong)
+    }
+}
+
+/// What the kernel's side refused is the machine's fault.
+impl From<LiveError> for Failure {
+    fn from(e: LiveError) -> Failure {
+        Failure::Failed(e.to_string())
+    }
+}

@@ -1,0 +1,143 @@
+//! Differential testing: random scenarios in Linux itself, every call into its scheduler recorded, and each fed to the
+//! scheduler of ours of the same name.
+//!
+//! *Problem.* A scheduler written from a description is as good as the cases somebody thought of. Six recordings agree;
+//! the seventh may not.
+//!
+//! *Idea.* Scenarios nobody thought of ([`generate`]), run in Linux in virtual time, where a recording of every call
+//! and answer is exact and repeats; replayed into our scheduler ([`hoistway_replay`]), every answer compared. What the
+//! host, the drive or the clock did cannot cause a difference: the recording says what came when. The first difference
+//! of a scenario is cut down ([`shrink`]) to a scenario small enough to be understood, and kept.
+//!
+//! *Guarantees.* The same kernel, seed and number of scenarios give the same report. A difference is never forgiven
+//! for its size; those that are understood and left are listed ([`known`]), with the rule and whose it is.
+
+pub mod generate;
+pub mod known;
+pub mod shrink;
+
+use hoistway_live::linux::actor::scenario::Scenario;
+use hoistway_replay::{Outcome, Recorded, replay};
+pub use known::Known;
+
+/// Scenarios recorded at a time: a boot is dearer than a scenario.
+pub const BATCH: u64 = 20;
+/// Rounds of cutting down at most.
+const ROUNDS: u32 = 60;
+
+/// Runs scenarios in Linux.
+pub trait Recorder {
+    /// The recording of each of these, which have one drive. An error is the machine's; a scenario does not fail.
+    fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String>;
+}
+
+/// What came of one scenario.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What Linux did.
+    pub recording: String,
+    /// How it compares.
+    pub outcome: Outcome,
+}
+
+impl Compared {
+    /// The listed difference that this is.
+    pub fn known(&self) -> Option<&'static Known> {
+        known::find(&self.scenario.scheduler, self.outcome.first.as_ref()?)
+    }
+}
+
+/// Records these scenarios and compares each; `settings` are ours.
+pub fn compare(
+    recorder: &mut dyn Recorder,
+    scenarios: &[Scenario],
+    settings: &Recorded,
+) -> Result<Vec<Compared>, String> {
+    let recordings = recorder.record(scenarios)?;
+    if recordings.len() != scenarios.len() {
+        return Err(format!("{} scenarios gave {} recordings", scenarios.len(), recordings.len()));
+    }
+    let compared = scenarios.iter().zip(recordings).map(|(scenario, recording)| {
+        let outcome = replay(&recording, settings)
+            .map_err(|e| format!("a recording of Linux: {e}\n{scenario}"))?;
+        Ok(Compared { scenario: scenario.clone(), recording, outcome })
+    });
+    compared.collect()
+}
+
+/// Cuts a scenario that differs down, as long as `go_on` says so.
+pub fn smallest(
+    recorder: &mut dyn Recorder,
+    found: Compared,
+    settings: &Recorded,
+    go_on: &mut dyn FnMut(&Compared) -> bool,
+) -> Result<Compared, String> {
+    let (mut best, known) = (found.clone(), found.known().map(|k| k.name));
+    for _ in 0..ROUNDS {
+        if !go_on(&best) {
+            break;
+        }
+        let mut smaller = None;
+        for some in shrink::proposals(&best.scenario).chunks(BATCH as usize) {
+            let same = |c: &Compared| !c.outcome.agrees() && c.known().map(|k| k.name) == known;
+            smaller = compare(recorder, some, settings)?.into_iter().find(same);
+            if smaller.is_some() || !go_on(&best) {
+                break;
+            }
+        }
+        match smaller {
+            Some(smaller) => best = smaller,
+            None => break,
+        }
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n\
+        device,,,,,,,,,,scheduler=mq-deadline rotational=0 created_tick=0 tick_ns=10000000 max_sectors=1024 \
+        max_segments=256 tags=64 noweights timers,\n";
+
+    /// A machine that has two requests for each process, and at times the wrong one goes first.
+    struct Fake {
+        recorded: usize,
+    }
+
+    impl Recorder for Fake {
+        fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String> {
+            self.recorded += scenarios.len();
+            let one = |s: &Scenario| {
+                let wrong = s.processes.iter().any(|p| p.depth >= 4);
+                let (a, b) = if wrong { (1, 0) } else { (0, 1) };
+                format!(
+                    "{HEAD}insert,100,0,0,,800,8,R,,root,,1\ninsert,100,0,1,,8000,8,R,,root,,1\n\
+                     dispatch,100,0,{a},,,,,,,,\ndispatch,100,0,{b},,,,,,,,\n"
+                )
+            };
+            Ok(scenarios.iter().map(one).collect())
+        }
+    }
+
+    #[test]
+    fn a_difference_is_cut_down_to_what_causes_it() {
+        let text = "scheduler mq-deadline\ndrive x\nlength 100\nprocess end=100 span=65536 depth=2\n\
+                    process end=100 span=65536 depth=9 prio=rt2 order=random\n\
+                    process end=100 span=65536 depth=3\nat 5 set fifo_batch 3\n";
+        let settings = Recorded::linux_6_1();
+        let mut fake = Fake { recorded: 0 };
+        let found = compare(&mut fake, &[text.parse().unwrap()], &settings).unwrap().remove(0);
+        assert_eq!(found.outcome.first.as_ref().unwrap().line, 5);
+        let small = smallest(&mut fake, found, &settings, &mut |_| true).unwrap();
+        assert_eq!(small.scenario.processes.len(), 1);
+        assert_eq!(
+            small.scenario.processes[0].depth, 5,
+            "4 and more differ, and halves of 5 are tried"
+        );
+        assert!(small.scenario.changes.is_empty() && small.scenario.length <= 20);
+    }
+}

@@ -1,0 +1,331 @@
+//! The guest's process 1 while calls into a scheduler are recorded: carries out scenarios one after the other.
+//!
+//! Each scenario has a fresh scheduler, fresh groups and fresh processes. The kernel's side of the recording
+//! (`linux/driver/hoistway_record.c`) is told by `/proc/hoistway` where one begins and ends; whatever is written to
+//! change a setting is written through it, so that the change and its line are one step.
+//!
+//! Nothing here waits by looking at the clock again and again: in virtual time that never ends.
+
+mod load;
+pub mod scenario;
+
+use hoistway::unit::IoPrio;
+use scenario::{Change, Scenario, What};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+
+/// The disk of the guest.
+const DISK: &str = "/dev/hw0";
+const QUEUE: &str = "/sys/block/hw0/queue";
+const GROUPS: &str = "/sys/fs/cgroup";
+const COMMANDS: &str = "/proc/hoistway";
+/// From the beginning of a scenario to its time 0: all that starts at 0 is there by then.
+const LEAD_MS: u64 = 20;
+/// The line that the console shows after each scenario, before its name.
+pub const DONE: &str = "hoistway: done: ";
+/// The same of what went wrong.
+pub const FAILED: &str = "hoistway: failed: ";
+
+/// Process 1: carries out the scenarios of `files` and switches the machine off. What goes wrong is on the console.
+pub fn run(files: &[PathBuf]) -> ! {
+    if let Err(e) = prepare().and_then(|()| files.iter().try_for_each(|file| one(file))) {
+        println!("{FAILED}{e}");
+    }
+    let _ = io::stdout().flush();
+    // SAFETY: no memory is touched.
+    unsafe { libc::reboot(libc::LINUX_REBOOT_CMD_POWER_OFF) };
+    std::process::exit(1);
+}
+
+fn at<T>(what: &str, result: io::Result<T>) -> Result<T, String> {
+    result.map_err(|e| format!("{what}: {e}"))
+}
+
+fn prepare() -> Result<(), String> {
+    for (kind, place) in
+        [("proc", "/proc"), ("sysfs", "/sys"), ("cgroup2", GROUPS), ("devtmpfs", "/dev")]
+    {
+        let flags = rustix::mount::MountFlags::empty();
+        match rustix::mount::mount(kind, place, kind, flags, None) {
+            // devtmpfs may be there already.
+            Ok(()) | Err(rustix::io::Errno::BUSY) => {}
+            Err(e) => return Err(format!("mount {kind} on {place}: {e}")),
+        }
+    }
+    // Timers fire when they are due, not up to 50 us later.
+    // SAFETY: no memory is touched.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // Writeback throttling is a controller of its own.
+    let _ = fs::write(format!("{QUEUE}/wbt_lat_usec"), "0");
+    write(Path::new(GROUPS).join("cgroup.subtree_control"), "+io")
+}
+
+fn write(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
+    let path = path.as_ref();
+    at(&format!("{}: writing '{text}'", path.display()), fs::write(path, text))
+}
+
+fn one(file: &Path) -> Result<(), String> {
+    let name = file.display();
+    let text = at(&name.to_string(), fs::read_to_string(file))?;
+    let scenario: Scenario = text.parse().map_err(|e| format!("{name}: {e}"))?;
+    let mut guest = Guest::begin(&scenario, &name.to_string())?;
+    let outcome = guest.act();
+    guest.end().and(outcome).map_err(|e| format!("{name}: {e}"))?;
+    println!("{DONE}{name}");
+    Ok(())
+}
+
+/// A scenario under way.
+struct Guest<'a> {
+    scenario: &'a Scenario,
+    disk: File,
+    /// Device number of the disk, as in files of groups.
+    number: String,
+    commands: File,
+    /// Time 0 in ns.
+    origin: u64,
+    /// By process: its id once it is born.
+    born: Vec<Option<libc::pid_t>>,
+    /// Groups that exist.
+    groups: Vec<String>,
+}
+
+impl<'a> Guest<'a> {
+    fn begin(scenario: &'a Scenario, name: &str) -> Result<Guest<'a>, String> {
+        let disk = at(DISK, File::open(DISK))?;
+        let commands = at(COMMANDS, OpenOptions::new().write(true).open(COMMANDS))?;
+        let number = at("dev", fs::read_to_string("/sys/block/hw0/dev"))?.trim().to_string();
+        let mut guest = Guest {
+            scenario,
+            disk,
+            number,
+            commands,
+            origin: 0,
+            born: vec![None; scenario.processes.len()],
+            groups: Vec::new(),
+        };
+        let scheduler = format!("{QUEUE}/scheduler");
+        write(&scheduler, &scenario.scheduler)?;
+        // Wrapped it is from here on, but it was made before: once more.
+        guest.command(&format!("attach {}", guest.disk.as_raw_fd()))?;
+        write(&scheduler, "none")?;
+        write(&scheduler, &scenario.scheduler)?;
+        guest.command(&format!("begin {name}"))?;
+        for (path, weight) in &scenario.groups {
+            guest.make_group(path, *weight)?;
+        }
+        Ok(guest)
+    }
+
+    fn command(&mut self, text: &str) -> Result<(), String> {
+        at(&format!("{COMMANDS}: '{text}'"), self.commands.write_all(text.as_bytes()))
+    }
+
+    /// Writes a value and notes the event at once. The columns are those of a recording.
+    fn put(
+        &mut self,
+        event: &str,
+        group: &str,
+        result: &str,
+        path: &Path,
+        value: &str,
+    ) -> Result<(), String> {
+        self.command(&format!("put {event},,,,,,,{group},{result},\t{}\t{value}", path.display()))
+    }
+
+    fn make_group(&mut self, path: &str, weight: Option<u32>) -> Result<(), String> {
+        let folder = Path::new(GROUPS).join(path);
+        if let Some((parent, _)) = path.rsplit_once('/') {
+            write(Path::new(GROUPS).join(parent).join("cgroup.subtree_control"), "+io")?;
+        }
+        at(&folder.display().to_string(), fs::create_dir(&folder))?;
+        self.groups.push(path.to_string());
+        match weight {
+            Some(weight) => self.weigh(path, weight),
+            None => Ok(()),
+        }
+    }
+
+    fn weigh(&mut self, group: &str, weight: u32) -> Result<(), String> {
+        let file = Path::new(GROUPS).join(group).join("io.bfq.weight");
+        self.put("weight", group, &weight.to_string(), &file, &weight.to_string())
+    }
+
+    /// All of it, until the last process has ended.
+    fn act(&mut self) -> Result<(), String> {
+        self.origin = load::clock() + LEAD_MS * 1_000_000;
+        let mut births: Vec<usize> = (0..self.scenario.processes.len()).collect();
+        births.sort_by_key(|&p| self.scenario.processes[p].start);
+        let mut births = births.into_iter().peekable();
+        let mut changes = self.scenario.changes.iter().peekable();
+        loop {
+            let birth = births.peek().map(|&p| self.scenario.processes[p].start);
+            let change = changes.peek().map(|c| c.at);
+            match (birth, change) {
+                (None, None) => break,
+                (Some(at), other) if other.is_none_or(|other| at <= other) => {
+                    // Born a little earlier, so that all with one time begin at the same moment.
+                    self.wait_until(at.saturating_sub(LEAD_MS / 2));
+                    let p = births.next().expect("it was there");
+                    self.bear(p)?;
+                }
+                (_, Some(at)) => {
+                    self.wait_until(at);
+                    let change = changes.next().expect("it was there");
+                    self.change(change)?;
+                }
+                (Some(_), None) => unreachable!("a birth with no change before it is taken above"),
+            }
+        }
+        self.wait_for_all()
+    }
+
+    fn wait_until(&self, ms: u64) {
+        load::sleep_until(self.origin + ms * 1_000_000);
+    }
+
+    fn bear(&mut self, p: usize) -> Result<(), String> {
+        let process = &self.scenario.processes[p];
+        let group = process.group.as_deref().filter(|g| self.groups.iter().any(|have| have == g));
+        let group = group.map_or(PathBuf::from(GROUPS), |g| Path::new(GROUPS).join(g));
+        // SAFETY: this process has one thread, so the child may go on with everything as it is.
+        match unsafe { libc::fork() } {
+            -1 => Err(format!("process {p}: {}", io::Error::last_os_error())),
+            0 => {
+                let done = write(group.join("cgroup.procs"), "0")
+                    .and_then(|()| set_prio(0, process.prio))
+                    .and_then(|()| load::run(process, p, self.origin));
+                if let Err(e) = &done {
+                    println!("{FAILED}process {p}: {e}");
+                }
+                // SAFETY: nothing of the parent's is run or flushed in the child.
+                unsafe { libc::_exit(i32::from(done.is_err())) }
+            }
+            pid => {
+                self.born[p] = Some(pid);
+                Ok(())
+            }
+        }
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), String> {
+        match &change.what {
+            What::Set(name, value) => {
+                let file = Path::new(QUEUE).join("iosched").join(name);
+                let result = format!("{name}={value}");
+                self.put("set", "", &result, &file, &value.to_string())
+            }
+            What::Weight(group, weight) if self.has(group) => self.weigh(group, *weight),
+            What::DeviceWeight(group, weight) if self.has(group) => {
+                let file = Path::new(GROUPS).join(group).join("io.bfq.weight");
+                let value = match weight {
+                    0 => format!("{} default", self.number),
+                    weight => format!("{} {weight}", self.number),
+                };
+                self.put("devweight", group, &weight.to_string(), &file, &value)
+            }
+            What::Prio(p, prio) => match self.living(*p) {
+                Some(pid) => set_prio(pid, *prio),
+                None => Ok(()),
+            },
+            What::Move(p, group) => match self.living(*p) {
+                Some(pid) if group.as_ref().is_none_or(|g| self.has(g)) => {
+                    self.put_into(pid, group.as_deref())
+                }
+                _ => Ok(()),
+            },
+            What::Remove(group) if self.has(group) => self.remove(group),
+            // A group that is gone by then.
+            What::Weight(..) | What::DeviceWeight(..) | What::Remove(_) => Ok(()),
+        }
+    }
+
+    fn has(&self, group: &str) -> bool {
+        self.groups.iter().any(|have| have == group)
+    }
+
+    fn living(&self, p: usize) -> Option<libc::pid_t> {
+        let pid = self.born[p]?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Zombies have no place in a group any more.
+        let state = stat.rsplit(") ").next()?.chars().next()?;
+        (state != 'Z').then_some(pid)
+    }
+
+    fn put_into(&self, pid: libc::pid_t, group: Option<&str>) -> Result<(), String> {
+        let folder = Path::new(GROUPS).join(group.unwrap_or(""));
+        write(folder.join("cgroup.procs"), &pid.to_string())
+    }
+
+    /// Takes a group away, and those below it.
+    fn remove(&mut self, group: &str) -> Result<(), String> {
+        let below = format!("{group}/");
+        let gone: Vec<String> = self
+            .groups
+            .iter()
+            .rev()
+            .filter(|g| *g == group || g.starts_with(&below))
+            .cloned()
+            .collect();
+        for group in gone {
+            let folder = Path::new(GROUPS).join(&group);
+            let mut pids = String::new();
+            let file = folder.join("cgroup.procs");
+            at("cgroup.procs", File::open(&file).and_then(|mut f| f.read_to_string(&mut pids)))?;
+            for pid in pids.lines() {
+                // It may have ended in between.
+                let _ = write(Path::new(GROUPS).join("cgroup.procs"), pid);
+            }
+            at(&group, fs::remove_dir(&folder))?;
+            self.command(&format!("removed {group}"))?;
+            self.groups.retain(|g| *g != group);
+        }
+        Ok(())
+    }
+
+    fn wait_for_all(&mut self) -> Result<(), String> {
+        let mut failed = 0;
+        loop {
+            let mut status = 0;
+            // SAFETY: `status` lives.
+            match unsafe { libc::wait(&raw mut status) } {
+                -1 => break,
+                pid if self.born.contains(&Some(pid)) && status != 0 => failed += 1,
+                _ => {}
+            }
+        }
+        match failed {
+            0 => Ok(()),
+            n => Err(format!("{n} processes failed")),
+        }
+    }
+
+    /// The lines end; what the scenario made is taken away again.
+    fn end(&mut self) -> Result<(), String> {
+        // What was written through the page cache reaches the scheduler while it is recorded.
+        at(DISK, rustix::fs::fdatasync(&self.disk).map_err(io::Error::from))?;
+        self.command("end")?;
+        for group in std::mem::take(&mut self.groups).iter().rev() {
+            at(group, fs::remove_dir(Path::new(GROUPS).join(group)))?;
+        }
+        write(format!("{QUEUE}/scheduler"), "none")
+    }
+}
+
+/// 0 is the caller.
+fn set_prio(pid: libc::pid_t, prio: IoPrio) -> Result<(), String> {
+    const WHO_PROCESS: libc::c_int = 1;
+    if prio == IoPrio::NONE && pid == 0 {
+        return Ok(());
+    }
+    // SAFETY: no memory is touched.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, pid, u32::from(prio.word())) };
+    match answer {
+        0 => Ok(()),
+        _ => Err(format!("ioprio_set: {}", io::Error::last_os_error())),
+    }
+}

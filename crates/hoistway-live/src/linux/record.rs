@@ -1,0 +1,115 @@
+//! Every call into a scheduler of Linux, with its answer, while scenarios are carried out in a guest.
+//!
+//! The host's side of [`actor`](super::actor): boots a kernel with the actor as its process 1, and takes the recordings
+//! apart that the kernel has written (`linux/driver/hoistway_record.c`).
+
+use super::actor::scenario::Scenario;
+use super::actor::{DONE, FAILED};
+use super::{Boot, Kernel};
+use crate::LiveError;
+use hoistway_sim::drive::DriveFile;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Memory of the guest.
+const MEMORY_MIB: u32 = 384;
+/// The verb of this program that is the guest's process 1.
+pub const ACTOR: &str = "linux-actor";
+
+/// What scenarios are carried out on.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorder<'a> {
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// Of the drive's model.
+    pub seed: u64,
+    /// This program, which is the guest's too.
+    pub program: &'a Path,
+    /// A folder of the caller's for what passes between host and guest.
+    pub folder: &'a Path,
+}
+
+impl Recorder<'_> {
+    /// The recordings of these scenarios, carried out one after the other on one drive in one boot.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not boot, a scenario cannot be carried out, or `watch` said `false`.
+    pub fn record(
+        &self,
+        drive: &DriveFile,
+        scenarios: &[Scenario],
+        watch: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<String>, LiveError> {
+        let mut init: Vec<OsString> = vec![self.program.into(), ACTOR.into()];
+        let mut files = Vec::new();
+        for (n, scenario) in scenarios.iter().enumerate() {
+            let file = self.folder.join(format!("scenario-{n}.txt"));
+            os("writing", &file, fs::write(&file, scenario.to_string()))?;
+            init.push(file.clone().into());
+            files.push(file);
+        }
+        let calls = self.folder.join("calls");
+        let boot = Boot {
+            kernel: self.kernel,
+            drive,
+            seed: self.seed,
+            memory_mib: MEMORY_MIB,
+            folder: self.folder,
+            init,
+            record: Some(calls.clone()),
+        };
+        let ended = boot.run(watch)?;
+        let refused = |what: String| Err(LiveError::Refused(what));
+        if let Some(line) = ended.console.lines().find_map(|line| line.strip_prefix(FAILED)) {
+            return refused(format!("in the guest: {line}"));
+        }
+        let done = ended.console.lines().filter(|line| line.starts_with(DONE)).count();
+        if done != files.len() {
+            let last: Vec<&str> = ended.console.lines().rev().take(12).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            return refused(format!(
+                "{done} of {} scenarios were carried out; the guest's last words:\n{}",
+                files.len(),
+                last.join("\n")
+            ));
+        }
+        let text = os("reading", &calls, fs::read_to_string(&calls))?;
+        let _ = fs::remove_file(&calls);
+        apart(&text, &files).or_else(refused)
+    }
+}
+
+fn os<T>(what: &str, path: &Path, result: std::io::Result<T>) -> Result<T, LiveError> {
+    result.map_err(|error| LiveError::Os { what: format!("{what} {}", path.display()), error })
+}
+
+/// The recordings in the order of the scenarios.
+fn apart(text: &str, files: &[PathBuf]) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    let mut rest = text;
+    for file in files {
+        let head = format!("begin {}\n", file.display());
+        let found = rest.strip_prefix(&head).and_then(|rest| rest.split_once("\nend\n"));
+        let Some((recording, after)) = found else {
+            return Err(format!("the recording of {} is not there, or not whole", file.display()));
+        };
+        all.push(format!("{recording}\n"));
+        rest = after;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_are_taken_apart_in_order() {
+        let files = [PathBuf::from("/x/0"), PathBuf::from("/x/1")];
+        let text = "begin /x/0\nevent\na\nend\nbegin /x/1\nevent\nend\n";
+        assert_eq!(apart(text, &files).unwrap(), ["event\na\n", "event\n"]);
+        assert!(apart("begin /x/0\nevent\na\n", &files[..1]).unwrap_err().contains("not whole"));
+    }
+}

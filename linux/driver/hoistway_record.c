@@ -15,6 +15,8 @@
  *   begin NAME              numbers start anew, the lines begin
  *   put EVENT\tPATH\tVALUE  writes VALUE to the file PATH, then notes "EVENT" (its columns but time and tick)
  *   note EVENT              notes "EVENT"
+ *   watch FD GROUP          notes "remove" for the group whose folder is open as FD once it has gone offline, which
+ *                           is some time after its folder was removed
  *   end                     the lines end and are handed to the host
  *
  * Writing and noting are one step, so that no call of the scheduler comes in between.
@@ -85,7 +87,6 @@ static unsigned long next_request, next_context;
 
 /* What nested calls tell about the one that is under way. */
 static struct request *joined;
-static enum elv_merge joined_at;
 static bool absorbed;
 
 static int __init set_path(char *path)
@@ -144,9 +145,23 @@ static void line_at(unsigned long place, const char *line, int len)
 	used += len;
 }
 
+/* Groups that are about to be removed. */
+#define LEAVING 64
+static struct leaving {
+	struct cgroup_subsys_state *css;
+	char name[128];
+} leaving[LEAVING];
+static int leaving_count;
+
+static void look_for_the_removed(void);
+
 static bool on(struct request_queue *q)
 {
-	return recording && q == watched;
+	if (!recording || q != watched)
+		return false;
+	if (leaving_count && !depth)
+		look_for_the_removed();
+	return true;
 }
 
 static struct elevator_mq_ops *real(struct elevator_type *type)
@@ -204,16 +219,11 @@ static char *put_level(char *to, unsigned int prio)
 
 static char *put_levels(char *to, unsigned int process, unsigned int bio)
 {
-	char *begin = to;
-
 	to = put_level(to, process);
-	if ((process & ~(7u << 13 | 7)) == (bio & ~(7u << 13 | 7)) && process == bio)
+	if (process >> 13 == bio >> 13 && (process & 7) == (bio & 7))
 		return to;
 	*to++ = '|';
-	to = put_level(to, bio);
-	if (to == begin + 1)
-		to = begin;
-	return to;
+	return put_level(to, bio);
 }
 
 static char *put_op(char *to, blk_opf_t opf)
@@ -241,13 +251,17 @@ static char *put_op(char *to, blk_opf_t opf)
 	return to;
 }
 
+/* The group of a bio; without one that of the caller. */
 static char *put_group(char *to, struct bio *bio)
 {
-	struct cgroup_subsys_state *css = bio ? bio_blkcg_css(bio) : NULL;
+	struct cgroup_subsys_state *css;
 	char path[128];
 
+	rcu_read_lock();
+	css = bio ? bio_blkcg_css(bio) : task_css(current, io_cgrp_id);
 	if (!css || !css->parent || cgroup_path(css->cgroup, path, sizeof(path)) < 0)
-		return to + sprintf(to, "root");
+		strcpy(path, "root");
+	rcu_read_unlock();
 	return to + sprintf(to, "%s", path[0] == '/' ? path + 1 : path);
 }
 
@@ -287,6 +301,25 @@ static void emit_short(unsigned long place, const char *event, struct when at, u
 	line_at(place, line, to - line);
 }
 
+static void look_for_the_removed(void)
+{
+	char line[LINE];
+	struct when at;
+	int i;
+
+	for (i = 0; i < leaving_count;) {
+		if (leaving[i].css->flags & CSS_ONLINE) {
+			i++;
+			continue;
+		}
+		at = now();
+		line_at(used, line, snprintf(line, sizeof(line), "remove,%llu,%u,,,,,,,%s,,\n", at.ns, at.tick,
+					     leaving[i].name));
+		css_put(leaving[i].css);
+		leaving[i] = leaving[--leaving_count];
+	}
+}
+
 static unsigned int process_prio(void)
 {
 	return current->io_context ? current->io_context->ioprio : 0;
@@ -324,7 +357,6 @@ static bool my_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 static void my_request_merged(struct request_queue *q, struct request *rq, enum elv_merge at)
 {
 	joined = rq;
-	joined_at = at;
 	if (ops_of(q)->request_merged)
 		ops_of(q)->request_merged(q, rq, at);
 }
@@ -356,9 +388,17 @@ static void my_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	done();
 }
 
+/* Who owns a request, where the scheduler wants to know that; elsewhere the field is anything. */
+static struct io_context *owner(struct request *rq)
+{
+	if (!rq->q->elevator->type->icq_cache || !rq->elv.icq)
+		return NULL;
+	return rq->elv.icq->ioc;
+}
+
 static void insert_one(struct request_queue *q, struct blk_mq_hw_ctx *hctx, struct request *rq, where_t where)
 {
-	struct io_context *ioc = rq->elv.icq ? rq->elv.icq->ioc : NULL;
+	struct io_context *ioc = owner(rq);
 	sector_t sector = blk_rq_pos(rq);
 	unsigned int sectors = blk_rq_sectors(rq), segments = rq->nr_phys_segments;
 	unsigned int prio = req_get_ioprio(rq);
@@ -376,10 +416,9 @@ static void insert_one(struct request_queue *q, struct blk_mq_hw_ctx *hctx, stru
 	list_add(&rq->queuelist, &one);
 	absorbed = false;
 	joined = NULL;
-	/* The line is made before the call: afterwards the request may be gone. Its answer is put in behind. */
 	ops_of(q)->insert_requests(hctx, &one, where);
-	if (!ioc && !absorbed && rq->elv.icq)
-		ioc = rq->elv.icq->ioc;
+	if (!ioc && !absorbed)
+		ioc = owner(rq);
 	if (ioc && !context_of(ioc))
 		give_number(&contexts, ioc, ++next_context);
 	process = ioc ? ioc->ioprio : process_prio();
@@ -527,6 +566,8 @@ static int wrap(struct elevator_type *type)
 
 /* Timers of the scheduler fire between its calls; they are known by the names of their functions. */
 #ifdef CONFIG_TRACEPOINTS
+static const char timers[] = " timers";
+
 static void timer_fired(void *function)
 {
 	char name[KSYM_SYMBOL_LEN];
@@ -555,6 +596,8 @@ static int __init watch_timers(void)
 	       register_trace_timer_expire_entry(on_timer, NULL);
 }
 #else
+static const char timers[] = "";
+
 static int __init watch_timers(void)
 {
 	return 0;
@@ -580,6 +623,26 @@ static int attach(int fd)
 	return error;
 }
 
+static int watch(int fd, const char *group)
+{
+	struct cgroup_subsys_state *css;
+	struct file *file;
+
+	if (leaving_count == LEAVING)
+		return -ENOSPC;
+	file = fget(fd);
+	if (!file)
+		return -EBADF;
+	css = css_tryget_online_from_dir(file->f_path.dentry, &io_cgrp_subsys);
+	fput(file);
+	if (IS_ERR(css))
+		return PTR_ERR(css);
+	leaving[leaving_count].css = css;
+	strscpy(leaving[leaving_count].name, group, sizeof(leaving[0].name));
+	leaving_count++;
+	return 0;
+}
+
 static int begin(const char *name)
 {
 	char line[LINE];
@@ -593,10 +656,10 @@ static int begin(const char *name)
 	lost = false;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
-		"device,,,,,,,,,,scheduler=%s rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights,\n",
+		"device,,,,,,,,,,scheduler=%s rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights%s,\n",
 		name, watched->elevator->type->elevator_name, !blk_queue_nonrot(watched), created_tick,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
-		watched->nr_requests);
+		watched->nr_requests, timers);
 	line_at(used, line, len);
 	recording = true;
 	return 0;
@@ -605,6 +668,8 @@ static int begin(const char *name)
 static int end(void)
 {
 	recording = false;
+	while (leaving_count)
+		css_put(leaving[--leaving_count].css);
 	if (lost) {
 		lost = false;
 		used = 0;
@@ -651,6 +716,7 @@ static int put(char *event)
 static ssize_t command(struct file *file, const char __user *from, size_t len, loff_t *pos)
 {
 	char *text = len < PAGE_SIZE ? memdup_user_nul(from, len) : ERR_PTR(-E2BIG);
+	char group[128];
 	int fd, error = 0;
 
 	if (IS_ERR(text))
@@ -663,6 +729,8 @@ static ssize_t command(struct file *file, const char __user *from, size_t len, l
 		error = put(text + 4);
 	else if (!strncmp(text, "note ", 5))
 		note(text + 5);
+	else if (sscanf(text, "watch %d %127s", &fd, group) == 2)
+		error = watch(fd, group);
 	else if (!strcmp(text, "end"))
 		error = end();
 	else

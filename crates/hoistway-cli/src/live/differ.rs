@@ -76,7 +76,9 @@ pub fn act(options: &LinuxActor) -> Result<(), Failure> {
         let text = "linux-actor is what `hoistway differ` starts in a guest by itself";
         return Err(Failure::Usage(text.into()));
     }
-    linux::actor::run(&options.files)
+    // User-mode Linux adds a word of its own to the arguments of process 1.
+    let files: Vec<PathBuf> = options.files.iter().filter(|f| f.is_absolute()).cloned().collect();
+    linux::actor::run(&files)
 }
 
 /// Boots a kernel for each batch.

@@ -279,8 +279,9 @@ impl<'a> Guest<'a> {
                 // It may have ended in between.
                 let _ = write(Path::new(GROUPS).join("cgroup.procs"), pid);
             }
+            let open = at(&group, File::open(&folder))?;
+            self.command(&format!("watch {} {group}", open.as_raw_fd()))?;
             at(&group, fs::remove_dir(&folder))?;
-            self.command(&format!("removed {group}"))?;
             self.groups.retain(|g| *g != group);
         }
         Ok(())

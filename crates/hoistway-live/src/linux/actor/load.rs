@@ -122,7 +122,8 @@ fn one_by_one(disk: &File, path: &mut Path<'_>, end: u64) -> io::Result<()> {
         transfer(disk, buffer, write, at)?;
         if let Load::Buffered(every) = path.process.load {
             written += 1;
-            if every > 0 && written % every == 0 {
+            // Of 0 no other number is a multiple.
+            if written.is_multiple_of(every) {
                 rustix::fs::fdatasync(disk)?;
             }
         }

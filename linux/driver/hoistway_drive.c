@@ -197,7 +197,11 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 		return BLK_STS_NOTSUPP;
 	spin_lock_irqsave(&lock, flags);
 	if (alone) {
-		/* Its completion runs the queue. */
+		/* Its completion runs the queue. As in the SCSI layer, what is refused gives its place in the drive back. */
+#if SINCE(5, 13)
+		if (info->scsi)
+			budgets--;
+#endif
 		submit_batch();
 		spin_unlock_irqrestore(&lock, flags);
 		return BLK_STS_DEV_RESOURCE;

@@ -6,7 +6,9 @@
  * here: a page of 4 KiB is kept from the moment on at which something else than zeroes is written to it, in a
  * sparse file in memory; a map of bits tells which pages are kept.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -121,7 +123,8 @@ const struct hoistway_info *hoistway_host_hello(void)
 unsigned long long hoistway_host_submit(unsigned long long now, const struct hoistway_command *commands,
 					unsigned int count)
 {
-	struct {
+	/* One at a time: interrupts are off. Too much for a kernel's stack. */
+	static struct {
 		struct hoistway_head head;
 		struct hoistway_command commands[HOISTWAY_BATCH];
 	} message;

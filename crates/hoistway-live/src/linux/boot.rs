@@ -115,8 +115,11 @@ impl Boot<'_> {
     }
 
     fn command(&self, scratch: &Path) -> Result<Command, LiveError> {
-        let mut command = Command::new(&self.kernel.image);
-        for argument in self.arguments(scratch)? {
+        let image = &self.kernel.image;
+        let mut command =
+            Command::new(std::path::absolute(image).map_err(os(image.display().to_string()))?);
+        command.current_dir(scratch);
+        for argument in self.arguments()? {
             command.arg(argument);
         }
         // What the host's environment holds must not decide where the guest's memory lies.
@@ -134,7 +137,7 @@ impl Boot<'_> {
     }
 
     /// The kernel's command line.
-    fn arguments(&self, scratch: &Path) -> Result<Vec<OsString>, LiveError> {
+    fn arguments(&self) -> Result<Vec<OsString>, LiveError> {
         let mut arguments: Vec<OsString> = Vec::new();
         let mut add = |text: &str| arguments.push(text.into());
         add(&format!("mem={}M", self.memory_mib));
@@ -148,9 +151,9 @@ impl Boot<'_> {
             text.push(plain(path.as_os_str())?);
             Ok(text)
         };
-        let mut folder = scratch.as_os_str().to_os_string();
-        folder.push("/");
-        arguments.push(with("uml_dir=", Path::new(&folder))?);
+        // The folder of this run, in words that are the same in every run: the kernel stirs its command line into its
+        // random numbers.
+        arguments.push("uml_dir=./".into());
         if let Some(record) = &self.record {
             let record = std::path::absolute(record).map_err(os(record.display().to_string()))?;
             arguments.push(with("hoistway_record=", &record)?);
@@ -393,14 +396,14 @@ mod tests {
     #[test]
     fn arguments_of_process_1_stand_behind_two_dashes() {
         let (kernel, drive) = made_up();
-        let line = boot(&kernel, &drive, &["/bin/x", "a", "b"]).arguments(Path::new("/s")).unwrap();
+        let line = boot(&kernel, &drive, &["/bin/x", "a", "b"]).arguments().unwrap();
         let line: Vec<_> = line.iter().map(|a| a.to_str().unwrap()).collect();
         assert_eq!(line[line.len() - 4..], ["init=/bin/x", "--", "a", "b"]);
-        assert!(line.contains(&"mem=256M") && line.contains(&"uml_dir=/s/"));
-        let spaced = boot(&kernel, &drive, &["/a b"]).arguments(Path::new("/s")).unwrap_err();
+        assert!(line.contains(&"mem=256M") && line.contains(&"uml_dir=./"));
+        let spaced = boot(&kernel, &drive, &["/a b"]).arguments().unwrap_err();
         assert!(spaced.to_string().starts_with("'/a b' has a space"), "{spaced}");
         let long = "x".repeat(4096);
-        let long = boot(&kernel, &drive, &["/x", &long]).arguments(Path::new("/s")).unwrap_err();
+        let long = boot(&kernel, &drive, &["/x", &long]).arguments().unwrap_err();
         assert!(long.to_string().contains("a kernel takes 4095"), "{long}");
     }
 

@@ -116,7 +116,7 @@ const FRAGMENT: &str = include_str!("../../../../linux/config");
 /// Without these nothing of what a kernel is built for would run.
 const NEEDED: &[&str] = &["UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "BLOCK", "BLK_CGROUP", "DEVTMPFS"];
 
-/// A change of a file of arch/um: one of the texts is there and is replaced.
+/// A change of a file of the kernel, of arch/um but for one: one of the texts is there and is replaced.
 struct Edit {
     file: &'static str,
     /// Why it has to be.
@@ -155,6 +155,16 @@ const EDITS: &[Edit] = &[
              \treturn hoistway_host_random(buf, len);\n",
         )],
         // Before 5.19 the kernel does not ask the host.
+        optional: true,
+    },
+    Edit {
+        file: "init/main.c",
+        why: "random numbers would depend on the names of folders in the command line",
+        texts: &[
+            ("random_init_early(command_line);", "random_init_early(\"\");"),
+            ("random_init(command_line);", "random_init(\"\");"),
+        ],
+        // Before 5.19 the kernel does not use it.
         optional: true,
     },
     Edit {

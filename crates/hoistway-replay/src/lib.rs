@@ -192,6 +192,9 @@ pub struct Counts {
     pub timers: u64,
     /// Questions for a limit of tags.
     pub limits: u64,
+    /// Front merges into one of several requests that begin at the same sector, where the kernel took another one: ours
+    /// is made to take that one too.
+    pub twins: u64,
 }
 
 /// How many lines differ, by the kind of decision.

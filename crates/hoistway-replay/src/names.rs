@@ -63,6 +63,11 @@ impl Names {
         self.numbers[id.index()]
     }
 
+    /// Ours of that number.
+    pub fn request(&self, number: usize) -> Option<ReqId> {
+        self.requests.get(number).copied().flatten()
+    }
+
     /// All that live, by their numbers.
     pub fn alive(&self) -> impl Iterator<Item = (usize, ReqId)> + '_ {
         self.requests.iter().enumerate().filter_map(|(number, id)| Some((number, (*id)?)))

@@ -130,7 +130,7 @@ pub struct Replay {
     weights: Vec<(String, u64)>,
     /// Expiries of the last event that were compared.
     seen: usize,
-    counts: Counts,
+    pub(crate) counts: Counts,
     differences: Differences,
     /// What ours did instead of the present line.
     differs: Option<String>,
@@ -383,7 +383,8 @@ impl Replay {
 
     fn merge(&mut self, now: Instant, line: &Line<'_>) -> Result<(), Stop> {
         let io = self.io(now, line, None)?;
-        let joined = self.try_merge(now, &io)?;
+        let recorded = line.request()?.and_then(|number| self.names.request(number));
+        let joined = self.try_merge(now, &io, recorded)?;
         let merged = joined.is_some();
         self.counts.offered += 1;
         self.counts.merged += u64::from(merged);

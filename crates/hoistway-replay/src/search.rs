@@ -61,9 +61,25 @@ impl Replay {
         r.sectors.0 + sectors.0 <= self.max_sectors && r.segments + segments <= self.max_segments
     }
 
-    /// The request the bio has joined.
-    pub(crate) fn try_merge(&mut self, now: Instant, io: &Io) -> Result<Option<ReqId>, Stop> {
-        let Some((id, side)) = self.search(now, io) else { return Ok(None) };
+    /// The request the bio has joined. `recorded` is the one it joined in the kernel.
+    pub(crate) fn try_merge(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        recorded: Option<ReqId>,
+    ) -> Result<Option<ReqId>, Stop> {
+        let Some((mut id, side)) = self.search(now, io) else { return Ok(None) };
+        // Which of several requests that begin at one sector the kernel finds is a matter of how its tree has grown:
+        // no rule says it, so the recording does.
+        if let Some(twin) = recorded.filter(|&twin| twin != id)
+            && side == Side::Front
+            && self.env.requests[twin].start == io.end()
+            && !self.names.at_device(twin)
+            && self.may_merge(now, io, twin)
+        {
+            id = twin;
+            self.counts.twins += 1;
+        }
         if !self.fits(&self.env.requests[id], io.sectors, io.segments) {
             self.env.requests.get_mut(id).flags |= Flags::NOMERGE;
             self.elevator.forget(id.slot());

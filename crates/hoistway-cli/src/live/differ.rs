@@ -103,6 +103,8 @@ struct Tally {
     agree: u64,
     lines: u64,
     dispatches: u64,
+    /// Front merges where several requests begin at the sector, and the recording decided.
+    twins: u64,
     /// Listed differences, by name.
     known: BTreeMap<&'static str, u64>,
     /// Files of what differs otherwise.
@@ -230,6 +232,7 @@ impl Work<'_> {
         tally.scenarios += 1;
         tally.lines += one.outcome.counts.lines;
         tally.dispatches += one.outcome.counts.dispatches;
+        tally.twins += one.outcome.counts.twins;
         if one.outcome.agrees() {
             tally.agree += 1;
             return Ok(());
@@ -320,6 +323,13 @@ fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
             "{scheduler}: {} scenarios, {} lines, {} dispatches: {} agree on every line",
             t.scenarios, t.lines, t.dispatches, t.agree
         );
+        if t.twins > 0 {
+            let n = t.twins;
+            let _ = writeln!(
+                out,
+                "  {n} front merges into one of several requests at one sector: the recording said which"
+            );
+        }
         for k in known::KNOWN.iter().filter(|k| k.scheduler == scheduler) {
             if let Some(n) = t.known.get(k.name) {
                 let whose = if k.ours { "ours" } else { "the recording's" };
@@ -341,7 +351,7 @@ fn json(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
     let one = |(scheduler, t): &(String, Tally)| {
         serde_json::json!({
             "scheduler": scheduler, "scenarios": t.scenarios, "lines": t.lines, "dispatches": t.dispatches,
-            "agree": t.agree, "known": t.known, "differ": t.found,
+            "agree": t.agree, "twins": t.twins, "known": t.known, "differ": t.found,
         })
     };
     let value = serde_json::json!({
@@ -386,11 +396,11 @@ impl Progress {
         let mut lines = rest.lines();
         let numbers: Vec<u64> =
             lines.next().unwrap_or("").split(' ').filter_map(|n| n.parse().ok()).collect();
-        let [scenarios, agree, read, dispatches] = numbers[..] else { return };
+        let [scenarios, agree, read, dispatches, twins] = numbers[..] else { return };
         if head != self.head || scenarios >= most {
             return;
         }
-        self.tally = Tally { scenarios, agree, lines: read, dispatches, ..Tally::default() };
+        self.tally = Tally { scenarios, agree, lines: read, dispatches, twins, ..Tally::default() };
         for line in lines {
             match line.split_once(' ') {
                 Some(("found", path)) => self.tally.found.push(path.into()),
@@ -407,8 +417,10 @@ impl Progress {
     }
 
     fn save(&self, t: &Tally) -> Result<(), Failure> {
-        let mut text =
-            format!("{}\n{} {} {} {}\n", self.head, t.scenarios, t.agree, t.lines, t.dispatches);
+        let mut text = format!(
+            "{}\n{} {} {} {} {}\n",
+            self.head, t.scenarios, t.agree, t.lines, t.dispatches, t.twins
+        );
         t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
         t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));
         let wrong = |e: std::io::Error| Failure::Failed(format!("{}: {e}", self.file.display()));

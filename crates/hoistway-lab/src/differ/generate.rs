@@ -27,7 +27,7 @@ pub fn scenario(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario
         .one_of(DRIVES);
     let mut rng = rng::stream(seed, &format!("differ/{scheduler}/{number}"));
     let r = &mut rng;
-    let length = 100 + r.below(1400);
+    let length = 40 + r.below(460);
     let groups = groups(r, scheduler);
     let count = 1 + match r.below(10) {
         0..5 => r.below(4),

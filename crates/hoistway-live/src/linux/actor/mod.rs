@@ -307,7 +307,7 @@ impl<'a> Guest<'a> {
     /// The lines end; what the scenario made is taken away again.
     fn end(&mut self) -> Result<(), String> {
         // What was written through the page cache reaches the scheduler while it is recorded.
-        at(DISK, rustix::fs::fdatasync(&self.disk).map_err(io::Error::from))?;
+        at(DISK, load::write_back(&self.disk))?;
         self.command("end")?;
         for group in std::mem::take(&mut self.groups).iter().rev() {
             at(group, fs::remove_dir(Path::new(GROUPS).join(group)))?;

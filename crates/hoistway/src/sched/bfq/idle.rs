@@ -88,7 +88,7 @@ impl Bfq {
     pub(super) fn thr_idling(&self, q: QueueNo) -> bool {
         let queue = &self.queues[q];
         // Nobody is left to send what would be waited for.
-        if queue.life.users == 0 || self.fair.census.wr_busy > 0 {
+        if queue.life.users == 0 || self.fair.census.wr_busy != 0 {
             return false;
         }
         let queueing = self.ncq.tag != HwTag::No;
@@ -106,7 +106,7 @@ impl Bfq {
         let census = &self.fair.census;
         let raised = self.fair.ents[q].wr > NOT_RAISED;
         (raised
-            && (census.wr_busy < census.tot_busy()
+            && (i64::from(census.wr_busy) < i64::from(census.tot_busy())
                 || self.load.inflight >= queue.rqs.inflight + RAISED_INFLIGHT))
             // The only busy queue harms nobody by waiting; to let it go invites a lighter newcomer to fill the drive
             // before it comes back.

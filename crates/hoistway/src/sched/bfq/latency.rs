@@ -179,7 +179,7 @@ impl Bfq {
         let served = raise.served;
         let e = &mut self.fair.ents[q];
         let raised = e.wr > NOT_RAISED;
-        self.fair.census.wr_busy -= u32::from(e.busy && raised);
+        self.fair.census.wr_busy -= i32::from(e.busy && raised);
         self.stats.raising_ended += u64::from(raised);
         e.wr = NOT_RAISED;
         e.prio_dirty = true;
@@ -188,7 +188,9 @@ impl Bfq {
 
     /// `low_latency` was turned off (9). The reference does so to every queue that stands on a tree or is
     /// async, raised or not; the queue in service and those that the fair queue has forgotten keep their
-    /// raising until it ends by itself.
+    /// raising until it ends by itself. Whoever is busy is taken off the count of raised queues then, raised or not
+    /// (the mended form ends only what is raised): the count stays wrong, below 0 at times, which to most rules means
+    /// that somebody is raised.
     pub(super) fn end_all_raising(&mut self, now: Instant, cx: &mut Cx<'_>) {
         let mended = self.conf.base == Base::Hoistway;
         for q in self.queues.ids() {
@@ -198,7 +200,11 @@ impl Bfq {
                 false => !queue.sync || e.on != On::None,
             };
             if queue.live && ends {
+                let (busy, raised) = (e.busy, e.wr > NOT_RAISED);
                 self.end_raising(now, q, "raising ends: low_latency is off", cx);
+                if busy && !raised {
+                    self.fair.census.uncount_raised();
+                }
             }
         }
     }

@@ -273,13 +273,13 @@ impl Bfq {
         if e.wr == NOT_RAISED {
             e.wr = wr;
             e.prio_dirty = true;
-            self.fair.census.wr_busy += u32::from(e.busy);
+            self.fair.census.wr_busy += i32::from(e.busy);
             self.queues[p].raise.take_over(&from);
         }
         let e = &mut self.fair.ents[q];
         e.wr = NOT_RAISED;
         e.prio_dirty = true;
-        self.fair.census.wr_busy -= u32::from(e.busy);
+        self.fair.census.wr_busy -= i32::from(e.busy);
     }
 
     /// Keeps what is known of the queue for its owner.
@@ -426,8 +426,8 @@ impl Bfq {
         let e = &mut self.fair.ents[q];
         e.prio_dirty = true;
         if e.busy {
-            self.fair.census.wr_busy += u32::from(e.wr > NOT_RAISED);
-            self.fair.census.wr_busy -= u32::from(old > NOT_RAISED);
+            self.fair.census.wr_busy += i32::from(e.wr > NOT_RAISED);
+            self.fair.census.wr_busy -= i32::from(old > NOT_RAISED);
         }
     }
 }

@@ -18,7 +18,7 @@ impl Bfq {
         let n = u64::from(cx.device.nr_requests);
         let word = u64::from(cx.device.tag_word());
         let sync = cx.device.is_sync(io.op, io.flags);
-        let raised = self.fair.census.wr_busy > 0;
+        let raised = self.fair.census.wr_busy != 0;
         let depth = match (sync, io.op.dir(), raised) {
             (true, Dir::Read, _) => word,
             (true, Dir::Write, false) => 3 * word / 4,

@@ -284,7 +284,7 @@ impl Bfq {
             self.budgets.max,
             self.queues.live().count() as u64,
             self.fair.census.tot_busy().into(),
-            self.fair.census.wr_busy.into(),
+            self.fair.census.wr_busy.max(0).unsigned_abs().into(),
             tree.v.0,
             tree.wsum,
         ]

@@ -306,3 +306,43 @@ fn a_story_is_of_one_process_in_one_run() {
     }
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "nothing is written");
 }
+
+/// `differ` with that cache folder, the usual one if `None`.
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn differ(cache: Option<&Path>, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+    command.arg("differ").args(args);
+    if let Some(cache) = cache {
+        command.env("HOISTWAY_CACHE_DIR", cache);
+    }
+    command.output().unwrap()
+}
+
+#[cfg(all(feature = "live", target_os = "linux"))]
+#[test]
+fn random_scenarios_agree_with_a_linux_that_was_built() {
+    let folder = std::env::temp_dir().join(format!("hoistway-differ-test-{}", std::process::id()));
+    let none = differ(Some(&folder), &[]);
+    assert_eq!(none.status.code(), Some(3), "{none:?}");
+    assert!(String::from_utf8_lossy(&none.stderr).contains("hoistway linux build"), "{none:?}");
+    let out = folder.to_str().unwrap();
+    let args = ["-s", "mq-deadline", "-n", "2", "--fresh", "--quiet", "--out", out];
+    let first = differ(None, &args);
+    if first.status.code() == Some(3) {
+        return println!("skipped: {}", String::from_utf8_lossy(&first.stderr));
+    }
+    let said = String::from_utf8_lossy(&first.stdout).into_owned();
+    assert_eq!(first.status.code(), Some(0), "{first:?}");
+    assert!(
+        said.contains("mq-deadline: 2 scenarios") && said.contains("2 agree on every line"),
+        "{said}"
+    );
+    assert_eq!(String::from_utf8_lossy(&differ(None, &args).stdout), said);
+    let other = differ(None, &["-s", "cfq"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&other.stderr).contains("the kernel has no 'cfq'"),
+        "{other:?}"
+    );
+    let _ = std::fs::remove_dir_all(&folder);
+}

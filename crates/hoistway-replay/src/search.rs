@@ -24,7 +24,7 @@ impl Replay {
         sched.may_merge(now, io, id, &mut cx)
     }
 
-    fn search(&mut self, now: Instant, io: &Io) -> Option<(ReqId, Side)> {
+    fn search(&mut self, now: Instant, io: &Io, recorded: Option<ReqId>) -> Option<(ReqId, Side)> {
         if io.flags.any(Flags::NOMERGE) {
             return None;
         }
@@ -54,7 +54,32 @@ impl Replay {
         }
         let (sched, mut cx) = self.scheduler();
         let (id, side) = sched.find_merge(now, io, &mut cx)?;
+        let id = self.twin(io, id, recorded);
         self.may_merge(now, io, id).then_some((id, side))
+    }
+
+    /// Which of several waiting requests that begin where the bio ends the kernel finds is a matter of how its tree has
+    /// grown. No rule says it, so the recording does: it names the one that was joined, and where none was, one that the
+    /// bio could not join had been found, if there is one.
+    fn twin(&mut self, io: &Io, found: ReqId, recorded: Option<ReqId>) -> ReqId {
+        let of = &self.env.requests[found];
+        let (begin, op) = (io.end(), of.op);
+        if of.start != begin || recorded == Some(found) {
+            return found;
+        }
+        let waits = |id: &ReqId| {
+            let r = &self.env.requests[*id];
+            r.start == begin && r.op == op && *id != found && !self.names.at_device(*id)
+        };
+        let mut twins = self.names.alive().map(|(_, id)| id).filter(waits);
+        let other = match recorded {
+            Some(recorded) => twins.find(|&id| id == recorded),
+            None => twins.find(|&id| !self.compatible(io, id)),
+        };
+        if other.is_some() {
+            self.counts.twins += 1;
+        }
+        other.unwrap_or(found)
     }
 
     fn fits(&self, r: &Request, sectors: Sectors, segments: u32) -> bool {
@@ -68,18 +93,7 @@ impl Replay {
         io: &Io,
         recorded: Option<ReqId>,
     ) -> Result<Option<ReqId>, Stop> {
-        let Some((mut id, side)) = self.search(now, io) else { return Ok(None) };
-        // Which of several requests that begin at one sector the kernel finds is a matter of how its tree has grown:
-        // no rule says it, so the recording does.
-        if let Some(twin) = recorded.filter(|&twin| twin != id)
-            && side == Side::Front
-            && self.env.requests[twin].start == io.end()
-            && !self.names.at_device(twin)
-            && self.may_merge(now, io, twin)
-        {
-            id = twin;
-            self.counts.twins += 1;
-        }
+        let Some((id, side)) = self.search(now, io, recorded) else { return Ok(None) };
         if !self.fits(&self.env.requests[id], io.sectors, io.segments) {
             self.env.requests.get_mut(id).flags |= Flags::NOMERGE;
             self.elevator.forget(id.slot());

@@ -68,6 +68,25 @@ fn a_bio_joins_the_request_that_is_recorded_and_as_far_as_its_segments_go() {
 }
 
 #[test]
+fn which_of_two_requests_at_one_sector_is_found_is_the_recordings_to_say() {
+    let two = "insert,105,0,9,,8000,8,R,4,root,,1\n" // Takes the one-hit cache.
+        .to_string()
+        + "insert,110,0,0,,800,8,R,4,root,,1\ninsert,115,0,1,,800,8,R,4,root,,1\ninsert,116,0,2,,800,8,R,7,root,,1\n";
+    for number in [0, 1] {
+        let outcome =
+            compared("mq-deadline", &format!("{two}merge,120,0,{number},,792,8,R,4,root,1,1\n"));
+        assert!(outcome.agrees(), "{outcome}");
+    }
+    // The third has another level: the kernel found that one.
+    let none = compared("mq-deadline", &format!("{two}merge,120,0,,,792,8,R,4,root,0,1\n"));
+    assert!(none.agrees(), "{none}");
+    assert_eq!(none.counts.twins, 1);
+    let one = "insert,110,0,0,,800,8,R,4,root,,1\n";
+    let missed = compared("mq-deadline", &format!("{one}merge,120,0,,,792,8,R,4,root,0,1\n"));
+    differs(&missed, 4, "bio of context  merged");
+}
+
+#[test]
 fn what_may_not_merge_does_not() {
     let lines = "insert,110,0,0,,800,8,RN,4,root,,1\nmerge,120,0,,,808,8,R,4,root,0,1\n\
                  insert,130,0,1,,808,8,R,4,root,,1\ninsert,140,0,2,,816,8,R,4,root,merged,1\n\
@@ -140,4 +159,19 @@ fn what_is_no_such_recording_is_named() {
     assert_eq!(wrong(&format!("{head}\n")), "line 2: the second line must be the device's");
     let odd = whole.replace("tags=64", "tags=many");
     assert_eq!(wrong(&odd), "line 2: 'many' is not a number, or too large");
+}
+
+/// Recordings of Linux 6.1 that `hoistway differ` found something with (`data/calls`): `low_latency` is turned off while
+/// queues are busy that are not raised.
+#[test]
+fn turning_low_latency_off_takes_every_busy_queue_off_the_count_of_raised_ones() {
+    for name in ["low-latency-off", "count-below-zero"] {
+        let path = format!("{}/tests/data/calls/bfq.{name}.csv.gz", env!("CARGO_MANIFEST_DIR"));
+        let mut text = String::new();
+        let file = std::fs::File::open(path).unwrap();
+        std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
+        let outcome = replay(&text, &Recorded::linux_6_1()).unwrap_or_else(|e| panic!("{e}"));
+        assert!(outcome.agrees(), "{name}: {outcome}");
+        assert!(outcome.counts.limits > 100);
+    }
 }

@@ -51,6 +51,9 @@ pub struct Differ {
     /// Do not cut down what differs
     #[arg(long)]
     pub as_found: bool,
+    /// Keep the recordings of scenarios that agree, too
+    #[arg(long)]
+    pub keep: bool,
     /// Do not go on where an interrupted run of the same command has stopped
     #[arg(long)]
     pub fresh: bool,
@@ -233,8 +236,12 @@ impl Work<'_> {
         tally.lines += one.outcome.counts.lines;
         tally.dispatches += one.outcome.counts.dispatches;
         tally.twins += one.outcome.counts.twins;
+        let name = format!("{scheduler}-{}-{number}", self.options.seed);
         if one.outcome.agrees() {
             tally.agree += 1;
+            if self.options.keep {
+                keep(&self.options.out, &name, &one)?;
+            }
             return Ok(());
         }
         if let Some(known) = one.known() {
@@ -248,7 +255,6 @@ impl Work<'_> {
             small = differ::smallest(&mut self.guests, small, settings, &mut go_on)
                 .map_err(|e| self.failure(e))?;
         }
-        let name = format!("{scheduler}-{}-{number}", self.options.seed);
         tally.found.push(keep(&self.options.out, &name, &small)?);
         Ok(())
     }
@@ -300,6 +306,9 @@ fn keep(folder: &Path, name: &str, found: &Compared) -> Result<PathBuf, Failure>
         .and_then(|()| out.finish())
         .map_err(wrong(&packed))?;
     let report = file("txt");
+    if found.outcome.agrees() {
+        return Ok(packed);
+    }
     put(report.clone(), &difference(found))?;
     Ok(report)
 }

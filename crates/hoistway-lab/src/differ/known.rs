@@ -20,7 +20,15 @@ pub struct Known {
 }
 
 /// All of them.
-pub static KNOWN: &[Known] = &[];
+pub static KNOWN: &[Known] = &[Known {
+    name: "flushes are samples",
+    scheduler: "kyber",
+    rule: "the write of a flush sequence, which passes kyber by, is a sample of its latencies and arms its timer; ours \
+           takes samples of what it has handed out",
+    specification: "docs/specs/kyber.md section 5, Complete",
+    ours: true,
+    matches: |d| d.recorded.starts_with("timer,") && d.ours == "the timer is not due: None",
+}];
 
 /// The listed difference that this is.
 pub fn find(scheduler: &str, difference: &Difference) -> Option<&'static Known> {

@@ -173,6 +173,7 @@ pub fn verdict(all: &[Row], others: &[&str]) -> String {
 }
 
 /// The rows as a table of Markdown.
+#[cfg(all(feature = "live", target_os = "linux"))]
 pub fn markdown(all: &[Row], reference: &str, others: &[&str]) -> String {
     let headings = headings(reference, others);
     let mut out = format!("| {} |\n|", headings.join(" | "));

@@ -186,6 +186,21 @@ static int op_of(struct request *rq)
 	}
 }
 
+#if SINCE(5, 13)
+/*
+ * A place in the drive is free again: that of `rq`, if there is one. The block layer gives the places back of all that
+ * it could not hand over, once it has been refused one of several, and that one is among them: it must not have any more.
+ */
+static void give_back(struct request *rq)
+{
+	if (!budgets)
+		panic("hoistway: more places in the drive are given back than were taken");
+	budgets--;
+	if (rq)
+		((struct drive_request *)blk_mq_rq_to_pdu(rq))->budget = -1;
+}
+#endif
+
 static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct request *rq = bd->rq;
@@ -200,7 +215,7 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 		/* Its completion runs the queue. As in the SCSI layer, what is refused gives its place in the drive back. */
 #if SINCE(5, 13)
 		if (info->scsi)
-			budgets--;
+			give_back(rq);
 #endif
 		submit_batch();
 		spin_unlock_irqrestore(&lock, flags);
@@ -258,7 +273,7 @@ static void put_budget(struct request_queue *queue, int token)
 	if (!info->scsi)
 		return;
 	spin_lock_irqsave(&lock, flags);
-	budgets--;
+	give_back(NULL);
 	spin_unlock_irqrestore(&lock, flags);
 }
 
@@ -281,7 +296,7 @@ static void complete_rq(struct request *rq)
 
 	if (info->scsi) {
 		spin_lock_irqsave(&lock, flags);
-		budgets--;
+		give_back(rq);
 		run = refused;
 		refused = false;
 		spin_unlock_irqrestore(&lock, flags);

@@ -5,12 +5,11 @@
 //! baseline that this run does not have counts too, since a test that is no longer run cannot fail.
 
 use crate::args::Common;
-use crate::table::{Table, limit, three};
+use crate::table::{Table, cell, limit, times};
 use crate::{Failure, diff};
 use hoistway_lab::diff::{Quantity, diff as compare};
 use hoistway_lab::result::{Run, number_text};
 use hoistway_lab::run::Grid;
-use hoistway_lab::stats::Bounded;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -128,22 +127,15 @@ impl Baseline {
 }
 
 fn row(q: &Quantity) -> Vec<String> {
-    let value = |v: Option<Bounded>| {
-        v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
-    };
-    let ratio = q.ratio.map(|r| Bounded { value: r.mean, bound: r.bound });
     vec![
         q.drive.clone(),
         q.workload.clone(),
         q.config.clone(),
         q.metric.into(),
-        value(q.old),
-        value(q.new),
+        cell(q.old),
+        cell(q.new),
         q.unit.into(),
-        ratio.map_or_else(
-            || "-".into(),
-            |r| format!("x{}", r.exact().map_or_else(|| r.to_string(), three)),
-        ),
+        q.ratio.as_ref().map_or_else(|| "-".into(), times),
         verdict(q).into(),
     ]
 }

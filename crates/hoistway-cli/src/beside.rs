@@ -5,7 +5,7 @@
 
 use crate::args::{Common, Compare};
 use crate::compare::{Source, chosen, configs_of, grid, load, note, run_all};
-use crate::table::{Table, limit, three};
+use crate::table::{Table, cell, limit};
 use crate::world::{choose, leave_out};
 use crate::{Failure, print};
 use hoistway_lab::result::{Metric, Run, metrics_csv};
@@ -109,10 +109,6 @@ pub fn table(all: &[Row], reference: &str, others: &[&str]) -> Table {
     table
 }
 
-fn value(v: Option<Bounded>) -> String {
-    v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
-}
-
 /// `0.97 (0.93 to 1.02)`; few runs that scatter have no bounds that would tell anything.
 fn ratio(r: &Ratio) -> String {
     let mean = format!("{:.2}", r.mean);
@@ -136,10 +132,10 @@ fn cells(row: &Row) -> Vec<String> {
         row.config.clone(),
         row.quantity.clone(),
         row.unit.into(),
-        value(row.reference),
+        cell(row.reference),
     ];
     for (at, Other { value: v, ratio: r }) in row.others.iter().enumerate() {
-        cells.push(value(*v));
+        cells.push(cell(*v));
         let text = r.as_ref().map_or_else(|| "-".into(), ratio);
         cells.push(text + held(row, at));
     }

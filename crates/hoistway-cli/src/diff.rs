@@ -1,7 +1,7 @@
 //! `hoistway diff`: two run directories beside each other.
 
 use crate::args::Diff;
-use crate::table::{Table, limit, three};
+use crate::table::{Table, cell, limit, three, times};
 use crate::{Failure, print};
 use hoistway_lab::diff::{Difference, Entry, Quantity, diff as compare};
 use hoistway_lab::result::Run;
@@ -53,17 +53,14 @@ fn text(found: &Difference, options: &Diff) -> String {
         let headings =
             ["drive", "workload", "config", "metric", "old", "new", "unit", "ratio", "99 %"];
         let mut table = Table::new(&headings, 4);
-        let value = |v: Option<Bounded>| {
-            v.map_or_else(|| "-".into(), |v| v.exact().map_or_else(|| v.to_string(), three))
-        };
         for q in shown {
             table.row(vec![
                 q.drive.clone(),
                 q.workload.clone(),
                 q.config.clone(),
                 q.metric.into(),
-                value(q.old),
-                value(q.new),
+                cell(q.old),
+                cell(q.new),
                 q.unit.into(),
                 ratio(q),
                 interval(q),
@@ -83,10 +80,7 @@ fn ratio(q: &Quantity) -> String {
     match q.ratio {
         None => "-".into(),
         Some(_) if !q.differs => "same".into(),
-        Some(r) => {
-            let r = Bounded { value: r.mean, bound: r.bound };
-            format!("x{}", r.exact().map_or_else(|| r.to_string(), three))
-        }
+        Some(r) => times(&r),
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod work;
 
-use crate::table::{Table, three};
+use crate::table::{Table, bounded, three, times};
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
     Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, ratio, reference,
@@ -341,11 +341,6 @@ fn throughput(run: &Run, cells: &[&Cell]) -> Table {
     table
 }
 
-/// Three significant digits; of a bound on its safe side.
-fn bounded(value: Bounded) -> String {
-    value.exact().map_or_else(|| value.to_string(), three)
-}
-
 /// Heading of the column with the ratios.
 fn versus(run: &Run) -> String {
     format!("vs {}", reference(&run.manifest).unwrap_or_default())
@@ -405,7 +400,7 @@ impl Of<'_> {
             Some(other) => match ratio(cell, other, metric) {
                 None => "-".into(),
                 Some(r) if r.verdict == Verdict::Same => "same".into(),
-                Some(r) => format!("x{}", bounded(Bounded { value: r.mean, bound: r.bound })),
+                Some(r) => times(&r),
             },
         }
     }

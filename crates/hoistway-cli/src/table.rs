@@ -1,5 +1,7 @@
 //! Aligned tables for people.
 
+use hoistway_lab::stats::{Bounded, Ratio};
+
 /// Rows of cells under headings; the first `left` columns are text, the others right-aligned numbers.
 #[derive(Debug)]
 pub struct Table {
@@ -105,6 +107,21 @@ pub fn three(value: f64) -> String {
         _ => 6,
     };
     format!("{value:.digits$}")
+}
+
+/// Three significant digits; of a bound on its safe side.
+pub fn bounded(value: Bounded) -> String {
+    value.exact().map_or_else(|| value.to_string(), three)
+}
+
+/// The same for a cell that may be empty.
+pub fn cell(value: Option<Bounded>) -> String {
+    value.map_or_else(|| "-".into(), bounded)
+}
+
+/// `x1.04`.
+pub fn times(ratio: &Ratio) -> String {
+    format!("x{}", bounded(Bounded { value: ratio.mean, bound: ratio.bound }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Worlds: what carries out a job. The experiment does not know which.
 
 use hoistway::Instant;
+pub use hoistway_sim::world::Lack;
 use hoistway_sim::world::{Job, JobError, Outcome};
 use std::fmt;
 
@@ -54,24 +55,6 @@ pub trait World: fmt::Debug + Sync {
     /// What a reader of the results must know about the machine: name and value.
     fn machine(&self) -> Vec<(String, String)> {
         Vec::new()
-    }
-}
-
-/// What a world lacks for a configuration.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lack {
-    /// What is missing: `scheduler kyber`, `io.latency`.
-    pub what: String,
-    /// Why it is.
-    pub why: String,
-    /// How to get it; empty if there is no way.
-    pub remedy: String,
-}
-
-impl fmt::Display for Lack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)?;
-        if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
     }
 }
 
@@ -199,8 +182,7 @@ impl World for Kernel {
     }
 
     fn lacks(&self, job: &Job<'_>) -> Option<Lack> {
-        let hoistway_live::kernel::Lack { what, why, remedy } = self.0.lacks(job)?;
-        Some(Lack { what, why, remedy })
+        self.0.lacks(job)
     }
 
     fn run(
@@ -236,8 +218,7 @@ impl World for Linux {
     }
 
     fn lacks(&self, job: &Job<'_>) -> Option<Lack> {
-        let hoistway_live::kernel::Lack { what, why, remedy } = self.0.lacks(job)?;
-        Some(Lack { what, why, remedy })
+        self.0.lacks(job)
     }
 
     fn run(

@@ -4,6 +4,7 @@ mod built;
 mod control;
 mod events;
 mod job;
+mod lack;
 mod machine;
 mod phases;
 mod record;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use built::{Built, build};
 pub use job::*;
+pub use lack::Lack;
 pub use machine::{Machine, Platform, request_of, tag_of};
 pub use recording::Recording;
 pub use sim::{run, run_recorded};

@@ -1,8 +1,8 @@
-//! Why something cannot run on this machine, and how to get it.
+//! Why a world cannot carry out a configuration, and how to get it.
 
 use std::fmt;
 
-/// What a machine lacks.
+/// What a world lacks for a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lack {
     /// What is missing: `scheduler kyber`, `io.latency`.

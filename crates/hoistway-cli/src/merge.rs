@@ -148,6 +148,13 @@ fn details(group: &Group, advice: &Advice, wide: bool) -> String {
     if let Answer::NotEnough { why, more } = &advice.answer {
         let _ = write!(out, "\nnot enough data: {why} ({more} machines more)");
     }
+    for q in advice.not_judged() {
+        let (what, place) = (q.aspect.words(), &q.place);
+        let _ = write!(
+            out,
+            "\nnot judged: {what} in {place}: the processors that emulate a drive were the limit"
+        );
+    }
     let (headings, rows) = page::configurations(group, advice);
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(&headings, 1);

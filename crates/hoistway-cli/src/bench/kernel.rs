@@ -56,7 +56,8 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
             .map_or(assumed, |c| Rates { read: c.read, write: c.write.unwrap_or(assumed.write) }),
         overhead: hoistway::Nanos::ms(if identity.rotational == Some(true) { 1500 } else { 700 }),
         real: true,
-        wears: !emulated(&place),
+        // There is nothing to wear.
+        wears: !hoistway_live::emulator::is_emulated(&place),
         prepares: place.is_dir || options.yes_destroy_data.is_some(),
     };
     let world = Kernel(machine);
@@ -139,14 +140,6 @@ fn rates_line(carried: Option<&Carried>, subject: &Subject) -> String {
             mb(subject.rates.write)
         ),
     }
-}
-
-/// A drive of `hoistway emulate`: there is nothing to wear.
-fn emulated(place: &Place) -> bool {
-    let file = |what: &String| what.strip_prefix("backing file ").map(std::path::PathBuf::from);
-    let files = place.chain.iter().filter_map(|link| file(link.what.as_ref()?));
-    let files: Vec<std::path::PathBuf> = files.collect();
-    !files.is_empty() && files.iter().all(|f| hoistway_live::emulator::is_drive(f))
 }
 
 fn target(path: &Path) -> Result<PlaceTarget, Failure> {

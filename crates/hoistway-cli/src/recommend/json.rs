@@ -17,6 +17,7 @@ fn one(a: &Advice, by: Match) -> Value {
     let config = a.answer.config();
     let (more, why) = match &a.answer {
         Answer::NotEnough { more, why } => (Some(*more), Some(why.clone())),
+        Answer::Processors => (None, Some("the processors were measured, not the drive".into())),
         _ => (None, None),
     };
     object!({
@@ -35,6 +36,9 @@ fn one(a: &Advice, by: Match) -> Value {
         "warnings": a.field.warnings.iter().map(|(text, runs)| object!({ "text": text, "runs": runs })).collect::<Vec<_>>(),
         "processor_bound": a.processor_bound().iter().map(|b| object!({
             "workload": b.place, "config": b.config, "busy": b.share,
+        })).collect::<Vec<_>>(),
+        "not_judged": a.not_judged().iter().map(|q| object!({
+            "workload": q.place, "what": q.aspect.words(),
         })).collect::<Vec<_>>(),
         "lines": config.map(|c| lines(&a.lines(c, by))),
     })

@@ -5,7 +5,7 @@ use crate::table::{Table, limit, three};
 use hoistway_lab::recommend::advice::BaseIs;
 use hoistway_lab::recommend::choose::Fell;
 use hoistway_lab::recommend::compare::{Comparison, Verdict};
-use hoistway_lab::recommend::field::Busy;
+use hoistway_lab::recommend::field::{Busy, Quantity};
 use hoistway_lab::recommend::goal::{Aspect, Limit};
 use hoistway_lab::recommend::identity::KERNEL;
 use hoistway_lab::recommend::install::{Lines, Step};
@@ -55,6 +55,7 @@ fn headline(a: &Advice) -> String {
         Answer::Nothing(c) => {
             format!("no configuration keeps the limits; {} comes nearest", name(*c))
         }
+        Answer::Processors => "not decided: the processors were measured, not the drive".into(),
         Answer::NotEnough { more, .. } => {
             format!("not enough data: run {more} more round{}", if *more == 1 { "" } else { "s" })
         }
@@ -104,15 +105,12 @@ fn reasons(a: &Advice) -> String {
             }
         }
     }
+    out.push_str(&not_judged(a));
+    if a.answer == Answer::Processors {
+        return out;
+    }
     for limit in a.doubts() {
-        let kept = match limit {
-            Limit::Keeps { aspect, part } => {
-                format!("{:.0} % of the best {}", 100.0 * part, aspect.words())
-            }
-            Limit::Below(ns) => format!("{} ms", three(*ns as f64 / 1e6)),
-            Limit::Others { part } => others(*part),
-        };
-        let _ = writeln!(out, "near        whether it keeps {kept} is not told yet");
+        let _ = writeln!(out, "near        whether it keeps {} is not told yet", keeps(limit));
     }
     match a.runner_up {
         Some((second, fell)) => {
@@ -123,6 +121,46 @@ fn reasons(a: &Advice) -> String {
             out.push_str("runner-up   no other keeps the limits\n")
         }
         None => {}
+    }
+    out
+}
+
+/// What a limit wants kept.
+fn keeps(limit: &Limit) -> String {
+    match limit {
+        Limit::Keeps { aspect, part } => {
+            format!("{:.0} % of the best {}", 100.0 * part, aspect.words())
+        }
+        Limit::Below(ns) => format!("{} ms", three(*ns as f64 / 1e6)),
+        Limit::Others { part } => others(*part),
+    }
+}
+
+/// What the goal is about and tells of the processors that emulate the drive.
+fn not_judged(a: &Advice) -> String {
+    let mut places: Vec<&str> = Vec::new();
+    for q in a.not_judged() {
+        if !places.contains(&q.place.as_str()) {
+            places.push(&q.place);
+        }
+    }
+    if places.is_empty() {
+        return String::new();
+    }
+    let of = |place: &str| {
+        let bound = a.field.busy.iter().filter(|b| b.place == place && b.is_bound());
+        let bound: Vec<String> =
+            bound.map(|b| format!("{}: {:.0} %", b.config, 100.0 * b.share)).collect();
+        format!("{place} ({})", bound.join(", "))
+    };
+    let places: Vec<String> = places.into_iter().map(of).collect();
+    let mut out = format!(
+        "not judged  {}: the processors were busy all the time, and they act out this emulated drive, which a real one would not ask of them; \
+         a machine with faster processors can judge it\n",
+        places.join(", ")
+    );
+    for limit in a.open_limits() {
+        let _ = writeln!(out, "            so it is not known whether {} are kept", keeps(limit));
     }
     out
 }
@@ -244,6 +282,7 @@ fn table(a: &Advice, wide: bool) -> String {
     let complete = || (0..a.field.configs.len()).filter(|&c| a.complete(c));
     let told =
         |x: &Aspect| a.field.has(*x) && complete().all(|c| a.field.scores(c, &[*x]).is_some());
+    let told = |x: &Aspect| told(x) || aside(a, *x).is_some();
     let aspects: Vec<Aspect> = Aspect::ALL.into_iter().filter(told).collect();
     let mut headings = vec!["config"];
     headings.extend(aspects.iter().map(|x| x.words()));
@@ -251,8 +290,13 @@ fn table(a: &Advice, wide: bool) -> String {
     let mut table = Table::new(&headings, 1);
     for c in complete() {
         let cell = |&aspect: &Aspect| {
-            let Some(x) = a.field.compare(c, a.base, &[aspect]) else { return "-".to_string() };
-            ratio(aspect, &x, a.margin(aspect), c == a.base)
+            let (x, aside) = match aside(a, aspect) {
+                Some(q) => (q.compare(c, a.base), true),
+                None => (a.field.compare(c, a.base, &[aspect]), false),
+            };
+            let Some(x) = x else { return "-".to_string() };
+            let text = ratio(aspect, &x, a.margin(aspect), c == a.base);
+            if aside { format!("({text})") } else { text }
         };
         let mut row = vec![a.field.configs[c].clone()];
         row.extend(aspects.iter().map(cell));
@@ -263,12 +307,20 @@ fn table(a: &Advice, wide: bool) -> String {
         .map(Aspect::words);
     let mut out = table.fit(limit(wide), &spare);
     let base = &a.field.configs[a.base];
+    let aside = aspects.iter().any(|&x| aside(a, x).is_some());
     let _ = writeln!(
         out,
-        "(over {base}'s; =: the same within {:.0} %; ?: not told apart yet)",
-        100.0 * a.field.identity.margin()
+        "(over {base}'s; =: the same within {:.0} %; ?: not told apart yet{})",
+        100.0 * a.field.identity.margin(),
+        if aside { "; in brackets: not judged" } else { "" }
     );
     out
+}
+
+/// The first workload of an aspect of which all were set aside.
+fn aside(a: &Advice, aspect: Aspect) -> Option<&Quantity> {
+    let told = |q: &&Quantity| q.aspect == aspect && q.mean(a.base).is_some();
+    a.field.set_aside.iter().find(told).filter(|_| a.field.lost(aspect))
 }
 
 fn ratio(aspect: Aspect, x: &Comparison, margin: f64, own: bool) -> String {
@@ -299,7 +351,8 @@ fn ratio(aspect: Aspect, x: &Comparison, margin: f64, own: bool) -> String {
 fn workloads(a: &Advice, wide: bool) -> String {
     let headings = ["workload", "what", "config", "mean", "over", "99 %", "verdict"];
     let mut table = Table::new(&headings, 3);
-    for q in &a.field.quantities {
+    let (judged, aside) = (a.field.quantities.iter(), a.field.set_aside.iter());
+    for (q, judged) in judged.map(|q| (q, true)).chain(aside.map(|q| (q, false))) {
         for c in 0..a.field.configs.len() {
             let Some(mean) = q.mean(c) else { continue };
             let x = q.compare(c, a.base);
@@ -313,6 +366,7 @@ fn workloads(a: &Advice, wide: bool) -> String {
                 format!("{} to {}", three(low), three(high))
             });
             let verdict = x.map_or("-", |x| match x.verdict(a.margin(q.aspect)) {
+                _ if !judged => "processors",
                 Verdict::Better => "better",
                 Verdict::Worse => "worse",
                 Verdict::Same => "same",
@@ -339,8 +393,8 @@ fn workloads(a: &Advice, wide: bool) -> String {
 fn how(a: &Advice) -> String {
     let field = &a.field;
     let mut out = String::new();
-    let places: std::collections::BTreeSet<&str> =
-        field.quantities.iter().map(|q| q.place.as_str()).collect();
+    let all = field.quantities.iter().chain(&field.set_aside);
+    let places: std::collections::BTreeSet<&str> = all.map(|q| q.place.as_str()).collect();
     let _ = writeln!(
         out,
         "measured    {} rounds of {} workloads: {}",
@@ -415,7 +469,7 @@ fn processors(a: &Advice) -> String {
     match bound.is_empty() {
         true => String::new(),
         false => format!(
-            "processors  busy all the time in {}: there this judges the processors, not the drive\n",
+            "processors  busy all the time in {}: there they are the limit, not the drive. On this machine that counts; in one with faster processors it may come out otherwise\n",
             bound.join(", ")
         ),
     }

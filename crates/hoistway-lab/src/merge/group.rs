@@ -155,6 +155,7 @@ impl Group {
             sources: members.iter().flat_map(|m| m.benches.clone()).collect(),
             configs: configs.to_vec(),
             quantities,
+            set_aside: self.set_aside(&members, configs.len()),
             warnings: Vec::new(),
             busy: members.iter().flat_map(|m| &m.fields).flat_map(|f| f.busy.clone()).collect(),
         };
@@ -162,6 +163,18 @@ impl Group {
             field.warn(text, runs);
         }
         field
+    }
+
+    /// What any member could not compare; that there was something, not its values.
+    fn set_aside(&self, members: &[&Machine], configs: usize) -> Vec<Quantity> {
+        let mut all: Vec<Quantity> = Vec::new();
+        for q in members.iter().flat_map(|m| &m.fields).flat_map(|f| &f.set_aside) {
+            if !all.iter().any(|known| (&known.place, known.aspect) == (&q.place, q.aspect)) {
+                let (place, aspect) = (q.place.clone(), q.aspect);
+                all.push(Quantity { place, aspect, values: vec![None; configs] });
+            }
+        }
+        all
     }
 
     /// What is common to all members.
@@ -185,6 +198,7 @@ impl Group {
             present_scheduler: usual(members, &|i| i.present_scheduler.as_deref()),
             present_config: usual(members, &|i| i.present_config.as_deref()),
             suite: same(&|i| i.suite.clone()),
+            emulated: members.iter().any(|m| m.identity.emulated),
             cgroup: same(&|i| i.cgroup.clone()),
             ..Identity::default()
         }

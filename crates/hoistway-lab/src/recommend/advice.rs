@@ -4,6 +4,7 @@
 //! - **Keep**: the present one is the choice, and no other can be better by more than what counts.
 //! - **No difference**: the same, and nothing measured differs either way.
 //! - **None**: no configuration keeps the limits of the goal.
+//! - **Not decided**: what the goal is about was all set aside, since the processors that emulate the drive were the limit.
 //! - **Not enough data**: fewer than three rounds; or the interval that decides still holds the opposite;
 //!   or the rounds drawn anew give another choice in more than a fifth of the draws.
 
@@ -17,8 +18,6 @@ use crate::stats::Bounded;
 
 /// At least so often the same choice among rounds drawn anew.
 const LIKELY: f64 = 0.8;
-/// More than this part of the processors' time busy (as the conditions of a run on the kernel have it).
-const BUSY_MAX: f64 = 0.9;
 /// From here on it is called sure.
 const SURE: f64 = 0.95;
 
@@ -60,6 +59,8 @@ pub enum Answer {
     NoDifference(usize),
     /// Nothing keeps the limits; this one comes nearest.
     Nothing(usize),
+    /// What the goal is about tells of the processors that emulate the drive, not of the drive.
+    Processors,
     /// So many rounds more are needed.
     NotEnough {
         /// Rounds to add.
@@ -74,7 +75,7 @@ impl Answer {
     pub fn config(&self) -> Option<usize> {
         match *self {
             Answer::Change(c) | Answer::Keep(c) | Answer::NoDifference(c) => Some(c),
-            Answer::Nothing(_) | Answer::NotEnough { .. } => None,
+            Answer::Nothing(_) | Answer::Processors | Answer::NotEnough { .. } => None,
         }
     }
 
@@ -85,6 +86,7 @@ impl Answer {
             Answer::Keep(_) => "keep",
             Answer::NoDifference(_) => "no difference",
             Answer::Nothing(_) => "nothing",
+            Answer::Processors => "not decided",
             Answer::NotEnough { .. } => "not enough data",
         }
     }
@@ -146,7 +148,8 @@ impl Advice {
     ///
     /// As of [`recommend`].
     pub fn of(field: Field, goal: &Goal, present: Option<&str>) -> Result<Advice, GoalError> {
-        if !goal.needs().iter().any(|&a| field.has(a)) {
+        let told = goal.needs().iter().any(|&a| field.has(a));
+        if !told && !goal.needs().iter().any(|&a| field.lost(a)) {
             return Err(lacking(&field, goal));
         }
         let installs: Vec<Install> = field.configs.iter().map(|c| Install::of(c)).collect();
@@ -171,7 +174,7 @@ impl Advice {
             runner_up,
             installs,
         };
-        advice.answer = advice.judge();
+        advice.answer = if told { advice.judge() } else { Answer::Processors };
         advice.sureness = advice.sureness();
         Ok(advice)
     }
@@ -401,7 +404,7 @@ impl Advice {
         self.plan.limits.iter().filter(open).map(|l| &l.limit).collect()
     }
 
-    /// Runs that count here and left the processors no rest: they tell more of those than of the drive.
+    /// Runs that count here and left the processors no rest.
     pub fn processor_bound(&self) -> Vec<&Busy> {
         let counts = self.plan.criteria.iter().flat_map(|c| &c.aspects);
         let counts = counts.chain(self.plan.limits.iter().flat_map(|l| &l.aspects));
@@ -409,11 +412,28 @@ impl Advice {
         let here = |busy: &&Busy| {
             let config = self.field.configs.iter().position(|c| *c == busy.config);
             let told = |q: &&Quantity| q.place == busy.place && counts.contains(&q.aspect);
-            busy.share > BUSY_MAX
+            busy.is_bound()
                 && config.is_some_and(|c| self.complete(c))
                 && self.field.quantities.iter().any(|q| told(&q))
         };
         self.field.busy.iter().filter(here).collect()
+    }
+
+    /// What this goal is about and was not judged, since it tells of the processors that emulate the drive.
+    pub fn not_judged(&self) -> Vec<&Quantity> {
+        let counts = self.goal.aspects();
+        self.field.set_aside.iter().filter(|q| counts.contains(&q.aspect)).collect()
+    }
+
+    /// Limits of the goal of which everything was set aside.
+    pub fn open_limits(&self) -> Vec<&Limit> {
+        let judged = |limit: &Limit| self.plan.limits.iter().any(|l| l.limit == *limit);
+        let lost = |limit: &Limit| match limit {
+            Limit::Keeps { aspect, .. } => self.field.lost(*aspect),
+            Limit::Below(_) => self.goal.needs().iter().any(|&a| self.field.lost(a)),
+            Limit::Others { .. } => self.field.lost(Aspect::Beside),
+        };
+        self.goal.limits.iter().filter(|l| !judged(l) && lost(l)).collect()
     }
 
     fn sureness(&self) -> Sureness {
@@ -424,9 +444,10 @@ impl Advice {
         };
         let warned = !self.field.warnings.is_empty()
             || !self.doubts().is_empty()
-            || !self.processor_bound().is_empty();
+            || !self.processor_bound().is_empty()
+            || !self.not_judged().is_empty();
         match (&self.answer, drawn) {
-            (Answer::NotEnough { .. }, _) => Sureness::Doubtful,
+            (Answer::NotEnough { .. } | Answer::Processors, _) => Sureness::Doubtful,
             (_, Sureness::Sure) if warned => Sureness::Likely,
             (_, Sureness::Likely) if warned => Sureness::Doubtful,
             (_, drawn) => drawn,

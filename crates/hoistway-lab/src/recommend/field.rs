@@ -4,6 +4,11 @@
 //! configuration. Runs of several experiments on the same drive stand side by side; their rounds belong
 //! together by number. What a workload tells is its kind's ([`Aspect`]); a target alone on the drive
 //! (`alone`) tells nothing of configurations.
+//!
+//! Where the processors were busy all the time, they were the limit. Of a real drive that counts: the person asks about this
+//! machine, which has these processors, and what a scheduler costs of them is a reason for or against it. An emulated drive
+//! is acted out by the same processors, which a real one would not take: there the workload is *set aside* for all
+//! configurations, shown with its mark and not compared, since a comparison needs both sides and a choice all of them.
 
 use super::compare::{Comparison, Score};
 use super::goal::Aspect;
@@ -18,6 +23,9 @@ pub const PROCESSOR_FIGURE: &str = "machine_cpu_ns_per_request";
 
 /// Names of the figures that tell what the processors did: busy and idle, nanoseconds of all of them.
 const BUSY_FIGURES: [&str; 2] = ["machine_cpu_ns", "machine_idle_ns"];
+
+/// More than this part of the processors' time busy: they are the limit (as the conditions of a run on the kernel have it).
+pub const BUSY_MAX: f64 = 0.9;
 
 /// A run and where it was read.
 #[derive(Clone, Debug)]
@@ -61,10 +69,19 @@ pub struct Field {
     pub configs: Vec<String>,
     /// Everything told.
     pub quantities: Vec<Quantity>,
+    /// What tells of the processors that emulate the drive, and is not compared.
+    pub set_aside: Vec<Quantity>,
     /// What the runs warn of, with the runs that do.
     pub warnings: Vec<(String, Vec<String>)>,
     /// How busy the processors were, of runs that tell.
     pub busy: Vec<Busy>,
+}
+
+impl Busy {
+    /// Had they no rest?
+    pub fn is_bound(&self) -> bool {
+        self.share > BUSY_MAX
+    }
 }
 
 impl Quantity {
@@ -112,6 +129,7 @@ impl Field {
             }
         }
         fields.iter_mut().for_each(Field::align);
+        fields.iter_mut().for_each(Field::set_aside);
         fields
     }
 
@@ -121,6 +139,7 @@ impl Field {
             sources: Vec::new(),
             configs: Vec::new(),
             quantities: Vec::new(),
+            set_aside: Vec::new(),
             warnings: Vec::new(),
             busy: Vec::new(),
         }
@@ -192,6 +211,23 @@ impl Field {
     fn align(&mut self) {
         let configs = self.configs.len();
         self.quantities.iter_mut().for_each(|q| q.values.resize(configs, None));
+    }
+
+    /// Takes out what tells nothing of an emulated drive. Processor time stays: it is theirs anyway.
+    fn set_aside(&mut self) {
+        if !self.identity.emulated {
+            return;
+        }
+        let bound = |place: &str| self.busy.iter().any(|b| b.place == place && b.is_bound());
+        let tells = |q: &Quantity| q.aspect == Aspect::Processor || !bound(&q.place);
+        let all = std::mem::take(&mut self.quantities);
+        let (kept, aside) = all.into_iter().partition(tells);
+        (self.quantities, self.set_aside) = (kept, aside);
+    }
+
+    /// Was it told, and nothing of it may be compared?
+    pub fn lost(&self, aspect: Aspect) -> bool {
+        !self.has(aspect) && self.set_aside.iter().any(|q| q.aspect == aspect)
     }
 
     /// Is it told by any workload?

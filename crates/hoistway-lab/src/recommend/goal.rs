@@ -283,6 +283,17 @@ impl Goal {
         }
     }
 
+    /// Everything that it asks about, by means and tails.
+    pub fn aspects(&self) -> Vec<Aspect> {
+        let of_limit = |limit: &Limit| match limit {
+            Limit::Keeps { aspect, .. } => vec![*aspect],
+            Limit::Below(_) => vec![Aspect::Interactive, Aspect::Sync],
+            Limit::Others { .. } => vec![Aspect::Beside],
+        };
+        let criteria = self.criteria.iter().flat_map(|c| c.aspects.clone());
+        criteria.chain(self.limits.iter().flat_map(of_limit)).collect()
+    }
+
     /// Without a value of any of these nothing can be said.
     pub fn needs(&self) -> Vec<Aspect> {
         match self.limits.first() {

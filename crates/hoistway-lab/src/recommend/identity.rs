@@ -44,6 +44,8 @@ pub struct Identity {
     pub parameters: String,
     /// Name and version of the suite.
     pub suite: Option<String>,
+    /// The drive is acted out by the processors that the runs took theirs from.
+    pub emulated: bool,
 }
 
 impl Identity {
@@ -81,6 +83,7 @@ impl Identity {
             cpu: row("cpu"),
             parameters: drive.parameters.clone(),
             suite: row("suite"),
+            emulated: row("emulated").is_some() || rows_name_an_emulator(&manifest.machine),
         }
     }
 
@@ -118,6 +121,12 @@ impl Identity {
         let name = self.model.as_deref().unwrap_or(&self.title);
         if name.is_empty() { self.drive.clone() } else { name.trim().to_string() }
     }
+}
+
+/// Runs of versions that had no row of their own for it name the emulator's file in the chain of devices.
+fn rows_name_an_emulator(rows: &[(String, String)]) -> bool {
+    let file = "(backing file /run/hoistway/emulate/";
+    rows.iter().any(|(name, value)| name == "chain" && value.contains(file))
 }
 
 /// The class of a drive file's drive.

@@ -15,7 +15,8 @@
 //! Weaknesses: the interval of three rounds is wide, and the bootstrap of three rounds knows no more than they do;
 //! both say less than they seem to where rounds are not independent. Workloads of one kind weigh the same,
 //! however little they have to do with what the machine does. What was not measured is not known. Where the processors were
-//! busy all the time, they were judged and not the drive; that is said, where the runs tell, and makes the answer less sure.
+//! busy all the time, they were the limit; that is said, where the runs tell, and makes the answer less sure. Of an emulated drive such
+//! workloads are not judged at all ([`field`]).
 //!
 //! Source: specs/statistics.md 4 and 7.
 

@@ -220,6 +220,66 @@ fn what_kept_the_processors_busy_is_said_and_makes_the_answer_less_sure() {
     assert!(said.place.ends_with("/w0"), "{said:?}");
 }
 
+/// A mix in which BFQ is short of processors, beside a wait that it shortens.
+fn short_of_processors(kept: f64, busy: &[(&str, i64)], rows: &[(&str, String)]) -> Run {
+    let mixes = [(5.0, 100.0), (5.0, 100.0), (5.0, kept)];
+    let waits = [(5.0, 100.0), (5.0, 100.0), (0.5, 95.0)];
+    let loads = [(Kind::Interactive, &waits[..]), (Kind::Throughput, &mixes[..])];
+    let mut run = run_on(&loads, 5, 0.01, 16, rows);
+    for cell in run.cells.iter_mut().filter(|c| c.config == "bfq") {
+        let busy = busy.iter().find(|b| b.0 == cell.workload).map_or(50, |b| b.1);
+        for rep in &mut cell.reps {
+            for (name, value) in [("machine_cpu_ns", busy), ("machine_idle_ns", 100 - busy)] {
+                rep.figures.push(NamedFigure { name: name.into(), of: None, value });
+            }
+        }
+    }
+    run
+}
+
+/// On either side of the limit of 90 %: of a real drive the processors' cost decides, of an emulated one it says nothing.
+#[test]
+fn processors_decide_of_a_real_drive_and_not_of_an_emulated_one() {
+    let present = ("present_scheduler", "none".to_string());
+    let emulated = ("emulated", "by this machine's processors".to_string());
+    let chain = "loop9 (backing file /run/hoistway/emulate/7/mnt/x) [none]".to_string();
+    let busy = [("w1", 99)];
+    for kept in [95.0, 72.0] {
+        let real = ask(&short_of_processors(kept, &busy, &[present.clone()]), "desktop");
+        let wanted = if kept > 90.0 { Answer::Change(2) } else { Answer::Keep(0) };
+        assert_eq!(real.answer, wanted, "{kept} %");
+        assert_eq!((real.processor_bound().len(), real.not_judged().len()), (1, 0));
+        for row in [emulated.clone(), ("chain", chain.clone())] {
+            let rows = [present.clone(), row];
+            let a = ask(&short_of_processors(kept, &busy, &rows), "desktop");
+            assert_eq!((&a.answer, a.sureness), (&Answer::Change(2), Sureness::Likely));
+            assert_eq!((a.not_judged().len(), a.open_limits().len()), (1, 1), "throughput");
+            let calm = short_of_processors(kept, &[], &rows);
+            assert_eq!(ask(&calm, "desktop").answer, wanted, "with processors to spare");
+        }
+    }
+}
+
+#[test]
+fn nothing_but_processors_decides_nothing() {
+    let rows = [("emulated", "yes".to_string())];
+    let run = short_of_processors(60.0, &[("w0", 95), ("w1", 99)], &rows);
+    for goal in ["desktop", "server", "throughput", "latency<1ms"] {
+        let a = ask(&run, goal);
+        assert_eq!((&a.answer, a.sureness), (&Answer::Processors, Sureness::Doubtful), "{goal}");
+        assert_eq!(a.answer.config(), None);
+    }
+    let half = short_of_processors(60.0, &[("w0", 95)], &rows);
+    assert_eq!(ask(&half, "desktop").answer, Answer::Processors, "a wait is what it is about");
+    assert!(matches!(ask(&half, "throughput").answer, Answer::Keep(_) | Answer::NoDifference(_)));
+    let share = recommend(
+        &[Source { name: "run".into(), run: half }],
+        &Goal::parse("share").unwrap(),
+        None,
+    );
+    assert!(share.is_err(), "it was never measured");
+}
+
 #[test]
 fn a_latency_must_stay_below_its_limit_for_sure() {
     let mixed: &[(f64, f64)] = &[(4.0, 100.0), (8.0, 120.0), (1.0, 90.0)];

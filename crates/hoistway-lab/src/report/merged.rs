@@ -133,6 +133,7 @@ pub fn summary(group: &Group) -> [String; 7] {
     let default = match &a.answer {
         Answer::NotEnough { .. } => "not enough data".to_string(),
         Answer::Nothing(_) => "none keeps the limits".into(),
+        Answer::Processors => "not decided (processors)".into(),
         Answer::NoDifference(c) => format!("{} (no difference)", a.field.configs[*c]),
         Answer::Change(c) | Answer::Keep(c) => a.field.configs[*c].clone(),
     };

@@ -27,6 +27,7 @@ pub use state::{Known, cleanup, known};
 use crate::clock::wall_clock;
 use crate::error::{LiveError, os};
 use crate::front::fuse::attach::{self, MountPoint};
+use crate::kernel::Place;
 use crate::kernel::loopdev::{Detached, LoopDevice, LoopOptions};
 use crate::storage::{EmulationFigures, TargetError, single_command};
 use crate::thread;
@@ -60,6 +61,14 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Whether a file is the drive of an emulator, as a loop device names it.
 pub fn is_drive(file: &Path) -> bool {
     file.starts_with(state::base())
+}
+
+/// Whether all storage of a place is drives of emulators.
+pub fn is_emulated(place: &Place) -> bool {
+    let file = |what: &String| what.strip_prefix("backing file ").map(PathBuf::from);
+    let files = place.chain.iter().filter_map(|link| file(link.what.as_ref()?));
+    let files: Vec<PathBuf> = files.collect();
+    !files.is_empty() && files.iter().all(|f| is_drive(f))
 }
 
 /// Which drive, and where its data is.

@@ -516,6 +516,9 @@ fn rows(place: &Place, groups: &Groups) -> Vec<(String, String)> {
         row("drive_model", model.trim().to_string());
     }
     row("drive_class", identity.class.clone());
+    if crate::emulator::is_emulated(place) {
+        row("emulated", "by this machine's processors".into());
+    }
     if let Some(hash) = &identity.serial_hash {
         row("drive_serial_hash", hash.clone());
     }

@@ -560,6 +560,9 @@ pub struct Calibrate {
     /// which an interrupted run goes on, and the fit table (.fit.json)
     #[arg(long, short, value_name = "FILE", conflicts_with = "iocost")]
     pub out: Option<PathBuf>,
+    /// Also write the fit as a page of charts: the found drive beside the measured one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["iocost", "dry_run"])]
+    pub report: Option<PathBuf>,
     /// Short tests: 2 to 3 minutes on flash, 6 on a disk
     #[arg(long, conflicts_with = "iocost")]
     pub quick: bool,

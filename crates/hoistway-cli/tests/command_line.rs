@@ -1126,6 +1126,7 @@ fn recommend_answers_from_runs_and_merge_counts_machines() {
 fn calibrate_finds_the_file_of_a_drive_that_it_only_asks() {
     let folder = Folder::new("calibrate");
     let args = ["calibrate", "--drive", "fixed-100us", "--fit", "--quick", "--out", "mine.toml"];
+    let args = [&args[..], &["--report", "fit.html"]].concat();
     let first = folder.run(&args);
     assert!(first.status.success(), "{}", stderr(&first));
     assert!(
@@ -1134,6 +1135,8 @@ fn calibrate_finds_the_file_of_a_drive_that_it_only_asks() {
     let text = String::from_utf8(folder.file("mine.toml")).unwrap();
     assert!(text.contains("read_us = 100.0") && text.contains("# measured: F1"), "{text}");
     assert!(folder.0.join("mine.answers.json").exists() && folder.0.join("mine.fit.json").exists());
+    let page = String::from_utf8(folder.file("fit.html")).unwrap();
+    assert!(page.contains("Random reads by depth") && page.contains("F2/depth 64"), "a chart");
     let again = folder.run(&args);
     assert_eq!(stdout(&again), stdout(&first));
     assert!(!stderr(&again).contains("F1"), "nothing is asked twice: {}", stderr(&again));

@@ -3,10 +3,10 @@
 
 mod serving;
 
-use serving::{Folder, HOISTWAY, LIMIT, installed, wait_for};
+use serving::{Folder, HOISTWAY, LIMIT, Server, installed, run, wait_for};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Serves and runs a shell script against it. `None` where the machine cannot serve it: direct I/O is not
 /// everywhere (tmpfs), nor can every machine, and a busy one less, carry every drive.
@@ -65,6 +65,35 @@ fn copies_are_exact_on_every_target() {
         // The zeroes at the end were punched, not written.
         assert!(out.lines().last().unwrap().ends_with("hole,zero"), "{target}: {out}");
     }
+}
+
+/// `emulate --nbd`: a drive's model behind the server, for whoever speaks NBD.
+#[test]
+fn an_emulated_drive_is_exported() {
+    if !installed(&["nbdinfo", "nbdcopy"]) {
+        return;
+    }
+    let folder = Folder::new("emulated");
+    let (socket, src, back) = (folder.path("nbd.sock"), folder.path("src"), folder.path("back"));
+    let address = format!("unix:{socket}");
+    let drive = ["emulate", "--drive", "cloud-gp3", "--size", "8M", "--nbd", &address];
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", LIMIT, HOISTWAY]).args(drive).stderr(Stdio::null());
+    let mut server = Server(command.spawn().unwrap());
+    assert!(wait_for(|| UnixStream::connect(&socket).is_ok()), "it does not listen");
+    let uri = format!("nbd+unix:///drive?socket={socket}");
+    assert_eq!(run("nbdinfo", &["--size", &uri]).1, "8388608\n");
+    let content: Vec<u8> = (0..8u32 << 20).map(|n| (n ^ n >> 11) as u8).collect();
+    std::fs::write(&src, &content).unwrap();
+    for (from, to) in [(&src, &uri), (&uri, &back)] {
+        let (code, _, said) = run("nbdcopy", &["--flush", from, to]);
+        assert_eq!(code, Some(0), "{said}");
+    }
+    assert!(std::fs::read(&back).unwrap() == content, "what was written is read");
+    assert_eq!(server.stop(), Some(0));
+    let (code, _, said) = run(HOISTWAY, &[&drive[..], &["--memory", "1M"]].concat());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--memory goes with --loop only"), "{said}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::args::Calibrate;
 use crate::{Failure, print};
 use hoistway::quantity;
 use hoistway_lab::calibrate::{self, Finding, Options, Raw, Step};
+use hoistway_lab::report::fit;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::probe::{Probe, ProbeError, SimProbe, Subject, Test};
 use std::path::{Path, PathBuf};
@@ -134,6 +135,10 @@ impl Session<'_> {
             write(out, &found.text).map_err(Failure::Failed)?;
             write(&out.with_extension("fit.json"), &found::json(raw, &found))
                 .map_err(Failure::Failed)?;
+        }
+        if let Some(page) = &self.options.report {
+            let html = fit::render(&raw.subject.title, &found, &raw.notes);
+            write(page, &html).map_err(Failure::Failed)?;
         }
         match self.options.json {
             true => print(&found::json(raw, &found)),

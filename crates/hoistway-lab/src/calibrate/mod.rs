@@ -27,7 +27,7 @@ pub use choose::Choice;
 pub use fit::Row;
 pub use rates::{Targets, targets};
 pub use suite::{Options, suite};
-pub use summary::{Quality, quality, undecided};
+pub use summary::{ERROR_MAX, Quality, quality, undecided};
 
 use candidate::Candidate;
 use fit::Fit;
@@ -153,6 +153,21 @@ pub struct Found {
     pub targets: Targets,
     /// What the machine that asked seems to need for each submitter after a flush, µs; in the simulated figures.
     pub reaction_us: f64,
+    /// The longest write, over time.
+    pub sustained: Option<Sustained>,
+}
+
+/// A long sequential write, on the device and on the drive that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sustained {
+    /// Its test.
+    pub test: String,
+    /// Length of each of its parts, ns.
+    pub span_ns: u64,
+    /// Bytes in each part on the device.
+    pub measured: Vec<u64>,
+    /// On the simulated drive.
+    pub simulated: Vec<u64>,
 }
 
 /// How to find it.
@@ -194,7 +209,8 @@ pub fn find(raw: &Raw, how: &Finding) -> Result<Found, String> {
     let file = DriveFile::parse(&format!("{}.toml", how.id), &text).map_err(|e| e.to_string())?;
     let (guessed, targets) = (candidate.guessed(), targets(raw));
     let reaction_us = candidate.reaction_us;
-    Ok(Found { file, text, choice, rows, quality, guessed, targets, reaction_us })
+    let sustained = sustained(&fit, &file, candidate.reaction_ns());
+    Ok(Found { file, text, choice, rows, quality, guessed, targets, reaction_us, sustained })
 }
 
 /// So many shipped drives the fit begins with, the most alike by their reads: what they say of writes, of actuators and
@@ -249,6 +265,21 @@ fn all_rows(fit: &Fit<'_>, file: &DriveFile, reaction_ns: u64) -> Vec<Row> {
             fit::rows(&a.test, &a.outcome, &simulated)
         })
         .collect()
+}
+
+/// The write that ends when the budget does, of a disk the one that fills its buffer.
+fn sustained(fit: &Fit<'_>, file: &DriveFile, reaction_ns: u64) -> Option<Sustained> {
+    let long = |a: &&Answer| matches!(a.test.name.as_str(), "F6" | "H8");
+    let answer = fit.raw.answers.iter().find(long)?;
+    let simulated = fit.simulate(file, reaction_ns, &answer.test, true);
+    let bins = |o: &Outcome| o.first().bins.clone();
+    let length = answer.test.warm_up_ns + answer.test.duration_ns;
+    Some(Sustained {
+        test: answer.test.name.clone(),
+        span_ns: length / hoistway_sim::probe::BINS as u64,
+        measured: bins(&answer.outcome),
+        simulated: bins(&simulated),
+    })
 }
 
 /// What a drive file tells of a drive without a test, for a probe of that simulated drive.

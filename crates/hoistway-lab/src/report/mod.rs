@@ -7,6 +7,7 @@ mod count;
 pub mod export;
 mod figures;
 pub mod fio_json;
+pub mod fit;
 pub mod html;
 mod latency;
 pub mod load;

@@ -119,6 +119,9 @@ pub struct Device {
     /// After a run in which the scheduler withheld everything all queues are run again some milliseconds
     /// later (younger than Linux 5.3).
     pub delayed_rerun: bool,
+    /// Who closes a plug runs the queue itself, and a delayed rerun stays pending; otherwise that run replaces it, as one
+    /// by the queue's work item does.
+    pub plug_keeps_rerun: bool,
     /// Length of the kernel's tick.
     pub tick: Nanos,
     /// Delay between the completion that makes a flush possible and its issue (drives.md 1.2).
@@ -158,6 +161,7 @@ impl Device {
             scsi: false,
             run_at_completion: RunAtCompletion::Never,
             delayed_rerun: true,
+            plug_keeps_rerun: false,
             tick: Nanos::ms(4),
             flush_kick_delay: Nanos::us(20),
             actuators: Vec::new(),

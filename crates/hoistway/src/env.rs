@@ -44,6 +44,8 @@ impl Cx<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     asked: Vec<bool>,
+    /// Asked for through the queue's work item, of which there is one.
+    work: Vec<bool>,
     any: bool,
     busy: Vec<u8>,
 }
@@ -51,13 +53,25 @@ pub struct Runs {
 impl Runs {
     /// For a device with `queues` hardware queues.
     pub fn new(queues: u16) -> Runs {
-        Runs { asked: vec![false; queues.into()], any: false, busy: vec![0; queues.into()] }
+        let none = vec![false; queues.into()];
+        Runs { asked: none.clone(), work: none, any: false, busy: vec![0; queues.into()] }
     }
 
     /// Asks for a run of `queue`.
     pub fn ask(&mut self, queue: QueueId) {
+        self.work[usize::from(queue.0)] = true;
+        self.ask_in_place(queue);
+    }
+
+    /// Asks for a run of `queue` by the submitter itself, past the work item: a delayed run stays pending.
+    pub fn ask_in_place(&mut self, queue: QueueId) {
         self.asked[usize::from(queue.0)] = true;
         self.any = true;
+    }
+
+    /// Whether the run of `queue` that is about to happen was asked for through its work item.
+    pub(crate) fn take_work(&mut self, queue: QueueId) -> bool {
+        core::mem::take(&mut self.work[usize::from(queue.0)])
     }
 
     /// Takes the lowest queue that was asked for.

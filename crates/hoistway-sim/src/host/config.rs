@@ -70,6 +70,7 @@ pub struct HostConfig {
     pub(super) block_profile: Profile,
     run_at_completion: RunAtCompletion,
     delayed_rerun: bool,
+    plug_keeps_rerun: bool,
     bfq_base: &'static str,
     start_frac: Option<f64>,
     pub(super) layout_gap_kib: u64,
@@ -187,6 +188,10 @@ const ROWS: &[Row] = &[
     Row::Value(
         Tunable::switch("delayed_rerun", true, "All queues run again after a scheduler withheld everything.")
             .field(|c| c.delayed_rerun.into(), |c, v| c.delayed_rerun = v == 1),
+    ),
+    Row::Value(
+        Tunable::switch("plug_keeps_rerun", false, "Who closes a plug runs the queue itself, and a delayed rerun stays pending.")
+            .field(|c| c.plug_keeps_rerun.into(), |c, v| c.plug_keeps_rerun = v == 1),
     ),
     Row::Text(TextSetting {
         name: "bfq_base",
@@ -515,6 +520,11 @@ impl HostConfig {
     /// The block layer runs all queues again after a scheduler withheld everything.
     pub fn delayed_rerun(&self) -> bool {
         self.delayed_rerun
+    }
+
+    /// A run by who closes a plug leaves such a rerun pending.
+    pub fn plug_keeps_rerun(&self) -> bool {
+        self.plug_keeps_rerun
     }
 
     /// Every parameter in force, for the record of a run: the last three are what the drive and the groups

@@ -802,6 +802,7 @@ pub(super) fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobEr
     device.profile = job.host.block_profile();
     device.run_at_completion = job.host.run_at_completion();
     device.delayed_rerun = job.host.delayed_rerun();
+    device.plug_keeps_rerun = job.host.plug_keeps_rerun();
     device.nr_requests = 0;
     if device.profile == Profile::Legacy {
         if entry.direct {

@@ -663,8 +663,11 @@ impl Stack {
     }
 
     fn run(&mut self, queue: QueueId) {
-        // A run at once replaces the delayed one of the same work item.
-        self.queues[queue].rerun_at = None;
+        // A run at once replaces the delayed one of the same work item. A task that waits for a tag runs the queue itself,
+        // which nobody has asked for.
+        if self.env.runs.take_work(queue) || !self.env.device.plug_keeps_rerun {
+            self.queues[queue].rerun_at = None;
+        }
         if self.is_mq() {
             self.run_queue(queue);
         } else {

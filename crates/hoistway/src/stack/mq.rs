@@ -136,8 +136,12 @@ impl Stack {
                 }
                 at = next;
             }
-            if !direct {
-                self.env.runs.ask(queue);
+            if direct {
+                continue;
+            }
+            match self.env.device.plug_keeps_rerun && !sleeping {
+                true => self.env.runs.ask_in_place(queue),
+                false => self.env.runs.ask(queue),
             }
         }
     }

@@ -367,6 +367,34 @@ fn n_21_a_completion_alone_does_not_run_the_queue() {
     assert_eq!(rig.log(), ["R(1000,8)", "R(2000,8)"]);
 }
 
+#[test]
+fn n_21_who_closes_a_plug_may_leave_the_delayed_rerun_pending() {
+    let wake_after = |keeps: bool| {
+        let mut rig = rig_of("mq-deadline", |d| {
+            d.tick = Nanos::ms(10);
+            d.plug_keeps_rerun = keeps;
+        });
+        let rt = |rig: &mut Rig, start| {
+            rig.submit(ProcId(0), |io| {
+                *io = Io::read(io.id.0, io.proc, start, 8);
+                io.prio = IoPrio::rt(4);
+            });
+        };
+        rt(&mut rig, 0);
+        rig.submit(ProcId(1), |io| *io = Io::read(io.id.0, io.proc, 1000, 8));
+        assert_eq!(rig.wake, Some(Instant::ZERO + Nanos::ms(20)));
+        rig.at(Nanos::ms(2)).complete();
+        rig.at(Nanos::ms(15));
+        rig.input(Input::Plug(ProcId(0)));
+        rt(&mut rig, 5000);
+        rig.input(Input::Unplug(ProcId(0)));
+        assert_eq!(rig.log(), ["R(0,8)", "R(5000,8)"]);
+        rig.wake
+    };
+    assert_eq!(wake_after(false), Some(Instant::ZERO + Nanos::ms(30)), "the run replaces it");
+    assert_eq!(wake_after(true), Some(Instant::ZERO + Nanos::ms(20)));
+}
+
 /// Two RT reads in flight, best-effort reads held back for them.
 fn rt_before_be(edit: impl FnOnce(&mut Device)) -> Rig {
     let mut rig = rig_of("mq-deadline", |d| {

@@ -241,12 +241,13 @@ impl World for Linux {
         let seconds = |time: hoistway::Nanos| time.0 as f64 / 1e9;
         let (inside, outside) = (seconds(spent.virtual_time), seconds(spent.wall_time));
         Some(format!(
-            "Linux {}: {} runs, {inside:.1} s of virtual time and {} requests in {outside:.1} s of processor and wall \
-             time ({:.2} s per virtual second)",
+            "Linux {}: {} runs, {inside:.1} s of virtual time in {outside:.1} s of processor and wall time ({:.2} s per \
+             virtual second); {} requests, {:.0} per second",
             self.0.kernel().release,
             spent.runs,
+            outside / inside.max(1e-9),
             spent.requests,
-            outside / inside.max(1e-9)
+            spent.requests as f64 / outside.max(1e-9)
         ))
     }
 

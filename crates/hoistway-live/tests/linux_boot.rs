@@ -90,8 +90,7 @@ fn run(folder: &Path, seed: u64) -> Option<(Ended, String)> {
     );
     init.push(folder.into());
     let drive = DriveFile::load(DRIVE).unwrap();
-    let boot =
-        Boot { kernel: &kernel, drive: &drive, seed, memory_mib: 256, folder, init, record: None };
+    let boot = Boot { kernel: &kernel, drive: &drive, seed, memory_mib: 256, init, record: None };
     let ended = boot.run(&mut || true).unwrap();
     assert!(ended.console.contains("guest: Ok"), "{}", ended.console);
     let times = fs::read_to_string(folder.join("times")).unwrap();

@@ -3,6 +3,7 @@
 use super::Kernel;
 use super::drive::{Drive, Said};
 use super::group::Group;
+use super::processor::Processor;
 use crate::LiveError;
 use crate::clock::Clock;
 use crate::error::os;
@@ -33,10 +34,8 @@ pub struct Boot<'a> {
     pub seed: u64,
     /// Memory of the guest.
     pub memory_mib: u32,
-    /// A folder of the host that the guest may write to: `mount -t hostfs -o FOLDER none /somewhere` in the guest.
-    /// Everything else of the host is there to be read, as the guest's root.
-    pub folder: &'a Path,
-    /// Program and arguments of the guest's process 1, by their paths on the host.
+    /// Program and arguments of the guest's process 1, by their paths on the host: the guest's root is the host's, to be
+    /// read. A folder to write to the guest has by `mount -t hostfs -o FOLDER none /somewhere`.
     pub init: Vec<OsString>,
     /// Where the calls into the scheduler are recorded.
     pub record: Option<PathBuf>,
@@ -79,6 +78,8 @@ impl Boot<'_> {
     /// The kernel does not start, panics or hangs; `watch` said so.
     pub fn run(self, watch: &mut dyn FnMut() -> bool) -> Result<Ended, LiveError> {
         let scratch = Scratch::create()?;
+        // The guest inherits it.
+        let _processor = Processor::take();
         let (ours, theirs) = UnixStream::pair().map_err(os("socket for the drive"))?;
         ours.set_read_timeout(Some(LOOK)).map_err(os("socket for the drive"))?;
         let (console, output) = std::io::pipe().map_err(os("pipe for the console"))?;
@@ -376,8 +377,7 @@ mod tests {
 
     fn boot<'a>(kernel: &'a Kernel, drive: &'a DriveFile, init: &[&str]) -> Boot<'a> {
         let init = init.iter().map(OsString::from).collect();
-        let folder = Path::new("/tmp");
-        Boot { kernel, drive, seed: 7, memory_mib: 256, folder, init, record: None }
+        Boot { kernel, drive, seed: 7, memory_mib: 256, init, record: None }
     }
 
     fn made_up() -> (Kernel, DriveFile) {

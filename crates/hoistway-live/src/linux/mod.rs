@@ -19,6 +19,7 @@ mod format;
 mod group;
 mod guest;
 pub mod kernels;
+mod processor;
 pub mod record;
 mod survey;
 mod world;

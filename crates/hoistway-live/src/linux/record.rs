@@ -56,7 +56,6 @@ impl Recorder<'_> {
             drive,
             seed: self.seed,
             memory_mib: MEMORY_MIB,
-            folder: self.folder,
             init,
             record: Some(calls.clone()),
         };

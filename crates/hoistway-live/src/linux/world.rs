@@ -185,7 +185,7 @@ impl Linux {
         drive: &'a DriveFile,
         seed: u64,
         memory_mib: u32,
-        folder: &'a Path,
+        folder: &Path,
         task: Task,
         record: Option<&Path>,
     ) -> Boot<'a> {
@@ -193,7 +193,7 @@ impl Linux {
         init.push(folder.into());
         init.extend(task.words().map(OsString::from));
         let record = record.map(Path::to_path_buf);
-        Boot { kernel: &self.kernel, drive, seed, memory_mib, folder, init, record }
+        Boot { kernel: &self.kernel, drive, seed, memory_mib, init, record }
     }
 
     /// Runs a job to its end; `watch` is asked now and then, and `false` interrupts it.

@@ -88,6 +88,9 @@ pub struct Process {
     charge: Option<Charge>,
 }
 
+/// Bytes about which the page cache is asked at a time: a system call of a guest is dear.
+const LOOK_AHEAD: u64 = 256 << 10;
+
 /// What a process is made of.
 #[derive(Debug)]
 pub struct Parts {
@@ -247,9 +250,15 @@ impl Process {
         let (each, most) = (charge.cached(bs), charge.batch(bs));
         let mut buffer = std::mem::take(buffer_of(&mut self.own, bs * most.min(count)));
         let (mut call, mut now) = (0, self.clock.now());
+        // Up to there all is known to be in the cache: what was read ahead stays, so that it is asked once.
+        let mut known = 0;
         while call < count && !is_over(self.stop, now) {
             let (place, wanted) = (offset + call * bs, most.min(count - call));
-            let there = self.files.cached(open.id, place, wanted * bs)? / bs;
+            if known < place + wanted * bs {
+                let far = (wanted * bs).max(LOOK_AHEAD.min((count - call) * bs));
+                known = place + self.files.cached(open.id, place, far)?;
+            }
+            let there = (known - place).min(wanted * bs) / bs;
             let (calls, begun) = (there.max(1), now);
             if there > 0 {
                 self.clock.sleep_until(now + each * there);

@@ -464,10 +464,37 @@ static struct request *my_dispatch_request(struct blk_mq_hw_ctx *hctx)
 /* The measured instants of the completion that is under way: the request is freed right after. */
 static u64 completed_ns;
 
+static void put_instants(char *to, struct request *rq)
+{
+	sprintf(to, "start=%llu issue=%llu end=%llu", rq->start_time_ns, rq->io_start_time_ns, completed_ns);
+}
+
+/*
+ * One without a number was never handed to the scheduler (a step of a flush sequence, before 6.5), which is told of its
+ * end all the same: a sample of latency and no completion.
+ */
 static void my_completed_request(struct request *rq, u64 at)
 {
+	struct request_queue *q = rq->q;
+	char line[LINE], *to = line;
+	struct when when;
+	unsigned long place;
+
 	completed_ns = at;
-	ops_of(rq->q)->completed_request(rq, at);
+	if (!on(q) || number(&requests, rq)) {
+		ops_of(q)->completed_request(rq, at);
+		return;
+	}
+	when = now();
+	to += sprintf(to, "sample,%llu,%u,,,,,", when.ns, when.tick);
+	to = put_op(to, rq->cmd_flags);
+	to += sprintf(to, ",,,");
+	put_instants(to, rq);
+	strcat(to, ",\n");
+	place = mark();
+	ops_of(q)->completed_request(rq, at);
+	line_at(place, line, strlen(line));
+	done();
 }
 
 static void my_finish_request(struct request *rq)
@@ -493,8 +520,7 @@ static void my_finish_request(struct request *rq)
 	at = now();
 	place = mark();
 	if (ops_of(q)->completed_request)
-		sprintf(result, "start=%llu issue=%llu end=%llu", rq->start_time_ns, rq->io_start_time_ns,
-			completed_ns);
+		put_instants(result, rq);
 	ops_of(q)->finish_request(rq);
 	emit_short(place, "complete", at, n, 0, result);
 	done();
@@ -656,8 +682,9 @@ static int begin(const char *name)
 	lost = false;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
-		"device,,,,,,,,,,scheduler=%s rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights%s,\n",
-		name, watched->elevator->type->elevator_name, !blk_queue_nonrot(watched), created_tick,
+		"device,,,,,,,,,,scheduler=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights%s,\n",
+		name, watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
+		LINUX_VERSION_CODE >> 8 & 0xff, !blk_queue_nonrot(watched), created_tick,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
 		watched->nr_requests, timers);
 	line_at(used, line, len);

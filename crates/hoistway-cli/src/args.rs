@@ -518,12 +518,22 @@ pub struct Replay {
 /// `hoistway replay-decisions`.
 #[derive(Debug, ClapArgs)]
 pub struct ReplayDecisions {
-    /// Recordings: CSV files, plain or compressed (.gz), named DRIVE.SCHEDULER.SCENARIO.csv
-    #[arg(required = true, value_name = "FILE")]
+    /// Recordings: CSV files, plain or compressed (.gz), named DRIVE.SCHEDULER.SCENARIO.csv. With --on: scenarios to
+    /// record, as those of `hoistway differ` [default: the standing ones]
+    #[arg(required_unless_present = "on", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Version of BFQ whose rules decide: value of bfq's tunable `base`
-    #[arg(long, value_name = "BASE", default_value = "6.1")]
-    pub base: String,
+    /// Record first: in linux, or linux:NAME (`hoistway linux list`)
+    #[arg(long, value_name = "WORLD", conflicts_with_all = ["weight", "low_latency", "buffer_kib"])]
+    pub on: Option<String>,
+    /// With --on and no FILE: schedulers [default: mq-deadline,kyber,bfq]
+    #[arg(long, short, value_name = "LIST", value_delimiter = ',', requires = "on", conflicts_with = "files")]
+    pub scheduler: Vec<String>,
+    /// With --on: keep the recordings in this folder
+    #[arg(long, value_name = "DIR", requires = "on")]
+    pub out: Option<PathBuf>,
+    /// Version of the kernel whose rules decide: value of bfq's tunable `base` [default: what the recording says, or 6.1]
+    #[arg(long, value_name = "BASE")]
+    pub base: Option<String>,
     /// Value of low_latency in the recordings [default: 0 if SCHEDULER is bfq-ll0, else 1]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u64).range(0..=1))]
     pub low_latency: Option<u64>,

@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 use hoistway_replay::{Mistake, Outcome, Recorded, replay};
 use std::fmt::Write as _;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Version of the JSON that `--json` prints.
 const JSON_SCHEMA: u32 = 2;
@@ -23,15 +23,25 @@ struct Compared {
 pub fn replay_decisions(options: &ReplayDecisions) -> Result<(), Failure> {
     let weights = weights(&options.weight)?;
     // All are read before anything is compared.
-    let mut recordings = Vec::new();
-    for file in &options.files {
-        recordings.push((file.display().to_string(), read(file)?, file));
-    }
+    let recordings = match &options.on {
+        Some(on) => recorded(on, options)?,
+        None => {
+            let read = |file: &PathBuf| Ok((file.display().to_string(), read(file)?));
+            options.files.iter().map(read).collect::<Result<Vec<_>, Failure>>()?
+        }
+    };
     let mut all = Vec::new();
-    for (file, text, path) in recordings {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for (file, text) in recordings {
+        let name = Path::new(&file).file_name().unwrap_or_default().to_string_lossy();
         let mut settings = Recorded::named(&name);
-        settings.set_base(&options.base).map_err(|e| Failure::Usage(format!("--base: {e}")))?;
+        match &options.base {
+            Some(base) => settings.set_base(base),
+            None => {
+                hoistway_replay::release(&text).iter().for_each(|r| settings.set_release(r));
+                Ok(())
+            }
+        }
+        .map_err(|e| Failure::Usage(format!("--base: {e}")))?;
         if let Some(on) = options.low_latency {
             settings.set("low_latency", on);
         }
@@ -43,11 +53,23 @@ pub fn replay_decisions(options: &ReplayDecisions) -> Result<(), Failure> {
         })?;
         all.push(Compared { file, settings, outcome });
     }
-    print(&if options.json { json(&all, &options.base) } else { text(&all, &options.base) })?;
+    print(&if options.json { json(&all) } else { text(&all) })?;
     match all.iter().filter(|c| !c.outcome.agrees()).count() {
         0 => Ok(()),
         n => Err(Failure::Failed(format!("{n} of {} recordings differ", all.len()))),
     }
+}
+
+/// Names and texts of what is recorded now.
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn recorded(on: &str, options: &ReplayDecisions) -> Result<Vec<(String, String)>, Failure> {
+    crate::live::differ::record(on, &options.scheduler, &options.files, options.out.as_deref())
+}
+
+#[cfg(not(all(feature = "live", target_os = "linux")))]
+fn recorded(on: &str, _: &ReplayDecisions) -> Result<Vec<(String, String)>, Failure> {
+    let what = format!("--on {on}: this hoistway was built without its live part (feature live)");
+    Err(Failure::Environment(what))
 }
 
 /// `GROUP=N`, each.
@@ -92,12 +114,12 @@ fn tunables(settings: &Recorded) -> Vec<(String, u64)> {
     settings.tunables.iter().filter(|(name, _)| name != "base").cloned().collect()
 }
 
-fn text(all: &[Compared], base: &str) -> String {
+fn text(all: &[Compared]) -> String {
     let mut out = String::new();
     for c in all {
         let (counts, outcome) = (&c.outcome.counts, &c.outcome);
         let _ = writeln!(out, "{}", c.file);
-        let _ = writeln!(out, "  settings: base {base}, {}", pairs(&tunables(&c.settings)));
+        let _ = writeln!(out, "  settings: base {}, {}", c.settings.base(), pairs(&tunables(&c.settings)));
         if !outcome.weights.is_empty() {
             let _ = writeln!(out, "  weights:  {}", pairs(&outcome.weights));
         }
@@ -130,7 +152,7 @@ fn text(all: &[Compared], base: &str) -> String {
     out
 }
 
-fn json(all: &[Compared], base: &str) -> String {
+fn json(all: &[Compared]) -> String {
     let map = |list: &[(String, u64)]| -> serde_json::Value {
         list.iter().map(|(name, value)| (name.clone(), serde_json::Value::from(*value))).collect()
     };
@@ -139,7 +161,7 @@ fn json(all: &[Compared], base: &str) -> String {
         let kinds = differences.kinds().map(|(kind, n)| (kind.to_string(), n));
         let mut value = serde_json::json!({
             "file": c.file,
-            "base": base,
+            "base": c.settings.base(),
             "tunables": map(&tunables(&c.settings)),
             "weights": map(&c.outcome.weights),
             "agrees": c.outcome.agrees(),

@@ -27,11 +27,12 @@
 //! operations, so it has calls and answers only: no `expire`. A column `segments` comes last, and
 //!
 //! ```text
-//!   device     always there: "scheduler=NAME rotational=R created_tick=N tick_ns=T max_sectors=N max_segments=N
-//!              tags=N noweights timers"; without `timers` none are recorded, and ours fire when they are due
+//!   device     always there: "scheduler=NAME release=R rotational=R created_tick=N tick_ns=T max_sectors=N
+//!              max_segments=N tags=N noweights timers"; release is the kernel's, such as 6.12; without `timers` none are recorded, and ours fire when they are due
 //!   merge      `request` is the one that the bio joined, where that is known
 //!   limit      a tag is asked for; the result is how many places of a word it may be among, 0 = all
 //!   complete   "start=NS issue=NS end=NS": when it had its tag, when the driver had it, when it was over
+//!   sample     a request that never was the scheduler's (a step of a flush) is over, and it is told: as complete
 //!   timer      any timer of the scheduler fired
 //!   requeue    the device gave `request` back; it is inserted again, at the head
 //! ```
@@ -61,8 +62,8 @@ mod run;
 mod search;
 mod subject;
 
-use hoistway::sched::bfq;
-use hoistway::setting::Unit;
+use hoistway::sched::{bfq, mq_deadline};
+use hoistway::setting::{Tunable, Unit};
 use hoistway::unit::{Nanos, Sectors};
 use std::fmt;
 
@@ -80,8 +81,10 @@ pub struct Recorded {
     /// Size of a block buffer in KiB: a buffered write has one segment per buffer. `None`: 4 on a spinning
     /// disk, 1 on others.
     pub buffer_kib: Option<u32>,
-    /// Tunables of the scheduler, in the order they are set.
+    /// Tunables of BFQ, in the order they are set.
     pub tunables: Vec<(String, u64)>,
+    /// The value of mq-deadline's `base`.
+    pub mq_deadline_base: u64,
     /// Weights by group path; other groups have the default.
     pub weights: Vec<(String, u64)>,
     /// Weights of recordings that do not write them; dropped by `noweights`.
@@ -105,6 +108,7 @@ impl Recorded {
             max_segments: 256,
             buffer_kib: None,
             tunables: tunables.map(|(name, value)| (name.to_string(), value)).into(),
+            mq_deadline_base: 0,
             weights: Vec::new(),
             usual_weights: WEIGHTS.map(|(name, weight)| (name.to_string(), weight)).into(),
         };
@@ -121,21 +125,40 @@ impl Recorded {
         recorded
     }
 
-    /// Whose rules are to decide: a word of the tunable `base`, such as 6.1.
+    /// Whose rules are to decide: a word of BFQ's tunable `base`, such as 6.1. mq-deadline has the same word, or
+    /// changed nothing before it.
     ///
     /// # Errors
     /// No such word; the text lists those there are.
     pub fn set_base(&mut self, word: &str) -> Result<(), String> {
-        let base = bfq::ENTRY.tunables.iter().find(|t| t.name == "base");
-        let words = match base.map(|t| t.unit) {
-            Some(Unit::Choice(words)) => words,
-            _ => &[],
-        };
-        let at = words.iter().position(|&w| w == word);
-        let at =
-            at.ok_or_else(|| format!("no such base: '{word}'; there are {}", words.join(", ")))?;
-        self.set("base", at as u64);
+        let words = bases(bfq::ENTRY.tunables);
+        let at = place(words, word)
+            .ok_or_else(|| format!("no such base: '{word}'; there are {}", words.join(", ")))?;
+        self.set("base", at);
+        let words = bases(mq_deadline::ENTRY.tunables);
+        self.mq_deadline_base = place(words, word).or(place(words, "6.1")).unwrap_or(0);
         Ok(())
+    }
+
+    /// The word of BFQ's `base` that is set.
+    pub fn base(&self) -> &'static str {
+        let value = self.tunables.iter().find(|(name, _)| name == "base").map_or(0, |&(_, at)| at);
+        bases(bfq::ENTRY.tunables).get(value as usize).copied().unwrap_or_default()
+    }
+
+    /// The rules of a release of the kernel, such as 6.12.57, are to decide.
+    pub fn set_release(&mut self, release: &str) {
+        let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let word = match version {
+            (6, 12..) | (7.., _) => "6.12",
+            (6, 2..) => "6.2+",
+            _ => "6.1",
+        };
+        self.set_base(word).expect("it is a base");
+        if version >= DISPATCH_POSITION {
+            self.mq_deadline_base = place(bases(mq_deadline::ENTRY.tunables), "6.12").unwrap_or(0);
+        }
     }
 
     /// Sets a tunable of the scheduler, in place of its earlier value if it has one.
@@ -148,12 +171,14 @@ impl Recorded {
         put(&mut self.weights, group, weight);
     }
 
-    /// The settings of a scheduler: what is set here is BFQ's; the others decide as Linux 6.1's do.
+    /// The settings of a scheduler. kyber decides alike in all kernels.
     fn settings(&self, scheduler: &str) -> Vec<(String, u64)> {
         let fixed = |name: &str, value| vec![(name.to_string(), value)];
         match scheduler {
-            "mq-deadline" => fixed("base", 0),
-            "kyber" => fixed("timer_in_ticks", 1),
+            "mq-deadline" => fixed("base", self.mq_deadline_base),
+            "kyber" => {
+                ["timer_in_ticks", "flush_samples"].map(|name| (name.to_string(), 1)).into()
+            }
             _ => self.tunables.clone(),
         }
     }
@@ -164,6 +189,27 @@ impl Recorded {
         self.weights.iter().for_each(|(group, weight)| put(&mut all, group, *weight));
         all
     }
+}
+
+/// Since then mq-deadline goes on from a sector and not from a request.
+const DISPATCH_POSITION: (u32, u32) = (6, 5);
+
+/// The words of a scheduler's tunable `base`.
+fn bases(tunables: &[Tunable]) -> &'static [&'static str] {
+    match tunables.iter().find(|t| t.name == "base").map(|t| t.unit) {
+        Some(Unit::Choice(words)) => words,
+        _ => &[],
+    }
+}
+
+fn place(words: &[&str], word: &str) -> Option<u64> {
+    words.iter().position(|&w| w == word).map(|at| at as u64)
+}
+
+/// The release of the kernel that a recording says it is of.
+pub fn release(recording: &str) -> Option<String> {
+    let device = recording.lines().nth(1).filter(|line| line.starts_with("device,"))?;
+    line::Line::split(device).ok()?.device().ok()?.release.map(str::to_string)
 }
 
 fn put(list: &mut Vec<(String, u64)>, name: &str, value: u64) {

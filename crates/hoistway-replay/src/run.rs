@@ -278,6 +278,7 @@ impl Replay {
             "insert" => self.insert(now, &line),
             "dispatch" => self.dispatch(now, line.request()?),
             "complete" => self.complete(now, &line),
+            "sample" => self.sample(&line),
             "timer" => {
                 self.timer(now);
                 Ok(())
@@ -530,6 +531,30 @@ impl Replay {
             None if self.has_differed() => {}
             None => return Err(format!("request {number} is not at the device").into()),
         }
+        Ok(())
+    }
+
+    /// A step of a flush sequence has ended, of which the scheduler has seen nothing else.
+    fn sample(&mut self, line: &Line<'_>) -> Result<(), Stop> {
+        if line.op == "F" {
+            // Nobody measures those.
+            return Ok(());
+        }
+        let instant = |name| -> Result<Instant, String> {
+            let at = line.figure(name)?;
+            at.map(Instant::from_nanos).ok_or_else(|| format!("'{}' has no {name}=", line.result))
+        };
+        let (start, issue, end) = (instant("start")?, instant("issue")?, instant("end")?);
+        let io = line.kind()?;
+        let sync = self.env.device.is_sync(io.op, io.flags);
+        let Some(id) = self.env.requests.create(io, sync, QueueId(0), start) else {
+            return Err(Stop::Apart);
+        };
+        let r = self.env.requests.get_mut(id);
+        (r.began, r.issued) = (start, issue);
+        let (sched, mut cx) = self.scheduler();
+        sched.complete_bypassed(end, id, &mut cx);
+        self.env.requests.remove(id);
         Ok(())
     }
 

@@ -147,6 +147,61 @@ fn kyber_adapts_when_its_timer_is_recorded() {
     assert!(never.first.unwrap().ours.starts_with("a timer fired at"));
 }
 
+/// Steps of flush sequences pass kyber by and are samples all the same.
+#[test]
+fn writes_that_kyber_never_had_arm_its_timer() {
+    let flush = |op: &str| {
+        let sample = format!("sample,1000,0,,,,,{op},,,start=10 issue=20 end=1000,\n");
+        compared("kyber", &format!("{sample}timer,110000001,11,,,,,,,,,\n"))
+    };
+    let (write, command) = (flush("W"), flush("F"));
+    assert!(write.agrees(), "{write}");
+    differs(&command, 4, "the timer is not due: None");
+    let half = recording("kyber", "sample,1000,0,,,,,W,,,start=10 end=1000,\n");
+    let mistake = replay(&half, &Recorded::linux_6_1()).unwrap_err().to_string();
+    assert_eq!(mistake, "line 3: 'start=10 end=1000' has no issue=");
+}
+
+#[test]
+fn a_recording_says_whose_rules_it_was_made_with() {
+    let old = recording("mq-deadline", "");
+    assert_eq!(hoistway_replay::release(&old), None);
+    let new = old.replace("rotational", "release=6.12 rotational");
+    assert_eq!(hoistway_replay::release(&new).as_deref(), Some("6.12"));
+    let mut settings = Recorded::linux_6_1();
+    for (release, base, mq_deadline) in [
+        ("5.4.200", "6.1", 0),
+        ("6.1.192", "6.1", 0),
+        ("6.2.0-rc1", "6.2+", 0),
+        ("6.5.3", "6.2+", 2),
+        ("6.12", "6.12", 2),
+        ("7.0.0", "6.12", 2),
+    ] {
+        settings.set_release(release);
+        assert_eq!((settings.base(), settings.mq_deadline_base), (base, mq_deadline), "{release}");
+    }
+    settings.set_base("hoistway").unwrap();
+    assert_eq!((settings.base(), settings.mq_deadline_base), ("hoistway", 1));
+}
+
+/// A sweep is at 800 when 400 and 1200 wait; 900 comes, and 800 once more.
+#[test]
+fn since_6_5_a_sweep_of_mq_deadline_goes_on_from_a_sector() {
+    let begin = "insert,100,0,0,,800,8,R,4,root,,1\ninsert,100,0,1,,1200,8,R,4,root,,1\n\
+                 insert,100,0,2,,400,8,R,4,root,,1\ndispatch,140,0,0,,,,,,,,\n\
+                 insert,150,0,3,,900,8,R,4,root,,1\ninsert,150,0,4,,800,8,R,7,root,,1\n";
+    let order = |numbers: &[u32]| {
+        let dispatches = numbers.iter().map(|n| format!("dispatch,160,0,{n},,,,,,,,\n"));
+        recording("mq-deadline", &format!("{begin}{}", dispatches.collect::<String>()))
+    };
+    for (release, numbers) in [("6.1", [1, 2, 4, 3]), ("6.12", [4, 3, 1, 2])] {
+        let mut settings = Recorded::linux_6_1();
+        settings.set_release(release);
+        let outcome = replay(&order(&numbers), &settings).unwrap();
+        assert!(outcome.agrees(), "{release}: {outcome}");
+    }
+}
+
 #[test]
 fn what_is_no_such_recording_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err().to_string();

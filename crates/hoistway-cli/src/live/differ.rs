@@ -3,7 +3,7 @@
 use crate::compare::stop_flag;
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
-use hoistway_lab::differ::{self, BATCH, Compared, generate, known};
+use hoistway_lab::differ::{self, BATCH, Compared, Recorder as _, generate, known, suite};
 use hoistway_live::LiveError;
 use hoistway_live::linux::actor::scenario::Scenario;
 use hoistway_live::linux::{self, Kernel, record};
@@ -114,32 +114,112 @@ struct Tally {
     found: Vec<PathBuf>,
 }
 
+/// What the guests of one command share.
+struct Host {
+    kernel: Kernel,
+    program: PathBuf,
+    folder: PathBuf,
+    stop: Arc<AtomicBool>,
+}
+
+impl Host {
+    fn new(on: &str) -> Result<Host, Failure> {
+        let kernel = kernel(on)?;
+        let stop = stop_flag()?;
+        let program = std::env::current_exe()
+            .map_err(|e| Failure::Environment(format!("this program's own file: {e}")))?;
+        let folder = std::env::temp_dir().join(format!("hoistway-differ-{}", std::process::id()));
+        fs::create_dir_all(&folder)
+            .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+        Ok(Host { kernel, program, folder, stop })
+    }
+
+    fn guests(&self, seed: u64) -> Guests<'_> {
+        let Host { kernel, program, folder, stop } = self;
+        Guests { recorder: record::Recorder { kernel, seed, program, folder }, stop }
+    }
+
+    fn failure(&self, what: String) -> Failure {
+        if self.stop.load(Ordering::Relaxed) {
+            return Failure::Interrupted("interrupted; the same command goes on from there".into());
+        }
+        Failure::Failed(what)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
 pub fn differ(options: &Differ) -> Result<(), Failure> {
-    let kernel = kernel(&options.on)?;
-    let schedulers = schedulers(options)?;
-    let stop = stop_flag()?;
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::Environment(format!("this program's own file: {e}")))?;
-    let folder = std::env::temp_dir().join(format!("hoistway-differ-{}", std::process::id()));
-    fs::create_dir_all(&folder)
-        .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
-    let recorder = record::Recorder {
-        kernel: &kernel,
-        seed: options.seed,
-        program: &program,
-        folder: &folder,
-    };
-    let guests = Guests { recorder, stop: &stop };
-    let mut work = Work { options, kernel: &kernel, guests, stop: &stop };
+    let schedulers = known_schedulers(&options.scheduler)?;
+    let host = Host::new(&options.on)?;
+    let mut work = Work { options, host: &host, guests: host.guests(options.seed) };
     let all: Result<Vec<(String, Tally)>, Failure> =
         schedulers.iter().map(|s| Ok((s.clone(), work.scheduler(s)?))).collect();
-    let _ = fs::remove_dir_all(&folder);
-    let all = all?;
-    print(&if options.json { json(&all, &kernel, options) } else { text(&all, &kernel, options) })?;
+    let (all, kernel) = (all?, &host.kernel);
+    print(&if options.json { json(&all, kernel, options) } else { text(&all, kernel, options) })?;
     match all.iter().all(|(_, tally)| tally.found.is_empty()) {
         true => Ok(()),
         false => Err(Failure::No),
     }
+}
+
+/// For `replay-decisions --on`: names and recordings of these scenarios, or of the standing ones; each in a boot of its
+/// own, so that none depends on another. In `out` they are files too.
+pub fn record(
+    on: &str,
+    schedulers: &[String],
+    files: &[PathBuf],
+    out: Option<&Path>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let schedulers = known_schedulers(schedulers)?;
+    let mut scenarios: Vec<(String, Scenario)> = Vec::new();
+    for file in files {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        scenarios.push((name, read_scenario(file)?));
+    }
+    if files.is_empty() {
+        let standing = |s: &String| suite::suite(s).into_iter().map(|(n, s)| (n.to_string(), s));
+        scenarios = schedulers.iter().flat_map(standing).collect();
+    }
+    let host = Host::new(on)?;
+    let mut guests = host.guests(1);
+    let mut all = Vec::new();
+    for (name, scenario) in scenarios {
+        let recording = guests.record(std::slice::from_ref(&scenario));
+        let recording = recording.map_err(|e| host.failure(e))?.pop().unwrap_or_default();
+        let name = format!("{}.{name}.csv.gz", scenario.scheduler);
+        let file = match out {
+            Some(folder) => {
+                fs::create_dir_all(folder)
+                    .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+                let path = folder.join(&name);
+                pack(&path, &recording)?;
+                path.display().to_string()
+            }
+            None => name,
+        };
+        all.push((file, recording));
+    }
+    Ok(all)
+}
+
+fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
+    let wrong = |e: String| Failure::Usage(format!("{}: {e}", file.display()));
+    let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+    text.parse::<Scenario>().map_err(wrong)
+}
+
+/// Writes a recording, compressed.
+fn pack(path: &Path, recording: &str) -> Result<(), Failure> {
+    let wrong = |e: std::io::Error| Failure::Failed(format!("{}: {e}", path.display()));
+    let out = fs::File::create(path).map_err(wrong)?;
+    let mut out = flate2::write::GzEncoder::new(out, flate2::Compression::best());
+    out.write_all(recording.as_bytes()).and_then(|()| out.finish()).map_err(wrong)?;
+    Ok(())
 }
 
 fn kernel(on: &str) -> Result<Kernel, Failure> {
@@ -151,32 +231,35 @@ fn kernel(on: &str) -> Result<Kernel, Failure> {
     linux::find(name).map_err(|e| Failure::Environment(e.to_string()))
 }
 
-/// Those asked for; of given scenarios, theirs.
-fn schedulers(options: &Differ) -> Result<Vec<String>, Failure> {
-    if options.scheduler.is_empty() {
+/// Those asked for, or all.
+fn known_schedulers(asked: &[String]) -> Result<Vec<String>, Failure> {
+    if asked.is_empty() {
         return Ok(SCHEDULERS.map(str::to_string).into());
     }
-    match options.scheduler.iter().find(|s| !SCHEDULERS.contains(&s.as_str())) {
+    match asked.iter().find(|s| !SCHEDULERS.contains(&s.as_str())) {
         Some(other) => Err(Failure::Usage(format!(
             "--scheduler: the kernel has no '{other}' to compare with; there are {}",
             SCHEDULERS.join(", ")
         ))),
-        None => Ok(options.scheduler.clone()),
+        None => Ok(asked.to_vec()),
     }
 }
 
 struct Work<'a> {
     options: &'a Differ,
-    kernel: &'a Kernel,
+    host: &'a Host,
     guests: Guests<'a>,
-    stop: &'a Arc<AtomicBool>,
 }
 
 impl Work<'_> {
     fn settings(&self) -> Result<Recorded, Failure> {
         let mut settings = Recorded::linux_6_1();
-        let release = self.options.base.clone().unwrap_or_else(|| base_of(&self.kernel.release));
-        settings.set_base(&release).map_err(|e| Failure::Usage(format!("--base: {e}")))?;
+        match &self.options.base {
+            Some(base) => {
+                settings.set_base(base).map_err(|e| Failure::Usage(format!("--base: {e}")))?;
+            }
+            None => settings.set_release(&self.host.kernel.release),
+        }
         Ok(settings)
     }
 
@@ -189,7 +272,7 @@ impl Work<'_> {
             given.len() as u64
         };
         let bar = self.bar(scheduler, count);
-        let mut progress = Progress::open(self.options, self.kernel, scheduler)?;
+        let mut progress = Progress::open(self.options, &self.host.kernel, scheduler)?;
         let mut tally = std::mem::take(&mut progress.tally);
         bar.set_position(tally.scenarios);
         while tally.scenarios < count {
@@ -203,7 +286,7 @@ impl Work<'_> {
                 vec![given[from as usize].clone()]
             };
             let compared = differ::compare(&mut self.guests, &batch, &settings)
-                .map_err(|e| self.failure(e))?;
+                .map_err(|e| self.host.failure(e))?;
             for (n, one) in (from..).zip(compared) {
                 self.note(&mut tally, scheduler, n, one, &settings)?;
                 bar.set_position(tally.scenarios);
@@ -215,11 +298,7 @@ impl Work<'_> {
     }
 
     fn given(&self, scheduler: &str) -> Result<Vec<Scenario>, Failure> {
-        let read = |file: &PathBuf| {
-            let wrong = |e: String| Failure::Usage(format!("{}: {e}", file.display()));
-            let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
-            text.parse::<Scenario>().map_err(wrong)
-        };
+        let read = |file: &PathBuf| read_scenario(file);
         let all = self.options.scenario.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
         Ok(all.into_iter().filter(|s| s.scheduler == scheduler).collect())
     }
@@ -250,20 +329,13 @@ impl Work<'_> {
         }
         let mut small = one;
         if !self.options.as_found {
-            let stop = self.stop;
+            let stop = &self.host.stop;
             let mut go_on = |_: &Compared| !stop.load(Ordering::Relaxed);
             small = differ::smallest(&mut self.guests, small, settings, &mut go_on)
-                .map_err(|e| self.failure(e))?;
+                .map_err(|e| self.host.failure(e))?;
         }
         tally.found.push(keep(&self.options.out, &name, &small)?);
         Ok(())
-    }
-
-    fn failure(&self, what: String) -> Failure {
-        if self.stop.load(Ordering::Relaxed) {
-            return Failure::Interrupted("interrupted; the same command goes on from there".into());
-        }
-        Failure::Failed(what)
     }
 
     fn bar(&self, scheduler: &str, count: u64) -> indicatif::ProgressBar {
@@ -280,15 +352,6 @@ impl Work<'_> {
     }
 }
 
-/// The base of our BFQ that is meant by a release.
-fn base_of(release: &str) -> String {
-    let mut numbers = release.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
-    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
-        (6, 0..2) | (0..6, _) => "6.1".to_string(),
-        _ => "6.2+".to_string(),
-    }
-}
-
 /// Scenario, recording and the difference, in files of that name; the path of the last.
 fn keep(folder: &Path, name: &str, found: &Compared) -> Result<PathBuf, Failure> {
     let wrong = |path: &Path| {
@@ -300,11 +363,7 @@ fn keep(folder: &Path, name: &str, found: &Compared) -> Result<PathBuf, Failure>
     let put = |path: PathBuf, text: &str| fs::write(&path, text).map_err(wrong(&path));
     put(file("scenario"), &found.scenario.to_string())?;
     let packed = file("csv.gz");
-    let out = fs::File::create(&packed).map_err(wrong(&packed))?;
-    let mut out = flate2::write::GzEncoder::new(out, flate2::Compression::best());
-    out.write_all(found.recording.as_bytes())
-        .and_then(|()| out.finish())
-        .map_err(wrong(&packed))?;
+    pack(&packed, &found.recording)?;
     let report = file("txt");
     if found.outcome.agrees() {
         return Ok(packed);

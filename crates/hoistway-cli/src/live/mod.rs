@@ -2,7 +2,7 @@
 
 mod args;
 mod ctl;
-mod differ;
+pub mod differ;
 #[cfg(feature = "fuse")]
 mod emulate;
 mod linux;

@@ -15,6 +15,7 @@
 pub mod generate;
 pub mod known;
 pub mod shrink;
+pub mod suite;
 
 use hoistway_live::linux::actor::scenario::Scenario;
 use hoistway_replay::{Outcome, Recorded, replay};

@@ -290,7 +290,7 @@ impl Scheduler for K2 {
     }
 
     /// Quirk Q6.
-    fn complete_bypassed(&mut self, _now: Instant, cx: &mut Cx<'_>) {
+    fn complete_bypassed(&mut self, _now: Instant, _id: ReqId, cx: &mut Cx<'_>) {
         if self.conf.count_bypassed {
             self.one_less(cx);
         }

@@ -212,9 +212,9 @@ impl Pool {
     }
 
     /// Where the request in `slot` starts.
-    fn start(&self, slot: u32) -> u64 {
+    pub fn start(&self, slot: u32) -> Sectors {
         let home = self.slot(slot).home;
-        self.chunks.at(home.chunk()).key_at(home.place())
+        Sectors(self.chunks.at(home.chunk()).key_at(home.place()))
     }
 
     /// Another request that starts at the same sector and came before `slot`.
@@ -226,12 +226,12 @@ impl Pool {
             return (chunk.key(rank - 1) == start).then(|| chunk.slot(rank - 1));
         }
         let before = self.before(slot);
-        (before != NIL && self.start(before) == start).then_some(before)
+        (before != NIL && self.start(before).0 == start).then_some(before)
     }
 
     /// Where the request in `slot`, which is in the sector order, ends, if its length is kept up to date.
     pub fn end(&self, slot: u32) -> Sectors {
-        Sectors(self.start(slot) + u64::from(self.slot(slot).sectors))
+        Sectors(self.start(slot).0 + u64::from(self.slot(slot).sectors))
     }
 
     /// The requests of `chunk` learn where they are.
@@ -393,17 +393,19 @@ impl Lane {
 
     /// The first request that starts at `start`, `NIL` if there is none.
     pub fn starting_at(&self, pool: &Pool, start: Sectors) -> u32 {
+        let slot = self.from(pool, start);
+        if slot != NIL && pool.start(slot) == start { slot } else { NIL }
+    }
+
+    /// The first request that starts at `start` or behind it, `NIL` if there is none.
+    pub fn from(&self, pool: &Pool, start: Sectors) -> u32 {
         let mut chunk = pool.chunks.at(self.find(pool, start.0));
         // Those before may hold older ones that start where this one begins.
         while chunk.low == start.0 && chunk.prev != NIL {
             chunk = pool.chunks.at(chunk.prev);
         }
-        let mut rank = chunk.first_at(start.0);
-        while rank == chunk.len() && chunk.next != NIL {
-            chunk = pool.chunks.at(chunk.next);
-            rank = 0;
-        }
-        if chunk.key(rank) == start.0 { chunk.slot(rank) } else { NIL }
+        let rank = chunk.first_at(start.0);
+        if rank == chunk.len() { pool.first_from(chunk.next) } else { chunk.slot(rank) }
     }
 
     /// Moves the deadlines of all that wait by so many ticks: their expiry has changed by that.
@@ -471,6 +473,8 @@ mod tests {
         for start in 0..starts {
             let want = slot(model.iter().find(|&&(key, _)| key == start));
             assert_eq!(lane.starting_at(pool, Sectors(start)), want);
+            let want = slot(model.iter().find(|&&(key, _)| key >= start));
+            assert_eq!(lane.from(pool, Sectors(start)), want);
         }
     }
 

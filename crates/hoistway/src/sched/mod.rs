@@ -167,8 +167,8 @@ pub trait Scheduler: Stage {
     fn complete(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
     /// The device has served a request that took a scheduler tag and passed the scheduler by: a flush command, or the
-    /// data step of a flush sequence.
-    fn complete_bypassed(&mut self, _now: Instant, _cx: &mut Cx<'_>) {}
+    /// data step of a flush sequence. It is still in the table during the call.
+    fn complete_bypassed(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
     /// The device gave it back unserved; `prepare` and `insert(At::Head)` follow.
     fn requeue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}

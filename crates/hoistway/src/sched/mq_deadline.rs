@@ -35,7 +35,7 @@ use crate::request::{Dir, Io, ReqId, Request, Side};
 use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Change, Decision, Figure, Role, Stage, StageInfo};
 use crate::table::NIL;
-use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId};
+use crate::unit::{Class, Instant, IoPrio, Nanos, QueueId, Sectors};
 use alloc::boxed::Box;
 
 /// The registry entry.
@@ -72,8 +72,21 @@ struct Conf {
     async_depth: u64,
     three_quarters: bool,
     shared_at_head: bool,
-    /// Deadlines of waiting requests follow a change of their expiry.
-    mended: bool,
+    base: Base,
+}
+
+/// Whose rules, where versions of the kernel differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Base {
+    V61,
+    #[default]
+    Hoistway,
+    V612,
+}
+
+impl Base {
+    const WORDS: &'static [&'static str] = &["6.1", "hoistway", "6.12"];
+    const ALL: [Base; 3] = [Base::V61, Base::Hoistway, Base::V612];
 }
 
 const ROWS: &[Setting<Conf>] = &[
@@ -148,14 +161,16 @@ const ROWS: &[Setting<Conf>] = &[
             ).field(|c| c.shared_at_head.into(), |c, v| c.shared_at_head = v != 0),
     Tunable::new(
                 "base",
-                Unit::Choice(&["6.1", "hoistway"]),
-                1,
-                (0, 1),
-                "Whose arithmetic when read_expire or write_expire changes while requests wait. hoistway: \
-                      their deadlines move with it. 6.1: their deadlines stay, and since the kernel takes a \
+                Unit::Choice(Base::WORDS),
+                Base::Hoistway as u64,
+                (0, Base::ALL.len() as u64 - 1),
+                "Whose rules. When read_expire or write_expire changes while requests wait, hoistway moves \
+                      their deadlines with it. 6.1 and 6.12 leave them, and since the kernel takes a \
                       request's start to be its deadline less the expiry in force, a lowered one makes them \
-                      seem to come from the future: nothing of them is dispatched until that time has come.",
-            ).field(|c| c.mended.into(), |c, v| c.mended = v != 0),
+                      seem to come from the future: nothing of them is dispatched until that time has come. \
+                      A sweep goes on with the request that followed the last one when that was dispatched; \
+                      with 6.12 (since 6.5) with the first one at its sector or behind it, whenever it came.",
+            ).field(|c| c.base as u64, |c, v| c.base = Base::ALL[v as usize]),
 ];
 static SETTINGS: Settings<Conf> = Settings::new("mq-deadline", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
@@ -210,6 +225,8 @@ struct Level {
     merged: u64,
     dispatched: u64,
     completed: u64,
+    /// By direction: where the request started that was dispatched last.
+    latest: [Sectors; 2],
 }
 
 impl Level {
@@ -221,6 +238,7 @@ impl Level {
             merged: 0,
             dispatched: 0,
             completed: 0,
+            latest: [Sectors(0); 2],
         }
     }
 
@@ -348,7 +366,7 @@ impl MqDeadline {
             }
             return Some(self.take_aside(head, false));
         }
-        let next = self.levels[level].lanes[self.last_dir].next;
+        let next = self.next(level, self.last_dir);
         let slot = if next != NIL && self.batching < self.conf.fifo_batch {
             next
         } else {
@@ -362,8 +380,21 @@ impl MqDeadline {
         let level = &mut self.levels[level];
         level.dispatched += 1;
         let lane = &mut level.lanes[self.last_dir];
+        if self.conf.base == Base::V612 {
+            level.latest[self.last_dir] = self.pool.start(slot);
+        }
         lane.next = lane.unlink(&mut self.pool, slot);
         Some(self.pool.id(slot))
+    }
+
+    /// The request that the sweep of a direction goes on with, or `NIL`.
+    #[inline]
+    fn next(&self, level: usize, dir: usize) -> u32 {
+        let Level { lanes, latest, .. } = &self.levels[level];
+        if self.conf.base == Base::V612 {
+            return lanes[dir].from(&self.pool, latest[dir]);
+        }
+        lanes[dir].next
     }
 
     /// The first pick that succeeds; all but the usual way to a request.
@@ -395,7 +426,8 @@ impl MqDeadline {
         let expired = now >= self.pool.slot(oldest).deadline;
         self.last_dir = dir;
         self.batching = 0;
-        Some(if expired || lane.next == NIL { oldest } else { lane.next })
+        let next = self.next(level, dir);
+        Some(if expired || next == NIL { oldest } else { next })
     }
 
     /// C5 knows a request's start only as its deadline less the expiry in force, so the deadlines of those
@@ -405,7 +437,7 @@ impl MqDeadline {
     /// the instant of their insertion for a deadline and are never too young.
     fn set_expire(&mut self, dir: usize, ms: u64) {
         let old = core::mem::replace(&mut self.expire[dir], self.clock.whole_ticks(ms));
-        if self.conf.mended {
+        if self.conf.base == Base::Hoistway {
             let by = self.expire[dir] - old;
             self.levels.iter().for_each(|l| l.lanes[dir].postpone(&mut self.pool, by));
         }

@@ -418,7 +418,7 @@ impl Stack {
         let queue = self.env.requests[id].queue;
         let state = self.state[id.index()];
         if !state.scheduled && !self.entry.direct {
-            self.scheduler.complete_bypassed(now, &mut self.env.cx());
+            self.scheduler.complete_bypassed(now, id, &mut self.env.cx());
         }
         if state.flush_command {
             self.env.requests.remove(id);

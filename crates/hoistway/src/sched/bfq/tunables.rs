@@ -82,11 +82,12 @@ pub(super) enum Base {
     Hoistway,
     /// August 2019, before the last changes to injection (11.7).
     V53,
+    V612,
 }
 
 impl Base {
-    const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway", "5.3"];
-    const ALL: [Base; 4] = [Base::V61, Base::V62, Base::Hoistway, Base::V53];
+    const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway", "5.3", "6.12"];
+    const ALL: [Base; 5] = [Base::V61, Base::V62, Base::Hoistway, Base::V53, Base::V612];
 
     /// The rules before 6.2, where versions differ.
     pub fn before_6_2(self) -> bool {
@@ -98,7 +99,7 @@ impl Base {
 const MS_MAX: u64 = 600_000;
 
 /// The values of a switch that mends a quirk: off with every version of the reference.
-const MENDED: &[u64] = &[0, 0, 1, 0];
+const MENDED: &[u64] = &[0, 0, 1, 0, 0];
 const HOISTWAY: u64 = Base::Hoistway as u64;
 
 const ROWS: &[Setting<Conf>] = &[
@@ -228,7 +229,7 @@ const ROWS: &[Setting<Conf>] = &[
         "base",
         Base::WORDS,
         Base::Hoistway as u64,
-        "Whose decisions. 5.3, 6.1 or 6.2+: those of that version of the reference, its \
+        "Whose decisions. 5.3, 6.1, 6.2+ or 6.12: those of that version of the reference, its \
          quirks included; writing it turns tick_rounding on and every switch that mends \
          a quirk off, and 5.3 sets what changed since: injection, wakers, think times, \
          stable_merge. hoistway: the rules of 6.2+, all mended.",
@@ -241,7 +242,7 @@ const ROWS: &[Setting<Conf>] = &[
         "Instants that the reference keeps in clock ticks are rounded to the device's \
          tick (Q12).",
     )
-    .presets(&[1, 1, 0, 1], HOISTWAY)
+    .presets(&[1, 1, 0, 1, 1], HOISTWAY)
     .on_change(OnChange::LaterSamples)
     .field(|c| c.tick_rounding.into(), |c, v| c.tick_rounding = v != 0),
     Tunable::switch(
@@ -395,7 +396,7 @@ const ROWS: &[Setting<Conf>] = &[
         "Pause in measuring what injection costs after the limit was lowered; 100 ms in \
          5.3.",
     )
-    .presets_if_different(&[10, 10, 10, 100], HOISTWAY)
+    .presets_if_different(&[10, 10, 10, 100, 10], HOISTWAY)
     .field(|c| c.inject_sample_pause.as_ms(), |c, v| c.inject_sample_pause = Nanos::ms(v)),
     Tunable::switch(
         "inject_up_to_twice",
@@ -403,14 +404,14 @@ const ROWS: &[Setting<Conf>] = &[
         "1: the limit of injection grows to twice the most requests seen in the device \
          (5.3). 0: to one more.",
     )
-    .presets_if_different(&[0, 0, 0, 1], HOISTWAY)
+    .presets_if_different(&[0, 0, 0, 1, 0], HOISTWAY)
     .field(|c| c.inject_up_to_twice.into(), |c, v| c.inject_up_to_twice = v != 0),
     Tunable::switch(
         "inject_on_new_base",
         false,
         "1: every new base service time lifts a limit of 0 to 1 (5.3). 0: only the first.",
     )
-    .presets_if_different(&[0, 0, 0, 1], HOISTWAY)
+    .presets_if_different(&[0, 0, 0, 1, 0], HOISTWAY)
     .field(|c| c.inject_on_new_base.into(), |c, v| c.inject_on_new_base = v != 0),
     Tunable::switch(
         "inject_flag_kept",
@@ -418,14 +419,14 @@ const ROWS: &[Setting<Conf>] = &[
         "1: the limit moves whether or not anything was injected (5.3). 0: only if \
          something was.",
     )
-    .presets_if_different(&[0, 0, 0, 1], HOISTWAY)
+    .presets_if_different(&[0, 0, 0, 1, 0], HOISTWAY)
     .field(|c| c.inject_flag_kept.into(), |c, v| c.inject_flag_kept = v != 0),
     Tunable::switch(
         "think_margin",
         true,
         "1: think times are short up to half of slice_idle. 0: up to slice_idle (5.3).",
     )
-    .presets_if_different(&[1, 1, 1, 0], HOISTWAY)
+    .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
     .field(|c| c.think_margin.into(), |c, v| c.think_margin = v != 0),
     Tunable::new(
         "waker_detections",
@@ -435,7 +436,7 @@ const ROWS: &[Setting<Conf>] = &[
         "So many times in a row a queue must go on after another's completion for that \
          to be its waker; 1 in 5.3.",
     )
-    .presets_if_different(&[3, 3, 3, 1], HOISTWAY)
+    .presets_if_different(&[3, 3, 3, 1, 3], HOISTWAY)
     .field(|c| c.waker_detections.into(), |c, v| c.waker_detections = v as u8),
     Tunable::switch(
         "io_intensity",
@@ -443,7 +444,7 @@ const ROWS: &[Setting<Conf>] = &[
         "1: throughput is no reason to wait for a queue that is idle a fifth of the \
          time. 0: it may be (5.3).",
     )
-    .presets_if_different(&[1, 1, 1, 0], HOISTWAY)
+    .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
     .field(|c| c.io_intensity.into(), |c, v| c.io_intensity = v != 0),
     Tunable::switch(
         "inherit_waker",
@@ -451,7 +452,7 @@ const ROWS: &[Setting<Conf>] = &[
         "1: a shared queue takes over the waker of a queue merged into it. 0: it does \
          not (5.3).",
     )
-    .presets_if_different(&[1, 1, 1, 0], HOISTWAY)
+    .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
     .field(|c| c.inherit_waker.into(), |c, v| c.inherit_waker = v != 0),
     Tunable::switch("preemption", true, "A queue that becomes busy may end a slot.")
         .field(|c| c.preemption.into(), |c, v| c.preemption = v != 0),
@@ -463,7 +464,7 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .field(|c| c.queue_merge.into(), |c, v| c.queue_merge = v != 0),
     Tunable::switch("stable_merge", true, "Queues created within 180 ms are merged.")
-        .presets_if_different(&[1, 1, 1, 0], HOISTWAY)
+        .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
         .field(|c| c.stable_merge.into(), |c, v| c.stable_merge = v != 0),
     Tunable::switch(
         "queue_statistics",

@@ -89,6 +89,14 @@ const ROWS: &[Setting<Kyber>] = &[
     )
     .on_change(OnChange::LaterSamples)
     .field(|k| k.timer_in_ticks.into(), |k, v| k.timer_in_ticks = v != 0),
+    Tunable::switch(
+        "flush_samples",
+        false,
+        "Writes of flush sequences, which take no token, count in the latencies as in the \
+         kernel: to compare with a real one.",
+    )
+    .on_change(OnChange::LaterSamples)
+    .field(|k| k.flush_samples.into(), |k, v| k.flush_samples = v != 0),
 ];
 static SETTINGS: Settings<Kyber> = Settings::new("kyber", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
@@ -157,6 +165,7 @@ struct HwQueue {
 #[derive(Debug)]
 pub struct Kyber {
     timer_in_ticks: bool,
+    flush_samples: bool,
     hw_queues: u32,
     links: Links,
     slots: Vec<Slot>,
@@ -194,6 +203,7 @@ impl Kyber {
         };
         let mut kyber = Kyber {
             timer_in_ticks: false,
+            flush_samples: false,
             hw_queues: setup.device.hw_queues.into(),
             links: Links::new(setup.requests),
             slots: vec![vacant; setup.requests],
@@ -353,6 +363,19 @@ impl Kyber {
         }
     }
 
+    /// A request is over at `now`.
+    fn sample(&mut self, now: Instant, domain: usize, id: ReqId, cx: &Cx<'_>) {
+        if domain >= MEASURED {
+            return;
+        }
+        let r = &cx.requests[id];
+        self.latencies[domain].add(now.since(r.began), now.since(r.issued));
+        // An armed timer is never later than what this completion would ask for.
+        if self.adapt_at.is_none() {
+            self.adapt_at = Some(self.adaptation_after(now, cx.device.tick));
+        }
+    }
+
     /// When the adaptation comes that a completion at `now` asks for.
     fn adaptation_after(&self, now: Instant, tick: Nanos) -> Instant {
         if !self.timer_in_ticks {
@@ -420,16 +443,14 @@ impl Scheduler for Kyber {
     }
 
     fn complete(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
-        let domain = usize::from(self.slots[id.index()].domain);
-        if domain < MEASURED {
-            let r = &cx.requests[id];
-            self.latencies[domain].add(now.since(r.began), now.since(r.issued));
-            // An armed timer is never later than what this completion would ask for.
-            if self.adapt_at.is_none() {
-                self.adapt_at = Some(self.adaptation_after(now, cx.device.tick));
-            }
-        }
+        self.sample(now, self.slots[id.index()].domain.into(), id, cx);
         self.release(id, cx);
+    }
+
+    fn complete_bypassed(&mut self, now: Instant, id: ReqId, cx: &mut Cx<'_>) {
+        if self.flush_samples {
+            self.sample(now, domain_of(cx.requests[id].op), id, cx);
+        }
     }
 
     fn requeue(&mut self, _now: Instant, id: ReqId, cx: &mut Cx<'_>) {

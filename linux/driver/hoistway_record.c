@@ -11,7 +11,8 @@
  *
  * A program in the guest commands it by /proc/hoistway, one command per write:
  *
- *   attach FD               the block device open as FD is watched; the scheduler in force is wrapped, for good
+ *   attach FD [CONTROLLER]  the block device open as FD is watched; the scheduler in force is wrapped, for good, or
+ *                           the controller io.max, io.latency or io.cost is recorded instead (hoistway_control.c)
  *   begin NAME              numbers start anew, the lines begin
  *   put EVENT\tPATH\tVALUE  writes VALUE to the file PATH, then notes "EVENT" (its columns but time and tick)
  *   note EVENT              notes "EVENT"
@@ -47,7 +48,7 @@
 #include "../../../../block/elevator.h"
 #include "../../../../block/blk-mq.h"
 #include "hoistway.h"
-
+#include "hoistway_record.h"
 
 #define BUFFER (1 << 20)
 #define LINE 512
@@ -323,6 +324,49 @@ static void look_for_the_removed(void)
 static unsigned int process_prio(void)
 {
 	return current->io_context ? current->io_context->ioprio : 0;
+}
+
+/* For hoistway_control.c. */
+
+bool hoistway_recorded(struct request_queue *q)
+{
+	return on(q);
+}
+
+void hoistway_lost(void)
+{
+	lost = true;
+}
+
+void hoistway_note(const struct hoistway_line *line)
+{
+	char text[LINE], *to = text;
+	unsigned long place, flags;
+	struct when at;
+
+	/* Nothing comes in between. */
+	local_irq_save(flags);
+	at = now();
+	place = mark();
+	to += sprintf(to, "%s,%llu,%u,", line->event, at.ns, at.tick);
+	to = put_number(to, line->bio);
+	*to++ = ',';
+	to = put_number(to, line->other);
+	if (line->of) {
+		to += sprintf(to, ",%llu,%u,", (u64)line->sector, line->sectors);
+		to = put_op(to, line->opf);
+		to += sprintf(to, ",,");
+		to = put_group(to, line->of);
+	} else {
+		to += sprintf(to, ",,,,,");
+	}
+	to += sprintf(to, ",%s,", line->result);
+	if (line->more)
+		to += sprintf(to, "%u", line->more);
+	*to++ = '\n';
+	line_at(place, text, to - text);
+	local_irq_restore(flags);
+	done();
 }
 
 /* The operations. */
@@ -601,6 +645,8 @@ static void timer_fired(void *function)
 	if (!recording)
 		return;
 	sprint_symbol_no_offset(name, (unsigned long)function);
+	if (hoistway_control_timer(name))
+		emit_short(used, "timer", now(), 0, 0, name);
 	if (strncmp(name, "bfq_", 4) && strncmp(name, "kyber_", 6))
 		return;
 	emit_short(used, "timer", now(), 0, 0, "");
@@ -632,7 +678,7 @@ static int __init watch_timers(void)
 
 /* Commands. */
 
-static int attach(int fd)
+static int attach(int fd, const char *controller)
 {
 	struct file *file = fget(fd);
 	struct inode *inode;
@@ -643,7 +689,9 @@ static int attach(int fd)
 	inode = file->f_mapping->host;
 	if (S_ISBLK(inode->i_mode)) {
 		watched = bdev_get_queue(I_BDEV(inode));
-		error = watched->elevator ? wrap(watched->elevator->type) : -EINVAL;
+		error = hoistway_control_attach(watched, controller);
+		if (!*controller)
+			error = watched->elevator ? wrap(watched->elevator->type) : -EINVAL;
 	}
 	fput(file);
 	return error;
@@ -671,19 +719,22 @@ static int watch(int fd, const char *group)
 
 static int begin(const char *name)
 {
+	const char *controller = hoistway_control_name();
 	char line[LINE];
 	int len;
 
-	if (!watched || !watched->elevator)
+	if (!watched || (!watched->elevator && !controller))
 		return -EINVAL;
+	hoistway_control_begin();
 	xa_destroy(&requests);
 	xa_destroy(&contexts);
 	next_request = next_context = 0;
 	lost = false;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
-		"device,,,,,,,,,,scheduler=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights%s,\n",
-		name, watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
+		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights%s,\n",
+		name, controller ? "controller" : "scheduler",
+		controller ? controller : watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
 		LINUX_VERSION_CODE >> 8 & 0xff, !blk_queue_nonrot(watched), created_tick,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
 		watched->nr_requests, timers);
@@ -734,6 +785,7 @@ static int put(char *event)
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	written = kernel_write(file, value, strlen(value), &pos);
+	hoistway_control_look();
 	if (written >= 0)
 		note(event);
 	filp_close(file, NULL);
@@ -743,13 +795,13 @@ static int put(char *event)
 static ssize_t command(struct file *file, const char __user *from, size_t len, loff_t *pos)
 {
 	char *text = len < PAGE_SIZE ? memdup_user_nul(from, len) : ERR_PTR(-E2BIG);
-	char group[128];
+	char group[128], controller[16] = "";
 	int fd, error = 0;
 
 	if (IS_ERR(text))
 		return PTR_ERR(text);
-	if (sscanf(text, "attach %d", &fd) == 1)
-		error = attach(fd);
+	if (sscanf(text, "attach %d %15s", &fd, controller) >= 1)
+		error = attach(fd, controller);
 	else if (!strncmp(text, "begin ", 6))
 		error = begin(text + 6);
 	else if (!strncmp(text, "put ", 4))

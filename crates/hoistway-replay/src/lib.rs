@@ -56,6 +56,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod control;
 mod line;
 mod names;
 mod run;
@@ -241,6 +242,10 @@ pub struct Counts {
     /// Front merges into one of several requests that begin at the same sector, where the kernel took another one: ours
     /// is made to take that one too.
     pub twins: u64,
+    /// Of a controller: bios that met it.
+    pub ios: u64,
+    /// Bios that it held, of those.
+    pub held: u64,
 }
 
 /// How many lines differ, by the kind of decision.
@@ -258,6 +263,12 @@ pub struct Differences {
     pub timers: u64,
     /// Another limit of tags.
     pub limits: u64,
+    /// Of a controller: a bio was held in one of the two only, or a setting was refused.
+    pub verdicts: u64,
+    /// Of a controller: a bio went on at another instant.
+    pub holds: u64,
+    /// Of a controller: another charge at the end.
+    pub charges: u64,
 }
 
 impl Differences {
@@ -267,7 +278,7 @@ impl Differences {
     }
 
     /// Name and number of each kind.
-    pub fn kinds(&self) -> [(&'static str, u64); 6] {
+    pub fn kinds(&self) -> [(&'static str, u64); 9] {
         [
             ("merges", self.merges),
             ("insertions", self.insertions),
@@ -275,6 +286,9 @@ impl Differences {
             ("expiries", self.expiries),
             ("timers", self.timers),
             ("limits", self.limits),
+            ("verdicts", self.verdicts),
+            ("holds", self.holds),
+            ("charges", self.charges),
         ]
     }
 }
@@ -305,6 +319,8 @@ pub struct Outcome {
     pub first: Option<Difference>,
     /// The line at which the comparison had to end, since the two had drifted too far apart.
     pub given_up: Option<usize>,
+    /// Of a controller: what each process got.
+    pub processes: Vec<control::Process>,
 }
 
 impl Outcome {
@@ -352,10 +368,13 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// Feeds a recording to a fresh BFQ and compares all decisions.
+/// Feeds a recording to a fresh scheduler or controller of ours and compares all decisions.
 ///
 /// # Errors
 /// The text is not a recording, or a setting is refused. That decisions differ is no error.
 pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> {
+    if control::is_one(recording) {
+        return control::replay(recording);
+    }
     run::replay(recording, recorded)
 }

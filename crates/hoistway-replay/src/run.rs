@@ -59,6 +59,7 @@ pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> 
         differences: replay.differences,
         first: replay.first,
         given_up: replay.given_up,
+        processes: Vec::new(),
     })
 }
 

@@ -328,6 +328,11 @@ impl Requests {
         self.bio_ref(id).account.is_some()
     }
 
+    /// Makes it what is left of an I/O whose first piece has gone on, for whoever drives a controller alone.
+    pub fn set_continues(&mut self, id: BioId) {
+        self.bio_mut(id).account = Some(id.0);
+    }
+
     /// The bios of a request in the order of their sectors.
     pub fn bios(&self, id: ReqId) -> impl Iterator<Item = (BioId, &Io)> {
         let mut at = self[id].first_io;

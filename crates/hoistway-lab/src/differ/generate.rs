@@ -6,6 +6,7 @@
 
 use hoistway::unit::IoPrio;
 use hoistway_live::linux::actor::scenario::{Change, Load, Order, Process, Scenario, What};
+use hoistway_replay::control::CONTROLLERS;
 use hoistway_sim::rng::{self, Rng};
 
 /// The drives scenarios run on: rotational and not, shallow and deep.
@@ -21,8 +22,11 @@ pub const DRIVES: &[&str] = &[
 /// Bytes of the disk that scenarios use: what the smallest of [`DRIVES`] has.
 const SPACE: u64 = 16 << 30;
 
-/// Scenario `number` of those that `seed` gives for `scheduler`; scenarios of one batch share a drive.
+/// Scenario `number` of those that `seed` gives for a scheduler or controller; scenarios of one batch share a drive.
 pub fn scenario(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario {
+    if CONTROLLERS.contains(&scheduler) {
+        return super::control::scenario(scheduler, seed, number, batch);
+    }
     let drive = rng::stream(seed, &format!("differ/{scheduler}/drive/{}", number / batch.max(1)))
         .one_of(DRIVES);
     let mut rng = rng::stream(seed, &format!("differ/{scheduler}/{number}"));
@@ -48,7 +52,7 @@ pub fn scenario(scheduler: &str, seed: u64, number: u64, batch: u64) -> Scenario
     }
 }
 
-fn chance(r: &mut Rng, percent: u64) -> bool {
+pub(super) fn chance(r: &mut Rng, percent: u64) -> bool {
     r.below(100) < percent
 }
 
@@ -78,7 +82,12 @@ fn prio(r: &mut Rng, prios: u64) -> IoPrio {
     }
 }
 
-fn process(r: &mut Rng, length: u64, groups: &[(String, Option<u32>)], prios: u64) -> Process {
+pub(super) fn process(
+    r: &mut Rng,
+    length: u64,
+    groups: &[(String, Option<u32>)],
+    prios: u64,
+) -> Process {
     let start = if chance(r, 50) { 0 } else { r.below(length) };
     let end = if chance(r, 60) { length } else { start + r.below(length - start + 1) };
     // Only groups without groups below them have processes.

@@ -12,6 +12,7 @@
 //! *Guarantees.* The same kernel, seed and number of scenarios give the same report. A difference is never forgiven
 //! for its size; those that are understood and left are listed ([`known`]), with the rule and whose it is.
 
+pub mod control;
 pub mod generate;
 pub mod known;
 pub mod shrink;
@@ -23,6 +24,12 @@ pub use known::Known;
 
 /// Scenarios recorded at a time: a boot is dearer than a scenario.
 pub const BATCH: u64 = 20;
+
+/// The same of one scheduler or controller. io.cost learns how fast the drive is, and keeps that as long as the machine
+/// runs: each scenario has a boot of its own.
+pub fn batch(subject: &str) -> u64 {
+    if subject == "io.cost" { 1 } else { BATCH }
+}
 /// Rounds of cutting down at most.
 const ROUNDS: u32 = 60;
 
@@ -44,6 +51,11 @@ pub struct Compared {
 }
 
 impl Compared {
+    /// Some line differs, and of a controller some process got more or less by more than 1 %.
+    pub fn differs(&self) -> bool {
+        !self.outcome.agrees() && !self.outcome.is_close()
+    }
+
     /// The listed difference that this is.
     pub fn known(&self) -> Option<&'static Known> {
         known::find(&self.scenario.scheduler, self.outcome.first.as_ref()?)
@@ -81,8 +93,8 @@ pub fn smallest(
             break;
         }
         let mut smaller = None;
-        for some in shrink::proposals(&best.scenario).chunks(BATCH as usize) {
-            let same = |c: &Compared| !c.outcome.agrees() && c.known().map(|k| k.name) == known;
+        for some in shrink::proposals(&best.scenario).chunks(batch(&best.scenario.scheduler) as usize) {
+            let same = |c: &Compared| c.differs() && c.known().map(|k| k.name) == known;
             smaller = compare(recorder, some, settings)?.into_iter().find(same);
             if smaller.is_some() || !go_on(&best) {
                 break;

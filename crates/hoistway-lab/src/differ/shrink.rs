@@ -53,7 +53,11 @@ fn without_processes(s: &Scenario, from: usize, to: usize) -> Scenario {
             }
             !gone
         }
-        What::Set(..) | What::Weight(..) | What::DeviceWeight(..) | What::Remove(_) => true,
+        What::Set(..)
+        | What::Weight(..)
+        | What::DeviceWeight(..)
+        | What::Remove(_)
+        | What::Write(..) => true,
     });
     less
 }
@@ -71,7 +75,9 @@ fn shorter(s: &Scenario, length: u64) -> Scenario {
 fn without_groups(s: &Scenario) -> Scenario {
     let mut less = Scenario { groups: Vec::new(), ..s.clone() };
     less.processes.iter_mut().for_each(|p| p.group = None);
-    less.changes.retain(|c| matches!(c.what, What::Set(..) | What::Prio(..)));
+    less.changes.retain(|c| {
+        matches!(c.what, What::Set(..) | What::Prio(..) | What::Write(None, ..))
+    });
     less
 }
 

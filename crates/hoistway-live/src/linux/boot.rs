@@ -158,6 +158,8 @@ impl Boot<'_> {
         if let Some(record) = &self.record {
             let record = std::path::absolute(record).map_err(os(record.display().to_string()))?;
             arguments.push(with("hoistway_record=", &record)?);
+            // Files of groups tell all that controllers count.
+            arguments.push("blk_cgroup.blkcg_debug_stats=1".into());
         }
         let Some((program, rest)) = self.init.split_first() else {
             return Err(LiveError::Refused("a guest needs a program to run".into()));

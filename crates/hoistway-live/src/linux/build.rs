@@ -111,6 +111,8 @@ const OURS: &[(&str, &str)] = &[
     ("hoistway_drive.c", include_str!("../../../../linux/driver/hoistway_drive.c")),
     ("hoistway_host.c", include_str!("../../../../linux/driver/hoistway_host.c")),
     ("hoistway_record.c", include_str!("../../../../linux/driver/hoistway_record.c")),
+    ("hoistway_record.h", include_str!("../../../../linux/driver/hoistway_record.h")),
+    ("hoistway_control.c", include_str!("../../../../linux/driver/hoistway_control.c")),
 ];
 const FRAGMENT: &str = include_str!("../../../../linux/config");
 /// Without these nothing of what a kernel is built for would run.
@@ -190,6 +192,16 @@ const EDITS: &[Edit] = &[
         why: "the registers of processors with AMX would not fit",
         texts: &[("DEFINE_LONGS(HOST_FP_SIZE, 2696);", "DEFINE_LONGS(HOST_FP_SIZE, 11264);")],
         // From 6.13 on the size is asked for.
+        optional: true,
+    },
+    Edit {
+        file: "arch/um/Makefile",
+        why: "nothing would tell what io.max is asked",
+        texts: &[(
+            "LINK_WRAPS = -Wl,--wrap,malloc",
+            "LINK_WRAPS = -Wl,--wrap,__blk_throtl_bio -Wl,--wrap,submit_bio_noacct_nocheck -Wl,--wrap,malloc",
+        )],
+        // Without it io.max cannot be recorded, which is said when it is asked for.
         optional: true,
     },
     Edit {

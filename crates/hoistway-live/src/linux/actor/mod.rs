@@ -10,7 +10,7 @@ mod load;
 pub mod scenario;
 
 use hoistway::unit::IoPrio;
-use scenario::{Change, Scenario, What};
+use scenario::{Change, DEV, Scenario, What};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -107,12 +107,17 @@ impl<'a> Guest<'a> {
             born: vec![None; scenario.processes.len()],
             groups: Vec::new(),
         };
-        let scheduler = format!("{QUEUE}/scheduler");
-        write(&scheduler, &scenario.scheduler)?;
-        // Wrapped it is from here on, but it was made before: once more.
-        guest.command(&format!("attach {}", guest.disk.as_raw_fd()))?;
-        write(&scheduler, "none")?;
-        write(&scheduler, &scenario.scheduler)?;
+        let (scheduler, disk) = (format!("{QUEUE}/scheduler"), guest.disk.as_raw_fd());
+        if scenario.is_of_controller() {
+            write(&scheduler, "none")?;
+            guest.command(&format!("attach {disk} {}", scenario.scheduler))?;
+        } else {
+            write(&scheduler, &scenario.scheduler)?;
+            // Wrapped it is from here on, but it was made before: once more.
+            guest.command(&format!("attach {disk}"))?;
+            write(&scheduler, "none")?;
+            write(&scheduler, &scenario.scheduler)?;
+        }
         guest.command(&format!("begin {name}"))?;
         for (path, weight) in &scenario.groups {
             guest.make_group(path, *weight)?;
@@ -238,8 +243,14 @@ impl<'a> Guest<'a> {
                 _ => Ok(()),
             },
             What::Remove(group) if self.has(group) => self.remove(group),
+            What::Write(group, file, value) if group.as_deref().is_none_or(|g| self.has(g)) => {
+                let path = Path::new(GROUPS).join(group.as_deref().unwrap_or("")).join(file);
+                let group = group.as_deref().unwrap_or("root");
+                let result = format!("{file} {value}");
+                self.put("write", group, &result, &path, &value.replace(DEV, &self.number))
+            }
             // A group that is gone by then.
-            What::Weight(..) | What::DeviceWeight(..) | What::Remove(_) => Ok(()),
+            What::Weight(..) | What::DeviceWeight(..) | What::Remove(_) | What::Write(..) => Ok(()),
         }
     }
 
@@ -308,11 +319,30 @@ impl<'a> Guest<'a> {
     fn end(&mut self) -> Result<(), String> {
         // What was written through the page cache reaches the scheduler while it is recorded.
         at(DISK, load::write_back(&self.disk))?;
+        if self.scenario.is_of_controller() {
+            self.note_statistics()?;
+        }
         self.command("end")?;
         for group in std::mem::take(&mut self.groups).iter().rev() {
             at(group, fs::remove_dir(Path::new(GROUPS).join(group)))?;
         }
         write(format!("{QUEUE}/scheduler"), "none")
+    }
+}
+
+impl Guest<'_> {
+    /// What the files say that count what was charged.
+    fn note_statistics(&mut self) -> Result<(), String> {
+        for group in std::iter::once(String::new()).chain(self.groups.clone()) {
+            let path = Path::new(GROUPS).join(&group).join("io.stat");
+            let text = at(&path.display().to_string(), fs::read_to_string(&path))?;
+            let name = if group.is_empty() { "root" } else { &group };
+            let words = text.lines().find_map(|l| l.strip_prefix(self.number.as_str()));
+            if let Some(words) = words {
+                self.command(&format!("note stat,,,,,,,{name},{},", words.trim()))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -15,6 +15,14 @@
 //! at 980 remove a
 //! ```
 //!
+//! A scenario of a controller begins with `controller io.max` in place of the scheduler (there is none) and writes the
+//! files of groups; `DEV` stands for the number of the disk:
+//!
+//! ```text
+//! at 0 write a io.max DEV rbps=1048576 wiops=max
+//! at 0 write root io.cost.qos DEV enable=1
+//! ```
+//!
 //! Times are ms since the scenario begins, `think` is in µs, places and sizes in bytes. Processes are known by their
 //! number, from 0.
 
@@ -25,7 +33,7 @@ use std::str::FromStr;
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// The scheduler, by the kernel's name.
+    /// The scheduler, by the kernel's name, or the controller.
     pub scheduler: String,
     /// The drive: a name of the catalogue, or a file.
     pub drive: String,
@@ -118,11 +126,17 @@ pub enum What {
     Move(usize, Option<String>),
     /// A group is removed; its processes go to the root before.
     Remove(String),
+    /// A file of a group is written; `None`: of the root.
+    Write(Option<String>, String, String),
 }
+
+/// What stands for the number of the disk in a value that is written.
+pub const DEV: &str = "DEV";
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "scheduler {}\ndrive {}\nlength {}", self.scheduler, self.drive, self.length)?;
+        let kind = if self.is_of_controller() { "controller" } else { "scheduler" };
+        writeln!(f, "{kind} {}\ndrive {}\nlength {}", self.scheduler, self.drive, self.length)?;
         for (group, weight) in &self.groups {
             match weight {
                 Some(weight) => writeln!(f, "group {group} {weight}")?,
@@ -175,6 +189,9 @@ impl fmt::Display for What {
                 write!(f, "move {process} {}", group.as_deref().unwrap_or(ROOT))
             }
             What::Remove(group) => write!(f, "remove {group}"),
+            What::Write(group, file, value) => {
+                write!(f, "write {} {file} {value}", group.as_deref().unwrap_or(ROOT))
+            }
         }
     }
 }
@@ -245,10 +262,18 @@ impl FromStr for Scenario {
 }
 
 impl Scenario {
+    /// What is recorded is a controller's; there is no scheduler.
+    pub fn is_of_controller(&self) -> bool {
+        self.scheduler.starts_with("io.")
+    }
+
     fn line(&mut self, line: &str) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["scheduler", name] => self.scheduler = name.to_string(),
+            ["controller", name] if !name.starts_with("io.") => {
+                return Err(format!("'{name}' is no controller; its name begins with 'io.'"));
+            }
+            ["scheduler" | "controller", name] => self.scheduler = name.to_string(),
             ["drive", name] => self.drive = name.to_string(),
             ["length", ms] => self.length = number(ms)?,
             ["group", path] => self.groups.push((group(path)?, None)),
@@ -285,6 +310,7 @@ impl Scenario {
             match &change.what {
                 What::Weight(g, _) | What::DeviceWeight(g, _) | What::Remove(g) => known(g)?,
                 What::Move(_, g) => g.as_deref().map_or(Ok(()), known)?,
+                What::Write(g, ..) => g.as_deref().map_or(Ok(()), known)?,
                 What::Set(..) | What::Prio(..) => {}
             }
             if let What::Move(p, _) | What::Prio(p, _) = change.what
@@ -294,7 +320,9 @@ impl Scenario {
             }
         }
         match self {
-            s if s.scheduler.is_empty() => Err("no line 'scheduler NAME'".to_string()),
+            s if s.scheduler.is_empty() => {
+                Err("no line 'scheduler NAME' or 'controller NAME'".to_string())
+            }
             s if s.drive.is_empty() => Err("no line 'drive NAME'".to_string()),
             _ => Ok(()),
         }
@@ -365,6 +393,14 @@ fn what(words: &[&str]) -> Result<What, String> {
         ["prio", p, value] => Ok(What::Prio(number(p)?, prio(value)?)),
         ["move", p, path] => Ok(What::Move(number(p)?, place(path)?)),
         ["remove", path] => Ok(What::Remove(group(path)?)),
+        ["write", path, file, ref value @ ..] if !value.is_empty() => {
+            let value = value.join(" ");
+            let plain = |text: &str| !text.contains([',', '/']) && !text.starts_with('.');
+            match plain(file) && plain(&value) {
+                true => Ok(What::Write(place(path)?, file.to_string(), value)),
+                false => Err(format!("'{file} {value}' is no file of a group and its value")),
+            }
+        }
         _ => Err(format!("'{}' changes nothing", words.join(" "))),
     }
 }
@@ -396,6 +432,21 @@ at 980 remove a/b
         assert_eq!(scenario.to_string(), TEXT);
         assert_eq!(scenario.processes[1].load, Load::Buffered(8));
         assert_eq!(scenario.changes[3].what, What::Prio(0, IoPrio::rt(2)));
+    }
+
+    #[test]
+    fn a_scenario_of_a_controller_writes_files_of_groups() {
+        let text = "controller io.max\ndrive x\nlength 90\ngroup a\nprocess start=0 end=90 group=a load=read \
+                    order=random bytes=4096 depth=1 base=0 span=8192 think=0\nat 5 write a io.max DEV rbps=max\n\
+                    at 6 write root io.cost.qos DEV enable=1\n";
+        let scenario: Scenario = text.parse().unwrap();
+        assert_eq!(scenario.to_string(), text);
+        let write = What::Write(Some("a".into()), "io.max".into(), "DEV rbps=max".into());
+        assert_eq!((scenario.is_of_controller(), &scenario.changes[0].what), (true, &write));
+        let wrong = text.replace("write a io.max", "write a ../io.max").parse::<Scenario>().unwrap_err();
+        assert!(wrong.contains("no file of a group"), "{wrong}");
+        let wrong = text.replace("controller io.max", "controller bfq").parse::<Scenario>();
+        assert_eq!(wrong.unwrap_err(), "line 1: 'bfq' is no controller; its name begins with 'io.'");
     }
 
     #[test]

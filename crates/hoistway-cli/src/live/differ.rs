@@ -1,13 +1,15 @@
-//! `hoistway differ`: random scenarios in Linux itself, each recorded call compared with the scheduler of ours.
+//! `hoistway differ`: random scenarios in Linux itself, each recorded call compared with the scheduler or controller of
+//! ours.
 
 use crate::compare::stop_flag;
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
-use hoistway_lab::differ::{self, BATCH, Compared, Recorder as _, generate, known, suite};
+use hoistway_lab::differ::{self, Compared, Recorder as _, generate, known, suite};
 use hoistway_live::LiveError;
 use hoistway_live::linux::actor::scenario::Scenario;
 use hoistway_live::linux::{self, Kernel, record};
 use hoistway_replay::Recorded;
+use hoistway_replay::control::CONTROLLERS;
 use hoistway_sim::drive::DriveFile;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,10 +26,11 @@ const SCHEDULERS: [&str; 3] = ["mq-deadline", "kyber", "bfq"];
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Exit codes: 0 every answer is the same, or differs as listed; 1 some differ; 2 wrong usage; 3 no \
-                  kernel is built (hoistway linux build). Interrupted, the same command goes on."
+                  kernel is built (hoistway linux build). Of a controller 1 means that a process was held, or got bytes, \
+                  otherwise by more than 1 %. Interrupted, the same command goes on."
 )]
 pub struct Differ {
-    /// Schedulers: mq-deadline, kyber, bfq [default: all]
+    /// Schedulers mq-deadline, kyber, bfq [default: these], controllers io.max, io.cost, io.latency
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub scheduler: Vec<String>,
     /// Random scenarios of each
@@ -108,6 +111,11 @@ struct Tally {
     dispatches: u64,
     /// Front merges where several requests begin at the sector, and the recording decided.
     twins: u64,
+    /// Scenarios of a controller that differ by no more than 1 % for any process.
+    close: u64,
+    /// Bios that met a controller, and those it held.
+    ios: u64,
+    held: u64,
     /// Listed differences, by name.
     known: BTreeMap<&'static str, u64>,
     /// Files of what differs otherwise.
@@ -182,6 +190,10 @@ pub fn record(
         scenarios.push((name, read_scenario(file)?));
     }
     if files.is_empty() {
+        if let Some(c) = schedulers.iter().find(|s| CONTROLLERS.contains(&s.as_str())) {
+            let text = format!("there are no standing scenarios of {c}; give a file of one");
+            return Err(Failure::Usage(text));
+        }
         let standing = |s: &String| suite::suite(s).into_iter().map(|(n, s)| (n.to_string(), s));
         scenarios = schedulers.iter().flat_map(standing).collect();
     }
@@ -236,10 +248,12 @@ fn known_schedulers(asked: &[String]) -> Result<Vec<String>, Failure> {
     if asked.is_empty() {
         return Ok(SCHEDULERS.map(str::to_string).into());
     }
-    match asked.iter().find(|s| !SCHEDULERS.contains(&s.as_str())) {
+    let known = |s: &str| SCHEDULERS.contains(&s) || CONTROLLERS.contains(&s);
+    match asked.iter().find(|s| !known(s)) {
         Some(other) => Err(Failure::Usage(format!(
-            "--scheduler: the kernel has no '{other}' to compare with; there are {}",
-            SCHEDULERS.join(", ")
+            "--scheduler: the kernel has no '{other}' to compare with; there are {}, {}",
+            SCHEDULERS.join(", "),
+            CONTROLLERS.join(", ")
         ))),
         None => Ok(asked.to_vec()),
     }
@@ -265,7 +279,7 @@ impl Work<'_> {
 
     fn scheduler(&mut self, scheduler: &str) -> Result<Tally, Failure> {
         let settings = self.settings()?;
-        let given = self.given(scheduler)?;
+        let (given, size) = (self.given(scheduler)?, differ::batch(scheduler));
         let count = if self.options.scenario.is_empty() {
             self.options.scenarios
         } else {
@@ -278,9 +292,9 @@ impl Work<'_> {
         while tally.scenarios < count {
             let from = tally.scenarios;
             let batch: Vec<Scenario> = if given.is_empty() {
-                let to = (from / BATCH * BATCH + BATCH).min(count);
+                let to = (from / size * size + size).min(count);
                 (from..to)
-                    .map(|n| generate::scenario(scheduler, self.options.seed, n, BATCH))
+                    .map(|n| generate::scenario(scheduler, self.options.seed, n, size))
                     .collect()
             } else {
                 vec![given[from as usize].clone()]
@@ -315,12 +329,18 @@ impl Work<'_> {
         tally.lines += one.outcome.counts.lines;
         tally.dispatches += one.outcome.counts.dispatches;
         tally.twins += one.outcome.counts.twins;
+        tally.ios += one.outcome.counts.ios;
+        tally.held += one.outcome.counts.held;
         let name = format!("{scheduler}-{}-{number}", self.options.seed);
         if one.outcome.agrees() {
             tally.agree += 1;
             if self.options.keep {
                 keep(&self.options.out, &name, &one)?;
             }
+            return Ok(());
+        }
+        if !one.differs() {
+            tally.close += 1;
             return Ok(());
         }
         if let Some(known) = one.known() {
@@ -380,17 +400,34 @@ fn difference(found: &Compared) -> String {
     lines[lines.len().saturating_sub(15)..].iter().for_each(|line| out += &format!("  {line}\n"));
     let _ = writeln!(out, "ours: {}\nstate of ours:", d.ours);
     d.state.lines().for_each(|line| out += &format!("  {line}\n"));
+    if !found.outcome.processes.is_empty() {
+        let counts = found.outcome.differences.kinds();
+        let counts = counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{n} {name}"));
+        let _ = writeln!(out, "differences: {}", counts.collect::<Vec<_>>().join(", "));
+        out += "process: bios, bytes that passed in Linux and in ours, ns held in Linux and in ours\n";
+        for p in &found.outcome.processes {
+            let ([a, b], [c, d]) = (p.bytes, p.held);
+            let _ = writeln!(out, "  {}: {} bios, {a} and {b}, {} and {}", p.number, p.ios, c.0, d.0);
+        }
+    }
     out
 }
 
 fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
     let mut out = format!("Linux {} in virtual time, seed {}\n", kernel.release, options.seed);
     for (scheduler, t) in all {
+        let what = match CONTROLLERS.contains(&scheduler.as_str()) {
+            true => format!("{} bios, {} of them held", t.ios, t.held),
+            false => format!("{} lines, {} dispatches", t.lines, t.dispatches),
+        };
         let _ = writeln!(
             out,
-            "{scheduler}: {} scenarios, {} lines, {} dispatches: {} agree on every line",
-            t.scenarios, t.lines, t.dispatches, t.agree
+            "{scheduler}: {} scenarios, {what}: {} agree on every line",
+            t.scenarios, t.agree
         );
+        if t.close > 0 {
+            let _ = writeln!(out, "  {} differ, within 1 % for every process", t.close);
+        }
         if t.twins > 0 {
             let n = t.twins;
             let _ = writeln!(
@@ -419,7 +456,7 @@ fn json(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
     let one = |(scheduler, t): &(String, Tally)| {
         serde_json::json!({
             "scheduler": scheduler, "scenarios": t.scenarios, "lines": t.lines, "dispatches": t.dispatches,
-            "agree": t.agree, "twins": t.twins, "known": t.known, "differ": t.found,
+            "agree": t.agree, "close": t.close, "ios": t.ios, "held": t.held, "twins": t.twins, "known": t.known, "differ": t.found,
         })
     };
     let value = serde_json::json!({
@@ -464,11 +501,23 @@ impl Progress {
         let mut lines = rest.lines();
         let numbers: Vec<u64> =
             lines.next().unwrap_or("").split(' ').filter_map(|n| n.parse().ok()).collect();
-        let [scenarios, agree, read, dispatches, twins] = numbers[..] else { return };
+        let [scenarios, agree, read, dispatches, twins, close, ios, held] = numbers[..] else {
+            return;
+        };
         if head != self.head || scenarios >= most {
             return;
         }
-        self.tally = Tally { scenarios, agree, lines: read, dispatches, twins, ..Tally::default() };
+        self.tally = Tally {
+            scenarios,
+            agree,
+            lines: read,
+            dispatches,
+            twins,
+            close,
+            ios,
+            held,
+            ..Tally::default()
+        };
         for line in lines {
             match line.split_once(' ') {
                 Some(("found", path)) => self.tally.found.push(path.into()),
@@ -486,8 +535,16 @@ impl Progress {
 
     fn save(&self, t: &Tally) -> Result<(), Failure> {
         let mut text = format!(
-            "{}\n{} {} {} {} {}\n",
-            self.head, t.scenarios, t.agree, t.lines, t.dispatches, t.twins
+            "{}\n{} {} {} {} {} {} {} {}\n",
+            self.head,
+            t.scenarios,
+            t.agree,
+            t.lines,
+            t.dispatches,
+            t.twins,
+            t.close,
+            t.ios,
+            t.held
         );
         t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
         t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));

@@ -526,7 +526,14 @@ pub struct ReplayDecisions {
     #[arg(long, value_name = "WORLD", conflicts_with_all = ["weight", "low_latency", "buffer_kib"])]
     pub on: Option<String>,
     /// With --on and no FILE: schedulers [default: mq-deadline,kyber,bfq]
-    #[arg(long, short, value_name = "LIST", value_delimiter = ',', requires = "on", conflicts_with = "files")]
+    #[arg(
+        long,
+        short,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "on",
+        conflicts_with = "files"
+    )]
     pub scheduler: Vec<String>,
     /// With --on: keep the recordings in this folder
     #[arg(long, value_name = "DIR", requires = "on")]

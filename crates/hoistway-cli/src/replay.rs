@@ -119,7 +119,12 @@ fn text(all: &[Compared]) -> String {
     for c in all {
         let (counts, outcome) = (&c.outcome.counts, &c.outcome);
         let _ = writeln!(out, "{}", c.file);
-        let _ = writeln!(out, "  settings: base {}, {}", c.settings.base(), pairs(&tunables(&c.settings)));
+        let _ = writeln!(
+            out,
+            "  settings: base {}, {}",
+            c.settings.base(),
+            pairs(&tunables(&c.settings))
+        );
         if !outcome.weights.is_empty() {
             let _ = writeln!(out, "  weights:  {}", pairs(&outcome.weights));
         }

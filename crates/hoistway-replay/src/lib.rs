@@ -177,9 +177,7 @@ impl Recorded {
         let fixed = |name: &str, value| vec![(name.to_string(), value)];
         match scheduler {
             "mq-deadline" => fixed("base", self.mq_deadline_base),
-            "kyber" => {
-                ["timer_in_ticks", "flush_samples"].map(|name| (name.to_string(), 1)).into()
-            }
+            "kyber" => ["timer_in_ticks", "flush_samples"].map(|name| (name.to_string(), 1)).into(),
             _ => self.tunables.clone(),
         }
     }

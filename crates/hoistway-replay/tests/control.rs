@@ -1,8 +1,8 @@
 //! Recordings of controllers: what they were asked, and when they let go.
 
+use hoistway::unit::Nanos;
 use hoistway_replay::control::Process;
 use hoistway_replay::{Mistake, Outcome, Recorded, replay};
-use hoistway::unit::Nanos;
 
 fn recording(controller: &str, lines: &str) -> String {
     format!(

@@ -404,10 +404,12 @@ fn difference(found: &Compared) -> String {
         let counts = found.outcome.differences.kinds();
         let counts = counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{n} {name}"));
         let _ = writeln!(out, "differences: {}", counts.collect::<Vec<_>>().join(", "));
-        out += "process: bios, bytes that passed in Linux and in ours, ns held in Linux and in ours\n";
+        out +=
+            "process: bios, bytes that passed in Linux and in ours, ns held in Linux and in ours\n";
         for p in &found.outcome.processes {
             let ([a, b], [c, d]) = (p.bytes, p.held);
-            let _ = writeln!(out, "  {}: {} bios, {a} and {b}, {} and {}", p.number, p.ios, c.0, d.0);
+            let _ =
+                writeln!(out, "  {}: {} bios, {a} and {b}, {} and {}", p.number, p.ios, c.0, d.0);
         }
     }
     out
@@ -536,15 +538,7 @@ impl Progress {
     fn save(&self, t: &Tally) -> Result<(), Failure> {
         let mut text = format!(
             "{}\n{} {} {} {} {} {} {} {}\n",
-            self.head,
-            t.scenarios,
-            t.agree,
-            t.lines,
-            t.dispatches,
-            t.twins,
-            t.close,
-            t.ios,
-            t.held
+            self.head, t.scenarios, t.agree, t.lines, t.dispatches, t.twins, t.close, t.ios, t.held
         );
         t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
         t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));

@@ -48,7 +48,13 @@ fn one(r: &mut Rng, length: u64, groups: &[(String, Option<u32>)]) -> Process {
     p
 }
 
-fn changes(r: &mut Rng, controller: &str, length: u64, processes: u64, names: &[&str]) -> Vec<Change> {
+fn changes(
+    r: &mut Rng,
+    controller: &str,
+    length: u64,
+    processes: u64,
+    names: &[&str],
+) -> Vec<Change> {
     let mut all: Vec<Change> = Vec::new();
     if controller == "io.cost" {
         all.push(Change { at: 0, what: root_file("io.cost.model", model(r)) });
@@ -143,9 +149,17 @@ fn qos(r: &mut Rng) -> String {
         return "enable=1 ctrl=auto".to_string();
     }
     let percent = r.one_of(&["0.00", "50.00", "90.00", "95.00"]);
-    let (rlat, wlat) = (r.one_of(&[500, 2500, 10_000, 50_000]), r.one_of(&[500, 5000, 20_000, 50_000]));
-    let (min, max) = r.one_of(&[("100.00", "100.00"), ("50.00", "150.00"), ("10.00", "400.00"), ("1.00", "10000.00")]);
-    format!("enable=1 ctrl=user rpct={percent} rlat={rlat} wpct={percent} wlat={wlat} min={min} max={max}")
+    let (rlat, wlat) =
+        (r.one_of(&[500, 2500, 10_000, 50_000]), r.one_of(&[500, 5000, 20_000, 50_000]));
+    let (min, max) = r.one_of(&[
+        ("100.00", "100.00"),
+        ("50.00", "150.00"),
+        ("10.00", "400.00"),
+        ("1.00", "10000.00"),
+    ]);
+    format!(
+        "enable=1 ctrl=user rpct={percent} rlat={rlat} wpct={percent} wlat={wlat} min={min} max={max}"
+    )
 }
 
 #[cfg(test)]
@@ -157,7 +171,9 @@ mod tests {
         for controller in hoistway_replay::control::CONTROLLERS {
             for n in 0..200 {
                 let scenario = scenario(controller, 7, n, 20);
-                assert!(scenario.changes.iter().any(|c| matches!(c.what, What::Write(..))) || n > 0);
+                assert!(
+                    scenario.changes.iter().any(|c| matches!(c.what, What::Write(..))) || n > 0
+                );
                 assert!(scenario.processes.iter().all(|p| p.start >= FIRST_START));
                 assert_eq!(scenario.to_string().parse(), Ok(scenario), "{controller} {n}");
             }

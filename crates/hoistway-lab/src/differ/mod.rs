@@ -93,7 +93,9 @@ pub fn smallest(
             break;
         }
         let mut smaller = None;
-        for some in shrink::proposals(&best.scenario).chunks(batch(&best.scenario.scheduler) as usize) {
+        for some in
+            shrink::proposals(&best.scenario).chunks(batch(&best.scenario.scheduler) as usize)
+        {
             let same = |c: &Compared| c.differs() && c.known().map(|k| k.name) == known;
             smaller = compare(recorder, some, settings)?.into_iter().find(same);
             if smaller.is_some() || !go_on(&best) {

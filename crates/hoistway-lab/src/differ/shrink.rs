@@ -75,9 +75,8 @@ fn shorter(s: &Scenario, length: u64) -> Scenario {
 fn without_groups(s: &Scenario) -> Scenario {
     let mut less = Scenario { groups: Vec::new(), ..s.clone() };
     less.processes.iter_mut().for_each(|p| p.group = None);
-    less.changes.retain(|c| {
-        matches!(c.what, What::Set(..) | What::Prio(..) | What::Write(None, ..))
-    });
+    less.changes
+        .retain(|c| matches!(c.what, What::Set(..) | What::Prio(..) | What::Write(None, ..)));
     less
 }
 

@@ -31,9 +31,9 @@ pub fn suite(scheduler: &str) -> Vec<(&'static str, Scenario)> {
         if scheduler != "bfq" {
             scenario.scheduler = scheduler.to_string();
             scenario.groups.iter_mut().for_each(|(_, weight)| *weight = None);
-            scenario.changes.retain(|c| {
-                matches!(c.what, What::Prio(..) | What::Move(..) | What::Remove(_))
-            });
+            scenario
+                .changes
+                .retain(|c| matches!(c.what, What::Prio(..) | What::Move(..) | What::Remove(_)));
         }
         (name, scenario)
     };

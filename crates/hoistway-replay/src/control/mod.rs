@@ -63,7 +63,8 @@ impl Process {
     pub fn apart_ppm(&self) -> u64 {
         let of = |[a, b]: [u64; 2]| match a.max(b) {
             0 => 0,
-            most => u64::try_from(u128::from(a.abs_diff(b)) * 1_000_000 / u128::from(most)).unwrap_or(u64::MAX),
+            most => u64::try_from(u128::from(a.abs_diff(b)) * 1_000_000 / u128::from(most))
+                .unwrap_or(u64::MAX),
         };
         of(self.bytes).max(of(self.held.map(|held| held.0)))
     }
@@ -73,7 +74,9 @@ impl Process {
 pub fn is_one(recording: &str) -> bool {
     let mut lines = recording.lines();
     lines.next() == Some(HEADER_2)
-        && lines.next().is_some_and(|line| line.starts_with("device,") && line.contains("controller="))
+        && lines
+            .next()
+            .is_some_and(|line| line.starts_with("device,") && line.contains("controller="))
 }
 
 /// What the `device` line tells.
@@ -149,10 +152,11 @@ impl Clock {
 
 /// The lines of a recording but the first, with their numbers.
 fn lines(recording: &str) -> Result<Vec<(usize, Line<'_>)>, Mistake> {
-    let split = |(line, text): (usize, &'_ str)| -> Result<(usize, Line<'_>), Mistake> {
-        Line::split(text).map(|l| (line, l)).map_err(|what| Mistake::Line { line, what })
-    };
-    (1..).zip(recording.lines()).skip(1).map(|(n, text)| split((n, text))).collect()
+    let mut all = Vec::new();
+    for (n, text) in (1..).zip(recording.lines()).skip(1) {
+        all.push((n, Line::split(text).map_err(|what| Mistake::Line { line: n, what })?));
+    }
+    Ok(all)
 }
 
 impl Outcome {

@@ -187,7 +187,8 @@ impl Replay {
 
     /// Fires what is due before `now`, and if asked to what is due then.
     fn fire(&mut self, now: Instant, then: bool) {
-        while let Some(due) = self.ctl.next_timer().filter(|&due| due < now || (then && due == now)) {
+        while let Some(due) = self.ctl.next_timer().filter(|&due| due < now || (then && due == now))
+        {
             let due = due.max(self.now.1);
             self.ctl.timer(due, &mut self.env.cx());
             self.release(due);
@@ -229,8 +230,10 @@ impl Replay {
 
     fn write(&mut self, line: &Line<'_>) -> Result<(), String> {
         let group = self.group(line.group)?;
-        let (file, value) =
-            line.result.split_once(' ').ok_or_else(|| format!("'{}' is not FILE VALUE", line.result))?;
+        let (file, value) = line
+            .result
+            .split_once(' ')
+            .ok_or_else(|| format!("'{}' is not FILE VALUE", line.result))?;
         let value = value.replace("DEV", &self.env.device.number.to_string());
         let answer = self.ctl.write_knob(self.now.1, group, file, &value, &mut self.env.cx());
         if let Err(e) = answer {
@@ -255,7 +258,8 @@ impl Replay {
 
     fn new_bio(&mut self, line: &Line<'_>) -> Result<usize, String> {
         let number = line.request()?.ok_or("a bio without a number")?;
-        let (process, io) = if line.event == "join" { (0, self.joining(line)?) } else { self.io(line)? };
+        let (process, io) =
+            if line.event == "join" { (0, self.joining(line)?) } else { self.io(line)? };
         let issue = match line.figure("issue")? {
             Some(ns) => Instant::from_nanos(ns.saturating_sub(self.clock.phase)),
             None => self.now.1,
@@ -288,7 +292,10 @@ impl Replay {
         let bio = &self.bios[&n];
         let (id, process) = (bio.id, bio.process);
         self.counts.ios += 1;
-        let of = self.processes.entry(process).or_insert(Process { number: process, ..Process::default() });
+        let of = self
+            .processes
+            .entry(process)
+            .or_insert(Process { number: process, ..Process::default() });
         of.ios += 1;
         let verdict = self.ctl.submit(now, id, &mut self.env.cx());
         let asked = matches!(line.result, "pass" | "hold" | "free");
@@ -334,7 +341,10 @@ impl Replay {
         if bio.ours.is_none() && !bio.told {
             bio.told = true;
             let since = ns - bio.came.0;
-            self.differ(|d| &mut d.holds, format!("bio {n} is still held, {since} ns after it came"));
+            self.differ(
+                |d| &mut d.holds,
+                format!("bio {n} is still held, {since} ns after it came"),
+            );
         }
         self.settle(n);
         Ok(())
@@ -497,7 +507,8 @@ impl Replay {
         self.ctl.stat(self.now.1, group, &self.env.cx(), &mut text);
         let words: BTreeMap<&str, &str> =
             text.split_whitespace().filter_map(|word| word.split_once('=')).collect();
-        for (name, theirs) in line.result.split_whitespace().filter_map(|word| word.split_once('=')) {
+        for (name, theirs) in line.result.split_whitespace().filter_map(|word| word.split_once('='))
+        {
             let Some(&ours) = words.get(name).filter(|_| COUNTED.contains(&name)) else { continue };
             let value = |text: &str| text.parse::<f64>().ok();
             let same = match (value(theirs), value(ours)) {
@@ -519,8 +530,12 @@ impl Replay {
             let bio = &self.bios[&n];
             let (process, bytes, told) = (bio.process, bio.bytes, bio.told);
             let (one, held) = match (bio.theirs, bio.ours) {
-                (Some(theirs), None) => ([bytes, 0], [Nanos(theirs.0 - bio.came.0), Nanos(end - bio.came.0)]),
-                (None, Some(ours)) => ([0, bytes], [Nanos(end - bio.came.0), ours.since(bio.came.1)]),
+                (Some(theirs), None) => {
+                    ([bytes, 0], [Nanos(theirs.0 - bio.came.0), Nanos(end - bio.came.0)])
+                }
+                (None, Some(ours)) => {
+                    ([0, bytes], [Nanos(end - bio.came.0), ours.since(bio.came.1)])
+                }
                 _ => continue,
             };
             self.account(process, one, held);
@@ -544,7 +559,11 @@ impl Replay {
         });
         let held = self.bios.iter().filter(|(_, b)| b.ours.is_none());
         for (n, bio) in held {
-            text += &format!("held: bio {n} of process {} since {}\n", bio.process, bio.came.1.as_nanos());
+            text += &format!(
+                "held: bio {n} of process {} since {}\n",
+                bio.process,
+                bio.came.1.as_nanos()
+            );
         }
         text
     }

@@ -443,10 +443,14 @@ at 980 remove a/b
         assert_eq!(scenario.to_string(), text);
         let write = What::Write(Some("a".into()), "io.max".into(), "DEV rbps=max".into());
         assert_eq!((scenario.is_of_controller(), &scenario.changes[0].what), (true, &write));
-        let wrong = text.replace("write a io.max", "write a ../io.max").parse::<Scenario>().unwrap_err();
+        let wrong =
+            text.replace("write a io.max", "write a ../io.max").parse::<Scenario>().unwrap_err();
         assert!(wrong.contains("no file of a group"), "{wrong}");
         let wrong = text.replace("controller io.max", "controller bfq").parse::<Scenario>();
-        assert_eq!(wrong.unwrap_err(), "line 1: 'bfq' is no controller; its name begins with 'io.'");
+        assert_eq!(
+            wrong.unwrap_err(),
+            "line 1: 'bfq' is no controller; its name begins with 'io.'"
+        );
     }
 
     #[test]

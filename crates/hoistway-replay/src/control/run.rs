@@ -56,6 +56,8 @@ struct Bio {
     /// When it went on, in the recording and in ours.
     theirs: Option<(u64, Instant)>,
     ours: Option<Instant>,
+    /// Its instants are of the clock in ns.
+    clock_reads: bool,
     /// Since when the worker that handed it on was busy.
     busy_since: Instant,
     /// A difference of this bio was counted already.
@@ -277,6 +279,7 @@ impl Replay {
             came: self.now,
             theirs: None,
             ours: None,
+            clock_reads: self.clock.first.is_none(),
             busy_since: self.now.1,
             told: false,
             request: None,
@@ -336,7 +339,7 @@ impl Replay {
             bio.busy_since = self.worker.0;
         } else {
             bio.busy_since = now;
-            self.counts.held += u64::from(bio.came.0 != ns);
+            self.counts.held += u64::from(ns - bio.came.0 >= READING);
         }
         if bio.ours.is_none() && !bio.told {
             bio.told = true;
@@ -572,11 +575,15 @@ impl Replay {
 /// Fields of `io.stat` that are compared.
 const COUNTED: [&str; 5] = ["cost.vrate", "cost.usage", "cost.wait", "depth", "use_delay"];
 
+/// The guest's clock moves by 1 ns when it is read, so what takes no time has some ns; io.cost's own clock has µs.
+const READING: u64 = 1000;
+
 /// How long a bio was held in Linux and in ours.
 fn holds(bio: &Bio, theirs: (u64, Instant), ours: Instant) -> [Nanos; 2] {
     let held = Nanos(theirs.0 - bio.came.0);
     // The worker came to it late, but not for longer than it was busy.
-    if (bio.busy_since..=theirs.1).contains(&ours) {
+    let near = bio.clock_reads && theirs.1.since(ours).max(ours.since(theirs.1)).0 < READING;
+    if near || (bio.busy_since..=theirs.1).contains(&ours) {
         return [held, held];
     }
     let ours = match ours > theirs.1 {

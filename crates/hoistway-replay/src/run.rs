@@ -414,7 +414,8 @@ impl Replay {
         if !line.ctx.is_empty() {
             io.proc = self.proc(line)?;
         }
-        let word = self.env.device.tag_word();
+        // A word of a small set has no more places than there are tags.
+        let word = self.env.device.tag_word().min(self.env.device.nr_requests.max(1));
         let all = |depth| if depth >= word { 0 } else { depth };
         let (sched, mut cx) = self.scheduler();
         let ours = match sched.depth_limit(now, &io, &mut cx) {

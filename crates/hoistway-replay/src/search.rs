@@ -1,6 +1,7 @@
 //! The elevator's merge search around the scheduler, as the stack has it (specs/blk-mq-and-noop.md 3.3 to 3.8).
 
 use crate::run::{Replay, Stop};
+use crate::subject::Subject;
 use hoistway::request::{Flags, Io, Op, ReqId, Request, Side};
 use hoistway::sched::{Merged, Search};
 use hoistway::table::NIL;
@@ -60,16 +61,18 @@ impl Replay {
 
     /// Which of several waiting requests that begin where the bio ends the kernel finds is a matter of how its tree has
     /// grown. No rule says it, so the recording does: it names the one that was joined, and where none was, one that the
-    /// bio could not join had been found, if there is one.
+    /// bio could not join had been found, if there is one. BFQ's trees have reads and writes of a queue alike.
     fn twin(&mut self, io: &Io, found: ReqId, recorded: Option<ReqId>) -> ReqId {
         let of = &self.env.requests[found];
         let (begin, op) = (io.end(), of.op);
         if of.start != begin || recorded == Some(found) {
             return found;
         }
+        let mixed = matches!(self.subject, Subject::Bfq(_));
         let waits = |id: &ReqId| {
             let r = &self.env.requests[*id];
-            r.start == begin && r.op == op && *id != found && !self.names.at_device(*id)
+            let tree = r.op == op || mixed && (recorded == Some(*id) || r.proc == io.proc);
+            r.start == begin && tree && *id != found && !self.names.at_device(*id)
         };
         let mut twins = self.names.alive().map(|(_, id)| id).filter(waits);
         let other = match recorded {

@@ -184,11 +184,11 @@ fn a_recording_says_whose_rules_it_was_made_with() {
     assert_eq!((settings.base(), settings.mq_deadline_base), ("hoistway", 1));
 }
 
-/// A sweep is at 800 when 400 and 1200 wait; 900 comes, and 800 once more.
+/// A sweep is at 800 and 1200 waits; 400 and 900 come, and 800 once more.
 #[test]
 fn since_6_5_a_sweep_of_mq_deadline_goes_on_from_a_sector() {
     let begin = "insert,100,0,0,,800,8,R,4,root,,1\ninsert,100,0,1,,1200,8,R,4,root,,1\n\
-                 insert,100,0,2,,400,8,R,4,root,,1\ndispatch,140,0,0,,,,,,,,\n\
+                 dispatch,140,0,0,,,,,,,,\ninsert,150,0,2,,400,8,R,4,root,,1\n\
                  insert,150,0,3,,900,8,R,4,root,,1\ninsert,150,0,4,,800,8,R,7,root,,1\n";
     let order = |numbers: &[u32]| {
         let dispatches = numbers.iter().map(|n| format!("dispatch,160,0,{n},,,,,,,,\n"));

@@ -1,5 +1,6 @@
 //! BFQ with its decisions laid open, for whoever compares them with recorded ones.
 
+use super::ids::{Id, NodeNo};
 use super::{Bfq, FairQueue};
 use crate::sched::{Scheduler, Setup};
 use crate::unit::Instant;
@@ -62,9 +63,11 @@ impl Probe {
         for (q, queue) in b.queues.live() {
             let e = &b.fair.ents[q];
             text += &format!(
-                "queue {}: owner {} users {} weight {} (x{}) busy {} next {} queued {} in flight {} \
+                "queue {}: group {} class {:?} owner {} users {} weight {} (x{}) busy {} next {} queued {} in flight {} \
                  service {} budget {} max {} start {} finish {} waiting {} inject {} base {}\n",
                 q.0,
+                b.fair.ents[q].node.0,
+                e.class,
                 queue.life.owner.0 as i32,
                 queue.life.users,
                 e.weight,
@@ -82,6 +85,25 @@ impl Probe {
                 queue.inject.limit,
                 queue.inject.base.0,
             );
+        }
+        for n in 0..b.fair.nodes.len() {
+            let node = &b.fair.nodes[NodeNo(n as u32)];
+            text += &format!(
+                "group {n}: in service {} cached {} queues {} V {:?} wsum {:?}",
+                node.in_service.0 as i32,
+                node.cached.0 as i32,
+                node.queues,
+                node.trees.0.each_ref().map(|t| t.v.0),
+                node.trees.0.each_ref().map(|t| t.wsum),
+            );
+            if node.entity.is_some() {
+                let e = &b.fair.ents[node.entity];
+                text += &format!(
+                    "; entity {} in group {} weight {} on {:?} service {} budget {} start {} finish {}",
+                    node.entity.0, e.node.0, e.weight, e.on, e.service, e.budget, e.start.0, e.finish.0,
+                );
+            }
+            text.push('\n');
         }
         text
     }

@@ -9,6 +9,7 @@ use super::queue::OwnRqs;
 use super::queue::coop::SPLIT_REST;
 use super::queue::raise::NOT_RAISED;
 use super::slot::Reason;
+use super::tunables::Base;
 use super::wf2q::{IDLE, ROOT};
 use crate::env::Cx;
 use crate::group::ProcId;
@@ -598,10 +599,20 @@ impl Bfq {
     }
 
     /// A front merge moved the start of a pending request.
+    ///
+    /// The kernel looks at it anew only if it now comes before the one that was before it (Q23).
     fn reposition(&mut self, slot: RqNo) {
         let q = self.rqs[slot].queue;
+        let before = self.rqs.neighbour(slot, Side::Front);
+        let overtakes = before.is_some() && self.rqs[slot].pos < self.rqs[before].pos;
         let own = &mut self.queues[q].rqs;
         self.rqs.reorder(own, slot);
+        if !overtakes && self.conf.base != Base::Hoistway {
+            if own.next == slot {
+                self.index_update(q);
+            }
+            return;
+        }
         let old = own.next;
         let next = self.better(old, slot, self.rate.last_pos);
         if next == slot {

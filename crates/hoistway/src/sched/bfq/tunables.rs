@@ -293,6 +293,14 @@ const ROWS: &[Setting<Conf>] = &[
     .presets(MENDED, HOISTWAY)
     .field(|c| c.fair.keep_idle_ticket.into(), |c, v| c.fair.keep_idle_ticket = v != 0),
     Tunable::switch(
+        "fix_group_ticket",
+        true,
+        "1: the idle class of a new group waits class_idle_period for its first turn. 0: \
+         it has it at once (Q22).",
+    )
+    .presets(MENDED, HOISTWAY)
+    .field(|c| c.fair.fix_group_ticket.into(), |c, v| c.fair.fix_group_ticket = v != 0),
+    Tunable::switch(
         "fix_class_count",
         true,
         "1: a busy queue whose class changes is counted in the new one. 0: in the old \

@@ -182,7 +182,8 @@ pub(super) struct Node {
     pub in_service: EntityNo,
     /// The candidate for the next slot.
     pub cached: EntityNo,
-    idle_class_last: Instant,
+    /// When the idle class last had its turn; `None`: long ago.
+    idle_class_last: Option<Instant>,
     /// Its entity in the node above; `NONE` for the root.
     pub entity: EntityNo,
     /// Its queues that are busy or have requests in flight (4.3).
@@ -210,6 +211,8 @@ pub(super) struct Rules {
     pub fix_double_charge: bool,
     /// Quirk Q10: the idle class keeps its turn until one of it is set in service.
     pub keep_idle_ticket: bool,
+    /// Quirk Q22: the idle class of a new group waits for its first turn.
+    pub fix_group_ticket: bool,
     /// Quirk Q19: a busy queue whose class changes is counted in the new one.
     pub fix_class_count: bool,
 }
@@ -270,7 +273,7 @@ impl FairQueue {
             trees: Default::default(),
             in_service: EntityNo::NONE,
             cached: EntityNo::NONE,
-            idle_class_last: now,
+            idle_class_last: (entity.is_none() || self.rules.fix_group_ticket).then_some(now),
             entity,
             queues: 0,
             pending: false,
@@ -336,12 +339,13 @@ impl FairQueue {
     fn lookup(&mut self, node: NodeNo, expiring: bool, now: Instant) -> EntityNo {
         let n = &mut self.nodes[node];
         let mut first = RT;
-        if n.idle_class_last + self.rules.idle_class_period < now {
+        let period = self.rules.idle_class_period;
+        if n.idle_class_last.is_none_or(|last| last + period < now) {
             if !n.trees[IDLE].active.is_empty() {
                 first = IDLE;
             }
             if first == RT || !self.rules.keep_idle_ticket {
-                n.idle_class_last = now;
+                n.idle_class_last = Some(now);
             }
         }
         let push = n.in_service.is_none() || expiring;
@@ -735,7 +739,7 @@ impl FairQueue {
             assert!(e.is_some(), "a node with work has a candidate");
             self.nodes[node].in_service = e;
             if self.rules.keep_idle_ticket && self.ents[e].class == IDLE {
-                self.nodes[node].idle_class_last = now;
+                self.nodes[node].idle_class_last = Some(now);
             }
             let child = self.ents[e].child;
             // A group with more active children stays on the tree while in service.

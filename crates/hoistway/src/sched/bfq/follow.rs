@@ -15,7 +15,9 @@ impl Bfq {
     /// `name` was set, what was set `before` is known: what follows from it.
     pub(super) fn applied(&mut self, now: Instant, name: &str, before: &Conf, cx: &mut Cx<'_>) {
         match name {
-            "low_latency" if !self.conf.low_latency => self.end_all_raising(now, cx),
+            "low_latency" if before.low_latency && !self.conf.low_latency => {
+                self.end_all_raising(now, cx);
+            }
             "max_budget" => self.recompute_max_budget(),
             "timeout_sync" => {
                 self.conf.timeout_written = true;

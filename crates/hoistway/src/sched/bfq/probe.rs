@@ -100,7 +100,14 @@ impl Probe {
                 let e = &b.fair.ents[node.entity];
                 text += &format!(
                     "; entity {} in group {} weight {} on {:?} service {} budget {} start {} finish {}",
-                    node.entity.0, e.node.0, e.weight, e.on, e.service, e.budget, e.start.0, e.finish.0,
+                    node.entity.0,
+                    e.node.0,
+                    e.weight,
+                    e.on,
+                    e.service,
+                    e.budget,
+                    e.start.0,
+                    e.finish.0,
                 );
             }
             text.push('\n');

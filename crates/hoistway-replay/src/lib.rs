@@ -149,8 +149,7 @@ impl Recorded {
 
     /// The rules of a release of the kernel, such as 6.12.57, are to decide.
     pub fn set_release(&mut self, release: &str) {
-        let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let version = version(release);
         let word = match version {
             (6, 12..) | (7.., _) => "6.12",
             (6, 2..) => "6.2+",
@@ -192,6 +191,12 @@ impl Recorded {
 
 /// Since then mq-deadline goes on from a sector and not from a request.
 const DISPATCH_POSITION: (u32, u32) = (6, 5);
+
+/// The first two numbers of a release such as 6.12.57 or 6.13-rc1.
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
 
 /// The words of a scheduler's tunable `base`.
 fn bases(tunables: &[Tunable]) -> &'static [&'static str] {

@@ -3,8 +3,8 @@
 use crate::line::{DeviceLine, HEADER, HEADER_2, Line, number, path};
 use crate::names::Names;
 use crate::subject::{Subject, Time};
-use crate::{Counts, Difference, Differences, Mistake, Outcome, Recorded};
-use hoistway::device::Device;
+use crate::{Counts, Difference, Differences, Mistake, Outcome, Recorded, version};
+use hoistway::device::{Device, Tags};
 use hoistway::env::Env;
 use hoistway::group::{GroupId, ProcId};
 use hoistway::request::{Io, Op, ReqId};
@@ -76,6 +76,8 @@ impl From<String> for Stop {
     }
 }
 
+/// From here on a limit of tags is one for all of them and not for each word: upstream from 6.17 on, and 6.12.117.
+const PLAIN_TAGS: (u32, u32) = (6, 12);
 /// Request slots: more than any recording has at a time.
 const SLOTS: usize = 1024;
 /// The recorded clock: BFQ reads it in steps of so many nanoseconds.
@@ -154,6 +156,9 @@ impl Replay {
         if let Some(tags) = told.tags {
             device.nr_requests = u32::try_from(tags).unwrap_or(u32::MAX).max(1);
             device.tags_made_for = device.nr_requests;
+        }
+        if told.release.is_some_and(|release| version(release) >= PLAIN_TAGS) {
+            device.tags = Tags::Plain;
         }
         let mut env = Env::new(device, SLOTS, 4 * SLOTS);
         env.trace = Trace::off();

@@ -21,16 +21,54 @@ pub struct Known {
 
 /// All of them.
 pub static KNOWN: &[Known] = &[Known {
-    name: "flushes are samples",
+    name: "numbers of tokens after a shrink",
     scheduler: "kyber",
-    rule: "the write of a flush sequence, which passes kyber by, is a sample of its latencies and arms its timer; ours \
-           takes samples of what it has handed out",
-    specification: "docs/specs/kyber.md section 5, Complete",
-    ours: true,
-    matches: |d| d.recorded.starts_with("timer,") && d.ours == "the timer is not due: None",
+    rule: "a token is a number below the depth; where the search for a free one begins is random in the kernel once the \
+           depth has shrunk, so which of those that are out are below the depth is not known, and so is whether there \
+           is another",
+    specification: "docs/specs/kyber.md section 5, Get token",
+    ours: false,
+    matches: |d| d.recorded.starts_with("dispatch,") && more_out_than_there_are(&d.state),
 }];
+
+/// Some domain of kyber's has at least as many tokens out as its depth, which was changed.
+fn more_out_than_there_are(state: &str) -> bool {
+    let figure = |name: &str, domain: u32| -> Option<u64> {
+        let head = format!("{name}[{domain}] = ");
+        state.lines().find_map(|line| line.strip_prefix(&head))?.parse().ok()
+    };
+    (0..3).any(|domain| {
+        figure("adjusted", domain).is_some_and(|n| n > 0)
+            && figure("outstanding", domain) >= figure("depth", domain)
+    })
+}
 
 /// The listed difference that this is.
 pub fn find(scheduler: &str, difference: &Difference) -> Option<&'static Known> {
     KNOWN.iter().find(|k| k.scheduler == scheduler && (k.matches)(difference))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_dispatch_of_kyber_after_a_shrink_is_listed() {
+        let state = |depth, out, adjusted| {
+            format!("depth[1] = {depth}\noutstanding[1] = {out}\nadjusted[1] = {adjusted}\n")
+        };
+        let difference = |recorded: &str, state: String| Difference {
+            line: 9,
+            recorded: recorded.to_string(),
+            ours: "dispatched 3".to_string(),
+            state,
+        };
+        let listed = |d: &Difference| find("kyber", d).is_some();
+        assert!(listed(&difference("dispatch,1,1,,,,,,,,,", state(16, 32, 2))));
+        assert!(!listed(&difference("dispatch,1,1,,,,,,,,,", state(16, 15, 2))));
+        assert!(!listed(&difference("dispatch,1,1,,,,,,,,,", state(128, 128, 0))));
+        assert!(!listed(&difference("timer,1,1,,,,,,,,,", state(16, 32, 2))));
+        let other = difference("dispatch,1,1,,,,,,,,,", state(16, 32, 2));
+        assert!(find("bfq", &other).is_none());
+    }
 }

@@ -470,12 +470,7 @@ impl Scheduler for MqDeadline {
             Dir::Write => {
                 let all = u64::from(cx.device.nr_requests.max(1));
                 let word = u64::from(cx.device.tag_word());
-                let depth = match self.conf.base {
-                    // As it is, whatever a word has.
-                    Base::V612 => self.conf.async_depth,
-                    Base::V61 | Base::Hoistway => (self.conf.async_depth * word).div_ceil(all),
-                };
-                Depth::Word(depth.clamp(1, word) as u32)
+                Depth::Word((self.conf.async_depth * word).div_ceil(all).clamp(1, word) as u32)
             }
         }
     }

@@ -189,22 +189,22 @@ impl Bfq {
     /// `low_latency` was turned off (9). The reference does so to every queue that stands on a tree or is
     /// async, raised or not; the queue in service and those that the fair queue has forgotten keep their
     /// raising until it ends by itself. Whoever is busy is taken off the count of raised queues then, raised or not
-    /// (the mended form ends only what is raised): the count stays wrong, below 0 at times, which to most rules means
+    /// (the mended form ends only what is raised), an async queue on a tree twice: the count stays wrong, below 0 at times, which to most rules means
     /// that somebody is raised.
     pub(super) fn end_all_raising(&mut self, now: Instant, cx: &mut Cx<'_>) {
         let mended = self.conf.base == Base::Hoistway;
         for q in self.queues.ids() {
             let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
-            let ends = match mended {
-                true => e.wr > NOT_RAISED,
-                false => !queue.sync || e.on != On::None,
+            // An async queue on a tree is met twice: there, and in the table of its group.
+            let times = match mended {
+                true => u32::from(e.wr > NOT_RAISED),
+                false => u32::from(!queue.sync) + u32::from(e.on != On::None),
             };
-            if queue.live && ends {
+            if queue.live && times > 0 {
                 let (busy, raised) = (e.busy, e.wr > NOT_RAISED);
                 self.end_raising(now, q, "raising ends: low_latency is off", cx);
-                if busy && !raised {
-                    self.fair.census.uncount_raised();
-                }
+                let uncounted = if busy { times - u32::from(raised) } else { 0 };
+                (0..uncounted).for_each(|_| self.fair.census.uncount_raised());
             }
         }
     }

@@ -633,11 +633,13 @@ impl Bfq {
             Place::Queued => {
                 self.inherit_fifo_place(kept, gone);
                 let queue = &mut self.queues[g.queue];
-                // Deviation: the text does not say who follows when the absorbed request was to be
-                // served next; the survivor contains it, so it is the survivor.
+                // Where the absorbed request was to be served next, it is the survivor now, which contains it. The
+                // reference leaves the budget at what the absorbed one cost (Q24).
                 if queue.rqs.next == gone && self.rqs[kept].queue == g.queue {
                     queue.rqs.next = kept;
-                    self.update_budget(g.queue);
+                    if self.conf.base == Base::Hoistway {
+                        self.update_budget(g.queue);
+                    }
                     self.index_update(g.queue);
                 }
                 self.remove_request(now, gone);

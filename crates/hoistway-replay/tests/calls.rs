@@ -216,17 +216,28 @@ fn what_is_no_such_recording_is_named() {
     assert_eq!(wrong(&odd), "line 2: 'many' is not a number, or too large");
 }
 
-/// Recordings of Linux 6.1 that `hoistway differ` found something with (`data/calls`): `low_latency` is turned off while
-/// queues are busy that are not raised.
+/// Recordings of Linux that `hoistway differ` found something with (`data/calls`, whose README says what).
 #[test]
-fn turning_low_latency_off_takes_every_busy_queue_off_the_count_of_raised_ones() {
-    for name in ["low-latency-off", "count-below-zero"] {
-        let path = format!("{}/tests/data/calls/bfq.{name}.csv.gz", env!("CARGO_MANIFEST_DIR"));
+fn what_differ_found_agrees_now() {
+    let folder = format!("{}/tests/data/calls", env!("CARGO_MANIFEST_DIR"));
+    let mut counts = hoistway_replay::Counts::default();
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "gz") {
+            continue;
+        }
         let mut text = String::new();
-        let file = std::fs::File::open(path).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
         std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
-        let outcome = replay(&text, &Recorded::linux_6_1()).unwrap_or_else(|e| panic!("{e}"));
-        assert!(outcome.agrees(), "{name}: {outcome}");
-        assert!(outcome.counts.limits > 100);
+        let mut settings = Recorded::linux_6_1();
+        hoistway_replay::release(&text).iter().for_each(|r| settings.set_release(r));
+        let outcome =
+            replay(&text, &settings).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert!(outcome.agrees(), "{}: {outcome}", path.display());
+        counts.limits += outcome.counts.limits;
+        counts.dispatches += outcome.counts.dispatches;
+        files += 1;
     }
+    assert!(files >= 9 && counts.limits > 100 && counts.dispatches > 1000, "{files} {counts:?}");
 }

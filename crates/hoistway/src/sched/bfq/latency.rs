@@ -192,13 +192,14 @@ impl Bfq {
     /// (the mended form ends only what is raised), an async queue on a tree twice: the count stays wrong, below 0 at times, which to most rules means
     /// that somebody is raised.
     pub(super) fn end_all_raising(&mut self, now: Instant, cx: &mut Cx<'_>) {
-        let mended = self.conf.base == Base::Hoistway;
+        let (mended, twice) = (self.conf.base == Base::Hoistway, self.conf.base.as_recorded());
         for q in self.queues.ids() {
             let (queue, e) = (&self.queues[q], &self.fair.ents[q]);
             // An async queue on a tree is met twice: there, and in the table of its group.
             let times = match mended {
                 true => u32::from(e.wr > NOT_RAISED),
-                false => u32::from(!queue.sync) + u32::from(e.on != On::None),
+                false if twice => u32::from(!queue.sync) + u32::from(e.on != On::None),
+                false => u32::from(!queue.sync || e.on != On::None),
             };
             if queue.live && times > 0 {
                 let (busy, raised) = (e.busy, e.wr > NOT_RAISED);

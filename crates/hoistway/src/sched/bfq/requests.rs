@@ -9,7 +9,6 @@ use super::queue::OwnRqs;
 use super::queue::coop::SPLIT_REST;
 use super::queue::raise::NOT_RAISED;
 use super::slot::Reason;
-use super::tunables::Base;
 use super::wf2q::{IDLE, ROOT};
 use crate::env::Cx;
 use crate::group::ProcId;
@@ -607,7 +606,7 @@ impl Bfq {
         let overtakes = before.is_some() && self.rqs[slot].pos < self.rqs[before].pos;
         let own = &mut self.queues[q].rqs;
         self.rqs.reorder(own, slot);
-        if !overtakes && self.conf.base != Base::Hoistway {
+        if !overtakes && self.conf.base.as_recorded() {
             if own.next == slot {
                 self.index_update(q);
             }
@@ -637,7 +636,7 @@ impl Bfq {
                 // reference leaves the budget at what the absorbed one cost (Q24).
                 if queue.rqs.next == gone && self.rqs[kept].queue == g.queue {
                     queue.rqs.next = kept;
-                    if self.conf.base == Base::Hoistway {
+                    if !self.conf.base.as_recorded() {
                         self.update_budget(g.queue);
                     }
                     self.index_update(g.queue);

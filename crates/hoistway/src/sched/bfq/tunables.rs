@@ -89,6 +89,11 @@ impl Base {
     const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway", "5.3", "6.12"];
     const ALL: [Base; 5] = [Base::V61, Base::V62, Base::Hoistway, Base::V53, Base::V612];
 
+    /// What `hoistway differ` found in 6.1 and 6.12 holds (quirks Q22 to Q24); of 5.3 there are no recordings.
+    pub fn as_recorded(self) -> bool {
+        matches!(self, Base::V61 | Base::V62 | Base::V612)
+    }
+
     /// The rules before 6.2, where versions differ.
     pub fn before_6_2(self) -> bool {
         matches!(self, Base::V53 | Base::V61)
@@ -298,7 +303,7 @@ const ROWS: &[Setting<Conf>] = &[
         "1: the idle class of a new group waits class_idle_period for its first turn. 0: \
          it has it at once (Q22).",
     )
-    .presets(MENDED, HOISTWAY)
+    .presets(&[0, 0, 1, 1, 0], HOISTWAY)
     .field(|c| c.fair.fix_group_ticket.into(), |c, v| c.fair.fix_group_ticket = v != 0),
     Tunable::switch(
         "fix_class_count",

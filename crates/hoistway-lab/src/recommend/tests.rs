@@ -245,7 +245,8 @@ fn processors_decide_of_a_real_drive_and_not_of_an_emulated_one() {
     let chain = "loop9 (backing file /run/hoistway/emulate/7/mnt/x) [none]".to_string();
     let busy = [("w1", 99)];
     for kept in [95.0, 72.0] {
-        let real = ask(&short_of_processors(kept, &busy, &[present.clone()]), "desktop");
+        let real =
+            ask(&short_of_processors(kept, &busy, std::slice::from_ref(&present)), "desktop");
         let wanted = if kept > 90.0 { Answer::Change(2) } else { Answer::Keep(0) };
         assert_eq!(real.answer, wanted, "{kept} %");
         assert_eq!((real.processor_bound().len(), real.not_judged().len()), (1, 0));

@@ -37,7 +37,7 @@ fn group_of(row: &Row) -> Option<usize> {
     let is = |test: &&str| {
         row.test.strip_prefix(*test).is_some_and(|r| r.is_empty() || r.starts_with('/'))
     };
-    GROUPS.iter().position(|g| g.tests.iter().any(|t| is(&t)))
+    GROUPS.iter().position(|g| g.tests.iter().any(is))
 }
 
 /// The page. The same answers give the same bytes.

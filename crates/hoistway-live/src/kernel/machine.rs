@@ -516,6 +516,8 @@ fn rows(place: &Place, groups: &Groups) -> Vec<(String, String)> {
         row("drive_model", model.trim().to_string());
     }
     row("drive_class", identity.class.clone());
+    // Without FUSE this program acts out no drive.
+    #[cfg(feature = "fuse")]
     if crate::emulator::is_emulated(place) {
         row("emulated", "by this machine's processors".into());
     }

@@ -190,8 +190,11 @@ const LOOK: Duration = Duration::from_millis(100);
 const MESSAGES: u64 = 4096;
 /// A guest that uses no processor and says nothing for so long hangs.
 const IDLE: Nanos = Nanos::secs(20);
-/// A guest that says nothing for so long, busy as it may be, waits for a time that never comes.
-const SILENT: Nanos = Nanos::secs(300);
+/// A guest that has used so much processor time since it said something waits for a time that never comes. Of processor
+/// time: on a machine with much else to do one that only lays out its files said nothing for 300 s.
+const SILENT: u64 = 300 * TICKS;
+/// Per second, in /proc (USER_HZ).
+const TICKS: u64 = 100;
 /// For its processes to end after it said bye.
 const LEAVE: Nanos = Nanos::secs(20);
 
@@ -269,35 +272,41 @@ fn serve(
 /// Whether a guest that says nothing is at work.
 struct Life {
     leader: u32,
-    /// When it said something, and when it had used another processor time than before.
-    said: Instant,
+    /// When it said something, or had used another processor time than before.
     worked: Instant,
     ticks: u64,
+    /// Its processor time when it was found to say nothing; `None`: it has just spoken.
+    silent: Option<u64>,
 }
 
 impl Life {
     fn new(leader: u32, now: Instant) -> Life {
-        Life { leader, said: now, worked: now, ticks: 0 }
+        Life { leader, worked: now, ticks: 0, silent: None }
     }
 
     /// The error is the end of a sentence about the guest.
     fn check(&mut self, now: Instant, said: bool) -> Result<(), String> {
         if said {
-            (self.said, self.worked) = (now, now);
+            (self.worked, self.silent) = (now, None);
             return Ok(());
         }
-        let ticks = processor_ticks(self.leader);
+        self.quiet(now, processor_ticks(self.leader))
+    }
+
+    /// It says nothing, and has used so much processor time so far.
+    fn quiet(&mut self, now: Instant, ticks: u64) -> Result<(), String> {
         if ticks != self.ticks {
             (self.ticks, self.worked) = (ticks, now);
         }
         if now - self.worked > IDLE {
             return Err("hangs: all its processes sleep, and nothing will wake them".into());
         }
-        if now - self.said > SILENT {
+        let since = *self.silent.get_or_insert(ticks);
+        if ticks.saturating_sub(since) > SILENT {
             return Err(format!(
-                "computes for {} s without using its drive: a program that waits for a clock by reading it never ends \
-                 there",
-                SILENT.as_ms() / 1000
+                "computes for {} s of processor time without using its drive: a program that waits for a clock by \
+                 reading it never ends there",
+                SILENT / TICKS
             ));
         }
         Ok(())
@@ -442,5 +451,17 @@ mod tests {
         assert!(life.check(at(20), true).is_ok());
         assert!(life.check(at(39), false).is_ok());
         assert!(life.check(at(41), false).unwrap_err().starts_with("hangs"));
+    }
+
+    #[test]
+    fn a_guest_computes_for_ever_by_its_processor_time_alone() {
+        let at = |s| Instant::ZERO + Nanos::secs(s);
+        let mut life = Life::new(u32::MAX, at(0));
+        // A machine that gives it a tick in ten seconds.
+        assert!((1..100).all(|n| life.quiet(at(10 * n), n).is_ok()));
+        assert!(life.quiet(at(1000), 1 + SILENT).is_ok());
+        assert!(life.quiet(at(1001), 2 + SILENT).unwrap_err().contains("300 s of processor time"));
+        life.check(at(1002), true).unwrap();
+        assert!(life.quiet(at(1003), 3 + SILENT).is_ok());
     }
 }

@@ -121,6 +121,22 @@ fn io_max_holds_what_linux_holds_for_as_long() {
     assert_eq!((outcome.counts.ios, outcome.counts.held), (697, 42));
 }
 
+/// A sibling's settings are written 31 ticks before the timer's tick, which was set 125 ticks before.
+#[test]
+fn a_timer_that_is_set_for_the_same_tick_again_fires_as_late_as_before() {
+    let outcome = recorded("io.max.timer-kept");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 0);
+}
+
+/// The first is over 400 us before the end of its span, with the interrupt of a completion.
+#[test]
+fn io_cost_wakes_at_the_first_interrupt_in_the_span_of_its_timer() {
+    let outcome = recorded("io.cost.wakes");
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!((outcome.counts.ios, outcome.counts.held), (47, 2));
+}
+
 #[test]
 fn what_is_no_recording_of_a_controller_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err();

@@ -3,6 +3,7 @@
 use crate::ctl::TickTimers;
 use crate::table::NIL;
 use crate::tree::{Key, Nodes, Tree};
+use alloc::vec::Vec;
 
 /// When a timer fires: the tick, and its order among those of that tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,23 +21,36 @@ pub(super) struct Timers {
     pub kind: TickTimers,
     tree: Tree,
     nodes: Nodes<Place>,
+    /// The tick that each is set for.
+    wanted: Vec<u64>,
     settings: u64,
 }
 
 impl Timers {
     /// None set.
     pub fn new() -> Timers {
-        Timers { kind: TickTimers::default(), tree: Tree::new(), nodes: Nodes::new(0), settings: 0 }
+        Timers {
+            kind: TickTimers::default(),
+            tree: Tree::new(),
+            nodes: Nodes::new(0),
+            wanted: Vec::new(),
+            settings: 0,
+        }
     }
 
     /// Makes room for so many groups.
     pub fn grow(&mut self, groups: usize) {
         self.nodes.grow(groups);
+        self.wanted.resize(groups, 0);
     }
 
     /// Sets the timer of a group for a tick; one that is set is moved, unless it fires at that edge
-    /// already.
+    /// already. One that is set for the same tick stays, even if a finer resolution would do by now.
     pub fn set(&mut self, group: u32, now: u64, for_tick: u64) {
+        let before = core::mem::replace(&mut self.wanted[group as usize], for_tick);
+        if self.nodes.linked(group) && before == for_tick {
+            return;
+        }
         self.settings += 1;
         let (edge, order) = self.kind.place(now, for_tick, self.settings);
         if self.nodes.linked(group) {
@@ -62,5 +76,23 @@ impl Timers {
         }
         self.tree.remove(&mut self.nodes, first);
         Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// specs/groups-and-priorities.md 1.1: seen in Linux 6.1, where a sibling's settings were written meanwhile.
+    #[test]
+    fn a_timer_that_is_set_for_the_same_tick_again_keeps_its_coarse_edge() {
+        let mut timers = Timers::new();
+        timers.grow(2);
+        timers.set(0, 1000, 1125);
+        assert_eq!(timers.next(), Some(1128));
+        timers.set(0, 1100, 1125);
+        assert_eq!(timers.next(), Some(1128));
+        timers.set(0, 1100, 1124);
+        assert_eq!(timers.next(), Some(1125));
     }
 }

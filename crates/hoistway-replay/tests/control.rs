@@ -137,6 +137,14 @@ fn io_cost_wakes_at_the_first_interrupt_in_the_span_of_its_timer() {
     assert_eq!((outcome.counts.ios, outcome.counts.held), (47, 2));
 }
 
+/// The model is written while I/O waits: Linux leaves its price and the period's timer.
+#[test]
+fn io_cost_leaves_what_waits_when_its_model_is_written() {
+    let outcome = recorded("io.cost.repriced");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 2);
+}
+
 #[test]
 fn what_is_no_recording_of_a_controller_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err();

@@ -130,10 +130,15 @@ impl Replay {
             differs: None,
             first: None,
         };
-        // The machine's clock is the recording's.
-        if replay.name == "io.latency" {
+        // The machine's clock is the recording's; Linux prices nothing anew.
+        let set = match replay.name.as_str() {
+            "io.latency" => Some(("from_boot", 1)),
+            "io.cost" => Some(("reprice", 0)),
+            _ => None,
+        };
+        if let Some((name, value)) = set {
             let cx = &mut replay.env.cx();
-            replay.ctl.set(Instant::ZERO, "from_boot", 1, cx).map_err(|e| e.to_string())?;
+            replay.ctl.set(Instant::ZERO, name, value, cx).map_err(|e| e.to_string())?;
         }
         Ok(replay)
     }

@@ -129,7 +129,7 @@ impl IoCost {
         }
         self.params.user_model = user;
         self.refresh(true, now_us(now));
-        if self.params.rates.values() != before {
+        if self.conf.reprice != 0 && self.params.rates.values() != before {
             self.reprice(now, page, cx);
         }
         self.hasten(now);

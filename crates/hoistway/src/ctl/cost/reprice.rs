@@ -1,6 +1,6 @@
 //! Another model: what was priced by the old one is priced anew.
 //!
-//! Deviation: Linux leaves it. I/O held at a second each by a wrong line then goes on waiting for minutes
+//! Deviation: Linux leaves it, as do we without `reprice`. I/O held at a second each by a wrong line then goes on waiting for minutes
 //! after the line was corrected.
 
 use super::IoCost;

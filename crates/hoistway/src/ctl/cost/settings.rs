@@ -35,6 +35,7 @@ pub(super) struct Conf {
     pub wake: u64,
     pub donation_32bit: u64,
     pub inuse_step_32bit: u64,
+    pub reprice: u64,
 }
 
 impl Conf {
@@ -221,6 +222,14 @@ const ROWS: &[Setting<Conf>] = &[
          Linux: it is too small for weights above 2621.",
     )
     .field(|c| c.inuse_step_32bit, |c, v| c.inuse_step_32bit = v),
+    Tunable::switch(
+        "reprice",
+        true,
+        "Another model or other latency targets hold at once: I/O that waits gets its \
+         new price, and the period under way ends no later than one that began now. \
+         Linux leaves both (0).",
+    )
+    .field(|c| c.reprice, |c, v| c.reprice = v),
 ];
 pub(super) static SETTINGS: Settings<Conf> = Settings::new(super::NAME, ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);

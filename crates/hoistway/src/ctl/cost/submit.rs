@@ -148,8 +148,11 @@ impl IoCost {
     }
 
     /// Settings have changed: the period under way, which looks at everybody who waits, ends no later than
-    /// one that began now.
+    /// one that began now (`reprice`).
     pub(super) fn hasten(&mut self, now: Instant) {
+        if self.conf.reprice == 0 {
+            return;
+        }
         let latest = self.period_end(now);
         self.period.timer = self.period.timer.map(|end| end.min(latest));
     }

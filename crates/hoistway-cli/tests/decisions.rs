@@ -87,7 +87,7 @@ fn other_settings_differ_at_the_line_that_is_told() {
     let after = |what: &str| out.split(what).nth(1).unwrap().lines().next().unwrap().trim();
     let line: usize = after("differs first at line ").parse().unwrap();
     assert_eq!(after("recorded:"), unpacked(GROUPS).lines().nth(line - 1).unwrap());
-    assert!(out.contains("queue 6: owner"), "{out}");
+    assert!(out.contains("queue 6: group 3 class Be owner 0 "), "{out}");
     let differ = out.lines().find(|l| l.contains(" differ: ")).unwrap();
     let mut numbers = differ.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
     let total: u64 = numbers.next().unwrap().parse().unwrap();

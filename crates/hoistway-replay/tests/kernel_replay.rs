@@ -145,7 +145,7 @@ fn a_difference_is_told_by_its_line_and_the_rest_is_compared() {
     let outcome = of(&good.replace("dispatch,60180468,6,1", "dispatch,60180468,6,"));
     let first = outcome.first.unwrap();
     assert_eq!((first.line, &*first.ours), (4, "dispatched 1"));
-    assert!(first.state.contains(": owner 0 users 1"), "{}", first.state);
+    assert!(first.state.contains(" owner 0 users 1"), "{}", first.state);
     assert_eq!((outcome.differences.dispatches, outcome.differences.total()), (1, 1));
     assert_eq!(outcome.counts.dispatches, 2, "the comparison goes on");
 }

@@ -128,10 +128,12 @@ struct Host {
     program: PathBuf,
     folder: PathBuf,
     stop: Arc<AtomicBool>,
+    /// What is said when it is interrupted.
+    interrupted: &'static str,
 }
 
 impl Host {
-    fn new(on: &str) -> Result<Host, Failure> {
+    fn new(on: &str, interrupted: &'static str) -> Result<Host, Failure> {
         let kernel = kernel(on)?;
         let stop = stop_flag()?;
         let program = std::env::current_exe()
@@ -139,17 +141,17 @@ impl Host {
         let folder = std::env::temp_dir().join(format!("hoistway-differ-{}", std::process::id()));
         fs::create_dir_all(&folder)
             .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
-        Ok(Host { kernel, program, folder, stop })
+        Ok(Host { kernel, program, folder, stop, interrupted })
     }
 
     fn guests(&self, seed: u64) -> Guests<'_> {
-        let Host { kernel, program, folder, stop } = self;
+        let Host { kernel, program, folder, stop, .. } = self;
         Guests { recorder: record::Recorder { kernel, seed, program, folder }, stop }
     }
 
     fn failure(&self, what: String) -> Failure {
         if self.stop.load(Ordering::Relaxed) {
-            return Failure::Interrupted("interrupted; the same command goes on from there".into());
+            return Failure::Interrupted(self.interrupted.into());
         }
         Failure::Failed(what)
     }
@@ -163,7 +165,7 @@ impl Drop for Host {
 
 pub fn differ(options: &Differ) -> Result<(), Failure> {
     let schedulers = known_schedulers(&options.scheduler)?;
-    let host = Host::new(&options.on)?;
+    let host = Host::new(&options.on, "interrupted; the same command goes on from there")?;
     let mut work = Work { options, host: &host, guests: host.guests(options.seed) };
     let all: Result<Vec<(String, Tally)>, Failure> =
         schedulers.iter().map(|s| Ok((s.clone(), work.scheduler(s)?))).collect();
@@ -197,7 +199,7 @@ pub fn record(
         let standing = |s: &String| suite::suite(s).into_iter().map(|(n, s)| (n.to_string(), s));
         scenarios = schedulers.iter().flat_map(standing).collect();
     }
-    let host = Host::new(on)?;
+    let host = Host::new(on, "interrupted; nothing was compared")?;
     let mut guests = host.guests(1);
     let mut all = Vec::new();
     for (name, scenario) in scenarios {

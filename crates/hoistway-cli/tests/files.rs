@@ -644,6 +644,11 @@ fn queue(device: &Path, name: &str) -> String {
     fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name}: {e}")).trim().to_string()
 }
 
+/// A file beside the one that a loop device has its data in.
+fn beside(device: &Path, name: &str) -> PathBuf {
+    Path::new(&queue(device, "loop/backing_file")).with_file_name(name)
+}
+
 #[test]
 fn an_emulated_drive_is_a_block_device_like_the_drive() {
     let Some(drive) = emulator(&["--drive", "plextor-px-256m5s", "--size", "256M"]) else { return };
@@ -677,6 +682,10 @@ fn an_emulated_drive_is_a_block_device_like_the_drive() {
     let same = fs::read(gold.join("file")).unwrap() == content;
     must("umount", &[text(&gold)]);
     assert!(same, "what was written is read after the file system was mounted anew");
+    let figures = fs::read_to_string(beside(&device, "figures")).unwrap();
+    let rows: Vec<(&str, &str)> = figures.lines().filter_map(|l| l.split_once(' ')).collect();
+    assert_eq!(rows.iter().map(|r| r.0).collect::<Vec<_>>(), ["modelled_ns", "late_ns"]);
+    assert!(rows[0].1.parse::<u64>().unwrap() > 0, "{figures}");
     must("blkdiscard", &["-f", text(&device)]);
     assert!(fs::read(&device).unwrap().iter().all(|&byte| byte == 0), "all is discarded");
     let last: Value = serde_json::from_str(&drive.stop().unwrap()).unwrap();

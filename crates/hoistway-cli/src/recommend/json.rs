@@ -35,7 +35,7 @@ fn one(a: &Advice, by: Match) -> Value {
         "configs": (0..a.field.configs.len()).map(|c| row(a, c)).collect::<Vec<_>>(),
         "warnings": a.field.warnings.iter().map(|(text, runs)| object!({ "text": text, "runs": runs })).collect::<Vec<_>>(),
         "processor_bound": a.processor_bound().iter().map(|b| object!({
-            "workload": b.place, "config": b.config, "busy": b.share,
+            "workload": b.place, "config": b.config, "busy": b.busy,
         })).collect::<Vec<_>>(),
         "not_judged": a.not_judged().iter().map(|q| object!({
             "workload": q.place, "what": q.aspect.words(),

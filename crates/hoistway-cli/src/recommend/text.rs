@@ -5,7 +5,7 @@ use crate::table::{Table, limit, three};
 use hoistway_lab::recommend::advice::BaseIs;
 use hoistway_lab::recommend::choose::Fell;
 use hoistway_lab::recommend::compare::{Comparison, Verdict};
-use hoistway_lab::recommend::field::{Busy, Quantity};
+use hoistway_lab::recommend::field::{Quantity, Strain};
 use hoistway_lab::recommend::goal::{Aspect, Limit};
 use hoistway_lab::recommend::identity::KERNEL;
 use hoistway_lab::recommend::install::{Lines, Step};
@@ -148,14 +148,13 @@ fn not_judged(a: &Advice) -> String {
         return String::new();
     }
     let of = |place: &str| {
-        let bound = a.field.busy.iter().filter(|b| b.place == place && b.is_bound());
-        let bound: Vec<String> =
-            bound.map(|b| format!("{}: {:.0} %", b.config, 100.0 * b.share)).collect();
+        let here = a.field.strains.iter().filter(|s| s.place == place);
+        let bound: Vec<String> = here.filter_map(strained).collect();
         format!("{place} ({})", bound.join(", "))
     };
     let places: Vec<String> = places.into_iter().map(of).collect();
     let mut out = format!(
-        "not judged  {}: the processors were busy all the time, and they act out this emulated drive, which a real one would not ask of them; \
+        "not judged  {}: this machine acts the drive out and did not keep up, so that its processors were measured and not the drive; \
          a machine with faster processors can judge it\n",
         places.join(", ")
     );
@@ -163,6 +162,16 @@ fn not_judged(a: &Advice) -> String {
         let _ = writeln!(out, "            so it is not known whether {} are kept", keeps(limit));
     }
     out
+}
+
+/// What the machine did not keep up with under one configuration.
+fn strained(s: &Strain) -> Option<String> {
+    let busy = s.busy.filter(|_| s.is_bound());
+    let busy = busy.map(|b| format!("processors {:.0} % busy", 100.0 * b));
+    let late = s.late.filter(|_| s.is_late());
+    let late = late.map(|l| format!("drive {:.0} % late", 100.0 * l));
+    let all: Vec<String> = busy.into_iter().chain(late).collect();
+    (!all.is_empty()).then(|| format!("{}: {}", s.config, all.join(", ")))
 }
 
 /// Workloads in which the choice is worse although the aspect as a whole is not.
@@ -464,7 +473,8 @@ fn how(a: &Advice) -> String {
 
 /// Where the processors had no rest.
 fn processors(a: &Advice) -> String {
-    let of = |b: &&Busy| format!("{} under {} ({:.0} %)", b.place, b.config, 100.0 * b.share);
+    let busy = |s: &Strain| 100.0 * s.busy.unwrap_or(0.0);
+    let of = |s: &&Strain| format!("{} under {} ({:.0} %)", s.place, s.config, busy(s));
     let bound: Vec<String> = a.processor_bound().iter().map(of).collect();
     match bound.is_empty() {
         true => String::new(),

@@ -157,7 +157,11 @@ impl Group {
             quantities,
             set_aside: self.set_aside(&members, configs.len()),
             warnings: Vec::new(),
-            busy: members.iter().flat_map(|m| &m.fields).flat_map(|f| f.busy.clone()).collect(),
+            strains: members
+                .iter()
+                .flat_map(|m| &m.fields)
+                .flat_map(|f| f.strains.clone())
+                .collect(),
         };
         for (text, runs) in members.iter().flat_map(|m| &m.fields).flat_map(|f| &f.warnings) {
             field.warn(text, runs);

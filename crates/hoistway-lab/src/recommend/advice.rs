@@ -10,7 +10,7 @@
 
 use super::choose::{Choice, Fell, Plan};
 use super::compare::{Comparison, ROUNDS_MIN, Verdict};
-use super::field::{Busy, Field, Quantity, Source};
+use super::field::{Field, Quantity, Source, Strain};
 use super::goal::{self, Aspect, Goal, GoalError, Limit};
 use super::identity::KERNEL;
 use super::install::{self, Install};
@@ -405,21 +405,21 @@ impl Advice {
     }
 
     /// Runs that count here and left the processors no rest.
-    pub fn processor_bound(&self) -> Vec<&Busy> {
+    pub fn processor_bound(&self) -> Vec<&Strain> {
         let counts = self.plan.criteria.iter().flat_map(|c| &c.aspects);
         let counts = counts.chain(self.plan.limits.iter().flat_map(|l| &l.aspects));
         let counts: Vec<Aspect> = counts.copied().collect();
-        let here = |busy: &&Busy| {
-            let config = self.field.configs.iter().position(|c| *c == busy.config);
-            let told = |q: &&Quantity| q.place == busy.place && counts.contains(&q.aspect);
-            busy.is_bound()
+        let here = |strain: &&Strain| {
+            let config = self.field.configs.iter().position(|c| *c == strain.config);
+            let told = |q: &&Quantity| q.place == strain.place && counts.contains(&q.aspect);
+            strain.is_bound()
                 && config.is_some_and(|c| self.complete(c))
                 && self.field.quantities.iter().any(|q| told(&q))
         };
-        self.field.busy.iter().filter(here).collect()
+        self.field.strains.iter().filter(here).collect()
     }
 
-    /// What this goal is about and was not judged, since it tells of the processors that emulate the drive.
+    /// What this goal is about and was not judged, since it tells of the machine that emulates the drive.
     pub fn not_judged(&self) -> Vec<&Quantity> {
         let counts = self.goal.aspects();
         self.field.set_aside.iter().filter(|q| counts.contains(&q.aspect)).collect()

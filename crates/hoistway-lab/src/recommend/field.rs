@@ -9,6 +9,8 @@
 //! machine, which has these processors, and what a scheduler costs of them is a reason for or against it. An emulated drive
 //! is acted out by the same processors, which a real one would not take: there the workload is *set aside* for all
 //! configurations, shown with its mark and not compared, since a comparison needs both sides and a choice all of them.
+//! The same holds where the emulated drive answered later than its model by more than a goal takes for the same
+//! ([`LATE_MAX`]): processors can be too slow for that without being busy all the time.
 
 use super::compare::{Comparison, Score};
 use super::goal::Aspect;
@@ -26,6 +28,13 @@ const BUSY_FIGURES: [&str; 2] = ["machine_cpu_ns", "machine_idle_ns"];
 
 /// More than this part of the processors' time busy: they are the limit (as the conditions of a run on the kernel have it).
 pub const BUSY_MAX: f64 = 0.9;
+
+/// Names of the figures that tell how late an emulated drive was: its time by the model and what came on top, ns.
+const LATE_FIGURES: [&str; 2] = ["drive_modelled_ns", "drive_late_ns"];
+
+/// An emulated drive that is later than this, as a part of its time by the model, is another drive (as the conditions
+/// of a run on the kernel have it). A fifth of a wait is what goals take for the same.
+pub const LATE_MAX: f64 = 0.2;
 
 /// A run and where it was read.
 #[derive(Clone, Debug)]
@@ -47,15 +56,17 @@ pub struct Quantity {
     pub values: Vec<Option<Vec<Bounded>>>,
 }
 
-/// How busy the processors were in one workload under one configuration.
+/// What the machine had to do in one workload under one configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Busy {
+pub struct Strain {
     /// Experiment and workload.
     pub place: String,
     /// The configuration.
     pub config: String,
-    /// Part of their time, mean over the rounds.
-    pub share: f64,
+    /// Part of the processors' time that they were busy, mean over the rounds; `None`: the runs do not tell.
+    pub busy: Option<f64>,
+    /// How much later than its model an emulated drive answered, as a part of the model's time.
+    pub late: Option<f64>,
 }
 
 /// Everything known of one drive.
@@ -73,14 +84,19 @@ pub struct Field {
     pub set_aside: Vec<Quantity>,
     /// What the runs warn of, with the runs that do.
     pub warnings: Vec<(String, Vec<String>)>,
-    /// How busy the processors were, of runs that tell.
-    pub busy: Vec<Busy>,
+    /// What the machine had to do, of runs that tell.
+    pub strains: Vec<Strain>,
 }
 
-impl Busy {
-    /// Had they no rest?
+impl Strain {
+    /// Had the processors no rest?
     pub fn is_bound(&self) -> bool {
-        self.share > BUSY_MAX
+        self.busy.is_some_and(|busy| busy > BUSY_MAX)
+    }
+
+    /// Was the emulated drive too late to be that drive?
+    pub fn is_late(&self) -> bool {
+        self.late.is_some_and(|late| late > LATE_MAX)
     }
 }
 
@@ -141,7 +157,7 @@ impl Field {
             quantities: Vec::new(),
             set_aside: Vec::new(),
             warnings: Vec::new(),
-            busy: Vec::new(),
+            strains: Vec::new(),
         }
     }
 
@@ -164,9 +180,15 @@ impl Field {
                 self.quantities.extend(self.quantity(manifest, workload, &cells, aspect));
             }
             let place = || format!("{}/{}", manifest.experiment, workload.id);
-            self.busy.extend(cells.iter().filter_map(|cell| {
-                let share = busy_share(&cell.reps)?;
-                Some(Busy { place: place(), config: cell.config.clone(), share })
+            self.strains.extend(cells.iter().filter_map(|cell| {
+                let (busy, late) = (busy_share(&cell.reps), late_share(&cell.reps));
+                let config = cell.config.clone();
+                (busy.is_some() || late.is_some()).then(|| Strain {
+                    place: place(),
+                    config,
+                    busy,
+                    late,
+                })
             }));
         }
     }
@@ -218,7 +240,8 @@ impl Field {
         if !self.identity.emulated {
             return;
         }
-        let bound = |place: &str| self.busy.iter().any(|b| b.place == place && b.is_bound());
+        let strained = |s: &Strain| s.is_bound() || s.is_late();
+        let bound = |place: &str| self.strains.iter().any(|s| s.place == place && strained(s));
         let tells = |q: &Quantity| q.aspect == Aspect::Processor || !bound(&q.place);
         let all = std::mem::take(&mut self.quantities);
         let (kept, aside) = all.into_iter().partition(tells);
@@ -259,12 +282,23 @@ impl Field {
 
 /// Part of the processors' time that was busy; `None`: the runs do not tell.
 fn busy_share(reps: &[Rep]) -> Option<f64> {
+    let [busy, idle] = totals(reps, BUSY_FIGURES)?;
+    (busy + idle > 0.0).then(|| busy / (busy + idle))
+}
+
+/// How much later than its model an emulated drive was, as a part of the model's time; `None`: the runs do not tell.
+fn late_share(reps: &[Rep]) -> Option<f64> {
+    let [modelled, late] = totals(reps, LATE_FIGURES)?;
+    (modelled > 0.0).then(|| late / modelled)
+}
+
+/// Figures of all repetitions together.
+fn totals(reps: &[Rep], names: [&str; 2]) -> Option<[f64; 2]> {
     let all = |name: &str| -> Option<f64> {
         let of = |rep: &Rep| Some(rep.figures.iter().find(|f| f.name == name)?.value as f64);
         Some(sum(reps.iter().map(of).collect::<Option<Vec<_>>>()?))
     };
-    let (busy, idle) = (all(BUSY_FIGURES[0])?, all(BUSY_FIGURES[1])?);
-    (busy + idle > 0.0).then(|| busy / (busy + idle))
+    Some([all(names[0])?, all(names[1])?])
 }
 
 /// Round by round. `None` of nothing.

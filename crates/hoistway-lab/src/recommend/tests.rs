@@ -216,7 +216,7 @@ fn what_kept_the_processors_busy_is_said_and_makes_the_answer_less_sure() {
     assert_eq!((calm.sureness, calm.processor_bound().len()), (Sureness::Sure, 0));
     assert_eq!((&busy.answer, busy.sureness), (&Answer::Change(2), Sureness::Likely));
     let said = busy.processor_bound()[0];
-    assert_eq!((said.config.as_str(), said.share), ("none", 0.97));
+    assert_eq!((said.config.as_str(), said.busy), ("none", Some(0.97)));
     assert!(said.place.ends_with("/w0"), "{said:?}");
 }
 
@@ -259,6 +259,28 @@ fn processors_decide_of_a_real_drive_and_not_of_an_emulated_one() {
             assert_eq!(ask(&calm, "desktop").answer, wanted, "with processors to spare");
         }
     }
+}
+
+/// Processors with time to spare, and still not in time: of an emulated drive that is another drive.
+#[test]
+fn an_emulated_drive_that_is_late_is_not_judged() {
+    let with = |late: i64| {
+        let rows = [("emulated", "yes".to_string())];
+        let mut run = short_of_processors(95.0, &[], &rows);
+        for cell in run.cells.iter_mut().filter(|c| c.config == "none" && c.workload == "w1") {
+            for rep in &mut cell.reps {
+                for (name, value) in [("drive_modelled_ns", 1000), ("drive_late_ns", late)] {
+                    rep.figures.push(NamedFigure { name: name.into(), of: None, value });
+                }
+            }
+        }
+        ask(&run, "desktop")
+    };
+    assert_eq!(with(190).not_judged().len(), 0);
+    let late = with(210);
+    assert_eq!((late.not_judged().len(), late.processor_bound().len()), (1, 0));
+    let told = late.field.strains.iter().find(|s| s.is_late()).unwrap();
+    assert_eq!((told.config.as_str(), told.late, told.busy), ("none", Some(0.21), None));
 }
 
 #[test]

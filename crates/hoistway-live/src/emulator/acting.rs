@@ -23,6 +23,7 @@
 
 use super::store::Store;
 use crate::clock::Clock;
+use crate::kernel::Lateness as Told;
 use crate::slab::Slab;
 use crate::storage::EmulationFigures;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
@@ -282,6 +283,15 @@ impl Acting {
             achieved_mean: mean(late.modelled + late.late.sum()),
             late_p50: Nanos(late.late.quantile(1, 2).unwrap_or(0)),
             late_p99: Nanos(late.late.quantile(99, 100).unwrap_or(0)),
+        }
+    }
+
+    /// How late commands were, since the self-test.
+    pub fn told(&self) -> Told {
+        let late = self.lateness();
+        Told {
+            modelled_ns: u64::try_from(late.modelled).unwrap_or(u64::MAX),
+            late_ns: u64::try_from(late.late.sum()).unwrap_or(u64::MAX),
         }
     }
 

@@ -1,9 +1,10 @@
-//! The drive as the one file of a folder (FUSE). Reads, writes, flushes and discards go straight to the drive.
+//! The drive as a file of a folder (FUSE), with its figures as another. Reads, writes, flushes and discards go straight to the drive.
 //!
 //! Direct I/O for everybody and parallel writes, as for exports (`front::fuse`): whatever caches lie above
 //! belong to who uses the loop device.
 
 use super::acting::{Acting, Reply};
+use super::figures;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -17,6 +18,8 @@ use std::time::{Duration, SystemTime};
 
 /// The folder is inode 1.
 const INODE: INodeNo = INodeNo(2);
+/// The file of figures.
+const FIGURES: INodeNo = INodeNo(3);
 /// Nothing about the file changes.
 const FOREVER: Duration = Duration::from_secs(3600);
 /// Asynchronous requests under way: eight for each tag a loop device may have, more than one request of it
@@ -41,11 +44,13 @@ pub(super) struct DriveFolder {
 
 impl DriveFolder {
     fn attributes(&self, ino: INodeNo) -> FileAttr {
-        let file = ino == INODE;
+        let file = ino == INODE || ino == FIGURES;
+        // The figures have no size: they are made when they are read.
+        let size = if ino == INODE { self.size } else { 0 };
         FileAttr {
             ino,
-            size: if file { self.size } else { 0 },
-            blocks: if file { self.size / 512 } else { 0 },
+            size,
+            blocks: size / 512,
             atime: self.born,
             mtime: self.born,
             ctime: self.born,
@@ -77,18 +82,23 @@ impl Filesystem for DriveFolder {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match parent == INodeNo::ROOT && name == self.name.as_str() {
-            true => reply.entry(&FOREVER, &self.attributes(INODE), Generation(0)),
-            false => reply.error(Errno::ENOENT),
-        }
+        let found = match parent == INodeNo::ROOT {
+            true if name == self.name.as_str() => INODE,
+            true if name == figures::FILE => FIGURES,
+            _ => return reply.error(Errno::ENOENT),
+        };
+        reply.entry(&FOREVER, &self.attributes(found), Generation(0));
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         reply.attr(&FOREVER, &self.attributes(ino));
     }
 
-    fn open(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        if ino != INODE {
+    fn open(&self, _request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if ino == FIGURES && flags.0 & libc::O_ACCMODE != libc::O_RDONLY {
+            return reply.error(Errno::EACCES);
+        }
+        if ino != INODE && ino != FIGURES {
             return reply.error(Errno::EISDIR);
         }
         let how = FopenFlags::FOPEN_DIRECT_IO
@@ -100,7 +110,7 @@ impl Filesystem for DriveFolder {
     fn read(
         &self,
         _request: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         _handle: FileHandle,
         offset: u64,
         size: u32,
@@ -108,6 +118,11 @@ impl Filesystem for DriveFolder {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if ino == FIGURES {
+            let text = figures::text(&self.drive.told());
+            let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+            return reply.data(&text.as_bytes()[from..text.len().min(from + size as usize)]);
+        }
         let end = offset.saturating_add(size.into()).min(self.size);
         if offset >= end {
             return reply.data(&[]);
@@ -190,6 +205,7 @@ impl Filesystem for DriveFolder {
             (INodeNo::ROOT, FileType::Directory, "."),
             (INodeNo::ROOT, FileType::Directory, ".."),
             (INODE, FileType::RegularFile, self.name.as_str()),
+            (FIGURES, FileType::RegularFile, figures::FILE),
         ];
         let rest = all.into_iter().zip(1..).skip(usize::try_from(offset).unwrap_or(usize::MAX));
         for ((ino, kind, name), next) in rest {

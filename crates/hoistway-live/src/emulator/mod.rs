@@ -11,6 +11,7 @@
 //! unit access; requests of more than 128 separate pieces of memory are cut by it.
 
 mod acting;
+mod figures;
 mod file;
 mod probe;
 mod process;
@@ -19,6 +20,7 @@ mod state;
 mod store;
 
 pub use acting::PathTime;
+pub(crate) use figures::lateness;
 pub use probe::Carried;
 pub use process::EmulatorProcess;
 pub use queue::QueueRow;
@@ -65,10 +67,15 @@ pub fn is_drive(file: &Path) -> bool {
 
 /// Whether all storage of a place is drives of emulators.
 pub fn is_emulated(place: &Place) -> bool {
+    drive_files(place).is_some()
+}
+
+/// The files that emulators act the storage of a place out as; `None`: not all of it is.
+fn drive_files(place: &Place) -> Option<Vec<PathBuf>> {
     let file = |what: &String| what.strip_prefix("backing file ").map(PathBuf::from);
     let files = place.chain.iter().filter_map(|link| file(link.what.as_ref()?));
     let files: Vec<PathBuf> = files.collect();
-    !files.is_empty() && files.iter().all(|f| is_drive(f))
+    (!files.is_empty() && files.iter().all(|f| is_drive(f))).then_some(files)
 }
 
 /// Which drive, and where its data is.

@@ -37,6 +37,25 @@ pub struct Watch {
     clock: crate::Clock,
 }
 
+/// How late an emulated drive is, counted since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Time of all commands by the model, ns.
+    pub modelled_ns: u64,
+    /// By how much they were answered later than the model says, ns.
+    pub late_ns: u64,
+}
+
+impl Lateness {
+    /// What came since.
+    pub fn since(&self, then: &Lateness) -> Lateness {
+        Lateness {
+            modelled_ns: self.modelled_ns.saturating_sub(then.modelled_ns),
+            late_ns: self.late_ns.saturating_sub(then.late_ns),
+        }
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
@@ -173,6 +192,18 @@ impl Conditions {
         });
     }
 
+    /// How late an emulated drive answered while measuring went on, beside the times of its model; ns.
+    pub(super) fn emulated_drive(&mut self, modelled: u64, late: u64) {
+        let share = late as f64 / modelled.max(1) as f64;
+        self.note("emulated_drive_late", format!("{:.1} %", share * 100.0));
+        self.flag(share > LATE_MAX, || {
+            format!(
+                "the emulated drive answered {:.1} % later than its model says: this machine does not keep up with it",
+                share * 100.0
+            )
+        });
+    }
+
     fn note(&mut self, name: &str, value: String) {
         self.rows.push((name.into(), value));
     }
@@ -301,6 +332,10 @@ const STOLEN_MAX: f64 = 0.05;
 /// `recommend` has the same limit.
 const BUSY_MAX: f64 = 0.9;
 
+/// Later than this, as a part of its time by the model, an emulated drive is not the drive. A fifth is what a goal of
+/// `recommend` counts as the same of a wait; it has the same limit.
+const LATE_MAX: f64 = 0.2;
+
 /// More pages than this swapped: 1 MiB of 4 KiB pages.
 const SWAPPED_MAX: u64 = 256;
 
@@ -367,6 +402,16 @@ pub(super) mod tests {
         let mut found = Conditions::default();
         standing(&system, &mut found);
         assert_eq!(found.flags, Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_emulated_drive_may_be_late_by_a_fifth() {
+        let mut found = Conditions::default();
+        found.emulated_drive(1_000, 190);
+        assert_eq!(found.rows, [("emulated_drive_late".into(), "19.0 %".into())]);
+        assert_eq!(found.flags, Vec::<String>::new());
+        found.emulated_drive(1_000, 900);
+        assert!(found.flags[0].starts_with("the emulated drive answered 90.0 % later than"));
     }
 
     #[test]

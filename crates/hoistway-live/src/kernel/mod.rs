@@ -27,7 +27,7 @@ mod worker;
 
 pub use cgroup::{Groups, Hierarchy};
 pub use chain::Link;
-pub use conditions::{Conditions, Traffic, Watch};
+pub use conditions::{Conditions, Lateness, Traffic, Watch};
 pub use guard::Guard;
 pub use hoistway_sim::world::Lack;
 pub use machine::{Machine, MachineOptions};

@@ -18,9 +18,11 @@ use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
 use super::worker::order::Order;
 use super::worker::wire::Event;
-use super::{Conditions, Diskstats, Guard, System, Traffic, Watch};
+use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
 use crate::LiveError;
 use crate::clock::{Clock, monotonic};
+#[cfg(feature = "fuse")]
+use crate::emulator::lateness;
 use crate::error::os;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::hist::Histogram;
@@ -440,6 +442,14 @@ struct Reading {
     device: Diskstats,
     workers: u64,
     machine: MachineTime,
+    /// Of an emulated drive.
+    late: Option<Lateness>,
+}
+
+/// Without FUSE this program acts out no drive.
+#[cfg(not(feature = "fuse"))]
+fn lateness(_place: &super::Place) -> Option<Lateness> {
+    None
 }
 
 /// A run that is watched.
@@ -512,6 +522,7 @@ impl<'a, 'j> Watched<'a, 'j> {
             device,
             workers: workers.map_or(0, Workers::processor_time),
             machine: MachineTime::now(),
+            late: lateness(&self.machine.place),
         })
     }
 
@@ -681,9 +692,15 @@ impl<'a, 'j> Watched<'a, 'j> {
             figure("machine_interrupt_ns", processors.interrupts),
             figure("machine_cpu_ns_per_request", processors.busy / requests),
         ];
+        let of_drive = begun.late.zip(ended.late).map(|(then, now)| {
+            let Lateness { modelled_ns, late_ns } = now.since(&then);
+            self.conditions.emulated_drive(modelled_ns, late_ns);
+            [figure("drive_modelled_ns", modelled_ns), figure("drive_late_ns", late_ns)]
+        });
         // A processor that takes no time has nothing to tell.
         let virtual_time = self.machine.options.virtual_time;
-        let host_figures = if virtual_time { Vec::new() } else { of_processors };
+        let mut host_figures = if virtual_time { Vec::new() } else { of_processors };
+        host_figures.extend(of_drive.into_iter().flatten());
         let (begin, now) = (self.recording.begin(), self.clock.now());
         let (first, total) = (self.first.device, commands_of(&last.device));
         let (procs, marks) = self.recording.finish(job);

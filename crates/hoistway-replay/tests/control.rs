@@ -145,6 +145,29 @@ fn io_cost_leaves_what_waits_when_its_model_is_written() {
     assert!(outcome.counts.held > 2);
 }
 
+/// A weight is written in the middle of a long period: shares follow at once.
+#[test]
+fn io_cost_shares_follow_a_written_weight_at_once() {
+    let outcome = recorded("io.cost.weights");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 2);
+}
+
+/// A group is removed while a read of it waits: that goes on with the period.
+#[test]
+fn io_cost_keeps_what_waits_in_a_group_that_is_removed() {
+    let outcome = recorded("io.cost.removed");
+    assert!(outcome.agrees(), "{outcome}");
+}
+
+/// A group and the one above it are removed: reads and what is written of their pages later wait as before.
+#[test]
+fn io_max_holds_what_a_removed_group_has_as_before() {
+    let outcome = recorded("io.max.removed");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 200);
+}
+
 #[test]
 fn what_is_no_recording_of_a_controller_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err();

@@ -337,28 +337,27 @@ fn the_rates_are_tunables_of_a_group_too() {
 }
 
 #[test]
-fn a_removed_group_lets_its_ios_go_at_the_next_tick_and_its_parent_pays_for_later_ones() {
+fn a_removed_groups_ios_wait_as_before_and_its_later_ones_behind_them() {
     let mut b = Bench::new("none", "riops=100", |_| {});
     let parent = b.group;
     let child = b.rig.group(parent, "c");
     let proc = b.stack.add_proc(child, IoPrio::NONE).0;
-    let line = Input::Write { group: child, file: "io.max".into(), line: "8:0 rbps=2000".into() };
+    let line = Input::Write { group: child, file: "io.max".into(), line: "8:0 riops=10".into() };
     b.input(line);
-    for i in 0..5 {
+    for i in 0..3 {
         b.io(proc, Op::Read, 1000 * i, 8);
     }
     b.run_to(3);
-    assert!(b.issued().is_empty());
+    assert_eq!(b.issued().len(), 1);
     b.remove(child);
-    assert_eq!(b.issued().len(), 5);
-    for i in 5..12 {
-        b.io(proc, Op::Read, 1000 * i, 8);
-    }
-    // The parent's ten per slice.
-    assert_eq!(b.issued().len(), 10);
-    b.run_to(40);
-    assert_eq!(b.issued().len(), 12);
-    assert_eq!(b.gauge("queued"), 0);
+    b.io(proc, Op::Read, 4000, 8);
+    b.run_to(20);
+    assert_eq!(b.issued().len(), 1);
+    // One per slice.
+    b.run_to(30);
+    assert_eq!(b.issued().len(), 2);
+    b.run_to(110);
+    assert_eq!(b.issued().len(), 4);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! apart that the kernel has written (`linux/driver/hoistway_record.c`).
 
 use super::actor::scenario::Scenario;
-use super::actor::{DONE, FAILED};
+use super::actor::{DONE, FAILED, mark};
 use super::{Boot, Kernel};
 use crate::LiveError;
 use hoistway_sim::drive::DriveFile;
@@ -88,13 +88,14 @@ fn os<T>(what: &str, path: &Path, result: std::io::Result<T>) -> Result<T, LiveE
 fn apart(text: &str, files: &[PathBuf]) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     let mut rest = text;
-    for file in files {
+    for (n, file) in files.iter().enumerate() {
         let head = format!("begin {}\n", file.display());
         let found = rest.strip_prefix(&head).and_then(|rest| rest.split_once("\nend\n"));
         let Some((recording, after)) = found else {
             return Err(format!("the recording of {} is not there, or not whole", file.display()));
         };
-        all.push(format!("{recording}\n"));
+        // Later scenarios have larger numbers, so this one is no part of another's that is found here.
+        all.push(format!("{}\n", recording.replace(&mark(n), "")));
         rest = after;
     }
     Ok(all)
@@ -107,8 +108,9 @@ mod tests {
     #[test]
     fn recordings_are_taken_apart_in_order() {
         let files = [PathBuf::from("/x/0"), PathBuf::from("/x/1")];
-        let text = "begin /x/0\nevent\na\nend\nbegin /x/1\nevent\nend\n";
-        assert_eq!(apart(text, &files).unwrap(), ["event\na\n", "event\n"]);
+        let text = "begin /x/0\nevent\na@0/x@0\nend\nbegin /x/1\nevent,b@1,a@0\nend\n";
+        let both = ["event\na/x\n", "event,b,a@0\n"];
+        assert_eq!(apart(text, &files).unwrap(), both, "a group of an earlier one is another");
         assert!(apart("begin /x/0\nevent\na\n", &files[..1]).unwrap_err().contains("not whole"));
     }
 }

@@ -3,6 +3,7 @@
 use super::{Clock, Device, Process};
 use crate::line::{Line, number, path};
 use crate::{Counts, Difference, Differences, Mistake, Outcome};
+use hoistway::ctl::cost::IoCost;
 use hoistway::ctl::{self, Controller, Verdict};
 use hoistway::env::Env;
 use hoistway::group::{GroupId, ProcId};
@@ -76,11 +77,37 @@ struct Request {
     done: bool,
 }
 
+/// A controller of ours; io.cost's wake timers are told when to fire.
+enum Ctl {
+    Cost(Box<IoCost>),
+    Other(Box<dyn Controller>),
+}
+
+impl std::ops::Deref for Ctl {
+    type Target = dyn Controller;
+
+    fn deref(&self) -> &(dyn Controller + 'static) {
+        match self {
+            Ctl::Cost(cost) => &**cost,
+            Ctl::Other(other) => &**other,
+        }
+    }
+}
+
+impl std::ops::DerefMut for Ctl {
+    fn deref_mut(&mut self) -> &mut (dyn Controller + 'static) {
+        match self {
+            Ctl::Cost(cost) => &mut **cost,
+            Ctl::Other(other) => &mut **other,
+        }
+    }
+}
+
 struct Replay {
     clock: Clock,
     name: String,
     env: Env,
-    ctl: Box<dyn Controller>,
+    ctl: Ctl,
     now: (u64, Instant),
     /// By path.
     groups: BTreeMap<String, GroupId>,
@@ -111,7 +138,13 @@ impl Replay {
         device.rotational = told.rotational;
         device.tick = Nanos(told.tick);
         device.nr_requests = tags;
-        let ctl = (entry.build)(&device);
+        let ctl = if told.controller == "io.cost" {
+            let mut cost = IoCost::new(&device);
+            cost.tell_wakes();
+            Ctl::Cost(Box::new(cost))
+        } else {
+            Ctl::Other((entry.build)(&device))
+        };
         let mut replay = Replay {
             clock,
             name: told.controller.clone(),
@@ -166,7 +199,7 @@ impl Replay {
         }
         // Timers that are due now wait for the line that tells of them.
         if self.name == "io.cost" {
-            self.fire_loosely(now, rest);
+            self.fire_told(now, rest);
         } else {
             let mut same = rest.iter().map_while(|(_, l)| Some((l, self.same_time(l, now)?)));
             let told = same.any(|(l, _)| l.event == "timer");
@@ -181,7 +214,12 @@ impl Replay {
             "join" => self.join(line)?,
             "over" => self.over(line)?,
             "done" => self.done(line)?,
-            "timer" => self.counts.timers += 1,
+            "timer" => {
+                self.counts.timers += 1;
+                if self.name == "io.cost" {
+                    self.timer_told(line, rest);
+                }
+            }
             "write" => self.write(line)?,
             "remove" => self.remove(line)?,
             "stat" => self.stat(line)?,
@@ -196,23 +234,68 @@ impl Replay {
         (at == now).then_some(())
     }
 
-    /// io.cost's wake timers may fire somewhat late, at the first interrupt that comes: the recording says when. What is
-    /// due fires with the line that tells of a timer, unless that comes too late to be it.
-    fn fire_loosely(&mut self, now: Instant, rest: &[(usize, Line<'_>)]) {
-        while let Some(due) = self.ctl.next_timer().filter(|&due| due <= now) {
-            let at = |l: &Line<'_>| self.clock.at(number(l.ns).ok()?, number(l.tick).ok()?).ok();
-            let next = rest
-                .iter()
-                .map(|(_, l)| l)
-                .take_while(|l| at(l).is_some_and(|at| at <= due + WAKE_SPAN));
-            let next = next.filter(|l| l.event == "timer").find_map(at);
-            let fires = next.map_or(due, |next| next.max(due));
-            if fires > now || (fires == now && next == Some(now) && rest[0].1.event != "timer") {
-                return;
+    /// io.cost's wake timers fire somewhere in their span, at the first interrupt that finds no other timer in their
+    /// way: the recording says when. Of those whose span it is the one fires whose bios pass there; one that no line
+    /// tells of fires at the end of its span. `rest` begins with the present line.
+    fn fire_told(&mut self, now: Instant, rest: &[(usize, Line<'_>)]) {
+        loop {
+            let period = self.ctl.next_timer().filter(|&due| due < now);
+            // The period's line may be some ns late.
+            let period = period.filter(|&due| {
+                now.since(due).0 >= READING || !self.soon(rest, |l| l.result == PERIOD_TIMER)
+            });
+            let wake = self.wakes().into_iter().map(|(n, [_, end])| (end, n)).min();
+            let wake = wake.filter(|&(end, _)| end < now && now.since(end).0 >= READING);
+            match (period, wake) {
+                (Some(due), wake) if wake.is_none_or(|(end, _)| due < end) => {
+                    let at = due.max(self.now.1);
+                    self.ctl.timer(at, &mut self.env.cx());
+                    self.release(at);
+                }
+                (_, Some((end, n))) => self.wake(end.max(self.now.1), n),
+                (_, None) => return,
             }
-            let fires = fires.max(self.now.1);
-            self.ctl.timer(fires, &mut self.env.cx());
-            self.release(fires);
+        }
+    }
+
+    /// A line of the present moment is like that.
+    fn soon(&self, rest: &[(usize, Line<'_>)], like: impl Fn(&Line<'_>) -> bool) -> bool {
+        moment(rest).any(like)
+    }
+
+    fn wakes(&self) -> Vec<(GroupId, [Instant; 2])> {
+        match &self.ctl {
+            Ctl::Cost(cost) => cost.wakes(),
+            Ctl::Other(_) => Vec::new(),
+        }
+    }
+
+    fn wake(&mut self, at: Instant, n: GroupId) {
+        if let Ctl::Cost(cost) = &mut self.ctl {
+            cost.wake(at, n, &mut self.env.cx());
+        }
+        self.release(at);
+    }
+
+    /// The recording tells of a timer of io.cost's.
+    fn timer_told(&mut self, line: &Line<'_>, rest: &[(usize, Line<'_>)]) {
+        let now = self.now.1;
+        if line.result == PERIOD_TIMER {
+            if self.ctl.next_timer().is_some_and(|due| due <= now) {
+                self.ctl.timer(now, &mut self.env.cx());
+            }
+            return;
+        }
+        let passing: Vec<GroupId> = moment(rest)
+            .filter(|l| l.event == "pass")
+            .filter_map(|l| self.bios.get(&l.request().ok()??))
+            .filter(|bio| bio.came.0 + READING <= self.now.0)
+            .map(|bio| self.env.requests.bio(bio.id).group)
+            .collect();
+        let due = self.wakes().into_iter().filter(|(_, [from, _])| from.since(now).0 < READING);
+        let first = due.min_by_key(|(n, [_, end])| (!passing.contains(n), *end));
+        if let Some((n, _)) = first {
+            self.wake(now, n);
         }
     }
 
@@ -253,7 +336,7 @@ impl Replay {
         if id == GroupId::ROOT {
             return Err("the root group is not removed".to_string());
         }
-        self.groups.remove(line.group);
+        // What is written of its pages later is still of that group: its name is not forgotten.
         self.ctl.changed(self.now.1, &Change::GroupRemoved(id), &mut self.env.cx());
         self.env.groups.remove(id);
         Ok(())
@@ -601,8 +684,17 @@ impl Replay {
     }
 }
 
-/// How late a wake timer of io.cost may be: a hundredth of its longest period.
-const WAKE_SPAN: Nanos = Nanos::ms(10);
+/// The function of the timer that ends io.cost's periods.
+const PERIOD_TIMER: &str = "ioc_timer_fn";
+
+/// The lines of the present moment; the first is the present one.
+fn moment<'a, 'b>(rest: &'b [(usize, Line<'a>)]) -> impl Iterator<Item = &'b Line<'a>> {
+    let at = |line: &Line<'_>| number(line.ns).ok();
+    let now = rest.first().and_then(|(_, line)| at(line)).unwrap_or(0);
+    rest.iter()
+        .map(|(_, line)| line)
+        .take_while(move |l| at(l).is_some_and(|at| at < now + READING))
+}
 
 /// Fields of `io.stat` that are compared.
 const COUNTED: [&str; 5] = ["cost.vrate", "cost.usage", "cost.wait", "depth", "use_delay"];

@@ -33,7 +33,8 @@ pub const FAILED: &str = "hoistway: failed: ";
 
 /// Process 1: carries out the scenarios of `files` and switches the machine off. What goes wrong is on the console.
 pub fn run(files: &[PathBuf]) -> ! {
-    if let Err(e) = prepare().and_then(|()| files.iter().try_for_each(|file| one(file))) {
+    let all = |()| (0..).zip(files).try_for_each(|(n, file)| one(n, file));
+    if let Err(e) = prepare().and_then(all) {
         println!("{FAILED}{e}");
     }
     let _ = io::stdout().flush();
@@ -70,11 +71,17 @@ fn write(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     at(&format!("{}: writing '{text}'", path.display()), fs::write(path, text))
 }
 
-fn one(file: &Path) -> Result<(), String> {
+/// What the name of a folder of scenario `n` ends with. The page cache of the disk may stay with a group of an earlier
+/// scenario after that is gone: its I/O is told apart by the name.
+pub fn mark(n: usize) -> String {
+    format!("@{n}")
+}
+
+fn one(n: usize, file: &Path) -> Result<(), String> {
     let name = file.display();
     let text = at(&name.to_string(), fs::read_to_string(file))?;
     let scenario: Scenario = text.parse().map_err(|e| format!("{name}: {e}"))?;
-    let mut guest = Guest::begin(&scenario, &name.to_string())?;
+    let mut guest = Guest::begin(&scenario, &name.to_string(), mark(n))?;
     let outcome = guest.act();
     guest.end().and(outcome).map_err(|e| format!("{name}: {e}"))?;
     println!("{DONE}{name}");
@@ -92,12 +99,14 @@ struct Guest<'a> {
     origin: u64,
     /// By process: its id once it is born.
     born: Vec<Option<libc::pid_t>>,
+    /// What the names of its groups' folders end with.
+    mark: String,
     /// Groups that exist.
     groups: Vec<String>,
 }
 
 impl<'a> Guest<'a> {
-    fn begin(scenario: &'a Scenario, name: &str) -> Result<Guest<'a>, String> {
+    fn begin(scenario: &'a Scenario, name: &str, mark: String) -> Result<Guest<'a>, String> {
         let disk = at(DISK, File::open(DISK))?;
         let commands = at(COMMANDS, OpenOptions::new().write(true).open(COMMANDS))?;
         let number = at("dev", fs::read_to_string("/sys/block/hw0/dev"))?.trim().to_string();
@@ -108,6 +117,7 @@ impl<'a> Guest<'a> {
             commands,
             origin: 0,
             born: vec![None; scenario.processes.len()],
+            mark,
             groups: Vec::new(),
         };
         let (scheduler, disk) = (format!("{QUEUE}/scheduler"), guest.disk.as_raw_fd());
@@ -144,10 +154,15 @@ impl<'a> Guest<'a> {
         self.command(&format!("put {event},,,,,,,{group},{result},\t{}\t{value}", path.display()))
     }
 
+    fn folder(&self, group: &str) -> PathBuf {
+        let parts = group.split('/').map(|part| format!("{part}{}", self.mark));
+        Path::new(GROUPS).join(parts.collect::<PathBuf>())
+    }
+
     fn make_group(&mut self, path: &str, weight: Option<u32>) -> Result<(), String> {
-        let folder = Path::new(GROUPS).join(path);
+        let folder = self.folder(path);
         if let Some((parent, _)) = path.rsplit_once('/') {
-            write(Path::new(GROUPS).join(parent).join("cgroup.subtree_control"), "+io")?;
+            write(self.folder(parent).join("cgroup.subtree_control"), "+io")?;
         }
         at(&folder.display().to_string(), fs::create_dir(&folder))?;
         self.groups.push(path.to_string());
@@ -158,7 +173,7 @@ impl<'a> Guest<'a> {
     }
 
     fn weigh(&mut self, group: &str, weight: u32) -> Result<(), String> {
-        let file = Path::new(GROUPS).join(group).join("io.bfq.weight");
+        let file = self.folder(group).join("io.bfq.weight");
         self.put("weight", group, &weight.to_string(), &file, &weight.to_string())
     }
 
@@ -198,7 +213,7 @@ impl<'a> Guest<'a> {
     fn bear(&mut self, p: usize) -> Result<(), String> {
         let process = &self.scenario.processes[p];
         let group = process.group.as_deref().filter(|g| self.groups.iter().any(|have| have == g));
-        let group = group.map_or(PathBuf::from(GROUPS), |g| Path::new(GROUPS).join(g));
+        let group = group.map_or(PathBuf::from(GROUPS), |g| self.folder(g));
         // SAFETY: this process has one thread, so the child may go on with everything as it is.
         match unsafe { libc::fork() } {
             -1 => Err(format!("process {p}: {}", io::Error::last_os_error())),
@@ -228,7 +243,7 @@ impl<'a> Guest<'a> {
             }
             What::Weight(group, weight) if self.has(group) => self.weigh(group, *weight),
             What::DeviceWeight(group, weight) if self.has(group) => {
-                let file = Path::new(GROUPS).join(group).join("io.bfq.weight");
+                let file = self.folder(group).join("io.bfq.weight");
                 let value = match weight {
                     0 => format!("{} default", self.number),
                     weight => format!("{} {weight}", self.number),
@@ -247,7 +262,8 @@ impl<'a> Guest<'a> {
             },
             What::Remove(group) if self.has(group) => self.remove(group),
             What::Write(group, file, value) if group.as_deref().is_none_or(|g| self.has(g)) => {
-                let path = Path::new(GROUPS).join(group.as_deref().unwrap_or("")).join(file);
+                let folder = group.as_deref().map_or(PathBuf::from(GROUPS), |g| self.folder(g));
+                let path = folder.join(file);
                 let group = group.as_deref().unwrap_or("root");
                 let result = format!("{file} {value}");
                 self.put("write", group, &result, &path, &value.replace(DEV, &self.number))
@@ -270,7 +286,7 @@ impl<'a> Guest<'a> {
     }
 
     fn put_into(&self, pid: libc::pid_t, group: Option<&str>) -> Result<(), String> {
-        let folder = Path::new(GROUPS).join(group.unwrap_or(""));
+        let folder = group.map_or(PathBuf::from(GROUPS), |g| self.folder(g));
         write(folder.join("cgroup.procs"), &pid.to_string())
     }
 
@@ -285,7 +301,7 @@ impl<'a> Guest<'a> {
             .cloned()
             .collect();
         for group in gone {
-            let folder = Path::new(GROUPS).join(&group);
+            let folder = self.folder(&group);
             let mut pids = String::new();
             let file = folder.join("cgroup.procs");
             at("cgroup.procs", File::open(&file).and_then(|mut f| f.read_to_string(&mut pids)))?;
@@ -327,7 +343,7 @@ impl<'a> Guest<'a> {
         }
         self.command("end")?;
         for group in std::mem::take(&mut self.groups).iter().rev() {
-            at(group, fs::remove_dir(Path::new(GROUPS).join(group)))?;
+            at(group, fs::remove_dir(self.folder(group)))?;
         }
         write(format!("{QUEUE}/scheduler"), "none")?;
         load::sleep_until(load::clock() + FORGETTING_NS);
@@ -339,7 +355,8 @@ impl Guest<'_> {
     /// What the files say that count what was charged.
     fn note_statistics(&mut self) -> Result<(), String> {
         for group in std::iter::once(String::new()).chain(self.groups.clone()) {
-            let path = Path::new(GROUPS).join(&group).join("io.stat");
+            let folder = if group.is_empty() { PathBuf::from(GROUPS) } else { self.folder(&group) };
+            let path = folder.join("io.stat");
             let text = at(&path.display().to_string(), fs::read_to_string(&path))?;
             let name = if group.is_empty() { "root" } else { &group };
             let words = text.lines().find_map(|l| l.strip_prefix(self.number.as_str()));

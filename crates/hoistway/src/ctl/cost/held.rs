@@ -143,6 +143,11 @@ impl Wakes {
         self.nodes.linked(n.0)
     }
 
+    /// When the timer of a node fires, if it is set.
+    pub fn at(&self, n: GroupId) -> Option<u64> {
+        self.armed(n).then(|| self.nodes.key(n.0).0)
+    }
+
     /// A timer that is set later fires later at the same time: the order of the kernel's.
     pub fn arm(&mut self, n: GroupId, fires_ns: u64) {
         self.cancel(n);

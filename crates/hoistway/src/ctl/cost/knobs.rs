@@ -224,6 +224,7 @@ impl IoCost {
         }
         if active {
             self.shares.set(group, weight, inuse, Some(now.v));
+            self.shares.commit();
         }
         self.shares[group].weight = weight;
     }

@@ -78,6 +78,7 @@ use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Name of the stage.
 const NAME: &str = "io.cost";
@@ -134,8 +135,12 @@ pub struct IoCost {
     shares: Shares,
     active: Active,
     wakes: Wakes,
+    /// Wake timers fire when told to.
+    wakes_told: bool,
     bios: Bios,
     checks: Checks,
+    /// Removed groups that leave the tree of weights, and since when.
+    leavers: Vec<(GroupId, Instant)>,
     forgiveness: Forgiveness,
     donation: Donation,
     stats: Stats,
@@ -155,8 +160,10 @@ impl IoCost {
             shares: Shares::new(),
             active: Active::new(),
             wakes: Wakes::new(),
+            wakes_told: false,
             bios: Bios::new(),
             checks: Checks::default(),
+            leavers: Vec::new(),
             forgiveness: Forgiveness::default(),
             donation: Donation::default(),
             stats: Stats::default(),
@@ -234,10 +241,7 @@ impl IoCost {
     }
 }
 
-/// A group is removed: what it held goes on, and it leaves the tree of weights.
-///
-/// Deviation: the text does not say what becomes of I/O that waits in a group that is removed (Linux keeps
-/// the node until it has left). It is let through, charged as if it had been its turn.
+/// A group is removed: it leaves the tree of weights once nothing of it waits or is under way.
 impl IoCost {
     fn let_waiters_go(&mut self, n: GroupId) {
         while let Some(no) = self.bios.first_waiter(&self.shares[n]).some() {
@@ -246,9 +250,32 @@ impl IoCost {
         }
     }
 
-    fn removed(&mut self, n: GroupId, now: &Now) {
-        self.let_waiters_go(n);
-        self.waiting_ended(n, now);
+    /// What is new is its parent's.
+    fn removed(&mut self, n: GroupId, at: Instant) {
+        self.shares[n].dead = true;
+        self.leave_when_idle(n, at);
+    }
+
+    /// A removed group is kept by its I/O; when the last is over it leaves, behind all else of that moment.
+    pub(super) fn leave_when_idle(&mut self, n: GroupId, at: Instant) {
+        let node = &self.shares[n];
+        if node.waiters.is_empty() && node.ready == 0 && node.vtime == node.done_vtime {
+            self.leavers.push((n, at));
+        }
+    }
+
+    /// Those leave whose moment is over.
+    #[cold]
+    fn see_off(&mut self, now: Instant) {
+        while let Some(&(n, at)) = self.leavers.first()
+            && at < now
+        {
+            self.leavers.remove(0);
+            self.leave(n);
+        }
+    }
+
+    fn leave(&mut self, n: GroupId) {
         self.retire(n);
         // Deviation: the text leaves the inuse of 1 that a retired node keeps in its parent's sum for ever;
         // with every group that is removed the sum would grow.
@@ -260,7 +287,6 @@ impl IoCost {
         self.shares.commit();
         self.wakes.cancel(n);
         let node = &mut self.shares[n];
-        node.dead = true;
         node.debt = 0;
         node.delay_us = 0;
         node.delay.clear();
@@ -269,6 +295,9 @@ impl IoCost {
 
 impl Controller for IoCost {
     fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict {
+        if !self.leavers.is_empty() {
+            self.see_off(now);
+        }
         if self.enabled {
             self.arrive(now, bio, cx)
         } else if self.bios.waiting != 0 {
@@ -333,8 +362,7 @@ impl Stage for IoCost {
         match change {
             Change::GroupAdded(_) => self.grow(cx),
             Change::GroupRemoved(group) if group.index() < self.shares.len() => {
-                let now = self.clock.at(now);
-                self.removed(*group, &now);
+                self.removed(*group, now);
             }
             Change::Device => {
                 self.params.device_changed(cx.device);
@@ -347,6 +375,7 @@ impl Stage for IoCost {
     }
 
     fn timer(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        self.see_off(now);
         while let Some(due) = self.next_timer().filter(|&due| due <= now) {
             // At the same instant wakes come first: the period timer runs after the ns timers of its tick.
             if self.period.timer == Some(due) && self.next_wake() != Some(due) {

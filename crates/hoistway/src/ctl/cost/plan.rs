@@ -64,9 +64,9 @@ impl IoCost {
                 self.kick_waiters(n, true, now);
                 debtors += u64::from(self.shares[n].owes_or_is_delayed());
             } else if node.active_period != self.period.number && node.done_vtime == node.vtime {
+                // What it waited in its last period is shown when it comes back.
                 self.give_back_credit(n, now);
                 self.retire(n);
-                self.publish_node(n);
                 n = next;
                 continue;
             }

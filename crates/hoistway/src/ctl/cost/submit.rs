@@ -12,6 +12,7 @@ use crate::group::GroupId;
 use crate::request::{BioId, Dir, Io, Op, ReqId};
 use crate::rows::Id;
 use crate::unit::Instant;
+use alloc::vec::Vec;
 
 impl IoCost {
     /// 6: may this bio pass?
@@ -240,6 +241,9 @@ impl IoCost {
                 let n = state.node;
                 let node = &mut self.shares[n];
                 node.done_vtime = node.done_vtime.wrapping_add(k);
+                if node.dead {
+                    self.leave_when_idle(n, at);
+                }
             }
         }
         let r = &cx.requests[id];
@@ -313,7 +317,9 @@ impl IoCost {
             return;
         }
         self.shares[n].wake_at_ns = wake_ns;
-        let fires = if self.conf.kernel_wakes() {
+        let fires = if self.wakes_told {
+            wake_ns + self.params.slack_ns
+        } else if self.conf.kernel_wakes() {
             // Anywhere in its slack: at the first interrupt. The tick is one; its own is at the end.
             let tick = wake_ns.div_ceil(self.params.tick.0) * self.params.tick.0;
             tick.min(wake_ns + self.params.slack_ns)
@@ -324,12 +330,35 @@ impl IoCost {
     }
 
     pub(super) fn next_wake(&self) -> Option<Instant> {
+        if self.wakes_told {
+            return None;
+        }
         self.wakes.first().map(|(_, at)| Instant::from_nanos(at))
     }
 
     /// The earliest wake timer fires.
     pub(super) fn wake_first(&mut self, at: Instant, cx: &mut Cx<'_>) {
-        let Some((n, _)) = self.wakes.first() else { return };
+        if let Some((n, _)) = self.wakes.first() {
+            self.wake(at, n, cx);
+        }
+    }
+
+    /// From now on wake timers fire when [`IoCost::wake`] says so and not by the clock: for comparisons with a kernel,
+    /// whose interrupts decide when within their span they do.
+    pub fn tell_wakes(&mut self) {
+        self.wakes_told = true;
+    }
+
+    /// The groups whose wake timers are set, each with the span in which the kernel's may fire.
+    pub fn wakes(&self) -> Vec<(GroupId, [Instant; 2])> {
+        let span = |n: GroupId, end| [self.shares[n].wake_at_ns, end].map(Instant::from_nanos);
+        let set = self.shares.ids().filter_map(|n| Some((n, self.wakes.at(n)?)));
+        set.map(|(n, end)| (n, span(n, end))).collect()
+    }
+
+    /// The wake timer of a group fires.
+    pub fn wake(&mut self, at: Instant, n: GroupId, cx: &mut Cx<'_>) {
+        self.see_off(at);
         self.wakes.cancel(n);
         let now = self.clock.at(at);
         let debt = self.shares[n].debt;

@@ -126,7 +126,7 @@ struct Node {
     children: Tree,
     /// A direction got its first I/O since `due` was computed.
     was_empty: bool,
-    /// The group was removed: everything passes, whatever `io.low` says.
+    /// The group was removed: everything passes, whatever `io.low` says; with `io.max` alone not.
     removed: bool,
     /// Something is queued here since then.
     queued_since: Instant,
@@ -534,8 +534,8 @@ impl Controller for IoMax {
     fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict {
         let io = cx.requests.bio(bio);
         let mut group = io.group;
-        while !cx.groups.alive(group) {
-            // A group that is gone: the nearest living ancestor pays.
+        while self.low.is_some() && !cx.groups.alive(group) {
+            // A group that is gone: the nearest living ancestor pays. With `io.max` alone it still pays itself.
             group = cx.groups.parent(group).expect("the root lives");
         }
         let dir = io.op.dir();
@@ -609,16 +609,14 @@ impl Stage for IoMax {
         }
         match *change {
             Change::GroupAdded(group) => self.mark(group, cx),
-            Change::GroupRemoved(group) => {
+            // What it holds stays until its limits allow it.
+            Change::GroupRemoved(group) if self.low.is_some() => {
                 if let Some(node) = self.nodes.get_mut(group.index()) {
                     node.removed = true;
                     node.lanes.iter_mut().for_each(|l| l.limit = Limit::MAX);
                 }
                 // Its low limits may have been the only ones.
-                match &self.low {
-                    Some(_) => self.look_at_all_again(cx),
-                    None => self.look_again(group, cx),
-                }
+                self.look_at_all_again(cx);
             }
             _ => {}
         }

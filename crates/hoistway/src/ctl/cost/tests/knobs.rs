@@ -120,14 +120,13 @@ fn a_bad_line_changes_nothing() {
 }
 
 #[test]
-fn a_changed_weight_counts_at_once_for_its_group_and_at_the_next_commit_for_all() {
+fn a_changed_weight_counts_at_once_for_all() {
     let mut b = Bench::new(SSD, "");
     let (a, c) = (b.top(100), b.top(100));
     b.activate(a);
     b.activate(c);
     b.write(a, "io.weight", "300");
     assert_eq!((b.node(a).active, b.node(a).weight), (19_660_800, 19_660_800));
-    b.c.shares.commit();
     assert_eq!((b.shares(a).0, b.shares(c).0), (49_152, 16_384));
     // inuse is that of before until the planner raises it.
     assert_eq!(b.node(a).inuse, 6_553_600);
@@ -136,7 +135,6 @@ fn a_changed_weight_counts_at_once_for_its_group_and_at_the_next_commit_for_all(
     let leaf = b.group(inner, 100);
     b.activate(leaf);
     b.write(inner, "io.weight", "400");
-    b.c.shares.commit();
     assert_eq!(b.shares(leaf), (32_768, 43_690));
 }
 

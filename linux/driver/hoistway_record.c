@@ -514,7 +514,7 @@ static void put_instants(char *to, struct request *rq)
 }
 
 /*
- * One without a number was never handed to the scheduler (a step of a flush sequence, before 6.5), which is told of its
+ * One without a number was never handed to the scheduler (a step of a flush sequence), which is told of its
  * end all the same: a sample of latency and no completion.
  */
 static void my_completed_request(struct request *rq, u64 at)

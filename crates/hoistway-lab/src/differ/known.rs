@@ -20,16 +20,38 @@ pub struct Known {
 }
 
 /// All of them.
-pub static KNOWN: &[Known] = &[Known {
-    name: "numbers of tokens after a shrink",
-    scheduler: "kyber",
-    rule: "a token is a number below the depth; where the search for a free one begins is random in the kernel once the \
-           depth has shrunk, so which of those that are out are below the depth is not known, and so is whether there \
-           is another",
-    specification: "docs/specs/kyber.md section 5, Get token",
-    ours: false,
-    matches: |d| d.recorded.starts_with("dispatch,") && more_out_than_there_are(&d.state),
-}];
+pub static KNOWN: &[Known] = &[
+    Known {
+        name: "numbers of tokens after a shrink",
+        scheduler: "kyber",
+        rule: "a token is a number below the depth; where the search for a free one begins is random in the kernel once \
+               the depth has shrunk, so which of those that are out are below the depth is not known, and so is \
+               whether there is another",
+        specification: "docs/specs/kyber.md section 5, Get token",
+        ours: false,
+        matches: |d| d.recorded.starts_with("dispatch,") && more_out_than_there_are(&d.state),
+    },
+    Known {
+        name: "a new queue at the place of another in memory",
+        scheduler: "bfq",
+        rule: "the queue that is suspected to wake another is remembered by its address, so a new queue at the same \
+               address passes for it; which address a new queue gets is not known. Ours gives it that of the queue \
+               freed last",
+        specification: "docs/specs/bfq.md Q26",
+        ours: false,
+        matches: |d| d.recorded.starts_with("dispatch,") && wakes_by_number(&d.state),
+    },
+];
+
+/// The queue in service has a waker, or is one, that was found by a number which two queues have had.
+fn wakes_by_number(state: &str) -> bool {
+    let in_service = state.strip_prefix("in service ").and_then(|rest| rest.split(',').next());
+    let Some(in_service) = in_service else { return false };
+    let queue = format!("queue {in_service}:");
+    let wakes = format!(" waker {in_service} by its number");
+    let found = |line: &str| line.ends_with(" by its number");
+    state.lines().any(|line| (line.starts_with(&queue) && found(line)) || line.ends_with(&wakes))
+}
 
 /// Some domain of kyber's has at least as many tokens out as its depth, which was changed.
 fn more_out_than_there_are(state: &str) -> bool {
@@ -70,5 +92,27 @@ mod tests {
         assert!(!listed(&difference("timer,1,1,,,,,,,,,", state(16, 32, 2))));
         let other = difference("dispatch,1,1,,,,,,,,,", state(16, 32, 2));
         assert!(find("bfq", &other).is_none());
+    }
+
+    #[test]
+    fn a_waker_found_by_its_number_is_listed_where_it_is_waited_for() {
+        let listed = |recorded: &str, ours: &str| {
+            let state = format!("in service 7, queued 1\nqueue 3: base 0\nqueue 7: base 0{ours}\n");
+            let (recorded, ours) = (recorded.to_string(), "dispatched 3".to_string());
+            let known = find("bfq", &Difference { line: 9, recorded, ours, state });
+            known.map(|k| (k.name, k.ours))
+        };
+        let name = Some(("a new queue at the place of another in memory", false));
+        assert_eq!(listed("dispatch,1,1,,,,,,,,,", " waker 3 by its number"), name);
+        assert_eq!(
+            listed("dispatch,1,1,,,,,,,,,", "\nqueue 9: base 0 waker 7 by its number"),
+            name
+        );
+        assert_eq!(
+            listed("dispatch,1,1,,,,,,,,,", "\nqueue 9: base 0 waker 3 by its number"),
+            None
+        );
+        assert_eq!(listed("dispatch,1,1,,,,,,,,,", ""), None);
+        assert_eq!(listed("limit,1,1,,,,,,,,,", " waker 3 by its number"), None);
     }
 }

@@ -4,6 +4,7 @@
 use super::Bfq;
 use super::ids::{Id, NodeNo, QueueNo};
 use super::queue::coop::Saved;
+use super::queue::past::Past;
 use super::queue::{Queue, Wanted};
 use super::stats::Tally;
 use super::tunables::Base;
@@ -355,7 +356,11 @@ impl Bfq {
     fn create(&mut self, now: Instant, place: Place) -> QueueNo {
         let max_budget = 2 * self.budgets.largest() / 3;
         let wanted = Wanted { sync: place.sync, actuator: place.actuator };
-        let queue = Queue::new(wanted, max_budget, (now, self.tn), self.conf.first_think_long);
+        let mut queue = Queue::new(wanted, max_budget, (now, self.tn), self.conf.first_think_long);
+        if self.conf.base == Base::V612 {
+            // Q25: its first request does not begin a period of learning anew, and so ends nobody's measurement.
+            queue.inject.lowered = Past::at(self.tn);
+        }
         let weight = self.weight_of(place.level);
         if let Some(q) = self.queues.reusable() {
             self.fair.reuse_entity(q.into(), place.node, place.class, weight);

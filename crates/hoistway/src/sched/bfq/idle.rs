@@ -9,7 +9,7 @@ use super::Bfq;
 use super::ids::{Id, QueueNo};
 use super::queue::inject::{LARGE, LIMIT_LIFE, LIMIT_REST};
 use super::queue::raise::NOT_RAISED;
-use super::queue::waker::WAKE_GAP;
+use super::queue::waker::{Rules, WAKE_GAP};
 use super::slot::Reason;
 use super::tunables::Base;
 use super::wf2q::IDLE;
@@ -343,16 +343,22 @@ impl Bfq {
     /// not just busy.
     fn check_waker(&mut self, now: Instant, q: QueueNo, cx: &mut Cx<'_>) {
         let last = self.last_completed;
-        let queue = &mut self.queues[q];
         if last.is_none()
             || last == q
-            || queue.think.short
+            || self.queues[q].think.short
             || now.since(self.rate.last_completion) >= WAKE_GAP
         {
             return;
         }
-        let (idle, needed) = (self.conf.slice_idle, self.conf.waker_detections);
-        if queue.waker.follows(last, now, idle, needed) {
+        // Sixteen bits of the generation tell them apart well enough.
+        let suspect = (last, self.queues[last].life.generation as u16);
+        let queue = &mut self.queues[q];
+        let rules = Rules {
+            slice_idle: self.conf.slice_idle,
+            needed: self.conf.waker_detections,
+            by_place: self.conf.base != Base::Hoistway,
+        };
+        if queue.waker.follows(suspect, now, rules) {
             self.queues.set_waker(q, last);
             self.stats.wakers += 1;
             cx.trace.why(now, "waker found", q.0, last.into(), 0);

@@ -64,7 +64,7 @@ impl Probe {
             let e = &b.fair.ents[q];
             text += &format!(
                 "queue {}: group {} class {:?} owner {} users {} weight {} (x{}) busy {} next {} queued {} in flight {} \
-                 service {} budget {} max {} start {} finish {} waiting {} inject {} base {}\n",
+                 service {} budget {} max {} start {} finish {} waiting {} inject {} base {}",
                 q.0,
                 b.fair.ents[q].node.0,
                 e.class,
@@ -85,6 +85,10 @@ impl Probe {
                 queue.inject.limit,
                 queue.inject.base.0,
             );
+            if queue.waker.by_place && queue.waker.queue.is_some() {
+                text += &format!(" waker {} by its number", queue.waker.queue.0);
+            }
+            text.push('\n');
         }
         for n in 0..b.fair.nodes.len() {
             let node = &b.fair.nodes[NodeNo(n as u32)];

@@ -369,10 +369,11 @@ impl Bfq {
         if self.queues[q].rqs.allocated == 0 {
             self.fair.loose.push(q);
         }
-        self.queues[q].just_created = false;
         if self.ctxs.pair(proc, self.queues[q].actuator).is_some_and(|pair| pair.sync == q) {
             self.merge_queues(now, proc, q, cx);
         }
+        // After the merge: what it saves of a queue that was never served is that it is raised from now on (7.6).
+        self.queues[q].just_created = false;
         self.rqs[slot].queue = to;
         to
     }

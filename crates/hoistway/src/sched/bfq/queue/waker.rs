@@ -13,35 +13,62 @@ use crate::unit::{Instant, Nanos};
 pub(in super::super) struct Waker {
     /// The queue whose completions wake it; `NONE` if none is known.
     pub queue: QueueNo,
-    /// The one that is suspected to, how often it did so in a row, and since when.
+    /// The one that is suspected to, with its generation, since the number of a queue that is gone is given to
+    /// another; how often it did so in a row, and since when.
     pub suspect: QueueNo,
+    generation: u16,
     pub hits: u8,
     since: Instant,
+    /// The row, or what was found by it, goes over two queues that had the same number one after the other.
+    pub by_place: bool,
     /// The queues it wakes, the latest to become busy first.
     pub woken: List,
+}
+
+/// What makes a waker.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Rules {
+    pub slice_idle: Nanos,
+    /// So many times in a row.
+    pub needed: u8,
+    /// Quirk Q26: another queue with the number of one that is gone passes for that.
+    pub by_place: bool,
 }
 
 impl Waker {
     pub fn new(now: Instant) -> Waker {
         let none = QueueNo::NONE;
-        Waker { queue: none, suspect: none, hits: 0, since: now, woken: List::new() }
+        Waker {
+            queue: none,
+            suspect: none,
+            generation: 0,
+            hits: 0,
+            since: now,
+            by_place: false,
+            woken: List::new(),
+        }
     }
 
-    /// The queue gets a request shortly after one of `last` was completed. True: that has now happened `needed`
-    /// times in a row, and `last` is the waker.
+    /// The queue gets a request shortly after one of `last`, of that generation, was completed. True: that has now
+    /// happened `needed` times in a row, and `last` is the waker.
     ///
     /// A false waker steals bandwidth for as long as it is believed, so one coincidence is not enough; and pairs
     /// so rare that they do not come again within 128 waits cost less than a part in 64 of the idle time, not
     /// worth the risk.
-    pub fn follows(&mut self, last: QueueNo, now: Instant, slice_idle: Nanos, needed: u8) -> bool {
-        if last != self.suspect || now > self.since + slice_idle * WINDOW {
-            self.suspect = last;
+    pub fn follows(&mut self, last: (QueueNo, u16), now: Instant, rules: Rules) -> bool {
+        let (number, generation) = last;
+        let same = number == self.suspect;
+        let other = same && generation != self.generation;
+        if !same || (other && !rules.by_place) || now > self.since + rules.slice_idle * WINDOW {
             self.hits = 1;
             self.since = now;
+            self.by_place = false;
         } else {
             self.hits += 1;
+            self.by_place |= other;
         }
-        let found = self.hits >= needed;
+        (self.suspect, self.generation) = last;
+        let found = self.hits >= rules.needed;
         if found {
             self.suspect = QueueNo::NONE;
             self.hits = 0;
@@ -61,29 +88,42 @@ mod tests {
     use super::*;
 
     const IDLE: Nanos = Nanos::ms(8);
-    const A: QueueNo = QueueNo(1);
-    const B: QueueNo = QueueNo(2);
+    const RULES: Rules = Rules { slice_idle: IDLE, needed: 3, by_place: false };
+    const A: (QueueNo, u16) = (QueueNo(1), 0);
+    const B: (QueueNo, u16) = (QueueNo(2), 0);
 
     #[test]
     fn three_in_a_row_make_a_waker() {
         let now = Instant::ZERO;
         let mut waker = Waker::new(now);
-        assert!(!waker.follows(A, now, IDLE, 3));
-        assert!(!waker.follows(A, now, IDLE, 3));
-        assert!(!waker.follows(B, now, IDLE, 3), "another one breaks the row");
-        assert!(!waker.follows(A, now, IDLE, 3));
-        assert!(!waker.follows(A, now, IDLE, 3));
-        assert!(waker.follows(A, now, IDLE, 3));
+        assert!(!waker.follows(A, now, RULES));
+        assert!(!waker.follows(A, now, RULES));
+        assert!(!waker.follows(B, now, RULES), "another one breaks the row");
+        assert!(!waker.follows(A, now, RULES));
+        assert!(!waker.follows((A.0, 1), now, RULES), "so does another one of the same number");
+        assert!(!waker.follows(A, now, RULES));
+        assert!(!waker.follows(A, now, RULES));
+        assert!(waker.follows(A, now, RULES));
         assert!(waker.suspect.is_none() && waker.hits == 0);
+    }
+
+    #[test]
+    fn with_quirk_q26_another_queue_of_the_same_number_goes_on_with_the_row() {
+        let (now, rules) = (Instant::ZERO, Rules { by_place: true, ..RULES });
+        let mut waker = Waker::new(now);
+        waker.follows(A, now, rules);
+        assert!(!waker.follows((A.0, 1), now, rules) && waker.hits == 2 && waker.by_place);
+        assert!(waker.follows((A.0, 1), now, rules) && waker.by_place);
+        assert!(!waker.follows(B, now, rules) && !waker.by_place);
     }
 
     #[test]
     fn a_row_that_takes_longer_than_the_window_begins_anew() {
         let mut waker = Waker::new(Instant::ZERO);
-        waker.follows(A, Instant::ZERO, IDLE, 3);
-        waker.follows(A, Instant::ZERO + IDLE * 128, IDLE, 3);
+        waker.follows(A, Instant::ZERO, RULES);
+        waker.follows(A, Instant::ZERO + IDLE * 128, RULES);
         assert_eq!(waker.hits, 2);
-        waker.follows(A, Instant::ZERO + IDLE * 128 + Nanos(1), IDLE, 3);
+        waker.follows(A, Instant::ZERO + IDLE * 128 + Nanos(1), RULES);
         assert_eq!(waker.hits, 1);
     }
 }

@@ -244,7 +244,7 @@ fn serve(
                     let what = "the run in virtual time was given up".into();
                     return Err(Broken::Other(LiveError::Refused(what)));
                 }
-                life.check(clock.now(), said == Said::More).map_err(Broken::Guest)?;
+                life.check(clock.now(), drive.figures().messages).map_err(Broken::Guest)?;
             }
             Said::Bye => break,
             Said::Gone => {
@@ -279,19 +279,21 @@ struct Life {
     /// When it said something, or had used another processor time than before.
     worked: Instant,
     ticks: u64,
+    /// Messages that it had sent when it was looked at.
+    messages: u64,
     /// Its processor time when it was found to say nothing; `None`: it has just spoken.
     silent: Option<u64>,
 }
 
 impl Life {
     fn new(leader: u32, now: Instant) -> Life {
-        Life { leader, worked: now, ticks: 0, silent: None }
+        Life { leader, worked: now, ticks: 0, messages: 0, silent: None }
     }
 
-    /// The error is the end of a sentence about the guest.
-    fn check(&mut self, now: Instant, said: bool) -> Result<(), String> {
-        if said {
-            (self.worked, self.silent) = (now, None);
+    /// It has sent so many messages so far. The error is the end of a sentence about the guest.
+    fn check(&mut self, now: Instant, messages: u64) -> Result<(), String> {
+        if messages != self.messages {
+            (self.messages, self.worked, self.silent) = (messages, now, None);
             return Ok(());
         }
         self.quiet(now, processor_ticks(self.leader))
@@ -465,10 +467,11 @@ mod tests {
         let at = |s| Instant::ZERO + Nanos::secs(s);
         // No process is in this group.
         let mut life = Life::new(u32::MAX, at(0));
-        assert!(life.check(at(19), false).is_ok());
-        assert!(life.check(at(20), true).is_ok());
-        assert!(life.check(at(39), false).is_ok());
-        assert!(life.check(at(41), false).unwrap_err().starts_with("hangs"));
+        assert!(life.check(at(19), 0).is_ok());
+        // One message is enough.
+        assert!(life.check(at(20), 1).is_ok());
+        assert!(life.check(at(39), 1).is_ok());
+        assert!(life.check(at(41), 1).unwrap_err().starts_with("hangs"));
     }
 
     #[test]
@@ -479,7 +482,7 @@ mod tests {
         assert!((1..100).all(|n| life.quiet(at(10 * n), n).is_ok()));
         assert!(life.quiet(at(1000), 1 + SILENT).is_ok());
         assert!(life.quiet(at(1001), 2 + SILENT).unwrap_err().contains("300 s of processor time"));
-        life.check(at(1002), true).unwrap();
+        life.check(at(1002), 1).unwrap();
         assert!(life.quiet(at(1003), 3 + SILENT).is_ok());
     }
 }

@@ -155,6 +155,21 @@ impl Groups {
         super::put(&group.join("cgroup.procs"), &pid.to_string())
     }
 
+    /// What the files of I/O control of a group print about the devices of the run; those that print nothing are left
+    /// out.
+    pub fn texts(&self, group: &Path) -> Vec<(&'static str, String)> {
+        let ours = |line: &&str| {
+            let number = line.split(' ').next().unwrap_or_default();
+            !is_number(number) || self.numbers.iter().any(|own| own == number)
+        };
+        let one = |name: &&'static str| {
+            let text = fs::read_to_string(group.join(name)).ok()?;
+            let text: String = text.lines().filter(ours).map(|line| format!("{line}\n")).collect();
+            (!text.is_empty()).then_some((*name, text))
+        };
+        TOLD.iter().filter_map(one).collect()
+    }
+
     /// The devices that lines are written for.
     pub fn numbers(&self) -> &[String] {
         &self.numbers
@@ -221,6 +236,26 @@ impl Groups {
         let group = self.make(&mut guard, root, &name).ok()?;
         Some(names(&group))
     }
+}
+
+/// Files that tell something, of either hierarchy.
+const TOLD: &[&str] = &[
+    "io.stat",
+    "io.weight",
+    "io.bfq.weight",
+    "io.max",
+    "io.latency",
+    "io.prio.class",
+    "io.cost.qos",
+    "io.cost.model",
+    "blkio.throttle.io_service_bytes",
+    "blkio.throttle.io_serviced",
+    "blkio.bfq.weight",
+];
+
+/// Such a file, by its name.
+pub(crate) fn told_file(name: &str) -> Option<&'static str> {
+    TOLD.iter().copied().find(|told| *told == name)
 }
 
 /// Which hierarchy has the controller of I/O, and what else it has.

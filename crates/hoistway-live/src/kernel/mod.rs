@@ -38,7 +38,7 @@ pub use queue::{Diskstats, Identity, Queue};
 pub use state::{Repaired, repair, repair_in};
 pub use worker::work;
 
-pub(crate) use cgroup::{own_name, remedy as control_remedy};
+pub(crate) use cgroup::{own_name, remedy as control_remedy, told_file};
 pub(crate) use machine::check_shared_memory;
 pub(crate) use queue::scheduler_lack;
 pub(crate) use run::{WBT, group_file};

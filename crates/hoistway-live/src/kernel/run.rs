@@ -121,6 +121,7 @@ impl Run<'_, '_> {
         let outcome = over.and_then(|watched| watched.finish(self.job));
         let tunables = self.tunables();
         let parameters = self.parameters(&places);
+        let files = self.files(&folders);
         if let Some(Err(problems)) = groups.map(|mut groups| groups.restore()) {
             return Err(JobError::Storage { what: problems.join("; ") });
         }
@@ -128,6 +129,7 @@ impl Run<'_, '_> {
         self.conditions.add(outcome.1);
         outcome.0.tunables = tunables;
         outcome.0.host_parameters = parameters;
+        outcome.0.files = files;
         Ok(outcome.0)
     }
 
@@ -210,6 +212,25 @@ impl Run<'_, '_> {
             folders.push(folder);
         }
         Ok(folders)
+    }
+
+    /// What the files of the root and of the job's groups print.
+    fn files(&self, folders: &[PathBuf]) -> Vec<(String, &'static str, String)> {
+        if folders.is_empty() && self.job.control.root.is_empty() {
+            return Vec::new();
+        }
+        let groups = &self.machine.groups;
+        let mut places = vec![("/".to_string(), groups.root())];
+        for (spec, folder) in self.job.groups.iter().zip(folders) {
+            // A parent comes before its children.
+            let above = spec.parent.map_or("", |parent| places[1 + parent].0.as_str());
+            places.push((format!("{above}/{}", spec.name), folder.clone()));
+        }
+        let of_group = |(path, folder): (String, PathBuf)| {
+            let texts = groups.texts(&folder).into_iter();
+            texts.map(move |(file, text)| (path.clone(), file, text))
+        };
+        places.into_iter().flat_map(of_group).collect()
     }
 
     /// The order for the workers, where they can read it.

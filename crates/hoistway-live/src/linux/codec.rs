@@ -6,6 +6,7 @@
 //! Of an [`Outcome`] goes over what the world `kernel` yields. Figures and gauges of our own stages, and a trace, no
 //! kernel yields.
 
+use crate::kernel::told_file;
 use crate::words::{
     flag, host_of, int, lines, lines_of, list_of, nanos, number, parts, proc_of, proc_table,
     put_host, said, settings, settings_of, string, table_of, text_of, unsigned,
@@ -176,6 +177,10 @@ pub fn encode_outcome(outcome: &Outcome) -> String {
     set("tunables", settings(&outcome.tunables));
     set("host_parameters", lines(&outcome.host_parameters));
     set("host_figures", Value::Array(outcome.host_figures.iter().map(figure_table).collect()));
+    let file = |(group, file, text): &(String, &'static str, String)| {
+        Value::Array([group.as_str(), file, text].map(Value::from).into())
+    };
+    set("files", Value::Array(outcome.files.iter().map(file).collect()));
     set("begin", int(outcome.begin.as_nanos()));
     set("end", int(outcome.end.as_nanos()));
     set("commands_total", int(outcome.commands_total));
@@ -190,6 +195,12 @@ pub fn decode_outcome(text: &str) -> Result<Outcome, String> {
         let (process, text) = (string(process)?, string(text)?);
         Ok(Mark { at: Nanos(unsigned(at)?), process, text, moved: unsigned(moved)? })
     };
+    let file = |value: &Value| {
+        let [group, file, text] = parts(value)?;
+        let file = string(file)?;
+        let known = told_file(&file).ok_or_else(|| format!("no file {file}"))?;
+        Ok((string(group)?, known, string(text)?))
+    };
     Ok(Outcome {
         procs: each(&table, "procs", record_of)?,
         device: device_of(table.get("device").ok_or("no device")?)?,
@@ -202,7 +213,7 @@ pub fn decode_outcome(text: &str) -> Result<Outcome, String> {
         scheduler_figures: Vec::new(),
         controller_figures: Vec::new(),
         controller_tunables: Vec::new(),
-        files: Vec::new(),
+        files: each(&table, "files", file)?,
         targets: Vec::new(),
         monitor: Vec::new(),
         begin: Instant::from_nanos(number(&table, "begin")?),
@@ -468,7 +479,7 @@ mod tests {
             scheduler_figures: Vec::new(),
             controller_figures: Vec::new(),
             controller_tunables: Vec::new(),
-            files: Vec::new(),
+            files: vec![("/a/b".into(), "io.stat", "8:0 rbytes=1\n".into()); r.below(3) as usize],
             targets: Vec::new(),
             monitor: Vec::new(),
             begin: Instant::from_nanos(r.below(1 << 40)),

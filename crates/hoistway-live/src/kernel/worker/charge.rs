@@ -9,7 +9,8 @@
 //! |---------------------|----------------------------------------|--------------------------------------------|
 //! | buffered read       |                                        | the call, by its bytes; if it waited, also one bio and one wake-up |
 //! | buffered write      |                                        | the call, by its bytes                      |
-//! | fdatasync, fsync    | the call and one bio                   | if it waited: a wake-up, and on a drive with a volatile cache another with the bio of the flush |
+//! | fdatasync, fsync    | the call and one bio; between data and flush: if the data was waited for a wake-up, and on a drive with a volatile cache a bio | if it waited: a wake-up |
+//! | sync                | the call and one bio                   | if it waited: two wake-ups and a bio, on a drive with a volatile cache |
 //! | direct, queued      | the call and a bio per 1 MiB           | if it waited: a wake-up                     |
 //!
 //! Many small reads from the page cache are one sleep: the process asks which of the next pages are there (`mincore`,
@@ -98,6 +99,15 @@ impl Charge {
     /// A sync is about to begin.
     pub fn sync(&self, clock: &Clock) {
         clock.sleep_until(clock.now() + self.costs.sync_call + self.costs.submit);
+    }
+
+    /// The data of a file that is synced is written, for which somebody waited since `begun`; a flush is next.
+    pub fn written(&self, clock: &Clock, begun: Instant) {
+        let now = clock.now();
+        if now > begun {
+            let flush = if self.flushes { self.costs.submit } else { Nanos::ZERO };
+            clock.sleep_until(now + self.costs.wake + flush);
+        }
     }
 
     /// A sync that waited since `begun` is back.

@@ -6,7 +6,7 @@ use rustix::fs::{Advice as FileAdvice, fadvise};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use std::fs::File;
 use std::num::NonZeroU64;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
 /// A file that a process has open.
@@ -94,6 +94,33 @@ impl Descriptors {
             None => sync(&self.ground.open(&self.places[id], false).map_err(|e| e.to_string())?),
         };
         synced.map_err(|e| self.failed(id, "fsync", e))
+    }
+
+    /// Writes what is dirty of a file, as a sync of it does, and waits; without a flush of the drive's cache.
+    pub fn write_out(&self, id: usize, file: Option<&File>) -> Result<(), String> {
+        let place = &self.places[id];
+        let opened;
+        let file = match file {
+            Some(file) => file,
+            None => {
+                opened = self.ground.open(place, false).map_err(|e| e.to_string())?;
+                &opened
+            }
+        };
+        // All three together: the writes are those of a sync, not of write-back.
+        let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+            | libc::SYNC_FILE_RANGE_WRITE
+            | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        // A file may have grown; 0: to its end.
+        let len = if self.ground.is_device() { place.bytes } else { 0 };
+        // SAFETY: it takes no memory, and the descriptor is open.
+        let done = unsafe {
+            libc::sync_file_range(file.as_raw_fd(), place.base as i64, len as i64, flags)
+        };
+        match done {
+            0 => Ok(()),
+            _ => Err(self.failed(id, "sync_file_range", std::io::Error::last_os_error())),
+        }
     }
 
     /// How many bytes of a file, from `offset` on and at most `len`, are in the page cache without a gap. Asking starts

@@ -309,7 +309,7 @@ impl Process {
                 }
                 let full = sync != SyncKind::Data;
                 let files = &mut self.files;
-                paid(self.charge, &self.clock, || files.sync(open.id, full, Some(&open.file)))?;
+                sync_file(files, (open.id, full), Some(&open.file), self.charge, &self.clock)?;
             }
             let end = self.clock.now();
             self.end(bs, true, begun, end)?;
@@ -342,8 +342,8 @@ impl Process {
             charge.woken(&self.clock, sent);
         }
         if sync {
-            let files = &mut self.files;
-            paid(self.charge, &self.clock, || files.sync(open.id, false, Some(&open.file)))?;
+            let (files, file) = (&mut self.files, Some(&open.file));
+            sync_file(files, (open.id, false), file, self.charge, &self.clock)?;
         }
         let end = self.clock.now();
         self.end(len, write, begun, end)
@@ -419,8 +419,8 @@ impl Process {
 
     fn sync(&mut self, id: usize, full: bool) -> Result<(), String> {
         let own = self.open.as_ref().filter(|open| open.id == id);
-        let files = &mut self.files;
-        paid(self.charge, &self.clock, || files.sync(id, full, own.map(|open| &open.file)))
+        let file = own.map(|open| &open.file);
+        sync_file(&mut self.files, (id, full), file, self.charge, &self.clock)
     }
 
     fn unlink(&mut self, id: usize) -> Result<(), String> {
@@ -477,6 +477,26 @@ impl Process {
 /// The time of a target, which begins no call from `stop` on, is over.
 fn is_over(stop: Option<Instant>, now: Instant) -> bool {
     stop.is_some_and(|stop| now >= stop)
+}
+
+/// fsync (`full`) or fdatasync of a file with what it computes: between the data and the flush, too, since a few
+/// microseconds decide which flush of the drive a write is in time for.
+fn sync_file(
+    files: &mut Descriptors,
+    (id, full): (usize, bool),
+    file: Option<&File>,
+    charge: Option<Charge>,
+    clock: &Clock,
+) -> Result<(), String> {
+    let Some(charge) = charge else { return files.sync(id, full, file) };
+    charge.sync(clock);
+    let begun = clock.now();
+    files.write_out(id, file)?;
+    charge.written(clock, begun);
+    let begun = clock.now();
+    files.sync(id, full, file)?;
+    charge.woken(clock, begun);
+    Ok(())
 }
 
 /// A sync with what it computes.

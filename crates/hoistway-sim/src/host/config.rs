@@ -8,9 +8,9 @@ use super::balance::Thresholds;
 use super::cache::PAGE;
 use crate::drive::DriveFile;
 use crate::world::JobError;
-use hoistway::Profile;
 use hoistway::device::RunAtCompletion;
 use hoistway::setting::{Setting, TextSetting, Tunable, Unit};
+use hoistway::{Nanos, Profile};
 
 /// The file system: where its journal's flags and its fdatasync come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +78,7 @@ pub struct HostConfig {
     pub(super) submit_ns: u64,
     pub(super) wake_ns: u64,
     pub(super) sync_call_ns: u64,
+    flush_kick_ns: u64,
     pub(super) checksum_ns_per_kib: u64,
     /// Processors that computations share; 0: each process has its own.
     pub(super) cpus: u64,
@@ -238,6 +239,10 @@ const ROWS: &[Row] = &[
     Row::Value(
         Tunable::new("sync_call_ns", Unit::Nanos, 11_000, (0, 1_000_000_000), "Processor time of an fsync or fdatasync at its start.")
             .field(|c| c.sync_call_ns, |c, v| c.sync_call_ns = v),
+    ),
+    Row::Value(
+        Tunable::new("flush_kick_ns", Unit::Nanos, 20_000, (0, 1_000_000), "From the completion that makes a flush possible until it is issued.")
+            .field(|c| c.flush_kick_ns, |c, v| c.flush_kick_ns = v),
     ),
     Row::Value(
         Tunable::new("checksum_ns_per_kib", Unit::Nanos, 100, (0, 1_000_000), "Processor time of a checksum (btrfs), before a write and behind a read.")
@@ -525,6 +530,11 @@ impl HostConfig {
     /// A run by who closes a plug leaves such a rerun pending.
     pub fn plug_keeps_rerun(&self) -> bool {
         self.plug_keeps_rerun
+    }
+
+    /// From the completion that makes a flush possible until it is issued.
+    pub fn flush_kick(&self) -> Nanos {
+        Nanos(self.flush_kick_ns)
     }
 
     /// Every parameter in force, for the record of a run: the last three are what the drive and the groups

@@ -803,6 +803,7 @@ pub(super) fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobEr
     device.run_at_completion = job.host.run_at_completion();
     device.delayed_rerun = job.host.delayed_rerun();
     device.plug_keeps_rerun = job.host.plug_keeps_rerun();
+    device.flush_kick_delay = job.host.flush_kick();
     device.nr_requests = 0;
     if device.profile == Profile::Legacy {
         if entry.direct {

@@ -241,7 +241,8 @@ impl IoCost {
     }
 }
 
-/// A group is removed: it leaves the tree of weights once nothing of it waits or is under way.
+/// A group is removed: it leaves the tree of weights once nothing of it waits or is under way. What is still written of
+/// its pages until then is its own.
 impl IoCost {
     fn let_waiters_go(&mut self, n: GroupId) {
         while let Some(no) = self.bios.first_waiter(&self.shares[n]).some() {
@@ -250,31 +251,37 @@ impl IoCost {
         }
     }
 
-    /// What is new is its parent's.
     fn removed(&mut self, n: GroupId, at: Instant) {
-        self.shares[n].dead = true;
+        self.shares[n].leaving = true;
         self.leave_when_idle(n, at);
+    }
+
+    fn is_idle(&self, n: GroupId) -> bool {
+        let node = &self.shares[n];
+        node.waiters.is_empty() && node.ready == 0 && node.vtime == node.done_vtime
     }
 
     /// A removed group is kept by its I/O; when the last is over it leaves, behind all else of that moment.
     pub(super) fn leave_when_idle(&mut self, n: GroupId, at: Instant) {
-        let node = &self.shares[n];
-        if node.waiters.is_empty() && node.ready == 0 && node.vtime == node.done_vtime {
+        if self.is_idle(n) {
             self.leavers.push((n, at));
         }
     }
 
-    /// Those leave whose moment is over.
+    /// Those leave whose moment is over, unless something came.
     #[cold]
     fn see_off(&mut self, now: Instant) {
         while let Some(&(n, at)) = self.leavers.first()
             && at < now
         {
             self.leavers.remove(0);
-            self.leave(n);
+            if self.is_idle(n) {
+                self.leave(n);
+            }
         }
     }
 
+    /// What comes later is its parent's.
     fn leave(&mut self, n: GroupId) {
         self.retire(n);
         // Deviation: the text leaves the inuse of 1 that a retired node keeps in its parent's sum for ever;
@@ -287,6 +294,7 @@ impl IoCost {
         self.shares.commit();
         self.wakes.cancel(n);
         let node = &mut self.shares[n];
+        node.dead = true;
         node.debt = 0;
         node.delay_us = 0;
         node.delay.clear();

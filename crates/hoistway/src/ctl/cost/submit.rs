@@ -241,7 +241,7 @@ impl IoCost {
                 let n = state.node;
                 let node = &mut self.shares[n];
                 node.done_vtime = node.done_vtime.wrapping_add(k);
-                if node.dead {
+                if node.leaving {
                     self.leave_when_idle(n, at);
                 }
             }

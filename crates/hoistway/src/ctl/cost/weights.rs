@@ -22,7 +22,9 @@ pub(super) const WEIGHT_DEFAULT: u32 = 100;
 pub(super) struct Node {
     /// A group has reached the device, or was given a weight here.
     pub exists: bool,
-    /// The group was removed.
+    /// The group was removed; its I/O keeps it.
+    pub leaving: bool,
+    /// It has left.
     pub dead: bool,
     /// On the list of active nodes.
     pub listed: bool,
@@ -126,6 +128,7 @@ impl Node {
         Node {
             parent,
             exists: false,
+            leaving: false,
             dead: false,
             weight_default: WEIGHT_DEFAULT,
             weight_here: 0,

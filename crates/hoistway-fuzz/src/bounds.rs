@@ -81,6 +81,10 @@ pub struct Load {
     pub sectors: Sectors,
     /// The largest limits of `io.max` and `io.low` that were in force: bytes and I/Os per second.
     pub rates: (u64, u64),
+    /// The least limits of `io.max` of groups that were removed, 0: none; what they hold waits by them.
+    pub left: (u64, u64),
+    /// The deepest level of a group that was removed.
+    pub left_level: u32,
     /// I/Os that pass a controller on credit (metadata, swap), and their sectors.
     pub on_credit: (u64, Sectors),
     /// The slowest models of `io.cost` that were in force, reads and writes.
@@ -114,6 +118,13 @@ impl Model {
 }
 
 impl Load {
+    /// A group is about to be removed.
+    pub fn note_removal(&mut self, stack: &mut Stack, group: GroupId) {
+        let (bytes, ios) = least(&limits(stack, group, "io.max"));
+        self.left = (lesser(self.left.0, bytes), lesser(self.left.1, ios));
+        self.left_level = self.left_level.max(stack.env().groups.level(group));
+    }
+
     /// Takes notice of the settings in force: what was begun under them may outlast them.
     pub fn note(&mut self, stack: &mut Stack) {
         let kernels = stack.scheduler().value("base") == Some(0);
@@ -210,37 +221,43 @@ fn scheduler(stack: &Stack) -> Option<Bound> {
     Some(Bound { who: name.into(), time: Nanos(time), why: row.2 })
 }
 
-/// Limits of the living groups: bytes or I/Os per second, 0 where there is none.
-fn rates(stack: &mut Stack, file: &str) -> Vec<(u64, u64)> {
-    let groups: Vec<GroupId> = stack.env().groups.living().collect();
-    let mut all = Vec::new();
-    for group in groups {
-        let text = stack.read_knob(group, file).unwrap_or_default();
-        for (key, value) in text.split_whitespace().filter_map(|token| token.split_once('=')) {
-            match (key, value.parse()) {
-                ("rbps" | "wbps", Ok(rate)) => all.push((rate, 0)),
-                ("riops" | "wiops", Ok(rate)) => all.push((0, rate)),
-                _ => {}
-            }
-        }
-    }
-    all
+/// Limits of a group: bytes or I/Os per second, 0 where there is none.
+fn limits(stack: &mut Stack, group: GroupId, file: &str) -> Vec<(u64, u64)> {
+    let text = stack.read_knob(group, file).unwrap_or_default();
+    let pairs = text.split_whitespace().filter_map(|token| token.split_once('='));
+    let limit = |(key, value): (&str, &str)| match (key, value.parse()) {
+        ("rbps" | "wbps", Ok(rate)) => Some((rate, 0)),
+        ("riops" | "wiops", Ok(rate)) => Some((0, rate)),
+        _ => None,
+    };
+    pairs.filter_map(limit).collect()
 }
 
-/// The least limits, the largest number where there is none.
-fn least_rates(stack: &mut Stack, file: &str) -> (u64, u64) {
-    let all = rates(stack, file);
-    let least = |rates: &mut dyn Iterator<Item = u64>| rates.filter(|&r| r > 0).min();
-    (
-        least(&mut all.iter().map(|r| r.0)).unwrap_or(u64::MAX),
-        least(&mut all.iter().map(|r| r.1)).unwrap_or(u64::MAX),
-    )
+/// Those of all living groups.
+fn rates(stack: &mut Stack, file: &str) -> Vec<(u64, u64)> {
+    let groups: Vec<GroupId> = stack.env().groups.living().collect();
+    groups.into_iter().flat_map(|group| limits(stack, group, file)).collect()
+}
+
+/// The least limits, 0 where there is none.
+fn least(all: &[(u64, u64)]) -> (u64, u64) {
+    let least = |rates: &mut dyn Iterator<Item = u64>| rates.filter(|&r| r > 0).min().unwrap_or(0);
+    (least(&mut all.iter().map(|r| r.0)), least(&mut all.iter().map(|r| r.1)))
+}
+
+/// The lesser of two limits, 0: none.
+fn lesser(a: u64, b: u64) -> u64 {
+    if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
 }
 
 fn max(stack: &mut Stack, name: &str, load: &Load) -> Bound {
-    let (mut bytes, mut ios) = least_rates(stack, "io.max");
+    let (bytes, ios) = least(&rates(stack, "io.max"));
+    let (bytes, ios) = (lesser(bytes, load.left.0), lesser(ios, load.left.1));
+    let unlimited = |rate: u64| if rate == 0 { u64::MAX } else { rate };
+    let (mut bytes, mut ios) = (unlimited(bytes), unlimited(ios));
     if name == "io.low" {
-        let low = least_rates(stack, "io.low");
+        let low = least(&rates(stack, "io.low"));
+        let low = (unlimited(low.0), unlimited(low.1));
         let groups: Vec<GroupId> = stack.env().groups.living().collect();
         let set = |g: GroupId| stack.read_knob(g, "io.low").is_some_and(|text| !text.is_empty());
         if groups.into_iter().any(set) {
@@ -250,7 +267,8 @@ fn max(stack: &mut Stack, name: &str, load: &Load) -> Bound {
         }
     }
     let groups = &stack.env().groups;
-    let levels = groups.living().map(|g| groups.level(g)).max().unwrap_or(0).max(1);
+    let levels = groups.living().map(|g| groups.level(g)).max().unwrap_or(0);
+    let levels = levels.max(load.left_level).max(1);
     let seconds = |amount: u64, rate: u64| u128::from(amount) * u128::from(SEC) / u128::from(rate);
     let slice = stack.controllers().find(|c| c.0.name == name).and_then(|c| c.1.value("slice"));
     let slice = slice.unwrap_or(1000) * MS;

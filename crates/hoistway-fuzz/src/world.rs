@@ -500,6 +500,7 @@ impl World {
                             self.move_proc(ProcId(at as u32), parent)?;
                         }
                     }
+                    self.load.note_removal(&mut self.stack, group);
                     self.stack.remove_group(self.now, group);
                     self.settings_changed();
                     return self.take_outputs();
@@ -647,6 +648,11 @@ impl World {
                     self.write(group, file, &line)?;
                 }
             }
+        }
+        if self.load.left != (0, 0) {
+            // Removed groups keep their limits, of some bytes a second maybe, and nobody can write to them.
+            let result = self.give(Input::End)?;
+            demand(result.is_ok(), "an end is taken", || format!("{result:?}"))?;
         }
         Ok(())
     }

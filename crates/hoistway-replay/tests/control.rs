@@ -145,6 +145,13 @@ fn io_cost_leaves_what_waits_when_its_model_is_written() {
     assert!(outcome.counts.held > 2);
 }
 
+/// Two wake timers are due at an interrupt, and another timer stands before one of them: only the other one fires.
+#[test]
+fn one_wake_timer_of_io_cost_may_fire_and_another_that_is_due_not() {
+    let outcome = recorded("io.cost.two-wakes");
+    assert!(outcome.agrees(), "{outcome}");
+}
+
 /// A weight is written in the middle of a long period: shares follow at once.
 #[test]
 fn io_cost_shares_follow_a_written_weight_at_once() {

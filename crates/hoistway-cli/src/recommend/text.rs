@@ -45,7 +45,10 @@ fn headline(a: &Advice) -> String {
     let sure = || format!("{} ({:.0} % of draws)", a.sureness.word(), 100.0 * a.same());
     match &a.answer {
         Answer::Change(c) => format!("{} instead of {}, {}", name(*c), name(a.base), sure()),
-        Answer::Keep(c) => format!("{}, {}", name(*c), sure()),
+        Answer::Keep(c) => match a.base_is {
+            BaseIs::Present | BaseIs::Asked => format!("keep {}, {}", name(*c), sure()),
+            _ => format!("{}, {}", name(*c), sure()),
+        },
         Answer::NoDifference(c) => match a.base_is {
             BaseIs::Present | BaseIs::Asked => {
                 format!("no difference; {} stays because it is there, {}", name(*c), sure())
@@ -93,17 +96,8 @@ fn reasons(a: &Advice) -> String {
             let _ = writeln!(out, "worse in    {}", hidden.join("; "));
         }
     }
-    if let (Answer::Keep(c), all) = (&a.answer, 0..a.field.configs.len()) {
-        let (alike, other): (Vec<usize>, Vec<usize>) =
-            all.filter(|&o| o != *c && a.complete(o)).partition(|&o| a.alike(o));
-        let names = |v: Vec<usize>| {
-            v.iter().map(|&c| a.field.configs[c].clone()).collect::<Vec<_>>().join(", ")
-        };
-        for (word, list) in [("same        ", alike), ("not better  ", other)] {
-            if !list.is_empty() {
-                let _ = writeln!(out, "{word}{}", names(list));
-            }
-        }
+    if let Answer::Keep(c) = a.answer {
+        out.push_str(&beside(a, c));
     }
     out.push_str(&not_judged(a));
     if a.answer == Answer::Processors {
@@ -121,6 +115,23 @@ fn reasons(a: &Advice) -> String {
             out.push_str("runner-up   no other keeps the limits\n")
         }
         None => {}
+    }
+    out
+}
+
+/// The others beside the one that stays: those of which nothing measured differs, those that do as well for this goal
+/// although something does, and those that do worse.
+fn beside(a: &Advice, kept: usize) -> String {
+    let others = (0..a.field.configs.len()).filter(|&o| o != kept && a.complete(o));
+    let (alike, other): (Vec<usize>, Vec<usize>) = others.partition(|&o| a.alike(o));
+    let (tie, worse): (Vec<usize>, Vec<usize>) =
+        other.into_iter().partition(|&o| a.choice.fell[o] == Fell::Tie);
+    let mut out = String::new();
+    for (word, list) in [("same", alike), ("as good", tie), ("not better", worse)] {
+        let names: Vec<&str> = list.iter().map(|&c| a.field.configs[c].as_str()).collect();
+        if !names.is_empty() {
+            let _ = writeln!(out, "{word:11} {}", names.join(", "));
+        }
     }
     out
 }

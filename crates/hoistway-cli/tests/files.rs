@@ -644,6 +644,12 @@ fn queue(device: &Path, name: &str) -> String {
     fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name}: {e}")).trim().to_string()
 }
 
+/// Whether a process has a file open.
+fn has_open(process: u32, file: &str) -> bool {
+    let links = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    links.filter_map(|l| fs::read_link(l.ok()?.path()).ok()).any(|to| to == Path::new(file))
+}
+
 /// A file beside the one that a loop device has its data in.
 fn beside(device: &Path, name: &str) -> PathBuf {
     Path::new(&queue(device, "loop/backing_file")).with_file_name(name)
@@ -686,6 +692,11 @@ fn an_emulated_drive_is_a_block_device_like_the_drive() {
     let rows: Vec<(&str, &str)> = figures.lines().filter_map(|l| l.split_once(' ')).collect();
     assert_eq!(rows.iter().map(|r| r.0).collect::<Vec<_>>(), ["modelled_ns", "late_ns"]);
     assert!(rows[0].1.parse::<u64>().unwrap() > 0, "{figures}");
+    let (pid, bound) = (facts["pid"].as_u64().unwrap() as u32, "/dev/cpu_dma_latency");
+    match fs::OpenOptions::new().write(true).open(bound) {
+        Ok(_) => assert!(has_open(pid, bound), "processors stay awake while commands come"),
+        Err(error) => println!("not looked at: {bound}: {error}"),
+    }
     must("blkdiscard", &["-f", text(&device)]);
     assert!(fs::read(&device).unwrap().iter().all(|&byte| byte == 0), "all is discarded");
     let last: Value = serde_json::from_str(&drive.stop().unwrap()).unwrap();

@@ -113,6 +113,7 @@ struct State {
     /// Commands in the drive and waiting for it, and the most there were.
     under_way: u32,
     most: u32,
+    taken: u64,
     closing: bool,
 }
 
@@ -161,6 +162,7 @@ impl Acting {
                 credit: (Nanos::ZERO, Instant::ZERO),
                 under_way: 0,
                 most: 0,
+                taken: 0,
                 closing: false,
             }),
             sooner: Condvar::new(),
@@ -295,6 +297,11 @@ impl Acting {
         }
     }
 
+    /// How many commands came, since the drive began.
+    pub fn taken(&self) -> u64 {
+        self.lock().taken
+    }
+
     /// Most commands that were in the drive, or waited for it, at a time.
     pub fn most_under_way(&self) -> u32 {
         self.lock().most
@@ -341,6 +348,7 @@ impl State {
     /// A command that arrived now.
     fn admit(&mut self, now: Instant, mut flight: Flight, fua: bool) {
         self.under_way += 1;
+        self.taken += 1;
         self.most = self.most.max(self.under_way);
         if let Service::Fixed(time) = self.service {
             flight.modelled = time;

@@ -11,6 +11,7 @@
 //! unit access; requests of more than 128 separate pieces of memory are cut by it.
 
 mod acting;
+mod awake;
 mod figures;
 mod file;
 mod probe;
@@ -34,6 +35,7 @@ use crate::kernel::loopdev::{Detached, LoopDevice, LoopOptions};
 use crate::storage::{EmulationFigures, TargetError, single_command};
 use crate::thread;
 use acting::{Acting, Service};
+use awake::Awake;
 use file::DriveFolder;
 use fuser::{Config, Session, SessionACL};
 use hoistway::{Nanos, Op};
@@ -108,6 +110,7 @@ pub struct Emulator {
     mount: Option<MountPoint>,
     session: Option<JoinHandle<()>>,
     timer: Option<JoinHandle<()>>,
+    awake: Option<Awake>,
     drive: Arc<Acting>,
     state: Option<StateFolder>,
     /// Bytes of the drive, and of memory or file at most.
@@ -149,6 +152,7 @@ impl Emulator {
             mount: Some(mount),
             session: None,
             timer: Some(timer),
+            awake: None,
             drive: Arc::clone(&drive),
             state: Some(state),
             size,
@@ -169,6 +173,7 @@ impl Emulator {
         };
         emulator.session = Some(serve(tree, connection)?);
         drop(raised);
+        emulator.awake = Some(Awake::watch(&emulator.drive).map_err(os("thread"))?);
         emulator.attach(options, &folder.join(&options.drive.id))?;
         emulator.measure(options, longest)?;
         emulator.rows = queue::set_up(&emulator.device, &options.drive, longest);
@@ -297,6 +302,7 @@ impl Emulator {
         if !free {
             mount.sever();
         }
+        self.awake = None;
         self.drive.close();
         for thread in [self.session.take(), self.timer.take()].into_iter().flatten() {
             let _ = thread.join();

@@ -8,7 +8,7 @@ use toml::Value;
 
 const TIME: Space = Space::Between(0.05, 100_000.0);
 
-/// Order: controller, acknowledgement, program, its unit (the rate stays), flush, the asking machine's reaction,
+/// Order: controller, acknowledgement, program, its unit (the rate stays), flush, buffer, the asking machine's reaction,
 /// suspension.
 const PARAMETERS: &[Parameter<Candidate>] = &[
     Parameter { space: TIME, apply: |c, v| c.set("flash", "cmd_write_us", v) },
@@ -16,6 +16,7 @@ const PARAMETERS: &[Parameter<Candidate>] = &[
     Parameter { space: TIME, apply: |c, v| c.set("flash", "program_us", v) },
     Parameter { space: Space::Between(4.0, 4096.0), apply: set_unit },
     Parameter { space: TIME, apply: |c, v| c.set("flash", "flush_us", v) },
+    Parameter { space: Space::OneOf(BUFFERS), apply: set_buffer },
     REACTION,
     Parameter {
         space: Space::Between(1.0, 20_000.0),
@@ -23,7 +24,10 @@ const PARAMETERS: &[Parameter<Candidate>] = &[
     },
 ];
 /// Those that are there when programs are never suspended.
-const WITHOUT_SUSPENSION: usize = 6;
+const WITHOUT_SUSPENSION: usize = 7;
+/// KiB; what a burst fills before it waits for programs (F9), and what a flush after 8 MiB finds.
+const BUFFERS: &[f64] =
+    &[256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16_384.0, 32_768.0, 65_536.0];
 
 /// The rate of programs stays: the parameter before it is the time of a program of the unit there was, so this one
 /// changes both.
@@ -34,6 +38,12 @@ fn set_unit(c: &mut Candidate, v: f64) {
     c.set("flash", "program_unit_kib", v);
     let buffer = c.get("flash", "write_buffer_kib").max(2.0 * v);
     c.set("flash", "write_buffer_kib", buffer);
+}
+
+/// Two units at least, or nothing is programmed while the next is taken.
+fn set_buffer(c: &mut Candidate, v: f64) {
+    let least = 2.0 * c.get("flash", "program_unit_kib");
+    c.set("flash", "write_buffer_kib", v.max(least));
 }
 
 /// Tests of a fresh drive that say how it writes and flushes.
@@ -77,7 +87,8 @@ fn writes(fit: &Fit<'_>, c: &mut Candidate) {
         let now = ["cmd_write_us", "write_ack_us", "program_us", "program_unit_kib", "flush_us"];
         let [command, ack, program, unit, flush] = now.map(|key| tried.get("flash", key));
         let suspend = tried.get("flash", "suspend_us");
-        let start = [command, ack, program, unit, flush, tried.reaction_us, suspend];
+        let buffer = tried.get("flash", "write_buffer_kib");
+        let start = [command, ack, program, unit, flush, buffer, tried.reaction_us, suspend];
         let error = search(fit, &mut tried, start, ROUNDS_LAST);
         (error, tried)
     });
@@ -91,6 +102,7 @@ fn writes(fit: &Fit<'_>, c: &mut Candidate) {
         "flush_blocks",
         "plp",
         "suspend_us",
+        "write_buffer_kib",
     ];
     c.mark("flash", &keys, Origin::Measured("F6 to F10".into()));
 }
@@ -107,14 +119,14 @@ fn machines(c: &Candidate) -> Vec<(bool, f64)> {
 }
 
 /// The unit of the start is written into the candidate first, because the parameters refer to it.
-fn search(fit: &Fit<'_>, c: &mut Candidate, start: [f64; 7], rounds: usize) -> f64 {
+fn search(fit: &Fit<'_>, c: &mut Candidate, start: [f64; 8], rounds: usize) -> f64 {
     c.set("flash", "program_unit_kib", start[3]);
-    let count = if start[6] == 0.0 { WITHOUT_SUSPENSION } else { PARAMETERS.len() };
+    let count = if start[7] == 0.0 { WITHOUT_SUSPENSION } else { PARAMETERS.len() };
     fit.search(c, &PARAMETERS[..count], &start[..count], WRITES, rounds)
 }
 
 /// Starting values by the formulas of 10.3.
-fn start(fit: &Fit<'_>, c: &Candidate, plp: bool) -> [f64; 7] {
+fn start(fit: &Fit<'_>, c: &Candidate, plp: bool) -> [f64; 8] {
     let lone = fit.answer("F7/depth 1").map_or(50.0, |o| o.first().commands.mean_ns / 1e3);
     let most = fit.answer("F7/sequential").map_or(20_000.0, |o| o.iops(0));
     let rate = fit.answer("F6/rate").map_or(100e6, |o| o.rate(0));
@@ -127,7 +139,8 @@ fn start(fit: &Fit<'_>, c: &Candidate, plp: bool) -> [f64; 7] {
     let program = unit * 1024.0 * c.get("flash", "dies") / rate * 1e6;
     let flush = if plp { lasts } else { (lasts - program).max(0.1 * lasts) };
     let suspend = c.get("flash", "suspend_us");
-    [command, acknowledged, program, unit, flush, c.reaction_us, suspend]
+    let buffer = c.get("flash", "write_buffer_kib");
+    [command, acknowledged, program, unit, flush, buffer, c.reaction_us, suspend]
 }
 
 /// The long sequential write: does its rate fall, where, to what?

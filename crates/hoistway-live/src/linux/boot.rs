@@ -190,6 +190,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const MESSAGES: u64 = 4096;
 /// A guest that uses no processor and says nothing for so long hangs.
 const IDLE: Nanos = Nanos::secs(20);
+/// Between two looks at a guest, at most.
+const GAP: Nanos = Nanos::secs(5);
 /// A guest that has used so much processor time since it said something waits for a time that never comes. Of processor
 /// time: on a machine with much else to do one that only lays out its files said nothing for 300 s.
 const SILENT: u64 = 300 * TICKS;
@@ -278,6 +280,8 @@ struct Life {
     leader: u32,
     /// When it said something, or had used another processor time than before.
     worked: Instant,
+    /// When it was looked at.
+    looked: Instant,
     ticks: u64,
     /// Messages that it had sent when it was looked at.
     messages: u64,
@@ -287,13 +291,14 @@ struct Life {
 
 impl Life {
     fn new(leader: u32, now: Instant) -> Life {
-        Life { leader, worked: now, ticks: 0, messages: 0, silent: None }
+        Life { leader, worked: now, looked: now, ticks: 0, messages: 0, silent: None }
     }
 
     /// It has sent so many messages so far. The error is the end of a sentence about the guest.
     fn check(&mut self, now: Instant, messages: u64) -> Result<(), String> {
         if messages != self.messages {
-            (self.messages, self.worked, self.silent) = (messages, now, None);
+            (self.messages, self.silent) = (messages, None);
+            (self.worked, self.looked) = (now, now);
             return Ok(());
         }
         self.quiet(now, processor_ticks(self.leader))
@@ -301,7 +306,10 @@ impl Life {
 
     /// It says nothing, and has used so much processor time so far.
     fn quiet(&mut self, now: Instant, ticks: u64) -> Result<(), String> {
-        if ticks != self.ticks || ready(self.leader) {
+        // Whoever looks so late was stopped (Ctrl-Z), and the guest with it.
+        let stopped = now - self.looked > GAP;
+        self.looked = now;
+        if stopped || ticks != self.ticks || ready(self.leader) {
             (self.ticks, self.worked) = (ticks, now);
         }
         if now - self.worked > IDLE {
@@ -467,11 +475,13 @@ mod tests {
         let at = |s| Instant::ZERO + Nanos::secs(s);
         // No process is in this group.
         let mut life = Life::new(u32::MAX, at(0));
-        assert!(life.check(at(19), 0).is_ok());
+        assert!((0..20).all(|s| life.check(at(s), 0).is_ok()));
         // One message is enough.
-        assert!(life.check(at(20), 1).is_ok());
-        assert!(life.check(at(39), 1).is_ok());
-        assert!(life.check(at(41), 1).unwrap_err().starts_with("hangs"));
+        assert!((20..41).all(|s| life.check(at(s), 1).is_ok()));
+        // Time in which nobody looked does not count.
+        assert!(life.check(at(60), 1).is_ok());
+        assert!((61..81).all(|s| life.check(at(s), 1).is_ok()));
+        assert!(life.check(at(81), 1).unwrap_err().starts_with("hangs"));
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Recorded {
         let fixed = |name: &str, value| vec![(name.to_string(), value)];
         match scheduler {
             "mq-deadline" => fixed("base", self.mq_deadline_base),
-            "kyber" => ["timer_in_ticks", "flush_samples"].map(|name| (name.to_string(), 1)).into(),
+            "kyber" => fixed("timer_in_ticks", 1),
             _ => self.tunables.clone(),
         }
     }

@@ -161,7 +161,7 @@ impl Device {
             scsi: false,
             run_at_completion: RunAtCompletion::Never,
             delayed_rerun: true,
-            plug_keeps_rerun: false,
+            plug_keeps_rerun: true,
             tick: Nanos::ms(4),
             flush_kick_delay: Nanos::us(20),
             actuators: Vec::new(),

@@ -191,7 +191,7 @@ const ROWS: &[Row] = &[
             .field(|c| c.delayed_rerun.into(), |c, v| c.delayed_rerun = v == 1),
     ),
     Row::Value(
-        Tunable::switch("plug_keeps_rerun", false, "Who closes a plug runs the queue itself, and a delayed rerun stays pending.")
+        Tunable::switch("plug_keeps_rerun", true, "Who closes a plug runs the queue itself, and a delayed rerun stays pending.")
             .field(|c| c.plug_keeps_rerun.into(), |c, v| c.plug_keeps_rerun = v == 1),
     ),
     Row::Text(TextSetting {

@@ -91,9 +91,9 @@ const ROWS: &[Setting<Kyber>] = &[
     .field(|k| k.timer_in_ticks.into(), |k, v| k.timer_in_ticks = v != 0),
     Tunable::switch(
         "flush_samples",
-        false,
-        "Writes of flush sequences, which take no token, count in the latencies as in the \
-         kernel: to compare with a real one.",
+        true,
+        "Writes of flush sequences, which take no token, count in the latencies, as in the \
+         kernel.",
     )
     .on_change(OnChange::LaterSamples)
     .field(|k| k.flush_samples.into(), |k, v| k.flush_samples = v != 0),
@@ -203,7 +203,7 @@ impl Kyber {
         };
         let mut kyber = Kyber {
             timer_in_ticks: false,
-            flush_samples: false,
+            flush_samples: true,
             hw_queues: setup.device.hw_queues.into(),
             links: Links::new(setup.requests),
             slots: vec![vacant; setup.requests],

@@ -252,18 +252,40 @@ static char *put_op(char *to, blk_opf_t opf)
 	return to;
 }
 
+/* A group's path has so many bytes at most; what is longer is cut. */
+#define PATH_BYTES 128
+
+/*
+ * The path of a group. One that was removed lives on as long as something is of it, such as the disk's page cache, and
+ * beside it there may be a new one of its name: it is called NAME~NUMBER where they are told `apart`.
+ */
+static int put_path(char *to, int room, struct cgroup_subsys_state *css, bool apart)
+{
+	char name[64];
+	int used = 0;
+
+	if (!css->parent)
+		return 0;
+	used = put_path(to, room, css->parent, apart);
+	cgroup_name(css->cgroup, name, sizeof(name));
+	used += scnprintf(to + used, room - used, "%s%s", used ? "/" : "", name);
+	if (apart && !(css->flags & CSS_ONLINE))
+		used += scnprintf(to + used, room - used, "~%llu", cgroup_id(css->cgroup));
+	return used;
+}
+
 /* The group of a bio; without one that of the caller. */
-static char *put_group(char *to, struct bio *bio)
+static char *put_group(char *to, struct bio *bio, bool apart)
 {
 	struct cgroup_subsys_state *css;
-	char path[128];
+	int used = 0;
 
 	rcu_read_lock();
 	css = bio ? bio_blkcg_css(bio) : task_css(current, io_cgrp_id);
-	if (!css || !css->parent || cgroup_path(css->cgroup, path, sizeof(path)) < 0)
-		strcpy(path, "root");
+	if (css)
+		used = put_path(to, PATH_BYTES, css, apart);
 	rcu_read_unlock();
-	return to + sprintf(to, "%s", path[0] == '/' ? path + 1 : path);
+	return used ? to + used : to + sprintf(to, "root");
 }
 
 /* event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments */
@@ -283,7 +305,7 @@ static void emit(unsigned long place, const char *event, struct when at, unsigne
 	*to++ = ',';
 	to = put_levels(to, process, prio);
 	*to++ = ',';
-	to = put_group(to, bio);
+	to = put_group(to, bio, true);
 	to += sprintf(to, ",%s,%u\n", result, segments);
 	line_at(place, line, to - line);
 }
@@ -356,7 +378,8 @@ void hoistway_note(const struct hoistway_line *line)
 		to += sprintf(to, ",%llu,%u,", (u64)line->sector, line->sectors);
 		to = put_op(to, line->opf);
 		to += sprintf(to, ",,");
-		to = put_group(to, line->of);
+		/* A controller goes on with what was written for a group that is gone. */
+		to = put_group(to, line->of, false);
 	} else {
 		to += sprintf(to, ",,,,,");
 	}

@@ -313,12 +313,14 @@ impl Bfq {
     fn general_injection(&self, now: Instant, q: QueueNo) -> Option<QueueNo> {
         let queue = &self.queues[q];
         let mut limit = queue.inject.limit;
-        if limit == 0
-            && self.conf.inject_after_long_idle
-            && queue.inject.base == Nanos::ZERO
-            && queue.slot.waiting
-            && now.since(self.serving.idle_since) >= self.conf.slice_idle
-        {
+        // Quirk Q4: the reference takes the nanoseconds of slice_idle for ticks, so only a wait that lasts while 0 is
+        // written is ever too long.
+        let too_long = match self.conf.inject_after_long_idle {
+            true => now.since(self.serving.idle_since) >= self.conf.slice_idle,
+            false => self.conf.slice_idle == Nanos::ZERO,
+        };
+        let unknown = queue.inject.base == Nanos::ZERO;
+        if limit == 0 && unknown && queue.slot.waiting && too_long {
             limit = 1;
         }
         let inflight = self.load.inflight;

@@ -334,11 +334,12 @@ impl Work<'_> {
         tally.ios += one.outcome.counts.ios;
         tally.held += one.outcome.counts.held;
         let name = format!("{scheduler}-{}-{number}", self.options.seed);
+        let found = one.differs() && one.known().is_none();
+        if self.options.keep && !found {
+            keep(&self.options.out, &name, &one)?;
+        }
         if one.outcome.agrees() {
             tally.agree += 1;
-            if self.options.keep {
-                keep(&self.options.out, &name, &one)?;
-            }
             return Ok(());
         }
         if !one.differs() {

@@ -349,6 +349,7 @@ impl<'a> Guest<'a> {
             }
         }
         for group in std::mem::take(&mut self.groups).iter().rev() {
+            self.unlimit(group)?;
             at(group, fs::remove_dir(self.folder(group)))?;
         }
         write(format!("{QUEUE}/scheduler"), "none")?;
@@ -358,6 +359,16 @@ impl<'a> Guest<'a> {
 }
 
 impl Guest<'_> {
+    /// What the page cache still writes for a group that is gone is held by its settings: it is to have none.
+    fn unlimit(&self, group: &str) -> Result<(), String> {
+        let (file, none) = match self.scenario.scheduler.as_str() {
+            "io.max" => ("io.max", "rbps=max wbps=max riops=max wiops=max"),
+            "io.latency" => ("io.latency", "target=0"),
+            _ => return Ok(()),
+        };
+        write(self.folder(group).join(file), &format!("{} {none}", self.number))
+    }
+
     /// What the files say that count what was charged.
     fn note_statistics(&mut self) -> Result<(), String> {
         for group in std::iter::once(String::new()).chain(self.groups.clone()) {

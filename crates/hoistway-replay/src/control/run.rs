@@ -625,12 +625,7 @@ impl Replay {
         for (name, theirs) in line.result.split_whitespace().filter_map(|word| word.split_once('='))
         {
             let Some(&ours) = words.get(name).filter(|_| COUNTED.contains(&name)) else { continue };
-            let value = |text: &str| text.parse::<f64>().ok();
-            let same = match (value(theirs), value(ours)) {
-                (Some(a), Some(b)) => (a - b).abs() <= 0.01 * a.max(b),
-                _ => theirs == ours,
-            };
-            if !same {
+            if !about_the_same(theirs, ours) {
                 let text = format!("{name}={ours} of {} and not {theirs}", line.group);
                 self.differ(|d| &mut d.charges, text);
             }
@@ -699,6 +694,15 @@ fn moment<'a, 'b>(rest: &'b [(usize, Line<'a>)]) -> impl Iterator<Item = &'b Lin
 /// Fields of `io.stat` that are compared.
 const COUNTED: [&str; 5] = ["cost.vrate", "cost.usage", "cost.wait", "depth", "use_delay"];
 
+/// Numbers within 1 %, or equal words.
+fn about_the_same(one: &str, other: &str) -> bool {
+    let value = |text: &str| text.parse::<f64>().ok();
+    match (value(one), value(other)) {
+        (Some(a), Some(b)) => (a - b).abs() <= 0.01 * a.abs().max(b.abs()),
+        _ => one == other,
+    }
+}
+
 /// The guest's clock moves by 1 ns when it is read, so what takes no time has some ns; io.cost's own clock has µs.
 const READING: u64 = 1000;
 
@@ -715,4 +719,24 @@ fn holds(bio: &Bio, theirs: (u64, Instant), ours: Instant) -> [Nanos; 2] {
         false => Nanos(held.0.saturating_sub(bio.busy_since.since(ours).0)),
     };
     [held, ours]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::about_the_same;
+
+    #[test]
+    fn what_is_counted_is_the_same_within_a_hundredth() {
+        let same = |pairs: &[(&str, &str)]| pairs.iter().all(|(a, b)| about_the_same(a, b));
+        assert!(same(&[
+            ("-1", "-1"),
+            ("max", "max"),
+            ("100", "99"),
+            ("0", "0"),
+            ("100.00", "100")
+        ]));
+        for (a, b) in [("-1", "1"), ("max", "1"), ("100", "98"), ("0", "1")] {
+            assert!(!about_the_same(a, b), "{a} {b}");
+        }
+    }
 }

@@ -26,10 +26,12 @@ pub use known::Known;
 pub const BATCH: u64 = 20;
 
 /// The same of one scheduler or controller. io.cost learns how fast the drive is, and keeps that as long as the machine
-/// runs: each scenario has a boot of its own.
+/// runs; io.latency gives its siblings all their depth back when a group goes, which a group of an earlier scenario may
+/// do at any time, with the last of its pages. Each of their scenarios has a boot of its own.
 pub fn batch(subject: &str) -> u64 {
-    if subject == "io.cost" { 1 } else { BATCH }
+    if matches!(subject, "io.cost" | "io.latency") { 1 } else { BATCH }
 }
+
 /// Rounds of cutting down at most.
 const ROUNDS: u32 = 60;
 

@@ -125,12 +125,7 @@ impl FairQueue {
         if e.wr == 1 {
             self.census.count(e);
         }
-        if !e.grouped {
-            e.grouped = true;
-            let node = &mut self.nodes[e.node];
-            node.queues += 1;
-            self.census.groups += u32::from(node.queues == 1);
-        }
+        self.join_group_count(q);
     }
 
     /// The queue is neither busy nor has it requests in flight.
@@ -148,7 +143,18 @@ impl FairQueue {
         }
     }
 
-    fn leave_group_count(&mut self, q: QueueNo) {
+    /// Counts the queue in its group unless it is counted.
+    pub fn join_group_count(&mut self, q: QueueNo) {
+        let e = &mut self.ents[q];
+        if !core::mem::replace(&mut e.grouped, true) {
+            let node = &mut self.nodes[e.node];
+            node.queues += 1;
+            self.census.groups += u32::from(node.queues == 1);
+        }
+    }
+
+    /// No longer counts it there, if it is counted.
+    pub fn leave_group_count(&mut self, q: QueueNo) {
         let e = &mut self.ents[q];
         if core::mem::take(&mut e.grouped) {
             let node = &mut self.nodes[e.node];
@@ -164,10 +170,7 @@ impl FairQueue {
         self.leave_group_count(q);
         self.ents[q].node = node;
         if grouped {
-            self.ents[q].grouped = true;
-            let node = &mut self.nodes[node];
-            node.queues += 1;
-            self.census.groups += u32::from(node.queues == 1);
+            self.join_group_count(q);
         }
     }
 }

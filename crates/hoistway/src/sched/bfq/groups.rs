@@ -172,6 +172,11 @@ impl Bfq {
         if from == node {
             return;
         }
+        // Quirk Q27: as if it had left its group already when its slot ends.
+        let leaves_first = self.conf.base.leaves_count_first() && self.fair.ents[q].grouped;
+        if leaves_first {
+            self.fair.leave_group_count(q);
+        }
         if self.serving.queue == q {
             self.expire(now, q, false, Reason::Preempted, cx);
         }
@@ -186,6 +191,9 @@ impl Bfq {
         let moved = if self.conf.move_counts { self.queues[q].rqs.allocated } else { 0 };
         self.count_in_groups(from, -(moved as i32));
         self.fair.reparent(q, node);
+        if leaves_first && (self.fair.ents[q].busy || self.queues[q].rqs.inflight > 0) {
+            self.fair.join_group_count(q);
+        }
         self.count_in_groups(node, moved as i32);
         if self.fair.ents[q].busy {
             self.fair.activate_or_requeue(q, false, false, self.tn);

@@ -94,6 +94,12 @@ impl Base {
         matches!(self, Base::V61 | Base::V62 | Base::V612)
     }
 
+    /// A queue that moves is taken off the count of its group before its slot ends (quirk Q27): recorded of 6.12, whose
+    /// count of groups is that of 6.2.
+    pub fn leaves_count_first(self) -> bool {
+        matches!(self, Base::V62 | Base::V612)
+    }
+
     /// The rules before 6.2, where versions differ.
     pub fn before_6_2(self) -> bool {
         matches!(self, Base::V53 | Base::V61)

@@ -13,6 +13,8 @@ use hoistway::{
     Stack,
 };
 
+/// Steps until every buffer has had its largest content: bfq-v1's comes after 100,000 to 150,000.
+const WARM: u32 = 300_000;
 const PROCS: usize = 16;
 
 struct World {
@@ -204,7 +206,7 @@ fn nothing_is_allocated_after_warming_up() {
                 continue;
             }
             let mut world = World::new(entry, profile);
-            for _ in 0..100_000 {
+            for _ in 0..WARM {
                 world.step();
             }
             let (before, finished) = (counting::allocations(), world.finished);

@@ -4,7 +4,6 @@
 //! after the line was corrected.
 
 use super::IoCost;
-use super::submit::costs;
 use crate::env::Cx;
 use crate::request::Dir;
 use crate::rows::Id;
@@ -31,7 +30,7 @@ impl IoCost {
             let mut no = self.bios.first_waiter(&self.shares[n]);
             while no.is_some() {
                 let io = cx.requests.bio(self.bios.of(no).id);
-                if let Some(dir) = costs(io) {
+                if let Some(dir) = self.costs(io) {
                     let far = self.conf.random_pages;
                     let cost = self.params.model.cost(dir, io.start.0, io.sectors.0, cursor, far);
                     self.bios.of_mut(no).cost = cost;

@@ -36,6 +36,7 @@ pub(super) struct Conf {
     pub donation_32bit: u64,
     pub inuse_step_32bit: u64,
     pub reprice: u64,
+    pub charge_flushes: u64,
 }
 
 impl Conf {
@@ -230,6 +231,13 @@ const ROWS: &[Setting<Conf>] = &[
          Linux leaves both (0).",
     )
     .field(|c| c.reprice, |c, v| c.reprice = v),
+    Tunable::switch(
+        "charge_flushes",
+        true,
+        "An empty flush costs a write of a page, and the next I/O of the group counts as \
+         sequential, as in Linux 6.1. Linux 6.12 charges nothing (0).",
+    )
+    .field(|c| c.charge_flushes, |c, v| c.charge_flushes = v),
 ];
 pub(super) static SETTINGS: Settings<Conf> = Settings::new(super::NAME, ROWS);
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);

@@ -19,7 +19,7 @@ impl IoCost {
     pub(super) fn arrive(&mut self, at: Instant, bio: BioId, cx: &Cx<'_>) -> Verdict {
         self.bios.forget(bio);
         let io = *cx.requests.bio(bio);
-        let Some(dir) = costs(&io) else { return Verdict::Pass };
+        let Some(dir) = self.costs(&io) else { return Verdict::Pass };
         let now = self.clock.at(at);
         let n = self.payer(io.group, &now, cx);
         if n == GroupId::ROOT {
@@ -89,7 +89,7 @@ impl IoCost {
         let Some(node) = self.shares.get(io.group).filter(|_| !io.flags.issue_as_root()) else {
             return Verdict::Pass;
         };
-        if costs(&io).is_none() || (node.waiters.is_empty() && node.ready == 0) {
+        if self.costs(&io).is_none() || (node.waiters.is_empty() && node.ready == 0) {
             return Verdict::Pass;
         }
         self.bios.forget(bio);
@@ -208,7 +208,7 @@ impl IoCost {
     pub(super) fn join(&mut self, at: Instant, bio: BioId, into: ReqId, cx: &Cx<'_>) {
         self.bios.forget(bio);
         let io = *cx.requests.bio(bio);
-        let (Some(dir), now) = (costs(&io), self.clock.at(at)) else { return };
+        let (Some(dir), now) = (self.costs(&io), self.clock.at(at)) else { return };
         let n = self.payer(io.group, &now, cx);
         let c = self.params.model.bytes_cost(dir, io.sectors.0);
         if n == GroupId::ROOT || c == 0 {
@@ -260,6 +260,17 @@ impl IoCost {
         let limit = self.params.qos.lat_us[dir as usize].saturating_mul(1000);
         let met = total <= size || total - size <= limit;
         self.served.count(dir, met, r.began.since(r.alloc).0);
+    }
+
+    /// The direction under which an I/O is charged; `None`: it costs nothing. An empty flush is carried by a
+    /// write of a page; newer kernels charge nothing for it (`charge_flushes`).
+    pub(super) fn costs(&self, io: &Io) -> Option<Dir> {
+        match io.op {
+            Op::Read => Some(Dir::Read),
+            Op::Write => Some(Dir::Write),
+            Op::Flush => (self.conf.charge_flushes != 0).then_some(Dir::Write),
+            Op::Discard | Op::WriteZeroes => None,
+        }
     }
 
     /// 7: pays debt if asked to, then releases what the credit allows and sets the timer for the rest.
@@ -370,16 +381,6 @@ impl IoCost {
             self.shares[n].waiters.len().into(),
             debt as i64,
         );
-    }
-}
-
-/// The direction under which an I/O is charged; `None`: it costs nothing. An empty flush is carried by a
-/// write of a page.
-pub(super) fn costs(io: &Io) -> Option<Dir> {
-    match io.op {
-        Op::Read => Some(Dir::Read),
-        Op::Write | Op::Flush => Some(Dir::Write),
-        Op::Discard | Op::WriteZeroes => None,
     }
 }
 

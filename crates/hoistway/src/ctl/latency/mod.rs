@@ -63,7 +63,7 @@ pub static ENTRY: Entry = Entry {
         decisions: &[],
     },
     gate: Gate::BeforeTag,
-    build: |_: &Device| Box::new(IoLatency::new()),
+    build: |device| Box::new(IoLatency::new(device)),
 };
 
 /// Table index of the root.
@@ -106,7 +106,7 @@ struct Counts {
 
 /// The controller of one device.
 #[derive(Debug)]
-struct IoLatency {
+pub struct IoLatency {
     conf: Conf,
     /// Groups with a target; with none the controller is off.
     targets: u32,
@@ -122,6 +122,8 @@ struct IoLatency {
     agenda: Vec<List>,
     /// Bios on the agenda.
     agenda_len: u32,
+    /// Bios that are woken go on to a higher group when told to.
+    climbs_told: bool,
     /// Bios that have all their slots.
     ready: List,
     /// Processes whose delay is to be looked at on their way back.
@@ -134,7 +136,8 @@ struct IoLatency {
 }
 
 impl IoLatency {
-    fn new() -> IoLatency {
+    /// Nothing is done before a group has a target.
+    pub fn new(_device: &Device) -> IoLatency {
         let mut root = Node::absent(NIL, 0, None);
         root.life = Life::Alive;
         IoLatency {
@@ -145,6 +148,7 @@ impl IoLatency {
             links: Links::new(0),
             agenda: alloc::vec![List::new()],
             agenda_len: 0,
+            climbs_told: false,
             ready: List::new(),
             checks: Vec::new(),
             lowered: Vec::new(),
@@ -393,8 +397,13 @@ impl IoLatency {
     /// put behind others comes back after a cookie was noticed, which happens once per event and group.
     fn work_off(&mut self, now: Instant, cx: &mut Cx<'_>) {
         while self.agenda_len > 0 {
-            let mut lists = self.agenda.iter_mut();
+            // Nobody waits for the root.
+            let levels = if self.climbs_told { 1 } else { self.agenda.len() };
+            let mut lists = self.agenda[..levels].iter_mut();
             let slot = lists.find_map(|list| list.pop_front(&mut self.links));
+            if slot.is_none() && self.climbs_told {
+                return;
+            }
             self.agenda_len -= 1;
             let slot = slot.expect("the lists hold as many as counted");
             if self.climb(now, slot, cx) == Climb::Passed {
@@ -472,6 +481,34 @@ impl IoLatency {
             self.marks.resize(slots, NO_MARK);
             self.links.grow(slots);
         }
+    }
+}
+
+/// For comparisons with a kernel, in which a bio that was given a slot goes on to the next group when its task runs.
+impl IoLatency {
+    /// From now on it goes on when [`IoLatency::climb_on`] says so.
+    pub fn tell_climbs(&mut self) {
+        self.climbs_told = true;
+    }
+
+    /// Those that are to go on to a group above theirs, in the order in which they were woken.
+    pub fn climbers(&self) -> Vec<BioId> {
+        let all = self.agenda.iter().skip(1).flat_map(|list| list.iter(&self.links));
+        let id = |slot: u32| Handle { slot, generation: self.marks[slot as usize].generation };
+        all.map(|slot| BioId(id(slot))).collect()
+    }
+
+    /// One of them goes on.
+    pub fn climb_on(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) {
+        let slot = bio.0.slot;
+        let at = self.marks[slot as usize].at;
+        let level = self.nodes[at as usize].level as usize;
+        self.agenda[level].remove(&mut self.links, slot);
+        self.agenda_len -= 1;
+        if self.climb(now, slot, cx) == Climb::Passed {
+            self.ready.push_back(&mut self.links, slot);
+        }
+        self.work_off(now, cx);
     }
 }
 

@@ -658,6 +658,7 @@ impl Stage for IoMax {
             }
         }
         self.timers.kind = self.conf.tick_timers;
+        self.clock.newer = self.conf.base == 1;
         // Who waits was told when to look again by the old values.
         for group in 1..self.nodes.len() as u32 {
             self.look_again(GroupId(group), cx);

@@ -26,6 +26,8 @@ pub(super) struct Clock {
     reach: u64,
     /// The present stays in this tick until then.
     until: u64,
+    /// The rules of Linux 6.12 and not of 6.1.
+    pub newer: bool,
 }
 
 impl Clock {
@@ -34,8 +36,16 @@ impl Clock {
         // A tick of 3 333 333 ns is the kernel's 300 Hz.
         let tick = Nanos(tick.0.max(1));
         let hz = ((1_000_000_000 + tick.0 / 2) / tick.0).max(1);
-        let mut clock =
-            Clock { tick, hz, slice: 1, instant: Instant::ZERO, now: 0, reach: 0, until: 0 };
+        let mut clock = Clock {
+            tick,
+            hz,
+            slice: 1,
+            instant: Instant::ZERO,
+            now: 0,
+            reach: 0,
+            until: 0,
+            newer: false,
+        };
         clock.set_slice(slice_ms);
         clock
     }
@@ -180,6 +190,9 @@ impl Lane {
     }
 
     /// May an I/O pass (A.4)? 0, or so many ticks to wait.
+    ///
+    /// Linux 6.1 adds what a change of limits has left over without a sign: what is overdrawn by more than is allowed
+    /// allows all. In 6.12 (`base`) it has its sign, and an I/O waits for as long as it takes to allow one at least.
     pub fn wait(&mut self, limit: &Limit, size: Size, clock: &Clock) -> u64 {
         if limit.rate == Rate::MAX {
             return 0;
@@ -195,8 +208,8 @@ impl Lane {
         if limit.rate.bps != BPS_MAX && !size.charged {
             wait = self.wait_for_bytes(limit, size.bytes, clock);
         }
-        if wait == 0 && limit.rate.iops != IOPS_MAX {
-            wait = self.wait_for_ios(limit, clock);
+        if (wait == 0 || clock.newer) && limit.rate.iops != IOPS_MAX {
+            wait = wait.max(self.wait_for_ios(limit, clock));
         }
         if wait > 0 && self.end < now.saturating_add(wait) {
             self.end = roundup(now.saturating_add(wait), slice);
@@ -213,7 +226,10 @@ impl Lane {
             let until = roundup(elapsed, clock.slice);
             (until, clock.allowed(limit.rate.bps, until))
         };
-        let allowed = i128::from(allowed) + i128::from(self.carry_bytes);
+        let allowed = match clock.newer {
+            true => i128::from(allowed) + i128::from(self.carry_bytes),
+            false => i128::from(allowed.wrapping_add(self.carry_bytes as u64)),
+        };
         let extra = i128::from(self.bytes) + i128::from(size) - allowed;
         if extra <= 0 {
             return 0;
@@ -230,8 +246,15 @@ impl Lane {
             let until = roundup(elapsed + 1, clock.slice);
             (until, clock.allowed(limit.rate.iops, until))
         };
-        let allowed = i128::from(allowed) + i128::from(self.carry_ios);
-        if i128::from(self.ios) < allowed { 0 } else { until - elapsed }
+        let allowed = match clock.newer {
+            true => i128::from(allowed) + i128::from(self.carry_ios),
+            false => i128::from((allowed as u32).wrapping_add(self.carry_ios as u32)),
+        };
+        if i128::from(self.ios) < allowed {
+            return 0;
+        }
+        let rest = until - elapsed;
+        if clock.newer { rest.max(clock.hz / limit.rate.iops + 1) } else { rest }
     }
 
     /// An I/O passes (A.5).

@@ -49,14 +49,16 @@ pub(super) struct Conf {
     pub select_quantum: u32,
     pub sleep_slices: u64,
     pub tick_timers: TickTimers,
+    /// Whose rules: 6.1 or 6.12.
+    pub base: u64,
 }
 
 /// Default slice of a kernel with `io.low` on a rotational device, in ms.
 pub(super) const SLICE_ROTATIONAL: u64 = 100;
 
-const ROWS: [Setting<Conf>; 5] =
+const ROWS: [Setting<Conf>; 6] =
     rows(100, "Length of a slice, rounded down to whole ticks of the device, at least one.");
-const ROWS_LOW: [Setting<Conf>; 5] = rows(
+const ROWS_LOW: [Setting<Conf>; 6] = rows(
     20,
     "Length of a slice, rounded down to whole ticks of the device, at least one. On a rotational \
      device the default is 100.",
@@ -66,7 +68,7 @@ pub(super) static SETTINGS_LOW: Settings<Conf> = Settings::new("io.low", &ROWS_L
 static TUNABLES: [Tunable; ROWS.len()] = listed(&ROWS);
 static TUNABLES_LOW: [Tunable; ROWS_LOW.len()] = listed(&ROWS_LOW);
 
-const fn rows(slice: u64, slice_doc: &'static str) -> [Setting<Conf>; 5] {
+const fn rows(slice: u64, slice_doc: &'static str) -> [Setting<Conf>; 6] {
     [
         Tunable::new(SLICE, Unit::Millis, slice, (1, 1000), slice_doc)
             .field(|c| c.slice_ms, |c, v| c.slice_ms = v),
@@ -101,6 +103,15 @@ const fn rows(slice: u64, slice_doc: &'static str) -> [Setting<Conf>; 5] {
             "kernel: timers fire as on Linux's timer wheel, a tick late; ideal: at their tick.",
         )
         .field(|c| c.tick_timers.value(), |c, v| c.tick_timers = TickTimers::from_value(v)),
+        Tunable::choice(
+            "base",
+            &["6.1", "6.12"],
+            0,
+            "Whose rules. 6.1: what a group has passed beyond its limits when they change lets everything \
+             pass for a slice, if it is more than the new limits allow. 6.12: it is waited for, and an I/O \
+             above a rate of I/Os waits until one is allowed, not slice by slice.",
+        )
+        .field(|c| c.base, |c, v| c.base = v),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Scenarios 1 to 17, 21 and 23 of specs/io-max-throttling.md D, in the order of the text. Ticks are
+//! Scenarios 1 to 17, 21 and 23 to 26 of specs/io-max-throttling.md D, in the order of the text. Ticks are
 //! counted from the scenario's start.
 
 use super::super::*;
@@ -268,4 +268,46 @@ fn d_23_timers_of_one_edge_run_in_reverse_order_of_being_set() {
     assert_eq!(order, [parent.0, 0]);
     rig.run_to(26);
     assert_eq!(rig.steps(), [(26, 2)]);
+}
+
+/// 100 of 130 reads have passed when the limit becomes half as much.
+fn overdrawn(base: u64) -> Vec<(u64, usize)> {
+    let mut rig = Rig::new(IDEAL);
+    rig.ctl.set(Instant::ZERO, "base", base, &mut rig.env.cx()).unwrap();
+    let g = rig.group(ROOT, "riops=1000");
+    rig.reads(g, 130, 4 * KIB);
+    rig.run_to(3);
+    rig.write(g, "riops=500");
+    rig.run_to(200);
+    rig.steps()
+}
+
+#[test]
+fn d_24_what_is_overdrawn_by_a_change_lets_all_pass_or_is_waited_for() {
+    assert_eq!(overdrawn(0), [(0, 100), (3, 30)]);
+    assert_eq!(overdrawn(1), [(0, 100), (28, 12), (53, 18)]);
+}
+
+#[test]
+fn d_25_an_io_waits_for_its_slice_or_until_one_is_allowed() {
+    for (base, second) in [(0, 25), (1, 26)] {
+        let mut rig = Rig::new(IDEAL);
+        rig.ctl.set(Instant::ZERO, "base", base, &mut rig.env.cx()).unwrap();
+        let g = rig.group(ROOT, "riops=10");
+        rig.reads(g, 2, 4 * KIB);
+        rig.run_to(100);
+        assert_eq!(rig.steps(), [(0, 1), (second, 1)]);
+    }
+}
+
+#[test]
+fn d_26_the_longer_wait_counts_in_the_newer_rules() {
+    for (base, passes) in [(0, 100), (1, 126)] {
+        let mut rig = Rig::new(IDEAL);
+        rig.ctl.set(Instant::ZERO, "base", base, &mut rig.env.cx()).unwrap();
+        let g = rig.group(ROOT, "rbps=1048576 riops=2");
+        rig.reads(g, 1, 128 * KIB);
+        rig.run_to(200);
+        assert_eq!(rig.steps(), [(passes, 1)]);
+    }
 }

@@ -170,6 +170,10 @@ pub trait Scheduler: Stage {
     /// data step of a flush sequence. It is still in the table during the call.
     fn complete_bypassed(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 
+    /// A flush that a process asked for is over, and with it a request that took a scheduler tag and never went to the
+    /// device itself: the commands that were sent for it are the stack's. It is still in the table during the call.
+    fn complete_unsent(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
+
     /// The device gave it back unserved; `prepare` and `insert(At::Head)` follow.
     fn requeue(&mut self, _now: Instant, _id: ReqId, _cx: &mut Cx<'_>) {}
 

@@ -117,6 +117,10 @@ impl Stack {
             let queue = self.env.requests[id].queue;
             self.env.runs.ask(queue);
         } else {
+            let unsent = self.env.requests[id].op == Op::Flush;
+            if unsent && self.is_mq() && !self.entry.direct {
+                self.scheduler.complete_unsent(self.now, id, &mut self.env.cx());
+            }
             self.finish(id, None);
         }
     }

@@ -429,7 +429,16 @@ impl Bfq {
         } else {
             e.service = 0;
         }
-        self.fair.clear_ancestor_service(q);
+        // Quirk Q28: of a queue that is freed here the reference asks no more, not even for its ancestors.
+        if !(self.conf.base.as_recorded() && self.is_gone(q)) {
+            self.fair.clear_ancestor_service(q);
+        }
+    }
+
+    /// Nobody uses the queue, and nothing holds it.
+    fn is_gone(&self, q: QueueNo) -> bool {
+        let queue = &self.queues[q];
+        queue.life.users == 0 && queue.rqs.allocated == 0 && !self.fair.ents[q].tracked
     }
 
     /// The queue pays for `ms` milliseconds at the peak rate, if that is more than its service.

@@ -297,6 +297,39 @@ fn a_flush_that_follows_a_completion_lets_waiting_commands_go_first() {
 }
 
 #[test]
+fn to_kyber_an_empty_flush_is_a_write_that_has_been_in_the_device_for_ever() {
+    let samples = |rig: &Rig| {
+        let mut of_writes = Vec::new();
+        rig.stack.scheduler().figures(&mut |f| {
+            if matches!(f.name, "total_samples" | "io_samples")
+                && f.of.is_some_and(|of| of / 8 == 1)
+            {
+                of_writes.push(f.value);
+            }
+        });
+        of_writes
+    };
+    for counted in [true, false] {
+        let mut rig = rig_of("kyber", |d| {
+            d.write_cache = true;
+            d.flush_nonqueued = true;
+        });
+        let (name, value) = ("flush_samples".to_string(), counted.into());
+        rig.input(Input::Set { stage: StageName::Scheduler, name, value });
+        rig.at(Nanos::secs(10));
+        rig.submit(ProcId(0), |io| {
+            io.op = Op::Flush;
+            io.sectors = Sectors(0);
+        });
+        rig.at(Nanos::secs(10) + Nanos::ms(3)).complete();
+        assert_eq!(rig.finished.len(), 1);
+        // 3 ms of a target of 10 in all, and the whole of the clock in the device.
+        let n = i64::from(counted);
+        assert_eq!(samples(&rig), [0, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n]);
+    }
+}
+
+#[test]
 fn n_18_a_barrier_drains_flushes_writes_and_flushes() {
     let mut rig = rig_of("noop", |d| {
         d.write_cache = true;

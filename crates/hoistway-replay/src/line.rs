@@ -15,6 +15,8 @@ pub const HEADER_2: &str =
 const REQUESTS: u64 = 1 << 24;
 const CONTEXTS: u64 = 1 << 16;
 const NUMBERS: u64 = 1 << 56;
+/// Sectors of any drive: 2^57 bytes.
+const SECTORS: u64 = 1 << 48;
 
 /// One line, split into its columns.
 #[derive(Clone, Copy, Debug)]
@@ -94,12 +96,28 @@ impl<'a> Line<'a> {
     /// The I/O of a `merge` or `insert` line: who issues it and into which group is up to the caller, and so
     /// are its segments.
     pub fn io(&self, max_sectors: u64) -> Result<Io, String> {
-        let (start, len) = (number(self.sector)?, number(self.sectors)?);
-        if !(1..=max_sectors).contains(&len) {
-            return Err(format!("{len} sectors; a request has 1 to {max_sectors}"));
+        let (start, sectors) = self.extent()?;
+        if !(1..=max_sectors).contains(&sectors.0) {
+            return Err(format!("{} sectors; a request has 1 to {max_sectors}", sectors.0));
         }
-        let kind = self.kind()?;
-        Ok(Io { start: Sectors(start), sectors: Sectors(len), prio: self.prios()?.1, ..kind })
+        Ok(Io { start, sectors, prio: self.prios()?.1, ..self.kind()? })
+    }
+
+    /// Where an I/O begins, and its length.
+    pub fn extent(&self) -> Result<(Sectors, Sectors), String> {
+        let (start, len) = (number(self.sector)?, number(self.sectors)?);
+        match start + len {
+            end if end <= SECTORS => Ok((Sectors(start), Sectors(len))),
+            end => Err(format!("sector {end} is on no drive")),
+        }
+    }
+
+    /// Segments of the second form, of which the kernel counts 16 bits.
+    pub fn segments(&self) -> Result<u32, String> {
+        let segments = number(self.segments)?;
+        let few = u16::try_from(segments);
+        few.map(u32::from)
+            .map_err(|_| format!("{segments} segments; a request has {} at most", u16::MAX))
     }
 
     /// Operation and flags alone.
@@ -146,6 +164,11 @@ impl<'a> Line<'a> {
     /// The number of a context.
     pub fn ctx(&self) -> Result<usize, String> {
         below(self.ctx, CONTEXTS)
+    }
+
+    /// Of a controller: the request that a bio is in, in the same column.
+    pub fn in_request(&self) -> Result<usize, String> {
+        below(self.ctx, REQUESTS)
     }
 
     /// The number of a request, `None` if there is none.

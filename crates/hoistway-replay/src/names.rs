@@ -116,6 +116,8 @@ impl Names {
 
     /// The request is gone: completed, or absorbed by another.
     pub fn forget(&mut self, id: ReqId) {
+        // A recording with a gap may complete what it has not sent.
+        self.early.retain(|&early| early != id);
         self.issued[id.index()] = false;
         if let Some(number) = self.numbers[id.index()].take() {
             self.requests[number] = None;
@@ -161,6 +163,17 @@ mod tests {
         assert_eq!(names.dispatched(None, Some(7)), None);
         assert_eq!(names.completed(7), None);
         assert_eq!(names.dispatched(Some(ids[0]), None), Some(ids[0]));
+    }
+
+    #[test]
+    fn a_request_that_is_completed_without_having_been_sent_takes_no_number_any_more() {
+        let (ids, mut names) = (requests(2), Names::new(8));
+        names.inserted(ids[0], Some(1));
+        names.inserted(ids[1], Some(2));
+        names.dispatched(Some(ids[0]), None);
+        assert_eq!(names.completed(1), Some(ids[0]));
+        names.dispatched(None, Some(2));
+        assert_eq!(names.request(2), Some(ids[1]), "not the one that is gone");
     }
 
     #[test]

@@ -377,7 +377,7 @@ impl Replay {
             io.proc = self.proc(line)?;
         }
         if !line.segments.is_empty() {
-            io.segments = u32::try_from(number(line.segments)?).unwrap_or(u32::MAX);
+            io.segments = line.segments()?;
             return Ok(io);
         }
         let small = first.unwrap_or(io.sectors.0) < PAGE;

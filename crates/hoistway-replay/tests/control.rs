@@ -107,11 +107,15 @@ fn a_bio_that_linux_has_ended_and_ours_still_holds_is_a_difference_and_no_end() 
 /// Recordings of Linux 6.1 (`data/control`).
 #[track_caller]
 fn recorded(name: &str) -> Outcome {
+    replay(&text(name), &Recorded::linux_6_1()).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn text(name: &str) -> String {
     let path = format!("{}/tests/data/control/{name}.csv.gz", env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
     let file = std::fs::File::open(path).unwrap();
     std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
-    replay(&text, &Recorded::linux_6_1()).unwrap_or_else(|e| panic!("{name}: {e}"))
+    text
 }
 
 #[test]
@@ -175,6 +179,96 @@ fn io_max_holds_what_a_removed_group_has_as_before() {
     assert!(outcome.counts.held > 200);
 }
 
+/// Reads of 10 MB/s are queued when the limit becomes 0.1 MB/s: Linux 6.1 lets all pass, since it adds what is overdrawn
+/// without a sign. Bytes, then I/Os.
+#[test]
+fn what_is_overdrawn_when_limits_change_lets_everything_pass() {
+    for (name, held) in [("io.max.overdrawn-bytes", 27), ("io.max.overdrawn-ios", 12)] {
+        let outcome = recorded(name);
+        assert!(outcome.agrees(), "{name}: {outcome}");
+        assert_eq!(outcome.counts.held, held, "{name}");
+    }
+}
+
+/// The same in Linux 6.12: what is overdrawn is waited for.
+#[test]
+fn a_newer_kernel_waits_for_what_is_overdrawn() {
+    let outcome = recorded("io.max.6.12.overdrawn");
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!((outcome.counts.ios, outcome.counts.held), (501, 12));
+}
+
+/// Linux 6.12: an I/O above a rate of I/Os waits until one is allowed at least.
+#[test]
+fn a_newer_kernel_waits_for_one_io_and_not_for_a_slice() {
+    let outcome = recorded("io.max.6.12.waits");
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!((outcome.counts.ios, outcome.counts.held), (300, 158));
+}
+
+/// Linux 6.12: flushes of a group cost nothing, so that another one gets more.
+#[test]
+fn a_newer_kernel_charges_nothing_for_a_flush() {
+    let outcome = recorded("io.cost.6.12.flushes");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 200);
+}
+
+/// A group is removed and has dirty pages: what is written of them is charged to it.
+#[test]
+fn io_cost_charges_a_removed_group_as_long_as_it_has_dirty_pages() {
+    let outcome = recorded("io.cost.pages");
+    assert!(outcome.agrees(), "{outcome}");
+}
+
+/// Two bios go on with a period. The task of one runs first, and each of its next 700 bios reads the clock; the other's
+/// passes 1412 ns later. Had the processor been idle before that, it would have run earlier.
+#[test]
+fn a_task_may_run_behind_others_but_only_while_the_processor_is_busy() {
+    let outcome = recorded("io.cost.behind-others");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 0);
+    let (busy, rest) = (text("io.cost.behind-others"), "pass,80001412,20,386,");
+    let (before, _) = busy.split_once(rest).expect("the line is there");
+    let idle = format!("{before}pass,80001452,20,386,,,,,,,,\n");
+    let outcome = replay(&idle, &Recorded::linux_6_1()).unwrap();
+    assert_eq!(outcome.differences.holds, 1, "{outcome}");
+}
+
+/// The first line behind the edge of a tick is 2,535 ns behind it: microseconds begin at 2,000 or 3,000 all the same.
+#[test]
+fn microseconds_begin_where_the_kernels_do() {
+    let outcome = recorded("io.cost.few-lines");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 0);
+}
+
+/// A task whose bio was given a slot of its group runs behind another one, whose bio queues at their parent first.
+#[test]
+fn io_latency_gives_slots_to_a_groups_bios_in_the_order_in_which_their_tasks_run() {
+    let outcome = recorded("io.latency.tasks");
+    assert!(outcome.agrees(), "{outcome}");
+    assert!(outcome.counts.held > 1000);
+}
+
+/// Its limits were written before the recording began.
+#[test]
+fn what_io_max_does_with_a_group_of_an_earlier_scenario_is_not_compared() {
+    let lines = twelve_reads().replace(",a,hold,", ",a@3,hold,");
+    let outcome = compared("io.max", &(lines + &passes(10, 29) + &back(10, 29)));
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!(outcome.counts.ios, 10);
+}
+
+#[test]
+fn requests_of_a_controller_may_be_as_many_as_bios() {
+    let mut lines = "write,5,0,,,,,,,root,io.cost.qos DEV enable=1,\n".to_string();
+    lines += "enter,10,0,1,7,8,8,R,,a,issue=10,\npass,10,0,1,,,,,,,,\ntrack,10,0,1,70000,,,,,,,\n";
+    lines += "over,20,0,1,,,,,,,,\ndone,20,0,70000,,,,,,,alloc=10 start=10 issue=10 sectors=8,\n";
+    let outcome = compared("io.cost", &lines);
+    assert!(outcome.agrees(), "{outcome}");
+}
+
 #[test]
 fn what_is_no_recording_of_a_controller_is_named() {
     let wrong = |text: &str| replay(text, &Recorded::linux_6_1()).unwrap_err();
@@ -184,6 +278,20 @@ fn what_is_no_recording_of_a_controller_is_named() {
     assert_eq!(wrong(&odd), Mistake::Line { line: 3, what: "no such event: 'leave'".into() });
     let back = recording("io.max", "back,5,0,,,,,,,,,\nback,4,0,,,,,,,,,\n");
     assert!(wrong(&back).to_string().starts_with("line 4: time goes back"));
+    let read = |ns: u64, sectors: u64| format!("enter,{ns},0,1,7,8,{sectors},R,,a,pass,\n");
+    let twice = recording("io.max", &("pass,5,0,1,,,,,,,,\n".to_string() + &read(4, 8)));
+    assert_eq!(wrong(&twice).to_string(), "line 3: bio 1 has not entered");
+    let held = "write,3,0,,,,,,,a,io.max DEV rbps=1,\n".to_string()
+        + &(read(4, 8) + &read(4, 8)).replace("pass", "hold");
+    assert_eq!(wrong(&recording("io.max", &held)).to_string(), "line 5: bio 1 comes twice");
+    let long = wrong(&recording("io.max", &read(4, 1 << 55)));
+    assert!(long.to_string().ends_with("is on no drive"), "{long}");
+    let tracked =
+        "enter,10,0,1,7,8,8,R,,a,issue=10,\ntrack,10,0,1,7,,,,,,,\ntrack,10,0,1,8,,,,,,,\n";
+    let tracked = wrong(&recording("io.cost", tracked)).to_string();
+    assert_eq!(tracked, "line 5: bio 1 or request 8 is tracked twice");
+    let odd = recording("io.max", "").replace("tick_ns=4000000", "tick_ns=1");
+    assert_eq!(wrong(&odd).to_string(), "line 2: no kernel has a tick of 1 ns");
     let odd = recording("io.max", "").replace("tick_ns=4000000", "tick_ns=0");
     assert!(wrong(&odd).to_string().starts_with("line 2: the device line tells of no tick_ns"));
 }

@@ -1,16 +1,16 @@
 //! The comparison: one line after the other into a controller of ours.
 
+use super::told::Ctl;
 use super::{Clock, Device, Process};
 use crate::line::{Line, number, path};
 use crate::{Counts, Difference, Differences, Mistake, Outcome};
-use hoistway::ctl::cost::IoCost;
-use hoistway::ctl::{self, Controller, Verdict};
+use hoistway::ctl::{self, Verdict};
 use hoistway::env::Env;
 use hoistway::group::{GroupId, ProcId};
 use hoistway::request::{BioId, Io, Op, ReqId, Side};
 use hoistway::stage::Change;
 use hoistway::unit::{Instant, IoPrio, Nanos, QueueId, Sectors};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Feeds a recording to a fresh controller and compares all that it decides.
 ///
@@ -25,6 +25,7 @@ pub fn replay(recording: &str) -> Result<Outcome, Mistake> {
     let clock = Clock::new(&device, lines).map_err(|e| wrong(2, e))?;
     let mut replay = Replay::new(&device, clock).map_err(Mistake::Setting)?;
     replay.counts.lines = 2;
+    replay.look_for_passes(lines).map_err(|e| wrong(2, e))?;
     let mut texts = recording.lines().skip(2);
     for (n, (line, of)) in lines.iter().enumerate() {
         replay.counts.lines += 1;
@@ -44,22 +45,29 @@ pub fn replay(recording: &str) -> Result<Outcome, Mistake> {
     })
 }
 
+/// Since then at the latest io.cost charges nothing for an empty flush, and io.max has the newer one of its bases.
+const NEWER: (u32, u32) = (6, 12);
+
+/// In the name of a group of an earlier scenario of the same boot (NAME@NUMBER). One that was removed in its course may
+/// still have limits, which nothing tells, and pages.
+const OF_ANOTHER: char = '@';
+
 /// Bios at a time, and requests. A page cache that is written back to a group with a low limit makes many of both.
 const SLOTS: usize = 1 << 17;
 
 /// A bio of the recording.
-struct Bio {
-    id: BioId,
+pub(super) struct Bio {
+    pub(super) id: BioId,
     process: u64,
     bytes: u64,
     /// When it came, by the recording's clock in ns and by ours.
-    came: (u64, Instant),
+    pub(super) came: (u64, Instant),
     /// When it went on, in the recording and in ours.
     theirs: Option<(u64, Instant)>,
     ours: Option<Instant>,
     /// Its instants are of the clock in ns.
     clock_reads: bool,
-    /// Since when the worker that handed it on was busy.
+    /// Since when the worker that handed it on was busy, or the processor on which its task ran.
     busy_since: Instant,
     /// A difference of this bio was counted already.
     told: bool,
@@ -77,47 +85,29 @@ struct Request {
     done: bool,
 }
 
-/// A controller of ours; io.cost's wake timers are told when to fire.
-enum Ctl {
-    Cost(Box<IoCost>),
-    Other(Box<dyn Controller>),
-}
-
-impl std::ops::Deref for Ctl {
-    type Target = dyn Controller;
-
-    fn deref(&self) -> &(dyn Controller + 'static) {
-        match self {
-            Ctl::Cost(cost) => &**cost,
-            Ctl::Other(other) => &**other,
-        }
-    }
-}
-
-impl std::ops::DerefMut for Ctl {
-    fn deref_mut(&mut self) -> &mut (dyn Controller + 'static) {
-        match self {
-            Ctl::Cost(cost) => &mut **cost,
-            Ctl::Other(other) => &mut **other,
-        }
-    }
-}
-
-struct Replay {
+pub(super) struct Replay {
     clock: Clock,
     name: String,
-    env: Env,
-    ctl: Ctl,
-    now: (u64, Instant),
+    pub(super) env: Env,
+    pub(super) ctl: Ctl,
+    pub(super) now: (u64, Instant),
     /// By path.
     groups: BTreeMap<String, GroupId>,
     procs: BTreeMap<u64, ProcId>,
-    bios: BTreeMap<usize, Bio>,
+    /// Removed groups whose pages are still written, with the number of bios of each that come yet.
+    going: BTreeMap<GroupId, usize>,
+    pub(super) bios: BTreeMap<usize, Bio>,
     /// The number of a bio, by its slot.
-    numbers: BTreeMap<u32, usize>,
+    pub(super) numbers: BTreeMap<u32, usize>,
+    /// Bios of groups of earlier scenarios, which are not compared.
+    strangers: BTreeSet<usize>,
     requests: BTreeMap<usize, Request>,
+    /// Of io.latency: the place of the line with which a bio passes.
+    pub(super) passes: BTreeMap<usize, usize>,
     /// io.max's worker: busy since, and when it was free again (none: it is not).
     worker: (Instant, Option<u64>),
+    /// The processor has been busy since then.
+    busy: Instant,
     processes: BTreeMap<u64, Process>,
     counts: Counts,
     differences: Differences,
@@ -138,13 +128,7 @@ impl Replay {
         device.rotational = told.rotational;
         device.tick = Nanos(told.tick);
         device.nr_requests = tags;
-        let ctl = if told.controller == "io.cost" {
-            let mut cost = IoCost::new(&device);
-            cost.tell_wakes();
-            Ctl::Cost(Box::new(cost))
-        } else {
-            Ctl::Other((entry.build)(&device))
-        };
+        let ctl = Ctl::new(entry, &device);
         let mut replay = Replay {
             clock,
             name: told.controller.clone(),
@@ -153,10 +137,14 @@ impl Replay {
             now: (0, Instant::ZERO),
             groups: BTreeMap::new(),
             procs: BTreeMap::new(),
+            going: BTreeMap::new(),
             bios: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            strangers: BTreeSet::new(),
             requests: BTreeMap::new(),
+            passes: BTreeMap::new(),
             worker: (Instant::ZERO, None),
+            busy: Instant::ZERO,
             processes: BTreeMap::new(),
             counts: Counts::default(),
             differences: Differences::default(),
@@ -164,12 +152,14 @@ impl Replay {
             first: None,
         };
         // The machine's clock is the recording's; Linux prices nothing anew.
-        let set = match replay.name.as_str() {
-            "io.latency" => Some(("from_boot", 1)),
-            "io.cost" => Some(("reprice", 0)),
-            _ => None,
+        let settings: &[(&str, u64)] = match replay.name.as_str() {
+            "io.latency" => &[("from_boot", 1)],
+            "io.cost" if told.release >= Some(NEWER) => &[("reprice", 0), ("charge_flushes", 0)],
+            "io.cost" => &[("reprice", 0)],
+            "io.max" if told.release >= Some(NEWER) => &[("base", 1)],
+            _ => &[],
         };
-        if let Some((name, value)) = set {
+        for &(name, value) in settings {
             let cx = &mut replay.env.cx();
             replay.ctl.set(Instant::ZERO, name, value, cx).map_err(|e| e.to_string())?;
         }
@@ -197,6 +187,10 @@ impl Replay {
         if ns < self.now.0 || now < self.now.1 {
             return Err(format!("time goes back: {ns} ns, tick {tick}"));
         }
+        if ns - self.now.0 > BUSY {
+            self.busy = now;
+        }
+        self.climb_told(line)?;
         // Timers that are due now wait for the line that tells of them.
         if self.name == "io.cost" {
             self.fire_told(now, rest);
@@ -221,9 +215,12 @@ impl Replay {
                 }
             }
             "write" => self.write(line)?,
-            "remove" => self.remove(line)?,
+            "remove" => self.remove(line, rest)?,
             "stat" => self.stat(line)?,
             other => return Err(format!("no such event: '{other}'")),
+        }
+        if matches!(line.event, "enter" | "join") && !self.going.is_empty() {
+            self.see_off(line)?;
         }
         self.release(now);
         Ok(())
@@ -232,71 +229,6 @@ impl Replay {
     fn same_time(&self, line: &Line<'_>, now: Instant) -> Option<()> {
         let at = self.clock.at(number(line.ns).ok()?, number(line.tick).ok()?).ok()?;
         (at == now).then_some(())
-    }
-
-    /// io.cost's wake timers fire somewhere in their span, at the first interrupt that finds no other timer in their
-    /// way: the recording says when. Of those whose span it is the one fires whose bios pass there; one that no line
-    /// tells of fires at the end of its span. `rest` begins with the present line.
-    fn fire_told(&mut self, now: Instant, rest: &[(usize, Line<'_>)]) {
-        loop {
-            let period = self.ctl.next_timer().filter(|&due| due < now);
-            // The period's line may be some ns late.
-            let period = period.filter(|&due| {
-                now.since(due).0 >= READING || !self.soon(rest, |l| l.result == PERIOD_TIMER)
-            });
-            let wake = self.wakes().into_iter().map(|(n, [_, end])| (end, n)).min();
-            let wake = wake.filter(|&(end, _)| end < now && now.since(end).0 >= READING);
-            match (period, wake) {
-                (Some(due), wake) if wake.is_none_or(|(end, _)| due < end) => {
-                    let at = due.max(self.now.1);
-                    self.ctl.timer(at, &mut self.env.cx());
-                    self.release(at);
-                }
-                (_, Some((end, n))) => self.wake(end.max(self.now.1), n),
-                (_, None) => return,
-            }
-        }
-    }
-
-    /// A line of the present moment is like that.
-    fn soon(&self, rest: &[(usize, Line<'_>)], like: impl Fn(&Line<'_>) -> bool) -> bool {
-        moment(rest).any(like)
-    }
-
-    fn wakes(&self) -> Vec<(GroupId, [Instant; 2])> {
-        match &self.ctl {
-            Ctl::Cost(cost) => cost.wakes(),
-            Ctl::Other(_) => Vec::new(),
-        }
-    }
-
-    fn wake(&mut self, at: Instant, n: GroupId) {
-        if let Ctl::Cost(cost) = &mut self.ctl {
-            cost.wake(at, n, &mut self.env.cx());
-        }
-        self.release(at);
-    }
-
-    /// The recording tells of a timer of io.cost's.
-    fn timer_told(&mut self, line: &Line<'_>, rest: &[(usize, Line<'_>)]) {
-        let now = self.now.1;
-        if line.result == PERIOD_TIMER {
-            if self.ctl.next_timer().is_some_and(|due| due <= now) {
-                self.ctl.timer(now, &mut self.env.cx());
-            }
-            return;
-        }
-        let passing: Vec<GroupId> = moment(rest)
-            .filter(|l| l.event == "pass")
-            .filter_map(|l| self.bios.get(&l.request().ok()??))
-            .filter(|bio| bio.came.0 + READING <= self.now.0)
-            .map(|bio| self.env.requests.bio(bio.id).group)
-            .collect();
-        let due = self.wakes().into_iter().filter(|(_, [from, _])| from.since(now).0 < READING);
-        let first = due.min_by_key(|(n, [_, end])| (!passing.contains(n), *end));
-        if let Some((n, _)) = first {
-            self.wake(now, n);
-        }
     }
 
     /// Fires what is due before `now`, and if asked to what is due then.
@@ -331,14 +263,39 @@ impl Replay {
         Ok(id)
     }
 
-    fn remove(&mut self, line: &Line<'_>) -> Result<(), String> {
+    /// The group is gone, but for the bios that still come of it: pages that were written before keep it. `rest` begins
+    /// with this line.
+    fn remove(&mut self, line: &Line<'_>, rest: &[(usize, Line<'_>)]) -> Result<(), String> {
         let id = self.group(line.group)?;
         if id == GroupId::ROOT {
             return Err("the root group is not removed".to_string());
         }
-        // What is written of its pages later is still of that group: its name is not forgotten.
+        let comes = |l: &Line<'_>| matches!(l.event, "enter" | "join") && l.group == line.group;
+        match rest.iter().filter(|(_, l)| comes(l)).count() {
+            0 => self.gone(id),
+            bios => {
+                self.going.insert(id, bios);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is written of its pages later is still of that group: its name is not forgotten.
+    fn gone(&mut self, id: GroupId) {
         self.ctl.changed(self.now.1, &Change::GroupRemoved(id), &mut self.env.cx());
         self.env.groups.remove(id);
+    }
+
+    /// A bio of a removed group has come; behind the last one the group goes.
+    fn see_off(&mut self, line: &Line<'_>) -> Result<(), String> {
+        let id = self.group(line.group)?;
+        if let Some(bios) = self.going.get_mut(&id) {
+            *bios -= 1;
+            if *bios == 0 {
+                self.going.remove(&id);
+                self.gone(id);
+            }
+        }
         Ok(())
     }
 
@@ -363,7 +320,7 @@ impl Replay {
         let group = self.group(line.group)?;
         let procs = &mut self.env.procs;
         let proc = *self.procs.entry(process).or_insert_with(|| procs.add(group, IoPrio::NONE));
-        let (start, sectors) = (Sectors(number(line.sector)?), Sectors(number(line.sectors)?));
+        let (start, sectors) = line.extent()?;
         let kind = line.kind()?;
         // A flush is a write without data.
         let op = if kind.op == Op::Write && sectors.0 == 0 { Op::Flush } else { kind.op };
@@ -378,6 +335,9 @@ impl Replay {
             Some(ns) => Instant::from_nanos(ns.saturating_sub(self.clock.phase)),
             None => self.now.1,
         };
+        if self.bios.contains_key(&number) {
+            return Err(format!("bio {number} comes twice"));
+        }
         let id = self.env.requests.add_bio(io, issue);
         let id = id.ok_or_else(|| format!("more than {SLOTS} bios at a time"))?;
         if line.segments == "1" {
@@ -402,6 +362,10 @@ impl Replay {
     }
 
     fn enter(&mut self, line: &Line<'_>) -> Result<(), String> {
+        if self.name == "io.max" && line.group.contains(OF_ANOTHER) {
+            self.strangers.extend(line.request()?);
+            return Ok(());
+        }
         let n = self.new_bio(line)?;
         let (ns, now) = self.now;
         let bio = &self.bios[&n];
@@ -437,20 +401,25 @@ impl Replay {
 
     fn pass(&mut self, line: &Line<'_>) -> Result<(), String> {
         let n = line.request()?.ok_or("a bio without a number")?;
-        let Some(bio) = self.bios.get_mut(&n) else {
-            return Err(format!("bio {n} has not entered"));
-        };
         let (ns, now) = self.now;
-        bio.theirs = Some((ns, now));
         if self.clock.first.is_some() {
             // Behind another one of the worker's, however long that took.
             if self.worker.1 != Some(ns) {
                 self.worker.0 = now;
             }
             self.worker.1 = None;
+        }
+        if self.strangers.remove(&n) {
+            return Ok(());
+        }
+        let Some(bio) = self.bios.get_mut(&n) else {
+            return Err(format!("bio {n} has not entered"));
+        };
+        bio.theirs = Some((ns, now));
+        if self.clock.first.is_some() {
             bio.busy_since = self.worker.0;
         } else {
-            bio.busy_since = now;
+            bio.busy_since = self.busy;
             self.counts.held += u64::from(ns - bio.came.0 >= READING);
         }
         if bio.ours.is_none() && !bio.told {
@@ -466,7 +435,7 @@ impl Replay {
     }
 
     /// Those that ours lets go.
-    fn release(&mut self, now: Instant) {
+    pub(super) fn release(&mut self, now: Instant) {
         while let Some(id) = self.ctl.release(now, &mut self.env.cx()) {
             let Some(&n) = self.numbers.get(&id.0.slot) else { continue };
             self.bio(n).ours = Some(now);
@@ -524,8 +493,11 @@ impl Replay {
         if self.name != "io.cost" {
             return Ok(());
         }
-        let request = line.ctx()?;
+        let request = line.in_request()?;
         let Some(bio) = self.bios.get_mut(&n) else { return Ok(()) };
+        if bio.request.is_some() || self.requests.contains_key(&request) {
+            return Err(format!("bio {n} or request {request} is tracked twice"));
+        }
         let made = self.env.requests.add(bio.id, now, now, true, QueueId(0));
         let id = made.ok_or_else(|| format!("more than {SLOTS} requests at a time"))?;
         bio.request = Some(request);
@@ -535,7 +507,7 @@ impl Replay {
 
     fn joining(&mut self, line: &Line<'_>) -> Result<Io, String> {
         let group = self.group(line.group)?;
-        let (start, sectors) = (Sectors(number(line.sector)?), Sectors(number(line.sectors)?));
+        let (start, sectors) = line.extent()?;
         Ok(Io { start, sectors, group, ..line.kind()? })
     }
 
@@ -543,8 +515,8 @@ impl Replay {
         if self.name != "io.cost" || line.ctx.is_empty() {
             return Ok(());
         }
-        let Some(of) = self.requests.get(&line.ctx()?) else { return Ok(()) };
-        let (into, at) = (of.id, line.ctx()?);
+        let Some(of) = self.requests.get(&line.in_request()?) else { return Ok(()) };
+        let (into, at) = (of.id, line.in_request()?);
         let n = self.new_bio(line)?;
         let id = self.bios[&n].id;
         let back = self.env.requests[into].end() == self.env.requests.bio(id).start;
@@ -679,18 +651,6 @@ impl Replay {
     }
 }
 
-/// The function of the timer that ends io.cost's periods.
-const PERIOD_TIMER: &str = "ioc_timer_fn";
-
-/// The lines of the present moment; the first is the present one.
-fn moment<'a, 'b>(rest: &'b [(usize, Line<'a>)]) -> impl Iterator<Item = &'b Line<'a>> {
-    let at = |line: &Line<'_>| number(line.ns).ok();
-    let now = rest.first().and_then(|(_, line)| at(line)).unwrap_or(0);
-    rest.iter()
-        .map(|(_, line)| line)
-        .take_while(move |l| at(l).is_some_and(|at| at < now + READING))
-}
-
 /// Fields of `io.stat` that are compared.
 const COUNTED: [&str; 5] = ["cost.vrate", "cost.usage", "cost.wait", "depth", "use_delay"];
 
@@ -704,12 +664,17 @@ fn about_the_same(one: &str, other: &str) -> bool {
 }
 
 /// The guest's clock moves by 1 ns when it is read, so what takes no time has some ns; io.cost's own clock has µs.
-const READING: u64 = 1000;
+pub(super) const READING: u64 = 1000;
+
+/// A processor that computes reads the clock, so there are some ns from one line to the next (13 at most of 47,000 that
+/// were looked at); to be idle takes longer, since it lasts to the next event of the drive or of a timer.
+const BUSY: u64 = 32;
 
 /// How long a bio was held in Linux and in ours.
 fn holds(bio: &Bio, theirs: (u64, Instant), ours: Instant) -> [Nanos; 2] {
     let held = Nanos(theirs.0 - bio.came.0);
-    // The worker came to it late, but not for longer than it was busy.
+    // The worker came to it late, but not for longer than it was busy; or its task ran behind others on the one
+    // processor, each of whose bios takes some readings of the clock.
     let near = bio.clock_reads && theirs.1.since(ours).max(ours.since(theirs.1)).0 < READING;
     if near || (bio.busy_since..=theirs.1).contains(&ours) {
         return [held, held];

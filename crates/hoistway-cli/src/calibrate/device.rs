@@ -77,6 +77,10 @@ fn environment(e: LiveError) -> Failure {
         LiveError::Os { ref error, .. } if error.kind() == std::io::ErrorKind::NotFound => {
             Failure::Usage(e.to_string())
         }
+        LiveError::Os { ref error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let remedy = "run it as root; in a container the device has to be allowed, too";
+            Failure::Environment(format!("{e}; {remedy}"))
+        }
         e => Failure::Environment(e.to_string()),
     }
 }

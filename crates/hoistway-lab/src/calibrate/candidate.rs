@@ -40,6 +40,8 @@ pub struct Candidate {
     /// What the machine that asks needs for each submitter after a flush, µs: not the drive's, but without it the
     /// drive would be blamed (`SimProbe::with_reaction`).
     pub reaction_us: f64,
+    /// A flash drive's pipeline takes no longer than this, µs: writes that are answered sooner have shown it.
+    pub pipeline_most: f64,
 }
 
 impl Candidate {
@@ -55,6 +57,7 @@ impl Candidate {
             origins: BTreeMap::new(),
             model: class.model.clone(),
             reaction_us: 0.0,
+            pipeline_most: f64::INFINITY,
         };
         let all: Vec<(String, String)> = candidate
             .table

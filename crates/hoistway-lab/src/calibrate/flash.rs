@@ -37,7 +37,7 @@ const POWERS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 const READ_PARAMETERS: &[Parameter<Candidate>] = &[
     Parameter { space: TIME, apply: |c, v| c.set("flash", "cmd_read_us", v) },
     Parameter { space: TIME, apply: |c, v| c.set("flash", "read_us", v) },
-    Parameter { space: TIME, apply: |c, v| c.set("flash", "pipeline_us", v) },
+    Parameter { space: TIME, apply: set_pipeline },
     Parameter { space: RATE, apply: |c, v| c.set("flash", "channel_mb_s", v) },
     Parameter { space: RATE, apply: |c, v| set_link(c, v) },
     Parameter { space: TIME, apply: |c, v| c.set("flash", "prefetch_us", v) },
@@ -51,6 +51,21 @@ fn set_link(c: &mut Candidate, v: f64) {
     // The write direction keeps its relation until a test of writes says otherwise.
     c.scale_if_there("link", "write_rate_mb_s", v / read);
     c.set("link", "rate_mb_s", v);
+}
+
+fn set_pipeline(c: &mut Candidate, v: f64) {
+    c.set("flash", "pipeline_us", v.min(c.pipeline_most));
+}
+
+/// What of a lone write's time is neither the controller's nor the link's, in us: reads and writes have the pipeline in
+/// common, and reads alone cannot tell it from what else they wait for.
+fn pipeline_most(fit: &Fit<'_>, rate: f64) -> f64 {
+    let (Some(lone), Some(deep)) = (fit.answer("F7/depth 1"), fit.answer("F7/sequential")) else {
+        return f64::INFINITY;
+    };
+    let lone = lone.first().commands.mean_ns / 1e3;
+    let command = (1e6 / deep.iops(0)).min(0.8 * lone);
+    (lone - command - 4096.0 / rate).max(0.1 * lone)
 }
 
 /// The dies of a channel stay.
@@ -92,6 +107,7 @@ fn reads(fit: &Fit<'_>, c: &mut Candidate) {
     let lone = fit.answer("F1").map_or(100.0, |o| o.first().commands.mean_ns / 1e3);
     let sequential = fit.answer("F4/4k").map_or(lone, |o| o.first().commands.mean_ns / 1e3);
     let rate = fit.tests(&["F4/1M", "F3"]).iter().map(|(_, o)| o.rate(0) / 1e6).fold(0.0, f64::max);
+    c.pipeline_most = pipeline_most(fit, rate);
     let mut starts = Vec::new();
     for &(channels, dies, page) in LAYOUTS {
         for part in ARRAY_PARTS {

@@ -163,12 +163,20 @@ fn plateaus(fit: &Fit<'_>, c: &mut Candidate) {
     let before = bins[..fall].iter().sum::<u64>();
     let rate = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
     let slower = rate(&bins[..fall]) / rate(&bins[(fall + 1).min(bins.len() - 1)..]);
-    // Above a factor of a drive's own garbage collection the first plateau was a cache.
-    c.set("flash", "slc_cache_mib", before as f64 / 1_048_576.0);
+    // Above a factor of a drive's own garbage collection the first plateau was a cache, or a write buffer that was
+    // filled as fast as the link goes: what answers more alike.
+    let mut cached = c.clone();
+    cached.set("flash", "slc_cache_mib", before as f64 / 1_048_576.0);
     let fast = c.get("flash", "program_us");
-    c.set("flash", "slc_program_us", fast);
-    c.set("flash", "program_us", fast * slower);
-    c.mark("flash", &["slc_cache_mib", "slc_program_us"], Origin::Measured("F6".into()));
+    cached.set("flash", "slc_program_us", fast);
+    cached.set("flash", "program_us", fast * slower);
+    let (long, keys) = (fit.tests(&["F6", "F9"]), ["slc_cache_mib", "slc_program_us"]);
+    if fit.error_of(&cached, &long) < fit.error_of(c, &long) {
+        *c = cached;
+    } else {
+        c.set("flash", "slc_cache_mib", 0.0);
+    }
+    c.mark("flash", &keys, Origin::Measured("F6".into()));
 }
 
 /// The part of the time in which the rate falls for good by more than a fifth.

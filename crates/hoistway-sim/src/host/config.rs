@@ -77,6 +77,7 @@ pub struct HostConfig {
     copy_ns_per_kib: Option<u64>,
     pub(super) submit_ns: u64,
     pub(super) wake_ns: u64,
+    pub(super) turn_ns: u64,
     pub(super) sync_call_ns: u64,
     flush_kick_ns: u64,
     pub(super) checksum_ns_per_kib: u64,
@@ -237,6 +238,10 @@ const ROWS: &[Row] = &[
             .field(|c| c.wake_ns, |c, v| c.wake_ns = v),
     ),
     Row::Value(
+        Tunable::new("turn_ns", Unit::Nanos, 0, (0, 1_000_000), "What a process that was woken takes of one of `cpus` processors, while others wait for it.")
+            .field(|c| c.turn_ns, |c, v| c.turn_ns = v),
+    ),
+    Row::Value(
         Tunable::new("sync_call_ns", Unit::Nanos, 11_000, (0, 1_000_000_000), "Processor time of an fsync or fdatasync at its start.")
             .field(|c| c.sync_call_ns, |c, v| c.sync_call_ns = v),
     ),
@@ -249,7 +254,7 @@ const ROWS: &[Row] = &[
             .field(|c| c.checksum_ns_per_kib, |c, v| c.checksum_ns_per_kib = v),
     ),
     Row::Value(
-        Tunable::new("cpus", Unit::Count, 0, (0, 1024), "Processors that the computing of loads shares equally; 0: each process has its own.")
+        Tunable::new("cpus", Unit::Count, 0, (0, 1024), "Processors that the computing of loads shares equally, and woken processes in turns of `turn_ns`; 0: each process has its own.")
             .field(|c| c.cpus, |c, v| c.cpus = v),
     ),
 ];
@@ -447,8 +452,8 @@ impl HostConfig {
     /// The processes are real threads, whose calls take real time: none is added by the model.
     pub fn without_cpu_time(mut self) -> HostConfig {
         self.copy_ns_per_kib = Some(0);
-        let Self { submit_ns, wake_ns, sync_call_ns, checksum_ns_per_kib, .. } = &mut self;
-        for time in [submit_ns, wake_ns, sync_call_ns, checksum_ns_per_kib] {
+        let Self { submit_ns, wake_ns, turn_ns, sync_call_ns, checksum_ns_per_kib, .. } = &mut self;
+        for time in [submit_ns, wake_ns, turn_ns, sync_call_ns, checksum_ns_per_kib] {
             *time = 0;
         }
         self.direct_call_ns = 0;

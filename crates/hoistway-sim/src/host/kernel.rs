@@ -11,7 +11,7 @@ use super::fs::{FileSystem, btrfs, nilfs2};
 use super::journal::{InodeChange, Journal};
 use super::op::{Act, FileId};
 use super::task::{Step, Task};
-use super::wait::{Sleepers, Wait};
+use super::wait::{Sleepers, Turns, Wait};
 use super::writeback::{Work, Writeback};
 use crate::drive::DriveFile;
 use crate::world::JobError;
@@ -26,6 +26,8 @@ pub struct Costs {
     pub submit: Nanos,
     /// From what a process waits for until it runs.
     pub wake: Nanos,
+    /// What a woken process takes of one of `cpus` processors.
+    pub turn: Nanos,
     /// An fsync or fdatasync, at its start.
     pub sync_call: Nanos,
     /// A direct call, before its first bio.
@@ -41,6 +43,7 @@ impl HostConfig {
             copy_ns_per_kib: self.copy_ns_per_kib_on(drive),
             submit: Nanos(self.submit_ns),
             wake: Nanos(self.wake_ns),
+            turn: Nanos(self.turn_ns),
             sync_call: Nanos(self.sync_call_ns),
             direct_call: Nanos(self.direct_call_ns),
             checksum_ns_per_kib: self.checksum_ns_per_kib,
@@ -123,7 +126,7 @@ impl Kernel {
             writeback: Writeback::new(&config, limit),
             journal: Journal::new(&config),
             bios: BioTable::default(),
-            sleepers: Sleepers::new(costs.wake),
+            sleepers: Sleepers::new(costs.wake).with_turns(Turns::new(config.cpus, costs.turn)),
             cpus: Cpus::new(config.cpus),
             barriers: Barriers::default(),
             reads: ReadCounts::default(),

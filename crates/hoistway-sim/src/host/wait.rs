@@ -1,4 +1,5 @@
-//! Who sleeps, on what, since when, and who goes on: the host's wait queue (specs/host.md 2.1).
+//! Who sleeps, on what, since when, and who goes on: the host's wait queue (specs/host.md 2.1), and the processors that
+//! those who go on share, if they are few ([`Turns`]; 2.4).
 
 use hoistway::{Instant, Nanos};
 
@@ -50,12 +51,48 @@ pub(super) struct Sleepers {
     for_memory: Vec<u32>,
     /// From what a process waits for until it runs.
     wake_time: Nanos,
+    turns: Option<Turns>,
+}
+
+/// Processors that serve one woken process after another.
+///
+/// One event may wake many processes: a flush all that synced meanwhile. With a processor for each they would all call
+/// again at the same instant. With few, the first goes on at once and the others when a processor is free, in the order
+/// in which they were woken. What a process takes of a processor then is one time for all.
+#[derive(Debug)]
+pub(super) struct Turns {
+    /// When each processor is free.
+    free: Vec<Instant>,
+    /// What a woken process takes of one.
+    length: Nanos,
+}
+
+impl Turns {
+    /// `None` where nobody waits for a processor: none are counted, or nothing takes time.
+    pub fn new(cpus: u64, length: Nanos) -> Option<Turns> {
+        let free = vec![Instant::ZERO; cpus as usize];
+        (cpus > 0 && length > Nanos::ZERO).then_some(Turns { free, length })
+    }
+
+    /// When a process goes on that is ready at `ready`.
+    fn take(&mut self, ready: Instant) -> Instant {
+        let first = self.free.iter_mut().min().expect("there is a processor");
+        let at = ready.max(*first);
+        *first = at + self.length;
+        at
+    }
 }
 
 impl Sleepers {
     /// None yet.
     pub fn new(wake_time: Nanos) -> Sleepers {
-        Sleepers { all: Vec::new(), woken: Vec::new(), for_memory: Vec::new(), wake_time }
+        let (all, woken, for_memory) = (Vec::new(), Vec::new(), Vec::new());
+        Sleepers { all, woken, for_memory, wake_time, turns: None }
+    }
+
+    /// They share processors.
+    pub fn with_turns(self, turns: Option<Turns>) -> Sleepers {
+        Sleepers { turns, ..self }
     }
 
     /// The next process.
@@ -111,7 +148,9 @@ impl Sleepers {
 
     /// A worker that had nothing to do goes on.
     pub fn rouse(&mut self, now: Instant, p: usize) {
-        self.woken.push((p, now + self.wake_time));
+        let ready = now + self.wake_time;
+        let at = self.turns.as_mut().map_or(ready, |turns| turns.take(ready));
+        self.woken.push((p, at));
     }
 
     /// A worker that has nothing to do goes on then.
@@ -135,6 +174,27 @@ impl Sleepers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_who_are_woken_together_take_turns_on_few_processors() {
+        let at = |us| Instant::ZERO + Nanos::us(us);
+        let turns = Turns::new(2, Nanos::us(30));
+        let mut s = Sleepers::new(Nanos::us(1)).with_turns(turns);
+        for p in 0..5 {
+            s.add();
+            s.block(at(0), p, Wait::Own);
+        }
+        for p in 0..4 {
+            s.wake(at(9), p);
+        }
+        let mut woken: Vec<_> = std::iter::from_fn(|| s.take_woken()).collect();
+        woken.reverse();
+        assert_eq!(woken, [(0, at(10)), (1, at(10)), (2, at(40)), (3, at(40))]);
+        // Both are busy until 70.
+        s.wake(at(50), 4);
+        assert_eq!(s.take_woken(), Some((4, at(70))));
+        assert!(Turns::new(0, Nanos::us(30)).is_none() && Turns::new(2, Nanos::ZERO).is_none());
+    }
 
     #[test]
     fn a_sleeper_is_woken_after_the_wake_time_and_its_wait_is_counted() {

@@ -10,8 +10,7 @@ use crate::error::os;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::drive::DriveFile;
 use std::ffi::{OsStr, OsString};
-use std::fs::DirBuilder;
-use std::io::{PipeReader, Read};
+use std::fs::{DirBuilder, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,7 +19,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// What is booted, and with what.
@@ -69,6 +67,25 @@ pub struct Requests {
     pub bytes: u64,
 }
 
+/// Does something with a guest, and once more if the guest fails at it; `say` hears of that.
+///
+/// A guest is a process of a host, which may do to it what no machine does to its kernel: whoever stops and continues all
+/// processes of the host does so in the midst of a system call under ptrace, at which user-mode Linux aborts. What
+/// the second guest says is what the first would have said: virtual time knows nothing of the host. What the guest itself
+/// is to blame for comes again.
+pub fn twice<T>(
+    say: &mut dyn FnMut(&str),
+    mut run: impl FnMut() -> Result<T, LiveError>,
+) -> Result<T, LiveError> {
+    match run() {
+        Err(LiveError::Guest(why)) => {
+            say(&format!("{why}\nonce more, in case it was the host's doing"));
+            run()
+        }
+        other => other,
+    }
+}
+
 impl Boot<'_> {
     /// Boots it and waits until it powers off. `watch` is asked now and then; `false`: the guest is killed, and that
     /// is an error.
@@ -82,24 +99,24 @@ impl Boot<'_> {
         let _processor = Processor::take();
         let (ours, theirs) = UnixStream::pair().map_err(os("socket for the drive"))?;
         ours.set_read_timeout(Some(LOOK)).map_err(os("socket for the drive"))?;
-        let (console, output) = std::io::pipe().map_err(os("pipe for the console"))?;
+        let (console, [output, errors]) = Console::create(&scratch.0)?;
         let mut command = self.command(&scratch.0)?;
         command.stdin(OwnedFd::from(theirs));
-        command.stdout(output.try_clone().map_err(os("pipe for the console"))?).stderr(output);
+        command.stdout(output).stderr(errors);
         let child = command.spawn().map_err(os(self.kernel.image.display().to_string()))?;
-        // The command holds the guest's ends of pipe and socket, which are to close when the guest ends.
+        // The command holds the guest's end of the socket, which is to close when the guest ends.
         drop(command);
         let mut group = Group::new(child);
-        let console = Console::follow(console)?;
         let mut drive = Drive::new(self.drive, self.seed, DATA_LIMIT);
         let served = serve(&mut drive, ours, &mut group, watch);
-        // Whoever is left holds the console open.
-        group.kill();
-        let console = console.end();
+        // Whoever is left could still write.
+        let _ = group.kill();
+        wait_for_the_dead(group.leader());
+        let console = console.text();
         match served {
             Ok(()) => {}
             Err(Broken::Guest(what)) => {
-                return Err(LiveError::Refused(format!(
+                return Err(LiveError::Guest(format!(
                     "Linux {} in virtual time {what}; it said last:{}",
                     self.kernel.release,
                     last_lines(&console)
@@ -236,7 +253,7 @@ fn serve(
     watch: &mut dyn FnMut() -> bool,
 ) -> Result<(), Broken> {
     let clock = Clock::new();
-    let mut life = Life::new(group.child.id(), clock.now());
+    let mut life = Life::new(group.leader(), clock.now());
     loop {
         let said = drive.serve(&mut socket).map_err(Broken::Other)?;
         match said {
@@ -250,16 +267,16 @@ fn serve(
             }
             Said::Bye => break,
             Said::Gone => {
-                let status = group.child.wait().map_err(os("kernel")).map_err(Broken::Other)?;
+                let status = group.wait().map_err(os("kernel")).map_err(Broken::Other)?;
                 return Err(Broken::Guest(format!("ended without powering off ({status})")));
             }
         }
     }
     // What it does from here on is to end its processes. On a busy machine that takes as long as it does.
-    let mut leaving = Life::new(group.child.id(), clock.now());
+    let mut leaving = Life::new(group.leader(), clock.now());
     let mut rounds: u64 = 0;
     loop {
-        match group.child.try_wait().map_err(os("kernel")).map_err(Broken::Other)? {
+        match group.try_wait().map_err(os("kernel")).map_err(Broken::Other)? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(Broken::Guest(format!("ended with {status}"))),
             None => std::thread::sleep(Duration::from_millis(1)),
@@ -345,8 +362,24 @@ fn ready(leader: u32) -> bool {
 }
 
 fn is_ready(stat: &str, group: u32) -> bool {
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    ticks_of(stat, group).is_some() && matches!(state, Some('R' | 'D'))
+    ticks_of(stat, group).is_some() && matches!(state_of(stat), Some('R' | 'D'))
+}
+
+/// R, S, Z and so on, in a line of /proc/PID/stat.
+fn state_of(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// Waits until those who were killed are dead: they hold memory, and could still write. One who is in the midst of a read
+/// of a disk takes as long as that does; who takes longer than a second is left to the host.
+fn wait_for_the_dead(group: u32) {
+    let lives = |stat: String| ticks_of(&stat, group).is_some() && state_of(&stat) != Some('Z');
+    for _ in 0..1000 {
+        if !stats().any(lives) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// User and system time in a line of /proc/PID/stat, if the process is in that group.
@@ -378,25 +411,32 @@ impl Drop for Scratch {
     }
 }
 
-/// What the guest prints, read by a thread of its own.
-struct Console(JoinHandle<Vec<u8>>);
+/// What the guest prints: a file in the run's folder.
+///
+/// Of a pipe or a terminal the kernel is told, by SIGIO, that there is room again, at the moment at which somebody has read
+/// from it: an interrupt of the guest that depends on the host's time, and two tasks that wake at the same instant of
+/// virtual time may go on in another order behind it. A file has always room.
+struct Console(PathBuf);
 
 impl Console {
-    fn follow(mut pipe: PipeReader) -> Result<Console, LiveError> {
-        let thread = Builder::new().name("hoistway-console".into()).spawn(move || {
-            let mut text = Vec::new();
-            // It ends with the last process that could write.
-            let _ = pipe.read_to_end(&mut text);
-            text
-        });
-        thread.map(Console).map_err(os("thread"))
+    /// The kernel's output, and its errors.
+    fn create(folder: &Path) -> Result<(Console, [File; 2]), LiveError> {
+        let path = folder.join("console");
+        let named = || path.display().to_string();
+        let output = File::create(&path).map_err(os(named()))?;
+        let errors = output.try_clone().map_err(os(named()))?;
+        Ok((Console(path), [output, errors]))
     }
 
-    fn end(self) -> String {
-        let text = self.0.join().unwrap_or_default();
-        String::from_utf8_lossy(&text).replace('\r', "")
+    fn text(&self) -> String {
+        let text = std::fs::read(&self.0).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).replace('\r', "");
+        text.split_inclusive('\n').filter(|line| !line.starts_with(NO_SIGNALS)).collect()
     }
 }
+
+/// The kernel finds that a file sends no signals, which is what is wanted of it.
+const NO_SIGNALS: &str = "epollctl add err fd";
 
 fn last_lines(console: &str) -> String {
     let lines: Vec<&str> = console.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -458,6 +498,74 @@ mod tests {
             boot(&kernel, &drive, &["/bin/true"]).run(&mut || true).unwrap_err().to_string();
         assert!(error.contains("ended without powering off (exit status: 0)"), "{error}");
         assert!(error.contains("time-travel=inf-cpu"), "its last words: {error}");
+    }
+
+    /// A program in the place of a kernel: a shell script in a folder of its own.
+    fn script(name: &str, lines: &str) -> (Scratch, Kernel, DriveFile) {
+        let scratch = Scratch::create().unwrap();
+        let (mut kernel, drive) = made_up();
+        kernel.image = scratch.0.join(name);
+        std::fs::write(&kernel.image, format!("#!/bin/sh\ncd {}\n{lines}", scratch.0.display()))
+            .unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&kernel.image, mode).unwrap();
+        (scratch, kernel, drive)
+    }
+
+    #[test]
+    fn who_outlives_the_kernel_is_gone_with_it() {
+        let (scratch, kernel, drive) = script("kernel", "sleep 600 <&- & echo $! >child\nexit 3\n");
+        let error = boot(&kernel, &drive, &["/x"]).run(&mut || true).unwrap_err().to_string();
+        assert!(error.contains("ended without powering off (exit status: 3)"), "{error}");
+        let child = std::fs::read_to_string(scratch.0.join("child")).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+        assert!(stat.is_err() || stat.unwrap().contains(" Z "), "it is dead");
+    }
+
+    #[test]
+    fn the_console_is_a_file_which_sends_no_signals() {
+        let print = "echo epollctl add err fd 1, refused; echo one; echo two >&2\n[ -f /proc/self/fd/1 ] && exit 3\nexit 4\n";
+        let (_scratch, kernel, drive) = script("console", print);
+        let error = boot(&kernel, &drive, &["/x"]).run(&mut || true).unwrap_err().to_string();
+        assert!(error.ends_with("(exit status: 3); it said last:\n  one\n  two"), "{error}");
+    }
+
+    #[test]
+    fn a_guest_that_dies_is_followed_by_one_more_and_by_no_third() {
+        // It counts its lives, dies in the first so many of them, and then says bye at its time 0.
+        let lives = |deaths: u32| {
+            let bye = r"\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+            let lines = format!(
+                "echo x >>lives\n[ $(wc -l <lives) -gt {deaths} ] || kill -ABRT $$\nprintf '{bye}' >&0\n"
+            );
+            let (scratch, kernel, drive) = script("kernel", &lines);
+            let mut said = Vec::new();
+            let ended = twice(&mut |why| said.push(why.to_string()), || {
+                boot(&kernel, &drive, &["/x"]).run(&mut || true)
+            });
+            let lives = std::fs::read_to_string(scratch.0.join("lives")).unwrap().lines().count();
+            (ended.map(|ended| ended.virtual_time), said, lives)
+        };
+        let (ended, said, count) = lives(0);
+        assert_eq!((ended.unwrap(), said.len(), count), (Nanos::ZERO, 0, 1));
+        let (ended, said, count) = lives(1);
+        assert_eq!((ended.unwrap(), said.len(), count), (Nanos::ZERO, 1, 2));
+        assert!(said[0].contains("SIGABRT") && said[0].contains("once more"), "{said:?}");
+        let (ended, said, count) = lives(9);
+        assert!(ended.unwrap_err().to_string().contains("SIGABRT"));
+        assert_eq!((said.len(), count), (1, 2));
+    }
+
+    #[test]
+    fn what_is_no_fault_of_the_guest_is_not_tried_again() {
+        let (kernel, drive) = made_up();
+        let mut times = 0;
+        let error = twice(&mut |why| panic!("{why}"), || {
+            times += 1;
+            boot(&kernel, &drive, &["/bin/true"]).run(&mut || true)
+        });
+        assert!(matches!(error, Err(LiveError::Os { .. })));
+        assert_eq!(times, 1);
     }
 
     #[test]

@@ -597,7 +597,7 @@ impl Build<'_> {
         let mut running = Group::new(child);
         let clock = Clock::new();
         loop {
-            let ended = running.child.try_wait().map_err(os(what))?;
+            let ended = running.try_wait().map_err(os(what))?;
             match ended {
                 Some(status) if status.success() => return Ok(()),
                 Some(_) => return Err(LiveError::Refused(self.failure(what, begins))),

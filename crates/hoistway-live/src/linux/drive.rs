@@ -113,6 +113,19 @@ impl Drive {
     ///
     /// What the socket says, and what is no message.
     pub fn serve(&mut self, guest: &mut (impl Read + Write)) -> Result<Said, LiveError> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match self.answer_one(guest) {
+            // It died in the midst of its words, or of ours.
+            Err(LiveError::Os { error, .. })
+                if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) =>
+            {
+                Ok(Said::Gone)
+            }
+            other => other,
+        }
+    }
+
+    fn answer_one(&mut self, guest: &mut (impl Read + Write)) -> Result<Said, LiveError> {
         let mut head = [0; HEAD];
         match read_head(guest, &mut head).map_err(os(SOCKET))? {
             Said::More => {}
@@ -293,7 +306,7 @@ fn info(file: &DriveFile, adapter: &Adapter, seed: u64, data_limit: u64) -> Vec<
 
 /// Reads a head, if one comes.
 fn read_head(guest: &mut impl Read, head: &mut [u8]) -> io::Result<Said> {
-    use io::ErrorKind::{ConnectionReset, Interrupted, TimedOut, WouldBlock};
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     loop {
         match guest.read(head) {
             Ok(0) => return Ok(Said::Gone),
@@ -301,8 +314,6 @@ fn read_head(guest: &mut impl Read, head: &mut [u8]) -> io::Result<Said> {
             Err(error) => match error.kind() {
                 Interrupted => {}
                 WouldBlock | TimedOut => return Ok(Said::Nothing),
-                // A guest that was killed with words of ours unread.
-                ConnectionReset => return Ok(Said::Gone),
                 _ => return Err(error),
             },
         }
@@ -403,6 +414,22 @@ mod tests {
     }
 
     const HDD: &str = "hitachi-hts727550a9e364";
+
+    #[test]
+    fn a_guest_that_dies_in_the_midst_of_a_message_is_gone() {
+        let file = DriveFile::load(HDD).unwrap();
+        // In the midst of its own; and before it has heard ours.
+        for (kind, bytes) in [(SUBMIT, HEAD + 5), (POLL, HEAD), (HELLO, HEAD - 1)] {
+            let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+            let mut said = kind.to_ne_bytes().to_vec();
+            said.extend(1u32.to_ne_bytes());
+            said.resize(bytes, 0);
+            theirs.write_all(&said).unwrap();
+            drop(theirs);
+            let mut drive = Drive::new(&file, 1, 1 << 20);
+            assert_eq!(drive.serve(&mut ours).unwrap(), Said::Gone, "message {kind}");
+        }
+    }
 
     #[test]
     fn a_guest_learns_what_the_drive_is() {

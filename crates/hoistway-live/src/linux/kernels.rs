@@ -215,11 +215,14 @@ fn find_in(folder: &Path, name: Option<&str>) -> Result<Kernel, LiveError> {
     let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
     let why = match names.as_slice() {
         [] => format!("none is built in {}", folder.display()),
-        names => format!("built are {}", names.join(", ")),
+        names => format!("not built; there are {}", names.join(", ")),
     };
     match kernels.iter().find(|k| k.name == name) {
         Some(kernel) => Ok(kernel.clone()),
-        None => lack(format!("kernel {name}"), why, "`hoistway linux build --source` builds one"),
+        None => {
+            let remedy = format!("`hoistway linux build --source SOURCE --name {name}` builds it");
+            lack(format!("kernel {name}"), why, &remedy)
+        }
     }
 }
 
@@ -291,7 +294,7 @@ mod tests {
         let error = find_in(&folder, Some("7.0")).unwrap_err().to_string();
         assert_eq!(
             error,
-            "kernel 7.0: built are mine, 6.12; `hoistway linux build --source` builds one"
+            "kernel 7.0: not built; there are mine, 6.12; `hoistway linux build --source SOURCE --name 7.0` builds it"
         );
         fs::write(folder.join("mine").join(MANIFEST), "release = 1").unwrap();
         let error = list_in(&folder).unwrap_err().to_string();

@@ -24,7 +24,7 @@ pub mod record;
 mod survey;
 mod world;
 
-pub use boot::{Boot, Ended};
+pub use boot::{Boot, Ended, twice};
 pub use format::Format;
 pub use guest::guest;
 pub use kernels::{Kernel, find, list};

@@ -5,7 +5,7 @@
 
 use super::actor::scenario::Scenario;
 use super::actor::{DONE, FAILED, mark};
-use super::{Boot, Kernel};
+use super::{Boot, Kernel, twice};
 use crate::LiveError;
 use hoistway_sim::drive::DriveFile;
 use std::ffi::OsString;
@@ -31,12 +31,23 @@ pub struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// The recordings of these scenarios, carried out one after the other on one drive in one boot.
+    /// The recordings of these scenarios, carried out one after the other on one drive in one boot. A guest that fails
+    /// at it is followed by one more, and `say` hears why.
     ///
     /// # Errors
     ///
     /// The kernel does not boot, a scenario cannot be carried out, or `watch` said `false`.
     pub fn record(
+        &self,
+        drive: &DriveFile,
+        scenarios: &[Scenario],
+        watch: &mut dyn FnMut() -> bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Vec<String>, LiveError> {
+        twice(say, || self.attempt(drive, scenarios, watch))
+    }
+
+    fn attempt(
         &self,
         drive: &DriveFile,
         scenarios: &[Scenario],
@@ -60,15 +71,15 @@ impl Recorder<'_> {
             record: Some(calls.clone()),
         };
         let ended = boot.run(watch)?;
-        let refused = |what: String| Err(LiveError::Refused(what));
+        let failed = |what: String| Err(LiveError::Guest(what));
         if let Some(line) = ended.console.lines().find_map(|line| line.strip_prefix(FAILED)) {
-            return refused(format!("in the guest: {line}"));
+            return failed(format!("in the guest: {line}"));
         }
         let done = ended.console.lines().filter(|line| line.starts_with(DONE)).count();
         if done != files.len() {
             let last: Vec<&str> = ended.console.lines().rev().take(12).collect();
             let last: Vec<&str> = last.into_iter().rev().collect();
-            return refused(format!(
+            return failed(format!(
                 "{done} of {} scenarios were carried out; the guest's last words:\n{}",
                 files.len(),
                 last.join("\n")
@@ -76,7 +87,7 @@ impl Recorder<'_> {
         }
         let text = os("reading", &calls, fs::read_to_string(&calls))?;
         let _ = fs::remove_file(&calls);
-        apart(&text, &files).or_else(refused)
+        apart(&text, &files).or_else(failed)
     }
 }
 

@@ -8,7 +8,7 @@
 //! What the host's processors would have computed is charged as in the simulator (host.md 2.1), as far as the loads'
 //! processes can pay it; the kernel itself takes no time.
 
-use super::boot::{Boot, Ended};
+use super::boot::{Boot, Ended, twice};
 use super::codec::{decode_outcome, encode_job};
 use super::format::Format;
 use super::guest::{ERROR, JOB, OUTCOME, SURVEY, Task};
@@ -172,10 +172,12 @@ impl Linux {
 
     fn survey(&self, drive: &DriveFile) -> Result<&Survey, String> {
         let survey = self.survey.get_or_init(|| {
-            let folder = Folder::new().map_err(|e| e.to_string())?;
-            let boot = self.boot(drive, 1, MEMORY_SURVEY_MIB, &folder.0, Task::Survey, None);
-            let ended = boot.run(&mut || true).map_err(|e| e.to_string())?;
-            Survey::decode(&folder.answer(SURVEY, &ended)?)
+            let text = twice(&mut warn, || {
+                let folder = Folder::new()?;
+                let boot = self.boot(drive, 1, MEMORY_SURVEY_MIB, &folder.0, Task::Survey, None);
+                folder.answer(SURVEY, &boot.run(&mut || true)?)
+            });
+            Survey::decode(&text.map_err(|e| e.to_string())?)
         });
         survey.as_ref().map_err(String::clone)
     }
@@ -196,7 +198,8 @@ impl Linux {
         Boot { kernel: &self.kernel, drive, seed, memory_mib, init, record }
     }
 
-    /// Runs a job to its end; `watch` is asked now and then, and `false` interrupts it.
+    /// Runs a job to its end; `watch` is asked now and then, and `false` interrupts it. A guest that dies is followed by
+    /// one more, and a warning on stderr.
     ///
     /// # Errors
     ///
@@ -222,23 +225,17 @@ impl Linux {
     ) -> Result<(Outcome, Ended), JobError> {
         let storage = |what: String| JobError::Storage { what };
         let job = self.as_kernel_says(job).map_err(|lack| storage(lack.to_string()))?;
-        let folder = Folder::new().map_err(|e| storage(e.to_string()))?;
-        let file = folder.0.join(JOB);
-        fs::write(&file, encode_job(&job))
-            .map_err(|e| storage(format!("{}: {e}", file.display())))?;
-        let memory = (job.host.ram() >> 20).min(MEMORY_MAX_MIB) as u32;
-        let task = Task::Run(self.format);
-        let boot = self.boot(job.drive, job.seed, memory, &folder.0, task, record);
         let (clock, mut interrupted) = (Clock::new(), false);
-        let ended = boot.run(&mut || {
+        let mut watch = || {
             interrupted |= !watch(Instant::ZERO);
             !interrupted
-        });
+        };
+        let answer = twice(&mut warn, || self.attempt(&job, record, &mut watch));
         if interrupted {
             return Err(JobError::Interrupted);
         }
-        let ended = ended.map_err(|e| storage(e.to_string()))?;
-        let outcome = folder.answer(OUTCOME, &ended).and_then(|text| decode_outcome(&text));
+        let (text, ended) = answer.map_err(|e| storage(e.to_string()))?;
+        let outcome = decode_outcome(&text).map_err(storage)?;
         let mut totals = self.totals.lock().expect(NO_PANIC);
         totals.runs += 1;
         totals.virtual_time += ended.virtual_time;
@@ -246,8 +243,28 @@ impl Linux {
         let requests = ended.requests;
         totals.requests += requests.reads + requests.writes + requests.flushes + requests.discards;
         drop(totals);
-        Ok((outcome.map_err(storage)?, ended))
+        Ok((outcome, ended))
     }
+
+    /// One guest for a job; its outcome as it wrote it.
+    fn attempt(
+        &self,
+        job: &Job<'_>,
+        record: Option<&Path>,
+        watch: &mut dyn FnMut() -> bool,
+    ) -> Result<(String, Ended), LiveError> {
+        let folder = Folder::new()?;
+        let file = folder.0.join(JOB);
+        fs::write(&file, encode_job(job)).map_err(os(file.display().to_string()))?;
+        let memory = (job.host.ram() >> 20).min(MEMORY_MAX_MIB) as u32;
+        let task = Task::Run(self.format);
+        let ended = self.boot(job.drive, job.seed, memory, &folder.0, task, record).run(watch)?;
+        Ok((folder.answer(OUTCOME, &ended)?, ended))
+    }
+}
+
+fn warn(what: &str) {
+    eprintln!("warning: {what}");
 }
 
 const NO_PANIC: &str = "nobody panics while holding the lock";
@@ -288,16 +305,17 @@ impl Folder {
     }
 
     /// What the guest has left there.
-    fn answer(&self, name: &str, ended: &Ended) -> Result<String, String> {
+    fn answer(&self, name: &str, ended: &Ended) -> Result<String, LiveError> {
         if let Ok(text) = fs::read_to_string(self.0.join(name)) {
             return Ok(text);
         }
         if let Ok(why) = fs::read_to_string(self.0.join(ERROR)) {
-            return Err(why);
+            return Err(LiveError::Refused(why));
         }
         let lines: Vec<&str> = ended.console.lines().collect();
         let last = lines[lines.len().saturating_sub(CONSOLE)..].join("\n");
-        Err(format!("the guest ended without an answer; its last lines:\n{last}"))
+        let what = format!("the guest ended without an answer; its last lines:\n{last}");
+        Err(LiveError::Guest(what))
     }
 }
 
@@ -332,9 +350,10 @@ mod tests {
             requests: Default::default(),
             digest: 0,
         };
-        assert!(folder.answer(OUTCOME, &ended).unwrap_err().ends_with("a\nKernel panic"));
+        let error = folder.answer(OUTCOME, &ended).unwrap_err();
+        assert!(matches!(&error, LiveError::Guest(why) if why.ends_with("a\nKernel panic")));
         fs::write(folder.0.join(ERROR), "no disk").unwrap();
-        assert_eq!(folder.answer(OUTCOME, &ended).unwrap_err(), "no disk");
+        assert_eq!(folder.answer(OUTCOME, &ended).unwrap_err().to_string(), "no disk");
         fs::write(folder.0.join(OUTCOME), "x").unwrap();
         assert_eq!(folder.answer(OUTCOME, &ended).unwrap(), "x");
         let path = folder.0.clone();

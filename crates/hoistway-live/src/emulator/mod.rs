@@ -30,6 +30,7 @@ pub use state::{Known, cleanup, known};
 use crate::clock::wall_clock;
 use crate::error::{LiveError, os};
 use crate::front::fuse::attach::{self, MountPoint};
+use crate::front::fuse::{NOTICE, over};
 use crate::kernel::Place;
 use crate::kernel::loopdev::{Detached, LoopDevice, LoopOptions};
 use crate::storage::{EmulationFigures, TargetError, single_command};
@@ -304,8 +305,14 @@ impl Emulator {
         }
         self.awake = None;
         self.drive.close();
-        for thread in [self.session.take(), self.timer.take()].into_iter().flatten() {
-            let _ = thread.join();
+        if let Some(timer) = self.timer.take() {
+            let _ = timer.join();
+        }
+        if !over(&mut self.session, NOTICE) {
+            // Gone from here, it is still mounted in another namespace (a container, a sandbox).
+            mount.sever();
+            // What cannot be cut ends with this process.
+            over(&mut self.session, NOTICE);
         }
         if matches!(detached, Ok(Detached::Later)) {
             // With the connection gone nothing holds it up but whoever has it open or mounted.
@@ -320,10 +327,12 @@ impl Emulator {
             }
         }
         self.drive.store().close().map_err(os("data of the drive"))?;
+        // A device that could not be detached is for `--cleanup` to find.
+        detached?;
         if let Some(state) = self.state.take() {
             state.remove();
         }
-        detached.map(drop)
+        Ok(())
     }
 }
 

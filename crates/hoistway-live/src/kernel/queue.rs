@@ -81,6 +81,15 @@ pub struct Diskstats {
     pub flush_ms: u64,
 }
 
+impl Diskstats {
+    /// Time with a request under way and time of all requests since then, in ms. The kernel counts them in 32 bits
+    /// (its iostats.rst): where 32 requests are always under way, their time goes back to 0 every day and a half.
+    pub fn times_since(&self, then: &Diskstats) -> [u64; 2] {
+        let since = |now: u64, then: u64| now.wrapping_sub(then) & u64::from(u32::MAX);
+        [since(self.busy_ms, then.busy_ms), since(self.queue_ms, then.queue_ms)]
+    }
+}
+
 impl Queue {
     /// The queue of a disk's folder in sysfs.
     pub fn new(system: &System, folder: &Path) -> Result<Queue, LiveError> {
@@ -382,6 +391,15 @@ mod tests {
             fs::write(file, text).unwrap();
         }
         (root.clone(), Queue::new(&System::below(&root), &folder).unwrap())
+    }
+
+    #[test]
+    fn times_of_a_device_may_go_back_to_zero_in_between() {
+        let at = |busy_ms, queue_ms| Diskstats { busy_ms, queue_ms, ..Diskstats::default() };
+        assert_eq!(at(1500, 70).times_since(&at(500, 20)), [1000, 50]);
+        assert_eq!(at(700, 99).times_since(&at((1 << 32) - 300, 99)), [1000, 0]);
+        // Two devices together, of which one did.
+        assert_eq!(at(700 + 9000, 0).times_since(&at((1 << 32) - 300 + 8000, 0)), [2000, 0]);
     }
 
     #[test]

@@ -758,6 +758,7 @@ impl<'a, 'j> Watched<'a, 'j> {
     /// the kernel does not count; requests under way include those that wait in the scheduler.
     fn device(&self, begun: &Reading, ended: &Reading) -> DeviceRecord {
         let (a, b) = (&begun.device, &ended.device);
+        let [busy_ms, queue_ms] = b.times_since(a);
         let length = ended.at.since(begun.at).0.max(1) as f64;
         let mut intervals = Vec::with_capacity(self.readings.len());
         let mut before = a;
@@ -779,8 +780,8 @@ impl<'a, 'j> Watched<'a, 'j> {
             flushes: b.flushes - a.flushes,
             sequential: 0,
             merges: b.read_merges + b.write_merges - a.read_merges - a.write_merges,
-            utilisation: ((b.busy_ms - a.busy_ms) as f64 * 1e6 / length).min(1.0),
-            depth: (b.queue_ms - a.queue_ms) as f64 * 1e6 / length,
+            utilisation: (busy_ms as f64 * 1e6 / length).min(1.0),
+            depth: queue_ms as f64 * 1e6 / length,
             intervals,
             device_time: Histogram::new(),
         }

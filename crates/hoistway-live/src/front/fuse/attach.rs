@@ -4,8 +4,12 @@
 //! it the way to wait for its users.
 
 use crate::error::{LiveError, os};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags, fsconfig_create, fsmount,
+    fsopen, mount, unmount,
+};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
     recvmsg, socketpair,
@@ -191,6 +195,23 @@ fn help_unmount(folder: &Path, lazy: bool) -> io::Result<()> {
     Err(Errno::PERM.into())
 }
 
+/// Ends a connection by its number, wherever it is mounted: in the namespace of a container, or nowhere any more.
+fn abort(connection: u32) -> io::Result<()> {
+    let file = format!("{connection}/abort");
+    if fs::write(Path::new("/sys/fs/fuse/connections").join(&file), "1").is_ok() {
+        return Ok(());
+    }
+    // Minimal systems do not mount it; a mount that nobody sees will do.
+    let control = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&control)?;
+    let flags = FsMountFlags::FSMOUNT_CLOEXEC;
+    let control = fsmount(&control, flags, MountAttrFlags::empty())?;
+    let open = OFlags::WRONLY | OFlags::CLOEXEC;
+    let abort = openat(&control, &file, open, Mode::empty())?;
+    rustix::io::write(&abort, b"1")?;
+    Ok(())
+}
+
 impl MountPoint {
     /// Unmounts; false if somebody uses it.
     pub fn detach(&self) -> io::Result<bool> {
@@ -216,8 +237,7 @@ impl MountPoint {
         }
         // We may not, or it is not there any more but still used: lazily unmounted by somebody.
         if self.connection > 0 {
-            let abort = format!("/sys/fs/fuse/connections/{}/abort", self.connection);
-            let _ = fs::write(abort, "1");
+            let _ = abort(self.connection);
         }
         if self.helper.is_some() {
             let _ = help_unmount(&self.folder, true);

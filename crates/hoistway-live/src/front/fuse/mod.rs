@@ -85,7 +85,7 @@ pub struct Mount {
 }
 
 /// How often it is looked whether the session has noticed that it is over: 2 s.
-const NOTICE: u32 = 2000;
+pub(crate) const NOTICE: u32 = 2000;
 const LOOK: Duration = Duration::from_millis(1);
 /// Threads that read the kernel's requests: more than one, since each copies what is written.
 const READERS: usize = 2;
@@ -214,7 +214,7 @@ impl Drop for Mount {
 }
 
 /// True if the session is over, or ends while it is looked for so many times.
-fn over(thread: &mut Option<JoinHandle<()>>, mut looks: u32) -> bool {
+pub(crate) fn over(thread: &mut Option<JoinHandle<()>>, mut looks: u32) -> bool {
     while thread.as_ref().is_some_and(|t| !t.is_finished()) {
         if looks == 0 {
             return false;

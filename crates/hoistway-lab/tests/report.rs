@@ -167,8 +167,8 @@ fn the_headline_follows_the_data() {
         }
     }
     let text = markdown::render(&run);
-    let words = "On Plextor PX-256M5S beside readers, **none-bfq** gives **875 µs** (of 37.7 ms under \
-                 none-none) and keeps **97 %** of the throughput.";
+    let words = "On Plextor PX-256M5S beside readers, **none-bfq** serves the target in **875 µs** (instead of \
+                 37.7 ms under none-none) and keeps **97 %** of the throughput.";
     assert!(text.contains(words), "{text}");
     // As much in all, but most of it the target's: what the others lost is said.
     for rep in &mut run.cells[1].reps {
@@ -176,7 +176,10 @@ fn the_headline_follows_the_data() {
         rep.procs[1].bytes = 70_000_000;
     }
     let text = markdown::render(&run);
-    assert!(text.contains("and keeps **97 %** of the throughput (the others 7.0 %)."), "{text}");
+    assert!(
+        text.contains("and keeps **97 %** of the throughput (the other processes 7.0 %)."),
+        "{text}"
+    );
     let mut run = sample::run(1, 2, 5, 500);
     let first = run.cells[0].reps.clone();
     run.cells[1].reps = first;
@@ -195,7 +198,7 @@ fn a_dear_best_has_a_cheap_second_beside_it() {
         }
     }
     let text = markdown::render(&run);
-    let words = "and keeps **6.0 %** of the throughput; **deadline** gives **";
+    let words = "and keeps **6.0 %** of the throughput; **deadline** serves the target in **";
     assert!(text.contains(words) && text.contains("** and keeps **94 %**."), "{text}");
     let page = html::render(&run);
     let plot = page.split("Trade-off: Plextor").nth(1).unwrap().split("</svg>").next().unwrap();
@@ -221,7 +224,7 @@ fn shares_are_judged_by_the_worst_served() {
     let words = "with readers, **mq-deadline** leaves nobody below **";
     assert!(text.contains(words), "{text}");
     // Two of eight processes have nothing under the first, all the same under the third.
-    assert!(text.contains("(of 0 % under none-none)"), "{text}");
+    assert!(text.contains("(instead of 0 % under none-none)"), "{text}");
     balanced(&html::render(&run));
 }
 
@@ -229,7 +232,8 @@ fn shares_are_judged_by_the_worst_served() {
 fn starts_are_judged_by_their_time_and_bounds_stay_bounds() {
     let run = sample::starting(1, 3, 3);
     let text = markdown::render(&run);
-    assert!(text.contains("**none-bfq** gives **1.20 s** (of &gt;60 s under none-none)"), "{text}");
+    let words = "**none-bfq** lets a start take **1.20 s** (instead of &gt;60 s under none-none)";
+    assert!(text.contains(words), "{text}");
     let page = html::render(&run);
     assert!(page.contains(">start-up time") && !page.contains("mean latency of the target"));
     balanced(&page);

@@ -417,11 +417,13 @@ impl Fit {
             let made = if subject.prepares { files } else { 0 };
             if prepare.0 + rounds * more > limit.0 / 100 * PLANNED {
                 fit.least.get_or_insert(Nanos((prepare.0 + rounds * more) / PLANNED * 100));
-                fit.left_out.push((*part, "no time for it; --time gives more".into()));
+                fit.left_out.push((*part, "not enough time; allow more with --time".into()));
             } else if made + rounds * wrote > bounds.writes {
                 fit.files = if fit.parts.is_empty() { made } else { fit.files };
-                fit.left_out
-                    .push((*part, "it would write too much; --write-budget gives more".into()));
+                fit.left_out.push((
+                    *part,
+                    "it would write too much; allow more with --write-budget".into(),
+                ));
             } else {
                 (round, written) = (more, wrote);
                 (fit.files, fit.prepare) = (files, prepare);

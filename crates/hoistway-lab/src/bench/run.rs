@@ -192,6 +192,7 @@ impl<'a> Bench<'a> {
             let dir = place.out.join(&grid.experiment.id);
             Run::may_write(&dir).map_err(keep)?;
             let (runs, found) = Kept::open(&dir, key, place.fresh).map_err(keep)?;
+            runs.forget_damaged().map_err(keep)?;
             match found {
                 Found::Ours => ours += runs.count(),
                 Found::Others => (ears.told)(&format!(
@@ -387,9 +388,9 @@ impl<'a> Bench<'a> {
             let why = match self.over(ROUNDS_MIN - round) {
                 None => return,
                 Some(Ended::Writes) => {
-                    "it writes more than was foreseen; --write-budget gives more"
+                    "it writes more than was foreseen; allow more with --write-budget"
                 }
-                Some(_) => "it takes longer than was foreseen; --time gives more",
+                Some(_) => "it takes longer than was foreseen; allow more with --time",
             };
             // Of bytes only those who write are guilty.
             let writes = why.starts_with("it writes");

@@ -9,7 +9,7 @@ use crate::world::{Sim, WorldError};
 use hoistway::Nanos;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::Job;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn plan(wish: &Wish, subject: &Subject) -> Result<Plan, PlanError> {
@@ -173,6 +173,16 @@ fn carry_out(plan: &Plan, out: &Path, threads: usize, after: usize) -> Outcome {
     run(plan, &Sim, threads, &place, &stop, &ears).unwrap()
 }
 
+/// Files of finished runs.
+fn kept_files(out: &Path) -> Vec<PathBuf> {
+    let inside = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect()
+    };
+    let kept = |p: &PathBuf| p.extension().is_some_and(|e| e == "partial");
+    let all = inside(out).into_iter().filter(kept).flat_map(|p| inside(&p));
+    all.filter(|p| p.extension().is_some_and(|e| e == "gz")).collect()
+}
+
 #[test]
 fn a_bench_that_was_broken_off_goes_on_and_ends_with_the_same_bytes() {
     let folder = Folder::new("bench");
@@ -189,6 +199,8 @@ fn a_bench_that_was_broken_off_goes_on_and_ends_with_the_same_bytes() {
             .iter()
             .all(|(dir, run)| dir.join("run.toml").is_file() && run.manifest.reps == 1)
     );
+    let damaged = kept_files(&parts).remove(0);
+    std::fs::write(&damaged, "").unwrap();
     let rest = carry_out(&plan, &parts, 1, usize::MAX);
     assert_eq!((rest.ended, rest.rounds), (Ended::Whole, plan.rounds));
     for (dir, _) in &all.runs {

@@ -35,6 +35,10 @@ pub fn batch(subject: &str) -> u64 {
 /// Rounds of cutting down at most.
 const ROUNDS: u32 = 60;
 
+/// Proposals recorded at a time. The first are the largest cuts and often differ still: recording those behind them is
+/// in vain, and what is held to the end of a scenario of io.max makes each dear.
+const PROPOSALS: u64 = 5;
+
 /// Runs scenarios in Linux.
 pub trait Recorder {
     /// The recording of each of these, which have one drive. An error is the machine's; a scenario does not fail.
@@ -82,7 +86,7 @@ pub fn compare(
     compared.collect()
 }
 
-/// Cuts a scenario that differs down, as long as `go_on` says so.
+/// Cuts a scenario that differs down, as long as `go_on` says so; what it came to by then is not lost.
 pub fn smallest(
     recorder: &mut dyn Recorder,
     found: Compared,
@@ -95,11 +99,15 @@ pub fn smallest(
             break;
         }
         let mut smaller = None;
-        for some in
-            shrink::proposals(&best.scenario).chunks(batch(&best.scenario.scheduler) as usize)
-        {
+        let at_a_time = batch(&best.scenario.scheduler).min(PROPOSALS) as usize;
+        for some in shrink::proposals(&best.scenario).chunks(at_a_time) {
             let same = |c: &Compared| c.differs() && c.known().map(|k| k.name) == known;
-            smaller = compare(recorder, some, settings)?.into_iter().find(same);
+            smaller = match compare(recorder, some, settings) {
+                Ok(all) => all.into_iter().find(same),
+                // It was interrupted.
+                Err(_) if !go_on(&best) => return Ok(best),
+                Err(e) => return Err(e),
+            };
             if smaller.is_some() || !go_on(&best) {
                 break;
             }
@@ -156,5 +164,29 @@ mod tests {
             "4 and more differ, and halves of 5 are tried"
         );
         assert!(small.scenario.changes.is_empty() && small.scenario.length <= 20);
+    }
+
+    /// A machine that is stopped in its third recording.
+    struct Stopped<'a>(Fake, &'a std::cell::Cell<bool>);
+
+    impl Recorder for Stopped<'_> {
+        fn record(&mut self, scenarios: &[Scenario]) -> Result<Vec<String>, String> {
+            self.1.set(self.0.recorded > 2);
+            if self.1.get() {
+                return Err("stopped".into());
+            }
+            self.0.record(scenarios)
+        }
+    }
+
+    #[test]
+    fn what_was_cut_down_is_kept_when_it_is_interrupted() {
+        let text = "scheduler mq-deadline\ndrive x\nlength 100\nprocess end=100 span=65536 depth=2\n\
+                    process end=100 span=65536 depth=9\nprocess end=100 span=65536 depth=3\n";
+        let (settings, stop) = (Recorded::linux_6_1(), std::cell::Cell::new(false));
+        let mut machine = Stopped(Fake { recorded: 0 }, &stop);
+        let found = compare(&mut machine, &[text.parse().unwrap()], &settings).unwrap().remove(0);
+        let small = smallest(&mut machine, found, &settings, &mut |_| !stop.get()).unwrap();
+        assert!(small.differs() && small.scenario.processes.len() < 3);
     }
 }

@@ -37,6 +37,14 @@ pub const SOURCES: &[Source] = &[
     Source { name: "S", title: "further tests of the S suite", suite: true },
 ];
 
+impl Source {
+    /// The document whose file of this name is the source of published values: `001_007797704118b08f.txt` is R1's.
+    pub fn of_file(file: &str) -> Option<&'static Source> {
+        let number: u32 = file.strip_suffix(".txt")?.split('_').next()?.parse().ok()?;
+        SOURCES.iter().find(|d| d.name == format!("R{number}"))
+    }
+}
+
 /// The table `[document]`.
 #[derive(Clone, Debug)]
 pub struct Document {

@@ -446,3 +446,13 @@ fn a_workload_may_say_what_it_stands_for() {
     assert!(message.contains("did you mean 'interactive'?"), "{message}");
     assert!(message.starts_with("a.toml:"), "{message}");
 }
+
+#[test]
+fn a_file_of_published_values_has_the_title_of_its_document() {
+    let title = |file| Source::of_file(file).map(|d| d.title);
+    assert_eq!(
+        title("001_007797704118b08f.txt"),
+        Some("2019 slides: BFQ against io.latency and io.cost")
+    );
+    assert_eq!([title("9_other.txt"), title("sim"), title("000_0b255632a2c04b0c")], [None; 3]);
+}

@@ -142,7 +142,7 @@ impl Group {
                 continue;
             }
             let column = |config: &String| -> Option<Vec<Bounded>> {
-                members.iter().map(|m| pooled(m, quantity, config)).collect()
+                members.iter().map(|m| pooled(m, quantity, config, configs)).collect()
             };
             let values: Vec<_> = configs.iter().map(column).collect();
             if values.iter().any(Option::is_some) {
@@ -241,8 +241,8 @@ fn usual(members: &[&Machine], get: &dyn Fn(&Identity) -> Option<&str>) -> Optio
     counts.into_iter().find(|c| c.1 == most).map(|c| c.0.to_string())
 }
 
-/// Configurations that at least half of the machines have, the machines that have all of them, and the others
-/// with what they lack.
+/// Configurations that at least half of the machines have, the machines with a bench of all of them, and the others with
+/// what they lack.
 fn common(all: &[usize], machines: &[Machine]) -> (Vec<String>, Vec<usize>, Vec<(usize, String)>) {
     let has =
         |m: usize, config: &String| machines[m].fields.iter().any(|f| f.configs.contains(config));
@@ -253,22 +253,41 @@ fn common(all: &[usize], machines: &[Machine]) -> (Vec<String>, Vec<usize>, Vec<
             configs.push(config.clone());
         }
     }
-    let lacking =
-        |m: usize| -> Vec<String> { configs.iter().filter(|c| !has(m, c)).cloned().collect() };
-    let (kept, out): (Vec<usize>, Vec<usize>) = all.iter().partition(|&&m| lacking(m).is_empty());
-    let left_out = out.into_iter().map(|m| (m, format!("lacks {}", lacking(m).join(", "))));
-    let left_out = left_out.collect();
+    let lacking = |m: usize| {
+        let none: Vec<String> = configs.iter().filter(|c| !has(m, c)).cloned().collect();
+        match none.is_empty() {
+            true => format!("has {} in no one bench", configs.join(", ")),
+            false => format!("lacks {}", none.join(", ")),
+        }
+    };
+    let whole = |&&m: &&usize| machines[m].fields.iter().any(|f| is_whole(f, &configs));
+    let (kept, out): (Vec<usize>, Vec<usize>) = all.iter().partition(whole);
+    let left_out = out.into_iter().map(|m| (m, lacking(m))).collect();
     (configs, kept, left_out)
 }
 
-/// What a machine has of a quantity: the geometric mean over the rounds of all its benches; of parts, the mean.
-fn pooled(machine: &Machine, quantity: &Quantity, config: &String) -> Option<Bounded> {
+/// Does a bench have all of them? Those of others are not put beside each other: a drive drifts from one to the next.
+fn is_whole(field: &Field, configs: &[String]) -> bool {
+    configs.iter().all(|c| field.configs.contains(c))
+}
+
+/// What a machine has of a quantity: the geometric mean over the rounds of all its benches that have these
+/// configurations and the quantity; of parts, the mean.
+fn pooled(
+    machine: &Machine,
+    quantity: &Quantity,
+    config: &String,
+    configs: &[String],
+) -> Option<Bounded> {
     let mut values: Vec<Bounded> = Vec::new();
-    for field in &machine.fields {
+    for field in machine.fields.iter().filter(|f| is_whole(f, configs)) {
         let at = field.configs.iter().position(|c| c == config)?;
         let same = |q: &&Quantity| (&q.place, q.aspect) == (&quantity.place, quantity.aspect);
-        let found = field.quantities.iter().find(same)?;
+        let Some(found) = field.quantities.iter().find(same) else { continue };
         values.extend(found.values[at].as_ref()?);
+    }
+    if values.is_empty() {
+        return None;
     }
     if quantity.aspect.is_part() || values.iter().any(|v| v.value <= 0.0) {
         return Bounded::mean(&values);

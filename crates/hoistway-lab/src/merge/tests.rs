@@ -104,6 +104,26 @@ fn a_machine_counts_once_however_often_it_was_measured() {
 }
 
 #[test]
+fn a_second_bench_with_fewer_configurations_takes_none_from_the_others() {
+    let mut benches: Vec<Bench> = (1..=3).map(|n| bench(n, "SSD", "nvme", BFQ_FAST)).collect();
+    let whole = one(&benches);
+    let mut short = bench(1, "SSD", "nvme", BFQ_FAST);
+    short.name = "short".into();
+    let run = &mut short.sources[0].run;
+    run.manifest.configs.retain(|c| c.id != "bfq");
+    run.cells.retain(|c| c.config != "bfq");
+    benches.push(short);
+    let merged = one(&benches);
+    assert_eq!(merged.machines[0].benches, ["machine-1", "short"]);
+    let of = |merged: &Merged| {
+        let advice = group(merged, "class nvme").advice.clone().unwrap();
+        (advice.answer.clone(), format!("{:?}", advice.field.quantities))
+    };
+    assert_eq!(of(&merged), of(&whole), "its other bench says what all of them do");
+    assert_eq!(of(&merged).0, Answer::Change(2));
+}
+
+#[test]
 fn runs_of_another_suite_are_refused_by_name_or_shown_apart() {
     let mut other = bench(9, "SSD", "nvme", EQUAL);
     let rows = &mut other.sources[0].run.manifest.machine;

@@ -74,11 +74,11 @@ impl Identity {
             serial: row("drive_serial_hash"),
             rotational: row("rotational").map(flag).or(modelled),
             size: row("size"),
-            queue: row("queue"),
+            queue: row("queue").filter(|name| is_plain(name)),
             kernel: row("kernel").map(|k| k.trim_start_matches("Linux ").to_string()),
-            present_scheduler: row("present_scheduler"),
+            present_scheduler: row("present_scheduler").filter(|name| is_plain(name)),
             present_config: row("present_config"),
-            present_tunables: row("present_tunables"),
+            present_tunables: row("present_tunables").filter(|all| all.split(' ').all(is_plain)),
             cgroup: row("cgroup"),
             cpu: row("cpu"),
             parameters: drive.parameters.clone(),
@@ -121,6 +121,12 @@ impl Identity {
         let name = self.model.as_deref().unwrap_or(&self.title);
         if name.is_empty() { self.drive.clone() } else { name.trim().to_string() }
     }
+}
+
+/// A word that stays one in a line of a shell: it ends up in lines to be run as root, and may have come with the run of
+/// somebody else.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_alphanumeric() || "._-+:!=".contains(c))
 }
 
 /// Runs of versions that had no row of their own for it name the emulator's file in the chain of devices.

@@ -473,3 +473,24 @@ fn rules_match_one_model_or_one_class_and_undo_themselves() {
     assert!(!class.files[0].text.contains("TEST ["), "{}", class.files[0].text);
     assert!(class.files[0].text.contains("ATTR{queue/rotational}==\"0\""));
 }
+
+#[test]
+fn what_came_with_a_run_ends_up_in_no_line_of_its_own() {
+    let rows = [
+        ("present_scheduler", "none; reboot".to_string()),
+        ("present_tunables", "fifo_batch=16 x=$(reboot)".into()),
+        ("drive_model", "SSD\nRUN+=\"/bin/x\"".into()),
+        ("drive_class", "nvme".into()),
+        ("queue", "sda/queue/x; reboot #".into()),
+    ];
+    let loads = [(Kind::Interactive, BFQ_FAST), (Kind::Throughput, EQUAL)];
+    let advice = ask(&run_on(&loads, 8, 0.02, 1, &rows), "desktop");
+    let lines = advice.lines(2, Match::Model);
+    let rule = lines.files.iter().find(|f| f.path.ends_with(".rules")).unwrap();
+    let starts = |l: &&str| l.starts_with(['#', ' ']) || l.starts_with("ACTION==");
+    assert!(rule.text.lines().all(|l| starts(&l)), "{}", rule.text);
+    let now = lines.now.unwrap();
+    let all: Vec<&String> = now.lines.iter().chain(&now.undo).collect();
+    assert!(all.iter().all(|l| !l.contains("reboot")), "{all:?}");
+    assert!(now.undo.iter().any(|l| l.contains("WHAT-WAS-THERE")), "{all:?}");
+}

@@ -3,6 +3,7 @@
 use super::figures::{Figures, Gain};
 use super::svg::{PALETTE, Svg, dash, esc, letter, number, plus_minus};
 use super::{count, latency, monitor, share, startup, target, throughput, verdict};
+use crate::experiment::Source;
 use crate::result::{DriveInfo, Judge, Metric, Run, Spread, WorkloadInfo, published as beside};
 use crate::stats::Bound;
 use std::fmt::Write;
@@ -221,7 +222,7 @@ fn published(run: &Run, drive: &DriveInfo, workload: &WorkloadInfo, all: &[Figur
                 beside::bound_of(m).map_or_else(|| show(m.value), |b| format!("&gt;{}", number(b))),
                 show(ours),
                 show(ratio),
-                esc(&m.source)
+                esc(Source::of_file(&m.source).map_or(&m.source, |document| document.title))
             );
         }
     }

@@ -247,6 +247,9 @@ pub(super) fn words(
             Judge::Share => format!(
                 "{place}, {reference} leaves nobody below {value} of its part, at {rate} in all; nothing to compare with."
             ),
+            Judge::Latency => format!(
+                "{place}, {reference} serves the target in {value} at {rate} in all; nothing to compare with."
+            ),
             _ => format!(
                 "{place}, {reference} gives {value} at {rate} in all; nothing to compare with."
             ),
@@ -270,16 +273,18 @@ pub(super) fn words(
     };
     let gives = |o: &Outcome<'_>| match judge {
         Judge::Share => format!("leaves nobody below {} of its part", bold(o.shown.clone())),
+        Judge::Latency => format!("serves the target in {}", bold(o.shown.clone())),
+        Judge::Startup => format!("lets a start take {}", bold(o.shown.clone())),
         _ => format!("gives {}", bold(o.shown.clone())),
     };
     let others = |o: &Outcome<'_>| match field.others_kept(o) {
         Some(part) if percent(part) != percent(o.kept) => {
-            format!(" (the others {})", text(&percent(part)))
+            format!(" (the other processes {})", text(&percent(part)))
         }
         _ => String::new(),
     };
     let start = format!(
-        "{place}, {} {} (of {} under {reference}) and {}",
+        "{place}, {} {} (instead of {} under {reference}) and {}",
         bold(best.name.into()),
         gives(best),
         text(&first.shown),
@@ -412,8 +417,8 @@ fn glance(run: &Run) -> Chart {
     };
     let svg =
         matrix("glance-v", "At a glance: the best configuration per drive and workload", &all);
-    let note = "the best configuration by what is judged, how many times better than the reference \
-                (the darker, the more), the throughput it keeps (bar); below, the best that keeps 80 % of it";
+    let note = "the best configuration by what is judged; how many times better than the reference (the darker, \
+                the more); the throughput it keeps (bar); last, its value, or the best one that keeps 80 % of the throughput";
     Chart::new("at-a-glance", "At a glance", note, svg)
 }
 
@@ -463,7 +468,7 @@ fn matrix_cell(
             let from = field.reference().map_or("–", |f| f.shown.as_str());
             [keeps(best), format!("of {from}")]
         }
-        (_, None) => [keeps(best), format!("to {}", best.shown)],
+        (_, None) => [keeps(best), best.shown.clone()],
     };
     let tip = format!(
         "{place}: {} gives {}, {} of the throughput",

@@ -529,7 +529,8 @@ fn flags(cell: &Cell) -> Vec<(String, String)> {
     }
     let fewest = targets.iter().map(|t| t.latency.count()).min();
     if let Some(n) = fewest.filter(|&n| n < FEW_SAMPLES) {
-        flag(format!("few samples: a run has only {n} I/Os of the target"));
+        let ios = if n == 1 { "I/O" } else { "I/Os" };
+        flag(format!("few samples: a run has only {n} {ios} of the target"));
     }
     let steps = cell.reps.iter().filter(|rep| {
         let series: Vec<f64> = rep.device.intervals.iter().map(|i| i.bytes as f64).collect();

@@ -133,7 +133,7 @@ impl Kept {
         put(&self.file(index), record)
     }
 
-    /// Run `index` is there; files appear as a whole.
+    /// Run `index` is there; [`forget_damaged`](Kept::forget_damaged) has seen to it that it can be read.
     pub fn holds(&self, index: usize) -> bool {
         self.file(index).is_file()
     }
@@ -141,6 +141,22 @@ impl Kept {
     /// Run `index`; `None` if it was not kept, or is damaged.
     pub fn load(&self, index: usize) -> Option<Finished> {
         Finished::decode(&fs::read(self.file(index)).ok()?).ok()
+    }
+
+    /// Forgets those that are damaged: a file that appeared as a whole may be empty once the power was gone.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be removed.
+    pub fn forget_damaged(&self) -> Result<(), DirectoryError> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for path in entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "gz")) {
+            let whole = fs::read(&path).is_ok_and(|bytes| Finished::decode(&bytes).is_ok());
+            if !whole {
+                fs::remove_file(&path).map_err(|e| io_error(&path, e))?;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets all of them.
@@ -202,6 +218,9 @@ mod tests {
         let (kept, found) = open("a", false);
         assert_eq!((found, kept.load(1).is_none()), (Found::Ours, true));
         assert_eq!(kept.load(0).unwrap().encode(), record);
+        assert_eq!((kept.holds(1), kept.count()), (true, 2));
+        kept.forget_damaged().unwrap();
+        assert_eq!((kept.holds(0), kept.holds(1), kept.count()), (true, false, 1));
         let (kept, found) = open("b", false);
         assert_eq!((found, kept.load(0).is_none()), (Found::Others, true));
         kept.save(0, &record).unwrap();

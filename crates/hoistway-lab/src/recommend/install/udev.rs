@@ -53,7 +53,11 @@ fn condition(identity: &Identity, by: Match) -> Result<(String, String, String),
             if class.as_deref() == Some("mmc") { "device/name" } else { "device/model" };
         let kernel = entry.map_or_else(String::new, |k| format!("KERNEL==\"{}\", ", k.1));
         let condition = format!("{kernel}ATTR{{{attribute}}}==\"{}\"", pattern(model.trim()));
-        return Ok((condition, format!("drives of the model {}", model.trim()), slug(model)));
+        return Ok((
+            condition,
+            format!("drives of the model {}", pattern(model.trim())),
+            slug(model),
+        ));
     }
     match entry {
         Some((name, kernel, more)) => {
@@ -72,7 +76,8 @@ pub(super) fn class_of(identity: &Identity) -> Option<String> {
     identity.class.clone()
 }
 
-/// A text as a pattern that only it matches, but for characters that mean something to udev.
+/// A text as a pattern that only it matches, but for characters that mean something to udev. It may have come with the
+/// run of somebody else: a line end in it would begin a rule of its own.
 pub(super) fn pattern(text: &str) -> String {
     let plain = |c: char| if "*?[]|\"\\$%".contains(c) || c.is_control() { '?' } else { c };
     text.chars().map(plain).collect()

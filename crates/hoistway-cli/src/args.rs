@@ -90,7 +90,7 @@ pub enum Command {
     Diff(Diff),
     /// Replay a block trace under several configurations on a simulated drive
     Replay(Box<Replay>),
-    /// Feed recorded calls of the kernel's BFQ to ours and compare every decision
+    /// Feed recorded calls into the kernel's schedulers to ours and compare every decision
     ReplayDecisions(ReplayDecisions),
     /// What needs a real machine.
     #[cfg(all(feature = "live", target_os = "linux"))]
@@ -518,8 +518,8 @@ pub struct Replay {
 /// `hoistway replay-decisions`.
 #[derive(Debug, ClapArgs)]
 pub struct ReplayDecisions {
-    /// Recordings: CSV files, plain or compressed (.gz), named DRIVE.SCHEDULER.SCENARIO.csv. With --on: scenarios to
-    /// record, as those of `hoistway differ` [default: the standing ones]
+    /// Recordings: CSV files, plain or compressed (.gz), named DRIVE.SCHEDULER.SCENARIO.csv. With --on: scenario files
+    /// to record, as of `hoistway differ` [default: the fixed set of 14]
     #[arg(required_unless_present = "on", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Record first: in linux, or linux:NAME (`hoistway linux list`)

@@ -4,11 +4,12 @@
 //! the others are compared with, by the quantities and the limits of [`hoistway_lab::validate`].
 
 use crate::args::{Common, Compare};
-use crate::compare::{Source, chosen, configs_of, grid, load, note, run_all};
+use crate::compare::{Source, chosen, configs_of, forget, grid, load, note, run_keeping};
+use crate::results::repetitions;
 use crate::table::{Table, cell, limit};
 use crate::world::{choose, leave_out};
 use crate::{Failure, print};
-use hoistway_lab::result::{Metric, Run, metrics_csv};
+use hoistway_lab::result::{ConfigInfo, Metric, Run, metrics_csv};
 use hoistway_lab::stats::{Bounded, Ratio};
 use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, rows};
 use std::fmt::Write as _;
@@ -26,7 +27,7 @@ pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
     let named = options.experiment.clone().unwrap_or_else(|| crate::compare::USUAL.into());
     crate::baseline::refuse(&options.common, "several worlds")?;
     let names = chosen(&[named], &[], "experiment")?;
-    let mut all: Vec<OfWorld> = Vec::new();
+    let (mut all, mut kept): (Vec<OfWorld>, Vec<_>) = (Vec::new(), Vec::new());
     for world in worlds {
         let common = of_world(&options.common, world);
         let picked = choose(&common)?;
@@ -44,8 +45,9 @@ pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
             }
             continue;
         }
-        all.push(run_all(&mut grids, &common, &picked)?);
+        all.push(run_keeping(&mut grids, &common, &picked, &mut kept)?);
     }
+    forget(&kept)?;
     if options.common.dry_run { Ok(()) } else { report(options, worlds, &all) }
 }
 
@@ -73,10 +75,12 @@ fn report(options: &Compare, worlds: &[String], all: &[OfWorld]) -> Result<(), F
         let rows = rows(run, &beside);
         let quick = if run.manifest.quick { ", quick: a quarter of the time" } else { "" };
         let (title, reps) = (&run.manifest.title, run.manifest.reps);
-        let _ = writeln!(text, "{title}; {reps} repetitions{quick}\n");
+        let _ = writeln!(text, "{title}; {}{quick}\n", repetitions(reps));
         text.push_str(&table(&rows, reference, others).fit(limit(options.common.wide), SPARE));
         let _ = writeln!(text, "(! beyond the limit)\n{}", verdict(&rows, others));
-        documents.push(json(&rows, reference, others, &[]));
+        let notes: Vec<String> = versions(run, &beside).into_iter().collect();
+        notes.iter().for_each(|note| text.push_str(&format!("! {note}\n\n")));
+        documents.push(json(&rows, reference, others, &notes));
     }
     if options.common.json {
         let mut all = documents;
@@ -92,6 +96,43 @@ fn report(options: &Compare, worlds: &[String], all: &[OfWorld]) -> Result<(), F
         let _ = writeln!(text, "report: {}", dir.join("report.html").display());
     }
     print(&text)
+}
+
+/// Says that the simulated host is of another version than the kernel beside it, since differences are then the fault of
+/// neither.
+fn versions(first: &Run, others: &[&Run]) -> Option<String> {
+    let runs = || std::iter::once(first).chain(others.iter().copied());
+    let release = runs().find_map(|run| value(&run.manifest.machine, "linux"))?;
+    let sim = &runs().find(|run| run.manifest.world == "sim")?.manifest;
+    older(release, &sim.host, &sim.configs)
+}
+
+fn value<'a>(of: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    of.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+}
+
+/// `release` of Linux beside a simulated `host`.
+fn older(release: &str, host: &[(String, String)], configs: &[ConfigInfo]) -> Option<String> {
+    let mut rules = hoistway_replay::Recorded::linux_6_1();
+    rules.set_release(release);
+    let (mut has, mut remedy) = (Vec::new(), Vec::new());
+    if let Some(profile) = value(host, "profile").filter(|&profile| profile != "today") {
+        has.push(format!("the host of profile \"{profile}\""));
+        remedy.push("a copy of the experiment with profile = \"today\"".to_string());
+    }
+    let base = value(host, "bfq_base").filter(|&base| base != rules.base());
+    let usual = |c: &&ConfigInfo| c.scheduler == "bfq" && !c.id.contains("base=");
+    if let (Some(base), Some(config)) = (base, configs.iter().find(usual)) {
+        has.push(format!("BFQ's rules of base={base}"));
+        remedy.push(format!("{}{{base={}}}", config.id, rules.base()));
+    }
+    let (has, remedy) = (has.join(" and "), remedy.join(" and "));
+    (!has.is_empty()).then(|| {
+        format!(
+            "sim has {has}, but the kernel is Linux {release}: differences may be those of the versions; \
+             to compare like with like, run {remedy}"
+        )
+    })
 }
 
 /// What goes first from a table that is too wide.
@@ -207,4 +248,35 @@ pub fn json(all: &[Row], reference: &str, others: &[&str], notes: &[String]) -> 
         "rows": all.iter().map(row).collect::<Vec<_>>(),
         "warnings": notes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_era_or_other_rules_than_the_kernels_are_told() {
+        let host = |profile: &str, base: &str| {
+            [("profile", profile), ("bfq_base", base)].map(|(k, v)| (k.to_string(), v.to_string()))
+        };
+        let config = |id: &str, scheduler: &str| ConfigInfo {
+            id: id.into(),
+            scheduler: scheduler.into(),
+            summary: String::new(),
+            tunables: Vec::new(),
+        };
+        let told = older("6.12.117", &host("2019", "5.3"), &[config("none-bfq", "bfq")]).unwrap();
+        assert!(told.contains("profile \"2019\" and BFQ's rules of base=5.3"), "{told}");
+        assert!(told.ends_with("profile = \"today\" and none-bfq{base=6.12}"), "{told}");
+        let today = host("today", "hoistway");
+        assert!(
+            older("6.1.192", &today, &[config("bfq", "bfq")])
+                .unwrap()
+                .ends_with("run bfq{base=6.1}")
+        );
+        assert_eq!(
+            older("6.1.192", &today, &[config("bfq{base=6.1}", "bfq"), config("kyber", "kyber")]),
+            None
+        );
+    }
 }

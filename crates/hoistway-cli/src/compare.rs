@@ -433,6 +433,26 @@ pub fn run_all(
     common: &Common,
     chosen: &Chosen,
 ) -> Result<(Vec<Run>, Vec<PathBuf>), Failure> {
+    let mut kept = Vec::new();
+    let done = run_keeping(grids, common, chosen, &mut kept)?;
+    forget(&kept)?;
+    Ok(done)
+}
+
+/// Whoever has nothing left to run forgets the finished runs of all that it ran: until then the same command goes on
+/// from any of them.
+pub fn forget(kept: &[Kept]) -> Result<(), Failure> {
+    let forgotten = kept.iter().try_for_each(Kept::remove);
+    forgotten.map_err(|e| Failure::Failed(e.to_string()))
+}
+
+/// Runs the grids; their finished runs stay, for [`forget`].
+pub fn run_keeping(
+    grids: &mut [Grid],
+    common: &Common,
+    chosen: &Chosen,
+    all_kept: &mut Vec<Kept>,
+) -> Result<(Vec<Run>, Vec<PathBuf>), Failure> {
     let world = &*chosen.world;
     let left_out = grids.iter_mut().map(|grid| world::leave_out(world, grid));
     let left_out: Vec<_> = left_out.collect::<Result<_, Failure>>()?;
@@ -456,7 +476,7 @@ pub fn run_all(
             }
             e => Failure::Failed(e.to_string()),
         })?;
-        kept.remove().map_err(|e| Failure::Failed(e.to_string()))?;
+        all_kept.push(kept);
         runs.push(run);
     }
     if let Some(cost) = world.cost().filter(|_| !common.quiet) {
@@ -487,7 +507,9 @@ fn directories(
             (Some(out), _) => out.join(&grid.experiment.id),
             (None, _) => {
                 let (id, digest) = (&grid.experiment.id, grid.digest());
-                PathBuf::from("runs").join(format!("{id}.{}.{digest}", world.name()))
+                // Two kernels of one name would share a folder.
+                let world = common.world().replace(':', "-");
+                PathBuf::from("runs").join(format!("{id}.{world}.{digest}"))
             }
         };
         Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
@@ -701,9 +723,9 @@ pub fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
     }
     let _ = writeln!(
         out,
-        "\n{} runs: {} repetitions of each, seeds {} to {}; nothing was run or written",
+        "\n{} runs: {} of each, seeds {} to {}; nothing was run or written",
         grid.len(),
-        grid.reps,
+        crate::results::repetitions(grid.reps),
         grid.seed,
         grid.seed + u64::from(grid.reps) - 1
     );

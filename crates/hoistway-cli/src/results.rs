@@ -58,7 +58,7 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
         let judged = |cell: &&Cell| judge_of(run, cell) == judge;
         let cells: Vec<&Cell> = run.cells.iter().filter(judged).collect();
         if !cells.is_empty() {
-            let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
+            let _ = writeln!(out, "{what}; {}{quick}\n", repetitions(run.manifest.reps));
             out.push_str(&table(run, &cells).fit(limit, spare));
         }
     }
@@ -71,7 +71,7 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
         ("phases", work::phase_table(run).filter(|_| !is_replay(run)), work::SPARE_PHASES),
     ] {
         if let Some(table) = table {
-            let _ = writeln!(out, "{what}; {} repetitions{quick}\n", run.manifest.reps);
+            let _ = writeln!(out, "{what}; {}{quick}\n", repetitions(run.manifest.reps));
             out.push_str(&table.fit(limit, spare));
         }
     }
@@ -80,6 +80,11 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
     }
     out.push_str(&lost(run));
     out
+}
+
+/// `1 repetition`, `3 repetitions`.
+pub fn repetitions(n: u32) -> String {
+    if n == 1 { "1 repetition".into() } else { format!("{n} repetitions") }
 }
 
 /// A block trace was replayed.

@@ -910,6 +910,26 @@ fn an_interrupted_run_goes_on_and_ends_with_the_same_bytes() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn what_is_finished_of_several_experiments_is_not_run_again() {
+    let folder = Folder::new("resume-several");
+    let args = "compare latency-2019,bandwidth-2019 --quick --reps 2 --jobs 1 --out x \
+                --drive samsung-970-pro --config none-none";
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let second = folder.0.join("x/.bandwidth-2019.partial");
+    let output = interrupted(&folder, &args, || second.is_dir());
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let again = folder.run(&args);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    let text = stderr(&again);
+    let reused = text.lines().find(|l| l.starts_with("latency-2019: reusing ")).unwrap();
+    let counts: Vec<u32> = reused.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(counts[0] > 0 && counts[0] == counts[1], "all of the first: {reused}");
+    let left = fs::read_dir(folder.0.join("x")).unwrap().map(|e| e.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().ends_with(".partial")));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn kept_runs_of_another_command_are_not_used() {
     let folder = Folder::new("resume-other");
     let args = |reps: &'static str| {

@@ -748,7 +748,11 @@ fn a_kernel_of_its_own_gives_the_same_bytes_every_time() {
         let rep = &cell.reps[0];
         assert!(rep.procs[0].latency.count() > 0, "{}/{}", cell.config, cell.workload);
         assert!(rep.device.read_bytes > 0);
-        assert_eq!(rep.device.written_bytes > 0, cell.workload == "writers");
+        // BFQ gives a process that starts nearly all of the drive for seconds: in these 0.6 s a writer beside it may have
+        // written nothing to the drive.
+        let writes = cell.workload == "writers" && cell.config == "mq-deadline";
+        assert!(rep.device.written_bytes > 0 || !writes, "{}/{}", cell.config, cell.workload);
+        assert!(rep.device.written_bytes == 0 || cell.workload == "writers", "{}", cell.config);
     }
     let second = run("b");
     assert_eq!(text(&second.stdout), text(&first.stdout));

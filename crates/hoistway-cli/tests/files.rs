@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -714,16 +714,56 @@ fn as_many_commands_come_to_an_emulated_drive_as_it_takes() {
     assert_eq!(queue(&drive.device, "queue/rotational"), "1");
     assert_eq!(queue(&drive.device, "queue/discard_max_bytes"), "0");
     let device = fs::File::open(&drive.device).unwrap();
-    let reads = |n: u64| {
+    let reads = |reader: u64| {
         let device = device.try_clone().unwrap();
-        // Far from each other: neither read-ahead nor a merge makes two of them one.
-        move || device.read_exact_at(&mut [0; 4096], (n * 7919 % 1000) << 20).unwrap()
+        // Far from each other: neither read-ahead nor a merge makes two of them one. Several each, so that all readers
+        // read at once however late the last begins.
+        move || {
+            for n in 0..4 {
+                let at = ((reader * 7919 + n * 251) % 1000) << 20;
+                device.read_exact_at(&mut [0; 4096], at).unwrap();
+            }
+        }
     };
     let readers: Vec<_> = (0..60).map(|n| std::thread::spawn(reads(n))).collect();
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     drop(device);
     let last: Value = serde_json::from_str(&drive.stop().unwrap()).unwrap();
     assert_eq!(last["most_under_way"], 31, "{last}");
+}
+
+/// A container that began meanwhile has copies of all mounts, which unmounting here does not take away: the connection
+/// has to be cut.
+#[test]
+fn an_emulator_ends_although_another_namespace_has_its_mount() {
+    if !there_is(&["unshare", "awk", "sh"]) {
+        return;
+    }
+    let Some(drive) = emulator(&["--drive", "plextor-px-256m5s", "--size", "64M"]) else { return };
+    let facts: Value = serde_json::from_str(&drive.facts).unwrap();
+    let mount = beside(&drive.device, "");
+    let mount = text(&mount).trim_end_matches('/').to_string();
+    // What other tests have mounted is let go there, or it would be held up, too.
+    let others = r#"awk -v ours="$1" '$3 ~ /^(fuse|ext)/ && $2 != "/" && $2 != ours {print $2}' /proc/self/mounts |
+        while read -r at; do umount -l "$at"; done; grep -c " $1 " /proc/self/mounts; exec sleep 120"#;
+    let mut other = Command::new("unshare")
+        .args(["-m", "--propagation", "private", "sh", "-c", others, "sh", &mount])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut copies = [0];
+    let ready = other.stdout.take().unwrap().read_exact(&mut copies);
+    let ended = drive.stop();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    if ready.is_err() {
+        println!("skipped: this machine makes no mount namespace");
+        return;
+    }
+    assert_eq!(copies, *b"1", "the namespace has a copy of the mount");
+    ended.unwrap();
+    let list = must(HOISTWAY, &["emulate", "--list"]);
+    assert!(!list.contains(&format!("process {}\n", facts["pid"])), "{list}");
 }
 
 #[test]

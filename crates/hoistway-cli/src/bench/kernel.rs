@@ -80,18 +80,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     about.push(rates_line(carried.as_ref(), &subject));
     let quiet = watch.end(|| Some(Traffic::default()));
     about.extend(quiet.flags.iter().map(|flag| format!("note: {flag}")));
-    Ok(Setting {
-        name,
-        target,
-        about,
-        configs,
-        lacks,
-        rows,
-        present: Some(present),
-        root,
-        subject,
-        world: Box::new(world),
-    })
+    Ok(Setting { name, target, about, configs, lacks, rows, root, subject, world: Box::new(world) })
 }
 
 /// What the place carries: as measured when the bench in the folder began, or now.

@@ -123,8 +123,7 @@ pub fn bench(options: &Bench) -> Result<(), Failure> {
     }
     let outcome = carry_out(options, &plan, &setting, &out)?;
     report(options, &plan, &outcome, &out)?;
-    let present = setting.present.filter(|p| wish.configs.iter().any(|c| c.id == *p));
-    recommend(options, &goal, present.as_deref(), &outcome)?;
+    recommend(options, &goal, &outcome)?;
     let (kept, all) = outcome.kept;
     match outcome.ended {
         Ended::Interrupted => Err(Failure::Interrupted(format!(
@@ -246,12 +245,7 @@ fn report(options: &Bench, plan: &Plan, outcome: &Outcome, out: &Path) -> Result
 }
 
 /// What follows from it, as `hoistway recommend` says it. Whoever wants JSON asks that.
-fn recommend(
-    options: &Bench,
-    goal: &Goal,
-    present: Option<&str>,
-    outcome: &Outcome,
-) -> Result<(), Failure> {
+fn recommend(options: &Bench, goal: &Goal, outcome: &Outcome) -> Result<(), Failure> {
     if options.json || outcome.runs.is_empty() {
         return Ok(());
     }
@@ -260,7 +254,7 @@ fn recommend(
         .iter()
         .map(|(dir, run)| Source { name: dir.display().to_string(), run: run.clone() })
         .collect();
-    match advise(&sources, goal, present) {
+    match advise(&sources, goal, None) {
         Ok(advice) => print(&format!("\n{}", crate::recommend::show(&advice, options.wide))),
         // What was measured does not tell what is asked: the table stands all the same.
         Err(error) => print(&format!("\nno recommendation: {error}\n")),

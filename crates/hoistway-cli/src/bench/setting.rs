@@ -27,8 +27,6 @@ pub struct Setting {
     pub lacks: Vec<(String, String)>,
     /// Rows for the manifests.
     pub rows: Vec<(String, String)>,
-    /// What is in force now, as a configuration.
-    pub present: Option<String>,
     /// The rights to run are there.
     pub root: bool,
 }
@@ -132,7 +130,6 @@ fn simulated(name: &str, level: Level) -> Result<Setting, Failure> {
         about,
         configs: USUAL.iter().map(|c| (*c).to_string()).chain(also(level)).chain(limited).collect(),
         lacks: Vec::new(),
-        present: None,
         root: true,
         rows: subject::rows_of(&drive),
     })

@@ -41,7 +41,7 @@ pub fn plan(plan: &Plan, setting: &Setting) -> String {
     if plan.parts.len() < all {
         let _ = writeln!(
             out,
-            "{} of the suite's {all} workloads, {} a run: another level, or --time, has more",
+            "{} of the suite's {all} workloads, {} a run; --standard, --full or a longer --time has more",
             plan.parts.len(),
             duration(plan.measured)
         );

@@ -34,8 +34,11 @@ pub struct Differ {
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub scheduler: Vec<String>,
     /// Random scenarios of each
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub scenarios: u64,
+    /// Number of the first of them, to repeat one
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 40))]
+    pub from: u64,
     /// Seed of the scenarios
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
@@ -45,13 +48,13 @@ pub struct Differ {
     /// Run these scenarios instead of random ones
     #[arg(long, value_name = "FILE")]
     pub scenario: Vec<PathBuf>,
-    /// Rules of our BFQ [default: the kernel's]
+    /// Rules of our bfq and mq-deadline, as of their tunable `base` [default: those of the kernel's release]
     #[arg(long, value_name = "BASE")]
     pub base: Option<String>,
     /// Folder for what differs: the small scenario and its recording
     #[arg(long, value_name = "DIR", default_value = "runs/differ")]
     pub out: PathBuf,
-    /// Do not cut down what differs
+    /// Do not reduce a scenario that differs to a small one
     #[arg(long)]
     pub as_found: bool,
     /// Keep the recordings of scenarios that agree, too
@@ -98,7 +101,8 @@ impl differ::Recorder for Guests<'_> {
         let Some(first) = scenarios.first() else { return Ok(Vec::new()) };
         let drive = DriveFile::load(&first.drive).map_err(|e| e.to_string())?;
         let mut watch = || !self.stop.load(Ordering::Relaxed);
-        self.recorder.record(&drive, scenarios, &mut watch).map_err(|e| e.to_string())
+        let mut say = |what: &str| eprintln!("warning: {what}");
+        self.recorder.record(&drive, scenarios, &mut watch, &mut say).map_err(|e| e.to_string())
     }
 }
 
@@ -282,19 +286,20 @@ impl Work<'_> {
     fn scheduler(&mut self, scheduler: &str) -> Result<Tally, Failure> {
         let settings = self.settings()?;
         let (given, size) = (self.given(scheduler)?, differ::batch(scheduler));
-        let count = if self.options.scenario.is_empty() {
-            self.options.scenarios
+        let (first, count) = if self.options.scenario.is_empty() {
+            (self.options.from, self.options.scenarios)
         } else {
-            given.len() as u64
+            (0, given.len() as u64)
         };
         let bar = self.bar(scheduler, count);
-        let mut progress = Progress::open(self.options, &self.host.kernel, scheduler)?;
+        let mut progress = Progress::open(self.options, &self.host.kernel, scheduler, &given);
+        progress.resume(count);
         let mut tally = std::mem::take(&mut progress.tally);
         bar.set_position(tally.scenarios);
         while tally.scenarios < count {
-            let from = tally.scenarios;
+            let from = first + tally.scenarios;
             let batch: Vec<Scenario> = if given.is_empty() {
-                let to = (from / size * size + size).min(count);
+                let to = (from / size * size + size).min(first.saturating_add(count));
                 (from..to)
                     .map(|n| generate::scenario(scheduler, self.options.seed, n, size))
                     .collect()
@@ -302,7 +307,7 @@ impl Work<'_> {
                 vec![given[from as usize].clone()]
             };
             let compared = differ::compare(&mut self.guests, &batch, &settings)
-                .map_err(|e| self.host.failure(e))?;
+                .map_err(|e| self.host.failure(format!("{e}\n{}", progress.told(&tally))))?;
             for (n, one) in (from..).zip(compared) {
                 self.note(&mut tally, scheduler, n, one, &settings)?;
                 bar.set_position(tally.scenarios);
@@ -352,6 +357,8 @@ impl Work<'_> {
         }
         let mut small = one;
         if !self.options.as_found {
+            // To cut it down takes many guests, of which any may fail.
+            keep(&self.options.out, &name, &small)?;
             let stop = &self.host.stop;
             let mut go_on = |_: &Compared| !stop.load(Ordering::Relaxed);
             small = differ::smallest(&mut self.guests, small, settings, &mut go_on)
@@ -476,11 +483,13 @@ struct Progress {
     file: PathBuf,
     head: String,
     tally: Tally,
+    fresh: bool,
 }
 
 impl Progress {
-    fn open(options: &Differ, kernel: &Kernel, scheduler: &str) -> Result<Progress, Failure> {
-        let head = format!(
+    /// Of scenarios that were `given`, or of random ones.
+    fn open(options: &Differ, kernel: &Kernel, scheduler: &str, given: &[Scenario]) -> Progress {
+        let mut head = format!(
             "{} {} {} {} {:?} {:?} {}",
             env!("CARGO_PKG_VERSION"),
             kernel.digest,
@@ -490,14 +499,32 @@ impl Progress {
             options.base,
             options.as_found
         );
-        let file = options.out.join(format!("{scheduler}.progress"));
-        let mut progress = Progress { file, head, tally: Tally::default() };
-        if !options.fresh
-            && let Ok(text) = fs::read_to_string(&progress.file)
-        {
-            progress.read(&text, options.scenarios);
+        if options.from > 0 {
+            let _ = write!(head, " from {}", options.from);
         }
-        Ok(progress)
+        // A file of a scenario may be another one by now.
+        given.iter().for_each(|scenario| {
+            let _ = write!(head, " {:?}", scenario.to_string());
+        });
+        let file = options.out.join(format!("{scheduler}.progress"));
+        Progress { file, head, tally: Tally::default(), fresh: options.fresh }
+    }
+
+    /// Takes up what an interrupted run of so many scenarios has left.
+    fn resume(&mut self, count: u64) {
+        if !self.fresh
+            && let Ok(text) = fs::read_to_string(&self.file)
+        {
+            self.read(&text, count);
+        }
+    }
+
+    /// What remains of a run that ends with an error.
+    fn told(&self, t: &Tally) -> String {
+        match t.scenarios {
+            0 => "nothing was compared".into(),
+            n => format!("{n} scenarios are compared, and the same command goes on from there"),
+        }
     }
 
     /// A file of another command is passed over, and so is one of a finished or longer run.
@@ -549,7 +576,8 @@ impl Progress {
         if let Some(folder) = self.file.parent() {
             fs::create_dir_all(folder).map_err(wrong)?;
         }
-        fs::write(&self.file, text).map_err(wrong)
+        let part = self.file.with_extension("part");
+        fs::write(&part, text).and_then(|()| fs::rename(&part, &self.file)).map_err(wrong)
     }
 }
 
@@ -557,5 +585,63 @@ impl Progress {
 impl From<LiveError> for Failure {
     fn from(e: LiveError) -> Failure {
         Failure::Failed(e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches as _;
+
+    fn options(args: &[&str]) -> Differ {
+        let command = Differ::augment_args(clap::Command::new("differ"));
+        let words = std::iter::once("differ").chain(args.iter().copied());
+        Differ::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    fn kernel() -> Kernel {
+        Kernel {
+            name: "6.1".into(),
+            release: "6.1.0".into(),
+            image: PathBuf::new(),
+            config: PathBuf::new(),
+            digest: "d".into(),
+            source: String::new(),
+            patches: Vec::new(),
+        }
+    }
+
+    /// How many scenarios a run of so many finds done.
+    fn done(options: &Differ, given: &[Scenario], count: u64) -> u64 {
+        let mut progress = Progress::open(options, &kernel(), "bfq", given);
+        progress.resume(count);
+        progress.tally.scenarios
+    }
+
+    #[test]
+    fn an_interrupted_run_goes_on_and_a_finished_one_begins_anew() {
+        let out = std::env::temp_dir().join(format!("hoistway-progress-{}", std::process::id()));
+        let folder = out.to_str().unwrap();
+        let random = options(&["--out", folder]);
+        let save = |options: &Differ, given: &[Scenario], scenarios| {
+            let tally = Tally { scenarios, ..Tally::default() };
+            Progress::open(options, &kernel(), "bfq", given).save(&tally).ok().unwrap();
+        };
+        save(&random, &[], 20);
+        assert_eq!((done(&random, &[], 100), done(&random, &[], 20)), (20, 0));
+        assert_eq!(done(&options(&["--out", folder, "--fresh"]), &[], 100), 0);
+        assert_eq!(done(&options(&["--out", folder, "--seed", "2"]), &[], 100), 0);
+        // One scenario of a file: when it has run, the run is over, however many random ones are usual.
+        let text =
+            "scheduler bfq\ndrive null-block\nlength 100\nprocess end=100 span=65536 depth=2\n";
+        let (one, other): (Scenario, Scenario) =
+            (text.parse().unwrap(), text.replace("=2", "=3").parse().unwrap());
+        let file = options(&["--out", folder, "--scenario", "a.scenario"]);
+        save(&file, &[one.clone(), one.clone()], 1);
+        assert_eq!(done(&file, &[one.clone(), one.clone()], 2), 1);
+        assert_eq!(done(&file, &[one.clone(), other], 2), 0, "the file has changed");
+        save(&file, std::slice::from_ref(&one), 1);
+        assert_eq!(done(&file, std::slice::from_ref(&one), 1), 0);
+        let _ = fs::remove_dir_all(&out);
     }
 }

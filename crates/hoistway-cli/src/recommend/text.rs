@@ -165,7 +165,7 @@ fn not_judged(a: &Advice) -> String {
     };
     let places: Vec<String> = places.into_iter().map(of).collect();
     let mut out = format!(
-        "not judged  {}: this machine acts the drive out and did not keep up, so that its processors were measured and not the drive; \
+        "not judged  {}: this machine emulates the drive and did not keep up, so that its processors were measured and not the drive; \
          a machine with faster processors can judge it\n",
         places.join(", ")
     );
@@ -198,7 +198,7 @@ fn hidden(a: &Advice, chosen: usize) -> Vec<String> {
     hidden.map(|(q, x)| format!("{} ({})", q.place, effect(q.aspect, &x))).collect()
 }
 
-/// `latency 3.40 times as short (3.10 to 3.70)`.
+/// `latency 3.40 times shorter (3.10 to 3.70)`.
 fn effect(aspect: Aspect, x: &Comparison) -> String {
     let interval = |of: &dyn Fn(f64) -> f64| match x.interval() {
         Some((low, high)) => {
@@ -221,7 +221,7 @@ fn effect(aspect: Aspect, x: &Comparison) -> String {
         let percent = |d: f64| 100.0 * (ratio(d) - 1.0);
         return format!("{words} {bound}{change:+.1} %{}", interval(&percent));
     }
-    let (more, less) = if rises { ("as much", "as little") } else { ("as long", "as short") };
+    let (more, less) = if rises { ("as much", "less") } else { ("as long", "shorter") };
     match ratio(x.mean) >= 1.0 {
         true => format!("{words} {bound}{} times {more}{}", three(ratio(x.mean)), interval(&ratio)),
         false => {
@@ -252,7 +252,7 @@ fn lost(a: &Advice, config: usize, fell: Fell) -> String {
                 }
             });
             format!(
-                "behind in {} ({} of {}'s cost)",
+                "behind in {} ({} against {})",
                 criterion.name,
                 said.unwrap_or_default(),
                 a.field.configs[reference]

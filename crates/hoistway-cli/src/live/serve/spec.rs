@@ -564,10 +564,17 @@ impl ExportSpec {
 /// flush takes, which counts as thinking: it loses the protection of prompt queues, a busy neighbour
 /// passes for the one who wakes it, and what is injected then knows no limit (docs/guide/serve.md). Who
 /// names `injection` or `base` gets what he names.
+///
+/// Deviation: `kyber` serves with `flush_samples=0`; in the reference an empty flush counts as a write that has
+/// been in the device for ever, so that beside clients who sync writes are throttled to one at a time
+/// (docs/schedulers/kyber.md).
 pub fn server_tunables(scheduler: &str, mut set: Vec<(String, u64)>) -> Vec<(String, u64)> {
     let chosen = set.iter().any(|(name, _)| matches!(&name[..], "injection" | "base"));
     if scheduler == "bfq" && !chosen {
         set.push(("injection".into(), 0));
+    }
+    if scheduler == "kyber" && !set.iter().any(|(name, _)| name == "flush_samples") {
+        set.push(("flush_samples".into(), 0));
     }
     set
 }
@@ -630,6 +637,13 @@ mod tests {
         for other in ["bfq{base=6.1}", "bfq-v1", "mq-deadline", "none"] {
             assert_eq!(injection(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn kyber_serves_without_samples_of_flushes_unless_they_are_asked_for() {
+        let set = |config: &str| device_options(config).unwrap().set;
+        assert_eq!(set("kyber"), [("flush_samples".to_string(), 0)]);
+        assert_eq!(set("kyber{flush_samples=1}"), [("flush_samples".to_string(), 1)]);
     }
 
     #[test]

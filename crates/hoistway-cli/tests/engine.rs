@@ -387,7 +387,7 @@ profile = "2019"
 [window]
 head_start = "100ms"
 ramp = "0s"
-measured = "1s"
+measured = "2s"
 grace = "20s"
 target_interval = "100ms"
 device_interval = "200ms"

@@ -21,6 +21,7 @@ mod others;
 mod place;
 mod probe;
 mod queue;
+mod reading;
 mod run;
 mod state;
 mod worker;

@@ -88,6 +88,43 @@ impl Diskstats {
         let since = |now: u64, then: u64| now.wrapping_sub(then) & u64::from(u32::MAX);
         [since(self.busy_ms, then.busy_ms), since(self.queue_ms, then.queue_ms)]
     }
+
+    /// Each counter of both, by `f`.
+    fn each(&self, other: &Diskstats, f: impl Fn(u64, u64) -> u64) -> Diskstats {
+        Diskstats {
+            reads: f(self.reads, other.reads),
+            read_merges: f(self.read_merges, other.read_merges),
+            read_bytes: f(self.read_bytes, other.read_bytes),
+            read_ms: f(self.read_ms, other.read_ms),
+            writes: f(self.writes, other.writes),
+            write_merges: f(self.write_merges, other.write_merges),
+            write_bytes: f(self.write_bytes, other.write_bytes),
+            write_ms: f(self.write_ms, other.write_ms),
+            in_flight: f(self.in_flight, other.in_flight),
+            busy_ms: f(self.busy_ms, other.busy_ms),
+            queue_ms: f(self.queue_ms, other.queue_ms),
+            discards: f(self.discards, other.discards),
+            discard_bytes: f(self.discard_bytes, other.discard_bytes),
+            flushes: f(self.flushes, other.flushes),
+            flush_ms: f(self.flush_ms, other.flush_ms),
+        }
+    }
+
+    /// Of both devices together.
+    pub fn plus(&self, other: &Diskstats) -> Diskstats {
+        self.each(other, |a, b| a + b)
+    }
+
+    /// Between this reading and a `later` one, if all grew evenly: `part` of the time (0 to 1) has gone by.
+    pub fn towards(&self, later: &Diskstats, part: f64) -> Diskstats {
+        let between = |a: u64, b: u64| a + (b.saturating_sub(a) as f64 * part).round() as u64;
+        let [busy_ms, queue_ms] = later.times_since(self);
+        let mut at = self.each(later, between);
+        at.busy_ms = self.busy_ms + (busy_ms as f64 * part).round() as u64;
+        at.queue_ms = self.queue_ms + (queue_ms as f64 * part).round() as u64;
+        at.in_flight = later.in_flight;
+        at
+    }
 }
 
 impl Queue {
@@ -400,6 +437,21 @@ mod tests {
         assert_eq!(at(700, 99).times_since(&at((1 << 32) - 300, 99)), [1000, 0]);
         // Two devices together, of which one did.
         assert_eq!(at(700 + 9000, 0).times_since(&at((1 << 32) - 300 + 8000, 0)), [2000, 0]);
+    }
+
+    #[test]
+    fn counters_between_two_readings_grow_evenly() {
+        let at = |reads, read_bytes, busy_ms| Diskstats {
+            reads,
+            read_bytes,
+            busy_ms,
+            ..Diskstats::default()
+        };
+        let between = at(100, 4096, (1 << 32) - 10).towards(&at(300, 4096, 30), 0.25);
+        assert_eq!(between, at(150, 4096, 1 << 32));
+        // Past the border of 32 bits, where the later one has begun again.
+        assert_eq!(at(300, 4096, 30).times_since(&between), [30, 0]);
+        assert_eq!(at(1, 2, 3).plus(&at(10, 20, 30)), at(11, 22, 33));
     }
 
     #[test]

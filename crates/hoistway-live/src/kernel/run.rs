@@ -14,6 +14,7 @@
 use super::files::{FileAt, Fill, Filled, settle};
 use super::machine::{Machine, Noted, in_kernel_words};
 use super::others::{Moved, moved_by};
+use super::reading::{MachineTime, Reading, bytes_of, commands_of, lateness};
 use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
 use super::worker::order::Order;
@@ -21,8 +22,6 @@ use super::worker::wire::Event;
 use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
 use crate::LiveError;
 use crate::clock::{Clock, monotonic};
-#[cfg(feature = "fuse")]
-use crate::emulator::lateness;
 use crate::error::os;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::hist::Histogram;
@@ -76,6 +75,8 @@ const POLL: Duration = Duration::from_millis(20);
 const LAG: Nanos = Nanos::ms(60);
 /// After the end of measuring a target that has no call open begins none any more.
 const SETTLED: Nanos = Nanos::ms(50);
+/// A reading is of the instant it was due when it came no later than that.
+const PUNCTUAL: Nanos = Nanos::ms(1);
 /// From the last worker being ready to the start.
 const RUN_UP: Nanos = Nanos::ms(30);
 /// For workers to get ready: they build the loads of all.
@@ -428,56 +429,6 @@ fn processor_time(pid: u32) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Time of all processors, in ns.
-#[derive(Clone, Copy, Debug, Default)]
-struct MachineTime {
-    busy: u64,
-    /// In softirqs and interrupts, among that.
-    interrupts: u64,
-    idle: u64,
-}
-
-impl MachineTime {
-    fn now() -> MachineTime {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        let ticks: Vec<u64> =
-            line.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
-        let at = |i: usize| ticks.get(i).copied().unwrap_or(0) * 10_000_000;
-        // user, nice, system, idle, iowait, irq, softirq, in hundredths of a second.
-        MachineTime {
-            busy: at(0) + at(1) + at(2) + at(5) + at(6),
-            interrupts: at(5) + at(6),
-            idle: at(3) + at(4),
-        }
-    }
-
-    fn since(&self, then: &MachineTime) -> MachineTime {
-        MachineTime {
-            busy: self.busy.saturating_sub(then.busy),
-            interrupts: self.interrupts.saturating_sub(then.interrupts),
-            idle: self.idle.saturating_sub(then.idle),
-        }
-    }
-}
-
-/// A reading of all counters.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reading {
-    at: Instant,
-    device: Diskstats,
-    workers: u64,
-    machine: MachineTime,
-    /// Of an emulated drive.
-    late: Option<Lateness>,
-}
-
-/// Without FUSE this program acts out no drive.
-#[cfg(not(feature = "fuse"))]
-fn lateness(_place: &super::Place) -> Option<Lateness> {
-    None
-}
-
 /// A run that is watched.
 struct Watched<'a, 'j> {
     machine: &'a Machine,
@@ -495,6 +446,8 @@ struct Watched<'a, 'j> {
     /// At the end of each interval of the device.
     readings: Vec<Reading>,
     first: Reading,
+    /// The device when the records were taken last.
+    seen: (Instant, Diskstats),
     end: Instant,
 }
 
@@ -523,33 +476,54 @@ impl<'a, 'j> Watched<'a, 'j> {
             ended: None,
             readings: Vec::new(),
             first: Reading::default(),
+            seen: Default::default(),
             end,
         };
         watched.first = watched.read(None)?;
+        watched.seen = (watched.first.at, watched.first.device);
         Ok(watched)
     }
 
-    fn read(&self, workers: Option<&Workers>) -> Result<Reading, JobError> {
-        let mut device = Diskstats::default();
-        for queue in &self.machine.place.queues {
-            let d = queue.diskstats().map_err(failed)?;
-            device.reads += d.reads;
-            device.writes += d.writes;
-            device.flushes += d.flushes;
-            device.read_bytes += d.read_bytes;
-            device.write_bytes += d.write_bytes;
-            device.read_merges += d.read_merges;
-            device.write_merges += d.write_merges;
-            device.busy_ms += d.busy_ms;
-            device.queue_ms += d.queue_ms;
+    /// The counters of all queues, and when they were read: this process may wait for a processor in between.
+    fn diskstats(&self) -> Result<(Instant, Diskstats), JobError> {
+        let mut tries = 0;
+        loop {
+            let before = self.clock.now();
+            let mut device = Diskstats::default();
+            for queue in &self.machine.place.queues {
+                device = device.plus(&queue.diskstats().map_err(failed)?);
+            }
+            let now = self.clock.now();
+            tries += 1;
+            if now.since(before) < PUNCTUAL || tries == 5 {
+                return Ok((now, device));
+            }
         }
+    }
+
+    fn read(&self, workers: Option<&Workers>) -> Result<Reading, JobError> {
+        let (at, device) = self.diskstats()?;
         Ok(Reading {
-            at: self.clock.now(),
+            at,
             device,
+            commands: commands_of(&device),
             workers: workers.map_or(0, Workers::processor_time),
             machine: MachineTime::now(),
             late: lateness(&self.machine.place),
         })
+    }
+
+    /// The counters at `due`, which has just been. Where this process got a processor late, the device's are taken to
+    /// have grown evenly since they were seen last: what the processes did is counted to the instant, too.
+    fn read_at(&self, due: Instant, workers: Option<&Workers>) -> Result<Reading, JobError> {
+        let mut reading = self.read(workers)?;
+        let (seen, device) = &self.seen;
+        if reading.at.since(due) > PUNCTUAL && *seen < due {
+            let part = due.since(*seen).0 as f64 / reading.at.since(*seen).0 as f64;
+            reading.device = device.towards(&reading.device, part);
+            reading.at = due;
+        }
+        Ok(reading)
     }
 
     /// Until everything that counts is over.
@@ -567,16 +541,16 @@ impl<'a, 'j> Watched<'a, 'j> {
             check_failed(self.job, self.board)?;
             workers.check(self.board)?;
             if now >= begin && self.begun.is_none() {
-                self.begun = Some(self.read(Some(workers))?);
+                self.begun = Some(self.read_at(begin, Some(workers))?);
             }
             let next_interval = begin + Nanos(interval.0 * (self.readings.len() as u64 + 1));
             if now >= next_interval && next_interval <= self.end {
-                self.readings.push(self.read(None)?);
+                self.readings.push(self.read_at(next_interval, None)?);
             }
             self.take()?;
             self.count(now);
             if now >= self.end && self.ended.is_none() {
-                self.ended = Some(self.read(Some(workers))?);
+                self.ended = Some(self.read_at(self.end, Some(workers))?);
                 self.leave_open();
             }
             if now >= self.end && self.is_over(now) {
@@ -598,18 +572,9 @@ impl<'a, 'j> Watched<'a, 'j> {
 
     /// Takes what the workers have recorded.
     fn take(&mut self) -> Result<(), JobError> {
-        let moved = match &self.begun {
-            None => 0,
-            Some(begun) => {
-                let mut device = Diskstats::default();
-                for queue in &self.machine.place.queues {
-                    let d = queue.diskstats().map_err(failed)?;
-                    device.read_bytes += d.read_bytes;
-                    device.write_bytes += d.write_bytes;
-                }
-                bytes_of(&device).saturating_sub(bytes_of(&begun.device))
-            }
-        };
+        self.seen = self.diskstats()?;
+        let now = bytes_of(&self.seen.1);
+        let moved = self.begun.map_or(0, |begun| now.saturating_sub(bytes_of(&begun.device)));
         for (p, waiting) in self.waiting.iter_mut().enumerate() {
             let exited = &mut self.exited[p];
             self.board.take(p, |raw| match Event::decode(&raw) {
@@ -703,7 +668,7 @@ impl<'a, 'j> Watched<'a, 'j> {
         let ended = self.ended.unwrap_or(last);
         let measured = self.recording.end() - self.recording.begin();
         let device = self.device(&begun, &ended);
-        let requests = device.commands.max(1);
+        let requests = (ended.commands - begun.commands).max(1);
         let figure = |name: &str, value: u64| NamedFigure {
             name: name.into(),
             of: None,
@@ -786,12 +751,4 @@ impl<'a, 'j> Watched<'a, 'j> {
             device_time: Histogram::new(),
         }
     }
-}
-
-fn bytes_of(device: &Diskstats) -> u64 {
-    device.read_bytes + device.write_bytes
-}
-
-fn commands_of(device: &Diskstats) -> u64 {
-    device.reads + device.writes + device.flushes
 }

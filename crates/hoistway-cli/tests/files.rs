@@ -785,3 +785,15 @@ fn what_a_killed_emulator_leaves_is_taken_away() {
         run(HOISTWAY, &["emulate", "--drive", "plextor-px-256m5s", "--loop", "--size", "1000"]);
     assert_eq!(refused.status.code(), Some(2), "a size that is no multiple of a sector");
 }
+
+#[test]
+fn what_is_missing_or_wrong_is_said_before_anything_begins() {
+    let told = |arguments: &[&str], what: &str| {
+        let refused = run(HOISTWAY, arguments);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && error.contains(what), "{arguments:?}: {error}");
+    };
+    told(&["emulate", "--drive", "plextor-px-256m5s"], "--loop (a block device), --nbd ADDRESS");
+    told(&["linux", "build", "--source", "/nowhere"], "is no folder, no file, and no package");
+    told(&["linux", "build", "--source", "/"], "is no source tree of Linux");
+}

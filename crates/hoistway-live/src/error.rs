@@ -47,6 +47,8 @@ pub enum LiveError {
     Lack(crate::kernel::Lack),
     /// What is asked for contradicts itself, or does not fit the device; the message says how.
     Refused(String),
+    /// A program that was run for it failed, or another one is at the same work; the message says which and how.
+    Program(String),
     /// A kernel in virtual time died, hung, or left no answer. The host may have caused it: another attempt is worth it.
     Guest(String),
     /// A device was closed, but what was written since its last flush may be lost.
@@ -85,7 +87,9 @@ impl fmt::Display for LiveError {
             LiveError::Target(error) => error.fmt(f),
             LiveError::Overlay { path, error } => write!(f, "{}: {error}", path.display()),
             LiveError::Lack(lack) => lack.fmt(f),
-            LiveError::Refused(message) | LiveError::Guest(message) => f.write_str(message),
+            LiveError::Refused(message)
+            | LiveError::Program(message)
+            | LiveError::Guest(message) => f.write_str(message),
             LiveError::NotFlushed { device, why } => write!(
                 f,
                 "{device}: {why}; what was written since the last successful flush may be lost"

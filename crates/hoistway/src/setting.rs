@@ -252,10 +252,16 @@ impl Tunable {
     ///
     /// Not a value of this unit; the message names the tunable and says what may be written.
     pub fn parse(&self, text: &str) -> Result<u64, ValueError> {
-        if let Ok(plain) = text.parse::<u64>() {
-            return Ok(plain);
-        }
         let error = |why| ValueError { name: self.name, text: text.to_string(), why };
+        if let Ok(plain) = text.parse::<u64>() {
+            return match self.unit {
+                // Nobody who writes a number there thinks of the words' order.
+                Unit::Choice(words) if plain >= words.len() as u64 => {
+                    Err(error(Unreadable::NoWord(words)))
+                }
+                _ => Ok(plain),
+            };
+        }
         let quantity = |e| error(Unreadable::Quantity(e));
         let exactly = |total: u64, unit: u64| {
             let whole = total.is_multiple_of(unit).then(|| total / unit);
@@ -588,6 +594,9 @@ mod tests {
         assert_eq!(choice.parse("full"), Ok(2));
         let message = choice.parse("ful").unwrap_err().to_string();
         assert_eq!(message, "x = 'ful': choose one of direction, sync, full");
+        assert_eq!(choice.parse("2"), Ok(2));
+        let message = choice.parse("3").unwrap_err().to_string();
+        assert_eq!(message, "x = '3': choose one of direction, sync, full");
         let message = of(Unit::Count).parse("8ms").unwrap_err().to_string();
         assert_eq!(message, "x = '8ms': write a whole number");
     }

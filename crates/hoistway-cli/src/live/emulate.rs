@@ -31,7 +31,7 @@ pub struct Emulate {
     #[arg(long, value_name = "SIZE")]
     pub size: Option<String>,
     /// As a loop device
-    #[arg(long = "loop", required_unless_present_any = ["nbd", "ublk", "list", "cleanup"])]
+    #[arg(long = "loop")]
     pub loop_device: bool,
     /// As an NBD export: unix:PATH, tcp:PORT (this machine only) or tcp:ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["loop_device", "ublk"])]
@@ -82,6 +82,10 @@ pub fn emulate(args: &Emulate) -> Result<(), Failure> {
         return cleanup();
     }
     if !args.loop_device {
+        if args.nbd.is_none() && !args.ublk {
+            let message = "say how: --loop (a block device), --nbd ADDRESS, or --ublk";
+            return Err(Failure::Usage(message.into()));
+        }
         return by_server(args);
     }
     let options = options(args)?;

@@ -189,6 +189,7 @@ fn failure(error: LiveError) -> Failure {
     match error {
         LiveError::Lack(_) => Failure::Environment(error.to_string()),
         LiveError::Os { .. } => Failure::Environment(error.to_string()),
+        LiveError::Refused(_) => Failure::Usage(error.to_string()),
         _ => Failure::Failed(error.to_string()),
     }
 }

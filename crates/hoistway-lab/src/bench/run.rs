@@ -162,7 +162,7 @@ pub fn run(
     if let Some(old) = old.filter(|r| r.state == State::Done) {
         bench.most = plan.rounds.max(old.rounds_done);
     }
-    bench.record(&key, State::Running, 0)?;
+    bench.record(&key, State::Running, bench.complete())?;
     let ended = match world.alone() {
         true => bench.one_by_one(&key)?,
         false => bench.together(threads)?,

@@ -43,6 +43,8 @@ impl EmulatorProcess {
         match (heard, device.and_then(|known| known.device)) {
             (Ok(1..), Some(device)) => Ok(EmulatorProcess { device, facts, child, output }),
             _ => {
+                // If it runs and its device is not listed, it waits for the end of its input.
+                drop(child.stdin.take());
                 let mut said = String::new();
                 let errors =
                     child.stderr.take().expect("it was asked for").read_to_string(&mut said);

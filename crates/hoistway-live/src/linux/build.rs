@@ -101,6 +101,8 @@ const PACKAGES: &str = "/usr/src";
 const LOG: &str = "build.log";
 /// What a build takes, in a folder's words.
 const WORK: &str = ".building";
+/// The kernel whose name a new one has just taken.
+const OLD: &str = ".replaced";
 /// How often `watch` is asked.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -400,12 +402,14 @@ impl Work {
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let cache = cache.display();
             let what = format!("{cache}: another build is at work there; wait for its end");
-            return Err(LiveError::Refused(what));
+            return Err(LiveError::Program(what));
+        }
+        for left in [cache.join(WORK), cache.join(OLD)] {
+            if left.exists() {
+                fs::remove_dir_all(&left).map_err(os(left.display().to_string()))?;
+            }
         }
         let folder = cache.join(WORK);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(os(folder.display().to_string()))?;
-        }
         fs::create_dir(&folder).map_err(os(folder.display().to_string()))?;
         Ok(Work { folder, keep_tree, _lock: lock })
     }
@@ -446,10 +450,15 @@ impl Work {
         }
         let manifest = self.folder.join(MANIFEST);
         fs::write(&manifest, kernel.manifest()).map_err(os(manifest.display().to_string()))?;
+        // The one before stands until the new one has its place: half a kernel would be found and not start.
+        let old = cache.join(OLD);
         if home.exists() {
-            fs::remove_dir_all(&home).map_err(os(home.display().to_string()))?;
+            fs::rename(&home, &old).map_err(os(home.display().to_string()))?;
         }
         fs::rename(&self.folder, &home).map_err(os(home.display().to_string()))?;
+        if old.exists() {
+            fs::remove_dir_all(&old).map_err(os(old.display().to_string()))?;
+        }
         Ok(kernel)
     }
 }
@@ -600,12 +609,12 @@ impl Build<'_> {
             let ended = running.try_wait().map_err(os(what))?;
             match ended {
                 Some(status) if status.success() => return Ok(()),
-                Some(_) => return Err(LiveError::Refused(self.failure(what, begins))),
+                Some(_) => return Err(LiveError::Program(self.failure(what, begins))),
                 None => {}
             }
             let seconds = clock.now().as_nanos() / 1_000_000_000;
             if !(self.watch)(&format!("{what}, {seconds} s")) {
-                return Err(LiveError::Refused(format!("given up while {what}")));
+                return Err(LiveError::Program(format!("given up while {what}")));
             }
             sleep(LOOK);
         }

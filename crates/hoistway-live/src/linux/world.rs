@@ -145,7 +145,10 @@ impl Linux {
         };
         match self.survey(job.drive) {
             Ok(survey) => survey.lacks(&job, &name),
-            Err(why) => Some(Lack::new(name, why, "build it again: hoistway linux build")),
+            Err(why) => {
+                let remedy = "try again; if it stays, build the kernel again: hoistway linux build";
+                Some(Lack::new(name, why, remedy))
+            }
         }
     }
 

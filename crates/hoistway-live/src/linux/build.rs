@@ -224,6 +224,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ld", "binutils"),
 ];
 
+/// Whether a folder is a source tree of Linux, and a whole one.
+fn check_tree(folder: &Path, name: &str) -> Result<(), LiveError> {
+    let lacking =
+        ["arch/um", "Makefile", "init/main.c"].into_iter().find(|part| !folder.join(part).exists());
+    lacking.map_or(Ok(()), |part| {
+        Err(LiveError::Refused(format!("{name}: is no source tree of Linux (it has no {part})")))
+    })
+}
+
 /// What is built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
@@ -242,16 +251,13 @@ impl Source {
             });
         };
         let path = PathBuf::from(asked);
-        if path.join("arch/um").is_dir() {
+        if path.is_dir() {
+            check_tree(&path, asked)?;
             let path = path.canonicalize().map_err(os(asked))?;
             return Ok(Source { path, folder: true });
         }
         if path.is_file() {
             return Ok(Source { path, folder: false });
-        }
-        if path.is_dir() {
-            let what = format!("{asked}: is no source tree of Linux (it has no folder arch/um)");
-            return Err(LiveError::Refused(what));
         }
         let names = [asked.to_string(), format!("linux-source-{asked}")];
         let found = tarballs(packages).into_iter().find(|(stem, _)| names.contains(stem));
@@ -498,11 +504,7 @@ impl Build<'_> {
             command.arg(&self.tree);
         }
         self.run(command, "unpacking")?;
-        if !self.tree.join("arch/um").is_dir() {
-            let path = source.path.display();
-            let what = format!("{path}: is no source tree of Linux (it has no folder arch/um)");
-            return Err(LiveError::Refused(what));
-        }
+        check_tree(&self.tree, &source.path.display().to_string())?;
         // What was built in a user's tree is for another architecture.
         if source.folder { self.make(&["mrproper"], "cleaning") } else { Ok(()) }
     }
@@ -691,12 +693,15 @@ mod tests {
         );
         assert_eq!(find(newest.to_str()).unwrap().path, newest);
         let folder = root.join("mine");
+        let error = find(folder.to_str()).unwrap_err().to_string();
+        assert!(error.ends_with("is no source tree of Linux (it has no Makefile)"), "{error}");
+        fs::create_dir(folder.join("init")).unwrap();
+        for name in ["Makefile", "init/main.c"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
         assert!(find(folder.to_str()).unwrap().folder);
         let error = find(root.to_str()).unwrap_err().to_string();
-        assert!(
-            error.ends_with("is no source tree of Linux (it has no folder arch/um)"),
-            "{error}"
-        );
+        assert!(error.ends_with("is no source tree of Linux (it has no arch/um)"), "{error}");
         let error = find(Some("6.11")).unwrap_err().to_string();
         assert!(error.contains("(there: linux-source-6.9, linux-source-6.12)"), "{error}");
         fs::remove_dir_all(&root).unwrap();

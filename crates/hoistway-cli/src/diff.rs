@@ -1,11 +1,11 @@
 //! `hoistway diff`: two run directories beside each other.
 
 use crate::args::Diff;
-use crate::table::{Table, cell, limit, three, times};
+use crate::table::{Table, cell, limit, three, told_apart};
 use crate::{Failure, print};
 use hoistway_lab::diff::{Difference, Entry, Quantity, diff as compare};
 use hoistway_lab::result::Run;
-use hoistway_lab::stats::{Bound, Bounded};
+use hoistway_lab::stats::{Bound, Bounded, Verdict};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -79,8 +79,9 @@ fn text(found: &Difference, options: &Diff) -> String {
 fn ratio(q: &Quantity) -> String {
     match q.ratio {
         None => "-".into(),
-        Some(_) if !q.differs => "same".into(),
-        Some(r) => times(&r),
+        // A bound that may be on either side.
+        Some(r) if !q.differs && r.verdict != Verdict::Unsure => "same".into(),
+        Some(r) => told_apart(&r),
     }
 }
 

@@ -397,8 +397,9 @@ fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
     // Those that are no worse than the best as far as that can be known.
     let same = |c: &&&Cell| {
         let near = value(c).is_some_and(|v| v <= least * SAME);
-        let noise =
-            !named && ratio(c, best, "latency_avg").is_some_and(|r| r.verdict == Verdict::Same);
+        let noise = !named
+            && ratio(c, best, "latency_avg")
+                .is_some_and(|r| matches!(r.verdict, Verdict::Same | Verdict::Unsure));
         c.config != best.config && !replayed::overloaded(c) && (near || noise)
     };
     let equal: Vec<&str> = cells.iter().filter(same).map(|c| c.config.as_str()).collect();

@@ -3,12 +3,12 @@
 
 mod work;
 
-use crate::table::{Table, bounded, three, times};
+use crate::table::{Table, bounded, three, told_apart};
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
     Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, ratio, reference,
 };
-use hoistway_lab::stats::{Bound, Bounded, Verdict};
+use hoistway_lab::stats::{Bound, Bounded};
 use std::fmt::Write as _;
 
 /// What goes first from each table where the lines would be too long, in this order.
@@ -404,8 +404,7 @@ impl Of<'_> {
             None => String::new(),
             Some(other) => match ratio(cell, other, metric) {
                 None => "-".into(),
-                Some(r) if r.verdict == Verdict::Same => "same".into(),
-                Some(r) => times(&r),
+                Some(r) => told_apart(&r),
             },
         }
     }

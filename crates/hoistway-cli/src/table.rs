@@ -1,6 +1,6 @@
 //! Aligned tables for people.
 
-use hoistway_lab::stats::{Bounded, Ratio};
+use hoistway_lab::stats::{Bounded, Ratio, Verdict};
 
 /// Rows of cells under headings; the first `left` columns are text, the others right-aligned numbers.
 #[derive(Debug)]
@@ -122,6 +122,15 @@ pub fn cell(value: Option<Bounded>) -> String {
 /// `x1.04`.
 pub fn times(ratio: &Ratio) -> String {
     format!("x{}", bounded(Bounded { value: ratio.mean, bound: ratio.bound }))
+}
+
+/// The same, as far as the repetitions tell: `same` for no difference, with a question mark where they do not.
+pub fn told_apart(ratio: &Ratio) -> String {
+    match ratio.verdict {
+        Verdict::Same => "same".into(),
+        Verdict::Unsure => format!("{}?", times(ratio)),
+        Verdict::Different | Verdict::TooFew => times(ratio),
+    }
 }
 
 #[cfg(test)]

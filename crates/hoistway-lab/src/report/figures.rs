@@ -5,7 +5,7 @@ use super::verdict::percent;
 use crate::result::share::Shares;
 use crate::result::startup::{self, Startups};
 use crate::result::{Cell, Judge, Monitor, Rep, Run, Spread, WorkloadInfo, counts, reference};
-use crate::stats::{self, Bound, Percentile};
+use crate::stats::{self, Bound, Percentile, UNSURE_BEYOND};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::load::{Better, CountDoc};
@@ -95,6 +95,8 @@ pub(super) struct Gain {
     pub(super) factor: f64,
     /// Whether the 99 % interval excludes 1 and the factor is beyond 3 %; `None` below three pairs.
     pub(super) differs: Option<bool>,
+    /// It does not differ, but the interval also holds a half or double.
+    pub(super) unsure: bool,
 }
 
 impl<'a> Figures<'a> {
@@ -302,5 +304,7 @@ fn gain(reference: &Cell, cell: &Cell, factor: impl Fn(&Rep, &Rep) -> Option<f64
     let s = spread(logs.filter(|l| l.is_finite()))?;
     let factor = s.mean.exp();
     let far = !(0.97..=1.03).contains(&factor);
-    Some(Gain { factor, differs: s.half_width.map(|h| far && s.mean.abs() > h) })
+    let differs = s.half_width.map(|h| far && s.mean.abs() > h);
+    let most = s.half_width.unwrap_or(0.0) + s.mean.abs();
+    Some(Gain { factor, differs, unsure: differs == Some(false) && most > UNSURE_BEYOND.ln() })
 }

@@ -173,6 +173,7 @@ pub(super) fn open_table(title: &str) -> String {
 /// How the configuration compares with the reference, in one word.
 pub(super) fn gain_text(gain: Option<Gain>) -> Option<String> {
     gain.map(|g| match g.differs {
+        Some(false) if g.unsure => format!("{} ×?", number(g.factor)),
         Some(false) => "same".into(),
         _ => format!("{} ×", number(g.factor)),
     })

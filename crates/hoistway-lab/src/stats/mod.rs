@@ -21,6 +21,9 @@ pub const CONFIDENCE: f64 = 0.99;
 /// Two configurations count as different only beyond 1 +- this (statistics.md 4, simulator).
 pub const SAME_WITHIN: f64 = 0.03;
 
+/// An interval that holds 1 and reaches beyond this factor, or one over it, does not tell whether two are the same.
+pub const UNSURE_BEYOND: f64 = 2.0;
+
 /// A percentile as a rational.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percentile {
@@ -117,6 +120,8 @@ pub fn sum(values: impl IntoIterator<Item = f64>) -> f64 {
 pub enum Verdict {
     /// Not told apart: the interval holds 1, or the ratio is within 1 +- 3 %.
     Same,
+    /// The interval holds 1, and a half or double of it, too: the repetitions are too few or too unlike.
+    Unsure,
     /// Different.
     Different,
     /// Fewer than three pairs, or bounds instead of values: no interval, no verdict.
@@ -140,7 +145,12 @@ pub struct Ratio {
 /// Different only if the interval excludes 1 and the ratio is beyond the limit.
 fn verdict(mean: f64, (low, high): (f64, f64)) -> Verdict {
     let beyond = (mean - 1.0).abs() > SAME_WITHIN;
-    if beyond && (low > 1.0 || high < 1.0) { Verdict::Different } else { Verdict::Same }
+    let wide = low < 1.0 / UNSURE_BEYOND || high > UNSURE_BEYOND;
+    match low > 1.0 || high < 1.0 {
+        true if beyond => Verdict::Different,
+        false if wide => Verdict::Unsure,
+        _ => Verdict::Same,
+    }
 }
 
 impl Ratio {
@@ -361,7 +371,7 @@ mod tests {
         let (low, high) = r.interval.unwrap();
         assert!(low < r.mean && r.mean < high && low > 1.7 && high < 2.3, "{r:?}");
         let wide = unpaired_ratio(&of(&[1.0, 3.0, 0.5]), &of(&[1.0, 1.0, 1.2])).unwrap();
-        assert_eq!((wide.verdict, wide.differs()), (Verdict::Same, false));
+        assert_eq!((wide.verdict, wide.differs()), (Verdict::Unsure, false));
         let few = unpaired_ratio(&of(&[2.0]), &of(&[1.0])).unwrap();
         assert_eq!((few.verdict, few.differs()), (Verdict::TooFew, true));
         let none = unpaired_ratio(&of(&[1.0; 3]), &of(&[1.0; 3])).unwrap();
@@ -388,8 +398,10 @@ mod tests {
         assert_eq!(r.verdict, Verdict::Different);
         let near = paired_ratio(&[1.02, 10.2, 102.0], &[1.0, 10.0, 100.0]).unwrap();
         assert_eq!(near.verdict, Verdict::Same, "within three percent");
+        let close = paired_ratio(&[0.95, 1.06, 1.1], &[1.0, 1.0, 1.0]).unwrap();
+        assert_eq!(close.verdict, Verdict::Same, "the interval holds 1");
         let wide = paired_ratio(&[0.5, 2.0, 3.0], &[1.0, 1.0, 1.0]).unwrap();
-        assert_eq!(wide.verdict, Verdict::Same, "the interval holds 1");
+        assert_eq!(wide.verdict, Verdict::Unsure, "it holds everything else, too");
         assert_eq!(paired_ratio(&[2.0], &[1.0]).unwrap().verdict, Verdict::TooFew);
         assert_eq!(paired_ratio(&[1.0], &[0.0]), None);
         assert_eq!(paired_ratio(&[1.0], &[1.0, 2.0]), None);

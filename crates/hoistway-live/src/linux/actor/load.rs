@@ -186,8 +186,13 @@ fn children(disk: &File, path: &mut Path<'_>, n: u32, end: u64) -> io::Result<()
                 unsafe { libc::_exit(i32::from(done.is_err())) }
             }
             _ => {
-                // SAFETY: no status is asked for.
-                unsafe { libc::wait(std::ptr::null_mut()) };
+                let mut status = 0;
+                // SAFETY: `status` lives.
+                let ended = unsafe { libc::wait(&raw mut status) };
+                check(ended.into())?;
+                if status != 0 {
+                    return Err(io::Error::other(format!("a child ended with status {status:#x}")));
+                }
             }
         }
     }

@@ -190,6 +190,23 @@ fn what_is_overdrawn_when_limits_change_lets_everything_pass() {
     }
 }
 
+/// A removed group leaves the 1 that a retired one keeps behind: its sibling's share is 65,535 of 65,536, by which waits
+/// differ by us, or by ms where a bio fits only just.
+#[test]
+fn a_group_that_leaves_io_cost_leaves_its_least_weight_in_the_sum() {
+    let outcome = recorded("io.cost.retired");
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!((outcome.counts.ios, outcome.counts.held), (295, 14));
+}
+
+/// Two donors, one of which was given so much by the other before that they would keep more than both have by weight.
+#[test]
+fn donors_of_io_cost_keep_less_than_they_have_by_weight() {
+    let outcome = recorded("io.cost.donors");
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!((outcome.counts.ios, outcome.counts.held), (361, 5));
+}
+
 /// The same in Linux 6.12: what is overdrawn is waited for.
 #[test]
 fn a_newer_kernel_waits_for_what_is_overdrawn() {

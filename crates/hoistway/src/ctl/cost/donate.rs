@@ -133,13 +133,11 @@ impl Donation {
                     ceil_of(up.plan.share, shares[n].active, up.sum_active)
                 }
             };
-            let root = shares[n].parent.is_none();
             let plan = &mut shares[n].plan;
             plan.share = share;
-            if !root {
-                plan.donating = plan.donating.min(share);
-                plan.after = plan.after.min(plan.donating.saturating_sub(1));
-            }
+            plan.donating = plan.donating.min(share);
+            // Also the root's: donors whose shares grow may come to more than they had.
+            plan.after = plan.after.min(plan.donating.saturating_sub(1));
         }
         let root = shares[GroupId::ROOT].plan;
         let gamma = ceil_of(ONE.saturating_sub(root.after), ONE, ONE - root.donating.min(ONE - 1));
@@ -233,5 +231,31 @@ mod tests {
             "{kept:?}"
         );
         assert_eq!([a, b].map(|n| shares[n].active), [100 * ONE; 2], "weights stay");
+    }
+
+    /// Recorded with Linux 6.1: together the donors would keep 65,535 of the 65,503 that they have by weight.
+    #[test]
+    fn donors_keep_less_than_they_have_by_weight() {
+        let mut shares = Shares::new();
+        let a = shares.push(GroupId::ROOT);
+        shares[a].weight = 100 * ONE;
+        let [small, large, b] = [(a, 10), (a, 10_000), (GroupId::ROOT, 100)].map(|(up, weight)| {
+            let n = shares.push(up);
+            shares[n].listed = true;
+            shares.set(n, weight * ONE, weight * ONE, None);
+            n
+        });
+        shares.set(b, 100 * ONE, 3_247_563, None);
+        shares.commit();
+        let donors = [(b, 22_522), (large, 43_324)].map(|(node, after)| {
+            let (donating, _) = shares.of(node);
+            Donor { node, donating, after }
+        });
+        let mut donation = Donation { donors: donors.to_vec(), inner: Vec::new() };
+        let now = Now { at: crate::unit::Instant::ZERO, us: 0, v: 0 };
+        donation.transfer(&mut shares, &now);
+        shares.commit();
+        assert_eq!(shares[b].inuse, 4_371_918);
+        assert_eq!(shares.of(small), (32, 39));
     }
 }

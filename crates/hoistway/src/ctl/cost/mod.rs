@@ -281,16 +281,9 @@ impl IoCost {
         }
     }
 
-    /// What comes later is its parent's.
+    /// What comes later is its parent's, whose sum of inuse keeps the 1 of the retired node for ever, as in Linux.
     fn leave(&mut self, n: GroupId) {
         self.retire(n);
-        // Deviation: the text leaves the inuse of 1 that a retired node keeps in its parent's sum for ever;
-        // with every group that is removed the sum would grow.
-        if self.shares[n].sum_active == 0 {
-            let parent = self.shares[n].parent;
-            let rest = core::mem::take(&mut self.shares[n].inuse);
-            self.shares[parent].sum_inuse -= rest;
-        }
         self.shares.commit();
         self.wakes.cancel(n);
         let node = &mut self.shares[n];

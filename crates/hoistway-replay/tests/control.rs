@@ -207,6 +207,36 @@ fn donors_of_io_cost_keep_less_than_they_have_by_weight() {
     assert_eq!((outcome.counts.ios, outcome.counts.held), (361, 5));
 }
 
+/// Reads far from each other at the beginning of a microsecond, so many that the next one fits 1,378 us later, and that one a
+/// ns before. `next`: ns from its line to that of its going on.
+fn read_at_the_edge_of_a_microsecond(next: u64) -> String {
+    let tick_3 = 3 * TICK;
+    let mut lines = format!("write,{tick_3},3,,,,,,,root,io.cost.qos DEV enable=1,\n");
+    let mut read = |n: u64, at: u64, next: u64| {
+        let (sector, end) = (n * 1_000_000 + 8, at + next);
+        lines += &format!("enter,{at},4,{n},7,{sector},8,R,,a,issue={at},\n");
+        lines += &format!("pass,{end},4,{n},,,,,,,,\n");
+    };
+    for n in 0..93 {
+        read(n, 4 * TICK + 2 * n, 1);
+    }
+    read(93, 4 * TICK + 1_377_999, next);
+    recording("io.cost", &lines).replace("rotational=0", "rotational=1")
+}
+
+#[test]
+fn io_cost_reads_the_clock_behind_the_line_of_a_bio() {
+    let outcome = |next| {
+        let recording = read_at_the_edge_of_a_microsecond(next);
+        replay(&recording, &Recorded::linux_6_1()).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let read = outcome(1);
+    assert!(read.agrees(), "{read}");
+    assert_eq!((read.counts.ios, read.counts.held), (94, 0));
+    let unread = outcome(0);
+    assert_eq!(unread.differences.holds, 1, "without a reading it is too early: {unread}");
+}
+
 /// The same in Linux 6.12: what is overdrawn is waited for.
 #[test]
 fn a_newer_kernel_waits_for_what_is_overdrawn() {

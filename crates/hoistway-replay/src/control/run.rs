@@ -199,6 +199,7 @@ impl Replay {
             let told = same.any(|(l, _)| l.event == "timer");
             self.fire(now, !told || line.event == "timer");
         }
+        let now = self.reading(line, now, rest);
         self.now = (ns, now);
         match line.event {
             "enter" => self.enter(line)?,
@@ -224,6 +225,15 @@ impl Replay {
         }
         self.release(now);
         Ok(())
+    }
+
+    /// When io.cost reads the clock, which is behind the line of a bio: reading advances the guest's clock by 1 ns, after
+    /// which another microsecond may have begun. The next line tells whether it was read.
+    fn reading(&self, line: &Line<'_>, now: Instant, rest: &[(usize, Line<'_>)]) -> Instant {
+        let reads = self.name == "io.cost" && matches!(line.event, "enter" | "join");
+        let ns = |line: &Line<'_>| number(line.ns).ok();
+        let moved = reads && rest.get(1).is_some_and(|(_, next)| ns(next) > ns(line));
+        if moved { now + Nanos(1) } else { now }
     }
 
     fn same_time(&self, line: &Line<'_>, now: Instant) -> Option<()> {

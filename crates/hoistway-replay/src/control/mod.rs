@@ -33,7 +33,9 @@
 //! it pass later than io.max decided. The lines `back` tell.
 //!
 //! A group that is removed is there until the last of its pages has been written. The recording has no line for that; a
-//! bio of the group that comes later tells.
+//! bio of the group that comes later tells. How long it is there behind the last one (in io.cost between nothing and more
+//! than 18 ms) nothing tells: ours goes when that is over. The line `remove` comes with the next bio or completion, so
+//! periods of io.cost that end before it may have had the group or not.
 //!
 //! A bio that is let go passes when its task runs, behind others on the one processor. That is no difference as long as
 //! the processor was not idle meanwhile: a task that computes reads the clock, by which virtual time moves, so lines

@@ -298,6 +298,50 @@ fn io_latency_gives_slots_to_a_groups_bios_in_the_order_in_which_their_tasks_run
     assert!(outcome.counts.held > 1000);
 }
 
+/// A group is removed while a read of it waits for a slot; and the groups with targets while one of another group waits.
+#[test]
+fn io_latency_lets_waiters_go_on_slot_by_slot_when_their_group_goes_or_it_is_off() {
+    for (name, held) in [("io.latency.waiters", 76), ("io.latency.off", 92)] {
+        let outcome = recorded(name);
+        assert!(outcome.agrees(), "{name}: {outcome}");
+        assert_eq!(outcome.counts.held, held, "{name}");
+    }
+}
+
+/// A group with a target goes although the rest of a split read of it comes later.
+#[test]
+fn what_is_left_of_a_split_bio_does_not_keep_its_group() {
+    let outcome = recorded("io.latency.split");
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!(outcome.counts.held, 89);
+    // As one bio of its own, made behind the removal, it would.
+    let text = text("io.latency.split").replace(",RN,,", ",R,,");
+    assert!(!replay(&text, &Recorded::linux_6_1()).unwrap().agrees());
+}
+
+/// A removed group below another one has the disk's inode: both stay to the end, long behind the last of their pages.
+#[test]
+fn a_removed_group_that_has_the_inode_stays_and_the_one_above_it() {
+    let outcome = recorded("io.latency.inode");
+    assert!(outcome.agrees(), "{outcome}");
+    assert_eq!(outcome.counts.held, 23);
+}
+
+/// A write through the page cache for another group tells that the inode has gone there, and the removed group with it.
+#[test]
+fn a_removed_group_stays_until_pages_are_written_for_another() {
+    let text = text("io.latency.inode");
+    let (before, after) = text.split_at(text.find("over,1248332355,").expect("the line is there"));
+    let write = "enter,1248332355,312,90000,77,8,8,W,,root,issue=1248332355,\n\
+                 pass,1248332355,312,90000,,,,,,,,\nover,1248332355,312,90000,,,,,,,,\n";
+    let agrees = |told: &str| {
+        let text = [before, told, write, after].concat();
+        replay(&text, &Recorded::linux_6_1()).unwrap().agrees()
+    };
+    assert!(agrees(""), "a direct one");
+    assert!(!agrees("buffered,1248332355,312,,77,,,,,,,\n"));
+}
+
 /// Its limits were written before the recording began.
 #[test]
 fn what_io_max_does_with_a_group_of_an_earlier_scenario_is_not_compared() {

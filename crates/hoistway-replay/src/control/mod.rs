@@ -25,6 +25,7 @@
 //!   done     request `request` is over: "alloc=NS start=NS issue=NS sectors=N"
 //!   timer    a timer of the controller fired
 //!   remove   the group is gone
+//!   buffered process `ctx` writes through the page cache
 //!   stat     what `io.stat` of the group says
 //! ```
 //!
@@ -32,10 +33,11 @@
 //! begin at multiples. What io.max lets go is handed on by one worker, which may wait for a tag with a bio: bios behind
 //! it pass later than io.max decided. The lines `back` tell.
 //!
-//! A group that is removed is there until the last of its pages has been written. The recording has no line for that; a
-//! bio of the group that comes later tells. How long it is there behind the last one (in io.cost between nothing and more
-//! than 18 ms) nothing tells: ours goes when that is over. The line `remove` comes with the next bio or completion, so
-//! periods of io.cost that end before it may have had the group or not.
+//! A group that is removed is there, and all above it, for as long as its pages are written and the disk's inode is
+//! attached to it. The recording has no line for that. All that the page cache writes is for the group which has the
+//! inode: while no bio tells that another one has it, a removed group that had it stays. Once one does, ours lets the
+//! group go behind its last bio; how much later it goes nothing tells. The line `remove` comes with the next bio or
+//! completion, so periods of io.cost that end before it may have had the group or not.
 //!
 //! A bio that is let go passes when its task runs, behind others on the one processor. That is no difference as long as
 //! the processor was not idle meanwhile: a task that computes reads the clock, by which virtual time moves, so lines

@@ -25,7 +25,7 @@ pub fn replay(recording: &str) -> Result<Outcome, Mistake> {
     let clock = Clock::new(&device, lines).map_err(|e| wrong(2, e))?;
     let mut replay = Replay::new(&device, clock).map_err(Mistake::Setting)?;
     replay.counts.lines = 2;
-    replay.look_for_passes(lines).map_err(|e| wrong(2, e))?;
+    replay.look_ahead(lines)?;
     let mut texts = recording.lines().skip(2);
     for (n, (line, of)) in lines.iter().enumerate() {
         replay.counts.lines += 1;
@@ -94,8 +94,8 @@ pub(super) struct Replay {
     /// By path.
     groups: BTreeMap<String, GroupId>,
     procs: BTreeMap<u64, ProcId>,
-    /// Removed groups whose pages are still written, with the number of bios of each that come yet.
-    going: BTreeMap<GroupId, usize>,
+    /// Removed groups of which, or below which, pages are still written: since when, and how many bios come yet.
+    going: BTreeMap<GroupId, (u64, usize)>,
     pub(super) bios: BTreeMap<usize, Bio>,
     /// The number of a bio, by its slot.
     pub(super) numbers: BTreeMap<u32, usize>,
@@ -104,6 +104,10 @@ pub(super) struct Replay {
     requests: BTreeMap<usize, Request>,
     /// Of io.latency: the place of the line with which a bio passes.
     pub(super) passes: BTreeMap<usize, usize>,
+    /// Lines from which on pages are written for this group.
+    pub(super) inode_of: Vec<(usize, String)>,
+    /// Of io.latency: the ns at which a bio was made.
+    pub(super) made: BTreeMap<usize, u64>,
     /// io.max's worker: busy since, and when it was free again (none: it is not).
     worker: (Instant, Option<u64>),
     /// The processor has been busy since then.
@@ -143,6 +147,8 @@ impl Replay {
             strangers: BTreeSet::new(),
             requests: BTreeMap::new(),
             passes: BTreeMap::new(),
+            inode_of: Vec::new(),
+            made: BTreeMap::new(),
             worker: (Instant::ZERO, None),
             busy: Instant::ZERO,
             processes: BTreeMap::new(),
@@ -217,6 +223,7 @@ impl Replay {
             }
             "write" => self.write(line)?,
             "remove" => self.remove(line, rest)?,
+            "buffered" => {}
             "stat" => self.stat(line)?,
             other => return Err(format!("no such event: '{other}'")),
         }
@@ -273,18 +280,29 @@ impl Replay {
         Ok(id)
     }
 
-    /// The group is gone, but for the bios that still come of it: pages that were written before keep it. `rest` begins
-    /// with this line.
+    /// The group is gone, unless it or a group below it has the disk's inode: then it and all above it stay until pages
+    /// are written for another group, or to the end. Without such lines the bios tell that are still made for it. `rest`
+    /// begins with this line.
     fn remove(&mut self, line: &Line<'_>, rest: &[(usize, Line<'_>)]) -> Result<(), String> {
         let id = self.group(line.group)?;
         if id == GroupId::ROOT {
             return Err("the root group is not removed".to_string());
         }
-        let comes = |l: &Line<'_>| matches!(l.event, "enter" | "join") && l.group == line.group;
-        match rest.iter().filter(|(_, l)| comes(l)).count() {
+        let below = format!("{}/", line.group);
+        let within = |group: &str| group == line.group || group.starts_with(&below);
+        if self.inode_stays(rest.first().map_or(0, |(at, _)| *at), within) {
+            return Ok(());
+        }
+        let mut bios = 0;
+        for (_, l) in rest.iter().filter(|(_, l)| matches!(l.event, "enter" | "join")) {
+            if within(l.group) {
+                bios += usize::from(self.keeps(l, self.now.0)?);
+            }
+        }
+        match bios {
             0 => self.gone(id),
             bios => {
-                self.going.insert(id, bios);
+                self.going.insert(id, (self.now.0, bios));
             }
         }
         Ok(())
@@ -296,12 +314,24 @@ impl Replay {
         self.env.groups.remove(id);
     }
 
-    /// A bio of a removed group has come; behind the last one the group goes.
+    /// Does this bio show that its group, removed at `removed`, still has pages? One that was made before the removal,
+    /// such as the rest of one that is split, does not: io.latency lets a group go whose bios are under way.
+    fn keeps(&self, line: &Line<'_>, removed: u64) -> Result<bool, String> {
+        let made = line.request()?.and_then(|n| self.made.get(&n));
+        Ok(made.is_none_or(|&made| made >= removed))
+    }
+
+    /// A bio of a removed group has come; behind the last one the group goes, and those above it that were removed.
     fn see_off(&mut self, line: &Line<'_>) -> Result<(), String> {
-        let id = self.group(line.group)?;
-        if let Some(bios) = self.going.get_mut(&id) {
-            *bios -= 1;
-            if *bios == 0 {
+        let mut next = Some(self.group(line.group)?);
+        while let Some(id) = next {
+            next = self.env.groups.parent(id);
+            let Some(&(removed, bios)) = self.going.get(&id) else { continue };
+            if !self.keeps(line, removed)? {
+                continue;
+            }
+            self.going.insert(id, (removed, bios - 1));
+            if bios == 1 {
                 self.going.remove(&id);
                 self.gone(id);
             }

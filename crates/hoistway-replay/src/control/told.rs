@@ -2,14 +2,16 @@
 //! timer of io.cost fires, and when the task of a bio that io.latency gave a slot runs and goes on.
 
 use super::run::{READING, Replay};
+use crate::Mistake;
 use crate::line::{Line, number};
 use hoistway::Device;
 use hoistway::ctl::cost::IoCost;
 use hoistway::ctl::latency::IoLatency;
 use hoistway::ctl::{Controller, Entry};
 use hoistway::group::GroupId;
-use hoistway::request::BioId;
-use hoistway::unit::Instant;
+use hoistway::request::{BioId, Op};
+use hoistway::unit::{Instant, Sectors};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A controller of ours, of which some are told.
 pub(super) enum Ctl {
@@ -126,21 +128,77 @@ impl Replay {
     }
 }
 
-/// io.latency's bios that were given a slot and wait for their tasks to run.
+/// What later lines tell of earlier ones.
 impl Replay {
-    /// Only bios of io.latency go on by themselves.
-    pub(super) fn look_for_passes(&mut self, lines: &[(usize, Line<'_>)]) -> Result<(), String> {
-        if !matches!(self.ctl, Ctl::Latency(_)) {
-            return Ok(());
-        }
-        for (at, line) in lines.iter().filter(|(_, line)| line.event == "pass") {
-            if let Some(n) = line.request()? {
-                self.passes.insert(n, *at);
-            }
+    /// Only bios of io.latency go on by themselves, and only its groups go while their bios are under way.
+    pub(super) fn look_ahead(&mut self, lines: &[(usize, Line<'_>)]) -> Result<(), Mistake> {
+        let latency = matches!(self.ctl, Ctl::Latency(_));
+        let through_cache = through_cache(lines)?;
+        let mut parts = BTreeMap::new();
+        for (at, line) in lines {
+            let mut note = || {
+                match line.event {
+                    "enter" if latency => self.note_making(line, &mut parts)?,
+                    "pass" if latency => self.passes.extend(line.request()?.map(|n| (n, *at))),
+                    _ => {}
+                }
+                match line.event {
+                    "enter" => self.note_page(*at, line, &through_cache),
+                    _ => Ok(()),
+                }
+            };
+            note().map_err(|what| Mistake::Line { line: *at, what })?;
         }
         Ok(())
     }
 
+    /// A bio that is split keeps its group, and what is left of it comes once there is a request for the part before;
+    /// then it is stamped anew (Linux 6.1). Parts are not to be merged. `parts`: by process, where the part ends that
+    /// came last, and when its bio was made.
+    fn note_making<'a>(
+        &mut self,
+        line: &Line<'a>,
+        parts: &mut BTreeMap<&'a str, (Sectors, u64)>,
+    ) -> Result<(), String> {
+        let Some(n) = line.request()? else { return Ok(()) };
+        let (start, sectors) = line.extent()?;
+        let before = parts.remove(line.ctx).filter(|&(end, _)| end == start);
+        let stamp = line.figure("issue")?.unwrap_or(0);
+        let made = before.map_or(stamp, |(_, made)| made);
+        self.made.insert(n, made);
+        if line.op.contains(NOT_MERGED) {
+            parts.insert(line.ctx, (start + sectors, made));
+        }
+        Ok(())
+    }
+
+    /// The page cache writes for the group to which the disk's inode is attached.
+    fn note_page(
+        &mut self,
+        at: usize,
+        line: &Line<'_>,
+        through_cache: &BTreeSet<&str>,
+    ) -> Result<(), String> {
+        let data = line.kind()?.op == Op::Write && line.extent()?.1 > Sectors(0);
+        let changes = self.inode_of.last().is_none_or(|(_, group)| group != line.group);
+        if data && changes && through_cache.contains(line.ctx) {
+            self.inode_of.push((at, line.group.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Does the inode belong to one of these groups at that line, and then to none of others?
+    pub(super) fn inode_stays(&self, at: usize, of: impl Fn(&str) -> bool) -> bool {
+        let later = self.inode_of.partition_point(|&(from, _)| from < at);
+        let owner = later.checked_sub(1).unwrap_or(later);
+        self.inode_of
+            .get(owner..)
+            .is_some_and(|rest| !rest.is_empty() && rest.iter().all(|(_, group)| of(group)))
+    }
+}
+
+/// io.latency's bios that were given a slot and wait for their tasks to run.
+impl Replay {
     /// Tasks that were woken run before time goes on, in the order of the processor's scheduler: one whose bio passes
     /// behind one that comes at the same moment ran behind its task.
     pub(super) fn climb_told(&mut self, line: &Line<'_>) -> Result<(), String> {
@@ -181,6 +239,30 @@ impl Replay {
         }
         self.release(now);
     }
+}
+
+/// Begins the operation of a write that nobody waits for.
+const ASYNC: char = 'A';
+
+/// In the operation of a bio that is not to be merged.
+const NOT_MERGED: char = 'N';
+
+/// Processes that write through the page cache: a line says so, or they flush, or nobody waits for some of their writes.
+fn through_cache<'a>(lines: &[(usize, Line<'a>)]) -> Result<BTreeSet<&'a str>, Mistake> {
+    let mut all = BTreeSet::new();
+    for (at, line) in lines {
+        let flushes = || line.extent().map(|(_, sectors)| sectors == Sectors(0));
+        let tells = match line.event {
+            "buffered" => true,
+            "enter" if line.op.starts_with(ASYNC) => true,
+            "enter" => flushes().map_err(|what| Mistake::Line { line: *at, what })?,
+            _ => false,
+        };
+        if tells {
+            all.insert(line.ctx);
+        }
+    }
+    Ok(all)
 }
 
 /// The function of the timer that ends io.cost's periods.

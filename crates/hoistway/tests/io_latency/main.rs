@@ -378,20 +378,58 @@ fn a_slot_goes_to_the_first_waiter_and_a_newcomer_waits_behind_the_last() {
     assert_eq!(rig.gauge("inflight", "c"), 0);
 }
 
+/// Scenario 21.
 #[test]
-fn switching_off_lets_all_go_and_the_slots_come_back() {
+fn s21_switched_off_what_waits_goes_on_slot_by_slot() {
     let mut rig = squeezed(5);
     let first = rig.last() - 4;
     rig.write("a", "8:0 target=max").unwrap();
-    assert_eq!(rig.released, [0, 1, 2, 3, 4].map(|n| first + n));
-    assert!(rig.submit("c"), "not limited");
+    assert_eq!((rig.released.len(), rig.depth("c")), (0, "1".into()));
     assert!(!rig.ctl.congested(rig.id("c"), &rig.env.cx()));
+    rig.complete(first - 1);
+    assert_eq!(rig.released, [first]);
+    for io in 0..5 {
+        rig.complete(first + io);
+    }
+    assert_eq!((rig.gauge("inflight", "c"), rig.depth("c")), (0, "1".into()));
+    // Now it is off: nothing is counted, and the depth stays until it is on again.
+    assert!(rig.submit("c") && rig.submit("c"));
+    assert_eq!((rig.gauge("inflight", "c"), rig.depth("c")), (0, "1".into()));
+    rig.complete_all("c");
+    rig.target("a", 5000);
+    assert!(rig.submit("c") && rig.submit("c"));
+    assert_eq!((rig.gauge("inflight", "c"), rig.depth("c")), (2, "max".into()));
+}
+
+/// An I/O that comes while others wait still sees that the cookie is up.
+#[test]
+fn switched_off_the_next_io_lets_those_before_it_go() {
+    let mut rig = squeezed(5);
+    let first = rig.last() - 4;
+    rig.write("a", "8:0 target=max").unwrap();
+    assert!(rig.submit("c"));
+    assert_eq!(rig.released, [0, 1, 2, 3, 4, 5].map(|n| first + n));
     rig.complete_all("c");
     assert_eq!(rig.gauge("inflight", "c"), 0);
 }
 
+/// Scenario 22.
 #[test]
-fn a_removed_group_lets_its_waiters_go_and_its_parent_pays_for_what_follows() {
+fn s22_what_waits_in_a_removed_group_goes_on_slot_by_slot() {
+    let mut rig = squeezed(3);
+    let first = rig.last() - 2;
+    rig.remove("c");
+    assert_eq!(rig.released, []);
+    for io in 0..3 {
+        rig.complete(first + io - 1);
+        assert_eq!(rig.released, (first..=first + io).collect::<Vec<_>>());
+    }
+    assert!(rig.write("c", "8:0 target=5").is_err());
+}
+
+/// What was made before the group went, such as the rest of a split bio.
+#[test]
+fn io_of_a_removed_group_takes_the_slots_of_its_path() {
     let mut rig = Rig::with("a=5ms w w/c w/d");
     rig.io("w/c", 1);
     misses(&mut rig, 7, |rig, _| rig.io("w/c", 1));

@@ -10,7 +10,7 @@ mod load;
 pub mod scenario;
 
 use hoistway::unit::IoPrio;
-use scenario::{Change, DEV, Scenario, What};
+use scenario::{Change, DEV, Load, Scenario, What};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -226,6 +226,7 @@ impl<'a> Guest<'a> {
         let process = &self.scenario.processes[p];
         let group = process.group.as_deref().filter(|g| self.groups.iter().any(|have| have == g));
         let group = group.map_or(PathBuf::from(GROUPS), |g| self.folder(g));
+        let buffered = matches!(process.load, Load::Buffered(_));
         // SAFETY: this process has one thread, so the child may go on with everything as it is.
         match unsafe { libc::fork() } {
             -1 => Err(format!("process {p}: {}", io::Error::last_os_error())),
@@ -241,7 +242,11 @@ impl<'a> Guest<'a> {
             }
             pid => {
                 self.born[p] = Some(pid);
-                Ok(())
+                // Bios do not tell that the page cache writes them.
+                match buffered && self.scenario.is_of_controller() {
+                    true => self.command(&format!("note buffered,,{pid},,,,,,,")),
+                    false => Ok(()),
+                }
             }
         }
     }

@@ -47,7 +47,7 @@ use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use node::{BASE, Life, Node, UNLIMITED};
+use node::{Life, Node, UNLIMITED};
 use tunables::{Conf, GROUP_TUNABLES, SETTINGS, TUNABLES};
 
 /// The registry entry.
@@ -108,8 +108,10 @@ struct Counts {
 #[derive(Debug)]
 pub struct IoLatency {
     conf: Conf,
-    /// Groups with a target; with none the controller is off.
+    /// Groups with a target.
     targets: u32,
+    /// Bios that hold slots or wait for them. With none of them and no target the controller is off.
+    counted: u32,
 
     /// By group.
     nodes: Vec<Node>,
@@ -143,6 +145,7 @@ impl IoLatency {
         IoLatency {
             conf: SETTINGS.defaults(),
             targets: 0,
+            counted: 0,
             nodes: alloc::vec![root],
             marks: Vec::new(),
             links: Links::new(0),
@@ -161,8 +164,8 @@ impl IoLatency {
 impl Controller for IoLatency {
     fn submit(&mut self, now: Instant, bio: BioId, cx: &mut Cx<'_>) -> Verdict {
         let io = cx.requests.bio(bio);
-        let leaf = self.payer(now, io.group, cx);
-        if self.targets == 0 {
+        let leaf = self.node_of(now, io.group, cx);
+        if self.targets == 0 && self.counted == 0 {
             return Verdict::Pass;
         }
         self.arm(now, cx.device);
@@ -179,6 +182,7 @@ impl Controller for IoLatency {
             proc: io.proc,
             free: dying || io.flags.issue_as_root(),
         };
+        self.counted += 1;
         let climb = self.climb(now, slot, cx);
         if climb == Climb::Passed && self.ready.is_empty() {
             return Verdict::Pass;
@@ -215,6 +219,7 @@ impl Controller for IoLatency {
             let leaf = core::mem::replace(&mut mark.leaf, NIL);
             if leaf != NIL {
                 debug_assert_eq!(mark.generation, bio.0.generation);
+                self.counted -= 1;
                 let latency = age(requests.entered(bio), now);
                 self.done(now, leaf, latency, io.flags.issue_as_root(), cx);
             }
@@ -248,6 +253,9 @@ impl Controller for IoLatency {
     }
 
     fn congested(&self, group: GroupId, _cx: &Cx<'_>) -> bool {
+        if self.targets == 0 {
+            return false;
+        }
         let mut at = group.index();
         while at != ROOT && at < self.nodes.len() {
             if self.nodes[at].delay.uses() != 0 {
@@ -526,14 +534,14 @@ impl IoLatency {
         }
     }
 
-    /// Who pays for I/O of this group: its nearest living ancestor or itself. Makes nodes as needed.
-    fn payer(&mut self, now: Instant, group: GroupId, cx: &Cx<'_>) -> usize {
-        let mut at = group.index();
+    /// The node of a group, made as needed.
+    ///
+    /// That of a removed group serves its I/O as before: what was made before, such as the rest of a split bio, may come
+    /// behind the removal and must not overtake what waits.
+    fn node_of(&mut self, now: Instant, group: GroupId, cx: &Cx<'_>) -> usize {
+        let at = group.index();
         if at >= self.nodes.len() {
             self.know(cx.groups);
-        }
-        while self.nodes[at].life == Life::Gone {
-            at = self.nodes[at].parent as usize;
         }
         if self.nodes[at].life == Life::Absent {
             self.make_node(now, at, cx.device);
@@ -565,10 +573,10 @@ impl IoLatency {
         now: Instant,
         group: GroupId,
         target: Nanos,
-        cx: &mut Cx<'_>,
+        cx: &Cx<'_>,
     ) -> Result<(), KnobError> {
-        let at = group.index();
-        if group == GroupId::ROOT || self.payer(now, group, cx) != at {
+        let at = self.node_of(now, group, cx);
+        if group == GroupId::ROOT || self.nodes[at].life == Life::Gone {
             return Err(KnobError::unsupported("the root and removed groups have no target"));
         }
         let window = self.conf.window(target);
@@ -584,10 +592,9 @@ impl IoLatency {
             node.delay.clear();
             self.targets -= 1;
         }
+        // The last target may be gone now. Then what waits still goes on as slots come back; a group's limit and its
+        // delay end with its next I/O, which sees that the cookie is up again.
         self.reset_parent(at);
-        if self.targets == 0 {
-            self.let_all_go(now, cx);
-        }
         Ok(())
     }
 
@@ -596,41 +603,22 @@ impl IoLatency {
         self.nodes[parent].scale.reset(self.conf.last_scale());
     }
 
-    fn remove(&mut self, now: Instant, group: GroupId, cx: &mut Cx<'_>) {
-        self.know(cx.groups);
-        let at = group.index();
+    fn remove(&mut self, now: Instant, group: GroupId, cx: &Cx<'_>) {
+        let at = self.node_of(now, group, cx);
         if group == GroupId::ROOT || self.nodes[at].life == Life::Gone {
             return;
         }
-        if self.nodes[at].life == Life::Alive {
-            self.set_target(now, group, Nanos::ZERO, cx).expect("it is alive and not the root");
-            self.reset_parent(at);
-            self.nodes[at].delay.clear();
-            // I/O of the dead is its parent's from now on and must not overtake what waits here.
-            self.open(at);
-        }
-        self.nodes[at].life = Life::Gone;
-        self.work_off(now, cx);
+        self.set_target(now, group, Nanos::ZERO, cx).expect("it is alive and not the root");
+        self.reset_parent(at);
+        let node = &mut self.nodes[at];
+        node.delay.clear();
+        node.life = Life::Gone;
     }
 
     /// No limit: all that wait go on.
     fn open(&mut self, at: usize) {
         self.nodes[at].depth = UNLIMITED;
         self.wake(at);
-    }
-
-    /// The controller is off. Linux waits for all I/O to end before it switches; here what waits goes on
-    /// at once, and what holds slots gives them back as it completes.
-    ///
-    /// Deviation: limits and delays end with it. In Linux they last until a group's next I/O after the
-    /// controller is on again, which lifts them before they can act.
-    fn let_all_go(&mut self, now: Instant, cx: &mut Cx<'_>) {
-        for at in 1..self.nodes.len() {
-            self.nodes[at].delay.clear();
-            self.nodes[at].seen = BASE;
-            self.open(at);
-        }
-        self.work_off(now, cx);
     }
 }
 

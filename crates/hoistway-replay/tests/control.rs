@@ -342,6 +342,16 @@ fn a_removed_group_stays_until_pages_are_written_for_another() {
     assert!(!agrees("buffered,1248332355,312,,77,,,,,,,\n"));
 }
 
+/// A timer is set 63 ticks ahead, by another one: the wheel stands at the next tick already.
+#[test]
+fn a_timer_that_a_timer_sets_is_finer_at_the_edge_of_the_wheels_levels() {
+    for name in ["io.max.wheel", "io.max.wheel-processes"] {
+        let outcome = recorded(name);
+        assert!(outcome.agrees(), "{name}: {outcome}");
+        assert!(outcome.counts.held > 0, "{name}");
+    }
+}
+
 /// Its limits were written before the recording began.
 #[test]
 fn what_io_max_does_with_a_group_of_an_earlier_scenario_is_not_compared() {

@@ -55,9 +55,16 @@ impl TickTimers {
         }
     }
 
-    /// The instant at which it fires; never before `now`.
-    pub fn fires_at(self, now: Instant, tick: Nanos, for_tick: u64) -> Instant {
-        let edge = self.fires(tick_of(now, tick), for_tick).saturating_mul(tick.0);
+    /// The tick from which the wheel counts to a timer that is set for `for_tick` in tick `now`: where the wheel has
+    /// `run` the timers of that tick, it stands at the next one.
+    pub fn wheel(self, now: u64, for_tick: u64, run: bool) -> u64 {
+        now + u64::from(run && self == TickTimers::Kernel && for_tick > now)
+    }
+
+    /// The instant at which it fires; never before `now`. The wheel has `run` the timers of this tick if this is one.
+    pub fn fires_at(self, now: Instant, tick: Nanos, for_tick: u64, run: bool) -> Instant {
+        let wheel = self.wheel(tick_of(now, tick), for_tick, run);
+        let edge = self.fires(wheel, for_tick).saturating_mul(tick.0);
         Instant::from_nanos(edge).max(now)
     }
 }

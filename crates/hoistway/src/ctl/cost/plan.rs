@@ -19,7 +19,7 @@ impl IoCost {
         let passed_v = now.v.wrapping_sub(self.clock.start_v);
         if passed_v == 0 {
             // No time has passed (an `ideal` timer at the edge it was set at): try again.
-            return self.start_period(&now);
+            return self.start_period(&now, true);
         }
         let debtors = self.settle_nodes(&now);
         self.donation.donors.clear();
@@ -46,7 +46,7 @@ impl IoCost {
             self.clock.rest();
             self.period.running = false;
         } else {
-            self.start_period(&now);
+            self.start_period(&now, true);
         }
         self.clock.compensate(&now, self.params.period_us);
     }

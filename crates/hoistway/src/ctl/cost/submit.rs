@@ -131,21 +131,23 @@ impl IoCost {
         if !self.period.running {
             self.period.running = true;
             self.forgiveness.begin(now.us);
-            self.start_period(now);
+            self.start_period(now, false);
         }
         true
     }
 
-    /// A period begins: its timer is set for a tick and fires by the kernel's rules.
-    pub(super) fn start_period(&mut self, now: &Now) {
+    /// A period begins, maybe with the timer that has ended the one before: its timer is set for a tick and fires by the
+    /// kernel's rules.
+    pub(super) fn start_period(&mut self, now: &Now, by_timer: bool) {
         self.clock.start_period(now);
-        self.period.timer = Some(self.period_end(now.at));
+        self.period.timer = Some(self.period_end(now.at, by_timer));
     }
 
     /// When a period that begins now ends.
-    fn period_end(&self, now: Instant) -> Instant {
-        let ticks = (self.params.period_us * 1000).div_ceil(self.params.tick.0);
-        self.conf.timers().fires_at(now, self.params.tick, tick_of(now, self.params.tick) + ticks)
+    fn period_end(&self, now: Instant, by_timer: bool) -> Instant {
+        let tick = self.params.tick;
+        let ticks = (self.params.period_us * 1000).div_ceil(tick.0);
+        self.conf.timers().fires_at(now, tick, tick_of(now, tick) + ticks, by_timer)
     }
 
     /// Settings have changed: the period under way, which looks at everybody who waits, ends no later than
@@ -154,7 +156,7 @@ impl IoCost {
         if self.conf.reprice == 0 {
             return;
         }
-        let latest = self.period_end(now);
+        let latest = self.period_end(now, false);
         self.period.timer = self.period.timer.map(|end| end.min(latest));
     }
 

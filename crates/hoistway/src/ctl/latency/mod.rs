@@ -477,7 +477,7 @@ impl IoLatency {
         if self.timer.is_none() {
             let tick = Nanos(device.tick.0.max(1));
             let ticks = self.conf.timer().0.div_ceil(tick.0);
-            let at = self.conf.tick_timers.fires_at(now, tick, tick_of(now, tick) + ticks);
+            let at = self.conf.tick_timers.fires_at(now, tick, tick_of(now, tick) + ticks, false);
             // An ideal timer of a tick longer than itself would fire at once for ever.
             self.timer = Some(at.max(now + Nanos(1)));
         }

@@ -24,6 +24,8 @@ pub(super) struct Timers {
     /// The tick that each is set for.
     wanted: Vec<u64>,
     settings: u64,
+    /// The last tick at which any fired.
+    fired: Option<u64>,
 }
 
 impl Timers {
@@ -35,6 +37,7 @@ impl Timers {
             nodes: Nodes::new(0),
             wanted: Vec::new(),
             settings: 0,
+            fired: None,
         }
     }
 
@@ -52,7 +55,8 @@ impl Timers {
             return;
         }
         self.settings += 1;
-        let (edge, order) = self.kind.place(now, for_tick, self.settings);
+        let wheel = self.kind.wheel(now, for_tick, self.fired == Some(now));
+        let (edge, order) = self.kind.place(wheel, for_tick, self.settings);
         if self.nodes.linked(group) {
             if self.nodes.key(group).0 == edge {
                 return;
@@ -75,6 +79,7 @@ impl Timers {
             return None;
         }
         self.tree.remove(&mut self.nodes, first);
+        self.fired = Some(now);
         Some(first)
     }
 }
@@ -94,5 +99,25 @@ mod tests {
         assert_eq!(timers.next(), Some(1128));
         timers.set(0, 1100, 1124);
         assert_eq!(timers.next(), Some(1125));
+    }
+
+    /// Scenario 27 of specs/io-max-throttling.md, in Linux 6.1 and 6.12.
+    #[test]
+    fn a_timer_set_63_ticks_ahead_is_fine_where_another_has_fired_in_this_tick() {
+        let mut timers = Timers::new();
+        timers.grow(2);
+        timers.set(0, 1000, 1063);
+        assert_eq!(timers.next(), Some(1064));
+        timers.set(0, 1001, 1064);
+        assert_eq!(timers.next(), Some(1072));
+        assert_eq!(timers.take_due(1072), Some(0));
+        timers.set(0, 1072, 1135);
+        assert_eq!(timers.next(), Some(1136));
+        assert_eq!(timers.take_due(1136), Some(0));
+        timers.set(0, 1136, 1200);
+        assert_eq!(timers.next(), Some(1208));
+        // What has passed fires at the next edge all the same.
+        timers.set(0, 1136, 1130);
+        assert_eq!(timers.next(), Some(1137));
     }
 }

@@ -427,6 +427,18 @@ fn s22_what_waits_in_a_removed_group_goes_on_slot_by_slot() {
     assert!(rig.write("c", "8:0 target=5").is_err());
 }
 
+/// Scenario 23: Linux 6.1 knows no group that has had neither I/O nor a target.
+#[test]
+fn s23_an_unused_group_that_is_removed_changes_nothing() {
+    let mut rig = squeezed(1);
+    rig.group("b");
+    let cookie = rig.cookie();
+    rig.remove("b");
+    assert_eq!((rig.cookie(), rig.depth("c"), rig.held("c")), (cookie, "1".into(), 1));
+    assert!(rig.submit("b"), "what was made in it before may still come");
+    assert!(rig.write("b", "8:0 target=5").is_err());
+}
+
 /// What was made before the group went, such as the rest of a split bio.
 #[test]
 fn io_of_a_removed_group_takes_the_slots_of_its_path() {

@@ -604,8 +604,16 @@ impl IoLatency {
     }
 
     fn remove(&mut self, now: Instant, group: GroupId, cx: &Cx<'_>) {
-        let at = self.node_of(now, group, cx);
+        self.know(cx.groups);
+        let at = group.index();
         if group == GroupId::ROOT || self.nodes[at].life == Life::Gone {
+            return;
+        }
+        // One that had neither I/O nor a target is not known, and nobody else's limits are looked at. What was made in it
+        // may still come.
+        if self.nodes[at].life == Life::Absent {
+            self.make_node(now, at, cx.device);
+            self.nodes[at].life = Life::Gone;
             return;
         }
         self.set_target(now, group, Nanos::ZERO, cx).expect("it is alive and not the root");

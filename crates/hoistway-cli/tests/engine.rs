@@ -2,7 +2,7 @@
 //! what is refused.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
-use hoistway_lab::result::{Cell, Run};
+use hoistway_lab::result::{Cell, Rep, Run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -116,11 +116,15 @@ fn check(folder: &Folder, output: &Output, drive: &str) -> Run {
     assert_eq!(run.cells.len(), 4);
     for cell in &run.cells {
         assert_eq!(cell.reps.len(), 2);
+        // A machine that stands still for a moment may leave the target nothing of one window.
+        let served = |rep: &Rep| {
+            let target = &rep.procs[0];
+            target.ios > 0 || target.latency.count() > 0 || target.censored.is_some()
+        };
+        assert!(cell.reps.iter().any(served), "{}/{}", cell.config, cell.workload);
         for rep in &cell.reps {
             let device: u64 = rep.device.intervals.iter().map(|i| i.bytes).sum();
             assert_eq!(device, rep.device.read_bytes + rep.device.written_bytes);
-            let target = &rep.procs[0];
-            assert!(target.ios > 0 || target.latency.count() > 0 || target.censored.is_some());
             // The target may keep the writers from the drive, if it is in the real-time class.
             let may_write = cell.workload == "writers";
             assert!(may_write || rep.device.written_bytes + rep.device.flushes == 0);

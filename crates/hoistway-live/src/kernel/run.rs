@@ -543,16 +543,19 @@ impl<'a, 'j> Watched<'a, 'j> {
             if now >= begin && self.begun.is_none() {
                 self.begun = Some(self.read_at(begin, Some(workers))?);
             }
-            let next_interval = begin + Nanos(interval.0 * (self.readings.len() as u64 + 1));
-            if now >= next_interval && next_interval <= self.end {
+            let mut next_interval = begin + Nanos(interval.0 * (self.readings.len() as u64 + 1));
+            while now >= next_interval && next_interval <= self.end {
                 self.readings.push(self.read_at(next_interval, None)?);
+                next_interval += interval;
             }
-            self.take()?;
+            let seen = self.take()?;
             self.count(now);
             if now >= self.end && self.ended.is_none() {
                 self.ended = Some(self.read_at(self.end, Some(workers))?);
                 self.leave_open();
             }
+            // Not before: what was due in this round is taken from the round before.
+            self.seen = seen;
             if now >= self.end && self.is_over(now) {
                 self.take()?;
                 self.censor(now);
@@ -570,10 +573,10 @@ impl<'a, 'j> Watched<'a, 'j> {
         }
     }
 
-    /// Takes what the workers have recorded.
-    fn take(&mut self) -> Result<(), JobError> {
-        self.seen = self.diskstats()?;
-        let now = bytes_of(&self.seen.1);
+    /// Takes what the workers have recorded; returns what the device has done by then.
+    fn take(&mut self) -> Result<(Instant, Diskstats), JobError> {
+        let seen = self.diskstats()?;
+        let now = bytes_of(&seen.1);
         let moved = self.begun.map_or(0, |begun| now.saturating_sub(bytes_of(&begun.device)));
         for (p, waiting) in self.waiting.iter_mut().enumerate() {
             let exited = &mut self.exited[p];
@@ -595,7 +598,7 @@ impl<'a, 'j> Watched<'a, 'j> {
             self.recording.cut(last);
             self.end = self.recording.end();
         }
-        Ok(())
+        Ok(seen)
     }
 
     /// Counts what is surely complete.
@@ -733,8 +736,9 @@ impl<'a, 'j> Watched<'a, 'j> {
             }
             intervals.push(Interval {
                 at: Nanos(self.job.window.device_interval.0 * i as u64),
-                bytes: bytes_of(&reading.device) - bytes_of(before),
-                ios: reading.device.reads + reading.device.writes - before.reads - before.writes,
+                bytes: bytes_of(&reading.device).saturating_sub(bytes_of(before)),
+                ios: (reading.device.reads + reading.device.writes)
+                    .saturating_sub(before.reads + before.writes),
             });
             before = &reading.device;
         }

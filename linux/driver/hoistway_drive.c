@@ -11,7 +11,7 @@
  * waits outside until the drive is empty, and nothing is taken beside it; behind the SCSI layer a place in the drive
  * is taken before the scheduler is asked, and the queues are run at a completion if there was none.
  *
- * Run with 6.1; compiles with 6.12. The conditions on LINUX_VERSION_CODE follow the kernel's own changes of these interfaces.
+ * Run with 6.1 and 6.12. The conditions on LINUX_VERSION_CODE follow the kernel's own changes of these interfaces.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>

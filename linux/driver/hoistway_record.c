@@ -336,8 +336,8 @@ static void look_for_the_removed(void)
 			continue;
 		}
 		at = now();
-		line_at(used, line, snprintf(line, sizeof(line), "remove,%llu,%u,,,,,,,%s,,\n", at.ns, at.tick,
-					     leaving[i].name));
+		line_at(used, line, scnprintf(line, sizeof(line), "remove,%llu,%u,,,,,,,%s,,\n", at.ns, at.tick,
+					      leaving[i].name));
 		css_put(leaving[i].css);
 		leaving[i] = leaving[--leaving_count];
 	}
@@ -667,6 +667,9 @@ static void timer_fired(void *function)
 
 	if (!recording)
 		return;
+	/* A group that has gone by now is gone for what the timer does. */
+	if (leaving_count && !depth)
+		look_for_the_removed();
 	sprint_symbol_no_offset(name, (unsigned long)function);
 	if (hoistway_control_timer(name))
 		emit_short(used, "timer", now(), 0, 0, name);
@@ -761,6 +764,8 @@ static int begin(const char *name)
 		LINUX_VERSION_CODE >> 8 & 0xff, !blk_queue_nonrot(watched), created_tick,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
 		watched->nr_requests, timers);
+	if (len >= sizeof(line))
+		return -ENAMETOOLONG;
 	line_at(used, line, len);
 	recording = true;
 	return 0;
@@ -786,11 +791,15 @@ static void note(const char *event)
 	char line[LINE];
 	struct when at = now();
 	const char *comma = strchr(event, ',');
-	int name = comma ? comma - event : strlen(event);
+	int name = comma ? comma - event : strlen(event), len;
 
-	if (recording)
-		line_at(used, line, snprintf(line, sizeof(line), "%.*s,%llu,%u%s\n", name, event, at.ns, at.tick,
-					     event + name));
+	if (!recording)
+		return;
+	len = snprintf(line, sizeof(line), "%.*s,%llu,%u%s\n", name, event, at.ns, at.tick, event + name);
+	if (len < sizeof(line))
+		line_at(used, line, len);
+	else
+		lost = true;
 }
 
 static int put(char *event)

@@ -10,6 +10,7 @@ use hoistway_lab::recommend::goal::Aspect;
 use hoistway_lab::recommend::{Advice, Answer, Goal, Source};
 use hoistway_lab::report::merged as page;
 use hoistway_lab::result::Run;
+use hoistway_lab::words::counted;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -121,7 +122,8 @@ fn write(all: &[Merged], out: &Path) -> Result<(), Failure> {
 }
 
 fn text(m: &Merged, wide: bool) -> String {
-    let mut out = format!("{}, for {}: {} drives\n\n", m.suite, m.goal.name, m.machines.len());
+    let mut out =
+        format!("{}, for {}: {}\n\n", m.suite, m.goal.name, counted(m.machines.len(), "drive"));
     let headings =
         ["drives", "machines", "models", "default", "how sure", "instead of", "what it changes"];
     let mut table = Table::new(&headings, 1);
@@ -141,12 +143,12 @@ fn text(m: &Merged, wide: bool) -> String {
 /// The configurations of a group, over the one compared with.
 fn details(group: &Group, advice: &Advice, wide: bool) -> String {
     let base = &advice.field.configs[advice.base];
-    let mut out = format!("{}, {} machines", group.name(), group.machines.len());
+    let mut out = format!("{}, {}", group.name(), counted(group.machines.len(), "machine"));
     if !group.kernels.is_empty() {
         let _ = write!(out, ", Linux {}", group.kernels.join(", "));
     }
     if let Answer::NotEnough { why, more } = &advice.answer {
-        let _ = write!(out, "\nnot enough data: {why} ({more} machines more)");
+        let _ = write!(out, "\nnot enough data: {why} ({} more)", counted(*more, "machine"));
     }
     for q in advice.not_judged() {
         let (what, place) = (q.aspect.words(), &q.place);

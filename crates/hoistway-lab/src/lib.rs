@@ -20,4 +20,5 @@ pub mod run;
 pub mod stats;
 pub mod validate;
 pub mod what_if;
+pub mod words;
 pub mod world;

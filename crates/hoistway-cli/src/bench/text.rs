@@ -9,6 +9,7 @@ use hoistway_lab::bench::suite;
 use hoistway_lab::bench::summary::{Row, Summary, summary};
 use hoistway_lab::result::Run;
 use hoistway_lab::stats::Bound;
+use hoistway_lab::words::counted;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -56,8 +57,9 @@ pub fn plan(plan: &Plan, setting: &Setting) -> String {
     let e = &plan.estimate;
     let _ = writeln!(
         out,
-        "{} rounds of {runs} runs, in random order: {} of at most {}{}",
-        plan.rounds,
+        "{} of {}, in random order: {} of at most {}{}",
+        counted(plan.rounds, "round"),
+        counted(runs, "run"),
         duration(Nanos(e.time_ns)),
         duration(plan.limit),
         if plan.most > plan.rounds { ", then more rounds while there is time" } else { "" }
@@ -122,7 +124,8 @@ pub fn outcome(plan: &Plan, outcome: &Outcome, out: &Path, limit: Option<usize>)
         let rounds = outcome.rounds;
         let _ = writeln!(
             text,
-            "{rounds} rounds; means, for shares what the worst served gets of its share\n"
+            "{}; means, for shares what the worst served gets of its share\n",
+            counted(rounds, "round")
         );
         text.push_str(&table(&found, limit));
     }

@@ -5,6 +5,7 @@ use crate::compare::stop_flag;
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
 use hoistway_lab::differ::{self, Compared, Recorder as _, generate, known, suite};
+use hoistway_lab::words::counted;
 use hoistway_live::LiveError;
 use hoistway_live::linux::actor::scenario::Scenario;
 use hoistway_live::linux::{self, Kernel, record};
@@ -434,8 +435,9 @@ fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
         };
         let _ = writeln!(
             out,
-            "{scheduler}: {} scenarios, {what}: {} agree on every line",
-            t.scenarios, t.agree
+            "{scheduler}: {}, {what}: {} agree on every line",
+            counted(t.scenarios, "scenario"),
+            t.agree
         );
         if t.close > 0 {
             let _ = writeln!(out, "  {} differ, within 1 % for every process", t.close);
@@ -523,7 +525,10 @@ impl Progress {
     fn told(&self, t: &Tally) -> String {
         match t.scenarios {
             0 => "nothing was compared".into(),
-            n => format!("{n} scenarios are compared, and the same command goes on from there"),
+            n => format!(
+                "{} compared, and the same command goes on from there",
+                counted(n, "scenario")
+            ),
         }
     }
 

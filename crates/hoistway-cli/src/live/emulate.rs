@@ -225,12 +225,13 @@ fn announce(args: &Emulate, emulator: &Emulator, options: &EmulatorOptions) -> R
         }
     }
     eprintln!(
-        "  this machine carries {} random reads/s and {} MB/s; its path of {:.0} us (and {:.2} us for each KiB) and \
-         {:.0} us of its timer are taken off",
+        "  this machine carries {} random reads/s and {} MB/s; its path of {:.0} us (and {:.2} us for each KiB, and \
+         {:.0} us after a pause) and {:.0} us of its timer are taken off",
         carried.iops,
         carried.bytes_per_second / 1_000_000,
         us(carried.path.fixed),
         carried.path.per_kib / 1e3,
+        us(carried.path.cold),
         us(carried.path.wake),
     );
     emulator.notes().iter().for_each(|note| eprintln!("warning: {note}"));
@@ -266,6 +267,7 @@ fn facts(emulator: &Emulator, options: &EmulatorOptions) -> Value {
         "carried_iops": carried.iops,
         "carried_bytes_per_second": carried.bytes_per_second,
         "path_us": us(carried.path.fixed),
+        "path_us_after_pause": us(carried.path.cold),
         "timer_us": us(carried.path.wake),
         "path_us_per_kib": carried.path.per_kib / 1e3,
         "warnings": emulator.notes(),

@@ -10,6 +10,7 @@ use hoistway_lab::recommend::goal::{Aspect, Limit};
 use hoistway_lab::recommend::identity::KERNEL;
 use hoistway_lab::recommend::install::{Lines, Step};
 use hoistway_lab::recommend::{Advice, Answer};
+use hoistway_lab::words::counted;
 use std::fmt::Write as _;
 
 /// Everything, drive by drive.
@@ -417,9 +418,9 @@ fn how(a: &Advice) -> String {
     let places: std::collections::BTreeSet<&str> = all.map(|q| q.place.as_str()).collect();
     let _ = writeln!(
         out,
-        "measured    {} rounds of {} workloads: {}",
-        a.plan.rounds,
-        places.len(),
+        "measured    {} of {}: {}",
+        counted(a.plan.rounds, "round"),
+        counted(places.len(), "workload"),
         places.into_iter().collect::<Vec<_>>().join(", ")
     );
     let where_ = match field.identity.world.as_str() {

@@ -7,6 +7,7 @@ use crate::merge::{Group, MACHINES_MIN, Merged};
 use crate::recommend::compare::{Comparison, Verdict};
 use crate::recommend::goal::Aspect;
 use crate::recommend::{Advice, Answer};
+use crate::words::counted;
 use std::fmt::Write as _;
 
 /// Headings of the summary.
@@ -57,7 +58,7 @@ fn section(n: usize, m: &Merged) -> String {
     for group in &m.groups {
         let Some(advice) = &group.advice else { continue };
         let (headings, rows) = configurations(group, advice);
-        let mut words = format!("{} machines", group.machines.len());
+        let mut words = counted(group.machines.len(), "machine");
         if !group.kernels.is_empty() {
             let _ = write!(words, ", Linux {}", group.kernels.join(", "));
         }

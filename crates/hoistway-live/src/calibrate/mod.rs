@@ -137,7 +137,7 @@ fn size_of(device: &Path) -> Result<u64, LiveError> {
     file.seek(SeekFrom::End(0)).map_err(os(shown()))
 }
 
-/// Opens it, makes the scratch file of a folder, sets the queues to `none`.
+/// Opens it, makes the scratch file of a folder, sets the queues to `none` and to merge nothing.
 ///
 /// # Errors
 ///
@@ -167,6 +167,12 @@ pub fn open(
                 if now != "none" {
                     guard.write(&queue.attribute_file("scheduler"), "none")?;
                     notes.push(format!("{}: scheduler {now} set to none for the time", queue.name));
+                }
+                // Sequential commands of one submission would otherwise reach the drive as one.
+                let merges = queue.attribute_file("nomerges");
+                let now = std::fs::read_to_string(&merges).unwrap_or_default();
+                if !matches!(now.trim(), "" | "2") {
+                    guard.write(&merges, "2")?;
                 }
             }
         }

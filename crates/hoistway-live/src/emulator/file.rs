@@ -3,7 +3,7 @@
 //! Direct I/O for everybody and parallel writes, as for exports (`front::fuse`): whatever caches lie above
 //! belong to who uses the loop device.
 
-use super::acting::{Acting, Reply};
+use super::acting::{Acting, Arrival, Reply};
 use super::figures;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -13,6 +13,7 @@ use fuser::{
 use hoistway::Op;
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -64,6 +65,13 @@ impl DriveFolder {
             blksize: 4096,
             flags: 0,
         }
+    }
+
+    /// A command for which nothing is to be stored.
+    fn take(&self, op: Op, range: Range<u64>, reply: Reply) {
+        let (at, len) = (range.start, range.end - range.start);
+        let came = self.drive.now();
+        self.drive.take(Arrival { came, op, at, len, fua: false, failed: false }, reply);
     }
 
     /// Only the loop device is to use the file, and it asks for whole sectors.
@@ -130,7 +138,7 @@ impl Filesystem for DriveFolder {
         if !self.in_sectors(offset, end) {
             return reply.error(Errno::EINVAL);
         }
-        self.drive.take(Op::Read, offset, end - offset, false, false, Reply::Data(reply));
+        self.take(Op::Read, offset..end, Reply::Data(reply));
     }
 
     fn write(
@@ -155,13 +163,16 @@ impl Filesystem for DriveFolder {
         if !self.in_sectors(offset, end) {
             return reply.error(Errno::EINVAL);
         }
+        let came = self.drive.now();
         let failed = self.drive.store().write(offset, data).is_err();
-        let durable = flags.0 & libc::O_DSYNC != 0;
-        self.drive.take(Op::Write, offset, end - offset, durable, failed, Reply::Written(reply));
+        let fua = flags.0 & libc::O_DSYNC != 0;
+        let len = end - offset;
+        let arrival = Arrival { came, op: Op::Write, at: offset, len, fua, failed };
+        self.drive.take(arrival, Reply::Written(reply));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.drive.take(Op::Flush, 0, 0, false, false, Reply::Empty(reply));
+        self.take(Op::Flush, 0..0, Reply::Empty(reply));
     }
 
     fn fallocate(
@@ -186,8 +197,11 @@ impl Filesystem for DriveFolder {
         if !self.in_sectors(offset, end) {
             return reply.error(Errno::EINVAL);
         }
+        let came = self.drive.now();
         let failed = self.drive.store().discard(offset, end - offset).is_err();
-        self.drive.take(Op::Discard, offset, end - offset, false, failed, Reply::Empty(reply));
+        let len = end - offset;
+        let arrival = Arrival { came, op: Op::Discard, at: offset, len, fua: false, failed };
+        self.drive.take(arrival, Reply::Empty(reply));
     }
 
     fn readdir(

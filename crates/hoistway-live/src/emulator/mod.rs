@@ -19,6 +19,7 @@ mod process;
 mod queue;
 mod state;
 mod store;
+mod stripes;
 
 pub use acting::PathTime;
 pub(crate) use figures::lateness;

@@ -2,7 +2,7 @@
 //!
 //! Nothing is written, so a drive whose data is in a file is left as it is.
 
-use super::acting::{Acting, PathTime, Service};
+use super::acting::{Acting, COLD, PathTime, Service};
 use crate::buffer::Buffer;
 use crate::clock::Clock;
 use crate::error::{LiveError, os};
@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// What this machine carries through loop device and FUSE.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,12 +29,18 @@ pub struct Carried {
 /// Time of each of the two tests of rates, and of latencies.
 const RATE: Nanos = Nanos::ms(200);
 const LATENCY: Nanos = Nanos::ms(150);
+/// Pause between two reads where the path after a pause is tried, and the time for that: 30 reads.
+const PAUSE: Nanos = Nanos::ms(10);
+const PAUSED: Nanos = Nanos::ms(300);
 /// Constant time of the drive where the timer is tried.
 const TIMED: Nanos = Nanos::us(200);
 const SMALL: u32 = 4096;
 
 /// Longest lateness of the timer that is believed: more of it is a machine that is busy just now.
 const WAKE_MOST: Nanos = Nanos::us(200);
+/// Most that a pause is believed to cost, for the same reason.
+const COLD_MOST: Nanos = Nanos::us(200);
+const _: () = assert!(PAUSE.0 > COLD.1.0);
 
 /// Measures, with `depth` commands of the drive under way at most.
 pub(super) fn measure(
@@ -47,27 +54,44 @@ pub(super) fn measure(
     let open = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(device);
     let file = open.map_err(os(what()))?;
     let large = (longest as u64).min(size) as u32 / SMALL * SMALL;
-    let probe = |time: Nanos, len: u32, depth: u32, span: Nanos| {
+    let paused = |time: Nanos, len: u32, depth: u32, pause: Nanos, span: Nanos| {
         drive.serve(Service::Fixed(time), PathTime::default());
-        urgent_reads(&file, size, len.max(SMALL), depth, span).map_err(os(what()))
+        let load = Load { size, len: len.max(SMALL), depth, pause, span };
+        urgent_reads(&file, load).map_err(os(what()))
     };
+    let probe = |time, len, depth, span| paused(time, len, depth, Nanos::ZERO, span);
     // The first reads find nothing warm: the kernel's buffers, this program's pages.
     probe(Nanos::us(100), SMALL, 4, Nanos::ms(20))?;
     probe(Nanos::us(100), large, 4, Nanos::ms(20))?;
     let small = probe(Nanos::ZERO, SMALL, 1, LATENCY)?;
     let big = probe(Nanos::ZERO, large, 1, LATENCY)?;
     let timed = probe(TIMED, SMALL, 1, LATENCY)?;
+    let cold = paused(TIMED, SMALL, 1, PAUSE, PAUSED)?;
     let rate = probe(Nanos::us(100), SMALL, depth.min(128), RATE)?;
     let stream = probe(Nanos::us(100), large, depth.min(4), RATE)?;
     let fixed = small.median;
+    let cold = Nanos(cold.median.0.saturating_sub(timed.median.0)).min(COLD_MOST);
     let wake = Nanos(timed.median.0.saturating_sub(TIMED.0 + fixed.0)).min(WAKE_MOST);
     let kib = f64::from(large.saturating_sub(SMALL)) / 1024.0;
     let per_kib = if kib > 0.0 { big.median.0.saturating_sub(fixed.0) as f64 / kib } else { 0.0 };
     Ok(Carried {
         iops: rate.per_second(),
         bytes_per_second: stream.per_second() * u64::from(large.max(SMALL)),
-        path: PathTime { fixed, wake, per_kib },
+        path: PathTime { fixed, cold, wake, per_kib },
     })
+}
+
+/// Reads at scattered places.
+#[derive(Clone, Copy)]
+struct Load {
+    /// Bytes of the device, and of a read.
+    size: u64,
+    len: u32,
+    /// So many under way.
+    depth: u32,
+    /// Before each read but the first ones; for a depth of one.
+    pause: Nanos,
+    span: Nanos,
 }
 
 struct Reads {
@@ -83,19 +107,19 @@ impl Reads {
 }
 
 /// [`reads`] by a thread that does not wait for a processor: what others compute is no part of the path.
-fn urgent_reads(file: &File, size: u64, len: u32, depth: u32, span: Nanos) -> io::Result<Reads> {
+fn urgent_reads(file: &File, load: Load) -> io::Result<Reads> {
     let result = std::thread::scope(|scope| {
         let read = || {
             crate::thread::urgent();
-            reads(file, size, len, depth, span)
+            reads(file, load)
         };
         scope.spawn(read).join()
     });
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Reads at scattered places, so many under way, for so long.
-fn reads(file: &File, size: u64, len: u32, depth: u32, span: Nanos) -> io::Result<Reads> {
+fn reads(file: &File, load: Load) -> io::Result<Reads> {
+    let Load { size, len, depth, pause, span } = load;
     let mut ring = IoUring::new(depth.next_power_of_two())?;
     let mut buffers: Vec<Buffer> = (0..depth).map(|_| Buffer::zeroed(len as usize)).collect();
     let blocks = (size / u64::from(len)).max(1);
@@ -144,6 +168,9 @@ fn reads(file: &File, size: u64, len: u32, depth: u32, span: Nanos) -> io::Resul
             }
             times.push(ended.since(sent[slot]).0);
             if failed.is_none() && ended.since(began) < span {
+                if pause > Nanos::ZERO {
+                    std::thread::sleep(Duration::from_nanos(pause.0));
+                }
                 submit(&mut ring, slot, &mut sent)?;
                 under_way += 1;
             }

@@ -1,7 +1,7 @@
 //! The data of an emulated drive: sparse memory with a limit, or a sparse file.
 
+use super::stripes::Stripes;
 use crate::error::{LiveError, os};
-use crate::storage::Memory;
 use hoistway::Op;
 use hoistway_sim::drive::Command;
 use std::fs::File;
@@ -9,22 +9,19 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Where the data is. Threads share it: many may read at a time, one writes.
+/// Where the data is. Threads share it.
 #[derive(Debug)]
 pub(super) enum Store {
-    /// Zero where nothing was written; at most so many bytes are written.
-    Memory { memory: RwLock<Memory>, limit: u64 },
+    Memory(Stripes),
     /// Zero where nothing was written, as sparse files are.
     File(File),
 }
 
 impl Store {
     pub fn memory(size: u64, limit: u64) -> Result<Store, LiveError> {
-        let memory = Memory::new(size).map_err(os("address space for the drive's data"))?;
-        memory.small_pages();
-        Ok(Store::Memory { memory: RwLock::new(memory), limit })
+        let memory = Stripes::new(size, limit);
+        Ok(Store::Memory(memory.map_err(os("address space for the drive's data"))?))
     }
 
     /// A file that is made where there is none, and gets the drive's size.
@@ -60,21 +57,12 @@ impl Store {
         scratch: &mut Vec<u8>,
         give: impl FnOnce(io::Result<&[u8]>),
     ) {
-        if scratch.len() < len as usize {
-            scratch.resize(len as usize, 0);
-        }
         match self {
-            Store::Memory { memory, .. } => {
-                let memory = read_lock(memory);
-                if let Some(bytes) = memory.written(at, len) {
-                    return give(Ok(bytes));
-                }
-                let into = &mut scratch[..len as usize];
-                memory.read(at, into);
-                drop(memory);
-                give(Ok(into));
-            }
+            Store::Memory(memory) => memory.read(at, len, scratch, |bytes| give(Ok(bytes))),
             Store::File(file) => {
+                if scratch.len() < len as usize {
+                    scratch.resize(len as usize, 0);
+                }
                 let into = &mut scratch[..len as usize];
                 match file.read_exact_at(into, at) {
                     Ok(()) => give(Ok(into)),
@@ -86,14 +74,7 @@ impl Store {
 
     pub fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Store::Memory { memory, limit } => {
-                let mut memory = write_lock(memory);
-                if memory.used_after(at, bytes.len() as u64) > *limit {
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
-                memory.write(at, bytes);
-                Ok(())
-            }
+            Store::Memory(memory) => memory.write(at, bytes),
             Store::File(file) => file.write_all_at(bytes, at),
         }
     }
@@ -101,8 +82,8 @@ impl Store {
     /// The range reads as zeroes and takes no room.
     pub fn discard(&self, at: u64, len: u64) -> io::Result<()> {
         match self {
-            Store::Memory { memory, .. } => {
-                write_lock(memory).zero(at, len);
+            Store::Memory(memory) => {
+                memory.zero(at, len);
                 Ok(())
             }
             Store::File(file) => {
@@ -115,7 +96,7 @@ impl Store {
     /// Bytes of memory that were written, or of the file.
     pub fn used(&self) -> u64 {
         match self {
-            Store::Memory { memory, .. } => read_lock(memory).used(),
+            Store::Memory(memory) => memory.used(),
             Store::File(file) => {
                 use std::os::unix::fs::MetadataExt;
                 file.metadata().map_or(0, |m| m.blocks() * 512)
@@ -126,18 +107,10 @@ impl Store {
     /// At the end: what a file holds is to survive this machine.
     pub fn close(&self) -> io::Result<()> {
         match self {
-            Store::Memory { .. } => Ok(()),
+            Store::Memory(_) => Ok(()),
             Store::File(file) => file.sync_all(),
         }
     }
-}
-
-fn read_lock(memory: &RwLock<Memory>) -> RwLockReadGuard<'_, Memory> {
-    memory.read().expect("nobody panics while holding the lock")
-}
-
-fn write_lock(memory: &RwLock<Memory>) -> RwLockWriteGuard<'_, Memory> {
-    memory.write().expect("nobody panics while holding the lock")
 }
 
 #[cfg(test)]

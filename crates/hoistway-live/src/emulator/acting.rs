@@ -49,7 +49,7 @@ pub(super) const COLD: (Nanos, Nanos) = (Nanos::ms(2), Nanos::ms(8));
 pub struct PathTime {
     /// Both ways together, for a read of 4 KiB that is answered at once.
     pub fixed: Nanos,
-    /// What comes on top of it after a pause that is as long as the longer one of [`COLD`].
+    /// What comes on top of it after a pause of 8 ms or more; less after 2 to 8 ms, in proportion.
     pub cold: Nanos,
     /// How late the timer wakes a thread.
     pub wake: Nanos,

@@ -1,6 +1,8 @@
 //! `hoistway serve --fuse` under real file systems: losetup, mkfs, mount, fill, check. Needs root, /dev/fuse
 //! and loop devices; what is missing is a printed skip. Everything is unmounted and detached at the end,
 //! by guards, also when a test fails; a server that hangs is ended by `timeout`, and its files with it.
+//!
+//! The file is long because every test program links the whole command line anew, which takes longer than its tests.
 #![cfg(all(feature = "fuse", target_os = "linux"))]
 
 use serde_json::Value;

@@ -169,10 +169,8 @@ pub fn open(
                     notes.push(format!("{}: scheduler {now} set to none for the time", queue.name));
                 }
                 // Sequential commands of one submission would otherwise reach the drive as one.
-                let merges = queue.attribute_file("nomerges");
-                let now = std::fs::read_to_string(&merges).unwrap_or_default();
-                if !matches!(now.trim(), "" | "2") {
-                    guard.write(&merges, "2")?;
+                if queue.attribute("nomerges").is_some_and(|now| now.trim() != "2") {
+                    guard.write(&queue.attribute_file("nomerges"), "2")?;
                 }
             }
         }

@@ -14,7 +14,7 @@ use super::wait::Wait;
 use super::wb30;
 use super::writeback::Work;
 use hoistway::table::NIL;
-use hoistway::{Flags, Instant};
+use hoistway::{Flags, Instant, Nanos};
 
 /// What a turn is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,17 @@ enum Pick {
     Rest,
 }
 
+/// A round of background turns: how many are left of the inodes that were dirty at its beginning.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    left: u32,
+    began: Instant,
+}
+
+/// After this a pass ends with the turn that is under way (host.md 9.1). On a drive that takes hundreds of commands
+/// it is what is in them, not this, that ends a pass.
+const PASS: Nanos = Nanos::ms(100);
+
 /// Smallest and largest step of a quota in pages: 4 MiB, so that a disk has something to order.
 const QUOTA_UNIT: u64 = 1024;
 
@@ -69,12 +80,13 @@ pub(super) struct FlusherThread {
     waits: Option<u32>,
     /// Turns in a row that found nothing to write.
     barren: u32,
+    pass: Option<Pass>,
 }
 
 impl FlusherThread {
     /// The worker of flusher `index`, at rest.
     pub fn new(index: usize) -> FlusherThread {
-        FlusherThread { index, turn: None, waits: None, barren: 0 }
+        FlusherThread { index, turn: None, waits: None, barren: 0, pass: None }
     }
 
     /// What the worker does next.
@@ -132,6 +144,7 @@ impl FlusherThread {
     fn pick(&mut self, now: Instant, k: &mut Kernel) -> Pick {
         let i = self.index;
         while let Some(&work) = k.writeback.flushers[i].works.front() {
+            self.pass = None;
             match work {
                 Work::File { file, from, to } => {
                     k.writeback.flushers[i].works.pop_front();
@@ -150,18 +163,29 @@ impl FlusherThread {
             }
         }
         if let Some(file) = self.aged(now, k) {
+            self.pass = None;
             return Pick::Turn(self.turn(k, file, Cause::Periodic));
         }
+        self.pick_background(now, k)
+    }
+
+    /// The next inode of the pass. Only between two passes it matters how much is dirty, so that one writes far
+    /// below that level where the drive takes all that it has.
+    fn pick_background(&mut self, now: Instant, k: &mut Kernel) -> Pick {
+        let i = self.index;
         k.writeback.take_up(i, &mut k.files);
         let f = &k.writeback.flushers[i];
         let file = f.oldest();
+        let pass = self.pass.take().filter(|p| p.left > 0 && now.since(p.began) <= PASS);
         let over = k.writeback.dirty > k.writeback.thresholds.background || f.reclaim;
-        if file == NIL || !over {
+        if file == NIL || (pass.is_none() && !over) {
             return Pick::Rest;
         }
         if self.barren > f.inodes() && k.files[file].writing > 0 {
             return Pick::Wait(file);
         }
+        let Pass { left, began } = pass.unwrap_or(Pass { left: f.in_turn(), began: now });
+        self.pass = Some(Pass { left: left - 1, began });
         Pick::Turn(self.turn(k, file, Cause::Background))
     }
 

@@ -76,6 +76,11 @@ impl Flusher {
         self.first.len() + self.again.len()
     }
 
+    /// Number of those whose turn comes before that of any left over.
+    pub fn in_turn(&self) -> u32 {
+        self.first.len()
+    }
+
     /// The first of its list.
     pub fn oldest(&self) -> u32 {
         self.first.head()

@@ -37,6 +37,37 @@ fn scenario_14_two_big_files_take_turns_of_a_quota_in_bios_of_1_mib() {
     assert_eq!(turn[51].1, b.host.place_of(x) + 51 * 256 * PAGE);
 }
 
+/// How many of three files the flusher writes of, once 4,743 pages more than the background level are dirty.
+fn written_over_the_level(submit_ns: i64) -> usize {
+    let set = [("submit_ns", submit_ns.into()), ("ram", "8G".into())];
+    let mut b = Bench::new(config("2012", &set), 1, Nanos::us(100));
+    let files = [0; 3].map(|_| b.file(70_000));
+    for f in files {
+        b.open(f, Advice::Normal);
+        b.does(write(0, 61_000));
+    }
+    while b.advance(Instant::ZERO + Nanos::secs(20)).is_some() {}
+    let bios = flushed(&b);
+    let written = |f: FileId| {
+        let place = b.host.place_of(f);
+        bios.iter().any(|bio| (place..place + 70_000 * PAGE).contains(&bio.1))
+    };
+    files.into_iter().filter(|&f| written(f)).count()
+}
+
+#[test]
+fn a_pass_writes_far_below_the_level() {
+    // The level is met in the first turn, of 52 MiB.
+    assert_eq!(written_over_the_level(1000), 3);
+}
+
+#[test]
+fn a_pass_ends_after_100_ms_with_the_turn_that_is_under_way() {
+    // The first turn is 104 bios of 512 KiB, so the second would begin 99 and 101 ms after it.
+    assert_eq!(written_over_the_level(952_000), 2);
+    assert_eq!(written_over_the_level(972_000), 1);
+}
+
 #[test]
 fn scenario_14_turns_alternate_while_both_files_have_pages() {
     let set = [("dirty_background_ratio", 1.into()), ("dirty_ratio", 20.into())];

@@ -9,9 +9,10 @@ use crate::results::repetitions;
 use crate::table::{Table, cell, limit};
 use crate::world::{choose, leave_out};
 use crate::{Failure, print};
-use hoistway_lab::result::{ConfigInfo, Metric, Run, metrics_csv};
+use hoistway_lab::result::{ConfigInfo, DriveInfo, Metric, Run, metrics_csv};
 use hoistway_lab::stats::{Bounded, Ratio};
 use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, rows};
+use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -78,7 +79,8 @@ fn report(options: &Compare, worlds: &[String], all: &[OfWorld]) -> Result<(), F
         let _ = writeln!(text, "{title}; {}{quick}\n", repetitions(reps));
         text.push_str(&table(&rows, reference, others).fit(limit(options.common.wide), SPARE));
         let _ = writeln!(text, "(! beyond the limit)\n{}", verdict(&rows, others));
-        let notes: Vec<String> = versions(run, &beside).into_iter().collect();
+        let notes: Vec<String> =
+            versions(run, &beside).into_iter().chain(queues(run, &beside)).collect();
         notes.iter().for_each(|note| text.push_str(&format!("! {note}\n\n")));
         documents.push(json(&rows, reference, others, &notes));
     }
@@ -131,6 +133,32 @@ fn older(release: &str, host: &[(String, String)], configs: &[ConfigInfo]) -> Op
         format!(
             "sim has {has}, but the kernel is Linux {release}: differences may be those of the versions; \
              to compare like with like, run {remedy}"
+        )
+    })
+}
+
+/// Says that a drive has more hardware queues in the simulator than in a guest, whose one processor has one: each queue
+/// of a scheduler brings tags of its own.
+fn queues(first: &Run, others: &[&Run]) -> Option<String> {
+    let runs = || std::iter::once(first).chain(others.iter().copied());
+    runs().find(|run| value(&run.manifest.machine, "linux").is_some())?;
+    let sim = &runs().find(|run| run.manifest.world == "sim")?.manifest;
+    more_queues(&sim.host, &sim.drives)
+}
+
+fn more_queues(host: &[(String, String)], drives: &[DriveInfo]) -> Option<String> {
+    let cpus = value(host, "cpus").and_then(|n| n.parse::<u16>().ok()).filter(|&n| n > 0);
+    let has = |drive: &DriveInfo| {
+        let file = DriveFile::parse(&drive.id, &drive.parameters).ok()?;
+        let queues = file.host.hw_queues.min(cpus.unwrap_or(u16::MAX));
+        (queues > 1).then(|| format!("{queues} hardware queues of {}", drive.id))
+    };
+    let has: Vec<String> = drives.iter().filter_map(has).collect();
+    (!has.is_empty()).then(|| {
+        format!(
+            "sim has {}, the kernel's guest has one, as it has one processor: a scheduler has tags for each queue; to \
+             compare like with like, run a copy of the experiment with cpus = 1 below [host]",
+            has.join(" and ")
         )
     })
 }
@@ -278,5 +306,23 @@ mod tests {
             older("6.1.192", &today, &[config("bfq{base=6.1}", "bfq"), config("kyber", "kyber")]),
             None
         );
+    }
+    #[test]
+    fn more_hardware_queues_than_the_guest_has_are_told() {
+        let host = |cpus: &str| [("cpus".to_string(), cpus.to_string())];
+        let nvme = DriveFile::load("samsung-970-pro").unwrap();
+        let info = |file: &DriveFile| DriveInfo {
+            id: file.id.clone(),
+            name: file.name.clone(),
+            model: String::new(),
+            parameters: file.table.to_string(),
+        };
+        let sata = DriveFile::load("plextor-px-256m5s").unwrap();
+        let drives = [info(&sata), info(&nvme)];
+        let told = more_queues(&host("0"), &drives).unwrap();
+        assert!(told.starts_with("sim has 8 hardware queues of samsung-970-pro, "), "{told}");
+        assert!(more_queues(&host("4"), &drives).unwrap().starts_with("sim has 4 "));
+        assert_eq!(more_queues(&host("1"), &drives), None);
+        assert_eq!(more_queues(&host("0"), &drives[..1]), None);
     }
 }

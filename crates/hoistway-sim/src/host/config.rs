@@ -254,7 +254,7 @@ const ROWS: &[Row] = &[
             .field(|c| c.checksum_ns_per_kib, |c, v| c.checksum_ns_per_kib = v),
     ),
     Row::Value(
-        Tunable::new("cpus", Unit::Count, 0, (0, 1024), "Processors that the computing of loads shares equally, and woken processes in turns of `turn_ns`; 0: each process has its own.")
+        Tunable::new("cpus", Unit::Count, 0, (0, 1024), "Processors that the computing of loads shares equally, and woken processes in turns of `turn_ns`; a device has no more hardware queues than that. 0: each process has its own.")
             .field(|c| c.cpus, |c, v| c.cpus = v),
     ),
 ];
@@ -463,6 +463,11 @@ impl HostConfig {
     /// Memory in bytes.
     pub fn ram(&self) -> u64 {
         self.ram
+    }
+
+    /// Most hardware queues of a device: one for each processor.
+    pub fn hw_queues_max(&self) -> u16 {
+        if self.cpus == 0 { u16::MAX } else { self.cpus as u16 }
     }
 
     /// Largest read-ahead window in KiB.

@@ -805,6 +805,8 @@ pub(super) fn stack_of(job: &Job<'_>, mut device: Device) -> Result<Stack, JobEr
     device.plug_keeps_rerun = job.host.plug_keeps_rerun();
     device.flush_kick_delay = job.host.flush_kick();
     device.nr_requests = 0;
+    // Linux gives a device no more queues than there are processors (blk-mq-and-noop.md 6).
+    device.hw_queues = device.hw_queues.min(job.host.hw_queues_max());
     if device.profile == Profile::Legacy {
         if entry.direct {
             return Err(JobError::Parameter {

@@ -231,7 +231,10 @@ impl<'a> Guest<'a> {
         match unsafe { libc::fork() } {
             -1 => Err(format!("process {p}: {}", io::Error::last_os_error())),
             0 => {
-                let done = write(group.join("cgroup.procs"), "0")
+                // A group that is removed before this runs has gone to the root with all that is in it.
+                let joined = write(group.join("cgroup.procs"), "0");
+                let done = joined
+                    .or_else(|e| if group.exists() { Err(e) } else { Ok(()) })
                     .and_then(|()| set_prio(0, process.prio))
                     .and_then(|()| load::run(process, p, self.origin));
                 if let Err(e) = &done {

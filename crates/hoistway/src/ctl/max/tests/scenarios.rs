@@ -311,3 +311,20 @@ fn d_26_the_longer_wait_counts_in_the_newer_rules() {
         assert_eq!(rig.steps(), [(passes, 1)]);
     }
 }
+
+/// Scenario 27: only I/Os are limited, and less than one is allowed beside what is overdrawn.
+#[test]
+fn d_27_half_a_second_without_a_limit_of_bytes_is_not_trimmed_in_the_newer_rules() {
+    let mut rig = Rig::new(IDEAL);
+    rig.ctl.set(Instant::ZERO, "base", 1, &mut rig.env.cx()).unwrap();
+    let g = rig.group(ROOT, "riops=10 wiops=10");
+    rig.reads(g, 3, 4 * KIB);
+    rig.run_to(10);
+    rig.write(g, "riops=2 wiops=10");
+    // Writes in time for a look at the reads 230 ticks after the change.
+    rig.writes(g, 5, 4 * KIB);
+    rig.run_to(600);
+    // Reads at 0, 240 and 366; trimmed at 240, the last one would come at 492.
+    let steps = [(0, 1), (10, 1), (36, 1), (62, 1), (88, 1), (114, 1), (240, 1), (366, 1)];
+    assert_eq!(rig.steps(), steps);
+}

@@ -57,8 +57,8 @@ struct Pass {
     began: Instant,
 }
 
-/// After this a pass ends with the turn that is under way (host.md 9.1). On a drive that takes hundreds of commands
-/// it is what is in them, not this, that ends a pass.
+/// After this a pass ends with the turn that is under way (host.md 9.1). A slow drive makes each turn longer than
+/// that, so that the level is looked at after every one; a drive that takes hundreds of commands does not.
 const PASS: Nanos = Nanos::ms(100);
 
 /// Smallest and largest step of a quota in pages: 4 MiB, so that a disk has something to order.

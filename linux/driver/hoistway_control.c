@@ -17,19 +17,17 @@
  *   over    a bio is over
  *   done    a request is over: "alloc=NS start=NS issue=NS"
  */
-#include <linux/blk-cgroup.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/init.h>
 #include <linux/sched.h>
 #include <linux/string.h>
-#include <linux/version.h>
 #include <linux/xarray.h>
 #ifdef CONFIG_TRACEPOINTS
 #include <trace/events/block.h>
 #endif
-#include "../../../../block/blk-rq-qos.h"
 #include "hoistway_record.h"
+#include "../../../../block/blk-rq-qos.h"
 
 struct controller {
 	const char *name;
@@ -75,10 +73,19 @@ static unsigned long give_number(struct xarray *to, const void *what, unsigned l
 
 static struct request_queue *queue_of(struct rq_qos *rqos)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+#if SINCE(6, 3)
 	return rqos->disk->queue;
 #else
 	return rqos->q;
+#endif
+}
+
+static struct request_queue *queue_under(struct bio *bio)
+{
+#if SINCE(5, 12)
+	return bdev_get_queue(bio->bi_bdev);
+#else
+	return bio->bi_disk->queue;
 #endif
 }
 
@@ -109,7 +116,7 @@ static void note(const char *event, unsigned long n, unsigned long other, const 
 
 static bool bytes_were_counted(struct bio *bio)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)
+#if SINCE(6, 1)
 	return bio_flagged(bio, BIO_BPS_THROTTLED);
 #else
 	return bio_flagged(bio, BIO_THROTTLED);
@@ -130,7 +137,7 @@ bool __wrap___blk_throtl_bio(struct bio *bio)
 	unsigned long n;
 	bool charged, held;
 
-	if (!watched || !watched->entrance || !on(bdev_get_queue(bio->bi_bdev)))
+	if (!watched || !watched->entrance || !on(queue_under(bio)))
 		return __real___blk_throtl_bio(bio);
 	n = give_number(&bios, bio, &next_bio);
 	charged = bytes_were_counted(bio);
@@ -148,7 +155,7 @@ void __wrap_submit_bio_noacct_nocheck(struct bio *bio, unsigned long more)
 {
 	unsigned long n = 0;
 
-	if (watched && watched->entrance && on(bdev_get_queue(bio->bi_bdev)))
+	if (watched && watched->entrance && on(queue_under(bio)))
 		n = number(&bios, bio);
 	if (!n) {
 		__real_submit_bio_noacct_nocheck(bio, more);
@@ -161,11 +168,13 @@ void __wrap_submit_bio_noacct_nocheck(struct bio *bio, unsigned long more)
 	note("back", n, 0, "");
 }
 
-#ifdef CONFIG_TRACEPOINTS
+/* Older kernels lack what recording io.max needs anyway. */
+#if defined(CONFIG_TRACEPOINTS) && SINCE(5, 11)
+#define LISTEN
 /* A bio has passed the entrance: was the controller asked at all? */
 static void on_queue(void *data, struct bio *bio)
 {
-	if (!watched || !watched->entrance || !on(bdev_get_queue(bio->bi_bdev)))
+	if (!watched || !watched->entrance || !on(queue_under(bio)))
 		return;
 	if (bio != let_through)
 		note_bio("enter", ++next_bio, bio, current->pid + 1, "free", false);
@@ -190,10 +199,14 @@ static bool policy_on(struct rq_qos *rqos)
 	return watched && !watched->entrance && watched->id == rqos->id && on(queue_of(rqos));
 }
 
-/* When a bio began: bits 0 to 50 (include/linux/blk_types.h; newer headers have no function for it). */
+/* When a bio began; up to 6.16 in bits 0 to 50 of a word (include/linux/blk_types.h; not all headers have a function for it). */
 static u64 issue_ns(struct bio *bio)
 {
+#if SINCE(6, 17)
+	return bio->issue_time_ns;
+#else
 	return bio->bi_issue.value & ((1ull << 51) - 1);
+#endif
 }
 
 static void my_throttle(struct rq_qos *rqos, struct bio *bio)
@@ -353,7 +366,7 @@ bool hoistway_control_timer(const char *function)
 
 static int __init start(void)
 {
-#ifdef CONFIG_TRACEPOINTS
+#ifdef LISTEN
 	return register_trace_block_bio_queue(on_queue, NULL);
 #else
 	return 0;

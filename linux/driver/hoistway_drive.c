@@ -11,12 +11,10 @@
  * waits outside until the drive is empty, and nothing is taken beside it; behind the SCSI layer a place in the drive
  * is taken before the scheduler is asked, and the queues are run at a completion if there was none.
  *
- * Run with 6.1 and 6.12. The conditions on LINUX_VERSION_CODE follow the kernel's own changes of these interfaces.
+ * The conditions on the version follow the kernel's own changes of these interfaces.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
-#include <linux/blk-cgroup.h>
-#include <linux/cgroup.h>
 #include <linux/highmem.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
@@ -25,10 +23,8 @@
 #include <linux/module.h>
 #include <linux/notifier.h>
 #include <linux/reboot.h>
-#include <linux/version.h>
 #include "hoistway.h"
-
-#define SINCE(a, b) (LINUX_VERSION_CODE >= KERNEL_VERSION(a, b, 0))
+#include "hoistway_kernel.h"
 
 struct drive_request {
 	int budget;
@@ -146,13 +142,9 @@ static void tasklet_ran(unsigned long unused)
 
 static u64 group_of(struct request *rq)
 {
-#if SINCE(6, 1)
-	struct cgroup_subsys_state *css = rq->bio ? bio_blkcg_css(rq->bio) : NULL;
+	struct cgroup_subsys_state *css = rq->bio ? hoistway_css_of(rq->bio) : NULL;
 
-	return css ? cgroup_id(css->cgroup) : 0;
-#else
-	return 0;
-#endif
+	return css ? hoistway_number_of(css->cgroup) : 0;
 }
 
 static unsigned int flags_of(struct request *rq)
@@ -186,7 +178,6 @@ static int op_of(struct request *rq)
 	}
 }
 
-#if SINCE(5, 13)
 /*
  * A place in the drive is free again: that of `rq`, if there is one. The block layer gives the places back of all that
  * it could not hand over, once it has been refused one of several, and that one is among them: it must not have any more.
@@ -199,7 +190,6 @@ static void give_back(struct request *rq)
 	if (rq)
 		((struct drive_request *)blk_mq_rq_to_pdu(rq))->budget = -1;
 }
-#endif
 
 static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
@@ -213,10 +203,8 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 	spin_lock_irqsave(&lock, flags);
 	if (alone) {
 		/* Its completion runs the queue. As in the SCSI layer, what is refused gives its place in the drive back. */
-#if SINCE(5, 13)
 		if (info->scsi)
 			give_back(rq);
-#endif
 		submit_batch();
 		spin_unlock_irqrestore(&lock, flags);
 		return BLK_STS_DEV_RESOURCE;
@@ -246,27 +234,24 @@ static void commit_rqs(struct blk_mq_hw_ctx *hctx)
 	spin_unlock_irqrestore(&lock, flags);
 }
 
-#if SINCE(5, 13)
-/* As the SCSI layer does from 5.10 on. */
-static int get_budget(struct request_queue *queue)
+static bool take_place(void)
 {
 	unsigned long flags;
-	int token = -1;
+	bool free;
 
 	if (!info->scsi)
-		return 0;
+		return true;
 	spin_lock_irqsave(&lock, flags);
-	if (budgets < info->depth) {
+	free = budgets < info->depth;
+	if (free)
 		budgets++;
-		token = 0;
-	} else {
+	else
 		refused = true;
-	}
 	spin_unlock_irqrestore(&lock, flags);
-	return token;
+	return free;
 }
 
-static void put_budget(struct request_queue *queue, int token)
+static void put_place(void)
 {
 	unsigned long flags;
 
@@ -275,6 +260,17 @@ static void put_budget(struct request_queue *queue, int token)
 	spin_lock_irqsave(&lock, flags);
 	give_back(NULL);
 	spin_unlock_irqrestore(&lock, flags);
+}
+
+#if SINCE(5, 13)
+static int get_budget(struct request_queue *queue)
+{
+	return take_place() ? 0 : -1;
+}
+
+static void put_budget(struct request_queue *queue, int token)
+{
+	put_place();
 }
 
 static void set_budget_token(struct request *rq, int token)
@@ -286,22 +282,37 @@ static int budget_token(struct request *rq)
 {
 	return ((struct drive_request *)blk_mq_rq_to_pdu(rq))->budget;
 }
+#else
+#if SINCE(5, 8)
+typedef struct request_queue budget_of_t;
+#else
+typedef struct blk_mq_hw_ctx budget_of_t;
+#endif
+
+static bool get_budget(budget_of_t *unused)
+{
+	return take_place();
+}
+
+static void put_budget(budget_of_t *unused)
+{
+	put_place();
+}
 #endif
 
 static void complete_rq(struct request *rq)
 {
-	bool run = false;
-#if SINCE(5, 13)
 	unsigned long flags;
+	bool run = false;
 
 	if (info->scsi) {
 		spin_lock_irqsave(&lock, flags);
 		give_back(rq);
-		run = refused;
+		/* As the SCSI layer: up to 5.9 after each, then only if somebody waits for it. */
+		run = refused || !SINCE(5, 10);
 		refused = false;
 		spin_unlock_irqrestore(&lock, flags);
 	}
-#endif
 	blk_mq_end_request(rq, BLK_STS_OK);
 	if (run)
 		blk_mq_run_hw_queues(disk_queue, true);
@@ -311,9 +322,9 @@ static const struct blk_mq_ops operations = {
 	.queue_rq = queue_rq,
 	.commit_rqs = commit_rqs,
 	.complete = complete_rq,
-#if SINCE(5, 13)
 	.get_budget = get_budget,
 	.put_budget = put_budget,
+#if SINCE(5, 13)
 	.set_rq_budget_token = set_budget_token,
 	.get_rq_budget_token = budget_token,
 #endif
@@ -431,10 +442,10 @@ static int add(struct gendisk *disk)
 	disk->minors = 1;
 	disk->fops = &disk_operations;
 	/* Nobody looks for partitions: the first command at the drive is the experiment's. */
-#if SINCE(5, 17)
-	disk->flags |= GENHD_FL_NO_PART;
-#else
+#ifdef GENHD_FL_NO_PART_SCAN
 	disk->flags |= GENHD_FL_NO_PART_SCAN;
+#else
+	disk->flags |= GENHD_FL_NO_PART;
 #endif
 	strcpy(disk->disk_name, "hw0");
 	set_capacity(disk, info->capacity);

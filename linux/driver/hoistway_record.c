@@ -22,10 +22,8 @@
  *
  * Writing and noting are one step, so that no call of the scheduler comes in between.
  */
-#include <linux/blk-cgroup.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
-#include <linux/cgroup.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
@@ -40,21 +38,24 @@
 #include <linux/slab.h>
 #include <linux/timer.h>
 #include <linux/uaccess.h>
-#include <linux/version.h>
 #include <linux/xarray.h>
 #ifdef CONFIG_TRACEPOINTS
 #include <trace/events/timer.h>
 #endif
-#include "../../../../block/elevator.h"
-#include "../../../../block/blk-mq.h"
 #include "hoistway.h"
 #include "hoistway_record.h"
+#if SINCE(5, 16)
+#include "../../../../block/elevator.h"
+#else
+#include <linux/elevator.h>
+#endif
+#include "../../../../block/blk-mq.h"
 
 #define BUFFER (1 << 20)
 #define LINE 512
 #define TYPES 8
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+#if SINCE(6, 4)
 typedef blk_insert_t where_t;
 #define AT_HEAD(where) (!!((where) & BLK_MQ_INSERT_AT_HEAD))
 #else
@@ -270,7 +271,7 @@ static int put_path(char *to, int room, struct cgroup_subsys_state *css, bool ap
 	cgroup_name(css->cgroup, name, sizeof(name));
 	used += scnprintf(to + used, room - used, "%s%s", used ? "/" : "", name);
 	if (apart && !(css->flags & CSS_ONLINE))
-		used += scnprintf(to + used, room - used, "~%llu", cgroup_id(css->cgroup));
+		used += scnprintf(to + used, room - used, "~%llu", hoistway_number_of(css->cgroup));
 	return used;
 }
 
@@ -281,7 +282,7 @@ static char *put_group(char *to, struct bio *bio, bool apart)
 	int used = 0;
 
 	rcu_read_lock();
-	css = bio ? bio_blkcg_css(bio) : task_css(current, io_cgrp_id);
+	css = bio ? hoistway_css_of(bio) : task_css(current, io_cgrp_id);
 	if (css)
 		used = put_path(to, PATH_BYTES, css, apart);
 	rcu_read_unlock();
@@ -394,11 +395,19 @@ void hoistway_note(const struct hoistway_line *line)
 
 /* The operations. */
 
+#if SINCE(6, 17)
+static int my_init_sched(struct request_queue *q, struct elevator_queue *made)
+{
+	created_tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
+	return real(made->type)->init_sched(q, made);
+}
+#else
 static int my_init_sched(struct request_queue *q, struct elevator_type *type)
 {
 	created_tick = (u32)jiffies - (u32)INITIAL_JIFFIES;
 	return real(type)->init_sched(q, type);
 }
+#endif
 
 static bool my_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
@@ -678,10 +687,19 @@ static void timer_fired(void *function)
 	emit_short(used, "timer", now(), 0, 0, "");
 }
 
-static void on_hrtimer(void *data, struct hrtimer *timer, ktime_t *at)
+static void __maybe_unused on_hrtimer(void *data, struct hrtimer *timer, ktime_t *at)
 {
 	timer_fired(timer->function);
 }
+
+static void __maybe_unused on_hrtimer_at(void *data, struct hrtimer *timer, ktime_t at)
+{
+	timer_fired(timer->function);
+}
+
+/* Versions differ in how the tracepoint passes its instant. */
+typedef int by_value_t(void (*)(void *, struct hrtimer *, ktime_t), void *);
+#define ON_HRTIMER _Generic(&register_trace_hrtimer_expire_entry, by_value_t *: on_hrtimer_at, default: on_hrtimer)
 
 static void on_timer(void *data, struct timer_list *timer, unsigned long base)
 {
@@ -690,7 +708,7 @@ static void on_timer(void *data, struct timer_list *timer, unsigned long base)
 
 static int __init watch_timers(void)
 {
-	return register_trace_hrtimer_expire_entry(on_hrtimer, NULL) ?:
+	return register_trace_hrtimer_expire_entry(ON_HRTIMER, NULL) ?:
 	       register_trace_timer_expire_entry(on_timer, NULL);
 }
 #else
@@ -761,9 +779,9 @@ static int begin(const char *name)
 		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights%s,\n",
 		name, controller ? "controller" : "scheduler",
 		controller ? controller : watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
-		LINUX_VERSION_CODE >> 8 & 0xff, !blk_queue_nonrot(watched), created_tick,
+		LINUX_VERSION_CODE >> 8 & 0xff, hoistway_rotational(watched), created_tick,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
-		watched->nr_requests, timers);
+		(unsigned long)watched->nr_requests, timers);
 	if (len >= sizeof(line))
 		return -ENAMETOOLONG;
 	line_at(used, line, len);
@@ -850,7 +868,11 @@ static ssize_t command(struct file *file, const char __user *from, size_t len, l
 	return error ? error : len;
 }
 
+#if SINCE(5, 6)
 static const struct proc_ops commands = { .proc_write = command };
+#else
+static const struct file_operations commands = { .write = command };
+#endif
 
 static int __init start(void)
 {

@@ -5,7 +5,7 @@
 #ifndef HOISTWAY_RECORD_H
 #define HOISTWAY_RECORD_H
 
-#include <linux/blk_types.h>
+#include "hoistway_kernel.h"
 
 struct request_queue;
 

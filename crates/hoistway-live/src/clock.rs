@@ -3,7 +3,7 @@
 use hoistway::{Instant, Nanos};
 use rustix::io::Errno;
 use rustix::thread::{ClockId as ThreadClock, clock_nanosleep_absolute};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 
 /// Nanoseconds of the monotonic clock since the clock was made.
 #[derive(Clone, Copy, Debug)]
@@ -54,14 +54,26 @@ pub(crate) fn timespec(span: Nanos) -> Timespec {
 /// The time of day: for the times of files, never for a decision.
 #[cfg(feature = "fuse")]
 pub(crate) fn wall_clock() -> std::time::SystemTime {
-    let t = clock_gettime(ClockId::Realtime);
-    let since = std::time::Duration::new(t.tv_sec.max(0) as u64, t.tv_nsec as u32);
-    std::time::SystemTime::UNIX_EPOCH + since
+    std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(read(libc::CLOCK_REALTIME))
 }
 
 /// Now, in nanoseconds of the monotonic clock.
 pub(crate) fn monotonic() -> u64 {
-    let t = clock_gettime(ClockId::Monotonic);
-    // The monotonic clock counts from boot: neither part is ever negative.
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Processor time of this thread, in nanoseconds.
+pub(crate) fn processor_time() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// A clock of the machine, in nanoseconds. By the C library, since rustix takes a vDSO without getcpu for an error, and
+/// that of user-mode Linux 7.3 has none.
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to `time` alone.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    assert_eq!(result, 0, "every Linux has clock {clock}");
+    // Negative is the time of day alone, of a machine that believes it is before 1970.
+    time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

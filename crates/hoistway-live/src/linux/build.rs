@@ -114,15 +114,17 @@ const OURS: &[(&str, &str)] = &[
     ("hoistway_host.c", include_str!("../../../../linux/driver/hoistway_host.c")),
     ("hoistway_record.c", include_str!("../../../../linux/driver/hoistway_record.c")),
     ("hoistway_record.h", include_str!("../../../../linux/driver/hoistway_record.h")),
+    ("hoistway_kernel.h", include_str!("../../../../linux/driver/hoistway_kernel.h")),
     ("hoistway_control.c", include_str!("../../../../linux/driver/hoistway_control.c")),
 ];
 const FRAGMENT: &str = include_str!("../../../../linux/config");
 /// Without these nothing of what a kernel is built for would run.
 const NEEDED: &[&str] = &["UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "BLOCK", "BLK_CGROUP", "DEVTMPFS"];
 
-/// A change of a file of the kernel, of arch/um but for one: one of the texts is there and is replaced.
+/// A change of a file of the kernel, of arch/um with few exceptions: one of the texts is there and is replaced.
 struct Edit {
-    file: &'static str,
+    /// Names of the file, from new versions to old ones; the first that is there counts.
+    files: &'static [&'static str],
     /// Why it has to be.
     why: &'static str,
     /// Text and replacement; the first that is found counts.
@@ -131,27 +133,52 @@ struct Edit {
     optional: bool,
 }
 
+/// Up to 5.5 it had another name.
+const TIME_INTERNAL: &[&str] =
+    &["arch/um/include/linux/time-internal.h", "arch/um/include/shared/timer-internal.h"];
+
 const EDITS: &[Edit] = &[
     Edit {
-        file: "arch/um/include/linux/time-internal.h",
+        files: TIME_INTERNAL,
         why: "the clock would go by 256 ns",
         texts: &[("#define TIMER_MULTIPLIER 256", "#define TIMER_MULTIPLIER 1\n")],
         optional: false,
     },
     Edit {
-        file: "arch/um/include/linux/time-internal.h",
+        files: TIME_INTERNAL,
         why: "a timer would be late by up to 500 ns",
         texts: &[("#define TIMER_MIN_DELTA  500", "#define TIMER_MIN_DELTA  1\n")],
         optional: false,
     },
     Edit {
-        file: "arch/um/kernel/time.c",
+        files: &["arch/um/kernel/time.c"],
         why: "every timer would be late by one unit of the clock",
         texts: &[("\tdelta += 1;\n", "\tdelta += time_travel_mode == TT_MODE_OFF;\n")],
         optional: false,
     },
     Edit {
-        file: "arch/um/os-Linux/util.c",
+        files: &["arch/um/kernel/process.c"],
+        why: "the clock would go back by the times at which it was read since a timer was due",
+        texts: &[(
+            "\t\tif (time_travel_mode != TT_MODE_BASIC)\n\t\t\ttime_travel_set_time(",
+            "\t\tif (time_travel_mode != TT_MODE_BASIC &&\n\t\t    time_travel_timer_expiry > time_travel_time)\n\
+             \t\t\ttime_travel_set_time(",
+        )],
+        // From 5.6 on the kernel sees to it.
+        optional: true,
+    },
+    Edit {
+        files: &["crypto/xor.c"],
+        why: "what btrfs needs would be timed at boot, by a clock that stands still meanwhile",
+        texts: &[(
+            "#define XOR_SELECT_TEMPLATE(x) (x)\n",
+            "#define XOR_SELECT_TEMPLATE(x) (&xor_block_8regs)\n",
+        )],
+        // Before arch/um had a choice of its own, in 5.10 at the latest.
+        optional: true,
+    },
+    Edit {
+        files: &["arch/um/os-Linux/util.c"],
         why: "random numbers would be the host's",
         texts: &[(
             "\treturn getrandom(buf, len, flags);\n",
@@ -162,7 +189,7 @@ const EDITS: &[Edit] = &[
         optional: true,
     },
     Edit {
-        file: "init/main.c",
+        files: &["init/main.c"],
         why: "random numbers would depend on the names of folders in the command line",
         texts: &[
             ("random_init_early(command_line);", "random_init_early(\"\");"),
@@ -172,7 +199,7 @@ const EDITS: &[Edit] = &[
         optional: true,
     },
     Edit {
-        file: "arch/um/os-Linux/skas/process.c",
+        files: &["arch/um/os-Linux/skas/process.c"],
         why: "processes of a guest that was killed would go on as the host's",
         texts: &[(
             "(void *) PTRACE_O_TRACESYSGOOD)",
@@ -181,7 +208,7 @@ const EDITS: &[Edit] = &[
         optional: false,
     },
     Edit {
-        file: "arch/um/os-Linux/skas/process.c",
+        files: &["arch/um/os-Linux/skas/process.c"],
         why: "the same for those that another process began",
         texts: &[(
             "(void *)PTRACE_O_TRACESYSGOOD)",
@@ -190,14 +217,14 @@ const EDITS: &[Edit] = &[
         optional: true,
     },
     Edit {
-        file: "arch/x86/um/user-offsets.c",
+        files: &["arch/x86/um/user-offsets.c"],
         why: "the registers of processors with AMX would not fit",
         texts: &[("DEFINE_LONGS(HOST_FP_SIZE, 2696);", "DEFINE_LONGS(HOST_FP_SIZE, 11264);")],
         // From 6.13 on the size is asked for.
         optional: true,
     },
     Edit {
-        file: "arch/um/Makefile",
+        files: &["arch/um/Makefile"],
         why: "nothing would tell what io.max is asked",
         texts: &[(
             "LINK_WRAPS = -Wl,--wrap,malloc",
@@ -207,7 +234,7 @@ const EDITS: &[Edit] = &[
         optional: true,
     },
     Edit {
-        file: "arch/um/Kconfig",
+        files: &["arch/um/Kconfig"],
         why: "schedulers that keep time in ticks would do so by 10 ms",
         texts: &[("config HZ\n\tint\n\tdefault 100\n", "config HZ\n\tint\n\tdefault 250\n")],
         optional: true,
@@ -534,7 +561,7 @@ impl Build<'_> {
             fs::write(&path, text + line).map_err(os(path.display().to_string()))?;
         }
         for edit in EDITS {
-            let path = self.tree.join(edit.file);
+            let path = self.place(edit);
             let text = match fs::read_to_string(&path) {
                 Ok(text) => text,
                 Err(_) if edit.optional => continue,
@@ -544,7 +571,7 @@ impl Build<'_> {
                 Some(text) => fs::write(&path, text).map_err(os(path.display().to_string()))?,
                 None if edit.optional => {}
                 None => {
-                    let (file, why, place) = (edit.file, edit.why, edit.texts[0].0);
+                    let (file, why, place) = (edit.files[0], edit.why, edit.texts[0].0);
                     return Err(LiveError::Refused(format!(
                         "{file}: has no `{place}`, which has to be changed ({why}); this version of Linux is not \
                          known to hoistway"
@@ -553,6 +580,12 @@ impl Build<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The file that an edit is of.
+    fn place(&self, edit: &Edit) -> PathBuf {
+        let names = edit.files.iter().map(|name| self.tree.join(name));
+        names.clone().find(|path| path.exists()).unwrap_or_else(|| self.tree.join(edit.files[0]))
     }
 
     /// Makes the configuration; says what it should have and has not.
@@ -653,11 +686,22 @@ fn edited(edit: &Edit, text: &str) -> Option<String> {
     Some(text.replacen(old, new, 1))
 }
 
+/// Options of the fragment, and lines by which newer sources say the same.
+const SAME: &[(&str, &str)] = &[
+    ("PROC_SYSCTL", "CONFIG_SYSCTL=y"),
+    ("CRYPTO_MANAGER_DISABLE_TESTS", "# CONFIG_CRYPTO_SELFTESTS is not set"),
+];
+
 /// Options that the fragment sets and a configuration does not.
 fn missing(fragment: &str, config: &str) -> Vec<String> {
     let wanted = fragment.lines().filter_map(|l| l.strip_prefix("CONFIG_")?.strip_suffix("=y"));
+    let has = |wanted: &str| config.lines().any(|line| line == wanted);
+    let same = |option: &str| {
+        let unknown = !config.contains(&format!("CONFIG_{option} "));
+        unknown && SAME.iter().any(|(name, line)| *name == option && has(line))
+    };
     wanted
-        .filter(|option| !config.lines().any(|line| line == format!("CONFIG_{option}=y")))
+        .filter(|option| !has(&format!("CONFIG_{option}=y")) && !same(option))
         .map(str::to_string)
         .collect()
 }
@@ -727,7 +771,7 @@ mod tests {
 
     #[test]
     fn an_edit_is_made_once() {
-        let edit = &EDITS[0];
+        let edit = EDITS.iter().find(|edit| edit.why.contains("256 ns")).unwrap();
         let once = edited(edit, "a\n#define TIMER_MULTIPLIER 256\nb\n").unwrap();
         assert_eq!(once, "a\n#define TIMER_MULTIPLIER 1\n\nb\n");
         assert_eq!(edited(edit, &once).unwrap(), once);
@@ -738,5 +782,9 @@ mod tests {
     fn what_the_source_does_not_offer_is_told() {
         let fragment = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\n";
         assert_eq!(missing(fragment, "CONFIG_A=y\n# CONFIG_C is not set\n"), ["C"]);
+        let fragment = "CONFIG_PROC_SYSCTL=y\n";
+        assert!(missing(fragment, "CONFIG_SYSCTL=y\n").is_empty());
+        let off = "# CONFIG_PROC_SYSCTL is not set\nCONFIG_SYSCTL=y\n";
+        assert_eq!(missing(fragment, off), ["PROC_SYSCTL"]);
     }
 }

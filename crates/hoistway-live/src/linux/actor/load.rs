@@ -10,8 +10,7 @@ use std::time::Duration;
 
 /// The guest's clock in ns.
 pub fn clock() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    crate::clock::monotonic()
 }
 
 pub fn sleep_until(at: u64) {

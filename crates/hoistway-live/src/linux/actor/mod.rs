@@ -27,6 +27,9 @@ const LEAD_MS: u64 = 20;
 const FORGETTING_NS: u64 = 500_000_000;
 /// Looks at most.
 const FORGETTING_LOOKS: u32 = 20;
+/// Between two attempts at removing a group, and how many.
+const LEAVING_NS: u64 = 10_000;
+const LEAVING_LOOKS: u32 = 100;
 /// Writes a disk's page cache back and forgets it (include/uapi/linux/fs.h).
 const BLKFLSBUF: libc::Ioctl = 0x1261;
 /// The line that the console shows after each scenario, before its name.
@@ -331,7 +334,7 @@ impl<'a> Guest<'a> {
             }
             let open = at(&group, File::open(&folder))?;
             self.command(&format!("watch {} {group}", open.as_raw_fd()))?;
-            at(&group, fs::remove_dir(&folder))?;
+            at(&group, remove_group(&folder))?;
             self.groups.retain(|g| *g != group);
         }
         Ok(())
@@ -370,10 +373,23 @@ impl<'a> Guest<'a> {
         }
         for group in std::mem::take(&mut self.groups).iter().rev() {
             self.unlimit(group)?;
-            at(group, fs::remove_dir(self.folder(group)))?;
+            at(group, remove_group(&self.folder(group)))?;
         }
         write(format!("{QUEUE}/scheduler"), "none")
     }
+}
+
+/// Removes a group without processes. Newer kernels (7.3, not 6.12) count one that has ended for some time longer.
+fn remove_group(folder: &Path) -> io::Result<()> {
+    for _ in 0..LEAVING_LOOKS {
+        match fs::remove_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                load::sleep_until(load::clock() + LEAVING_NS);
+            }
+            other => return other,
+        }
+    }
+    fs::remove_dir(folder)
 }
 
 /// Empties the disk's page cache and waits until nothing that is written there is of a group of the scenario before. The

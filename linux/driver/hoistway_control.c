@@ -116,7 +116,7 @@ static void note(const char *event, unsigned long n, unsigned long other, const 
 
 static bool bytes_were_counted(struct bio *bio)
 {
-#if SINCE(6, 1)
+#if SINCE(5, 19)
 	return bio_flagged(bio, BIO_BPS_THROTTLED);
 #else
 	return bio_flagged(bio, BIO_THROTTLED);

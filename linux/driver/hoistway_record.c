@@ -776,12 +776,12 @@ static int begin(const char *name)
 	lost = false;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
-		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu noweights%s,\n",
+		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s,\n",
 		name, controller ? "controller" : "scheduler",
 		controller ? controller : watched->elevator->type->elevator_name, LINUX_VERSION_CODE >> 16,
 		LINUX_VERSION_CODE >> 8 & 0xff, hoistway_rotational(watched), created_tick,
 		1000000000ul / HZ, queue_max_sectors(watched), (unsigned int)queue_max_segments(watched),
-		(unsigned long)watched->nr_requests, timers);
+		(unsigned long)watched->nr_requests, watched->tag_set->queue_depth, timers);
 	if (len >= sizeof(line))
 		return -ENAMETOOLONG;
 	line_at(used, line, len);

@@ -28,7 +28,8 @@
 //!
 //! ```text
 //!   device     always there: "scheduler=NAME release=R rotational=R created_tick=N tick_ns=T max_sectors=N
-//!              max_segments=N tags=N noweights timers"; release is the kernel's, such as 6.12; without `timers` none are recorded, and ours fire when they are due
+//!              max_segments=N tags=N depth=N noweights timers"; release is the kernel's, such as 6.12; depth the drive's;
+//!              without `timers` none are recorded, and ours fire when they are due
 //!   merge      `request` is the one that the bio joined, where that is known
 //!   limit      a tag is asked for; the result is how many places of a word it may be among, 0 = all
 //!   complete   "start=NS issue=NS end=NS": when it had its tag, when the driver had it, when it was over
@@ -63,7 +64,7 @@ mod run;
 mod search;
 mod subject;
 
-use hoistway::sched::{bfq, mq_deadline};
+use hoistway::sched::{bfq, kyber, mq_deadline};
 use hoistway::setting::{Tunable, Unit};
 use hoistway::unit::{Nanos, Sectors};
 use std::fmt;
@@ -86,6 +87,8 @@ pub struct Recorded {
     pub tunables: Vec<(String, u64)>,
     /// The value of mq-deadline's `base`.
     pub mq_deadline_base: u64,
+    /// The value of kyber's `base`.
+    pub kyber_base: u64,
     /// Weights by group path; other groups have the default.
     pub weights: Vec<(String, u64)>,
     /// Weights of recordings that do not write them; dropped by `noweights`.
@@ -110,6 +113,7 @@ impl Recorded {
             buffer_kib: None,
             tunables: tunables.map(|(name, value)| (name.to_string(), value)).into(),
             mq_deadline_base: 0,
+            kyber_base: 0,
             weights: Vec::new(),
             usual_weights: WEIGHTS.map(|(name, weight)| (name.to_string(), weight)).into(),
         };
@@ -126,8 +130,8 @@ impl Recorded {
         recorded
     }
 
-    /// Whose rules are to decide: a word of BFQ's tunable `base`, such as 6.1. mq-deadline has the same word, or
-    /// changed nothing before it.
+    /// Whose rules are to decide: a word of BFQ's tunable `base`, such as 6.1. mq-deadline and kyber have the same word,
+    /// or changed nothing since the one before it.
     ///
     /// # Errors
     /// No such word; the text lists those there are.
@@ -137,7 +141,9 @@ impl Recorded {
             .ok_or_else(|| format!("no such base: '{word}'; there are {}", words.join(", ")))?;
         self.set("base", at);
         let words = bases(mq_deadline::ENTRY.tunables);
-        self.mq_deadline_base = place(words, word).or(place(words, "6.1")).unwrap_or(0);
+        let before = if word == "7.3" { "6.12" } else { "6.1" };
+        self.mq_deadline_base = place(words, word).or(place(words, before)).unwrap_or(0);
+        self.kyber_base = place(bases(kyber::ENTRY.tunables), word).unwrap_or(0);
         Ok(())
     }
 
@@ -151,7 +157,8 @@ impl Recorded {
     pub fn set_release(&mut self, release: &str) {
         let version = version(release);
         let word = match version {
-            (6, 12..) | (7.., _) => "6.12",
+            (7, 3..) | (8.., _) => "7.3",
+            (6, 12..) | (7, _) => "6.12",
             (6, 2..) => "6.2+",
             _ => "6.1",
         };
@@ -171,12 +178,12 @@ impl Recorded {
         put(&mut self.weights, group, weight);
     }
 
-    /// The settings of a scheduler. kyber decides alike in all kernels.
+    /// The settings of a scheduler.
     fn settings(&self, scheduler: &str) -> Vec<(String, u64)> {
-        let fixed = |name: &str, value| vec![(name.to_string(), value)];
+        let named = |name: &str, value| (name.to_string(), value);
         match scheduler {
-            "mq-deadline" => fixed("base", self.mq_deadline_base),
-            "kyber" => fixed("timer_in_ticks", 1),
+            "mq-deadline" => vec![named("base", self.mq_deadline_base)],
+            "kyber" => vec![named("base", self.kyber_base), named("timer_in_ticks", 1)],
             _ => self.tunables.clone(),
         }
     }

@@ -48,6 +48,7 @@ pub struct DeviceLine<'a> {
     pub max_sectors: Option<u64>,
     pub max_segments: Option<u64>,
     pub tags: Option<u64>,
+    pub depth: Option<u64>,
     /// Timers that fire are told of.
     pub timers: bool,
 }
@@ -201,6 +202,7 @@ impl<'a> Line<'a> {
                 Some(("max_sectors", n)) => told.max_sectors = Some(number(n)?),
                 Some(("max_segments", n)) => told.max_segments = Some(number(n)?),
                 Some(("tags", n)) => told.tags = Some(number(n)?),
+                Some(("depth", n)) => told.depth = Some(number(n)?),
                 None if word == "noweights" => told.noweights = true,
                 None if word == "timers" => told.timers = true,
                 _ => return Err(format!("'{word}' tells nothing about a device")),

@@ -157,6 +157,9 @@ impl Replay {
             device.nr_requests = u32::try_from(tags).unwrap_or(u32::MAX).max(1);
             device.tags_made_for = device.nr_requests;
         }
+        if let Some(depth) = told.depth {
+            device.queue_depth = u32::try_from(depth).unwrap_or(u32::MAX).max(1);
+        }
         if told.release.is_some_and(|release| version(release) >= PLAIN_TAGS) {
             device.tags = Tags::Plain;
         }

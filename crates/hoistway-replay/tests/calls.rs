@@ -185,16 +185,18 @@ fn a_recording_says_whose_rules_it_was_made_with() {
     let new = old.replace("rotational", "release=6.12 rotational");
     assert_eq!(hoistway_replay::release(&new).as_deref(), Some("6.12"));
     let mut settings = Recorded::linux_6_1();
-    for (release, base, mq_deadline) in [
-        ("5.4.200", "6.1", 0),
-        ("6.1.192", "6.1", 0),
-        ("6.2.0-rc1", "6.2+", 0),
-        ("6.5.3", "6.2+", 2),
-        ("6.12", "6.12", 2),
-        ("7.0.0", "6.12", 2),
+    for (release, base, mq_deadline, kyber) in [
+        ("5.4.200", "6.1", 0, 0),
+        ("6.1.192", "6.1", 0, 0),
+        ("7.3.4", "7.3", 2, 1),
+        ("6.2.0-rc1", "6.2+", 0, 0),
+        ("6.5.3", "6.2+", 2, 0),
+        ("6.12", "6.12", 2, 0),
+        ("7.0.0", "6.12", 2, 0),
     ] {
         settings.set_release(release);
-        assert_eq!((settings.base(), settings.mq_deadline_base), (base, mq_deadline), "{release}");
+        let found = (settings.base(), settings.mq_deadline_base, settings.kyber_base);
+        assert_eq!(found, (base, mq_deadline, kyber), "{release}");
     }
     settings.set_base("hoistway").unwrap();
     assert_eq!((settings.base(), settings.mq_deadline_base), ("hoistway", 1));

@@ -1,6 +1,7 @@
 //! Conformance of `kyber` (specs/kyber.md section 8, K-4 to K-17; K-1 to K-3 stand beside the code they are
 //! about), and what its control loop promises.
 
+use hoistway::device::Tags;
 use hoistway::request::Side;
 use hoistway::sched::{At, Depth, Dispatch};
 use hoistway::testkit::Rng;
@@ -312,6 +313,23 @@ fn k15_async_requests_leave_a_quarter_of_the_tags() {
         b.env.device.nr_requests = tags;
         let io = b.io("w1", 8, 8);
         assert_eq!(b.depth_limit(&io), Depth::Word(most));
+    }
+}
+
+/// Recorded of Linux 7.3 with 62 and 256 tags.
+#[test]
+fn in_7_3_all_but_synchronous_reads_leave_a_quarter_of_the_tags() {
+    for (depth, most) in [(31, 46), (128, 192)] {
+        let mut device = Device::new(Sectors(1 << 30), depth);
+        device.tags = Tags::Plain;
+        let mut b = Bench::on(device, "kyber", &[("base", 1)]);
+        let mut limit = |name: &str, flags: Flags| {
+            let io = Io { flags, ..b.io(name, 8, 8) };
+            b.depth_limit(&io)
+        };
+        assert_eq!(limit("w1", Flags::NONE), Depth::Word(most));
+        assert_eq!(limit("w1", Flags::SYNC), Depth::Word(most));
+        assert_eq!(limit("r1", Flags::NONE), Depth::Usual);
     }
 }
 

@@ -20,7 +20,7 @@ mod mounts;
 mod others;
 mod place;
 mod probe;
-mod queue;
+pub(crate) mod queue;
 mod reading;
 mod run;
 mod state;

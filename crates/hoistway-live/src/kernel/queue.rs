@@ -165,10 +165,12 @@ impl Queue {
     pub fn tunables(&self) -> Result<Vec<(String, String)>, LiveError> {
         let folder = self.folder.join("queue/iosched");
         let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
-        let mut rows: Vec<(String, String)> = entries
-            .flatten()
-            .filter_map(|entry| Some((file_name(&entry.path()), line(&entry.path())?)))
-            .collect();
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        if self.scheduler()? == MQ_DEADLINE {
+            files.extend(moved_tunable(&self.folder.join("queue"), ASYNC_DEPTH));
+        }
+        let row = |file: &PathBuf| Some((file_name(file), line(file)?));
+        let mut rows: Vec<(String, String)> = files.iter().filter_map(row).collect();
         rows.sort();
         Ok(rows)
     }
@@ -185,7 +187,8 @@ impl Queue {
 
     /// The path of a tunable of the scheduler in force.
     pub fn tunable_file(&self, name: &str) -> PathBuf {
-        self.folder.join("queue/iosched").join(name)
+        let queue = self.folder.join("queue");
+        moved_tunable(&queue, name).unwrap_or_else(|| queue.join("iosched").join(name))
     }
 
     /// What drive it is.
@@ -345,6 +348,17 @@ pub(crate) fn scheduler_lack(scheduler: &str, kernel: &str, offered: &[String]) 
     Lack::new(what, why, "compare it in the simulator: --on sim")
 }
 
+/// mq-deadline's limit of tags for what is not read synchronously.
+const ASYNC_DEPTH: &str = "async_depth";
+const MQ_DEADLINE: &str = "mq-deadline";
+
+/// The file of a tunable that newer kernels (7.3, not 6.17) keep for the queue, whoever the scheduler is; `None`: it is
+/// where the others are.
+pub(crate) fn moved_tunable(queue: &Path, name: &str) -> Option<PathBuf> {
+    let (old, new) = (queue.join("iosched").join(name), queue.join(name));
+    (name == ASYNC_DEPTH && !old.exists() && new.exists()).then_some(new)
+}
+
 /// What kind of drive it is, by name, place in sysfs and what the kernel says of it.
 fn class(name: &str, folder: &Path, rotational: Option<bool>) -> String {
     let path = folder.to_string_lossy();
@@ -479,7 +493,14 @@ mod tests {
         assert_eq!(hashed, hash(Some("WDC WD10EZEX-08W"), b"ABCD"));
         assert!(hashed.len() == 64 && !hashed.contains("ABCD"));
         assert_eq!(queue.scheduler().unwrap(), "mq-deadline");
-        assert_eq!(queue.tunables().unwrap(), [("fifo_batch".to_string(), "16".to_string())]);
+        let row = |name: &str, value: &str| (name.to_string(), value.to_string());
+        assert_eq!(queue.tunables().unwrap(), [row("fifo_batch", "16")]);
+        assert!(queue.tunable_file("async_depth").ends_with("queue/iosched/async_depth"));
+        // A newer kernel.
+        fs::write(queue.attribute_file("async_depth"), "48\n").unwrap();
+        assert_eq!(queue.tunables().unwrap(), [row("async_depth", "48"), row("fifo_batch", "16")]);
+        assert!(queue.tunable_file("async_depth").ends_with("queue/async_depth"));
+        assert!(queue.tunable_file("fifo_batch").ends_with("queue/iosched/fifo_batch"));
         let _ = fs::remove_dir_all(root);
     }
 

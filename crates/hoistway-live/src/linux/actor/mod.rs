@@ -9,6 +9,7 @@
 mod load;
 pub mod scenario;
 
+use crate::kernel::queue::moved_tunable;
 use hoistway::unit::IoPrio;
 use scenario::{Change, DEV, Load, Scenario, What};
 use std::fs::{self, File, OpenOptions};
@@ -138,7 +139,7 @@ impl<'a> Guest<'a> {
         let (scheduler, disk) = (format!("{QUEUE}/scheduler"), guest.disk.as_raw_fd());
         if scenario.is_of_controller() {
             write(&scheduler, "none")?;
-            guest.command(&format!("attach {disk} {}", scenario.scheduler))?;
+            guest.attach_controller(disk)?;
         } else {
             write(&scheduler, &scenario.scheduler)?;
             // Wrapped it is from here on, but it was made before: once more.
@@ -155,6 +156,19 @@ impl<'a> Guest<'a> {
 
     fn command(&mut self, text: &str) -> Result<(), String> {
         at(&format!("{COMMANDS}: '{text}'"), self.commands.write_all(text.as_bytes()))
+    }
+
+    fn attach_controller(&mut self, disk: i32) -> Result<(), String> {
+        let name = &self.scenario.scheduler;
+        let command = format!("attach {disk} {name}");
+        match self.commands.write_all(command.as_bytes()) {
+            // EOPNOTSUPP: a function to wrap is not there.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Err(format!(
+                "what {name} decides cannot be recorded in this kernel (Linux 5.17 is the first that has the places for \
+                 it); choose a newer one: --on linux:NAME"
+            )),
+            result => at(&format!("{COMMANDS}: '{command}'"), result),
+        }
     }
 
     /// Writes a value and notes the event at once. The columns are those of a recording.
@@ -260,7 +274,12 @@ impl<'a> Guest<'a> {
     fn change(&mut self, change: &Change) -> Result<(), String> {
         match &change.what {
             What::Set(name, value) => {
-                let file = Path::new(QUEUE).join("iosched").join(name);
+                let queue = Path::new(QUEUE);
+                let file = moved_tunable(queue, name).unwrap_or(queue.join("iosched").join(name));
+                // What an older kernel does not have stays out of the recording, too.
+                if !file.exists() {
+                    return Ok(());
+                }
                 let result = format!("{name}={value}");
                 self.put("set", "", &result, &file, &value.to_string())
             }
@@ -444,6 +463,10 @@ impl Guest<'_> {
         for group in std::iter::once(String::new()).chain(self.groups.clone()) {
             let folder = if group.is_empty() { PathBuf::from(GROUPS) } else { self.folder(&group) };
             let path = folder.join("io.stat");
+            if group.is_empty() && !path.exists() {
+                // The root has one from 5.10 on.
+                continue;
+            }
             let text = at(&path.display().to_string(), fs::read_to_string(&path))?;
             let name = if group.is_empty() { "root" } else { &group };
             let words = text.lines().find_map(|l| l.strip_prefix(self.number.as_str()));

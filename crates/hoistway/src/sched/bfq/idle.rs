@@ -336,7 +336,7 @@ impl Bfq {
             match self.conf.base {
                 Base::V53 | Base::V61 if large => inflight < limit.min(1),
                 Base::V53 | Base::V61 => inflight < queue.inject.limit,
-                Base::V62 | Base::V612 | Base::Hoistway => !large || inflight == 0,
+                Base::V62 | Base::V612 | Base::V73 | Base::Hoistway => !large || inflight == 0,
             }
         })
     }

@@ -2,6 +2,7 @@
 
 use super::Bfq;
 use super::ids::{EntityNo, Id, QueueNo};
+use super::tunables::Base;
 use crate::device::{Device, Profile};
 use crate::env::Cx;
 use crate::request::{Dir, Io};
@@ -16,19 +17,13 @@ impl Bfq {
     /// A process over its share has requests queued already, so one tag per word does not idle it.
     pub(super) fn pool_limit(&self, io: &Io, cx: &Cx<'_>) -> Depth {
         let n = u64::from(cx.device.nr_requests);
-        let word = u64::from(cx.device.tag_word());
         let sync = cx.device.is_sync(io.op, io.flags);
-        let raised = self.fair.census.wr_busy != 0;
-        let depth = match (sync, io.op.dir(), raised) {
-            (true, Dir::Read, _) => word,
-            (true, Dir::Write, false) => 3 * word / 4,
-            (true, Dir::Write, true) => 6 * word / 16,
-            (false, _, false) => word / 2,
-            (false, _, true) => 3 * word / 16,
-        }
-        .max(1);
         let reads = sync && io.op.dir() == Dir::Read;
-        let limit = if reads { n } else { n * depth / word };
+        let (limit, depth) = match self.conf.base {
+            _ if reads => (n, Depth::Usual),
+            Base::V73 => self.part_of_depth(sync, cx.device),
+            _ => self.part_of_word(sync, cx.device),
+        };
         // Deviation: the legacy pool has no place of its own for those over their share, so there a queue
         // without requests is never locked out.
         let counted = cx.device.profile == Profile::Legacy;
@@ -43,7 +38,37 @@ impl Bfq {
                 return Depth::Word(1);
             }
         }
-        if reads { Depth::Usual } else { Depth::Word(depth as u32) }
+        depth
+    }
+
+    /// Of all requests, and of a word of tags.
+    fn part_of_word(&self, sync: bool, device: &Device) -> (u64, Depth) {
+        let word = u64::from(device.tag_word());
+        let part = match (sync, self.fair.census.wr_busy != 0) {
+            (true, false) => 3 * word / 4,
+            (true, true) => 6 * word / 16,
+            (false, false) => word / 2,
+            (false, true) => 3 * word / 16,
+        }
+        .max(1);
+        (u64::from(device.nr_requests) * part / word, Depth::Word(part as u32))
+    }
+
+    /// The same in 7.3: parts of the drive's depth (Q29).
+    fn part_of_depth(&self, sync: bool, device: &Device) -> (u64, Depth) {
+        let (n, whole) = (u64::from(device.nr_requests), u64::from(device.queue_depth));
+        let part = match (sync, self.fair.census.wr_busy != 0) {
+            (true, false) => whole,
+            (true, true) => whole / 2,
+            (false, false) => 2 * whole / 3,
+            (false, true) => whole / 4,
+        }
+        .max(1);
+        if part >= n {
+            return (part, Depth::Usual);
+        }
+        let word = u64::from(device.tag_word());
+        (part, Depth::Word((part * word / n).max(1) as u32))
     }
 
     /// The share of an entity in `n` requests, from the top down; `None` if some level is not tracked. Eight times as

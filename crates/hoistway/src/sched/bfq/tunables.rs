@@ -83,21 +83,27 @@ pub(super) enum Base {
     /// August 2019, before the last changes to injection (11.7).
     V53,
     V612,
+    V73,
 }
 
 impl Base {
-    const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway", "5.3", "6.12"];
-    const ALL: [Base; 5] = [Base::V61, Base::V62, Base::Hoistway, Base::V53, Base::V612];
+    const WORDS: &'static [&'static str] = &["6.1", "6.2+", "hoistway", "5.3", "6.12", "7.3"];
+    const ALL: [Base; 6] = [Base::V61, Base::V62, Base::Hoistway, Base::V53, Base::V612, Base::V73];
 
     /// What `hoistway differ` found in 6.1 and 6.12 holds (quirks Q22 to Q24); of 5.3 there are no recordings.
     pub fn as_recorded(self) -> bool {
-        matches!(self, Base::V61 | Base::V62 | Base::V612)
+        matches!(self, Base::V61 | Base::V62 | Base::V612 | Base::V73)
+    }
+
+    /// Rules of 6.12 that 6.2 does not have, or that were not looked for there.
+    pub fn from_6_12(self) -> bool {
+        matches!(self, Base::V612 | Base::V73)
     }
 
     /// A queue that moves is taken off the count of its group before its slot ends (quirk Q27): recorded of 6.12, whose
     /// count of groups is that of 6.2.
     pub fn leaves_count_first(self) -> bool {
-        matches!(self, Base::V62 | Base::V612)
+        matches!(self, Base::V62 | Base::V612 | Base::V73)
     }
 
     /// The rules before 6.2, where versions differ.
@@ -110,7 +116,7 @@ impl Base {
 const MS_MAX: u64 = 600_000;
 
 /// The values of a switch that mends a quirk: off with every version of the reference.
-const MENDED: &[u64] = &[0, 0, 1, 0, 0];
+const MENDED: &[u64] = &[0, 0, 1, 0, 0, 0];
 const HOISTWAY: u64 = Base::Hoistway as u64;
 
 const ROWS: &[Setting<Conf>] = &[
@@ -240,8 +246,8 @@ const ROWS: &[Setting<Conf>] = &[
         "base",
         Base::WORDS,
         Base::Hoistway as u64,
-        "Whose decisions. 5.3, 6.1, 6.2+ or 6.12: those of that version of the reference, its \
-         quirks included; writing it turns tick_rounding on and every switch that mends \
+        "Whose decisions. 5.3, 6.1, 6.2+, 6.12 or 7.3: those of that version of the reference, \
+         its quirks included; writing it turns tick_rounding on and every switch that mends \
          a quirk off, and 5.3 sets what changed since: injection, wakers, think times, \
          stable_merge. hoistway: the rules of 6.2+, all mended.",
     )
@@ -253,7 +259,7 @@ const ROWS: &[Setting<Conf>] = &[
         "Instants that the reference keeps in clock ticks are rounded to the device's \
          tick (Q12).",
     )
-    .presets(&[1, 1, 0, 1, 1], HOISTWAY)
+    .presets(&[1, 1, 0, 1, 1, 1], HOISTWAY)
     .on_change(OnChange::LaterSamples)
     .field(|c| c.tick_rounding.into(), |c, v| c.tick_rounding = v != 0),
     Tunable::switch(
@@ -309,7 +315,7 @@ const ROWS: &[Setting<Conf>] = &[
         "1: the idle class of a new group waits class_idle_period for its first turn. 0: \
          it has it at once (Q22).",
     )
-    .presets(&[0, 0, 1, 1, 0], HOISTWAY)
+    .presets(&[0, 0, 1, 1, 0, 0], HOISTWAY)
     .field(|c| c.fair.fix_group_ticket.into(), |c, v| c.fair.fix_group_ticket = v != 0),
     Tunable::switch(
         "fix_class_count",
@@ -415,7 +421,7 @@ const ROWS: &[Setting<Conf>] = &[
         "Pause in measuring what injection costs after the limit was lowered; 100 ms in \
          5.3.",
     )
-    .presets_if_different(&[10, 10, 10, 100, 10], HOISTWAY)
+    .presets_if_different(&[10, 10, 10, 100, 10, 10], HOISTWAY)
     .field(|c| c.inject_sample_pause.as_ms(), |c, v| c.inject_sample_pause = Nanos::ms(v)),
     Tunable::switch(
         "inject_up_to_twice",
@@ -423,14 +429,14 @@ const ROWS: &[Setting<Conf>] = &[
         "1: the limit of injection grows to twice the most requests seen in the device \
          (5.3). 0: to one more.",
     )
-    .presets_if_different(&[0, 0, 0, 1, 0], HOISTWAY)
+    .presets_if_different(&[0, 0, 0, 1, 0, 0], HOISTWAY)
     .field(|c| c.inject_up_to_twice.into(), |c, v| c.inject_up_to_twice = v != 0),
     Tunable::switch(
         "inject_on_new_base",
         false,
         "1: every new base service time lifts a limit of 0 to 1 (5.3). 0: only the first.",
     )
-    .presets_if_different(&[0, 0, 0, 1, 0], HOISTWAY)
+    .presets_if_different(&[0, 0, 0, 1, 0, 0], HOISTWAY)
     .field(|c| c.inject_on_new_base.into(), |c, v| c.inject_on_new_base = v != 0),
     Tunable::switch(
         "inject_flag_kept",
@@ -438,14 +444,14 @@ const ROWS: &[Setting<Conf>] = &[
         "1: the limit moves whether or not anything was injected (5.3). 0: only if \
          something was.",
     )
-    .presets_if_different(&[0, 0, 0, 1, 0], HOISTWAY)
+    .presets_if_different(&[0, 0, 0, 1, 0, 0], HOISTWAY)
     .field(|c| c.inject_flag_kept.into(), |c, v| c.inject_flag_kept = v != 0),
     Tunable::switch(
         "think_margin",
         true,
         "1: think times are short up to half of slice_idle. 0: up to slice_idle (5.3).",
     )
-    .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
+    .presets_if_different(&[1, 1, 1, 0, 1, 1], HOISTWAY)
     .field(|c| c.think_margin.into(), |c, v| c.think_margin = v != 0),
     Tunable::new(
         "waker_detections",
@@ -455,7 +461,7 @@ const ROWS: &[Setting<Conf>] = &[
         "So many times in a row a queue must go on after another's completion for that \
          to be its waker; 1 in 5.3.",
     )
-    .presets_if_different(&[3, 3, 3, 1, 3], HOISTWAY)
+    .presets_if_different(&[3, 3, 3, 1, 3, 3], HOISTWAY)
     .field(|c| c.waker_detections.into(), |c, v| c.waker_detections = v as u8),
     Tunable::switch(
         "io_intensity",
@@ -463,7 +469,7 @@ const ROWS: &[Setting<Conf>] = &[
         "1: throughput is no reason to wait for a queue that is idle a fifth of the \
          time. 0: it may be (5.3).",
     )
-    .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
+    .presets_if_different(&[1, 1, 1, 0, 1, 1], HOISTWAY)
     .field(|c| c.io_intensity.into(), |c, v| c.io_intensity = v != 0),
     Tunable::switch(
         "inherit_waker",
@@ -471,7 +477,7 @@ const ROWS: &[Setting<Conf>] = &[
         "1: a shared queue takes over the waker of a queue merged into it. 0: it does \
          not (5.3).",
     )
-    .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
+    .presets_if_different(&[1, 1, 1, 0, 1, 1], HOISTWAY)
     .field(|c| c.inherit_waker.into(), |c, v| c.inherit_waker = v != 0),
     Tunable::switch("preemption", true, "A queue that becomes busy may end a slot.")
         .field(|c| c.preemption.into(), |c, v| c.preemption = v != 0),
@@ -483,7 +489,7 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .field(|c| c.queue_merge.into(), |c, v| c.queue_merge = v != 0),
     Tunable::switch("stable_merge", true, "Queues created within 180 ms are merged.")
-        .presets_if_different(&[1, 1, 1, 0, 1], HOISTWAY)
+        .presets_if_different(&[1, 1, 1, 0, 1, 1], HOISTWAY)
         .field(|c| c.stable_merge.into(), |c, v| c.stable_merge = v != 0),
     Tunable::switch(
         "queue_statistics",

@@ -99,6 +99,15 @@ const ROWS: &[Setting<Kyber>] = &[
     )
     .on_change(OnChange::LaterSamples)
     .field(|k| k.flush_samples.into(), |k, v| k.flush_samples = v != 0),
+    Tunable::choice(
+        "base",
+        &["6.1", "7.3"],
+        0,
+        "Whose decisions: which requests may have three quarters of the tags at most. 6.1: the \
+         asynchronous ones. 7.3: all but synchronous reads.",
+    )
+    .on_change(OnChange::Decides)
+    .field(|k| k.limits_sync_writes.into(), |k, v| k.limits_sync_writes = v != 0),
 ];
 static SETTINGS: Settings<Kyber> = Settings::new("kyber", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
@@ -168,6 +177,7 @@ struct HwQueue {
 pub struct Kyber {
     timer_in_ticks: bool,
     flush_samples: bool,
+    limits_sync_writes: bool,
     hw_queues: u32,
     links: Links,
     slots: Vec<Slot>,
@@ -206,6 +216,7 @@ impl Kyber {
         let mut kyber = Kyber {
             timer_in_ticks: false,
             flush_samples: true,
+            limits_sync_writes: false,
             hw_queues: setup.device.hw_queues.into(),
             links: Links::new(setup.requests),
             slots: vec![vacant; setup.requests],
@@ -392,7 +403,8 @@ impl Kyber {
 impl Scheduler for Kyber {
     /// Three quarters of each word of tags (section 5).
     fn depth_limit(&mut self, _now: Instant, io: &Io, cx: &mut Cx<'_>) -> Depth {
-        if io.op == Op::Flush || cx.device.is_sync(io.op, io.flags) {
+        let sync = cx.device.is_sync(io.op, io.flags);
+        if io.op == Op::Flush || (sync && (io.op == Op::Read || !self.limits_sync_writes)) {
             return Depth::Usual;
         }
         // Deviation: at least one, or an async request could never exist where a word is one tag.

@@ -184,6 +184,43 @@ fn c45_raised_queues_leave_writers_a_smaller_part_of_the_pool() {
     assert_eq!(limit(Op::Read, Flags::NONE), Depth::Usual);
 }
 
+/// Recorded of Linux 7.3: SATA (31 of 62), and NVMe drives of 256 tags by their depth (0: no limit).
+#[test]
+fn q29_in_7_3_the_parts_are_of_the_depth_of_the_drive() {
+    use crate::device::Tags;
+    use crate::request::{Flags, Op};
+    use crate::sched::Depth;
+    let recorded = [
+        (31, 62, [31, 20, 15, 7]),
+        (200, 256, [200, 133, 100, 50]),
+        (300, 256, [0, 200, 150, 75]),
+        (400, 256, [0, 0, 200, 100]),
+        (1023, 256, [0, 0, 0, 255]),
+        (1, 2, [1, 1, 1, 1]),
+    ];
+    for (depth, tags, parts) in recorded {
+        let mut rig = disk();
+        rig.env.device.queue_depth = depth;
+        rig.env.device.nr_requests = tags;
+        rig.env.device.tags = Tags::Plain;
+        rig.sched.conf.base = crate::sched::bfq::tunables::Base::V73;
+        let [a, b] = rig.procs();
+        let limit = |rig: &mut Rig, op, flags| {
+            let io = rig.io(b, op, 0, 8, flags);
+            match rig.sched.pool_limit(&io, &rig.env.cx()) {
+                Depth::Word(n) => n,
+                _ => 0,
+            }
+        };
+        let both = |rig: &mut Rig| [Flags::SYNC, Flags::NONE].map(|f| limit(rig, Op::Write, f));
+        let usual = both(&mut rig);
+        // Somebody is raised from here on.
+        rig.read(a, 1_000, 8);
+        assert_eq!([usual, both(&mut rig)].concat(), parts, "{depth} of {tags}");
+        assert_eq!(limit(&mut rig, Op::Read, Flags::NONE), 0);
+    }
+}
+
 #[test]
 fn an_arrival_is_soft_real_time_after_its_instant_and_interactive_after_two_seconds() {
     let mut rig = disk();

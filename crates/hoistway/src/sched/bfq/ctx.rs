@@ -357,7 +357,7 @@ impl Bfq {
         let max_budget = 2 * self.budgets.largest() / 3;
         let wanted = Wanted { sync: place.sync, actuator: place.actuator };
         let mut queue = Queue::new(wanted, max_budget, (now, self.tn), self.conf.first_think_long);
-        if self.conf.base.from_6_12() {
+        if self.conf.base.has_rules_of_6_12() {
             // Q25: its first request does not begin a period of learning anew, and so ends nobody's measurement.
             queue.inject.lowered = Past::at(self.tn);
         }

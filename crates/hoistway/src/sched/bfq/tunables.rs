@@ -96,7 +96,7 @@ impl Base {
     }
 
     /// Rules of 6.12 that 6.2 does not have, or that were not looked for there.
-    pub fn from_6_12(self) -> bool {
+    pub fn has_rules_of_6_12(self) -> bool {
         matches!(self, Base::V612 | Base::V73)
     }
 

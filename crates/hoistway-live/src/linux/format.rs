@@ -2,7 +2,6 @@
 
 use rustix::mount::{MountFlags, mount};
 use std::ffi::CStr;
-use std::path::Path;
 use std::process::Command;
 
 /// A way to use the disk.
@@ -38,14 +37,15 @@ const ROWS: &[Row] = &[
 /// The same file system on every run: it would draw its identity, and ext4 the seed of its hashes, from random numbers.
 const IDENTITY: &str = "6f697374-7761-7900-8000-000000000001";
 
-/// What XFS is to consist of for a kernel that does not know all that today's programs make: a file of xfsprogs.
-/// Kernels from 6.1 on get what these programs make by themselves.
-fn xfs_features(release: &str) -> Option<String> {
+/// What XFS must not have for a kernel that does not know it: today's programs make it by themselves.
+fn xfs_options(release: &str) -> &'static [&'static str] {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
-    let release: (u32, u32) = (numbers.next()?, numbers.next()?);
-    let known = [(5, 15), (5, 10), (5, 4)].into_iter().find(|known| *known <= release);
-    let (major, minor) = known.filter(|_| release < (6, 1))?;
-    Some(format!("/usr/share/xfsprogs/mkfs/lts_{major}.{minor}.conf"))
+    let release: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    match release {
+        (0..5, _) | (5, 0..10) => &["-m", "bigtime=0,inobtcount=0", "-i", "nrext64=0"],
+        (5, 10..19) => &["-i", "nrext64=0"],
+        _ => &[],
+    }
 }
 
 impl Format {
@@ -90,8 +90,7 @@ impl Format {
         if self == Format::Xfs
             && let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease")
         {
-            let features = xfs_features(&release).filter(|file| Path::new(file).exists());
-            features.iter().for_each(|file| _ = command.args(["-c", &format!("options={file}")]));
+            command.args(xfs_options(&release));
         }
         let done = command.arg(disk).output();
         let done = done.map_err(|e| format!("{program}: {e}"))?;
@@ -109,12 +108,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xfs_of_an_old_kernel_is_what_that_knows() {
-        let name = |release| xfs_features(release).map(|file| file[25..].to_string());
-        assert_eq!(name("5.4.291\n").as_deref(), Some("lts_5.4.conf"));
-        assert_eq!(name("5.9.0-rc1").as_deref(), Some("lts_5.4.conf"));
-        assert_eq!(name("5.10.262").as_deref(), Some("lts_5.10.conf"));
-        assert_eq!(name("6.0.1").as_deref(), Some("lts_5.15.conf"));
-        assert_eq!((name("6.1.192"), name("7.3.4"), name("4.19.1")), (None, None, None));
+    fn xfs_of_an_old_kernel_has_what_that_knows() {
+        assert_eq!(xfs_options("5.4.291\n").len(), 4);
+        assert_eq!(xfs_options("5.10.262"), ["-i", "nrext64=0"]);
+        for release in ["5.19.0-rc1", "6.1.192", "7.3.4"] {
+            assert!(xfs_options(release).is_empty(), "{release}");
+        }
     }
 }

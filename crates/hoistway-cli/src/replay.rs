@@ -139,6 +139,15 @@ fn text(all: &[Compared]) -> String {
             counts.dispatches,
             counts.expiries
         );
+        if !outcome.left_out.is_empty() {
+            let left_out: Vec<(String, u64)> =
+                outcome.left_out.iter().map(|(name, n)| (name.clone(), *n)).collect();
+            let _ = writeln!(
+                out,
+                "  left out, since the kernel does not have it or does not take it (how often): {}",
+                pairs(&left_out)
+            );
+        }
         let Some(d) = &outcome.first else {
             out.push_str("  every line agrees\n");
             continue;
@@ -176,6 +185,7 @@ fn json(all: &[Compared]) -> String {
                 "expiries": counts.expiries, "timers": counts.timers,
             },
             "differences": map(&kinds),
+            "left_out": c.outcome.left_out,
         });
         if let Some(d) = &c.outcome.first {
             value["first"] = serde_json::json!({

@@ -36,6 +36,7 @@
 //!   sample     a request that never was the scheduler's (a step of a flush) is over, and it is told: as complete
 //!   timer      any timer of the scheduler fired
 //!   requeue    the device gave `request` back; it is inserted again, at the head
+//!   left-out   a setting that this kernel does not have, or refuses as not supported: "name=value"; nothing was written
 //! ```
 //!
 //! `op` is also D (discard) and O (others), with a suffix N where nothing may join. `ns` is exact.
@@ -67,6 +68,7 @@ mod subject;
 use hoistway::sched::{bfq, kyber, mq_deadline};
 use hoistway::setting::{Tunable, Unit};
 use hoistway::unit::{Nanos, Sectors};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The settings a recording was made with, as far as it does not tell them itself.
@@ -223,6 +225,21 @@ pub fn release(recording: &str) -> Option<String> {
     line::Line::split(device).ok()?.device().ok()?.release.map(str::to_string)
 }
 
+/// Settings that the kernel of a recording did not take, by name, and how often.
+fn left_out(recording: &str) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for line in recording.lines().filter(|line| line.starts_with(LEFT_OUT)) {
+        if let Ok(line) = line::Line::split(line) {
+            let name = line.result.split(['=', ' ']).next().unwrap_or_default();
+            *all.entry(name.to_string()).or_default() += 1;
+        }
+    }
+    all
+}
+
+/// The event of a line that says so.
+pub(crate) const LEFT_OUT: &str = "left-out";
+
 fn put(list: &mut Vec<(String, u64)>, name: &str, value: u64) {
     match list.iter_mut().find(|entry| entry.0 == name) {
         Some(entry) => entry.1 = value,
@@ -331,6 +348,9 @@ pub struct Outcome {
     pub given_up: Option<usize>,
     /// Of a controller: what each process got.
     pub processes: Vec<control::Process>,
+    /// Settings that the kernel does not have or refused as not supported, by name, and how often it was tried: no part
+    /// of the comparison.
+    pub left_out: BTreeMap<String, u64>,
 }
 
 impl Outcome {

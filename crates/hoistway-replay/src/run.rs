@@ -3,7 +3,9 @@
 use crate::line::{DeviceLine, HEADER, HEADER_2, Line, number, path};
 use crate::names::Names;
 use crate::subject::{Subject, Time};
-use crate::{Counts, Difference, Differences, Mistake, Outcome, Recorded, version};
+use crate::{
+    Counts, Difference, Differences, LEFT_OUT, Mistake, Outcome, Recorded, left_out, version,
+};
 use hoistway::device::{Device, Tags};
 use hoistway::env::Env;
 use hoistway::group::{GroupId, ProcId};
@@ -60,6 +62,7 @@ pub fn replay(recording: &str, recorded: &Recorded) -> Result<Outcome, Mistake> 
         first: replay.first,
         given_up: replay.given_up,
         processes: Vec::new(),
+        left_out: left_out(recording),
     })
 }
 
@@ -302,6 +305,7 @@ impl Replay {
             "weight" => Ok(self.weigh(now, &line.group()?, number(line.result)?)?),
             "devweight" => Ok(self.weigh_here(now, &line.group()?, number(line.result)?)?),
             "remove" => self.remove(now, &line),
+            LEFT_OUT => Ok(()),
             "device" => Err("a device line is the second line".to_string().into()),
             other => Err(format!("no such event: '{other}'").into()),
         }

@@ -263,3 +263,11 @@ fn what_differ_found_agrees_now() {
     }
     assert!(files >= 13 && counts.limits > 100 && counts.dispatches > 1000, "{files} {counts:?}");
 }
+
+#[test]
+fn what_the_kernel_did_not_take_is_told_and_not_set() {
+    let line = |setting: &str| format!("left-out,9,0,,,,,,,,{setting},\n");
+    let outcome = compared("bfq", &[line("low_latency=0"), line("low_latency=1")].concat());
+    assert!(outcome.agrees());
+    assert_eq!(outcome.left_out.into_iter().collect::<Vec<_>>(), [("low_latency".to_string(), 2)]);
+}

@@ -125,6 +125,8 @@ struct Tally {
     known: BTreeMap<&'static str, u64>,
     /// Files of what differs otherwise.
     found: Vec<PathBuf>,
+    /// Settings that this kernel did not take, by name.
+    left_out: BTreeMap<String, u64>,
 }
 
 /// What the guests of one command share.
@@ -339,6 +341,9 @@ impl Work<'_> {
         tally.twins += one.outcome.counts.twins;
         tally.ios += one.outcome.counts.ios;
         tally.held += one.outcome.counts.held;
+        for (name, n) in &one.outcome.left_out {
+            *tally.left_out.entry(name.clone()).or_default() += n;
+        }
         let name = format!("{scheduler}-{}-{number}", self.options.seed);
         let found = one.differs() && one.known().is_none();
         if self.options.keep && !found {
@@ -459,6 +464,13 @@ fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
                 );
             }
         }
+        for (name, n) in &t.left_out {
+            let _ = writeln!(
+                out,
+                "  {name} was left out {}: this kernel does not have it, or does not take it",
+                counted(*n, "time")
+            );
+        }
         for report in &t.found {
             let _ = writeln!(out, "  differs: {}", report.display());
         }
@@ -470,7 +482,8 @@ fn json(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
     let one = |(scheduler, t): &(String, Tally)| {
         serde_json::json!({
             "scheduler": scheduler, "scenarios": t.scenarios, "lines": t.lines, "dispatches": t.dispatches,
-            "agree": t.agree, "close": t.close, "ios": t.ios, "held": t.held, "twins": t.twins, "known": t.known, "differ": t.found,
+            "agree": t.agree, "close": t.close, "ios": t.ios, "held": t.held, "twins": t.twins, "known": t.known, "left_out": t.left_out,
+            "differ": t.found,
         })
     };
     let value = serde_json::json!({
@@ -558,6 +571,12 @@ impl Progress {
         for line in lines {
             match line.split_once(' ') {
                 Some(("found", path)) => self.tally.found.push(path.into()),
+                Some(("left-out", rest)) => {
+                    if let Some((n, name)) = rest.split_once(' ') {
+                        let n = n.parse().unwrap_or(0);
+                        self.tally.left_out.insert(name.into(), n);
+                    }
+                }
                 Some((n, name)) => {
                     let known = known::KNOWN.iter().find(|k| k.name == name);
                     let n = n.parse().unwrap_or(0);
@@ -576,6 +595,7 @@ impl Progress {
             self.head, t.scenarios, t.agree, t.lines, t.dispatches, t.twins, t.close, t.ios, t.held
         );
         t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
+        t.left_out.iter().for_each(|(name, n)| text += &format!("left-out {n} {name}\n"));
         t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));
         let wrong = |e: std::io::Error| Failure::Failed(format!("{}: {e}", self.file.display()));
         if let Some(folder) = self.file.parent() {
@@ -634,6 +654,12 @@ mod tests {
         };
         save(&random, &[], 20);
         assert_eq!((done(&random, &[], 100), done(&random, &[], 20)), (20, 0));
+        let left_out = BTreeMap::from([("async_depth".to_string(), 3)]);
+        let tally = Tally { scenarios: 20, left_out: left_out.clone(), ..Tally::default() };
+        Progress::open(&random, &kernel(), "bfq", &[]).save(&tally).ok().unwrap();
+        let mut progress = Progress::open(&random, &kernel(), "bfq", &[]);
+        progress.resume(100);
+        assert_eq!((progress.tally.scenarios, progress.tally.left_out), (20, left_out));
         assert_eq!(done(&options(&["--out", folder, "--fresh"]), &[], 100), 0);
         assert_eq!(done(&options(&["--out", folder, "--seed", "2"]), &[], 100), 0);
         // One scenario of a file: when it has run, the run is over, however many random ones are usual.

@@ -3,7 +3,7 @@
 use super::told::Ctl;
 use super::{Clock, Device, Process};
 use crate::line::{Line, number, path};
-use crate::{Counts, Difference, Differences, Mistake, Outcome};
+use crate::{Counts, Difference, Differences, LEFT_OUT, Mistake, Outcome, left_out};
 use hoistway::ctl::{self, Verdict};
 use hoistway::env::Env;
 use hoistway::group::{GroupId, ProcId};
@@ -42,6 +42,7 @@ pub fn replay(recording: &str) -> Result<Outcome, Mistake> {
         first: replay.first,
         given_up: None,
         processes: replay.processes.into_values().collect(),
+        left_out: left_out(recording),
     })
 }
 
@@ -223,7 +224,7 @@ impl Replay {
             }
             "write" => self.write(line)?,
             "remove" => self.remove(line, rest)?,
-            "buffered" => {}
+            "buffered" | LEFT_OUT => {}
             "stat" => self.stat(line)?,
             other => return Err(format!("no such event: '{other}'")),
         }

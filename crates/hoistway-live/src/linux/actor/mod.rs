@@ -171,6 +171,11 @@ impl<'a> Guest<'a> {
         }
     }
 
+    /// Notes that a setting is not written: the comparison says so.
+    fn leave_out(&mut self, group: &str, result: &str) -> Result<(), String> {
+        self.command(&format!("note left-out,,,,,,,{group},{result},"))
+    }
+
     /// Writes a value and notes the event at once. The columns are those of a recording.
     fn put(
         &mut self,
@@ -183,8 +188,10 @@ impl<'a> Guest<'a> {
         let text = format!("put {event},,,,,,,{group},{result},\t{}\t{value}", path.display());
         match self.commands.write_all(text.as_bytes()) {
             // The kernel does not take it (7.3: a weight for a disk whose io.cost is off), and nothing was noted.
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
-            result => at(&format!("{COMMANDS}: '{text}'"), result),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                self.leave_out(group, result)
+            }
+            written => at(&format!("{COMMANDS}: '{text}'"), written),
         }
     }
 
@@ -281,11 +288,11 @@ impl<'a> Guest<'a> {
             What::Set(name, value) => {
                 let queue = Path::new(QUEUE);
                 let file = moved_tunable(queue, name).unwrap_or(queue.join("iosched").join(name));
-                // What an older kernel does not have stays out of the recording, too.
-                if !file.exists() {
-                    return Ok(());
-                }
                 let result = format!("{name}={value}");
+                // The name is one of ours (the scenario was read), and this kernel may be older than it.
+                if !file.exists() {
+                    return self.leave_out("", &result);
+                }
                 self.put("set", "", &result, &file, &value.to_string())
             }
             What::Weight(group, weight) if self.has(group) => self.weigh(group, *weight),

@@ -26,6 +26,7 @@
 //! Times are ms since the scenario begins, `think` is in µs, places and sizes in bytes. Processes are known by their
 //! number, from 0.
 
+use hoistway::setting::TunableError;
 use hoistway::unit::{Class, IoPrio};
 use std::fmt;
 use std::str::FromStr;
@@ -250,13 +251,18 @@ impl FromStr for Scenario {
             processes: Vec::new(),
             changes: Vec::new(),
         };
+        let mut lines_of_changes = Vec::new();
         for (n, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
                 scenario.line(line).map_err(|e| format!("line {n}: {e}"))?;
+                lines_of_changes.resize(scenario.changes.len(), n);
             }
         }
         scenario.check()?;
+        for (n, change) in lines_of_changes.iter().zip(&scenario.changes) {
+            scenario.check_tunable(change).map_err(|e| format!("line {n}: {e}"))?;
+        }
         Ok(scenario)
     }
 }
@@ -285,6 +291,26 @@ impl Scenario {
             _ => return Err(format!("'{line}' is no part of a scenario")),
         }
         Ok(())
+    }
+
+    /// A tunable is one that ours has, with a value in its range: what it does is compared. A kernel need not have it.
+    fn check_tunable(&self, change: &Change) -> Result<(), String> {
+        let What::Set(name, value) = &change.what else { return Ok(()) };
+        if self.is_of_controller() {
+            let text = "a controller has no tunables; there is 'write GROUP FILE VALUE'";
+            return Err(format!("'set {name}': {text}"));
+        }
+        let entry = hoistway::sched::find(&self.scheduler)
+            .ok_or_else(|| format!("'set {name}': no scheduler '{}'", self.scheduler))?;
+        let known = hoistway::setting::check(entry.tunables, entry.name, name, *value);
+        known.map(|_| ()).map_err(|e| {
+            let names = entry.tunables.iter().map(|t| t.name);
+            let near = match e {
+                TunableError::Unknown { .. } => hoistway::setting::nearest(name, names),
+                _ => None,
+            };
+            format!("{e}{}", near.map_or(String::new(), |n| format!("; did you mean '{n}'?")))
+        })
     }
 
     /// What no single line shows.
@@ -461,5 +487,22 @@ at 980 remove a/b
         assert_eq!(wrong("prio 0 rt2", "prio 3 rt2"), "process 3 has no line");
         assert_eq!(wrong("prio 0 rt2", "prio 0 rt8").lines().count(), 1);
         assert!(wrong("bytes=512", "bytes=500").contains("multiple of 512"));
+        assert_eq!(
+            wrong("slice_idle_us 100", "slice_idle_uss 100"),
+            "line 9: bfq has no tunable 'slice_idle_uss'; `hoistway show bfq` lists them; did you mean 'slice_idle_us'?"
+        );
+        let low_latency = wrong("slice_idle_us 100", "low_latency 2");
+        assert!(
+            low_latency.starts_with("line 9: low_latency = 2 is outside 0..=1"),
+            "{low_latency}"
+        );
+        // It comes before the line that says whose tunable it is.
+        let late = format!("at 1 set fifo_batch 3\n{TEXT}").parse::<Scenario>().unwrap_err();
+        assert!(late.starts_with("line 1: bfq has no tunable 'fifo_batch'"), "{late}");
+        let text = "controller io.max\ndrive x\nlength 9\nat 5 set low_latency 1\n";
+        let of_controller = text.parse::<Scenario>().unwrap_err();
+        assert!(
+            of_controller.starts_with("line 4: 'set low_latency': a controller has no tunables")
+        );
     }
 }

@@ -67,7 +67,7 @@ static unsigned long number(struct xarray *of, const void *what)
 static unsigned long give_number(struct xarray *to, const void *what, unsigned long *last)
 {
 	if (xa_is_err(xa_store(to, (unsigned long)what, xa_mk_value(++*last), GFP_ATOMIC)))
-		hoistway_lost();
+		hoistway_lost(-ENOMEM);
 	return *last;
 }
 
@@ -298,7 +298,7 @@ static void wrap(struct rq_qos *rqos)
 			free = &wrapped[i];
 	}
 	if (!free) {
-		hoistway_lost();
+		hoistway_lost(-ENOSPC);
 		return;
 	}
 	free->ops = *rqos->ops;

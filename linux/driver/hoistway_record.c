@@ -80,7 +80,8 @@ static char text[BUFFER];
 static unsigned long used;
 /* Calls that have not returned; the host gets whole texts only when there are none. */
 static int depth;
-static bool lost;
+/* Why a line is missing: -ENOBUFS the buffer was full, -ENOMEM no memory, -EIO the host's file, -E2BIG a long line. */
+static int lost;
 
 /* Numbers of requests and of I/O contexts, by address. */
 static DEFINE_XARRAY(requests);
@@ -119,7 +120,7 @@ static struct when now(void)
 static void hand_over(void)
 {
 	if (host_file >= 0 && used && hoistway_host_append(host_file, text, used) < 0)
-		lost = true;
+		lost = -EIO;
 	used = 0;
 }
 
@@ -139,7 +140,7 @@ static void done(void)
 static void line_at(unsigned long place, const char *line, int len)
 {
 	if (used + len > BUFFER) {
-		lost = true;
+		lost = -ENOBUFS;
 		return;
 	}
 	memmove(text + place + len, text + place, used - place);
@@ -191,7 +192,7 @@ static unsigned long number(struct xarray *of, const void *what)
 static void give_number(struct xarray *to, const void *what, unsigned long n)
 {
 	if (xa_is_err(xa_store(to, (unsigned long)what, xa_mk_value(n), GFP_ATOMIC)))
-		lost = true;
+		lost = -ENOMEM;
 }
 
 static unsigned long context_of(struct io_context *ioc)
@@ -356,9 +357,9 @@ bool hoistway_recorded(struct request_queue *q)
 	return on(q);
 }
 
-void hoistway_lost(void)
+void hoistway_lost(int error)
 {
-	lost = true;
+	lost = error;
 }
 
 void hoistway_note(const struct hoistway_line *line)
@@ -773,7 +774,7 @@ static int begin(const char *name)
 	xa_destroy(&requests);
 	xa_destroy(&contexts);
 	next_request = next_context = 0;
-	lost = false;
+	lost = 0;
 	len = snprintf(line, sizeof(line), "begin %s\n"
 		"event,ns,tick,request,ctx,sector,sectors,op,level,group,result,segments\n"
 		"device,,,,,,,,,,%s=%s release=%d.%d rotational=%d created_tick=%lu tick_ns=%lu max_sectors=%u max_segments=%u tags=%lu depth=%u noweights%s,\n",
@@ -791,17 +792,19 @@ static int begin(const char *name)
 
 static int end(void)
 {
+	int error = lost;
+
 	recording = false;
 	while (leaving_count)
 		css_put(leaving[--leaving_count].css);
-	if (lost) {
-		lost = false;
+	if (error) {
+		lost = 0;
 		used = 0;
-		return -ENOBUFS;
+		return error;
 	}
 	line_at(used, "end\n", 4);
 	hand_over();
-	return lost ? -EIO : 0;
+	return lost;
 }
 
 static void note(const char *event)
@@ -817,7 +820,7 @@ static void note(const char *event)
 	if (len < sizeof(line))
 		line_at(used, line, len);
 	else
-		lost = true;
+		lost = -E2BIG;
 }
 
 static int put(char *event)

@@ -26,7 +26,7 @@ struct hoistway_line {
 bool hoistway_recorded(struct request_queue *q);
 void hoistway_note(const struct hoistway_line *line);
 /* What could not be recorded makes the whole recording void. */
-void hoistway_lost(void);
+void hoistway_lost(int error);
 
 /* The controller of that name is watched from here on, on this queue; it need not be there yet. "": none is. */
 int hoistway_control_attach(struct request_queue *q, const char *name);

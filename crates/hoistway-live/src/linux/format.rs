@@ -18,24 +18,45 @@ pub enum Format {
     Btrfs,
 }
 
-/// Name, program that makes it, and its arguments.
-type Row = (Format, &'static str, &'static [&'static str]);
+/// Name, program that makes it, its arguments, and options of the mount.
+type Row = (Format, &'static str, &'static [&'static str], &'static CStr);
 
-/// Nothing is left to do in the background: it would be traffic of nobody. Data need not be told from none, so that
-/// nothing is discarded first.
+/// Nothing is left to do in the background: it would be traffic of nobody. ext4 would otherwise write its inode tables
+/// after the mount, from a random moment of the first five seconds on, with a flush after each; that they are not
+/// written at all costs nothing on a disk that nobody checks. Data need not be told from none, so that nothing is
+/// discarded first.
+///
+/// The same file system on every run: it would draw its identity, and ext4 the seed of its hashes, from random numbers.
+/// mkfs.ext4 takes the last of several `-E`.
 const ROWS: &[Row] = &[
-    (Format::Raw, "raw", &[]),
+    (Format::Raw, "raw", &[], c""),
     (
         Format::Ext4,
         "ext4",
-        &["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
+        &[
+            "mkfs.ext4",
+            "-q",
+            "-F",
+            "-U",
+            "6f697374-7761-7900-8000-000000000001",
+            "-E",
+            "nodiscard,lazy_itable_init=1,lazy_journal_init=1,hash_seed=6f697374-7761-7900-8000-000000000002",
+        ],
+        c"noinit_itable",
     ),
-    (Format::Xfs, "xfs", &["mkfs.xfs", "-q", "-f", "-K"]),
-    (Format::Btrfs, "btrfs", &["mkfs.btrfs", "-q", "-f", "-K"]),
+    (
+        Format::Xfs,
+        "xfs",
+        &["mkfs.xfs", "-q", "-f", "-K", "-m", "uuid=6f697374-7761-7900-8000-000000000001"],
+        c"",
+    ),
+    (
+        Format::Btrfs,
+        "btrfs",
+        &["mkfs.btrfs", "-q", "-f", "-K", "-U", "6f697374-7761-7900-8000-000000000001"],
+        c"",
+    ),
 ];
-
-/// The same file system on every run: it would draw its identity, and ext4 the seed of its hashes, from random numbers.
-const IDENTITY: &str = "6f697374-7761-7900-8000-000000000001";
 
 /// What XFS must not have for a kernel that does not know it: today's programs make it by themselves.
 fn xfs_options(release: &str) -> &'static [&'static str] {
@@ -78,15 +99,8 @@ impl Format {
         let Some((program, args)) = self.row().2.split_first() else {
             return Err("a disk without a file system cannot be mounted".into());
         };
-        let identity: &[&str] = match self {
-            Format::Ext4 => {
-                &["-U", IDENTITY, "-E", "hash_seed=6f697374-7761-7900-8000-000000000002"]
-            }
-            Format::Xfs => &["-m", "uuid=6f697374-7761-7900-8000-000000000001"],
-            _ => &["-U", IDENTITY],
-        };
         let mut command = Command::new(program);
-        command.args(args).args(identity);
+        command.args(args);
         if self == Format::Xfs
             && let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease")
         {
@@ -98,7 +112,7 @@ impl Format {
             let said = String::from_utf8_lossy(&done.stderr);
             return Err(format!("{program} {disk}: {}: {}", done.status, said.trim()));
         }
-        mount(disk, at, self.name(), MountFlags::empty(), None::<&CStr>)
+        mount(disk, at, self.name(), MountFlags::empty(), self.row().3)
             .map_err(|e| format!("{} on {disk}: {e}", self.name()))
     }
 }
@@ -106,6 +120,29 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_option_of_ext4_takes_back_an_earlier_one() {
+        let args = Format::Ext4.row().2;
+        assert_eq!(args.iter().filter(|a| **a == "-E").count(), 1);
+        let (program, args) = args.split_first().unwrap();
+        let (Ok(_), Ok(_)) =
+            (Command::new(program).arg("-V").output(), Command::new("dumpe2fs").arg("-V").output())
+        else {
+            return println!("skipped: there is no {program} or dumpe2fs (e2fsprogs)");
+        };
+        let disk = std::env::temp_dir().join(format!("hoistway-ext4-{}", std::process::id()));
+        std::fs::File::create(&disk).unwrap().set_len(1 << 30).unwrap();
+        let made = Command::new(program).args(args).arg(&disk).output().unwrap();
+        let told = Command::new("dumpe2fs").arg(&disk).output().unwrap();
+        let _ = std::fs::remove_file(&disk);
+        assert!(made.status.success(), "{made:?}");
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(told.contains("6f697374-7761-7900-8000-000000000002"), "the seed: {told}");
+        let groups = told.lines().filter(|l| l.contains(": (Blocks ")).count();
+        let written = told.lines().filter(|l| l.contains("ITABLE_ZEROED")).count();
+        assert!(groups == 8 && written == 0, "{written} of {groups}: {told}");
+    }
 
     #[test]
     fn xfs_of_an_old_kernel_has_what_that_knows() {

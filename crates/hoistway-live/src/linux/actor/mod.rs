@@ -31,6 +31,8 @@ const FORGETTING_LOOKS: u32 = 20;
 /// Between two attempts at removing a group, and how many.
 const LEAVING_NS: u64 = 10_000;
 const LEAVING_LOOKS: u32 = 100;
+/// Memory that the page cache leaves free, of 384 MiB.
+const RESERVE_KIB: u32 = 32 << 10;
 /// Writes a disk's page cache back and forgets it (include/uapi/linux/fs.h).
 const BLKFLSBUF: libc::Ioctl = 0x1261;
 /// The line that the console shows after each scenario, before its name.
@@ -76,6 +78,9 @@ fn prepare() -> Result<(), String> {
     // Timers fire when they are due, not up to 50 us later.
     // SAFETY: no memory is touched.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // The recorder's numbers of bios are allocated in interrupts, which cannot wait until the page cache has given
+    // memory back: what write-back of a fast drive takes at a time must be free. The kernel keeps 2.5 MiB by itself.
+    write("/proc/sys/vm/min_free_kbytes", &RESERVE_KIB.to_string())?;
     // Writeback throttling is a controller of its own.
     let _ = fs::write(format!("{QUEUE}/wbt_lat_usec"), "0");
     write(Path::new(GROUPS).join("cgroup.subtree_control"), "+io")
@@ -156,6 +161,10 @@ impl<'a> Guest<'a> {
 
     fn command(&mut self, text: &str) -> Result<(), String> {
         at(&format!("{COMMANDS}: '{text}'"), self.commands.write_all(text.as_bytes()))
+    }
+
+    fn end_recording(&mut self) -> Result<(), String> {
+        self.commands.write_all(b"end").map_err(not_whole)
     }
 
     fn attach_controller(&mut self, disk: i32) -> Result<(), String> {
@@ -395,7 +404,7 @@ impl<'a> Guest<'a> {
         if self.scenario.is_of_controller() {
             self.note_statistics()?;
         }
-        self.command("end")?;
+        self.end_recording()?;
         if self.scenario.scheduler == "bfq" {
             // What is written through the page cache later may be theirs: then at least with the usual weight.
             for group in &self.groups {
@@ -408,6 +417,19 @@ impl<'a> Guest<'a> {
         }
         write(format!("{QUEUE}/scheduler"), "none")
     }
+}
+
+/// Why a recording is not whole, as `linux/driver/hoistway_record.c` says it.
+fn not_whole(error: io::Error) -> String {
+    let why = match error.raw_os_error() {
+        Some(libc::ENOBUFS) => "its buffer in the guest was full",
+        Some(libc::ENOMEM) => "the guest had no memory left for it",
+        Some(libc::E2BIG) => "a line of it was too long",
+        Some(libc::ENOSPC) => "the controller came and went too often in one boot",
+        Some(libc::EIO) => "the host's file could not be written (is the temporary folder full?)",
+        _ => return format!("the recording could not be ended: {error}"),
+    };
+    format!("the recording is not whole: {why}")
 }
 
 /// Removes a group without processes. Newer kernels (7.3, not 6.12) count one that has ended for some time longer.

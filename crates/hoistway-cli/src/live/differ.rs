@@ -116,8 +116,8 @@ struct Tally {
     dispatches: u64,
     /// Front merges where several requests begin at the sector, and the recording decided.
     twins: u64,
-    /// Scenarios of a controller that differ by no more than 1 % for any process.
-    close: u64,
+    /// Numbers of the scenarios of a controller that differ by no more than 1 % for any process.
+    close: Vec<u64>,
     /// Bios that met a controller, and those it held.
     ios: u64,
     held: u64,
@@ -354,7 +354,7 @@ impl Work<'_> {
             return Ok(());
         }
         if !one.differs() {
-            tally.close += 1;
+            tally.close.push(number);
             return Ok(());
         }
         if let Some(known) = one.known() {
@@ -444,8 +444,14 @@ fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
             counted(t.scenarios, "scenario"),
             t.agree
         );
-        if t.close > 0 {
-            let _ = writeln!(out, "  {} differ, within 1 % for every process", t.close);
+        if !t.close.is_empty() {
+            let numbers: Vec<String> = t.close.iter().map(u64::to_string).collect();
+            let _ = writeln!(
+                out,
+                "  {} differ, within 1 % for every process: {} (--from N -n 1 --keep)",
+                t.close.len(),
+                numbers.join(", ")
+            );
         }
         if t.twins > 0 {
             let n = t.twins;
@@ -482,7 +488,7 @@ fn json(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
     let one = |(scheduler, t): &(String, Tally)| {
         serde_json::json!({
             "scheduler": scheduler, "scenarios": t.scenarios, "lines": t.lines, "dispatches": t.dispatches,
-            "agree": t.agree, "close": t.close, "ios": t.ios, "held": t.held, "twins": t.twins, "known": t.known, "left_out": t.left_out,
+            "agree": t.agree, "close": t.close.len(), "close_scenarios": t.close, "ios": t.ios, "held": t.held, "twins": t.twins, "known": t.known, "left_out": t.left_out,
             "differ": t.found,
         })
     };
@@ -551,7 +557,7 @@ impl Progress {
         let mut lines = rest.lines();
         let numbers: Vec<u64> =
             lines.next().unwrap_or("").split(' ').filter_map(|n| n.parse().ok()).collect();
-        let [scenarios, agree, read, dispatches, twins, close, ios, held] = numbers[..] else {
+        let [scenarios, agree, read, dispatches, twins, ios, held] = numbers[..] else {
             return;
         };
         if head != self.head || scenarios >= most {
@@ -563,7 +569,6 @@ impl Progress {
             lines: read,
             dispatches,
             twins,
-            close,
             ios,
             held,
             ..Tally::default()
@@ -571,6 +576,7 @@ impl Progress {
         for line in lines {
             match line.split_once(' ') {
                 Some(("found", path)) => self.tally.found.push(path.into()),
+                Some(("close", n)) => self.tally.close.extend(n.parse::<u64>()),
                 Some(("left-out", rest)) => {
                     if let Some((n, name)) = rest.split_once(' ') {
                         let n = n.parse().unwrap_or(0);
@@ -591,9 +597,10 @@ impl Progress {
 
     fn save(&self, t: &Tally) -> Result<(), Failure> {
         let mut text = format!(
-            "{}\n{} {} {} {} {} {} {} {}\n",
-            self.head, t.scenarios, t.agree, t.lines, t.dispatches, t.twins, t.close, t.ios, t.held
+            "{}\n{} {} {} {} {} {} {}\n",
+            self.head, t.scenarios, t.agree, t.lines, t.dispatches, t.twins, t.ios, t.held
         );
+        t.close.iter().for_each(|n| text += &format!("close {n}\n"));
         t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
         t.left_out.iter().for_each(|(name, n)| text += &format!("left-out {n} {name}\n"));
         t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));
@@ -655,11 +662,17 @@ mod tests {
         save(&random, &[], 20);
         assert_eq!((done(&random, &[], 100), done(&random, &[], 20)), (20, 0));
         let left_out = BTreeMap::from([("async_depth".to_string(), 3)]);
-        let tally = Tally { scenarios: 20, left_out: left_out.clone(), ..Tally::default() };
+        let tally = Tally {
+            scenarios: 20,
+            left_out: left_out.clone(),
+            close: vec![7, 19],
+            ..Tally::default()
+        };
         Progress::open(&random, &kernel(), "bfq", &[]).save(&tally).ok().unwrap();
         let mut progress = Progress::open(&random, &kernel(), "bfq", &[]);
         progress.resume(100);
         assert_eq!((progress.tally.scenarios, progress.tally.left_out), (20, left_out));
+        assert_eq!(progress.tally.close, [7, 19]);
         assert_eq!(done(&options(&["--out", folder, "--fresh"]), &[], 100), 0);
         assert_eq!(done(&options(&["--out", folder, "--seed", "2"]), &[], 100), 0);
         // One scenario of a file: when it has run, the run is over, however many random ones are usual.

@@ -22,7 +22,7 @@
 //! was due. The flags of bios that a load wants (metadata, read-ahead) cannot be set from user space.
 
 use super::board::{Board, State};
-use super::charge::Charge;
+use super::charge::{Charge, Sequence, waited};
 use super::descriptors::{Descriptors, Open};
 use super::queue::{Call, Queue};
 use super::wire::Event;
@@ -85,6 +85,8 @@ pub struct Process {
     data: Data,
     /// What computing costs in virtual time.
     charge: Option<Charge>,
+    /// What was read last.
+    sequence: Sequence,
 }
 
 /// Bytes about which the page cache is asked at a time: a system call of a guest is dear.
@@ -126,6 +128,7 @@ impl Process {
             own: Buffer::empty(),
             data: Data::new(p, charge.is_some()),
             charge,
+            sequence: Sequence::default(),
         }
     }
 
@@ -237,7 +240,8 @@ impl Process {
         Ok(())
     }
 
-    /// The same in virtual time.
+    /// The same in virtual time: what is in the cache is read with one sleep for a run of calls, each call recorded with
+    /// the times that it would have had alone.
     fn read_charged(
         &mut self,
         offset: u64,
@@ -246,46 +250,58 @@ impl Process {
         charge: Charge,
     ) -> Result<(), String> {
         let open = self.open.take().ok_or("a read without an open file")?;
-        let (each, most) = (charge.cached(bs), charge.batch(bs));
-        let mut buffer = std::mem::take(buffer_of(&mut self.own, bs * most.min(count)));
-        let (mut call, mut now) = (0, self.clock.now());
+        let each = charge.cached(bs);
+        let start = self.sequence.start(open.id, offset);
+        let mut buffer = std::mem::take(&mut self.own);
+        // When the next call begins; the process has slept until the last one began, if that is owed.
+        let (mut call, mut next, mut owed) = (0, self.clock.now(), None);
         // Up to there all is known to be in the cache: what was read ahead stays, so that it is asked once.
         let mut known = 0;
-        while call < count && !is_over(self.stop, now) {
-            let (place, wanted) = (offset + call * bs, most.min(count - call));
+        while call < count && !is_over(self.stop, next) {
+            let place = offset + call * bs;
+            let wanted = charge.run(place - start, bs).min(count - call);
             if known < place + wanted * bs {
                 let far = (wanted * bs).max(LOOK_AHEAD.min((count - call) * bs));
                 known = place + self.files.cached(open.id, place, far)?;
             }
             let there = (known - place).min(wanted * bs) / bs;
-            let (calls, begun) = (there.max(1), now);
-            if there > 0 {
-                self.clock.sleep_until(now + each * there);
-            } else {
-                self.board.set_began(self.p, Some(begun.as_nanos()));
-            }
+            let calls = there.max(1);
+            self.clock.sleep_until(next + each * (calls - 1));
+            self.record_read(bs, owed.take(), each)?;
+            let begun = self.clock.now();
+            self.board.set_began(self.p, Some(begun.as_nanos()));
             let (at, bytes) = (open.base + place, calls * bs);
-            let read = open.file.read_exact_at(&mut buffer[..bytes as usize], at);
-            read.map_err(|e| failed("read", bytes, at, &e))?;
-            if there == 0 {
+            let into = &mut buffer_of(&mut buffer, bytes)[..bytes as usize];
+            open.file.read_exact_at(into, at).map_err(|e| failed("read", bytes, at, &e))?;
+            for i in 0..calls - 1 {
+                self.record_read(bs, Some(next + each * i), each)?;
+            }
+            if there == 0 || waited(begun, self.clock.now()) {
                 charge.read(&self.clock, begun, bs);
-            }
-            now = self.clock.now();
-            for i in 0..calls {
-                let begun = begun + each * i;
-                if is_over(self.stop, begun) {
-                    break;
-                }
-                let end = if i + 1 == calls { now } else { begun + each };
-                self.record(Event::call(bs, false, begun, end))?;
-            }
-            if there == 0 {
+                next = self.clock.now();
+                self.end(bs, false, begun, next)?;
+            } else {
                 self.board.set_began(self.p, None);
+                let last = next + each * (calls - 1);
+                (next, owed) = (last + each, Some(last));
             }
             call += calls;
         }
+        self.clock.sleep_until(next);
+        self.record_read(bs, owed, each)?;
+        self.sequence.read(open.id, offset + call * bs);
         (self.own, self.open) = (buffer, Some(open));
         Ok(())
+    }
+
+    /// A read from the cache is over that began at `begun`, if there is one and it did not begin too late.
+    fn record_read(&self, bs: u64, begun: Option<Instant>, took: Nanos) -> Result<(), String> {
+        match begun {
+            Some(begun) if !is_over(self.stop, begun) => {
+                self.record(Event::call(bs, false, begun, begun + took))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write(&mut self, offset: u64, bs: u64, count: u64, sync: SyncKind) -> Result<(), String> {

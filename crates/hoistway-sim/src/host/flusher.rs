@@ -177,7 +177,7 @@ impl FlusherThread {
         let f = &k.writeback.flushers[i];
         let file = f.oldest();
         let pass = self.pass.take().filter(|p| p.left > 0 && now.since(p.began) <= PASS);
-        let over = k.writeback.dirty > k.writeback.thresholds.background || f.reclaim;
+        let over = k.writeback.over_background(i) || f.reclaim;
         if file == NIL || (pass.is_none() && !over) {
             return Pick::Rest;
         }

@@ -367,9 +367,17 @@ impl Writeback {
         }
     }
 
+    /// More is dirty than the background level, or of flusher `i` than its part of it: a flusher that is held up goes
+    /// on below the level, since others have less than their parts (host.md 9.1).
+    pub fn over_background(&self, i: usize) -> bool {
+        let f = &self.flushers[i];
+        let background = self.thresholds.background;
+        self.dirty > background || f.held - f.out > (background * f.share) >> SHARE_BITS
+    }
+
     /// A writer found too much dirty.
     fn ask_background(&mut self, now: Instant, i: usize, sleepers: &mut Sleepers) {
-        if self.flushers[i].inodes() > 0 && self.dirty > self.thresholds.background {
+        if self.flushers[i].inodes() > 0 && self.over_background(i) {
             self.rouse(now, i, sleepers);
         }
     }

@@ -167,6 +167,30 @@ fn grouped() -> Bench {
 }
 
 #[test]
+fn a_group_with_more_than_its_part_is_written_below_the_background_level() {
+    let mut b = grouped();
+    let background = b.host.kernel.writeback.thresholds.background;
+    // Group 2 has little, group 1 most: together they exceed the level.
+    let (few, many) = (background / 8, background);
+    let (x, y) = (b.file(2 * background), b.file(2 * background));
+    b.host.begin(b.now, 1, Operation::Open { file: y, advice: Advice::Normal });
+    assert!(b.go(1));
+    b.host.begin(b.now, 1, write(0, few));
+    while !b.advance_or_go(1) {}
+    b.open(x, Advice::Normal);
+    b.does(write(0, many));
+    // Before anything is old.
+    while b.advance(Instant::ZERO + Nanos::secs(25)).is_some() {}
+    let w = &b.host.kernel.writeback;
+    let own = w.flushers.iter().find(|f| f.group == GroupId(1)).unwrap();
+    // Its part is at most a half. All together would be below the level with 7/8 of it dirty here.
+    assert!(own.held - own.out <= background / 2, "{} of {background}", own.held - own.out);
+    assert!(own.held > 0);
+    let other = w.flushers.iter().find(|f| f.group == GroupId(2)).unwrap();
+    assert_eq!(other.held, few, "it has less than its part");
+}
+
+#[test]
 fn each_group_has_a_flusher_that_pays_for_its_inodes() {
     let mut b = grouped();
     let (x, y) = (b.file(100), b.file(100));

@@ -1,6 +1,6 @@
 //! The flusher's worker, which writes dirty pages back (specs/host.md 9.1).
 //!
-//! Three kinds of work, in this order: what somebody asked for (sync, fadvise), the periodic write-back of
+//! Three kinds of work, in this order: what somebody asked for (sync), the periodic write-back of
 //! old pages, and the background write-back while more than a share of memory is dirty. It works in
 //! *turns*: one inode, from where the last turn ended, up to a quota of about half a second's worth of
 //! pages. It submits like any process and waits where the block layer makes it wait; nothing else limits
@@ -12,14 +12,13 @@ use super::op::Act;
 use super::task::{Step, Task};
 use super::wait::Wait;
 use super::wb30;
-use super::writeback::Work;
+use super::writeback::SyncWork;
 use hoistway::table::NIL;
 use hoistway::{Flags, Instant, Nanos};
 
 /// What a turn is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    Asked,
     Sync,
     Periodic,
     Background,
@@ -143,24 +142,15 @@ impl FlusherThread {
     /// The next turn: asked for, then periodic, then background.
     fn pick(&mut self, now: Instant, k: &mut Kernel) -> Pick {
         let i = self.index;
-        while let Some(&work) = k.writeback.flushers[i].works.front() {
+        while let Some(&SyncWork { before, id, proc }) = k.writeback.flushers[i].works.front() {
             self.pass = None;
-            match work {
-                Work::File { file, from, to } => {
-                    k.writeback.flushers[i].works.pop_front();
-                    let end = to.min(k.cache.pages(file));
-                    return Pick::Turn(Turn { at: from, end, ..self.turn(k, file, Cause::Asked) });
-                }
-                Work::Sync { before, id, proc } => {
-                    let due = |f: &File| f.dirtied_at <= before && f.synced < id;
-                    if let Some(file) = k.writeback.find_listed(i, &k.files, due) {
-                        k.files[file].synced = id;
-                        return Pick::Turn(self.turn(k, file, Cause::Sync));
-                    }
-                    k.writeback.flushers[i].works.pop_front();
-                    work_done(now, k, proc);
-                }
+            let due = |f: &File| f.dirtied_at <= before && f.synced < id;
+            if let Some(file) = k.writeback.find_listed(i, &k.files, due) {
+                k.files[file].synced = id;
+                return Pick::Turn(self.turn(k, file, Cause::Sync));
             }
+            k.writeback.flushers[i].works.pop_front();
+            work_done(now, k, proc);
         }
         if let Some(file) = self.aged(now, k) {
             self.pass = None;
@@ -206,7 +196,7 @@ impl FlusherThread {
     fn turn(&self, k: &Kernel, file: u32, cause: Cause) -> Turn {
         let cursor = k.files[file].cursor;
         let (at, wrap, left) = match cause {
-            Cause::Asked | Cause::Sync => (0, None, u64::MAX),
+            Cause::Sync => (0, None, u64::MAX),
             Cause::Periodic | Cause::Background => {
                 let bw = k.writeback.flushers[self.index].pace.bw;
                 (cursor, Some(cursor), quota(bw, k.writeback.thresholds.limit))
@@ -247,7 +237,6 @@ impl FlusherThread {
             flusher.pace.restart(now);
         }
         let flags = match turn.cause {
-            Cause::Asked => Flags::NONE,
             Cause::Sync => Flags::SYNC,
             Cause::Periodic | Cause::Background => Flags::BACKGROUND,
         };

@@ -12,7 +12,7 @@ use super::journal::{InodeChange, Journal};
 use super::op::{Act, FileId};
 use super::task::{Step, Task};
 use super::wait::{Sleepers, Turns, Wait};
-use super::writeback::{Work, Writeback};
+use super::writeback::Writeback;
 use crate::drive::DriveFile;
 use crate::world::JobError;
 use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile, Sectors};
@@ -298,14 +298,6 @@ impl Kernel {
         runs.flat_map(move |(start, len)| pieces(start, len, most))
     }
 
-    /// Asks for the write-back of a file's dirty pages [from, to).
-    pub fn ask_file(&mut self, now: Instant, file: u32, from: u64, to: u64) {
-        if self.cache.idle_run(file, from, to, 1).is_some() {
-            let i = self.files[file].flusher as usize;
-            self.writeback.ask(now, i, Work::File { file, from, to }, &mut self.sleepers);
-        }
-    }
-
     // Dirty pages.
 
     /// A process makes pages [a, b) dirty; false if there is no memory for one of them.
@@ -444,14 +436,33 @@ impl Kernel {
             return;
         }
         let mut at = from;
+        while let Some(end) = self.gather_run(now, task, file, (at, to), flags) {
+            at = end;
+        }
+        self.gathered(now, file);
+    }
+
+    /// Puts the first bio of the dirty pages of [from, to) that are not under write-back into a process's batch; the
+    /// page behind it.
+    pub fn gather_run(
+        &mut self,
+        now: Instant,
+        task: &mut Task,
+        file: u32,
+        (from, to): (u64, u64),
+        flags: Flags,
+    ) -> Option<u64> {
+        let run = self.cache.idle_run(file, from, to, self.bio_pages)?;
         // Deviation: the owner's group pays also without group write-back, as the specification's
         // section 13 says of fsync; the caller's priority goes with it.
         let group = self.files[file].owner.unwrap_or(task.info.group);
-        while let Some((a, b)) = self.cache.idle_run(file, at, to, self.bio_pages) {
-            let bio = self.start_write(now, file, (a, b), flags, group);
-            task.submission.push(bio);
-            at = bio.end();
-        }
+        let bio = self.start_write(now, file, run, flags, group);
+        task.submission.push(bio);
+        Some(bio.end())
+    }
+
+    /// All dirty pages that a process had to write are in its batch, or have been.
+    pub fn gathered(&mut self, now: Instant, file: u32) {
         if self.cache.dirty(file) == 0 {
             self.writeback.unlist(file, &mut self.files[file]);
         }

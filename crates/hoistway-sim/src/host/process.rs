@@ -52,12 +52,10 @@ impl Stage {
     fn of(now: Instant, operation: Operation) -> Stage {
         match operation {
             Operation::Open { file, advice } => Stage::Open { file, advice },
-            Operation::DontNeed(file) => {
-                Stage::DontNeed(DontNeed { file: file.0, from: 0, to: u64::MAX, asked: false })
-            }
+            Operation::DontNeed(file) => Stage::DontNeed(DontNeed::new(file.0, 0, u64::MAX)),
             Operation::DontNeedPart { file, offset, len } => {
                 let (from, to) = (offset / PAGE, (offset + len).div_ceil(PAGE));
-                Stage::DontNeed(DontNeed { file: file.0, from, to, asked: false })
+                Stage::DontNeed(DontNeed::new(file.0, from, to))
             }
             Operation::Read { offset, bs, count } => {
                 Stage::Read(Reading::new(offset, bs, count, now))
@@ -136,32 +134,50 @@ impl Stage {
     }
 }
 
-/// fadvise(dontneed) of the pages [from, to).
+/// fadvise(dontneed) of the pages [from, to) (host.md 4.3).
 #[derive(Debug)]
 struct DontNeed {
     file: u32,
     from: u64,
     to: u64,
-    /// The write-back of the dirty ones is asked for.
-    asked: bool,
+    /// The dirty ones are being submitted, from here on.
+    at: Option<u64>,
+    /// All have been.
+    written: bool,
 }
 
 impl DontNeed {
+    fn new(file: u32, from: u64, to: u64) -> DontNeed {
+        DontNeed { file, from, to, at: None, written: false }
+    }
+
+    /// The caller submits the dirty pages itself, so that whatever holds a bio holds it; it waits for none of them to be
+    /// served. A bio at a time: what it has not come to yet a flusher may write.
     fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
-        let DontNeed { file, from, to, asked } = *self;
-        if asked {
+        let DontNeed { file, from, to, .. } = *self;
+        if self.written {
             k.cache.drop_clean(file, from, to);
             return Step::Over;
         }
-        self.asked = true;
-        self.to = to.min(k.cache.pages(file));
-        if k.writeback.old.is_none() {
-            k.ask_file(now, file, from, self.to);
-        } else {
-            k.gather_idle(now, task, file, from, self.to, Flags::NONE);
-            k.submit(task, true);
+        let Some(at) = self.at else {
+            self.at = Some(from);
+            self.to = to.min(k.cache.pages(file));
+            let any = k.cache.idle_run(file, from, self.to, 1).is_some();
+            self.written = !any;
+            if any && k.fs.writes_alone() {
+                k.journal.ask_commit(now, &mut k.sleepers);
+                self.written = true;
+            }
+            return if self.written || k.legacy { Step::Again } else { Step::Act(Act::Plug) };
+        };
+        if let Some(end) = k.gather_run(now, task, file, (at, to), Flags::NONE) {
+            self.at = Some(end);
+            k.submit(task, false);
+            return Step::Again;
         }
-        Step::Again
+        k.gathered(now, file);
+        self.written = true;
+        if k.legacy { Step::Again } else { Step::Act(Act::Unplug) }
     }
 }
 

@@ -10,7 +10,7 @@ use super::kernel::Kernel;
 use super::op::Act;
 use super::task::{Call, Step, Task};
 use super::wait::Wait;
-use super::writeback::Work;
+use super::writeback::SyncWork;
 use hoistway::{Flags, Instant, Op};
 
 /// The dirty pages [from, to) of a file go out.
@@ -250,7 +250,7 @@ impl SyncAll {
 /// Asks all flushers for what is dirty now and waits for their answers.
 fn ask_all(now: Instant, p: usize, k: &mut Kernel) -> Act {
     k.syncs += 1;
-    let work = Work::Sync { before: now, id: k.syncs, proc: p };
+    let work = SyncWork { before: now, id: k.syncs, proc: p };
     let flushers = k.writeback.flushers.len();
     for i in 0..flushers {
         k.writeback.ask(now, i, work, &mut k.sleepers);

@@ -16,13 +16,13 @@ use hoistway::table::NIL;
 use hoistway::{GroupId, Instant, Nanos};
 use std::collections::VecDeque;
 
-/// What somebody asked a flusher for.
+/// What a sync() asks a flusher for: all inodes dirtied up to then.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
-    /// The dirty pages [from, to) of one file, asynchronously.
-    File { file: u32, from: u64, to: u64 },
-    /// All inodes dirtied up to then, for the sync() with this number of this process.
-    Sync { before: Instant, id: u64, proc: usize },
+pub(super) struct SyncWork {
+    pub before: Instant,
+    /// Number of the sync(), and its process.
+    pub id: u64,
+    pub proc: usize,
 }
 
 /// One flusher: of the whole file system, or of one group.
@@ -32,7 +32,7 @@ pub(super) struct Flusher {
     pub group: GroupId,
     first: List,
     again: List,
-    pub works: VecDeque<Work>,
+    pub works: VecDeque<SyncWork>,
     /// When it next looks for old pages.
     periodic: Option<Instant>,
     /// Looking for old pages is under way.
@@ -354,7 +354,7 @@ impl Writeback {
     }
 
     /// Asks flusher `i` for work.
-    pub fn ask(&mut self, now: Instant, i: usize, work: Work, sleepers: &mut Sleepers) {
+    pub fn ask(&mut self, now: Instant, i: usize, work: SyncWork, sleepers: &mut Sleepers) {
         self.flushers[i].works.push_back(work);
         self.rouse(now, i, sleepers);
     }

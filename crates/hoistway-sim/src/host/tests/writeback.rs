@@ -139,17 +139,31 @@ fn a_writer_waits_for_memory_that_only_write_back_can_free() {
 }
 
 #[test]
-fn dontneed_has_the_flusher_write_and_does_not_block() {
+fn dontneed_writes_and_waits_for_nothing_to_be_served() {
     let mut b = Bench::usual();
     let f = b.file(1000);
     b.open(f, Advice::Normal);
     b.does(write(0, 300));
     let before = b.now;
     b.does(Operation::DontNeed(f));
-    assert_eq!(b.now, before);
+    // Two bios at 1 us each; they take 0.1 ms.
+    assert_eq!(b.now, before + Nanos(2000));
     while b.advance(Instant::ZERO + Nanos::secs(1)).is_some() {}
-    let sizes: Vec<_> = flushed(&b).iter().map(|bio| (bio.2, bio.3)).collect();
-    assert_eq!(sizes, [(256, Flags::NONE), (44, Flags::NONE)]);
+    // The caller's own bios: whoever holds one of them holds the caller.
+    let bios: Vec<_> = b.bios.iter().map(|(_, p, io)| (*p, io.sectors.0 / 8, io.flags)).collect();
+    assert_eq!(bios, [(0, 256, Flags::NONE), (0, 44, Flags::NONE)]);
+}
+
+#[test]
+fn dontneed_of_anothers_file_is_paid_by_its_owner() {
+    let mut b = grouped();
+    let x = b.file(100);
+    b.open(x, Advice::Normal);
+    b.does(write(0, 10));
+    b.host.begin(b.now, 1, Operation::DontNeed(x));
+    while !b.advance_or_go(1) {}
+    let [(_, 1, io)] = b.bios[..] else { panic!("{:?}", b.bios) };
+    assert_eq!((io.group, io.proc), (GroupId(1), ProcId(1)));
 }
 
 /// A bench with two processes in groups 1 and 2, each of which has a flusher.

@@ -66,6 +66,7 @@ pub struct HostConfig {
     /// fsync asks for the commit while its data is on its way: kernels before 2.6.32.
     pub(super) commit_beside_data: bool,
     commit_s: Option<u64>,
+    commit_rounded: bool,
     pub(super) readahead_variant: Variant,
     pub(super) block_profile: Profile,
     run_at_completion: RunAtCompletion,
@@ -174,6 +175,10 @@ const ROWS: &[Row] = &[
         Tunable::new("commit_s", Unit::Secs, UNSET, (1, 3600), "Age at which a transaction is committed.")
             .field(|c| c.commit_s.unwrap_or(UNSET), |c, v| c.commit_s = given(v)),
         "the file system's: 5, btrfs 30",
+    ),
+    Row::Value(
+        Tunable::switch("commit_rounded", true, "ext4 commits by age at the next whole second of the clock.")
+            .field(|c| c.commit_rounded.into(), |c, v| c.commit_rounded = v == 1),
     ),
     Row::Value(
         Tunable::choice("readahead_variant", &["ra61", "ra61 without large requests", "ra30"], 0, "Rules of read-ahead: Linux 6.1, 2.6.31 to 36, 2.6.30.")
@@ -506,6 +511,11 @@ impl HostConfig {
     /// Age in seconds at which a transaction is committed.
     pub(super) fn commit_s(&self) -> u64 {
         self.commit_s.unwrap_or(if self.fs == Fs::Btrfs { 30 } else { 5 })
+    }
+
+    /// A commit by age waits for a whole second (host.md 11): jbd2's timer, and so ext4's alone.
+    pub(super) fn commit_rounded(&self) -> bool {
+        self.commit_rounded && self.fs == Fs::Ext4
     }
 
     /// Each group has a flusher of its own (host.md 13), if the job has groups at all.

@@ -82,6 +82,8 @@ impl Transaction {
 /// Blocks of a transaction that start its commit: a quarter of the journal, so that there is room for the
 /// next one while this one is not yet in its place.
 const FULL: u64 = JOURNAL / PAGE / 4;
+/// Timers of jbd2 run out at multiples of this.
+const SECOND: Nanos = Nanos::secs(1);
 /// Most metadata blocks written by one commit (host.md 11, assumed).
 const METADATA_MAX: u64 = 1024;
 
@@ -96,6 +98,8 @@ pub(super) struct Journal {
     ordered: bool,
     /// Age at which a transaction is committed.
     age: Nanos,
+    /// Its timer runs out at a whole second of the clock, so that the timers of a machine wake it together.
+    rounded: bool,
     running: Option<Transaction>,
     committing: Option<Transaction>,
     /// Transactions begun so far; the newest has this id.
@@ -128,6 +132,7 @@ impl Journal {
             // btrfs has no other mode.
             ordered: config.data_mode == DataMode::Ordered || config.fs == Fs::Btrfs,
             age: Nanos::secs(config.commit_s()),
+            rounded: config.commit_rounded(),
             running: None,
             committing: None,
             begun: 0,
@@ -216,7 +221,7 @@ impl Journal {
         if full {
             self.ask_commit(now, sleepers);
         } else if opens && let Some(p) = self.at_rest() {
-            sleepers.call_at(p, now + self.age);
+            sleepers.call_at(p, self.expiry(now));
         }
         id
     }
@@ -299,7 +304,17 @@ impl Journal {
     /// if there is nothing to commit.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let t = self.running.as_ref()?;
-        Some(if self.wanted { now } else { t.since + self.age })
+        Some(if self.wanted { now } else { self.expiry(t.since) })
+    }
+
+    /// When a transaction is committed by its age whose first change came at `since`. A second that is whole already is
+    /// rounded up, too, as jbd2 does: the age is over 5 to 6 s after the change, never after exactly 5.
+    fn expiry(&self, since: Instant) -> Instant {
+        let due = since + self.age;
+        match self.rounded {
+            true => due + (SECOND - Nanos(due.as_nanos() % SECOND.0)),
+            false => due,
+        }
     }
 
     /// The running transaction is frozen: its commit begins.
@@ -377,15 +392,39 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_by_age_waits_for_a_whole_second_on_ext4() {
+        let due = |set: &[(&str, toml::Value)], first: u64| {
+            let (_, mut s, mut files) = journal();
+            let mut config = HostConfig::profile("2019").unwrap();
+            set.iter().for_each(|(name, value)| config.set(name, value).unwrap());
+            let mut j = Journal::new(&config);
+            j.set_thread(0);
+            j.join(at(first), &mut files[0], InodeChange::Stamp, &mut s);
+            let due = j.due(at(first));
+            assert_eq!(s.take_woken(), due.map(|due| (0, due)));
+            due
+        };
+        assert_eq!(due(&[], 1), Some(at(6000)));
+        assert_eq!(due(&[], 999), Some(at(6000)));
+        assert_eq!(due(&[], 1000), Some(at(7000)), "never exactly its age");
+        assert_eq!(due(&[("commit_s", 1.into())], 300), Some(at(2000)));
+        assert_eq!(due(&[("commit_rounded", false.into())], 300), Some(at(5300)));
+        for fs in ["ext3", "btrfs"] {
+            let set = [("fs", fs.into()), ("commit_s", 5.into())];
+            assert_eq!(due(&set, 300), Some(at(5300)), "{fs}");
+        }
+    }
+
+    #[test]
     fn changes_share_a_transaction_until_it_is_frozen() {
         let (mut j, mut s, mut files) = journal();
         let f = &mut files[0];
         assert_eq!(j.join(at(0), f, InodeChange::Stamp, &mut s), 1);
         assert_eq!((f.changed, f.remapped), (1, 0));
         // The first change sets the timer.
-        assert_eq!((s.take_woken(), s.take_woken()), (Some((0, at(5000))), None));
+        assert_eq!((s.take_woken(), s.take_woken()), (Some((0, at(6000))), None));
         assert_eq!(j.join(at(1), f, InodeChange::Size, &mut s), 1);
-        assert_eq!((f.remapped, j.due(at(1))), (1, Some(at(5000))));
+        assert_eq!((f.remapped, j.due(at(1))), (1, Some(at(6000))));
         assert!(j.wait_for(at(2), 1, 1, &mut s));
         assert_eq!((j.due(at(2)), s.take_woken()), (Some(at(2)), Some((0, at(2) + Nanos::us(1)))));
         j.freeze(at(2));

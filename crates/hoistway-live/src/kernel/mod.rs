@@ -24,6 +24,7 @@ pub(crate) mod queue;
 mod reading;
 mod run;
 mod state;
+mod ticks;
 mod worker;
 
 pub use cgroup::{Groups, Hierarchy};

@@ -15,6 +15,7 @@ use super::files::{FileAt, Fill, Filled, settle};
 use super::machine::{Machine, Noted, in_kernel_words};
 use super::others::{Moved, moved_by};
 use super::reading::{MachineTime, Reading, bytes_of, commands_of, lateness};
+use super::ticks::next_whole_second;
 use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
 use super::worker::order::Order;
@@ -77,7 +78,7 @@ const LAG: Nanos = Nanos::ms(60);
 const SETTLED: Nanos = Nanos::ms(50);
 /// A reading is of the instant it was due when it came no later than that.
 const PUNCTUAL: Nanos = Nanos::ms(1);
-/// From the last worker being ready to the start.
+/// From the last worker being ready to the start, at least.
 const RUN_UP: Nanos = Nanos::ms(30);
 /// For workers to get ready: they build the loads of all.
 const PATIENCE: Nanos = Nanos::secs(60);
@@ -298,7 +299,10 @@ impl Run<'_, '_> {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        let start = monotonic() + RUN_UP.0;
+        let start = match self.machine.options.virtual_time {
+            true => next_whole_second(RUN_UP).map_err(failed)?,
+            false => monotonic() + RUN_UP.0,
+        };
         board.set_start(start);
         let clock = Clock::starting_at(start);
         clock.sleep_until(Instant::ZERO);

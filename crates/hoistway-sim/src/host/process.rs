@@ -140,44 +140,56 @@ struct DontNeed {
     file: u32,
     from: u64,
     to: u64,
-    /// The dirty ones are being submitted, from here on.
-    at: Option<u64>,
-    /// All have been.
-    written: bool,
+    at: Leaving,
+}
+
+/// How far the dirty pages are.
+#[derive(Debug)]
+enum Leaving {
+    Begin,
+    /// They are submitted, from this page on.
+    Submit(u64),
+    Sent,
 }
 
 impl DontNeed {
     fn new(file: u32, from: u64, to: u64) -> DontNeed {
-        DontNeed { file, from, to, at: None, written: false }
+        DontNeed { file, from, to, at: Leaving::Begin }
     }
 
     /// The caller submits the dirty pages itself, so that whatever holds a bio holds it; it waits for none of them to be
     /// served. A bio at a time: what it has not come to yet a flusher may write.
     fn step(&mut self, now: Instant, task: &mut Task, k: &mut Kernel) -> Step {
-        let DontNeed { file, from, to, .. } = *self;
-        if self.written {
-            k.cache.drop_clean(file, from, to);
-            return Step::Over;
-        }
-        let Some(at) = self.at else {
-            self.at = Some(from);
-            self.to = to.min(k.cache.pages(file));
-            let any = k.cache.idle_run(file, from, self.to, 1).is_some();
-            self.written = !any;
-            if any && k.fs.writes_alone() {
-                k.journal.ask_commit(now, &mut k.sleepers);
-                self.written = true;
+        let (file, from) = (self.file, self.from);
+        match self.at {
+            Leaving::Begin => {
+                self.to = self.to.min(k.cache.pages(file));
+                self.at = Leaving::Sent;
+                if k.cache.idle_run(file, from, self.to, 1).is_none() {
+                    return Step::Again;
+                }
+                if k.fs.writes_alone() {
+                    k.journal.ask_commit(now, &mut k.sleepers);
+                    return Step::Again;
+                }
+                self.at = Leaving::Submit(from);
+                if k.legacy { Step::Again } else { Step::Act(Act::Plug) }
             }
-            return if self.written || k.legacy { Step::Again } else { Step::Act(Act::Plug) };
-        };
-        if let Some(end) = k.gather_run(now, task, file, (at, to), Flags::NONE) {
-            self.at = Some(end);
-            k.submit(task, false);
-            return Step::Again;
+            Leaving::Submit(at) => {
+                if let Some(end) = k.gather_run(now, task, file, (at, self.to), Flags::NONE) {
+                    self.at = Leaving::Submit(end);
+                    k.submit(task, false);
+                    return Step::Again;
+                }
+                k.gathered(now, file);
+                self.at = Leaving::Sent;
+                if k.legacy { Step::Again } else { Step::Act(Act::Unplug) }
+            }
+            Leaving::Sent => {
+                k.cache.drop_clean(file, from, self.to);
+                Step::Over
+            }
         }
-        k.gathered(now, file);
-        self.written = true;
-        if k.legacy { Step::Again } else { Step::Act(Act::Unplug) }
     }
 }
 

@@ -82,7 +82,7 @@ size = "2 MiB"
 dsync = 2
 TOML
 
-# All that may be changed, as text. Cgroups of other programs of this name that are alive are left out.
+# All that may be changed, as text. Cgroups of other programs, and of those of this name that are alive, are left out.
 snapshot() {
     for device in "$a" "$b"; do
         (cd "/sys/block/${device#/dev/}" && find queue mq -type f | sort | while read -r file; do
@@ -93,7 +93,8 @@ snapshot() {
     done
     find /sys/fs/cgroup -mindepth 1 -type d 2>/dev/null | sort | while read -r group; do
         pid=$(sed -n 's|.*/hoistway-\(look-\)\?\([0-9]*\).*|\2|p' <<<"$group")
-        [ -n "$pid" ] && [ -d "/proc/$pid" ] && continue
+        # What other programs make comes and goes.
+        [ -z "$pid" ] || [ -d "/proc/$pid" ] && continue
         echo "cgroup $group"
     done
     find /sys/fs/cgroup -maxdepth 2 -name cgroup.subtree_control | sort | while read -r file; do echo "$file: $(cat "$file")"; done

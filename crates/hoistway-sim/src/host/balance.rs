@@ -72,7 +72,9 @@ pub(super) const SHARE_BITS: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Pages written per second.
-    pub bw: u64,
+    bw: u64,
+    /// The same, which follows slowly: what a pass of the flusher is measured by, and how fast writers may be.
+    pub bandwidth: u64,
     /// Pages one writer may dirty per second at position 1.
     pub rate: u64,
     balanced: u64,
@@ -95,6 +97,7 @@ impl Pace {
     pub fn new() -> Pace {
         Pace {
             bw: START,
+            bandwidth: START,
             rate: START,
             balanced: START,
             dirtied: 0,
@@ -131,7 +134,8 @@ impl Pace {
         let e = elapsed.min(PERIOD);
         let sum = u128::from(self.bw) * u128::from(PERIOD - e)
             + u128::from(self.written) * u128::from(SECOND);
-        self.bw = ((sum / u128::from(PERIOD)) as u64).max(1);
+        let last = core::mem::replace(&mut self.bw, ((sum / u128::from(PERIOD)) as u64).max(1));
+        self.follow(last, elapsed);
         let dirtied = (u128::from(self.dirtied) * u128::from(SECOND) / u128::from(elapsed)) as u64;
         if self.dirtied > 0 || elapsed <= SECOND {
             self.adjust(dirtied, position, below);
@@ -139,12 +143,24 @@ impl Pace {
         (self.dirtied, self.written, self.updated) = (0, 0, now);
     }
 
+    /// An eighth of the way to the `last` estimate, unless the new one has turned back: bursts are shorter than the time
+    /// that this takes. After a time that no older estimate has a part in there is nothing to follow slowly.
+    fn follow(&mut self, last: u64, elapsed: u64) {
+        if elapsed > PERIOD {
+            self.bandwidth = self.bw;
+        } else if self.bandwidth < last && last <= self.bw {
+            self.bandwidth += (last - self.bandwidth) >> 3;
+        } else if self.bandwidth > last && last >= self.bw {
+            self.bandwidth -= (self.bandwidth - last) >> 3;
+        }
+    }
+
     /// Moves the rate towards the balanced one, by smaller steps the nearer it is: the estimate is noisy, and
     /// a rate that followed it at once would have all writers pause together and run together.
     fn adjust(&mut self, dirtied: u64, position: u64, below: bool) {
         let task = ((self.rate * position) >> 10) + 1;
-        let balanced = u128::from(task) * u128::from(self.bw) / u128::from(dirtied.max(1));
-        let balanced = balanced.min(u128::from(self.bw)) as u64;
+        let balanced = u128::from(task) * u128::from(self.bandwidth) / u128::from(dirtied.max(1));
+        let balanced = balanced.min(u128::from(self.bandwidth)) as u64;
         let step = if below {
             self.balanced.min(balanced).min(task).saturating_sub(self.rate)
         } else {
@@ -199,7 +215,7 @@ impl Dirtier {
     /// Steps 3 to 5 of the check, above `freerun`. `position` in 1/1024; `held`: the flusher's.
     pub fn check(&mut self, now: Instant, pace: &Pace, position: u64, held: u64) -> Verdict {
         let task = (pace.rate * position) >> 10;
-        let backlog = (u128::from(held) * 128_000_000 / u128::from(pace.bw)) as u64;
+        let backlog = (u128::from(held) * 128_000_000 / u128::from(pace.bandwidth)) as u64;
         let most = PAUSE_MAX.min(4_000_000 + backlog.min(PAUSE_MAX));
         if task > 0 {
             let period = (u128::from(self.dirtied) * u128::from(SECOND) / u128::from(task)) as i64;
@@ -265,6 +281,31 @@ mod tests {
         assert_eq!(d.since, now);
     }
 
+    /// A bandwidth that rises from 100 to 373 MiB/s, as a flusher's does on a fast drive.
+    #[test]
+    fn the_bandwidth_that_a_pass_is_measured_by_follows_slowly() {
+        let (mut pace, mut now) = (Pace::new(), Instant::ZERO);
+        let mut seen = Vec::new();
+        for _ in 0..10 {
+            now += Nanos::ms(200);
+            pace.written(19_100);
+            pace.update(now, 1024, true);
+            seen.push(pace.bandwidth);
+        }
+        // From the second on, an eighth of the way to the estimate before: 29,013, 32,259 and 35,347.
+        assert_eq!(seen[..4], [25_600, 26_026, 26_805, 27_872]);
+        assert!((37_500..38_000).contains(&seen[9]), "{seen:?}");
+        // It does not fall while the estimate still rises towards it.
+        let mut pace = Pace { bw: 10_000, bandwidth: 40_000, ..Pace::new() };
+        pace.written(19_100);
+        pace.update(Instant::ZERO + Nanos::ms(200), 1024, true);
+        assert_eq!(pace.bandwidth, 40_000);
+        // Nothing of an estimate is left when all of its time has passed.
+        pace.written(500_000);
+        pace.update(Instant::ZERO + Nanos::ms(5300), 1024, true);
+        assert_eq!(pace.bandwidth, pace.bw);
+    }
+
     #[test]
     fn the_rate_settles_where_writers_dirty_what_the_device_writes() {
         // Four writers, a device of 10,000 pages/s, from the setpoint on.
@@ -280,7 +321,7 @@ mod tests {
             pace.update(now, position, held < t.setpoint);
         }
         assert!(t.freerun < held && held < t.limit, "{held}");
-        assert!((9_900..=10_100).contains(&pace.bw), "{}", pace.bw);
+        assert!((9_900..=10_100).contains(&pace.bandwidth), "{}", pace.bandwidth);
         assert!((2_200..=2_900).contains(&pace.rate), "{}", pace.rate);
     }
 }

@@ -177,7 +177,7 @@ const ROWS: &[Row] = &[
         "the file system's: 5, btrfs 30",
     ),
     Row::Value(
-        Tunable::switch("commit_rounded", true, "ext4 commits by age at the next whole second of the clock.")
+        Tunable::switch("commit_rounded", true, "ext4 commits by age at the next whole second of the clock, or with a change before that.")
             .field(|c| c.commit_rounded.into(), |c, v| c.commit_rounded = v == 1),
     ),
     Row::Value(

@@ -198,7 +198,7 @@ impl FlusherThread {
         let (at, wrap, left) = match cause {
             Cause::Sync => (0, None, u64::MAX),
             Cause::Periodic | Cause::Background => {
-                let bw = k.writeback.flushers[self.index].pace.bw;
+                let bw = k.writeback.flushers[self.index].pace.bandwidth;
                 (cursor, Some(cursor), quota(bw, k.writeback.thresholds.limit))
             }
         };

@@ -10,6 +10,7 @@
 use super::cache::PAGE;
 use super::config::{DataMode, Fs, HostConfig};
 use super::file::File;
+use super::kernel::TICK;
 use super::layout::JOURNAL;
 use super::wait::{Sleepers, Wait};
 use hoistway::{Instant, Nanos};
@@ -217,8 +218,8 @@ impl Journal {
                 t.names += 1;
             }
         }
-        let (id, full) = (t.id, t.metadata() > FULL);
-        if full {
+        let (id, full, since) = (t.id, t.metadata() > FULL, t.since);
+        if full || self.rounded && self.is_old(since, now) {
             self.ask_commit(now, sleepers);
         } else if opens && let Some(p) = self.at_rest() {
             sleepers.call_at(p, self.expiry(now));
@@ -317,6 +318,13 @@ impl Journal {
         }
     }
 
+    /// Whoever changes an inode so long after a transaction's first change has it committed at once. Ages are counted
+    /// in ticks, as all timers of a kernel are.
+    fn is_old(&self, since: Instant, now: Instant) -> bool {
+        let ticks = |at: Instant| at.as_nanos() / TICK.0;
+        ticks(now) >= ticks(since + self.age)
+    }
+
     /// The running transaction is frozen: its commit begins.
     pub fn freeze(&mut self, now: Instant) {
         self.committing = self.running.take();
@@ -413,6 +421,41 @@ mod tests {
             let set = [("fs", fs.into()), ("commit_s", 5.into())];
             assert_eq!(due(&set, 300), Some(at(5300)), "{fs}");
         }
+    }
+
+    #[test]
+    fn who_changes_an_inode_of_an_old_transaction_has_it_committed_at_once() {
+        let (mut j, mut s, mut files) = journal();
+        let change = |j: &mut Journal, s: &mut Sleepers, files: &mut Files, now: Instant| {
+            j.join(now, &mut files[0], InodeChange::Stamp, s);
+            (j.due(now), s.take_woken())
+        };
+        let timer = Some(at(6000));
+        assert_eq!(change(&mut j, &mut s, &mut files, at(2)), (timer, Some((0, at(6000)))));
+        // Ages are counted in ticks of 4 ms: begun in the first one, it is old from the tick at 5 s on.
+        assert_eq!(change(&mut j, &mut s, &mut files, at(4999)), (timer, None));
+        let now = at(5000);
+        let roused = Some((0, now + Nanos::us(1)));
+        assert_eq!(change(&mut j, &mut s, &mut files, now), (Some(now), roused));
+        // Once is enough.
+        assert_eq!(change(&mut j, &mut s, &mut files, at(5001)), (Some(at(5001)), None));
+        j.freeze(now);
+        assert!(!j.by_age());
+    }
+
+    #[test]
+    fn without_rounding_the_timer_alone_commits_by_age() {
+        let (_, mut s, mut files) = journal();
+        let mut config = HostConfig::profile("2019").unwrap();
+        config.set("commit_rounded", &false.into()).unwrap();
+        let mut j = Journal::new(&config);
+        j.set_thread(0);
+        j.join(at(0), &mut files[0], InodeChange::Stamp, &mut s);
+        assert_eq!(s.take_woken(), Some((0, at(5000))));
+        j.join(at(5000), &mut files[0], InodeChange::Stamp, &mut s);
+        assert_eq!((j.due(at(5000)), s.take_woken()), (Some(at(5000)), None));
+        j.freeze(at(5000));
+        assert!(j.by_age());
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(super) struct Kernel {
 }
 
 /// Length of the tick in which time stamps count (host.md 7).
-const STAMP_TICK: Nanos = Nanos::ms(4);
+pub(super) const TICK: Nanos = Nanos::ms(4);
 
 impl Kernel {
     pub fn new(config: HostConfig, drive: &DriveFile, max_request: Sectors, seed: u64) -> Kernel {
@@ -339,7 +339,7 @@ impl Kernel {
         }
         self.extend(now, file, b * PAGE);
         let f = &mut self.files[file];
-        let tick = now.as_nanos() / STAMP_TICK.0;
+        let tick = now.as_nanos() / TICK.0;
         // A file system that writes data with its commits must know of every page that one has to write.
         let told = self.fs.writes_alone() && fresh > 0;
         if (f.stamped != Some(tick) || told) && !f.raw {
@@ -476,7 +476,7 @@ impl Kernel {
         }
         let f = &mut self.files[file];
         let Some(owner) = f.owner else { return };
-        let bw = self.writeback.flushers[f.flusher as usize].pace.bw;
+        let bw = self.writeback.flushers[f.flusher as usize].pace.bandwidth;
         if let Some(winner) = f.ballot.decide(owner, bw) {
             self.writeback.owner_changes += 1;
             self.hand_over(now, file, winner);

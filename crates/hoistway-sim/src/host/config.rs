@@ -67,6 +67,8 @@ pub struct HostConfig {
     pub(super) commit_beside_data: bool,
     commit_s: Option<u64>,
     commit_rounded: bool,
+    /// The block that says where the journal's blocks are is in memory when the run begins.
+    pub(super) journal_mapped: bool,
     pub(super) readahead_variant: Variant,
     pub(super) block_profile: Profile,
     run_at_completion: RunAtCompletion,
@@ -179,6 +181,10 @@ const ROWS: &[Row] = &[
     Row::Value(
         Tunable::switch("commit_rounded", true, "ext4 commits by age at the next whole second of the clock, or with a change before that.")
             .field(|c| c.commit_rounded.into(), |c, v| c.commit_rounded = v == 1),
+    ),
+    Row::Value(
+        Tunable::switch("journal_mapped", false, "Where the blocks of ext4's journal are is in memory at first. If not, the first commit reads it (drives from 128 GiB on).")
+            .field(|c| c.journal_mapped.into(), |c, v| c.journal_mapped = v == 1),
     ),
     Row::Value(
         Tunable::choice("readahead_variant", &["ra61", "ra61 without large requests", "ra30"], 0, "Rules of read-ahead: Linux 6.1, 2.6.31 to 36, 2.6.30.")

@@ -113,6 +113,8 @@ pub(super) struct Journal {
     by_age: bool,
     /// The commit block of the committing transaction has been sent.
     sealed: bool,
+    /// Where its blocks are is in memory.
+    mapped: bool,
     /// Where the next transaction is written, relative to the journal's start.
     cursor: u64,
     began: Instant,
@@ -141,6 +143,7 @@ impl Journal {
             wanted: false,
             by_age: false,
             sealed: false,
+            mapped: config.journal_mapped,
             cursor: 0,
             began: Instant::ZERO,
             waiters: Vec::new(),
@@ -332,6 +335,16 @@ impl Journal {
         self.wanted = false;
         self.began = now;
         self.resting = false;
+    }
+
+    /// Where the journal's blocks are is not in memory; from now on it is.
+    pub fn learns_its_map(&mut self) -> bool {
+        !core::mem::replace(&mut self.mapped, true)
+    }
+
+    /// Cached metadata is dropped.
+    pub fn forget_map(&mut self) {
+        self.mapped = false;
     }
 
     /// The transaction being committed.

@@ -122,6 +122,7 @@ impl Stage {
             }
             Stage::DropCaches => {
                 k.cache.drop_all_clean();
+                k.journal.forget_map();
                 Step::Over
             }
             Stage::Compute(computing) => computing.step(now, task, k),

@@ -5,6 +5,7 @@
 
 use super::super::bio::{Pending, pieces};
 use super::super::cache::PAGE;
+use super::super::config::Fs;
 use super::super::kernel::Kernel;
 use super::super::op::Act;
 use super::super::task::{Step, Task};
@@ -23,6 +24,8 @@ pub(in super::super) enum Commit {
     Rest,
     /// What is left of the ordered data: so many of its intervals have been written, then awaited.
     Data(usize),
+    /// The block that says where the journal's blocks are is being read.
+    Map,
     /// The run of metadata blocks is submitted.
     Run,
     /// It is on disk.
@@ -37,6 +40,10 @@ impl Commit {
         match *self {
             Commit::Rest => self.rest(now, k),
             Commit::Data(at) => self.data(now, task, k, at),
+            Commit::Map => match k.wait_for_own(now, task) {
+                Some(act) => Step::Act(act),
+                None => self.run(task, k),
+            },
             Commit::Run => {
                 *self = Commit::Seal;
                 Step::wait(k.wait_for_own(now, task))
@@ -95,7 +102,20 @@ impl Commit {
             k.sleepers.block(now, task.p, Wait::Ordered);
             return Step::Act(Act::Block);
         }
-        let blocks = t.run_blocks();
+        if k.journal.learns_its_map() && has_map(k) {
+            let start = k.files.journal() - MAP_BEFORE;
+            task.submission.push(Pending::own(Op::Read, Flags::META, GroupId::ROOT, start, PAGE));
+            task.own.left = 1;
+            k.submit(task, false);
+            *self = Commit::Map;
+            return Step::Again;
+        }
+        self.run(task, k)
+    }
+
+    /// Submits descriptor and metadata blocks.
+    fn run(&mut self, task: &mut Task, k: &mut Kernel) -> Step {
+        let blocks = k.journal.committing().run_blocks();
         // The timer's own commits are asynchronous in the legacy layer: nobody waits for them.
         let plain = k.legacy && k.journal.by_age();
         push_blocks(task, k, blocks, if plain { Flags::NONE } else { flags(k) });
@@ -103,6 +123,16 @@ impl Commit {
         k.submit(task, true);
         Step::Again
     }
+}
+
+/// A file system from this size on has a journal of 1 GiB (mkfs.ext4 since 2016), whose eight extents do not fit into
+/// its inode: a block of their own lists them, directly before the journal.
+const MAPPED_FROM: u64 = 128 << 30;
+/// From that block to the journal's first.
+const MAP_BEFORE: u64 = 2 * PAGE;
+
+fn has_map(k: &Kernel) -> bool {
+    k.config.fs == Fs::Ext4 && !k.legacy && k.files.capacity() >= MAPPED_FROM
 }
 
 fn flags(k: &Kernel) -> Flags {

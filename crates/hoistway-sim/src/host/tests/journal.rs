@@ -44,6 +44,40 @@ fn scenario_9_fsync_is_data_then_the_journal_run_then_the_commit_block() {
 }
 
 #[test]
+fn the_first_commit_after_caches_were_dropped_reads_where_the_journal_lies() {
+    let cold = |profile, fs: &str| {
+        let set = [("journal_mapped", false.into()), ("fs", fs.into())];
+        let mut b = Bench::new(config(profile, &set), 1, Nanos::us(100));
+        let f = b.file(1000);
+        b.open(f, Advice::Normal);
+        b
+    };
+    let commit = |b: &mut Bench, at: u64| {
+        b.does(Operation::Sleep(b.now + Nanos::ms(10)));
+        b.does(write(at, 1, SyncKind::Full));
+        let threads = bios(b).into_iter().filter(|bio| bio.0 == 1);
+        threads.map(|(_, op, pages, _)| (op, pages)).collect::<Vec<_>>()
+    };
+    let (read, run) = ((Op::Read, 1), [(Op::Write, 5), (Op::Write, 1)]);
+    let mut b = cold("today", "ext4");
+    b.does(write(0, 1, SyncKind::Full));
+    let first = b.bios.iter().find(|bio| bio.1 == 1).unwrap().2;
+    assert_eq!((first.op, first.flags, first.sectors.0), (Op::Read, Flags::META, 8));
+    assert_eq!(first.start.0 * 512, b.host.journal_place() - 2 * PAGE);
+    b.bios.clear();
+    assert_eq!(commit(&mut b, 1), run, "it is known");
+    b.does(Operation::DropCaches);
+    assert_eq!(commit(&mut b, 2), [read, run[0], run[1]], "it is forgotten");
+    // ext3's and old journals are short.
+    for (profile, fs) in [("2010", "ext4"), ("2009", "ext3"), ("today", "ext3")] {
+        let mut b = cold(profile, fs);
+        let bios = commit(&mut b, 0);
+        assert!(bios.iter().all(|bio| bio.0 == Op::Write), "{profile} {fs}: {bios:?}");
+        assert!(!bios.is_empty());
+    }
+}
+
+#[test]
 fn scenario_9_fsync_on_ext3_without_barriers_never_flushes() {
     let mut b = Bench::new(config("2009", &[]), 1, Nanos::us(100));
     let f = b.file(1000);

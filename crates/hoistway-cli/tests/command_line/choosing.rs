@@ -1,0 +1,119 @@
+//! Which scheduler, for which drive: `what-if`, `bench`.
+
+use super::*;
+
+/// A drive that takes 0.2 ms for a read keeps a second, and no quarter of that.
+#[test]
+fn what_if_says_whether_a_target_is_kept_and_why_not() {
+    let folder = Folder::new("what-if");
+    let ask = |more: &[&str]| {
+        let args = [
+            "what-if",
+            "-d",
+            "intel-320-160g",
+            "--duration",
+            "300ms",
+            "-j",
+            "1",
+            "--quiet",
+            "--loss",
+            "50",
+        ];
+        folder.run(&[&args[..], more].concat())
+    };
+    let kept = ask(&["-t", "gold=1s"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+    let out = stdout(&kept);
+    for part in ["gold alone", "none-bfq", "paternoster", "gold=1s: kept: p99 ", "latency=1s"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(out.contains("io.latency '8:0 target=1000000'"), "{out}");
+    let missed = ask(&["-t", "gold=50us", "--json"]);
+    assert_eq!(missed.status.code(), Some(1), "{}", stderr(&missed));
+    let json: serde_json::Value = serde_json::from_str(&stdout(&missed)).unwrap();
+    let target = &json["targets"][0];
+    assert_eq!((&target["answer"], &target["kept"]), (&"device".into(), &false.into()));
+    assert!(target["figures"]["least_ns"].as_u64().unwrap() >= 100_000, "{target}");
+    assert!(target["words"].as_str().unwrap().contains("alone on this drive its p99 is 0.2"));
+    for (args, part) in [
+        (&["-t", "gold"][..], "write NAME=TIME"),
+        (&["-t", "gold=1ms", "--load", "latency-2019/readers"], "no process 'gold'"),
+        (&["-t", "target=1ms", "--load", "latency-2019/reader"], "no workload 'reader'"),
+        (&["-t", "gold=0ms"], "whole microseconds"),
+    ] {
+        let wrong = ask(args);
+        assert_eq!(wrong.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&wrong).contains(part), "{args:?}: {}", stderr(&wrong));
+    }
+    assert_eq!(folder.entries(), 0, "nothing is written");
+}
+
+#[test]
+fn a_bench_plans_within_its_limits_runs_in_rounds_and_is_not_repeated() {
+    let folder = Folder::new("bench");
+    let bench = |more: &[&str]| {
+        let args = ["bench", "-d", "hitachi-hts727550a9e364", "-c", "none,bfq", "--time", "80s"];
+        folder.run(&[&args[..], more].concat())
+    };
+    let plan = bench(&["--dry-run"]);
+    assert!(plan.status.success(), "{}", stderr(&plan));
+    for part in ["bench-latency/readers", "left out: ", "3 rounds of", "nothing was run"] {
+        assert!(stdout(&plan).contains(part), "{part}: {}", stdout(&plan));
+    }
+    assert_eq!(folder.entries(), 0, "a dry run writes nothing");
+    let first = bench(&["--json", "--out", "x"]);
+    assert!(first.status.success(), "{}", stderr(&first));
+    let json: serde_json::Value = serde_json::from_str(&stdout(&first)).unwrap();
+    assert_eq!((&json["rounds"], &json["ended"]), (&3.into(), &"whole".into()));
+    let latency = &json["results"][0]["values"];
+    let of = |at: usize| latency[at]["value"].as_f64().unwrap();
+    assert!(of(0) > 20.0 * of(1), "bfq serves the reader: {latency}");
+    assert!(folder.0.join("x/bench.json").is_file());
+    let manifest = String::from_utf8(folder.file("x/bench-latency/run.toml")).unwrap();
+    for row in ["\"suite\"", "\"drive_class\"", "\"present_scheduler\""] {
+        assert!(manifest.contains(row), "{row}: {manifest}");
+    }
+    let again = bench(&["--json", "--out", "x"]);
+    assert!(stderr(&again).contains("finished runs are there already"), "{}", stderr(&again));
+    assert_eq!(stdout(&again), stdout(&first));
+    for (args, part) in [
+        (&["bench"][..], "--drive"),
+        (&["bench", "-d", "plextor-px-256m5s", "--time", "5s"], "does not suffice"),
+        (&["bench", "-d", "plextor-px-256m5s", "-c", "none"], "fewer than two"),
+        (&["bench", "-d", "plextor-px-256m5s", "--quick", "--full"], "cannot be used with"),
+    ] {
+        let output = folder.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+}
+
+/// The plan of a real place needs no rights and changes nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_bench_of_a_place_says_what_it_would_do_or_why_it_cannot() {
+    let folder = Folder::new("bench-place");
+    fs::write(folder.0.join("file"), "x").unwrap();
+    let file = folder.run(&["bench", "file", "--dry-run"]);
+    assert_eq!(file.status.code(), Some(2), "{}", stderr(&file));
+    assert!(stderr(&file).contains("neither a directory nor a block device"), "{}", stderr(&file));
+    if Path::new("/dev/shm").is_dir() {
+        let memory = folder.run(&["bench", "/dev/shm", "--dry-run"]);
+        assert_eq!(memory.status.code(), Some(3), "{}", stderr(&memory));
+        assert!(stderr(&memory).contains("nothing schedules here"), "{}", stderr(&memory));
+    } else {
+        eprintln!("skipped in part: there is no /dev/shm");
+    }
+    let here = folder.run(&["bench", ".", "--dry-run"]);
+    match here.status.code() {
+        Some(0) => {
+            for part in
+                ["; while it runs the scheduler of ", "bench-latency/readers", "nothing was run"]
+            {
+                assert!(stdout(&here).contains(part), "{part}: {}", stdout(&here));
+            }
+        }
+        _ => eprintln!("skipped in part: {}", stderr(&here)),
+    }
+    assert_eq!(folder.entries(), 1, "a dry run writes nothing");
+}

@@ -1,0 +1,59 @@
+//! The binary from outside: what it prints, what it writes, how it ends.
+//!
+//! One program, since each links the whole command line anew, which takes longer than its tests; a module for each kind
+//! of question.
+
+mod answers;
+mod choosing;
+mod fio;
+mod interruption;
+mod mistakes;
+mod output;
+mod records;
+mod traces;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An empty folder that is gone at the test's end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("hoistway-cli-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hoistway"));
+        command.args(args).current_dir(&self.0).output().unwrap()
+    }
+
+    fn entries(&self) -> usize {
+        fs::read_dir(&self.0).unwrap().count()
+    }
+
+    fn file(&self, name: &str) -> Vec<u8> {
+        fs::read(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const JOBS: &str = "[global]\nsize=4m\ndirect=1\nioengine=libaio\nthread\n[deep]\nrw=randread\niodepth=16\n\
+                    [mixed]\nrw=randrw\nrwmixread=70\nbs=4k,8k\n[log]\nstonewall\nrw=write\nfdatasync=8\nverify=md5\n";

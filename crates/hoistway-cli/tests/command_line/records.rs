@@ -1,0 +1,177 @@
+//! What is kept of a run: the same bytes again, and what `report` and `diff` make of it.
+
+use super::*;
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
+    let folder = Folder::new("same-bytes");
+    let compare = |jobs: &str, out: &str, seed: &str| {
+        let base = ["compare", "--quick", "--reps", "3", "--jobs", jobs, "--out", out];
+        let output = folder.run(&[&base[..], &["--seed", seed, "--csv"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("seed:   {seed}")));
+        output.stdout
+    };
+    let one = compare("1", "a", "1");
+    let two = compare("4", "b", "1");
+    assert_eq!(one, two);
+    let files =
+        ["metrics.csv", "series.csv.gz", "report.html", "run.toml", "records/histograms.json.gz"];
+    for name in files {
+        let (a, b) = (folder.file(&format!("a/{name}")), folder.file(&format!("b/{name}")));
+        assert!(a == b, "{name} differs");
+    }
+    assert_eq!(one, folder.file("a/metrics.csv"), "--csv prints the file");
+    let header = "experiment,drive,config,workload,metric,unit,value,rep,source,bound\n";
+    assert!(one.starts_with(header.as_bytes()));
+    assert_ne!(one, compare("2", "c", "2"), "another seed, other figures");
+}
+
+#[test]
+fn report_computes_the_same_from_the_records() {
+    let folder = Folder::new("report");
+    let output = folder.run(&["run", "latency-2019", "none-none", "--quick", "--reps", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let path = text.lines().find_map(|l| l.strip_prefix("report: ")).unwrap();
+    assert!(text.contains("seed:   1"), "{text}");
+    let dir = Path::new(path).parent().unwrap().to_str().unwrap().to_string();
+    let before: Vec<_> =
+        ["metrics.csv", "report.html"].map(|f| folder.file(&format!("{dir}/{f}"))).into();
+    fs::remove_file(folder.0.join(&dir).join("metrics.csv")).unwrap();
+    let output = folder.run(&["report", &dir]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let after: Vec<_> =
+        ["metrics.csv", "report.html"].map(|f| folder.file(&format!("{dir}/{f}"))).into();
+    assert!(before == after, "the report of the same records differs");
+    assert_eq!(folder.entries(), 1, "one folder, runs/");
+    let page = folder.run(&["report", &dir, "--format", "html"]).stdout;
+    assert!(page == after[1], "the page is what stands in report.html");
+    let output = folder.run(&["report", &dir, "--format", "markdown", "--svg", "charts"]);
+    let tables = stdout(&output);
+    assert!(tables.starts_with("# ") && tables.contains("| none-none |"), "{tables}");
+    assert!(stderr(&output).contains(" charts: charts"), "stdout is the file");
+    let charts: Vec<_> = fs::read_dir(folder.0.join("charts")).unwrap().collect();
+    assert!(!charts.is_empty());
+    for chart in charts {
+        let text = fs::read_to_string(chart.unwrap().path()).unwrap();
+        assert!(text.contains("<svg ") && text.trim_end().ends_with("</svg>"));
+    }
+    let output = folder.run(&["report", &dir, "--format", "pdf"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("html, markdown"), "{}", stderr(&output));
+}
+
+/// Both starts in full, and then the second cut off after a second by the end of the run.
+#[test]
+fn a_start_that_was_cut_off_makes_bounds_everywhere() {
+    let folder = Folder::new("censored");
+    let run = |more: &[&str]| {
+        let args = "compare startup-s --reps 1 --drive intel-320-160g --config none \
+                    --workload gnome-terminal+10r-seq --wide";
+        let args: Vec<&str> = args.split_whitespace().chain(more.iter().copied()).collect();
+        let output = folder.run(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let value = |dir: &str, metric: &str| {
+        let csv = String::from_utf8(folder.file(&format!("{dir}/metrics.csv"))).unwrap();
+        let ours = |l: &&str| {
+            l.contains(&format!(",{metric},s,")) && l.trim_end_matches(">=").contains(",,sim,")
+        };
+        let fields: Vec<&str> = csv.lines().find(ours).unwrap().split(',').collect();
+        (fields[6].parse::<f64>().unwrap(), fields[9].to_string())
+    };
+    run(&["--out", "whole"]);
+    let marks = String::from_utf8(folder.file("whole/records/marks.csv")).unwrap();
+    let at = |line: usize| marks.lines().nth(line).unwrap().split(',').nth(4).unwrap();
+    let [begin, end, again]: [u64; 3] = [1, 2, 3].map(|line| at(line).parse().unwrap());
+    assert!(again + 1_000_000_000 < at(4).parse().unwrap(), "the second takes longer: {marks}");
+    let text = run(&["--out", "cut", "--duration", &format!("{}ns", again + 1_000_000_000)]);
+
+    let took = (end - begin) as f64 / 1e9;
+    let near = |dir: &str, metric: &str, expected: f64, bound: &str| {
+        let (got, sign) = value(dir, metric);
+        assert!((got - expected).abs() < 1e-6 && sign == bound, "{metric}: {sign}{got}");
+    };
+    near("cut", "startup_time", (took + 1.0) / 2.0, ">");
+    near("cut", "startup_time_min", took, "");
+    near("cut", "startup_time_p50", took, "");
+    near("cut", "startup_time_max", took, ">=");
+    assert_eq!(value("whole", "startup_time").1, "");
+    let row = text.lines().find(|l| l.starts_with("intel-320-160g  gnome-terminal")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().skip(3).collect();
+    assert!(cells[0].starts_with('>') && cells[4].starts_with(">="), "{text}");
+    assert_eq!((cells[1], cells[2], cells[4]), ("-", cells[3], &*format!(">={}", cells[3])));
+    assert!(text.contains("1 of 2 starts were cut off by the end of the run"), "{text}");
+    let html = String::from_utf8(folder.file("cut/report.html")).unwrap();
+    let mean = format!("{} s (median", cells[0].replace('>', "&gt;"));
+    assert!(html.contains(&mean), "glance and headline: {mean}");
+}
+
+#[test]
+fn diff_tells_what_was_run_differently_and_what_it_changed() {
+    let folder = Folder::new("diff");
+    let run = |out: &str, more: &[&str]| {
+        let base =
+            ["compare", "--quick", "--reps", "3", "--drive", "plextor-px-256m5s", "--out", out];
+        let output = folder.run(&[&base[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    };
+    run("a", &["-w", "readers", "-c", "none-none,none-bfq"]);
+    run("b", &["-w", "readers", "-c", "none-none,none-bfq"]);
+    let same = folder.run(&["diff", "a", "b"]);
+    assert_eq!(
+        (same.status.code(), stdout(&same).as_str()),
+        (Some(0), "0 of 6 quantities differ\n")
+    );
+
+    // A slower drive of the same id, one configuration less.
+    let text = stdout(&folder.run(&["show", "plextor-px-256m5s"]));
+    let rate = text.lines().find(|l| l.starts_with("rate_mb_s")).unwrap().to_string();
+    let slow = text.replace(&rate, "rate_mb_s = 150.0");
+    assert_ne!(text, slow);
+    fs::create_dir(folder.0.join("d")).unwrap();
+    fs::write(folder.0.join("d/plextor-px-256m5s.toml"), slow).unwrap();
+    let args =
+        "compare --quick --reps 3 -w readers -c none-none --out c --drive d/plextor-px-256m5s.toml";
+    let output = folder.run(&args.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let differ = folder.run(&["diff", "a", "c"]);
+    let out = stdout(&differ);
+    assert_eq!(differ.status.code(), Some(1), "{out}");
+    assert!(out.contains("drive plextor-px-256m5s: link.rate_mb_s\n  - "), "{out}");
+    assert!(out.contains("- plextor-px-256m5s/none-bfq/readers: in this run alone"), "{out}");
+    let row = out.lines().find(|l| l.contains("latency_avg")).unwrap();
+    assert!(row.contains(" x") && row.contains(" to "), "{out}");
+    let json = stdout(&folder.run(&["diff", "a", "c", "--json"]));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&parsed["schema"], &parsed["differs"]), (&1.into(), &true.into()));
+    let first = &parsed["quantities"][0];
+    assert_eq!((&first["metric"], &first["paired"]), (&"latency_avg".into(), &true.into()));
+    assert!(first["low"].as_f64() > Some(1.03), "{first}");
+    assert_eq!(folder.run(&["diff", "a", "nowhere"]).status.code(), Some(2));
+
+    // The same as a gate of a build.
+    let gate = |drive: &str, configs: &str, more: &[&str]| {
+        let base = ["compare", "--quick", "--reps", "3", "-w", "readers", "--baseline", "a"];
+        let output = folder.run(&[&base[..], &["--drive", drive, "-c", configs], more].concat());
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let (same, slow) = ("plextor-px-256m5s", "d/plextor-px-256m5s.toml");
+    let (code, out, _) = gate(same, "none-none,none-bfq", &["--out", "e"]);
+    let line = "baseline a: 0 of 6 quantities left the band of 5 %";
+    assert!(code == Some(0) && out.ends_with(&format!("{line}\n")), "{out}");
+    let (code, out, _) = gate(slow, "none-none", &["--out", "f"]);
+    assert!(code == Some(1) && out.contains("worse"), "{out}");
+    let missing = "- plextor-px-256m5s/none-bfq/readers: in the baseline, and not in this run";
+    assert!(out.contains(missing) && out.contains("1 cells are missing"), "{out}");
+    // Nothing leaves a band that is wide enough; what is missing fails all the same.
+    let (code, _, told) =
+        gate(slow, "none-none,none-bfq", &["--out", "g", "--band", "900%", "--csv"]);
+    assert!(code == Some(0) && told.contains("0 of 6 quantities left the band"), "{told}");
+    let (code, _, told) = gate(same, "none-none", &["--out", "a"]);
+    assert!(code == Some(2) && told.contains("would replace its own baseline"), "{told}");
+    let (code, _, told) = gate(same, "none-none", &["--out", "h", "--band", "some"]);
+    assert!(code == Some(2) && told.contains("--band"), "{told}");
+}

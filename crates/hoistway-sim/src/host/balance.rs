@@ -71,9 +71,9 @@ pub(super) const SHARE_BITS: u32 = 16;
 /// What one flusher has seen of its device and its writers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Pages written per second.
-    bw: u64,
-    /// The same, which follows slowly: what a pass of the flusher is measured by, and how fast writers may be.
+    /// Pages written per second, of late.
+    estimate: u64,
+    /// The same, which follows slowly: what a turn of the flusher is measured by, and how fast writers may be.
     pub bandwidth: u64,
     /// Pages one writer may dirty per second at position 1.
     pub rate: u64,
@@ -96,7 +96,7 @@ const SECOND: u64 = 1_000_000_000;
 impl Pace {
     pub fn new() -> Pace {
         Pace {
-            bw: START,
+            estimate: START,
             bandwidth: START,
             rate: START,
             balanced: START,
@@ -132,9 +132,10 @@ impl Pace {
         }
         // u128: a rate times nanoseconds may pass 2^64.
         let e = elapsed.min(PERIOD);
-        let sum = u128::from(self.bw) * u128::from(PERIOD - e)
+        let sum = u128::from(self.estimate) * u128::from(PERIOD - e)
             + u128::from(self.written) * u128::from(SECOND);
-        let last = core::mem::replace(&mut self.bw, ((sum / u128::from(PERIOD)) as u64).max(1));
+        let last =
+            core::mem::replace(&mut self.estimate, ((sum / u128::from(PERIOD)) as u64).max(1));
         self.follow(last, elapsed);
         let dirtied = (u128::from(self.dirtied) * u128::from(SECOND) / u128::from(elapsed)) as u64;
         if self.dirtied > 0 || elapsed <= SECOND {
@@ -147,10 +148,10 @@ impl Pace {
     /// that this takes. After a time that no older estimate has a part in there is nothing to follow slowly.
     fn follow(&mut self, last: u64, elapsed: u64) {
         if elapsed > PERIOD {
-            self.bandwidth = self.bw;
-        } else if self.bandwidth < last && last <= self.bw {
+            self.bandwidth = self.estimate;
+        } else if self.bandwidth < last && last <= self.estimate {
             self.bandwidth += (last - self.bandwidth) >> 3;
-        } else if self.bandwidth > last && last >= self.bw {
+        } else if self.bandwidth > last && last >= self.estimate {
             self.bandwidth -= (self.bandwidth - last) >> 3;
         }
     }
@@ -283,7 +284,7 @@ mod tests {
 
     /// A bandwidth that rises from 100 to 373 MiB/s, as a flusher's does on a fast drive.
     #[test]
-    fn the_bandwidth_that_a_pass_is_measured_by_follows_slowly() {
+    fn the_bandwidth_that_a_turn_is_measured_by_follows_slowly() {
         let (mut pace, mut now) = (Pace::new(), Instant::ZERO);
         let mut seen = Vec::new();
         for _ in 0..10 {
@@ -296,14 +297,14 @@ mod tests {
         assert_eq!(seen[..4], [25_600, 26_026, 26_805, 27_872]);
         assert!((37_500..38_000).contains(&seen[9]), "{seen:?}");
         // It does not fall while the estimate still rises towards it.
-        let mut pace = Pace { bw: 10_000, bandwidth: 40_000, ..Pace::new() };
+        let mut pace = Pace { estimate: 10_000, bandwidth: 40_000, ..Pace::new() };
         pace.written(19_100);
         pace.update(Instant::ZERO + Nanos::ms(200), 1024, true);
         assert_eq!(pace.bandwidth, 40_000);
         // Nothing of an estimate is left when all of its time has passed.
         pace.written(500_000);
         pace.update(Instant::ZERO + Nanos::ms(5300), 1024, true);
-        assert_eq!(pace.bandwidth, pace.bw);
+        assert_eq!(pace.bandwidth, pace.estimate);
     }
 
     #[test]

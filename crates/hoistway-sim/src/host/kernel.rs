@@ -103,7 +103,7 @@ pub(super) struct Kernel {
     pub dirtied: Option<Vec<(usize, FileId, u64, u64)>>,
 }
 
-/// Length of the tick in which time stamps count (host.md 7).
+/// Length of the tick in which time stamps (host.md 7) and ages of transactions (11) count.
 pub(super) const TICK: Nanos = Nanos::ms(4);
 
 impl Kernel {

@@ -102,7 +102,7 @@ impl Commit {
             k.sleepers.block(now, task.p, Wait::Ordered);
             return Step::Act(Act::Block);
         }
-        if k.journal.learns_its_map() && has_map(k) {
+        if has_map(k) && k.journal.learns_its_map() {
             let start = k.files.journal() - MAP_BEFORE;
             task.submission.push(Pending::own(Op::Read, Flags::META, GroupId::ROOT, start, PAGE));
             task.own.left = 1;

@@ -36,6 +36,8 @@ pub(super) struct Transaction {
     id: u64,
     /// First change.
     since: Instant,
+    /// Inodes that changed.
+    inodes: u64,
     names: u64,
     allocated: u64,
     /// Extents that are new.
@@ -47,10 +49,14 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// Metadata blocks beside the descriptor (host.md 11, assumed): inode, its bitmap, group descriptor and
-    /// superblock, one extent block for each 128 MiB, directory blocks that two names share.
+    /// Metadata blocks beside the descriptor (host.md 11). A change of a time stamp or of a length stays in the
+    /// table of inodes, whose blocks hold 16; what is allocated or created changes bitmaps and a group descriptor.
     fn metadata(&self) -> u64 {
-        4 + self.allocated.div_ceil(128 << 20) + self.names.div_ceil(2)
+        let bitmaps = self.allocated.div_ceil(GROUP);
+        let extents = u64::from(self.allocated > EXTENTS_IN_INODE * GROUP);
+        let names = if self.names > 0 { 1 + self.names.div_ceil(2) } else { 0 };
+        let descriptor = u64::from(bitmaps + names > 0);
+        self.inodes.div_ceil(INODES_IN_BLOCK) + bitmaps + extents + names + descriptor
     }
 
     /// Blocks written in one run before the commit block.
@@ -80,6 +86,12 @@ impl Transaction {
     }
 }
 
+/// Inodes of 256 bytes in a block.
+const INODES_IN_BLOCK: u64 = 16;
+/// What one bitmap of blocks covers, and the longest extent.
+const GROUP: u64 = 128 << 20;
+/// Extents that need no block of their own.
+const EXTENTS_IN_INODE: u64 = 4;
 /// Blocks of a transaction that start its commit: a quarter of the journal, so that there is room for the
 /// next one while this one is not yet in its place.
 const FULL: u64 = JOURNAL / PAGE / 4;
@@ -198,12 +210,14 @@ impl Journal {
         let t = self.running.get_or_insert_with(|| Transaction {
             id: self.begun,
             since: now,
+            inodes: 0,
             names: 0,
             allocated: 0,
             extents: 0,
             ordered: 0,
             fresh: Vec::new(),
         });
+        t.inodes += u64::from(f.changed != t.id);
         f.changed = t.id;
         match change {
             InodeChange::Stamp => {}
@@ -492,6 +506,32 @@ mod tests {
         assert_eq!((s.wait(1), s.wait(2)), (Wait::None, Wait::Commit(2)));
         assert_eq!((j.done(), j.newest(), j.due(at(4))), (1, Some(2), Some(at(4))));
         assert!(!j.wait_for(at(4), 1, 1, &mut s));
+    }
+
+    #[test]
+    fn a_commit_holds_the_blocks_that_changed() {
+        // Its run, the descriptor included, after so many files changed so.
+        let run = |files: usize, changes: &[InodeChange]| {
+            let (mut j, mut s, mut all) = journal();
+            (1..files).for_each(|_| assert!(all.place(PAGE).is_ok()));
+            for f in 0..files {
+                for &change in changes {
+                    j.join(at(0), &mut all[f as u32], change, &mut s);
+                }
+            }
+            j.freeze(at(1));
+            j.committing().run_blocks()
+        };
+        let (stamp, name) = (InodeChange::Stamp, InodeChange::Name);
+        let mapping = |mib: u64| InodeChange::Mapping(mib << 20);
+        // As Linux 6.1 writes them: overwrites, the first fsync of a new file, a new file of 18 groups.
+        assert_eq!((run(1, &[stamp; 3]), run(7, &[stamp]), run(16, &[stamp])), (2, 2, 2));
+        assert_eq!((run(17, &[stamp]), run(1, &[InodeChange::Size])), (3, 2));
+        assert_eq!(run(1, &[name, mapping(1)]), 6);
+        assert_eq!(run(1, &[name, mapping(18 * 128)]), 24);
+        // An extent of its own for each 128 MiB, and four of them fit into the inode.
+        assert_eq!((run(1, &[mapping(512)]), run(1, &[mapping(513)])), (7, 9));
+        assert_eq!(run(3000, &[name]), 1 + METADATA_MAX);
     }
 
     #[test]

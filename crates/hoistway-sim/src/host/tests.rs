@@ -363,8 +363,8 @@ fn scenario_8_an_overwrite_with_fdatasync_is_a_write_then_a_flush() {
     while b.advance(Instant::ZERO + Nanos::secs(60)).is_some() {}
     let [(t2, 1, run), (t3, 1, commit)] = b.bios[..] else { panic!("{:?}", b.bios) };
     assert_eq!(t2, Instant::ZERO + Nanos(6_000_000_000 + 1000));
-    assert_eq!((run.start.0 * 512, run.sectors.0), (b.host.journal_place(), 40));
-    assert_eq!((commit.start.0, commit.sectors.0), (run.start.0 + 40, 8));
+    assert_eq!((run.start.0 * 512, run.sectors.0), (b.host.journal_place(), 16));
+    assert_eq!((commit.start.0, commit.sectors.0), (run.start.0 + 16, 8));
     assert!(t3 > t2 + b.service);
     let ends = hoistway::Flags::PREFLUSH | hoistway::Flags::FUA;
     assert_eq!(commit.flags.bits() & ends.bits(), ends.bits());

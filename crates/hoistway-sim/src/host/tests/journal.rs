@@ -26,9 +26,9 @@ fn scenario_9_fsync_is_data_then_the_journal_run_then_the_commit_block() {
     b.does(write(0, 1, SyncKind::Full));
     let [(t0, 0, data), (t1, 1, run), (t2, 1, commit)] = b.bios[..] else { panic!("{:?}", b.bios) };
     assert_eq!((data.sectors.0, data.flags), (8, Flags::SYNC));
-    assert_eq!((run.start.0 * 512, run.sectors.0), (b.host.journal_place(), 40));
+    assert_eq!((run.start.0 * 512, run.sectors.0), (b.host.journal_place(), 16));
     assert_eq!((run.flags, commit.flags), (JOURNAL_FLAGS, seal()));
-    assert_eq!((commit.start.0, commit.sectors.0), (run.start.0 + 40, 8));
+    assert_eq!((commit.start.0, commit.sectors.0), (run.start.0 + 16, 8));
     // Each step: the device, the wake-up, the submission; the journal's thread is woken once more.
     let step = Nanos(100_000 + 1400 + 1000);
     assert_eq!((t1, t2), (t0 + step + Nanos(1400), t1 + step));
@@ -58,7 +58,7 @@ fn the_first_commit_after_caches_were_dropped_reads_where_the_journal_lies() {
         let threads = bios(b).into_iter().filter(|bio| bio.0 == 1);
         threads.map(|(_, op, pages, _)| (op, pages)).collect::<Vec<_>>()
     };
-    let (read, run) = ((Op::Read, 1), [(Op::Write, 5), (Op::Write, 1)]);
+    let (read, run) = ((Op::Read, 1), [(Op::Write, 2), (Op::Write, 1)]);
     let mut b = cold("today", "ext4");
     b.does(write(0, 1, SyncKind::Full));
     let first = b.bios.iter().find(|bio| bio.1 == 1).unwrap().2;
@@ -90,7 +90,7 @@ fn scenario_9_fsync_on_ext3_without_barriers_never_flushes() {
         [
             (0, Op::Write, 128, sync),
             (0, Op::Write, 128, wait),
-            (1, Op::Write, 5, sync),
+            (1, Op::Write, 2, sync),
             (1, Op::Write, 1, wait)
         ]
     );
@@ -178,8 +178,8 @@ fn new_blocks_on_ext4_are_allocated_by_write_back_and_awaited_by_the_commit() {
     b.does(Operation::Fdatasync(f));
     let all = bios(&mut b);
     let sizes: Vec<_> = all.iter().map(|x| (x.0, x.2)).collect();
-    // 4 blocks of metadata, one more for the bytes allocated, one for the name, and the descriptor.
-    assert_eq!(sizes, [(0, 256), (0, 256), (0, 88), (1, 7), (1, 1)]);
+    // Descriptor, inode, bitmap of blocks, bitmap of inodes, directory, group descriptor.
+    assert_eq!(sizes, [(0, 256), (0, 256), (0, 88), (1, 6), (1, 1)]);
     // An overwrite of them needs no commit.
     b.does(write(0, 600, SyncKind::Data));
     assert!(bios(&mut b).iter().all(|x| x.0 == 0));
@@ -235,11 +235,11 @@ fn an_fsync_on_ext3_ordered_drags_in_the_new_data_of_other_files_and_on_writebac
             let all = bios(&mut b);
             let sizes = |p| all.iter().filter(|x| x.0 == p).map(|x| x.2).collect::<Vec<_>>();
             assert_eq!(sizes(0), [1], "the caller writes its own page");
-            // The journal writes what is ordered, in requests of 512 KiB, then the run: four blocks of
-            // metadata and one for what was allocated behind the descriptor; the commit block is last.
+            // The journal writes what is ordered, in requests of 512 KiB, then the run: descriptor, inodes,
+            // and what was allocated, a bitmap and a group descriptor; the commit block is last.
             let of_thread = sizes(1);
             let (data, journal) = of_thread.split_at(of_thread.len() - 2);
-            assert_eq!((data.iter().sum::<u64>(), journal), (dragged, &[6, 1][..]), "{mode}");
+            assert_eq!((data.iter().sum::<u64>(), journal), (dragged, &[4, 1][..]), "{mode}");
             assert!(data.iter().all(|&pages| pages <= 128));
         }
     }
@@ -258,7 +258,7 @@ fn sync_writes_everything_that_was_dirty_and_commits() {
     let data = |pages| (2, pages, Flags::SYNC);
     assert_eq!(
         all,
-        [data(256), data(44), data(256), data(44), (1, 5, JOURNAL_FLAGS), (1, 1, seal())]
+        [data(256), data(44), data(256), data(44), (1, 2, JOURNAL_FLAGS), (1, 1, seal())]
     );
     assert_eq!((b.host.kernel.writeback.dirty, b.host.kernel.writeback.out), (0, 0));
     // Nothing to do: only a flush.
@@ -277,9 +277,9 @@ fn an_unlinked_file_takes_its_dirty_pages_with_it_and_its_place_is_used_again() 
     b.does(Operation::Unlink(f));
     assert_eq!((b.host.kernel.writeback.dirty, b.host.kernel.cache.cached()), (0, 0));
     while b.advance(Instant::ZERO + Nanos::secs(60)).is_some() {}
-    // Two names in one transaction: 4 + 1 blocks and the descriptor; no data.
+    // Two names in one transaction: descriptor, inode, bitmap of inodes, directory, group descriptor; no data.
     let sizes: Vec<_> = bios(&mut b).iter().map(|x| (x.0, x.2)).collect();
-    assert_eq!(sizes, [(1, 6), (1, 1)]);
+    assert_eq!(sizes, [(1, 5), (1, 1)]);
     b.does(Operation::Create(f));
     b.open(f, Advice::Normal);
     b.does(write(0, 1, SyncKind::Data));

@@ -1,7 +1,7 @@
 //! Controllers and groups of a job: installing them, writing their files, recording their gauges.
 
 use super::job::{ControlSpec, MonitorSeries, TargetRecord};
-use super::machine::set_up;
+use super::setup::set_up;
 use super::{Job, JobError};
 use hoistway::ctl::CONTROLLERS;
 use hoistway::stack::StageName;

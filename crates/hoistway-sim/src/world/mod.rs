@@ -10,6 +10,7 @@ mod phases;
 mod record;
 mod recording;
 pub mod replay;
+mod setup;
 mod sim;
 mod spawned;
 mod step;

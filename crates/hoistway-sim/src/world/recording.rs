@@ -4,8 +4,8 @@
 //! process in the order of its calls, but not in one order of all. It records them here, by the code that counts in
 //! every other world: what a metric means does not depend on the world.
 
-use super::machine::span_of;
 use super::record::ProcStats;
+use super::setup::span_of;
 use super::{Job, JobError, Mark, ProcRecord, UNFINISHED};
 use crate::host::{Notice, Ran};
 use crate::load;

@@ -1,6 +1,6 @@
 //! The whole path: loads, host, stack, drive. Its figures: tests/latency_2019.rs.
 
-use super::machine::check_room;
+use super::setup::check_room;
 use super::*;
 use crate::drive::DriveFile;
 use crate::host::HostConfig;

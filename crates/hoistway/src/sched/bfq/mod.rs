@@ -54,6 +54,7 @@
 mod active;
 mod burst;
 mod census;
+mod class;
 mod ctx;
 pub mod early;
 mod flow;
@@ -73,6 +74,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod tunables;
+mod vtime;
 mod weights;
 mod wf2q;
 

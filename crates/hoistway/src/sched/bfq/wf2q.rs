@@ -4,9 +4,6 @@
 //! is a queue; a group is a scheduling [`Node`] with an entity of its own in the node above. Every walk
 //! goes along the path from a leaf to the root; with the root alone a path has one step.
 //!
-//! The file is long because each step of a walk keeps sums and candidates that the others rely on: they
-//! are to be read, and changed, side by side.
-//!
 //! ```text
 //!   start  = max(V, finish of the last slot)      V: virtual time of the service tree
 //!   finish = start + budget / weight
@@ -19,84 +16,13 @@
 
 use super::active::{self, ActiveSet, Places};
 use super::census::Census;
+pub(super) use super::class::{BE, ByClass, IDLE, RT, ServiceClass};
 use super::ids::{EntityNo, Id, NodeNo, QueueNo, Rows};
+pub(super) use super::vtime::{VTime, delta};
 use crate::list::{Links, List};
-use crate::tree::{Key, Nodes, Tree};
+use crate::tree::{Nodes, Tree};
 use crate::unit::{Instant, Nanos};
 use alloc::vec::Vec;
-use core::ops::{Index, IndexMut};
-
-/// Virtual time: sectors over weight, times 2^22. Compared by signed difference, so it may wrap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct VTime(pub u64);
-
-impl VTime {
-    pub fn after(self, other: VTime) -> bool {
-        self.0.wrapping_sub(other.0) as i64 > 0
-    }
-
-    pub fn later(self, other: VTime) -> VTime {
-        if other.after(self) { other } else { self }
-    }
-
-    fn plus(self, d: u64) -> VTime {
-        VTime(self.0.wrapping_add(d))
-    }
-}
-
-impl Key for VTime {
-    fn before(&self, other: &VTime) -> bool {
-        other.after(*self)
-    }
-}
-
-/// Sectors to virtual time for a weight or a sum of weights (2.1), rounded down. Budgets stay below
-/// 2^34 sectors, so the shift does not overflow.
-pub(super) fn delta(sectors: u64, weight: u64) -> u64 {
-    (sectors << SERVICE_SHIFT) / weight
-}
-
-/// Fraction bits of virtual time (2.1).
-const SERVICE_SHIFT: u32 = 22;
-
-/// The classes, in the order in which they are served: one service tree each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ServiceClass {
-    /// Real-time.
-    Rt,
-    /// Best-effort.
-    Be,
-    /// Idle.
-    Idle,
-}
-
-impl ServiceClass {
-    pub const ALL: [ServiceClass; 3] = [RT, BE, IDLE];
-}
-
-pub(super) const RT: ServiceClass = ServiceClass::Rt;
-pub(super) const BE: ServiceClass = ServiceClass::Be;
-pub(super) const IDLE: ServiceClass = ServiceClass::Idle;
-
-/// One value for each class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ByClass<T>(pub [T; 3]);
-
-impl<T> Index<ServiceClass> for ByClass<T> {
-    type Output = T;
-
-    #[inline]
-    fn index(&self, class: ServiceClass) -> &T {
-        &self.0[class as usize]
-    }
-}
-
-impl<T> IndexMut<ServiceClass> for ByClass<T> {
-    #[inline]
-    fn index_mut(&mut self, class: ServiceClass) -> &mut T {
-        &mut self.0[class as usize]
-    }
-}
 
 /// Sectors over which the boost of `bfq-v1` fades: 24 MiB (11.5).
 pub(super) const BOOST_SECTORS: u32 = 49_152;

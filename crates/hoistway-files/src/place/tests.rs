@@ -1,0 +1,193 @@
+//! As root these run as root in folders of another user; as a user in the user's own.
+
+use super::*;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+/// A folder of this test, away at its end.
+struct Ground(PathBuf);
+
+impl Ground {
+    fn new(name: &str) -> Ground {
+        let path =
+            std::env::temp_dir().join(format!("hoistway-files-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Ground(path)
+    }
+
+    /// A folder of user 65534 in it; `None` without root.
+    fn of_nobody(&self, name: &str) -> Option<PathBuf> {
+        let path = self.0.join(name);
+        fs::create_dir(&path).unwrap();
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can make a folder of another user");
+            return None;
+        }
+        chown(&path, Some(65534), Some(65534)).unwrap();
+        Some(path)
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let names = fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn only_what_hoistway_wrote_is_replaced() {
+    let ground = Ground::new("replace");
+    let path = ground.0.join("report.html");
+    write(&path, b"<!-- hoistway 1 -->", Kind::Marked).unwrap();
+    write(&path, b"<!-- hoistway 2 -->", Kind::Marked).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"<!-- hoistway 2 -->");
+    fs::write(&path, "a thesis").unwrap();
+    let error = write(&path, b"<!-- hoistway 3 -->", Kind::Marked).unwrap_err();
+    assert!(error.to_string().contains("is a file that hoistway did not write"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"a thesis");
+    fs::write(&path, "").unwrap();
+    write(&path, b"<!-- hoistway 4 -->", Kind::New).unwrap();
+    assert_eq!(names(&ground.0), ["report.html"], "nothing half-written is left");
+}
+
+#[test]
+fn neither_a_link_nor_what_it_leads_to_is_replaced() {
+    let ground = Ground::new("links");
+    let file = ground.0.join("thesis");
+    fs::write(&file, "hoistway, a thesis").unwrap();
+    let link = ground.0.join("link");
+    symlink(&file, &link).unwrap();
+    let error = write(&link, b"hoistway", Kind::Marked).unwrap_err();
+    assert!(error.to_string().contains("is a link"), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), b"hoistway, a thesis");
+    assert_eq!(fs::read_link(&link).unwrap(), file);
+    let nowhere = ground.0.join("nowhere");
+    symlink(ground.0.join("not-yet"), &nowhere).unwrap();
+    assert!(write(&nowhere, b"hoistway", Kind::Marked).is_err());
+    assert!(Place::of(&nowhere).unwrap().create(0o600).is_err());
+    assert_eq!(names(&ground.0), ["link", "nowhere", "thesis"]);
+}
+
+#[test]
+fn a_folder_a_fifo_and_a_device_are_not_replaced() {
+    let ground = Ground::new("kinds");
+    fs::create_dir(ground.0.join("folder")).unwrap();
+    let fifo = ground.0.join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+        .unwrap();
+    for name in ["folder", "fifo"] {
+        let place = Place::of(&ground.0.join(name)).unwrap();
+        let error = place.replace(b"hoistway", Kind::Marked).unwrap_err().to_string();
+        assert!(error.contains(&format!("is a {}", name.replace("fifo", "FIFO"))), "{error}");
+        assert!(place.open().is_err());
+    }
+    write(Path::new("/dev/null"), b"hoistway", Kind::New).unwrap();
+}
+
+#[test]
+fn a_link_is_followed_where_nobody_else_could_have_made_it() {
+    let ground = Ground::new("trusted");
+    fs::create_dir(ground.0.join("real")).unwrap();
+    symlink("real", ground.0.join("short")).unwrap();
+    symlink(ground.0.join("short"), ground.0.join("shorter")).unwrap();
+    write(&ground.0.join("shorter/a"), b"hoistway", Kind::New).unwrap();
+    assert_eq!(names(&ground.0.join("real")), ["a"]);
+    write(&ground.0.join("real/../b"), b"hoistway", Kind::New).unwrap();
+    assert!(ground.0.join("b").exists());
+    symlink("round", ground.0.join("round")).unwrap();
+    let error = write(&ground.0.join("round/a"), b"hoistway", Kind::New).unwrap_err();
+    assert!(error.to_string().contains("symbolic links"), "{error}");
+}
+
+#[test]
+fn root_follows_no_link_of_somebody_else() {
+    let ground = Ground::new("untrusted");
+    let Some(theirs) = ground.of_nobody("theirs") else { return };
+    let root_only = ground.0.join("root-only");
+    fs::create_dir(&root_only).unwrap();
+    symlink(&root_only, theirs.join("out")).unwrap();
+    for path in ["out/a", "out/b/c", "../root-only/a"] {
+        let error = Place::make(&theirs.join(path)).unwrap_err();
+        assert!(matches!(error, PlaceError::Unsafe { .. }), "{path}: {error}");
+    }
+    assert!(names(&root_only).is_empty());
+    // What root has made there can be used again.
+    Dir::make_all(&theirs.join("run/records")).unwrap();
+    write(&theirs.join("run/records/a"), b"hoistway", Kind::New).unwrap();
+    assert_eq!(names(&theirs.join("run/records")), ["a"]);
+}
+
+#[test]
+fn a_folder_for_everybody_is_nobodys_but_for_what_is_sticky() {
+    let ground = Ground::new("sticky");
+    let open = ground.0.join("open");
+    fs::create_dir(&open).unwrap();
+    symlink(&ground.0, open.join("link")).unwrap();
+    let opened = |mode| {
+        fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+        Dir::open(&open.join("link")).is_ok()
+    };
+    assert!(opened(0o1777), "a link of our own under a sticky bit");
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root distrusts links");
+        return;
+    }
+    assert!(!opened(0o777));
+    assert!(!opened(0o775) || rustix::process::getegid().is_root());
+    rustix::fs::chownat(
+        rustix::fs::CWD,
+        open.join("link"),
+        Some(rustix::fs::Uid::from_raw(65534)),
+        None,
+        AtFlags::SYMLINK_NOFOLLOW,
+    )
+    .unwrap();
+    assert!(!opened(0o1777), "a link of another user under a sticky bit");
+}
+
+#[test]
+fn a_tree_that_was_exchanged_is_left_alone() {
+    let ground = Ground::new("tree");
+    let place = Place::of(&ground.0.join("scratch")).unwrap();
+    let made = place.make_dir(0o700).unwrap();
+    let identity = made.identity().unwrap();
+    made.place("file").unwrap().create(0o600).unwrap();
+    made.place("inner").unwrap().make_dir(0o700).unwrap();
+    let other = ground.0.join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("kept"), "x").unwrap();
+    symlink(&other, ground.0.join("scratch/inner/link")).unwrap();
+    // Somebody moves it away, and puts a link or a folder in its place.
+    fs::rename(ground.0.join("scratch"), ground.0.join("moved")).unwrap();
+    symlink(&other, ground.0.join("scratch")).unwrap();
+    assert!(matches!(place.remove_tree(identity), Err(PlaceError::Exchanged { .. })));
+    fs::remove_file(ground.0.join("scratch")).unwrap();
+    fs::rename(&other, ground.0.join("scratch")).unwrap();
+    assert!(matches!(place.remove_tree(identity), Err(PlaceError::Exchanged { .. })));
+    fs::rename(ground.0.join("scratch"), &other).unwrap();
+    fs::rename(ground.0.join("moved"), ground.0.join("scratch")).unwrap();
+    place.remove_tree(identity).unwrap();
+    assert_eq!(names(&ground.0), ["other"]);
+    assert_eq!(names(&other), ["kept"]);
+    place.remove_tree(identity).unwrap();
+}
+
+#[test]
+fn nothing_deeper_than_we_make_is_removed() {
+    let ground = Ground::new("deep");
+    let place = Place::of(&ground.0.join("scratch")).unwrap();
+    let identity = place.make_dir(0o700).unwrap().identity().unwrap();
+    let deep: PathBuf = std::iter::repeat_n("d", 40).collect();
+    fs::create_dir_all(ground.0.join("scratch").join(deep)).unwrap();
+    let error = place.remove_tree(identity).unwrap_err();
+    assert!(error.to_string().contains("deeper"), "{error}");
+}

@@ -12,6 +12,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+mod identity;
+
+pub use identity::Identity;
+
 /// Why something was not written or removed.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -37,10 +41,19 @@ pub enum PlaceError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// It is not the folder that was made.
+    /// It is not what was made.
     Exchanged {
         /// Where.
         path: PathBuf,
+    },
+    /// Somebody else than root and this user can change a folder, and so exchange what is in it.
+    Shared {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
     },
 }
 
@@ -67,8 +80,14 @@ impl fmt::Display for PlaceError {
                 write!(f, "{}: {why}; as root, name a place without it", path.display())
             }
             PlaceError::Exchanged { path } => {
-                write!(f, "{}: is not the folder that was made; left alone", path.display())
+                write!(f, "{}: is not what was made there; left alone", path.display())
             }
+            PlaceError::Shared { path, owner, mode } => write!(
+                f,
+                "{}: another user can change it (owner {owner}, permissions {:o})",
+                path.display(),
+                mode & 0o7777
+            ),
         }
     }
 }
@@ -81,23 +100,6 @@ impl From<PlaceError> for io::Error {
             PlaceError::Io { error, .. } => error,
             other => io::Error::other(other.to_string()),
         }
-    }
-}
-
-/// What tells a file or folder from every other that exists at the time: device and inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Number of the device.
-    pub device: u64,
-    /// Number of the inode on it.
-    pub inode: u64,
-}
-
-impl Identity {
-    // The fields of `Stat` have other types on other systems.
-    #[allow(clippy::unnecessary_cast)]
-    fn of(stat: &Stat) -> Identity {
-        Identity { device: stat.st_dev as u64, inode: stat.st_ino as u64 }
     }
 }
 
@@ -122,7 +124,7 @@ impl Dir {
     ///
     /// [`PlaceError::Io`], [`PlaceError::Unsafe`].
     pub fn open(path: &Path) -> Result<Dir, PlaceError> {
-        walk(path, Missing::Refuse)
+        walk(path, Missing::Refuse, Others::Allowed)
     }
 
     /// Opens a folder, and makes it and those above it where they are missing.
@@ -131,7 +133,39 @@ impl Dir {
     ///
     /// As [`Dir::open`].
     pub fn make_all(path: &Path) -> Result<Dir, PlaceError> {
-        walk(path, Missing::Make)
+        walk(path, Missing::Make(0o777), Others::Allowed)
+    }
+
+    /// Opens a folder that nobody but root and this user can change, at a place where nobody else can put another one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dir::open`], and [`PlaceError::Shared`].
+    pub fn open_own(path: &Path) -> Result<Dir, PlaceError> {
+        walk(path, Missing::Refuse, Others::Refused)?.checked()
+    }
+
+    /// The same; where it or folders above it are missing they are made, for this user alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dir::open_own`].
+    pub fn make_own(path: &Path) -> Result<Dir, PlaceError> {
+        walk(path, Missing::Make(0o700), Others::Refused)?.checked()
+    }
+
+    /// A folder that is open already, with its path for messages.
+    pub fn from_open(fd: OwnedFd, path: PathBuf) -> Dir {
+        Dir { fd, path }
+    }
+
+    fn checked(self) -> Result<Dir, PlaceError> {
+        let stat = self.stat()?;
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        if is_trusted(stat.st_uid) && !mode.intersects(Mode::WGRP | Mode::WOTH) {
+            return Ok(self);
+        }
+        Err(shared(&self.path, &stat))
     }
 
     /// Where it was when it was opened.
@@ -153,7 +187,7 @@ impl Dir {
 
     /// What tells it from every other folder.
     pub fn identity(&self) -> Result<Identity, PlaceError> {
-        Ok(Identity::of(&self.stat()?))
+        Identity::of(&self.fd).map_err(|e| self.io(e.into()))
     }
 
     /// Whether somebody else than root and this user can change what is in it.
@@ -221,7 +255,7 @@ impl Place {
     ///
     /// As [`Place::of`].
     pub fn make(path: &Path) -> Result<Place, PlaceError> {
-        Place::below(path, Missing::Make)
+        Place::below(path, Missing::Make(0o777))
     }
 
     fn below(path: &Path, missing: Missing) -> Result<Place, PlaceError> {
@@ -230,7 +264,7 @@ impl Place {
             return Err(PlaceError::Io { path: path.into(), error });
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let mut dir = walk(parent.unwrap_or(Path::new(".")), missing)?;
+        let mut dir = walk(parent.unwrap_or(Path::new(".")), missing, Others::Allowed)?;
         if parent.is_none() {
             dir.path = PathBuf::new();
         }
@@ -249,7 +283,11 @@ impl Place {
 
     /// What stands there: a file, folder or link; `None` if nothing does.
     pub fn identity(&self) -> Result<Option<Identity>, PlaceError> {
-        Ok(self.stat()?.as_ref().map(Identity::of))
+        match identity::look(&self.dir.fd, &self.name) {
+            Ok(identity) => Ok(Some(identity)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(self.io(e)),
+        }
     }
 
     /// Makes a new file. Fails where something stands, be it a link that leads nowhere.
@@ -293,8 +331,9 @@ impl Place {
             .map_err(|e| self.io(e))?;
         let dir = self.open_dir()?;
         // Whoever can change the folder around it may have put another there since.
-        let (owner, _) = dir.owner_and_mode()?;
-        if owner != rustix::process::geteuid().as_raw() || !dir.names()?.is_empty() {
+        let (owner, now) = dir.owner_and_mode()?;
+        let ours = owner == rustix::process::geteuid().as_raw() && now & !mode & 0o777 == 0;
+        if !ours || !dir.names()?.is_empty() {
             return Err(PlaceError::Exchanged { path: self.path() });
         }
         Ok(dir)
@@ -359,6 +398,17 @@ impl Place {
             .map_err(|e| self.io(e))
     }
 
+    /// Removes a file if it is the one that was made. Where nothing stands, nothing is done.
+    pub fn remove_made(&self, made: Identity) -> Result<(), PlaceError> {
+        let Some(stat) = self.stat()? else { return Ok(()) };
+        let ours = is(&stat, FileType::RegularFile) && is_trusted(stat.st_uid);
+        if !ours || !self.identity()?.is_some_and(|now| now.is(&made)) {
+            return Err(PlaceError::Exchanged { path: self.path() });
+        }
+        // Only who can change the folder can exchange it in between, and could have removed that one as well.
+        self.remove_file()
+    }
+
     /// Removes a folder and what is in it, if it is the one that was made. Whoever can change the folder around it
     /// cannot lead this elsewhere: all below is reached by descriptors. Stops at what lies on another file system.
     pub fn remove_tree(&self, made: Identity) -> Result<(), PlaceError> {
@@ -368,10 +418,11 @@ impl Place {
             return Err(exchanged());
         }
         let dir = self.open_dir()?;
-        if dir.identity()? != made {
+        let (now, (owner, _)) = (dir.identity()?, dir.owner_and_mode()?);
+        if !now.is(&made) || !is_trusted(owner) {
             return Err(exchanged());
         }
-        empty(&dir, made.device, DEPTH_MAX)?;
+        empty(&dir, now.device, DEPTH_MAX)?;
         self.remove_dir()
     }
 
@@ -407,12 +458,21 @@ pub fn write(path: &Path, bytes: &[u8], ours: Kind) -> Result<(), PlaceError> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Refuse,
-    Make,
+    /// With these permissions.
+    Make(u32),
+}
+
+/// Whether a way may lead through folders that others can change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Allowed,
+    /// But for what is root's or this user's under a sticky bit.
+    Refused,
 }
 
 /// Opens a folder component by component.
-fn walk(path: &Path, missing: Missing) -> Result<Dir, PlaceError> {
-    let root = rustix::process::geteuid().is_root();
+fn walk(path: &Path, missing: Missing, others: Others) -> Result<Dir, PlaceError> {
+    let wary = rustix::process::geteuid().is_root() || others == Others::Refused;
     let mut left: VecDeque<OsString> = VecDeque::new();
     push(&mut left, path);
     let start = if path.is_absolute() { "/" } else { "." };
@@ -424,27 +484,24 @@ fn walk(path: &Path, missing: Missing) -> Result<Dir, PlaceError> {
         let around = rustix::fs::fstat(&here).map_err(|e| io(&shown, e))?;
         let refuse = |why| Err(PlaceError::Unsafe { path: shown.join(&name), why });
         if name == ".." {
-            if root && is_shared(&around) && !is_sticky(&around) {
+            if wary && is_shared(&around) && !is_sticky(&around) {
                 return refuse("goes up from a folder that another user can change");
             }
             here = open_marker(&here, &name).map_err(|e| io(&shown, e))?;
             shown.push("..");
             continue;
         }
-        let stat = match rustix::fs::statat(&here, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) if missing == Missing::Make => {
-                match rustix::fs::mkdirat(&here, &name, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(e) => return Err(io(&shown.join(&name), e)),
-                }
-                rustix::fs::statat(&here, &name, AtFlags::SYMLINK_NOFOLLOW)
-            }
-            found => found,
-        };
-        let stat = stat.map_err(|e| io(&shown.join(&name), e))?;
+        let alone = others == Others::Allowed || !is_shared(&around);
+        if !alone && !is_sticky(&around) {
+            return Err(shared(&shown, &around));
+        }
+        let stat = found(&here, &name, missing).map_err(|e| io(&shown.join(&name), e))?;
+        if !alone && !is_trusted(stat.st_uid) {
+            return Err(shared(&shown.join(&name), &stat));
+        }
         if is(&stat, FileType::Symlink) {
             let own = is_trusted(stat.st_uid) && is_sticky(&around);
-            if root && is_shared(&around) && !own {
+            if wary && is_shared(&around) && !own {
                 return refuse("is a link in a folder that another user can change");
             }
             links += 1;
@@ -467,6 +524,25 @@ fn walk(path: &Path, missing: Missing) -> Result<Dir, PlaceError> {
     // What was walked by marks is now opened, so that it can be listed and synced.
     let fd = open_at(&here, OsStr::new("."), OFlags::DIRECTORY).map_err(|e| io(path, e))?;
     Ok(Dir { fd, path: path.into() })
+}
+
+/// What stands in a folder under that name, which may be made.
+fn found(dir: &OwnedFd, name: &OsStr, missing: Missing) -> Result<Stat, Errno> {
+    let look = || rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    match (look(), missing) {
+        (Err(Errno::NOENT), Missing::Make(mode)) => {
+            match rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode)) {
+                Ok(()) | Err(Errno::EXIST) => look(),
+                Err(e) => Err(e),
+            }
+        }
+        (found, _) => found,
+    }
+}
+
+fn shared(path: &Path, stat: &Stat) -> PlaceError {
+    let mode = Mode::from_raw_mode(stat.st_mode).bits();
+    PlaceError::Shared { path: path.into(), owner: stat.st_uid, mode }
 }
 
 /// Puts the components of a path before those that are left.

@@ -191,3 +191,75 @@ fn nothing_deeper_than_we_make_is_removed() {
     let error = place.remove_tree(identity).unwrap_err();
     assert!(error.to_string().contains("deeper"), "{error}");
 }
+
+#[test]
+fn what_is_ours_alone_is_made_so_and_told_from_the_rest() {
+    let ground = Ground::new("own");
+    let own = ground.0.join("a/b");
+    let made = Dir::make_own(&own).unwrap();
+    assert_eq!(made.owner_and_mode().unwrap().1 & 0o777, 0o700);
+    assert_eq!(fs::metadata(ground.0.join("a")).unwrap().permissions().mode() & 0o777, 0o700);
+    Dir::open_own(&own).unwrap();
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (path, open) in [(&own, 0o770), (&own, 0o702), (&ground.0.join("a"), 0o777)] {
+        mode(path, open);
+        let error = Dir::open_own(&own).unwrap_err();
+        assert!(matches!(&error, PlaceError::Shared { path: p, .. } if p == path), "{error}");
+        assert!(error.to_string().contains(&format!("permissions {open:o}")), "{error}");
+        mode(path, 0o755);
+    }
+    Dir::open_own(&own).unwrap();
+    // Under a sticky bit nobody moves what is ours.
+    mode(&ground.0.join("a"), 0o1777);
+    Dir::open_own(&own).unwrap();
+    Dir::make_own(&ground.0.join("a/c/d")).unwrap();
+    let Some(theirs) = ground.of_nobody("theirs") else { return };
+    for path in [theirs.clone(), theirs.join("new")] {
+        let error = Dir::make_own(&path).unwrap_err();
+        assert!(matches!(error, PlaceError::Shared { owner: 65534, .. }), "{error}");
+    }
+    assert!(names(&theirs).is_empty());
+    fs::rename(&theirs, ground.0.join("a/theirs")).unwrap();
+    let error = Dir::open_own(&ground.0.join("a/theirs")).unwrap_err();
+    assert!(matches!(error, PlaceError::Shared { owner: 65534, .. }), "{error}");
+    symlink(&own, ground.0.join("a/link")).unwrap();
+    Dir::open_own(&ground.0.join("a/link")).unwrap();
+    chown_link(&ground.0.join("a/link"));
+    assert!(Dir::open_own(&ground.0.join("a/link")).is_err());
+}
+
+/// Gives a link to user 65534.
+fn chown_link(path: &Path) {
+    let nobody = Some(rustix::fs::Uid::from_raw(65534));
+    rustix::fs::chownat(rustix::fs::CWD, path, nobody, None, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+#[test]
+fn a_file_is_removed_only_if_it_is_the_one_that_was_made() {
+    let ground = Ground::new("made");
+    let place = Place::of(&ground.0.join("scratch")).unwrap();
+    let made = Identity::of(place.create(0o600).unwrap()).unwrap();
+    assert_eq!(place.identity().unwrap(), Some(made));
+    fs::rename(ground.0.join("scratch"), ground.0.join("moved")).unwrap();
+    symlink(ground.0.join("moved"), ground.0.join("scratch")).unwrap();
+    assert!(matches!(place.remove_made(made), Err(PlaceError::Exchanged { .. })));
+    fs::remove_file(ground.0.join("scratch")).unwrap();
+    fs::write(ground.0.join("scratch"), "precious").unwrap();
+    assert!(matches!(place.remove_made(made), Err(PlaceError::Exchanged { .. })));
+    fs::rename(ground.0.join("moved"), ground.0.join("scratch")).unwrap();
+    place.remove_made(made).unwrap();
+    assert!(names(&ground.0).is_empty());
+    place.remove_made(made).unwrap();
+}
+
+#[test]
+fn an_inode_that_was_given_out_anew_is_another_file() {
+    let at = |device, inode, born| Identity { device, inode, born };
+    assert!(at(1, 5, Some(7)).is(&at(2, 5, Some(7))), "the disk has another number now");
+    assert!(!at(1, 5, Some(7)).is(&at(1, 5, Some(8))));
+    assert!(at(1, 5, None).is(&at(1, 5, Some(7))), "noted by somebody who could not see it");
+    assert!(!at(1, 5, None).is(&at(2, 5, Some(7))));
+    assert!(!at(1, 5, Some(7)).is(&at(1, 6, Some(7))));
+}

@@ -1,5 +1,6 @@
 //! Aligned tables for people.
 
+use hoistway_files::shown;
 use hoistway_lab::stats::{Bounded, Ratio, Verdict};
 
 /// Rows of cells under headings; the first `left` columns are text, the others right-aligned numbers.
@@ -18,7 +19,8 @@ impl Table {
 
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.headings.len(), "one cell per heading");
-        self.rows.push(cells);
+        // A name with a line break in it makes no lines of its own.
+        self.rows.push(cells.iter().map(|cell| shown::line(cell).into_owned()).collect());
     }
 
     /// Within so many columns, if it can be: as many as need be of the columns called `spare` go, the first

@@ -85,12 +85,20 @@ impl std::error::Error for ReadError {}
 pub fn open(path: &Path, limit: Limit) -> Result<(File, Option<u64>), ReadError> {
     let io = |error| ReadError::Io { path: path.into(), error };
     let handed = is_descriptor(path);
+    let wrong = |is| ReadError::NotAFile { path: path.into(), is, limit };
+    if !handed {
+        // A device may act on being opened (a tape rewinds, a watchdog starts), so it is not opened.
+        let kind = std::fs::metadata(path).map_err(io)?.file_type();
+        if !kind.is_file() {
+            return Err(wrong(what(&kind)));
+        }
+    }
     let mut options = File::options();
     options.read(true);
     #[cfg(unix)]
     if !handed {
         use std::os::unix::fs::OpenOptionsExt;
-        // A FIFO that nobody writes to would hold up `open`; what is regular does not care.
+        // In between it may have become a FIFO that nobody writes to, which would hold up `open`.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
     }
     let file = options.open(path).map_err(io)?;
@@ -102,7 +110,22 @@ pub fn open(path: &Path, limit: Limit) -> Result<(File, Option<u64>), ReadError>
     if handed && is == "a FIFO" {
         return Ok((file, None));
     }
-    Err(ReadError::NotAFile { path: path.into(), is, limit })
+    Err(wrong(is))
+}
+
+/// Opens a file that is read piece by piece, and is not longer than the limit.
+///
+/// # Errors
+///
+/// As [`open`], and [`ReadError::TooLong`].
+pub fn sized(path: &Path, limit: Limit) -> Result<File, ReadError> {
+    let (file, length) = open(path, limit)?;
+    match length {
+        Some(length) if length > limit.bytes => {
+            Err(ReadError::TooLong { path: path.into(), limit })
+        }
+        _ => Ok(file),
+    }
 }
 
 /// The bytes of a file, at most as many as the limit allows.
@@ -111,11 +134,8 @@ pub fn open(path: &Path, limit: Limit) -> Result<(File, Option<u64>), ReadError>
 ///
 /// As [`open`], and [`ReadError::TooLong`].
 pub fn bytes(path: &Path, limit: Limit) -> Result<Vec<u8>, ReadError> {
-    let (file, length) = open(path, limit)?;
+    let file = sized(path, limit)?;
     let too_long = || ReadError::TooLong { path: path.into(), limit };
-    if length.is_some_and(|length| length > limit.bytes) {
-        return Err(too_long());
-    }
     // Files of sysfs and procfs claim a length of their own, and any file may grow.
     let read = bounded(file, limit.bytes);
     read.map_err(|error| ReadError::Io { path: path.into(), error })?.ok_or_else(too_long)
@@ -127,7 +147,16 @@ pub fn bytes(path: &Path, limit: Limit) -> Result<Vec<u8>, ReadError> {
 ///
 /// As [`bytes`], and [`ReadError::NotText`].
 pub fn text(path: &Path, limit: Limit) -> Result<String, ReadError> {
-    String::from_utf8(bytes(path, limit)?).map_err(|error| {
+    utf8(path, bytes(path, limit)?)
+}
+
+/// The bytes of a file as text.
+///
+/// # Errors
+///
+/// [`ReadError::NotText`].
+pub fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String, ReadError> {
+    String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
         ReadError::NotText { path: path.into(), line }

@@ -3,6 +3,8 @@
 //! **Input** ([`input`]) is bounded: a file is looked at before it is opened for long, its size is held
 //! against a limit that the error names, and what cannot end (a device, a FIFO) is refused.
 //!
+//! **Shown** ([`shown`]): their text reaches no terminal as commands.
+//!
 //! **Output** ([`Place`], [`Dir`]) replaces only what hoistway has written, and is reached by descriptors. hoistway runs
 //! as root in folders of other users, who can exchange any name in them at any moment. Three rules:
 //!
@@ -23,6 +25,7 @@ mod mark;
 mod place;
 #[cfg(not(unix))]
 mod plain;
+pub mod shown;
 
 pub use input::{Limit, ReadError};
 pub use mark::{Kind, MARK};

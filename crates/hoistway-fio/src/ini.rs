@@ -25,14 +25,21 @@ pub struct Section {
 
 /// Files in files; a loop would never end.
 const INCLUDES: u32 = 16;
-/// Longest file, and most jobs: a job file is written by hand.
+/// Longest file with all that it includes, and most jobs: a job file is written by hand.
 const LONGEST: usize = 4 << 20;
 const JOBS: usize = 4096;
+/// Most settings of all jobs together, each with those of `[global]`.
+const SETTINGS: usize = 1 << 19;
+/// Longest value with its variables.
+const VALUE: usize = 64 << 10;
 
 struct Reader<'a> {
     source: &'a mut dyn Source,
     global: Vec<Setting>,
     sections: Vec<Section>,
+    /// Bytes read so far, and settings made.
+    bytes: usize,
+    made: usize,
     /// Settings go to the last job, to `[global]`, or there is nothing yet.
     at: At,
 }
@@ -45,7 +52,8 @@ enum At {
 }
 
 pub fn sections(path: &Path, source: &mut dyn Source) -> Result<Vec<Section>, Error> {
-    let mut reader = Reader { source, global: Vec::new(), sections: Vec::new(), at: At::Nothing };
+    let (global, sections) = (Vec::new(), Vec::new());
+    let mut reader = Reader { source, global, sections, bytes: 0, made: 0, at: At::Nothing };
     reader.file(path, 0)?;
     match reader.sections.is_empty() {
         true => Err(Error {
@@ -63,9 +71,12 @@ impl Reader<'_> {
         if depth > INCLUDES {
             return Err(failed(format!("more than {INCLUDES} files include one another")));
         }
-        let text = self.source.file(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
-        if text.len() > LONGEST {
-            return Err(failed(format!("longer than {LONGEST} bytes")));
+        let text = self.source.file(path).map_err(|what| Error { place: None, what })?;
+        self.bytes += text.len();
+        if self.bytes > LONGEST {
+            return Err(failed(format!(
+                "is longer than {LONGEST} bytes, with all that is included"
+            )));
         }
         for (i, line) in text.lines().enumerate() {
             let place = Place { file: path.to_path_buf(), line: i as u32 + 1 };
@@ -83,7 +94,7 @@ impl Reader<'_> {
         if let Some(rest) = line.strip_prefix('[') {
             let name = rest.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty());
             let Some(name) = name else {
-                return Err(wrong(format!("'{line}' is no section; write [NAME]")));
+                return Err(wrong("is no section; write [NAME]".into()));
             };
             return self.section(name, place);
         }
@@ -96,17 +107,21 @@ impl Reader<'_> {
                 .map_err(|e| Error { place: e.place.or(Some(place.clone())), ..e });
         }
         let (key, value) = match line.split_once('=') {
-            Some((key, value)) => (key.trim(), Some(self.substitute(value.trim()))),
+            Some((key, value)) => {
+                let value = self.substitute(value.trim()).ok_or_else(|| {
+                    wrong(format!("is longer than {VALUE} bytes with its variables"))
+                })?;
+                (key.trim(), Some(value))
+            }
             None => (line, None),
         };
         if key.is_empty() || key.contains(char::is_whitespace) {
-            return Err(wrong(format!("'{line}' is no setting; write KEY=VALUE")));
+            return Err(wrong("is no setting; write KEY=VALUE".into()));
         }
+        self.count(1, &place)?;
         let setting = Setting { key: key.to_string(), value, place: place.clone() };
         match self.at {
-            At::Nothing => {
-                Err(wrong(format!("'{key}' stands in no section; begin with [global] or [NAME]")))
-            }
+            At::Nothing => Err(wrong("stands in no section; begin with [global] or [NAME]".into())),
             At::Global => {
                 self.global.push(setting);
                 Ok(())
@@ -126,14 +141,30 @@ impl Reader<'_> {
         if self.sections.len() >= JOBS {
             return Err(Error { place: Some(place), what: format!("more than {JOBS} jobs") });
         }
+        self.count(self.global.len(), &place)?;
         self.at = At::Job;
         let (name, settings) = (name.to_string(), self.global.clone());
         self.sections.push(Section { name, place, settings });
         Ok(())
     }
 
-    /// `${NAME}` is replaced once: what comes in is not looked at again.
-    fn substitute(&self, text: &str) -> String {
+    /// So many settings more are kept.
+    fn count(&mut self, more: usize, place: &Place) -> Result<(), Error> {
+        self.made += more;
+        match self.made > SETTINGS {
+            true => Err(Error {
+                place: Some(place.clone()),
+                what: format!(
+                    "more than {SETTINGS} settings of all jobs, each of which has the {} of [global] before it",
+                    self.global.len()
+                ),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// `${NAME}` is replaced once: what comes in is not looked at again. `None`: it becomes too long.
+    fn substitute(&self, text: &str) -> Option<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
@@ -142,8 +173,11 @@ impl Reader<'_> {
             let name = &rest[at + 2..at + end];
             out.push_str(&self.source.variable(name).unwrap_or_default());
             rest = &rest[at + end + 1..];
+            if out.len() > VALUE {
+                return None;
+            }
         }
         out.push_str(rest);
-        out
+        (out.len() <= VALUE).then_some(out)
     }
 }

@@ -128,8 +128,17 @@ pub fn read(path: &Path, source: &mut dyn Source) -> Result<JobFile, Error> {
     let sections = ini::sections(path, source)?;
     let mut notes = Vec::new();
     let mut jobs: Vec<Job> = Vec::new();
+    let mut processes = 0;
     for section in &sections {
-        let job = Reader::new(section, &mut notes).job()?;
+        let job = Reader::new(section, &mut notes, path).job()?;
+        processes += job.numjobs;
+        if processes > PROCESSES {
+            let what = format!(
+                "numjobs={}: with it the jobs so far are {processes} processes, of at most {PROCESSES}",
+                job.numjobs
+            );
+            return Err(Error { place: Some(section.place.clone()), what });
+        }
         if let Some(name) = &job.wait_for
             && !jobs.iter().any(|j| j.name == *name)
         {
@@ -144,23 +153,29 @@ pub fn read(path: &Path, source: &mut dyn Source) -> Result<JobFile, Error> {
 struct Reader<'a> {
     section: &'a Section,
     notes: &'a mut Vec<Note>,
+    /// The file that was asked for; others are included.
+    file: &'a Path,
     base: u64,
 }
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Most processes of all jobs, as of an experiment.
+const PROCESSES: u64 = 10_000;
 const SECOND: u64 = 1_000_000_000;
 const MICROSECOND: u64 = 1_000;
 
 impl<'a> Reader<'a> {
-    fn new(section: &'a Section, notes: &'a mut Vec<Note>) -> Reader<'a> {
-        Reader { section, notes, base: 1024 }
+    fn new(section: &'a Section, notes: &'a mut Vec<Note>, file: &'a Path) -> Reader<'a> {
+        Reader { section, notes, file, base: 1024 }
     }
 
     fn note(&mut self, setting: &Setting, weight: Weight, why: impl Into<String>) {
+        // A file that was included may be any file, and nobody asked to see it.
+        let shown = keys::find(&setting.key).is_some() || setting.place.file == self.file;
         let note = Note {
             place: setting.place.clone(),
-            key: setting.key.clone(),
+            key: if shown { setting.key.clone() } else { "a key".into() },
             weight,
             why: why.into(),
         };

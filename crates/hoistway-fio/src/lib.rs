@@ -17,6 +17,7 @@ mod value;
 pub use experiment::experiment;
 pub use jobs::{Direction, Job, read};
 
+use hoistway_files::input::{self, Limit};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -102,12 +103,15 @@ pub trait Source {
     ///
     /// # Errors
     ///
-    /// Why it cannot be read.
+    /// Why it cannot be read, with its name.
     fn file(&mut self, path: &Path) -> Result<String, String>;
 
     /// The value of an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
 }
+
+/// Job files are written by hand.
+const JOB_FILE: Limit = Limit { what: "a job file", bytes: 4 << 20 };
 
 /// The machine's files and environment.
 #[derive(Debug)]
@@ -115,7 +119,7 @@ pub struct Machine;
 
 impl Source for Machine {
     fn file(&mut self, path: &Path) -> Result<String, String> {
-        std::fs::read_to_string(path).map_err(|e| e.to_string())
+        input::text(path, JOB_FILE).map_err(|e| e.to_string())
     }
 
     fn variable(&self, name: &str) -> Option<String> {

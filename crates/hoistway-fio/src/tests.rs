@@ -8,7 +8,8 @@ struct Memory(BTreeMap<&'static str, String>);
 
 impl Source for Memory {
     fn file(&mut self, path: &Path) -> Result<String, String> {
-        self.0.get(path.to_str().unwrap()).cloned().ok_or_else(|| "no such file".into())
+        let path = path.to_str().unwrap();
+        self.0.get(path).cloned().ok_or_else(|| format!("{path}: no such file"))
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -39,7 +40,7 @@ fn globals_hold_for_what_follows_and_the_last_word_counts() {
     assert_eq!((all[1].direction, all[1].sizes[1].as_str()), (Direction::Write, "32768"));
     assert_eq!(jobs("include part.fio\n[a]\nsize=1m")[0].sizes[0], "16384");
     let error = parse("include gone.fio").unwrap_err().to_string();
-    assert!(error.starts_with("a.fio:1: gone.fio: cannot be read"), "{error}");
+    assert!(error.starts_with("a.fio:1: gone.fio: no such file"), "{error}");
     assert!(parse("include a.fio").unwrap_err().to_string().contains("include one another"));
 }
 

@@ -33,13 +33,14 @@ pub struct Malformed {
     pub byte: u64,
     /// Why.
     pub fault: Fault,
-    /// The beginning of the line.
+    /// The beginning of the line; empty if the file is perhaps no trace at all, so that nobody asked to see it.
     pub text: String,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
+            Some(line) if self.text.is_empty() => write!(f, "line {line}: {}", self.fault),
             Some(line) => write!(f, "line {line}: {}: {:?}", self.fault, self.text),
             None => write!(f, "byte {}: {}", self.byte, self.fault),
         }
@@ -53,6 +54,8 @@ pub enum Error {
     /// The operating system or the decompressor says so.
     #[allow(missing_docs)]
     Io { name: String, error: std::io::Error },
+    /// It is no file.
+    NotAFile(hoistway_files::ReadError),
     /// No reader fits, or several do.
     #[allow(missing_docs)]
     Unrecognised { name: String, problem: String },
@@ -73,6 +76,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Io { name, error } => write!(f, "{name}: {error}"),
+            Error::NotAFile(error) => error.fmt(f),
             Error::Unrecognised { name, problem } => write!(f, "{name}: {problem}"),
             Error::Unsupported { name, what, instead } => {
                 write!(f, "{name}: {what} cannot be read; {instead}")

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Fault, shown};
 use crate::zstd::{Zstd, is_zstd};
-use std::fs::File;
+use hoistway_files::input::{self, Limit, ReadError};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CHUNK: usize = 256 * 1024;
 /// Longest line. Anything longer is no line of a trace.
 const LINE_MAX: usize = 64 * 1024;
+/// Where looking for the end of such a line ends.
+const SKIP_MAX: u64 = 64 << 20;
+/// A trace is read as it comes and may have any length, but it is a file or a pipe that was handed over: a FIFO that
+/// nobody writes to would be waited for silently, and a device has no end.
+const TRACE: Limit = Limit { what: "a trace, or `-` and redirect standard input", bytes: u64::MAX };
 
 /// A buffered source of bytes.
 pub(crate) struct Input {
@@ -48,13 +53,10 @@ impl Input {
         if path == Path::new("-") {
             return Input::new(shown(path), Box::new(io::stdin()), None);
         }
-        let error = |error| Error::Io { name: shown(path), error };
-        let file = File::open(path).map_err(error)?;
-        let meta = file.metadata().map_err(error)?;
-        if meta.is_dir() {
-            return Err(error(io::Error::other("is a directory; name a file")));
-        }
-        let size = meta.is_file().then_some(meta.len());
+        let (file, size) = input::open(path, TRACE).map_err(|error| match error {
+            ReadError::Io { error, .. } => Error::Io { name: shown(path), error },
+            other => Error::NotAFile(other),
+        })?;
         Input::new(shown(path), Box::new(file), size)
     }
 
@@ -144,6 +146,7 @@ impl Input {
     }
 
     fn skip_line(&mut self) -> Result<(), Error> {
+        let began = self.passed;
         loop {
             let text = &self.buffer[self.start..self.end];
             match memchr::memchr(b'\n', text) {
@@ -155,6 +158,10 @@ impl Input {
             }
             if self.at_end {
                 return Ok(());
+            }
+            if self.passed - began > SKIP_MAX {
+                let what = format!("line {} has no end within 64 MiB", self.lines + 1);
+                return Err(io_error(&self.name, io::Error::other(what)));
             }
             self.fill()?;
         }

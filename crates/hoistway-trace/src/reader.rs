@@ -302,6 +302,7 @@ impl Reader {
 
     fn bad(&mut self, what: Malformed) -> Result<(), Error> {
         if self.options.strict {
+            let what = if self.understood > 0 { what } else { without_text(what) };
             return Err(Error::Malformed { name: self.name.clone(), what: Box::new(what) });
         }
         self.malformed += 1;
@@ -313,11 +314,12 @@ impl Reader {
     }
 
     fn hopeless(&self) -> Error {
+        let first = self.first.clone().expect("a malformed record was kept");
         Error::Hopeless {
             name: self.name.clone(),
             format: self.format.map_or("?", |f| f.name),
             count: self.malformed,
-            first: Box::new(self.first.clone().expect("a malformed record was kept")),
+            first: Box::new(without_text(first)),
         }
     }
 
@@ -336,6 +338,10 @@ impl Reader {
         }
         self.wanted[id]
     }
+}
+
+fn without_text(what: Malformed) -> Malformed {
+    Malformed { text: String::new(), ..what }
 }
 
 fn excerpt(line: &[u8]) -> String {

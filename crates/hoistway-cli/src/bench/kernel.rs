@@ -33,7 +33,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let place = resolve(&target).map_err(failed)?;
     usable(&place)?;
     let watch = Watch::begin(&place);
-    let what = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let what = crate::arguments();
     let destroy = options.yes_destroy_data.clone();
     let machine = MachineOptions { destroy, what, ..MachineOptions::default() };
     // What it lacks is found out by trying, which changes the machine for a moment.

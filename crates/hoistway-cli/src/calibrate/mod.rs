@@ -8,8 +8,10 @@ mod iocost;
 use crate::args::Calibrate;
 use crate::{Failure, print};
 use hoistway::quantity;
+use hoistway_files::input::{self, Limit};
 use hoistway_lab::calibrate::{self, Finding, Options, Raw, Step};
 use hoistway_lab::report::fit;
+use hoistway_lab::words::unquoted;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::probe::{Probe, ProbeError, SimProbe, Subject, Test};
 use std::path::{Path, PathBuf};
@@ -153,14 +155,17 @@ impl Session<'_> {
         let bad = |what: String| {
             Failure::Usage(format!("{}: {what}; give another --out or remove it", path.display()))
         };
-        let text = std::fs::read_to_string(&path).map_err(|e| bad(e.to_string()))?;
-        let raw: Raw = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        let text = input::text(&path, ANSWERS).map_err(|e| Failure::Usage(e.to_string()))?;
+        let raw: Raw = serde_json::from_str(&text).map_err(|e| bad(unquoted(&e.to_string())))?;
         if raw.subject != self.subject || raw.schema != calibrate::SCHEMA {
             return Err(bad("answers of another device or version".into()));
         }
         Ok(raw)
     }
 }
+
+/// Answers of an earlier run: some thousand numbers.
+const ANSWERS: Limit = Limit { what: "a file of answers", bytes: 64 << 20 };
 
 fn stopped(e: ProbeError, out: Option<&Path>) -> Failure {
     match (e, out) {

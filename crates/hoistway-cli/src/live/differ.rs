@@ -4,6 +4,7 @@
 use crate::compare::stop_flag;
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
+use hoistway_files::input::{self, Limit};
 use hoistway_lab::differ::{self, Compared, Recorder as _, generate, known, suite};
 use hoistway_lab::words::counted;
 use hoistway_live::LiveError;
@@ -228,9 +229,12 @@ pub fn record(
     Ok(all)
 }
 
+/// Scenarios are as long as people write them.
+const SCENARIO: Limit = Limit { what: "a scenario", bytes: 4 << 20 };
+
 fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
     let wrong = |e: String| Failure::Usage(format!("{}: {e}", file.display()));
-    let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+    let text = input::text(file, SCENARIO).map_err(|e| Failure::Usage(e.to_string()))?;
     text.parse::<Scenario>().map_err(wrong)
 }
 

@@ -6,6 +6,7 @@ use crate::table::limit;
 use crate::{Failure, beside, print};
 use clap::Args as ClapArgs;
 use hoistway::quantity;
+use hoistway_files::shown;
 use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::report::html;
@@ -382,7 +383,7 @@ fn bar(quiet: bool, drive: &str) -> indicatif::ProgressBar {
     let style =
         indicatif::ProgressStyle::with_template("{msg}: {pos}/{len} runs [{bar:40}] {eta} left");
     bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
-    bar.set_message(drive.to_string());
+    bar.set_message(shown::line(drive).into_owned());
     bar
 }
 

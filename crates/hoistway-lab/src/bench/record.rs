@@ -3,6 +3,7 @@
 use super::plan::{Estimate, Level, Plan};
 use super::suite;
 use crate::result::DirectoryError;
+use hoistway_files::input::{self, Limit};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -73,6 +74,9 @@ pub struct Record {
     pub key: String,
 }
 
+/// The files beside the runs of a bench.
+const RECORD: Limit = Limit { what: "a record of a bench", bytes: 4 << 20 };
+
 /// Name of the file with what a place was measured to carry.
 pub const RATES_FILE: &str = "rates.json";
 
@@ -94,7 +98,7 @@ pub struct Carried {
 impl Carried {
     /// The file in a folder, if it is of this place.
     pub fn read(folder: &Path, target: &str) -> Option<Carried> {
-        let text = std::fs::read_to_string(folder.join(RATES_FILE)).ok()?;
+        let text = input::text(&folder.join(RATES_FILE), RECORD).ok()?;
         let found: Carried = serde_json::from_str(&text).ok()?;
         (found.schema == SCHEMA && found.target == target).then_some(found)
     }
@@ -168,7 +172,7 @@ impl Record {
 
     /// The file in a folder; `None`: there is none that this version reads.
     pub fn read(folder: &Path) -> Option<Record> {
-        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        let text = input::text(&folder.join(FILE), RECORD).ok()?;
         let record: Record = serde_json::from_str(&text).ok()?;
         (record.schema == SCHEMA).then_some(record)
     }

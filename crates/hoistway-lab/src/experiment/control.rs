@@ -5,6 +5,7 @@
 use super::ExperimentError;
 use super::source::Section;
 use crate::config::{self, Config, DEVICE, FileLine, Member};
+use hoistway_files::input::{self, Limit};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::{ControlSpec, GroupSpec, ProcSpec, Role};
 use std::path::Path;
@@ -139,6 +140,11 @@ pub fn read_directory(dir: &Path) -> Result<(Vec<TreeGroup>, Vec<Listed>)> {
     Ok((tree, listed))
 }
 
+/// Most groups of a directory, and most names in one of its folders. A folder may be a link to one above it.
+const GROUPS_MAX: usize = 10_000;
+const ENTRIES_MAX: usize = 65_536;
+const GROUP_FILE: Limit = Limit { what: "a file of a cgroup", bytes: 256 << 10 };
+
 fn read_folder(
     dir: &Path,
     path: &str,
@@ -152,9 +158,14 @@ fn read_folder(
     if depth > DEPTH_MAX {
         return Err(failed(&format!("deeper than {DEPTH_MAX} levels")));
     }
-    let entries: std::io::Result<Vec<_>> =
-        std::fs::read_dir(dir).map_err(|e| failed(&e))?.collect();
-    let mut entries = entries.map_err(|e| failed(&e))?;
+    if tree.len() >= GROUPS_MAX {
+        return Err(failed(&format!("more than {GROUPS_MAX} groups")));
+    }
+    let entries = std::fs::read_dir(dir).map_err(|e| failed(&e))?.take(ENTRIES_MAX + 1);
+    let mut entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(|e| failed(&e))?;
+    if entries.len() > ENTRIES_MAX {
+        return Err(failed(&format!("more than {ENTRIES_MAX} files and folders")));
+    }
     entries.sort_by_key(std::fs::DirEntry::file_name);
     let mut group = TreeGroup { path: path.to_string(), procs: Vec::new(), write: Vec::new() };
     let mut folders = Vec::new();
@@ -167,8 +178,8 @@ fn read_folder(
         if name != PROCS && !name.starts_with("io.") {
             continue;
         }
-        let text = std::fs::read_to_string(entry.path())
-            .map_err(|e| ExperimentError(format!("{}: {e}", entry.path().display())))?;
+        let text =
+            input::text(&entry.path(), GROUP_FILE).map_err(|e| ExperimentError(e.to_string()))?;
         let lines = text.lines().map(|l| l.split('#').next().unwrap_or("").trim_end());
         let lines = (1..).zip(lines).filter(|(_, l)| !l.trim().is_empty());
         if name == PROCS {

@@ -25,6 +25,8 @@ pub mod summary;
 use crate::config::{Config, ConfigError};
 use crate::experiment::{Experiment, Options};
 use crate::stats;
+use crate::words::unquoted;
+use hoistway_files::input::{self, Limit};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::{JobError, Outcome, Role};
 use serde::{Deserialize, Serialize};
@@ -335,11 +337,12 @@ impl Plan {
         stop: &AtomicBool,
     ) -> Result<Finished, PopulationError> {
         let path = self.keep.as_ref().map(|(dir, _)| dir.join(format!("case-{number:06}.json")));
-        let kept = path.as_ref().and_then(|p| std::fs::read_to_string(p).ok());
+        let kept = path.as_ref().and_then(|p| input::text(p, CASE).ok());
         let mut finished = match kept {
             Some(text) => serde_json::from_str::<Finished>(&text).map_err(|e| {
                 let place = path.as_ref().map_or_else(String::new, |p| p.display().to_string());
-                PopulationError::Keep { what: format!("{place}: {e}; delete it and run again") }
+                let what = unquoted(&e.to_string());
+                PopulationError::Keep { what: format!("{place}: {what}; delete it and run again") }
             })?,
             None => Finished::empty(),
         };
@@ -413,12 +416,15 @@ impl Finished {
     }
 }
 
+const CASE: Limit = Limit { what: "a finished case", bytes: 4 << 20 };
+const KEY: Limit = Limit { what: "the key of a population", bytes: 64 << 10 };
+
 /// The folder of finished cases. Those of another program or seed are not used and not deleted either.
 fn open(dir: &Path, key: &str) -> Result<(), PopulationError> {
     let wrong = |what: String| PopulationError::Keep { what };
     std::fs::create_dir_all(dir).map_err(|e| wrong(format!("{}: {e}", dir.display())))?;
     let file = dir.join("key");
-    match std::fs::read_to_string(&file) {
+    match input::text(&file, KEY) {
         Ok(known) if known == key => Ok(()),
         Ok(_) => Err(wrong(format!(
             "{} holds cases of another program or seed; choose another folder or delete it",

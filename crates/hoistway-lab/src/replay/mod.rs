@@ -15,6 +15,7 @@ use crate::world::World;
 use feed::RecordFeed;
 use hoistway::setting::nearest;
 use hoistway::{Instant, Nanos};
+use hoistway_files::input::{self, Limit};
 use hoistway_sim::world::replay::{self as world, ALL, Ended, Pace};
 use hoistway_sim::world::{
     Job, JobError, NoRecorder, Outcome, PhaseRecord, ProcRecord, Role, TraceMode,
@@ -186,8 +187,8 @@ pub fn experiment(plan: &Plan, members: &[String]) -> Result<Experiment, ReplayE
 
 /// Size of a file and a digest of its ends: enough to tell that what an interrupted replay has left is of another.
 fn fingerprint(path: &Path) -> Option<(u64, u64)> {
-    let mut file = std::fs::File::open(path).ok()?;
-    let size = file.metadata().ok().filter(|m| m.is_file())?.len();
+    let (mut file, size) = input::open(path, TRACE).ok()?;
+    let size = size?;
     let mut ends = Vec::new();
     file.by_ref().take(END).read_to_end(&mut ends).ok()?;
     file.seek(SeekFrom::Start(size.saturating_sub(END))).ok()?;
@@ -195,6 +196,9 @@ fn fingerprint(path: &Path) -> Option<(u64, u64)> {
     let mix = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3);
     Some((size, ends.iter().fold(0xcbf2_9ce4_8422_2325, mix)))
 }
+
+/// Traces have any length.
+const TRACE: Limit = Limit { what: "a trace", bytes: u64::MAX };
 
 /// Bytes of each end of a file that are looked at.
 const END: u64 = 1 << 16;

@@ -18,6 +18,7 @@
 //! A pid is the number of the process plus one. All records stand under CPU 0, so that one file has them in order.
 
 use hoistway::{Class, Flags, GroupId, Instant, IoPrio, Op, ProcId};
+use hoistway_files::input;
 use hoistway_sim::drive::Command;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::replay::{Arrival, Deed, Feed, Member};
@@ -303,7 +304,7 @@ impl SavedFeed {
     ///
     /// What the file system says, and what is not as [`Saver`] writes it.
     pub fn open(path: &Path) -> Result<SavedFeed, String> {
-        let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let (file, _) = input::open(path, super::TRACE).map_err(|e| e.to_string())?;
         let mut feed = SavedFeed {
             source: BufReader::with_capacity(1 << 16, file),
             read: 0,

@@ -32,6 +32,7 @@ use crate::result::kept::Kept;
 use crate::result::{DirectoryError, Run};
 use crate::run::{Grid, RunError};
 use crate::world::Sim;
+use hoistway_files::input::{self, Limit};
 use hoistway_sim::drive::DriveFile;
 use pool::{Ears, Entry};
 use std::path::{Path, PathBuf};
@@ -223,6 +224,9 @@ struct Slot {
     outcome: Option<Result<Results, String>>,
 }
 
+/// The key of a run directory: its grid in words.
+const KEY: Limit = Limit { what: "the key of a run", bytes: 16 << 20 };
+
 impl Planned {
     fn dir(&self, place: &Place<'_>) -> PathBuf {
         place.out.join(&self.grid.experiment.id)
@@ -243,7 +247,7 @@ impl Planned {
         let keep = |e: DirectoryError| RunError::Keep { what: e.to_string() };
         let (dir, key) = (self.dir(place), self.key(place));
         Run::may_write(&dir).map_err(keep)?;
-        let same = std::fs::read_to_string(self.key_file(place)).is_ok_and(|k| k == key);
+        let same = input::text(&self.key_file(place), KEY).is_ok_and(|k| k == key);
         if same
             && !place.fresh
             && let Ok(run) = Run::read(&dir)

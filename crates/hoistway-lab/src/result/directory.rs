@@ -13,11 +13,15 @@
 //! What grows with the number of runs and their length is compressed; of records, the same name without
 //! `.gz` is read as well.
 
-use super::kept::{compressed, expanded};
-use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, records};
+use super::kept::compressed;
+use super::room::{self, Meter, Room};
+use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, histograms, records};
+use crate::words::unquoted;
+use flate2::read::GzDecoder;
+use hoistway_files::input::{self, Limit, ReadError};
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Why a run directory cannot be read or written.
@@ -38,6 +42,8 @@ pub enum DirectoryError {
         /// What is wrong.
         what: String,
     },
+    /// A file is none, or longer than its kind may be.
+    Refused(ReadError),
     /// There is something else in the place of the directory.
     InTheWay {
         /// The place.
@@ -50,6 +56,7 @@ impl fmt::Display for DirectoryError {
         match self {
             DirectoryError::Io { path, error } => write!(f, "{}: {error}", path.display()),
             DirectoryError::Content { path, what } => write!(f, "{}: {what}", path.display()),
+            DirectoryError::Refused(error) => error.fmt(f),
             DirectoryError::InTheWay { path } => write!(
                 f,
                 "{} exists and is not a run directory; choose another place with --out",
@@ -61,7 +68,19 @@ impl fmt::Display for DirectoryError {
 
 impl std::error::Error for DirectoryError {}
 
+impl From<ReadError> for DirectoryError {
+    fn from(error: ReadError) -> DirectoryError {
+        match error {
+            ReadError::Io { path, error } => DirectoryError::Io { path, error },
+            other => DirectoryError::Refused(other),
+        }
+    }
+}
+
 type Result<T> = std::result::Result<T, DirectoryError>;
+
+/// A manifest has a few KiB for each drive, configuration and workload.
+const MANIFEST: Limit = Limit { what: "the manifest of a run", bytes: 4 << 20 };
 
 /// Header of `metrics.csv`; the first seven columns are those of the published table.
 pub const METRIC_COLUMNS: &[&str] = &[
@@ -84,8 +103,11 @@ impl Run {
     /// Reads a run directory; metrics are derived afresh from the records.
     pub fn read(dir: &Path) -> Result<Run> {
         let manifest_path = dir.join("run.toml");
-        let manifest: Manifest = toml::from_str(&read(&manifest_path)?)
-            .map_err(|e| content(&manifest_path, e.to_string().trim().replace('\n', " ")))?;
+        let text = input::text(&manifest_path, MANIFEST)?;
+        let manifest: Manifest = toml::from_str(&text).map_err(|e| {
+            let line = 1 + text[..e.span().map_or(0, |s| s.start)].matches('\n').count();
+            content(&manifest_path, format!("line {line}: {}", unquoted(e.message())))
+        })?;
         if manifest.schema != super::SCHEMA {
             let what = format!(
                 "schema {} is not the {} that this version reads; use the version that wrote it ({})",
@@ -129,7 +151,7 @@ impl Run {
         let manifest = toml::to_string(&self.manifest)
             .map_err(|e| content(&dir.join("run.toml"), e.to_string()))?;
         write(&dir.join("run.toml"), &manifest)?;
-        write_gz(&records.join("histograms.json.gz"), &records::histograms_json(&self.cells))?;
+        write_gz(&records.join("histograms.json.gz"), &histograms::histograms_json(&self.cells))?;
         write_gz(&records.join("intervals.csv.gz"), &records::intervals_csv(&self.cells))?;
         write(&records.join("marks.csv"), &records::marks_csv(&self.cells))?;
         write_gz(&records.join("monitor.csv.gz"), &records::monitor_csv(&self.cells))?;
@@ -237,11 +259,14 @@ pub fn number_text(value: f64) -> String {
 }
 
 fn read_cells(dir: &Path) -> Result<Vec<Cell>> {
-    let (path, text) = record(dir, "histograms.json")?;
-    let mut cells = records::read_histograms(&text).map_err(|what| content(&path, what))?;
+    let room = Room::new();
+    let (path, source) = record(dir, "histograms.json", &room)?;
+    let read = histograms::read_histograms(source, &room);
+    let mut cells = read.map_err(|what| content(&path, what))?;
     let mut add = |name: &str, read: Reader| -> Result<()> {
-        let (path, text) = record(dir, name)?;
-        read(&text, &mut cells).map_err(|what| content(&path, what))
+        room.begin_file();
+        let (path, mut source) = record(dir, name, &room)?;
+        read(&mut source, &mut cells, &room).map_err(|what| content(&path, what))
     };
     add("intervals.csv", records::read_intervals)?;
     add("marks.csv", records::read_marks)?;
@@ -251,22 +276,22 @@ fn read_cells(dir: &Path) -> Result<Vec<Cell>> {
 }
 
 /// Adds a file of the records to the cells.
-type Reader = fn(&str, &mut [Cell]) -> std::result::Result<(), String>;
+type Reader = fn(&mut dyn BufRead, &mut [Cell], &Room) -> std::result::Result<(), String>;
 
 /// A file of the records, compressed or not, and where it is.
-fn record(dir: &Path, name: &str) -> Result<(PathBuf, String)> {
+fn record<'a>(dir: &Path, name: &str, room: &'a Room) -> Result<(PathBuf, Box<dyn BufRead + 'a>)> {
+    let limit = Limit { what: "the records of a run", bytes: room::TEXT_MAX };
     let path = dir.join("records").join(format!("{name}.gz"));
-    match fs::read(&path) {
-        Ok(bytes) => {
-            let text = expanded(&bytes).map_err(|e| io_error(&path, e))?;
-            Ok((path, text))
-        }
-        Err(_) => {
+    let (path, source): (PathBuf, Box<dyn Read>) = match input::sized(&path, limit) {
+        Ok(file) => (path, Box::new(GzDecoder::new(BufReader::new(file)))),
+        Err(error) if error.is_missing() => {
             let plain = path.with_extension("");
-            let text = read(&plain)?;
-            Ok((plain, text))
+            let file = input::sized(&plain, limit)?;
+            (plain, Box::new(file))
         }
-    }
+        Err(error) => return Err(error.into()),
+    };
+    Ok((path, Box::new(BufReader::new(Meter::new(source, room)))))
 }
 
 /// A folder beside `dir`, hidden, of this process.
@@ -293,10 +318,6 @@ fn replace(dir: &Path, new: &Path) -> Result<()> {
         return Err(io_error(dir, e));
     }
     fs::remove_dir_all(&old).map_err(|e| io_error(&old, e))
-}
-
-fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(|e| io_error(path, e))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -10,12 +10,13 @@
 //! an interruption.
 
 use super::directory::{DirectoryError, beside_name, io_error};
-use super::{Rep, records};
+use super::{Rep, histograms};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use hoistway_files::input::{self, Limit};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -33,12 +34,12 @@ pub struct Finished {
 impl Finished {
     /// Compressed, exact.
     pub fn encode(&self) -> Vec<u8> {
-        compressed(records::finished_json(self).as_bytes())
+        compressed(histograms::finished_json(self).as_bytes())
     }
 
     /// What was encoded.
     pub fn decode(bytes: &[u8]) -> Result<Finished, String> {
-        records::read_finished(&expanded(bytes).map_err(|e| e.to_string())?)
+        histograms::read_finished(GzDecoder::new(bytes))
     }
 }
 
@@ -47,13 +48,6 @@ pub(super) fn compressed(text: &[u8]) -> Vec<u8> {
     let mut out = GzEncoder::new(Vec::new(), Compression::default());
     let written = out.write_all(text).and_then(|()| out.finish());
     written.expect("a vector takes every byte")
-}
-
-/// The text in compressed bytes.
-pub(super) fn expanded(bytes: &[u8]) -> io::Result<String> {
-    let mut text = String::new();
-    GzDecoder::new(bytes).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// The folder of a grid's finished runs. It comes into being with the first of them.
@@ -86,7 +80,7 @@ impl Kept {
     pub fn open(dir: &Path, key: &str, fresh: bool) -> Result<(Kept, Found), DirectoryError> {
         let folder = beside_name(dir, "partial");
         let kept = Kept { folder, key: key.to_string(), made: Mutex::new(false) };
-        let found = match fs::read_to_string(kept.folder.join(KEY)) {
+        let found = match input::text(&kept.folder.join(KEY), KEY_FILE) {
             Ok(text) if text == key && !fresh => Found::Ours,
             Ok(text) if text == key => Found::Nothing,
             Ok(_) => Found::Others,
@@ -140,7 +134,7 @@ impl Kept {
 
     /// Run `index`; `None` if it was not kept, or is damaged.
     pub fn load(&self, index: usize) -> Option<Finished> {
-        Finished::decode(&fs::read(self.file(index)).ok()?).ok()
+        Finished::decode(&input::bytes(&self.file(index), RECORD).ok()?).ok()
     }
 
     /// Forgets those that are damaged: a file that appeared as a whole may be empty once the power was gone.
@@ -151,7 +145,7 @@ impl Kept {
     pub fn forget_damaged(&self) -> Result<(), DirectoryError> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for path in entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "gz")) {
-            let whole = fs::read(&path).is_ok_and(|bytes| Finished::decode(&bytes).is_ok());
+            let whole = input::bytes(&path, RECORD).is_ok_and(|b| Finished::decode(&b).is_ok());
             if !whole {
                 fs::remove_file(&path).map_err(|e| io_error(&path, e))?;
             }
@@ -177,6 +171,8 @@ impl Kept {
 }
 
 const KEY: &str = "key";
+const KEY_FILE: Limit = Limit { what: "the key of kept runs", bytes: 16 << 20 };
+const RECORD: Limit = Limit { what: "the record of a run", bytes: 64 << 20 };
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ pub mod counts;
 pub mod csv;
 mod derive;
 mod directory;
+mod histograms;
 mod judge;
 pub mod kept;
 mod kind;
@@ -14,6 +15,7 @@ pub mod phases;
 pub mod published;
 mod records;
 pub mod replayed;
+mod room;
 pub mod share;
 pub mod startup;
 

@@ -275,7 +275,7 @@ impl Drop for Opened {
     fn drop(&mut self) {
         if let Err(problems) = self.put_back() {
             for problem in problems {
-                eprintln!("warning: {problem}");
+                eprintln!("warning: {}", hoistway_files::shown::text(&problem));
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::limits::Quantity;
 use hoistway::IoPrio;
 use hoistway::quantity;
+use hoistway_files::input::{self, Limit};
 use hoistway_lab::config::Config;
 use hoistway_live::front::FRONTS;
 use hoistway_live::front::nbd::ClientMatch;
@@ -158,10 +159,13 @@ impl ClientSpec {
     }
 }
 
+/// Configurations are written by hand, or name some ten thousand exports.
+const CONFIGURATION: Limit = Limit { what: "a configuration of the server", bytes: 4 << 20 };
+
 impl ServeOptions {
     /// Reads a configuration file; messages name file and line.
     pub fn read(path: &Path) -> Result<ServeOptions, String> {
-        let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = input::text(path, CONFIGURATION).map_err(|e| e.to_string())?;
         let failed = |(at, message): (usize, String)| {
             let line = 1 + text[..at].matches('\n').count();
             format!("{}:{line}: {message}", path.display())

@@ -5,8 +5,11 @@ use hoistway_files::shown;
 use std::fmt::Arguments;
 use std::io::Write;
 
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::terminal::say(format_args!($($text)*)) };
+}
+
 macro_rules! eprintln {
-    () => { $crate::terminal::say(format_args!("\n")) };
     ($($text:tt)*) => { $crate::terminal::say(format_args!("{}\n", format_args!($($text)*))) };
 }
 

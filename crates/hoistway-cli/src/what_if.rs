@@ -138,6 +138,14 @@ fn text(question: &Question, report: &Report) -> String {
         let head = if n == 0 { "while it serves:" } else { "" };
         let _ = writeln!(out, "{head:16} {line}");
     }
+    let kernel = question.kernel(report);
+    let does = if kernel.kept { "keeps them all" } else { "comes nearest, and misses" };
+    let (config, left) = (kernel.config, percent(kernel.permille));
+    let head = "in the kernel:";
+    let _ = writeln!(out, "{head:16} {config} {does}, at {left} of the throughput");
+    for line in &kernel.lines {
+        let _ = writeln!(out, "{:16} {line}", "");
+    }
     out
 }
 
@@ -203,6 +211,7 @@ fn json(question: &Question, report: &Report) -> Value {
     let point = |p: &Point| point_json(question, report, p);
     let points = |all: &[Point]| all.iter().map(point).collect::<Vec<_>>();
     let Use { serve, running } = configuration(question, report);
+    let kernel = question.kernel(report);
     json!({
         "schema": JSON_SCHEMA,
         "drive": question.drive.id,
@@ -219,6 +228,12 @@ fn json(question: &Question, report: &Report) -> Value {
         "sweep": points(&report.sweep),
         "serve": serve,
         "running": running,
+        "kernel": {
+            "config": kernel.config,
+            "kept": kernel.kept,
+            "kept_permille": kernel.permille,
+            "lines": kernel.lines,
+        },
     })
 }
 

@@ -178,7 +178,7 @@ impl Emulator {
         emulator.awake = Some(Awake::watch(&emulator.drive).map_err(os("thread"))?);
         emulator.attach(options, &folder.join(&options.drive.id))?;
         emulator.measure(options, longest)?;
-        emulator.rows = queue::set_up(&emulator.device, &options.drive, longest);
+        emulator.rows = queue::set_up(&emulator.device, &options.drive, longest)?;
         Ok(emulator)
     }
 

@@ -325,6 +325,9 @@ fn open_device(
             &format!("{controller} is installed on {} for group {group}", export_spec.target),
         );
     }
+    for sentence in groups.contradictions(&options) {
+        eprintln!("warning: {}: {sentence}", export_spec.target);
+    }
     let device =
         Device::open(&settings.target(export_spec).map_err(usage)?, &options).map_err(failure)?;
     if let Some(warning) = &device.facts().warning {

@@ -9,8 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 mod identity;
 
@@ -154,6 +155,15 @@ impl Dir {
         walk(path, Missing::Make(0o700), Others::Refused)?.checked()
     }
 
+    /// The same, by the path that the system has for it: absolute, without links and `..`.
+    pub fn resolved(mut self) -> Dir {
+        let known = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd()));
+        if let Ok(path) = known {
+            self.path = path;
+        }
+        self
+    }
+
     /// A folder that is open already, with its path for messages.
     pub fn from_open(fd: OwnedFd, path: PathBuf) -> Dir {
         Dir { fd, path }
@@ -256,6 +266,32 @@ impl Place {
     /// As [`Place::of`].
     pub fn make(path: &Path) -> Result<Place, PlaceError> {
         Place::below(path, Missing::Make(0o777))
+    }
+
+    /// The place that a path leads to in the end: a link that is its last component is followed as those on the way are.
+    /// Its folder is [resolved](Dir::resolved).
+    ///
+    /// # Errors
+    ///
+    /// As [`Place::of`].
+    pub fn followed(path: &Path) -> Result<Place, PlaceError> {
+        let mut path = path.to_path_buf();
+        for _ in 0..=LINKS_MAX {
+            let mut place = Place::of(&path)?;
+            let link = place.stat()?.filter(|stat| is(stat, FileType::Symlink));
+            let Some(link) = link else {
+                place.dir = place.dir.resolved();
+                return Ok(place);
+            };
+            let around = place.dir.stat()?;
+            let own = is_trusted(link.st_uid) && is_sticky(&around);
+            if rustix::process::geteuid().is_root() && is_shared(&around) && !own {
+                return Err(PlaceError::Unsafe { path: place.path(), why: LINK });
+            }
+            let target = rustix::fs::readlinkat(&place.dir.fd, &place.name, Vec::new());
+            path = place.dir.path.join(os_string(target.map_err(|e| place.io(e))?.to_bytes()));
+        }
+        Err(PlaceError::Io { path, error: Errno::LOOP.into() })
     }
 
     fn below(path: &Path, missing: Missing) -> Result<Place, PlaceError> {
@@ -502,7 +538,7 @@ fn walk(path: &Path, missing: Missing, others: Others) -> Result<Dir, PlaceError
         if is(&stat, FileType::Symlink) {
             let own = is_trusted(stat.st_uid) && is_sticky(&around);
             if wary && is_shared(&around) && !own {
-                return refuse("is a link in a folder that another user can change");
+                return refuse(LINK);
             }
             links += 1;
             if links > LINKS_MAX {
@@ -628,8 +664,12 @@ fn is_sticky(stat: &Stat) -> bool {
     is_trusted(stat.st_uid) && Mode::from_raw_mode(stat.st_mode).contains(Mode::SVTX)
 }
 
+/// Root, this user, and whoever `/` belongs to: that one can exchange everything. (In a namespace of users that does
+/// not know root, root's files have another owner, and `/` tells which.)
 fn is_trusted(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
+    static TOP: OnceLock<u32> = OnceLock::new();
+    let top = || rustix::fs::stat("/").map_or(0, |stat| stat.st_uid);
+    uid == 0 || uid == rustix::process::geteuid().as_raw() || uid == *TOP.get_or_init(top)
 }
 
 fn is(stat: &Stat, kind: FileType) -> bool {
@@ -658,6 +698,8 @@ fn os_string(bytes: &[u8]) -> OsString {
     use std::os::unix::ffi::OsStrExt;
     OsStr::from_bytes(bytes).into()
 }
+
+const LINK: &str = "is a link in a folder that another user can change";
 
 /// How much of a file says who wrote it.
 const HEAD: u64 = 4096;

@@ -147,8 +147,8 @@ impl Host {
         let program = std::env::current_exe()
             .map_err(|e| Failure::Environment(format!("this program's own file: {e}")))?;
         let folder = std::env::temp_dir().join(format!("hoistway-differ-{}", std::process::id()));
-        fs::create_dir_all(&folder)
-            .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+        // What guests are given and give back is nobody else's to change.
+        hoistway_files::Dir::make_own(&folder).map_err(|e| Failure::Environment(e.to_string()))?;
         Ok(Host { kernel, program, folder, stop, interrupted })
     }
 

@@ -109,6 +109,26 @@ fn a_link_is_followed_where_nobody_else_could_have_made_it() {
 }
 
 #[test]
+fn what_a_link_leads_to_is_named_without_it() {
+    let ground = Ground::new("followed");
+    let (file, folder) = (ground.0.join("file"), ground.0.join("folder"));
+    fs::write(&file, "").unwrap();
+    fs::create_dir(&folder).unwrap();
+    symlink("../file", folder.join("one")).unwrap();
+    symlink(folder.join("one"), ground.0.join("two")).unwrap();
+    let real = fs::canonicalize(&file).unwrap();
+    for path in [&file, &ground.0.join("two"), &folder.join("../folder/one")] {
+        assert_eq!(Place::followed(path).unwrap().path(), real);
+    }
+    symlink("round", ground.0.join("round")).unwrap();
+    assert!(Place::followed(&ground.0.join("round")).is_err());
+    let Some(theirs) = ground.of_nobody("theirs") else { return };
+    symlink(&file, theirs.join("link")).unwrap();
+    let error = Place::followed(&theirs.join("link")).unwrap_err();
+    assert!(matches!(error, PlaceError::Unsafe { .. }), "{error}");
+}
+
+#[test]
 fn root_follows_no_link_of_somebody_else() {
     let ground = Ground::new("untrusted");
     let Some(theirs) = ground.of_nobody("theirs") else { return };

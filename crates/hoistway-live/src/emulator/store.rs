@@ -3,11 +3,14 @@
 use super::stripes::Stripes;
 use crate::error::{LiveError, os};
 use hoistway::Op;
+use hoistway_files::Place;
 use hoistway_sim::drive::Command;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Where the data is. Threads share it.
@@ -24,17 +27,39 @@ impl Store {
         Ok(Store::Memory(memory.map_err(os("address space for the drive's data"))?))
     }
 
-    /// A file that is made where there is none, and gets the drive's size.
+    /// A file that is made where there is none, and gets the drive's size. One that is there has it already, and so may
+    /// be a store, or is empty.
     pub fn file(path: &Path, size: u64) -> Result<Store, LiveError> {
+        let refused = |why: String| Err(LiveError::Refused(format!("{}: {why}", path.display())));
+        let place = Place::of(path)?;
+        let file = match place.create(0o666) {
+            Ok(file) => file,
+            Err(error) if error.kind() == Some(io::ErrorKind::AlreadyExists) => {
+                place.open_writable()?
+            }
+            Err(error) => return Err(error.into()),
+        };
         let name = || path.display().to_string();
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(os(name()))?;
-        let before = file.metadata().map_err(os(name()))?.len();
-        if before > size {
-            return Err(LiveError::Refused(format!(
-                "{}: has {before} bytes, more than the {size} of the drive; it would be cut off",
-                path.display()
-            )));
+        let before = file.metadata().map_err(os(name()))?;
+        if before.len() > size {
+            return refused(format!(
+                "has {} bytes, more than the {size} of the drive; it would be cut off",
+                before.len()
+            ));
+        }
+        if before.len() != size && before.len() != 0 {
+            return refused(format!(
+                "has {} bytes, and the drive {size}: it is no store of this drive; name another, or give it that size \
+                 (`truncate -s {size}`) if its data may be overwritten",
+                before.len()
+            ));
+        }
+        if before.nlink() != 1 {
+            return refused(format!("has {} names (hard links); name another", before.nlink()));
+        }
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return refused("another program has locked it".into()),
+            locked => locked.map_err(os(name()))?,
         }
         file.set_len(size).map_err(os(name()))?;
         Ok(Store::File(file))
@@ -97,10 +122,7 @@ impl Store {
     pub fn used(&self) -> u64 {
         match self {
             Store::Memory(memory) => memory.used(),
-            Store::File(file) => {
-                use std::os::unix::fs::MetadataExt;
-                file.metadata().map_or(0, |m| m.blocks() * 512)
-            }
+            Store::File(file) => file.metadata().map_or(0, |m| m.blocks() * 512),
         }
     }
 
@@ -148,6 +170,39 @@ mod tests {
         store.close().unwrap();
         let error = Store::file(&path, 1 << 19).unwrap_err().to_string();
         assert!(error.contains("cut off"), "{error}");
+        let error = Store::file(&path, 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("another program has locked it"), "{error}");
+        drop(store);
+        let store = Store::file(&path, 1 << 20).unwrap();
+        assert_eq!(read(&store, 4999, 5), b"\0abc\0");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn files_that_are_no_store_are_left_alone() {
+        let folder = std::env::temp_dir().join(format!("hoistway-no-store-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let file = folder.join("precious");
+        std::fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, folder.join("link")).unwrap();
+        std::os::unix::fs::symlink(folder.join("new"), folder.join("nowhere")).unwrap();
+        std::fs::create_dir(folder.join("folder")).unwrap();
+        let same = folder.join("same");
+        std::fs::write(&same, vec![1; 8192]).unwrap();
+        std::fs::hard_link(&same, folder.join("hard")).unwrap();
+        for (name, why) in [
+            ("precious", "it is no store of this drive"),
+            ("link", "is a link"),
+            ("nowhere", "is a link"),
+            ("folder", "is a folder"),
+            ("hard", "has 2 names"),
+        ] {
+            let error = Store::file(&folder.join(name), 8192).unwrap_err().to_string();
+            assert!(error.contains(why), "{name}: {error}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+        assert_eq!(std::fs::read(&same).unwrap(), vec![1; 8192]);
+        assert!(!folder.join("new").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

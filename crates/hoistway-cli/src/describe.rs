@@ -41,6 +41,8 @@ struct Described<'a> {
     names: &'a Names,
     malformed: u64,
     late: u64,
+    /// The times are those of the recording.
+    timed: bool,
     top: usize,
     load: &'a Description,
 }
@@ -66,7 +68,13 @@ pub fn describe(options: &Describe) -> Result<(), Failure> {
     warnings(&reader).iter().for_each(|w| eprintln!("warning: {w}"));
     if load.requests() == 0 {
         let trace = options.trace.display();
-        return Err(Failure::Usage(format!("{trace}: no request passes the filters")));
+        let format = format.name;
+        return Err(Failure::Usage(match reader.understood() {
+            0 => format!("{trace}: the trace has no records (format {format})"),
+            n => {
+                format!("{trace}: no request passes the filters, of {n} records (format {format})")
+            }
+        }));
     }
     let described = Described {
         trace: options.trace.display().to_string(),
@@ -74,6 +82,7 @@ pub fn describe(options: &Describe) -> Result<(), Failure> {
         names: reader.names(),
         malformed: reader.malformed(),
         late: reader.late(),
+        timed: reader.times_known(),
         top: options.top.into(),
         load: &load,
     };
@@ -100,6 +109,24 @@ fn progress(quiet: bool) -> indicatif::ProgressBar {
 }
 
 impl Described<'_> {
+    /// The requests and their time, as far as it is known.
+    fn how_many(&self) -> String {
+        let (n, span) = (self.load.requests(), self.load.span());
+        if !self.timed {
+            return format!("requests in all: {n}, times unknown");
+        }
+        if !self.has_rate() {
+            return format!("requests in all: {n}");
+        }
+        let rate = short(n as f64 * 1e9 / span as f64);
+        format!("{n} requests in {}, {rate} per second on average", time(span))
+    }
+
+    /// Something can be said per second: there are times, and some pass.
+    fn has_rate(&self) -> bool {
+        self.timed && self.load.span() > 0
+    }
+
     /// The parties with the most requests: name and counts, and how many more there are.
     fn most<'a>(&self, all: &'a [Party], table: &'a Table) -> (Vec<(&'a str, &'a Party)>, usize) {
         let mut rows: Vec<_> = (0_u32..)

@@ -180,6 +180,9 @@ pub fn load(name: &str) -> Result<Experiment, Failure> {
     Experiment::load(name).map_err(|e| Failure::Usage(e.to_string()))
 }
 
+/// Most names of a list.
+const LIST_MAX: usize = 1000;
+
 /// Everything given, split at commas.
 pub fn parts(given: &[String]) -> Vec<String> {
     given.iter().flat_map(|g| split_list(g)).collect()
@@ -191,6 +194,12 @@ pub fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<St
         list if list.is_empty() => default.to_vec(),
         list => list,
     };
+    if list.len() > LIST_MAX {
+        return Err(Failure::Usage(format!(
+            "{} {what} names in the list, at most {LIST_MAX}",
+            list.len()
+        )));
+    }
     if list.iter().any(String::is_empty) {
         return Err(Failure::Usage(format!(
             "an empty {what} name in the list; remove the extra comma"
@@ -271,6 +280,9 @@ pub fn grid(
         options,
         command: String::new(),
     };
+    if let Some(what) = grid.too_large() {
+        return Err(Failure::Usage(what));
+    }
     grid.command = command(&grid, common, chosen_world.drive.is_none(), source);
     Ok(grid)
 }

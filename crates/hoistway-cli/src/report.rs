@@ -47,7 +47,7 @@ fn read(dir: &Path) -> Result<Run, Failure> {
         let what = "is not a run directory (it has no run.toml)";
         return Err(Failure::Usage(format!("{} {what}", dir.display())));
     }
-    Run::read(dir).map_err(|e| Failure::Failed(e.to_string()))
+    Run::read(dir).map_err(|e| Failure::Usage(e.to_string()))
 }
 
 /// Every chart of a run as a file; how many.

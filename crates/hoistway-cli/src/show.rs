@@ -245,7 +245,7 @@ fn values(key: &Key) -> String {
     match key.kind {
         ValueType::Int { min, max } => format!("{min}..={max}"),
         ValueType::Num { min, max } => format!("{min}..={max}"),
-        ValueType::Positive { max } => format!("above 0, at most {max}"),
+        ValueType::Off { min, max } => format!("0, {min}..={max}"),
         ValueType::Bool => "true, false".into(),
         ValueType::Text => "text".into(),
         ValueType::Word(words) => words.join(", "),

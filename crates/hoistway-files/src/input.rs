@@ -174,6 +174,22 @@ pub fn bounded(reader: impl Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= limit).then_some(bytes))
 }
 
+/// Where the lines of a text begin: for messages about many places of it.
+#[derive(Clone, Debug)]
+pub struct Lines(Vec<usize>);
+
+impl Lines {
+    /// Of this text.
+    pub fn of(text: &str) -> Lines {
+        Lines(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at).collect())
+    }
+
+    /// The line, from 1, that the byte at this offset stands in.
+    pub fn at(&self, offset: usize) -> usize {
+        1 + self.0.partition_point(|end| *end < offset)
+    }
+}
+
 /// Whether a path names a descriptor of this process.
 pub(crate) fn is_descriptor(path: &Path) -> bool {
     ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
@@ -233,6 +249,12 @@ mod tests {
         assert!(error.ends_with(":2: is no text in UTF-8"), "{error}");
         fs::remove_file(&path).unwrap();
         assert!(text(&path, FILE).unwrap_err().is_missing());
+    }
+
+    #[test]
+    fn lines_are_counted_from_their_beginnings() {
+        let lines = Lines::of("a\n\nbc");
+        assert_eq!([0, 1, 2, 3, 4, 9].map(|at| lines.at(at)), [1, 1, 2, 3, 3, 3]);
     }
 
     #[cfg(unix)]

@@ -131,6 +131,9 @@ fn stages(jobs: &[Job]) -> Vec<usize> {
     stages
 }
 
+/// Most intervals of the throughput of all jobs together: a grid has many runs, and few would look at more.
+const INTERVALS: u128 = 200_000;
+
 fn window(out: &mut String, file: &JobFile, stages: &[usize], target: Option<usize>) {
     let last = stages.last().copied().unwrap_or(0);
     let ramp = match last {
@@ -174,7 +177,11 @@ fn window(out: &mut String, file: &JobFile, stages: &[usize], target: Option<usi
     if target.is_some() {
         out.push_str("grace = \"60s\"\n");
     }
-    out.push_str("target_interval = \"500ms\"\ndevice_interval = \"1s\"\n\n");
+    // Many jobs that may last for hours have coarser series.
+    let procs: u64 = file.jobs.iter().map(|j| j.numjobs).sum();
+    let even = (u128::from(measured) * u128::from(procs)).div_ceil(INTERVALS);
+    let interval = (even as u64).div_ceil(1_000_000).max(500);
+    let _ = writeln!(out, "target_interval = \"{interval}ms\"\ndevice_interval = \"1s\"\n");
 }
 
 fn groups(out: &mut String, file: &JobFile, names: &[String]) {

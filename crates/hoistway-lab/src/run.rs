@@ -4,6 +4,7 @@
 //! do not depend on the number of threads or on which of them was faster.
 
 use crate::config::Config;
+use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
 use crate::result::kept::{Finished, Kept};
 use crate::result::{
@@ -107,6 +108,8 @@ impl std::error::Error for RunError {}
 
 /// Points of a gauge in a run, about.
 const MONITOR_POINTS: u64 = 200;
+/// Points of one gauge of all groups.
+const MONITOR_TOTAL: u64 = 200_000;
 /// Time of a run that passes between two calls of `progress`.
 const TELL: Nanos = Nanos::ms(200);
 /// Gauges are not recorded more often.
@@ -139,6 +142,38 @@ impl Grid {
     /// Nothing to run?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What of the grid is too large to be run and read again, with the numbers that make it so.
+    pub fn too_large(&self) -> Option<String> {
+        let lengths = [self.drives.len(), self.workloads.len(), self.configs.len()];
+        let cells = lengths.iter().fold(1, |all: u64, n| all.saturating_mul(*n as u64));
+        let (mut size, reps) = (Size::default(), u64::from(self.reps));
+        let (mut procs_max, mut longest) = (0, Nanos::ZERO);
+        size.runs = cells.saturating_mul(reps);
+        // Beyond that limit there is no need to look at each cell.
+        if size.beyond().is_none() {
+            size = Size::default();
+            for drive in &self.drives {
+                for workload in self.workloads.iter().filter_map(|w| self.experiment.workload(w)) {
+                    let procs = self.experiment.processes(workload);
+                    for config in &self.configs {
+                        let w = self.experiment.window(drive, workload, config, &self.options);
+                        let intervals = [w.target_interval, w.device_interval];
+                        size.add(reps, procs, w.measured, intervals);
+                        (procs_max, longest) = (procs_max.max(procs), longest.max(w.measured));
+                    }
+                }
+            }
+        }
+        let [drives, workloads, configs] = lengths;
+        let (_, what) = size.beyond()?;
+        Some(format!(
+            "{}: {drives} drives x {workloads} workloads x {configs} configurations x {reps} repetitions, of up to \
+             {procs_max} processes and {} s measured, come to {what}; ask for less at a time",
+            self.experiment.id,
+            longest.0 / 1_000_000_000
+        ))
     }
 
     /// The same with other workloads and another number of repetitions.
@@ -176,7 +211,9 @@ impl Grid {
             .map_err(|error| RunError::Job { cell: self.cell_name(place), error })?;
         if place.rep == 0 && !config.controllers.is_empty() {
             let whole = job.window.ramp.0 + job.window.measured.0;
-            job.control.monitor = Some(Nanos(whole / MONITOR_POINTS).max(MONITOR_MIN));
+            // Every group has gauges of its own.
+            let points = MONITOR_POINTS.min(1 + MONITOR_TOTAL / job.groups.len().max(1) as u64);
+            job.control.monitor = Some(Nanos(whole / points).max(MONITOR_MIN));
         }
         Ok(job)
     }

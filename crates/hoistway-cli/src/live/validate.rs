@@ -228,6 +228,9 @@ fn tasks(options: &Validate, others: &[&str]) -> Result<Vec<Task>, Failure> {
                 command: command(options, &drive, &names, &workloads),
             });
         }
+        if let Some(what) = grids.iter().find_map(Grid::too_large) {
+            return Err(Failure::Usage(what));
+        }
         tasks.push(Task { drive, grids });
     }
     Ok(tasks)

@@ -6,6 +6,8 @@
 mod answers;
 mod choosing;
 mod fio;
+#[cfg(unix)]
+mod hostile;
 mod interruption;
 mod mistakes;
 mod output;

@@ -5,6 +5,7 @@
 //! workload itself is measured. A run is one workload under one configuration on one drive with one seed
 //! ([`Experiment::job`]).
 
+pub(crate) mod bounds;
 mod control;
 mod document;
 mod file;

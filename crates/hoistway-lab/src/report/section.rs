@@ -251,7 +251,7 @@ fn ours(run: &Run, m: &Metric, f: &Figures<'_>) -> Option<f64> {
         return None;
     }
     let mean = |s: Option<Spread>| s.map(|s| s.mean);
-    derived.and_then(|o| o.value).or_else(|| match (m.metric.as_str(), m.unit.as_str()) {
+    derived.and_then(|o| o.value).or_else(|| match (&*m.metric, &*m.unit) {
         ("latency_avg", "ms") => mean(f.latency).map(|ns| ns / 1e6),
         ("throughput_total", "MB/s") => mean(f.total),
         ("throughput_target", "MB/s") => mean(f.target),

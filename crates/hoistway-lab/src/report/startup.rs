@@ -99,7 +99,9 @@ pub(super) fn cells(run: &Run, f: &Figures<'_>, open: &str, close: &str) -> [Str
     let metric = |name: &str| {
         let cell = f.cell;
         let found = run.metrics.iter().find(|m| {
-            (&m.drive, &m.config, &m.workload) == (&cell.drive, &cell.config, &cell.workload)
+            m.drive == cell.drive
+                && m.config == cell.config
+                && m.workload == cell.workload
                 && m.metric == name
                 && m.rep.is_none()
                 && m.source == run.manifest.world

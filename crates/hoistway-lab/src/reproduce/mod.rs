@@ -126,6 +126,9 @@ pub fn plan(
             command: one_command(id, procedure, quick, reps),
             experiment: e,
         };
+        if let Some(what) = grid.too_large() {
+            return Err(ExperimentError(what));
+        }
         experiments.push(Planned { grid, source: document.source });
     }
     Ok(Plan { procedure, quick, command: command.into(), experiments })

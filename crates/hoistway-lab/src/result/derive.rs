@@ -3,12 +3,13 @@
 use super::replayed;
 use super::share::Shares;
 use super::startup::{self, Startups};
-use super::{Cell, Judge, Manifest, Metric, Rep, Run, control, counts, published};
+use super::{Cell, Judge, Manifest, Metric, Name, Rep, Run, control, counts, published};
 use crate::stats::{self, Bound, Bounded, PERCENTILES};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::load::Better;
 use hoistway_sim::world::{ProcRecord, Role};
+use std::borrow::Cow;
 
 /// Id of the configuration that others are compared with, if it takes part.
 pub const REFERENCE: &str = "none-none";
@@ -30,8 +31,10 @@ pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
     let reference = reference(&manifest).map(str::to_string);
     let (mut metrics, mut warnings) = (Vec::new(), Vec::new());
     for cell in &cells {
-        let (world, experiment) = (&manifest.world, &manifest.experiment);
-        let mut sink = Sink { world, experiment, cell, metrics: &mut metrics };
+        let names =
+            [&manifest.world, &manifest.experiment, &cell.drive, &cell.config, &cell.workload];
+        let names = names.map(Name::from);
+        let mut sink = Sink { names, cell, metrics: &mut metrics };
         for (i, rep) in cell.reps.iter().enumerate() {
             sink.repetition(i as u32 + 1, rep);
         }
@@ -143,8 +146,8 @@ fn values(rep: &Rep) -> Vec<Quantity> {
 
 /// Writes the metrics of one cell.
 pub(super) struct Sink<'a> {
-    world: &'a str,
-    experiment: &'a str,
+    /// World, experiment, drive, configuration, workload.
+    names: [Name; 5],
     pub(super) cell: &'a Cell,
     metrics: &'a mut Vec<Metric>,
 }
@@ -152,35 +155,48 @@ pub(super) struct Sink<'a> {
 impl Sink<'_> {
     fn put(
         &mut self,
-        metric: &str,
-        unit: &str,
+        metric: impl Into<Cow<'static, str>>,
+        unit: &'static str,
         value: Option<impl Into<Bounded>>,
         rep: Option<u32>,
     ) {
-        self.put_in(&self.cell.workload, metric, unit, value, rep);
+        self.put_row(self.names[4].clone(), metric.into(), unit, value.map(Into::into), rep);
     }
 
     /// A row of the cell that stands under another workload's name.
     pub(super) fn put_in(
         &mut self,
         workload: &str,
-        metric: &str,
-        unit: &str,
+        metric: impl Into<Cow<'static, str>>,
+        unit: &'static str,
         value: Option<impl Into<Bounded>>,
         rep: Option<u32>,
     ) {
-        let value = value.map(Into::into);
+        let own = &self.names[4];
+        let workload = if *own == *workload { own.clone() } else { workload.into() };
+        self.put_row(workload, metric.into(), unit, value.map(Into::into), rep);
+    }
+
+    fn put_row(
+        &mut self,
+        workload: Name,
+        metric: Cow<'static, str>,
+        unit: &'static str,
+        value: Option<Bounded>,
+        rep: Option<u32>,
+    ) {
+        let [world, experiment, drive, config, _] = &self.names;
         self.metrics.push(Metric {
-            experiment: self.experiment.to_string(),
-            drive: self.cell.drive.clone(),
-            config: self.cell.config.clone(),
-            workload: workload.to_string(),
-            metric: metric.to_string(),
-            unit: unit.to_string(),
+            experiment: experiment.clone(),
+            drive: drive.clone(),
+            config: config.clone(),
+            workload,
+            metric,
+            unit: unit.into(),
             value: value.map(|v| v.value),
             bound: value.map_or(Bound::Exact, |v| v.bound),
             rep,
-            source: self.world.to_string(),
+            source: world.clone(),
         });
     }
 
@@ -190,7 +206,7 @@ impl Sink<'_> {
         self.put("latency_sd", "ms", h.sd().map(ms), rep);
         self.put("latency_min", "ms", in_ms(h.min()), rep);
         for p in PERCENTILES {
-            self.put(&format!("latency_{}", p.name), "ms", in_ms(p.of(h, censored)), rep);
+            self.put(format!("latency_{}", p.name), "ms", in_ms(p.of(h, censored)), rep);
         }
         let max = stats::latency_max(h, censored).map(|max| max.times(1e-6));
         self.put("latency_max", "ms", max, rep);
@@ -253,17 +269,18 @@ impl Sink<'_> {
         &mut self,
         workload: &str,
         metric: &str,
-        unit: &str,
+        unit: &'static str,
         column: Option<Vec<Bounded>>,
     ) {
         let exact: Option<Vec<f64>> =
             column.as_ref().and_then(|c| c.iter().map(|v| v.exact()).collect());
         let spread = exact.and_then(|c| stats::spread(&c));
         let mean = spread.map(|s| s.mean.into());
-        self.put_in(workload, metric, unit, mean.or_else(|| Bounded::mean(&column?)), None);
+        let mean = mean.or_else(|| Bounded::mean(&column?));
+        self.put_in(workload, metric.to_string(), unit, mean, None);
         // What is only bounded has none.
         let interval = spread.and_then(|s| s.half_width);
-        self.put_in(workload, &format!("{metric}_ci99"), unit, interval, None);
+        self.put_in(workload, format!("{metric}_ci99"), unit, interval, None);
     }
 
     /// This configuration over the reference, paired by seed.
@@ -280,10 +297,10 @@ impl Sink<'_> {
     fn ratio_of(&mut self, name: &str, metric: &str, reference: &Cell) {
         let ratio = ratio(self.cell, reference, metric);
         let mean = ratio.map(|r| Bounded { value: r.mean, bound: r.bound });
-        self.put(name, "1", mean, None);
+        self.put(name.to_string(), "1", mean, None);
         let bounds = ratio.and_then(|r| r.interval);
-        self.put(&format!("{name}_low"), "1", bounds.map(|b| b.0), None);
-        self.put(&format!("{name}_high"), "1", bounds.map(|b| b.1), None);
+        self.put(format!("{name}_low"), "1", bounds.map(|b| b.0), None);
+        self.put(format!("{name}_high"), "1", bounds.map(|b| b.1), None);
     }
 
     /// A start-up with a load over the same without.
@@ -332,15 +349,15 @@ impl Sink<'_> {
             let spread = column.and_then(|c| stats::spread(&c));
             self.put(metric, unit, spread.map(|s| s.mean), None);
             let interval = spread.and_then(|s| s.half_width);
-            self.put(&format!("{metric}_ci99"), unit, interval, None);
+            self.put(format!("{metric}_ci99"), unit, interval, None);
         }
     }
 
     /// Published values of the same cell, beside ours; `workload`: it, or one of its phases.
     pub(super) fn published(&mut self, workload: &str) {
-        let (experiment, cell) = (self.experiment, self.cell);
-        for row in published::rows_of(experiment, &cell.drive, &cell.config, workload) {
-            let source = row.source.to_string();
+        let (experiment, cell) = (self.names[1].clone(), self.cell);
+        for row in published::rows_of(&experiment, &cell.drive, &cell.config, workload) {
+            let source = row.source.into();
             self.put_in(workload, row.metric, row.unit, row.exactly(), None);
             self.metrics.last_mut().expect("one was just put").source = source;
         }

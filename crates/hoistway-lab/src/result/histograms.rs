@@ -281,9 +281,8 @@ fn read_phase(p: PhaseText) -> Result<PhaseRecord, String> {
         ios: p.ios,
     })
 }
-/// Reads `histograms.json`, one repetition after the other, as far as there is room.
+/// Reads `histograms.json`, one repetition after the other, as far as there is room; the source is metered.
 pub(super) fn read_histograms(source: impl Read, room: &Room) -> Result<Vec<Cell>, String> {
-    let source = BufReader::new(Meter::new(source, room));
     let mut text = serde_json::Deserializer::from_reader(source);
     let cells = FileSeed(room).deserialize(&mut text).and_then(|cells| text.end().map(|()| cells));
     cells.map_err(|e| room.why(&e))

@@ -28,6 +28,9 @@ use crate::stats::Bound;
 use hoistway::Nanos;
 use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, TargetRecord};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Version of the layout of run directories.
 pub const SCHEMA: u32 = 1;
@@ -182,21 +185,70 @@ impl Monitor {
     }
 }
 
-/// One line of `metrics.csv`.
+/// A name that many rows have: its letters are kept once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        self
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: AsRef<str> + ?Sized> From<&T> for Name {
+    fn from(name: &T) -> Name {
+        Name(name.as_ref().into())
+    }
+}
+
+impl PartialEq<str> for Name {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&str> for Name {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<String> for Name {
+    fn eq(&self, other: &String) -> bool {
+        **self == **other
+    }
+}
+
+/// One line of `metrics.csv`. A grid has some hundred thousand of them, with few different names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     /// Experiment id.
-    pub experiment: String,
+    pub experiment: Name,
     /// Drive id.
-    pub drive: String,
+    pub drive: Name,
     /// Configuration id.
-    pub config: String,
+    pub config: Name,
     /// Workload id.
-    pub workload: String,
+    pub workload: Name,
     /// One word per quantity (`latency_avg`, `throughput_total`), see docs/reference/metrics.md.
-    pub metric: String,
+    pub metric: Cow<'static, str>,
     /// Its unit.
-    pub unit: String,
+    pub unit: Cow<'static, str>,
     /// The value; `None` prints as an empty field (too few samples).
     pub value: Option<f64>,
     /// Whether it is the quantity, or the quantity is larger or smaller.
@@ -204,7 +256,7 @@ pub struct Metric {
     /// Repetition from 1; `None`: over all repetitions.
     pub rep: Option<u32>,
     /// `sim`, or the published source.
-    pub source: String,
+    pub source: Name,
 }
 
 /// A value over repetitions.

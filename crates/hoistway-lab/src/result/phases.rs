@@ -148,7 +148,7 @@ impl Sink<'_> {
             for (number, phase) in (1..).zip(&all) {
                 let Some(phase) = phase else { continue };
                 for (metric, unit, value) in phase.values() {
-                    self.put_in(&row, &metric, unit, value, Some(number));
+                    self.put_in(&row, metric, unit, value, Some(number));
                 }
                 self.calls(&row, &phase.latency(), Some(number));
             }

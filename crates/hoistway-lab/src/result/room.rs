@@ -5,9 +5,11 @@
 //! the next piece is read.
 
 use super::{Cell, Rep};
+use crate::experiment::bounds::RUNS_MAX;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{Interval, PhaseRecord, ProcRecord};
-use std::cell::Cell as Shared;
+use std::cell::{Cell as Shared, RefCell};
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::mem::size_of;
 
@@ -17,13 +19,14 @@ pub(super) const TEXT_MAX: u64 = 1 << 30;
 const REP_TEXT_MAX: u64 = 64 << 20;
 /// Most memory that the records of a run take.
 const MEMORY_MAX: usize = 256 << 20;
-/// Rows that a repetition has in `metrics.csv`, in bytes of memory.
+/// Rows that a repetition has in `metrics.csv`, and more for each phase and count of it, in bytes of memory.
 const METRICS: usize = 8 << 10;
+const METRICS_OF_ONE: usize = 4 << 10;
+/// Most names of phases and counts: some tables have a row for each.
+const NAMES_MAX: usize = 200;
 /// What a short name takes beside its letters.
 const NAME: usize = 48;
 
-/// The largest grid that is run or read: its repetitions over all cells.
-pub(crate) const RUNS_MAX: usize = 10_000;
 /// Most cells.
 const CELLS_MAX: usize = 4096;
 
@@ -31,11 +34,13 @@ const CELLS_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Room {
     memory: Shared<usize>,
-    runs: Shared<usize>,
+    runs: Shared<u64>,
     cells: Shared<usize>,
     /// Bytes of text: of the file, and of the repetition.
     file: Shared<u64>,
     rep: Shared<u64>,
+    /// Names of phases and counts.
+    names: RefCell<BTreeSet<String>>,
     /// All counters added up: no sum over some of them is too large for 64 bits.
     counted: Shared<u64>,
 }
@@ -48,6 +53,7 @@ impl Room {
             cells: Shared::new(CELLS_MAX),
             file: Shared::new(TEXT_MAX),
             rep: Shared::new(REP_TEXT_MAX),
+            names: RefCell::default(),
             counted: Shared::new(0),
         }
     }
@@ -91,6 +97,7 @@ impl Room {
         let targets = rep.targets.iter().map(|t| named(&t.group, 2 * size_of_val(t)));
         let lists: usize = procs.chain(figures).chain(targets).sum();
         self.take(2 * size_of::<Rep>() + METRICS + rep.device.device_time.memory() + lists)?;
+        self.names(rep)?;
         let d = &rep.device;
         if d.flushes > d.commands {
             return Err("more flushes than commands".into());
@@ -101,6 +108,25 @@ impl Room {
         }
         self.count(d.device_time.overflow())?;
         rep.procs.iter().try_for_each(|p| self.count_proc(p))
+    }
+
+    /// Names that become rows of `metrics.csv`.
+    fn names(&self, rep: &Rep) -> Result<(), String> {
+        let of = |p: &ProcRecord| {
+            p.counts
+                .iter()
+                .map(|c| c.0.clone())
+                .chain(p.phases.iter().map(|p| p.name.clone()))
+                .collect::<Vec<_>>()
+        };
+        let own: BTreeSet<String> = rep.procs.iter().flat_map(of).collect();
+        self.take(own.len() * METRICS_OF_ONE)?;
+        let mut names = self.names.borrow_mut();
+        names.extend(own);
+        match names.len() > NAMES_MAX {
+            true => Err(format!("more than {NAMES_MAX} names of phases and counts")),
+            false => Ok(()),
+        }
     }
 
     fn count_proc(&self, p: &ProcRecord) -> Result<(), String> {

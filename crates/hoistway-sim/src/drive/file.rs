@@ -10,7 +10,7 @@ use super::faults::{self, Faults, Faulty};
 use super::keys::{self, Key, TABLES};
 use super::{Drive, MODELS, Model};
 use hoistway::setting::nearest;
-use hoistway_files::input::{self, Limit, ReadError};
+use hoistway_files::input::{self, Limit, Lines, ReadError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -650,9 +650,8 @@ fn read_layer(
     level: usize,
 ) -> Result<(toml::Table, BTreeMap<(String, String), LineAt>), DriveFileError> {
     let text = &source.text;
-    let line_of = |at: usize| {
-        1 + text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count()
-    };
+    let lines = Lines::of(text);
+    let line_of = |at: usize| lines.at(at);
     let syntax = |e: toml::de::Error| {
         let line = e.span().map_or(1, |span| line_of(span.start));
         DriveFileError(format!("{}:{line}: {}", source.label, e.message().replace('\n', ", ")))

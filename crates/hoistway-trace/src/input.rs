@@ -173,7 +173,8 @@ impl Input {
                 return Ok(());
             }
             if self.passed - began > JUNK_MAX {
-                let what = format!("line {} has no end within {} MiB", self.lines + 1, JUNK_MAX >> 20);
+                let what =
+                    format!("line {} has no end within {} MiB", self.lines + 1, JUNK_MAX >> 20);
                 return Err(io_error(&self.name, io::Error::other(what)));
             }
             self.fill()?;

@@ -380,7 +380,10 @@ fn the_nearest_format_is_named_with_its_line() {
     let bad = MSR.replace("Read", "Trim").repeat(2);
     let escapes = MSR.to_string() + &bad.replace("usr", "u\u{1b}[31mx");
     let error = got(escapes.into()).unwrap_err();
-    assert!(error.contains("line 2: Type") && !error.contains('\u{1b}') && !error.contains("[31m"), "{error}");
+    assert!(
+        error.contains("line 2: Type") && !error.contains('\u{1b}') && !error.contains("[31m"),
+        "{error}"
+    );
     let long = MSR.to_string() + &bad.replace("usr", &"u".repeat(5000));
     let error = got(long.into()).unwrap_err();
     assert!(error.contains("...\"") && error.len() < 400, "{error}");

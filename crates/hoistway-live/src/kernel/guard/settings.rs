@@ -167,7 +167,9 @@ impl<'a> Settings<'a> {
         let anew = self.wrote.contains("scheduler") || self.wrote.contains("nr_requests");
         let dragged = matches!(name, "scheduler" | "nr_requests" | "wbt_lat_usec" | TAGS)
             || name.starts_with("iosched/");
-        self.wrote.contains(name) || (anew && dragged)
+        // A write to `max_sectors_kb` makes the read-ahead twice that (Linux 6.18).
+        let ahead = name == "read_ahead_kb" && self.wrote.contains("max_sectors_kb");
+        self.wrote.contains(name) || (anew && dragged) || ahead
     }
 }
 

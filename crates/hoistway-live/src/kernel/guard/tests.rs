@@ -157,6 +157,19 @@ fn everything_of_a_queue_is_as_it_was() {
 }
 
 #[test]
+fn a_read_ahead_that_the_kernel_moved_is_put_back() {
+    let Some(device) = Loop::new("ahead") else { return };
+    let queue = device.queue();
+    put(&queue.attribute_file("read_ahead_kb"), "96").unwrap();
+    let before = device.all();
+    let mut guard = device.guard();
+    // Linux 6.18 makes the read-ahead twice that; older ones leave it.
+    guard.write(&queue.attribute_file("max_sectors_kb"), "256").unwrap();
+    assert_eq!(guard.restore(), Ok(()));
+    assert_eq!(device.all(), before);
+}
+
+#[test]
 fn files_that_were_not_written_stay_as_others_set_them() {
     let Some(device) = Loop::new("others") else { return };
     let queue = device.queue();

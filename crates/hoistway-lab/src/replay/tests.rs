@@ -196,7 +196,7 @@ fn closed_loop_keeps_to_the_drive() {
     // One request after another, 1 ms each, 1 ms between end and next.
     let path = saved(&folder, "web.csv", &msr(400, 2000));
     let open = plan(path);
-    assert!(has_ends(&open).unwrap());
+    assert_eq!(probe(&open).unwrap(), Probe { ends: true, timed: true });
     let closed = Plan { by: Loop::Closed, ..open.clone() };
     let run = play(&closed, &[], SSD, &["none"]);
     let latency = value(&run, "none", "trace", "latency_avg");

@@ -671,3 +671,6 @@ pub struct Diff {
     #[arg(long)]
     pub wide: bool,
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,13 @@
 
 use crate::args::{Common, Compare};
 use crate::compare::{Source, chosen, configs_of, forget, grid, load, note, run_keeping};
+use crate::output::{Folder, check_folder};
 use crate::results::repetitions;
 use crate::table::{Table, cell, limit};
 use crate::world::{choose, leave_out};
 use crate::{Failure, print};
-use hoistway_lab::result::{ConfigInfo, DriveInfo, Metric, Run, metrics_csv};
+use hoistway_files::Dir;
+use hoistway_lab::result::{ConfigInfo, DriveInfo, Metric, Run, holds_runs, metrics_csv};
 use hoistway_lab::stats::{Bounded, Ratio};
 use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, rows};
 use hoistway_sim::drive::DriveFile;
@@ -28,6 +30,12 @@ pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
     let named = options.experiment.clone().unwrap_or_else(|| crate::compare::USUAL.into());
     crate::baseline::refuse(&options.common, "several worlds")?;
     let names = chosen(&[named], &[], "experiment")?;
+    let out = options.common.out.as_deref();
+    let is_ours = |dir: &Dir| holds_runs(dir, true);
+    check_folder("--out", out, is_ours)?;
+    if let (Some(out), false) = (out, options.common.dry_run) {
+        Folder::open("--out", out, is_ours)?;
+    }
     let (mut all, mut kept): (Vec<OfWorld>, Vec<_>) = (Vec::new(), Vec::new());
     for world in worlds {
         let common = of_world(&options.common, world);

@@ -2,18 +2,21 @@
 
 use crate::args::{Common, Compare, JobArgs, RunOne};
 use crate::baseline::{self, Baseline};
+use crate::output::{self, Folder};
 use crate::results::results;
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
 use crate::{Failure, beside, explain, job, print};
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, quantity};
+use hoistway_files::{Dir, Kind};
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
 use hoistway_lab::replay::SavingSim;
+use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::kept::{Found, Kept};
-use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
+use hoistway_lab::result::{DirectoryError, Metric, Run, holds_runs, metrics_csv, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
 use hoistway_lab::world::World;
 use hoistway_sim::drive::DriveFile;
@@ -163,6 +166,7 @@ fn saving(grid: &mut Grid, common: &Common, path: &Path) -> Result<Chosen, Failu
             grid.len()
         )));
     }
+    output::check("--save-trace", Some(path), OURS)?;
     let (path, config) = (path.to_path_buf(), grid.configs[0].id.clone());
     Ok(Chosen { world: Box::new(SavingSim { path, config }), drive: None })
 }
@@ -455,7 +459,7 @@ pub fn run_all(
 /// from any of them.
 pub fn forget(kept: &[Kept]) -> Result<(), Failure> {
     let forgotten = kept.iter().try_for_each(Kept::remove);
-    forgotten.map_err(|e| Failure::Failed(e.to_string()))
+    forgotten.map_err(directory_failure)
 }
 
 /// Runs the grids; their finished runs stay, for [`forget`].
@@ -472,22 +476,17 @@ pub fn run_keeping(
     let threads = threads(common.jobs);
     let stop = stop_flag()?;
     let mut runs = Vec::new();
-    for ((grid, dir), left_out) in grids.iter().zip(&dirs).zip(left_out) {
-        let kept = kept_runs(grid, world, dir, common)?;
+    // Before the first of them runs.
+    let kept = grids.iter().zip(&dirs).map(|(grid, dir)| kept_runs(grid, world, dir, common));
+    let kept: Vec<Kept> = kept.collect::<Result<_, Failure>>()?;
+    let each = grids.iter().zip(&dirs).zip(left_out).zip(kept);
+    for (((grid, dir), left_out), kept) in each {
         let mut run = execute(grid, world, threads, common, &stop, &kept)?;
         run.manifest.machine.extend(left_out);
         if let (Some(out), true) = (&common.out, grids.len() > 1) {
-            std::fs::create_dir_all(out).map_err(|e| {
-                let place = out.display();
-                Failure::Environment(format!("{place}: {e}; choose a writable place with --out"))
-            })?;
+            Folder::open("--out", out, is_ours)?;
         }
-        run.write(dir, &html::render(&run)).map_err(|e| match e {
-            hoistway_lab::result::DirectoryError::Io { .. } => {
-                Failure::Environment(format!("{e}; choose a writable place with --out"))
-            }
-            e => Failure::Failed(e.to_string()),
-        })?;
+        run.write(dir, &html::render(&run)).map_err(directory_failure)?;
         all_kept.push(kept);
         runs.push(run);
     }
@@ -496,6 +495,25 @@ pub fn run_keeping(
     }
     Ok((runs, dirs))
 }
+
+/// What keeps a run directory from being written.
+pub fn directory_failure(error: DirectoryError) -> Failure {
+    match error {
+        DirectoryError::Io { .. } => {
+            Failure::Environment(format!("{error}; choose a writable place with --out"))
+        }
+        DirectoryError::InTheWay(_) => Failure::Usage(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    }
+}
+
+/// Whether a folder is one for the run directories of several experiments.
+pub fn is_ours(dir: &Dir) -> bool {
+    dir.holds(OVERVIEW, Kind::Marked) || holds_runs(dir, false)
+}
+
+/// The page over several runs.
+const OVERVIEW: &str = "overview.html";
 
 /// So many as wanted, or one per core.
 pub fn threads(jobs: Option<u16>) -> usize {
@@ -512,6 +530,9 @@ fn directories(
     world: &dyn World,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut dirs = Vec::new();
+    if let (Some(out), true) = (&common.out, grids.len() > 1) {
+        output::check_folder("--out", Some(out), is_ours)?;
+    }
     for grid in grids {
         world::check(world, grid)?;
         let dir = match (&common.out, grids.len()) {
@@ -524,7 +545,7 @@ fn directories(
                 PathBuf::from("runs").join(format!("{id}.{world}.{digest}"))
             }
         };
-        Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        Run::may_write(&dir).map_err(directory_failure)?;
         baseline::keep(common, &dir)?;
         dirs.push(dir);
     }
@@ -539,7 +560,7 @@ fn write_overview(
 ) -> Result<PathBuf, Failure> {
     let folder = common.out.clone().unwrap_or_else(|| PathBuf::from("runs"));
     let name = match &common.out {
-        Some(_) => "overview.html".to_string(),
+        Some(_) => OVERVIEW.to_string(),
         None => {
             let digests: Vec<String> = grids.iter().map(Grid::digest).collect();
             format!("overview.{}.html", digests.join("-"))
@@ -553,10 +574,7 @@ fn write_overview(
         })
         .collect();
     let path = folder.join(name);
-    let part = path.with_extension("part");
-    std::fs::write(&part, overview::render(&linked))
-        .and_then(|()| std::fs::rename(&part, &path))
-        .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))?;
+    output::write("--out", &path, &overview::render(&linked), Kind::Marked)?;
     Ok(path)
 }
 
@@ -585,7 +603,7 @@ pub fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
 /// The finished runs that an interrupted run of the same command has left; reports them.
 fn kept_runs(grid: &Grid, world: &dyn World, dir: &Path, common: &Common) -> Result<Kept, Failure> {
     let opened = Kept::open(dir, &grid.key(world, &program()), common.fresh);
-    let (kept, found) = opened.map_err(|e| Failure::Environment(e.to_string()))?;
+    let (kept, found) = opened.map_err(directory_failure)?;
     match found {
         Found::Nothing => {}
         Found::Ours => eprintln!(
@@ -676,7 +694,10 @@ pub fn run_failure(error: RunError) -> Failure {
         RunError::Keep { what } => {
             Failure::Environment(format!("{what}; choose a writable place with --out"))
         }
-        RunError::Job { error: JobError::Storage { .. }, .. } => Failure::Failed(error.to_string()),
+        RunError::InTheWay { what } => Failure::Usage(what),
+        RunError::Job { error: JobError::Storage { .. }, .. } | RunError::Broken { .. } => {
+            Failure::Failed(error.to_string())
+        }
         error => Failure::Usage(error.to_string()),
     }
 }

@@ -5,8 +5,9 @@ mod json;
 mod text;
 
 use crate::trace_args::{TraceArgs, failure, warnings};
-use crate::{Failure, print};
+use crate::{Failure, output, print};
 use clap::Args as ClapArgs;
+use hoistway_files::Kind;
 use hoistway_trace::describe::{Description, Party};
 use hoistway_trace::{Format, Names, Reader, Table};
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub struct Describe {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub top: u16,
-    /// Also write a page with charts
+    /// Also write a page with charts; an existing file is replaced only if hoistway made it
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print JSON
@@ -50,6 +51,7 @@ struct Described<'a> {
 static STOP: AtomicBool = AtomicBool::new(false);
 
 pub fn describe(options: &Describe) -> Result<(), Failure> {
+    output::check("--html", options.html.as_deref(), Kind::Marked)?;
     let mut read = options.read.options()?;
     read.completions = true;
     let mut reader = Reader::open(&options.trace, &read).map_err(failure)?;
@@ -88,8 +90,7 @@ pub fn describe(options: &Describe) -> Result<(), Failure> {
     };
     if let Some(path) = &options.html {
         let page = hoistway_lab::report::load::page(&html::page(&described));
-        std::fs::write(path, page)
-            .map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+        output::write("--html", path, &page, Kind::Marked)?;
     }
     print(&if options.json { json::json(&described) } else { text::text(&described) })?;
     if STOP.load(Ordering::Relaxed) {

@@ -2,7 +2,8 @@
 
 use crate::args::JobArgs;
 use crate::table::Table;
-use crate::{Failure, print};
+use crate::{Failure, output, print};
+use hoistway_files::{Dir, Kind};
 use hoistway_fio::{Machine, Weight};
 use hoistway_lab::experiment::{Experiment, ProcTemplate};
 use hoistway_lab::report::fio_json::{self, Options};
@@ -129,14 +130,10 @@ pub fn print_documents(run: &Run, dir: &Path, experiment: &Experiment) -> Result
     let options = options(experiment);
     // A simulator's results are the same bytes every time; others have a date.
     let time = if run.manifest.world == "sim" { 0 } else { today() };
+    // Of the run directory, which was written just now.
     let folder = dir.join("fio");
-    let failed = |e: std::io::Error| {
-        Failure::Environment(format!(
-            "{}: {e}; choose a writable place with --out",
-            folder.display()
-        ))
-    };
-    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let failed = |e| output::failure("--out", e);
+    let documents = Dir::make_all(&folder).map_err(failed)?;
     let (mut only, mut paths) = (None, String::new());
     for cell in &run.cells {
         for (i, rep) in cell.reps.iter().enumerate() {
@@ -145,9 +142,10 @@ pub fn print_documents(run: &Run, dir: &Path, experiment: &Experiment) -> Result
             let clean =
                 |c: char| if c.is_ascii_alphanumeric() || ".-_+".contains(c) { c } else { '_' };
             let name = format!("{}.{}.{}.json", cell.drive, cell.config, i + 1);
-            let path = folder.join(name.chars().map(clean).collect::<String>());
-            std::fs::write(&path, &text).map_err(failed)?;
-            paths.push_str(&format!("{}\n", path.display()));
+            let name: String = name.chars().map(clean).collect();
+            let place = documents.place(&name).map_err(failed)?;
+            place.replace(text.as_bytes(), Kind::Named).map_err(failed)?;
+            paths.push_str(&format!("{}\n", folder.join(name).display()));
             only = Some(text);
         }
     }

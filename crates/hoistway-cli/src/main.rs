@@ -18,6 +18,7 @@ mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod merge;
+mod output;
 mod population;
 mod recommend;
 mod replay;

@@ -14,6 +14,9 @@
 //!    a new file that is renamed over it, and only if its first bytes say that hoistway wrote it.
 //! 3. What is removed is removed below a descriptor of the folder that was made, whatever its path leads to by now.
 //!
+//! A folder of output (a bench, rules to install) is written into if it is new, empty or hoistway's own, which the file
+//! `.hoistway` in it says.
+//!
 //! Somebody else can change a folder that belongs neither to root nor to this user, that everybody may write, or
 //! that another group may write. In a folder with the sticky bit, as `/tmp`, a link or a folder of
 //! root's or this user's own can be trusted, and nothing else.
@@ -28,8 +31,13 @@ mod plain;
 pub mod shown;
 
 pub use input::{Limit, ReadError};
-pub use mark::{Kind, MARK};
+pub use mark::Kind;
 #[cfg(unix)]
-pub use place::{Dir, Identity, Place, PlaceError, write};
+pub use place::{Dir, Draft, Identity, Output, Place, PlaceError, Scratch, may_write, write};
 #[cfg(not(unix))]
-pub use plain::{PlaceError, write};
+pub use plain::{Dir, Draft, Identity, Output, Place, PlaceError, may_write, write};
+
+/// What other systems do is tried here, too.
+#[cfg(all(test, unix))]
+#[allow(dead_code)]
+mod plain;

@@ -1,6 +1,6 @@
 //! Where something is written, as a descriptor of the folder and a name in it.
 
-use crate::input::{is_descriptor, what};
+use crate::input::what;
 use crate::mark::Kind;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -13,8 +13,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
+mod draft;
+mod folder;
 mod identity;
 
+pub use draft::{Draft, Output, may_write, write};
+pub use folder::Scratch;
 pub use identity::Identity;
 
 /// Why something was not written or removed.
@@ -326,6 +330,11 @@ impl Place {
         }
     }
 
+    /// What stands there, in words, and the number of its owner; `None` if nothing does.
+    pub fn what(&self) -> Result<Option<(&'static str, u32)>, PlaceError> {
+        Ok(self.stat()?.map(|stat| (kind(&stat), stat.st_uid)))
+    }
+
     /// Makes a new file. Fails where something stands, be it a link that leads nowhere.
     pub fn create(&self, mode: u32) -> Result<File, PlaceError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
@@ -398,23 +407,9 @@ impl Place {
 
     /// Writes a file as a whole: nobody ever sees half of it. What stands there is replaced if hoistway wrote it.
     pub fn replace(&self, bytes: &[u8], ours: Kind) -> Result<(), PlaceError> {
-        self.may_replace(ours)?;
-        let mut name = OsString::from(".");
-        name.push(&self.name);
-        name.push(format!(".{}.part", std::process::id()));
-        let part = self.dir.place(name)?;
-        // One of this name is the leftover of a killed process with the same number.
-        part.remove_file()?;
-        let written = part.create(0o666).and_then(|mut file| {
-            file.write_all(bytes).map_err(|error| PlaceError::Io { path: self.path(), error })?;
-            rustix::fs::renameat(&self.dir.fd, &part.name, &self.dir.fd, &self.name)
-                .map_err(|e| self.io(e))
-        });
-        if written.is_err() {
-            // Best effort: the error that led here is the one to report.
-            let _ = part.remove_file();
-        }
-        written
+        let mut draft = self.draft(ours)?;
+        draft.write_all(bytes).map_err(|error| PlaceError::Io { path: self.path(), error })?;
+        draft.finish()
     }
 
     /// Renames what stands here to another name of the same or another folder, over what stands there.
@@ -473,21 +468,6 @@ impl Place {
     fn io(&self, error: Errno) -> PlaceError {
         PlaceError::Io { path: self.path(), error: error.into() }
     }
-}
-
-/// Writes a file that a person has named: as [`Place::replace`], or straight into what is no file at all, such as
-/// `/dev/stdout` and `/dev/null`.
-///
-/// # Errors
-///
-/// As [`Place::replace`].
-pub fn write(path: &Path, bytes: &[u8], ours: Kind) -> Result<(), PlaceError> {
-    if is_descriptor(path) || path == Path::new("/dev/null") {
-        let io = |error| PlaceError::Io { path: path.into(), error };
-        let mut file = File::options().append(true).open(path).map_err(io)?;
-        return file.write_all(bytes).map_err(io);
-    }
-    Place::of(path)?.replace(bytes, ours)
 }
 
 /// What to do about a folder that is missing on the way.

@@ -8,7 +8,8 @@ use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
 use crate::result::kept::{Finished, Kept};
 use crate::result::{
-    Cell, ConfigInfo, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo, derive,
+    Cell, ConfigInfo, DirectoryError, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo,
+    derive,
 };
 use crate::world::{Lack, World};
 use hoistway::{Instant, Nanos};
@@ -16,6 +17,7 @@ use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
 use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -59,7 +61,7 @@ pub struct Progress {
 pub enum RunError {
     /// A job cannot run.
     Job {
-        /// `drive/config/workload`.
+        /// `drive/config/workload`, with its repetition where there are several.
         cell: String,
         /// Why.
         error: JobError,
@@ -69,9 +71,14 @@ pub enum RunError {
         /// What the file system says.
         what: String,
     },
+    /// Something of others stands where results are to be written.
+    InTheWay {
+        /// What, and where.
+        what: String,
+    },
     /// A run broke off with a failed assertion: an error of this program.
     Broken {
-        /// `drive/config/workload`.
+        /// As of [`RunError::Job`].
         cell: String,
         /// The message.
         what: String,
@@ -85,11 +92,33 @@ pub enum RunError {
     },
 }
 
+/// What `work` gives; if it breaks off with a failed assertion, [`RunError::Broken`] of `cell`.
+pub(crate) fn guarded<T>(
+    cell: impl FnOnce() -> String,
+    work: impl FnOnce() -> T,
+) -> Result<T, RunError> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let what = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        RunError::Broken { cell: cell(), what: what.unwrap_or("without a message").into() }
+    })
+}
+
+impl From<DirectoryError> for RunError {
+    fn from(error: DirectoryError) -> RunError {
+        let what = error.to_string();
+        match error {
+            DirectoryError::InTheWay(_) => RunError::InTheWay { what },
+            _ => RunError::Keep { what },
+        }
+    }
+}
+
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Job { cell, error } => write!(f, "{cell}: {error}"),
-            RunError::Keep { what } => f.write_str(what),
+            RunError::Keep { what } | RunError::InTheWay { what } => f.write_str(what),
             RunError::Broken { cell, what } => {
                 write!(f, "{cell}: broke off: {what}; this is an error in hoistway")
             }
@@ -227,6 +256,15 @@ impl Grid {
         )
     }
 
+    /// One run, for people.
+    fn run_name(&self, place: Place) -> String {
+        let cell = self.cell_name(place);
+        match self.reps {
+            1 => cell,
+            _ => format!("{cell}, repetition {}", place.rep + 1),
+        }
+    }
+
     /// The first job of every cell, for `--dry-run`.
     pub fn preview(&self) -> Result<Vec<(String, Job<'_>)>, RunError> {
         let firsts = self.places().into_iter().filter(|p| p.rep == 0);
@@ -320,11 +358,6 @@ impl Grid {
         Ok(self.assemble(world, &places, finished?))
     }
 
-    /// What run `index` belongs to: `drive/config/workload`.
-    pub(crate) fn cell_of(&self, index: usize) -> String {
-        self.cell_name(self.places()[index])
-    }
-
     /// Runs everything on `threads` threads, or on one if the world wants it. `stop` ends it early;
     /// `progress` hears of the time that passes and of every run that is over.
     pub fn run(
@@ -366,8 +399,8 @@ impl Grid {
             progress(Progress { done: done.load(Ordering::Relaxed), total, passed, whole });
         };
         tell(0);
-        // A failed run ends those that have not begun; those before it in the grid have all begun, so
-        // the first error of the grid is the one reported, whatever the threads do.
+        // A failed run ends those that have not begun. Those before it in the order of their turns have all begun, so
+        // that the first error in this order is the one reported, whatever the threads do.
         let failed = AtomicBool::new(false);
         let work = || {
             while !failed.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
@@ -377,10 +410,9 @@ impl Grid {
                 let record = self.one(world, places[index], stop, &tell);
                 let record = record.and_then(|record| match kept {
                     None => Ok(Record::Held(record)),
-                    Some(kept) => kept
-                        .save(index, &record)
-                        .map(|()| Record::Kept)
-                        .map_err(|e| RunError::Keep { what: e.to_string() }),
+                    Some(kept) => {
+                        kept.save(index, &record).map(|()| Record::Kept).map_err(RunError::from)
+                    }
                 });
                 failed.fetch_or(record.is_err(), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
@@ -396,15 +428,22 @@ impl Grid {
             }
         });
         let done = kept.map_or(0, |_| done.load(Ordering::Relaxed));
-        let interrupted = RunError::Interrupted { kept: done, total };
+        // Whoever is stopped by Ctrl-C may fail from it: programs of ours that ran beside have got the signal, too.
         if stop.load(Ordering::Relaxed) {
-            return Err(interrupted);
+            return Err(RunError::Interrupted { kept: done, total });
+        }
+        let taken = |record: Mutex<_>| record.into_inner().expect("no thread panicked");
+        let mut records: Vec<Option<Result<Record, RunError>>> =
+            records.into_iter().map(taken).collect();
+        for &index in &missing {
+            if let Some(Err(error)) = records[index].take_if(|record| record.is_err()) {
+                return Err(error);
+            }
         }
         let mut finished = Vec::with_capacity(places.len());
         for (index, record) in records.into_iter().enumerate() {
-            let record = record.into_inner().expect("no thread panicked");
-            // A run is missing only behind one that failed.
-            finished.push(match record.unwrap_or_else(|| Err(interrupted.clone()))? {
+            let record = record.expect("no run failed, and nobody stopped them")?;
+            finished.push(match record {
                 Record::Held(record) => Finished::decode(&record).expect("it was encoded here"),
                 Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone)?,
             });
@@ -429,12 +468,12 @@ impl Grid {
             }
             !stop.load(Ordering::Relaxed)
         };
-        let outcome = world.run(&job, &mut watch);
+        let outcome = guarded(|| self.run_name(place), || world.run(&job, &mut watch))?;
         tell(length - told);
         match outcome {
             Ok(outcome) => Ok(finished(job.seed, place.rep == 0, outcome).encode()),
             Err(JobError::Interrupted) => Err(RunError::Interrupted { kept: 0, total: self.len() }),
-            Err(error) => Err(RunError::Job { cell: self.cell_name(place), error }),
+            Err(error) => Err(RunError::Job { cell: self.run_name(place), error }),
         }
     }
 
@@ -632,3 +671,6 @@ fn unite(rows: &[(String, String, String)]) -> Vec<(String, String)> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,10 +7,10 @@
 use super::setting::{Setting, USUAL, also, limited, usual_place};
 use super::{Bench, share_configs};
 use crate::Failure;
-use crate::compare::chosen;
+use crate::compare::{chosen, directory_failure};
 use crate::world::refused;
 use hoistway_lab::bench::plan::{Level, Rates, Subject};
-use hoistway_lab::bench::record::{Carried, SCHEMA};
+use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
 use hoistway_lab::config::{Config, WBT};
@@ -92,6 +92,7 @@ fn carried(
 ) -> Result<Carried, Failure> {
     let usual = || usual_place("kernel", name, options.level());
     let out = options.out.clone().unwrap_or_else(usual);
+    may_write(&out).map_err(directory_failure)?;
     if let Some(known) = Carried::read(&out, target).filter(|_| !options.fresh) {
         return Ok(known);
     }

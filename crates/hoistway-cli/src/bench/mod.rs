@@ -6,13 +6,13 @@ mod setting;
 mod text;
 
 use crate::args::Known;
-use crate::compare::{chosen, program, run_failure, stop_flag, threads};
+use crate::compare::{chosen, directory_failure, program, run_failure, stop_flag, threads};
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
 use hoistway_lab::bench::plan::{self, Level, Plan, PlanError, ROUNDS_MAX, Wish};
 use hoistway_lab::bench::run::{self, Ears, Ended, Outcome, Place, Progress};
-use hoistway_lab::bench::{subject, suite};
+use hoistway_lab::bench::{record, subject, suite};
 use hoistway_lab::config::Config;
 use hoistway_lab::recommend::{Goal, Source, recommend as advise};
 use setting::Setting;
@@ -105,6 +105,9 @@ pub fn bench(options: &Bench) -> Result<(), Failure> {
     if let (Some(_), Some(_)) = (&options.drive, &options.yes_destroy_data) {
         let what = "--yes-destroy-data: a simulated drive has no data to lose; leave it out";
         return Err(Failure::Usage(what.into()));
+    }
+    if let Some(out) = options.out.as_deref().filter(|_| !options.dry_run) {
+        record::may_write(out).map_err(directory_failure)?;
     }
     let setting = Setting::choose(options)?;
     let wish = wish(options, &setting)?;

@@ -6,8 +6,9 @@ mod found;
 mod iocost;
 
 use crate::args::Calibrate;
-use crate::{Failure, print};
+use crate::{Failure, output, print};
 use hoistway::quantity;
+use hoistway_files::Kind;
 use hoistway_files::input::{self, Limit};
 use hoistway_lab::calibrate::{self, Finding, Options, Raw, Step};
 use hoistway_lab::report::fit;
@@ -80,6 +81,7 @@ impl Session<'_> {
         if self.options.dry_run {
             return self.plan();
         }
+        check_places(self.options, out)?;
         let raw = self.ask(probe, out)?;
         self.answer(&raw, out)
     }
@@ -110,8 +112,9 @@ impl Session<'_> {
                 Step::Begins { .. } => {}
                 Step::Ended { raw } => {
                     if let Some(out) = out {
-                        write(&answers_file(out), &found::raw_text(raw))
-                            .map_err(ProbeError::Failed)?;
+                        let (path, text) = (answers_file(out), found::raw_text(raw));
+                        hoistway_files::write(&path, text.as_bytes(), ANSWERS)
+                            .map_err(|e| ProbeError::Failed(e.to_string()))?;
                     }
                 }
             }
@@ -134,13 +137,12 @@ impl Session<'_> {
         };
         let found = calibrate::find(raw, &how).map_err(Failure::Failed)?;
         if let Some(out) = out {
-            write(out, &found.text).map_err(Failure::Failed)?;
-            write(&out.with_extension("fit.json"), &found::json(raw, &found))
-                .map_err(Failure::Failed)?;
+            output::write("--out", out, &found.text, Kind::Marked)?;
+            output::write("--out", &fit_file(out), &found::json(raw, &found), FIT)?;
         }
         if let Some(page) = &self.options.report {
             let html = fit::render(&raw.subject.title, &found, &raw.notes);
-            write(page, &html).map_err(Failure::Failed)?;
+            output::write("--report", page, &html, Kind::Marked)?;
         }
         match self.options.json {
             true => print(&found::json(raw, &found)),
@@ -193,10 +195,21 @@ fn answers_file(out: &Path) -> PathBuf {
     out.with_extension("answers.json")
 }
 
-/// Whole or not at all.
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let part = path.with_extension("part");
-    std::fs::write(&part, text)
-        .and_then(|()| std::fs::rename(&part, path))
-        .map_err(|e| format!("{}: {e}", path.display()))
+fn fit_file(out: &Path) -> PathBuf {
+    out.with_extension("fit.json")
+}
+
+/// How the fit table begins.
+const FIT: Kind = Kind::Begins(&[b"{\n  \"beyond\": "]);
+
+/// How the answers begin.
+const ANSWERS: Kind = Kind::Begins(&[b"{\"schema\":1,\"subject\":{\"title\":"]);
+
+/// What is asked before any test: nothing of others stands where the results go.
+fn check_places(options: &Calibrate, out: Option<&Path>) -> Result<(), Failure> {
+    output::check("--report", options.report.as_deref(), Kind::Marked)?;
+    let Some(out) = out else { return Ok(()) };
+    output::check("--out", Some(out), Kind::Marked)?;
+    output::check("--out", Some(&fit_file(out)), FIT)?;
+    output::check("--out", Some(&answers_file(out)), ANSWERS)
 }

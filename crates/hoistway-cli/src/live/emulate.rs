@@ -41,7 +41,7 @@ pub struct Emulate {
     /// As a block device of the ublk driver
     #[arg(long, conflicts_with = "loop_device")]
     pub ublk: bool,
-    /// Keep the data in this sparse file, which stays [default: in memory]
+    /// Keep the data in this sparse file, which stays [default: in memory]. New, empty, or of the drive's size
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Memory that the data may take; writes beyond it fail [default: half of what is free]
@@ -202,7 +202,7 @@ fn failure(error: LiveError) -> Failure {
     match error {
         LiveError::TooFast { .. } => Failure::Environment(format!("{error}, or add --anyway")),
         LiveError::Os { .. } | LiveError::Lack(_) => Failure::Environment(error.to_string()),
-        LiveError::Target(_) => Failure::Usage(error.to_string()),
+        LiveError::Target(_) | LiveError::Refused(_) => Failure::Usage(error.to_string()),
         _ => Failure::Failed(error.to_string()),
     }
 }

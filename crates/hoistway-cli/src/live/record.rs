@@ -10,15 +10,14 @@
 //! kernels, where this works.
 
 use crate::trace_args::failure;
-use crate::{Failure, print};
+use crate::{Failure, output, print};
 use clap::Args as ClapArgs;
 use hoistway::{Instant, Nanos, quantity};
-use hoistway_files::{Kind as Replaces, Place, PlaceError};
+use hoistway_files::{Kind as Ours, Output};
 use hoistway_live::Clock;
 use hoistway_trace::{Format, Kind, Options, Reader, Record as Request, write};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -38,7 +37,8 @@ pub struct Record {
     /// How long to record; Ctrl-C ends it earlier
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub duration: String,
-    /// File to write, in blktrace's binary format; compressed if its name ends in .gz
+    /// File to write, in blktrace's binary format; compressed if its name ends in .gz. An existing file is replaced only
+    /// if hoistway recorded it
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Buffer of the kernel for each CPU
@@ -75,27 +75,27 @@ pub fn record(options: &Record) -> Result<(), Failure> {
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
         .map_err(|e| Failure::Failed(format!("Ctrl-C cannot be caught: {e}")))?;
     // Made before anything of the kernel is touched: a file that cannot be written is found out first.
-    let output = Output::begin(&options.output).map_err(|e| Failure::Failed(e.to_string()))?;
-    let file = output.file.try_clone().map_err(|e| Failure::Failed(e.to_string()))?;
+    let refused = |e| output::failure("--output", e);
+    let mut file = Output::begin(&options.output, Ours::Marked).map_err(refused)?;
     let instance = TraceInstance::new(&devices, buffer)?;
     if !options.quiet {
         eprintln!("recording for {}; Ctrl-C ends it earlier", options.duration);
     }
     let pipe = instance.pipe(duration)?;
     let gz = options.output.extension().is_some_and(|e| e == "gz");
-    let out: Box<dyn Write> = match gz {
+    let out: Box<dyn Write + '_> = match gz {
         true => {
             let mark = flate2::GzBuilder::new().comment(RECORDED);
-            Box::new(mark.write(file, flate2::Compression::default()))
+            Box::new(mark.write(&mut file, flate2::Compression::default()))
         }
-        false => Box::new(file),
+        false => Box::new(&mut file),
     };
     let counts = copy(pipe, BufWriter::new(out)).map_err(|e| with_path(&options.output, e))?;
     for (what, n) in instance.lost() {
         eprintln!("warning: {n} events {what}; record fewer devices or with a larger --buffer");
     }
     drop(instance);
-    output.end().map_err(|e| Failure::Failed(e.to_string()))?;
+    file.finish().map_err(refused)?;
     if counts.arrivals == 0 {
         eprintln!("warning: no request was seen; partitions are recorded by their whole disk");
     }
@@ -114,39 +114,7 @@ fn with_path(path: &Path, e: Failure) -> Failure {
 }
 
 /// What tells a recording of ours from other traces: its first event, or the comment of a compressed one.
-const RECORDED: &str = "hoistway record";
-
-/// The file of a recording. It gets its name when it is whole; what had it before is replaced if hoistway wrote it.
-struct Output {
-    place: Place,
-    part: Place,
-    file: File,
-}
-
-impl Output {
-    fn begin(path: &Path) -> Result<Output, PlaceError> {
-        let place = Place::of(path)?;
-        place.may_replace(Replaces::Marked)?;
-        let mut name = OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}.part", std::process::id()));
-        let part = place.dir().place(name)?;
-        let file = part.create(0o666)?;
-        Ok(Output { place, part, file })
-    }
-
-    fn end(self) -> Result<(), PlaceError> {
-        self.place.may_replace(Replaces::Marked)?;
-        self.part.rename(&self.place)
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        // Gone if it got its name; another attempt does not need it.
-        let _ = self.part.remove_file();
-    }
-}
+const RECORDED: &str = "Made by hoistway record";
 
 #[derive(Debug, Default)]
 struct Counts {

@@ -58,6 +58,7 @@ impl Recommend {
 pub fn recommend(options: &Recommend) -> Result<(), Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
     let goal = Goal::parse(&options.goal).map_err(|e| usage(&e))?;
+    rules::check(options.rules.as_deref())?;
     let sources = read(&options.runs)?;
     let all = advise(&sources, &goal, options.present.as_deref()).map_err(|e| usage(&e))?;
     let text = match options.json {

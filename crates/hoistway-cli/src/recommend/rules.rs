@@ -1,6 +1,8 @@
 //! `--rules DIR`: the files to install, and two scripts.
 
 use crate::Failure;
+use crate::output::{Folder, check_folder};
+use hoistway_files::{Dir, Kind};
 use hoistway_lab::recommend::install::{Lines, SystemFile};
 use hoistway_lab::recommend::{Advice, Match};
 use std::fmt::Write as _;
@@ -26,22 +28,26 @@ pub fn write(all: &[Advice], by: Match, folder: &Path) -> Result<(), Failure> {
         eprintln!("no rules written: there is nothing to install");
         return Ok(());
     }
-    write_files(&files, folder)
+    write_files(&files, &Folder::open(FLAG, folder, is_ours)?)
 }
 
+/// Whether rules may be written into a folder, for whoever asks before the work.
+pub fn check(folder: Option<&Path>) -> Result<(), Failure> {
+    check_folder(FLAG, folder, is_ours)
+}
+
+/// Whether an earlier version has written rules into a folder.
+fn is_ours(dir: &Dir) -> bool {
+    dir.holds("install.sh", Kind::Marked)
+}
+
+const FLAG: &str = "--rules";
+
 /// Writes files and scripts, and checks what can be checked here.
-pub fn write_files(files: &[SystemFile], folder: &Path) -> Result<(), Failure> {
-    let failed = |path: &Path, e: std::io::Error| {
-        Failure::Environment(format!(
-            "{}: {e}; choose a writable place with --rules",
-            path.display()
-        ))
-    };
-    std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
+pub fn write_files(files: &[SystemFile], folder: &Folder<'_>) -> Result<(), Failure> {
     let put = |name: &str, text: &str| -> Result<PathBuf, Failure> {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|e| failed(&path, e))?;
-        Ok(path)
+        folder.write(name, text.as_bytes(), Kind::Marked)?;
+        Ok(folder.path().join(name))
     };
     for file in files {
         let path = put(name_of(&file.path), &file.text)?;
@@ -51,7 +57,7 @@ pub fn write_files(files: &[SystemFile], folder: &Path) -> Result<(), Failure> {
     }
     put("install.sh", &script(files, true))?;
     put("undo.sh", &script(files, false))?;
-    eprintln!("rules: {} (install.sh, undo.sh)", folder.display());
+    eprintln!("rules: {} (install.sh, undo.sh)", folder.path().display());
     Ok(())
 }
 

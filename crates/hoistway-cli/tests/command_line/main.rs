@@ -11,6 +11,7 @@ mod hostile;
 mod interruption;
 mod mistakes;
 mod output;
+mod outputs;
 mod records;
 mod traces;
 

@@ -47,15 +47,19 @@ fn names(path: &Path) -> Vec<String> {
 fn only_what_hoistway_wrote_is_replaced() {
     let ground = Ground::new("replace");
     let path = ground.0.join("report.html");
-    write(&path, b"<!-- hoistway 1 -->", Kind::Marked).unwrap();
-    write(&path, b"<!-- hoistway 2 -->", Kind::Marked).unwrap();
-    assert_eq!(fs::read(&path).unwrap(), b"<!-- hoistway 2 -->");
+    write(&path, b"<!-- Made by hoistway 1 -->", Kind::Marked).unwrap();
+    write(&path, b"<!-- Made by hoistway 2 -->", Kind::Marked).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"<!-- Made by hoistway 2 -->");
     fs::write(&path, "a thesis").unwrap();
-    let error = write(&path, b"<!-- hoistway 3 -->", Kind::Marked).unwrap_err();
+    let error = write(&path, b"<!-- Made by hoistway 3 -->", Kind::Marked).unwrap_err();
     assert!(error.to_string().contains("is a file that hoistway did not write"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"a thesis");
+    fs::write(&path, "a thesis on hoistway").unwrap();
+    assert!(may_write(&path, Kind::Marked).is_err());
+    assert!(write(&path, b"<!-- Made by hoistway 3 -->", Kind::Marked).is_err());
     fs::write(&path, "").unwrap();
-    write(&path, b"<!-- hoistway 4 -->", Kind::New).unwrap();
+    may_write(&path, Kind::New).unwrap();
+    write(&path, b"<!-- Made by hoistway 4 -->", Kind::New).unwrap();
     assert_eq!(names(&ground.0), ["report.html"], "nothing half-written is left");
 }
 
@@ -63,12 +67,12 @@ fn only_what_hoistway_wrote_is_replaced() {
 fn neither_a_link_nor_what_it_leads_to_is_replaced() {
     let ground = Ground::new("links");
     let file = ground.0.join("thesis");
-    fs::write(&file, "hoistway, a thesis").unwrap();
+    fs::write(&file, "Made by hoistway, a thesis").unwrap();
     let link = ground.0.join("link");
     symlink(&file, &link).unwrap();
     let error = write(&link, b"hoistway", Kind::Marked).unwrap_err();
     assert!(error.to_string().contains("is a link"), "{error}");
-    assert_eq!(fs::read(&file).unwrap(), b"hoistway, a thesis");
+    assert_eq!(fs::read(&file).unwrap(), b"Made by hoistway, a thesis");
     assert_eq!(fs::read_link(&link).unwrap(), file);
     let nowhere = ground.0.join("nowhere");
     symlink(ground.0.join("not-yet"), &nowhere).unwrap();
@@ -282,4 +286,85 @@ fn an_inode_that_was_given_out_anew_is_another_file() {
     assert!(at(1, 5, None).is(&at(1, 5, Some(7))), "noted by somebody who could not see it");
     assert!(!at(1, 5, None).is(&at(2, 5, Some(7))));
     assert!(!at(1, 5, Some(7)).is(&at(1, 6, Some(7))));
+}
+
+#[test]
+fn a_draft_appears_at_the_end_and_takes_no_name_that_is_taken() {
+    let ground = Ground::new("draft");
+    let path = ground.0.join("a");
+    let part = ground.0.join(format!(".a.part-{}", std::process::id()));
+    fs::write(&part, "of another process of this number").unwrap();
+    fs::write(&path, "Made by hoistway 1").unwrap();
+    let mut draft = Output::begin(&path, Kind::Marked).unwrap();
+    draft.write_all(b"Made by ").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"Made by hoistway 1");
+    draft.write_all(b"hoistway 2").unwrap();
+    draft.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"Made by hoistway 2");
+    let mut draft = Place::of(&path).unwrap().draft(Kind::Marked).unwrap();
+    draft.write_all(b"half").unwrap();
+    // Somebody puts a file of their own there meanwhile.
+    fs::write(&path, "a thesis").unwrap();
+    assert!(matches!(draft.finish(), Err(PlaceError::Foreign { .. })));
+    drop(Place::of(&ground.0.join("b")).unwrap().draft(Kind::New).unwrap());
+    assert_eq!(fs::read(&path).unwrap(), b"a thesis");
+    assert_eq!(fs::read(&part).unwrap(), b"of another process of this number");
+    assert_eq!(names(&ground.0), [part.file_name().unwrap().to_str().unwrap(), "a"]);
+}
+
+#[test]
+fn a_new_name_is_taken_from_nobody() {
+    let ground = Ground::new("new-name");
+    let place = |name: &str| Place::of(&ground.0.join(name)).unwrap();
+    for name in ["a", "b"] {
+        fs::create_dir(ground.0.join(name)).unwrap();
+    }
+    let error = place("a").rename_new(&place("b")).unwrap_err();
+    assert_eq!(error.kind(), Some(io::ErrorKind::AlreadyExists));
+    assert!(error.to_string().contains("/b: "), "{error}");
+    place("a").rename_new(&place("c")).unwrap();
+    assert_eq!(names(&ground.0), ["b", "c"]);
+}
+
+#[test]
+fn a_folder_of_output_is_new_empty_or_ours() {
+    let ground = Ground::new("fill");
+    let path = ground.0.join("out");
+    let fill = |known: bool| Place::of(&path).unwrap().fill(|_| known);
+    fill(false).unwrap().place("a").unwrap().replace(b"1", Kind::New).unwrap();
+    assert_eq!(names(&path), [".hoistway", "a"]);
+    fill(false).unwrap();
+    fs::remove_file(path.join(".hoistway")).unwrap();
+    let error = fill(false).unwrap_err().to_string();
+    assert!(
+        error.contains("/out: is a folder with something in it that hoistway did not"),
+        "{error}"
+    );
+    assert_eq!(names(&path), ["a"]);
+    fill(true).unwrap();
+    assert_eq!(names(&path), [".hoistway", "a"], "of an earlier version");
+    fs::write(path.join(".hoistway"), "mine").unwrap();
+    assert!(fill(false).is_err());
+    let place = Place::of(&ground.0.join("link")).unwrap();
+    fs::create_dir(ground.0.join("empty")).unwrap();
+    symlink("empty", ground.0.join("link")).unwrap();
+    assert!(matches!(place.fill(|_| true), Err(PlaceError::Foreign { is: "a link", .. })));
+    assert!(names(&ground.0.join("empty")).is_empty());
+    fs::write(ground.0.join("file"), "").unwrap();
+    assert!(Place::of(&ground.0.join("file")).unwrap().may_fill(|_| true).is_err());
+}
+
+#[test]
+fn a_scratch_folder_is_of_this_user_alone_and_gone_at_the_end() {
+    let ground = Ground::new("scratch");
+    let planted = ground.0.join(format!("hoistway-x-{}", std::process::id()));
+    symlink("/tmp", &planted).unwrap();
+    let scratch = Scratch::below(&ground.0, "x").unwrap();
+    assert_eq!(scratch.dir().owner_and_mode().unwrap().1 & 0o777, 0o700);
+    let path = scratch.path().to_path_buf();
+    assert_ne!(path, planted);
+    fs::create_dir(path.join("in")).unwrap();
+    fs::write(path.join("in/a"), "1").unwrap();
+    drop(scratch);
+    assert_eq!(names(&ground.0), [planted.file_name().unwrap().to_str().unwrap()]);
 }

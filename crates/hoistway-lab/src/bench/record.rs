@@ -4,6 +4,7 @@ use super::plan::{Estimate, Level, Plan};
 use super::suite;
 use crate::result::DirectoryError;
 use hoistway_files::input::{self, Limit};
+use hoistway_files::{Dir, Kind, Place};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -114,14 +115,29 @@ impl Carried {
     }
 }
 
+/// Whether a folder is that of a bench, of whatever version: its file, or that of the rates, which is there first.
+pub fn is_bench(dir: &Dir) -> bool {
+    dir.holds(FILE, Kind::Begins(&[b"{\n  \"schema\": 1,\n  \"version\": "]))
+        || dir.holds(RATES_FILE, Kind::Begins(&[b"{\n  \"schema\": 1,\n  \"target\": "]))
+}
+
+/// Whether a bench may write into a folder: it is new, empty or one of a bench.
+///
+/// # Errors
+///
+/// What stands there instead.
+pub fn may_write(folder: &Path) -> Result<(), DirectoryError> {
+    match Place::of(folder) {
+        // It is made with those above it.
+        Err(e) if e.kind() == Some(std::io::ErrorKind::NotFound) => Ok(()),
+        place => Ok(place?.may_fill(is_bench)?),
+    }
+}
+
 /// Writes a file that appears as a whole.
 fn put(folder: &Path, name: &str, text: &str) -> Result<(), DirectoryError> {
-    let path = folder.join(name);
-    let error = |error| DirectoryError::Io { path: path.clone(), error };
-    let part = folder.join(format!("{name}.part"));
-    std::fs::create_dir_all(folder).map_err(error)?;
-    std::fs::write(&part, format!("{text}\n")).map_err(error)?;
-    std::fs::rename(&part, &path).map_err(error)
+    let dir = Place::make(folder)?.fill(is_bench)?;
+    Ok(dir.place(name)?.replace(format!("{text}\n").as_bytes(), Kind::Named)?)
 }
 
 impl Record {

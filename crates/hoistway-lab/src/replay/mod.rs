@@ -16,6 +16,7 @@ use crate::world::World;
 use feed::RecordFeed;
 use hoistway::setting::nearest;
 use hoistway::{Instant, Nanos};
+use hoistway_files::PlaceError;
 use hoistway_files::input::{self, Limit};
 use hoistway_sim::world::replay::{self as world, ALL, Ended, Pace};
 use hoistway_sim::world::{
@@ -443,15 +444,19 @@ impl World for SavingSim {
         job: &Job<'_>,
         watch: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<Outcome, JobError> {
-        let failed = |e: std::io::Error| JobError::Parameter {
+        let refused = |e: PlaceError| JobError::Parameter {
             of: "--save-trace".into(),
-            message: format!("{}: {e}", self.path.display()),
+            message: e.to_string(),
+        };
+        let failed = |e: std::io::Error| JobError::Storage {
+            what: format!("--save-trace {}: {e}", self.path.display()),
         };
         let saver = saved::Saver::create(&self.path, &job.drive.id, job.seed, &self.config);
-        let mut saver = saver.map_err(failed)?;
+        let mut saver = saver.map_err(refused)?;
         saver.host(&job.host);
         let outcome = hoistway_sim::world::run_recorded(job, watch, &mut saver)?;
-        saver.finish(outcome.end).map_err(failed)?;
+        let out = saver.finish(outcome.end).map_err(failed)?;
+        out.into_inner().map_err(|e| failed(e.into()))?.finish().map_err(refused)?;
         Ok(outcome)
     }
 }

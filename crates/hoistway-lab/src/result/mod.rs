@@ -20,7 +20,7 @@ pub mod share;
 pub mod startup;
 
 pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, rep_value, target};
-pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
+pub use directory::{DirectoryError, METRIC_COLUMNS, holds_runs, metrics_csv, number_text};
 pub use judge::Judge;
 pub use kind::Kind;
 

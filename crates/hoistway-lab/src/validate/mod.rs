@@ -68,8 +68,7 @@ pub fn carry_out(
                 }
                 record => record?,
             };
-            let keep = |e: crate::result::DirectoryError| RunError::Keep { what: e.to_string() };
-            side.kept.save(index, &record).map_err(keep)?;
+            side.kept.save(index, &record)?;
         }
         done += 1;
         progress(done, total);

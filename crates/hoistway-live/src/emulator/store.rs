@@ -3,14 +3,11 @@
 use super::stripes::Stripes;
 use crate::error::{LiveError, os};
 use hoistway::Op;
-use hoistway_files::Place;
 use hoistway_sim::drive::Command;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Where the data is. Threads share it.
@@ -27,42 +24,9 @@ impl Store {
         Ok(Store::Memory(memory.map_err(os("address space for the drive's data"))?))
     }
 
-    /// A file that is made where there is none, and gets the drive's size. One that is there has it already, and so may
-    /// be a store, or is empty.
+    /// A file that is made where there is none, or has the drive's size already.
     pub fn file(path: &Path, size: u64) -> Result<Store, LiveError> {
-        let refused = |why: String| Err(LiveError::Refused(format!("{}: {why}", path.display())));
-        let place = Place::of(path)?;
-        let file = match place.create(0o666) {
-            Ok(file) => file,
-            Err(error) if error.kind() == Some(io::ErrorKind::AlreadyExists) => {
-                place.open_writable()?
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let name = || path.display().to_string();
-        let before = file.metadata().map_err(os(name()))?;
-        if before.len() > size {
-            return refused(format!(
-                "has {} bytes, more than the {size} of the drive; it would be cut off",
-                before.len()
-            ));
-        }
-        if before.len() != size && before.len() != 0 {
-            return refused(format!(
-                "has {} bytes, and the drive {size}: it is no store of this drive; name another, or give it that size \
-                 (`truncate -s {size}`) if its data may be overwritten",
-                before.len()
-            ));
-        }
-        if before.nlink() != 1 {
-            return refused(format!("has {} names (hard links); name another", before.nlink()));
-        }
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return refused("another program has locked it".into()),
-            locked => locked.map_err(os(name()))?,
-        }
-        file.set_len(size).map_err(os(name()))?;
-        Ok(Store::File(file))
+        crate::storage::image::open(path, size).map(Store::File)
     }
 
     /// A read of that range will come soon.

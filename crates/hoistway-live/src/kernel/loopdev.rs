@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 const CONTROL: &str = "/dev/loop-control";
 // From linux/loop.h, the interface for programs.
 const LOOP_CLR_FD: u64 = 0x4C01;
+const LOOP_GET_STATUS64: u64 = 0x4C05;
 const LOOP_CONFIGURE: u64 = 0x4C0A;
 const LOOP_CTL_ADD: u64 = 0x4C80;
 const LOOP_CTL_REMOVE: u64 = 0x4C81;
@@ -254,6 +255,16 @@ pub fn backing_file(number: u32) -> Option<PathBuf> {
     Some(PathBuf::from(name.strip_suffix(" (deleted)").unwrap_or(name)))
 }
 
+/// Device and inode of the file of a loop device, whatever its name is by now. `None`: nothing is attached, or this user
+/// may not ask.
+pub(crate) fn backing_inode(number: u32) -> Option<(u64, u64)> {
+    let device = File::open(format!("/dev/loop{number}")).ok()?;
+    // SAFETY: plain numbers and arrays of them, for all of which zero is a value.
+    let mut info: LoopInfo64 = unsafe { zeroed() };
+    ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info as u64).ok()?;
+    Some((info.device, info.inode))
+}
+
 /// Removes what is left of a device of ours that was detached while somebody used it.
 pub fn remove_empty(number: u32) {
     let device = LoopDevice { number, backing: PathBuf::new(), own: true, seq: None };
@@ -263,7 +274,7 @@ pub fn remove_empty(number: u32) {
     }
 }
 
-fn users_of(number: u32) -> Vec<String> {
+pub(crate) fn users_of(number: u32) -> Vec<String> {
     let device = format!("/dev/loop{number}");
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts.lines().filter_map(|line| {

@@ -69,6 +69,6 @@ pub(super) fn add(
     lines.files.push(SystemFile { path, text });
     lines.files.push(SystemFile {
         path: "/etc/systemd/iocost.conf.d/hoistway.conf".into(),
-        text: format!("[IOCost]\nTargetSolution={SOLUTION}\n"),
+        text: format!("# Made by hoistway recommend.\n[IOCost]\nTargetSolution={SOLUTION}\n"),
     });
 }

@@ -191,8 +191,9 @@ impl Install {
         // Without a rule nobody needs the module at boot.
         if let Some(module) = module.filter(|_| !lines.files.is_empty()) {
             let path = format!("/etc/modules-load.d/hoistway-{module}.conf");
-            let text =
-                format!("# {scheduler} must be there when the udev rule chooses it.\n{module}\n");
+            let text = format!(
+                "# Made by hoistway recommend: {scheduler} must be there when the udev rule chooses it.\n{module}\n"
+            );
             lines.files.push(SystemFile { path, text });
         }
         let label = format!("{}.toml", identity.drive);

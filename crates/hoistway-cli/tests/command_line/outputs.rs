@@ -29,7 +29,11 @@ const SIMULATED: &[Case] = &[
     ("reproduce --markdown", "reproduce fairness-2010 --quick --markdown {}", ".md"),
     ("reproduce --out", "reproduce fairness-2010 --quick --out {}", ""),
     ("run --out", "run latency-2019 none-none --out {}", ""),
-    ("run --save-trace", "run latency-2019 none -d null-block -w readers --reps 1 --save-trace {}", ""),
+    (
+        "run --save-trace",
+        "run latency-2019 none -d null-block -w readers --reps 1 --save-trace {}",
+        "",
+    ),
 ];
 
 #[cfg(all(feature = "live", target_os = "linux"))]
@@ -81,7 +85,11 @@ fn seen(folder: &Path, all: &mut BTreeMap<PathBuf, Seen>) {
         } else if meta.is_dir() {
             "a folder".into()
         } else {
-            format!("{} bytes: {:?}", meta.len(), &fs::read(&path).unwrap()[..meta.len().min(99) as usize])
+            format!(
+                "{} bytes: {:?}",
+                meta.len(),
+                &fs::read(&path).unwrap()[..meta.len().min(99) as usize]
+            )
         };
         let (mode, owner) = (meta.mode(), meta.uid());
         let changed = (meta.mtime(), meta.mtime_nsec());
@@ -159,10 +167,19 @@ fn the_table_has_every_option_that_is_written_to() {
 #[test]
 fn nothing_of_others_is_touched_beside_and_below_what_is_named() {
     let cases: &[(&str, &[&str])] = &[
-        ("calibrate --drive null-block --fit --quick --out x.toml", &["x.fit.json", "x.answers.json"]),
+        (
+            "calibrate --drive null-block --fit --quick --out x.toml",
+            &["x.fit.json", "x.answers.json"],
+        ),
         ("compare latency-2019 -d null-block --out x", &[".x.partial"]),
-        ("compare latency-2019,bandwidth-2019 --out x", &["x/bandwidth-2019", "x/.latency-2019.partial"]),
-        ("reproduce fairness-2010 --quick --out x", &["x/fairness-2010", "x/.fairness-2010.partial"]),
+        (
+            "compare latency-2019,bandwidth-2019 --out x",
+            &["x/bandwidth-2019", "x/.latency-2019.partial"],
+        ),
+        (
+            "reproduce fairness-2010 --quick --out x",
+            &["x/fairness-2010", "x/.fairness-2010.partial"],
+        ),
         ("bench -d null-block --out x", &["x/bench-latency", "x/.bench-latency.partial"]),
         ("population --cases 1 --out x", &["x/key"]),
     ];
@@ -197,27 +214,37 @@ fn nothing_of_others_is_touched_beside_and_below_what_is_named() {
 #[test]
 fn what_somebody_puts_into_a_run_directory_survives_the_next_run() {
     let folder = Folder::new("notes");
-    let command = "run latency-2019 none-none -d maxtor-6l080l0 -w readers --duration 10ms --reps 1 --out x";
+    let command =
+        "run latency-2019 none-none -d maxtor-6l080l0 -w readers --duration 10ms --reps 1 --out x";
     let args: Vec<&str> = command.split(' ').collect();
     let ok = |args: &[&str]| {
         let output = folder.run(args);
         assert!(output.status.success(), "{}", stderr(&output));
     };
     ok(&args);
-    let written: Vec<Vec<u8>> = ["run.toml", "metrics.csv", "records/marks.csv"].map(|f| folder.file(&format!("x/{f}"))).into();
-    for (name, text) in [("x/notes", "mine"), ("x/records/more", "mine, too"), ("x/run.toml.part", "3")] {
+    let written: Vec<Vec<u8>> = ["run.toml", "metrics.csv", "records/marks.csv"]
+        .map(|f| folder.file(&format!("x/{f}")))
+        .into();
+    for (name, text) in
+        [("x/notes", "mine"), ("x/records/more", "mine, too"), ("x/run.toml.part", "3")]
+    {
         fs::write(folder.0.join(name), text).unwrap();
     }
     fs::create_dir(folder.0.join("x/photos")).unwrap();
     fs::write(folder.0.join("x/photos/1"), "a photo").unwrap();
     symlink("notes", folder.0.join("x/link")).unwrap();
     ok(&args);
-    for (name, text) in
-        [("notes", "mine"), ("records/more", "mine, too"), ("photos/1", "a photo"), ("link", "mine")]
-    {
+    for (name, text) in [
+        ("notes", "mine"),
+        ("records/more", "mine, too"),
+        ("photos/1", "a photo"),
+        ("link", "mine"),
+    ] {
         assert_eq!(folder.file(&format!("x/{name}")), text.as_bytes(), "{name}");
     }
-    let again: Vec<Vec<u8>> = ["run.toml", "metrics.csv", "records/marks.csv"].map(|f| folder.file(&format!("x/{f}"))).into();
+    let again: Vec<Vec<u8>> = ["run.toml", "metrics.csv", "records/marks.csv"]
+        .map(|f| folder.file(&format!("x/{f}")))
+        .into();
     assert_eq!(again, written);
     assert_eq!(folder.entries(), 1, "nothing is left beside it");
     // A derived file that is somebody's link is not followed, and not replaced.
@@ -235,8 +262,13 @@ fn what_somebody_puts_into_a_run_directory_survives_the_next_run() {
 #[test]
 fn what_hoistway_wrote_is_replaced() {
     let folder = Folder::new("again");
-    fs::write(folder.0.join("trace"), "  8,0 1 1 0.000001 10 Q R 8 + 8 [copy]\n  8,0 1 2 0.000002 10 Q R 64 + 8 [copy]\n").unwrap();
-    let run = "run latency-2019 none-none -d maxtor-6l080l0 -w readers --duration 10ms --reps 1 --out x";
+    fs::write(
+        folder.0.join("trace"),
+        "  8,0 1 1 0.000001 10 Q R 8 + 8 [copy]\n  8,0 1 2 0.000002 10 Q R 64 + 8 [copy]\n",
+    )
+    .unwrap();
+    let run =
+        "run latency-2019 none-none -d maxtor-6l080l0 -w readers --duration 10ms --reps 1 --out x";
     let two = "compare bench-latency,bench-throughput -d maxtor-6l080l0 -c none --duration 10ms --reps 1 --out both";
     for command in [
         run,
@@ -253,10 +285,17 @@ fn what_hoistway_wrote_is_replaced() {
             let output = try_it(&folder, command);
             let code = output.status.code();
             // A recommendation may have too little data.
-            assert!(code == Some(0) || (code == Some(1) && command.starts_with("recommend")), "{time}: {command}\n{}", stderr(&output));
+            assert!(
+                code == Some(0) || (code == Some(1) && command.starts_with("recommend")),
+                "{time}: {command}\n{}",
+                stderr(&output)
+            );
         }
     }
-    assert!(folder.file("merged/report.html").len() > 1000 && folder.file("charts/.hoistway").len() > 10);
+    assert!(
+        folder.file("merged/report.html").len() > 1000
+            && folder.file("charts/.hoistway").len() > 10
+    );
     // Somebody's chart of the same name among ours.
     let chart = fs::read_dir(folder.0.join("charts")).unwrap().map(|e| e.unwrap().path());
     let chart = chart.filter(|p| p.extension().is_some_and(|e| e == "svg")).min().unwrap();

@@ -109,6 +109,29 @@ fn a_start_that_was_cut_off_makes_bounds_everywhere() {
     assert!(html.contains(&mean), "glance and headline: {mean}");
 }
 
+/// What starts applications does no I/O itself: its story names those that do.
+#[test]
+fn a_timeline_names_the_processes_that_the_asked_one_started() {
+    let folder = Folder::new("made");
+    let explain = |process: &str| {
+        let args =
+            "run startup-hdd-2010 bfq-v1 -d maxtor-6l080l0 -w konsole+10r-seq --quick --explain";
+        let args: Vec<&str> = args.split(' ').chain([process]).collect();
+        let output = folder.run(&args);
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    let (code, told) = explain("target");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("no I/O of target itself, and no decision about it"), "{told}");
+    let words = "target started target/konsole, target/kdeinit";
+    assert!(told.contains(words) && told.contains("--explain target/konsole tells"), "{told}");
+    let (code, told) = explain("target/konsole");
+    assert!(code == Some(0) && told.contains("request 7 to the drive"), "{told}");
+    assert!(!told.contains("no I/O of"), "{told}");
+    let (code, told) = explain("target/xterm");
+    assert!(code == Some(2) && told.contains("there are: target/konsole, "), "{told}");
+}
+
 #[test]
 fn diff_tells_what_was_run_differently_and_what_it_changed() {
     let folder = Folder::new("diff");

@@ -5,11 +5,14 @@
 //! baseline that this run does not have counts too, since a test that is no longer run cannot fail.
 
 use crate::args::Common;
-use crate::table::{Table, cell, limit, times};
+use crate::table::{Table, cell, limit, told_apart};
 use crate::{Failure, diff};
 use hoistway_lab::diff::{Quantity, diff as compare};
+use hoistway_lab::judge;
 use hoistway_lab::result::{Run, number_text};
 use hoistway_lab::run::Grid;
+use hoistway_lab::stats::Finding;
+use hoistway_sim::load::Better;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -85,7 +88,7 @@ impl Baseline {
         let headings =
             ["drive", "workload", "config", "metric", "baseline", "now", "unit", "ratio", "is"];
         let mut table = Table::new(&headings, 4);
-        let (mut out, mut all, mut gone) = (0, 0, 0);
+        let (mut out, mut all, mut gone, mut open) = (0, 0, 0, 0);
         for (old, (new, _)) in self.runs.iter().zip(runs) {
             let found = compare(old, new);
             for cell in &found.only_old {
@@ -93,6 +96,7 @@ impl Baseline {
                 let _ = writeln!(text, "- {cell}: in the baseline, and not in this run");
             }
             all += found.quantities.len();
+            open += found.quantities.iter().filter(|q| cut_off(q)).count();
             for q in found.quantities.iter().filter(|q| self.left(q)) {
                 out += 1;
                 table.row(row(q));
@@ -110,47 +114,56 @@ impl Baseline {
         if gone > 0 {
             let _ = write!(text, ", {gone} cells are missing");
         }
+        if open > 0 {
+            let _ = write!(
+                text,
+                ", {open} are cut off and tell nothing (a longer --duration lets them finish)"
+            );
+        }
         text.push('\n');
         Judgement { text, holds: out == 0 && gone == 0 }
     }
 
     fn left(&self, q: &Quantity) -> bool {
-        match q.ratio {
+        match q.comparison.ratio {
             // No value, or the value 0, on one side: nothing to divide.
-            None => q.differs,
+            None => q.differs(),
             Some(r) => {
                 let far = r.mean > 1.0 + self.band || r.mean < 1.0 / (1.0 + self.band);
-                q.differs && far
+                q.differs() && far
             }
         }
     }
 }
 
+/// Values on both sides, and no telling whether they differ: bounds.
+fn cut_off(q: &Quantity) -> bool {
+    let c = &q.comparison;
+    c.finding == Finding::Unknown && c.value.is_some() && c.reference.is_some()
+}
+
 fn row(q: &Quantity) -> Vec<String> {
+    let c = &q.comparison;
     vec![
         q.drive.clone(),
         q.workload.clone(),
         q.config.clone(),
         q.metric.into(),
-        cell(q.old),
-        cell(q.new),
+        cell(c.reference),
+        cell(c.value),
         q.unit.into(),
-        q.ratio.as_ref().map_or_else(|| "-".into(), times),
+        told_apart(c),
         verdict(q).into(),
     ]
 }
 
 /// Which way it went, where the metric has a better side.
 fn verdict(q: &Quantity) -> &'static str {
-    let less_is_better = match q.metric {
-        "latency_avg" | "startup_time" => true,
-        "throughput_total" | "throughput_target" | "jain_interferers" => false,
-        _ => return "changed",
-    };
-    match q.ratio {
-        None => "changed",
-        Some(r) if (r.mean < 1.0) == less_is_better => "better",
-        Some(_) => "worse",
+    let better = judge::better(q.metric);
+    match q.comparison.finding.differs() && better != Better::Neither {
+        false => "changed",
+        true if q.comparison.is_better(better) => "better",
+        true => "worse",
     }
 }
 

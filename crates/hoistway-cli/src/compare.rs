@@ -3,7 +3,7 @@
 use crate::args::{Common, Compare, JobArgs, RunOne};
 use crate::baseline::{self, Baseline};
 use crate::output::{self, Folder};
-use crate::results::results;
+use crate::results::{comparison_json, results};
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
 use crate::{Failure, beside, explain, job, print};
@@ -12,6 +12,7 @@ use hoistway::{IoPrio, quantity};
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
+use hoistway_lab::judge::Compared;
 use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::report::{html, overview};
@@ -773,6 +774,15 @@ fn json(run: &Run, dir: &Path) -> serde_json::Value {
             "rep": x.rep, "source": x.source, "bound": x.bound.sign(),
         })
     };
+    let compared = |c: &Compared| {
+        let mut of = comparison_json(&c.comparison);
+        of["drive"] = c.drive.as_str().into();
+        of["config"] = c.config.as_str().into();
+        of["workload"] = c.workload.as_str().into();
+        of["metric"] = c.metric.into();
+        of["reference"] = c.reference.as_str().into();
+        of
+    };
     let flag = |(cell, text): &(String, String)| serde_json::json!({ "cell": cell, "text": text });
     serde_json::json!({
         "schema": JSON_SCHEMA,
@@ -784,6 +794,7 @@ fn json(run: &Run, dir: &Path) -> serde_json::Value {
         "directory": dir.display().to_string(),
         "report": dir.join("report.html").display().to_string(),
         "metrics": run.metrics.iter().map(metric).collect::<Vec<_>>(),
+        "comparisons": run.comparisons.iter().map(compared).collect::<Vec<_>>(),
         "flags": run.flags.iter().map(flag).collect::<Vec<_>>(),
     })
 }

@@ -9,8 +9,9 @@ use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway_lab::config::Config;
 use hoistway_lab::replay::{self, Loop, Place, Plan, Probe, ReplayError, ReplayWorld, Split};
-use hoistway_lab::result::{Cell, Run, ratio, reference, replayed, target};
-use hoistway_lab::stats::Verdict;
+use hoistway_lab::result::control::over;
+use hoistway_lab::result::{Cell, Run, pooled, reference, replayed, target};
+use hoistway_lab::stats::Finding;
 use hoistway_sim::hist::Histogram;
 use hoistway_trace::FORMATS;
 use std::fmt::Write as _;
@@ -428,14 +429,12 @@ fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
         return "verdict: one configuration was replayed; name several with -c to compare them"
             .into();
     }
-    let named = base.reps.iter().filter_map(target).any(|t| t.phases.is_empty());
+    let named = base.reps.iter().filter_map(target).any(|t| t.procs[0].phases.is_empty());
     let value = |c: &Cell| {
         if named {
             return p99(c).map(|ns| ns as f64);
         }
-        let mut sum = Histogram::new();
-        c.reps.iter().filter_map(target).for_each(|t| sum.merge(&t.latency));
-        sum.mean()
+        pooled(&c.reps).0.mean()
     };
     let what = if named { "99th percentile" } else { "mean latency" };
     let fit = cells.iter().filter(|c| !replayed::overloaded(c));
@@ -444,9 +443,8 @@ fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
     // Those that are no worse than the best as far as that can be known.
     let same = |c: &&&Cell| {
         let near = value(c).is_some_and(|v| v <= least * SAME);
-        let noise = !named
-            && ratio(c, best, "latency_avg")
-                .is_some_and(|r| matches!(r.verdict, Verdict::Same | Verdict::Unsure));
+        let beside = || over(&run.manifest, c, best, "latency_avg").finding;
+        let noise = !named && matches!(beside(), Finding::Same | Finding::Unsure);
         c.config != best.config && !replayed::overloaded(c) && (near || noise)
     };
     let equal: Vec<&str> = cells.iter().filter(same).map(|c| c.config.as_str()).collect();

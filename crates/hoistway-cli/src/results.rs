@@ -4,9 +4,10 @@
 mod work;
 
 use crate::table::{Table, bounded, three, told_apart};
+use hoistway_lab::judge::Comparison;
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
-    Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, ratio, reference,
+    Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, reference,
 };
 use hoistway_lab::stats::{Bound, Bounded};
 use std::fmt::Write as _;
@@ -80,6 +81,17 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
     }
     out.push_str(&lost(run));
     out
+}
+
+/// What a comparison says, for JSON.
+pub fn comparison_json(c: &Comparison) -> serde_json::Value {
+    let interval = c.ratio.and_then(|r| r.interval);
+    serde_json::json!({
+        "ratio": c.ratio.map(|r| r.mean),
+        "bound": c.ratio.map_or(Bound::Exact, |r| r.bound).sign(),
+        "low": interval.map(|i| i.0), "high": interval.map(|i| i.1),
+        "finding": c.finding.name(),
+    })
 }
 
 /// `1 repetition`, `3 repetitions`.
@@ -395,18 +407,11 @@ impl Of<'_> {
 
     /// Over the same of the reference configuration.
     fn against(&self, metric: &str) -> String {
-        let cell = self.cell;
-        let reference = reference(&self.run.manifest).unwrap_or_default();
-        let other = self.run.cells.iter().find(|c| {
-            (&c.drive, &c.workload, c.config.as_str()) == (&cell.drive, &cell.workload, reference)
-        });
-        match other.filter(|c| c.config != cell.config) {
-            None => String::new(),
-            Some(other) => match ratio(cell, other, metric) {
-                None => "-".into(),
-                Some(r) => told_apart(&r),
-            },
+        if Some(self.cell.config.as_str()) == reference(&self.run.manifest) {
+            return String::new();
         }
+        let found = self.run.compared(self.cell, self.row, metric);
+        found.map_or_else(|| "-".into(), told_apart)
     }
 
     fn published(&self, metric: &str) -> String {

@@ -1,7 +1,8 @@
 //! Aligned tables for people.
 
 use hoistway_files::shown;
-use hoistway_lab::stats::{Bounded, Ratio, Verdict};
+use hoistway_lab::judge::Comparison;
+use hoistway_lab::stats::{Bounded, Finding, Ratio};
 
 /// Rows of cells under headings; the first `left` columns are text, the others right-aligned numbers.
 #[derive(Debug)]
@@ -121,17 +122,25 @@ pub fn cell(value: Option<Bounded>) -> String {
     value.map_or_else(|| "-".into(), bounded)
 }
 
-/// `x1.04`.
+/// `x1.04`, `x>2.5`.
 pub fn times(ratio: &Ratio) -> String {
-    format!("x{}", bounded(Bounded { value: ratio.mean, bound: ratio.bound }))
+    format!("x{}", bounded(ratio.bounded()))
 }
 
-/// The same, as far as the repetitions tell: `same` for no difference, with a question mark where they do not.
-pub fn told_apart(ratio: &Ratio) -> String {
-    match ratio.verdict {
-        Verdict::Same => "same".into(),
-        Verdict::Unsure => format!("{}?", times(ratio)),
-        Verdict::Different | Verdict::TooFew => times(ratio),
+/// Value over reference as far as the repetitions tell: `same` for no difference, a question mark where they do not,
+/// a dash where nothing is known.
+pub fn told_apart(comparison: &Comparison) -> String {
+    let doubt = match comparison.finding {
+        Finding::Same => return "same".into(),
+        Finding::Unsure | Finding::Unknown => "?",
+        Finding::Less | Finding::More => "",
+    };
+    match (&comparison.ratio, comparison.finding) {
+        (Some(ratio), _) => format!("{}{doubt}", times(ratio)),
+        (None, Finding::Unknown) => "-".into(),
+        // Over nothing.
+        (None, Finding::Unsure) => doubt.into(),
+        (None, finding) => finding.name().into(),
     }
 }
 

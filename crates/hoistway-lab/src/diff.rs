@@ -1,7 +1,7 @@
 //! Two run directories beside each other: what was run differently, and how far what was measured differs.
 
-use crate::result::{Cell, Judge, Manifest, Rep, Run, counts, rep_value};
-use crate::stats::{Bounded, Ratio, paired_ratio_bounded, unpaired_ratio};
+use crate::judge::{self, Comparison, Side};
+use crate::result::{Cell, Judge, Manifest, Run, counts};
 use std::collections::BTreeMap;
 
 /// What differs between two runs.
@@ -41,23 +41,23 @@ pub struct Quantity {
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// Mean over the repetitions of the first run.
-    pub old: Option<Bounded>,
-    /// The same of the second.
-    pub new: Option<Bounded>,
-    /// Second over first. `None` if either has no value or the value 0.
-    pub ratio: Option<Ratio>,
-    /// Repetitions with the same seeds were compared one by one.
-    pub paired: bool,
-    /// It differs, see [`Ratio::differs`]; without a ratio: the means are not the same.
-    pub differs: bool,
+    /// The second run over the first.
+    pub comparison: Comparison,
+}
+
+impl Quantity {
+    /// One side is known to be larger, or has no value where the other has one.
+    pub fn differs(&self) -> bool {
+        let Comparison { value, reference, finding, .. } = self.comparison;
+        finding.differs() || value.is_some() != reference.is_some()
+    }
 }
 
 impl Difference {
     /// Is anything measured different?
     pub fn differs(&self) -> bool {
         let alone = !self.only_old.is_empty() || !self.only_new.is_empty();
-        alone || self.quantities.iter().any(|q| q.differs)
+        alone || self.quantities.iter().any(Quantity::differs)
     }
 }
 
@@ -72,9 +72,21 @@ pub fn diff(old: &Run, new: &Run) -> Difference {
     let mut quantities = Vec::new();
     for cell in &old.cells {
         let Some(at) = partner(new, cell) else { continue };
-        let judge = judge_of(old, cell);
-        let all = measures(judge, cell);
-        quantities.extend(all.iter().filter_map(|m| quantity(cell, &new.cells[at], m)));
+        let before = Side { manifest: &old.manifest, cell };
+        let after = Side { manifest: &new.manifest, cell: &new.cells[at] };
+        for (metric, unit) in measures(old, cell) {
+            let comparison = judge::compare(after, before, metric);
+            if comparison.value.is_some() || comparison.reference.is_some() {
+                quantities.push(Quantity {
+                    drive: cell.drive.clone(),
+                    config: cell.config.clone(),
+                    workload: cell.workload.clone(),
+                    metric,
+                    unit,
+                    comparison,
+                });
+            }
+        }
     }
     Difference {
         manifest: entries(&old.manifest, &new.manifest),
@@ -84,62 +96,28 @@ pub fn diff(old: &Run, new: &Run) -> Difference {
     }
 }
 
-fn judge_of(run: &Run, cell: &Cell) -> Judge {
-    let beside =
-        run.cells.iter().filter(|c| (&c.drive, &c.workload) == (&cell.drive, &cell.workload));
-    Judge::of(&run.manifest, beside)
-}
-
 /// What is compared, and its unit; what the experiment judges by comes first.
-fn measures(judge: Judge, cell: &Cell) -> Vec<(&'static str, &'static str)> {
-    const TOTAL: (&str, &str) = ("throughput_total", "MB/s");
-    match judge {
-        Judge::Startup => vec![("startup_time", "s"), TOTAL],
-        Judge::Count => {
-            let count = counts::decisive(cell).map(|d| (d.name, d.unit));
-            count.into_iter().chain([TOTAL]).collect()
+fn measures(run: &Run, cell: &Cell) -> Vec<(&'static str, &'static str)> {
+    let same = |c: &&Cell| (&c.drive, &c.workload) == (&cell.drive, &cell.workload);
+    let beside: Vec<&Cell> = run.cells.iter().filter(same).collect();
+    let judge = Judge::of(&run.manifest, beside.iter().copied());
+    let more: &[&str] = match judge {
+        Judge::Startup | Judge::Count => &["throughput_total"],
+        Judge::Latency => &["throughput_total", "throughput_target"],
+        Judge::Share => {
+            &["throughput_target", "jain_interferers", "throughput_total", "latency_avg"]
         }
-        Judge::Latency => vec![("latency_avg", "ms"), TOTAL, ("throughput_target", "MB/s")],
-        Judge::Share => vec![
-            ("throughput_target", "MB/s"),
-            ("jain_interferers", "1"),
-            TOTAL,
-            ("latency_avg", "ms"),
-        ],
-        Judge::Throughput => vec![TOTAL, ("jain_interferers", "1")],
-    }
-}
-
-fn quantity(old: &Cell, new: &Cell, measure: &(&'static str, &'static str)) -> Option<Quantity> {
-    let &(metric, unit) = measure;
-    let column = |c: &Cell| -> Option<Vec<Bounded>> {
-        c.reps.iter().map(|rep: &Rep| rep_value(rep, metric)).collect()
+        Judge::Throughput => &["jain_interferers"],
     };
-    let seeds = |c: &Cell| c.reps.iter().map(|r| r.seed).collect::<Vec<_>>();
-    let (before, after) = (column(old), column(new));
-    if before.is_none() && after.is_none() {
-        return None;
-    }
-    let paired = seeds(old) == seeds(new);
-    let ratio = before.as_ref().zip(after.as_ref()).and_then(|(before, after)| {
-        let of = if paired { paired_ratio_bounded } else { unpaired_ratio };
-        of(after, before)
-    });
-    let mean = |c: Option<Vec<Bounded>>| c.and_then(|c| Bounded::mean(&c));
-    let (before, after) = (mean(before), mean(after));
-    let differs = ratio.map_or(before != after, |r| r.differs());
-    Some(Quantity {
-        drive: old.drive.clone(),
-        config: old.config.clone(),
-        workload: old.workload.clone(),
-        metric,
-        unit,
-        old: before,
-        new: after,
-        ratio,
-        paired,
-        differs,
-    })
+    let all = judge::decisive(judge, &beside).into_iter().chain(more.iter().copied());
+    let unit = |metric: &'static str| match metric {
+        "latency_avg" => "ms",
+        "startup_time" => "s",
+        m if m.starts_with("throughput_") => "MB/s",
+        m if m.starts_with("share_") || m.starts_with("jain_") => "1",
+        count => counts::of_name(count).0,
+    };
+    all.map(|metric| (metric, unit(metric))).collect()
 }
 
 /// Names and values of everything in a manifest that may differ.

@@ -3,6 +3,7 @@
 //! One program, since each links the whole command line anew, which takes longer than its tests; a module for each kind
 //! of question.
 
+mod agreement;
 mod answers;
 mod choosing;
 mod fio;

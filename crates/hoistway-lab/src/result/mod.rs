@@ -18,12 +18,15 @@ pub mod replayed;
 mod room;
 pub mod share;
 pub mod startup;
+mod target;
 
-pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, rep_value, target};
+pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, reference, rep_value};
 pub use directory::{DirectoryError, METRIC_COLUMNS, holds_runs, metrics_csv, number_text};
 pub use judge::Judge;
 pub use kind::Kind;
+pub use target::{Target, pooled, target};
 
+use crate::judge::Compared;
 use crate::stats::Bound;
 use hoistway::Nanos;
 use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, TargetRecord};
@@ -283,6 +286,8 @@ pub struct Run {
     pub cells: Vec<Cell>,
     /// Derived metrics.
     pub metrics: Vec<Metric>,
+    /// How the cells compare with the reference configuration.
+    pub comparisons: Vec<Compared>,
     /// Warnings for the reader: (cell as `drive/config/workload`, text), such as "censored I/Os".
     pub flags: Vec<(String, String)>,
 }

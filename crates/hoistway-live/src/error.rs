@@ -135,17 +135,6 @@ impl From<StackError> for LiveError {
     }
 }
 
-impl From<hoistway_files::PlaceError> for LiveError {
-    fn from(error: hoistway_files::PlaceError) -> LiveError {
-        match error {
-            hoistway_files::PlaceError::Io { path, error } => {
-                LiveError::Os { what: path.display().to_string(), error }
-            }
-            other => LiveError::Refused(other.to_string()),
-        }
-    }
-}
-
 /// Names what was tried when the system said no.
 pub(crate) fn os<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LiveError {
     let what = what.into();

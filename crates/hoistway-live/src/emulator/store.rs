@@ -7,7 +7,7 @@ use hoistway_sim::drive::Command;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Where the data is. Threads share it.

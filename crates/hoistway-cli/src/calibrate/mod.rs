@@ -157,7 +157,7 @@ impl Session<'_> {
         let bad = |what: String| {
             Failure::Usage(format!("{}: {what}; give another --out or remove it", path.display()))
         };
-        let text = input::text(&path, ANSWERS).map_err(|e| Failure::Usage(e.to_string()))?;
+        let text = input::text(&path, ANSWERS_FILE).map_err(|e| Failure::Usage(e.to_string()))?;
         let raw: Raw = serde_json::from_str(&text).map_err(|e| bad(unquoted(&e.to_string())))?;
         if raw.subject != self.subject || raw.schema != calibrate::SCHEMA {
             return Err(bad("answers of another device or version".into()));
@@ -167,7 +167,7 @@ impl Session<'_> {
 }
 
 /// Answers of an earlier run: some thousand numbers.
-const ANSWERS: Limit = Limit { what: "a file of answers", bytes: 64 << 20 };
+const ANSWERS_FILE: Limit = Limit { what: "a file of answers", bytes: 64 << 20 };
 
 fn stopped(e: ProbeError, out: Option<&Path>) -> Failure {
     match (e, out) {

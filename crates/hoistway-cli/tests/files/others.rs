@@ -5,7 +5,7 @@
 //! More attempts, those between two steps of one command, are in `hoistway-live/src/kernel/guard/tests/others.rs`.
 
 use super::*;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
 /// The other user.
 const NOBODY: u32 = 65534;
@@ -304,7 +304,8 @@ fn a_state_file_says_no_more_than_a_run_can_have_done() {
         .args(["--reuid", SOMEBODY, "--regid", SOMEBODY, "--clear-groups", "sleep", "600"])
         .spawn()
         .unwrap();
-    let status = format!("/proc/{}/stat", child.id());
+    let pid = child.id().to_string();
+    let status = format!("/proc/{pid}/stat");
     assert!(until(10, || fs::metadata(&status).is_ok_and(|m| m.uid().to_string() == SOMEBODY)));
     let stat = fs::read_to_string(&status).unwrap();
     let started = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().to_string();
@@ -313,7 +314,7 @@ fn a_state_file_says_no_more_than_a_run_can_have_done() {
         let tree = fs::metadata(scene.victim.join("tree")).unwrap();
         let line = line.replace("{v}", text(&scene.victim)).replace("{t}", text(&scene.theirs));
         let line = line.replace("{d}", &tree.dev().to_string()).replace("{i}", &inode("tree"));
-        let line = line.replace("{p}", &child.id().to_string()).replace("{s}", &started);
+        let line = line.replace("{p}", &pid).replace("{s}", &started);
         line.replace("{l}", &name).replace("{q}", &inode("disk/queue"))
     };
     let settings = || {

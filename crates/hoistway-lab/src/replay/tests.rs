@@ -130,8 +130,7 @@ fn saved(folder: &Folder, name: &str, text: &str) -> PathBuf {
 
 fn value(run: &Run, config: &str, workload: &str, metric: &str) -> f64 {
     let found = run.metrics.iter().find(|m| {
-        (m.config.as_str(), m.workload.as_str(), m.metric.as_str()) == (config, workload, metric)
-            && m.rep.is_none()
+        (&*m.config, &*m.workload, &*m.metric) == (config, workload, metric) && m.rep.is_none()
     });
     found.and_then(|m| m.value).unwrap_or_else(|| panic!("{config} {workload} {metric}"))
 }

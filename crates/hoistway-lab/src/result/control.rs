@@ -147,9 +147,10 @@ mod tests {
         let run = derive(m, cells);
         let value = |config: usize, workload: &str, metric: &str| {
             let id = &run.manifest.configs[config].id;
-            let mut found = run.metrics.iter().filter(|m| {
-                (&m.config, m.workload.as_str(), m.metric.as_str()) == (id, workload, metric)
-            });
+            let mut found = run
+                .metrics
+                .iter()
+                .filter(|m| (&*m.config, &*m.workload, &*m.metric) == (&id[..], workload, metric));
             found.next().map(|m| m.value)
         };
         near(value(1, "readers", "latency_avg_over_alone").flatten().unwrap(), 3.0);

@@ -255,9 +255,8 @@ pub(super) mod tests {
     }
 
     fn row<'a>(metrics: &'a [Metric], workload: &str, metric: &str) -> &'a Metric {
-        let found = metrics
-            .iter()
-            .find(|m| (m.workload.as_str(), m.metric.as_str(), m.rep) == (workload, metric, None));
+        let found =
+            metrics.iter().find(|m| (&*m.workload, &*m.metric, m.rep) == (workload, metric, None));
         found.unwrap_or_else(|| panic!("{workload} {metric}"))
     }
 

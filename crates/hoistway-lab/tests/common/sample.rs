@@ -56,7 +56,7 @@ pub fn run(drives: usize, configs: usize, reps: u32, samples: u64) -> Run {
             }
             metrics.push(Metric {
                 experiment: "latency-2019".into(),
-                drive: drive.to_string(),
+                drive: drive.into(),
                 config: "none-none".into(),
                 workload: workload.into(),
                 metric: "latency_avg".into(),

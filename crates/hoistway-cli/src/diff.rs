@@ -26,7 +26,7 @@ pub fn diff(options: &Diff) -> Result<(), Failure> {
 }
 
 pub fn read(dir: &Path) -> Result<Run, Failure> {
-    if !dir.join("run.toml").is_file() {
+    if !dir.join("run.toml").exists() {
         let what = format!("{} is not a run directory (it has no run.toml)", dir.display());
         return Err(Failure::Usage(what));
     }

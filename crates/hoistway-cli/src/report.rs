@@ -52,7 +52,7 @@ pub fn report(options: &Report) -> Result<(), Failure> {
 }
 
 fn read(dir: &Path) -> Result<Run, Failure> {
-    if !dir.join("run.toml").is_file() {
+    if !dir.join("run.toml").exists() {
         let what = "is not a run directory (it has no run.toml)";
         return Err(Failure::Usage(format!("{} {what}", dir.display())));
     }

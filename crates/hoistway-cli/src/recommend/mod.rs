@@ -86,7 +86,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
 
 /// A run directory itself, or those directly below a folder, by name.
 pub fn directories(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let is_run = |dir: &Path| dir.join("run.toml").is_file();
+    let is_run = |dir: &Path| dir.join("run.toml").exists();
     if is_run(path) {
         return Ok(vec![path.to_path_buf()]);
     }

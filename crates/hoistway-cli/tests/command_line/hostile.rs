@@ -164,7 +164,8 @@ fn what_is_too_long_or_no_text_is_refused() {
             fs::write(&path, b"# a\n\xff\n").unwrap();
             must_end(&folder, kind, "bytes", ":2: is no text in UTF-8");
         }
-        fs::remove_file(&path).unwrap();
+        // A trace has neither limit.
+        let _ = fs::remove_file(&path);
     }
 }
 

@@ -23,9 +23,9 @@ type OfWorld = (Vec<Run>, Vec<PathBuf>);
 
 /// `compare` in several worlds.
 pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
-    if options.job.job.is_some() {
-        let what = "--job: one world at a time; name one with --on";
-        return Err(Failure::Usage(what.into()));
+    if let Some(flag) = options.job.flag() {
+        let what = format!("{flag}: one world at a time; name one with --on");
+        return Err(Failure::Usage(what));
     }
     let named = options.experiment.clone().unwrap_or_else(|| crate::compare::USUAL.into());
     crate::baseline::refuse(&options.common, "several worlds")?;

@@ -2,6 +2,7 @@
 
 use crate::args::{Common, Compare, JobArgs, RunOne};
 use crate::baseline::{self, Baseline};
+use crate::job::Jobs;
 use crate::output::{self, Folder};
 use crate::results::{comparison_json, results};
 use crate::table::{Table, limit};
@@ -51,14 +52,13 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
         return beside::compare(options, &worlds);
     }
     let configs = |experiment: &Experiment| configs_of(options, experiment);
-    if let Some(path) = &options.job.job {
-        if let Some(name) = &options.experiment {
-            let what = format!("--job is in place of an experiment; leave '{name}' or --job out");
-            return Err(Failure::Usage(what));
-        }
-        let experiment = job::load(&options.job, path)?;
-        let configs = configs(&experiment);
-        return of_job(experiment, &configs, "compare", &options.job, path, &options.common);
+    if let (Some(flag), Some(name)) = (options.job.flag(), &options.experiment) {
+        let what = format!("{flag} is in place of an experiment; leave '{name}' or {flag} out");
+        return Err(Failure::Usage(what));
+    }
+    if let Some(jobs) = Jobs::load(&options.job)? {
+        let configs = configs(&jobs.experiment);
+        return of_jobs(jobs, &configs, "compare", &options.job, &options.common);
     }
     let named = options.experiment.clone().unwrap_or_else(|| USUAL.into());
     let names = chosen(&[named], &[], "experiment")?;
@@ -77,43 +77,49 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
     carry_out(grids, &options.common, &chosen, &|_| String::new())
 }
 
-/// Runs the jobs of a file.
-fn of_job(
-    experiment: Experiment,
+/// Runs the jobs of a file, or of a command line.
+fn of_jobs(
+    jobs: Jobs,
     configs: &[String],
     verb: &str,
     args: &JobArgs,
-    path: &Path,
     common: &Common,
 ) -> Result<(), Failure> {
     let chosen = choose(common)?;
-    let source = Source { verb, name: &job::flags(args, path) };
-    let mut grid = grid(experiment, configs, common, &chosen, &source)?;
+    let source = Source { verb, name: &jobs.flags };
+    let mut grid = grid(jobs.experiment.clone(), configs, common, &chosen, &source)?;
+    jobs.check(&grid)?;
     if args.as_fio() && common.reps.is_none() {
         // One document is one run.
         grid.reps = 1;
         grid.command = command(&grid, common, chosen.drive.is_none(), &source);
     }
     if !args.as_fio() {
-        let jobs = |run: &Run| format!("\n{}", job::table(run));
-        return carry_out(vec![grid], common, &chosen, &jobs);
+        let more = |run: &Run| {
+            jobs.tell_unmeasured(run);
+            format!("\n{}", job::table(run))
+        };
+        return carry_out(vec![grid], common, &chosen, &more);
     }
     baseline::refuse(common, "output in fio's formats")?;
     let mut grids = [grid];
     let (runs, dirs) = run_all(&mut grids, common, &chosen)?;
-    job::print_documents(&runs[0], &dirs[0], &grids[0].experiment)?;
+    jobs.tell_unmeasured(&runs[0]);
+    jobs.print_documents(&runs[0], &dirs[0])?;
     note(&runs[0], &dirs[0])
 }
 
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
-    let (experiment, name, config) = match (&options.job.job, &options.experiment) {
-        (Some(path), config) => {
-            if let (Some(first), Some(_)) = (config, &options.config) {
-                let what = format!("--job is in place of an experiment; leave '{first}' out");
+    let jobs = Jobs::load(&options.job)?;
+    let (experiment, name, config) = match (&jobs, &options.experiment) {
+        (Some(jobs), config) => {
+            if let (Some(flag), Some(first), Some(_)) =
+                (options.job.flag(), config, &options.config)
+            {
+                let what = format!("{flag} is in place of an experiment; leave '{first}' out");
                 return Err(Failure::Usage(what));
             }
-            let flags = job::flags(&options.job, path);
-            (job::load(&options.job, path)?, flags, config.clone())
+            (jobs.experiment.clone(), jobs.flags.clone(), config.clone())
         }
         (None, name) => {
             let name = name.clone().expect("clap requires one of the two");
@@ -126,11 +132,15 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             "run takes one configuration, not '{config}'; `hoistway compare` takes several"
         )));
     }
-    if let (Some(path), None, None) = (&options.job.job, &options.explain, &options.save_trace) {
-        return of_job(experiment, &[config], "run", &options.job, path, &options.common);
-    }
+    let jobs = match (jobs, &options.explain, &options.save_trace) {
+        (Some(jobs), None, None) => {
+            return of_jobs(jobs, &[config], "run", &options.job, &options.common);
+        }
+        (jobs, ..) => jobs,
+    };
     let chosen = choose(&options.common)?;
     let source = Source { verb: "run", name: &name };
+    let check = |grid: &Grid| jobs.as_ref().map_or(Ok(()), |jobs| jobs.check(grid));
     if let Some(process) = &options.explain {
         baseline::refuse(&options.common, "--explain")?;
         if !["sim", "engine"].contains(&options.common.world().as_str()) {
@@ -138,9 +148,11 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             return Err(Failure::Usage(what.into()));
         }
         let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
+        check(&grid)?;
         return explain::explain(&grid, &*chosen.world, process, options.limit);
     }
     let mut grid = grid(experiment, &[config], &options.common, &chosen, &source)?;
+    check(&grid)?;
     let nothing = |_: &Run| String::new();
     if let Some(path) = &options.save_trace {
         let chosen = saving(&mut grid, &options.common, path)?;

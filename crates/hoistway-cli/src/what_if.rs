@@ -2,8 +2,9 @@
 
 use crate::args::{JobArgs, WhatIf};
 use crate::compare::{run_failure, stop_flag, threads};
+use crate::job::Jobs;
 use crate::table::{Table, three as number};
-use crate::{Failure, job, print};
+use crate::{Failure, print};
 use hoistway::quantity;
 use hoistway::target::{Answer, percent};
 use hoistway_lab::what_if::{
@@ -54,11 +55,12 @@ fn question(options: &WhatIf) -> Result<Question, Failure> {
         (None, Some(path)) => {
             let args = JobArgs {
                 job: Some(path.clone()),
+                fio: None,
                 target: None,
                 strict: false,
                 output_format: None,
             };
-            let experiment = job::load(&args, path)?;
+            let experiment = Jobs::load(&args)?.expect("a file is named").experiment;
             let workload = experiment.default_workloads[0].clone();
             (experiment, workload)
         }

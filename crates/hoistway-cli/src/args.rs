@@ -639,7 +639,7 @@ fn formats() -> clap::builder::PossibleValuesParser {
 /// `hoistway report`.
 #[derive(Debug, ClapArgs)]
 pub struct Report {
-    /// Run directories
+    /// Run directories, or folders of them such as a bench directory
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Also write every chart of the report into this folder, one SVG file each. (For PNG use the buttons in

@@ -125,7 +125,7 @@ fn write(all: &[Merged], out: &Path) -> Result<(), Failure> {
     eprintln!("report: {}", out.join(REPORT).display());
     for (n, merged) in (1..).zip(all) {
         let (files, cannot) = merged.files();
-        cannot.iter().for_each(|why| eprintln!("not installed: {why}"));
+        cannot.iter().for_each(|why| eprintln!("no rule: {why}"));
         if files.is_empty() {
             continue;
         }
@@ -181,7 +181,7 @@ fn details(group: &Group, advice: &Advice, wide: bool) -> String {
     out.push_str(&table.fit(limit(wide), &spare.map(Aspect::words)));
     let _ = writeln!(
         out,
-        "(over {base}'s, 99 % interval over machines; better, worse: machines that are sure of it by themselves)"
+        "(over {base}'s, 99 % interval over machines; better, worse: machines that are sure of it by themselves; ruled out: those where it breaks a limit)"
     );
     for (machine, why) in &group.left_out {
         let _ = writeln!(out, "left out    machine {}: {why}", machine + 1);
@@ -191,6 +191,9 @@ fn details(group: &Group, advice: &Advice, wide: bool) -> String {
 
 fn notes(m: &Merged) -> String {
     let mut out = String::new();
+    for why in m.files().1 {
+        let _ = writeln!(out, "no rule     {why}");
+    }
     for (n, machine) in (1..).zip(&m.machines) {
         for copy in &machine.copies {
             let _ = writeln!(
@@ -225,6 +228,7 @@ fn json(all: &[Merged]) -> String {
                 serde_json::json!({
                     "config": a.field.configs[c], "effects": effects.collect::<Vec<_>>(),
                     "machines_better": tally.better, "machines_worse": tally.worse,
+                    "machines_rule_out": tally.ruled_out,
                 })
             };
             (0..a.field.configs.len()).map(row).collect::<Vec<_>>()

@@ -3,6 +3,7 @@
 use crate::args::Report;
 use crate::compare::directory_failure;
 use crate::output::{Folder, check_folder};
+use crate::recommend::directories_below;
 use crate::results::results;
 use crate::table::limit;
 use crate::{Failure, print};
@@ -15,8 +16,11 @@ use std::path::{Path, PathBuf};
 pub fn report(options: &Report) -> Result<(), Failure> {
     check_folder("--svg", options.svg.as_deref(), is_ours)?;
     // All are read before anything is written.
-    let runs: Vec<(&PathBuf, Run)> =
-        options.dirs.iter().map(|dir| Ok((dir, read(dir)?))).collect::<Result<_, Failure>>()?;
+    let dirs: Vec<Vec<PathBuf>> =
+        options.dirs.iter().map(|dir| directories_below(dir)).collect::<Result<_, Failure>>()?;
+    let dirs = dirs.into_iter().flatten();
+    let runs: Vec<(PathBuf, Run)> =
+        dirs.map(|dir| Ok((dir.clone(), read(&dir)?))).collect::<Result<_, Failure>>()?;
     for (dir, _) in &runs {
         Run::may_write_derived(dir).map_err(directory_failure)?;
     }
@@ -36,10 +40,16 @@ pub fn report(options: &Report) -> Result<(), Failure> {
         let several = runs.len() > 1;
         let all = Folder::open("--svg", folder, is_ours)?;
         for (dir, run) in &runs {
-            // Charts of several runs have the same names.
+            // Charts of several runs have the same names, and so have the runs of several benches.
+            let alike =
+                runs.iter().filter(|(other, _)| other.file_name() == dir.file_name()).count();
+            let bench = dir.parent().and_then(Path::file_name).filter(|_| alike > 1);
             let own = dir.file_name().filter(|_| several);
-            let own = own.map(|name| all.folder(name)).transpose()?;
-            let into = own.as_ref().unwrap_or(&all);
+            let mut into = None;
+            for name in bench.into_iter().chain(own) {
+                into = Some(into.as_ref().unwrap_or(&all).folder(name)?);
+            }
+            let into = into.as_ref().unwrap_or(&all);
             let (count, folder) = (write_charts(run, into)?, into.path());
             // With a format, stdout is that file.
             match options.format {
@@ -52,10 +62,6 @@ pub fn report(options: &Report) -> Result<(), Failure> {
 }
 
 fn read(dir: &Path) -> Result<Run, Failure> {
-    if !dir.join("run.toml").exists() {
-        let what = "is not a run directory (it has no run.toml)";
-        return Err(Failure::Usage(format!("{} {what}", dir.display())));
-    }
     Run::read(dir).map_err(|e| Failure::Usage(e.to_string()))
 }
 

@@ -155,7 +155,7 @@ impl Record {
                 experiment: p.part.experiment.into(),
                 workload: p.part.workload.into(),
                 question: p.part.question.into(),
-                measured_ns: grid.options.duration.unwrap_or_default().0,
+                measured_ns: p.measured.0,
                 configs: grid.configs.iter().map(|c| c.id.clone()).collect(),
             }
         };

@@ -513,6 +513,7 @@ fn rows(place: &Place, groups: &Groups) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_string(), value));
     row("target", place.path.display().to_string());
+    row("date", crate::clock::today());
     for line in place.describe().lines() {
         row("chain", line.to_string());
     }

@@ -17,7 +17,7 @@ pub fn report(options: &Report) -> Result<(), Failure> {
     check_folder("--svg", options.svg.as_deref(), is_ours)?;
     // All are read before anything is written.
     let dirs: Vec<Vec<PathBuf>> =
-        options.dirs.iter().map(|dir| directories_below(dir)).collect::<Result<_, Failure>>()?;
+        options.dirs.iter().map(|dir| directories_of(dir)).collect::<Result<_, Failure>>()?;
     let dirs = dirs.into_iter().flatten();
     let runs: Vec<(PathBuf, Run)> =
         dirs.map(|dir| Ok((dir.clone(), read(&dir)?))).collect::<Result<_, Failure>>()?;
@@ -59,6 +59,14 @@ pub fn report(options: &Report) -> Result<(), Failure> {
         }
     }
     print(&out)
+}
+
+/// A run directory, or those in a folder.
+fn directories_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    directories_below(path).map_err(|_| {
+        let what = "is not a run directory (it has no run.toml), nor a folder of some";
+        Failure::Usage(format!("{} {what}", path.display()))
+    })
 }
 
 fn read(dir: &Path) -> Result<Run, Failure> {

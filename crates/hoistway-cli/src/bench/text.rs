@@ -4,7 +4,7 @@ use super::{Done, Setting};
 use crate::table::{Table, three};
 use hoistway::Nanos;
 use hoistway_lab::bench::pace::{Pace, REQUEST, SECOND};
-use hoistway_lab::bench::plan::{Depends, Plan, Planned, duration, size};
+use hoistway_lab::bench::plan::{Depends, Plan, Planned, Range, duration, size};
 use hoistway_lab::bench::run::{Ended, Outcome};
 use hoistway_lab::bench::suite::{self, Time};
 use hoistway_lab::bench::summary::{Row, Summary, summary};
@@ -94,15 +94,17 @@ pub fn plan(plan: &Plan, depends: &[Depends], setting: &Setting) -> String {
 /// On which rates of writing it depends whether a part runs.
 fn depends_on(d: &Depends) -> String {
     let mb = |rate: u64| format!("{} MB/s", rate.div_ceil(1_000_000));
-    let when = match (d.from, d.to) {
-        (Some(from), Some(to)) => format!("writes at {} to {}", mb(from), mb(to)),
-        (Some(from), None) => format!("writes at {} or more", mb(from)),
-        (None, Some(to)) => format!("writes at no more than {}", mb(to)),
-        (None, None) => "writes at any rate".into(),
+    let when = |range: &Range| match *range {
+        (Some(from), Some(to)) => format!("at {} to {}", mb(from), mb(to)),
+        (Some(from), None) => format!("at {} or more", mb(from)),
+        (None, Some(to)) => format!("at no more than {}", mb(to)),
+        (None, None) => "at any rate".into(),
     };
+    let when: Vec<String> = d.rates.iter().map(when).collect();
+    let (experiment, workload) = (d.part.experiment, d.part.workload);
     format!(
-        "{}/{} runs if the drive {when}, which a run measures first",
-        d.part.experiment, d.part.workload
+        "{experiment}/{workload} runs if the drive writes {}, which a run measures first",
+        when.join(", or ")
     )
 }
 
@@ -169,7 +171,7 @@ pub fn plan_json(plan: &Plan, depends: &[Depends], setting: &Setting) -> Value {
         "parts": plan.parts.iter().map(part).collect::<Vec<_>>(),
         "left_out": left.collect::<Vec<_>>(),
         "depends": depends.iter().map(|d| json!({
-            "experiment": d.part.experiment, "workload": d.part.workload, "write_from": d.from, "write_to": d.to,
+            "experiment": d.part.experiment, "workload": d.part.workload, "write_rates": d.rates,
         })).collect::<Vec<_>>(),
         "lacks": setting.lacks.iter().map(lack).collect::<Vec<_>>(),
         "limit_ns": plan.limit.0,

@@ -58,7 +58,7 @@ fn recommend_answers_from_runs_and_merge_counts_machines() {
     assert!(lines(undo).contains("rm -f /etc/udev/rules.d/90-hoistway-sata-ssd.rules"));
 
     assert!(
-        rule.starts_with("# hoistway ") && rule.contains("\n# Measured: 3 rounds of "),
+        rule.starts_with("# Made by hoistway ") && rule.contains("\n# Measured: 3 rounds of "),
         "{rule}"
     );
 

@@ -655,7 +655,7 @@ impl Advice {
             from += &format!(", on {}", list(&field.made.days));
         }
         format!(
-            "# hoistway {}, goal {}: {}{against}, {sure}.\n# Measured: {from}.\n",
+            "# Made by hoistway {} for goal {}: {}{against}, {sure}.\n# Measured: {from}.\n",
             env!("CARGO_PKG_VERSION"),
             install::pattern(&self.goal.name),
             name(config),

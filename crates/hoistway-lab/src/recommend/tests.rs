@@ -725,7 +725,7 @@ fn files_say_what_they_are_installed_for_and_rules_of_a_class_leave_usb_alone() 
         assert_eq!(
             lines[0],
             format!(
-                "# hoistway {version}, goal desktop: bfq instead of mq-deadline, sure (100 % of draws)."
+                "# Made by hoistway {version} for goal desktop: bfq instead of mq-deadline, sure (100 % of draws)."
             )
         );
         let made = &run.manifest.version;

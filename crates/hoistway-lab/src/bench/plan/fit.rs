@@ -4,7 +4,7 @@ use super::super::pace::{self, Pace};
 use super::super::{files, suite::Part};
 use super::{
     Able, Estimate, PLANNED, Plan, PlanError, Planned, ROUNDS_MAX, ROUNDS_MIN, Subject, Wish,
-    as_budget, as_flag, of_part, size,
+    as_budget, as_flag, of_part,
 };
 use crate::config::Config;
 use crate::experiment::{Experiment, Options};
@@ -64,6 +64,8 @@ impl Fit {
             least: None,
         };
         let (mut round, mut written) = (0, 0);
+        // What all parts so far would take, those left out too: time, bytes written, files.
+        let mut all = (0, 0, 0);
         for (part, able) in able {
             let configs = match able {
                 Ok(configs) => configs,
@@ -84,22 +86,30 @@ impl Fit {
             let wrote = written + runs * cost.written;
             let made = if subject.prepares { files } else { 0 };
             let (time, bytes) = (prepare.0 + rounds * more, made + rounds * wrote);
-            let enough = Nanos(time / PLANNED * 100 + 1);
-            if time > limit.0 / 100 * PLANNED {
-                fit.least.get_or_insert(enough);
-                let flag = as_flag(enough);
-                fit.left_out.push((*part, format!("not enough time; --time {flag} includes it")));
-            } else if bytes > bounds.writes {
-                fit.files = if fit.parts.is_empty() { made } else { fit.files };
-                let (all, flag) = (size(bytes), as_budget(bytes));
-                fit.left_out.push((
-                    *part,
-                    format!(
-                        "with it {all} would be written at {}, and {} may be; --write-budget {flag} includes it",
-                        rate(subject.rates.write),
-                        size(bounds.writes)
-                    ),
-                ));
+            let beyond = (time > limit.0 / 100 * PLANNED, bytes > bounds.writes);
+            // More of a limit goes to what is more important first.
+            all = (all.0 + runs * cost.run.0, all.1 + runs * cost.written, all.2.max(cost.files));
+            if beyond.0 || beyond.1 {
+                let prepare = if subject.prepares { over(all.2, subject.rates.write) } else { 0 };
+                let made = if subject.prepares { all.2 } else { 0 };
+                let enough = Nanos((prepare + rounds * all.0) / PLANNED * 100 + 100);
+                if beyond.0 {
+                    fit.least.get_or_insert(enough);
+                } else {
+                    fit.files = if fit.parts.is_empty() { made } else { fit.files };
+                }
+                let why = match beyond {
+                    (true, _) => "not enough time".to_string(),
+                    _ => format!("it would write too much, at {}", rate(subject.rates.write)),
+                };
+                let mut flags = String::new();
+                if enough > limit {
+                    flags += &format!(" --time {}", as_flag(enough));
+                }
+                if made + rounds * all.1 > bounds.writes {
+                    flags += &format!(" --write-budget {}", as_budget(made + rounds * all.1));
+                }
+                fit.left_out.push((*part, format!("{why};{flags} includes it")));
             } else {
                 (round, written) = (more, wrote);
                 (fit.files, fit.prepare) = (files, prepare);

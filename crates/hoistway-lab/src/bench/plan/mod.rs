@@ -293,15 +293,16 @@ fn able<'a>(wish: &'a Wish, subject: &Subject, check: Check<'_>) -> Result<Able<
 }
 
 /// A part that runs or does not by how fast the drive writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depends {
     /// Which.
     pub part: Part,
-    /// It runs from this rate on, bytes per second; `None`: at the slowest that was tried.
-    pub from: Option<u64>,
-    /// And up to this one; `None`: at the fastest.
-    pub to: Option<u64>,
+    /// At which it runs, bytes per second, from and to; `None`: at the slowest, or the fastest, that was tried.
+    pub rates: Vec<Range>,
 }
+
+/// From and to.
+pub type Range = (Option<u64>, Option<u64>);
 
 /// Rates are tried up to so many times as fast and as slow as what is assumed, in steps of this factor.
 const RATES: (i32, f64) = (12, 1.25);
@@ -328,15 +329,19 @@ pub fn depends(
         tried.push((write, parts));
     }
     let of = |part: &Part| {
-        let runs = |(_, parts): &&(u64, Vec<Part>)| parts.contains(part);
-        let count = tried.iter().filter(runs).count();
-        if count == 0 || count == tried.len() {
-            return None;
+        let runs: Vec<bool> = tried.iter().map(|(_, parts)| parts.contains(part)).collect();
+        let mut rates: Vec<Range> = Vec::new();
+        for (i, &here) in runs.iter().enumerate() {
+            let before = i > 0 && runs[i - 1];
+            if here && !before {
+                rates.push(((i > 0).then_some(tried[i].0), None));
+            } else if before && !here {
+                let open = rates.last_mut().expect("it ran before");
+                open.1 = Some(tried[i - 1].0);
+            }
         }
-        let (first, last) = (tried.iter().find(runs)?, tried.iter().rev().find(runs)?);
-        let from = (first.0 != tried[0].0).then_some(first.0);
-        let to = (last.0 != tried[tried.len() - 1].0).then_some(last.0);
-        Some(Depends { part: *part, from, to })
+        let always = runs.iter().all(|&r| r) || rates.is_empty();
+        (!always).then_some(Depends { part: *part, rates })
     };
     Ok(SUITE.iter().filter_map(of).collect())
 }

@@ -175,7 +175,7 @@ pub struct Compare {
 #[derive(Debug, ClapArgs)]
 pub struct RunOne {
     /// Experiment: name, or path of an experiment file; left out with --job
-    #[arg(required_unless_present = "jobs")]
+    #[arg(required_unless_present = "from_fio")]
     #[arg(value_parser = Known(experiments), hide_possible_values = true)]
     pub experiment: Option<String>,
     #[command(flatten)]
@@ -205,19 +205,19 @@ pub struct RunOne {
 #[derive(Debug, ClapArgs)]
 pub struct JobArgs {
     /// Run the jobs of this fio job file in place of an experiment
-    #[arg(long, value_name = "FILE", group = "jobs")]
+    #[arg(long, value_name = "FILE", group = "from_fio")]
     pub job: Option<PathBuf>,
     /// Run the jobs of this command line of fio, in quotes: '--name=a --rw=randread --size=1g'
-    #[arg(long, value_name = "WORDS", group = "jobs", allow_hyphen_values = true)]
+    #[arg(long, value_name = "WORDS", group = "from_fio", allow_hyphen_values = true)]
     pub fio: Option<String>,
     /// With --job or --fio: the job that is measured, against all the others; left out, all are measured alike
-    #[arg(long, value_name = "JOB", requires = "jobs", hide_short_help = true)]
+    #[arg(long, value_name = "JOB", requires = "from_fio", hide_short_help = true)]
     pub target: Option<String>,
     /// With --job or --fio: refuse settings that are not supported instead of warning of them
-    #[arg(long, requires = "jobs", hide_short_help = true)]
+    #[arg(long, requires = "from_fio", hide_short_help = true)]
     pub strict: bool,
     /// With --job or --fio: normal, or fio-json: what fio prints with --output-format=json
-    #[arg(long, value_name = "FORMAT", requires = "jobs", hide_short_help = true)]
+    #[arg(long, value_name = "FORMAT", requires = "from_fio", hide_short_help = true)]
     #[arg(value_parser = ["normal", "fio-json"], conflicts_with_all = ["csv", "json", "dry_run"])]
     pub output_format: Option<String>,
 }

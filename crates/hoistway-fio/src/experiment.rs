@@ -179,7 +179,9 @@ fn shared_files(jobs: &[Job]) -> BTreeMap<&str, u64> {
         for name in &job.files {
             let i = *number.entry(name).or_insert(parents.len());
             if i == parents.len() {
-                (parents.push(i), users.push(0), sizes.push(0));
+                parents.push(i);
+                users.push(0);
+                sizes.push(0);
             }
             users[i] += job.numjobs;
             let own = root(&mut parents, i);

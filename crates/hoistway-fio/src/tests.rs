@@ -252,9 +252,7 @@ fn files_have_the_sizes_and_names_that_fio_gives_them() {
         (&file.jobs[1].files[..], file.jobs[1].filesize),
         (&["all.0".to_string()][..], Some(1 << 20))
     );
-    assert!(
-        told("size=1m\nfilename_format=$jobname.$jobnum.$filenum").contains("new_file") == false
-    );
+    assert!(!told("size=1m\nfilename_format=$jobname.$jobnum.$filenum").contains("new_file"));
     let devices = parse("[a]\nfilename=/dev/sda:/dev/sdb\n[b]\nfilename=/dev/sdc\n").unwrap();
     assert_eq!(devices.notes.len(), 1);
     assert!(

@@ -57,14 +57,14 @@ fn a_bench_plans_within_its_limits_runs_in_rounds_and_is_not_repeated() {
     };
     let plan = bench(&["--dry-run"]);
     assert!(plan.status.success(), "{}", stderr(&plan));
-    for part in ["bench-latency/readers", "left out: ", "3 rounds of", "nothing was run"] {
+    for part in ["bench-latency/readers", "left out: ", "rounds of", "nothing was run"] {
         assert!(stdout(&plan).contains(part), "{part}: {}", stdout(&plan));
     }
     assert_eq!(folder.entries(), 0, "a dry run writes nothing");
     let first = bench(&["--json", "--out", "x"]);
     assert!(first.status.success(), "{}", stderr(&first));
     let json: serde_json::Value = serde_json::from_str(&stdout(&first)).unwrap();
-    assert_eq!((&json["rounds"], &json["ended"]), (&3.into(), &"whole".into()));
+    assert!(json["rounds"].as_u64() >= Some(3) && json["ended"] == "whole", "{json}");
     let latency = &json["results"][0]["values"];
     let of = |at: usize| latency[at]["value"].as_f64().unwrap();
     assert!(of(0) > 20.0 * of(1), "bfq serves the reader: {latency}");
@@ -126,12 +126,13 @@ fn a_bench_of_several_drives_has_a_folder_and_an_answer_for_each() {
     let few = folder.run(&[&args[..], &["--rounds", "2"]].concat());
     let text = stdout(&few);
     assert_eq!(few.status.code(), Some(1), "two rounds never decide: {text} {}", stderr(&few));
-    let next = "next        hoistway bench --drive sd-card-2009 --time 2s --config none+wbt,bfq --rounds 3 --out x/sd-card-2009";
+    let next = "next        hoistway bench --drive sd-card-2009 --time 2s --config 'none+wbt,bfq' --rounds 3 --out x/sd-card-2009";
     assert!(text.contains(next), "{text}");
     assert!(text.lines().any(|l| l.starts_with("usb-stick-32g  not enough data")), "{text}");
     let asked = folder.run(&["recommend", "x/sd-card-2009"]);
     assert_eq!(asked.status.code(), Some(1));
-    let next: Vec<&str> = next.split_whitespace().skip(2).collect();
+    let words = next.split_whitespace().skip(2);
+    let next: Vec<&str> = words.map(|word| word.trim_matches('\'')).collect();
     let more = folder.run(&[&next[..], &["--quiet", "-j", "1"]].concat());
     let asked = folder.run(&["recommend", "x/sd-card-2009"]);
     assert_eq!(more.status.code(), asked.status.code(), "{}", stderr(&more));

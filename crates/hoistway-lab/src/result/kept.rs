@@ -179,7 +179,7 @@ impl Kept {
     pub fn forget_damaged(&self) -> Result<(), DirectoryError> {
         let Some(dir) = self.dir() else { return Ok(()) };
         for name in dir.names()?.iter().filter(|name| is_run(name)) {
-            if !read(&dir, name, RECORD).is_some_and(|bytes| Finished::decode(&bytes).is_ok()) {
+            if read(&dir, name, RECORD).is_none_or(|bytes| Finished::decode(&bytes).is_err()) {
                 dir.place(name)?.remove_file()?;
             }
         }

@@ -152,7 +152,7 @@ pub(super) fn files(system: &System, dir: &Dir, hold: Hold) -> (Vec<Opened>, Vec
             }
         }
     }
-    files.sort_by(|a, b| (b.modified, b.place.path()).cmp(&(a.modified, a.place.path())));
+    files.sort_by_key(|file| std::cmp::Reverse((file.modified, file.place.path())));
     (files, refused)
 }
 

@@ -233,7 +233,7 @@ impl Syncs {
 
     /// What is due: whether it is an fsync.
     fn due(&self) -> Option<bool> {
-        let is = |every: u64| every > 0 && self.writes > 0 && self.writes % every == 0;
+        let is = |every: u64| every > 0 && self.writes > 0 && self.writes.is_multiple_of(every);
         match (self.last, is(self.full), is(self.data)) {
             (false, true, _) => Some(true),
             (false, false, true) => Some(false),

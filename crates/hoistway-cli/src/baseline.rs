@@ -7,11 +7,12 @@
 use crate::args::Common;
 use crate::table::{Table, cell, limit, told_apart};
 use crate::{Failure, diff};
-use hoistway_lab::diff::{Quantity, diff as compare};
+use hoistway_lab::diff::{Quantity, diff as compare, without_choice};
 use hoistway_lab::judge;
 use hoistway_lab::result::{Run, number_text};
 use hoistway_lab::run::Grid;
 use hoistway_lab::stats::Finding;
+use hoistway_lab::world::Sim;
 use hoistway_sim::load::Better;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -82,8 +83,8 @@ impl Baseline {
         Ok(Some(Baseline { place: place.clone(), runs, band }))
     }
 
-    /// Holds the runs against it.
-    pub fn judge(&self, runs: &[(&Run, &Path)], wide: bool) -> Judgement {
+    /// Holds the runs against it; `unchosen`: where the scheduler had no choice.
+    pub fn judge(&self, runs: &[(&Run, &Path)], unchosen: &[Unchosen], wide: bool) -> Judgement {
         let mut text = String::new();
         let headings =
             ["drive", "workload", "config", "metric", "baseline", "now", "unit", "ratio", "is"];
@@ -97,7 +98,7 @@ impl Baseline {
             }
             all += found.quantities.len();
             open += found.quantities.iter().filter(|q| cut_off(q)).count();
-            for q in found.quantities.iter().filter(|q| self.left(q)) {
+            for q in found.quantities.iter().filter(|q| q.left(self.band)) {
                 out += 1;
                 table.row(row(q));
             }
@@ -121,19 +122,54 @@ impl Baseline {
             );
         }
         text.push('\n');
+        text.push_str(&no_choice(unchosen));
         Judgement { text, holds: out == 0 && gone == 0 }
     }
+}
 
-    fn left(&self, q: &Quantity) -> bool {
-        match q.comparison.ratio {
-            // No value, or the value 0, on one side: nothing to divide.
-            None => q.differs(),
-            Some(r) => {
-                let far = r.mean > 1.0 + self.band || r.mean < 1.0 / (1.0 + self.band);
-                q.differs() && far
-            }
-        }
+/// Cells of an experiment in which the scheduler had next to no choice.
+#[derive(Debug)]
+pub struct Unchosen {
+    cells: Vec<String>,
+    all: usize,
+    /// The run did not count choices, and the same was simulated once.
+    simulated: bool,
+}
+
+/// Where the schedulers of a run had no choice. A world that does not tell is simulated, one repetition.
+pub fn unchosen(grid: &mut Grid, run: &Run, threads: usize) -> Result<Unchosen, Failure> {
+    let all = run.cells.len();
+    if let Some(cells) = without_choice(run) {
+        return Ok(Unchosen { cells, all, simulated: false });
     }
+    let reps = std::mem::replace(&mut grid.reps, 1);
+    let found = grid.run(&Sim, threads, &*crate::compare::stop_flag()?, &|_| {});
+    grid.reps = reps;
+    let cells = without_choice(&found.map_err(crate::compare::run_failure)?).unwrap_or_default();
+    Ok(Unchosen { cells, all, simulated: true })
+}
+
+/// Cells that are named; the others are counted.
+const NAMED: usize = 6;
+
+fn no_choice(unchosen: &[Unchosen]) -> String {
+    let mut out = String::new();
+    for Unchosen { cells, all, simulated } in unchosen.iter().filter(|u| !u.cells.is_empty()) {
+        let named = &cells[..cells.len().min(NAMED)];
+        let rest = match cells.len() - named.len() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let how = if *simulated { " (simulated: this world does not tell)" } else { "" };
+        let _ = writeln!(
+            out,
+            "! no choice{how}: in {} of {all} cells hardly ever two requests waited, so that a change of the scheduler cannot show: \
+             {}{rest}; `compare scheduler-patch` has loads that leave a choice",
+            cells.len(),
+            named.join(", ")
+        );
+    }
+    out
 }
 
 /// Values on both sides, and no telling whether they differ: bounds.

@@ -4,7 +4,7 @@ use crate::args::{Common, Compare, JobArgs, RunOne};
 use crate::baseline::{self, Baseline};
 use crate::job::Jobs;
 use crate::output::{self, Folder};
-use crate::results::{comparison_json, results};
+use crate::results::{all_csv, all_json, results};
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
 use crate::{Failure, beside, explain, job, print};
@@ -13,12 +13,11 @@ use hoistway::{IoPrio, quantity};
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::config::{Config, WBT, split_list};
 use hoistway_lab::experiment::{Experiment, Options, read_directory};
-use hoistway_lab::judge::Compared;
 use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::kept::{Found, Kept};
-use hoistway_lab::result::{DirectoryError, Metric, Run, holds_runs, metrics_csv, number_text};
+use hoistway_lab::result::{DirectoryError, Run, holds_runs, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
 use hoistway_lab::world::World;
 use hoistway_sim::drive::DriveFile;
@@ -28,9 +27,6 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Version of the JSON that `--json` prints.
-const JSON_SCHEMA: u32 = 1;
 
 /// Longest `--duration`: a day.
 const DURATION_MAX_S: u64 = 86_400;
@@ -406,7 +402,14 @@ pub fn carry_out(
     let baseline = Baseline::read(common, &grids)?;
     let (runs, dirs) = run_all(&mut grids, common, chosen)?;
     let runs: Vec<(&Run, &Path)> = runs.iter().zip(dirs.iter().map(PathBuf::as_path)).collect();
-    let judgement = baseline.map(|baseline| baseline.judge(&runs, common.wide));
+    let judge = |baseline: Baseline| {
+        let threads = threads(common.jobs);
+        let each = grids.iter_mut().zip(&runs);
+        let each = each.map(|(grid, (run, _))| baseline::unchosen(grid, run, threads));
+        let unchosen = each.collect::<Result<Vec<_>, Failure>>()?;
+        Ok(baseline.judge(&runs, &unchosen, common.wide))
+    };
+    let judgement = baseline.map(judge).transpose()?;
     let verdict = match &judgement {
         Some(judgement) if !judgement.holds => Err(Failure::No),
         _ => Ok(()),
@@ -591,22 +594,6 @@ fn write_overview(
     Ok(path)
 }
 
-/// The metrics of all runs under one header.
-fn all_csv(runs: &[(&Run, &Path)]) -> String {
-    let all: Vec<Metric> = runs.iter().flat_map(|(run, _)| run.metrics.clone()).collect();
-    metrics_csv(&all)
-}
-
-/// One run as an object, several as a list of them.
-fn all_json(runs: &[(&Run, &Path)]) -> String {
-    let mut objects: Vec<_> = runs.iter().map(|(run, dir)| json(run, dir)).collect();
-    let all = match objects.len() {
-        1 => objects.remove(0),
-        _ => serde_json::json!({ "schema": JSON_SCHEMA, "runs": objects }),
-    };
-    format!("{all:#}\n")
-}
-
 /// Where the report is and which seed was used, beside data on stdout.
 pub fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
     eprintln!("report: {}\nseed:   {}", dir.join("report.html").display(), run.manifest.seed);
@@ -776,37 +763,4 @@ pub fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
         grid.seed + u64::from(grid.reps) - 1
     );
     Ok(out)
-}
-
-fn json(run: &Run, dir: &Path) -> serde_json::Value {
-    let metric = |x: &Metric| {
-        serde_json::json!({
-            "experiment": x.experiment, "drive": x.drive, "config": x.config,
-            "workload": x.workload, "metric": x.metric, "unit": x.unit, "value": x.value,
-            "rep": x.rep, "source": x.source, "bound": x.bound.sign(),
-        })
-    };
-    let compared = |c: &Compared| {
-        let mut of = comparison_json(&c.comparison);
-        of["drive"] = c.drive.as_str().into();
-        of["config"] = c.config.as_str().into();
-        of["workload"] = c.workload.as_str().into();
-        of["metric"] = c.metric.into();
-        of["reference"] = c.reference.as_str().into();
-        of
-    };
-    let flag = |(cell, text): &(String, String)| serde_json::json!({ "cell": cell, "text": text });
-    serde_json::json!({
-        "schema": JSON_SCHEMA,
-        "experiment": run.manifest.experiment,
-        "version": run.manifest.version,
-        "command": run.manifest.command,
-        "seed": run.manifest.seed,
-        "reps": run.manifest.reps,
-        "directory": dir.display().to_string(),
-        "report": dir.join("report.html").display().to_string(),
-        "metrics": run.metrics.iter().map(metric).collect::<Vec<_>>(),
-        "comparisons": run.comparisons.iter().map(compared).collect::<Vec<_>>(),
-        "flags": run.flags.iter().map(flag).collect::<Vec<_>>(),
-    })
 }

@@ -1,10 +1,12 @@
 //! The tables of a run on the terminal, one per quantity that is judged: start-up times, latency of the
 //! target, shares, or throughput.
 
+mod files;
 mod work;
 
+pub use files::{all_csv, all_json, comparison_json};
+
 use crate::table::{Table, bounded, three, told_apart};
-use hoistway_lab::judge::Comparison;
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
     Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, reference,
@@ -81,17 +83,6 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
     }
     out.push_str(&lost(run));
     out
-}
-
-/// What a comparison says, for JSON.
-pub fn comparison_json(c: &Comparison) -> serde_json::Value {
-    let interval = c.ratio.and_then(|r| r.interval);
-    serde_json::json!({
-        "ratio": c.ratio.map(|r| r.mean),
-        "bound": c.ratio.map_or(Bound::Exact, |r| r.bound).sign(),
-        "low": interval.map(|i| i.0), "high": interval.map(|i| i.1),
-        "finding": c.finding.name(),
-    })
 }
 
 /// `1 repetition`, `3 repetitions`.

@@ -146,7 +146,7 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     let same = folder.run(&["diff", "a", "b"]);
     assert_eq!(
         (same.status.code(), stdout(&same).as_str()),
-        (Some(0), "0 of 6 quantities differ\n")
+        (Some(0), "0 of 8 quantities differ\n")
     );
 
     // A slower drive of the same id, one configuration less.
@@ -183,7 +183,7 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     };
     let (same, slow) = ("plextor-px-256m5s", "d/plextor-px-256m5s.toml");
     let (code, out, _) = gate(same, "none-none,none-bfq", &["--out", "e"]);
-    let line = "baseline a: 0 of 6 quantities left the band of 5 %";
+    let line = "baseline a: 0 of 8 quantities left the band of 5 %";
     assert!(code == Some(0) && out.ends_with(&format!("{line}\n")), "{out}");
     let (code, out, _) = gate(slow, "none-none", &["--out", "f"]);
     assert!(code == Some(1) && out.contains("worse"), "{out}");
@@ -192,7 +192,7 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     // Nothing leaves a band that is wide enough; what is missing fails all the same.
     let (code, _, told) =
         gate(slow, "none-none,none-bfq", &["--out", "g", "--band", "900%", "--csv"]);
-    assert!(code == Some(0) && told.contains("0 of 6 quantities left the band"), "{told}");
+    assert!(code == Some(0) && told.contains("0 of 8 quantities left the band"), "{told}");
     let (code, _, told) = gate(same, "none-none", &["--out", "a"]);
     assert!(code == Some(2) && told.contains("would replace its own baseline"), "{told}");
     let (code, _, told) = gate(same, "none-none", &["--out", "h", "--band", "some"]);

@@ -12,7 +12,7 @@ use hoistway::setting::nearest;
 use hoistway::{IoPrio, quantity};
 use hoistway_files::{Dir, Kind};
 use hoistway_lab::config::{Config, WBT, split_list};
-use hoistway_lab::experiment::{Experiment, Options, read_directory};
+use hoistway_lab::experiment::{Experiment, Idle, Options, idle_files, read_directory, who_heeds};
 use hoistway_lab::replay::SavingSim;
 use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::report::{html, overview};
@@ -33,6 +33,11 @@ const DURATION_MAX_S: u64 = 86_400;
 
 /// Experiments of `compare` that are named nowhere.
 pub const USUAL: &str = "latency-2019";
+
+/// What `compare` compares in the simulator where nothing is named: what people choose between, and what a latency
+/// target brings. So few repetitions, that five take no longer than two did.
+const FIRST: &[&str] = &["none", "mq-deadline", "kyber", "bfq", "slo-paternoster"];
+const FIRST_REPS: u32 = 4;
 
 /// The configurations asked for, or the experiment's.
 pub fn configs_of(options: &Compare, experiment: &Experiment) -> Vec<String> {
@@ -65,7 +70,14 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
     let chosen = choose(&options.common)?;
     let mut grids = Vec::new();
     for name in &names {
-        let experiment = load(name)?;
+        let mut experiment = load(name)?;
+        if options.experiment.is_none()
+            && options.config.is_empty()
+            && options.common.world() == "sim"
+        {
+            experiment.configs = FIRST.iter().map(|c| c.to_string()).collect();
+            experiment.reps = FIRST_REPS;
+        }
         let configs = configs(&experiment);
         let source = Source { verb: "compare", name };
         grids.push(grid(experiment, &configs, &options.common, &chosen, &source)?);
@@ -281,6 +293,13 @@ pub fn grid(
             return Err(Failure::Usage(format!("configuration '{}' is given twice", config.id)));
         }
         parsed.push(config);
+    }
+    for Idle { path, file, configs } in idle_files(&experiment.tree, &parsed) {
+        eprintln!(
+            "warning: {file} of group {path} does nothing under {}; it takes {}",
+            configs.join(", "),
+            who_heeds(&file)
+        );
     }
     let options = Options { quick: common.quick, duration, trace: None };
     let mut grid = Grid {

@@ -28,14 +28,20 @@ impl Table {
     /// of them first, and a line below names them. All columns without a limit.
     pub fn fit(mut self, limit: Option<usize>, spare: &[&str]) -> String {
         let Some(limit) = limit else { return self.render() };
+        // A column in which nothing stands is not missed.
+        for name in spare {
+            let at = self.headings.iter().position(|h| h == name);
+            if let Some(at) = at.filter(|&at| self.rows.iter().all(|row| row[at].is_empty())) {
+                self.take(at);
+            }
+        }
         let mut gone = Vec::new();
         for name in spare {
             if self.width() <= limit {
                 break;
             }
             if let Some(at) = self.headings.iter().position(|h| h == name) {
-                self.headings.remove(at);
-                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+                self.take(at);
                 gone.push(*name);
             }
         }
@@ -44,6 +50,11 @@ impl Table {
             out.push_str(&format!("(--wide adds: {})\n", gone.join(", ")));
         }
         out
+    }
+
+    fn take(&mut self, column: usize) {
+        self.headings.remove(column);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
     }
 
     /// Of its longest line.
@@ -154,6 +165,14 @@ mod tests {
         t.row(vec!["a".into(), "10".into()]);
         t.row(vec!["longer".into(), "5".into()]);
         assert_eq!(t.render(), "name    ms\n------  --\na       10\nlonger   5\n");
+    }
+
+    #[test]
+    fn a_column_in_which_nothing_stands_goes_before_any_other() {
+        let mut t = Table::new(&["name", "p99 ms", "published"], 1);
+        t.row(vec!["a".into(), "10".into(), String::new()]);
+        let spare = ["p99 ms", "published"];
+        assert_eq!(t.fit(Some(12), &spare), "name  p99 ms\n----  ------\na         10\n");
     }
 
     #[test]

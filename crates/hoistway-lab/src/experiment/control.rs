@@ -290,6 +290,47 @@ impl Plan<'_> {
     }
 }
 
+/// Files of a group that do nothing under some configurations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// The group.
+    pub path: String,
+    /// The file.
+    pub file: String,
+    /// Under these configurations.
+    pub configs: Vec<String>,
+}
+
+/// Files of the tree that a configuration has nobody for: it makes no groups, or neither its scheduler nor a controller
+/// has the file.
+pub fn idle_files(tree: &[TreeGroup], configs: &[Config]) -> Vec<Idle> {
+    let mut all: Vec<Idle> = Vec::new();
+    for group in tree {
+        for (file, _) in &group.write {
+            let known = all.iter().any(|i| (&i.path, &i.file) == (&group.path, file));
+            let idle = |c: &&Config| !c.groups || !c.has_file(file);
+            let configs: Vec<String> = configs.iter().filter(idle).map(|c| c.id.clone()).collect();
+            if !known && !configs.is_empty() {
+                all.push(Idle { path: group.path.clone(), file: file.clone(), configs });
+            }
+        }
+    }
+    all
+}
+
+/// What makes a file count: the configurations to name, in words.
+pub fn who_heeds(file: &str) -> &'static str {
+    match file {
+        "io.weight" => "cost-NAME (io.cost), or a scheduler that shares, as slo-paternoster",
+        "io.bfq.weight" => "prop-bfq",
+        "io.max" => "max-NAME",
+        "io.low" => "low-NAME",
+        "io.latency" => "lat-NAME, or slo-paternoster",
+        "io.cost.qos" | "io.cost.model" => "cost-NAME",
+        _ => "a configuration whose scheduler or controller has it: hoistway list configs",
+    }
+}
+
 /// The group at `path`, made with its ancestors if it does not exist yet.
 fn group_at(groups: &mut Vec<GroupSpec>, path: &str) -> usize {
     let mut parent = None;

@@ -11,7 +11,7 @@ mod document;
 mod file;
 mod source;
 
-pub use control::{FileRule, Listed, TreeGroup, read_directory};
+pub use control::{FileRule, Idle, Listed, TreeGroup, idle_files, read_directory, who_heeds};
 pub use document::{Document, Procedure, SOURCES, Source};
 pub use source::ExperimentError;
 

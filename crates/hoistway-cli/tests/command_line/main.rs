@@ -5,6 +5,7 @@
 
 mod agreement;
 mod answers;
+mod beside_fio;
 mod choosing;
 mod fio;
 #[cfg(unix)]

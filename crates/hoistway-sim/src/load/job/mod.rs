@@ -197,6 +197,9 @@ pub(super) const ENTRY: LoadEntry = LoadEntry {
 /// Longest run of calls of a job that has a time limit.
 const STRETCH: u64 = 1 << 20;
 
+/// A sync was made.
+const COUNTED: Operation = Operation::Tell(Notice::Count { what: "syncs", n: 1 });
+
 /// Where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
@@ -358,7 +361,7 @@ impl Job {
         if let Some(full) = self.syncs.due().filter(|_| self.mix < 100) {
             let file = self.regions[self.places.file()?].file;
             self.syncs.last = true;
-            self.next.push_back(Operation::Tell(Notice::Count { what: "syncs", n: 1 }));
+            self.next.push_back(COUNTED);
             return Some(if full { Operation::Fsync(file) } else { Operation::Fdatasync(file) });
         }
         let write = self.held.take().unwrap_or_else(|| match self.mix {
@@ -558,10 +561,14 @@ impl Load for Job {
                     None => self.at = At::EndSync(0),
                 },
                 At::EndSync(i) => {
+                    if let Some(counted) = self.next.pop_front() {
+                        return counted;
+                    }
                     let syncs = self.end_fsync && self.mix < 100 && !self.syncs.last;
                     match self.regions.get(i).filter(|_| syncs) {
                         Some(region) => {
                             self.at = At::EndSync(i + 1);
+                            self.next.push_back(COUNTED);
                             return Operation::Fsync(region.file);
                         }
                         None => self.at = self.pass_over(now),

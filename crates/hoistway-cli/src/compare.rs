@@ -426,7 +426,7 @@ pub fn carry_out(
         let each = grids.iter_mut().zip(&runs);
         let each = each.map(|(grid, (run, _))| baseline::unchosen(grid, run, threads));
         let unchosen = each.collect::<Result<Vec<_>, Failure>>()?;
-        Ok(baseline.judge(&runs, &unchosen, common.wide))
+        Ok::<_, Failure>(baseline.judge(&runs, &unchosen, common.wide))
     };
     let judgement = baseline.map(judge).transpose()?;
     let verdict = match &judgement {

@@ -67,14 +67,17 @@ fn totals(drawn: &Drawn, fio: &Did, ours: &Did, exact: bool, found: &mut Vec<Str
     if a.abs_diff(b) > room {
         found.push(format!("bytes: fio {a}, ours {b}"));
     }
-    if (exact || text.contains("number_ios")) && fio.calls.len().abs_diff(ours.calls.len()) > usize::from(!exact) {
+    if (exact || text.contains("number_ios"))
+        && fio.calls.len().abs_diff(ours.calls.len()) > usize::from(!exact)
+    {
         found.push(format!("calls: fio {}, ours {}", fio.calls.len(), ours.calls.len()));
     }
 }
 
 fn mix(fio: &Did, ours: &Did, found: &mut Vec<String>) {
-    let share =
-        |did: &Did| did.calls.iter().filter(|c| c.write).count() as f64 / did.calls.len().max(1) as f64;
+    let share = |did: &Did| {
+        did.calls.iter().filter(|c| c.write).count() as f64 / did.calls.len().max(1) as f64
+    };
     let (a, b) = (share(fio), share(ours));
     if far(a, fio.calls.len(), b, ours.calls.len()) {
         found.push(format!("mix: {a:.3} of fio's calls write, {b:.3} of ours"));
@@ -103,7 +106,9 @@ fn sizes(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
             // Where sizes are cut, one cut makes others likely.
             let cut = drawn.once && drawn.random && !drawn.single;
             if far(x, if cut { n / 4 } else { n }, y, if cut { m / 4 } else { m }) {
-                found.push(format!("sizes: {x:.3} of fio's calls have {len} bytes, {y:.3} of ours (write: {write})"));
+                found.push(format!(
+                    "sizes: {x:.3} of fio's calls have {len} bytes, {y:.3} of ours (write: {write})"
+                ));
             }
         }
     }
@@ -158,8 +163,7 @@ fn span(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
 /// Places that come more than once.
 fn repetition(drawn: &Drawn, fio: &Did, ours: &Did, exact: bool, found: &mut Vec<String>) {
     let distinct = |did: &Did| {
-        let places: BTreeSet<(usize, u64)> =
-            did.calls.iter().map(|c| (c.file, c.offset)).collect();
+        let places: BTreeSet<(usize, u64)> = did.calls.iter().map(|c| (c.file, c.offset)).collect();
         places.len() as f64 / did.calls.len().max(1) as f64
     };
     let (a, b) = (distinct(fio), distinct(ours));
@@ -187,7 +191,8 @@ fn skew(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
     let (a, b) = (top(fio), top(ours));
     let (n, m) = (fio.calls.len(), ours.calls.len());
     if n.min(m) >= 60 && far(a, n, b, m) && (a - b).abs() > 0.1 {
-        found.push(format!("distribution: three places have {a:.3} of fio's calls, {b:.3} of ours"));
+        found
+            .push(format!("distribution: three places have {a:.3} of fio's calls, {b:.3} of ours"));
     }
 }
 

@@ -155,7 +155,8 @@ fn trace(folder: &Folder, text: &str, name: &str) -> Result<(Vec<Record>, u64), 
         .filter(|line| line.contains(",syncs,"))
         .find_map(|line| line.split(',').find_map(|field| field.parse::<f64>().ok()))
         .unwrap_or(0.0) as u64;
-    let mut reader = Reader::open(Path::new(saved), &Options::default()).map_err(|e| e.to_string())?;
+    let mut reader =
+        Reader::open(Path::new(saved), &Options::default()).map_err(|e| e.to_string())?;
     let (mut records, mut record) = (Vec::new(), Record::default());
     while reader.read(&mut record).map_err(|e| e.to_string())? {
         let own = reader.names().processes.name(record.process).starts_with('j');

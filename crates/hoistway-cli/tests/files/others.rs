@@ -678,7 +678,9 @@ fn cleanup_obeys_no_state_that_others_could_have_written() {
     if !root_or_skip(&["losetup"]) {
         return;
     }
-    let attempts: [(&str, fn(&Scene), &str); 5] = [
+    /// What is done, how, and what is said of it.
+    type Attempt = (&'static str, fn(&Scene), &'static str);
+    let attempts: [Attempt; 5] = [
         (
             "the file is another user's",
             |s| give(&s.state.join("emulate/77/state")),

@@ -50,7 +50,7 @@ impl Dice {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (u128::from(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)) * u128::from(n) >> 64) as u64
+        ((u128::from(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)) * u128::from(n)) >> 64) as u64
     }
 
     fn percent(&mut self, n: u64) -> bool {

@@ -2,9 +2,8 @@
 
 use crate::args::{JobArgs, WhatIf};
 use crate::compare::{run_failure, stop_flag, threads};
-use crate::job::Jobs;
 use crate::table::{Table, three as number};
-use crate::{Failure, print};
+use crate::{Failure, job, print};
 use hoistway::quantity;
 use hoistway::target::{Answer, percent};
 use hoistway_lab::what_if::{
@@ -55,12 +54,11 @@ fn question(options: &WhatIf) -> Result<Question, Failure> {
         (None, Some(path)) => {
             let args = JobArgs {
                 job: Some(path.clone()),
-                fio: None,
                 target: None,
                 strict: false,
                 output_format: None,
             };
-            let experiment = Jobs::load(&args)?.expect("a file is named").experiment;
+            let experiment = job::load(&args, path)?;
             let workload = experiment.default_workloads[0].clone();
             (experiment, workload)
         }
@@ -140,14 +138,6 @@ fn text(question: &Question, report: &Report) -> String {
         let head = if n == 0 { "while it serves:" } else { "" };
         let _ = writeln!(out, "{head:16} {line}");
     }
-    let kernel = question.kernel(report);
-    let does = if kernel.kept { "keeps them all" } else { "comes nearest, and misses" };
-    let (config, left) = (kernel.config, percent(kernel.permille));
-    let head = "in the kernel:";
-    let _ = writeln!(out, "{head:16} {config} {does}, at {left} of the throughput");
-    for line in &kernel.lines {
-        let _ = writeln!(out, "{:16} {line}", "");
-    }
     out
 }
 
@@ -213,7 +203,6 @@ fn json(question: &Question, report: &Report) -> Value {
     let point = |p: &Point| point_json(question, report, p);
     let points = |all: &[Point]| all.iter().map(point).collect::<Vec<_>>();
     let Use { serve, running } = configuration(question, report);
-    let kernel = question.kernel(report);
     json!({
         "schema": JSON_SCHEMA,
         "drive": question.drive.id,
@@ -230,12 +219,6 @@ fn json(question: &Question, report: &Report) -> Value {
         "sweep": points(&report.sweep),
         "serve": serve,
         "running": running,
-        "kernel": {
-            "config": kernel.config,
-            "kept": kernel.kept,
-            "kept_permille": kernel.permille,
-            "lines": kernel.lines,
-        },
     })
 }
 

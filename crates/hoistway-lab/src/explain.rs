@@ -60,8 +60,6 @@ pub struct Story {
     pub lines: Vec<String>,
     /// Lines beyond the limit.
     pub left_out: usize,
-    /// Something is told of the process itself, and not only of others.
-    pub own: bool,
 }
 
 /// Tells the story of a trace that was kept from the start of the run, in at most `limit` lines.
@@ -69,7 +67,7 @@ pub fn story(records: &[Record], subject: &Subject, limit: usize) -> Story {
     let mut teller = Teller::new(subject.clone(), limit);
     records.iter().take_while(|r| r.at < subject.end).for_each(|r| teller.tell(r));
     let lines = teller.finish();
-    Story { lines, left_out: teller.left_out(), own: teller.own }
+    Story { lines, left_out: teller.left_out() }
 }
 
 /// A request at the drive.
@@ -93,8 +91,6 @@ pub struct Teller {
     lines: Vec<String>,
     /// The first line has been told.
     began: bool,
-    /// A line was told of the process itself.
-    own: bool,
     now: Instant,
     /// The queue of a process for sync and for other requests: (process, sync) to queue.
     queues: BTreeMap<(u32, bool), i64>,
@@ -123,7 +119,6 @@ impl Teller {
             left_out: 0,
             lines: Vec::new(),
             began: false,
-            own: false,
             now: Instant::ZERO,
             queues: BTreeMap::new(),
             slots: BTreeMap::new(),
@@ -419,7 +414,6 @@ impl Teller {
             return;
         }
         self.flush_others();
-        self.own = true;
         let line = format!("{:>12} ms  {text}", self.since(self.now));
         self.push(line);
     }
@@ -435,7 +429,6 @@ impl Teller {
                 let kind = if sync { "" } else { " for async writes" };
                 let name = self.name(proc);
                 let line = format!("{:>12} ms  {name} has {}{kind}", "0.000", self.queue(queue));
-                self.own = true;
                 self.push(line);
             }
         }

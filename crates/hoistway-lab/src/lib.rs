@@ -9,7 +9,6 @@ pub mod diff;
 pub mod differ;
 pub mod experiment;
 pub mod explain;
-pub mod judge;
 pub mod merge;
 pub mod population;
 pub mod recommend;

@@ -1,6 +1,5 @@
 //! `hoistway linux`: kernels that run in virtual time, built and known.
 
-use crate::terminal::say_again;
 use crate::{Failure, print};
 use clap::{Args as ClapArgs, Subcommand};
 use hoistway_live::LiveError;
@@ -107,7 +106,7 @@ impl Progress {
     fn tell(&mut self, what: &str) {
         let step = what.split(',').next().unwrap_or(what);
         if self.terminal {
-            say_again(what);
+            eprint!("\r\x1b[K{what}");
         } else if step != self.step {
             eprintln!("{step}");
         }
@@ -116,7 +115,7 @@ impl Progress {
 
     fn end(&self) {
         if self.terminal {
-            say_again("");
+            eprint!("\r\x1b[K");
         }
     }
 }

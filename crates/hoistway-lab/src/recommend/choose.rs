@@ -35,8 +35,6 @@ pub struct LimitScores {
     pub scores: Vec<Option<Vec<Vec<Score>>>>,
     /// By configuration: so far beyond the limit may be chance, in scores.
     pub leeway: Vec<f64>,
-    /// The limit is tighter by this, in scores: 0 but where it is asked what hangs by it.
-    pub shift: f64,
 }
 
 /// A criterion with the scores that it is about.
@@ -110,8 +108,7 @@ impl Plan {
             let scores = configs().map(|c| limit_scores(field, limit, &aspects, c, base)).collect();
             let limit = limit.clone();
             let leeway = vec![0.0; field.configs.len()];
-            let shift = 0.0;
-            (!aspects.is_empty()).then_some(LimitScores { limit, aspects, scores, leeway, shift })
+            (!aspects.is_empty()).then_some(LimitScores { limit, aspects, scores, leeway })
         });
         let criteria = goal.criteria.iter().filter_map(|criterion| {
             let aspects = criterion.measured(&has);
@@ -162,8 +159,7 @@ impl Plan {
         let mut left = complete.clone();
         for (i, limit) in self.limits.iter().enumerate() {
             left.retain(|&c| {
-                let excess = limit.excess(c, &complete, rounds) + limit.shift;
-                let broken = excess > limit.leeway[c];
+                let broken = limit.excess(c, &complete, rounds) > limit.leeway[c];
                 if broken && fell[c] == Fell::Tie {
                     fell[c] = Fell::Limit(i);
                 }

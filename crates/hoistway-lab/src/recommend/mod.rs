@@ -23,12 +23,10 @@
 pub mod advice;
 pub mod choose;
 pub mod compare;
-pub mod doubt;
 pub mod field;
 pub mod goal;
 pub mod identity;
 pub mod install;
-pub mod processor;
 
 pub use advice::{Advice, Answer, Sureness, recommend};
 pub use field::{Field, Source};

@@ -17,7 +17,6 @@ mod process;
 pub(crate) mod ranges;
 mod storage;
 mod turn;
-pub(crate) mod users;
 
 pub(crate) use disk::{allowed, drive_of};
 pub use machine::Processors;

@@ -5,7 +5,6 @@ pub mod line;
 pub(crate) mod listen;
 mod passed;
 pub(crate) mod server;
-pub(crate) mod socket_file;
 
 pub use listen::Listen;
 pub use passed::{Passed, passed};

@@ -10,7 +10,6 @@ mod cow;
 mod emulate;
 mod file;
 mod holes;
-pub(crate) mod image;
 mod memory;
 mod null;
 mod open;

@@ -377,11 +377,7 @@ fn switch(device: &Device, asked: &str) -> Result<Value, String> {
     for _ in 0..SWITCH_LOOKS {
         let report = device.report().map_err(text)?;
         if !report.changing {
-            return Ok(json!({
-                "scheduler": config.scheduler.name,
-                "done": true,
-                "controllers": report.controllers,
-            }));
+            return Ok(json!({ "scheduler": config.scheduler.name, "done": true }));
         }
         waits_for = report.waits_for;
         std::thread::sleep(SWITCH_LOOK);

@@ -175,7 +175,7 @@ pub struct Compare {
 #[derive(Debug, ClapArgs)]
 pub struct RunOne {
     /// Experiment: name, or path of an experiment file; left out with --job
-    #[arg(required_unless_present = "job")]
+    #[arg(required_unless_present = "from_fio")]
     #[arg(value_parser = Known(experiments), hide_possible_values = true)]
     pub experiment: Option<String>,
     #[command(flatten)]
@@ -205,21 +205,30 @@ pub struct RunOne {
 #[derive(Debug, ClapArgs)]
 pub struct JobArgs {
     /// Run the jobs of this fio job file in place of an experiment
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "from_fio")]
     pub job: Option<PathBuf>,
-    /// With --job: the job that is measured, against all the others; left out, all are measured alike
-    #[arg(long, value_name = "JOB", requires = "job", hide_short_help = true)]
+    /// Run the jobs of this command line of fio, in quotes: '--name=a --rw=randread --size=1g'
+    #[arg(long, value_name = "WORDS", group = "from_fio", allow_hyphen_values = true)]
+    pub fio: Option<String>,
+    /// With --job or --fio: the job that is measured, against all the others; left out, all are measured alike
+    #[arg(long, value_name = "JOB", requires = "from_fio", hide_short_help = true)]
     pub target: Option<String>,
-    /// With --job: refuse settings that are not supported instead of warning of them
-    #[arg(long, requires = "job", hide_short_help = true)]
+    /// With --job or --fio: refuse settings that are not supported instead of warning of them
+    #[arg(long, requires = "from_fio", hide_short_help = true)]
     pub strict: bool,
-    /// With --job: normal, or fio-json: what fio prints with --output-format=json
-    #[arg(long, value_name = "FORMAT", requires = "job", hide_short_help = true)]
+    /// With --job or --fio: normal, or fio-json: what fio prints with --output-format=json
+    #[arg(long, value_name = "FORMAT", requires = "from_fio", hide_short_help = true)]
     #[arg(value_parser = ["normal", "fio-json"], conflicts_with_all = ["csv", "json", "dry_run"])]
     pub output_format: Option<String>,
 }
 
 impl JobArgs {
+    /// The flag that names jobs, if one does.
+    pub fn flag(&self) -> Option<&'static str> {
+        let job = self.job.as_ref().map(|_| "--job");
+        job.or(self.fio.as_ref().map(|_| "--fio"))
+    }
+
     /// Results are to be printed as fio prints them.
     pub fn as_fio(&self) -> bool {
         self.output_format.as_deref() == Some("fio-json")
@@ -630,7 +639,7 @@ fn formats() -> clap::builder::PossibleValuesParser {
 /// `hoistway report`.
 #[derive(Debug, ClapArgs)]
 pub struct Report {
-    /// Run directories
+    /// Run directories, or folders of them such as a bench directory
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Also write every chart of the report into this folder, one SVG file each. (For PNG use the buttons in
@@ -671,3 +680,6 @@ pub struct Diff {
     #[arg(long)]
     pub wide: bool,
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,15 @@
 //! baseline that this run does not have counts too, since a test that is no longer run cannot fail.
 
 use crate::args::Common;
-use crate::table::{Table, cell, limit, times};
+use crate::table::{Table, cell, limit, told_apart};
 use crate::{Failure, diff};
-use hoistway_lab::diff::{Quantity, diff as compare};
+use hoistway_lab::diff::{Quantity, diff as compare, without_choice};
+use hoistway_lab::judge;
 use hoistway_lab::result::{Run, number_text};
 use hoistway_lab::run::Grid;
+use hoistway_lab::stats::Finding;
+use hoistway_lab::world::Sim;
+use hoistway_sim::load::Better;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -79,13 +83,13 @@ impl Baseline {
         Ok(Some(Baseline { place: place.clone(), runs, band }))
     }
 
-    /// Holds the runs against it.
-    pub fn judge(&self, runs: &[(&Run, &Path)], wide: bool) -> Judgement {
+    /// Holds the runs against it; `unchosen`: where the scheduler had no choice.
+    pub fn judge(&self, runs: &[(&Run, &Path)], unchosen: &[Unchosen], wide: bool) -> Judgement {
         let mut text = String::new();
         let headings =
             ["drive", "workload", "config", "metric", "baseline", "now", "unit", "ratio", "is"];
         let mut table = Table::new(&headings, 4);
-        let (mut out, mut all, mut gone) = (0, 0, 0);
+        let (mut out, mut all, mut gone, mut open) = (0, 0, 0, 0);
         for (old, (new, _)) in self.runs.iter().zip(runs) {
             let found = compare(old, new);
             for cell in &found.only_old {
@@ -93,7 +97,8 @@ impl Baseline {
                 let _ = writeln!(text, "- {cell}: in the baseline, and not in this run");
             }
             all += found.quantities.len();
-            for q in found.quantities.iter().filter(|q| self.left(q)) {
+            open += found.quantities.iter().filter(|q| cut_off(q)).count();
+            for q in found.quantities.iter().filter(|q| q.left(self.band)) {
                 out += 1;
                 table.row(row(q));
             }
@@ -110,47 +115,91 @@ impl Baseline {
         if gone > 0 {
             let _ = write!(text, ", {gone} cells are missing");
         }
-        text.push('\n');
-        Judgement { text, holds: out == 0 && gone == 0 }
-    }
-
-    fn left(&self, q: &Quantity) -> bool {
-        match q.ratio {
-            // No value, or the value 0, on one side: nothing to divide.
-            None => q.differs,
-            Some(r) => {
-                let far = r.mean > 1.0 + self.band || r.mean < 1.0 / (1.0 + self.band);
-                q.differs && far
-            }
+        if open > 0 {
+            let _ = write!(
+                text,
+                ", {open} are cut off and tell nothing (a longer --duration lets them finish)"
+            );
         }
+        text.push('\n');
+        text.push_str(&no_choice(unchosen));
+        Judgement { text, holds: out == 0 && gone == 0 }
     }
 }
 
+/// Cells of an experiment in which the scheduler had next to no choice.
+#[derive(Debug)]
+pub struct Unchosen {
+    cells: Vec<String>,
+    all: usize,
+    /// The run did not count choices, and the same was simulated once.
+    simulated: bool,
+}
+
+/// Where the schedulers of a run had no choice. A world that does not tell is simulated, one repetition.
+pub fn unchosen(grid: &mut Grid, run: &Run, threads: usize) -> Result<Unchosen, Failure> {
+    let all = run.cells.len();
+    if let Some(cells) = without_choice(run) {
+        return Ok(Unchosen { cells, all, simulated: false });
+    }
+    let reps = std::mem::replace(&mut grid.reps, 1);
+    let found = grid.run(&Sim, threads, &*crate::compare::stop_flag()?, &|_| {});
+    grid.reps = reps;
+    let cells = without_choice(&found.map_err(crate::compare::run_failure)?).unwrap_or_default();
+    Ok(Unchosen { cells, all, simulated: true })
+}
+
+/// Cells that are named; the others are counted.
+const NAMED: usize = 6;
+
+fn no_choice(unchosen: &[Unchosen]) -> String {
+    let mut out = String::new();
+    for Unchosen { cells, all, simulated } in unchosen.iter().filter(|u| !u.cells.is_empty()) {
+        let named = &cells[..cells.len().min(NAMED)];
+        let rest = match cells.len() - named.len() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let how = if *simulated { " (simulated: this world does not tell)" } else { "" };
+        let _ = writeln!(
+            out,
+            "! no choice{how}: in {} of {all} cells hardly ever two requests waited, so that a change of the scheduler cannot show: \
+             {}{rest}; `compare scheduler-patch` has loads that leave a choice",
+            cells.len(),
+            named.join(", ")
+        );
+    }
+    out
+}
+
+/// Values on both sides, and no telling whether they differ: bounds.
+fn cut_off(q: &Quantity) -> bool {
+    let c = &q.comparison;
+    c.finding == Finding::Unknown && c.value.is_some() && c.reference.is_some()
+}
+
 fn row(q: &Quantity) -> Vec<String> {
+    let c = &q.comparison;
     vec![
         q.drive.clone(),
         q.workload.clone(),
         q.config.clone(),
         q.metric.into(),
-        cell(q.old),
-        cell(q.new),
+        cell(c.reference),
+        cell(c.value),
         q.unit.into(),
-        q.ratio.as_ref().map_or_else(|| "-".into(), times),
+        told_apart(c),
         verdict(q).into(),
     ]
 }
 
 /// Which way it went, where the metric has a better side.
 fn verdict(q: &Quantity) -> &'static str {
-    let less_is_better = match q.metric {
-        "latency_avg" | "startup_time" => true,
-        "throughput_total" | "throughput_target" | "jain_interferers" => false,
-        _ => return "changed",
-    };
-    match q.ratio {
-        None => "changed",
-        Some(r) if (r.mean < 1.0) == less_is_better => "better",
-        Some(_) => "worse",
+    let better = judge::better(q.metric);
+    match q.comparison.finding.differs() && better != Better::Neither {
+        false => "changed",
+        true if q.comparison.is_better(better) => "better",
+        true => "worse",
     }
 }
 

@@ -5,13 +5,15 @@
 
 use crate::args::{Common, Compare};
 use crate::compare::{Source, chosen, configs_of, forget, grid, load, note, run_keeping};
+use crate::output::{Folder, check_folder};
 use crate::results::repetitions;
 use crate::table::{Table, cell, limit};
 use crate::world::{choose, leave_out};
 use crate::{Failure, print};
-use hoistway_lab::result::{ConfigInfo, DriveInfo, Metric, Run, metrics_csv};
+use hoistway_files::Dir;
+use hoistway_lab::result::{ConfigInfo, DriveInfo, Metric, Run, holds_runs, metrics_csv};
 use hoistway_lab::stats::{Bounded, Ratio};
-use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Other, Row, rows};
+use hoistway_lab::validate::{LIMIT, LIMIT_BFQ, Row, rows};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,13 +23,19 @@ type OfWorld = (Vec<Run>, Vec<PathBuf>);
 
 /// `compare` in several worlds.
 pub fn compare(options: &Compare, worlds: &[String]) -> Result<(), Failure> {
-    if options.job.job.is_some() {
-        let what = "--job: one world at a time; name one with --on";
-        return Err(Failure::Usage(what.into()));
+    if let Some(flag) = options.job.flag() {
+        let what = format!("{flag}: one world at a time; name one with --on");
+        return Err(Failure::Usage(what));
     }
     let named = options.experiment.clone().unwrap_or_else(|| crate::compare::USUAL.into());
     crate::baseline::refuse(&options.common, "several worlds")?;
     let names = chosen(&[named], &[], "experiment")?;
+    let out = options.common.out.as_deref();
+    let is_ours = |dir: &Dir| holds_runs(dir, true);
+    check_folder("--out", out, is_ours)?;
+    if let (Some(out), false) = (out, options.common.dry_run) {
+        Folder::open("--out", out, is_ours)?;
+    }
     let (mut all, mut kept): (Vec<OfWorld>, Vec<_>) = (Vec::new(), Vec::new());
     for world in worlds {
         let common = of_world(&options.common, world);
@@ -180,7 +188,7 @@ pub fn table(all: &[Row], reference: &str, others: &[&str]) -> Table {
 
 /// `0.97 (0.93 to 1.02)`; few runs that scatter have no bounds that would tell anything.
 fn ratio(r: &Ratio) -> String {
-    let mean = format!("{:.2}", r.mean);
+    let mean = format!("{}{:.2}", r.bound.sign(), r.mean);
     let low = |x: f64| if x < 0.1 { "<0.1".to_string() } else { format!("{x:.2}") };
     let high = |x: f64| if x > 10.0 { ">10".to_string() } else { format!("{x:.2}") };
     mean + &r.interval.map_or_else(String::new, |(l, h)| format!(" ({} to {})", low(l), high(h)))
@@ -203,9 +211,9 @@ fn cells(row: &Row) -> Vec<String> {
         row.unit.into(),
         cell(row.reference),
     ];
-    for (at, Other { value: v, ratio: r }) in row.others.iter().enumerate() {
-        cells.push(cell(*v));
-        let text = r.as_ref().map_or_else(|| "-".into(), ratio);
+    for (at, other) in row.others.iter().enumerate() {
+        cells.push(cell(other.value));
+        let text = other.ratio.as_ref().map_or_else(|| "-".into(), ratio);
         cells.push(text + held(row, at));
     }
     cells
@@ -259,11 +267,11 @@ pub fn json(all: &[Row], reference: &str, others: &[&str], notes: &[String]) -> 
     };
     let row = |row: &Row| {
         let beside = row.others.iter().zip(others).enumerate().map(|(at, (other, world))| {
-            let interval = other.ratio.and_then(|r| r.interval);
-            serde_json::json!({
-                "world": world, "value": bounded(other.value), "ratio": other.ratio.map(|r| r.mean),
-                "low": interval.map(|i| i.0), "high": interval.map(|i| i.1), "holds": row.holds(at),
-            })
+            let mut of = crate::results::comparison_json(other);
+            of["world"] = (*world).into();
+            of["value"] = bounded(other.value).into();
+            of["holds"] = row.holds(at).into();
+            of
         });
         serde_json::json!({
             "drive": row.drive, "workload": row.workload, "config": row.config,

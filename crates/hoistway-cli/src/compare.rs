@@ -2,18 +2,22 @@
 
 use crate::args::{Common, Compare, JobArgs, RunOne};
 use crate::baseline::{self, Baseline};
-use crate::results::results;
+use crate::job::Jobs;
+use crate::output::{self, Folder};
+use crate::results::{all_csv, all_json, results};
 use crate::table::{Table, limit};
 use crate::world::{self, Chosen, choose};
 use crate::{Failure, beside, explain, job, print};
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, quantity};
+use hoistway_files::{Dir, Kind};
 use hoistway_lab::config::{Config, WBT, split_list};
-use hoistway_lab::experiment::{Experiment, Options, read_directory};
+use hoistway_lab::experiment::{Experiment, Idle, Options, idle_files, read_directory, who_heeds};
 use hoistway_lab::replay::SavingSim;
+use hoistway_lab::replay::saved::OURS;
 use hoistway_lab::report::{html, overview};
 use hoistway_lab::result::kept::{Found, Kept};
-use hoistway_lab::result::{Metric, Run, metrics_csv, number_text};
+use hoistway_lab::result::{DirectoryError, Run, holds_runs, number_text};
 use hoistway_lab::run::{Grid, Progress, RunError};
 use hoistway_lab::world::World;
 use hoistway_sim::drive::DriveFile;
@@ -24,14 +28,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Version of the JSON that `--json` prints.
-const JSON_SCHEMA: u32 = 1;
-
 /// Longest `--duration`: a day.
 const DURATION_MAX_S: u64 = 86_400;
 
 /// Experiments of `compare` that are named nowhere.
 pub const USUAL: &str = "latency-2019";
+
+/// What `compare` compares in the simulator where nothing is named: what people choose between, and what a latency
+/// target brings. So few repetitions, that five take no longer than two did.
+const FIRST: &[&str] = &["none", "mq-deadline", "kyber", "bfq", "slo-paternoster"];
+const FIRST_REPS: u32 = 4;
 
 /// The configurations asked for, or the experiment's.
 pub fn configs_of(options: &Compare, experiment: &Experiment) -> Vec<String> {
@@ -47,14 +53,13 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
         return beside::compare(options, &worlds);
     }
     let configs = |experiment: &Experiment| configs_of(options, experiment);
-    if let Some(path) = &options.job.job {
-        if let Some(name) = &options.experiment {
-            let what = format!("--job is in place of an experiment; leave '{name}' or --job out");
-            return Err(Failure::Usage(what));
-        }
-        let experiment = job::load(&options.job, path)?;
-        let configs = configs(&experiment);
-        return of_job(experiment, &configs, "compare", &options.job, path, &options.common);
+    if let (Some(flag), Some(name)) = (options.job.flag(), &options.experiment) {
+        let what = format!("{flag} is in place of an experiment; leave '{name}' or {flag} out");
+        return Err(Failure::Usage(what));
+    }
+    if let Some(jobs) = Jobs::load(&options.job)? {
+        let configs = configs(&jobs.experiment);
+        return of_jobs(jobs, &configs, "compare", &options.job, &options.common);
     }
     let named = options.experiment.clone().unwrap_or_else(|| USUAL.into());
     let names = chosen(&[named], &[], "experiment")?;
@@ -65,7 +70,14 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
     let chosen = choose(&options.common)?;
     let mut grids = Vec::new();
     for name in &names {
-        let experiment = load(name)?;
+        let mut experiment = load(name)?;
+        if options.experiment.is_none()
+            && options.config.is_empty()
+            && options.common.world() == "sim"
+        {
+            experiment.configs = FIRST.iter().map(|c| c.to_string()).collect();
+            experiment.reps = FIRST_REPS;
+        }
         let configs = configs(&experiment);
         let source = Source { verb: "compare", name };
         grids.push(grid(experiment, &configs, &options.common, &chosen, &source)?);
@@ -73,43 +85,49 @@ pub fn compare(options: &Compare) -> Result<(), Failure> {
     carry_out(grids, &options.common, &chosen, &|_| String::new())
 }
 
-/// Runs the jobs of a file.
-fn of_job(
-    experiment: Experiment,
+/// Runs the jobs of a file, or of a command line.
+fn of_jobs(
+    jobs: Jobs,
     configs: &[String],
     verb: &str,
     args: &JobArgs,
-    path: &Path,
     common: &Common,
 ) -> Result<(), Failure> {
     let chosen = choose(common)?;
-    let source = Source { verb, name: &job::flags(args, path) };
-    let mut grid = grid(experiment, configs, common, &chosen, &source)?;
+    let source = Source { verb, name: &jobs.flags };
+    let mut grid = grid(jobs.experiment.clone(), configs, common, &chosen, &source)?;
+    jobs.check(&grid)?;
     if args.as_fio() && common.reps.is_none() {
         // One document is one run.
         grid.reps = 1;
         grid.command = command(&grid, common, chosen.drive.is_none(), &source);
     }
     if !args.as_fio() {
-        let jobs = |run: &Run| format!("\n{}", job::table(run));
-        return carry_out(vec![grid], common, &chosen, &jobs);
+        let more = |run: &Run| {
+            jobs.tell_unmeasured(run);
+            format!("\n{}", job::table(run))
+        };
+        return carry_out(vec![grid], common, &chosen, &more);
     }
     baseline::refuse(common, "output in fio's formats")?;
     let mut grids = [grid];
     let (runs, dirs) = run_all(&mut grids, common, &chosen)?;
-    job::print_documents(&runs[0], &dirs[0], &grids[0].experiment)?;
+    jobs.tell_unmeasured(&runs[0]);
+    jobs.print_documents(&runs[0], &dirs[0])?;
     note(&runs[0], &dirs[0])
 }
 
 pub fn run_one(options: &RunOne) -> Result<(), Failure> {
-    let (experiment, name, config) = match (&options.job.job, &options.experiment) {
-        (Some(path), config) => {
-            if let (Some(first), Some(_)) = (config, &options.config) {
-                let what = format!("--job is in place of an experiment; leave '{first}' out");
+    let jobs = Jobs::load(&options.job)?;
+    let (experiment, name, config) = match (&jobs, &options.experiment) {
+        (Some(jobs), config) => {
+            if let (Some(flag), Some(first), Some(_)) =
+                (options.job.flag(), config, &options.config)
+            {
+                let what = format!("{flag} is in place of an experiment; leave '{first}' out");
                 return Err(Failure::Usage(what));
             }
-            let flags = job::flags(&options.job, path);
-            (job::load(&options.job, path)?, flags, config.clone())
+            (jobs.experiment.clone(), jobs.flags.clone(), config.clone())
         }
         (None, name) => {
             let name = name.clone().expect("clap requires one of the two");
@@ -122,11 +140,15 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             "run takes one configuration, not '{config}'; `hoistway compare` takes several"
         )));
     }
-    if let (Some(path), None, None) = (&options.job.job, &options.explain, &options.save_trace) {
-        return of_job(experiment, &[config], "run", &options.job, path, &options.common);
-    }
+    let jobs = match (jobs, &options.explain, &options.save_trace) {
+        (Some(jobs), None, None) => {
+            return of_jobs(jobs, &[config], "run", &options.job, &options.common);
+        }
+        (jobs, ..) => jobs,
+    };
     let chosen = choose(&options.common)?;
     let source = Source { verb: "run", name: &name };
+    let check = |grid: &Grid| jobs.as_ref().map_or(Ok(()), |jobs| jobs.check(grid));
     if let Some(process) = &options.explain {
         baseline::refuse(&options.common, "--explain")?;
         if !["sim", "engine"].contains(&options.common.world().as_str()) {
@@ -134,9 +156,11 @@ pub fn run_one(options: &RunOne) -> Result<(), Failure> {
             return Err(Failure::Usage(what.into()));
         }
         let grid = explain::grid_of(experiment, &[config], &options.common, &chosen, &source)?;
+        check(&grid)?;
         return explain::explain(&grid, &*chosen.world, process, options.limit);
     }
     let mut grid = grid(experiment, &[config], &options.common, &chosen, &source)?;
+    check(&grid)?;
     let nothing = |_: &Run| String::new();
     if let Some(path) = &options.save_trace {
         let chosen = saving(&mut grid, &options.common, path)?;
@@ -163,6 +187,7 @@ fn saving(grid: &mut Grid, common: &Common, path: &Path) -> Result<Chosen, Failu
             grid.len()
         )));
     }
+    output::check("--save-trace", Some(path), OURS)?;
     let (path, config) = (path.to_path_buf(), grid.configs[0].id.clone());
     Ok(Chosen { world: Box::new(SavingSim { path, config }), drive: None })
 }
@@ -180,6 +205,9 @@ pub fn load(name: &str) -> Result<Experiment, Failure> {
     Experiment::load(name).map_err(|e| Failure::Usage(e.to_string()))
 }
 
+/// Most names of a list.
+const LIST_MAX: usize = 1000;
+
 /// Everything given, split at commas.
 pub fn parts(given: &[String]) -> Vec<String> {
     given.iter().flat_map(|g| split_list(g)).collect()
@@ -191,6 +219,12 @@ pub fn chosen(given: &[String], default: &[String], what: &str) -> Result<Vec<St
         list if list.is_empty() => default.to_vec(),
         list => list,
     };
+    if list.len() > LIST_MAX {
+        return Err(Failure::Usage(format!(
+            "{} {what} names in the list, at most {LIST_MAX}",
+            list.len()
+        )));
+    }
     if list.iter().any(String::is_empty) {
         return Err(Failure::Usage(format!(
             "an empty {what} name in the list; remove the extra comma"
@@ -260,6 +294,13 @@ pub fn grid(
         }
         parsed.push(config);
     }
+    for Idle { path, file, configs } in idle_files(&experiment.tree, &parsed) {
+        eprintln!(
+            "warning: {file} of group {path} does nothing under {}; it takes {}",
+            configs.join(", "),
+            who_heeds(&file)
+        );
+    }
     let options = Options { quick: common.quick, duration, trace: None };
     let mut grid = Grid {
         reps: common.reps.unwrap_or(experiment.reps),
@@ -271,6 +312,9 @@ pub fn grid(
         options,
         command: String::new(),
     };
+    if let Some(what) = grid.too_large() {
+        return Err(Failure::Usage(what));
+    }
     grid.command = command(&grid, common, chosen_world.drive.is_none(), source);
     Ok(grid)
 }
@@ -377,7 +421,14 @@ pub fn carry_out(
     let baseline = Baseline::read(common, &grids)?;
     let (runs, dirs) = run_all(&mut grids, common, chosen)?;
     let runs: Vec<(&Run, &Path)> = runs.iter().zip(dirs.iter().map(PathBuf::as_path)).collect();
-    let judgement = baseline.map(|baseline| baseline.judge(&runs, common.wide));
+    let judge = |baseline: Baseline| {
+        let threads = threads(common.jobs);
+        let each = grids.iter_mut().zip(&runs);
+        let each = each.map(|(grid, (run, _))| baseline::unchosen(grid, run, threads));
+        let unchosen = each.collect::<Result<Vec<_>, Failure>>()?;
+        Ok::<_, Failure>(baseline.judge(&runs, &unchosen, common.wide))
+    };
+    let judgement = baseline.map(judge).transpose()?;
     let verdict = match &judgement {
         Some(judgement) if !judgement.holds => Err(Failure::No),
         _ => Ok(()),
@@ -443,7 +494,7 @@ pub fn run_all(
 /// from any of them.
 pub fn forget(kept: &[Kept]) -> Result<(), Failure> {
     let forgotten = kept.iter().try_for_each(Kept::remove);
-    forgotten.map_err(|e| Failure::Failed(e.to_string()))
+    forgotten.map_err(directory_failure)
 }
 
 /// Runs the grids; their finished runs stay, for [`forget`].
@@ -460,22 +511,17 @@ pub fn run_keeping(
     let threads = threads(common.jobs);
     let stop = stop_flag()?;
     let mut runs = Vec::new();
-    for ((grid, dir), left_out) in grids.iter().zip(&dirs).zip(left_out) {
-        let kept = kept_runs(grid, world, dir, common)?;
+    // Before the first of them runs.
+    let kept = grids.iter().zip(&dirs).map(|(grid, dir)| kept_runs(grid, world, dir, common));
+    let kept: Vec<Kept> = kept.collect::<Result<_, Failure>>()?;
+    let each = grids.iter().zip(&dirs).zip(left_out).zip(kept);
+    for (((grid, dir), left_out), kept) in each {
         let mut run = execute(grid, world, threads, common, &stop, &kept)?;
         run.manifest.machine.extend(left_out);
         if let (Some(out), true) = (&common.out, grids.len() > 1) {
-            std::fs::create_dir_all(out).map_err(|e| {
-                let place = out.display();
-                Failure::Environment(format!("{place}: {e}; choose a writable place with --out"))
-            })?;
+            Folder::open("--out", out, is_ours)?;
         }
-        run.write(dir, &html::render(&run)).map_err(|e| match e {
-            hoistway_lab::result::DirectoryError::Io { .. } => {
-                Failure::Environment(format!("{e}; choose a writable place with --out"))
-            }
-            e => Failure::Failed(e.to_string()),
-        })?;
+        run.write(dir, &html::render(&run)).map_err(directory_failure)?;
         all_kept.push(kept);
         runs.push(run);
     }
@@ -484,6 +530,25 @@ pub fn run_keeping(
     }
     Ok((runs, dirs))
 }
+
+/// What keeps a run directory from being written.
+pub fn directory_failure(error: DirectoryError) -> Failure {
+    match error {
+        DirectoryError::Io { .. } => {
+            Failure::Environment(format!("{error}; choose a writable place with --out"))
+        }
+        DirectoryError::InTheWay(_) => Failure::Usage(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    }
+}
+
+/// Whether a folder is one for the run directories of several experiments.
+pub fn is_ours(dir: &Dir) -> bool {
+    dir.holds(OVERVIEW, Kind::Marked) || holds_runs(dir, false)
+}
+
+/// The page over several runs.
+const OVERVIEW: &str = "overview.html";
 
 /// So many as wanted, or one per core.
 pub fn threads(jobs: Option<u16>) -> usize {
@@ -500,6 +565,9 @@ fn directories(
     world: &dyn World,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut dirs = Vec::new();
+    if let (Some(out), true) = (&common.out, grids.len() > 1) {
+        output::check_folder("--out", Some(out), is_ours)?;
+    }
     for grid in grids {
         world::check(world, grid)?;
         let dir = match (&common.out, grids.len()) {
@@ -512,7 +580,7 @@ fn directories(
                 PathBuf::from("runs").join(format!("{id}.{world}.{digest}"))
             }
         };
-        Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        Run::may_write(&dir).map_err(directory_failure)?;
         baseline::keep(common, &dir)?;
         dirs.push(dir);
     }
@@ -527,7 +595,7 @@ fn write_overview(
 ) -> Result<PathBuf, Failure> {
     let folder = common.out.clone().unwrap_or_else(|| PathBuf::from("runs"));
     let name = match &common.out {
-        Some(_) => "overview.html".to_string(),
+        Some(_) => OVERVIEW.to_string(),
         None => {
             let digests: Vec<String> = grids.iter().map(Grid::digest).collect();
             format!("overview.{}.html", digests.join("-"))
@@ -541,27 +609,8 @@ fn write_overview(
         })
         .collect();
     let path = folder.join(name);
-    let part = path.with_extension("part");
-    std::fs::write(&part, overview::render(&linked))
-        .and_then(|()| std::fs::rename(&part, &path))
-        .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))?;
+    output::write("--out", &path, &overview::render(&linked), Kind::Marked)?;
     Ok(path)
-}
-
-/// The metrics of all runs under one header.
-fn all_csv(runs: &[(&Run, &Path)]) -> String {
-    let all: Vec<Metric> = runs.iter().flat_map(|(run, _)| run.metrics.clone()).collect();
-    metrics_csv(&all)
-}
-
-/// One run as an object, several as a list of them.
-fn all_json(runs: &[(&Run, &Path)]) -> String {
-    let mut objects: Vec<_> = runs.iter().map(|(run, dir)| json(run, dir)).collect();
-    let all = match objects.len() {
-        1 => objects.remove(0),
-        _ => serde_json::json!({ "schema": JSON_SCHEMA, "runs": objects }),
-    };
-    format!("{all:#}\n")
 }
 
 /// Where the report is and which seed was used, beside data on stdout.
@@ -573,7 +622,7 @@ pub fn note(run: &Run, dir: &Path) -> Result<(), Failure> {
 /// The finished runs that an interrupted run of the same command has left; reports them.
 fn kept_runs(grid: &Grid, world: &dyn World, dir: &Path, common: &Common) -> Result<Kept, Failure> {
     let opened = Kept::open(dir, &grid.key(world, &program()), common.fresh);
-    let (kept, found) = opened.map_err(|e| Failure::Environment(e.to_string()))?;
+    let (kept, found) = opened.map_err(directory_failure)?;
     match found {
         Found::Nothing => {}
         Found::Ours => eprintln!(
@@ -664,7 +713,10 @@ pub fn run_failure(error: RunError) -> Failure {
         RunError::Keep { what } => {
             Failure::Environment(format!("{what}; choose a writable place with --out"))
         }
-        RunError::Job { error: JobError::Storage { .. }, .. } => Failure::Failed(error.to_string()),
+        RunError::InTheWay { what } => Failure::Usage(what),
+        RunError::Job { error: JobError::Storage { .. }, .. } | RunError::Broken { .. } => {
+            Failure::Failed(error.to_string())
+        }
         error => Failure::Usage(error.to_string()),
     }
 }
@@ -730,27 +782,4 @@ pub fn preview(grid: &Grid, world: &dyn World) -> Result<String, Failure> {
         grid.seed + u64::from(grid.reps) - 1
     );
     Ok(out)
-}
-
-fn json(run: &Run, dir: &Path) -> serde_json::Value {
-    let metric = |x: &Metric| {
-        serde_json::json!({
-            "experiment": x.experiment, "drive": x.drive, "config": x.config,
-            "workload": x.workload, "metric": x.metric, "unit": x.unit, "value": x.value,
-            "rep": x.rep, "source": x.source, "bound": x.bound.sign(),
-        })
-    };
-    let flag = |(cell, text): &(String, String)| serde_json::json!({ "cell": cell, "text": text });
-    serde_json::json!({
-        "schema": JSON_SCHEMA,
-        "experiment": run.manifest.experiment,
-        "version": run.manifest.version,
-        "command": run.manifest.command,
-        "seed": run.manifest.seed,
-        "reps": run.manifest.reps,
-        "directory": dir.display().to_string(),
-        "report": dir.join("report.html").display().to_string(),
-        "metrics": run.metrics.iter().map(metric).collect::<Vec<_>>(),
-        "flags": run.flags.iter().map(flag).collect::<Vec<_>>(),
-    })
 }

@@ -5,8 +5,9 @@ mod json;
 mod text;
 
 use crate::trace_args::{TraceArgs, failure, warnings};
-use crate::{Failure, print};
+use crate::{Failure, output, print};
 use clap::Args as ClapArgs;
+use hoistway_files::Kind;
 use hoistway_trace::describe::{Description, Party};
 use hoistway_trace::{Format, Names, Reader, Table};
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub struct Describe {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub top: u16,
-    /// Also write a page with charts
+    /// Also write a page with charts; an existing file is replaced only if hoistway made it
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print JSON
@@ -41,6 +42,8 @@ struct Described<'a> {
     names: &'a Names,
     malformed: u64,
     late: u64,
+    /// The times are those of the recording.
+    timed: bool,
     top: usize,
     load: &'a Description,
 }
@@ -48,6 +51,7 @@ struct Described<'a> {
 static STOP: AtomicBool = AtomicBool::new(false);
 
 pub fn describe(options: &Describe) -> Result<(), Failure> {
+    output::check("--html", options.html.as_deref(), Kind::Marked)?;
     let mut read = options.read.options()?;
     read.completions = true;
     let mut reader = Reader::open(&options.trace, &read).map_err(failure)?;
@@ -66,7 +70,13 @@ pub fn describe(options: &Describe) -> Result<(), Failure> {
     warnings(&reader).iter().for_each(|w| eprintln!("warning: {w}"));
     if load.requests() == 0 {
         let trace = options.trace.display();
-        return Err(Failure::Usage(format!("{trace}: no request passes the filters")));
+        let format = format.name;
+        return Err(Failure::Usage(match reader.understood() {
+            0 => format!("{trace}: the trace has no records (format {format})"),
+            n => {
+                format!("{trace}: no request passes the filters, of {n} records (format {format})")
+            }
+        }));
     }
     let described = Described {
         trace: options.trace.display().to_string(),
@@ -74,13 +84,13 @@ pub fn describe(options: &Describe) -> Result<(), Failure> {
         names: reader.names(),
         malformed: reader.malformed(),
         late: reader.late(),
+        timed: reader.times_known(),
         top: options.top.into(),
         load: &load,
     };
     if let Some(path) = &options.html {
         let page = hoistway_lab::report::load::page(&html::page(&described));
-        std::fs::write(path, page)
-            .map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+        output::write("--html", path, &page, Kind::Marked)?;
     }
     print(&if options.json { json::json(&described) } else { text::text(&described) })?;
     if STOP.load(Ordering::Relaxed) {
@@ -100,6 +110,24 @@ fn progress(quiet: bool) -> indicatif::ProgressBar {
 }
 
 impl Described<'_> {
+    /// The requests and their time, as far as it is known.
+    fn how_many(&self) -> String {
+        let (n, span) = (self.load.requests(), self.load.span());
+        if !self.timed {
+            return format!("requests in all: {n}, times unknown");
+        }
+        if !self.has_rate() {
+            return format!("requests in all: {n}");
+        }
+        let rate = short(n as f64 * 1e9 / span as f64);
+        format!("{n} requests in {}, {rate} per second on average", time(span))
+    }
+
+    /// Something can be said per second: there are times, and some pass.
+    fn has_rate(&self) -> bool {
+        self.timed && self.load.span() > 0
+    }
+
     /// The parties with the most requests: name and counts, and how many more there are.
     fn most<'a>(&self, all: &'a [Party], table: &'a Table) -> (Vec<(&'a str, &'a Party)>, usize) {
         let mut rows: Vec<_> = (0_u32..)

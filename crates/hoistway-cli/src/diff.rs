@@ -5,7 +5,7 @@ use crate::table::{Table, cell, limit, three, told_apart};
 use crate::{Failure, print};
 use hoistway_lab::diff::{Difference, Entry, Quantity, diff as compare};
 use hoistway_lab::result::Run;
-use hoistway_lab::stats::{Bound, Bounded, Verdict};
+use hoistway_lab::stats::Bounded;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub fn diff(options: &Diff) -> Result<(), Failure> {
 }
 
 pub fn read(dir: &Path) -> Result<Run, Failure> {
-    if !dir.join("run.toml").is_file() {
+    if !dir.join("run.toml").exists() {
         let what = format!("{} is not a run directory (it has no run.toml)", dir.display());
         return Err(Failure::Usage(what));
     }
@@ -45,7 +45,7 @@ fn text(found: &Difference, options: &Diff) -> String {
         }
     }
     let shown: Vec<&Quantity> =
-        found.quantities.iter().filter(|q| options.all || q.differs).collect();
+        found.quantities.iter().filter(|q| options.all || q.differs()).collect();
     if !shown.is_empty() {
         if !out.is_empty() {
             out.push('\n');
@@ -59,34 +59,25 @@ fn text(found: &Difference, options: &Diff) -> String {
                 q.workload.clone(),
                 q.config.clone(),
                 q.metric.into(),
-                cell(q.old),
-                cell(q.new),
+                cell(q.comparison.reference),
+                cell(q.comparison.value),
                 q.unit.into(),
-                ratio(q),
+                told_apart(&q.comparison),
                 interval(q),
             ]);
         }
         out.push_str(&table.fit(limit(options.wide), &["unit", "99 %"]));
     }
-    let differ = found.quantities.iter().filter(|q| q.differs).count();
+    let differ = found.quantities.iter().filter(|q| q.differs()).count();
     let _ = writeln!(out, "{differ} of {} quantities differ", found.quantities.len());
-    if found.quantities.iter().any(|q| !q.paired) {
+    if found.quantities.iter().any(|q| !q.comparison.paired) {
         out.push_str("(seeds differ: repetitions are not compared one by one)\n");
     }
     out
 }
 
-fn ratio(q: &Quantity) -> String {
-    match q.ratio {
-        None => "-".into(),
-        // A bound that may be on either side.
-        Some(r) if !q.differs && r.verdict != Verdict::Unsure => "same".into(),
-        Some(r) => told_apart(&r),
-    }
-}
-
 fn interval(q: &Quantity) -> String {
-    let interval = q.ratio.and_then(|r| r.interval);
+    let interval = q.comparison.ratio.and_then(|r| r.interval);
     interval.map_or_else(|| "-".into(), |(low, high)| format!("{} to {}", three(low), three(high)))
 }
 
@@ -95,15 +86,15 @@ fn json(found: &Difference) -> String {
         v.map(|v| serde_json::json!({ "value": v.value, "bound": v.bound.sign() }))
     };
     let quantity = |q: &Quantity| {
-        let interval = q.ratio.and_then(|r| r.interval);
-        serde_json::json!({
+        let c = &q.comparison;
+        let mut of = crate::results::comparison_json(c);
+        let own = serde_json::json!({
             "drive": q.drive, "config": q.config, "workload": q.workload,
-            "metric": q.metric, "unit": q.unit, "old": value(q.old), "new": value(q.new),
-            "ratio": q.ratio.map(|r| r.mean),
-            "bound": q.ratio.map_or(Bound::Exact, |r| r.bound).sign(),
-            "low": interval.map(|i| i.0), "high": interval.map(|i| i.1),
-            "paired": q.paired, "differs": q.differs,
-        })
+            "metric": q.metric, "unit": q.unit, "old": value(c.reference), "new": value(c.value),
+            "paired": c.paired, "differs": q.differs(),
+        });
+        of.as_object_mut().expect("it is one").extend(own.as_object().expect("it is one").clone());
+        of
     };
     let entry = |e: &Entry| serde_json::json!({ "what": e.what, "old": e.old, "new": e.new });
     let value = serde_json::json!({

@@ -87,12 +87,17 @@ pub fn explain(
     for line in &told.lines {
         let _ = writeln!(out, "{line}");
     }
-    if told.lines.is_empty() {
-        out.push_str("no I/O of this process, and no decision about it\n");
-        let mine: Vec<&str> = made.filter(|m| m.split('/').next() == Some(process)).collect();
-        if !mine.is_empty() {
-            let _ = writeln!(out, "processes that it started: {}", mine.join(", "));
-        }
+    if !told.own {
+        let _ = writeln!(out, "no I/O of {process} itself, and no decision about it");
+    }
+    let started: Vec<&str> = made.filter(|m| m.split('/').next() == Some(process)).collect();
+    if !started.is_empty() {
+        let _ = writeln!(
+            out,
+            "\n{process} started {}; --explain {} tells of one of them",
+            started.join(", "),
+            started[0]
+        );
     }
     if told.left_out > 0 {
         let _ = writeln!(out, "\n{} more lines were left out; --limit N shows more", told.left_out);

@@ -1,6 +1,9 @@
 //! The command line of hoistway: arguments in, tables out. Everything else is in `hoistway-lab`.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[macro_use]
+mod terminal;
 mod args;
 mod baseline;
 mod bench;
@@ -15,6 +18,7 @@ mod list;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod merge;
+mod output;
 mod population;
 mod recommend;
 mod replay;
@@ -29,6 +33,7 @@ mod what_if;
 mod world;
 
 use clap::Parser;
+use hoistway_files::shown;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -48,7 +53,10 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(told) => return not_run(&told),
+    };
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => fail(2, &message),
@@ -62,6 +70,15 @@ fn main() -> ExitCode {
 fn fail(code: u8, message: &str) -> ExitCode {
     eprintln!("error: {message}");
     ExitCode::from(code)
+}
+
+/// Help is data; what is wrong with the arguments goes to stderr, and repeats what was given.
+fn not_run(told: &clap::Error) -> ExitCode {
+    match told.use_stderr() {
+        true => terminal::say(format_args!("{told}")),
+        false => drop(print(&told.to_string())),
+    }
+    ExitCode::from(told.exit_code() as u8)
 }
 
 fn run(args: args::Args) -> Result<(), Failure> {
@@ -93,8 +110,16 @@ fn run(args: args::Args) -> Result<(), Failure> {
     }
 }
 
-/// Data goes to stdout. A reader that has seen enough (`| head`) is no error.
+/// The arguments in words, for people.
+#[cfg(all(feature = "live", target_os = "linux"))]
+fn arguments() -> String {
+    let all: Vec<_> = std::env::args_os().skip(1).collect();
+    all.join(std::ffi::OsStr::new(" ")).to_string_lossy().into_owned()
+}
+
+/// Data goes to stdout, shown as on every terminal ([`terminal`]). A reader that has seen enough (`| head`) is no error.
 fn print(text: &str) -> Result<(), Failure> {
+    let text = shown::text(text);
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -1,10 +1,12 @@
 //! `hoistway merge`: runs of one suite from many machines, per class and model of drives.
 
 use crate::args::Known;
+use crate::output::{self, Folder};
 use crate::recommend::{directories, goals, rules};
 use crate::table::{Table, limit};
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
+use hoistway_files::{Dir, Kind};
 use hoistway_lab::merge::{Bench, Group, MACHINES_MIN, Merged, merge as put_together};
 use hoistway_lab::recommend::goal::Aspect;
 use hoistway_lab::recommend::{Advice, Answer, Goal, Source};
@@ -48,6 +50,10 @@ pub struct Merge {
 pub fn merge(options: &Merge) -> Result<(), Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
     let goal = Goal::parse(&options.goal).map_err(|e| usage(&e))?;
+    match options.out.as_deref() {
+        Some(out) if is_page(out) => output::check(OUT, Some(out), Kind::Marked)?,
+        out => output::check_folder(OUT, out, is_ours)?,
+    }
     let mut benches = Vec::new();
     for path in &options.dirs {
         read(path, &mut benches)?;
@@ -93,30 +99,39 @@ fn read(path: &Path, benches: &mut Vec<Bench>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `--out` names a page, not a folder.
+fn is_page(out: &Path) -> bool {
+    out.extension().is_some_and(|e| e == "html")
+}
+
+/// Whether an earlier version has merged into a folder.
+fn is_ours(dir: &Dir) -> bool {
+    dir.holds(REPORT, Kind::Marked)
+}
+
+const OUT: &str = "--out";
+/// The page in a folder.
+const REPORT: &str = "report.html";
+
 fn write(all: &[Merged], out: &Path) -> Result<(), Failure> {
-    let failed = |path: &Path, e: std::io::Error| {
-        let what = format!("{}: {e}; choose a writable place with --out", path.display());
-        Failure::Environment(what)
-    };
     let html = page::render(all);
-    if out.extension().is_some_and(|e| e == "html") {
-        std::fs::write(out, html).map_err(|e| failed(out, e))?;
+    if is_page(out) {
+        output::write(OUT, out, &html, Kind::Marked)?;
         eprintln!("report: {}", out.display());
         return Ok(());
     }
-    std::fs::create_dir_all(out).map_err(|e| failed(out, e))?;
-    let path = out.join("report.html");
-    std::fs::write(&path, html).map_err(|e| failed(&path, e))?;
-    eprintln!("report: {}", path.display());
+    let folder = Folder::open(OUT, out, is_ours)?;
+    folder.write(REPORT, html.as_bytes(), Kind::Marked)?;
+    eprintln!("report: {}", out.join(REPORT).display());
     for (n, merged) in (1..).zip(all) {
         let (files, cannot) = merged.files();
-        cannot.iter().for_each(|why| eprintln!("not installed: {why}"));
+        cannot.iter().for_each(|why| eprintln!("no rule: {why}"));
         if files.is_empty() {
             continue;
         }
         // Defaults of several suites would contradict each other.
-        let folder = if all.len() == 1 { out.to_path_buf() } else { out.join(n.to_string()) };
-        rules::write_files(&files, &folder)?;
+        let own = if all.len() == 1 { None } else { Some(folder.folder(n.to_string())?) };
+        rules::write_files(&files, own.as_ref().unwrap_or(&folder))?;
     }
     Ok(())
 }
@@ -166,7 +181,7 @@ fn details(group: &Group, advice: &Advice, wide: bool) -> String {
     out.push_str(&table.fit(limit(wide), &spare.map(Aspect::words)));
     let _ = writeln!(
         out,
-        "(over {base}'s, 99 % interval over machines; better, worse: machines that are sure of it by themselves)"
+        "(over {base}'s, 99 % interval over machines; better, worse: machines that are sure of it by themselves; ruled out: those where it breaks a limit)"
     );
     for (machine, why) in &group.left_out {
         let _ = writeln!(out, "left out    machine {}: {why}", machine + 1);
@@ -176,6 +191,9 @@ fn details(group: &Group, advice: &Advice, wide: bool) -> String {
 
 fn notes(m: &Merged) -> String {
     let mut out = String::new();
+    for why in m.files().1 {
+        let _ = writeln!(out, "no rule     {why}");
+    }
     for (n, machine) in (1..).zip(&m.machines) {
         for copy in &machine.copies {
             let _ = writeln!(
@@ -210,6 +228,7 @@ fn json(all: &[Merged]) -> String {
                 serde_json::json!({
                     "config": a.field.configs[c], "effects": effects.collect::<Vec<_>>(),
                     "machines_better": tally.better, "machines_worse": tally.worse,
+                    "machines_rule_out": tally.ruled_out,
                 })
             };
             (0..a.field.configs.len()).map(row).collect::<Vec<_>>()

@@ -3,8 +3,9 @@
 use crate::args::Known;
 use crate::compare::{chosen, program, stop_flag, threads};
 use crate::table::{Table, three};
-use crate::{Failure, print};
+use crate::{Failure, output, print};
 use clap::{Args as ClapArgs, ValueEnum};
+use hoistway_files::Kind;
 use hoistway_lab::config::Config;
 use hoistway_lab::population::summary::{self, MEASURES, Measure, PART_NAMES, PARTS};
 use hoistway_lab::population::{
@@ -160,6 +161,7 @@ fn failure(error: PopulationError, out: Option<&Path>) -> Failure {
     match error {
         PopulationError::Config(e) => Failure::Usage(e.to_string()),
         PopulationError::Keep { what } => Failure::Environment(what),
+        PopulationError::InTheWay { what } => Failure::Usage(format!("--out {what}")),
         PopulationError::Interrupted => Failure::Interrupted(match out {
             Some(dir) => format!(
                 "interrupted; finished cases are in {}, and the same command goes on from there",
@@ -187,12 +189,8 @@ fn write(
     shown: &[String],
     options: &Population,
 ) -> Result<(), Failure> {
-    let file = |name: &str, text: &str| {
-        let (path, part) = (dir.join(name), dir.join(format!("{name}.part")));
-        std::fs::write(&part, text)
-            .and_then(|()| std::fs::rename(&part, &path))
-            .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))
-    };
+    // It holds the cases, and so is ours.
+    let file = |name: &str, text: &str| output::write("--out", &dir.join(name), text, Kind::Named);
     file("population.csv", &summary::csv(cases, shown))?;
     file("population.json", &format!("{:#}\n", summary::json(cases, shown, options.seed)))
 }

@@ -3,15 +3,15 @@
 use crate::args::ReplayDecisions;
 use crate::{Failure, print};
 use flate2::read::MultiGzDecoder;
+use hoistway_files::input::{self, Limit, ReadError};
 use hoistway_replay::{Mistake, Outcome, Recorded, replay};
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Version of the JSON that `--json` prints.
 const JSON_SCHEMA: u32 = 2;
-/// Largest recording, uncompressed: a hundred times those that there are.
-const MOST_BYTES: u64 = 1 << 30;
+/// Largest recording, uncompressed: ten times those that there are.
+const RECORDING: Limit = Limit { what: "a recording", bytes: 128 << 20 };
 
 /// A file, the settings it was compared with, and what came of it.
 struct Compared {
@@ -84,24 +84,15 @@ fn weights(given: &[String]) -> Result<Vec<(String, u64)>, Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let wrong =
-        |e: std::io::Error| Failure::Usage(format!("{}: cannot be read: {e}", path.display()));
-    let file = std::fs::File::open(path).map_err(wrong)?;
-    let mut bytes = Vec::new();
-    if path.extension().is_some_and(|e| e == "gz") {
-        MultiGzDecoder::new(file).take(MOST_BYTES).read_to_end(&mut bytes).map_err(wrong)?;
-    } else {
-        file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(wrong)?;
-    }
-    if bytes.len() as u64 == MOST_BYTES {
-        let text = format!("{}: longer than {MOST_BYTES} bytes; split it", path.display());
-        return Err(Failure::Usage(text));
-    }
-    String::from_utf8(bytes).map_err(|e| {
-        let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-        let line = 1 + good.iter().filter(|&&b| b == b'\n').count();
-        Failure::Usage(format!("{}:{line}: not text", path.display()))
-    })
+    let usage = |e: ReadError| Failure::Usage(e.to_string());
+    let file = input::sized(path, RECORDING).map_err(usage)?;
+    let bytes = match path.extension().is_some_and(|e| e == "gz") {
+        true => input::bounded(MultiGzDecoder::new(file), RECORDING.bytes),
+        false => input::bounded(file, RECORDING.bytes),
+    };
+    let bytes = bytes.map_err(|error| usage(ReadError::Io { path: path.into(), error }))?;
+    let too_long = || usage(ReadError::TooLong { path: path.into(), limit: RECORDING });
+    input::utf8(path, bytes.ok_or_else(too_long)?).map_err(usage)
 }
 
 fn pairs(list: &[(String, u64)]) -> String {

@@ -8,9 +8,10 @@ use crate::world::Chosen;
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway_lab::config::Config;
-use hoistway_lab::replay::{self, Loop, Place, Plan, ReplayError, ReplayWorld, Split};
-use hoistway_lab::result::{Cell, Run, ratio, reference, replayed, target};
-use hoistway_lab::stats::Verdict;
+use hoistway_lab::replay::{self, Loop, Place, Plan, Probe, ReplayError, ReplayWorld, Split};
+use hoistway_lab::result::control::over;
+use hoistway_lab::result::{Cell, Run, pooled, reference, replayed, target};
+use hoistway_lab::stats::Finding;
 use hoistway_sim::hist::Histogram;
 use hoistway_trace::FORMATS;
 use std::fmt::Write as _;
@@ -25,6 +26,7 @@ const ROWS: usize = 20;
 
 pub fn replay_trace(options: &Replay) -> Result<(), Failure> {
     let mut plan = plan(options)?;
+    let name = plan.path.display().to_string();
     if plan.path != Path::new("-") && !plan.path.exists() && !has_files(&plan.path) {
         let path = plan.path.display();
         return Err(Failure::Usage(format!("{path}: there is no such file")));
@@ -52,42 +54,69 @@ pub fn replay_trace(options: &Replay) -> Result<(), Failure> {
     if configs.is_empty() {
         configs = defaults;
     }
-    let stdin = plan.path == Path::new("-");
+    let once = is_read_once(&plan.path);
     let runs = configs.len() * parts(&common.drive).len() * options.reps as usize;
     let groups = configs.iter().any(|c| Config::parse(c).is_ok_and(|c| c.groups));
     let ahead = plan.target.is_some() || groups;
-    if stdin && (runs > 1 || ahead) {
+    if once && (runs > 1 || ahead) {
         let why = if runs > 1 {
             format!("there are {runs} runs")
         } else {
             "groups and --target need the processes before".into()
         };
         return Err(Failure::Usage(format!(
-            "standard input can be read only once, and {why}; give the trace as a file"
+            "{} can be read only once, and {why}; give the trace as a file",
+            if plan.path == Path::new("-") { "standard input".into() } else { name.clone() }
         )));
     }
-    if plan.by == Loop::Closed
-        && plan.depth.is_none()
-        && (stdin || !check(replay::has_ends(&plan))?)
-    {
-        plan.depth = Some(1);
-        eprintln!(
-            "the trace does not say when I/Os ended; at most one of a process is under way (--depth sets another \
-             number)"
-        );
+    if !plan.exact {
+        pace(options, &mut plan, once)?;
     }
     let members = match ahead && !plan.exact {
         true => check(replay::members(&plan))?,
         false => Vec::new(),
     };
     let experiment = check(replay::experiment(&plan, &members))?;
-    let name = plan.path.display().to_string();
     let chosen = Chosen { world: Box::new(ReplayWorld(plan)), drive: None };
     let source = Source { verb: "replay", name: &name };
     let mut grid = grid(experiment, &configs, &common, &chosen, &source)?;
     grid.command = command(options, &grid.command);
     carry_out(vec![grid], &common, &chosen, &more)
 }
+
+/// Whether a trace can be read a single time: standard input, or a pipe that was handed over.
+fn is_read_once(path: &Path) -> bool {
+    path == Path::new("-") || path.metadata().is_ok_and(|meta| !meta.is_file())
+}
+
+/// Decides when I/Os are submitted, where the trace does not say it: without times in closed loop, and without times or
+/// ends one after another.
+fn pace(options: &Replay, plan: &mut Plan, once: bool) -> Result<(), Failure> {
+    if once {
+        // Nothing is known before; what turns out to have no times gets no verdict.
+        if plan.by == Loop::Closed && plan.depth.is_none() {
+            plan.depth = Some(1);
+            eprintln!("whether the trace says when I/Os ended is not known before; {ONE}");
+        }
+        return Ok(());
+    }
+    let Probe { ends, timed } = check(replay::probe(plan))?;
+    if !timed && plan.by == Loop::Open && !options.open {
+        plan.by = Loop::Closed;
+        eprintln!(
+            "the trace has no times, so it is replayed in closed loop (--closed): a process submits an I/O when its \
+             last one has ended; throughput and order mean something, rate and bursts do not"
+        );
+    }
+    if plan.by == Loop::Closed && plan.depth.is_none() && !(ends && timed) {
+        plan.depth = Some(1);
+        let what = if ends { "when I/Os were submitted" } else { "when I/Os ended" };
+        eprintln!("the trace does not say {what}; {ONE}");
+    }
+    Ok(())
+}
+
+const ONE: &str = "at most one of a process is under way (--closed --depth N sets another number)";
 
 /// The per-CPU files of `blktrace -o NAME`.
 fn has_files(path: &Path) -> bool {
@@ -139,7 +168,10 @@ fn plan(options: &Replay) -> Result<Plan, Failure> {
         limit: options.limit,
         ..hoistway_trace::Options::default()
     };
-    let whole = reader.devices.is_empty() && reader.from == 0 && reader.to.is_none();
+    let whole = !is_read_once(&options.trace)
+        && reader.devices.is_empty()
+        && reader.from == 0
+        && reader.to.is_none();
     let plain = whole && reader.limit.is_none() && by == Loop::Open && options.speed == 1.0;
     let usual = format.is_none() && place == Place::Wrap && !options.sync_writes && !options.open;
     let exact = plain
@@ -270,6 +302,11 @@ fn more(run: &Run) -> String {
             "trace.late",
             "records out of order beyond the reader's window, moved behind the one before",
         ),
+        (
+            "trace.recordings",
+            "further recordings in the same file, with times from 0; each was put behind the one before",
+        ),
+        ("trace.untimed", "I/Os without a time of their own, which have that of the one before"),
         ("trace.empty", "records of length 0, left out"),
         (
             "trace.beyond",
@@ -283,6 +320,13 @@ fn more(run: &Run) -> String {
         if let Some(count) = fact(name) {
             let _ = writeln!(out, "note: {count} {text}");
         }
+    }
+    if let Some(count) = fact("trace.gaps_cut") {
+        let hours = fact("trace.gaps_cut_hours").unwrap_or("0");
+        let _ = writeln!(
+            out,
+            "note: {count} gaps of more than an hour without a record, each cut to an hour ({hours} h in all left out)"
+        );
     }
     for drive in &run.manifest.drives {
         let cells: Vec<&Cell> = run.cells.iter().filter(|c| c.drive == drive.id).collect();
@@ -369,6 +413,10 @@ const SAME: f64 = 1.03;
 fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
     let first = reference(&run.manifest).unwrap_or_default();
     let Some(base) = cells.iter().find(|c| c.config == first) else { return String::new() };
+    if cells.iter().any(|c| replayed::untimed(c)) {
+        return "no verdict: the trace has no times, and was submitted at once; --closed replays it one after another"
+            .into();
+    }
     let lost: Vec<&str> =
         cells.iter().filter(|c| replayed::overloaded(c)).map(|c| c.config.as_str()).collect();
     if lost.len() == cells.len() {
@@ -381,14 +429,12 @@ fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
         return "verdict: one configuration was replayed; name several with -c to compare them"
             .into();
     }
-    let named = base.reps.iter().filter_map(target).any(|t| t.phases.is_empty());
+    let named = base.reps.iter().filter_map(target).any(|t| t.procs[0].phases.is_empty());
     let value = |c: &Cell| {
         if named {
             return p99(c).map(|ns| ns as f64);
         }
-        let mut sum = Histogram::new();
-        c.reps.iter().filter_map(target).for_each(|t| sum.merge(&t.latency));
-        sum.mean()
+        pooled(&c.reps).0.mean()
     };
     let what = if named { "99th percentile" } else { "mean latency" };
     let fit = cells.iter().filter(|c| !replayed::overloaded(c));
@@ -397,9 +443,8 @@ fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
     // Those that are no worse than the best as far as that can be known.
     let same = |c: &&&Cell| {
         let near = value(c).is_some_and(|v| v <= least * SAME);
-        let noise = !named
-            && ratio(c, best, "latency_avg")
-                .is_some_and(|r| matches!(r.verdict, Verdict::Same | Verdict::Unsure));
+        let beside = || over(&run.manifest, c, best, "latency_avg").finding;
+        let noise = !named && matches!(beside(), Finding::Same | Finding::Unsure);
         c.config != best.config && !replayed::overloaded(c) && (near || noise)
     };
     let equal: Vec<&str> = cells.iter().filter(same).map(|c| c.config.as_str()).collect();

@@ -1,9 +1,10 @@
 //! `hoistway reproduce`: the experiments of the reference documents, published values beside ours.
 
 use crate::args::Reproduce;
-use crate::compare::{program, run_failure, stop_flag, threads};
+use crate::compare::{directory_failure, program, run_failure, stop_flag, threads};
 use crate::table::{Table, limit};
-use crate::{Failure, print};
+use crate::{Failure, output, print};
+use hoistway_files::{Dir, Kind, PlaceError};
 use hoistway_lab::experiment::Procedure;
 use hoistway_lab::report::reproduction;
 use hoistway_lab::reproduce::pool::{Ears, Progress};
@@ -24,6 +25,7 @@ pub fn reproduce(options: &Reproduce) -> Result<(), Failure> {
         return print(&preview(&plan)?);
     }
     let out = options.out.clone().unwrap_or_else(|| usual_place(&plan));
+    output::check("--markdown", options.markdown.as_deref(), Kind::Marked)?;
     let threads = threads(options.jobs);
     let stop = stop_flag()?;
     let program = program();
@@ -44,7 +46,11 @@ pub fn reproduce(options: &Reproduce) -> Result<(), Failure> {
     bar.finish_and_clear();
     let done = done.map_err(run_failure)?;
     let comparison = Comparison::of(&plan, &done);
-    write(&comparison, &out, options.markdown.as_deref())?;
+    let folder = place.folder().map_err(directory_failure)?;
+    write(&comparison, &folder).map_err(|e| output::failure("--out", e))?;
+    if let Some(path) = &options.markdown {
+        output::write("--markdown", path, &tables::markdown(&comparison), Kind::Marked)?;
+    }
     if options.json {
         print(&format!("{:#}\n", tables::json(&comparison, &out.display().to_string())))?;
     } else {
@@ -114,21 +120,12 @@ fn time(seconds: f64) -> String {
     if s < 60 { format!("{s} s") } else { format!("{} min {:02} s", s / 60, s % 60) }
 }
 
-fn write(c: &Comparison<'_>, out: &Path, markdown: Option<&Path>) -> Result<(), Failure> {
-    let file = |path: &Path, text: &str| {
-        let part = path.with_extension("part");
-        std::fs::write(&part, text)
-            .and_then(|()| std::fs::rename(&part, path))
-            .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))
-    };
-    std::fs::create_dir_all(out)
-        .map_err(|e| Failure::Environment(format!("{}: {e}", out.display())))?;
-    let page = tables::markdown(c);
-    file(&out.join("reproduction.md"), &page)?;
-    file(&out.join("reproduction.csv"), &tables::all_csv(c))?;
-    file(&out.join("published.csv"), &tables::rows_csv(c))?;
-    file(&out.join("reproduction.html"), &reproduction::render(c))?;
-    markdown.map_or(Ok(()), |path| file(path, &page))
+fn write(c: &Comparison<'_>, folder: &Dir) -> Result<(), PlaceError> {
+    let file = |name: &str, text: &str| folder.place(name)?.replace(text.as_bytes(), Kind::Named);
+    file("reproduction.md", &tables::markdown(c))?;
+    file("reproduction.csv", &tables::all_csv(c))?;
+    file("published.csv", &tables::rows_csv(c))?;
+    file("reproduction.html", &reproduction::render(c))
 }
 
 fn text(c: &Comparison<'_>, options: &Reproduce, out: &Path) -> String {

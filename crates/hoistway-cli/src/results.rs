@@ -1,12 +1,15 @@
 //! The tables of a run on the terminal, one per quantity that is judged: start-up times, latency of the
 //! target, shares, or throughput.
 
+mod files;
 mod work;
+
+pub use files::{all_csv, all_json, comparison_json};
 
 use crate::table::{Table, bounded, three, told_apart};
 use hoistway_lab::result::startup::Startups;
 use hoistway_lab::result::{
-    Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, ratio, reference,
+    Cell, Judge, LOSS_OF_CONTROL, Metric, Run, counts, number_text, published, reference,
 };
 use hoistway_lab::stats::{Bound, Bounded};
 use std::fmt::Write as _;
@@ -395,18 +398,11 @@ impl Of<'_> {
 
     /// Over the same of the reference configuration.
     fn against(&self, metric: &str) -> String {
-        let cell = self.cell;
-        let reference = reference(&self.run.manifest).unwrap_or_default();
-        let other = self.run.cells.iter().find(|c| {
-            (&c.drive, &c.workload, c.config.as_str()) == (&cell.drive, &cell.workload, reference)
-        });
-        match other.filter(|c| c.config != cell.config) {
-            None => String::new(),
-            Some(other) => match ratio(cell, other, metric) {
-                None => "-".into(),
-                Some(r) => told_apart(&r),
-            },
+        if Some(self.cell.config.as_str()) == reference(&self.run.manifest) {
+            return String::new();
         }
+        let found = self.run.compared(self.cell, self.row, metric);
+        found.map_or_else(|| "-".into(), told_apart)
     }
 
     fn published(&self, metric: &str) -> String {

@@ -7,12 +7,14 @@ use crate::{Failure, args, print};
 use hoistway::knob::{Knob, KnobOf};
 use hoistway::setting::nearest;
 use hoistway::{Profile, ctl, sched};
+use hoistway_files::input::{self, Limit};
 use hoistway_lab::config::{Config, ConfigError, Member, NAMED};
 use hoistway_lab::experiment::Experiment;
 use hoistway_sim::drive::keys::{Key, ValueType};
 use hoistway_sim::drive::{DriveFile, MODELS, Model, faults};
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::load::LOADS;
+use std::path::Path;
 
 pub fn show(args: &args::Show) -> Result<(), Failure> {
     let name = args.name.as_str();
@@ -95,10 +97,11 @@ fn find(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
+const FILE: Limit = Limit { what: "an experiment or drive file", bytes: 4 << 20 };
+
 /// A file by path: an experiment if it has workloads, else a drive.
 fn file(path: &str) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::Usage(format!("{path}: cannot be read: {e}")))?;
+    let text = input::text(Path::new(path), FILE).map_err(|e| Failure::Usage(e.to_string()))?;
     if text.lines().any(|l| l.trim_start().starts_with("[workload")) {
         return match Experiment::parse(path, &text) {
             Ok(experiment) => Ok(experiment.text),
@@ -242,7 +245,7 @@ fn values(key: &Key) -> String {
     match key.kind {
         ValueType::Int { min, max } => format!("{min}..={max}"),
         ValueType::Num { min, max } => format!("{min}..={max}"),
-        ValueType::Positive { max } => format!("above 0, at most {max}"),
+        ValueType::Off { min, max } => format!("0, {min}..={max}"),
         ValueType::Bool => "true, false".into(),
         ValueType::Text => "text".into(),
         ValueType::Word(words) => words.join(", "),

@@ -1,6 +1,8 @@
 //! Aligned tables for people.
 
-use hoistway_lab::stats::{Bounded, Ratio, Verdict};
+use hoistway_files::shown;
+use hoistway_lab::judge::Comparison;
+use hoistway_lab::stats::{Bounded, Finding, Ratio};
 
 /// Rows of cells under headings; the first `left` columns are text, the others right-aligned numbers.
 #[derive(Debug)]
@@ -18,21 +20,28 @@ impl Table {
 
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.headings.len(), "one cell per heading");
-        self.rows.push(cells);
+        // A name with a line break in it makes no lines of its own.
+        self.rows.push(cells.iter().map(|cell| shown::line(cell).into_owned()).collect());
     }
 
     /// Within so many columns, if it can be: as many as need be of the columns called `spare` go, the first
     /// of them first, and a line below names them. All columns without a limit.
     pub fn fit(mut self, limit: Option<usize>, spare: &[&str]) -> String {
         let Some(limit) = limit else { return self.render() };
+        // A column in which nothing stands is not missed.
+        for name in spare {
+            let at = self.headings.iter().position(|h| h == name);
+            if let Some(at) = at.filter(|&at| self.rows.iter().all(|row| row[at].is_empty())) {
+                self.take(at);
+            }
+        }
         let mut gone = Vec::new();
         for name in spare {
             if self.width() <= limit {
                 break;
             }
             if let Some(at) = self.headings.iter().position(|h| h == name) {
-                self.headings.remove(at);
-                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+                self.take(at);
                 gone.push(*name);
             }
         }
@@ -41,6 +50,11 @@ impl Table {
             out.push_str(&format!("(--wide adds: {})\n", gone.join(", ")));
         }
         out
+    }
+
+    fn take(&mut self, column: usize) {
+        self.headings.remove(column);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
     }
 
     /// Of its longest line.
@@ -119,17 +133,25 @@ pub fn cell(value: Option<Bounded>) -> String {
     value.map_or_else(|| "-".into(), bounded)
 }
 
-/// `x1.04`.
+/// `x1.04`, `x>2.5`.
 pub fn times(ratio: &Ratio) -> String {
-    format!("x{}", bounded(Bounded { value: ratio.mean, bound: ratio.bound }))
+    format!("x{}", bounded(ratio.bounded()))
 }
 
-/// The same, as far as the repetitions tell: `same` for no difference, with a question mark where they do not.
-pub fn told_apart(ratio: &Ratio) -> String {
-    match ratio.verdict {
-        Verdict::Same => "same".into(),
-        Verdict::Unsure => format!("{}?", times(ratio)),
-        Verdict::Different | Verdict::TooFew => times(ratio),
+/// Value over reference as far as the repetitions tell: `same` for no difference, a question mark where they do not,
+/// a dash where nothing is known.
+pub fn told_apart(comparison: &Comparison) -> String {
+    let doubt = match comparison.finding {
+        Finding::Same => return "same".into(),
+        Finding::Unsure | Finding::Unknown => "?",
+        Finding::Less | Finding::More => "",
+    };
+    match (&comparison.ratio, comparison.finding) {
+        (Some(ratio), _) => format!("{}{doubt}", times(ratio)),
+        (None, Finding::Unknown) => "-".into(),
+        // Over nothing.
+        (None, Finding::Unsure) => doubt.into(),
+        (None, finding) => finding.name().into(),
     }
 }
 
@@ -143,6 +165,14 @@ mod tests {
         t.row(vec!["a".into(), "10".into()]);
         t.row(vec!["longer".into(), "5".into()]);
         assert_eq!(t.render(), "name    ms\n------  --\na       10\nlonger   5\n");
+    }
+
+    #[test]
+    fn a_column_in_which_nothing_stands_goes_before_any_other() {
+        let mut t = Table::new(&["name", "p99 ms", "published"], 1);
+        t.row(vec!["a".into(), "10".into(), String::new()]);
+        let spare = ["p99 ms", "published"];
+        assert_eq!(t.fit(Some(12), &spare), "name  p99 ms\n----  ------\na         10\n");
     }
 
     #[test]

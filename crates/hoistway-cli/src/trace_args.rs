@@ -85,15 +85,38 @@ pub fn failure(error: hoistway_trace::Error) -> Failure {
 /// Lines about what could not be used of a trace, for stderr.
 pub fn warnings(reader: &Reader) -> Vec<String> {
     let mut out = Vec::new();
+    let count = |n: u64, one: &str, many: &str| match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {many}"),
+    };
     if let Some(first) = reader.first_malformed() {
         let n = reader.malformed();
-        out.push(format!("{n} malformed records were left out; the first: {first}"));
+        let n = match first.line {
+            Some(_) => count(n, "line was left out", "lines were left out"),
+            None => count(n, "record was left out", "records were left out"),
+        };
+        out.push(format!("{n}; the first: {first}"));
+    }
+    if reader.recordings() > 0 {
+        let n = count(reader.recordings(), "recording follows", "recordings follow");
+        out.push(format!(
+            "{n} the first in the same file, with times from 0; each was put behind the one before"
+        ));
     }
     if reader.late() > 0 {
         let n = reader.late();
         out.push(format!(
             "{n} records were out of order by more than the window and were moved; try --window 100000"
         ));
+    }
+    // Where no time is known, that is said in place of them.
+    if reader.untimed() > 0 && reader.times_known() {
+        let n = count(
+            reader.untimed(),
+            "request has no time of its own",
+            "requests have no time of their own",
+        );
+        out.push(format!("{n}, and the one of the request before"));
     }
     out
 }

@@ -2,8 +2,9 @@
 
 use crate::args::{JobArgs, WhatIf};
 use crate::compare::{run_failure, stop_flag, threads};
+use crate::job::Jobs;
 use crate::table::{Table, three as number};
-use crate::{Failure, job, print};
+use crate::{Failure, print};
 use hoistway::quantity;
 use hoistway::target::{Answer, percent};
 use hoistway_lab::what_if::{
@@ -54,11 +55,12 @@ fn question(options: &WhatIf) -> Result<Question, Failure> {
         (None, Some(path)) => {
             let args = JobArgs {
                 job: Some(path.clone()),
+                fio: None,
                 target: None,
                 strict: false,
                 output_format: None,
             };
-            let experiment = job::load(&args, path)?;
+            let experiment = Jobs::load(&args)?.expect("a file is named").experiment;
             let workload = experiment.default_workloads[0].clone();
             (experiment, workload)
         }
@@ -138,6 +140,14 @@ fn text(question: &Question, report: &Report) -> String {
         let head = if n == 0 { "while it serves:" } else { "" };
         let _ = writeln!(out, "{head:16} {line}");
     }
+    let kernel = question.kernel(report);
+    let does = if kernel.kept { "keeps them all" } else { "comes nearest, and misses" };
+    let (config, left) = (kernel.config, percent(kernel.permille));
+    let head = "in the kernel:";
+    let _ = writeln!(out, "{head:16} {config} {does}, at {left} of the throughput");
+    for line in &kernel.lines {
+        let _ = writeln!(out, "{:16} {line}", "");
+    }
     out
 }
 
@@ -203,6 +213,7 @@ fn json(question: &Question, report: &Report) -> Value {
     let point = |p: &Point| point_json(question, report, p);
     let points = |all: &[Point]| all.iter().map(point).collect::<Vec<_>>();
     let Use { serve, running } = configuration(question, report);
+    let kernel = question.kernel(report);
     json!({
         "schema": JSON_SCHEMA,
         "drive": question.drive.id,
@@ -219,6 +230,12 @@ fn json(question: &Question, report: &Report) -> Value {
         "sweep": points(&report.sweep),
         "serve": serve,
         "running": running,
+        "kernel": {
+            "config": kernel.config,
+            "kept": kernel.kept,
+            "kept_permille": kernel.permille,
+            "lines": kernel.lines,
+        },
     })
 }
 

@@ -137,7 +137,7 @@ fn kernel(common: &Common) -> Result<Chosen, Failure> {
             return Err(Failure::Usage(what.into()));
         }
     };
-    let what = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let what = crate::arguments();
     let destroy = common.yes_destroy_data.clone();
     let options = MachineOptions { size, destroy, what, ..MachineOptions::default() };
     // What it lacks is found out by trying, which changes the machine for a moment.

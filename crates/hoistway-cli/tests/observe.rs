@@ -232,6 +232,51 @@ fn promtool_finds_nothing_to_complain_of() {
     assert_eq!((code, &out[..], &err[..]), (Some(0), "", ""));
 }
 
+/// A file that people copy.
+fn example(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/serve").join(name)
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_ask_for_metrics_that_exist() {
+    let server = Watched::start("asked", "paternoster", "ram:32M");
+    let text = server.ask("ctl", &["metrics"]);
+    let exists = |name: &str| {
+        let parts = ["_bucket", "_sum", "_count"].map(|part| name.strip_suffix(part));
+        let families = parts.into_iter().flatten().chain([name]);
+        families.into_iter().any(|family| text.contains(&format!("# TYPE {family} ")))
+    };
+    let dashboard = std::fs::read_to_string(example("grafana.json")).unwrap();
+    let alerts = std::fs::read_to_string(example("alerts.yml")).unwrap();
+    let panels: Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = panels["panels"].as_array().unwrap();
+    let exprs = panels.iter().flat_map(|p| p["targets"].as_array().unwrap()).map(|t| &t["expr"]);
+    let exprs: Vec<&str> = exprs.map(|e| e.as_str().unwrap()).chain([&alerts[..]]).collect();
+    let mut asked = 0;
+    for expr in exprs {
+        for word in expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            if word.starts_with("hoistway_") {
+                assert!(exists(word), "{word} is no metric: {expr}");
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked >= 2 * panels.len(), "{asked} metrics in {} panels", panels.len());
+}
+
+#[test]
+fn alerts_fire_when_they_should() {
+    if !installed(&["promtool"]) {
+        return;
+    }
+    let folder = Folder::new("alerts");
+    let case = include_str!("exposition/alerts.yml");
+    let case = case.replace("ALERTS", &example("alerts.yml").display().to_string());
+    std::fs::write(folder.0.join("case.yml"), case).unwrap();
+    let (code, out, err) = run("promtool", &["test", "rules", &folder.path("case.yml")]);
+    assert_eq!(code, Some(0), "{out}{err}");
+}
+
 #[test]
 fn only_the_metrics_page_exists() {
     let server = Watched::start("pages", "none", "ram:32M");

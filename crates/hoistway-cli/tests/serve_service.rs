@@ -138,3 +138,19 @@ fn the_pid_file_says_when_clients_may_come() {
     let (code, _, err) = run(HOISTWAY, &["serve", "-e", "ram:1M", "--run", "true", "-P", &nowhere]);
     assert!(code == Some(3) && err.contains("pid file"), "{err}");
 }
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_units_that_people_copy() {
+    if !installed(&["systemd-analyze"]) {
+        return;
+    }
+    let folder = Folder::new("units");
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/serve");
+    for name in ["hoistway.service", "hoistway.socket"] {
+        let text = std::fs::read_to_string(examples.join(name)).unwrap();
+        let text = text.replace("/usr/bin/hoistway", HOISTWAY);
+        std::fs::write(folder.0.join(name), text).unwrap();
+    }
+    let (code, out, err) = run("systemd-analyze", &["verify", &folder.path("hoistway.service")]);
+    assert_eq!((code, &out[..], &err[..]), (Some(0), "", ""));
+}

@@ -388,20 +388,27 @@ fn ten_interrupted_measurements_leave_the_machine_as_it_was() {
 
 #[test]
 fn restore_takes_away_what_a_run_left_before_the_machine_was_started_anew() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let folder = Folder::new("restore");
-    let (state, left) = (folder.0.join("state"), folder.0.join("left"));
+    let (state, left) = (folder.0.join("state"), folder.0.join(".hoistway-77"));
     std::fs::create_dir_all(&state).unwrap();
-    std::fs::write(&left, "data of a run").unwrap();
-    let kept = folder.0.join("kept");
-    std::fs::write(&kept, "not of a run").unwrap();
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("file0"), "data of a run").unwrap();
     let file = state.join("77-0.state");
+    let meta = std::fs::metadata(&left).unwrap();
     let text = format!(
         "hoistway-state 1\nboot of-another-start\nowner 77 compare latency-2019\n\
-         file\t{}\told\nnew-file\t{}\n",
-        kept.display(),
-        left.display()
+         process\t{}\t1\nfolder\t{}\t{}\t{}\n",
+        std::process::id(),
+        left.display(),
+        meta.dev(),
+        meta.ino(),
     );
     std::fs::write(&file, text).unwrap();
+    // Whatever is usual here: what others can write is refused.
+    for (path, mode) in [(&state, 0o700), (&file, 0o600)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
     let restore = |args: &[&str]| {
         let mut command = Command::new(HOISTWAY);
         command.arg("restore").args(args).env("HOISTWAY_STATE_DIR", &state);
@@ -410,12 +417,11 @@ fn restore_takes_away_what_a_run_left_before_the_machine_was_started_anew() {
         String::from_utf8(output.stdout).unwrap()
     };
     let dry = restore(&["--dry-run"]);
-    let would = format!("  would put back: file {}\n", left.display());
+    let would = format!("  would put back: folder {}\n", left.display());
     assert!(dry.starts_with("compare latency-2019 (process 77) ended with the machine"), "{dry}");
     assert!(dry.ends_with(&would) && left.exists(), "{dry}");
     let json: serde_json::Value = serde_json::from_str(&restore(&["--json"])).unwrap();
     assert_eq!((&json[0]["restored"], &json[0]["rebooted"]), (&true.into(), &true.into()));
     assert!(!left.exists() && !file.exists());
-    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "not of a run");
     assert_eq!(restore(&[]), "nothing to put back\n");
 }

@@ -1,65 +1,209 @@
 //! The jobs as an experiment file: what `hoistway compare --job` runs, and what it shows with `hoistway show`.
 
-use super::jobs::{Direction, Job};
+use super::job::{Direction, Exits, Job};
+use super::process::{Setting, process};
 use super::{Error, JobFile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Longest measured time of jobs whose end is not known beforehand. Measuring ends when the last job does.
 const LIMIT_S: u64 = 3600;
+/// Longest of all.
+const DAY_S: u64 = 86_400;
 const SECOND: u64 = 1_000_000_000;
+/// Jobs that a summary names.
+const NAMED: usize = 12;
 
-/// The experiment file of a job file called `title`; `target`: the job that is measured as the target.
+/// Jobs as an experiment.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The experiment file.
+    pub text: String,
+    /// Every entry for processes, in the order of the file: its name, and the number of its job.
+    pub procs: Vec<(String, usize)>,
+    /// What it cannot do as a whole.
+    pub notes: Vec<String>,
+}
+
+/// The experiment file of jobs called `title`; `target`: the job that is measured as the target.
 ///
 /// # Errors
 ///
 /// A target that does not exist or has several processes.
-pub fn experiment(file: &JobFile, title: &str, target: Option<&str>) -> Result<String, Error> {
+pub fn experiment(file: &JobFile, title: &str, target: Option<&str>) -> Result<Experiment, Error> {
     let names = names(&file.jobs);
-    let target = match target {
-        None => None,
-        Some(wanted) => Some(find_target(&file.jobs, wanted)?),
-    };
-    let stages = stages(&file.jobs);
+    let target = target.map(|wanted| find_target(&file.jobs, wanted)).transpose()?;
+    let plan = Plan::new(&file.jobs);
     let mut out = String::new();
-    let about: Vec<&str> =
+    let about: BTreeSet<&str> =
         file.jobs.iter().map(|j| j.description.as_str()).filter(|d| !d.is_empty()).collect();
     let about = match about.is_empty() {
         true => format!("The jobs of {title}."),
-        false => about.join(" "),
+        false => about.into_iter().collect::<Vec<_>>().join(" "),
     };
     let judge = if target.is_some() { "latency" } else { "throughput" };
     let _ = write!(
         out,
-        "# Made from a fio job file.\nschema = 1\ntitle = {}\nabout = {}\njudge = \"{judge}\"\n\
+        "# Made from fio jobs.\nschema = 1\ntitle = {}\nabout = {}\njudge = \"{judge}\"\n\
          drives = [\"plextor-px-256m5s\"]\nconfigs = [\"none-none\", \"mq-deadline\", \"kyber\", \"bfq\"]\n\
          workloads = [\"jobs\"]\nreps = 3\n\n[host]\nprofile = \"today\"\n\n",
         text(&format!("fio jobs of {title}")),
         text(&about)
     );
-    window(&mut out, file, &stages, target);
+    let mut notes = Vec::new();
+    window(&mut out, file, &plan, target, &mut notes);
     groups(&mut out, file, &names);
     let _ = write!(out, "[workload.jobs]\nsummary = {}\n", text(&summary(&file.jobs)));
-    let files = shared_files(&file.jobs);
+    let mut procs = Vec::new();
     for (i, job) in file.jobs.iter().enumerate() {
         // Copies whose regions differ are processes of their own.
-        let apart = job.numjobs > 1 && job.offset_increment > 0;
-        let copies = if apart { job.numjobs } else { 1 };
-        for copy in 0..copies {
+        let apart = is_apart(job);
+        for copy in 0..if apart { job.numjobs } else { 1 } {
             if target == Some(i) {
                 out.push_str("\n[workload.jobs.target]\n");
+                procs.push(("target".to_string(), i));
             } else {
                 let name = if apart { format!("{}-{copy}", names[i]) } else { names[i].clone() };
                 let _ = write!(out, "\n[[workload.jobs.procs]]\nname = {}\n", text(&name));
                 if job.numjobs > 1 && !apart {
                     let _ = writeln!(out, "count = {}", job.numjobs);
                 }
+                procs.push((name, i));
             }
-            let offset = job.offset.saturating_add(copy.saturating_mul(job.offset_increment));
-            process(&mut out, &file.jobs, i, offset, stages[i], &files);
+            for (key, value) in process(job, copy, &plan.of(i)) {
+                let _ = match value {
+                    Setting::Text(value) => writeln!(out, "{key} = {}", text(&value)),
+                    Setting::Texts(list) => {
+                        let list: Vec<String> = list.iter().map(|name| text(name)).collect();
+                        writeln!(out, "{key} = [{}]", list.join(", "))
+                    }
+                    Setting::Bare(value) => writeln!(out, "{key} = {value}"),
+                };
+            }
         }
     }
-    Ok(out)
+    Ok(Experiment { text: out, procs, notes })
+}
+
+/// Its copies do not use the same part of a file.
+fn is_apart(job: &Job) -> bool {
+    job.numjobs > 1 && job.offset_increment != super::Amount::Bytes(0)
+}
+
+/// What follows from all jobs together.
+struct Plan<'a> {
+    jobs: &'a [Job],
+    /// The stage of each job: those of a stage begin when the ones before are over.
+    stages: Vec<usize>,
+    /// Jobs that others wait for.
+    awaited: BTreeSet<usize>,
+    /// Files that several processes use, and the size that is enough for all.
+    files: BTreeMap<&'a str, u64>,
+    /// Flags that jobs raise when they are over.
+    raised: BTreeSet<String>,
+}
+
+/// What follows for one job.
+pub(crate) struct Part<'a> {
+    /// Size of a file that it uses with others.
+    pub shared: Option<u64>,
+    pub waits_for: Vec<String>,
+    pub ends_at: Vec<String>,
+    pub stops: Option<String>,
+    pub stopped_by: Vec<String>,
+    /// Names of its files, if they are shared.
+    pub names: &'a [String],
+}
+
+impl<'a> Plan<'a> {
+    fn new(jobs: &'a [Job]) -> Plan<'a> {
+        let mut stage = 0;
+        let mut stages = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            stage += usize::from(job.stonewall);
+            stages.push(stage);
+        }
+        let awaited = jobs.iter().filter_map(|job| job.wait_for).collect();
+        let raised = jobs.iter().zip(&stages).filter_map(|(job, stage)| flag(job, *stage));
+        let raised = raised.collect();
+        Plan { jobs, awaited, files: shared_files(jobs), raised, stages }
+    }
+
+    fn of(&self, i: usize) -> Part<'_> {
+        let (job, stage) = (&self.jobs[i], self.stages[i]);
+        let last = self.stages.last().copied().unwrap_or(0);
+        let mut waits_for = Vec::new();
+        let mut ends_at = Vec::new();
+        if stage > 0 {
+            waits_for.push(format!("stage-{stage}"));
+        }
+        waits_for.extend(job.wait_for.map(|of| format!("job-{of}")));
+        if self.awaited.contains(&i) {
+            ends_at.push(format!("job-{i}"));
+        }
+        if stage < last {
+            ends_at.push(format!("stage-{}", stage + 1));
+        }
+        let stopped_by = [format!("group-{}", job.group), format!("stage-{stage}"), "all".into()];
+        let stopped_by = stopped_by.into_iter().filter(|f| self.raised.contains(f)).collect();
+        let shared = job.files.first().and_then(|name| self.files.get(name.as_str())).copied();
+        let shared = shared.filter(|_| !job.raw);
+        let names = if shared.is_some() { &job.files[..] } else { &[] };
+        Part { shared, waits_for, ends_at, stops: flag(job, stage), stopped_by, names }
+    }
+}
+
+fn flag(job: &Job, stage: usize) -> Option<String> {
+    Some(match job.exits? {
+        Exits::Group => format!("group-{}", job.group),
+        Exits::Stage => format!("stage-{stage}"),
+        Exits::All => "all".into(),
+    })
+}
+
+/// Files with a name, by that: those of one job have one size, and so have all that belong together through jobs.
+fn shared_files(jobs: &[Job]) -> BTreeMap<&str, u64> {
+    let mut number: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut parents: Vec<usize> = Vec::new();
+    let mut users: Vec<u64> = Vec::new();
+    let root = |parents: &mut Vec<usize>, mut i: usize| {
+        while parents[i] != i {
+            parents[i] = parents[parents[i]];
+            i = parents[i];
+        }
+        i
+    };
+    let mut sizes: Vec<u64> = Vec::new();
+    for job in jobs.iter().filter(|job| !job.raw) {
+        let mut first = None;
+        for name in &job.files {
+            let i = *number.entry(name).or_insert(parents.len());
+            if i == parents.len() {
+                parents.push(i);
+                users.push(0);
+                sizes.push(0);
+            }
+            users[i] += job.numjobs;
+            let own = root(&mut parents, i);
+            let to = root(&mut parents, *first.get_or_insert(own));
+            parents[own] = to;
+            sizes[to] = sizes[to].max(sizes[own]).max(job.file_end());
+        }
+    }
+    let several: BTreeSet<&str> = jobs
+        .iter()
+        .filter(|job| job.files.len() > 1)
+        .flat_map(|job| job.files.iter().map(String::as_str))
+        .collect();
+    let mut files = BTreeMap::new();
+    for (name, i) in number {
+        // A file that one process uses alone is its own.
+        if users[i] > 1 || several.contains(name) {
+            let root = root(&mut parents, i);
+            files.insert(name, sizes[root]);
+        }
+    }
+    files
 }
 
 /// A text in quotes as TOML has it.
@@ -81,23 +225,25 @@ fn text(text: &str) -> String {
 
 /// Names of processes: letters, digits, - and _, none twice, and none that a numbered one may have.
 fn names(jobs: &[Job]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+    let mut used: BTreeSet<String> = BTreeSet::new();
+    let mut next: BTreeMap<String, u64> = BTreeMap::new();
+    let mut names = Vec::with_capacity(jobs.len());
     for job in jobs {
         let clean =
             |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
-        let mut name: String = job.name.chars().map(clean).collect();
+        let mut base: String = job.name.chars().take(128).map(clean).collect();
         // Its copies are numbered.
         if job.numjobs > 1 {
-            name.push('-');
+            base.push('-');
         }
-        if name == "target" {
-            name = "target-job".into();
+        if base == "target" {
+            base = "target-job".into();
         }
-        let base = name.clone();
-        let mut n = 2;
-        while names.contains(&name) {
+        let mut name = base.clone();
+        while !used.insert(name.clone()) {
+            let n = next.entry(base.clone()).or_insert(2);
             name = format!("{base}_{n}");
-            n += 1;
+            *n += 1;
         }
         names.push(name);
     }
@@ -112,55 +258,46 @@ fn find_target(jobs: &[Job], wanted: &str) -> Result<usize, Error> {
             wrong(format!("the target is one process; job '{wanted}' has {}", jobs[i].numjobs))
         }
         None => {
-            let known: Vec<&str> = jobs.iter().map(|j| j.name.as_str()).collect();
-            wrong(format!("no job '{wanted}'; there are: {}", known.join(", ")))
+            let known: Vec<&str> = jobs.iter().take(NAMED).map(|j| j.name.as_str()).collect();
+            let more = if jobs.len() > NAMED { ", ..." } else { "" };
+            wrong(format!("no job '{wanted}'; there are: {}{more}", known.join(", ")))
         }
     }
 }
 
-/// The stage of each job: those of a stage begin when the ones before are over.
-fn stages(jobs: &[Job]) -> Vec<usize> {
-    let mut stage = 0;
-    let mut stages = Vec::new();
-    for (i, job) in jobs.iter().enumerate() {
-        if job.stonewall && i > 0 {
-            stage += 1;
-        }
-        stages.push(stage);
-    }
-    stages
-}
+/// Most intervals of the throughput of all jobs together: a grid has many runs, and few would look at more.
+const INTERVALS: u128 = 200_000;
 
-fn window(out: &mut String, file: &JobFile, stages: &[usize], target: Option<usize>) {
-    let last = stages.last().copied().unwrap_or(0);
+fn window(
+    out: &mut String,
+    file: &JobFile,
+    plan: &Plan<'_>,
+    target: Option<usize>,
+    notes: &mut Vec<String>,
+) {
+    let last = plan.stages.last().copied().unwrap_or(0);
     let ramp = match last {
         // Behind a first stage there is no beginning that all have in common.
         0 => file.jobs.iter().map(|j| j.ramp).max().unwrap_or(0),
         _ => 0,
     };
     // A stage lasts as long as its longest job; one without a time may last for ever.
-    let mut whole = Some(0u64);
-    for stage in 0..=last {
-        let jobs = file.jobs.iter().zip(stages).filter(|(_, s)| **s == stage);
-        let longest = jobs
-            .map(|(j, _)| j.runtime.map(|t| t.saturating_add(j.startdelay)))
-            .max_by_key(|t| t.unwrap_or(u64::MAX));
-        whole = match (whole, longest.flatten()) {
-            (Some(sum), Some(time)) => sum.checked_add(time),
-            _ => None,
-        };
-        let open = file
-            .jobs
-            .iter()
-            .zip(stages)
-            .any(|(j, s)| *s == stage && (j.runtime.is_none() || j.wait_for.is_some()));
-        if open {
-            whole = None;
-        }
+    let mut longest = vec![Some(0u64); last + 1];
+    for (job, &stage) in file.jobs.iter().zip(&plan.stages) {
+        let time = job.runtime.filter(|_| job.wait_for.is_none());
+        let time = time.and_then(|t| t.checked_add(job.startdelay)?.checked_add(job.ramp));
+        longest[stage] = longest[stage].zip(time).map(|(a, b)| a.max(b));
+    }
+    let whole = longest.into_iter().try_fold(0u64, |sum, time| sum.checked_add(time?));
+    let day = DAY_S * SECOND;
+    if let Some(whole) = whole.filter(|&whole| whole > day) {
+        notes.push(format!(
+            "the jobs take {} s one after another, and a run measures at most {DAY_S} s: the last of them do not run",
+            whole / SECOND
+        ));
     }
     // The last calls end a little later.
-    let limit = LIMIT_S * SECOND;
-    let measured = whole.map_or(limit, |sum| sum.saturating_add(60 * SECOND)).min(86_400 * SECOND);
+    let measured = whole.map_or(LIMIT_S * SECOND, |sum| sum.saturating_add(60 * SECOND)).min(day);
     let measured = match target.and_then(|i| file.jobs[i].runtime) {
         Some(time) if last == 0 => time,
         _ => measured,
@@ -174,7 +311,11 @@ fn window(out: &mut String, file: &JobFile, stages: &[usize], target: Option<usi
     if target.is_some() {
         out.push_str("grace = \"60s\"\n");
     }
-    out.push_str("target_interval = \"500ms\"\ndevice_interval = \"1s\"\n\n");
+    // Many jobs that may last for hours have coarser series.
+    let procs: u64 = file.jobs.iter().map(|j| j.numjobs).sum();
+    let even = (u128::from(measured) * u128::from(procs)).div_ceil(INTERVALS);
+    let interval = (even as u64).div_ceil(1_000_000).max(500);
+    let _ = writeln!(out, "target_interval = \"{interval}ms\"\ndevice_interval = \"1s\"\n");
 }
 
 fn groups(out: &mut String, file: &JobFile, names: &[String]) {
@@ -182,7 +323,7 @@ fn groups(out: &mut String, file: &JobFile, names: &[String]) {
     for (job, name) in file.jobs.iter().zip(names) {
         let Some(group) = job.cgroup.as_deref() else { continue };
         let group = groups.entry(group.trim_matches('/')).or_default();
-        match job.numjobs > 1 && job.offset_increment > 0 {
+        match is_apart(job) {
             true => group.0.extend((0..job.numjobs).map(|i| text(&format!("{name}-{i}")))),
             false => group.0.push(text(name)),
         }
@@ -206,186 +347,23 @@ fn groups(out: &mut String, file: &JobFile, names: &[String]) {
 fn summary(jobs: &[Job]) -> String {
     let one = |job: &Job| {
         let random = if job.random { "rand" } else { "" };
-        let kind = match job.direction {
+        let copies = if job.numjobs > 1 { format!("{} x ", job.numjobs) } else { String::new() };
+        format!("{copies}{} ({random}{})", job.name, job.direction.word())
+    };
+    let mut all: Vec<String> = jobs.iter().take(NAMED).map(one).collect();
+    if jobs.len() > NAMED {
+        all.push(format!("and {} more", jobs.len() - NAMED));
+    }
+    all.join(", ")
+}
+
+impl Direction {
+    /// The word in fio's names.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
             Direction::Read => "read",
             Direction::Write => "write",
             Direction::Mixed => "rw",
-        };
-        let copies = if job.numjobs > 1 { format!("{} x ", job.numjobs) } else { String::new() };
-        format!("{copies}{} ({random}{kind})", job.name)
-    };
-    jobs.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// Files that several processes use, and the size that is enough for all.
-fn shared_files(jobs: &[Job]) -> BTreeMap<&str, (u64, u64)> {
-    let mut files: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for job in jobs {
-        let Some(name) = job.filename.as_deref().filter(|n| !n.starts_with("/dev/")) else {
-            continue;
-        };
-        let last = (job.numjobs - 1).saturating_mul(job.offset_increment);
-        let end = job.offset.saturating_add(last).saturating_add(job.size.unwrap_or(0));
-        let entry = files.entry(name).or_default();
-        entry.0 = entry.0.max(end).max(job.filesize.unwrap_or(0));
-        entry.1 += job.numjobs;
-    }
-    files
-}
-
-fn process(
-    out: &mut String,
-    jobs: &[Job],
-    i: usize,
-    offset: u64,
-    stage: usize,
-    files: &BTreeMap<&str, (u64, u64)>,
-) {
-    let job = &jobs[i];
-    let mut put = |key: &str, value: String| {
-        let _ = writeln!(out, "{key} = {value}");
-    };
-    let random = if job.random { "rand" } else { "" };
-    let kind = match job.direction {
-        Direction::Read => "read",
-        Direction::Write => "write",
-        Direction::Mixed => "rw",
-    };
-    put("load", text("job"));
-    if let Some(prio) = &job.prio {
-        put("prio", text(prio));
-    }
-    put("rw", text(&format!("{random}{kind}")));
-    if job.direction == Direction::Mixed {
-        put("mix", job.mix.to_string());
-    }
-    put("bs", text(&job.sizes[0]));
-    put("bs_write", text(&job.sizes[1]));
-    if let Some(size) = job.size {
-        put("size", size.to_string());
-    }
-    place(&mut put, job, offset, files);
-    times(&mut put, job);
-    let mut number = |key: &str, value: u64, usual: u64| {
-        if value != usual {
-            put(key, value.to_string());
         }
-    };
-    number("random", job.percentage_random, 100);
-    number("row", job.row, 1);
-    number("hole", job.hole, 0);
-    number("depth", job.depth, 1);
-    if let Some(low) = job.depth_low {
-        number("depth_low", low, u64::MAX);
-    }
-    number("batch", job.batch, 1);
-    number("batch_complete", job.batch_complete, 1);
-    number("fsync", job.fsync, 0);
-    number("fdatasync", job.fdatasync, 0);
-    number("loops", job.loops, 1);
-    number("rate", job.rate[0], 0);
-    number("rate_write", job.rate[1], 0);
-    number("rate_iops", job.rate_iops[0], 0);
-    number("rate_iops_write", job.rate_iops[1], 0);
-    if let Some(align) = job.align {
-        number("align", align, 0);
-    }
-    if let Some(distribution) = &job.distribution {
-        put("distribution", text(distribution));
-    }
-    for (key, value, usual) in [
-        ("direct", job.direct, false),
-        ("repeat_blocks", job.repeat_blocks, false),
-        ("advice", job.advise, true),
-        ("keep_cache", !job.invalidate, false),
-        ("poisson", job.poisson, false),
-        ("end_fsync", job.end_fsync, false),
-        ("sync", job.sync, false),
-        ("time_based", job.time_based, false),
-    ] {
-        if value != usual {
-            put(key, value.to_string());
-        }
-    }
-    barriers(&mut put, jobs, i, stage);
-}
-
-/// Where its region lies.
-fn place(
-    put: &mut dyn FnMut(&str, String),
-    job: &Job,
-    offset: u64,
-    files: &BTreeMap<&str, (u64, u64)>,
-) {
-    if offset > 0 {
-        put("offset", offset.to_string());
-    }
-    if let Some(io_size) = job.io_size {
-        put("io_size", io_size.to_string());
-    }
-    let name = job.filename.as_deref();
-    if name.is_some_and(|n| n.starts_with("/dev/")) {
-        return put("raw", "true".into());
-    }
-    let shared = name.and_then(|n| files.get_key_value(n)).filter(|(_, (_, users))| *users > 1);
-    match shared {
-        Some((name, (size, _))) => {
-            put("file", text(name));
-            put("file_size", size.to_string());
-        }
-        None => {
-            let end = offset.saturating_add(job.size.unwrap_or(0));
-            let whole = job.filesize.unwrap_or(0).max(end);
-            if whole > end {
-                put("file_size", whole.to_string());
-            }
-            // Nobody has written it before.
-            if job.direction == Direction::Write && !job.overwrite {
-                put("new_file", "true".into());
-            }
-        }
-    }
-}
-
-fn times(put: &mut dyn FnMut(&str, String), job: &Job) {
-    let mut time = |key: &str, ns: u64| {
-        if ns > 0 {
-            put(key, format!("\"{}us\"", ns / 1000));
-        }
-    };
-    // What is not measured comes before the time that is.
-    time("run", job.runtime.map_or(0, |t| t.saturating_add(job.ramp)));
-    time("delay", job.startdelay);
-    time("think", job.think);
-    time("think_spin", job.think_spin);
-    if job.think_blocks > 1 && job.think > 0 {
-        put("think_blocks", job.think_blocks.to_string());
-    }
-}
-
-/// Stages, and jobs that wait for one.
-fn barriers(put: &mut dyn FnMut(&str, String), jobs: &[Job], i: usize, stage: usize) {
-    let last = stages(jobs).last().copied().unwrap_or(0);
-    let mut waits = Vec::new();
-    let mut ends = Vec::new();
-    if stage > 0 {
-        waits.push(format!("stage-{stage}"));
-    }
-    let number = |name: &str| jobs.iter().position(|j| j.name == name);
-    if let Some(of) = jobs[i].wait_for.as_deref().and_then(number) {
-        waits.push(format!("job-{of}"));
-    }
-    let awaited = jobs.iter().any(|j| j.wait_for.as_deref().and_then(number) == Some(i));
-    if awaited {
-        ends.push(format!("job-{i}"));
-    }
-    if stage < last {
-        ends.push(format!("stage-{}", stage + 1));
-    }
-    if !waits.is_empty() {
-        put("waits_for", text(&waits.join(" ")));
-    }
-    if !ends.is_empty() {
-        put("ends_at", text(&ends.join(" ")));
     }
 }

@@ -1,44 +1,64 @@
-//! fio job files as experiments.
+//! fio jobs as experiments: job files, and fio's command line.
 //!
-//! Three steps, each a module: `ini` reads the file as fio does (sections, `[global]`, `include`, comments,
-//! environment), [`read`] gives every key a meaning or a [`Note`] that says why it has none, and
+//! Three steps, each a module: `source` has the sections, from a file (`ini`: `[global]`, `include`, comments,
+//! environment) or from words (`words`); `read` gives every key a meaning or a [`Note`] that says why it has none;
 //! [`experiment`] writes the jobs as an experiment file. Which keys there are, and what becomes of each, is one
-//! table ([`keys`]); the documentation is made from it.
+//! table ([`keys`]); a test holds it against the installed fio.
 //!
-//! The grammar follows fio's own manual (fio 3.33, HOWTO); no code of fio was used.
+//! The grammar follows fio's own manual (fio 3.33, HOWTO) and what fio was seen to do; no code of fio was used.
 #![forbid(unsafe_code)]
 
+mod calc;
 mod experiment;
 mod ini;
-mod jobs;
+mod job;
 pub mod keys;
+mod notes;
+mod process;
+mod read;
 mod value;
+mod words;
 
-pub use experiment::experiment;
-pub use jobs::{Direction, Job, read};
+pub use experiment::{Experiment, experiment};
+pub use job::{Amount, Direction, Exits, Hint, Job, Service};
+pub use notes::{Note, Weight};
 
+use hoistway_files::input::{self, Limit};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// A line of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where jobs come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// Words of fio's command line.
+    Words,
+}
+
+/// A line of a file, or a word of a command line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The file.
-    pub file: PathBuf,
-    /// Its line, from 1.
-    pub line: u32,
+    pub origin: Arc<Origin>,
+    /// Its line, or the word, from 1.
+    pub number: u32,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
+        match &*self.origin {
+            Origin::File(path) => write!(f, "{}:{}", path.display(), self.number),
+            Origin::Words => write!(f, "--fio, word {}", self.number),
+        }
     }
 }
 
-/// A job file cannot be used.
+/// Jobs cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Where, if it is a line.
+    /// Where, if it is a line or a word.
     pub place: Option<Place>,
     /// What is wrong, and what would be right.
     pub what: String,
@@ -55,71 +75,83 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How much a [`Note`] matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
-    /// The key cannot matter here.
-    Ignored,
-    /// It would matter in fio: the load is another one.
-    Unsupported,
-}
-
-/// A key that is not carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// Where it stands.
-    pub place: Place,
-    /// The key.
-    pub key: String,
-    /// How much it matters.
-    pub weight: Weight,
-    /// Why.
-    pub why: String,
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.weight {
-            Weight::Ignored => "is ignored",
-            Weight::Unsupported => "is not supported",
-        };
-        write!(f, "{}: {} {word}: {}", self.place, self.key, self.why)
-    }
-}
-
-/// What a job file comes to.
+/// What a job file or a command line comes to.
 #[derive(Clone, Debug)]
 pub struct JobFile {
     /// The jobs in order.
     pub jobs: Vec<Job>,
-    /// Keys that are not carried out, in the order of the file, each line once.
+    /// Keys that are not carried out, in the order of the file, each key and reason once.
     pub notes: Vec<Note>,
 }
 
-/// Where files and variables come from.
+/// Where files, variables and figures of the machine come from.
 pub trait Source {
-    /// The text of a file.
+    /// The bytes of a file.
     ///
     /// # Errors
     ///
-    /// Why it cannot be read.
-    fn file(&mut self, path: &Path) -> Result<String, String>;
+    /// Why it cannot be read, with its name.
+    fn file(&mut self, path: &Path) -> Result<Vec<u8>, String>;
 
     /// The value of an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
+
+    /// What a keyword of fio's stands for: `pagesize`, `mb_memory`, `ncpus`.
+    fn keyword(&self, name: &str) -> Option<u64>;
 }
 
-/// The machine's files and environment.
+/// Reads a job file.
+///
+/// # Errors
+///
+/// Files that cannot be read, lines that say nothing, values out of their ranges, and what a job cannot be
+/// without.
+pub fn read(path: &Path, source: &mut dyn Source) -> Result<JobFile, Error> {
+    let mut reader = ini::Reader::new(source);
+    reader.file(path)?;
+    read::jobs(reader)
+}
+
+/// Reads what stands behind `fio` on a command line, in the syntax of a shell.
+///
+/// # Errors
+///
+/// As [`read`]; quotes without an end; options of fio that make it do something else than run jobs.
+pub fn command_line(text: &str, source: &mut dyn Source) -> Result<JobFile, Error> {
+    let mut reader = ini::Reader::new(source);
+    words::read(text, &mut reader)?;
+    read::jobs(reader)
+}
+
+/// Job files are written by hand.
+const JOB_FILE: Limit = Limit { what: "a job file", bytes: 4 << 20 };
+
+/// The machine's files, environment and figures.
 #[derive(Debug)]
 pub struct Machine;
 
 impl Source for Machine {
-    fn file(&mut self, path: &Path) -> Result<String, String> {
-        std::fs::read_to_string(path).map_err(|e| e.to_string())
+    fn file(&mut self, path: &Path) -> Result<Vec<u8>, String> {
+        input::bytes(path, JOB_FILE).map_err(|e| e.to_string())
     }
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn keyword(&self, name: &str) -> Option<u64> {
+        match name {
+            "pagesize" => Some(4096),
+            "ncpus" => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
+            "mb_memory" => {
+                let limit = Limit { what: "a table of memory", bytes: 1 << 20 };
+                let text = input::text(Path::new("/proc/meminfo"), limit).ok()?;
+                let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+                let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+                Some(kib / 1024)
+            }
+            _ => None,
+        }
     }
 }
 

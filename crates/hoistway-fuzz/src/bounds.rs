@@ -127,11 +127,11 @@ impl Load {
 
     /// Takes notice of the settings in force: what was begun under them may outlast them.
     pub fn note(&mut self, stack: &mut Stack) {
-        let kernels = stack.scheduler().value("base") == Some(0);
         let (entry, value) = (stack.scheduler_entry(), |name| stack.scheduler().value(name));
-        self.from_the_future |= kernels && entry.name == "mq-deadline";
         let own = entry.tunables.iter().find(|t| t.name == "base").map(|t| t.default);
-        if entry.name == "bfq" && value("base") != own {
+        let kernels = value("base") != own;
+        self.from_the_future |= kernels && entry.name == "mq-deadline";
+        if entry.name == "bfq" && kernels {
             let wait = Nanos(value("slice_idle_us").unwrap_or(0) * US);
             self.kept_wait = self.kept_wait.max(wait);
         }
@@ -180,7 +180,7 @@ pub fn stand_still(stack: &mut Stack, load: &Load) -> Vec<Bound> {
     }
     if load.from_the_future && stack.scheduler_entry().name == "mq-deadline" {
         bounds.push(Bound {
-            who: "mq-deadline with base=6.1".into(),
+            who: "mq-deadline with another base than hoistway".into(),
             time: Nanos(600 * SEC),
             why: "a request is from the future by as much as its expiry was lowered, at most by all of it",
         });

@@ -1,7 +1,8 @@
 //! Two run directories beside each other: what was run differently, and how far what was measured differs.
 
-use crate::result::{Cell, Judge, Manifest, Rep, Run, counts, rep_value};
-use crate::stats::{Bounded, Ratio, paired_ratio_bounded, unpaired_ratio};
+use crate::judge::{self, Comparison, Side};
+use crate::result::{Cell, Judge, Manifest, Metric, Run, counts};
+use crate::stats::Ratio;
 use std::collections::BTreeMap;
 
 /// What differs between two runs.
@@ -41,23 +42,30 @@ pub struct Quantity {
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// Mean over the repetitions of the first run.
-    pub old: Option<Bounded>,
-    /// The same of the second.
-    pub new: Option<Bounded>,
-    /// Second over first. `None` if either has no value or the value 0.
-    pub ratio: Option<Ratio>,
-    /// Repetitions with the same seeds were compared one by one.
-    pub paired: bool,
-    /// It differs, see [`Ratio::differs`]; without a ratio: the means are not the same.
-    pub differs: bool,
+    /// The second run over the first.
+    pub comparison: Comparison,
+}
+
+impl Quantity {
+    /// It differs, and by more than the band allows: 0.05 is 5 % in both directions.
+    pub fn left(&self, band: f64) -> bool {
+        let far = |r: Ratio| r.mean > 1.0 + band || r.mean < 1.0 / (1.0 + band);
+        // No value, or the value 0, on one side: nothing to divide.
+        self.differs() && self.comparison.ratio.is_none_or(far)
+    }
+
+    /// One side is known to be larger, or has no value where the other has one.
+    pub fn differs(&self) -> bool {
+        let Comparison { value, reference, finding, .. } = self.comparison;
+        finding.differs() || value.is_some() != reference.is_some()
+    }
 }
 
 impl Difference {
     /// Is anything measured different?
     pub fn differs(&self) -> bool {
         let alone = !self.only_old.is_empty() || !self.only_new.is_empty();
-        alone || self.quantities.iter().any(|q| q.differs)
+        alone || self.quantities.iter().any(Quantity::differs)
     }
 }
 
@@ -72,9 +80,21 @@ pub fn diff(old: &Run, new: &Run) -> Difference {
     let mut quantities = Vec::new();
     for cell in &old.cells {
         let Some(at) = partner(new, cell) else { continue };
-        let judge = judge_of(old, cell);
-        let all = measures(judge, cell);
-        quantities.extend(all.iter().filter_map(|m| quantity(cell, &new.cells[at], m)));
+        let before = Side { manifest: &old.manifest, cell };
+        let after = Side { manifest: &new.manifest, cell: &new.cells[at] };
+        for (metric, unit) in measures(old, cell) {
+            let comparison = judge::compare(after, before, metric);
+            if comparison.value.is_some() || comparison.reference.is_some() {
+                quantities.push(Quantity {
+                    drive: cell.drive.clone(),
+                    config: cell.config.clone(),
+                    workload: cell.workload.clone(),
+                    metric,
+                    unit,
+                    comparison,
+                });
+            }
+        }
     }
     Difference {
         manifest: entries(&old.manifest, &new.manifest),
@@ -84,62 +104,47 @@ pub fn diff(old: &Run, new: &Run) -> Difference {
     }
 }
 
-fn judge_of(run: &Run, cell: &Cell) -> Judge {
-    let beside =
-        run.cells.iter().filter(|c| (&c.drive, &c.workload) == (&cell.drive, &cell.workload));
-    Judge::of(&run.manifest, beside)
-}
-
 /// What is compared, and its unit; what the experiment judges by comes first.
-fn measures(judge: Judge, cell: &Cell) -> Vec<(&'static str, &'static str)> {
-    const TOTAL: (&str, &str) = ("throughput_total", "MB/s");
-    match judge {
-        Judge::Startup => vec![("startup_time", "s"), TOTAL],
-        Judge::Count => {
-            let count = counts::decisive(cell).map(|d| (d.name, d.unit));
-            count.into_iter().chain([TOTAL]).collect()
+fn measures(run: &Run, cell: &Cell) -> Vec<(&'static str, &'static str)> {
+    let same = |c: &&Cell| (&c.drive, &c.workload) == (&cell.drive, &cell.workload);
+    let beside: Vec<&Cell> = run.cells.iter().filter(same).collect();
+    let judge = Judge::of(&run.manifest, beside.iter().copied());
+    let more: &[&str] = match judge {
+        Judge::Startup | Judge::Count => &["throughput_total"],
+        Judge::Latency => &["throughput_total", "throughput_target"],
+        Judge::Share => {
+            &["throughput_target", "jain_interferers", "throughput_total", "latency_avg"]
         }
-        Judge::Latency => vec![("latency_avg", "ms"), TOTAL, ("throughput_target", "MB/s")],
-        Judge::Share => vec![
-            ("throughput_target", "MB/s"),
-            ("jain_interferers", "1"),
-            TOTAL,
-            ("latency_avg", "ms"),
-        ],
-        Judge::Throughput => vec![TOTAL, ("jain_interferers", "1")],
-    }
+        Judge::Throughput => &["jain_interferers"],
+    };
+    // How much is merged moves where times hardly do.
+    let more = more.iter().copied().chain(["merges"]);
+    let all = judge::decisive(judge, &beside).into_iter().chain(more);
+    let unit = |metric: &'static str| match metric {
+        "latency_avg" => "ms",
+        "startup_time" => "s",
+        m if m.starts_with("throughput_") => "MB/s",
+        m if m.starts_with("share_") || m.starts_with("jain_") => "1",
+        count => counts::of_name(count).0,
+    };
+    all.map(|metric| (metric, unit(metric))).collect()
 }
 
-fn quantity(old: &Cell, new: &Cell, measure: &(&'static str, &'static str)) -> Option<Quantity> {
-    let &(metric, unit) = measure;
-    let column = |c: &Cell| -> Option<Vec<Bounded>> {
-        c.reps.iter().map(|rep: &Rep| rep_value(rep, metric)).collect()
-    };
-    let seeds = |c: &Cell| c.reps.iter().map(|r| r.seed).collect::<Vec<_>>();
-    let (before, after) = (column(old), column(new));
-    if before.is_none() && after.is_none() {
-        return None;
-    }
-    let paired = seeds(old) == seeds(new);
-    let ratio = before.as_ref().zip(after.as_ref()).and_then(|(before, after)| {
-        let of = if paired { paired_ratio_bounded } else { unpaired_ratio };
-        of(after, before)
-    });
-    let mean = |c: Option<Vec<Bounded>>| c.and_then(|c| Bounded::mean(&c));
-    let (before, after) = (mean(before), mean(after));
-    let differs = ratio.map_or(before != after, |r| r.differs());
-    Some(Quantity {
-        drive: old.drive.clone(),
-        config: old.config.clone(),
-        workload: old.workload.clone(),
-        metric,
-        unit,
-        old: before,
-        new: after,
-        ratio,
-        paired,
-        differs,
-    })
+/// A scheduler that chose less than this part of its requests among several had no choice.
+const CHOICE: f64 = 0.01;
+
+/// The cells in which the scheduler had next to no choice, as `drive/config/workload`: a change of it hardly shows there.
+/// `None` where the world does not count choices.
+pub fn without_choice(run: &Run) -> Option<Vec<String>> {
+    let choice = |m: &&Metric| m.metric == "scheduler_choice" && m.rep.is_none();
+    let mut counted = run.metrics.iter().filter(choice).peekable();
+    counted.peek()?;
+    let scheduler =
+        |id: &str| run.manifest.configs.iter().find(|c| c.id == id).map(|c| c.scheduler.as_str());
+    let none = counted.filter(|m| m.value.is_some_and(|part| part < CHOICE));
+    // Who only passes on has none by its nature.
+    let none = none.filter(|m| scheduler(&m.config) != Some("none"));
+    Some(none.map(|m| format!("{}/{}/{}", m.drive, m.config, m.workload)).collect())
 }
 
 /// Names and values of everything in a manifest that may differ.
@@ -200,4 +205,95 @@ fn entries(old: &Manifest, new: &Manifest) -> Vec<Entry> {
         new: new.get(name).cloned(),
     };
     names.into_iter().map(entry).filter(|e| e.old != e.new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::experiment::{Experiment, Options};
+    use crate::run::Grid;
+    use crate::world::Sim;
+    use hoistway_sim::drive::DriveFile;
+    use std::sync::atomic::AtomicBool;
+
+    /// A run of the experiment for patches under one configuration, which is called `subject` whatever it is.
+    fn run(experiment: &str, drive: &str, workloads: &[&str], config: &str) -> Run {
+        let mut grid = Grid {
+            experiment: Experiment::load(experiment).unwrap(),
+            drives: vec![DriveFile::load(drive).unwrap()],
+            workloads: workloads.iter().map(|w| w.to_string()).collect(),
+            configs: vec![Config::parse(config).unwrap()],
+            reps: 3,
+            seed: 1,
+            options: Options { quick: false, duration: None, trace: None },
+            command: String::new(),
+        };
+        grid.configs[0].id = "subject".into();
+        grid.run(&Sim, 2, &AtomicBool::new(false), &|_| {}).unwrap()
+    }
+
+    /// Each constant changed as a patch would change it leaves the band in the experiment of the guide.
+    #[test]
+    fn the_gate_for_patches_notices_changed_constants() {
+        let disk = "laptop-hdd-2009-noncq";
+        let all: [(&str, &str, &[&str], &[&str]); 3] = [
+            (
+                "mq-deadline",
+                disk,
+                &["reads", "writes", "read-sweep", "write-sweep", "classes", "merges"],
+                &[
+                    "fifo_batch=1",
+                    "writes_starved=8",
+                    "read_expire=50",
+                    "write_expire=500",
+                    "prio_aging_expire=5000",
+                    "front_merges=0",
+                ],
+            ),
+            ("kyber", "plextor-px-256m5s", &["writes"], &["read_lat_nsec=200000"]),
+            (
+                "bfq",
+                disk,
+                &["reads", "merges", "streams", "start"],
+                &[
+                    "slice_idle=0",
+                    "timeout_sync=30",
+                    "max_budget=512",
+                    "back_seek_max=0",
+                    "back_seek_penalty=16",
+                    "low_latency=0",
+                    "wr_coeff=4",
+                ],
+            ),
+        ];
+        for (scheduler, drive, workloads, patches) in all {
+            let of = |more: &str| {
+                let config = format!("{scheduler}{{nr_requests=256{more}}}");
+                run("scheduler-patch", drive, workloads, &config)
+            };
+            let base = of("");
+            assert_eq!(without_choice(&base), Some(Vec::new()), "{scheduler} has a choice");
+            let again = diff(&base, &of(""));
+            assert!(!again.quantities.iter().any(|q| q.left(0.0)), "{scheduler}: the same");
+            for patch in patches {
+                let found = diff(&base, &of(&format!(",{patch}")));
+                let left: Vec<_> = found.quantities.iter().filter(|q| q.left(0.05)).collect();
+                assert!(!left.is_empty(), "{scheduler} {patch}: {:#?}", found.quantities);
+            }
+        }
+    }
+
+    /// What the drive takes at once leaves nothing to choose: patches pass, and the gate says why.
+    #[test]
+    fn where_nothing_waits_the_scheduler_has_no_choice() {
+        let of = |config: &str| run("latency-2019", "plextor-px-256m5s", &["readers"], config);
+        let (base, patched) = (of("mq-deadline"), of("mq-deadline{writes_starved=8}"));
+        assert!(!diff(&base, &patched).quantities.iter().any(|q| q.left(0.0)));
+        let cell = "plextor-px-256m5s/subject/readers".to_string();
+        assert_eq!(without_choice(&base), Some(vec![cell]));
+        let mut other = base;
+        other.metrics.retain(|m| m.metric != "scheduler_choice");
+        assert_eq!(without_choice(&other), None);
+    }
 }

@@ -60,6 +60,8 @@ pub struct Story {
     pub lines: Vec<String>,
     /// Lines beyond the limit.
     pub left_out: usize,
+    /// Something is told of the process itself, and not only of others.
+    pub own: bool,
 }
 
 /// Tells the story of a trace that was kept from the start of the run, in at most `limit` lines.
@@ -67,7 +69,7 @@ pub fn story(records: &[Record], subject: &Subject, limit: usize) -> Story {
     let mut teller = Teller::new(subject.clone(), limit);
     records.iter().take_while(|r| r.at < subject.end).for_each(|r| teller.tell(r));
     let lines = teller.finish();
-    Story { lines, left_out: teller.left_out() }
+    Story { lines, left_out: teller.left_out(), own: teller.own }
 }
 
 /// A request at the drive.
@@ -91,6 +93,8 @@ pub struct Teller {
     lines: Vec<String>,
     /// The first line has been told.
     began: bool,
+    /// A line was told of the process itself.
+    own: bool,
     now: Instant,
     /// The queue of a process for sync and for other requests: (process, sync) to queue.
     queues: BTreeMap<(u32, bool), i64>,
@@ -119,6 +123,7 @@ impl Teller {
             left_out: 0,
             lines: Vec::new(),
             began: false,
+            own: false,
             now: Instant::ZERO,
             queues: BTreeMap::new(),
             slots: BTreeMap::new(),
@@ -414,6 +419,7 @@ impl Teller {
             return;
         }
         self.flush_others();
+        self.own = true;
         let line = format!("{:>12} ms  {text}", self.since(self.now));
         self.push(line);
     }
@@ -429,6 +435,7 @@ impl Teller {
                 let kind = if sync { "" } else { " for async writes" };
                 let name = self.name(proc);
                 let line = format!("{:>12} ms  {name} has {}{kind}", "0.000", self.queue(queue));
+                self.own = true;
                 self.push(line);
             }
         }

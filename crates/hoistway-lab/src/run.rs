@@ -4,10 +4,12 @@
 //! do not depend on the number of threads or on which of them was faster.
 
 use crate::config::Config;
+use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
 use crate::result::kept::{Finished, Kept};
 use crate::result::{
-    Cell, ConfigInfo, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo, derive,
+    Cell, ConfigInfo, DirectoryError, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo,
+    derive,
 };
 use crate::world::{Lack, World};
 use hoistway::{Instant, Nanos};
@@ -15,6 +17,7 @@ use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
 use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -58,7 +61,7 @@ pub struct Progress {
 pub enum RunError {
     /// A job cannot run.
     Job {
-        /// `drive/config/workload`.
+        /// `drive/config/workload`, with its repetition where there are several.
         cell: String,
         /// Why.
         error: JobError,
@@ -68,9 +71,14 @@ pub enum RunError {
         /// What the file system says.
         what: String,
     },
+    /// Something of others stands where results are to be written.
+    InTheWay {
+        /// What, and where.
+        what: String,
+    },
     /// A run broke off with a failed assertion: an error of this program.
     Broken {
-        /// `drive/config/workload`.
+        /// As of [`RunError::Job`].
         cell: String,
         /// The message.
         what: String,
@@ -84,11 +92,33 @@ pub enum RunError {
     },
 }
 
+/// What `work` gives; if it breaks off with a failed assertion, [`RunError::Broken`] of `cell`.
+pub(crate) fn guarded<T>(
+    cell: impl FnOnce() -> String,
+    work: impl FnOnce() -> T,
+) -> Result<T, RunError> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let what = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        RunError::Broken { cell: cell(), what: what.unwrap_or("without a message").into() }
+    })
+}
+
+impl From<DirectoryError> for RunError {
+    fn from(error: DirectoryError) -> RunError {
+        let what = error.to_string();
+        match error {
+            DirectoryError::InTheWay(_) => RunError::InTheWay { what },
+            _ => RunError::Keep { what },
+        }
+    }
+}
+
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Job { cell, error } => write!(f, "{cell}: {error}"),
-            RunError::Keep { what } => f.write_str(what),
+            RunError::Keep { what } | RunError::InTheWay { what } => f.write_str(what),
             RunError::Broken { cell, what } => {
                 write!(f, "{cell}: broke off: {what}; this is an error in hoistway")
             }
@@ -107,6 +137,8 @@ impl std::error::Error for RunError {}
 
 /// Points of a gauge in a run, about.
 const MONITOR_POINTS: u64 = 200;
+/// Points of one gauge of all groups.
+const MONITOR_TOTAL: u64 = 200_000;
 /// Time of a run that passes between two calls of `progress`.
 const TELL: Nanos = Nanos::ms(200);
 /// Gauges are not recorded more often.
@@ -139,6 +171,38 @@ impl Grid {
     /// Nothing to run?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What of the grid is too large to be run and read again, with the numbers that make it so.
+    pub fn too_large(&self) -> Option<String> {
+        let lengths = [self.drives.len(), self.workloads.len(), self.configs.len()];
+        let cells = lengths.iter().fold(1, |all: u64, n| all.saturating_mul(*n as u64));
+        let (mut size, reps) = (Size::default(), u64::from(self.reps));
+        let (mut procs_max, mut longest) = (0, Nanos::ZERO);
+        size.runs = cells.saturating_mul(reps);
+        // Beyond that limit there is no need to look at each cell.
+        if size.beyond().is_none() {
+            size = Size::default();
+            for drive in &self.drives {
+                for workload in self.workloads.iter().filter_map(|w| self.experiment.workload(w)) {
+                    let procs = self.experiment.processes(workload);
+                    for config in &self.configs {
+                        let w = self.experiment.window(drive, workload, config, &self.options);
+                        let intervals = [w.target_interval, w.device_interval];
+                        size.add(reps, procs, w.measured, intervals);
+                        (procs_max, longest) = (procs_max.max(procs), longest.max(w.measured));
+                    }
+                }
+            }
+        }
+        let [drives, workloads, configs] = lengths;
+        let (_, what) = size.beyond()?;
+        Some(format!(
+            "{}: {drives} drives x {workloads} workloads x {configs} configurations x {reps} repetitions, of up to \
+             {procs_max} processes and {} s measured, come to {what}; ask for less at a time",
+            self.experiment.id,
+            longest.0 / 1_000_000_000
+        ))
     }
 
     /// The same with other workloads and another number of repetitions.
@@ -176,7 +240,9 @@ impl Grid {
             .map_err(|error| RunError::Job { cell: self.cell_name(place), error })?;
         if place.rep == 0 && !config.controllers.is_empty() {
             let whole = job.window.ramp.0 + job.window.measured.0;
-            job.control.monitor = Some(Nanos(whole / MONITOR_POINTS).max(MONITOR_MIN));
+            // Every group has gauges of its own.
+            let points = MONITOR_POINTS.min(1 + MONITOR_TOTAL / job.groups.len().max(1) as u64);
+            job.control.monitor = Some(Nanos(whole / points).max(MONITOR_MIN));
         }
         Ok(job)
     }
@@ -188,6 +254,15 @@ impl Grid {
             self.configs[place.config].id,
             self.workloads[place.workload]
         )
+    }
+
+    /// One run, for people.
+    fn run_name(&self, place: Place) -> String {
+        let cell = self.cell_name(place);
+        match self.reps {
+            1 => cell,
+            _ => format!("{cell}, repetition {}", place.rep + 1),
+        }
     }
 
     /// The first job of every cell, for `--dry-run`.
@@ -283,11 +358,6 @@ impl Grid {
         Ok(self.assemble(world, &places, finished?))
     }
 
-    /// What run `index` belongs to: `drive/config/workload`.
-    pub(crate) fn cell_of(&self, index: usize) -> String {
-        self.cell_name(self.places()[index])
-    }
-
     /// Runs everything on `threads` threads, or on one if the world wants it. `stop` ends it early;
     /// `progress` hears of the time that passes and of every run that is over.
     pub fn run(
@@ -329,8 +399,8 @@ impl Grid {
             progress(Progress { done: done.load(Ordering::Relaxed), total, passed, whole });
         };
         tell(0);
-        // A failed run ends those that have not begun; those before it in the grid have all begun, so
-        // the first error of the grid is the one reported, whatever the threads do.
+        // A failed run ends those that have not begun. Those before it in the order of their turns have all begun, so
+        // that the first error in this order is the one reported, whatever the threads do.
         let failed = AtomicBool::new(false);
         let work = || {
             while !failed.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
@@ -340,10 +410,9 @@ impl Grid {
                 let record = self.one(world, places[index], stop, &tell);
                 let record = record.and_then(|record| match kept {
                     None => Ok(Record::Held(record)),
-                    Some(kept) => kept
-                        .save(index, &record)
-                        .map(|()| Record::Kept)
-                        .map_err(|e| RunError::Keep { what: e.to_string() }),
+                    Some(kept) => {
+                        kept.save(index, &record).map(|()| Record::Kept).map_err(RunError::from)
+                    }
                 });
                 failed.fetch_or(record.is_err(), Ordering::Relaxed);
                 done.fetch_add(usize::from(record.is_ok()), Ordering::Relaxed);
@@ -359,15 +428,22 @@ impl Grid {
             }
         });
         let done = kept.map_or(0, |_| done.load(Ordering::Relaxed));
-        let interrupted = RunError::Interrupted { kept: done, total };
+        // Whoever is stopped by Ctrl-C may fail from it: programs of ours that ran beside have got the signal, too.
         if stop.load(Ordering::Relaxed) {
-            return Err(interrupted);
+            return Err(RunError::Interrupted { kept: done, total });
+        }
+        let taken = |record: Mutex<_>| record.into_inner().expect("no thread panicked");
+        let mut records: Vec<Option<Result<Record, RunError>>> =
+            records.into_iter().map(taken).collect();
+        for &index in &missing {
+            if let Some(Err(error)) = records[index].take_if(|record| record.is_err()) {
+                return Err(error);
+            }
         }
         let mut finished = Vec::with_capacity(places.len());
         for (index, record) in records.into_iter().enumerate() {
-            let record = record.into_inner().expect("no thread panicked");
-            // A run is missing only behind one that failed.
-            finished.push(match record.unwrap_or_else(|| Err(interrupted.clone()))? {
+            let record = record.expect("no run failed, and nobody stopped them")?;
+            finished.push(match record {
                 Record::Held(record) => Finished::decode(&record).expect("it was encoded here"),
                 Record::Kept => kept.and_then(|k| k.load(index)).ok_or_else(gone)?,
             });
@@ -392,12 +468,12 @@ impl Grid {
             }
             !stop.load(Ordering::Relaxed)
         };
-        let outcome = world.run(&job, &mut watch);
+        let outcome = guarded(|| self.run_name(place), || world.run(&job, &mut watch))?;
         tell(length - told);
         match outcome {
             Ok(outcome) => Ok(finished(job.seed, place.rep == 0, outcome).encode()),
             Err(JobError::Interrupted) => Err(RunError::Interrupted { kept: 0, total: self.len() }),
-            Err(error) => Err(RunError::Job { cell: self.cell_name(place), error }),
+            Err(error) => Err(RunError::Job { cell: self.run_name(place), error }),
         }
     }
 
@@ -595,3 +671,6 @@ fn unite(rows: &[(String, String, String)]) -> Vec<(String, String)> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

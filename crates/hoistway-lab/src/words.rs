@@ -8,9 +8,29 @@ pub fn counted<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
     format!("{n} {noun}{s}")
 }
 
+/// The message of a parser without what it quotes of the text: the file may be another's, that nobody asked to see.
+pub fn unquoted(message: &str) -> String {
+    // Up to the last mark: what is quoted may have some of its own.
+    match (message.find('"'), message.rfind('"')) {
+        (Some(from), Some(to)) if from < to => {
+            format!("{}...{}", &message[..from], &message[to + 1..])
+        }
+        (Some(from), _) => format!("{}...", &message[..from]),
+        _ => message.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::{counted, unquoted};
+
+    #[test]
+    fn nothing_that_was_read_is_said_again() {
+        let said = "invalid type: string \"root:x\"y\", expected u64 at line 1 column 9";
+        assert_eq!(unquoted(said), "invalid type: string ..., expected u64 at line 1 column 9");
+        assert_eq!(unquoted("EOF while parsing"), "EOF while parsing");
+        assert_eq!(unquoted("a \"b"), "a ...");
+    }
 
     #[test]
     fn one_takes_no_s() {

@@ -162,19 +162,19 @@ fn the_headline_follows_the_data() {
     let mut run = sample::run(1, 2, 5, 500);
     for (cell, bytes) in run.cells.iter_mut().zip([1000, 970]) {
         for rep in &mut cell.reps {
-            rep.procs[0].bytes = 0;
-            rep.procs[1].bytes = bytes * 1_000_000;
+            sample::moves(rep, 0, bytes * 1_000_000);
         }
     }
+    let mut run = sample::again(run);
     let text = markdown::render(&run);
     let words = "On Plextor PX-256M5S beside readers, **none-bfq** serves the target in **875 µs** (instead of \
                  37.7 ms under none-none) and keeps **97 %** of the throughput.";
     assert!(text.contains(words), "{text}");
     // As much in all, but most of it the target's: what the others lost is said.
     for rep in &mut run.cells[1].reps {
-        rep.procs[0].bytes = 900_000_000;
-        rep.procs[1].bytes = 70_000_000;
+        sample::moves(rep, 900_000_000, 70_000_000);
     }
+    let run = sample::again(run);
     let text = markdown::render(&run);
     assert!(
         text.contains("and keeps **97 %** of the throughput (the other processes 7.0 %)."),
@@ -183,6 +183,7 @@ fn the_headline_follows_the_data() {
     let mut run = sample::run(1, 2, 5, 500);
     let first = run.cells[0].reps.clone();
     run.cells[1].reps = first;
+    let run = sample::again(run);
     let same = "no configuration does better beyond the spread of the repetitions.";
     assert!(markdown::render(&run).contains(same));
 }
@@ -193,10 +194,10 @@ fn a_dear_best_has_a_cheap_second_beside_it() {
     // All but the reference pay; mq-deadline and deadline keep most.
     for (cell, mb) in run.cells.iter_mut().zip([500, 30, 480, 470]) {
         for rep in &mut cell.reps {
-            rep.procs[0].bytes = 0;
-            rep.procs[1].bytes = mb * 10_000_000;
+            sample::moves(rep, 0, mb * 10_000_000);
         }
     }
+    let run = sample::again(run);
     let text = markdown::render(&run);
     let words = "and keeps **6.0 %** of the throughput; **deadline** serves the target in **";
     assert!(text.contains(words) && text.contains("** and keeps **94 %**."), "{text}");
@@ -284,6 +285,7 @@ fn without_a_target_the_report_speaks_of_throughput_alone() {
     {
         *cell = other;
     }
+    let both = sample::again(both);
     let page = html::render(&both);
     balanced(&page);
     assert!(page.contains("the device moves") && page.contains("mean latency of the target"));
@@ -298,7 +300,7 @@ fn the_headline_of_throughput_follows_the_data() {
                 (rep.device.read_bytes, rep.device.written_bytes) = (mb * 10_000_000, 0);
             }
         }
-        markdown::render(&run)
+        markdown::render(&sample::again(run.clone()))
     };
     let text = set([100, 100, 101]);
     assert!(text.contains("moves **100 MB/s** under none-none; no other"), "{text}");

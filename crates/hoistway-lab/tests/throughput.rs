@@ -24,7 +24,7 @@ fn run(experiment: &str, drive: &str, configs: &[&str], workloads: &[&str]) -> R
 
 fn value(run: &Run, config: &str, workload: &str, metric: &str, published: bool) -> Option<f64> {
     let of = run.metrics.iter().find(|m| {
-        (m.config.as_str(), m.workload.as_str(), m.metric.as_str()) == (config, workload, metric)
+        (&*m.config, &*m.workload, &*m.metric) == (config, workload, metric)
             && m.rep.is_none()
             && (m.source != "sim") == published
     });

@@ -57,6 +57,23 @@ pub(crate) fn wall_clock() -> std::time::SystemTime {
     std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(read(libc::CLOCK_REALTIME))
 }
 
+/// Today's date, UTC, as `2025-03-01`: for the record of a run, never for a decision.
+pub(crate) fn today() -> String {
+    date(read(libc::CLOCK_REALTIME) / 86_400_000_000_000)
+}
+
+/// The date so many days after 1970-01-01, by eras of 400 years that begin with a March.
+fn date(days: u64) -> String {
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    format!("{:04}-{month:02}-{day:02}", era * 400 + year + u64::from(month <= 2))
+}
+
 /// Now, in nanoseconds of the monotonic clock.
 pub(crate) fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
@@ -76,4 +93,20 @@ fn read(clock: libc::clockid_t) -> u64 {
     assert_eq!(result, 0, "every Linux has clock {clock}");
     // Negative is the time of day alone, of a machine that believes it is before 1970.
     time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn days_have_their_dates() {
+        let known =
+            [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (19_782, "2024-02-29")];
+        for (days, text) in
+            known.into_iter().chain([(20_088, "2024-12-31"), (20_089, "2025-01-01")])
+        {
+            assert_eq!(date(days), text, "{days}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::storage::{OverlayError, TargetError};
 use hoistway::stack::StackError;
+use hoistway_files::PlaceError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -114,6 +115,17 @@ impl std::error::Error for LiveError {
 impl From<TargetError> for LiveError {
     fn from(error: TargetError) -> LiveError {
         LiveError::Target(error)
+    }
+}
+
+impl From<PlaceError> for LiveError {
+    fn from(error: PlaceError) -> LiveError {
+        match error {
+            PlaceError::Io { path, error } => {
+                LiveError::Os { what: path.display().to_string(), error }
+            }
+            error => LiveError::Refused(error.to_string()),
+        }
     }
 }
 

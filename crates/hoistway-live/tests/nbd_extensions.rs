@@ -4,7 +4,7 @@
 
 mod client;
 
-use client::{Client, FAST_ZERO, NO_HOLE, PAYLOAD_LEN};
+use client::{Client, FAST_ZERO, FUA, NO_HOLE, PAYLOAD_LEN};
 use hoistway_live::front::Export;
 use hoistway_live::front::nbd::{Server, ServerOptions};
 use hoistway_live::net::Listen;
@@ -14,12 +14,15 @@ use std::path::PathBuf;
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
 const TRIM: u16 = 4;
 const CACHE: u16 = 5;
 const WRITE_ZEROES: u16 = 6;
 const BLOCK_STATUS: u16 = 7;
 
+const EPERM: u32 = 1;
 const EINVAL: u32 = 22;
+const ENOSPC: u32 = 28;
 const ENOTSUP: u32 = 95;
 
 /// More than compact headers can name.
@@ -141,7 +144,7 @@ fn mistakes_with_extended_headers_are_answered_and_their_data_passed_over() {
         (4, EINVAL),
         (5, EINVAL),
         (6, EINVAL),
-        (7, 28),
+        (7, EINVAL),
         (8, EINVAL),
     ] {
         assert_eq!(c.outcome(), (cookie, error));
@@ -225,4 +228,79 @@ fn cache_requests_read_what_the_page_cache_can_hold_and_no_more() {
     drop(c);
     assert!(client::wait_for(|| device.report().unwrap().clients.is_empty()));
     std::fs::remove_file(&file).unwrap();
+}
+
+/// The error of a request with compact headers, and behind it the connection still serves.
+fn error_of(c: &mut Client, kind: u16, flags: u16, at: u64, len: u32) -> u32 {
+    let data = if kind == WRITE { vec![1; len as usize] } else { Vec::new() };
+    c.send(kind, flags, 5, at, len, &data);
+    let (cookie, error, _) = c.reply(&[]);
+    assert_eq!(cookie, 5);
+    c.read(0, 512);
+    error
+}
+
+/// doc/proto.md of NBD: EPERM for each change of a read-only export, whether or not the storage could trim; reads,
+/// cache requests and flushes go on.
+#[test]
+fn a_read_only_export_refuses_every_change_with_eperm() {
+    let file = std::env::temp_dir().join(format!("hoistway-ro-{}", std::process::id()));
+    std::fs::File::create(&file).unwrap().set_len(64 << 20).unwrap();
+    let options = FileOptions { read_only: true, ..FileOptions::default() };
+    let by_target = Target::File { path: file.clone(), options };
+    for (name, target, read_only) in
+        [("export", Target::Ram { size: 64 << 20 }, true), ("target", by_target, false)]
+    {
+        let path = std::env::temp_dir().join(format!("hoistway-ro-{}-{name}", std::process::id()));
+        let device = Device::open(&target, &DeviceOptions::default()).unwrap();
+        let exports = vec![Export { read_only, ..Export::new("disk", device) }];
+        let listen = [Listen::Unix(path.clone())];
+        let _server = Server::start(exports, &listen, &ServerOptions::default()).unwrap();
+        for structured in [false, true] {
+            let mut c = Client::go(&path, "disk", structured).unwrap();
+            for (kind, flags) in [
+                (WRITE, 0),
+                (WRITE, FUA),
+                (TRIM, 0),
+                (TRIM, FUA),
+                (WRITE_ZEROES, 0),
+                (WRITE_ZEROES, NO_HOLE | FUA),
+                (WRITE_ZEROES, FAST_ZERO),
+            ] {
+                for at in [0, 1 << 40] {
+                    let error = error_of(&mut c, kind, flags, at, 512);
+                    assert_eq!(error, EPERM, "{name}, {kind} with {flags} at {at}");
+                }
+            }
+            let head = c.request(WRITE, 0, 9, 0, (32 << 20) + 512);
+            c.raw(&head);
+            pour(&mut c, (32 << 20) + 512);
+            assert_eq!(c.reply(&[]).1, EPERM, "also of a write that is too long");
+            assert_eq!(error_of(&mut c, TRIM, 1 << 9, 0, 512), EINVAL, "a flag nobody knows");
+            assert_eq!(error_of(&mut c, CACHE, 0, 0, 4096), 0);
+            assert_eq!(error_of(&mut c, FLUSH, 0, 0, 0), 0);
+            assert_eq!(error_of(&mut c, FLUSH, 1 << 9, 0, 0), EINVAL);
+        }
+        let mut c = Client::go_extended_with_status(&path, "disk").unwrap();
+        for kind in [TRIM, WRITE_ZEROES] {
+            c.send_extended(kind, 0, 6, (0, 512));
+            assert_eq!(c.outcome(), (6, EPERM));
+        }
+        c.send_extended(WRITE, PAYLOAD_LEN, 7, (0, 512));
+        c.raw(&[1; 512]);
+        assert_eq!(c.outcome(), (7, EPERM));
+        c.send_extended(BLOCK_STATUS, 0, 8, (0, 4096));
+        assert_eq!(c.chunk().1, 8);
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn beyond_the_end_only_what_needs_room_is_answered_with_enospc() {
+    let (_server, _device, path) = ram("beyond");
+    let mut c = Client::go(&path, "disk", true).unwrap();
+    for (kind, error) in [(WRITE, ENOSPC), (WRITE_ZEROES, ENOSPC), (TRIM, EINVAL), (CACHE, EINVAL)]
+    {
+        assert_eq!(error_of(&mut c, kind, 0, SIZE, 512), error, "{kind}");
+    }
 }

@@ -17,8 +17,9 @@ const NONE: u16 = u16::MAX;
 ///
 /// Counts lie in pages that exist where something was counted: latencies of one process fill some hundreds
 /// of the 33,792 slots, and a simulation may have ten thousands of processes. All pages are one vector,
-/// which doubles: a run that is warm does not allocate.
-#[derive(Clone, Debug, Default)]
+/// which doubles: a run that is warm does not allocate. A histogram that was read from a file keeps its slots packed,
+/// in less room than their text takes, until something is counted.
+#[derive(Clone, Default)]
 pub struct Histogram {
     /// Which page of `counts` holds that page of slots; empty before the first value.
     places: Vec<u16>,
@@ -26,6 +27,8 @@ pub struct Histogram {
     counts: Vec<u32>,
     /// The high halves that are not 0, by slot: hardly any run counts 2^32 equal latencies.
     carries: Vec<(usize, u64)>,
+    /// Slots that were read ([`Slots`]); then there are no pages.
+    packed: Box<[u8]>,
     count: u64,
     sum: u128,
     sum_sq: u128,
@@ -67,7 +70,7 @@ impl Histogram {
     #[inline]
     fn add(&mut self, slot: usize, n: u64) {
         if self.places.is_empty() {
-            self.places.resize(PAGES, NONE);
+            self.unpack();
         }
         let place = &mut self.places[slot / PAGE];
         if *place == NONE {
@@ -80,6 +83,14 @@ impl Histogram {
         if sum >> 32 > 0 {
             self.carry(slot, sum >> 32);
         }
+    }
+
+    /// There are pages, with what was packed in them.
+    #[cold]
+    fn unpack(&mut self) {
+        self.places.resize(PAGES, NONE);
+        let packed = std::mem::take(&mut self.packed);
+        Unpacked { bytes: &packed, slot: 0 }.for_each(|(slot, n)| self.add(slot, n));
     }
 
     #[cold]
@@ -100,12 +111,13 @@ impl Histogram {
         for (slot, n) in other.slots() {
             self.add(slot, n);
         }
-        self.count += other.count;
-        self.sum += other.sum;
-        self.sum_sq += other.sum_sq;
+        // What was read may be of any size.
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.sum_sq = self.sum_sq.saturating_add(other.sum_sq);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        self.overflow += other.overflow;
+        self.overflow = self.overflow.saturating_add(other.overflow);
     }
 
     /// Number of values.
@@ -149,8 +161,10 @@ impl Histogram {
             return None;
         }
         let n = u128::from(self.count);
-        // sum_sq - sum^2 / n, kept in integers until the end: no cancellation.
-        let scaled = (self.sum_sq * n).saturating_sub(self.sum * self.sum);
+        // sum_sq - sum^2 / n, kept in integers until the end: no cancellation. Sums beyond 2^64 ns, 584 years, are no
+        // measurements.
+        let scaled =
+            self.sum_sq.saturating_mul(n).saturating_sub(self.sum.saturating_mul(self.sum));
         Some((scaled as f64 / n as f64 / (n - 1) as f64).sqrt())
     }
 
@@ -180,14 +194,20 @@ impl Histogram {
     /// Non-empty slots as (index, count).
     pub fn slots(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let there = self.places.iter().enumerate().filter(|&(_, &place)| place != NONE);
-        there.flat_map(move |(page, &place)| {
+        let paged = there.flat_map(move |(page, &place)| {
             let counts = &self.counts[usize::from(place) * PAGE..][..PAGE];
             let whole = move |(slot, &low): (usize, &u32)| (slot, self.high(slot) | u64::from(low));
             (page * PAGE..).zip(counts).map(whole).filter(|&(_, count)| count > 0)
-        })
+        });
+        Unpacked { bytes: &self.packed, slot: 0 }.chain(paged)
     }
 
-    /// Rebuilds a histogram from its slots and exact moments.
+    /// Bytes that it takes beside itself.
+    pub fn memory(&self) -> usize {
+        2 * self.places.len() + 4 * self.counts.len() + 16 * self.carries.len() + self.packed.len()
+    }
+
+    /// Rebuilds a histogram from its slots, in their order, and exact moments; `None`: it cannot be.
     pub fn from_parts(
         slots: &[(usize, u64)],
         sum: u128,
@@ -196,17 +216,124 @@ impl Histogram {
         max: u64,
         overflow: u64,
     ) -> Option<Histogram> {
-        let mut h = Histogram { sum, sum_sq, min, max, overflow, ..Histogram::new() };
-        for &(slot, n) in slots {
-            if slot >= SLOTS {
-                return None;
-            }
-            if n > 0 {
-                h.add(slot, n);
-            }
-            h.count += n;
+        let mut packed = Slots::default();
+        let all = slots.iter().all(|&(slot, n)| packed.push(slot, n));
+        all.then(|| Histogram::from_slots(packed, sum, sum_sq, min, max, overflow))
+    }
+
+    /// The same from slots that were read one by one.
+    pub fn from_slots(
+        slots: Slots,
+        sum: u128,
+        sum_sq: u128,
+        min: u64,
+        max: u64,
+        overflow: u64,
+    ) -> Histogram {
+        let (packed, count) = (slots.bytes.into_boxed_slice(), slots.count);
+        Histogram { packed, count, sum, sum_sq, min, max, overflow, ..Histogram::new() }
+    }
+}
+
+/// Slots of a histogram that is being read, packed: the distance to the last slot and the count, seven bits a byte, the
+/// lowest first.
+#[derive(Clone, Debug, Default)]
+pub struct Slots {
+    bytes: Vec<u8>,
+    /// The least slot that may follow.
+    next: usize,
+    count: u64,
+}
+
+/// More values than any histogram has; with it, sums over histograms stay within 64 bits.
+const COUNT_MAX: u64 = 1 << 48;
+
+impl Slots {
+    /// The slots of a histogram.
+    pub fn of(histogram: &Histogram) -> Slots {
+        let mut slots = Slots::default();
+        for (slot, n) in histogram.slots() {
+            let pushed = slots.push(slot, n);
+            assert!(pushed, "slots of a histogram are in order");
         }
-        Some(h)
+        slots
+    }
+
+    /// Adds a slot; false: it is none, it is not behind the last one, or it counts more than there ever is.
+    #[must_use]
+    pub fn push(&mut self, slot: usize, n: u64) -> bool {
+        if slot >= SLOTS || slot < self.next || n > COUNT_MAX - self.count {
+            return false;
+        }
+        if n > 0 {
+            pack(&mut self.bytes, (slot - self.next) as u64);
+            pack(&mut self.bytes, n);
+            (self.next, self.count) = (slot + 1, self.count + n);
+        }
+        true
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Non-empty slots as (index, count).
+    pub fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        Unpacked { bytes: &self.bytes, slot: 0 }
+    }
+}
+
+fn pack(bytes: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        bytes.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    bytes.push(n as u8);
+}
+
+/// What [`Slots`] packed.
+struct Unpacked<'a> {
+    bytes: &'a [u8],
+    slot: usize,
+}
+
+impl Unpacked<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (mut n, mut shift) = (0, 0);
+        loop {
+            let (&byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            n |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return Some(n);
+            }
+        }
+    }
+}
+
+impl Iterator for Unpacked<'_> {
+    type Item = (usize, u64);
+
+    fn next(&mut self) -> Option<(usize, u64)> {
+        let slot = self.slot + self.number()? as usize;
+        self.slot = slot + 1;
+        Some((slot, self.number()?))
+    }
+}
+
+/// What was counted, however it is kept.
+impl std::fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Histogram { count, sum, sum_sq, min, max, overflow, .. } = self;
+        write!(
+            f,
+            "Histogram {{ count: {count}, sum: {sum}, sum_sq: {sum_sq}, min: {min}, max: {max}, "
+        )?;
+        write!(f, "overflow: {overflow}, slots: ")?;
+        f.debug_list().entries(self.slots()).finish()?;
+        f.write_str(" }")
     }
 }
 
@@ -259,6 +386,26 @@ mod tests {
         assert_eq!(twice.slots().last(), Some((1500, (2 << 32) + (10 << 40))));
         let back = Histogram::from_parts(&counts, h.sum(), h.sum_sq(), 3, 1500, 0).unwrap();
         assert_eq!(back, h);
+        assert!(back.packed.len() <= 16 && back.counts.is_empty(), "{:?}", back.packed);
+        // Counting on unpacks it.
+        let mut more = back.clone();
+        more.record(1500);
+        h.record(1500);
+        assert_eq!(more, h);
+        let mut both = back.clone();
+        both.merge(&back);
+        assert_eq!(both, twice);
+    }
+
+    #[test]
+    fn slots_that_cannot_be_are_refused() {
+        let from = |slots: &[(usize, u64)]| Histogram::from_parts(slots, 0, 0, 0, 0, 0);
+        assert_eq!(from(&[(0, 1), (SLOTS - 1, 127), (SLOTS - 1, 0)]), None);
+        assert_eq!(from(&[(5, 1), (5, 1)]), None);
+        assert_eq!(from(&[(SLOTS, 1)]), None);
+        assert_eq!(from(&[(1, u64::MAX), (2, 1)]), None);
+        let all: Vec<_> = (0..SLOTS).map(|slot| (slot, 1 + slot as u64)).collect();
+        assert_eq!(from(&all).unwrap().slots().collect::<Vec<_>>(), all);
     }
 
     #[test]

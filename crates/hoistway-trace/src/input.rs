@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Fault, shown};
 use crate::zstd::{Zstd, is_zstd};
-use std::fs::File;
+use hoistway_files::input::{self, Limit, ReadError};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes asked for at a time: many lines, and still within the second-level cache.
 const CHUNK: usize = 256 * 1024;
 /// Longest line. Anything longer is no line of a trace.
-const LINE_MAX: usize = 64 * 1024;
+pub(crate) const LINE_MAX: usize = 64 * 1024;
+/// Most bytes without a line's end, or without an event of blktrace, that are passed over: what has so many is no trace,
+/// and may have no end.
+pub(crate) const JUNK_MAX: u64 = 16 << 20;
+/// Byte order mark of UTF-8.
+pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
+/// A trace is read as it comes and may have any length, but it is a file or a pipe that was handed over: a FIFO that
+/// nobody writes to would be waited for silently, and a device has no end.
+const TRACE: Limit = Limit { what: "a trace, or `-` and redirect standard input", bytes: u64::MAX };
 
 /// A buffered source of bytes.
 pub(crate) struct Input {
@@ -28,6 +36,8 @@ pub(crate) struct Input {
     /// Lines handed out.
     pub(crate) lines: u64,
     at_end: bool,
+    /// How it is compressed.
+    packed: Option<&'static str>,
     /// Of the file as it lies on disk.
     taken: Arc<AtomicU64>,
     size: Option<u64>,
@@ -48,13 +58,10 @@ impl Input {
         if path == Path::new("-") {
             return Input::new(shown(path), Box::new(io::stdin()), None);
         }
-        let error = |error| Error::Io { name: shown(path), error };
-        let file = File::open(path).map_err(error)?;
-        let meta = file.metadata().map_err(error)?;
-        if meta.is_dir() {
-            return Err(error(io::Error::other("is a directory; name a file")));
-        }
-        let size = meta.is_file().then_some(meta.len());
+        let (file, size) = input::open(path, TRACE).map_err(|error| match error {
+            ReadError::Io { error, .. } => Error::Io { name: shown(path), error },
+            other => Error::NotAFile(other),
+        })?;
         Input::new(shown(path), Box::new(file), size)
     }
 
@@ -68,14 +75,14 @@ impl Input {
         let mut magic = [0; 4];
         let have = fill(&mut source, &mut magic).map_err(|e| io_error(&name, e))?;
         let whole = Rest { head: magic, at: 0, have, rest: source };
-        let source: Box<dyn Read + Send> = match &magic[..have] {
-            [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
-            magic if is_zstd(magic) => Box::new(Zstd::new(whole)),
-            _ => Box::new(whole),
+        let (source, packed): (Box<dyn Read + Send>, _) = match &magic[..have] {
+            [0x1f, 0x8b, ..] => (Box::new(flate2::read::MultiGzDecoder::new(whole)), Some("gzip")),
+            magic if is_zstd(magic) => (Box::new(Zstd::new(whole)), Some("zstd")),
+            _ => (Box::new(whole), None),
         };
         let buffer = vec![0; CHUNK];
         let (start, end, passed, lines, at_end) = (0, 0, 0, 0, false);
-        Ok(Input { name, source, buffer, start, end, passed, lines, at_end, taken, size })
+        Ok(Input { name, source, buffer, start, end, passed, lines, at_end, packed, taken, size })
     }
 
     /// The next bytes, up to `n` of them, without taking them.
@@ -84,6 +91,14 @@ impl Input {
             self.fill()?;
         }
         Ok(&self.buffer[self.start..self.end.min(self.start + n)])
+    }
+
+    /// The beginning of what is left, up to `n` bytes, and whether that is all of it.
+    pub(crate) fn head(&mut self, n: usize) -> Result<(&[u8], bool), Error> {
+        // One more, to know of the end.
+        self.peek(n + 1)?;
+        let whole = self.end - self.start <= n;
+        Ok((&self.buffer[self.start..self.end.min(self.start + n)], whole))
     }
 
     /// Takes bytes that were peeked.
@@ -144,6 +159,7 @@ impl Input {
     }
 
     fn skip_line(&mut self) -> Result<(), Error> {
+        let began = self.passed;
         loop {
             let text = &self.buffer[self.start..self.end];
             match memchr::memchr(b'\n', text) {
@@ -155,6 +171,11 @@ impl Input {
             }
             if self.at_end {
                 return Ok(());
+            }
+            if self.passed - began > JUNK_MAX {
+                let what =
+                    format!("line {} has no end within {} MiB", self.lines + 1, JUNK_MAX >> 20);
+                return Err(io_error(&self.name, io::Error::other(what)));
             }
             self.fill()?;
         }
@@ -174,13 +195,23 @@ impl Input {
         let got = loop {
             match self.source.read(room) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(io_error(&self.name, e)),
+                Err(e) => return Err(self.unreadable(e)),
                 Ok(n) => break n,
             }
         };
         self.end += got;
         self.at_end = got == 0;
         Ok(())
+    }
+
+    /// What the source says, and where; a decompressor says little itself.
+    fn unreadable(&self, error: io::Error) -> Error {
+        let Some(packed) = self.packed.filter(|_| error.raw_os_error().is_none()) else {
+            return io_error(&self.name, error);
+        };
+        let at = self.passed + (self.end - self.start) as u64;
+        let what = format!("{packed}: cut off or damaged after {at} unpacked bytes ({error})");
+        io_error(&self.name, io::Error::new(error.kind(), what))
     }
 }
 

@@ -7,8 +7,8 @@
 //! Several files are one trace only where a format says so (blktrace: one file a CPU). The time base is the first
 //! record that leaves the window, filtered out or not, so that a filter does not shift times.
 
-use crate::error::{Error, Malformed, shown};
-use crate::format::{self, Context, Format, Parser, Step};
+use crate::error::{Error, Malformed, excerpt, shown};
+use crate::format::{self, Context, Format, Parser, Step, looks, recognise};
 use crate::input::Input;
 use crate::order::Order;
 use crate::{Kind, Names, Options, Record};
@@ -16,10 +16,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Malformed records before the first good one after which a trace is given up: it is in another format.
-const HOPELESS: u64 = 100;
-/// Characters of a malformed line that are shown.
-const SHOWN: usize = 80;
+/// Malformed records before the first good one after which a trace is given up: it is in another format. As many lines as
+/// recognition looks at.
+const HOPELESS: u64 = 1000;
 
 /// Reads a trace.
 pub struct Reader {
@@ -30,6 +29,9 @@ pub struct Reader {
     context: Context,
     order: Order,
     base: Option<u64>,
+    /// Records in order of time, wanted or not, and whether one has another time than the first.
+    ordered: u64,
+    moved: bool,
     /// By device: passes the filter. Indexed by the device's number.
     wanted: Vec<bool>,
     arrivals: u64,
@@ -100,11 +102,7 @@ impl Reader {
     fn new(name: String, mut inputs: Vec<Input>, options: &Options) -> Result<Reader, Error> {
         options.check()?;
         let mut reader = Reader::empty(name, options);
-        let first = inputs.first_mut().expect("a trace has a file");
-        let format = match options.format {
-            Some(format) => format,
-            None => format::detect(first)?,
-        };
+        let format = format_of(&mut inputs, options)?;
         reader.format = Some(format);
         reader.order = Order::new(options.window.unwrap_or(format.window));
         let several = inputs.len() > 1;
@@ -129,6 +127,8 @@ impl Reader {
             context: Context::new(options),
             order: Order::new(options.window.unwrap_or(0)),
             base: None,
+            ordered: 0,
+            moved: false,
             wanted: Vec::new(),
             arrivals: 0,
             understood: 0,
@@ -147,6 +147,8 @@ impl Reader {
             };
             let base = *self.base.get_or_insert(next.time);
             let time = next.time - base;
+            self.ordered += 1;
+            self.moved |= time > 0;
             if self.options.to.is_some_and(|to| time >= to) {
                 self.ended = true;
                 break;
@@ -190,6 +192,30 @@ impl Reader {
     /// Records further out of order than the window; each was given the time of the one before it.
     pub fn late(&self) -> u64 {
         self.order.late()
+    }
+
+    /// Arrivals so far for which the trace has no time of their own (fio iolog 2: no `wait` before them); each has the time
+    /// of the one before it.
+    pub fn untimed(&self) -> u64 {
+        self.context.untimed
+    }
+
+    /// Recordings so far that follow another one in the same file and begin their times anew. Each is put behind the one
+    /// before.
+    pub fn recordings(&self) -> u64 {
+        self.context.recordings
+    }
+
+    /// Whether the times of what was read so far are those of the recording. Not if all records have the same one, or if
+    /// most have none of their own or lost it since they were out of order.
+    pub fn times_known(&self) -> bool {
+        let lost = self.untimed() + self.late();
+        lost * 2 <= self.ordered && (self.moved || self.ordered <= 1)
+    }
+
+    /// Records parsed so far, whether they were asked for or not.
+    pub fn understood(&self) -> u64 {
+        self.understood
     }
 
     /// Time of the first record as the trace has it, in ns: since 1970 for formats with a date (MSR: since 1601), else
@@ -271,6 +297,7 @@ impl Reader {
         let mut record = Record::default();
         loop {
             let Source::Streams(streams) = &mut self.source else { return Ok(None) };
+            let several = streams.len() > 1;
             let stream = &mut streams[at];
             if stream.ended {
                 break;
@@ -284,7 +311,9 @@ impl Reader {
                 Step::Nothing => {}
                 Step::End => stream.ended = true,
                 Step::Bad(bad) => {
+                    self.understood += u64::from(bad.known);
                     let what = Malformed {
+                        file: several.then(|| stream.input.name.clone()),
                         line: bad.line,
                         byte: bad.byte,
                         fault: bad.fault,
@@ -302,6 +331,7 @@ impl Reader {
 
     fn bad(&mut self, what: Malformed) -> Result<(), Error> {
         if self.options.strict {
+            let what = if self.understood > 0 { what } else { without_text(what) };
             return Err(Error::Malformed { name: self.name.clone(), what: Box::new(what) });
         }
         self.malformed += 1;
@@ -313,11 +343,12 @@ impl Reader {
     }
 
     fn hopeless(&self) -> Error {
+        let first = self.first.clone().expect("a malformed record was kept");
         Error::Hopeless {
             name: self.name.clone(),
             format: self.format.map_or("?", |f| f.name),
             count: self.malformed,
-            first: Box::new(self.first.clone().expect("a malformed record was kept")),
+            first: Box::new(without_text(first)),
         }
     }
 
@@ -338,13 +369,25 @@ impl Reader {
     }
 }
 
-fn excerpt(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]);
-    let mut shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < line.len() {
-        shown.push_str("...");
+fn without_text(what: Malformed) -> Malformed {
+    Malformed { text: String::new(), ..what }
+}
+
+/// The format of a trace: the one that was asked for, or what the first file that has anything in it is. blktrace leaves
+/// empty files for CPUs that had nothing to do.
+fn format_of(inputs: &mut [Input], options: &Options) -> Result<&'static Format, Error> {
+    for input in inputs.iter_mut() {
+        let (bytes, whole) = input.head(format::HEAD)?;
+        if bytes.is_empty() {
+            continue;
+        }
+        if let Some(what) = looks::binary(&recognise::Head { bytes, whole }) {
+            return Err(Error::Unrecognised { name: input.name.clone(), problem: what.into() });
+        }
+        return options.format.map_or_else(|| recognise::recognise(input), Ok);
     }
-    shown
+    let name = inputs.first().map_or_else(String::new, |input| input.name.clone());
+    Err(Error::Unrecognised { name, problem: "is empty".into() })
 }
 
 #[cfg(test)]
@@ -427,10 +470,10 @@ mod tests {
     #[test]
     fn nothing_but_malformed_records_is_an_error_and_so_is_an_unknown_text() {
         let options = Options { format: Format::named("msr"), ..Options::default() };
-        let bytes = b"1,2,3\n".repeat(1000);
+        let bytes = b"1,2,3\n".repeat(2000);
         let mut reader = Reader::from_bytes("t", bytes, &options).unwrap();
         let error = reader.read(&mut Record::default()).unwrap_err().to_string();
-        assert!(error.contains("none of the first 100 records"), "{error}");
+        assert!(error.contains("none of the first 1000 records"), "{error}");
         assert!(error.contains("line 1: line has too few columns"), "{error}");
         let error = Reader::from_bytes("t", b"hello\n".into(), &Options::default()).unwrap_err();
         assert!(error.to_string().contains("no trace of a known format"), "{error}");
@@ -464,8 +507,26 @@ mod tests {
         assert_eq!(all(&mut reader).len(), 4);
         let cut = gz[..gz.len() - 12].to_vec();
         let options = Options { format: Format::named("msr"), ..Options::default() };
+        let error = Reader::from_bytes("t", cut, &options).unwrap_err().to_string();
+        assert!(error.starts_with("t: gzip: cut off or damaged after "), "{error}");
+        // What lies beyond the beginning is an error when it is reached.
+        let long: Vec<(u64, &str, u64)> = (0..20_000).map(|i| (i, "Read", i * 7919)).collect();
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&msr(&long)).unwrap();
+        let mut cut = gz.finish().unwrap();
+        cut.truncate(cut.len() - 12);
         let mut reader = Reader::from_bytes("t", cut, &options).unwrap();
-        let ended = std::iter::repeat_with(|| reader.read(&mut Record::default()));
-        assert!(ended.take_while(|r| !matches!(r, Ok(false))).any(|r| r.is_err()));
+        let mut read = 0;
+        let error = loop {
+            match reader.read(&mut Record::default()) {
+                Ok(more) => assert!(more, "the cut must be reached"),
+                Err(error) => break error.to_string(),
+            }
+            read += 1;
+        };
+        assert!(
+            read > 10_000 && error.starts_with("t: gzip: cut off or damaged after "),
+            "{error}"
+        );
     }
 }

@@ -21,6 +21,12 @@ impl<W: Write> Blktrace<W> {
         Blktrace { writer: blktrace::Writer::new(out) }
     }
 
+    /// A line of text for whoever reads the events.
+    pub fn message(&mut self, time: u64, text: &str) -> io::Result<()> {
+        let action = action::NOTIFY_MESSAGE | category::NOTIFY;
+        self.writer.event(&Event { time, action, ..Event::default() }, text.as_bytes())
+    }
+
     /// One record. A record with a response time is written as an arrival only; a request longer than 4 GiB, which an
     /// event cannot hold, is an error.
     pub fn record(&mut self, record: &Record, names: &Names) -> io::Result<()> {

@@ -84,6 +84,8 @@ struct Load {
     pending: usize,
     /// Requests with the device; fewer where most processes would have nothing else.
     depth: usize,
+    /// All requests: with the scheduler or with the device.
+    made: usize,
     /// A ring of `in_device` requests.
     device: [ReqId; DEPTH],
     oldest: usize,
@@ -115,6 +117,7 @@ impl Load {
             now: Instant::ZERO,
             pending,
             depth: if pending > ONE { DEPTH } else { DEPTH.min(queues.div_ceil(2)) },
+            made: 0,
             device: [nobody; DEPTH],
             oldest: 0,
             in_device: 0,
@@ -150,6 +153,7 @@ impl Load {
         io.flags = planned.flags;
         io.cpu = proc as u32 % 8;
         let id = self.env.requests.create(io, true, QueueId(0), self.now);
+        self.made += 1;
         self.op_insert(id.expect("the table holds all pending requests"));
     }
 
@@ -175,6 +179,8 @@ impl Load {
                     return None;
                 }
                 Dispatch::Empty if self.in_device > 0 && self.pending == ONE => return None,
+                // A scheduler that gave the device few at first and more later has none left.
+                Dispatch::Empty if self.made == self.in_device => return None,
                 Dispatch::Idle => self.wait(),
                 Dispatch::Empty => panic!("requests are pending, the scheduler says Empty"),
             }

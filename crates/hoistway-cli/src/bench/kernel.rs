@@ -4,16 +4,16 @@
 //! up. Where write-back throttling is on, as in most kernels, choosing a scheduler other than BFQ leaves it on; so the
 //! configurations have it (`mq-deadline+wbt`), and the present one is among them.
 
-use super::setting::{Setting, USUAL, also, limited, usual_place};
-use super::{Bench, share_configs};
+use super::Bench;
+use super::setting::{Setting, USUAL, also, limited, named, share_configs, usual_place};
 use crate::Failure;
-use crate::compare::chosen;
+use crate::compare::{chosen, directory_failure};
 use crate::world::refused;
 use hoistway_lab::bench::plan::{Level, Rates, Subject};
-use hoistway_lab::bench::record::{Carried, SCHEMA};
+use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
-use hoistway_lab::config::{Config, WBT};
+use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::recommend::install::kernel_tunables;
 use hoistway_lab::world::{Kernel, World, WorldError};
@@ -33,7 +33,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let place = resolve(&target).map_err(failed)?;
     usable(&place)?;
     let watch = Watch::begin(&place);
-    let what = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let what = crate::arguments();
     let destroy = options.yes_destroy_data.clone();
     let machine = MachineOptions { destroy, what, ..MachineOptions::default() };
     // What it lacks is found out by trying, which changes the machine for a moment.
@@ -46,11 +46,16 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let target = format!("{shown} {} {identity:?}", place.queues[0].name);
     let carried = match root && !options.dry_run {
         true => Some(carried(options, &machine, &name, &target)?),
-        false => None,
+        // What a run before has measured, it would not measure again.
+        false => known(options, &name, &target),
     };
     let assumed = subject::rates_of(&identity.class);
+    let (drive, turns) = match &carried {
+        Some(c) => subject::as_it_reads(machine.drive(), c.random_reads),
+        None => (machine.drive().clone(), None),
+    };
     let subject = Subject {
-        drive: machine.drive().clone(),
+        drive,
         rates: carried
             .as_ref()
             .map_or(assumed, |c| Rates { read: c.read, write: c.write.unwrap_or(assumed.write) }),
@@ -70,7 +75,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
         changes: !options.dry_run,
         given: &given,
     };
-    let (configs, lacks) = configs(&world, &subject, &place, &also, throttles);
+    let (configs, lacks) = configs(&world, &subject, &place, &also, (&present, throttles));
     std::thread::sleep(LOOK);
     let mut rows = vec![("present_config".to_string(), present.clone())];
     rows.extend(carried.iter().flat_map(rates_rows));
@@ -78,9 +83,35 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let mut about: Vec<String> = place.describe().lines().map(String::from).collect();
     about.extend(changes(&place, &present));
     about.push(rates_line(carried.as_ref(), &subject));
+    about.extend(turns);
     let quiet = watch.end(|| Some(Traffic::default()));
     about.extend(quiet.flags.iter().map(|flag| format!("note: {flag}")));
-    Ok(Setting { name, target, about, configs, lacks, rows, root, subject, world: Box::new(world) })
+    let (world, assumed, named) = (Box::new(world), carried.is_none(), shown);
+    Ok(Setting {
+        name,
+        named,
+        target,
+        about,
+        present,
+        configs,
+        lacks,
+        rows,
+        root,
+        assumed,
+        subject,
+        world,
+    })
+}
+
+/// Where the bench is kept.
+fn folder(options: &Bench, name: &str) -> std::path::PathBuf {
+    let usual = || usual_place("kernel", name, options.level());
+    options.out.clone().unwrap_or_else(usual)
+}
+
+/// What the place carried when the bench in the folder began.
+fn known(options: &Bench, name: &str, target: &str) -> Option<Carried> {
+    Carried::read(&folder(options, name), target).filter(|_| !options.fresh)
 }
 
 /// What the place carries: as measured when the bench in the folder began, or now.
@@ -90,11 +121,11 @@ fn carried(
     name: &str,
     target: &str,
 ) -> Result<Carried, Failure> {
-    let usual = || usual_place("kernel", name, options.level());
-    let out = options.out.clone().unwrap_or_else(usual);
-    if let Some(known) = Carried::read(&out, target).filter(|_| !options.fresh) {
+    may_write(&folder(options, name)).map_err(directory_failure)?;
+    if let Some(known) = known(options, name, target) {
         return Ok(known);
     }
+    let out = folder(options, name);
     let Probed { read, write, random_reads } =
         machine.probe().map_err(|e| refused(WorldError::from(e)))?;
     let found = Carried { schema: SCHEMA, target: target.into(), read, write, random_reads };
@@ -176,13 +207,6 @@ fn present(queue: &Queue, throttles: bool) -> String {
     named(&scheduler, throttles)
 }
 
-fn named(scheduler: &str, throttles: bool) -> String {
-    match throttles && !scheduler.starts_with("bfq") {
-        true => format!("{scheduler}{WBT}"),
-        false => scheduler.to_string(),
-    }
-}
-
 /// What decides about configurations beside the schedulers.
 struct More<'a> {
     level: Level,
@@ -199,7 +223,7 @@ fn configs(
     subject: &Subject,
     place: &Place,
     more: &More<'_>,
-    throttles: bool,
+    (present, throttles): (&str, bool),
 ) -> (Vec<String>, Vec<(String, String)>) {
     let mut wanted: Vec<String> = USUAL.iter().map(|s| named(s, throttles)).collect();
     // What the queue offers beyond: ADIOS, where a distribution has it.
@@ -210,7 +234,8 @@ fn configs(
     let mut lacks = Vec::new();
     match more.carried {
         Some(c) => {
-            wanted.extend(limited(more.level, c.read, c.write.unwrap_or(subject.rates.write)));
+            let write = c.write.unwrap_or(subject.rates.write);
+            wanted.extend(limited(more.level, c.read, write, throttles));
         }
         None if more.level != Level::Quick => {
             let why = "its limits are parts of the drive's rates, which a run measures first";
@@ -227,7 +252,7 @@ fn configs(
             }
         };
     wanted.retain(|id| can_run(id, Under::Whole));
-    for id in share_configs() {
+    for id in share_configs(present) {
         can_run(&id, Under::Shares);
     }
     // Those that were named are asked last, so that what is said of the others does not depend on them.

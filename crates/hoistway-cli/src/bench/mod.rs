@@ -6,15 +6,18 @@ mod setting;
 mod text;
 
 use crate::args::Known;
-use crate::compare::{chosen, program, run_failure, stop_flag, threads};
+use crate::compare::{chosen, directory_failure, program, run_failure, stop_flag, threads};
+use crate::recommend::stand;
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
-use hoistway_lab::bench::plan::{self, Level, Plan, PlanError, ROUNDS_MAX, Wish};
+use hoistway_lab::bench::plan::{self, Depends, Level, Plan, PlanError, ROUNDS_MAX, Wish};
 use hoistway_lab::bench::run::{self, Ears, Ended, Outcome, Place, Progress};
-use hoistway_lab::bench::{subject, suite};
+use hoistway_lab::bench::{record, subject};
 use hoistway_lab::config::Config;
-use hoistway_lab::recommend::{Goal, Source, recommend as advise};
+use hoistway_lab::recommend::{Advice, Goal, Source, recommend as advise};
+use hoistway_lab::result::Run;
+use serde_json::Value;
 use setting::Setting;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -23,17 +26,18 @@ use std::time::Instant;
 /// `hoistway bench`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the machine or the place does not allow it, 130 \
-                        interrupted (the same command goes on)."
+    after_help = "Exit codes: 0 done, and the answer stands, 1 a run failed, or the data do not suffice for an answer, \
+                        2 wrong usage, 3 the machine or the place does not allow it, 130 interrupted (the same command \
+                        goes on)."
 )]
 pub struct Bench {
     /// Directory or block device of this machine, under the kernel's own schedulers
     #[arg(value_name = "PLACE", conflicts_with = "drive")]
     pub place: Option<PathBuf>,
-    /// Simulated drive: name, or path of a drive file
-    #[arg(long, short, value_name = "DRIVE")]
+    /// Simulated drives: names, or paths of drive files, separated by commas; all: every drive there is
+    #[arg(long, short, value_name = "LIST")]
     #[arg(value_parser = Known(crate::args::drives), hide_possible_values = true)]
-    pub drive: Option<String>,
+    pub drive: Vec<String>,
     /// An answer in 5 minutes (the default)
     #[arg(long, group = "level")]
     pub quick: bool,
@@ -43,7 +47,7 @@ pub struct Bench {
     /// The whole suite with long runs and many rounds, in 2 hours
     #[arg(long, group = "level")]
     pub full: bool,
-    /// Time for all of it [default: the level's]
+    /// Time for all of it; of simulated drives, processor time for each [default: the level's]
     #[arg(long, value_name = "TIME")]
     pub time: Option<String>,
     /// Bytes that may be written to real storage [default: 32 GiB, 128 GiB, 1 TiB by level]
@@ -70,7 +74,7 @@ pub struct Bench {
     /// Allow this device, the one that is benched, to lose its data: without it workloads that write are left out
     #[arg(long, value_name = "DEVICE", hide_short_help = true)]
     pub yes_destroy_data: Option<PathBuf>,
-    /// Folder to write [default: runs/bench.WORLD.PLACE.LEVEL]
+    /// Folder to write; of several drives, a folder for each is made in it [default: runs/bench.WORLD.PLACE.LEVEL]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Run everything again, also what is finished
@@ -102,38 +106,105 @@ impl Bench {
 
 pub fn bench(options: &Bench) -> Result<(), Failure> {
     let goal = Goal::parse(&options.goal).map_err(|e| Failure::Usage(e.to_string()))?;
-    if let (Some(_), Some(_)) = (&options.drive, &options.yes_destroy_data) {
+    if !options.drive.is_empty() && options.yes_destroy_data.is_some() {
         let what = "--yes-destroy-data: a simulated drive has no data to lose; leave it out";
         return Err(Failure::Usage(what.into()));
     }
-    let setting = Setting::choose(options)?;
-    let wish = wish(options, &setting)?;
-    let plan = plan::plan(&wish, &setting.subject, &|job| setting.check(job)).map_err(no_plan)?;
-    let out = options.out.clone().unwrap_or_else(|| setting.usual_place(options.level()));
-    if options.dry_run {
-        return print(&match options.json {
-            true => format!("{:#}\n", text::plan_json(&plan, &setting)),
-            false => text::plan(&plan, &setting) + "nothing was run, changed or written\n",
-        });
+    // All are planned before anything runs.
+    let settings = Setting::choose(options)?;
+    let several = settings.len() > 1;
+    let mut benches = Vec::new();
+    for setting in settings {
+        let wish = wish(options, &setting)?;
+        let check = |job: &hoistway_sim::world::Job<'_>| setting.check(job);
+        let plan = plan::plan(&wish, &setting.subject, &check).map_err(no_plan)?;
+        let depends = match setting.assumed {
+            true => plan::depends(&wish, &setting.subject, &check).map_err(no_plan)?,
+            false => Vec::new(),
+        };
+        let out = match &options.out {
+            Some(out) if several => out.join(&setting.name),
+            Some(out) => out.clone(),
+            None => setting.usual_place(options.level()),
+        };
+        if options.out.is_some() && !options.dry_run {
+            record::may_write(&out).map_err(directory_failure)?;
+        }
+        benches.push(Planned { setting, plan, depends, out });
     }
-    eprint!("{}", text::plan(&plan, &setting));
+    if options.dry_run {
+        return print(&dry_run(options, &benches));
+    }
+    let mut done = Vec::new();
+    for planned in &benches {
+        done.push(one(options, &goal, planned)?);
+    }
+    if options.json {
+        let all: Vec<Value> = done.iter().map(|d| d.json.clone()).collect();
+        print(&format!("{:#}\n", if several { Value::from(all) } else { all[0].clone() }))?;
+    } else if several {
+        print(&format!("\n{}", text::answers(&done)))?;
+    }
+    if done.iter().all(|d| d.stands) { Ok(()) } else { Err(Failure::No) }
+}
+
+/// A bench that is planned.
+struct Planned {
+    setting: Setting,
+    plan: Plan,
+    /// Parts that run only if the drive writes at some rates.
+    depends: Vec<Depends>,
+    out: PathBuf,
+}
+
+/// A bench that is done.
+pub struct Done {
+    /// The drive.
+    pub name: String,
+    /// Its answers; none where the runs do not tell what is asked.
+    pub advice: Vec<Advice>,
+    /// An answer stands.
+    pub stands: bool,
+    /// Everything about it.
+    pub json: Value,
+}
+
+fn dry_run(options: &Bench, benches: &[Planned]) -> String {
+    if options.json {
+        let one = |b: &Planned| text::plan_json(&b.plan, &b.depends, &b.setting);
+        let all: Vec<Value> = benches.iter().map(one).collect();
+        return format!("{:#}\n", if all.len() > 1 { Value::from(all) } else { all[0].clone() });
+    }
+    let one = |b: &Planned| text::plan(&b.plan, &b.depends, &b.setting);
+    let all: Vec<String> = benches.iter().map(one).collect();
+    all.join("\n") + "nothing was run, changed or written\n"
+}
+
+/// Carries one bench out.
+fn one(options: &Bench, goal: &Goal, planned: &Planned) -> Result<Done, Failure> {
+    let Planned { setting, plan, depends, out } = planned;
+    eprint!("{}", text::plan(plan, depends, setting));
     if !setting.root {
         let what = "nothing was run: choosing schedulers needs root; run the command with sudo";
         return Err(Failure::Environment(what.into()));
     }
-    let outcome = carry_out(options, &plan, &setting, &out)?;
-    report(options, &plan, &outcome, &out)?;
-    recommend(options, &goal, &outcome)?;
+    let outcome = carry_out(options, plan, setting, out)?;
+    if !options.json {
+        print(&text::outcome(plan, &outcome, out, crate::table::limit(options.wide)))?;
+    }
+    let (advice, why) = recommend(options, goal, &outcome)?;
     let (kept, all) = outcome.kept;
-    match outcome.ended {
-        Ended::Interrupted => Err(Failure::Interrupted(format!(
+    if outcome.ended == Ended::Interrupted {
+        return Err(Failure::Interrupted(format!(
             "interrupted; {} complete rounds are in {}, {kept} of {all} runs are kept, and the same command goes on \
              from there",
             outcome.rounds,
             out.display()
-        ))),
-        _ => Ok(()),
+        )));
     }
+    let json = text::outcome_json(plan, &outcome, out, &advice, why.as_deref());
+    let stands = !advice.is_empty() && stand(&advice);
+    Ok(Done { name: setting.name.clone(), advice, stands, json })
 }
 
 fn wish(options: &Bench, setting: &Setting) -> Result<Wish, Failure> {
@@ -201,6 +272,7 @@ fn carry_out(
     let stop = stop_flag()?;
     let program = program();
     let mut rows = subject::suite_rows(options.level().name());
+    rows.push(("bench_command".into(), command(options, setting)));
     rows.extend(setting.rows.iter().cloned());
     let place = Place {
         out,
@@ -237,34 +309,60 @@ fn carry_out(
     outcome.map_err(run_failure)
 }
 
-fn report(options: &Bench, plan: &Plan, outcome: &Outcome, out: &Path) -> Result<(), Failure> {
-    if options.json {
-        return print(&format!("{:#}\n", text::outcome_json(plan, outcome, out)));
+/// What follows from it, as `hoistway recommend` says it, or why nothing does.
+fn recommend(
+    options: &Bench,
+    goal: &Goal,
+    outcome: &Outcome,
+) -> Result<(Vec<Advice>, Option<String>), Failure> {
+    if outcome.runs.is_empty() {
+        return Ok((Vec::new(), None));
     }
-    print(&text::outcome(plan, outcome, out, crate::table::limit(options.wide)))
-}
-
-/// What follows from it, as `hoistway recommend` says it. Whoever wants JSON asks that.
-fn recommend(options: &Bench, goal: &Goal, outcome: &Outcome) -> Result<(), Failure> {
-    if options.json || outcome.runs.is_empty() {
-        return Ok(());
-    }
-    let sources: Vec<Source> = outcome
-        .runs
-        .iter()
-        .map(|(dir, run)| Source { name: dir.display().to_string(), run: run.clone() })
-        .collect();
-    match advise(&sources, goal, None) {
-        Ok(advice) => print(&format!("\n{}", crate::recommend::show(&advice, options.wide))),
+    let source =
+        |(dir, run): &(PathBuf, Run)| Source { name: dir.display().to_string(), run: run.clone() };
+    let sources: Vec<Source> = outcome.runs.iter().map(source).collect();
+    let (advice, why) = match advise(&sources, goal, None) {
+        Ok(advice) => (advice, None),
         // What was measured does not tell what is asked: the table stands all the same.
-        Err(error) => print(&format!("\nno recommendation: {error}\n")),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    if !options.json {
+        print(&match &why {
+            None => format!("\n{}", crate::recommend::show(&advice, options.wide)),
+            Some(why) => format!("\nno recommendation: {why}\n"),
+        })?;
     }
+    Ok((advice, why))
 }
 
-/// What an experiment of the suite lists for parts that compare shares.
-fn share_configs() -> Vec<String> {
-    let part = suite::SUITE.iter().find(|p| p.configs == suite::Under::Shares);
-    let part = part.expect("the suite compares shares");
-    let experiment = hoistway_lab::experiment::Experiment::load(part.experiment);
-    experiment.expect("an embedded experiment").configs
+/// The command without what does not change the plan: rounds are added to it, and the folder is the one that is there.
+fn command(options: &Bench, setting: &Setting) -> String {
+    let word = |text: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._,:/".contains(c);
+        if text.chars().all(plain) { text.to_string() } else { format!("'{text}'") }
+    };
+    let mut out = "hoistway bench".to_string();
+    let mut flag = |name: &str, value: &str| {
+        out += &format!(" {name}{}", if value.is_empty() { String::new() } else { word(value) });
+    };
+    match &options.place {
+        Some(place) => flag("", &place.display().to_string()),
+        None => flag("--drive ", &setting.named),
+    }
+    if options.level() != Level::Quick {
+        flag(&format!("--{}", options.level().name()), "");
+    }
+    for (name, value) in [("--time ", &options.time), ("--write-budget ", &options.write_budget)] {
+        value.iter().for_each(|v| flag(name, v));
+    }
+    if !options.config.is_empty() {
+        flag("--config ", &options.config.join(","));
+    }
+    if options.seed != 1 {
+        flag("--seed ", &options.seed.to_string());
+    }
+    if let Some(device) = &options.yes_destroy_data {
+        flag("--yes-destroy-data ", &device.display().to_string());
+    }
+    out
 }

@@ -1,10 +1,13 @@
 //! What is benched, and in which world.
 
-use super::{Bench, share_configs};
+use super::Bench;
 use crate::Failure;
+use crate::compare::chosen;
 use hoistway_lab::bench::plan::{Level, Subject};
 use hoistway_lab::bench::subject;
-use hoistway_lab::config::Config;
+use hoistway_lab::bench::suite::{SUITE, Under};
+use hoistway_lab::config::{Config, WBT, throttled};
+use hoistway_lab::experiment::Experiment;
 use hoistway_lab::world::{Sim, World, WorldError};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::Job;
@@ -17,10 +20,14 @@ pub struct Setting {
     pub subject: Subject,
     /// What people call it: part of the folder's name.
     pub name: String,
+    /// What it was called on the command line.
+    pub named: String,
     /// Names it for good: finished runs of another place are not reused.
     pub target: String,
     /// Lines about it, for the plan.
     pub about: Vec<String>,
+    /// What is in force, as a configuration.
+    pub present: String,
     /// Configurations that are compared when none are named.
     pub configs: Vec<String>,
     /// Those that cannot run here, and why.
@@ -29,6 +36,8 @@ pub struct Setting {
     pub rows: Vec<(String, String)>,
     /// The rights to run are there.
     pub root: bool,
+    /// Rates are those of its class: a run measures them first.
+    pub assumed: bool,
 }
 
 /// What is compared beside the schedulers when there is time: BFQ as its documentation advises for servers, io.cost for
@@ -42,10 +51,25 @@ pub fn also(level: Level) -> Vec<String> {
 }
 
 /// io.max with a sixteenth of these rates (bytes per second) for each process, where there is time for it.
-pub fn limited(level: Level, read: u64, write: u64) -> Option<String> {
+pub fn limited(level: Level, read: u64, write: u64, throttles: bool) -> Option<String> {
     let part = |rate: u64| (rate / 16 / 1_000_000).max(1);
     let id = format!("max-none{{rbps={}MB/s,wbps={}MB/s}}", part(read), part(write));
-    (level != Level::Quick).then_some(id)
+    (level != Level::Quick).then(|| named(&id, throttles))
+}
+
+/// A scheduler as a kernel has it that throttles write-back or does not.
+pub fn named(scheduler: &str, throttles: bool) -> String {
+    if throttles { throttled(scheduler) } else { scheduler.to_string() }
+}
+
+/// What is compared where shares are: what is in force beside what shares. `present`: a configuration.
+pub fn share_configs(present: &str) -> Vec<String> {
+    let part = SUITE.iter().find(|p| p.configs == Under::Shares);
+    let part = part.expect("the suite compares shares");
+    let experiment = Experiment::load(part.experiment).expect("an embedded experiment");
+    let shares = |id: &String| Config::parse(id).is_ok_and(|c| c.groups);
+    let present = Config::parse(present).map_or_else(|_| "none".into(), |c| c.id);
+    std::iter::once(present).chain(experiment.configs.into_iter().filter(shares)).collect()
 }
 
 /// Where results go when nothing else is said.
@@ -57,11 +81,27 @@ pub fn usual_place(world: &str, name: &str, level: Level) -> PathBuf {
 pub const USUAL: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
 
 impl Setting {
-    pub fn choose(options: &Bench) -> Result<Setting, Failure> {
-        match (&options.place, &options.drive) {
-            (_, Some(name)) => simulated(name, options.level()),
-            (Some(path), _) => real(options, path),
-            (None, None) => Err(Failure::Usage(
+    /// A place, or every drive that is named.
+    pub fn choose(options: &Bench) -> Result<Vec<Setting>, Failure> {
+        let all: Vec<String> = DriveFile::ids().into_iter().map(String::from).collect();
+        let named = match chosen(&options.drive, &[], "drive")? {
+            named if named == ["all"] => all,
+            named => named,
+        };
+        match &options.place {
+            _ if !named.is_empty() => {
+                let settings: Vec<Setting> =
+                    named.iter().map(|name| simulated(name, options.level())).collect::<Result<_, _>>()?;
+                let twice = settings.iter().enumerate().find(|(i, s)| settings[..*i].iter().any(|o| o.name == s.name));
+                match twice {
+                    Some((_, s)) => {
+                        Err(Failure::Usage(format!("two drive files have the name '{}'; rename one", s.name)))
+                    }
+                    None => Ok(settings),
+                }
+            }
+            Some(path) => Ok(vec![real(options, path)?]),
+            None => Err(Failure::Usage(
                 "what is to be benched? name a directory or a device, or a simulated drive with --drive (`hoistway list \
                  drives`)"
                     .into(),
@@ -85,15 +125,19 @@ impl Setting {
         })
     }
 
-    /// The configurations that are compared where shares are: of the experiment's own those that can run here. Where
-    /// configurations were named, only those of them.
+    /// The configurations that are compared where shares are, of those that can run here. Where configurations were
+    /// named, those of them that share or are a scheduler alone, whether they throttle write-back or not.
     pub fn shares(&self, configs: &[Config], given: bool) -> Vec<Config> {
         let lacks = |id: &str| self.lacks.iter().any(|(of, _)| of == id);
-        let of = share_configs().into_iter().filter(|id| !lacks(id));
-        let of = of.filter(|id| !given || configs.iter().any(|c| c.id == *id));
-        let parse =
-            |id: String| Config::parse(&id).expect("an embedded experiment names configurations");
-        of.map(parse).collect()
+        let all = share_configs(&self.present);
+        let parse = |id: &String| Config::parse(id).expect("names that were parsed before");
+        if !given {
+            return all.iter().filter(|id| !lacks(id)).map(parse).collect();
+        }
+        let bare = |id: &str| id.strip_suffix(WBT).unwrap_or(id).to_string();
+        let known = |id: &str| id == "none" || all.iter().any(|other| bare(other) == id);
+        let of = |c: &&Config| known(&bare(&c.id));
+        configs.iter().filter(of).cloned().collect()
     }
 
     /// Where results go when nothing else is said.
@@ -118,19 +162,27 @@ fn real(_options: &Bench, path: &Path) -> Result<Setting, Failure> {
 
 fn simulated(name: &str, level: Level) -> Result<Setting, Failure> {
     let drive = DriveFile::load(name).map_err(|e| Failure::Usage(e.to_string()))?;
-    let about = vec![format!("{}: a simulated drive; time is virtual", drive.name)];
+    let present = throttled(subject::usual_scheduler(&drive));
+    let about = vec![
+        format!("{}: a simulated drive; time is virtual", drive.name),
+        format!("compared with {present}, which Linux chooses for such a drive"),
+    ];
     let subject = subject::simulated(&drive);
-    let limited = limited(level, subject.rates.read, subject.rates.write);
+    let limited = limited(level, subject.rates.read, subject.rates.write, true);
+    let usual = USUAL.iter().map(|c| throttled(c));
     Ok(Setting {
         world: Box::new(Sim),
         subject,
         name: drive.id.clone(),
+        named: name.to_string(),
         // All its parameters: a drive file that was changed is another drive.
         target: format!("{}\n{}", drive.id, drive.table),
         about,
-        configs: USUAL.iter().map(|c| (*c).to_string()).chain(also(level)).chain(limited).collect(),
+        configs: usual.chain(also(level)).chain(limited).collect(),
+        present,
         lacks: Vec::new(),
         root: true,
+        assumed: false,
         rows: subject::rows_of(&drive),
     })
 }

@@ -1,12 +1,14 @@
 //! Plans and results for people and programs.
 
-use super::Setting;
+use super::{Done, Setting};
 use crate::table::{Table, three};
 use hoistway::Nanos;
-use hoistway_lab::bench::plan::{Plan, Planned, duration, size};
+use hoistway_lab::bench::pace::{Pace, REQUEST, SECOND};
+use hoistway_lab::bench::plan::{Depends, Plan, Planned, Range, duration, size};
 use hoistway_lab::bench::run::{Ended, Outcome};
-use hoistway_lab::bench::suite;
+use hoistway_lab::bench::suite::{self, Time};
 use hoistway_lab::bench::summary::{Row, Summary, summary};
+use hoistway_lab::recommend::Advice;
 use hoistway_lab::result::Run;
 use hoistway_lab::stats::Bound;
 use hoistway_lab::words::counted;
@@ -18,33 +20,40 @@ use std::path::Path;
 const JSON_SCHEMA: u32 = 1;
 
 /// What would run, how long it takes, what it reads, writes and changes.
-pub fn plan(plan: &Plan, setting: &Setting) -> String {
+pub fn plan(plan: &Plan, depends: &[Depends], setting: &Setting) -> String {
     let mut out = String::new();
     for line in &setting.about {
         let _ = writeln!(out, "{line}");
     }
     let _ = writeln!(out, "\nbench {}, suite {}\n", plan.level.name(), suite::name());
-    let mut table = Table::new(&["workload", "what it asks", "configurations", "a run, about"], 2);
+    let processor = matches!(plan.pace, Pace::Processor { .. });
+    let takes = if processor { "processor time, about" } else { "a run, about" };
+    let heads = ["workload", "what it asks", "configurations", "measured", takes];
+    let mut table = Table::new(&heads, 2);
     for planned in &plan.parts {
-        let Planned { part, configs, run, .. } = planned;
+        let Planned { part, configs, run, measured, .. } = planned;
+        let until = if matches!(part.time, Time::Limit(..)) { "at most " } else { "" };
         table.row(vec![
             format!("{}/{}", part.experiment, part.workload),
             part.question.into(),
             configs.to_string(),
-            format!("{:.1} s", run.0 as f64 / 1e9),
+            format!("{until}{}", seconds(*measured)),
+            seconds(*run),
         ]);
     }
     out.push_str(&table.render());
     for (part, why) in &plan.left_out {
         let _ = writeln!(out, "left out: {}/{}: {why}", part.experiment, part.workload);
     }
+    for d in depends {
+        let _ = writeln!(out, "depends: {}", depends_on(d));
+    }
     let all = suite::SUITE.len();
     if plan.parts.len() < all {
         let _ = writeln!(
             out,
-            "{} of the suite's {all} workloads, {} a run; --standard, --full or a longer --time has more",
+            "{} of the suite's {all} workloads; --standard, --full or a longer --time has more",
             plan.parts.len(),
-            duration(plan.measured)
         );
     }
     for (grid, parts) in configs(plan) {
@@ -55,14 +64,22 @@ pub fn plan(plan: &Plan, setting: &Setting) -> String {
     }
     let runs: usize = plan.parts.iter().map(|p| p.configs).sum();
     let e = &plan.estimate;
+    let more = match (processor, plan.most > plan.rounds) {
+        (true, _) => format!(
+            " of processor time, by an estimate: {} us a request and {} ms a simulated second",
+            REQUEST.0 / 1000,
+            SECOND.as_ms()
+        ),
+        (_, true) => ", then more rounds while there is time".into(),
+        _ => String::new(),
+    };
     let _ = writeln!(
         out,
-        "{} of {}, in random order: {} of at most {}{}",
+        "{} of {}, in random order: {} of at most {}{more}",
         counted(plan.rounds, "round"),
         counted(runs, "run"),
         duration(Nanos(e.time_ns)),
         duration(plan.limit),
-        if plan.most > plan.rounds { ", then more rounds while there is time" } else { "" }
     );
     let _ = writeln!(
         out,
@@ -72,6 +89,50 @@ pub fn plan(plan: &Plan, setting: &Setting) -> String {
         size(e.written)
     );
     out
+}
+
+/// On which rates of writing it depends whether a part runs.
+fn depends_on(d: &Depends) -> String {
+    let mb = |rate: u64| format!("{} MB/s", rate.div_ceil(1_000_000));
+    let when = |range: &Range| match *range {
+        (Some(from), Some(to)) => format!("at {} to {}", mb(from), mb(to)),
+        (Some(from), None) => format!("at {} or more", mb(from)),
+        (None, Some(to)) => format!("at no more than {}", mb(to)),
+        (None, None) => "at any rate".into(),
+    };
+    let when: Vec<String> = d.rates.iter().map(when).collect();
+    let (experiment, workload) = (d.part.experiment, d.part.workload);
+    format!(
+        "{experiment}/{workload} runs if the drive writes {}, which a run measures first",
+        when.join(", or ")
+    )
+}
+
+/// The answers of several drives, a line for each.
+pub fn answers(all: &[Done]) -> String {
+    let mut table = Table::new(&["drive", "answer", "instead of", "how sure"], 4);
+    for done in all {
+        if done.advice.is_empty() {
+            table.row(vec![done.name.clone(), "none".into(), "-".into(), "-".into()]);
+        }
+        for a in &done.advice {
+            let name = |c: usize| a.field.configs[c].clone();
+            let config = a.answer.config();
+            let answer = config.map_or_else(|| a.answer.word().to_string(), name);
+            let (instead, sure) = match config {
+                Some(c) if c != a.base => (name(a.base), a.sureness.word()),
+                Some(_) => ("-".into(), a.sureness.word()),
+                None => ("-".into(), "-"),
+            };
+            table.row(vec![done.name.clone(), answer, instead, sure.into()]);
+        }
+    }
+    table.render()
+}
+
+/// `1.5 s`.
+fn seconds(t: Nanos) -> String {
+    format!("{} s", three(t.0 as f64 / 1e9))
 }
 
 /// Lists of configurations, and the experiments that have each.
@@ -89,12 +150,12 @@ fn configs(plan: &Plan) -> Vec<(String, String)> {
 }
 
 /// Everything about it.
-pub fn plan_json(plan: &Plan, setting: &Setting) -> Value {
+pub fn plan_json(plan: &Plan, depends: &[Depends], setting: &Setting) -> Value {
     let part = |p: &Planned| {
         let ids: Vec<&str> = plan.grids[p.grid].configs.iter().map(|c| c.id.as_str()).collect();
         json!({
             "experiment": p.part.experiment, "workload": p.part.workload, "question": p.part.question,
-            "configs": ids, "run_ns": p.run.0,
+            "configs": ids, "measured_ns": p.measured.0, "run_ns": p.run.0,
         })
     };
     let left = plan.left_out.iter();
@@ -109,8 +170,12 @@ pub fn plan_json(plan: &Plan, setting: &Setting) -> Value {
         "rounds": plan.rounds,
         "parts": plan.parts.iter().map(part).collect::<Vec<_>>(),
         "left_out": left.collect::<Vec<_>>(),
+        "depends": depends.iter().map(|d| json!({
+            "experiment": d.part.experiment, "workload": d.part.workload, "write_rates": d.rates,
+        })).collect::<Vec<_>>(),
         "lacks": setting.lacks.iter().map(lack).collect::<Vec<_>>(),
         "limit_ns": plan.limit.0,
+        "limit_is": match plan.pace { Pace::Wall { .. } => "wall clock", Pace::Processor { .. } => "processor time" },
         "estimate": plan.estimate,
     })
 }
@@ -190,7 +255,13 @@ fn cell(value: Option<(f64, Bound)>, factor: f64) -> String {
 }
 
 /// Everything about it.
-pub fn outcome_json(plan: &Plan, outcome: &Outcome, out: &Path) -> Value {
+pub fn outcome_json(
+    plan: &Plan,
+    outcome: &Outcome,
+    out: &Path,
+    advice: &[Advice],
+    why: Option<&str>,
+) -> Value {
     let runs: Vec<&Run> = outcome.runs.iter().map(|(_, run)| run).collect();
     let found = summary(&runs);
     let row = |r: &Row| {
@@ -224,6 +295,12 @@ pub fn outcome_json(plan: &Plan, outcome: &Outcome, out: &Path) -> Value {
         "ended": ended,
         "results": found.rows.iter().map(row).collect::<Vec<_>>(),
         "given_up": outcome.given_up.iter().map(part).collect::<Vec<_>>(),
+        "answers": advice.iter().map(|a| json!({
+            "drive": a.field.identity.drive, "goal": a.goal.name, "answer": a.answer.word(),
+            "config": a.answer.config().map(|c| a.field.configs[c].clone()),
+            "present": a.field.configs[a.base], "sureness": a.sureness.word(),
+        })).collect::<Vec<_>>(),
+        "no_recommendation": why,
         "directory": out.display().to_string(),
         "runs": outcome.runs.iter().map(|(dir, _)| dir.display().to_string()).collect::<Vec<_>>(),
     })

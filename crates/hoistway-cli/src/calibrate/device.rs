@@ -1,6 +1,6 @@
 //! `calibrate DEVICE|DIR`: a real drive is asked.
 
-use super::{Session, usage, wanted};
+use super::{Session, check_places, usage, wanted};
 use crate::Failure;
 use crate::args::Calibrate;
 use hoistway::quantity;
@@ -40,6 +40,8 @@ pub fn of_device(options: &Calibrate, target: &Path) -> Result<(), Failure> {
         let (_, subject, notes) = look(target, &allowed).map_err(environment)?;
         return session(subject, notes).plan();
     }
+    let out = options.out.clone().unwrap_or_else(|| PathBuf::from("calibrated.toml"));
+    check_places(options, Some(&out))?;
     // A second signal ends the program at once; `hoistway restore` then puts back what is left.
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {
@@ -52,12 +54,15 @@ pub fn of_device(options: &Calibrate, target: &Path) -> Result<(), Failure> {
             eprintln!("{what}");
         }
     };
-    let opened = open(target, &allowed, &STOP, &mut progress).map_err(environment)?;
+    let opened = open(target, &allowed, &STOP, &mut progress);
+    let opened = opened.map_err(|e| match STOP.load(Ordering::Relaxed) {
+        true => Failure::Interrupted("interrupted; nothing was written".into()),
+        false => environment(e),
+    })?;
     if !options.quiet {
         eprintln!("{}", opened.chain);
     }
     let mut probe = opened.probe(options.seed, wanted.write_budget, &STOP).map_err(environment)?;
-    let out = options.out.clone().unwrap_or_else(|| PathBuf::from("calibrated.toml"));
     let session = session(opened.subject.clone(), opened.notes.clone());
     let raw = session.ask(&mut probe, Some(&out));
     drop(probe);

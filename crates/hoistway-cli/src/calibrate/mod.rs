@@ -6,10 +6,13 @@ mod found;
 mod iocost;
 
 use crate::args::Calibrate;
-use crate::{Failure, print};
+use crate::{Failure, output, print};
 use hoistway::quantity;
+use hoistway_files::Kind;
+use hoistway_files::input::{self, Limit};
 use hoistway_lab::calibrate::{self, Finding, Options, Raw, Step};
 use hoistway_lab::report::fit;
+use hoistway_lab::words::unquoted;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::probe::{Probe, ProbeError, SimProbe, Subject, Test};
 use std::path::{Path, PathBuf};
@@ -78,6 +81,7 @@ impl Session<'_> {
         if self.options.dry_run {
             return self.plan();
         }
+        check_places(self.options, out)?;
         let raw = self.ask(probe, out)?;
         self.answer(&raw, out)
     }
@@ -108,8 +112,9 @@ impl Session<'_> {
                 Step::Begins { .. } => {}
                 Step::Ended { raw } => {
                     if let Some(out) = out {
-                        write(&answers_file(out), &found::raw_text(raw))
-                            .map_err(ProbeError::Failed)?;
+                        let (path, text) = (answers_file(out), found::raw_text(raw));
+                        hoistway_files::write(&path, text.as_bytes(), ANSWERS)
+                            .map_err(|e| ProbeError::Failed(e.to_string()))?;
                     }
                 }
             }
@@ -132,13 +137,12 @@ impl Session<'_> {
         };
         let found = calibrate::find(raw, &how).map_err(Failure::Failed)?;
         if let Some(out) = out {
-            write(out, &found.text).map_err(Failure::Failed)?;
-            write(&out.with_extension("fit.json"), &found::json(raw, &found))
-                .map_err(Failure::Failed)?;
+            output::write("--out", out, &found.text, Kind::Marked)?;
+            output::write("--out", &fit_file(out), &found::json(raw, &found), FIT)?;
         }
         if let Some(page) = &self.options.report {
             let html = fit::render(&raw.subject.title, &found, &raw.notes);
-            write(page, &html).map_err(Failure::Failed)?;
+            output::write("--report", page, &html, Kind::Marked)?;
         }
         match self.options.json {
             true => print(&found::json(raw, &found)),
@@ -153,14 +157,17 @@ impl Session<'_> {
         let bad = |what: String| {
             Failure::Usage(format!("{}: {what}; give another --out or remove it", path.display()))
         };
-        let text = std::fs::read_to_string(&path).map_err(|e| bad(e.to_string()))?;
-        let raw: Raw = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        let text = input::text(&path, ANSWERS_FILE).map_err(|e| Failure::Usage(e.to_string()))?;
+        let raw: Raw = serde_json::from_str(&text).map_err(|e| bad(unquoted(&e.to_string())))?;
         if raw.subject != self.subject || raw.schema != calibrate::SCHEMA {
             return Err(bad("answers of another device or version".into()));
         }
         Ok(raw)
     }
 }
+
+/// Answers of an earlier run: some thousand numbers.
+const ANSWERS_FILE: Limit = Limit { what: "a file of answers", bytes: 64 << 20 };
 
 fn stopped(e: ProbeError, out: Option<&Path>) -> Failure {
     match (e, out) {
@@ -188,10 +195,21 @@ fn answers_file(out: &Path) -> PathBuf {
     out.with_extension("answers.json")
 }
 
-/// Whole or not at all.
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let part = path.with_extension("part");
-    std::fs::write(&part, text)
-        .and_then(|()| std::fs::rename(&part, path))
-        .map_err(|e| format!("{}: {e}", path.display()))
+fn fit_file(out: &Path) -> PathBuf {
+    out.with_extension("fit.json")
+}
+
+/// How the fit table begins.
+const FIT: Kind = Kind::Begins(&[b"{\n  \"beyond\": "]);
+
+/// How the answers begin.
+const ANSWERS: Kind = Kind::Begins(&[b"{\"schema\":1,\"subject\":{\"title\":"]);
+
+/// What is asked before any test: nothing of others stands where the results go.
+fn check_places(options: &Calibrate, out: Option<&Path>) -> Result<(), Failure> {
+    output::check("--report", options.report.as_deref(), Kind::Marked)?;
+    let Some(out) = out else { return Ok(()) };
+    output::check("--out", Some(out), Kind::Marked)?;
+    output::check("--out", Some(&fit_file(out)), FIT)?;
+    output::check("--out", Some(&answers_file(out)), ANSWERS)
 }

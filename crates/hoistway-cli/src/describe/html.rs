@@ -1,6 +1,6 @@
 //! The description as a page with charts.
 
-use super::{Described, bytes, percent, short, size_rows, time};
+use super::{Described, bytes, percent, short, size_rows};
 use hoistway_lab::report::load::{Page, Series, Shares, Table};
 use hoistway_trace::Op;
 use hoistway_trace::describe::Party;
@@ -17,7 +17,7 @@ pub(super) fn page(d: &Described<'_>) -> Page {
     let s = &load.sequence;
     facts.push(format!("sequential by process {}", percent(s.of_process, s.looked)));
     facts.push(format!("working set about {}", bytes(load.blocks[2].estimate() << 12)));
-    facts.push(match load.has_completions() {
+    facts.push(match load.has_completions() && d.has_rate() {
         true => format!("depth {} on average", short(load.depth.mean(load.span()))),
         false => "depth unknown".into(),
     });
@@ -43,7 +43,7 @@ pub(super) fn page(d: &Described<'_>) -> Page {
     distributions.push(shares("Where on the device", "share of reads and writes", places(d)));
     Page {
         title: format!("The load of {}", d.trace),
-        lead: format!("{}; {n} requests in {}.", d.format.summary, time(load.span())),
+        lead: format!("{}; {}.", d.format.summary, d.how_many()),
         facts,
         series: series(d),
         shares: distributions,
@@ -64,7 +64,7 @@ fn series(d: &Described<'_>) -> Vec<Series> {
         all.bins().iter().enumerate().map(value).collect()
     };
     // A line needs two points.
-    if all.bins().len() < 2 {
+    if all.bins().len() < 2 || !d.timed {
         return Vec::new();
     }
     vec![

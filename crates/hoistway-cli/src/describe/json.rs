@@ -21,8 +21,8 @@ pub(super) fn json(d: &Described<'_>) -> String {
         load.marks.iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
     let depth = load.has_completions().then(|| {
         json!({
-            "mean": load.depth.mean(load.span()),
-            "at_arrival": histogram(&load.depth.at_arrival),
+            "mean": d.has_rate().then(|| load.depth.mean(load.span())),
+            "at_arrival": if d.timed { histogram(&load.depth.at_arrival) } else { Value::Null },
             "response_read_ns": histogram(&load.depth.responses[0]),
             "response_other_ns": histogram(&load.depth.responses[1]),
             "completions_unmatched": load.depth.unmatched,
@@ -31,18 +31,29 @@ pub(super) fn json(d: &Described<'_>) -> String {
     });
     let dispersion =
         a.windows.iter().map(|w| json!({ "window_ns": w.length, "index": w.dispersion() }));
+    let arrivals = d.timed.then(|| {
+        let (peak, peak_at) = a.peak();
+        let series: Vec<Value> = a.series.bins().iter().map(|b| json!(b)).collect();
+        json!({
+            "between_ns": histogram(&a.between),
+            "dispersion": dispersion.collect::<Vec<_>>(),
+            "peak_second": { "requests": peak, "at_ns": peak_at },
+            "series": { "width_ns": a.series.width(), "columns": ["requests", "read_bytes", "write_bytes"],
+                        "rows": series },
+        })
+    });
     let hot = load.hot.top(d.top).into_iter().map(|((device, region), n)| {
         json!({ "device": d.names.devices.name(device), "offset": region << 20, "requests": n })
     });
     let blocks = load.blocks.each_ref().map(|b| b.estimate());
-    let (peak, peak_at) = a.peak();
-    let series: Vec<Value> = a.series.bins().iter().map(|b| json!(b)).collect();
     let value = json!({
         "schema": SCHEMA,
         "trace": d.trace,
         "format": d.format.name,
         "requests": load.requests(),
-        "span_ns": load.span(),
+        "times_known": d.timed,
+        "span_ns": d.timed.then(|| load.span()),
+        "per_second": d.has_rate().then(|| load.requests() as f64 * 1e9 / load.span() as f64),
         "malformed": d.malformed,
         "late": d.late,
         "operations": ops,
@@ -55,13 +66,7 @@ pub(super) fn json(d: &Described<'_>) -> String {
             "requests": s.looked, "of_device": s.of_device, "of_process": s.of_process,
             "of_streams": s.of_streams, "run_bytes": histogram(&s.runs),
         },
-        "arrivals": {
-            "between_ns": histogram(&a.between),
-            "dispersion": dispersion.collect::<Vec<_>>(),
-            "peak_second": { "requests": peak, "at_ns": peak_at },
-            "series": { "width_ns": a.series.width(), "columns": ["requests", "read_bytes", "write_bytes"],
-                        "rows": series },
-        },
+        "arrivals": arrivals,
         "depth": depth,
         "working_set": {
             "read_bytes": blocks[0] << 12, "written_bytes": blocks[1] << 12, "bytes": blocks[2] << 12,

@@ -14,17 +14,11 @@ const WIDTH: usize = 64;
 pub(super) fn text(d: &Described<'_>) -> String {
     let load = d.load;
     let n = load.requests();
-    let mut out = format!(
-        "{}: {}\n{n} requests in {}, {} per second on average\n\n",
-        d.trace,
-        d.format.summary,
-        time(load.span()),
-        short(n as f64 * 1e9 / load.span().max(1) as f64)
-    );
+    let mut out = format!("{}: {}\n{}\n\n", d.trace, d.format.summary, d.how_many());
     mix(load, &mut out);
     sizes(load, &mut out);
     places(d, &mut out);
-    arrivals(load, &mut out);
+    arrivals(d, &mut out);
     depth(d, &mut out);
     for (what, parties, table) in [
         ("process", &load.processes, &d.names.processes),
@@ -139,7 +133,15 @@ fn places(d: &Described<'_>, out: &mut String) {
     out.push('\n');
 }
 
-fn arrivals(load: &Description, out: &mut String) {
+fn arrivals(d: &Described<'_>, out: &mut String) {
+    let load = d.load;
+    if !d.timed {
+        out.push_str("arrivals: unknown, since the trace has no times\n\n");
+        return;
+    }
+    if load.requests() == 1 {
+        return;
+    }
     let a = &load.arrivals;
     let at = |p: f64| time(a.between.percentile(p).unwrap_or(0));
     let _ = writeln!(
@@ -187,14 +189,18 @@ fn depth(d: &Described<'_>, out: &mut String) {
         return;
     }
     let at = |p: f64| load.depth.at_arrival.percentile(p).unwrap_or(0);
-    let _ = writeln!(
-        out,
-        "depth: {} outstanding on average over time; an arrival meets {} (median), {} (99 %), {} (most)",
-        short(load.depth.mean(load.span())),
-        at(50.0),
-        at(99.0),
-        load.depth.at_arrival.max().unwrap_or(0)
-    );
+    if d.has_rate() {
+        let _ = writeln!(
+            out,
+            "depth: {} outstanding on average over time; an arrival meets {} (median), {} (99 %), {} (most)",
+            short(load.depth.mean(load.span())),
+            at(50.0),
+            at(99.0),
+            load.depth.at_arrival.max().unwrap_or(0)
+        );
+    } else if !d.timed {
+        let _ = writeln!(out, "depth: unknown, since the trace has no times");
+    }
     for (what, h) in ["reads", "other requests"].iter().zip(&load.depth.responses) {
         if let Some(line) = responses(h) {
             let _ = writeln!(out, "response of {what} on the recorded device: {line}");

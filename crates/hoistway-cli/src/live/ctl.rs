@@ -39,6 +39,18 @@ pub fn ctl(args: &Ctl) -> Result<(), Failure> {
             eprintln!("warning: switching to {scheduler} once pending I/O has completed ({waits})");
             Ok(())
         }
+        CtlCommand::Scheduler { .. } => {
+            let controllers = answer["controllers"].as_array().into_iter().flatten();
+            let names: Vec<&str> = controllers.filter_map(Value::as_str).collect();
+            if !names.is_empty() {
+                let stay = if names.len() == 1 { "stays" } else { "stay" };
+                eprintln!(
+                    "{} {stay} in force; controllers change when the server starts",
+                    names.join(", ")
+                );
+            }
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

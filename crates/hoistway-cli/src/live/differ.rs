@@ -2,8 +2,11 @@
 //! ours.
 
 use crate::compare::stop_flag;
+use crate::output::{Folder, check_folder};
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
+use hoistway_files::input::{self, Limit};
+use hoistway_files::{Dir, Kind, Scratch};
 use hoistway_lab::differ::{self, Compared, Recorder as _, generate, known, suite};
 use hoistway_lab::words::counted;
 use hoistway_live::LiveError;
@@ -133,7 +136,8 @@ struct Tally {
 struct Host {
     kernel: Kernel,
     program: PathBuf,
-    folder: PathBuf,
+    /// For what passes between host and guest.
+    folder: Scratch,
     stop: Arc<AtomicBool>,
     /// What is said when it is interrupted.
     interrupted: &'static str,
@@ -145,14 +149,13 @@ impl Host {
         let stop = stop_flag()?;
         let program = std::env::current_exe()
             .map_err(|e| Failure::Environment(format!("this program's own file: {e}")))?;
-        let folder = std::env::temp_dir().join(format!("hoistway-differ-{}", std::process::id()));
-        fs::create_dir_all(&folder)
-            .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
+        let folder = Scratch::new("differ").map_err(|e| Failure::Environment(e.to_string()))?;
         Ok(Host { kernel, program, folder, stop, interrupted })
     }
 
     fn guests(&self, seed: u64) -> Guests<'_> {
         let Host { kernel, program, folder, stop, .. } = self;
+        let folder = folder.path();
         Guests { recorder: record::Recorder { kernel, seed, program, folder }, stop }
     }
 
@@ -164,16 +167,12 @@ impl Host {
     }
 }
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 pub fn differ(options: &Differ) -> Result<(), Failure> {
     let schedulers = known_schedulers(&options.scheduler)?;
+    check_folder(OUT, Some(&options.out), is_ours)?;
     let host = Host::new(&options.on, "interrupted; the same command goes on from there")?;
-    let mut work = Work { options, host: &host, guests: host.guests(options.seed) };
+    let out = Folder::open(OUT, &options.out, is_ours)?;
+    let mut work = Work { options, host: &host, guests: host.guests(options.seed), out: &out };
     let all: Result<Vec<(String, Tally)>, Failure> =
         schedulers.iter().map(|s| Ok((s.clone(), work.scheduler(s)?))).collect();
     let (all, kernel) = (all?, &host.kernel);
@@ -206,20 +205,19 @@ pub fn record(
         let standing = |s: &String| suite::suite(s).into_iter().map(|(n, s)| (n.to_string(), s));
         scenarios = schedulers.iter().flat_map(standing).collect();
     }
+    check_folder(OUT, out, |_| false)?;
     let host = Host::new(on, "interrupted; nothing was compared")?;
+    let out = out.map(|out| Folder::open(OUT, out, |_| false)).transpose()?;
     let mut guests = host.guests(1);
     let mut all = Vec::new();
     for (name, scenario) in scenarios {
         let recording = guests.record(std::slice::from_ref(&scenario));
         let recording = recording.map_err(|e| host.failure(e))?.pop().unwrap_or_default();
         let name = format!("{}.{name}.csv.gz", scenario.scheduler);
-        let file = match out {
+        let file = match &out {
             Some(folder) => {
-                fs::create_dir_all(folder)
-                    .map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
-                let path = folder.join(&name);
-                pack(&path, &recording)?;
-                path.display().to_string()
+                folder.write(&name, &packed(&recording), Kind::Named)?;
+                folder.path().join(&name).display().to_string()
             }
             None => name,
         };
@@ -228,19 +226,32 @@ pub fn record(
     Ok(all)
 }
 
+/// Scenarios are as long as people write them.
+const SCENARIO: Limit = Limit { what: "a scenario", bytes: 4 << 20 };
+
 fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
     let wrong = |e: String| Failure::Usage(format!("{}: {e}", file.display()));
-    let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+    let text = input::text(file, SCENARIO).map_err(|e| Failure::Usage(e.to_string()))?;
     text.parse::<Scenario>().map_err(wrong)
 }
 
-/// Writes a recording, compressed.
-fn pack(path: &Path, recording: &str) -> Result<(), Failure> {
-    let wrong = |e: std::io::Error| Failure::Failed(format!("{}: {e}", path.display()));
-    let out = fs::File::create(path).map_err(wrong)?;
-    let mut out = flate2::write::GzEncoder::new(out, flate2::Compression::best());
-    out.write_all(recording.as_bytes()).and_then(|()| out.finish()).map_err(wrong)?;
-    Ok(())
+/// A recording, compressed.
+fn packed(recording: &str) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let written = out.write_all(recording.as_bytes()).and_then(|()| out.finish());
+    written.expect("a vector takes every byte")
+}
+
+const OUT: &str = "--out";
+
+/// Whether an earlier version has compared into a folder: it begins the files of its progress with its number.
+fn is_ours(dir: &Dir) -> bool {
+    let all = SCHEDULERS.iter().chain(CONTROLLERS.iter());
+    all.into_iter().any(|s| dir.holds(&progress_file(s), Kind::Begins(&[b"0."])))
+}
+
+fn progress_file(scheduler: &str) -> String {
+    format!("{scheduler}.progress")
 }
 
 fn kernel(on: &str) -> Result<Kernel, Failure> {
@@ -272,6 +283,7 @@ struct Work<'a> {
     options: &'a Differ,
     host: &'a Host,
     guests: Guests<'a>,
+    out: &'a Folder<'a>,
 }
 
 impl Work<'_> {
@@ -315,7 +327,7 @@ impl Work<'_> {
                 self.note(&mut tally, scheduler, n, one, &settings)?;
                 bar.set_position(tally.scenarios);
             }
-            progress.save(&tally)?;
+            progress.save(&tally, self.out)?;
         }
         bar.finish_and_clear();
         Ok(tally)
@@ -347,7 +359,7 @@ impl Work<'_> {
         let name = format!("{scheduler}-{}-{number}", self.options.seed);
         let found = one.differs() && one.known().is_none();
         if self.options.keep && !found {
-            keep(&self.options.out, &name, &one)?;
+            keep(self.out, &name, &one)?;
         }
         if one.outcome.agrees() {
             tally.agree += 1;
@@ -364,13 +376,13 @@ impl Work<'_> {
         let mut small = one;
         if !self.options.as_found {
             // To cut it down takes many guests, of which any may fail.
-            keep(&self.options.out, &name, &small)?;
+            keep(self.out, &name, &small)?;
             let stop = &self.host.stop;
             let mut go_on = |_: &Compared| !stop.load(Ordering::Relaxed);
             small = differ::smallest(&mut self.guests, small, settings, &mut go_on)
                 .map_err(|e| self.host.failure(e))?;
         }
-        tally.found.push(keep(&self.options.out, &name, &small)?);
+        tally.found.push(keep(self.out, &name, &small)?);
         Ok(())
     }
 
@@ -389,23 +401,17 @@ impl Work<'_> {
 }
 
 /// Scenario, recording and the difference, in files of that name; the path of the last.
-fn keep(folder: &Path, name: &str, found: &Compared) -> Result<PathBuf, Failure> {
-    let wrong = |path: &Path| {
-        let path = path.display().to_string();
-        move |e: std::io::Error| Failure::Failed(format!("{path}: {e}"))
+fn keep(folder: &Folder<'_>, name: &str, found: &Compared) -> Result<PathBuf, Failure> {
+    let put = |ending: &str, bytes: &[u8]| {
+        let file = format!("{name}.{ending}");
+        folder.write(&file, bytes, Kind::Named).map(|()| folder.path().join(file))
     };
-    fs::create_dir_all(folder).map_err(wrong(folder))?;
-    let file = |ending: &str| folder.join(format!("{name}.{ending}"));
-    let put = |path: PathBuf, text: &str| fs::write(&path, text).map_err(wrong(&path));
-    put(file("scenario"), &found.scenario.to_string())?;
-    let packed = file("csv.gz");
-    pack(&packed, &found.recording)?;
-    let report = file("txt");
-    if found.outcome.agrees() {
-        return Ok(packed);
+    put("scenario", found.scenario.to_string().as_bytes())?;
+    let recording = put("csv.gz", &packed(&found.recording))?;
+    match found.outcome.agrees() {
+        true => Ok(recording),
+        false => put("txt", difference(found).as_bytes()),
     }
-    put(report.clone(), &difference(found))?;
-    Ok(report)
 }
 
 /// The first difference with what came before it.
@@ -527,7 +533,7 @@ impl Progress {
         given.iter().for_each(|scenario| {
             let _ = write!(head, " {:?}", scenario.to_string());
         });
-        let file = options.out.join(format!("{scheduler}.progress"));
+        let file = options.out.join(progress_file(scheduler));
         Progress { file, head, tally: Tally::default(), fresh: options.fresh }
     }
 
@@ -595,7 +601,7 @@ impl Progress {
         }
     }
 
-    fn save(&self, t: &Tally) -> Result<(), Failure> {
+    fn save(&self, t: &Tally, out: &Folder<'_>) -> Result<(), Failure> {
         let mut text = format!(
             "{}\n{} {} {} {} {} {} {}\n",
             self.head, t.scenarios, t.agree, t.lines, t.dispatches, t.twins, t.ios, t.held
@@ -604,12 +610,8 @@ impl Progress {
         t.known.iter().for_each(|(name, n)| text += &format!("{n} {name}\n"));
         t.left_out.iter().for_each(|(name, n)| text += &format!("left-out {n} {name}\n"));
         t.found.iter().for_each(|path| text += &format!("found {}\n", path.display()));
-        let wrong = |e: std::io::Error| Failure::Failed(format!("{}: {e}", self.file.display()));
-        if let Some(folder) = self.file.parent() {
-            fs::create_dir_all(folder).map_err(wrong)?;
-        }
-        let part = self.file.with_extension("part");
-        fs::write(&part, text).and_then(|()| fs::rename(&part, &self.file)).map_err(wrong)
+        let name = self.file.file_name().expect("it was made from a name").to_string_lossy();
+        out.write(&name, text.as_bytes(), Kind::Named)
     }
 }
 
@@ -654,10 +656,11 @@ mod tests {
     fn an_interrupted_run_goes_on_and_a_finished_one_begins_anew() {
         let out = std::env::temp_dir().join(format!("hoistway-progress-{}", std::process::id()));
         let folder = out.to_str().unwrap();
+        let place = Folder::open(OUT, &out, is_ours).unwrap();
         let random = options(&["--out", folder]);
         let save = |options: &Differ, given: &[Scenario], scenarios| {
             let tally = Tally { scenarios, ..Tally::default() };
-            Progress::open(options, &kernel(), "bfq", given).save(&tally).ok().unwrap();
+            Progress::open(options, &kernel(), "bfq", given).save(&tally, &place).unwrap();
         };
         save(&random, &[], 20);
         assert_eq!((done(&random, &[], 100), done(&random, &[], 20)), (20, 0));
@@ -668,7 +671,7 @@ mod tests {
             close: vec![7, 19],
             ..Tally::default()
         };
-        Progress::open(&random, &kernel(), "bfq", &[]).save(&tally).ok().unwrap();
+        Progress::open(&random, &kernel(), "bfq", &[]).save(&tally, &place).unwrap();
         let mut progress = Progress::open(&random, &kernel(), "bfq", &[]);
         progress.resume(100);
         assert_eq!((progress.tally.scenarios, progress.tally.left_out), (20, left_out));

@@ -8,9 +8,11 @@ use hoistway::{Nanos, quantity};
 use hoistway_live::LiveError;
 use hoistway_live::emulator::{self, Emulator, EmulatorOptions};
 use hoistway_sim::drive::DriveFile;
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
@@ -39,7 +41,7 @@ pub struct Emulate {
     /// As a block device of the ublk driver
     #[arg(long, conflicts_with = "loop_device")]
     pub ublk: bool,
-    /// Keep the data in this sparse file, which stays [default: in memory]
+    /// Keep the data in this sparse file, which stays [default: in memory]. New, empty, or of the drive's size
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Memory that the data may take; writes beyond it fail [default: half of what is free]
@@ -199,8 +201,8 @@ fn options(args: &Emulate) -> Result<EmulatorOptions, Failure> {
 fn failure(error: LiveError) -> Failure {
     match error {
         LiveError::TooFast { .. } => Failure::Environment(format!("{error}, or add --anyway")),
-        LiveError::Os { .. } => Failure::Environment(error.to_string()),
-        LiveError::Target(_) => Failure::Usage(error.to_string()),
+        LiveError::Os { .. } | LiveError::Lack(_) => Failure::Environment(error.to_string()),
+        LiveError::Target(_) | LiveError::Refused(_) => Failure::Usage(error.to_string()),
         _ => Failure::Failed(error.to_string()),
     }
 }
@@ -332,15 +334,20 @@ fn background() -> Result<(), Failure> {
     let arguments = std::env::args_os().skip(1).filter(|a| a != "--background");
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
     command.args(arguments).arg("--detached").process_group(0);
-    let log = std::env::temp_dir().join(format!("hoistway-emulate.{}.log", std::process::id()));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log).map_err(cannot)?);
+    // Both sides have it without a name in a folder of everybody.
+    let log =
+        memfd_create("hoistway-emulate", MemfdFlags::CLOEXEC).map_err(|e| cannot(e.into()))?;
+    let log = File::from(log);
+    let errors = log.try_clone().map_err(cannot)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     let mut child = command.spawn().map_err(cannot)?;
     let mut said = String::new();
     let stdout = child.stdout.take().expect("it was asked for");
     let heard = BufReader::new(stdout).read_line(&mut said);
-    let mut errors = String::new();
-    let _ = File::open(&log).and_then(|mut f| f.read_to_string(&mut errors));
-    let _ = std::fs::remove_file(&log);
+    // The position is the child's as well: read from the beginning without moving it.
+    let mut errors = vec![0; log.metadata().map_or(0, |meta| meta.len() as usize)];
+    let read = log.read_at(&mut errors, 0).unwrap_or(0);
+    let errors = String::from_utf8_lossy(&errors[..read]);
     eprint!("{errors}");
     if heard.is_ok_and(|n| n > 0) {
         return print(&said);
@@ -352,15 +359,17 @@ fn background() -> Result<(), Failure> {
 
 fn list() -> Result<(), Failure> {
     let mut text = String::new();
-    for known in emulator::known() {
+    let (all, refused) = emulator::known().map_err(failure)?;
+    for known in all {
         let device = known.device.map_or("no device".into(), |d| d.display().to_string());
         let state = if known.alive { "" } else { ", dead: `hoistway emulate --cleanup`" };
         text += &format!("{device}  {}  process {}{state}\n", known.drive, known.pid);
     }
-    if text.is_empty() {
+    if text.is_empty() && refused.is_empty() {
         eprintln!("no emulated drives");
     }
-    print(&text)
+    print(&text)?;
+    refused.into_iter().next().map_or(Ok(()), |error| Err(failure(error)))
 }
 
 fn cleanup() -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! `hoistway linux`: kernels that run in virtual time, built and known.
 
+use crate::terminal::say_again;
 use crate::{Failure, print};
 use clap::{Args as ClapArgs, Subcommand};
 use hoistway_live::LiveError;
@@ -106,7 +107,7 @@ impl Progress {
     fn tell(&mut self, what: &str) {
         let step = what.split(',').next().unwrap_or(what);
         if self.terminal {
-            eprint!("\r\x1b[K{what}");
+            say_again(what);
         } else if step != self.step {
             eprintln!("{step}");
         }
@@ -115,7 +116,7 @@ impl Progress {
 
     fn end(&self) {
         if self.terminal {
-            eprint!("\r\x1b[K");
+            say_again("");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A tracefs *instance* is made: a buffer and event switches of our own, so that nothing of the machine's other tracing
 //! is touched and nothing has to be put back: the instance is removed at the end, also after Ctrl-C or an error. Where
-//! tracefs is not mounted, it is mounted in a temporary folder for as long as the recording takes.
+//! tracefs is not mounted, it is mounted for this process alone, without a place in the tree of files.
 //!
 //! Recorded are `block_bio_queue` (arrivals) and `block_rq_complete`, read as text from `trace_pipe`, so times are exact to
 //! the microsecond, and written as blktrace's binary format. Plugs are not recorded: their events name no device.
@@ -10,15 +10,17 @@
 //! kernels, where this works.
 
 use crate::trace_args::failure;
-use crate::{Failure, print};
+use crate::{Failure, output, print};
 use clap::Args as ClapArgs;
 use hoistway::{Instant, Nanos, quantity};
+use hoistway_files::{Kind as Ours, Output};
 use hoistway_live::Clock;
 use hoistway_trace::{Format, Kind, Options, Reader, Record as Request, write};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +37,8 @@ pub struct Record {
     /// How long to record; Ctrl-C ends it earlier
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub duration: String,
-    /// File to write, in blktrace's binary format; compressed if its name ends in .gz
+    /// File to write, in blktrace's binary format; compressed if its name ends in .gz. An existing file is replaced only
+    /// if hoistway recorded it
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Buffer of the kernel for each CPU
@@ -72,23 +75,27 @@ pub fn record(options: &Record) -> Result<(), Failure> {
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
         .map_err(|e| Failure::Failed(format!("Ctrl-C cannot be caught: {e}")))?;
     // Made before anything of the kernel is touched: a file that cannot be written is found out first.
-    let file = File::create(&options.output)
-        .map_err(|e| Failure::Failed(format!("{}: {e}", options.output.display())))?;
+    let refused = |e| output::failure("--output", e);
+    let mut file = Output::begin(&options.output, Ours::Marked).map_err(refused)?;
     let instance = TraceInstance::new(&devices, buffer)?;
     if !options.quiet {
         eprintln!("recording for {}; Ctrl-C ends it earlier", options.duration);
     }
     let pipe = instance.pipe(duration)?;
     let gz = options.output.extension().is_some_and(|e| e == "gz");
-    let out: Box<dyn Write> = match gz {
-        true => Box::new(flate2::write::GzEncoder::new(file, flate2::Compression::default())),
-        false => Box::new(file),
+    let out: Box<dyn Write + '_> = match gz {
+        true => {
+            let mark = flate2::GzBuilder::new().comment(RECORDED);
+            Box::new(mark.write(&mut file, flate2::Compression::default()))
+        }
+        false => Box::new(&mut file),
     };
     let counts = copy(pipe, BufWriter::new(out)).map_err(|e| with_path(&options.output, e))?;
     for (what, n) in instance.lost() {
         eprintln!("warning: {n} events {what}; record fewer devices or with a larger --buffer");
     }
     drop(instance);
+    file.finish().map_err(refused)?;
     if counts.arrivals == 0 {
         eprintln!("warning: no request was seen; partitions are recorded by their whole disk");
     }
@@ -106,6 +113,9 @@ fn with_path(path: &Path, e: Failure) -> Failure {
     }
 }
 
+/// What tells a recording of ours from other traces: its first event, or the comment of a compressed one.
+const RECORDED: &str = "Made by hoistway record";
+
 #[derive(Debug, Default)]
 struct Counts {
     arrivals: u64,
@@ -121,6 +131,9 @@ fn copy(pipe: Pipe, out: impl Write) -> Result<Counts, Failure> {
     let mut writer = write::Blktrace::new(out);
     let (mut counts, mut request) = (Counts::default(), Request::default());
     while reader.read(&mut request).map_err(failure)? {
+        if counts.arrivals + counts.completions == 0 {
+            writer.message(request.time, RECORDED).map_err(failed)?;
+        }
         match request.kind {
             Kind::Arrival => counts.arrivals += 1,
             _ => counts.completions += 1,
@@ -132,6 +145,9 @@ fn copy(pipe: Pipe, out: impl Write) -> Result<Counts, Failure> {
             "warning: {} lines of the kernel were not understood: {first}",
             reader.malformed()
         );
+    }
+    if counts.arrivals + counts.completions == 0 {
+        writer.message(0, RECORDED).map_err(failed)?;
     }
     writer.finish().map_err(failed)?.flush().map_err(failed)?;
     Ok(counts)
@@ -162,18 +178,17 @@ fn number(device: &Path) -> Result<u64, Failure> {
 /// A buffer and switches of tracefs of our own.
 struct TraceInstance {
     folder: PathBuf,
-    /// Where tracefs was mounted for it.
-    mounted: Option<PathBuf>,
+    /// Tracefs, where it was mounted for this alone: `folder` leads through it.
+    _mounted: Option<OwnedFd>,
 }
 
 impl TraceInstance {
     fn new(devices: &[u64], buffer: u64) -> Result<TraceInstance, Failure> {
         let (root, mounted) = tracefs()?;
         let folder = root.join("instances").join(format!("hoistway-{}", std::process::id()));
-        let made = fs::create_dir(&folder);
+        fs::create_dir(&folder).map_err(|e| denied(&folder, &e))?;
         // From here on what was done is undone by dropping this.
-        let instance = TraceInstance { folder, mounted };
-        made.map_err(|e| denied(&instance.folder, &e))?;
+        let instance = TraceInstance { folder, _mounted: mounted };
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", "mono")?;
         instance.set("buffer_size_kb", &(buffer >> 10).to_string())?;
@@ -235,14 +250,6 @@ impl Drop for TraceInstance {
         {
             eprintln!("warning: {}: {e}; remove it with rmdir", self.folder.display());
         }
-        if let Some(at) = &self.mounted {
-            let done = unmount(at, UnmountFlags::DETACH);
-            if done.is_ok() {
-                let _ = fs::remove_dir(at);
-            } else {
-                eprintln!("warning: tracefs stays mounted on {}", at.display());
-            }
-        }
     }
 }
 
@@ -255,25 +262,25 @@ fn denied(path: &Path, e: &io::Error) -> Failure {
 }
 
 /// Where tracefs is, mounted for us if need be.
-fn tracefs() -> Result<(PathBuf, Option<PathBuf>), Failure> {
+fn tracefs() -> Result<(PathBuf, Option<OwnedFd>), Failure> {
     for known in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
         let known = PathBuf::from(known);
         if known.join("instances").is_dir() {
             return Ok((known, None));
         }
     }
-    let folder = std::env::temp_dir().join(format!("hoistway-tracefs-{}", std::process::id()));
-    fs::create_dir(&folder).map_err(|e| Failure::Failed(format!("{}: {e}", folder.display())))?;
-    match mount("tracefs", &folder, "tracefs", MountFlags::empty(), None) {
-        Ok(()) => Ok((folder.clone(), Some(folder))),
-        Err(e) => {
-            let _ = fs::remove_dir(&folder);
-            Err(Failure::Environment(format!(
-                "tracefs cannot be mounted ({e}); recording needs root, a kernel with CONFIG_TRACING and, in a \
-                 container, the right to mount; or ask for `mount -t tracefs tracefs /sys/kernel/tracing`"
-            )))
-        }
-    }
+    let mounted = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    });
+    let mounted = mounted.map_err(|e| {
+        Failure::Environment(format!(
+            "tracefs cannot be mounted ({e}); recording needs root, a kernel with CONFIG_TRACING and, in a \
+             container, the right to mount; or ask for `mount -t tracefs tracefs /sys/kernel/tracing`"
+        ))
+    })?;
+    let root = format!("/proc/self/fd/{}", mounted.as_raw_fd()).into();
+    Ok((root, Some(mounted)))
 }
 
 /// `trace_pipe` until the time is over or Ctrl-C; then what is left in it.

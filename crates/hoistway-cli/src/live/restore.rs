@@ -2,7 +2,7 @@
 
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
-use hoistway_live::kernel::{Repaired, repair};
+use hoistway_live::kernel::{Repair, Repaired, repair};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -18,20 +18,25 @@ pub struct Restore {
 }
 
 pub fn restore(options: &Restore) -> Result<(), Failure> {
-    let runs = repair(options.dry_run).map_err(|e| Failure::Environment(e.to_string()))?;
+    let found = repair(options.dry_run).map_err(|e| Failure::Environment(e.to_string()))?;
     print(&if options.json {
-        as_json(&runs, options.dry_run)
+        as_json(&found, options.dry_run)
     } else {
-        text(&runs, options.dry_run)
+        text(&found, options.dry_run)
     })?;
-    match runs.iter().map(|run| run.problems.len()).sum::<usize>() {
+    if let Some(folder) = found.refused.iter().find(|refused| refused.is_folder) {
+        return Err(Failure::Environment(folder.to_string()));
+    }
+    let problems = found.runs.iter().map(|run| run.problems.len()).sum::<usize>();
+    match problems + found.refused.len() {
         0 => Ok(()),
         problems => Err(Failure::Failed(format!("{problems} things could not be put back"))),
     }
 }
 
-fn text(runs: &[Repaired], dry_run: bool) -> String {
-    if runs.is_empty() {
+fn text(found: &Repair, dry_run: bool) -> String {
+    let Repair { runs, refused } = found;
+    if runs.is_empty() && refused.is_empty() {
         return "nothing to put back\n".into();
     }
     let mut out = String::new();
@@ -48,6 +53,13 @@ fn text(runs: &[Repaired], dry_run: bool) -> String {
         for problem in &run.problems {
             let _ = writeln!(out, "  not put back: {problem}");
         }
+        if run.kept && !run.problems.is_empty() {
+            let file = run.file.display();
+            let _ = writeln!(out, "  kept in mind by {file}: remove that once all is settled");
+        }
+    }
+    for refused in refused {
+        let _ = writeln!(out, "refused: {refused}");
     }
     out
 }
@@ -60,21 +72,25 @@ fn state(run: &Repaired) -> &'static str {
     }
 }
 
-fn as_json(runs: &[Repaired], dry_run: bool) -> String {
-    let runs: Vec<_> = runs
-        .iter()
-        .map(|run| {
-            json!({
-                "what": run.what,
-                "pid": run.pid,
-                "state_file": run.file,
-                "alive": run.alive,
-                "rebooted": run.rebooted,
-                "changes": run.changes,
-                "problems": run.problems,
-                "restored": !run.alive && !dry_run && run.problems.is_empty(),
-            })
+fn as_json(found: &Repair, dry_run: bool) -> String {
+    let runs = found.runs.iter().map(|run| {
+        json!({
+            "what": run.what,
+            "pid": run.pid,
+            "state_file": run.file.display().to_string(),
+            "alive": run.alive,
+            "rebooted": run.rebooted,
+            "changes": run.changes,
+            "problems": run.problems,
+            "restored": !run.alive && !dry_run && run.problems.is_empty(),
         })
-        .collect();
-    format!("{:#}\n", serde_json::Value::from(runs))
+    });
+    let refused = found.refused.iter().map(|refused| {
+        json!({
+            "state_file": refused.path.display().to_string(),
+            "refused": refused.why,
+            "restored": false,
+        })
+    });
+    format!("{:#}\n", serde_json::Value::from(runs.chain(refused).collect::<Vec<_>>()))
 }

@@ -1,16 +1,18 @@
 //! `hoistway validate`: one experiment on one emulated drive under the kernel's schedulers, under ours on the wall
 //! clock, and in the simulator.
 
-use crate::compare::{forget, parts, program, run_failure, stop_flag, threads};
+use crate::compare::{directory_failure, forget, parts, program, run_failure, stop_flag, threads};
+use crate::output::{self, Folder};
 use crate::table::limit;
 use crate::{Failure, beside, print};
 use clap::Args as ClapArgs;
 use hoistway::quantity;
+use hoistway_files::{Dir, Kind, shown};
 use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::report::html;
-use hoistway_lab::result::Run;
 use hoistway_lab::result::kept::Kept;
+use hoistway_lab::result::{Run, holds_runs};
 use hoistway_lab::run::Grid;
 use hoistway_lab::validate::{Row, Side, carry_out, rows};
 use hoistway_lab::world::{Engine, Kernel, Sim, World};
@@ -97,6 +99,7 @@ struct Task {
 
 pub fn validate(options: &Validate) -> Result<(), Failure> {
     let others = worlds(&options.with)?;
+    output::check("--markdown", options.markdown.as_deref(), Kind::Marked)?;
     let results = match &options.from {
         Some(folder) => stored(folder, &others)?,
         None => {
@@ -104,6 +107,8 @@ pub fn validate(options: &Validate) -> Result<(), Failure> {
             if options.dry_run {
                 return print(&preview(&tasks, &others)?);
             }
+            check_places(options, &tasks, &others)?;
+            Folder::open("--out", &options.out, is_ours)?;
             let stop = stop_flag()?;
             let mut kept = Vec::new();
             let mut one = |task: &Task| {
@@ -115,6 +120,24 @@ pub fn validate(options: &Validate) -> Result<(), Failure> {
         }
     };
     report(options, &others, &results)
+}
+
+/// Whether a folder is that of a validation.
+fn is_ours(dir: &Dir) -> bool {
+    holds_runs(dir, true)
+}
+
+/// Every place that will be written to, before anything runs.
+fn check_places(options: &Validate, tasks: &[Task], others: &[&str]) -> Result<(), Failure> {
+    output::check_folder("--out", Some(&options.out), is_ours)?;
+    for task in tasks {
+        for world in std::iter::once(&KERNEL).chain(others) {
+            let dir = options.out.join(&task.drive.id).join(world);
+            Run::may_write(&dir).map_err(directory_failure)?;
+            Kept::check(&dir).map_err(directory_failure)?;
+        }
+    }
+    Ok(())
 }
 
 /// The runs on a drive: the kernel's, then those of the others.
@@ -156,8 +179,9 @@ fn report(options: &Validate, others: &[&'static str], results: &[OnDrive]) -> R
     }
     notes.dedup();
     if let Some(path) = &options.markdown {
-        std::fs::write(path, beside::markdown(&all, KERNEL, others))
-            .map_err(|e| Failure::Environment(format!("{}: {e}", path.display())))?;
+        let table = beside::markdown(&all, KERNEL, others);
+        let text = format!("<!-- Made by hoistway validate. -->\n\n{table}");
+        output::write("--markdown", path, &text, Kind::Marked)?;
     }
     print(&match options.json {
         true => format!("{:#}\n", beside::json(&all, KERNEL, others, &notes)),
@@ -226,6 +250,9 @@ fn tasks(options: &Validate, others: &[&str]) -> Result<Vec<Task>, Failure> {
                 options: changes,
                 command: command(options, &drive, &names, &workloads),
             });
+        }
+        if let Some(what) = grids.iter().find_map(Grid::too_large) {
+            return Err(Failure::Usage(what));
         }
         tasks.push(Task { drive, grids });
     }
@@ -337,9 +364,9 @@ fn one(
     for (world, grid) in worlds.iter().zip(&task.grids) {
         crate::world::check(&**world, grid)?;
         let dir = place(&**world);
-        Run::may_write(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        Run::may_write(&dir).map_err(directory_failure)?;
         let kept = Kept::open(&dir, &grid.key(&**world, &program()), options.fresh);
-        keeps.push(kept.map_err(|e| Failure::Environment(e.to_string()))?.0);
+        keeps.push(kept.map_err(directory_failure)?.0);
     }
     let sides = worlds.iter().zip(&task.grids).zip(&keeps);
     let sides: Vec<Side<'_>> =
@@ -354,8 +381,7 @@ fn one(
     let runs = runs.map_err(run_failure)?;
     for (side, run) in sides.iter().zip(&runs) {
         let written = run.write(&place(side.world), &html::render(run));
-        written
-            .map_err(|e| Failure::Environment(format!("{e}; choose another place with --out")))?;
+        written.map_err(directory_failure)?;
     }
     drop(sides);
     all_kept.extend(keeps);
@@ -382,7 +408,7 @@ fn bar(quiet: bool, drive: &str) -> indicatif::ProgressBar {
     let style =
         indicatif::ProgressStyle::with_template("{msg}: {pos}/{len} runs [{bar:40}] {eta} left");
     bar.set_style(style.expect("the template is fixed and valid").progress_chars("=> "));
-    bar.set_message(drive.to_string());
+    bar.set_message(shown::line(drive).into_owned());
     bar
 }
 

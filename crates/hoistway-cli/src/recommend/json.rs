@@ -2,6 +2,7 @@
 
 use hoistway_lab::recommend::choose::Fell;
 use hoistway_lab::recommend::compare::{Comparison, Verdict};
+use hoistway_lab::recommend::doubt::DoubtKind;
 use hoistway_lab::recommend::install::{Lines, Step};
 use hoistway_lab::recommend::{Advice, Answer, Match};
 use serde_json::{Value, json as object};
@@ -37,11 +38,35 @@ fn one(a: &Advice, by: Match) -> Value {
         "processor_bound": a.processor_bound().iter().map(|b| object!({
             "workload": b.place, "config": b.config, "busy": b.busy,
         })).collect::<Vec<_>>(),
+        "decisions": a.decisions().map(|d| object!({
+            "requests_per_second": d.requests, "matter": d.matter(),
+            "schedulers": d.costs.iter().map(|c| object!({
+                "scheduler": c.scheduler, "instructions": c.instructions, "busy_at": c.busy_at(),
+            })).collect::<Vec<_>>(),
+        })),
         "not_judged": a.not_judged().iter().map(|q| object!({
             "workload": q.place, "what": q.aspect.words(),
         })).collect::<Vec<_>>(),
+        "hangs_by": a.hangs_by.iter().map(|d| object!({
+            "kind": kind(&d.kind), "instead": d.instead.map(name),
+        })).collect::<Vec<_>>(),
+        "rejected": a.rejected.iter().map(|&(c, i)| object!({
+            "config": name(c), "limit": word(a, Fell::Limit(i)), "keeps": a.kept(c, i),
+        })).collect::<Vec<_>>(),
+        "for_good": config.is_some() && a.not_for_good().is_none(),
+        "next": more.map(|more| super::words::commands(a, more)),
         "lines": config.map(|c| lines(&a.lines(c, by))),
     })
+}
+
+fn kind(kind: &DoubtKind) -> &'static str {
+    match kind {
+        DoubtKind::Limit(_) => "limit",
+        DoubtKind::Tolerance(..) => "tolerance",
+        DoubtKind::Half(false) => "first half",
+        DoubtKind::Half(true) => "second half",
+        DoubtKind::Short(_) => "short runs",
+    }
 }
 
 fn word(a: &Advice, fell: Fell) -> String {
@@ -103,7 +128,7 @@ fn lines(l: &Lines) -> Value {
     object!({
         "matched": l.matched,
         "now": l.now.as_ref().map(step),
-        "service": l.service.iter().map(step).collect::<Vec<_>>(),
+        "service": l.steps.iter().map(step).collect::<Vec<_>>(),
         "files": l.files.iter().map(|f| object!({ "path": f.path, "text": f.text })).collect::<Vec<_>>(),
         "cannot": l.cannot, "notes": l.notes,
     })

@@ -3,6 +3,7 @@
 mod json;
 pub mod rules;
 mod text;
+mod words;
 
 use crate::args::Known;
 use crate::{Failure, print};
@@ -18,8 +19,8 @@ pub fn goals() -> Vec<&'static str> {
 /// `hoistway recommend`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Exit codes: 0 the answer stands (also \"no difference\"), 1 there is not enough data, or nothing \
-                        keeps the limits, 2 wrong usage."
+    after_help = "Exit codes: 0 the answer stands (also \"no difference\"), 1 there is not enough data, nothing \
+                        keeps the limits, or --rules could not write all of it, 2 wrong usage."
 )]
 pub struct Recommend {
     /// Run directories, or folders of them such as a bench directory
@@ -35,9 +36,13 @@ pub struct Recommend {
     /// What the udev rule is for: this model, or every drive of this class
     #[arg(long, value_name = "WHAT", default_value = "model", value_parser = ["model", "class"])]
     pub rule_for: String,
-    /// Write the udev rule and what belongs to it into this folder, with scripts that install and undo it
+    /// Write the udev rule and what belongs to it into this folder, with scripts that install and undo it: all that was
+    /// measured, or nothing
     #[arg(long, value_name = "DIR")]
     pub rules: Option<PathBuf>,
+    /// With --rules: a service that gets a weight, a latency target or limits, where the recommendation has some
+    #[arg(long, value_name = "NAME[=WEIGHT]", requires = "rules", hide_short_help = true)]
+    pub service: Vec<String>,
     /// Print every workload
     #[arg(long, conflicts_with = "json")]
     pub all: bool,
@@ -58,6 +63,7 @@ impl Recommend {
 pub fn recommend(options: &Recommend) -> Result<(), Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
     let goal = Goal::parse(&options.goal).map_err(|e| usage(&e))?;
+    rules::check(options.rules.as_deref())?;
     let sources = read(&options.runs)?;
     let all = advise(&sources, &goal, options.present.as_deref()).map_err(|e| usage(&e))?;
     let text = match options.json {
@@ -66,16 +72,21 @@ pub fn recommend(options: &Recommend) -> Result<(), Failure> {
     };
     print(&text)?;
     if let Some(folder) = &options.rules {
-        rules::write(&all, options.by(), folder)?;
+        rules::write(&all, options.by(), &options.service, folder)?;
     }
-    if all.iter().all(|a| a.answer.config().is_some()) { Ok(()) } else { Err(Failure::No) }
+    if stand(&all) { Ok(()) } else { Err(Failure::No) }
+}
+
+/// Is there an answer for every drive? What the exit code says, of `bench` too.
+pub fn stand(all: &[Advice]) -> bool {
+    all.iter().all(|a| a.answer.config().is_some())
 }
 
 /// The runs of these directories and folders of directories.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
     for path in paths {
-        for dir in directories(path)? {
+        for dir in directories_below(path)? {
             let run = Run::read(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
             sources.push(Source { name: dir.display().to_string(), run });
         }
@@ -85,7 +96,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
 
 /// A run directory itself, or those directly below a folder, by name.
 pub fn directories(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let is_run = |dir: &Path| dir.join("run.toml").is_file();
+    let is_run = |dir: &Path| dir.join("run.toml").exists();
     if is_run(path) {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -101,6 +112,24 @@ pub fn directories(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
+/// The same, or those of the folders in a folder: of several benches.
+pub fn directories_below(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let error = match directories(path) {
+        Ok(found) => return Ok(found),
+        Err(error) => error,
+    };
+    let entries = std::fs::read_dir(path).into_iter().flatten();
+    let mut folders: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    folders.sort();
+    let below: Vec<PathBuf> = folders
+        .iter()
+        .filter(|f| f.is_dir())
+        .filter_map(|f| directories(f).ok())
+        .flatten()
+        .collect();
+    if below.is_empty() { Err(error) } else { Ok(below) }
+}
+
 /// Prints what is recommended from these directories, for whoever has just made them.
 pub fn show(advice: &[Advice], wide: bool) -> String {
     let options = Recommend {
@@ -109,6 +138,7 @@ pub fn show(advice: &[Advice], wide: bool) -> String {
         present: None,
         rule_for: "model".into(),
         rules: None,
+        service: Vec::new(),
         all: false,
         json: false,
         wide,

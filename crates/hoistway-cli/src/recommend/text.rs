@@ -1,7 +1,8 @@
 //! Answers in words and tables.
 
-use super::{Recommend, rules};
+use super::{Recommend, rules, words};
 use crate::table::{Table, limit, three};
+use hoistway_lab::config::WBT;
 use hoistway_lab::recommend::advice::BaseIs;
 use hoistway_lab::recommend::choose::Fell;
 use hoistway_lab::recommend::compare::{Comparison, Verdict};
@@ -9,6 +10,7 @@ use hoistway_lab::recommend::field::{Quantity, Strain};
 use hoistway_lab::recommend::goal::{Aspect, Limit};
 use hoistway_lab::recommend::identity::KERNEL;
 use hoistway_lab::recommend::install::{Lines, Step};
+use hoistway_lab::recommend::processor::{Decisions, grouped};
 use hoistway_lab::recommend::{Advice, Answer};
 use hoistway_lab::words::counted;
 use std::fmt::Write as _;
@@ -31,10 +33,16 @@ fn one(a: &Advice, options: &Recommend) -> String {
     out.push('\n');
     out.push_str(&how(a));
     if let Some(config) = a.answer.config() {
-        let nothing = config == a.base && a.base_is == BaseIs::Present;
-        match nothing {
+        match a.is_in_force(config) {
             true => out.push_str("\nNothing to install: it is in force already.\n"),
-            false => out.push_str(&install(&a.lines(config, options.by()))),
+            false => {
+                let mut lines = a.lines(config, options.by());
+                if let Some(why) = a.not_for_good() {
+                    lines.files.clear();
+                    lines.cannot.push(format!("nothing for every boot: {why}"));
+                }
+                out.push_str(&install(&lines));
+            }
         }
     }
     out
@@ -47,11 +55,13 @@ fn headline(a: &Advice) -> String {
     match &a.answer {
         Answer::Change(c) => format!("{} instead of {}, {}", name(*c), name(a.base), sure()),
         Answer::Keep(c) => match a.base_is {
-            BaseIs::Present | BaseIs::Asked => format!("keep {}, {}", name(*c), sure()),
+            BaseIs::Present | BaseIs::Asked | BaseIs::Like(_) => {
+                format!("keep {}, {}", name(*c), sure())
+            }
             _ => format!("{}, {}", name(*c), sure()),
         },
         Answer::NoDifference(c) => match a.base_is {
-            BaseIs::Present | BaseIs::Asked => {
+            BaseIs::Present | BaseIs::Asked | BaseIs::Like(_) => {
                 format!("no difference; {} stays because it is there, {}", name(*c), sure())
             }
             _ => format!("no difference; {} is the simplest, {}", name(*c), sure()),
@@ -61,7 +71,7 @@ fn headline(a: &Advice) -> String {
         }
         Answer::Processors => "not decided: the processors were measured, not the drive".into(),
         Answer::NotEnough { more, .. } => {
-            format!("not enough data: run {more} more round{}", if *more == 1 { "" } else { "s" })
+            format!("not enough data: run {} more", counted(*more, "round"))
         }
     }
 }
@@ -70,8 +80,11 @@ fn headline(a: &Advice) -> String {
 fn reasons(a: &Advice) -> String {
     let mut out = String::new();
     let chosen = a.answer.config().or(a.choice.config);
-    if let Answer::NotEnough { why, .. } = &a.answer {
+    if let Answer::NotEnough { why, more } = &a.answer {
         let _ = writeln!(out, "why         {why}");
+        words::commands(a, *more)
+            .iter()
+            .for_each(|c| writeln!(out, "next        {c}").expect("a string"));
         if let Some(c) = a.choice.config {
             let _ = writeln!(
                 out,
@@ -104,9 +117,26 @@ fn reasons(a: &Advice) -> String {
     if a.answer == Answer::Processors {
         return out;
     }
+    out.push_str(&words::coarse(a));
+    if let Some(decisions) = a.decisions().filter(Decisions::matter) {
+        let (most, words) = (grouped(decisions.requests), decisions.words());
+        let _ = writeln!(
+            out,
+            "processors  up to {most} requests per second, and the simulator takes no processor time for decisions: {words}"
+        );
+    }
+    if a.lacks_throttling() {
+        let base = &a.field.configs[a.base];
+        let was = if a.field.identity.is_simulated() { "is on in most kernels" } else { "was on" };
+        let _ = writeln!(
+            out,
+            "throttling  write-back throttling {was}, and {base} was measured without it: beside writers it looks slower than it is; measure {base}{WBT} too"
+        );
+    }
     for limit in a.doubts() {
         let _ = writeln!(out, "near        whether it keeps {} is not told yet", keeps(limit));
     }
+    out.push_str(&words::limits(a));
     match a.runner_up {
         Some((second, fell)) => {
             let name = &a.field.configs[second];
@@ -138,7 +168,7 @@ fn beside(a: &Advice, kept: usize) -> String {
 }
 
 /// What a limit wants kept.
-fn keeps(limit: &Limit) -> String {
+pub(super) fn keeps(limit: &Limit) -> String {
     match limit {
         Limit::Keeps { aspect, part } => {
             format!("{:.0} % of the best {}", 100.0 * part, aspect.words())
@@ -237,12 +267,7 @@ fn lost(a: &Advice, config: usize, fell: Fell) -> String {
     match fell {
         Fell::Chosen => "recommended".into(),
         Fell::Incomplete => "not measured in everything that counts".into(),
-        Fell::Limit(i) => match (&a.plan.limits[i].limit, a.worst(config)) {
-            (Limit::Below(_), Some((q, mean))) => {
-                format!("{mean} ms in {} ({})", q.place, q.aspect.words())
-            }
-            (limit, _) => broken(limit),
-        },
+        Fell::Limit(i) => words::broken(a, config, i),
         Fell::Criterion(i) => {
             let criterion = &a.plan.criteria[i];
             let said = a.by_criterion(i, config, reference).map(|x| {
@@ -270,29 +295,13 @@ fn others(part: f64) -> String {
     format!("{:.0} % of what the others move now while somebody waits", 100.0 * part)
 }
 
-fn broken(limit: &Limit) -> String {
-    match limit {
-        Limit::Keeps { aspect, part } => {
-            format!("loses more than {:.0} % of the best {}", 100.0 * (1.0 - part), aspect.words())
-        }
-        Limit::Below(ns) => format!("above {} ms", three(*ns as f64 / 1e6)),
-        Limit::Others { part } => {
-            format!("takes more than {:.0} % from the others for a wait", 100.0 * (1.0 - part))
-        }
-    }
-}
-
 /// What became of a configuration, in a word or two.
 fn verdict(a: &Advice, config: usize) -> String {
     match a.choice.fell[config] {
         Fell::Chosen if a.answer.config().is_some() => "recommended".into(),
         Fell::Chosen => "so far".into(),
         Fell::Incomplete => "not measured".into(),
-        Fell::Limit(i) => match &a.plan.limits[i].limit {
-            Limit::Keeps { aspect, .. } => format!("too little {}", aspect.words()),
-            Limit::Below(_) => "too slow".into(),
-            Limit::Others { .. } => "starves the others".into(),
-        },
+        Fell::Limit(i) => words::beyond(a, config, i),
         Fell::Criterion(i) => format!("behind: {}", a.plan.criteria[i].name),
         Fell::Tie => "as good".into(),
     }
@@ -424,7 +433,10 @@ fn how(a: &Advice) -> String {
         places.into_iter().collect::<Vec<_>>().join(", ")
     );
     let where_ = match field.identity.world.as_str() {
-        "sim" => "simulated: as good as the model of the drive; a real one may differ".to_string(),
+        "sim" => {
+            "simulated: as good as the model of the drive, and decisions take no processor time; a real one may differ"
+                .to_string()
+        }
         KERNEL => {
             let kernel = field.identity.kernel.as_deref().unwrap_or("unknown");
             format!("the kernel's own schedulers (Linux {kernel})")
@@ -435,15 +447,19 @@ fn how(a: &Advice) -> String {
     };
     let _ = writeln!(out, "where       {where_}");
     let base = &field.configs[a.base];
+    let was = match field.identity.is_simulated() {
+        true => "Linux chooses for such a drive (--present: another)",
+        false => "was in force",
+    };
     let present = match &a.base_is {
-        BaseIs::Present if field.identity.is_simulated() => {
-            format!("{base}, which Linux chooses for such a drive")
-        }
-        BaseIs::Present => format!("{base}, which was in force"),
+        BaseIs::Present => format!("{base}, which {was}"),
         BaseIs::Asked => format!("{base}, as asked (--present)"),
         BaseIs::NotMeasured(s) => {
-            format!("{base}; {s}, which was in force, was not measured in what counts here")
+            format!("{base}; {s}, which {was}, was not measured in what counts here")
         }
+        BaseIs::Like(s) => format!(
+            "{base}; {s}, which {was}, differs only in what it does to writes, and nothing was written"
+        ),
         BaseIs::Unknown => format!(
             "{base}, the simplest; the runs tell nothing of a present one (--present CONFIG)"
         ),
@@ -506,7 +522,7 @@ fn install(lines: &Lines) -> String {
             let _ = writeln!(out, "    {line}");
         }
     };
-    for Step { title, lines, undo } in lines.now.iter().chain(&lines.service) {
+    for Step { title, lines, undo, .. } in lines.now.iter().chain(&lines.steps) {
         indented(format!("\n{title}:\n"), lines);
         indented("  undo:\n".into(), undo);
     }

@@ -1,9 +1,9 @@
 //! The tables of what loads do beside calls: phases they go through, things they count.
 
 use super::{Of, bounded, versus};
-use crate::table::{Table, three};
+use crate::table::Table;
 use hoistway_lab::result::{Cell, Run, counts, phases};
-use hoistway_lab::stats::{Bound, Bounded};
+use hoistway_lab::stats::Bounded;
 
 /// What goes first where the lines would be too long.
 pub const SPARE_PHASES: &[&str] =
@@ -48,7 +48,7 @@ pub fn phase_table(run: &Run) -> Option<Table> {
             cell.config.clone(),
             of.shown("phase_time"),
             of.interval("phase_time"),
-            of.times("phase_time"),
+            of.against("phase_time"),
             of.shown("throughput_total"),
         ];
         if each {
@@ -111,26 +111,4 @@ pub fn count_table(run: &Run, cells: &[&Cell]) -> Option<Table> {
         table.row(row);
     }
     Some(table)
-}
-
-impl Of<'_> {
-    /// The value over that of the reference configuration, with the means of all repetitions.
-    fn times(&self, metric: &str) -> String {
-        let reference = hoistway_lab::result::reference(&self.run.manifest).unwrap_or_default();
-        if self.cell.config == reference {
-            return String::new();
-        }
-        let other = self.run.metrics.iter().find(|x| {
-            (x.drive.as_str(), x.config.as_str(), x.workload.as_str())
-                == (self.cell.drive.as_str(), reference, self.row)
-                && x.metric == metric
-                && x.rep.is_none()
-                && x.source == self.run.manifest.world
-        });
-        let exact = |x: &hoistway_lab::result::Metric| {
-            x.value.filter(|&v| x.bound == Bound::Exact && v > 0.0)
-        };
-        let (ours, theirs) = (self.find(metric, false).and_then(exact), other.and_then(exact));
-        ours.zip(theirs).map_or_else(|| "-".into(), |(a, b)| format!("x{}", three(a / b)))
-    }
 }

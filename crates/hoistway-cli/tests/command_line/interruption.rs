@@ -35,7 +35,7 @@ fn interrupted(folder: &Folder, args: &[&str], ready: impl Fn() -> bool) -> Outp
 fn ctrl_c_ends_with_130_and_leaves_nothing() {
     let folder = Folder::new("ctrl-c");
     // The signal must come after the handler is installed; the run takes minutes.
-    let args = ["compare", "--reps", "1000", "--duration", "1h", "--jobs", "1"];
+    let args = ["compare", "latency-2019", "--reps", "1000", "--duration", "1h", "--jobs", "1"];
     let output = interrupted(&folder, &args, || true);
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(folder.entries(), 0, "nothing half-written");
@@ -115,7 +115,7 @@ fn what_is_finished_of_several_experiments_is_not_run_again() {
 fn kept_runs_of_another_command_are_not_used() {
     let folder = Folder::new("resume-other");
     let args = |reps: &'static str| {
-        ["compare", "--quick", "--jobs", "1", "--out", "x", "--reps", reps].to_vec()
+        ["compare", "latency-2019", "--quick", "--jobs", "1", "--out", "x", "--reps", reps].to_vec()
     };
     let partial = folder.0.join(".x.partial/000001.json.gz");
     let stop = |more: &[&str]| {

@@ -3,12 +3,17 @@
 //! One program, since each links the whole command line anew, which takes longer than its tests; a module for each kind
 //! of question.
 
+mod agreement;
 mod answers;
+mod beside_fio;
 mod choosing;
 mod fio;
+#[cfg(unix)]
+mod hostile;
 mod interruption;
 mod mistakes;
 mod output;
+mod outputs;
 mod records;
 mod traces;
 

@@ -40,6 +40,28 @@ fn a_process_that_does_not_exist_is_an_error_of_its_line() {
     assert_eq!(folder.run(&args).status.code(), Some(0));
 }
 
+/// A weight or a limit that nobody heeds is told, with what heeds it.
+#[test]
+fn files_of_groups_that_do_nothing_are_told() {
+    let folder = Folder::new("idle-files");
+    fs::create_dir_all(folder.0.join("g/batch")).unwrap();
+    fs::write(folder.0.join("g/batch/cgroup.procs"), "reader\n").unwrap();
+    fs::write(folder.0.join("g/batch/io.weight"), "200\n").unwrap();
+    fs::write(folder.0.join("g/batch/io.max"), "drive rbps=1048576\n").unwrap();
+    let told = |configs: &str| {
+        let args = ["compare", "--config", configs, "--groups", "g", "--dry-run"];
+        let output = folder.run(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let text = told("none,mq-deadline,cost-none,max-none");
+    let weight = "warning: io.weight of group /batch does nothing under none, mq-deadline, max-none; it takes cost-NAME";
+    let limit = "warning: io.max of group /batch does nothing under none, mq-deadline, cost-none; it takes max-NAME";
+    assert!(text.contains(weight) && text.contains(limit), "{text}");
+    fs::remove_file(folder.0.join("g/batch/io.max")).unwrap();
+    assert_eq!(told("cost-none,cost-bfq"), "");
+}
+
 /// One grammar on flags, in experiment files and in drive files.
 #[test]
 fn quantities_are_read_alike_everywhere() {
@@ -64,7 +86,7 @@ fn quantities_are_read_alike_everywhere() {
 fn dry_run_says_what_would_run_and_writes_nothing() {
     let folder = Folder::new("dry-run");
     let hdd = "hitachi-hts727550a9e364";
-    let output = folder.run(&["compare", "--drive", hdd, "--dry-run"]);
+    let output = folder.run(&["compare", "latency-2019", "--drive", hdd, "--dry-run"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(text.contains("40 runs: 10 repetitions of each, seeds 1 to 10"), "{text}");
@@ -76,6 +98,14 @@ fn dry_run_says_what_would_run_and_writes_nothing() {
     );
     let none = stdout(&folder.run(&["compare", "--config", "none-none", "--dry-run"]));
     assert!(!none.contains("I/O classes"), "nobody has one: {none}");
+    // Nothing named: what people choose between, in as many runs as the experiment's own two take.
+    let first = stdout(&folder.run(&["compare", "--dry-run"]));
+    assert!(first.contains("40 runs: 4 repetitions of each"), "{first}");
+    for config in ["none", "mq-deadline", "kyber", "bfq", "slo-paternoster"] {
+        assert!(first.contains(&format!("plextor-px-256m5s/{config}/writers")), "{first}");
+    }
+    let named = stdout(&folder.run(&["compare", "latency-2019", "--dry-run"]));
+    assert!(named.contains("40 runs: 10 repetitions of each"), "{named}");
 }
 
 #[test]

@@ -109,6 +109,29 @@ fn a_start_that_was_cut_off_makes_bounds_everywhere() {
     assert!(html.contains(&mean), "glance and headline: {mean}");
 }
 
+/// What starts applications does no I/O itself: its story names those that do.
+#[test]
+fn a_timeline_names_the_processes_that_the_asked_one_started() {
+    let folder = Folder::new("made");
+    let explain = |process: &str| {
+        let args =
+            "run startup-hdd-2010 bfq-v1 -d maxtor-6l080l0 -w konsole+10r-seq --quick --explain";
+        let args: Vec<&str> = args.split(' ').chain([process]).collect();
+        let output = folder.run(&args);
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    let (code, told) = explain("target");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("no I/O of target itself, and no decision about it"), "{told}");
+    let words = "target started target/konsole, target/kdeinit";
+    assert!(told.contains(words) && told.contains("--explain target/konsole tells"), "{told}");
+    let (code, told) = explain("target/konsole");
+    assert!(code == Some(0) && told.contains("request 7 to the drive"), "{told}");
+    assert!(!told.contains("no I/O of"), "{told}");
+    let (code, told) = explain("target/xterm");
+    assert!(code == Some(2) && told.contains("there are: target/konsole, "), "{told}");
+}
+
 #[test]
 fn diff_tells_what_was_run_differently_and_what_it_changed() {
     let folder = Folder::new("diff");
@@ -123,7 +146,7 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     let same = folder.run(&["diff", "a", "b"]);
     assert_eq!(
         (same.status.code(), stdout(&same).as_str()),
-        (Some(0), "0 of 6 quantities differ\n")
+        (Some(0), "0 of 8 quantities differ\n")
     );
 
     // A slower drive of the same id, one configuration less.
@@ -160,7 +183,7 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     };
     let (same, slow) = ("plextor-px-256m5s", "d/plextor-px-256m5s.toml");
     let (code, out, _) = gate(same, "none-none,none-bfq", &["--out", "e"]);
-    let line = "baseline a: 0 of 6 quantities left the band of 5 %";
+    let line = "baseline a: 0 of 8 quantities left the band of 5 %";
     assert!(code == Some(0) && out.ends_with(&format!("{line}\n")), "{out}");
     let (code, out, _) = gate(slow, "none-none", &["--out", "f"]);
     assert!(code == Some(1) && out.contains("worse"), "{out}");
@@ -169,7 +192,7 @@ fn diff_tells_what_was_run_differently_and_what_it_changed() {
     // Nothing leaves a band that is wide enough; what is missing fails all the same.
     let (code, _, told) =
         gate(slow, "none-none,none-bfq", &["--out", "g", "--band", "900%", "--csv"]);
-    assert!(code == Some(0) && told.contains("0 of 6 quantities left the band"), "{told}");
+    assert!(code == Some(0) && told.contains("0 of 8 quantities left the band"), "{told}");
     let (code, _, told) = gate(same, "none-none", &["--out", "a"]);
     assert!(code == Some(2) && told.contains("would replace its own baseline"), "{told}");
     let (code, _, told) = gate(same, "none-none", &["--out", "h", "--band", "some"]);

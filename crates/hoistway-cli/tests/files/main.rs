@@ -6,6 +6,7 @@
 #![cfg(all(feature = "fuse", target_os = "linux"))]
 
 mod emulate;
+mod others;
 
 use serde_json::Value;
 use std::fs;

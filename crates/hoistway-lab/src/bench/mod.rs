@@ -16,6 +16,7 @@
 //! reader that has been there for minutes may be served worse than the one here. Small files favour caches of the drive.
 
 mod files;
+pub mod pace;
 pub mod plan;
 pub mod record;
 pub mod run;

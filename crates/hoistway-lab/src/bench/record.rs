@@ -3,6 +3,8 @@
 use super::plan::{Estimate, Level, Plan};
 use super::suite;
 use crate::result::DirectoryError;
+use hoistway_files::input::{self, Limit};
+use hoistway_files::{Dir, Kind, Place};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -73,6 +75,9 @@ pub struct Record {
     pub key: String,
 }
 
+/// The files beside the runs of a bench.
+const RECORD: Limit = Limit { what: "a record of a bench", bytes: 4 << 20 };
+
 /// Name of the file with what a place was measured to carry.
 pub const RATES_FILE: &str = "rates.json";
 
@@ -94,7 +99,7 @@ pub struct Carried {
 impl Carried {
     /// The file in a folder, if it is of this place.
     pub fn read(folder: &Path, target: &str) -> Option<Carried> {
-        let text = std::fs::read_to_string(folder.join(RATES_FILE)).ok()?;
+        let text = input::text(&folder.join(RATES_FILE), RECORD).ok()?;
         let found: Carried = serde_json::from_str(&text).ok()?;
         (found.schema == SCHEMA && found.target == target).then_some(found)
     }
@@ -110,14 +115,29 @@ impl Carried {
     }
 }
 
+/// Whether a folder is that of a bench, of whatever version: its file, or that of the rates, which is there first.
+pub fn is_bench(dir: &Dir) -> bool {
+    dir.holds(FILE, Kind::Begins(&[b"{\n  \"schema\": 1,\n  \"version\": "]))
+        || dir.holds(RATES_FILE, Kind::Begins(&[b"{\n  \"schema\": 1,\n  \"target\": "]))
+}
+
+/// Whether a bench may write into a folder: it is new, empty or one of a bench.
+///
+/// # Errors
+///
+/// What stands there instead.
+pub fn may_write(folder: &Path) -> Result<(), DirectoryError> {
+    match Place::of(folder) {
+        // It is made with those above it.
+        Err(e) if e.kind() == Some(std::io::ErrorKind::NotFound) => Ok(()),
+        place => Ok(place?.may_fill(is_bench)?),
+    }
+}
+
 /// Writes a file that appears as a whole.
 fn put(folder: &Path, name: &str, text: &str) -> Result<(), DirectoryError> {
-    let path = folder.join(name);
-    let error = |error| DirectoryError::Io { path: path.clone(), error };
-    let part = folder.join(format!("{name}.part"));
-    std::fs::create_dir_all(folder).map_err(error)?;
-    std::fs::write(&part, format!("{text}\n")).map_err(error)?;
-    std::fs::rename(&part, &path).map_err(error)
+    let dir = Place::make(folder)?.fill(is_bench)?;
+    Ok(dir.place(name)?.replace(format!("{text}\n").as_bytes(), Kind::Named)?)
 }
 
 impl Record {
@@ -135,7 +155,7 @@ impl Record {
                 experiment: p.part.experiment.into(),
                 workload: p.part.workload.into(),
                 question: p.part.question.into(),
-                measured_ns: grid.options.duration.unwrap_or_default().0,
+                measured_ns: p.measured.0,
                 configs: grid.configs.iter().map(|c| c.id.clone()).collect(),
             }
         };
@@ -168,7 +188,7 @@ impl Record {
 
     /// The file in a folder; `None`: there is none that this version reads.
     pub fn read(folder: &Path) -> Option<Record> {
-        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        let text = input::text(&folder.join(FILE), RECORD).ok()?;
         let record: Record = serde_json::from_str(&text).ok()?;
         (record.schema == SCHEMA).then_some(record)
     }

@@ -10,11 +10,11 @@
 //! would end too late.
 
 use super::plan::{self, Plan, Planned, ROUNDS_MAX, ROUNDS_MIN};
-use super::record::{Record, State};
+use super::record::{self, Record, State};
 use super::suite::Part;
 use crate::report::html;
+use crate::result::Run;
 use crate::result::kept::{Finished, Found, Kept};
-use crate::result::{DirectoryError, Run};
 use crate::run::RunError;
 use crate::world::World;
 use hoistway_sim::rng::stream;
@@ -149,6 +149,7 @@ pub fn run(
     stop: &AtomicBool,
     ears: &Ears<'_>,
 ) -> Result<Outcome, RunError> {
+    record::may_write(place.out)?;
     let key = plan::key(plan, world.name(), place.program, place.target);
     let old = Record::read(place.out).filter(|r| r.key == key && !place.fresh);
     let mut bench = Bench::open(plan, world, place, stop, ears, &key)?;
@@ -190,9 +191,9 @@ impl<'a> Bench<'a> {
         for grid in &plan.grids {
             assert!(grid.configs.len() <= CONFIGS_MAX, "the numbers of kept runs have room");
             let dir = place.out.join(&grid.experiment.id);
-            Run::may_write(&dir).map_err(keep)?;
-            let (runs, found) = Kept::open(&dir, key, place.fresh).map_err(keep)?;
-            runs.forget_damaged().map_err(keep)?;
+            Run::may_write(&dir)?;
+            let (runs, found) = Kept::open(&dir, key, place.fresh)?;
+            runs.forget_damaged()?;
             match found {
                 Found::Ours => ours += runs.count(),
                 Found::Others => (ears.told)(&format!(
@@ -273,7 +274,7 @@ impl<'a> Bench<'a> {
         let record = grid.encoded(self.world, index, self.stop)?;
         let seconds = (self.ears.clock)() - begun;
         let number = self.number(task.part, task.config, task.round);
-        self.kept[planned.grid].save(number, &record).map_err(keep)?;
+        self.kept[planned.grid].save(number, &record)?;
         let written = Finished::decode(&record).map_or(0, |f| f.rep.device.written_bytes);
         let mut taken = self.taken.lock().expect("no thread panics while it holds the lock");
         let of = &mut taken[task.part];
@@ -462,7 +463,7 @@ impl<'a> Bench<'a> {
                 }
             }
             let dir = self.place.out.join(&grid.experiment.id);
-            run.write(&dir, &html::render(&run)).map_err(keep)?;
+            run.write(&dir, &html::render(&run))?;
             all.push((dir, run));
         }
         Ok(all)
@@ -472,10 +473,6 @@ impl<'a> Bench<'a> {
         let name = |p: &Part| (p.experiment.to_string(), p.workload.to_string());
         let given_up = self.given_up.iter().map(|(p, _)| name(p)).collect();
         let record = Record::of(self.plan, key, self.world.name(), self.place.rows, given_up);
-        record.with(state, rounds).write(self.place.out).map_err(keep)
+        Ok(record.with(state, rounds).write(self.place.out)?)
     }
-}
-
-fn keep(error: DirectoryError) -> RunError {
-    RunError::Keep { what: error.to_string() }
 }

@@ -2,6 +2,8 @@
 
 use super::plan::{Rates, Subject};
 use super::suite;
+use crate::config::throttled;
+use crate::recommend::identity;
 use hoistway::Nanos;
 use hoistway_sim::drive::DriveFile;
 
@@ -12,6 +14,7 @@ const CLASSES: &[(&str, u64, u64)] = &[
     ("sata-ssd", 500, 400),
     ("nvme", 2500, 1500),
     ("mmc", 150, 50),
+    ("sd-card", 40, 15),
     ("usb", 100, 30),
     ("virtio", 500, 300),
 ];
@@ -39,21 +42,27 @@ pub fn simulated(drive: &DriveFile) -> Subject {
 
 /// The class of a simulated drive, in the words that real ones have.
 pub fn class_of(drive: &DriveFile) -> &'static str {
-    match (drive.identity.rotational, drive.host.bus.as_str()) {
-        (true, _) => "hdd",
-        (_, "nvme") => "nvme",
-        (_, "sata") => "sata-ssd",
-        (_, "usb") => "usb",
-        (_, "emmc" | "sd") => "mmc",
-        (_, "virtio") => "virtio",
-        _ => "other",
-    }
+    identity::class_of(drive.identity.rotational, &drive.host.bus).unwrap_or("other")
 }
 
-/// The scheduler that Linux gives a drive when nobody says anything: mq-deadline where there is one hardware queue,
-/// none where there are several.
+/// The scheduler that Linux gives a simulated drive when nobody says anything.
 pub fn usual_scheduler(drive: &DriveFile) -> &'static str {
-    if drive.host.hw_queues == 1 { "mq-deadline" } else { "none" }
+    identity::usual_scheduler(drive.host.hw_queues.into())
+}
+
+/// Random reads per second that no disk reaches, with two heads and a deep queue.
+const DISK_MAX: u64 = 2_000;
+
+/// A drive as it reads, whatever it calls itself: many virtual disks call themselves rotational, and what is planned
+/// for a disk wastes the time of a bench on them. With a line about it where that differs.
+pub fn as_it_reads(drive: &DriveFile, random_reads: u64) -> (DriveFile, Option<String>) {
+    let mut drive = drive.clone();
+    if !drive.identity.rotational || random_reads <= DISK_MAX {
+        return (drive, None);
+    }
+    drive.identity.rotational = false;
+    let what = "it calls itself rotational, and reads";
+    (drive, Some(format!("{what} {random_reads} times per second at random: planned as flash")))
 }
 
 /// Rows for the manifests of every bench.
@@ -71,5 +80,6 @@ pub fn rows_of(drive: &DriveFile) -> Vec<(String, String)> {
         row("size", drive.identity.capacity_bytes.to_string()),
         row("hardware_queues", drive.host.hw_queues.to_string()),
         row("present_scheduler", usual_scheduler(drive).into()),
+        row("present_config", throttled(usual_scheduler(drive))),
     ]
 }

@@ -49,7 +49,7 @@ const fn part(experiment: &'static str, workload: &'static str, question: &'stat
     Part { experiment, workload, question, writes: false, time: Time::Level, configs: Under::Whole }
 }
 
-/// A start ends by itself after a fraction of a second, or is killed after 5 s.
+/// A start ends by itself after a fraction of a second, or is cut off by the end of the run.
 const START: Time = Time::Limit(Nanos::secs(6), Nanos::secs(8));
 
 /// Every part, the most important first: what people feel, what servers need, what the drive delivers, then the same

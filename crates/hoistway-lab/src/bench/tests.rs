@@ -99,7 +99,8 @@ fn rounds_are_never_fewer_than_three() {
     assert_eq!((short.rounds, short.parts[0].part), (ROUNDS_MIN, SUITE[0]));
     assert!(short.parts.len() < 4, "{:?}", names(&short));
     let shorter = plan(&with(40), &flash).unwrap();
-    assert!((Nanos::secs(1)..short.measured).contains(&shorter.measured), "{shorter:?}");
+    let measured = |plan: &Plan| plan.parts[0].measured;
+    assert!((Nanos::secs(1)..measured(&short)).contains(&measured(&shorter)), "{shorter:?}");
     match plan(&with(10), &flash) {
         Err(PlanError::Time { least, .. }) => {
             assert!(plan(&Wish { time: Some(least), ..wish(Level::Quick) }, &flash).is_ok());
@@ -152,7 +153,7 @@ fn small() -> Plan {
     let drive = DriveFile::load("hitachi-hts727550a9e364").unwrap();
     let subject = Subject { overhead: Nanos::ZERO, ..subject::simulated(&drive) };
     let wish = Wish {
-        time: Some(Nanos::secs(80)),
+        time: Some(Nanos::secs(2)),
         configs: configs("none,bfq"),
         shares: Vec::new(),
         ..wish(Level::Quick)
@@ -210,4 +211,119 @@ fn a_bench_that_was_broken_off_goes_on_and_ends_with_the_same_bytes() {
             assert!(read(&whole) == read(&parts), "{name:?}/{file}");
         }
     }
+}
+
+/// Runs are as long as what is judged needs, and what they take is known before any of them.
+#[test]
+fn a_simulated_plan_watches_starts_to_their_end_and_keeps_to_its_processor_time() {
+    for drive in DriveFile::ids() {
+        let drive = DriveFile::load(drive).unwrap();
+        let subject = subject::simulated(&drive);
+        let of = |level| plan(&wish(level), &subject).unwrap();
+        let (quick, standard) = (of(Level::Quick), of(Level::Standard));
+        assert!(quick.estimate.time_ns <= quick.limit.0 && quick.rounds >= 3, "{}", drive.id);
+        assert_eq!(standard.parts.len(), SUITE.len(), "{}", drive.id);
+        for planned in quick.parts.iter().chain(&standard.parts) {
+            let name = (drive.id.as_str(), planned.part.workload);
+            match planned.part.time {
+                super::suite::Time::Limit(..) => {
+                    assert!(planned.measured >= Nanos::secs(1200), "{name:?}")
+                }
+                _ => assert!(planned.measured >= Nanos::ms(250), "{name:?}"),
+            }
+        }
+        // Both levels look at the same: what they say of a figure differs by chance alone.
+        for planned in &quick.parts {
+            let same = standard.parts.iter().find(|p| p.part == planned.part).unwrap();
+            assert_eq!(same.measured, planned.measured, "{}", drive.id);
+        }
+        if drive.identity.rotational {
+            let seen = |p: &super::plan::Planned| p.measured >= crate::recommend::doubt::RAISING;
+            assert!(quick.parts.iter().all(seen), "{}: BFQ raises for longer", drive.id);
+        }
+    }
+}
+
+/// What a reason names to include a part does include it.
+#[test]
+fn what_is_left_out_says_which_flag_includes_it() {
+    let flag = |why: &str, name: &str| {
+        let value = why.split(&format!("{name} ")).nth(1)?.split(' ').next()?;
+        Some(value.to_string())
+    };
+    let disk = real("hitachi-hts727550a9e364");
+    let quick = plan(&wish(Level::Quick), &disk).unwrap();
+    let (part, why) = &quick.left_out[0];
+    let time = hoistway::quantity::duration(&flag(why, "--time").unwrap()).unwrap();
+    let more = plan(&Wish { time: Some(time), ..wish(Level::Quick) }, &disk).unwrap();
+    assert!(more.parts.iter().any(|p| p.part == *part), "{why}: {:?}", names(&more));
+    let fast = Subject {
+        rates: Rates { read: 3_600_000_000, write: 3_600_000_000 },
+        ..real("plextor-px-256m5s")
+    };
+    let limited = plan(&wish(Level::Quick), &fast).unwrap();
+    let (part, why) = limited.left_out.iter().find(|(p, _)| p.workload == "writers").unwrap();
+    let writes = hoistway::quantity::bytes(&flag(why, "--write-budget").unwrap()).unwrap();
+    let more = plan(&Wish { writes: Some(writes), ..wish(Level::Quick) }, &fast).unwrap();
+    assert!(more.parts.iter().any(|p| p.part == *part), "{why}: {:?}", names(&more));
+}
+
+/// A dry run knows no rates: what it says of a part holds at whatever the run measures then.
+#[test]
+fn a_plan_without_rates_says_at_which_of_them_each_part_runs() {
+    let subject = real("plextor-px-256m5s");
+    let of_wish = wish(Level::Quick);
+    let depends = plan::depends(&of_wish, &subject, &|_| Ok(())).unwrap();
+    let assumed = plan(&of_wish, &subject).unwrap();
+    let fsync = depends.iter().find(|d| d.part.workload == "fsync+copy").unwrap();
+    assert!(fsync.rates.last().unwrap().1.is_some(), "a fast drive writes too much: {fsync:?}");
+    assert!(depends.iter().all(|d| d.part.workload != "readers"), "it writes nothing: {depends:?}");
+    for write in [60, 200, 400, 900, 2400, 5000].map(|mb: u64| mb * 1_000_000) {
+        let measured = Subject { rates: Rates { write, ..subject.rates }, ..subject.clone() };
+        let real = plan(&of_wish, &measured).unwrap();
+        for part in SUITE {
+            let runs = real.parts.iter().any(|p| p.part == *part);
+            let depends = depends.iter().find(|d| d.part == *part).map(|d| d.rates.as_slice());
+            // The edges lie between two rates that were tried.
+            let edges = depends.into_iter().flatten().flat_map(|r| [r.0, r.1]).flatten();
+            if edges.into_iter().any(|edge| near(edge, write)) {
+                continue;
+            }
+            let within = |r: &plan::Range| {
+                r.0.is_none_or(|from| write >= from) && r.1.is_none_or(|to| write <= to)
+            };
+            let promised = match depends {
+                Some(rates) => rates.iter().any(within),
+                None => assumed.parts.iter().any(|p| p.part == *part),
+            };
+            assert_eq!(promised, runs, "{part:?} at {write}: {depends:?}");
+        }
+    }
+}
+
+fn near(a: u64, b: u64) -> bool {
+    let ratio = a as f64 / b as f64;
+    (1.0 / 1.25..=1.25).contains(&ratio)
+}
+
+#[test]
+fn a_disk_that_reads_like_flash_is_planned_as_flash() {
+    let disk = DriveFile::load("hitachi-hts727550a9e364").unwrap();
+    let (drive, why) = subject::as_it_reads(&disk, 40_000);
+    assert!(!drive.identity.rotational && why.unwrap().contains("40000 times per second"));
+    let (drive, why) = subject::as_it_reads(&disk, 350);
+    assert!(drive.identity.rotational && why.is_none());
+    let flash = DriveFile::load("plextor-px-256m5s").unwrap();
+    assert_eq!(subject::as_it_reads(&flash, 40_000).1, None);
+}
+
+#[test]
+fn a_simulated_drive_is_compared_with_what_linux_chooses() {
+    let present = |drive: &str| {
+        let rows = subject::rows_of(&DriveFile::load(drive).unwrap());
+        rows.iter().find(|r| r.0 == "present_config").unwrap().1.clone()
+    };
+    assert_eq!(present("nvme-enterprise-gen4"), "none+wbt");
+    assert_eq!(present("laptop-hdd-2009"), "mq-deadline+wbt");
+    assert_eq!(present("usb-stick-32g"), "mq-deadline+wbt");
 }

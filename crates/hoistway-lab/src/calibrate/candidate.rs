@@ -125,7 +125,8 @@ impl Candidate {
                 Value::Integer((value.round().max(0.0) as u64).clamp(min, max) as i64)
             }
             ValueType::Num { min, max } => Value::Float(digits(value.clamp(min, max))),
-            ValueType::Positive { max } => Value::Float(digits(value.clamp(1e-6, max))),
+            ValueType::Off { .. } if value == 0.0 => Value::Float(0.0),
+            ValueType::Off { min, max } => Value::Float(digits(value.clamp(min, max))),
             other => unreachable!("{table}.{key} is no number but {other:?}"),
         };
         self.put(table, key, value);

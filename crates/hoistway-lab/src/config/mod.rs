@@ -46,6 +46,15 @@ pub static NAMED: &[Named] = &[
 /// Behind a configuration's name: write-back throttling is on.
 pub const WBT: &str = "+wbt";
 
+/// A scheduler as it is when it is chosen in a kernel that throttles write-back (CONFIG_BLK_WBT_MQ, on by default):
+/// with [`WBT`], but for BFQ, which switches throttling off while it is there.
+pub fn throttled(scheduler: &str) -> String {
+    match scheduler.starts_with("bfq") {
+        true => scheduler.to_string(),
+        false => format!("{scheduler}{WBT}"),
+    }
+}
+
 /// A configuration that can run.
 #[derive(Clone, Debug)]
 pub struct Config {

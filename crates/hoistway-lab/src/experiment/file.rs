@@ -1,5 +1,6 @@
 //! Reading an experiment file, strictly: unknown and missing keys are errors.
 
+use super::bounds::{self, PROCS_MAX};
 use super::control::{read_rules, read_tree};
 use super::document;
 use super::source::{Section, Source};
@@ -15,12 +16,10 @@ use hoistway_sim::world::Window;
 
 type Result<T> = std::result::Result<T, ExperimentError>;
 
-/// Most processes of one template; bounds the memory of a job.
-const PROCS_MAX: u64 = 10_000;
 /// Most repetitions.
 pub(crate) const REPS_MAX: u32 = 10_000;
-/// Longest measured time of a run: a day.
-pub(crate) const MEASURED_MAX: Nanos = Nanos::secs(86_400);
+/// Longest text of a parameter: each process has its own.
+const PARAM_MAX: usize = 4096;
 
 pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
     let source = Source::parse(label, text)?;
@@ -101,6 +100,7 @@ pub(super) fn read(id: String, label: &str, text: &str) -> Result<Experiment> {
         }
     }
     check_weights(&top, &experiment)?;
+    bounds::check(&top, &experiment)?;
     check_host(&host, &experiment)?;
     Ok(experiment)
 }
@@ -186,9 +186,7 @@ fn check_weights(top: &Section<'_>, experiment: &Experiment) -> Result<()> {
         experiment.target.iter().chain(own).map(|p| p.name.as_str()).collect()
     };
     for (name, _) in &experiment.weights {
-        let process = |w: &Workload| experiment.weights_of(&w.id).iter().any(|p| p.0 == *name);
-        let known = kinds.contains(&name.as_str()) || experiment.workloads.iter().any(process);
-        if !known {
+        if experiment.check_process(name).is_err() {
             let what = unknown("process or kind of processes", name, kinds.iter().copied());
             return Err(top.wrong(&format!("share.weights.{name}"), what));
         }
@@ -280,7 +278,7 @@ pub(super) fn read_longer(section: &Section<'_>, target: bool) -> Result<Vec<Lon
 /// The key `measured`: above 0, at most a day.
 pub(super) fn measured(section: &Section<'_>) -> Result<Nanos> {
     let t = section.time("measured")?;
-    if t == Nanos::ZERO || t > MEASURED_MAX {
+    if t == Nanos::ZERO {
         return Err(section.wrong("measured", "measured must be above 0 and at most 24h"));
     }
     Ok(t)
@@ -308,7 +306,7 @@ fn read_workloads(section: &Section<'_>) -> Result<Vec<Workload>> {
             summary: w.text("summary")?.to_string(),
             kind: kind(&w)?,
             measured: w.table.contains_key("measured").then(|| measured(&w)).transpose()?,
-            lead: lead(&w)?,
+            lead: w.opt_time("lead")?.unwrap_or(Nanos::ZERO),
             target,
             procs,
         });
@@ -327,15 +325,6 @@ fn kind(workload: &Section<'_>) -> Result<Option<Kind>> {
         Some(kind) => Ok(Some(kind)),
         None => Err(workload.wrong("kind", unknown("kind of workloads", word, known))),
     }
-}
-
-/// The key `lead`: at most a day.
-fn lead(workload: &Section<'_>) -> Result<Nanos> {
-    let lead = workload.opt_time("lead")?.unwrap_or(Nanos::ZERO);
-    if lead > MEASURED_MAX {
-        return Err(workload.wrong("lead", "lead must be at most 24h"));
-    }
-    Ok(lead)
 }
 
 fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
@@ -360,6 +349,9 @@ fn read_proc(section: &Section<'_>, target: bool) -> Result<ProcTemplate> {
         );
     }
     check_load(section, &params)?;
+    if let Some((key, _)) = params.iter().find(|(_, v)| v.to_string().len() > PARAM_MAX) {
+        return Err(section.wrong(key, format!("{key} is longer than {PARAM_MAX} letters")));
+    }
     Ok(ProcTemplate {
         name: name.to_string(),
         count: section.opt_number("count", 1, PROCS_MAX)?.unwrap_or(1) as u32,

@@ -5,12 +5,13 @@
 //! workload itself is measured. A run is one workload under one configuration on one drive with one seed
 //! ([`Experiment::job`]).
 
+pub(crate) mod bounds;
 mod control;
 mod document;
 mod file;
 mod source;
 
-pub use control::{FileRule, Listed, TreeGroup, read_directory};
+pub use control::{FileRule, Idle, Listed, TreeGroup, idle_files, read_directory, who_heeds};
 pub use document::{Document, Procedure, SOURCES, Source};
 pub use source::ExperimentError;
 
@@ -19,6 +20,7 @@ use crate::result::{Judge, Kind};
 use control::Plan;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos, Profile};
+use hoistway_files::input::{self, Limit, ReadError};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::load::{LOADS, params};
@@ -135,6 +137,9 @@ pub struct ProcTemplate {
     pub params: toml::Table,
 }
 
+/// Experiments are written by hand; those of job files and population files are not read from a file.
+const EXPERIMENT_FILE: Limit = Limit { what: "an experiment file", bytes: 4 << 20 };
+
 /// What the command line changes about every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -155,10 +160,13 @@ impl Experiment {
     /// An embedded experiment by id, or a file by path (contains `/` or ends in `.toml`).
     pub fn load(id_or_path: &str) -> Result<Experiment, ExperimentError> {
         if id_or_path.contains('/') || id_or_path.ends_with(".toml") {
-            let text = std::fs::read_to_string(id_or_path).map_err(|e| {
-                ExperimentError(format!(
-                    "{id_or_path}: cannot be read: {e}; give an id or the path of a file"
-                ))
+            let text = input::text(Path::new(id_or_path), EXPERIMENT_FILE).map_err(|e| {
+                ExperimentError(match e {
+                    ReadError::Io { error, .. } => format!(
+                        "{id_or_path}: cannot be read: {error}; give an id or the path of a file"
+                    ),
+                    other => other.to_string(),
+                })
             })?;
             return Experiment::parse(id_or_path, &text);
         }

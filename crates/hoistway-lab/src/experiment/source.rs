@@ -1,9 +1,11 @@
 //! A TOML file with the lines of its keys: every complaint names file and line.
 
+use super::bounds::TIME_MAX;
 use hoistway::Nanos;
 use hoistway::quantity;
 use hoistway::setting::nearest;
-use std::collections::BTreeMap;
+use hoistway_files::input::Lines;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use toml::de::{DeTable, DeValue};
 
@@ -32,9 +34,8 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn parse(label: &str, text: &str) -> Result<Source> {
-        let line_of = |at: usize| {
-            1 + text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count()
-        };
+        let ends = Lines::of(text);
+        let line_of = |at: usize| ends.at(at);
         let syntax = |e: toml::de::Error| {
             let line = e.span().map_or(1, |span| line_of(span.start));
             ExperimentError(format!("{label}:{line}: {}", e.message().replace('\n', ", ")))
@@ -179,7 +180,13 @@ impl<'a> Section<'a> {
         else {
             return Ok(None);
         };
-        quantity::duration(text).map(Some).map_err(|e| self.wrong(key, format!("{key} = {e}")))
+        match quantity::duration(text) {
+            Ok(time) if time > TIME_MAX => {
+                Err(self.wrong(key, format!("{key} = {text} must be at most 24h")))
+            }
+            Ok(time) => Ok(Some(time)),
+            Err(e) => Err(self.wrong(key, format!("{key} = {e}"))),
+        }
     }
 
     pub(super) fn time(&self, key: &str) -> Result<Nanos> {
@@ -194,7 +201,8 @@ impl<'a> Section<'a> {
             list.filter(|l| !l.is_empty())
         })?;
         let list = self.required(key, list)?;
-        match list.iter().enumerate().find(|(i, t)| list[..*i].contains(t)) {
+        let mut seen = BTreeSet::new();
+        match list.iter().enumerate().find(|(_, text)| !seen.insert(*text)) {
             None => Ok(list),
             Some((i, twice)) => {
                 Err(self

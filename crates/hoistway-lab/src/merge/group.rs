@@ -1,10 +1,12 @@
 //! The machines of one class or one model of drives together.
 
 use super::{MACHINES_MIN, Machine, MergeError};
+use crate::recommend::choose::Fell;
 use crate::recommend::compare::Verdict;
-use crate::recommend::field::Quantity;
+use crate::recommend::field::{Made, Quantity, Unit};
 use crate::recommend::{Advice, Field, Goal, Identity};
 use crate::stats::{Bound, Bounded, sum};
+use crate::words::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the drives of a group have in common.
@@ -46,6 +48,8 @@ pub struct Tally {
     pub worse: u32,
     /// Neither.
     pub neither: u32,
+    /// It breaks a limit of the goal there.
+    pub ruled_out: u32,
 }
 
 /// All groups, classes first.
@@ -97,7 +101,7 @@ impl Group {
         let field = group.field(machines, &configs);
         match Advice::of(field, goal, against) {
             Ok(advice) => {
-                group.tallies = group.tally(machines, &advice);
+                group.tallies = group.tally(machines, goal, &advice);
                 group.advice = Some(advice);
             }
             Err(e) => return Err(MergeError(format!("{}: {e}", group.name()))),
@@ -132,6 +136,17 @@ impl Group {
         }
     }
 
+    /// Why its answer gets no rule: it is not sure enough, or machines of the group rule it out.
+    pub fn no_rule(&self) -> Option<String> {
+        let advice = self.advice.as_ref()?;
+        let config = advice.answer.config()?;
+        let out = self.tallies.get(config).map_or(0, |t| t.ruled_out);
+        let machines = counted(self.machines.len(), "machine");
+        advice.not_for_good().or_else(|| {
+            (out > 0).then(|| format!("{out} of {machines} rule it out by a limit of the goal"))
+        })
+    }
+
     /// One field in which the rounds are machines.
     fn field(&self, machines: &[Machine], configs: &[String]) -> Field {
         let members: Vec<&Machine> = self.machines.iter().map(|&m| &machines[m]).collect();
@@ -147,7 +162,7 @@ impl Group {
             let values: Vec<_> = configs.iter().map(column).collect();
             if values.iter().any(Option::is_some) {
                 let (place, aspect) = (quantity.place.clone(), quantity.aspect);
-                quantities.push(Quantity { place, aspect, values });
+                quantities.push(Quantity { place, aspect, values, halves: Default::default() });
             }
         }
         let mut field = Field {
@@ -157,12 +172,16 @@ impl Group {
             quantities,
             set_aside: self.set_aside(&members, configs.len()),
             warnings: Vec::new(),
+            unit: Unit::Machine,
+            made: Made::default(),
+            trials: members.iter().flat_map(|m| &m.fields).flat_map(|f| f.trials.clone()).collect(),
             strains: members
                 .iter()
                 .flat_map(|m| &m.fields)
                 .flat_map(|f| f.strains.clone())
                 .collect(),
         };
+        members.iter().flat_map(|m| &m.fields).for_each(|f| field.made.extend(&f.made));
         for (text, runs) in members.iter().flat_map(|m| &m.fields).flat_map(|f| &f.warnings) {
             field.warn(text, runs);
         }
@@ -175,7 +194,8 @@ impl Group {
         for q in members.iter().flat_map(|m| &m.fields).flat_map(|f| &f.set_aside) {
             if !all.iter().any(|known| (&known.place, known.aspect) == (&q.place, q.aspect)) {
                 let (place, aspect) = (q.place.clone(), q.aspect);
-                all.push(Quantity { place, aspect, values: vec![None; configs] });
+                let (values, halves) = (vec![None; configs], Default::default());
+                all.push(Quantity { place, aspect, values, halves });
             }
         }
         all
@@ -208,13 +228,17 @@ impl Group {
         }
     }
 
-    fn tally(&self, machines: &[Machine], advice: &Advice) -> Vec<Tally> {
+    fn tally(&self, machines: &[Machine], goal: &Goal, advice: &Advice) -> Vec<Tally> {
         let base = &advice.field.configs[advice.base];
         let Some(criterion) = advice.plan.criteria.first() else { return Vec::new() };
+        let fields = || self.machines.iter().map(|&m| &machines[m].fields);
+        // What each machine would be told by itself, in its first bench that tells.
+        let told = |field: &Field| Advice::of(field.clone(), goal, Some(base)).ok();
+        let own: Vec<Option<Advice>> = fields().map(|f| f.iter().find_map(told)).collect();
         let of = |config: &String| {
             let mut tally = Tally::default();
-            for &m in &self.machines {
-                let verdict = machines[m].fields.iter().find_map(|f| {
+            for (fields, own) in fields().zip(&own) {
+                let verdict = fields.iter().find_map(|f| {
                     let at = |name: &String| f.configs.iter().position(|c| c == name);
                     let c = f.compare(at(config)?, at(base)?, &criterion.aspects)?;
                     Some(c.verdict(libm::log1p(f.identity.margin())))
@@ -224,6 +248,11 @@ impl Group {
                     Some(Verdict::Worse) => tally.worse += 1,
                     _ => tally.neither += 1,
                 }
+                let fell = own.as_ref().and_then(|a| {
+                    let at = a.field.configs.iter().position(|c| c == config)?;
+                    Some(a.choice.fell[at])
+                });
+                tally.ruled_out += u32::from(matches!(fell, Some(Fell::Limit(_))));
             }
             tally
         };

@@ -170,13 +170,22 @@ impl Merged {
         for group in self.groups.iter().filter(|g| g.is_default(&self.groups)) {
             let Some(advice) = &group.advice else { continue };
             let Some(config) = advice.answer.config() else { continue };
+            let name = group.name();
+            if let Some(why) = group.no_rule() {
+                cannot.push(format!("{name}: {}: {why}", advice.field.configs[config]));
+                continue;
+            }
             let by = if matches!(group.of, Of::Class(_)) { Match::Class } else { Match::Model };
             let lines: Lines = advice.lines(config, by);
-            cannot.extend(lines.cannot.into_iter().map(|why| format!("{}: {why}", group.name())));
+            let lacks = lines.lacks(false);
+            if !lacks.is_empty() {
+                cannot.extend(lacks.into_iter().map(|why| format!("{name}: {why}")));
+                continue;
+            }
             for file in lines.files {
                 if file.path.ends_with(".rules") {
                     rules.push_str(&file.text);
-                } else if !files.contains(&file) {
+                } else if !files.iter().any(|f| f.path == file.path) {
                     files.push(file);
                 }
             }

@@ -43,7 +43,7 @@ fn a_class_with_three_machines_gets_a_default_and_one_with_two_lacks_evidence() 
     let advice = nvme.advice.as_ref().unwrap();
     assert_eq!(advice.answer, Answer::Change(2));
     assert_eq!((nvme.machines.len(), nvme.kernels.len(), nvme.models.len()), (3, 3, 3));
-    assert_eq!(nvme.tallies[2], Tally { better: 3, worse: 0, neither: 0 });
+    assert_eq!(nvme.tallies[2], Tally { better: 3, ..Tally::default() });
     let hdd = group(&merged, "class hdd");
     assert_eq!(
         (hdd.advice.is_none(), hdd.lack.as_deref()),
@@ -156,4 +156,57 @@ fn a_machine_without_a_configuration_that_most_have_is_left_out_by_name() {
         (3, vec![(3, "lacks bfq".to_string())])
     );
     assert_eq!(nvme.advice.as_ref().unwrap().answer, Answer::Change(2));
+}
+
+/// Ten times better on two machines, five times worse on the third: whatever it comes to, it is no default.
+#[test]
+fn a_doubtful_default_gets_no_rule_and_it_is_said_why() {
+    let slow = &[(5.0, 100.0), (5.0, 100.0), (25.0, 80.0)];
+    let mut benches: Vec<Bench> =
+        (1..=3).map(|n| bench(n, &format!("SSD {n}"), "nvme", BFQ_FAST)).collect();
+    assert!(group(&one(&benches), "class nvme").no_rule().is_none());
+    benches.push(bench(4, "SSD 4", "nvme", slow));
+    let merged = one(&benches);
+    let (files, cannot) = merged.files();
+    let advice = group(&merged, "class nvme").advice.as_ref().unwrap();
+    if advice.answer.config() == Some(2) {
+        assert!(files.is_empty() && cannot[0].starts_with("class nvme: bfq: "), "{cannot:?}");
+    } else {
+        assert!(files.iter().all(|f| !f.text.contains("bfq")), "{files:?}");
+    }
+}
+
+/// Under each of the limits on the whole, beyond one on two of eight machines.
+#[test]
+fn a_default_that_machines_rule_out_by_a_limit_gets_no_rule() {
+    let with = |n: u64, kept: f64| {
+        let mixes = [(5.0, 100.0), (5.0, 100.0), (5.0, kept)];
+        let mut bench = bench(n, &format!("SSD {n}"), "nvme", BFQ_FAST);
+        let rows: Vec<(String, String)> = bench.sources[0].run.manifest.machine.clone();
+        let rows: Vec<(&str, String)> = rows.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        let loads = [(Kind::Interactive, BFQ_FAST), (Kind::Throughput, &mixes[..])];
+        bench.sources[0].run = run_on(&loads, 4, 0.005, 40 + n, &rows);
+        bench
+    };
+    let all = |poor: usize| -> Merged {
+        one(&(1..=8)
+            .map(|n| with(n, if n as usize <= poor { 80.0 } else { 100.0 }))
+            .collect::<Vec<_>>())
+    };
+    let (good, two) = (all(0), all(2));
+    let answer = |m: &Merged| group(m, "class nvme").advice.as_ref().unwrap().answer.clone();
+    assert_eq!((answer(&good), good.files().1.len()), (Answer::Change(2), 0));
+    assert!(
+        good.files().0[0].text.contains("# Measured: 8 machines of 2 workloads"),
+        "{:?}",
+        good.files().0
+    );
+    assert_eq!(answer(&two), Answer::Change(2));
+    let (files, cannot) = two.files();
+    assert!(files.is_empty(), "{files:?}");
+    assert!(
+        cannot[0].ends_with("2 of 8 machines rule it out by a limit of the goal"),
+        "{cannot:?}"
+    );
+    assert_eq!(group(&two, "class nvme").tallies[2].ruled_out, 2);
 }

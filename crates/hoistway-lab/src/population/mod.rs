@@ -24,7 +24,11 @@ pub mod summary;
 
 use crate::config::{Config, ConfigError};
 use crate::experiment::{Experiment, Options};
+use crate::run::{RunError, guarded};
 use crate::stats;
+use crate::words::unquoted;
+use hoistway_files::input::{self, Limit};
+use hoistway_files::{Dir, Kind, Place, PlaceError};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::world::{JobError, Outcome, Role};
 use serde::{Deserialize, Serialize};
@@ -249,9 +253,16 @@ pub enum PopulationError {
         /// Why.
         error: JobError,
     },
+    /// A case broke off with a failed assertion: an error of this program.
+    Broken(RunError),
     /// What is kept cannot be read or written.
     Keep {
         /// What the file system says.
+        what: String,
+    },
+    /// The folder for what is kept is somebody else's.
+    InTheWay {
+        /// What stands there.
         what: String,
     },
     /// Stopped from outside.
@@ -265,7 +276,10 @@ impl fmt::Display for PopulationError {
             PopulationError::Job { case, config, error } => {
                 write!(f, "case {case} under {config}: {error}")
             }
-            PopulationError::Keep { what } => f.write_str(what),
+            PopulationError::Broken(e) => e.fmt(f),
+            PopulationError::Keep { what } | PopulationError::InTheWay { what } => {
+                f.write_str(what)
+            }
             PopulationError::Interrupted => f.write_str("interrupted"),
         }
     }
@@ -295,9 +309,7 @@ impl Plan {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Finished>, PopulationError> {
         let reference = Config::parse(REFERENCE).map_err(PopulationError::Config)?;
-        if let Some((dir, key)) = &self.keep {
-            open(dir, key)?;
-        }
+        let keep = self.keep.as_ref().map(|(dir, key)| open(dir, key)).transpose()?;
         let slots: Vec<Mutex<Option<Result<Finished, PopulationError>>>> =
             self.numbers.iter().map(|_| Mutex::new(None)).collect();
         let (next, done, failed) =
@@ -306,7 +318,9 @@ impl Plan {
             while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(&number) = self.numbers.get(index) else { return };
-                let finished = self.case(number, &reference, stop);
+                let case = || self.case(number, &reference, keep.as_ref(), stop);
+                let finished = guarded(|| format!("case {number}"), case);
+                let finished = finished.unwrap_or_else(|e| Err(PopulationError::Broken(e)));
                 failed.fetch_or(finished.is_err(), Ordering::Relaxed);
                 *slots[index].lock().expect("no thread panics while it holds the lock") =
                     Some(finished);
@@ -332,14 +346,18 @@ impl Plan {
         &self,
         number: u32,
         reference: &Config,
+        keep: Option<&Dir>,
         stop: &AtomicBool,
     ) -> Result<Finished, PopulationError> {
-        let path = self.keep.as_ref().map(|(dir, _)| dir.join(format!("case-{number:06}.json")));
-        let kept = path.as_ref().and_then(|p| std::fs::read_to_string(p).ok());
+        let told = |e: &dyn fmt::Display| PopulationError::Keep { what: e.to_string() };
+        let place = keep.map(|dir| dir.place(format!("case-{number:06}.json"))).transpose();
+        let place = place.map_err(|e| told(&e))?;
+        let kept = place.as_ref().and_then(|place| text(place, CASE));
         let mut finished = match kept {
             Some(text) => serde_json::from_str::<Finished>(&text).map_err(|e| {
-                let place = path.as_ref().map_or_else(String::new, |p| p.display().to_string());
-                PopulationError::Keep { what: format!("{place}: {e}; delete it and run again") }
+                let place = place.as_ref().map(Place::path).unwrap_or_default();
+                let what = unquoted(&e.to_string());
+                told(&format!("{}: {what}; delete it and run again", place.display()))
             })?,
             None => Finished::empty(),
         };
@@ -372,9 +390,9 @@ impl Plan {
                 run(config, load::WORKLOAD, &config.id)?;
             }
         }
-        match path {
+        match place {
             None => Ok(finished),
-            Some(path) => finished.write(&path).map(|()| finished),
+            Some(place) => finished.write(&place).map(|()| finished),
         }
     }
 }
@@ -405,34 +423,48 @@ impl Finished {
     }
 
     /// The file appears as a whole.
-    fn write(&self, path: &Path) -> Result<(), PopulationError> {
+    fn write(&self, place: &Place) -> Result<(), PopulationError> {
         let text = serde_json::to_string_pretty(self).expect("plain data");
-        let part = path.with_extension("part");
-        let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
-        written.map_err(|e| PopulationError::Keep { what: format!("{}: {e}", path.display()) })
+        let written = place.replace(text.as_bytes(), Kind::Named);
+        written.map_err(|e| PopulationError::Keep { what: e.to_string() })
     }
 }
 
+const CASE: Limit = Limit { what: "a finished case", bytes: 4 << 20 };
+const KEY: Limit = Limit { what: "the key of a population", bytes: 64 << 10 };
+
 /// The folder of finished cases. Those of another program or seed are not used and not deleted either.
-fn open(dir: &Path, key: &str) -> Result<(), PopulationError> {
-    let wrong = |what: String| PopulationError::Keep { what };
-    std::fs::create_dir_all(dir).map_err(|e| wrong(format!("{}: {e}", dir.display())))?;
-    let file = dir.join("key");
-    match std::fs::read_to_string(&file) {
-        Ok(known) if known == key => Ok(()),
-        Ok(_) => Err(wrong(format!(
-            "{} holds cases of another program or seed; choose another folder or delete it",
-            dir.display()
-        ))),
-        Err(_) => {
-            let empty = std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
-            if !empty {
-                let what = "is not empty and holds no population; choose another folder";
-                return Err(wrong(format!("{} {what}", dir.display())));
-            }
-            std::fs::write(&file, key).map_err(|e| wrong(format!("{}: {e}", file.display())))
-        }
+fn open(dir: &Path, key: &str) -> Result<Dir, PopulationError> {
+    let wrong = |e: PlaceError| match e {
+        PlaceError::Io { .. } => PopulationError::Keep { what: e.to_string() },
+        e => PopulationError::InTheWay { what: e.to_string() },
+    };
+    let place = Place::make(dir).map_err(wrong)?;
+    place.may_fill(|dir| dir.holds(KEY_FILE, Kind::Named)).map_err(wrong)?;
+    let there = place.identity().map_err(wrong)?.is_some();
+    let folder = if there { place.open_dir() } else { place.make_dir(0o777) }.map_err(wrong)?;
+    let file = folder.place(KEY_FILE).map_err(wrong)?;
+    if text(&file, KEY).is_some_and(|known| known == key) {
+        return Ok(folder);
     }
+    if file.identity().map_err(wrong)?.is_some() {
+        let dir = dir.display();
+        let what = format!(
+            "{dir} holds cases of another program or seed; choose another folder or delete it"
+        );
+        return Err(PopulationError::InTheWay { what });
+    }
+    let made = file.replace(key.as_bytes(), Kind::New);
+    made.and_then(|()| place.fill(|_| true)).map_err(wrong)
+}
+
+/// The file that says what cases belong to.
+const KEY_FILE: &str = "key";
+
+/// The text of a file in the folder; `None`: it is none, or too long.
+fn text(place: &Place, limit: Limit) -> Option<String> {
+    let bytes = input::bounded(place.open().ok()?, limit.bytes).ok()??;
+    String::from_utf8(bytes).ok()
 }
 
 /// The values at these parts of a sorted list, linear between neighbours.

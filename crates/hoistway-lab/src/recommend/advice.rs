@@ -10,16 +10,24 @@
 
 use super::choose::{Choice, Fell, Plan};
 use super::compare::{Comparison, ROUNDS_MIN, Verdict};
-use super::field::{Field, Quantity, Source, Strain};
+use super::doubt::{self, Doubt};
+use super::field::{Field, Quantity, Source, Strain, Trial};
 use super::goal::{self, Aspect, Goal, GoalError, Limit};
-use super::identity::KERNEL;
-use super::install::{self, Install};
+use super::identity::{KERNEL, SIMULATOR};
+use super::install::{self, Install, Tried};
+use super::processor::Decisions;
+use crate::experiment::Weights;
 use crate::stats::Bounded;
+use crate::words::counted;
+use std::collections::BTreeSet;
 
 /// At least so often the same choice among rounds drawn anew.
 const LIKELY: f64 = 0.8;
 /// From here on it is called sure.
 const SURE: f64 = 0.95;
+
+/// Files for every boot are written for an answer that is at least this sure.
+pub const RULES: Sureness = Sureness::Likely;
 
 /// What is recommended for one drive.
 #[derive(Clone, Debug)]
@@ -42,6 +50,10 @@ pub struct Advice {
     pub stability: Vec<f64>,
     /// How sure.
     pub sureness: Sureness,
+    /// What the choice hangs by beside chance.
+    pub hangs_by: Vec<Doubt>,
+    /// Configurations that would be the choice but for limits, and the first limit that each breaks.
+    pub rejected: Vec<(usize, usize)>,
     /// The next best, and where it lost.
     pub runner_up: Option<(usize, Fell)>,
     /// What each configuration takes to install.
@@ -101,6 +113,8 @@ pub enum BaseIs {
     Asked,
     /// This one was in force and was not measured.
     NotMeasured(String),
+    /// This one was in force, and differs only in the throttling of writes; nothing was written.
+    Like(String),
     /// Nothing is known of a present one.
     Unknown,
 }
@@ -110,7 +124,7 @@ pub enum BaseIs {
 pub enum Sureness {
     /// It may be another.
     Doubtful,
-    /// The same in 80 % of the draws, or sure but for warnings or a limit that is near.
+    /// The same in 80 % of the draws, or sure but for warnings or what it hangs by.
     Likely,
     /// The same in 95 % of the draws.
     Sure,
@@ -161,6 +175,8 @@ impl Advice {
         let choice = plan.choice();
         let stability = plan.stability();
         let runner_up = runner_up(&plan, &choice);
+        let hangs_by = doubt::all(goal, &field, &plan, &choice, &installs);
+        let rejected = doubt::rejected(&plan, &choice);
         let mut advice = Advice {
             goal: goal.clone(),
             field,
@@ -171,6 +187,8 @@ impl Advice {
             base_is,
             stability,
             sureness: Sureness::Doubtful,
+            hangs_by,
+            rejected,
             runner_up,
             installs,
         };
@@ -288,7 +306,7 @@ impl Advice {
                             format!("whether {} loses throughput is not told yet", name(self.base));
                         (!told).then(|| (c.more(self.plan.margin), why))
                     }
-                    Limit::Below(ns) => self.kept(i, chosen, ns),
+                    Limit::Below(ns) => self.not_surely_below(i, chosen, ns),
                     // It cannot lose anything against itself.
                     Limit::Others { .. } => None,
                 }
@@ -299,7 +317,7 @@ impl Advice {
     }
 
     /// Is it open whether a configuration keeps a limit on latency? By the upper end of the interval.
-    fn kept(&self, limit: usize, config: usize, ns: u64) -> Option<(usize, String)> {
+    fn not_surely_below(&self, limit: usize, config: usize, ns: u64) -> Option<(usize, String)> {
         let bound = libm::log(ns as f64 / 1e6);
         let each = self.plan.limits[limit].scores[config].as_ref()?;
         let flat = |n: usize| vec![super::compare::Score { value: bound, at_least: false }; n];
@@ -322,7 +340,7 @@ impl Advice {
     fn rivals(&self) -> Option<(usize, String)> {
         let limits = self.plan.limits.iter().enumerate();
         let latency = limits.filter_map(|(i, l)| match l.limit {
-            Limit::Below(ns) => self.kept(i, self.base, ns),
+            Limit::Below(ns) => self.not_surely_below(i, self.base, ns),
             Limit::Keeps { .. } | Limit::Others { .. } => None,
         });
         let rivals = (0..self.field.configs.len()).filter(|&c| {
@@ -387,6 +405,34 @@ impl Advice {
         others.into_iter().all(|c| self.alike(c))
     }
 
+    /// What a configuration keeps of what a limit is about: a part, or for a limit on latency milliseconds.
+    pub fn kept(&self, config: usize, limit: usize) -> f64 {
+        let all: Vec<usize> = (0..self.plan.rounds).collect();
+        let complete: Vec<usize> =
+            (0..self.field.configs.len()).filter(|&c| self.plan.complete(c)).collect();
+        let scores = &self.plan.limits[limit];
+        let excess = scores.excess(config, &complete, &all);
+        match scores.limit {
+            Limit::Keeps { part, .. } | Limit::Others { part } => part * libm::exp(-excess),
+            Limit::Below(ns) => ns as f64 / 1e6 * libm::exp(excess),
+        }
+    }
+
+    /// Configurations that the goal does without although somebody waits half as long under them, or less, than under
+    /// what it takes.
+    pub fn gains_a_lot(&self) -> Vec<usize> {
+        let Some(taken) = self.answer.config() else { return Vec::new() };
+        let halved = |&c: &usize| {
+            let waits = Aspect::ALL.into_iter().filter(|a| a.is_wait());
+            let better = |aspect: Aspect| self.field.compare(c, taken, &[aspect]);
+            waits.filter_map(better).any(|x| {
+                x.verdict(self.plan.margin) == Verdict::Better && x.mean < -core::f64::consts::LN_2
+            })
+        };
+        let fell = |&c: &usize| matches!(self.choice.fell[c], Fell::Limit(_) | Fell::Criterion(_));
+        (0..self.field.configs.len()).filter(fell).filter(halved).collect()
+    }
+
     /// Limits of which it is not told yet whether the choice keeps them.
     pub fn doubts(&self) -> Vec<&Limit> {
         let Some(chosen) = self.choice.config else { return Vec::new() };
@@ -419,6 +465,31 @@ impl Advice {
         self.field.strains.iter().filter(here).collect()
     }
 
+    /// What decisions would cost, where the runs took no time for them.
+    pub fn decisions(&self) -> Option<Decisions> {
+        let most = self.field.trials.iter().map(|t| t.commands).max().unwrap_or(0);
+        let measured = (0..self.installs.len()).filter(|&c| self.complete(c));
+        let of = || Decisions::of(most, measured.map(|c| &self.installs[c]));
+        self.field.identity.is_simulated().then(of)
+    }
+
+    /// Would the processor time of decisions speak against the choice, which was not measured?
+    pub fn decisions_doubt(&self) -> bool {
+        let scheduler = self.choice.config.and_then(|c| self.installs[c].scheduler());
+        self.choice.config.is_some() && self.decisions().is_some_and(|d| d.speak_against(scheduler))
+    }
+
+    /// Waits that are compared although the emulated drive did not keep up, with how many times they differ.
+    pub fn coarse(&self) -> Vec<(&Quantity, f64)> {
+        let counts = self.goal.aspects();
+        let strains = &self.field.strains;
+        let hidden =
+            |q: &&Quantity| strains.iter().any(|s| s.place == q.place && s.hides_the_drive());
+        let here = |q: &&Quantity| self.field.identity.emulated && counts.contains(&q.aspect);
+        let all = self.field.quantities.iter().filter(here).filter(hidden);
+        all.map(|q| (q, q.spread())).collect()
+    }
+
     /// What this goal is about and was not judged, since it tells of the machine that emulates the drive.
     pub fn not_judged(&self) -> Vec<&Quantity> {
         let counts = self.goal.aspects();
@@ -436,6 +507,19 @@ impl Advice {
         self.goal.limits.iter().filter(|l| !judged(l) && lost(l)).collect()
     }
 
+    /// Writes were throttled on the machine (in most they are), and not in what everything is compared with: a wait
+    /// beside writers is longer there than it would be.
+    pub fn lacks_throttling(&self) -> bool {
+        let throttles = self.installs[self.base].throttles();
+        let on = self.field.identity.present_wbt() == Some(true);
+        self.base_is != BaseIs::Asked && self.field.wrote() && on && !throttles
+    }
+
+    /// What is recommended is in force already.
+    pub fn is_in_force(&self, config: usize) -> bool {
+        config == self.base && matches!(self.base_is, BaseIs::Present | BaseIs::Like(_))
+    }
+
     fn sureness(&self) -> Sureness {
         let drawn = match self.same() {
             s if s >= SURE => Sureness::Sure,
@@ -444,7 +528,11 @@ impl Advice {
         };
         let warned = !self.field.warnings.is_empty()
             || !self.doubts().is_empty()
+            || !self.hangs_by.is_empty()
+            || !self.coarse().is_empty()
             || !self.processor_bound().is_empty()
+            || self.lacks_throttling()
+            || self.decisions_doubt()
             || !self.not_judged().is_empty();
         match (&self.answer, drawn) {
             (Answer::NotEnough { .. } | Answer::Processors, _) => Sureness::Doubtful,
@@ -487,18 +575,21 @@ fn base(
     let all = || (0..installs.len()).filter(complete);
     let simplest = all().min_by_key(|&c| (plan.ranks[c], c)).unwrap_or(0);
     let identity = &field.identity;
-    let named = |name: &String| all().find(|&c| field.configs[c] == *name);
-    if let Some(c) = identity.present_config.as_ref().and_then(named) {
+    let Some(present) = identity.present() else { return Ok((simplest, BaseIs::Unknown)) };
+    if let Some(c) = all().find(|&c| field.configs[c] == present) {
         return Ok((c, BaseIs::Present));
     }
     // Without settings of its own: a scheduler as it is when chosen.
     let wbt = identity.present_wbt().unwrap_or(false);
-    let plain = |scheduler: &str| all().find(|&c| installs[c].is_plain(scheduler, wbt));
-    let scheduler = identity.present_scheduler.as_deref();
-    Ok(match scheduler.map(|s| (s, plain(s))) {
-        Some((_, Some(c))) => (c, BaseIs::Present),
-        Some((s, None)) => (simplest, BaseIs::NotMeasured(s.to_string())),
-        None => (simplest, BaseIs::Unknown),
+    let plain = |wbt: bool| {
+        let scheduler = identity.present_scheduler.as_deref()?;
+        all().find(|&c| installs[c].is_plain(scheduler, wbt))
+    };
+    Ok(match (plain(wbt), plain(!wbt)) {
+        (Some(c), _) => (c, BaseIs::Present),
+        (None, Some(c)) if !field.wrote() => (c, BaseIs::Like(present)),
+        (None, Some(c)) => (c, BaseIs::NotMeasured(present)),
+        (None, None) => (simplest, BaseIs::NotMeasured(present)),
     })
 }
 
@@ -532,6 +623,74 @@ impl Advice {
 
     /// The lines that install a configuration on this machine, and their undo.
     pub fn lines(&self, config: usize, by: install::Match) -> install::Lines {
-        self.installs[config].lines(&self.field.identity, by)
+        let mut lines = self.installs[config].lines(&self.field.identity, by, &self.tried());
+        let made_from = self.evidence(config);
+        lines.files.iter_mut().for_each(|file| file.text.insert_str(0, &made_from));
+        lines
+    }
+
+    /// What a configuration is installed for: comments at the head of each file.
+    fn evidence(&self, config: usize) -> String {
+        let (field, id) = (&self.field, &self.field.identity);
+        let name = |c: usize| install::pattern(&field.configs[c]);
+        let against = match config == self.base {
+            true => String::new(),
+            false => format!(" instead of {}", name(self.base)),
+        };
+        let sure = format!("{} ({:.0} % of draws)", self.sureness.word(), 100.0 * self.same());
+        let places: BTreeSet<&str> = field.quantities.iter().map(|q| q.place.as_str()).collect();
+        let list = |all: &BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
+        let mut from = format!(
+            "{} of {}",
+            counted(self.plan.rounds, field.unit.noun()),
+            counted(places.len(), "workload")
+        );
+        from += &match (id.world.as_str(), &id.kernel) {
+            (SIMULATOR, _) => ", simulated".to_string(),
+            (KERNEL, Some(kernel)) => format!(", Linux {}", install::pattern(kernel)),
+            (world, _) => format!(", world {}", install::pattern(world)),
+        };
+        from += &format!(", by hoistway {}", list(&field.made.versions));
+        if !field.made.days.is_empty() {
+            from += &format!(", on {}", list(&field.made.days));
+        }
+        format!(
+            "# Made by hoistway {} for goal {}: {}{against}, {sure}.\n# Measured: {from}.\n",
+            env!("CARGO_PKG_VERSION"),
+            install::pattern(&self.goal.name),
+            name(config),
+        )
+    }
+
+    /// Why a configuration is not to be installed for good; `None`: it is.
+    pub fn not_for_good(&self) -> Option<String> {
+        let sure = format!("{} ({:.0} % of draws)", self.sureness.word(), 100.0 * self.same());
+        match self.answer.config() {
+            None => Some("there is no answer".into()),
+            Some(_) if self.sureness < RULES => Some(format!(
+                "the answer is {sure}, and a rule for every boot needs one that is {}",
+                RULES.word()
+            )),
+            Some(_) => None,
+        }
+    }
+
+    /// What the runs that count here had in them.
+    fn tried(&self) -> Tried {
+        let counts = self.goal.aspects();
+        let here = |t: &&Trial| {
+            let told = |q: &Quantity| q.place == t.place && counts.contains(&q.aspect);
+            self.field.quantities.iter().any(told)
+        };
+        let trials: Vec<&Trial> = self.field.trials.iter().filter(here).collect();
+        // Of groups by weight tells who was measured by what he gets of his share.
+        let shared = counts.contains(&Aspect::Share);
+        let weights = trials.iter().filter(|_| shared).flat_map(|t| t.weights.iter().cloned());
+        let weights: Weights = weights.collect();
+        Tried {
+            wrote: self.field.wrote(),
+            target: trials.iter().any(|t| t.target),
+            weights: install::by_weight(&weights),
+        }
     }
 }

@@ -35,6 +35,8 @@ pub struct LimitScores {
     pub scores: Vec<Option<Vec<Vec<Score>>>>,
     /// By configuration: so far beyond the limit may be chance, in scores.
     pub leeway: Vec<f64>,
+    /// The limit is tighter by this, in scores: 0 but where it is asked what hangs by it.
+    pub shift: f64,
 }
 
 /// A criterion with the scores that it is about.
@@ -108,7 +110,8 @@ impl Plan {
             let scores = configs().map(|c| limit_scores(field, limit, &aspects, c, base)).collect();
             let limit = limit.clone();
             let leeway = vec![0.0; field.configs.len()];
-            (!aspects.is_empty()).then_some(LimitScores { limit, aspects, scores, leeway })
+            let shift = 0.0;
+            (!aspects.is_empty()).then_some(LimitScores { limit, aspects, scores, leeway, shift })
         });
         let criteria = goal.criteria.iter().filter_map(|criterion| {
             let aspects = criterion.measured(&has);
@@ -159,7 +162,8 @@ impl Plan {
         let mut left = complete.clone();
         for (i, limit) in self.limits.iter().enumerate() {
             left.retain(|&c| {
-                let broken = limit.excess(c, &complete, rounds) > limit.leeway[c];
+                let excess = limit.excess(c, &complete, rounds) + limit.shift;
+                let broken = excess > limit.leeway[c];
                 if broken && fell[c] == Fell::Tie {
                     fell[c] = Fell::Limit(i);
                 }

@@ -7,18 +7,23 @@
 //!
 //! Where the processors were busy all the time, they were the limit. Of a real drive that counts: the person asks about this
 //! machine, which has these processors, and what a scheduler costs of them is a reason for or against it. An emulated drive
-//! is acted out by the same processors, which a real one would not take: there the workload is *set aside* for all
-//! configurations, shown with its mark and not compared, since a comparison needs both sides and a choice all of them.
-//! The same holds where the emulated drive answered later than its model by more than a goal takes for the same
-//! ([`LATE_MAX`]): processors can be too slow for that without being busy all the time.
+//! is acted out by the same processors, which a real one would not take. Where it did not keep up, the workload is *set
+//! aside* for all configurations, shown with its mark and not compared, since a comparison needs both sides and a choice
+//! all of them.
+//! Whether it kept up says the emulator itself, by how much later than its model it answered ([`LATE_MAX`]); only where it
+//! does not tell is it taken from the processors. A wait that differs by more than any of that can explain is compared
+//! all the same.
 
 use super::compare::{Comparison, Score};
 use super::goal::Aspect;
-use super::identity::Identity;
+use super::identity::{Identity, is_plain};
+use crate::experiment::Weights;
 use crate::result::control::alone_workload;
 use crate::result::share::Shares;
 use crate::result::{Cell, Judge, Kind, Manifest, Rep, Run, WorkloadInfo, rep_value, target};
 use crate::stats::{Bound, Bounded, Percentile, sum};
+use hoistway::Nanos;
+use std::collections::BTreeSet;
 
 /// Name of the figure of a run that tells the processor time per request, nanoseconds.
 pub const PROCESSOR_FIGURE: &str = "machine_cpu_ns_per_request";
@@ -35,6 +40,15 @@ const LATE_FIGURES: [&str; 2] = ["drive_modelled_ns", "drive_late_ns"];
 /// An emulated drive that is later than this, as a part of its time by the model, is another drive (as the conditions
 /// of a run on the kernel have it). A fifth of a wait is what goals take for the same.
 pub const LATE_MAX: f64 = 0.2;
+
+/// A wait on an emulated drive that did not keep up is taken to be wrong by less than this, times how long the drive
+/// took over its model: waits that differ by more do so for another reason.
+const DISTORTION: f64 = 10.0;
+/// The same where the emulator does not tell how late it was.
+const UNTOLD: f64 = 9.0;
+
+/// Half a run has at least so many intervals of the throughput's series.
+const HALF_MIN: usize = 2;
 
 /// A run and where it was read.
 #[derive(Clone, Debug)]
@@ -54,6 +68,8 @@ pub struct Quantity {
     pub aspect: Aspect,
     /// Values by configuration and round, in the unit of `metrics.csv`; `None`: not measured.
     pub values: Vec<Option<Vec<Bounded>>>,
+    /// The same of the first and the second half of each run; empty: the runs do not tell.
+    pub halves: [Vec<Option<Vec<Bounded>>>; 2],
 }
 
 /// What the machine had to do in one workload under one configuration.
@@ -86,6 +102,84 @@ pub struct Field {
     pub warnings: Vec<(String, Vec<String>)>,
     /// What the machine had to do, of runs that tell.
     pub strains: Vec<Strain>,
+    /// What the workloads had in them.
+    pub trials: Vec<Trial>,
+    /// What a round is: a machine, where many are put together.
+    pub unit: Unit,
+    /// What the runs were made by, with and when.
+    pub made: Made,
+}
+
+/// What the rounds of a field are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Rounds of runs.
+    #[default]
+    Round,
+    /// Machines.
+    Machine,
+}
+
+/// What runs were made by, with and when, each sorted. As they tell it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Versions of hoistway.
+    pub versions: BTreeSet<String>,
+    /// Days; none of runs that tell none, as those of the simulator, which are the same every day.
+    pub days: BTreeSet<String>,
+    /// The commands that repeat the runs: of a bench one, else one for each run.
+    pub commands: BTreeSet<String>,
+}
+
+/// What a workload had in it that not every workload has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// Experiment and workload.
+    pub place: String,
+    /// Somebody wrote.
+    pub wrote: bool,
+    /// Somebody was measured beside the others.
+    pub target: bool,
+    /// Weights by process.
+    pub weights: Weights,
+    /// Commands of the device per second, of the run that had most.
+    pub commands: u64,
+    /// How long it was measured at least; `None`: it ends by itself.
+    pub measured: Option<Nanos>,
+}
+
+impl Unit {
+    /// Its noun.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Unit::Round => "round",
+            Unit::Machine => "machine",
+        }
+    }
+}
+
+impl Made {
+    fn add(&mut self, manifest: &Manifest) {
+        let row = |name: &str| manifest.machine.iter().find(|r| r.0 == name).map(|r| r.1.clone());
+        self.versions.extend(Some(manifest.version.clone()).filter(|v| is_plain(v)));
+        self.days.extend(row("date").filter(|day| is_plain(day)));
+        let command = row("bench_command").unwrap_or_else(|| manifest.command.clone());
+        self.commands.extend(Some(command).filter(|c| is_command(c)));
+    }
+
+    /// Together with others.
+    pub(crate) fn extend(&mut self, others: &Made) {
+        self.versions.extend(others.versions.iter().cloned());
+        self.days.extend(others.days.iter().cloned());
+        self.commands.extend(others.commands.iter().cloned());
+    }
+}
+
+/// A command of this program that may be shown to be run: it may have come with the run of somebody else, and is no
+/// other one however it is read.
+fn is_command(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || " ._-+:=,/{}'%~".contains(c);
+    text.starts_with("hoistway ") && text.chars().all(plain)
 }
 
 impl Strain {
@@ -97,6 +191,17 @@ impl Strain {
     /// Was the emulated drive too late to be that drive?
     pub fn is_late(&self) -> bool {
         self.late.is_some_and(|late| late > LATE_MAX)
+    }
+
+    /// Does it say nothing of an emulated drive? Where the emulator tells how late it was, that says whether it kept
+    /// up; where it does not, processors without rest may not have.
+    pub fn hides_the_drive(&self) -> bool {
+        if self.late.is_some() { self.is_late() } else { self.is_bound() }
+    }
+
+    /// So many times what it was may a wait have been here on the drive itself, either way.
+    fn distortion(&self) -> f64 {
+        DISTORTION * (1.0 + self.late.unwrap_or(UNTOLD))
     }
 }
 
@@ -110,6 +215,14 @@ impl Quantity {
     /// Two configurations beside each other here.
     pub fn compare(&self, ours: usize, theirs: usize) -> Option<Comparison> {
         Comparison::of(&self.scores(ours)?, &self.scores(theirs)?)
+    }
+
+    /// The largest of the configurations' means over the smallest.
+    pub fn spread(&self) -> f64 {
+        let means = (0..self.values.len()).filter_map(|c| Some(self.mean(c)?.value));
+        let (low, high) =
+            means.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+        if low > 0.0 && low.is_finite() { high / low } else { 1.0 }
     }
 
     /// Mean over the rounds.
@@ -158,6 +271,9 @@ impl Field {
             set_aside: Vec::new(),
             warnings: Vec::new(),
             strains: Vec::new(),
+            trials: Vec::new(),
+            unit: Unit::Round,
+            made: Made::default(),
         }
     }
 
@@ -172,6 +288,7 @@ impl Field {
         for (_, text) in manifest.machine.iter().filter(|(name, _)| name == "warning") {
             self.warn(text, std::slice::from_ref(&source.name));
         }
+        self.made.add(manifest);
         for workload in &manifest.workloads {
             let here = |c: &&Cell| (c.drive.as_str(), &c.workload) == (drive, &workload.id);
             let cells: Vec<&Cell> = source.run.cells.iter().filter(here).collect();
@@ -180,6 +297,15 @@ impl Field {
                 self.quantities.extend(self.quantity(manifest, workload, &cells, aspect));
             }
             let place = || format!("{}/{}", manifest.experiment, workload.id);
+            let reps = || cells.iter().flat_map(|c| &c.reps);
+            self.trials.push(Trial {
+                place: place(),
+                wrote: reps().any(|r| r.device.written_bytes > 0),
+                target: reps().any(|r| target(r).is_some()),
+                weights: workload.weights.clone(),
+                commands: reps().map(commands).max().unwrap_or(0),
+                measured: reps().map(|r| r.measured).min().filter(|_| kind != Kind::Startup),
+            });
             self.strains.extend(cells.iter().filter_map(|cell| {
                 let (busy, late) = (busy_share(&cell.reps), late_share(&cell.reps));
                 let config = cell.config.clone();
@@ -214,11 +340,24 @@ impl Field {
     ) -> Option<Quantity> {
         let seeds = common_seeds(cells);
         let mut values: Vec<Option<Vec<Bounded>>> = vec![None; self.configs.len()];
+        let mut halves = [values.clone(), values.clone()];
         for cell in cells {
             let at = self.configs.iter().position(|c| *c == cell.config)?;
             let reps = cell.reps.iter().filter(|r| seeds.contains(&r.seed));
             let each = reps.map(|rep| value(aspect, manifest, workload, rep));
             values[at] = each.collect::<Option<Vec<_>>>().filter(|v| !v.is_empty());
+            for (late, half) in [false, true].into_iter().zip(&mut halves) {
+                let reps = cell.reps.iter().filter(|r| seeds.contains(&r.seed));
+                let each = reps.map(|rep| half_of(aspect, rep, late));
+                half[at] = each.collect::<Option<Vec<_>>>().filter(|v| !v.is_empty());
+            }
+        }
+        // A half beside a whole compares nothing.
+        let told = |half: &Vec<Option<Vec<Bounded>>>| {
+            half.iter().zip(&values).all(|(h, v)| h.is_some() == v.is_some())
+        };
+        if !halves.iter().all(told) {
+            halves = [Vec::new(), Vec::new()];
         }
         let tail = matches!(aspect, Aspect::InteractiveTail | Aspect::SyncTail);
         let whole = cells.len() == values.iter().flatten().count();
@@ -226,26 +365,58 @@ impl Field {
         // Percentiles of some configurations beside means of others compare nothing.
         let useful = if tail { whole && any } else { any };
         let place = format!("{}/{}", manifest.experiment, workload.id);
-        useful.then_some(Quantity { place, aspect, values })
+        useful.then_some(Quantity { place, aspect, values, halves })
     }
 
     /// Quantities of runs that came before others lack the configurations that these brought.
     fn align(&mut self) {
         let configs = self.configs.len();
-        self.quantities.iter_mut().for_each(|q| q.values.resize(configs, None));
+        for q in &mut self.quantities {
+            q.values.resize(configs, None);
+            q.halves.iter_mut().filter(|h| !h.is_empty()).for_each(|h| h.resize(configs, None));
+        }
     }
 
-    /// Takes out what tells nothing of an emulated drive. Processor time stays: it is theirs anyway.
+    /// The same with the first or the second half of the runs, where they tell; `None`: nothing tells.
+    pub fn half(&self, late: bool) -> Option<Field> {
+        let mut field = self.clone();
+        let mut told = false;
+        for q in field.quantities.iter_mut().filter(|q| !q.halves[0].is_empty()) {
+            told = true;
+            q.values = q.halves[usize::from(late)].clone();
+        }
+        told.then_some(field)
+    }
+
+    /// The shortest time that any of the runs was measured that do not end by themselves.
+    pub fn shortest(&self) -> Option<Nanos> {
+        self.trials.iter().filter_map(|t| t.measured).min()
+    }
+
+    /// Takes out what tells nothing of an emulated drive. Processor time stays: it is theirs anyway. So does a wait that
+    /// differs by more than processors can make of it.
     fn set_aside(&mut self) {
         if !self.identity.emulated {
             return;
         }
-        let strained = |s: &Strain| s.is_bound() || s.is_late();
-        let bound = |place: &str| self.strains.iter().any(|s| s.place == place && strained(s));
-        let tells = |q: &Quantity| q.aspect == Aspect::Processor || !bound(&q.place);
+        let strains = &self.strains;
+        let hidden = |place: &str| {
+            let here = strains.iter().filter(|s| s.place == place && s.hides_the_drive());
+            here.map(Strain::distortion).reduce(f64::max)
+        };
+        let tells = |q: &Quantity| match hidden(&q.place) {
+            None => true,
+            Some(_) if q.aspect == Aspect::Processor => true,
+            Some(distortion) => q.aspect.is_wait() && q.spread() > distortion,
+        };
         let all = std::mem::take(&mut self.quantities);
         let (kept, aside) = all.into_iter().partition(tells);
         (self.quantities, self.set_aside) = (kept, aside);
+    }
+
+    /// Did any run write?
+    pub fn wrote(&self) -> bool {
+        self.trials.iter().any(|t| t.wrote)
     }
 
     /// Was it told, and nothing of it may be compared?
@@ -278,6 +449,30 @@ impl Field {
     pub fn compare(&self, ours: usize, theirs: usize, aspects: &[Aspect]) -> Option<Comparison> {
         Comparison::of(&self.scores(ours, aspects)?, &self.scores(theirs, aspects)?)
     }
+}
+
+/// Throughput of the first or the second half of a run; `None`: it has too few intervals, or ends by itself.
+fn half_of(aspect: Aspect, rep: &Rep, late: bool) -> Option<Bounded> {
+    if !matches!(aspect, Aspect::Throughput | Aspect::Beside | Aspect::Shared) {
+        return None;
+    }
+    let all = &rep.device.intervals;
+    let length = all.get(1)?.at.0 - all[0].at.0;
+    let whole = usize::try_from(rep.measured.0 / length.max(1)).ok()?.min(all.len());
+    let half = whole / 2;
+    if half < HALF_MIN || rep.marks.iter().any(|m| m.text == "start") {
+        return None;
+    }
+    let part = if late { &all[half..2 * half] } else { &all[..half] };
+    let bytes: u64 = part.iter().map(|i| i.bytes).sum();
+    let seconds = (length * half as u64) as f64 / 1e9;
+    Some(Bounded::from(bytes as f64 / 1e6 / seconds))
+}
+
+/// Commands per second.
+fn commands(rep: &Rep) -> u64 {
+    let measured = u128::from(rep.measured.0.max(1));
+    (u128::from(rep.device.commands) * 1_000_000_000 / measured) as u64
 }
 
 /// Part of the processors' time that was busy; `None`: the runs do not tell.

@@ -95,6 +95,12 @@ impl Aspect {
         matches!(self, Aspect::Throughput | Aspect::Beside | Aspect::Shared)
     }
 
+    /// Somebody waits for it.
+    pub fn is_wait(self) -> bool {
+        use Aspect::{Interactive, InteractiveTail, Startup, Sync, SyncTail};
+        matches!(self, Startup | Interactive | InteractiveTail | Sync | SyncTail)
+    }
+
     /// Compared by differences rather than ratios: it may be 0.
     pub fn is_part(self) -> bool {
         self == Aspect::Share

@@ -1,5 +1,6 @@
 //! Which drive and which machine a run is about, as far as its manifest tells.
 
+use crate::config::{WBT, throttled};
 use crate::result::{DriveInfo, Manifest};
 
 /// The world whose schedulers are the kernel's.
@@ -63,6 +64,12 @@ impl Identity {
         let modelled = value("identity", "rotational").and_then(|v| v.as_bool());
         let bus = value("host", "bus");
         let derived = modelled.and_then(|r| class_of(r, bus.as_ref()?.as_str()?));
+        // What a simulated drive would have in a machine, where the runs do not say it.
+        let queues = value("host", "hw_queues").and_then(|v| u64::try_from(v.as_integer()?).ok());
+        let usual = queues.map(usual_scheduler).filter(|_| manifest.world == SIMULATOR);
+        let told = row("present_scheduler").filter(|name| is_plain(name));
+        let config = row("present_config").filter(|name| is_plain(name));
+        let usual_config = usual.filter(|_| told.is_none()).map(throttled);
         let flag = |text: String| matches!(text.as_str(), "1" | "yes" | "true");
         Identity {
             world: manifest.world.clone(),
@@ -70,14 +77,14 @@ impl Identity {
             title: drive.name.clone(),
             // What the kernel would call a simulated drive is not known.
             model: row("drive_model").filter(|_| manifest.world != SIMULATOR),
-            class: row("drive_class").or(derived),
+            class: row("drive_class").or(derived.map(str::to_string)),
             serial: row("drive_serial_hash"),
             rotational: row("rotational").map(flag).or(modelled),
             size: row("size"),
             queue: row("queue").filter(|name| is_plain(name)),
             kernel: row("kernel").map(|k| k.trim_start_matches("Linux ").to_string()),
-            present_scheduler: row("present_scheduler").filter(|name| is_plain(name)),
-            present_config: row("present_config"),
+            present_scheduler: told.or(usual.map(str::to_string)),
+            present_config: config.or(usual_config),
             present_tunables: row("present_tunables").filter(|all| all.split(' ').all(is_plain)),
             cgroup: row("cgroup"),
             cpu: row("cpu"),
@@ -111,9 +118,20 @@ impl Identity {
 
     /// Was write-back throttling on? `None`: not known.
     pub fn present_wbt(&self) -> Option<bool> {
-        let tunables = self.present_tunables.as_deref()?;
-        let value = tunables.split_whitespace().find_map(|t| t.strip_prefix("wbt_lat_usec="))?;
-        Some(value != "0")
+        let tunables = self.present_tunables.as_deref().unwrap_or_default();
+        let value = tunables.split_whitespace().find_map(|t| t.strip_prefix("wbt_lat_usec="));
+        // BFQ has switched it off, which says nothing of the others.
+        let named = self.present_config.as_deref().filter(|c| !c.starts_with("bfq"));
+        value.map(|v| v != "0").or_else(|| named.map(|c| c.ends_with(WBT)))
+    }
+
+    /// What was in force, as configurations are named.
+    pub fn present(&self) -> Option<String> {
+        let scheduler = self.present_scheduler.as_deref();
+        self.present_config.clone().or_else(|| match self.present_wbt() {
+            Some(true) => scheduler.map(throttled),
+            _ => scheduler.map(str::to_string),
+        })
     }
 
     /// Name for people.
@@ -125,7 +143,7 @@ impl Identity {
 
 /// A word that stays one in a line of a shell: it ends up in lines to be run as root, and may have come with the run of
 /// somebody else.
-fn is_plain(word: &str) -> bool {
+pub(super) fn is_plain(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_alphanumeric() || "._-+:!=".contains(c))
 }
 
@@ -135,16 +153,22 @@ fn rows_name_an_emulator(rows: &[(String, String)]) -> bool {
     rows.iter().any(|(name, value)| name == "chain" && value.contains(file))
 }
 
-/// The class of a drive file's drive.
-fn class_of(rotational: bool, bus: &str) -> Option<String> {
-    let class = match (rotational, bus) {
+/// The class of a drive file's drive, in the words that real drives have; `None`: it stands for none of them.
+pub fn class_of(rotational: bool, bus: &str) -> Option<&'static str> {
+    Some(match (rotational, bus) {
+        (_, "usb") => "usb",
         (true, _) => "hdd",
         (_, "sata" | "pata") => "sata-ssd",
         (_, "nvme") => "nvme",
-        (_, "emmc" | "sd") => "mmc",
-        (_, "virtual") => "virtio",
-        (_, "usb") => "usb",
+        (_, "emmc") => "mmc",
+        (_, "sd") => "sd-card",
+        (_, "virtio") => "virtio",
         _ => return None,
-    };
-    Some(class.to_string())
+    })
+}
+
+/// The scheduler that Linux gives a drive when nobody says anything: mq-deadline where there is one hardware queue,
+/// none where there are several.
+pub fn usual_scheduler(hw_queues: u64) -> &'static str {
+    if hw_queues == 1 { "mq-deadline" } else { "none" }
 }

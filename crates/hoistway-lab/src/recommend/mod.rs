@@ -23,10 +23,12 @@
 pub mod advice;
 pub mod choose;
 pub mod compare;
+pub mod doubt;
 pub mod field;
 pub mod goal;
 pub mod identity;
 pub mod install;
+pub mod processor;
 
 pub use advice::{Advice, Answer, Sureness, recommend};
 pub use field::{Field, Source};

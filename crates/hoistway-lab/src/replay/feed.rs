@@ -3,7 +3,7 @@
 //! Reading, decompressing, parsing and putting in order cost about as much as the simulation of a record, so they are
 //! done beside it. Batches go round: memory is what is in flight between the two.
 
-use super::{Loop, Place, Plan, Split};
+use super::{HOUR, LATEST, Loop, Place, Plan, Split};
 use hoistway::{Flags, Instant, IoPrio, Nanos, Op};
 use hoistway_sim::world::replay::{Arrival, Feed, Follow, Member};
 use hoistway_sim::world::{Job, JobError, ProcSpec};
@@ -40,6 +40,15 @@ pub struct Facts {
     pub first_malformed: Option<String>,
     /// Records out of order beyond the reader's window.
     pub late: u64,
+    /// Arrivals without a time of their own.
+    pub untimed: u64,
+    /// Recordings behind the first in the same file.
+    pub recordings: u64,
+    /// The times are those of the recording.
+    pub timed: bool,
+    /// Gaps longer than an hour, and what was cut of them in ns.
+    pub gaps: u64,
+    pub gaps_ns: u64,
     /// Reads, writes and discards of nothing, left out.
     pub empty: u64,
     /// Records beyond the drive, wrapped.
@@ -171,6 +180,10 @@ struct Parser<'a> {
     /// Closed loop: submissions whose ends are awaited, by device and first byte.
     awaited: BTreeMap<(u32, u64), (u32, u64)>,
     closed: bool,
+    /// Time of the record before, as recorded.
+    last: u64,
+    /// Longest gap, as recorded: an hour of the replay.
+    gap_max: u64,
 }
 
 impl Parser<'_> {
@@ -204,6 +217,9 @@ impl Parser<'_> {
         facts.malformed = self.reader.malformed();
         facts.first_malformed = self.reader.first_malformed().map(ToString::to_string);
         facts.late = self.reader.late();
+        facts.untimed = self.reader.untimed();
+        facts.recordings = self.reader.recordings();
+        facts.timed = self.reader.times_known();
         facts.joined = self.members.joined;
         facts
     }
@@ -215,6 +231,7 @@ impl Parser<'_> {
             if !self.reader.read(&mut record).map_err(|e| e.to_string())? {
                 return Ok(false);
             }
+            self.cut_gap(&mut record)?;
             match record.kind {
                 Kind::Arrival => {}
                 Kind::Complete if self.closed => {
@@ -255,6 +272,25 @@ impl Parser<'_> {
             batch.arrivals.push(arrival);
         }
         Ok(true)
+    }
+
+    /// Moves a record towards the one before, if a long time without any lies between.
+    #[inline]
+    fn cut_gap(&mut self, record: &mut Record) -> Result<(), String> {
+        let gap = record.time - self.last;
+        self.last = record.time;
+        if gap > self.gap_max {
+            self.facts.gaps += 1;
+            self.facts.gaps_ns += gap - self.gap_max;
+        }
+        record.time -= self.facts.gaps_ns;
+        match self.scaled(record.time) {
+            0..=LATEST => Ok(()),
+            _ => {
+                Err("the replay would take more than 146 years; --from and --to choose a part"
+                    .into())
+            }
+        }
     }
 
     #[inline]
@@ -400,6 +436,8 @@ impl<'a> RecordFeed<'a> {
                 follows: Vec::new(),
                 awaited: BTreeMap::new(),
                 closed,
+                last: 0,
+                gap_max: (HOUR as f64 * plan.speed) as u64,
             };
             parser.run(&out, &recycled);
         });

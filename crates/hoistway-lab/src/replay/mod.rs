@@ -11,13 +11,16 @@ pub mod saved;
 pub use feed::{Facts, MEMBERS_MAX};
 
 use crate::experiment::{Experiment, ProcTemplate};
+use crate::result::replayed::UNTIMED;
 use crate::world::World;
 use feed::RecordFeed;
 use hoistway::setting::nearest;
 use hoistway::{Instant, Nanos};
+use hoistway_files::PlaceError;
+use hoistway_files::input::{self, Limit};
 use hoistway_sim::world::replay::{self as world, ALL, Ended, Pace};
 use hoistway_sim::world::{
-    Job, JobError, NoRecorder, Outcome, PhaseRecord, ProcRecord, Role, TraceMode,
+    Job, JobError, NamedFigure, NoRecorder, Outcome, PhaseRecord, ProcRecord, Role, TraceMode,
 };
 use hoistway_trace::{Kind, Reader, Record};
 use saved::SavedFeed;
@@ -82,10 +85,17 @@ pub struct Plan {
     pub exact: bool,
 }
 
+/// A gap in which the trace has no record is cut to this length, in ns of the replay. No scheduler, controller or drive
+/// remembers more than minutes, so that the rest changes no latency; and a clock that jumped by years would be years in
+/// which a drive with faults has its pauses.
+const HOUR: u64 = 3_600_000_000_000;
+/// Latest time of a replay: times and sums of them must fit into 64 bits.
+const LATEST: u64 = 1 << 62;
+
 /// Closed loop: records looked ahead.
 const AHEAD: usize = 1 << 18;
 
-/// Records looked at to find out whether a trace has ends.
+/// Records looked at to find out whether a trace has times and ends.
 const PROBE: usize = 10_000;
 
 /// Why a replay cannot be set up; the text says what to do.
@@ -104,20 +114,31 @@ fn wrong(error: impl std::fmt::Display) -> ReplayError {
     ReplayError(error.to_string())
 }
 
-/// Whether the trace says when I/Os ended, by its first records.
-pub fn has_ends(plan: &Plan) -> Result<bool, ReplayError> {
+/// What the first records of a trace say of its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// It says when I/Os ended.
+    pub ends: bool,
+    /// Its times are those of the recording.
+    pub timed: bool,
+}
+
+/// Looks at the first records of a trace, which are read again by the replay.
+///
+/// # Errors
+///
+/// What cannot be read.
+pub fn probe(plan: &Plan) -> Result<Probe, ReplayError> {
     let options = hoistway_trace::Options { completions: true, ..plan.reader.clone() };
     let mut reader = Reader::open(&plan.path, &options).map_err(wrong)?;
-    let mut record = Record::default();
+    let (mut record, mut ends) = (Record::default(), false);
     for _ in 0..PROBE {
         if !reader.read(&mut record).map_err(wrong)? {
             break;
         }
-        if record.kind == Kind::Complete || record.response.is_some() {
-            return Ok(true);
-        }
+        ends |= record.kind == Kind::Complete || record.response.is_some();
     }
-    Ok(false)
+    Ok(Probe { ends, timed: reader.times_known() })
 }
 
 /// The names of the processes that a replay will have, in order of their first record. Reads the whole trace.
@@ -186,8 +207,8 @@ pub fn experiment(plan: &Plan, members: &[String]) -> Result<Experiment, ReplayE
 
 /// Size of a file and a digest of its ends: enough to tell that what an interrupted replay has left is of another.
 fn fingerprint(path: &Path) -> Option<(u64, u64)> {
-    let mut file = std::fs::File::open(path).ok()?;
-    let size = file.metadata().ok().filter(|m| m.is_file())?.len();
+    let (mut file, size) = input::open(path, TRACE).ok()?;
+    let size = size?;
     let mut ends = Vec::new();
     file.by_ref().take(END).read_to_end(&mut ends).ok()?;
     file.seek(SeekFrom::Start(size.saturating_sub(END))).ok()?;
@@ -195,6 +216,9 @@ fn fingerprint(path: &Path) -> Option<(u64, u64)> {
     let mix = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3);
     Some((size, ends.iter().fold(0xcbf2_9ce4_8422_2325, mix)))
 }
+
+/// Traces have any length.
+const TRACE: Limit = Limit { what: "a trace", bytes: u64::MAX };
 
 /// Bytes of each end of a file that are looked at.
 const END: u64 = 1 << 16;
@@ -287,7 +311,14 @@ impl World for ReplayWorld {
             let facts = feed.finish();
             done.map(|(outcome, ended)| (outcome, ended, facts))
         })?;
+        if facts.records == 0 {
+            let path = plan.path.display();
+            return Err(trace_error(format!("{path}: there is no request in it to replay")));
+        }
         outcome.host_parameters = facts_of(plan, &facts, &ended);
+        if plan.by == Loop::Open && !facts.timed {
+            outcome.host_figures.push(NamedFigure { name: UNTIMED.into(), of: None, value: 1 });
+        }
         arrange(&mut outcome, target_of(&job));
         Ok(outcome)
     }
@@ -351,6 +382,10 @@ fn facts_of(plan: &Plan, facts: &Facts, ended: &Ended) -> Vec<(String, String)> 
     }
     let counts = [
         ("trace.late", facts.late),
+        ("trace.untimed", facts.untimed),
+        ("trace.recordings", facts.recordings),
+        ("trace.gaps_cut", facts.gaps),
+        ("trace.gaps_cut_hours", facts.gaps_ns / HOUR),
         ("trace.empty", facts.empty),
         ("trace.beyond", facts.beyond),
         ("trace.too_long", facts.too_long),
@@ -409,15 +444,19 @@ impl World for SavingSim {
         job: &Job<'_>,
         watch: &mut dyn FnMut(Instant) -> bool,
     ) -> Result<Outcome, JobError> {
-        let failed = |e: std::io::Error| JobError::Parameter {
+        let refused = |e: PlaceError| JobError::Parameter {
             of: "--save-trace".into(),
-            message: format!("{}: {e}", self.path.display()),
+            message: e.to_string(),
+        };
+        let failed = |e: std::io::Error| JobError::Storage {
+            what: format!("--save-trace {}: {e}", self.path.display()),
         };
         let saver = saved::Saver::create(&self.path, &job.drive.id, job.seed, &self.config);
-        let mut saver = saver.map_err(failed)?;
+        let mut saver = saver.map_err(refused)?;
         saver.host(&job.host);
         let outcome = hoistway_sim::world::run_recorded(job, watch, &mut saver)?;
-        saver.finish(outcome.end).map_err(failed)?;
+        let out = saver.finish(outcome.end).map_err(failed)?;
+        out.into_inner().map_err(|e| failed(e.into()))?.finish().map_err(refused)?;
         Ok(outcome)
     }
 }

@@ -18,6 +18,7 @@
 //! A pid is the number of the process plus one. All records stand under CPU 0, so that one file has them in order.
 
 use hoistway::{Class, Flags, GroupId, Instant, IoPrio, Op, ProcId};
+use hoistway_files::{Kind, Output, PlaceError, input};
 use hoistway_sim::drive::Command;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::replay::{Arrival, Deed, Feed, Member};
@@ -75,14 +76,21 @@ struct Event {
     pid: u32,
 }
 
-impl Saver<BufWriter<File>> {
-    /// A new file; `drive`, `seed` and `config` say of what run.
+/// How traces that this program writes begin: blktrace's own have no message in front.
+pub const OURS: Kind = Kind::Begins(&[&[
+    // Magic, sequence, time, sector, bytes, action.
+    0x07, 0x74, 0x61, 0x65, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    2, 0, 0, 4,
+]]);
+
+impl Saver<BufWriter<Output>> {
+    /// A file that appears when it is finished; `drive`, `seed` and `config` say of what run.
     ///
     /// # Errors
     ///
-    /// What the file system says.
-    pub fn create(path: &Path, drive: &str, seed: u64, config: &str) -> io::Result<Self> {
-        let out = BufWriter::with_capacity(1 << 16, File::create(path)?);
+    /// What the file system says, or that something of others stands there.
+    pub fn create(path: &Path, drive: &str, seed: u64, config: &str) -> Result<Self, PlaceError> {
+        let out = BufWriter::with_capacity(1 << 16, Output::begin(path, OURS)?);
         Ok(Saver::new(out, drive, seed, config))
     }
 }
@@ -303,7 +311,7 @@ impl SavedFeed {
     ///
     /// What the file system says, and what is not as [`Saver`] writes it.
     pub fn open(path: &Path) -> Result<SavedFeed, String> {
-        let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let (file, _) = input::open(path, super::TRACE).map_err(|e| e.to_string())?;
         let mut feed = SavedFeed {
             source: BufReader::with_capacity(1 << 16, file),
             read: 0,

@@ -130,8 +130,7 @@ fn saved(folder: &Folder, name: &str, text: &str) -> PathBuf {
 
 fn value(run: &Run, config: &str, workload: &str, metric: &str) -> f64 {
     let found = run.metrics.iter().find(|m| {
-        (m.config.as_str(), m.workload.as_str(), m.metric.as_str()) == (config, workload, metric)
-            && m.rep.is_none()
+        (&*m.config, &*m.workload, &*m.metric) == (config, workload, metric) && m.rep.is_none()
     });
     found.and_then(|m| m.value).unwrap_or_else(|| panic!("{config} {workload} {metric}"))
 }
@@ -196,7 +195,7 @@ fn closed_loop_keeps_to_the_drive() {
     // One request after another, 1 ms each, 1 ms between end and next.
     let path = saved(&folder, "web.csv", &msr(400, 2000));
     let open = plan(path);
-    assert!(has_ends(&open).unwrap());
+    assert_eq!(probe(&open).unwrap(), Probe { ends: true, timed: true });
     let closed = Plan { by: Loop::Closed, ..open.clone() };
     let run = play(&closed, &[], SSD, &["none"]);
     let latency = value(&run, "none", "trace", "latency_avg");

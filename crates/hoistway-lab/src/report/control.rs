@@ -5,13 +5,13 @@
 //! `control` has a row per drive and configuration with every figure; `control-matrix` a row per drive, a
 //! column per configuration, and three figures a cell.
 
-use super::figures::Figures;
+use super::figures::{Figures, bounded};
 use super::markdown::{code, plain};
 use super::svg::number;
+use crate::judge::Comparison;
 use crate::result::control::{self, Control, alone_workload};
 use crate::result::share::Shares;
 use crate::result::{Cell, Judge, Run, WorkloadInfo, reference};
-use crate::stats::{Bounded, Ratio};
 use std::fmt::Write;
 
 /// A row per drive and configuration. The same run gives the same bytes.
@@ -117,9 +117,7 @@ fn latency_row(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
         mean_ms(f),
         percentile(f, 500),
         percentile(f, 990),
-        f.longest.map_or_else(dash, |(ns, cut)| {
-            format!("{}{}", if cut { "≥ " } else { "" }, number(ns as f64 / 1e6))
-        }),
+        f.longest_text(|ns| number(ns / 1e6)).unwrap_or_else(dash),
         times(c.latency),
         c.p99.map_or_else(dash, |v| format!("×{}", number(v))),
         f.moved.map_or_else(dash, |s| number(s.mean)),
@@ -144,7 +142,7 @@ const HEAD_STARTS: &str = "| drive | configuration | start-up, s | over none's |
 fn start_row(run: &Run, _: &WorkloadInfo, f: &Figures<'_>) -> Vec<String> {
     let c = Control::of(&run.manifest, &run.cells, f.cell);
     let free = control::uncontrolled(&run.manifest, &run.cells, f.cell);
-    let over = free.and_then(|free| crate::result::ratio(f.cell, free, "startup_time"));
+    let over = free.map(|free| control::over(&run.manifest, f.cell, free, "startup_time"));
     vec![
         start(f),
         times(over),
@@ -240,20 +238,22 @@ fn is_reference(run: &Run, f: &Figures<'_>) -> bool {
 }
 
 fn mean_ms(f: &Figures<'_>) -> String {
-    f.latency.map_or_else(dash, |s| format!("{}{}", f.longer(), number(s.mean / 1e6)))
+    f.wait().map_or_else(dash, |wait| bounded(wait, |ns| number(ns / 1e6)))
 }
 
 fn percentile(f: &Figures<'_>, per_mille: u64) -> String {
     f.percentile(per_mille).map_or_else(dash, |ns| number(ns as f64 / 1e6))
 }
 
-fn times(ratio: Option<Ratio>) -> String {
+fn times(over: Option<Comparison>) -> String {
+    let ratio = over.and_then(|c| c.ratio);
     ratio.map_or_else(dash, |r| format!("{}×{}", r.bound.sign(), number(r.mean)))
 }
 
 /// One decimal: a tenth of a percent is what the bounds of a promise are told in.
-fn percent(kept: Option<Bounded>) -> String {
-    kept.map_or_else(dash, |k| format!("{}{:.1}", k.bound.sign(), 100.0 * k.value))
+fn percent(kept: Option<Comparison>) -> String {
+    let kept = kept.and_then(|c| c.ratio);
+    kept.map_or_else(dash, |k| format!("{}{:.1}", k.bound.sign(), 100.0 * k.mean))
 }
 
 fn dash() -> String {

@@ -98,11 +98,11 @@ fn rows(run: &Run, workload: &str) -> Vec<Row> {
     for drive in &run.manifest.drives {
         for f in Figures::of(run, &drive.id, workload) {
             let c = Control::of(&run.manifest, &run.cells, f.cell);
-            if let Some(wait) = c.latency {
+            if let Some(wait) = c.latency.and_then(|c| c.ratio) {
                 rows[f.key].waits.push((drive.name.clone(), wait.mean.max(1.0)));
             }
-            if let Some(kept) = c.others {
-                rows[f.key].keeps.push((drive.name.clone(), 100.0 * kept.value));
+            if let Some(kept) = c.others.and_then(|c| c.ratio) {
+                rows[f.key].keeps.push((drive.name.clone(), 100.0 * kept.mean));
             }
         }
     }

@@ -5,6 +5,7 @@ use super::figures::{Counted, Figures};
 use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
 use super::svg::{Unit, esc};
 use crate::result::{DriveInfo, Run, Spread, WorkloadInfo, counts};
+use crate::stats::Bound;
 use hoistway_sim::load::Better;
 
 pub(super) fn charts(
@@ -21,6 +22,7 @@ pub(super) fn charts(
             key: f.key,
             label: config.clone(),
             value: f.counted.map(|c| c.number),
+            bound: Bound::Exact,
             published: references(run, drive, workload, config)
                 .find(|m| m.metric == counted.doc.name)
                 .and_then(|m| m.value),
@@ -73,7 +75,7 @@ pub(super) fn cells(f: &Figures<'_>, open: &str, close: &str) -> [String; 7] {
     [
         mean(f.counted.map(|c| c.number), 1.0),
         mean(f.counted.and_then(|c| c.share), 0.01),
-        gain_text(f.gain).unwrap_or_else(dash_cell),
+        gain_text(f.judged).unwrap_or_else(dash_cell),
         of(|c| c.number.min),
         of(|c| c.number.max),
         mean(f.moved, 1.0),

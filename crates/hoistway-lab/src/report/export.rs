@@ -34,7 +34,7 @@ fn standalone(svg: &str, style: &str) -> String {
     // Title and description come first; then the ground.
     let (head, body) = rest.split_once("</desc>").expect("a drawing is described");
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{} xmlns=\"http://www.w3.org/2000/svg\" \
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- Made by hoistway -->\n{} xmlns=\"http://www.w3.org/2000/svg\" \
          width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\">{head}</desc>\
          <style>{style}</style><rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>{body}\n",
         open

@@ -1,15 +1,17 @@
 //! What the formats print, computed from the raw records of a run (specs/statistics.md).
 
-use super::svg::number;
+use super::section::mean_cell;
+use super::svg::{esc, number};
 use super::verdict::percent;
+use crate::judge::{self, Comparison, Side};
 use crate::result::share::Shares;
-use crate::result::startup::{self, Startups};
-use crate::result::{Cell, Judge, Monitor, Rep, Run, Spread, WorkloadInfo, counts, reference};
-use crate::stats::{self, Bound, Percentile, UNSURE_BEYOND};
+use crate::result::startup::Startups;
+use crate::result::{Cell, Judge, Monitor, Rep, Run, Spread, counts, pooled, reference};
+use crate::stats::{self, Bound, Bounded, Percentile, Ratio};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::load::{Better, CountDoc};
-use hoistway_sim::world::{DeviceRecord, Interval, ProcRecord, Role};
+use hoistway_sim::world::{Interval, ProcRecord, Role};
 
 /// One cell, reduced.
 pub(super) struct Figures<'a> {
@@ -27,32 +29,33 @@ pub(super) struct Figures<'a> {
     pub(super) latency: Option<Spread>,
     /// Unfinished I/Os of the target, with the time they had waited.
     pub(super) censored: Vec<Nanos>,
-    /// Longest the target waited, ns, and whether it may be longer: an I/O was cut off by the end of the
-    /// run.
-    pub(super) longest: Option<(u64, bool)>,
+    /// Longest the target waited, ns; a bound if an I/O was cut off by the end of the run.
+    pub(super) longest: Option<Bounded>,
     /// Time-average latency (sum of squares over sum), ns: what a random instant waits through.
-    pub(super) time_weighted: Option<f64>,
-    /// MB/s of everybody, the target, the interferers.
-    pub(super) total: Option<Spread>,
+    pub(super) time_weighted: Option<Bounded>,
+    /// MB/s of the target's calls and of the interferers'.
     pub(super) target: Option<Spread>,
     pub(super) others: Option<Spread>,
     /// The starts of an application, if that is what the target does.
     pub(super) starts: Option<Startups>,
     /// What each process receives of what it is entitled to, where that is judged.
     pub(super) shares: Option<Shares>,
+    /// What the worst served process has of its part, mean of the repetitions' worst.
+    pub(super) worst_served: Option<Spread>,
     /// MB/s of the device: all, read, written.
     pub(super) moved: Option<Spread>,
     pub(super) read: Option<Spread>,
     pub(super) written: Option<Spread>,
-    /// Jain's index of the processes' bytes.
+    /// Jain's index of the interferers' bytes.
     pub(super) jain: Option<Spread>,
     /// What its load counts, and its part of another count, where that is judged.
     pub(super) counted: Option<Counted>,
-    /// How many times better than the reference in what is judged; `None` for the reference and where one of
-    /// the two has no value.
-    pub(super) gain: Option<Gain>,
-    /// This over reference, MB/s of the device; `None` for the reference.
-    pub(super) more: Option<Gain>,
+    /// What is judged, beside that of the reference; `None` for the reference.
+    pub(super) judged: Option<Beside>,
+    /// MB/s of the device, beside those under the reference.
+    pub(super) more: Option<Beside>,
+    /// MB/s of the interferers' calls, in the same way.
+    pub(super) others_more: Option<Beside>,
     /// Texts of the flags on this cell.
     pub(super) flags: Vec<&'a str>,
 }
@@ -68,17 +71,10 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    fn of(cell: &Cell) -> Option<Counted> {
-        let doc = counts::decisive(cell)?;
-        let number = spread(cell.reps.iter().filter_map(|rep| counts::value(rep, doc.name)))?;
-        let share = spread(cell.reps.iter().filter_map(|rep| counts::share(rep, doc)));
-        Some(Counted { doc, number, share })
-    }
-
-    /// Of the cells of a workload.
-    fn decisive(run: &Run, workload: &WorkloadInfo) -> Option<&'static CountDoc> {
-        let mut cells = run.cells.iter().filter(|c| c.workload == workload.id);
-        cells.find_map(counts::decisive)
+    fn of(side: Side<'_>, name: &str) -> Option<Counted> {
+        let doc = counts::of_name(name).2?;
+        let share = spread(side.cell.reps.iter().filter_map(|rep| counts::share(rep, doc)));
+        Some(Counted { doc, number: summary(side, name)?, share })
     }
 
     /// `12.3 frames dropped (4.1 %)`.
@@ -88,37 +84,52 @@ impl Counted {
     }
 }
 
-/// How many times better than the reference configuration: shorter waits, more throughput.
+/// A quantity beside the reference's, and which way it is better.
 #[derive(Clone, Copy)]
-pub(super) struct Gain {
-    /// Geometric mean over the pairs of repetitions.
-    pub(super) factor: f64,
-    /// Whether the 99 % interval excludes 1 and the factor is beyond 3 %; `None` below three pairs.
-    pub(super) differs: Option<bool>,
-    /// It does not differ, but the interval also holds a half or double.
-    pub(super) unsure: bool,
+pub(super) struct Beside {
+    pub(super) comparison: Comparison,
+    pub(super) better: Better,
+}
+
+impl Beside {
+    /// How many times better than the reference.
+    pub(super) fn gain(&self) -> Option<Ratio> {
+        self.comparison.gain(self.better)
+    }
+
+    /// It is known to be better.
+    pub(super) fn is_better(&self) -> bool {
+        self.comparison.is_better(self.better)
+    }
+
+    /// It is known to differ.
+    pub(super) fn differs(&self) -> bool {
+        self.comparison.finding.differs()
+    }
 }
 
 impl<'a> Figures<'a> {
     /// Figures of the cells of one drive and workload, in the order of configurations.
     pub(super) fn of(run: &'a Run, drive: &str, workload: &str) -> Vec<Figures<'a>> {
         let here = |c: &&Cell| c.drive == drive && c.workload == workload;
-        let judge = Judge::of(&run.manifest, run.cells.iter().filter(here));
+        let cells: Vec<&Cell> = run.cells.iter().filter(here).collect();
+        let judge = Judge::of(&run.manifest, cells.iter().copied());
+        let decisive = judge::decisive(judge, &cells);
         let reference = reference(&run.manifest);
-        let first = run.cells.iter().filter(here).find(|c| Some(c.config.as_str()) == reference);
-        let info = run.manifest.workloads.iter().find(|w| w.id == workload);
         let mut out: Vec<Figures<'a>> = Vec::new();
         for (key, config) in run.manifest.configs.iter().enumerate() {
-            let found = run.cells.iter().filter(here).find(|c| c.config == config.id);
-            if let Some(cell) = found {
-                let mut f = Figures::of_cell(run, cell, key, judge);
-                f.reference = Some(config.id.as_str()) == reference;
-                if let Some(first) = first.filter(|_| !f.reference) {
-                    f.gain = gain(first, cell, |a, b| better(run, info, judge, a, b));
-                    f.more = gain(first, cell, |a, b| Some(moved(b) / moved(a)));
-                }
-                out.push(f);
-            }
+            let found = cells.iter().find(|c| c.config == config.id);
+            let Some(cell) = found.copied() else { continue };
+            let mut f = Figures::of_cell(run, cell, key, judge, decisive);
+            f.reference = Some(config.id.as_str()) == reference;
+            let beside = |metric: &str| {
+                let comparison = *run.compared(cell, &cell.workload, metric)?;
+                Some(Beside { comparison, better: judge::better(metric) })
+            };
+            f.judged = decisive.and_then(beside);
+            f.more = beside("throughput_total");
+            f.others_more = beside("throughput_interferers");
+            out.push(f);
         }
         out
     }
@@ -128,52 +139,71 @@ impl<'a> Figures<'a> {
         self.cell.reps.first().map_or(&[], |r| &r.monitor)
     }
 
-    fn of_cell(run: &'a Run, cell: &'a Cell, key: usize, judge: Judge) -> Figures<'a> {
-        let mut hist = Histogram::new();
-        let mut censored = Vec::new();
-        for p in cell.reps.iter().flat_map(targets) {
-            hist.merge(&p.latency);
-            censored.extend(p.censored);
-        }
-        let longest = stats::latency_max(&hist, &censored);
-        let longest = longest.map(|max| (max.value as u64, max.bound != Bound::Exact));
+    fn of_cell(
+        run: &'a Run,
+        cell: &'a Cell,
+        key: usize,
+        judge: Judge,
+        decisive: Option<&str>,
+    ) -> Figures<'a> {
+        let (hist, censored) = pooled(&cell.reps);
         let name = format!("{}/{}/{}", cell.drive, cell.config, cell.workload);
         let flags = run.flags.iter().filter(|f| f.0 == name).map(|f| f.1.as_str()).collect();
-        let rate = |role| spread(cell.reps.iter().map(|r| rate(r, role)));
-        let device = |bytes: fn(&DeviceRecord) -> u64| {
-            spread(cell.reps.iter().map(|r| mb_s(bytes(&r.device), r.measured.0)))
+        let side = Side { manifest: &run.manifest, cell };
+        let of = |metric| summary(side, metric);
+        let in_ns = |s: Spread| Spread {
+            mean: s.mean * 1e6,
+            half_width: s.half_width.map(|h| h * 1e6),
+            min: s.min * 1e6,
+            max: s.max * 1e6,
+            ..s
         };
-        let shares = |r: &Rep| r.procs.iter().map(|p| p.bytes as f64).collect::<Vec<_>>();
+        let counted = decisive.filter(|_| judge == Judge::Count);
         Figures {
             cell,
             key,
             judge,
             reference: false,
-            latency: spread(cell.reps.iter().filter_map(wait))
-                .map(|s| Spread { half_width: s.half_width.filter(|_| censored.is_empty()), ..s }),
-            longest,
-            time_weighted: stats::time_weighted(&hist, &censored).map(|mean| mean.value),
-            total: rate(None),
-            target: rate(Some(Role::Target)),
-            others: rate(Some(Role::Interferer)),
+            latency: of("latency_avg").map(in_ns),
+            longest: stats::latency_max(&hist, &censored),
+            time_weighted: stats::time_weighted(&hist, &censored),
+            target: of("throughput_target"),
+            others: of("throughput_interferers"),
             starts: Startups::of(&cell.reps),
+            worst_served: of("share_met_worst").filter(|_| judge == Judge::Share),
             shares: (judge == Judge::Share).then(|| Shares::of_cell(&run.manifest, cell)).flatten(),
-            moved: device(|d| d.read_bytes + d.written_bytes),
-            read: device(|d| d.read_bytes),
-            written: device(|d| d.written_bytes),
-            jain: spread(cell.reps.iter().filter_map(|r| stats::jain(&shares(r)))),
-            counted: Counted::of(cell).filter(|_| judge == Judge::Count),
-            gain: None,
+            moved: of("throughput_total"),
+            read: of("throughput_read"),
+            written: of("throughput_written"),
+            jain: of("jain_interferers"),
+            counted: counted.and_then(|name| Counted::of(side, name)),
+            judged: None,
             more: None,
+            others_more: None,
             flags,
             hist,
             censored,
         }
     }
 
-    /// Before a mean latency: nothing, or that it is longer.
-    pub(super) fn longer(&self) -> &'static str {
-        if self.censored.is_empty() { "" } else { "> " }
+    /// The target's mean latency in ns.
+    pub(super) fn wait(&self) -> Option<Bounded> {
+        let bound = if self.censored.is_empty() { Bound::Exact } else { Bound::Above };
+        self.latency.map(|s| Bounded { value: s.mean, bound })
+    }
+
+    /// The mean latency in ms with its interval, which a bound does not have.
+    pub(super) fn wait_cell(&self) -> String {
+        let cut = self.wait().filter(|w| w.bound != Bound::Exact);
+        cut.map_or_else(
+            || mean_cell(self.latency, 1e6),
+            |w| esc(&bounded(w, |ns| number(ns / 1e6))),
+        )
+    }
+
+    /// The longest wait in words.
+    pub(super) fn longest_text(&self, text: impl Fn(f64) -> String) -> Option<String> {
+        self.longest.map(|max| bounded(max, text))
     }
 
     /// A percentile in ns, with `per_mille` of 1000; `None` unless ten samples lie above it.
@@ -226,32 +256,16 @@ fn spread(values: impl Iterator<Item = f64>) -> Option<Spread> {
     stats::spread(&values.collect::<Vec<_>>())
 }
 
-fn targets(rep: &Rep) -> impl Iterator<Item = &ProcRecord> {
-    of_role(rep, Some(Role::Target))
+/// The same of a metric; what is only bounded has no interval. `None` if a repetition has no value.
+fn summary(of: Side<'_>, metric: &str) -> Option<Spread> {
+    let column = judge::column(of, metric)?;
+    let cut = column.iter().any(|v| v.bound != Bound::Exact);
+    let all = spread(column.iter().map(|v| v.value))?;
+    Some(Spread { half_width: all.half_width.filter(|_| !cut), ..all })
 }
 
 fn of_role(rep: &Rep, role: Option<Role>) -> impl Iterator<Item = &ProcRecord> {
     rep.procs.iter().filter(move |p| role.is_none_or(|r| r == p.role))
-}
-
-/// Mean latency; an unfinished I/O counts with the time it had waited.
-fn wait(rep: &Rep) -> Option<f64> {
-    let of = |p: &ProcRecord| {
-        let cut = p.censored.map_or(0, |c| u128::from(c.0));
-        (p.latency.sum() + cut, p.latency.count() + u64::from(p.censored.is_some()))
-    };
-    let (sum, n) = targets(rep).map(of).fold((0, 0), |(s, n), (time, ios)| (s + time, n + ios));
-    (n > 0).then(|| sum as f64 / n as f64)
-}
-
-fn rate(rep: &Rep, role: Option<Role>) -> f64 {
-    let bytes: u64 = of_role(rep, role).map(|p| p.bytes).sum();
-    mb_s(bytes, rep.measured.0)
-}
-
-/// What the device moved.
-fn moved(rep: &Rep) -> f64 {
-    mb_s(rep.device.read_bytes + rep.device.written_bytes, rep.measured.0)
 }
 
 /// Bytes per microsecond are MB/s.
@@ -265,46 +279,13 @@ fn interval(all: &[&Vec<Interval>]) -> Option<u64> {
     starts.map(|w| w[1].at.0.saturating_sub(w[0].at.0)).find(|&l| l > 0)
 }
 
-/// How many times better `b` is than `a` in what is judged.
-fn better(
-    run: &Run,
-    workload: Option<&WorkloadInfo>,
-    judge: Judge,
-    a: &Rep,
-    b: &Rep,
-) -> Option<f64> {
-    match judge {
-        Judge::Latency => Some(wait(a)? / wait(b)?),
-        Judge::Throughput => Some(moved(b) / moved(a)),
-        Judge::Startup => {
-            let time = |rep| startup::mean_time(&startup::starts(rep))?.exact();
-            Some(time(a)? / time(b)?)
-        }
-        Judge::Count => {
-            let doc = Counted::decisive(run, workload?)?;
-            let value = |rep| counts::value(rep, doc.name);
-            Some(if doc.better == Better::Lower {
-                value(a)? / value(b)?
-            } else {
-                value(b)? / value(a)?
-            })
-        }
-        Judge::Share => {
-            let met =
-                |rep| Shares::of(&run.manifest, workload?, std::slice::from_ref(rep))?.worst_met();
-            Some(met(b)? / met(a)?)
-        }
-    }
-}
-
-/// Common seeds pair the repetitions (statistics.md 4); `factor` of (reference, this).
-fn gain(reference: &Cell, cell: &Cell, factor: impl Fn(&Rep, &Rep) -> Option<f64>) -> Option<Gain> {
-    let pairs = reference.reps.iter().zip(&cell.reps).filter(|(a, b)| a.seed == b.seed);
-    let logs = pairs.filter_map(|(a, b)| Some(factor(a, b)?.ln()));
-    let s = spread(logs.filter(|l| l.is_finite()))?;
-    let factor = s.mean.exp();
-    let far = !(0.97..=1.03).contains(&factor);
-    let differs = s.half_width.map(|h| far && s.mean.abs() > h);
-    let most = s.half_width.unwrap_or(0.0) + s.mean.abs();
-    Some(Gain { factor, differs, unsure: differs == Some(false) && most > UNSURE_BEYOND.ln() })
+/// A number in words, with a sign in front of a bound.
+pub(super) fn bounded(value: Bounded, text: impl Fn(f64) -> String) -> String {
+    let sign = match value.bound {
+        Bound::Exact => return text(value.value),
+        Bound::Above => ">",
+        Bound::AtLeast => "≥",
+        Bound::Below => "<",
+    };
+    format!("{sign} {}", text(value.three()))
 }

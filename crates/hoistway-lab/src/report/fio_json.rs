@@ -14,42 +14,68 @@ use crate::result::{Cell, Rep, Run};
 use hoistway_sim::hist::{Histogram, lowest_of};
 use hoistway_sim::world::{PhaseRecord, ProcRecord};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-/// Options of a job by the name of its process, for `job options`.
-pub type Options = Vec<(String, Vec<(String, String)>)>;
+/// What fio says of jobs beside their results.
+#[derive(Clone, Debug, Default)]
+pub struct Info {
+    /// By the name of their processes, which are numbered if there are several.
+    pub jobs: BTreeMap<String, JobInfo>,
+    /// Settings of `[global]`, as they stand there.
+    pub global: Vec<(String, String)>,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct JobInfo {
+    /// Its name, that of all its copies.
+    pub name: String,
+    /// Its reporting group.
+    pub group: u64,
+    /// Its settings, as they stand in the job file.
+    pub options: Vec<(String, String)>,
+}
+
+impl Info {
+    fn of(&self, proc: &str) -> Option<&JobInfo> {
+        let base = proc.trim_end_matches(|c: char| c.is_ascii_digit());
+        self.jobs.get(proc).or_else(|| self.jobs.get(base))
+    }
+}
 
 /// The document of one repetition of a cell. `time`: seconds since 1970, 0 for runs of a simulator that are to
 /// be the same every time.
-pub fn document(run: &Run, cell: &Cell, rep: &Rep, options: &Options, time: u64) -> Value {
-    let jobs: Vec<Value> = rep.procs.iter().map(|p| job(rep, p, options)).collect();
-    json!({
+pub fn document(run: &Run, cell: &Cell, rep: &Rep, info: &Info, time: u64) -> Value {
+    let jobs: Vec<Value> = rep.procs.iter().map(|p| job(rep, p, info.of(&p.name))).collect();
+    let mut document = json!({
         "fio version": format!("fio-3.33 (hoistway-{})", run.manifest.version),
         "timestamp": time,
         "timestamp_ms": time * 1000,
         "time": format!("{} {} on {}, seed {}", run.manifest.experiment, cell.config, cell.drive, rep.seed),
         "jobs": jobs,
         "disk_util": [],
-    })
+    });
+    if !info.global.is_empty() {
+        document["global options"] = settings(&info.global);
+    }
+    document
 }
 
-fn job(rep: &Rep, proc: &ProcRecord, options: &Options) -> Value {
+fn settings(settings: &[(String, String)]) -> Value {
+    settings.iter().map(|(key, value)| (key.clone(), json!(value))).collect::<Map<_, _>>().into()
+}
+
+fn job(rep: &Rep, proc: &ProcRecord, info: Option<&JobInfo>) -> Value {
     let phase = |name: &str| proc.phases.iter().find(|p| p.name == name && p.ios > 0);
     let (read, write) = (phase("read"), phase("write"));
     let alone = read.is_none() != write.is_none();
     let ms = |p: &PhaseRecord| p.end.unwrap_or(rep.measured).0 / 1_000_000;
     let elapsed = read.map(ms).max(write.map(ms)).unwrap_or(0);
-    let own = options.iter().find(|o| o.0 == proc.name).or_else(|| {
-        // Copies of a job are numbered.
-        options
-            .iter()
-            .find(|o| proc.name.strip_prefix(&o.0).is_some_and(|n| n.parse::<u32>().is_ok()))
-    });
-    let own: Map<String, Value> =
-        own.map(|o| o.1.iter().map(|(k, v)| (k.clone(), json!(v))).collect()).unwrap_or_default();
     let syncs = proc.counts.iter().find(|c| c.0 == "syncs").map_or(0, |c| c.1);
     let mut out = json!({
-        "jobname": proc.name, "groupid": 0, "error": 0, "eta": 0, "elapsed": elapsed.div_ceil(1000),
-        "job options": own,
+        "jobname": info.map_or(&proc.name, |info| &info.name),
+        "groupid": info.map_or(0, |info| info.group), "error": 0, "eta": 0, "elapsed": elapsed.div_ceil(1000),
+        "job options": info.map_or(json!({}), |info| settings(&info.options)),
         "read": side(rep, proc, read, alone), "write": side(rep, proc, write, alone),
         "trim": side(rep, proc, None, false),
         "sync": { "total_ios": syncs, "lat_ns": times(None) },

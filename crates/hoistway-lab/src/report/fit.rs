@@ -10,6 +10,7 @@ use super::section::{Chart, figure, open_table};
 use super::svg::{Unit, esc, number};
 use crate::calibrate::{ERROR_MAX, Found, Row, undecided};
 use crate::result::Spread;
+use crate::stats::Bound;
 use std::fmt::Write as _;
 
 /// Figures that belong together, by the beginnings of their tests' names.
@@ -122,6 +123,7 @@ fn bar(row: &Row, scale: f64) -> Bar {
         key: usize::from(row.error().abs() > ERROR_MAX),
         label: label(row),
         value: Some(Spread { mean: value, half_width: None, min: value, max: value, n: 1 }),
+        bound: Bound::Exact,
         published: Some(row.measured * scale),
     }
 }

@@ -2,10 +2,11 @@
 //! gets the throughput meanwhile.
 
 use super::chart::{Bar, Line, Panel, Stack, bars, ecdf, panels, stacks};
-use super::figures::Figures;
+use super::figures::{Figures, bounded};
 use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
 use super::svg::{Unit, duration, esc, number};
 use crate::result::{DriveInfo, Run, WorkloadInfo};
+use crate::stats::Bound;
 use hoistway_sim::world::Role;
 
 pub(super) fn charts(
@@ -22,6 +23,7 @@ pub(super) fn charts(
             key: f.key,
             label: name(f),
             value: f.latency,
+            bound: f.wait().map_or(Bound::Exact, |w| w.bound),
             published: references(run, drive, workload, &name(f))
                 .find(|m| m.metric == "latency_avg" && m.unit == "ms")
                 .and_then(|m| m.value)
@@ -116,7 +118,7 @@ const HEADS: [&str; 14] = [
     "max",
     "time-weighted",
     "I/Os",
-    "all",
+    "device",
     "target",
     "interferers",
 ];
@@ -126,19 +128,17 @@ fn cells(f: &Figures<'_>) -> [String; 13] {
     let ms = |ns: Option<f64>| ns.map_or_else(dash_cell, |v| number(v / 1e6));
     let p = |per_mille| ms(f.percentile(per_mille).map(|v| v as f64));
     [
-        format!("{}{}", esc(f.longer()), mean_cell(f.latency, 1e6)),
-        gain_text(f.gain).unwrap_or_else(dash_cell),
+        f.wait_cell(),
+        gain_text(f.judged).map_or_else(dash_cell, |t| esc(&t)),
         ms(f.hist.sd()),
         p(500),
         p(950),
         p(990),
         p(999),
-        f.longest.map_or_else(dash_cell, |(ns, cut)| {
-            format!("{}{}", if cut { "≥ " } else { "" }, number(ns as f64 / 1e6))
-        }),
-        ms(f.time_weighted),
+        f.longest_text(|ns| number(ns / 1e6)).map_or_else(dash_cell, |t| esc(&t)),
+        f.time_weighted.map_or_else(dash_cell, |mean| esc(&bounded(mean, |ns| number(ns / 1e6)))),
         number(f.hist.count() as f64).replace(".00", "").replace(".0", ""),
-        mean_cell(f.total, 1.0),
+        mean_cell(f.moved, 1.0),
         mean_cell(f.target, 1.0),
         mean_cell(f.others, 1.0),
     ]

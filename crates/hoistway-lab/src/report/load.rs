@@ -7,6 +7,7 @@ use super::html;
 use super::section::{Chart, figure, open_table};
 use super::svg::{Unit, esc};
 use crate::result::Spread;
+use crate::stats::Bound;
 use std::fmt::Write;
 
 /// What the page shows.
@@ -124,6 +125,7 @@ fn distribution(n: usize, shares: &Shares) -> Chart {
         key: 0,
         label: label.clone(),
         value: Some(exact(*share)),
+        bound: Bound::Exact,
         published: None,
     };
     let rows: Vec<Bar> = shares.rows.iter().map(bar).collect();

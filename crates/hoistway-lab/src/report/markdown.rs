@@ -81,15 +81,13 @@ fn targets(run: &Run, all: &[Figures<'_>]) -> String {
 fn row(f: &Figures<'_>) -> [String; 9] {
     let p = |per_mille| f.percentile(per_mille).map_or("–".into(), |v| number(v as f64 / 1e6));
     [
-        format!("{}{}", f.longer(), spread(f.latency, 1e6)),
-        gain_text(f.gain).unwrap_or("–".into()),
+        wait(f),
+        gain_text(f.judged).unwrap_or("–".into()),
         p(500),
         p(950),
         p(990),
-        f.longest.map_or("–".into(), |(ns, cut)| {
-            format!("{}{}", if cut { "≥ " } else { "" }, number(ns as f64 / 1e6))
-        }),
-        spread(f.total, 1.0),
+        f.longest_text(|ns| number(ns / 1e6)).unwrap_or("–".into()),
+        spread(f.moved, 1.0),
         spread(f.target, 1.0),
         spread(f.others, 1.0),
     ]
@@ -117,11 +115,19 @@ fn shares(f: &Figures<'_>) -> [String; 9] {
         has,
         plain(&worst).replace("&lt;", "<"),
         jain,
-        spread(f.total, 1.0),
+        spread(f.moved, 1.0),
         spread(f.target, 1.0),
         spread(f.others, 1.0),
-        spread(f.latency, 1e6),
+        wait(f),
     ]
+}
+
+fn wait(f: &Figures<'_>) -> String {
+    f.wait_cell()
+        .replace(" <small>", " ")
+        .replace("</small>", "")
+        .replace("&gt;", ">")
+        .replace("&lt;", "<")
 }
 
 fn spread(s: Option<Spread>, scale: f64) -> String {
@@ -153,10 +159,10 @@ pub(super) fn code(text: &str) -> String {
 }
 
 const HEAD: &str = "| configuration | mean, ms | shorter by | p50, ms | p95, ms | p99, ms | max, ms \
-| all, MB/s | target, MB/s | interferers, MB/s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+| device, MB/s | target, MB/s | interferers, MB/s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
 
 const HEAD_SHARES: &str = "| configuration | target received | entitled | target has | worst served has | Jain's index \
-| all, MB/s | target, MB/s | interferers, MB/s | mean latency, ms |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+| device, MB/s | target, MB/s | interferers, MB/s | mean latency, ms |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
 
 const HEAD_RATES: &str = "| configuration | all, MB/s | times the first | read, MB/s | written, MB/s \
 | slowest, MB/s | fastest, MB/s | Jain's index |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";

@@ -71,7 +71,10 @@ fn section(n: usize, m: &Merged) -> String {
         );
         out.push_str(&table(&group.name(), &headings, rows));
     }
-    let (files, _) = m.files();
+    let (files, cannot) = m.files();
+    for why in &cannot {
+        let _ = writeln!(out, "<p>No rule: {}</p>", esc(why));
+    }
     for file in &files {
         let _ = write!(
             out,
@@ -158,7 +161,7 @@ pub fn configurations(group: &Group, a: &Advice) -> (Vec<String>, Vec<Vec<String
     let aspects: Vec<Aspect> = Aspect::ALL.into_iter().filter(told).collect();
     let mut headings = vec!["configuration".to_string()];
     headings.extend(aspects.iter().map(|x| x.words().to_string()));
-    headings.extend(["better".to_string(), "worse".to_string()]);
+    headings.extend(["better", "worse", "ruled out"].map(String::from));
     let row = |c: usize| {
         let cell = |&aspect: &Aspect| {
             let x = a.field.compare(c, a.base, &[aspect])?;
@@ -168,7 +171,7 @@ pub fn configurations(group: &Group, a: &Advice) -> (Vec<String>, Vec<Vec<String
         let tally = group.tallies.get(c).copied().unwrap_or_default();
         let mut row = vec![a.field.configs[c].clone()];
         row.extend(aspects.iter().map(|x| cell(x).unwrap_or_else(|| "–".into())));
-        row.extend([tally.better.to_string(), tally.worse.to_string()]);
+        row.extend([tally.better, tally.worse, tally.ruled_out].map(|n| n.to_string()));
         row
     };
     (headings, complete().map(row).collect())

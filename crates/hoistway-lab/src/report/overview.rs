@@ -1,7 +1,7 @@
 //! One page over several experiments: per drive, what each configuration gives the target and what it
 //! costs, with loss of control marked. The reports of the runs have everything else.
 
-use super::figures::{Counted, Figures};
+use super::figures::{Counted, Figures, bounded};
 use super::section::{self, open_table};
 use super::svg::{duration, esc, number};
 use super::{html, share, startup, verdict};
@@ -45,7 +45,7 @@ pub fn render(runs: &[(&Run, String)]) -> String {
     out
 }
 
-const READING: &str = "What each experiment judges by, the throughput of the target and that of all processes, per \
+const READING: &str = "What each experiment judges by, the throughput of the target and that of the device, per \
 configuration; a dash where no process is measured. <b>Lost</b>: loss of control, hardly better than without although \
 another configuration is; the reports say of what.";
 
@@ -64,10 +64,8 @@ fn judged(f: &Figures<'_>) -> [String; 2] {
     let dash = section::dash_cell;
     match f.judge {
         Judge::Latency => [
-            f.latency.map_or_else(dash, |l| format!("{}{}", f.longer(), duration(l.mean))),
-            f.longest.map_or_else(dash, |(ns, cut)| {
-                format!("{}{}", if cut { "\u{2265} " } else { "" }, duration(ns as f64))
-            }),
+            f.wait().map_or_else(dash, |wait| bounded(wait, duration)),
+            f.longest_text(duration).unwrap_or_else(dash),
         ],
         Judge::Share => {
             let [received, _, _, worst, _] = share::judged(f);
@@ -112,7 +110,7 @@ fn table(run: &Run, address: &str, drive: &str) -> String {
         "<thead><tr><th scope=\"col\" class=\"l\">workload</th>\
          <th scope=\"col\" class=\"l\">configuration</th><th scope=\"col\">{first}</th>\
          <th scope=\"col\">{second}</th><th scope=\"col\">target MB/s</th>\
-         <th scope=\"col\">all MB/s</th><th scope=\"col\" class=\"l\">control</th></tr></thead>\n<tbody>",
+         <th scope=\"col\">device MB/s</th><th scope=\"col\" class=\"l\">control</th></tr></thead>\n<tbody>",
     );
     for (workload, figures) in &all {
         for f in figures {
@@ -130,7 +128,7 @@ fn table(run: &Run, address: &str, drive: &str) -> String {
                 esc(&workload.id),
                 esc(&m.configs[f.key].id),
                 rate(f.target),
-                rate(f.total),
+                rate(f.moved),
             );
         }
     }

@@ -1,11 +1,11 @@
 //! The section of one drive: verdict, charts, tables; what the kinds of judging have in common.
 
-use super::figures::{Figures, Gain};
+use super::figures::{Beside, Figures, bounded};
 use super::svg::{PALETTE, Svg, dash, esc, letter, number, plus_minus};
 use super::{count, latency, monitor, share, startup, target, throughput, verdict};
 use crate::experiment::Source;
 use crate::result::{DriveInfo, Judge, Metric, Run, Spread, WorkloadInfo, published as beside};
-use crate::stats::Bound;
+use crate::stats::{Bound, Finding, Ratio};
 use std::fmt::Write;
 
 /// A drawing with what stands above it.
@@ -170,13 +170,28 @@ pub(super) fn open_table(title: &str) -> String {
     )
 }
 
-/// How the configuration compares with the reference, in one word.
-pub(super) fn gain_text(gain: Option<Gain>) -> Option<String> {
-    gain.map(|g| match g.differs {
-        Some(false) if g.unsure => format!("{} ×?", number(g.factor)),
-        Some(false) => "same".into(),
-        _ => format!("{} ×", number(g.factor)),
+/// How many times better than the reference the configuration is, as far as the repetitions tell: `same` for no
+/// difference, a question mark where they do not, a dash where nothing is known.
+pub(super) fn gain_text(beside: Option<Beside>) -> Option<String> {
+    let beside = beside?;
+    let doubt = match beside.comparison.finding {
+        Finding::Same => return Some("same".into()),
+        Finding::Unsure | Finding::Unknown => "?",
+        Finding::Less | Finding::More => "",
+    };
+    Some(match beside.gain() {
+        Some(gain) => format!("{}{doubt}", times_text(&gain)),
+        None if beside.is_better() => "better".into(),
+        None if beside.differs() => "worse".into(),
+        None if beside.comparison.finding == Finding::Unsure => doubt.into(),
+        None => dash_cell(),
     })
+}
+
+/// `1.21 ×`, `> 3 ×`.
+pub(super) fn times_text(gain: &Ratio) -> String {
+    let text = |mean: f64| if mean.is_finite() { number(mean) } else { "∞".into() };
+    format!("{} ×", bounded(gain.bounded(), text))
 }
 
 pub(super) fn mean_cell(s: Option<Spread>, scale: f64) -> String {
@@ -251,9 +266,9 @@ fn ours(run: &Run, m: &Metric, f: &Figures<'_>) -> Option<f64> {
         return None;
     }
     let mean = |s: Option<Spread>| s.map(|s| s.mean);
-    derived.and_then(|o| o.value).or_else(|| match (m.metric.as_str(), m.unit.as_str()) {
+    derived.and_then(|o| o.value).or_else(|| match (&*m.metric, &*m.unit) {
         ("latency_avg", "ms") => mean(f.latency).map(|ns| ns / 1e6),
-        ("throughput_total", "MB/s") => mean(f.total),
+        ("throughput_total", "MB/s") => mean(f.moved),
         ("throughput_target", "MB/s") => mean(f.target),
         ("throughput_interferers", "MB/s") => mean(f.others),
         _ => None,

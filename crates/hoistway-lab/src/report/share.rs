@@ -8,6 +8,7 @@ use super::svg::{Unit, esc, number};
 use super::{latency, verdict};
 use crate::result::share::Shares;
 use crate::result::{DriveInfo, Run, WorkloadInfo};
+use crate::stats::Bound;
 
 pub(super) fn charts(
     run: &Run,
@@ -23,17 +24,18 @@ pub(super) fn charts(
     let row = |f: &Figures<'_>| {
         let shares = f.shares.as_ref();
         let target = shares.and_then(Shares::target);
+        let target = target.as_ref();
         // The target stands first, whatever its place among the processes.
-        let mut values: Vec<(bool, String, f64)> = shares
-            .map(|s| s.clients.iter().map(|c| (c.target, c.name.clone(), s.share(c))).collect())
-            .unwrap_or_default();
-        values.sort_by_key(|v| !v.0);
+        let others = shares.map_or(&[][..], |s| &s.clients).iter().filter(|c| !c.target);
+        let values = target.into_iter().chain(others);
+        let values = values.zip(std::iter::repeat(shares));
+        let values = values.filter_map(|(c, s)| Some((c.name.clone(), s?.share(c))));
         let due = target.zip(shares).and_then(|(t, s)| Some((t.entitled_mb_s? / s.total).min(1.0)));
         let note = target.zip(shares).map(|(t, s)| verdict::percent(s.share(t)));
         Parts {
             key: f.key,
             label: name(f),
-            values: values.into_iter().map(|(_, who, part)| (who, part)).collect(),
+            values: values.collect(),
             first: target.is_some(),
             due,
             note: note.unwrap_or_default(),
@@ -53,16 +55,17 @@ pub(super) fn charts(
     let bar = |f: &Figures<'_>| Bar {
         key: f.key,
         label: name(f),
-        value: f.total,
+        value: f.moved,
+        bound: Bound::Exact,
         published: references(run, drive, workload, &name(f))
             .find(|m| m.metric == "throughput_total" && m.unit == "MB/s")
             .and_then(|m| m.value),
     };
     let rows: Vec<Bar> = all.iter().map(bar).collect();
-    let title = format!("Throughput of all processes: {of}");
+    let title = format!("Throughput of the device: {of}");
     let svg = bars(&format!("{id}b"), &title, "MB/s", Unit::Rate, &rows);
     let note = "what is left to share; mean, and 99 % interval from three repetitions on";
-    out.push(Chart::new("throughput", "Throughput of all", note, svg));
+    out.push(Chart::new("throughput", "Throughput of the device", note, svg));
     out.extend(latency::over_time(run, id, &of, all));
     out
 }
@@ -105,11 +108,11 @@ fn cells(f: &Figures<'_>) -> [String; 11] {
         has,
         worst,
         jain,
-        mean_cell(f.total, 1.0),
+        mean_cell(f.moved, 1.0),
         times(f),
         mean_cell(f.target, 1.0),
         mean_cell(f.others, 1.0),
-        format!("{}{}", esc(f.longer()), mean_cell(f.latency, 1e6)),
+        f.wait_cell(),
         f.percentile(990).map_or_else(dash_cell, |v| number(v as f64 / 1e6)),
     ]
 }
@@ -124,7 +127,9 @@ pub(super) fn judged(f: &Figures<'_>) -> [String; 5] {
     let Some(s) = &f.shares else { return std::array::from_fn(|_| dash_cell()) };
     let show = |part: Option<f64>| part.map_or_else(dash_cell, verdict::percent);
     let target = s.target();
-    let worst = s.worst().map_or_else(dash_cell, |w| format!("{} ({})", show(w.met()), w.name));
+    let target = target.as_ref();
+    let has = show(f.worst_served.map(|s| s.mean));
+    let worst = s.worst().map_or_else(dash_cell, |w| format!("{has} ({})", w.name));
     [
         show(target.map(|t| s.share(t))),
         show(target.and_then(|t| t.entitled_mb_s).map(|e| e / s.total)),

@@ -7,7 +7,7 @@ use super::section::{Chart, dash_cell, mean_cell, references, rows_and_flags};
 use super::svg::{Unit, duration, esc, number};
 use crate::result::startup::Startups;
 use crate::result::{DriveInfo, Run, Spread, WorkloadInfo};
-use crate::stats::Bounded;
+use crate::stats::{Bound, Bounded};
 
 /// The mean, or what it is longer than with the median beside it.
 pub(super) fn time(s: &Startups) -> String {
@@ -45,6 +45,7 @@ pub(super) fn charts(
             key: f.key,
             label: given_up.map_or_else(|| config.clone(), |s| format!("{config}: {}", time(&s))),
             value: f.starts.and_then(|s| s.mean).map(ns),
+            bound: Bound::Exact,
             published: references(run, drive, workload, config)
                 .find(|m| m.metric == "startup_time" && m.unit == "s")
                 .and_then(|m| m.value)
@@ -99,7 +100,9 @@ pub(super) fn cells(run: &Run, f: &Figures<'_>, open: &str, close: &str) -> [Str
     let metric = |name: &str| {
         let cell = f.cell;
         let found = run.metrics.iter().find(|m| {
-            (&m.drive, &m.config, &m.workload) == (&cell.drive, &cell.config, &cell.workload)
+            m.drive == cell.drive
+                && m.config == cell.config
+                && m.workload == cell.workload
                 && m.metric == name
                 && m.rep.is_none()
                 && m.source == run.manifest.world

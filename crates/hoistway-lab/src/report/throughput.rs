@@ -2,10 +2,11 @@
 //! processes share it.
 
 use super::chart::{Bar, Line, Panel, Spots, Stack, bars, panels, spots, stacks};
-use super::figures::{Figures, Gain};
+use super::figures::{Beside, Figures};
 use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_and_flags};
 use super::svg::{Unit, esc, number};
 use crate::result::{DriveInfo, Run, WorkloadInfo};
+use crate::stats::Bound;
 
 /// One sentence from the data. Marked up for the page, plain otherwise.
 pub(super) fn headline(run: &Run, all: &[Figures<'_>], html: bool) -> String {
@@ -35,7 +36,7 @@ pub(super) fn extremes<'a, 'b>(
     all: &'b [Figures<'a>],
 ) -> (Option<&'b Figures<'a>>, Option<&'b Figures<'a>>) {
     let Some(first) = all.first() else { return (None, None) };
-    let differ = |f: &&Figures<'_>| !matches!(f.more, Some(Gain { differs: Some(false), .. }));
+    let differ = |f: &&Figures<'_>| f.more.as_ref().is_some_and(Beside::differs);
     let others = || all[1..].iter().filter(differ);
     let most = others().max_by(|a, b| mean(a).total_cmp(&mean(b)));
     let least = others().min_by(|a, b| mean(a).total_cmp(&mean(b)));
@@ -62,6 +63,7 @@ pub(super) fn charts(
         key: f.key,
         label: name(f),
         value: f.moved,
+        bound: Bound::Exact,
         published: references(run, drive, workload, &name(f))
             .find(|m| m.metric == "throughput_total" && m.unit == "MB/s")
             .and_then(|m| m.value),

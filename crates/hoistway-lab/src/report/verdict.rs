@@ -2,12 +2,12 @@
 //! configurations, a verdict in words, and the plot and the matrix that show it.
 
 use super::chart::{Axes, Matrix, MatrixCell, Point, matrix, tradeoff};
-use super::figures::{Figures, Gain};
+use super::figures::{Figures, bounded};
 use super::section::{self, Chart};
 use super::svg::{Unit, duration, esc, letter, number};
 use super::{startup, throughput};
 use crate::result::{DriveInfo, Judge, LOSS_OF_CONTROL, Run, WorkloadInfo, counts};
-use crate::stats::SAME_WITHIN;
+use crate::stats::{Bound, Finding, Ratio, SAME_WITHIN};
 use hoistway_sim::load::Better;
 
 /// A configuration as the verdict sees it.
@@ -16,11 +16,11 @@ pub(super) struct Outcome<'a> {
     pub(super) of: &'a Figures<'a>,
     /// Its name.
     pub(super) name: &'a str,
-    /// Throughput over the reference's.
+    /// Throughput of the device over that under the reference.
     pub(super) kept: f64,
     /// What is judged: nanoseconds for times, 0 to 1 otherwise.
     pub(super) value: f64,
-    /// The value is a lower bound: starts were given up.
+    /// The value is a lower bound: starts were given up, I/Os cut off.
     pub(super) beyond: bool,
     /// The value as text.
     pub(super) shown: String,
@@ -43,11 +43,14 @@ impl<'a> Field<'a> {
     pub(super) fn of(run: &'a Run, all: &'a [Figures<'a>]) -> Option<Field<'a>> {
         let judge = all.first()?.judge;
         let first = all.iter().find(|f| f.reference)?;
-        let whole = rate(judge, first).filter(|&r| r > 0.0)?;
+        first.moved.filter(|s| s.mean > 0.0)?;
         let name = |f: &Figures<'_>| run.manifest.configs[f.key].id.as_str();
         let outcome = |f: &'a Figures<'a>| {
             let (value, beyond, shown) = judged(judge, f)?;
-            let kept = rate(judge, f)? / whole;
+            let kept = match f.reference {
+                true => 1.0,
+                false => f.more?.comparison.ratio?.mean,
+            };
             Some(Outcome { of: f, name: name(f), kept, value, beyond, shown, frontier: false })
         };
         let less = match judge {
@@ -70,20 +73,22 @@ impl<'a> Field<'a> {
         Some(field)
     }
 
-    /// `a` is better than the `b`th in one and no worse in the other, both beyond 3 %.
+    /// `a` is better than the `b`th in one and no worse in the other, both beyond 3 %. Of what is only known to wait
+    /// longer than some time, nothing is known to be no worse than another.
     fn beats(&self, a: &Outcome<'_>, b: usize) -> bool {
         let b = &self.all[b];
         let (qa, qb) = (self.quality(a), self.quality(b));
         let no_worse = |a: f64, b: f64| a * (1.0 + SAME_WITHIN) >= b;
         let better = |a: f64, b: f64| a > b * (1.0 + SAME_WITHIN);
-        no_worse(qa, qb) && no_worse(a.kept, b.kept) && (better(qa, qb) || better(a.kept, b.kept))
+        !a.beyond
+            && no_worse(qa, qb)
+            && no_worse(a.kept, b.kept)
+            && (better(qa, qb) || better(a.kept, b.kept))
     }
 
-    /// More is better.
+    /// More is better; at most this of what is a bound.
     fn quality(&self, o: &Outcome<'_>) -> f64 {
         match self.judge {
-            // Not known to be better than anything.
-            _ if o.beyond => 0.0,
             Judge::Latency | Judge::Startup => 1.0 / o.value.max(1.0),
             Judge::Share | Judge::Throughput => o.value,
             // One thing lost in a hundred times the measured time is none.
@@ -95,30 +100,27 @@ impl<'a> Field<'a> {
     /// Of what the others moved under the reference; where a target's latency is judged. The target's own
     /// bytes are part of the total: a reader that is served at last can hide what the others lost.
     fn others_kept(&self, o: &Outcome<'_>) -> Option<f64> {
-        let moved = |o: &Outcome<'_>| o.of.others.map(|s| s.mean);
-        let whole = self.reference().and_then(moved).filter(|&r| r > 0.0)?;
-        (self.judge == Judge::Latency).then_some(moved(o)? / whole)
+        let kept = o.of.others_more?.comparison.ratio?.mean;
+        (self.judge == Judge::Latency).then_some(kept)
     }
 
     fn reference(&self) -> Option<&Outcome<'a>> {
         self.all.iter().find(|o| o.of.reference)
     }
 
-    /// Better than the reference beyond the spread of the repetitions and 3 %.
+    /// Known to be better than the reference: beyond the spread of the repetitions and 3 %. Where the reference has no
+    /// value everything that has one is.
     fn gains(&self, o: &Outcome<'_>) -> bool {
-        let Some(first) = self.reference() else { return !o.beyond };
-        let clear = self.quality(o) > self.quality(first) * (1.0 + SAME_WITHIN);
-        let noise = matches!(o.of.gain, Some(Gain { differs: Some(false), .. }));
-        !o.of.reference && !o.beyond && clear && !noise
+        let known = self.reference().is_none() && !o.beyond;
+        !o.of.reference && (known || o.of.judged.is_some_and(|j| j.is_better()))
     }
 
     /// The configuration that is best in what is judged, if it gains anything. Under `throughput` that is
     /// the one that moves most.
     pub(super) fn best(&self) -> Option<&Outcome<'a>> {
         if self.judge == Judge::Throughput {
-            let most = self.all.iter().max_by(|a, b| a.kept.total_cmp(&b.kept))?;
-            let noise = matches!(most.of.more, Some(Gain { differs: Some(false), .. }));
-            return (!most.of.reference && !noise && most.kept > 1.0 + SAME_WITHIN).then_some(most);
+            let gaining = self.all.iter().filter(|o| o.of.more.is_some_and(|m| m.is_better()));
+            return gaining.max_by(|a, b| a.kept.total_cmp(&b.kept));
         }
         let gaining = self.all.iter().filter(|o| self.gains(o));
         gaining.max_by(|a, b| self.quality(a).total_cmp(&self.quality(b)))
@@ -139,16 +141,10 @@ impl<'a> Field<'a> {
         self.all.iter().filter(lost).map(|o| o.name).collect()
     }
 
-    /// How many times better than the reference.
-    fn times(&self, o: &Outcome<'_>) -> Option<f64> {
-        let first = self.reference().filter(|f| !f.beyond)?;
-        match self.judge {
-            Judge::Throughput => Some(o.kept),
-            Judge::Share => (first.value > 0.0).then(|| o.value / first.value),
-            Judge::Latency | Judge::Startup => Some(first.value / o.value),
-            Judge::Count if self.less => (o.value > 0.0).then(|| first.value / o.value),
-            Judge::Count => (first.value > 0.0).then(|| o.value / first.value),
-        }
+    /// How many times better than the reference; of the throughput, where that is judged.
+    fn times(&self, o: &Outcome<'_>) -> Option<Ratio> {
+        let gain = if self.judge == Judge::Throughput { o.of.more } else { o.of.judged }?.gain()?;
+        gain.mean.is_finite().then_some(gain)
     }
 }
 
@@ -158,23 +154,15 @@ const ALL: f64 = 0.005;
 /// Who keeps this part of the throughput keeps most of it.
 const MOST: f64 = 0.8;
 
-/// MB/s of everybody: of the processes where somebody waits or shares, else of the device.
-fn rate(judge: Judge, f: &Figures<'_>) -> Option<f64> {
-    match judge {
-        Judge::Latency | Judge::Share => f.total.map(|s| s.mean),
-        Judge::Throughput | Judge::Startup | Judge::Count => f.moved.map(|s| s.mean),
-    }
-}
-
 /// Value, whether it is a lower bound, and its text.
 fn judged(judge: Judge, f: &Figures<'_>) -> Option<(f64, bool, String)> {
     match judge {
-        Judge::Latency => f.latency.map(|l| {
-            (l.mean, !f.censored.is_empty(), format!("{}{}", f.longer(), duration(l.mean)))
-        }),
+        Judge::Latency => {
+            f.wait().map(|wait| (wait.value, wait.bound != Bound::Exact, bounded(wait, duration)))
+        }
         Judge::Startup => startup::point(f),
         Judge::Count => f.counted.map(|c| (c.number.mean, false, c.text())),
-        Judge::Share => f.shares.as_ref()?.worst_met().map(|m| (m, false, percent(m))),
+        Judge::Share => f.worst_served.map(|s| (s.mean, false, percent(s.mean))),
         Judge::Throughput => f.jain.map(|j| (j.mean, false, number(j.mean))),
     }
 }
@@ -241,8 +229,7 @@ pub(super) fn words(
     };
     let (value, reference) = (bold(first.shown.clone()), text(first.name));
     if all.len() == 1 {
-        let rate = rate(judge, first.of).unwrap_or(0.0);
-        let rate = text(&Unit::Rate.value(rate));
+        let rate = text(&Unit::Rate.value(first.of.moved.map_or(0.0, |s| s.mean)));
         return match judge {
             Judge::Share => format!(
                 "{place}, {reference} leaves nobody below {value} of its part, at {rate} in all; nothing to compare with."
@@ -268,7 +255,14 @@ pub(super) fn words(
             Judge::Count => format!("{reference} gives {value}"),
             _ => format!("the target waits {value} under {reference}"),
         };
-        let none = "no configuration does better beyond the spread of the repetitions";
+        let open =
+            |o: &Outcome<'_>| o.of.judged.is_some_and(|j| j.comparison.finding == Finding::Unknown);
+        let none = match field.all.iter().any(open) {
+            true => {
+                "no configuration is known to do better: of what was cut off only a bound is known"
+            }
+            false => "no configuration does better beyond the spread of the repetitions",
+        };
         return format!("{place}, {what}; {none}.{lost}");
     };
     let gives = |o: &Outcome<'_>| match judge {
@@ -430,7 +424,7 @@ fn matrix_cell(
 ) -> MatrixCell {
     let place = place(field.judge, drive, workload);
     let Some(best) = field.best() else {
-        let moved = |f: &Outcome<'_>| Unit::Rate.value(rate(field.judge, f.of).unwrap_or(0.0));
+        let moved = |f: &Outcome<'_>| Unit::Rate.value(f.of.moved.map_or(0.0, |s| s.mean));
         let shown = field.reference().map_or("–".into(), |f| match field.judge {
             Judge::Throughput => moved(f),
             _ => f.shown.clone(),
@@ -448,10 +442,10 @@ fn matrix_cell(
     let strength = match times {
         // From nothing, or from starts that never ended.
         None => 4,
-        Some(t) => [1.5, 3.0, 10.0].iter().filter(|&&limit| t >= limit).count() + 1,
+        Some(t) => [1.5, 3.0, 10.0].iter().filter(|&&limit| t.mean >= limit).count() + 1,
     };
     let gained = |o: &Outcome<'_>| match field.times(o) {
-        Some(t) => format!("{} ×", number(t).trim_end_matches(".0")),
+        Some(t) => section::times_text(&t),
         None => o.shown.clone(),
     };
     let keeps = |o: &Outcome<'_>| match (o.kept - 1.0).abs() < ALL {

@@ -142,15 +142,15 @@ impl Results {
         for m in run.metrics.iter().filter(|m| m.source == run.manifest.world) {
             let interval = m.metric.strip_suffix("_ci99");
             let metric = interval.unwrap_or(&m.metric);
-            let key = [&m.drive, &m.config, &m.workload, metric].map(str::to_string);
+            let key = [&*m.drive, &m.config, &m.workload, metric].map(str::to_string);
             let figures = &mut self.figures;
             let at = *self.index.entry(key).or_insert_with(|| {
                 figures.push(Figure {
-                    drive: m.drive.clone(),
-                    config: m.config.clone(),
-                    workload: m.workload.clone(),
+                    drive: m.drive.to_string(),
+                    config: m.config.to_string(),
+                    workload: m.workload.to_string(),
                     metric: metric.to_string(),
-                    unit: m.unit.clone(),
+                    unit: m.unit.to_string(),
                     value: None,
                     ci99: None,
                     reps: Vec::new(),

@@ -29,9 +29,11 @@ use crate::config::Config;
 use crate::experiment::{Experiment, ExperimentError, Options, Procedure, Source};
 use crate::report;
 use crate::result::kept::Kept;
-use crate::result::{DirectoryError, Run};
+use crate::result::{DirectoryError, Run, holds_runs};
 use crate::run::{Grid, RunError};
 use crate::world::Sim;
+use hoistway_files::input::{self, Limit};
+use hoistway_files::{Dir, Kind};
 use hoistway_sim::drive::DriveFile;
 use pool::{Ears, Entry};
 use std::path::{Path, PathBuf};
@@ -72,6 +74,31 @@ pub struct Place<'a> {
     pub program: &'a str,
     /// Reuse nothing.
     pub fresh: bool,
+}
+
+impl Place<'_> {
+    /// Whether the folder may be written into: it is new, empty or ours.
+    fn check(&self) -> Result<(), DirectoryError> {
+        match hoistway_files::Place::of(self.out) {
+            // It is made with those above it.
+            Err(e) if e.kind() == Some(std::io::ErrorKind::NotFound) => Ok(()),
+            place => Ok(place?.may_fill(is_ours)?),
+        }
+    }
+
+    /// The folder, made where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// What stands there instead, or what the system says.
+    pub fn folder(&self) -> Result<Dir, DirectoryError> {
+        Ok(hoistway_files::Place::make(self.out)?.fill(is_ours)?)
+    }
+}
+
+/// Whether an earlier version has written a reproduction into a folder, or has begun to.
+fn is_ours(dir: &Dir) -> bool {
+    dir.holds("reproduction.md", Kind::Marked) || holds_runs(dir, false)
 }
 
 /// What came of a plan.
@@ -125,6 +152,9 @@ pub fn plan(
             command: one_command(id, procedure, quick, reps),
             experiment: e,
         };
+        if let Some(what) = grid.too_large() {
+            return Err(ExperimentError(what));
+        }
         experiments.push(Planned { grid, source: document.source });
     }
     Ok(Plan { procedure, quick, command: command.into(), experiments })
@@ -161,6 +191,7 @@ impl Plan {
         ears: &Ears<'_>,
         told: &(dyn Fn(&str) + Sync),
     ) -> Result<Reproduction, RunError> {
+        place.check()?;
         let mut slots: Vec<Slot> = Vec::new();
         for planned in &self.experiments {
             slots.push(planned.slot(place, self.procedure)?);
@@ -223,6 +254,9 @@ struct Slot {
     outcome: Option<Result<Results, String>>,
 }
 
+/// The key of a run directory: its grid in words.
+const KEY: Limit = Limit { what: "the key of a run", bytes: 16 << 20 };
+
 impl Planned {
     fn dir(&self, place: &Place<'_>) -> PathBuf {
         place.out.join(&self.grid.experiment.id)
@@ -234,32 +268,31 @@ impl Planned {
     }
 
     /// The file that names it.
-    fn key_file(&self, place: &Place<'_>) -> PathBuf {
-        place.out.join(format!(".{}.key", self.grid.experiment.id))
+    fn key_name(&self) -> String {
+        format!(".{}.key", self.grid.experiment.id)
     }
 
     /// Reads the results that are there, or opens the place for finished runs.
     fn slot(&self, place: &Place<'_>, procedure: Procedure) -> Result<Slot, RunError> {
-        let keep = |e: DirectoryError| RunError::Keep { what: e.to_string() };
         let (dir, key) = (self.dir(place), self.key(place));
-        Run::may_write(&dir).map_err(keep)?;
-        let same = std::fs::read_to_string(self.key_file(place)).is_ok_and(|k| k == key);
+        Run::may_write(&dir)?;
+        let same = input::text(&place.out.join(self.key_name()), KEY).is_ok_and(|k| k == key);
         if same
             && !place.fresh
             && let Ok(run) = Run::read(&dir)
         {
             return Ok(Slot { kept: None, outcome: Some(Ok(self.results(&run, procedure))) });
         }
-        let (kept, _) = Kept::open(&dir, &key, place.fresh).map_err(keep)?;
+        let (kept, _) = Kept::open(&dir, &key, place.fresh)?;
         Ok(Slot { kept: Some(kept), outcome: None })
     }
 
     /// Writes the run directory and forgets the single runs.
     fn write(&self, place: &Place<'_>, kept: &Kept, run: &Run) -> Result<(), DirectoryError> {
+        place.folder()?;
         run.write(&self.dir(place), &report::html::render(run))?;
-        let file = self.key_file(place);
-        std::fs::write(&file, self.key(place))
-            .map_err(|error| DirectoryError::Io { path: file, error })?;
+        let dir = place.folder()?;
+        dir.place(self.key_name())?.replace(self.key(place).as_bytes(), Kind::Named)?;
         kept.remove()
     }
 

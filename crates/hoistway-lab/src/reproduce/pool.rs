@@ -8,9 +8,8 @@
 
 use crate::result::Run;
 use crate::result::kept::Kept;
-use crate::run::{Grid, RunError};
+use crate::run::{Grid, RunError, guarded};
 use crate::world::World;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -103,8 +102,8 @@ pub fn run(
     tell(&lock(), threads);
     let put_together = |entry: usize| {
         let e = &entries[entry];
-        let run = catch_unwind(AssertUnwindSafe(|| e.grid.together(world, e.kept)));
-        (ears.over)(entry, run.unwrap_or_else(|p| Err(broken(e.grid.experiment.id.clone(), &*p))));
+        let run = guarded(|| e.grid.experiment.id.clone(), || e.grid.together(world, e.kept));
+        (ears.over)(entry, run.unwrap_or_else(Err));
     };
     let work = || {
         while !stop.load(Ordering::Relaxed) {
@@ -116,14 +115,9 @@ pub fn run(
             let Some(task) = lock().next() else { return };
             let e = &entries[task.entry];
             let begun = (ears.clock)();
-            let record = catch_unwind(AssertUnwindSafe(|| e.grid.encoded(world, task.index, stop)))
-                .unwrap_or_else(|p| Err(broken(e.grid.cell_of(task.index), &*p)));
+            let record = e.grid.encoded(world, task.index, stop);
             let took = (ears.clock)() - begun;
-            let saved = record.and_then(|record| {
-                let keep =
-                    |e: crate::result::DirectoryError| RunError::Keep { what: e.to_string() };
-                e.kept.save(task.index, &record).map_err(keep)
-            });
+            let saved = record.and_then(|record| Ok(e.kept.save(task.index, &record)?));
             if matches!(saved, Err(RunError::Interrupted { .. })) {
                 return;
             }
@@ -144,13 +138,6 @@ pub fn run(
         }
     });
     !stop.load(Ordering::Relaxed)
-}
-
-fn broken(cell: String, panic: &(dyn std::any::Any + Send)) -> RunError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let what =
-        text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-    RunError::Broken { cell, what: what.into() }
 }
 
 impl State {

@@ -6,10 +6,9 @@
 //! device, and beside it that of the *others*: a target that is served faster moves more itself, which
 //! must not hide what the others lose.
 
-use super::{Cell, Rep, ratio, reference, rep_value, target};
-use crate::result::Manifest;
-use crate::stats::{self, Bounded, PERCENTILES, Ratio};
-use hoistway::Nanos;
+use super::{Cell, Manifest, pooled, reference, target};
+use crate::judge::{self, Comparison, Side};
+use crate::stats::Percentile;
 
 /// The last word of a workload that is a target alone.
 pub const ALONE: &str = "alone";
@@ -45,14 +44,14 @@ pub fn uncontrolled<'a>(manifest: &Manifest, cells: &'a [Cell], cell: &Cell) -> 
 /// A cell beside the same without control and the target alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Control {
-    /// Mean latency over that alone, paired by seed.
-    pub latency: Option<Ratio>,
+    /// Mean latency over that alone.
+    pub latency: Option<Comparison>,
     /// 99th percentile over that alone, each of all repetitions' samples; `None` of too few.
     pub p99: Option<f64>,
     /// Throughput of the device over that without control; 1 is all of it.
-    pub total: Option<Bounded>,
+    pub total: Option<Comparison>,
     /// The same of the bytes of the others' calls.
-    pub others: Option<Bounded>,
+    pub others: Option<Comparison>,
 }
 
 impl Control {
@@ -62,36 +61,26 @@ impl Control {
         let free = uncontrolled(manifest, cells, cell);
         let targeted = cell.reps.iter().all(|rep| target(rep).is_some());
         let p99 = || Some(p99(cell)? / p99(alone?)?);
+        let over = |other: Option<&Cell>, metric| other.map(|o| over(manifest, cell, o, metric));
         Control {
-            latency: alone.filter(|_| targeted).and_then(|a| ratio(cell, a, "latency_avg")),
+            latency: over(alone.filter(|_| targeted), "latency_avg"),
             p99: p99(),
-            total: free.and_then(|f| kept(cell, f, "throughput_total")),
-            others: free.and_then(|f| kept(cell, f, "throughput_interferers")),
+            total: over(free, "throughput_total"),
+            others: over(free, "throughput_interferers"),
         }
     }
 }
 
-/// What a cell keeps of a quantity without control: the mean of the ratios paired by seed. Where somebody
-/// got nothing there is no such mean, and it is the ratio of the means.
-pub fn kept(cell: &Cell, free: &Cell, metric: &str) -> Option<Bounded> {
-    let paired = ratio(cell, free, metric).map(|r| Bounded { value: r.mean, bound: r.bound });
-    let sum = |cell: &Cell| -> Option<f64> {
-        let each: Option<Vec<f64>> =
-            cell.reps.iter().map(|rep| rep_value(rep, metric)?.exact()).collect();
-        each.map(|each| stats::sum(each) / cell.reps.len() as f64)
-    };
-    paired.or_else(|| {
-        let (mine, all) = (sum(cell)?, sum(free).filter(|&v| v > 0.0)?);
-        Some(Bounded::from(mine / all))
-    })
+/// A quantity of a cell over that of another one of the same run.
+pub fn over(manifest: &Manifest, cell: &Cell, other: &Cell, metric: &str) -> Comparison {
+    let [value, reference] = [cell, other].map(|cell| Side { manifest, cell });
+    judge::compare(value, reference, metric)
 }
 
 /// The 99th percentile of the target's latencies in all repetitions, ns; `None` of too few samples.
 pub fn p99(cell: &Cell) -> Option<f64> {
-    let targets: Vec<_> = cell.reps.iter().filter_map(|rep: &Rep| target(rep)).collect();
-    let all = stats::merged(targets.iter().map(|t| &t.latency));
-    let censored: Vec<Nanos> = targets.iter().filter_map(|t| t.censored).collect();
-    let p = PERCENTILES.iter().find(|p| p.name == "p99").expect("the list has it");
+    let (all, censored) = pooled(&cell.reps);
+    let p = Percentile::find("p99").expect("the list has it");
     p.of(&all, &censored).map(|ns| ns as f64)
 }
 
@@ -146,19 +135,22 @@ mod tests {
         ];
         let c = Control::of(&m, &cells, &cells[3]);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
-        near(c.latency.unwrap().mean, 3.0);
-        near(c.total.unwrap().value, 0.95);
-        near(c.others.unwrap().value, 0.95);
+        let mean = |c: Option<Comparison>| c.unwrap().ratio.unwrap().mean;
+        near(mean(c.latency), 3.0);
+        near(mean(c.total), 0.95);
+        near(mean(c.others), 0.95);
         assert_eq!(c.p99, None, "six samples have no p99");
         let alone = Control::of(&m, &cells, &cells[0]);
-        assert!(alone.latency.is_none() && alone.others.is_none(), "nothing over nothing");
+        assert!(alone.latency.is_none(), "it is alone itself");
+        assert_eq!(alone.others.unwrap().ratio, None, "nothing over nothing");
 
         let run = derive(m, cells);
         let value = |config: usize, workload: &str, metric: &str| {
             let id = &run.manifest.configs[config].id;
-            let mut found = run.metrics.iter().filter(|m| {
-                (&m.config, m.workload.as_str(), m.metric.as_str()) == (id, workload, metric)
-            });
+            let mut found = run
+                .metrics
+                .iter()
+                .filter(|m| (&*m.config, &*m.workload, &*m.metric) == (&id[..], workload, metric));
             found.next().map(|m| m.value)
         };
         near(value(1, "readers", "latency_avg_over_alone").flatten().unwrap(), 3.0);
@@ -171,7 +163,10 @@ mod tests {
     #[test]
     fn who_gets_nothing_keeps_nothing() {
         let cells = [cell(0, "readers", 4, 2_000_000), cell(1, "readers", 1, 0)];
-        let kept = |metric| kept(&cells[1], &cells[0], metric).map(|k| k.value);
+        let kept = |metric| {
+            let over = over(&manifest(), &cells[1], &cells[0], metric);
+            over.ratio.map(|r| r.mean)
+        };
         assert_eq!(kept("throughput_interferers"), Some(0.0));
         assert_eq!(kept("startup_time"), None, "nothing is started");
     }
@@ -181,7 +176,6 @@ mod tests {
         let m = manifest();
         let cells = vec![cell(0, "readers", 4, 1), cell(1, "readers", 1, 1)];
         let run = derive(m, cells);
-        let added = |m: &str| m.ends_with("_over_alone") || m == "throughput_interferers_ratio";
-        assert!(!run.metrics.iter().any(|m| added(&m.metric)));
+        assert!(!run.metrics.iter().any(|m| m.metric.ends_with("_over_alone")));
     }
 }

@@ -3,12 +3,17 @@
 use super::replayed;
 use super::share::Shares;
 use super::startup::{self, Startups};
-use super::{Cell, Judge, Manifest, Metric, Rep, Run, control, counts, published};
+use super::{
+    Cell, Judge, Manifest, Metric, Name, Rep, Run, Target, control, counts, pooled, published,
+    target,
+};
+use crate::judge::{self, Compared, Comparison, Side};
 use crate::stats::{self, Bound, Bounded, PERCENTILES};
 use hoistway::Nanos;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::load::Better;
 use hoistway_sim::world::{ProcRecord, Role};
+use std::borrow::Cow;
 
 /// Id of the configuration that others are compared with, if it takes part.
 pub const REFERENCE: &str = "none-none";
@@ -28,37 +33,37 @@ const FEW_SAMPLES: u64 = 30;
 /// Metrics and flags of raw records: the only way a [`Run`] comes into being.
 pub fn derive(manifest: Manifest, cells: Vec<Cell>) -> Run {
     let reference = reference(&manifest).map(str::to_string);
-    let (mut metrics, mut warnings) = (Vec::new(), Vec::new());
+    let (mut metrics, mut warnings, mut comparisons) = (Vec::new(), Vec::new(), Vec::new());
     for cell in &cells {
-        let (world, experiment) = (&manifest.world, &manifest.experiment);
-        let mut sink = Sink { world, experiment, cell, metrics: &mut metrics };
+        let names =
+            [&manifest.world, &manifest.experiment, &cell.drive, &cell.config, &cell.workload];
+        let names = names.map(Name::from);
+        let mut sink = Sink { names, cell, metrics: &mut metrics };
+        let beside = beside(&cells, cell);
+        let judge = Judge::of(&manifest, beside.iter().copied());
         for (i, rep) in cell.reps.iter().enumerate() {
             sink.repetition(i as u32 + 1, rep);
         }
         sink.over_repetitions();
-        let other = cells.iter().find(|c| {
-            Some(&c.config) == reference.as_ref()
-                && (&c.drive, &c.workload) == (&cell.drive, &cell.workload)
-        });
-        if let Some(other) = other.filter(|o| o.config != cell.config) {
-            sink.ratios(other);
+        let free = beside.iter().find(|c| Some(&c.config) == reference.as_ref());
+        if let Some(free) = free.filter(|free| free.config != cell.config) {
+            let metrics = judge::quantities(judge, &beside);
+            comparisons.extend(sink.over_reference(&manifest, free, &metrics));
         }
-        sink.slowdown(&cells);
+        sink.slowdown(&manifest, &cells);
         sink.over_alone(&manifest, &cells);
-        let beside = beside(&cells, cell);
-        let judge = Judge::of(&manifest, beside.iter().copied());
         if judge == Judge::Share {
             sink.shares(&manifest);
         }
         sink.published(&cell.workload);
         sink.counts();
-        sink.phases(&cells);
+        comparisons.extend(sink.phases(&cells, reference.as_deref()));
         warnings.extend(flags(cell));
         if let Some(reference) = &reference {
             warnings.extend(loss_of_control(&manifest, judge, cell, &beside, reference));
         }
     }
-    Run { manifest, cells, metrics, flags: warnings }
+    Run { manifest, cells, metrics, comparisons, flags: warnings }
 }
 
 /// The cells of the same drive and workload, this one among them.
@@ -71,11 +76,6 @@ fn beside<'a>(cells: &'a [Cell], cell: &Cell) -> Vec<&'a Cell> {
 pub fn reference(manifest: &Manifest) -> Option<&str> {
     let ids = || manifest.configs.iter().map(|c| c.id.as_str());
     ids().find(|&id| id == REFERENCE).or_else(|| ids().next())
-}
-
-/// The measured process of a repetition.
-pub fn target(rep: &Rep) -> Option<&ProcRecord> {
-    rep.procs.iter().find(|p| p.role == Role::Target)
 }
 
 /// The others.
@@ -116,7 +116,8 @@ fn values(rep: &Rep) -> Vec<Quantity> {
         all.push(("throughput_startup", "MB/s", startup::rate(&starts).map(Bounded::from)));
     }
     if let Some(target) = target {
-        all.push(("latency_avg", "ms", stats::latency_mean(target).map(|m| m.times(1e-6))));
+        let wait = stats::latency_mean(&target.latency, &target.censored);
+        all.push(("latency_avg", "ms", wait.map(|m| m.times(1e-6))));
         all.push(("throughput_target", "MB/s", mb_s(target.bytes, window).map(Bounded::from)));
     }
     let plain = [
@@ -138,13 +139,22 @@ fn values(rep: &Rep) -> Vec<Quantity> {
         ("starved_max", "ms", rep.procs.iter().map(|p| p.starved.0).max().map(|n| ms(n as f64))),
     ];
     all.extend(plain.map(|(metric, unit, value)| (metric, unit, value.map(Bounded::from))));
+    // The kernel does not tell.
+    all.extend(choice(rep).map(|part| ("scheduler_choice", "1", Some(Bounded::from(part)))));
     all
+}
+
+/// Of the requests sent to the drive the part that the scheduler chose among several; `None` where it is not counted.
+fn choice(rep: &Rep) -> Option<f64> {
+    let of = |name: &str| rep.figures.iter().find(|f| f.name == name).map(|f| f.value as f64);
+    let issued = of("requests_issued").filter(|&n| n > 0.0)?;
+    Some(of("requests_chosen")? / issued)
 }
 
 /// Writes the metrics of one cell.
 pub(super) struct Sink<'a> {
-    world: &'a str,
-    experiment: &'a str,
+    /// World, experiment, drive, configuration, workload.
+    names: [Name; 5],
     pub(super) cell: &'a Cell,
     metrics: &'a mut Vec<Metric>,
 }
@@ -152,35 +162,48 @@ pub(super) struct Sink<'a> {
 impl Sink<'_> {
     fn put(
         &mut self,
-        metric: &str,
-        unit: &str,
+        metric: impl Into<Cow<'static, str>>,
+        unit: &'static str,
         value: Option<impl Into<Bounded>>,
         rep: Option<u32>,
     ) {
-        self.put_in(&self.cell.workload, metric, unit, value, rep);
+        self.put_row(self.names[4].clone(), metric.into(), unit, value.map(Into::into), rep);
     }
 
     /// A row of the cell that stands under another workload's name.
     pub(super) fn put_in(
         &mut self,
         workload: &str,
-        metric: &str,
-        unit: &str,
+        metric: impl Into<Cow<'static, str>>,
+        unit: &'static str,
         value: Option<impl Into<Bounded>>,
         rep: Option<u32>,
     ) {
-        let value = value.map(Into::into);
+        let own = &self.names[4];
+        let workload = if *own == *workload { own.clone() } else { workload.into() };
+        self.put_row(workload, metric.into(), unit, value.map(Into::into), rep);
+    }
+
+    fn put_row(
+        &mut self,
+        workload: Name,
+        metric: Cow<'static, str>,
+        unit: &'static str,
+        value: Option<Bounded>,
+        rep: Option<u32>,
+    ) {
+        let [world, experiment, drive, config, _] = &self.names;
         self.metrics.push(Metric {
-            experiment: self.experiment.to_string(),
-            drive: self.cell.drive.clone(),
-            config: self.cell.config.clone(),
-            workload: workload.to_string(),
-            metric: metric.to_string(),
-            unit: unit.to_string(),
+            experiment: experiment.clone(),
+            drive: drive.clone(),
+            config: config.clone(),
+            workload,
+            metric,
+            unit: unit.into(),
             value: value.map(|v| v.value),
             bound: value.map_or(Bound::Exact, |v| v.bound),
             rep,
-            source: self.world.to_string(),
+            source: world.clone(),
         });
     }
 
@@ -190,7 +213,7 @@ impl Sink<'_> {
         self.put("latency_sd", "ms", h.sd().map(ms), rep);
         self.put("latency_min", "ms", in_ms(h.min()), rep);
         for p in PERCENTILES {
-            self.put(&format!("latency_{}", p.name), "ms", in_ms(p.of(h, censored)), rep);
+            self.put(format!("latency_{}", p.name), "ms", in_ms(p.of(h, censored)), rep);
         }
         let max = stats::latency_max(h, censored).map(|max| max.times(1e-6));
         self.put("latency_max", "ms", max, rep);
@@ -224,8 +247,8 @@ impl Sink<'_> {
             self.put(metric, unit, value, Some(number));
         }
         if let Some(target) = target(rep) {
-            let censored: Vec<Nanos> = target.censored.into_iter().collect();
-            self.samples(&target.latency, &censored, rep.measured, Some(number));
+            let window = Nanos(rep.measured.0 * target.procs.len() as u64);
+            self.samples(&target.latency, &target.censored, window, Some(number));
         }
     }
 
@@ -238,13 +261,13 @@ impl Sink<'_> {
             self.put_means(&cell.workload, metric, unit, column);
         }
         self.startups(&cell.reps, None);
-        let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
+        let targets: Vec<Target<'_>> = cell.reps.iter().filter_map(target).collect();
         if targets.is_empty() {
             return;
         }
-        let all = stats::merged(targets.iter().map(|t| &t.latency));
-        let censored: Vec<Nanos> = targets.iter().filter_map(|t| t.censored).collect();
-        let window = Nanos(cell.reps.iter().map(|r| r.measured.0).sum());
+        let (all, censored) = pooled(&cell.reps);
+        let times = cell.reps.iter().zip(&targets);
+        let window = Nanos(times.map(|(r, t)| r.measured.0 * t.procs.len() as u64).sum());
         self.samples(&all, &censored, window, None);
     }
 
@@ -253,63 +276,81 @@ impl Sink<'_> {
         &mut self,
         workload: &str,
         metric: &str,
-        unit: &str,
+        unit: &'static str,
         column: Option<Vec<Bounded>>,
     ) {
         let exact: Option<Vec<f64>> =
             column.as_ref().and_then(|c| c.iter().map(|v| v.exact()).collect());
         let spread = exact.and_then(|c| stats::spread(&c));
         let mean = spread.map(|s| s.mean.into());
-        self.put_in(workload, metric, unit, mean.or_else(|| Bounded::mean(&column?)), None);
+        let mean = mean.or_else(|| Bounded::mean(&column?));
+        self.put_in(workload, metric.to_string(), unit, mean, None);
         // What is only bounded has none.
         let interval = spread.and_then(|s| s.half_width);
-        self.put_in(workload, &format!("{metric}_ci99"), unit, interval, None);
+        self.put_in(workload, format!("{metric}_ci99"), unit, interval, None);
     }
 
-    /// This configuration over the reference, paired by seed.
-    fn ratios(&mut self, reference: &Cell) {
-        let targeted = self.cell.reps.iter().any(|rep| target(rep).is_some());
-        let of_target = ["latency_avg", "throughput_target"].into_iter().filter(|_| targeted);
-        let starts = self.cell.reps.iter().any(|rep| !startup::starts(rep).is_empty());
-        let of_starts = ["startup_time"].into_iter().filter(|_| starts);
-        for metric in ["throughput_total"].into_iter().chain(of_target).chain(of_starts) {
-            self.ratio_of(&format!("{metric}_ratio"), metric, reference);
+    /// This configuration over the reference.
+    fn over_reference(
+        &mut self,
+        m: &Manifest,
+        free: &Cell,
+        metrics: &[&'static str],
+    ) -> Vec<Compared> {
+        let (cell, row) = (self.cell, &self.cell.workload);
+        let mut all = Vec::new();
+        for metric in metrics {
+            let [value, reference] = [cell, free].map(|cell| Side { manifest: m, cell });
+            let comparison = judge::compare(value, reference, metric);
+            self.ratio(row, &format!("{metric}_ratio"), &comparison);
+            all.push(self.compared(row, metric, &free.config, comparison));
         }
+        all
     }
 
-    fn ratio_of(&mut self, name: &str, metric: &str, reference: &Cell) {
-        let ratio = ratio(self.cell, reference, metric);
-        let mean = ratio.map(|r| Bounded { value: r.mean, bound: r.bound });
-        self.put(name, "1", mean, None);
+    /// The rows of a ratio and its interval.
+    pub(super) fn ratio(&mut self, row: &str, name: &str, comparison: &Comparison) {
+        let ratio = comparison.ratio;
+        self.put_in(row, name.to_string(), "1", ratio.map(|r| r.bounded()), None);
         let bounds = ratio.and_then(|r| r.interval);
-        self.put(&format!("{name}_low"), "1", bounds.map(|b| b.0), None);
-        self.put(&format!("{name}_high"), "1", bounds.map(|b| b.1), None);
+        self.put_in(row, format!("{name}_low"), "1", bounds.map(|b| b.0), None);
+        self.put_in(row, format!("{name}_high"), "1", bounds.map(|b| b.1), None);
+    }
+
+    pub(super) fn compared(
+        &self,
+        row: &str,
+        metric: &'static str,
+        reference: &str,
+        comparison: Comparison,
+    ) -> Compared {
+        let [_, _, drive, config, workload] = self.names.clone();
+        let workload = if workload == *row { workload } else { row.into() };
+        Compared { drive, config, workload, metric, reference: reference.into(), comparison }
     }
 
     /// A start-up with a load over the same without.
-    fn slowdown(&mut self, cells: &[Cell]) {
+    fn slowdown(&mut self, manifest: &Manifest, cells: &[Cell]) {
         let cell = self.cell;
         let Some(idle) = startup::idle_workload(&cell.workload) else { return };
         let idle = cells
             .iter()
             .find(|c| (&c.drive, &c.config, &c.workload) == (&cell.drive, &cell.config, &idle));
         if let Some(idle) = idle {
-            self.ratio_of("startup_slowdown", "startup_time", idle);
+            let [cell, idle] = [cell, idle].map(|cell| Side { manifest, cell });
+            let over = judge::compare(cell, idle, "startup_time");
+            self.ratio(&cell.cell.workload, "startup_slowdown", &over);
         }
     }
 
-    /// A target beside others over the same alone, and what the others keep of their throughput.
+    /// A target beside others over the same alone.
     fn over_alone(&mut self, manifest: &Manifest, cells: &[Cell]) {
         let cell = self.cell;
         let Some(alone) = control::alone(manifest, cells, cell) else { return };
-        self.ratio_of("latency_avg_over_alone", "latency_avg", alone);
+        let over = control::over(manifest, cell, alone, "latency_avg");
+        self.ratio(&cell.workload, "latency_avg_over_alone", &over);
         let p99 = control::p99(cell).zip(control::p99(alone)).map(|(mine, alone)| mine / alone);
         self.put("latency_p99_over_alone", "1", p99, None);
-        let free = control::uncontrolled(manifest, cells, cell);
-        if let Some(free) = free.filter(|f| f.config != cell.config) {
-            let kept = control::kept(cell, free, "throughput_interferers");
-            self.put("throughput_interferers_ratio", "1", kept, None);
-        }
     }
 
     /// Entitlement against received share, per repetition and over them.
@@ -332,15 +373,15 @@ impl Sink<'_> {
             let spread = column.and_then(|c| stats::spread(&c));
             self.put(metric, unit, spread.map(|s| s.mean), None);
             let interval = spread.and_then(|s| s.half_width);
-            self.put(&format!("{metric}_ci99"), unit, interval, None);
+            self.put(format!("{metric}_ci99"), unit, interval, None);
         }
     }
 
     /// Published values of the same cell, beside ours; `workload`: it, or one of its phases.
     pub(super) fn published(&mut self, workload: &str) {
-        let (experiment, cell) = (self.experiment, self.cell);
-        for row in published::rows_of(experiment, &cell.drive, &cell.config, workload) {
-            let source = row.source.to_string();
+        let (experiment, cell) = (self.names[1].clone(), self.cell);
+        for row in published::rows_of(&experiment, &cell.drive, &cell.config, workload) {
+            let source = row.source.into();
             self.put_in(workload, row.metric, row.unit, row.exactly(), None);
             self.metrics.last_mut().expect("one was just put").source = source;
         }
@@ -351,18 +392,6 @@ impl Sink<'_> {
 pub fn rep_value(rep: &Rep, metric: &str) -> Option<Bounded> {
     let found = values(rep).into_iter().find(|v| v.0 == metric);
     found.map_or_else(|| counts::value(rep, metric).map(Bounded::from), |v| v.2)
-}
-
-/// One of the per-repetition quantities of `cell` over the same of `reference`, paired by seed.
-pub fn ratio(cell: &Cell, reference: &Cell, metric: &str) -> Option<stats::Ratio> {
-    let column = |cell: &Cell| -> Option<Vec<Bounded>> {
-        cell.reps.iter().map(|rep| rep_value(rep, metric)).collect()
-    };
-    let seeds = |cell: &Cell| cell.reps.iter().map(|r| r.seed).collect::<Vec<_>>();
-    if seeds(cell) != seeds(reference) {
-        return None;
-    }
-    stats::paired_ratio_bounded(&column(cell)?, &column(reference)?)
 }
 
 /// How the text of a flag begins that says a configuration does not protect the target.
@@ -433,7 +462,7 @@ fn waits(judge: Judge, cell: &Cell, free: &Cell, beside: &[&Cell]) -> Option<Str
     let time = |c: &Cell| {
         let of = |rep: &Rep| match judge {
             Judge::Startup => startup::mean_time(&startup::starts(rep)),
-            _ => stats::latency_mean(target(rep)?).map(|ns| ns.times(1e-9)),
+            _ => rep_value(rep, "latency_avg").map(|ms| ms.times(1e-3)),
         };
         let column: Option<Vec<Bounded>> = c.reps.iter().map(of).collect();
         Bounded::mean(&column?)
@@ -491,7 +520,8 @@ fn percent(part: f64) -> String {
 /// The metrics of shares.
 fn share_values(shares: &Option<Shares>) -> [(&'static str, &'static str, Option<f64>); 5] {
     let s = shares.as_ref();
-    let target = || s.and_then(Shares::target);
+    let target = s.and_then(Shares::target);
+    let target = || target.as_ref();
     let part = |mb_s: Option<f64>| mb_s.zip(s).map(|(mb_s, s)| 100.0 * mb_s / s.total);
     [
         ("share_target", "percent", part(target().map(|t| t.mb_s))),
@@ -508,10 +538,10 @@ fn flags(cell: &Cell) -> Vec<(String, String)> {
     let mut flags = Vec::new();
     let mut flag = |text: String| flags.push((name.clone(), text));
     replayed::flags(cell).into_iter().for_each(&mut flag);
-    let targets: Vec<&ProcRecord> = cell.reps.iter().filter_map(target).collect();
+    let targets: Vec<Target<'_>> = cell.reps.iter().filter_map(target).collect();
     let censored = targets
         .iter()
-        .filter(|t| stats::censored_too_many(t.latency.count(), t.censored.iter().count() as u64))
+        .filter(|t| stats::censored_too_many(t.latency.count(), t.censored.len() as u64))
         .count();
     if censored > 0 {
         flag(format!("censored I/Os: the target's last one did not end in {censored} runs"));

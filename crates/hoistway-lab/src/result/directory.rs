@@ -13,12 +13,20 @@
 //! What grows with the number of runs and their length is compressed; of records, the same name without
 //! `.gz` is read as well.
 
-use super::kept::{compressed, expanded};
-use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, records};
+use super::kept::compressed;
+use super::room::{self, Meter, Room};
+use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, histograms, records};
+use crate::words::unquoted;
+use flate2::read::GzDecoder;
+use hoistway_files::input::{self, Limit, ReadError};
+use hoistway_files::{Dir, Kind, Place, PlaceError};
 use std::fmt;
-use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+mod exchange;
+
+pub use exchange::holds_runs;
 
 /// Why a run directory cannot be read or written.
 #[derive(Debug)]
@@ -38,11 +46,10 @@ pub enum DirectoryError {
         /// What is wrong.
         what: String,
     },
-    /// There is something else in the place of the directory.
-    InTheWay {
-        /// The place.
-        path: PathBuf,
-    },
+    /// A file is none, or longer than its kind may be.
+    Refused(ReadError),
+    /// There is something of others in the place of the directory, or on the way there.
+    InTheWay(PlaceError),
 }
 
 impl fmt::Display for DirectoryError {
@@ -50,18 +57,36 @@ impl fmt::Display for DirectoryError {
         match self {
             DirectoryError::Io { path, error } => write!(f, "{}: {error}", path.display()),
             DirectoryError::Content { path, what } => write!(f, "{}: {what}", path.display()),
-            DirectoryError::InTheWay { path } => write!(
-                f,
-                "{} exists and is not a run directory; choose another place with --out",
-                path.display()
-            ),
+            DirectoryError::Refused(error) => error.fmt(f),
+            DirectoryError::InTheWay(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for DirectoryError {}
 
+impl From<ReadError> for DirectoryError {
+    fn from(error: ReadError) -> DirectoryError {
+        match error {
+            ReadError::Io { path, error } => DirectoryError::Io { path, error },
+            other => DirectoryError::Refused(other),
+        }
+    }
+}
+
+impl From<PlaceError> for DirectoryError {
+    fn from(error: PlaceError) -> DirectoryError {
+        match error {
+            PlaceError::Io { path, error } => DirectoryError::Io { path, error },
+            error => DirectoryError::InTheWay(error),
+        }
+    }
+}
+
 type Result<T> = std::result::Result<T, DirectoryError>;
+
+/// A manifest has a few KiB for each drive, configuration and workload.
+const MANIFEST: Limit = Limit { what: "the manifest of a run", bytes: 4 << 20 };
 
 /// Header of `metrics.csv`; the first seven columns are those of the published table.
 pub const METRIC_COLUMNS: &[&str] = &[
@@ -83,9 +108,12 @@ const SERIES_COLUMNS: &[&str] =
 impl Run {
     /// Reads a run directory; metrics are derived afresh from the records.
     pub fn read(dir: &Path) -> Result<Run> {
-        let manifest_path = dir.join("run.toml");
-        let manifest: Manifest = toml::from_str(&read(&manifest_path)?)
-            .map_err(|e| content(&manifest_path, e.to_string().trim().replace('\n', " ")))?;
+        let manifest_path = dir.join(MANIFEST_FILE);
+        let text = input::text(&manifest_path, MANIFEST)?;
+        let manifest: Manifest = toml::from_str(&text).map_err(|e| {
+            let line = 1 + text[..e.span().map_or(0, |s| s.start)].matches('\n').count();
+            content(&manifest_path, format!("line {line}: {}", unquoted(e.message())))
+        })?;
         if manifest.schema != super::SCHEMA {
             let what = format!(
                 "schema {} is not the {} that this version reads; use the version that wrote it ({})",
@@ -99,56 +127,80 @@ impl Run {
     }
 
     /// Is there nothing at `dir`, an empty folder, or an older run?
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::InTheWay`] of whatever else, a link too.
     pub fn may_write(dir: &Path) -> Result<()> {
-        let free = match fs::read_dir(dir) {
-            Ok(mut entries) => entries.next().is_none() || dir.join("run.toml").is_file(),
-            Err(e) => e.kind() == io::ErrorKind::NotFound,
-        };
-        if free { Ok(()) } else { Err(DirectoryError::InTheWay { path: dir.into() }) }
+        match Place::of(dir) {
+            // It is made with those above it.
+            Err(e) if e.kind() == Some(io::ErrorKind::NotFound) => Ok(()),
+            place => Ok(exchange::check(&place?)?),
+        }
     }
 
-    /// Writes everything; what stood there before is replaced as a whole. Files are made in a folder
-    /// beside it that is renamed at the end, so nobody ever sees half a run.
+    /// Writes everything. What an older run has written there is replaced; what somebody has put beside it stays. Files
+    /// are made in a folder beside it that is renamed at the end, so nobody ever sees half a run.
     pub fn write(&self, dir: &Path, html: &str) -> Result<()> {
-        Run::may_write(dir)?;
-        let temporary = beside(dir, "part");
-        let outcome = self.write_into(&temporary, html).and_then(|()| replace(dir, &temporary));
+        let place = Place::make(dir)?;
+        exchange::check(&place)?;
+        let (part, folder) = place.new_beside("part", |part| part.make_dir(0o777))?;
+        let made = folder.identity()?;
+        let outcome = self.write_into(&folder, html);
+        let outcome = outcome.and_then(|()| Ok(exchange::exchange(&place, &part, &folder)?));
         if outcome.is_err() {
-            // Best effort: the error that led here is the one to report.
-            let _ = fs::remove_dir_all(&temporary);
+            // The error that led here is the one to report.
+            let _ = part.remove_tree(made);
         }
         outcome
     }
 
-    fn write_into(&self, dir: &Path, html: &str) -> Result<()> {
-        if dir.exists() {
-            fs::remove_dir_all(dir).map_err(|e| io_error(dir, e))?;
-        }
-        let records = dir.join("records");
-        fs::create_dir_all(&records).map_err(|e| io_error(&records, e))?;
+    fn write_into(&self, dir: &Dir, html: &str) -> Result<()> {
+        let put = |dir: &Dir, name: &str, bytes: &[u8]| -> Result<()> {
+            Ok(dir.place(name)?.replace(bytes, Kind::New)?)
+        };
         let manifest = toml::to_string(&self.manifest)
-            .map_err(|e| content(&dir.join("run.toml"), e.to_string()))?;
-        write(&dir.join("run.toml"), &manifest)?;
-        write_gz(&records.join("histograms.json.gz"), &records::histograms_json(&self.cells))?;
-        write_gz(&records.join("intervals.csv.gz"), &records::intervals_csv(&self.cells))?;
-        write(&records.join("marks.csv"), &records::marks_csv(&self.cells))?;
-        write_gz(&records.join("monitor.csv.gz"), &records::monitor_csv(&self.cells))?;
-        write(&records.join("files.csv"), &records::files_csv(&self.cells))?;
-        self.write_derived(dir, html)
+            .map_err(|e| content(&dir.path().join(MANIFEST_FILE), e.to_string()))?;
+        put(dir, MANIFEST_FILE, manifest.as_bytes())?;
+        let records = dir.place(RECORDS)?.make_dir(0o777)?;
+        let gz = |name: &str, text: &str| put(&records, name, &compressed(text.as_bytes()));
+        gz("histograms.json.gz", &histograms::histograms_json(&self.cells))?;
+        gz("intervals.csv.gz", &records::intervals_csv(&self.cells))?;
+        put(&records, "marks.csv", records::marks_csv(&self.cells).as_bytes())?;
+        gz("monitor.csv.gz", &records::monitor_csv(&self.cells))?;
+        put(&records, "files.csv", records::files_csv(&self.cells).as_bytes())?;
+        self.derived_into(dir, html)
+    }
+
+    /// Whether [`Run::write_derived`] would find its way free.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryError::InTheWay`] where something of others bears the name of a derived file.
+    pub fn may_write_derived(dir: &Path) -> Result<()> {
+        let dir = Dir::open(dir)?;
+        for name in DERIVED {
+            dir.place(name)?.may_replace(Kind::Named)?;
+        }
+        Ok(dir.may_change()?)
     }
 
     /// Writes what is computed from the records: `metrics.csv`, `series.csv.gz`, `report.html`.
     pub fn write_derived(&self, dir: &Path, html: &str) -> Result<()> {
-        let file = |name: &str, bytes: &[u8]| -> Result<()> {
-            let part = dir.join(format!("{name}.part"));
-            fs::write(&part, bytes).map_err(|e| io_error(&part, e))?;
-            fs::rename(&part, dir.join(name)).map_err(|e| io_error(&dir.join(name), e))
-        };
-        file("metrics.csv", metrics_csv(&self.metrics).as_bytes())?;
-        file("series.csv.gz", &compressed(self.series_csv().as_bytes()))?;
+        self.derived_into(&Dir::open(dir)?, html)
+    }
+
+    fn derived_into(&self, dir: &Dir, html: &str) -> Result<()> {
+        let [metrics, series, report] = DERIVED;
+        let file = |name: &str, bytes: &[u8]| dir.place(name)?.replace(bytes, Kind::Named);
+        file(metrics, metrics_csv(&self.metrics).as_bytes())?;
+        file(series, &compressed(self.series_csv().as_bytes()))?;
         // What an older version wrote would be out of date beside it.
-        let _ = fs::remove_file(dir.join("series.csv"));
-        file("report.html", html.as_bytes())
+        let old = dir.place(OLD_SERIES)?;
+        if old.may_replace(Kind::Named).is_ok() {
+            old.remove_file()?;
+        }
+        Ok(file(report, html.as_bytes())?)
     }
 
     /// Throughput over time of every process and the device, in MB/s.
@@ -237,11 +289,14 @@ pub fn number_text(value: f64) -> String {
 }
 
 fn read_cells(dir: &Path) -> Result<Vec<Cell>> {
-    let (path, text) = record(dir, "histograms.json")?;
-    let mut cells = records::read_histograms(&text).map_err(|what| content(&path, what))?;
+    let room = Room::new();
+    let (path, source) = record(dir, "histograms.json", &room)?;
+    let read = histograms::read_histograms(source, &room);
+    let mut cells = read.map_err(|what| content(&path, what))?;
     let mut add = |name: &str, read: Reader| -> Result<()> {
-        let (path, text) = record(dir, name)?;
-        read(&text, &mut cells).map_err(|what| content(&path, what))
+        room.begin_file();
+        let (path, mut source) = record(dir, name, &room)?;
+        read(&mut source, &mut cells, &room).map_err(|what| content(&path, what))
     };
     add("intervals.csv", records::read_intervals)?;
     add("marks.csv", records::read_marks)?;
@@ -251,66 +306,35 @@ fn read_cells(dir: &Path) -> Result<Vec<Cell>> {
 }
 
 /// Adds a file of the records to the cells.
-type Reader = fn(&str, &mut [Cell]) -> std::result::Result<(), String>;
+type Reader = fn(&mut dyn BufRead, &mut [Cell], &Room) -> std::result::Result<(), String>;
 
 /// A file of the records, compressed or not, and where it is.
-fn record(dir: &Path, name: &str) -> Result<(PathBuf, String)> {
+fn record<'a>(dir: &Path, name: &str, room: &'a Room) -> Result<(PathBuf, Box<dyn BufRead + 'a>)> {
+    let limit = Limit { what: "the records of a run", bytes: room::TEXT_MAX };
     let path = dir.join("records").join(format!("{name}.gz"));
-    match fs::read(&path) {
-        Ok(bytes) => {
-            let text = expanded(&bytes).map_err(|e| io_error(&path, e))?;
-            Ok((path, text))
-        }
-        Err(_) => {
+    let (path, source): (PathBuf, Box<dyn Read>) = match input::sized(&path, limit) {
+        Ok(file) => (path, Box::new(GzDecoder::new(BufReader::new(file)))),
+        Err(error) if error.is_missing() => {
             let plain = path.with_extension("");
-            let text = read(&plain)?;
-            Ok((plain, text))
+            let file = input::sized(&plain, limit)?;
+            (plain, Box::new(file))
         }
-    }
+        Err(error) => return Err(error.into()),
+    };
+    Ok((path, Box::new(BufReader::new(Meter::new(source, room)))))
 }
 
-/// A folder beside `dir`, hidden, of this process.
-fn beside(dir: &Path, what: &str) -> PathBuf {
-    beside_name(dir, &format!("{what}-{}", std::process::id()))
-}
-
-/// A folder beside `dir`, hidden.
+/// The name of a folder beside `dir`, hidden.
 pub(super) fn beside_name(dir: &Path, what: &str) -> PathBuf {
     let name = dir.file_name().map_or_else(|| "run".into(), |n| n.to_string_lossy().into_owned());
     dir.with_file_name(format!(".{name}.{what}"))
 }
 
-/// Puts `new` in the place of `dir`.
-fn replace(dir: &Path, new: &Path) -> Result<()> {
-    if !dir.exists() {
-        return fs::rename(new, dir).map_err(|e| io_error(dir, e));
-    }
-    let old = beside(dir, "old");
-    fs::rename(dir, &old).map_err(|e| io_error(dir, e))?;
-    if let Err(e) = fs::rename(new, dir) {
-        // Put the old one back; the error that led here is the one to report.
-        let _ = fs::rename(&old, dir);
-        return Err(io_error(dir, e));
-    }
-    fs::remove_dir_all(&old).map_err(|e| io_error(&old, e))
-}
-
-fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(|e| io_error(path, e))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|e| io_error(path, e))
-}
-
-fn write_gz(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, compressed(text.as_bytes())).map_err(|e| io_error(path, e))
-}
-
-pub(super) fn io_error(path: &Path, error: io::Error) -> DirectoryError {
-    DirectoryError::Io { path: path.into(), error }
-}
-
 fn content(path: &Path, what: impl Into<String>) -> DirectoryError {
     DirectoryError::Content { path: path.into(), what: what.into() }
 }
+
+const MANIFEST_FILE: &str = "run.toml";
+const RECORDS: &str = "records";
+const DERIVED: [&str; 3] = ["metrics.csv", "series.csv.gz", "report.html"];
+const OLD_SERIES: &str = "series.csv";

@@ -9,15 +9,17 @@
 //! Every run goes through this form, whether it is kept or not: results are the same bytes with and without
 //! an interruption.
 
-use super::directory::{DirectoryError, beside_name, io_error};
-use super::{Rep, records};
+use super::directory::{DirectoryError, beside_name};
+use super::{Rep, histograms};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use std::fs;
-use std::io::{self, Read, Write};
+use hoistway_files::input::{self, Limit};
+use hoistway_files::{Dir, Kind, Place, PlaceError};
+use std::ffi::OsStr;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a run leaves behind.
 #[derive(Clone, Debug)]
@@ -33,12 +35,12 @@ pub struct Finished {
 impl Finished {
     /// Compressed, exact.
     pub fn encode(&self) -> Vec<u8> {
-        compressed(records::finished_json(self).as_bytes())
+        compressed(histograms::finished_json(self).as_bytes())
     }
 
     /// What was encoded.
     pub fn decode(bytes: &[u8]) -> Result<Finished, String> {
-        records::read_finished(&expanded(bytes).map_err(|e| e.to_string())?)
+        histograms::read_finished(GzDecoder::new(bytes))
     }
 }
 
@@ -49,20 +51,14 @@ pub(super) fn compressed(text: &[u8]) -> Vec<u8> {
     written.expect("a vector takes every byte")
 }
 
-/// The text in compressed bytes.
-pub(super) fn expanded(bytes: &[u8]) -> io::Result<String> {
-    let mut text = String::new();
-    GzDecoder::new(bytes).read_to_string(&mut text)?;
-    Ok(text)
-}
-
 /// The folder of a grid's finished runs. It comes into being with the first of them.
 #[derive(Debug)]
 pub struct Kept {
     folder: PathBuf,
+    /// What is in its file.
     key: String,
-    /// The folder and its key are there. Threads finish at the same time.
-    made: Mutex<bool>,
+    /// The folder, once it and its key are there. Threads finish at the same time.
+    dir: Mutex<Option<Arc<Dir>>>,
 }
 
 /// What was found in the place.
@@ -85,18 +81,63 @@ impl Kept {
     /// What cannot be read or removed.
     pub fn open(dir: &Path, key: &str, fresh: bool) -> Result<(Kept, Found), DirectoryError> {
         let folder = beside_name(dir, "partial");
-        let kept = Kept { folder, key: key.to_string(), made: Mutex::new(false) };
-        let found = match fs::read_to_string(kept.folder.join(KEY)) {
-            Ok(text) if text == key && !fresh => Found::Ours,
-            Ok(text) if text == key => Found::Nothing,
-            Ok(_) => Found::Others,
-            Err(_) if kept.folder.exists() => Found::Others,
-            Err(_) => return Ok((kept, Found::Nothing)),
-        };
-        if found != Found::Ours {
-            kept.remove()?;
+        let kept = Kept { folder, key: format!("{HEAD}{key}"), dir: Mutex::new(None) };
+        let Some(there) = kept.there()? else { return Ok((kept, Found::Nothing)) };
+        let same =
+            read(&there, OsStr::new(KEY), KEY_FILE).is_some_and(|text| text == kept.key.as_bytes());
+        *kept.lock() = Some(Arc::new(there));
+        if same && !fresh {
+            return Ok((kept, Found::Ours));
         }
-        Ok((kept, found))
+        kept.remove()?;
+        Ok((kept, if same { Found::Nothing } else { Found::Others }))
+    }
+
+    /// Whether [`Kept::open`] would find its way free.
+    ///
+    /// # Errors
+    ///
+    /// Something of others in the place of the folder.
+    pub fn check(dir: &Path) -> Result<(), DirectoryError> {
+        let (folder, key) = (beside_name(dir, "partial"), String::new());
+        Kept { folder, key, dir: Mutex::new(None) }.there()?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Dir>>> {
+        self.dir.lock().expect("no thread panics while it holds the lock")
+    }
+
+    /// The folder, if there is one with something in it. One that is not ours is an error: nothing in it may be lost.
+    fn there(&self) -> Result<Option<Dir>, PlaceError> {
+        let place = match Place::of(&self.folder) {
+            Err(e) if e.kind() == Some(io::ErrorKind::NotFound) => return Ok(None),
+            place => place?,
+        };
+        place.may_hold(is_kept)?;
+        if place.identity()?.is_none() {
+            return Ok(None);
+        }
+        let dir = place.open_dir()?;
+        Ok(if dir.names()?.is_empty() { None } else { Some(dir) })
+    }
+
+    /// The folder, made where it is missing.
+    fn made(&self) -> Result<Arc<Dir>, PlaceError> {
+        let mut dir = self.lock();
+        if let Some(dir) = &*dir {
+            return Ok(Arc::clone(dir));
+        }
+        let place = Place::make(&self.folder)?;
+        place.may_hold(is_kept)?;
+        let there = place.identity()?.is_some();
+        let made = if there { place.open_dir() } else { place.make_dir(0o777) }?;
+        made.place(KEY)?.replace(self.key.as_bytes(), Kind::Named)?;
+        Ok(Arc::clone(dir.insert(Arc::new(made))))
+    }
+
+    fn dir(&self) -> Option<Arc<Dir>> {
+        self.lock().clone()
     }
 
     /// Where it is.
@@ -106,9 +147,8 @@ impl Kept {
 
     /// How many runs are kept.
     pub fn count(&self) -> usize {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };
-        let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
-        names.filter(|name| name.ends_with(".json.gz")).count()
+        let names = self.dir().and_then(|dir| dir.names().ok()).unwrap_or_default();
+        names.iter().filter(|name| is_run(name)).count()
     }
 
     /// Keeps the record of run `index`. The file appears as a whole.
@@ -117,30 +157,18 @@ impl Kept {
     ///
     /// What cannot be written.
     pub fn save(&self, index: usize, record: &[u8]) -> Result<(), DirectoryError> {
-        let put = |path: &Path, bytes: &[u8]| {
-            let part = path.with_extension(format!("part-{}", std::process::id()));
-            fs::write(&part, bytes)
-                .and_then(|()| fs::rename(&part, path))
-                .map_err(|e| io_error(path, e))
-        };
-        let mut made = self.made.lock().expect("no thread panics while it holds the lock");
-        if !*made {
-            fs::create_dir_all(&self.folder).map_err(|e| io_error(&self.folder, e))?;
-            put(&self.folder.join(KEY), self.key.as_bytes())?;
-            *made = true;
-        }
-        drop(made);
-        put(&self.file(index), record)
+        Ok(self.made()?.place(name_of(index))?.replace(record, Kind::Named)?)
     }
 
     /// Run `index` is there; [`forget_damaged`](Kept::forget_damaged) has seen to it that it can be read.
     pub fn holds(&self, index: usize) -> bool {
-        self.file(index).is_file()
+        self.dir().is_some_and(|dir| dir.holds(&name_of(index), Kind::Named))
     }
 
     /// Run `index`; `None` if it was not kept, or is damaged.
     pub fn load(&self, index: usize) -> Option<Finished> {
-        Finished::decode(&fs::read(self.file(index)).ok()?).ok()
+        let dir = self.dir()?;
+        Finished::decode(&read(&dir, OsStr::new(&name_of(index)), RECORD)?).ok()
     }
 
     /// Forgets those that are damaged: a file that appeared as a whole may be empty once the power was gone.
@@ -149,11 +177,10 @@ impl Kept {
     ///
     /// What cannot be removed.
     pub fn forget_damaged(&self) -> Result<(), DirectoryError> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        for path in entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "gz")) {
-            let whole = fs::read(&path).is_ok_and(|bytes| Finished::decode(&bytes).is_ok());
-            if !whole {
-                fs::remove_file(&path).map_err(|e| io_error(&path, e))?;
+        let Some(dir) = self.dir() else { return Ok(()) };
+        for name in dir.names()?.iter().filter(|name| is_run(name)) {
+            if read(&dir, name, RECORD).is_none_or(|bytes| Finished::decode(&bytes).is_err()) {
+                dir.place(name)?.remove_file()?;
             }
         }
         Ok(())
@@ -165,18 +192,49 @@ impl Kept {
     ///
     /// What cannot be removed.
     pub fn remove(&self) -> Result<(), DirectoryError> {
-        match fs::remove_dir_all(&self.folder) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error(&self.folder, e)),
-            _ => Ok(()),
+        let Some(dir) = self.lock().take() else { return Ok(()) };
+        for name in dir.names()?.iter().filter(|name| is_run(name) || is_part(name)) {
+            dir.place(name)?.remove_file()?;
         }
-    }
-
-    fn file(&self, index: usize) -> PathBuf {
-        self.folder.join(format!("{index:06}.json.gz"))
+        // Somebody's file keeps the folder, which stays ours by its key.
+        if dir.names()?.iter().all(|name| name == KEY) {
+            dir.place(KEY)?.remove_file()?;
+            Place::of(&self.folder)?.remove_dir()?;
+        }
+        Ok(())
     }
 }
 
+/// What a file of the folder holds, within a limit.
+fn read(dir: &Dir, name: &OsStr, limit: Limit) -> Option<Vec<u8>> {
+    input::bounded(dir.place(name).ok()?.open().ok()?, limit.bytes).ok()?
+}
+
+/// Whether a folder is one of finished runs, by its key.
+pub(super) fn is_kept(dir: &Dir) -> bool {
+    dir.holds(KEY, Kind::Begins(&[const { HEAD.as_bytes() }]))
+}
+
+fn name_of(index: usize) -> String {
+    format!("{index:06}.json.gz")
+}
+
+fn is_run(name: &OsStr) -> bool {
+    let number = name.to_str().and_then(|name| name.strip_suffix(".json.gz"));
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a killed command has left a file of that name half written.
+fn is_part(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with('.') && name.contains(".part-"))
+}
+
 const KEY: &str = "key";
+const KEY_FILE: Limit = Limit { what: "the key of kept runs", bytes: 16 << 20 };
+const RECORD: Limit = Limit { what: "the record of a run", bytes: 64 << 20 };
+
+/// The first line of the key says whose the folder is.
+const HEAD: &str = "Made by hoistway: finished runs\n";
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ pub mod counts;
 pub mod csv;
 mod derive;
 mod directory;
+mod histograms;
 mod judge;
 pub mod kept;
 mod kind;
@@ -14,18 +15,25 @@ pub mod phases;
 pub mod published;
 mod records;
 pub mod replayed;
+mod room;
 pub mod share;
 pub mod startup;
+mod target;
 
-pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, ratio, reference, rep_value, target};
-pub use directory::{DirectoryError, METRIC_COLUMNS, metrics_csv, number_text};
+pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, reference, rep_value};
+pub use directory::{DirectoryError, METRIC_COLUMNS, holds_runs, metrics_csv, number_text};
 pub use judge::Judge;
 pub use kind::Kind;
+pub use target::{Target, pooled, target};
 
+use crate::judge::Compared;
 use crate::stats::Bound;
 use hoistway::Nanos;
 use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, TargetRecord};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Version of the layout of run directories.
 pub const SCHEMA: u32 = 1;
@@ -180,21 +188,76 @@ impl Monitor {
     }
 }
 
-/// One line of `metrics.csv`.
+/// A name that many rows have: its letters are kept once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        self
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: AsRef<str> + ?Sized> From<&T> for Name {
+    fn from(name: &T) -> Name {
+        Name(name.as_ref().into())
+    }
+}
+
+impl PartialEq<str> for Name {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&str> for Name {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<String> for Name {
+    fn eq(&self, other: &String) -> bool {
+        **self == **other
+    }
+}
+
+/// One line of `metrics.csv`. A grid has some hundred thousand of them, with few different names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     /// Experiment id.
-    pub experiment: String,
+    pub experiment: Name,
     /// Drive id.
-    pub drive: String,
+    pub drive: Name,
     /// Configuration id.
-    pub config: String,
+    pub config: Name,
     /// Workload id.
-    pub workload: String,
+    pub workload: Name,
     /// One word per quantity (`latency_avg`, `throughput_total`), see docs/reference/metrics.md.
-    pub metric: String,
+    pub metric: Cow<'static, str>,
     /// Its unit.
-    pub unit: String,
+    pub unit: Cow<'static, str>,
     /// The value; `None` prints as an empty field (too few samples).
     pub value: Option<f64>,
     /// Whether it is the quantity, or the quantity is larger or smaller.
@@ -202,7 +265,7 @@ pub struct Metric {
     /// Repetition from 1; `None`: over all repetitions.
     pub rep: Option<u32>,
     /// `sim`, or the published source.
-    pub source: String,
+    pub source: Name,
 }
 
 /// A value over repetitions.
@@ -229,6 +292,8 @@ pub struct Run {
     pub cells: Vec<Cell>,
     /// Derived metrics.
     pub metrics: Vec<Metric>,
+    /// How the cells compare with the reference configuration.
+    pub comparisons: Vec<Compared>,
     /// Warnings for the reader: (cell as `drive/config/workload`, text), such as "censored I/Os".
     pub flags: Vec<(String, String)>,
 }

@@ -5,6 +5,7 @@
 
 use super::derive::Sink;
 use super::{Cell, Rep};
+use crate::judge::{self, Compared, Comparison};
 use crate::stats::{self, Bounded};
 use hoistway::Nanos;
 use hoistway_sim::hist::{Histogram, lowest_of};
@@ -136,10 +137,23 @@ fn rate(bytes: u64, time: Bounded) -> Option<f64> {
     (time.value > 0.0).then(|| bytes as f64 / 1e6 / time.value)
 }
 
+/// How long a phase took in each repetition; `None` if one did not reach it.
+fn times(cell: &Cell, phase: &str) -> Option<Vec<Bounded>> {
+    let time = |rep: &Rep| Some(phases(rep).iter().find(|p| p.name == phase)?.time());
+    cell.reps.iter().map(time).collect()
+}
+
 impl Sink<'_> {
-    /// The rows of the cell's phases, under workloads of their own.
-    pub(super) fn phases(&mut self, cells: &[Cell]) {
+    /// The rows of the cell's phases, under workloads of their own; and their times beside those under the reference
+    /// configuration.
+    pub(super) fn phases(&mut self, cells: &[Cell], reference: Option<&str>) -> Vec<Compared> {
         let cell = self.cell;
+        let free = cells.iter().find(|c| {
+            (&c.drive, &c.workload) == (&cell.drive, &cell.workload)
+                && Some(c.config.as_str()) == reference
+                && c.config != cell.config
+        });
+        let mut compared = Vec::new();
         for name in names(cell) {
             let row = row_name(cells, cell, &name);
             let of = |rep: &'_ Rep| phases(rep).into_iter().position(|p| p.name == name);
@@ -148,13 +162,21 @@ impl Sink<'_> {
             for (number, phase) in (1..).zip(&all) {
                 let Some(phase) = phase else { continue };
                 for (metric, unit, value) in phase.values() {
-                    self.put_in(&row, &metric, unit, value, Some(number));
+                    self.put_in(&row, metric, unit, value, Some(number));
                 }
                 self.calls(&row, &phase.latency(), Some(number));
             }
             self.over(&row, &all);
+            if let Some(free) = free {
+                let paired = judge::seeds(cell) == judge::seeds(free);
+                let [ours, theirs] = [cell, free].map(|cell| times(cell, &name));
+                let comparison = Comparison::of(ours.as_deref(), theirs.as_deref(), paired);
+                self.ratio(&row, "phase_time_ratio", &comparison);
+                compared.push(self.compared(&row, "phase_time", &free.config, comparison));
+            }
             self.published(&row);
         }
+        compared
     }
 
     /// Over repetitions; a phase that some of them did not reach has no means.
@@ -233,9 +255,8 @@ pub(super) mod tests {
     }
 
     fn row<'a>(metrics: &'a [Metric], workload: &str, metric: &str) -> &'a Metric {
-        let found = metrics
-            .iter()
-            .find(|m| (m.workload.as_str(), m.metric.as_str(), m.rep) == (workload, metric, None));
+        let found =
+            metrics.iter().find(|m| (&*m.workload, &*m.metric, m.rep) == (workload, metric, None));
         found.unwrap_or_else(|| panic!("{workload} {metric}"))
     }
 

@@ -18,6 +18,14 @@ pub fn overloaded(cell: &Cell) -> bool {
     figure(cell, "replay.stopped") == Some(1) || behind(cell).is_some()
 }
 
+/// Figure of a replay in open loop whose trace has no times.
+pub const UNTIMED: &str = "replay.untimed";
+
+/// All I/Os were submitted at once, since the trace has no times: latencies are those of a queue that nobody had.
+pub fn untimed(cell: &Cell) -> bool {
+    figure(cell, UNTIMED).is_some()
+}
+
 /// By how many ms the replay ended later than the recording in open loop, if that is much.
 fn behind(cell: &Cell) -> Option<i64> {
     // In closed loop the end is no matter of keeping up.
@@ -31,6 +39,11 @@ fn behind(cell: &Cell) -> Option<i64> {
 pub(super) fn flags(cell: &Cell) -> Vec<String> {
     let seconds = |ms: i64| format!("{:.1} s", ms as f64 / 1e3);
     let mut flags = Vec::new();
+    if untimed(cell) {
+        let what = "the trace has no times: its I/Os were submitted at once, and latencies are those of that queue; \
+                    --closed replays them one after another";
+        return vec![what.into()];
+    }
     let backlog = figure(cell, "replay.backlog_at_end").unwrap_or(0);
     if figure(cell, "replay.stopped") == Some(1) {
         let at = figure(cell, "replay.last_ms").map_or_else(String::new, seconds);

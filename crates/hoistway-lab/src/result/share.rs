@@ -70,6 +70,7 @@ impl Shares {
         if total <= 0.0 || weights == 0 {
             return None;
         }
+        let targets = first.procs.iter().filter(|p| p.role == Role::Target).count().max(1);
         let clients: Vec<Client> = first
             .procs
             .iter()
@@ -79,7 +80,8 @@ impl Shares {
                 let part = total * weight as f64 / weights as f64;
                 let entitled_mb_s = match manifest.guarantee {
                     None => Some(part),
-                    Some(rate) => target.then_some(rate as f64 / 1e6),
+                    // Of a target of several processes each is promised its part.
+                    Some(rate) => target.then_some(rate as f64 / 1e6 / targets as f64),
                 };
                 Client { name: p.name.clone(), target, weight, mb_s, entitled_mb_s }
             })
@@ -88,9 +90,16 @@ impl Shares {
         Some(Shares { clients, total, jain: stats::jain(&over_weight) })
     }
 
-    /// The target.
-    pub fn target(&self) -> Option<&Client> {
-        self.clients.iter().find(|c| c.target)
+    /// The target; of several processes all of them together, under the first one's name.
+    pub fn target(&self) -> Option<Client> {
+        let mut all = self.clients.iter().filter(|c| c.target).cloned();
+        let first = all.next()?;
+        Some(all.fold(first, |sum, c| Client {
+            weight: sum.weight + c.weight,
+            mb_s: sum.mb_s + c.mb_s,
+            entitled_mb_s: sum.entitled_mb_s.zip(c.entitled_mb_s).map(|(a, b)| a + b),
+            ..sum
+        }))
     }
 
     /// Whoever has least of what it is entitled to.
@@ -157,5 +166,18 @@ mod tests {
         let guaranteed = of(&m);
         assert_eq!(guaranteed.worst_met(), Some(2.5));
         assert_eq!(guaranteed.clients[1].met(), None, "the others are promised nothing");
+    }
+
+    #[test]
+    fn a_target_of_two_processes_is_both() {
+        let mut m = manifest();
+        m.guarantee = Some(12_000_000);
+        let mut rep = cell([2_000_000, 7_000_000, 9_000_000]);
+        rep.procs[1].role = Role::Target;
+        let both = Shares::of(&m, &m.workloads[0], &[rep]).unwrap();
+        let target = both.target().unwrap();
+        assert_eq!((target.mb_s, target.entitled_mb_s), (9.0, Some(12.0)));
+        assert_eq!((both.share(&target), target.met()), (0.5, Some(0.75)));
+        assert_eq!(both.worst_met(), Some(2.0 / 6.0), "one of the two");
     }
 }

@@ -32,6 +32,16 @@ impl Bound {
             Bound::Below => "<",
         }
     }
+
+    /// Of one over the number.
+    #[must_use]
+    pub fn turned(self) -> Bound {
+        match self {
+            Bound::Exact => Bound::Exact,
+            Bound::Above | Bound::AtLeast => Bound::Below,
+            Bound::Below => Bound::Above,
+        }
+    }
 }
 
 /// A number and what it says.
@@ -87,14 +97,13 @@ impl Bounded {
     }
 }
 
-/// Three significant digits, a bound rounded to its safe side: `>13.3`, `>60`.
-impl fmt::Display for Bounded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Bounded {
+    /// Three significant digits of it; of a bound on its safe side, so that it is true as printed.
+    pub fn three(self) -> f64 {
         if self.value == 0.0 || !self.value.is_finite() {
-            return write!(f, "{}{}", self.bound.sign(), self.value);
+            return self.value;
         }
-        let power = 2 - libm::floor(libm::log10(self.value.abs())) as i32;
-        let scale = libm::pow(10.0, f64::from(power));
+        let scale = libm::pow(10.0, f64::from(self.power()));
         // Decimal fractions are not exact: 25.6 must not become 25.5.
         let slack = self.value.abs() * scale * 1e-12;
         let scaled = self.value * scale;
@@ -104,8 +113,23 @@ impl fmt::Display for Bounded {
             Bound::Above => libm::floor(scaled + slack),
             Bound::Below => libm::ceil(scaled - slack),
         };
-        let digits = usize::try_from(power).unwrap_or(0);
-        let text = format!("{:.digits$}", whole / scale);
+        whole / scale
+    }
+
+    /// Of ten, by which the third significant digit is a whole number.
+    fn power(self) -> i32 {
+        2 - libm::floor(libm::log10(self.value.abs())) as i32
+    }
+}
+
+/// Three significant digits, a bound rounded to its safe side: `>13.3`, `>60`.
+impl fmt::Display for Bounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.value == 0.0 || !self.value.is_finite() {
+            return write!(f, "{}{}", self.bound.sign(), self.value);
+        }
+        let digits = usize::try_from(self.power()).unwrap_or(0);
+        let text = format!("{:.digits$}", self.three());
         let text = match text.contains('.') {
             true => text.trim_end_matches('0').trim_end_matches('.'),
             false => &text,

@@ -13,7 +13,6 @@ pub use student::t_quantile;
 use crate::result::Spread;
 use hoistway::Nanos;
 use hoistway_sim::hist::{Histogram, highest_of, lowest_of};
-use hoistway_sim::world::ProcRecord;
 
 /// Two-sided level of every interval: 99 % (statistics.md 4).
 pub const CONFIDENCE: f64 = 0.99;
@@ -115,124 +114,195 @@ pub fn sum(values: impl IntoIterator<Item = f64>) -> f64 {
     total + lost
 }
 
-/// How two configurations compare.
+/// What two sides of a comparison say, repetition beside repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Finding {
     /// Not told apart: the interval holds 1, or the ratio is within 1 +- 3 %.
     Same,
     /// The interval holds 1, and a half or double of it, too: the repetitions are too few or too unlike.
     Unsure,
-    /// Different.
-    Different,
-    /// Fewer than three pairs, or bounds instead of values: no interval, no verdict.
-    TooFew,
+    /// The value is smaller than the reference.
+    Less,
+    /// The value is larger.
+    More,
+    /// A side has no value, or what is known of it allows either.
+    Unknown,
 }
 
-/// A value over a reference value, both measured with the same seeds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
-    /// Geometric mean of the ratios of pairs.
-    pub mean: f64,
-    /// A bound if values of one side are: above what a lower bound gives, below what one of the reference
-    /// gives.
-    pub bound: Bound,
-    /// Bounds of the 99 % Student interval of the logarithms, as ratios; `None` below three pairs.
-    pub interval: Option<(f64, f64)>,
-    /// What it says.
-    pub verdict: Verdict,
-}
-
-/// Different only if the interval excludes 1 and the ratio is beyond the limit.
-fn verdict(mean: f64, (low, high): (f64, f64)) -> Verdict {
-    let beyond = (mean - 1.0).abs() > SAME_WITHIN;
-    let wide = low < 1.0 / UNSURE_BEYOND || high > UNSURE_BEYOND;
-    match low > 1.0 || high < 1.0 {
-        true if beyond => Verdict::Different,
-        false if wide => Verdict::Unsure,
-        _ => Verdict::Same,
+impl Finding {
+    /// Its word in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Finding::Same => "same",
+            Finding::Unsure => "unsure",
+            Finding::Less => "less",
+            Finding::More => "more",
+            Finding::Unknown => "unknown",
+        }
     }
-}
 
-impl Ratio {
-    /// The two are told apart: by the verdict, or, where there is none, by more than 3 %. A bound differs if
-    /// it lies beyond that on its own side.
-    pub fn differs(&self) -> bool {
-        let (low, high) = (self.mean < 1.0 - SAME_WITHIN, self.mean > 1.0 + SAME_WITHIN);
-        match (self.bound, self.verdict) {
-            (Bound::Above | Bound::AtLeast, _) => high,
-            (Bound::Below, _) => low,
-            (Bound::Exact, Verdict::TooFew) => low || high,
-            (Bound::Exact, verdict) => verdict == Verdict::Different,
+    /// One side is known to be larger.
+    pub fn differs(self) -> bool {
+        matches!(self, Finding::Less | Finding::More)
+    }
+
+    /// The same with the sides exchanged.
+    #[must_use]
+    pub fn turned(self) -> Finding {
+        match self {
+            Finding::Less => Finding::More,
+            Finding::More => Finding::Less,
+            same => same,
+        }
+    }
+
+    /// Different only if the interval excludes 1 and the ratio is beyond the limit. Without an interval (fewer than
+    /// three repetitions) the limit alone decides.
+    fn of(mean: f64, interval: Option<(f64, f64)>) -> Finding {
+        let (low, high) = interval.unwrap_or((mean, mean));
+        let wide = low < 1.0 / UNSURE_BEYOND || high > UNSURE_BEYOND;
+        match (mean - 1.0).abs() > SAME_WITHIN {
+            true if low > 1.0 => Finding::More,
+            true if high < 1.0 => Finding::Less,
+            _ if wide && (low..=high).contains(&1.0) => Finding::Unsure,
+            _ => Finding::Same,
         }
     }
 }
 
-/// Compares `values` with `reference`, paired by position. `None` unless there are equally many,
-/// finite and above 0.
-pub fn paired_ratio(values: &[f64], reference: &[f64]) -> Option<Ratio> {
-    let positive = |v: &[f64]| v.iter().all(|x| x.is_finite() && *x > 0.0);
-    if values.is_empty() || values.len() != reference.len() {
-        return None;
-    }
-    if !positive(values) || !positive(reference) {
-        return None;
-    }
-    let logs: Vec<f64> = values.iter().zip(reference).map(|(v, r)| libm::log(v / r)).collect();
-    let logs = spread(&logs)?;
-    let mean = libm::exp(logs.mean);
-    let interval = logs.half_width.map(|h| (libm::exp(logs.mean - h), libm::exp(logs.mean + h)));
-    let verdict = match interval {
-        None => Verdict::TooFew,
-        Some(interval) => verdict(mean, interval),
-    };
-    Some(Ratio { mean, bound: Bound::Exact, interval, verdict })
+/// A value over a reference value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Geometric mean of the ratios of pairs, or ratio of the geometric means; ratio of the means where a repetition
+    /// has the value 0.
+    pub mean: f64,
+    /// A bound if values of one side are: above what a lower bound gives, below what one of the reference
+    /// gives.
+    pub bound: Bound,
+    /// Bounds of the 99 % Student interval, as ratios; `None` below three repetitions, and of a bound.
+    pub interval: Option<(f64, f64)>,
+    /// What it says.
+    pub finding: Finding,
 }
 
-/// The same of repetitions that do not belong together: geometric mean over geometric mean, with Welch's
-/// interval of the logarithms. Values may be lower bounds, as in [`paired_ratio_bounded`].
-pub fn unpaired_ratio(values: &[Bounded], reference: &[Bounded]) -> Option<Ratio> {
+impl Ratio {
+    fn exact(mean: f64, interval: Option<(f64, f64)>) -> Ratio {
+        Ratio { mean, bound: Bound::Exact, interval, finding: Finding::of(mean, interval) }
+    }
+
+    /// Reference over value.
+    #[must_use]
+    pub fn turned(self) -> Ratio {
+        Ratio {
+            mean: 1.0 / self.mean,
+            bound: self.bound.turned(),
+            interval: self.interval.map(|(low, high)| (1.0 / high, 1.0 / low)),
+            finding: self.finding.turned(),
+        }
+    }
+
+    /// The mean with its bound.
+    pub fn bounded(self) -> Bounded {
+        Bounded { value: self.mean, bound: self.bound }
+    }
+}
+
+/// Compares repetitions with those of a reference, with the same seeds one by one (`paired`) or all together. `None`
+/// unless both sides have values, finite and none below 0, and something to divide by; also where both have lower
+/// bounds among them: their ratio may be anything. Where one side has, the ratio is a bound without an interval.
+///
+/// The ratio is that of the geometric means (pairs that share a disk layout differ by a factor), with an interval of
+/// the logarithms: Student's of the pairs', or Welch's. Where a repetition has the value 0 it is the ratio of the
+/// means, with the interval of their difference over the reference's mean.
+pub fn ratio(values: &[Bounded], reference: &[Bounded], paired: bool) -> Option<Ratio> {
+    let plain = |v: &[Bounded]| -> Option<Vec<f64>> {
+        let good = |b: &Bounded| (b.value.is_finite() && b.value >= 0.0).then_some(b.value);
+        v.iter().map(good).collect::<Option<Vec<_>>>().filter(|v| !v.is_empty())
+    };
     let cut = |v: &[Bounded]| v.iter().any(|b| b.bound != Bound::Exact);
-    let logs = |v: &[Bounded]| -> Option<Vec<f64>> {
-        let log = |b: &Bounded| (b.value > 0.0 && b.value.is_finite()).then(|| libm::log(b.value));
-        v.iter().map(log).collect()
+    let (ours, theirs) = (plain(values)?, plain(reference)?);
+    if paired && ours.len() != theirs.len() {
+        return None;
+    }
+    let ratio = match ours.iter().chain(&theirs).any(|&v| v == 0.0) {
+        false => {
+            let logs = |v: &[f64]| v.iter().map(|&v| libm::log(v)).collect::<Vec<_>>();
+            let (mean, half) = match paired {
+                true => {
+                    let pairs = ours.iter().zip(&theirs);
+                    lone(&pairs.map(|(v, r)| libm::log(v / r)).collect::<Vec<_>>())?
+                }
+                false => welch(&logs(&ours), &logs(&theirs))?,
+            };
+            let interval = half.map(|h| (libm::exp(mean - h), libm::exp(mean + h)));
+            Ratio::exact(libm::exp(mean), interval)
+        }
+        true => {
+            let whole = spread(&theirs)?.mean;
+            let (difference, half) = difference(&ours, &theirs, paired)?;
+            let over = |d: f64| (1.0 + d / whole).max(0.0);
+            let interval = half.map(|h| (over(difference - h), over(difference + h)));
+            (whole > 0.0).then(|| Ratio::exact(over(difference), interval))?
+        }
     };
-    let (ours, theirs) = (logs(values)?, logs(reference)?);
-    let (a, b) = (spread(&ours)?, spread(&theirs)?);
+    let bounds = |bound, known: Finding| {
+        let finding = if ratio.finding == known { known } else { Finding::Unknown };
+        Ratio { bound, interval: None, finding, ..ratio }
+    };
+    match (cut(values), cut(reference)) {
+        (false, false) => Some(ratio),
+        (true, false) => Some(bounds(Bound::Above, Finding::More)),
+        (false, true) => Some(bounds(Bound::Below, Finding::Less)),
+        (true, true) => None,
+    }
+}
+
+/// What two sides say: by their ratio, and where there is none by the sign of their difference.
+pub fn finding(values: &[Bounded], reference: &[Bounded], paired: bool) -> Finding {
+    if let Some(ratio) = ratio(values, reference, paired) {
+        return ratio.finding;
+    }
+    let exact = |v: &[Bounded]| v.iter().map(|b| b.exact()).collect::<Option<Vec<_>>>();
+    let sides = exact(values).zip(exact(reference));
+    let Some((mean, half)) = sides.and_then(|(v, r)| difference(&v, &r, paired)) else {
+        return Finding::Unknown;
+    };
+    match half.unwrap_or(0.0) {
+        half if mean > half => Finding::More,
+        half if mean < -half => Finding::Less,
+        0.0 => Finding::Same,
+        _ => Finding::Unsure,
+    }
+}
+
+/// Mean difference and half its interval.
+fn difference(ours: &[f64], theirs: &[f64], paired: bool) -> Option<(f64, Option<f64>)> {
+    match paired {
+        true if ours.len() != theirs.len() => None,
+        true => lone(&ours.iter().zip(theirs).map(|(v, r)| v - r).collect::<Vec<_>>()),
+        false => welch(ours, theirs),
+    }
+}
+
+fn lone(values: &[f64]) -> Option<(f64, Option<f64>)> {
+    spread(values).map(|s| (s.mean, s.half_width))
+}
+
+/// Difference of two means and half its interval by Welch; none below three values a side.
+fn welch(ours: &[f64], theirs: &[f64]) -> Option<(f64, Option<f64>)> {
+    let (a, b) = (spread(ours)?, spread(theirs)?);
     let difference = a.mean - b.mean;
-    let mean = libm::exp(difference);
-    let bound = match (cut(values), cut(reference)) {
-        (false, false) => Bound::Exact,
-        (true, false) => Bound::Above,
-        (false, true) => Bound::Below,
-        (true, true) => return None,
-    };
-    if a.n < 3 || b.n < 3 || bound != Bound::Exact {
-        return Some(Ratio { mean, bound, interval: None, verdict: Verdict::TooFew });
+    if a.n < 3 || b.n < 3 {
+        return Some((difference, None));
     }
     let part = |v: &[f64], s: &Spread| sd_about(v, s.mean).powi(2) / f64::from(s.n);
-    let (pa, pb) = (part(&ours, &a), part(&theirs, &b));
+    let (pa, pb) = (part(ours, &a), part(theirs, &b));
     let freedom = (pa + pb).powi(2)
         / (pa * pa / f64::from(a.n - 1) + pb * pb / f64::from(b.n - 1)).max(f64::MIN_POSITIVE);
     // Welch and Satterthwaite, rounded down; without any spread there is nothing to be unsure of.
     let freedom = if pa + pb > 0.0 { freedom.floor().max(1.0) as u32 } else { 1 };
     let half = t_quantile(0.5 + CONFIDENCE / 2.0, freedom) * (pa + pb).sqrt();
-    let interval = (libm::exp(difference - half), libm::exp(difference + half));
-    Some(Ratio { mean, bound, interval: Some(interval), verdict: verdict(mean, interval) })
-}
-
-/// The same where values may be lower bounds: then the ratio is one, and without interval. `None`, too, if
-/// there are bounds on both sides.
-pub fn paired_ratio_bounded(values: &[Bounded], reference: &[Bounded]) -> Option<Ratio> {
-    let plain = |v: &[Bounded]| v.iter().map(|b| b.value).collect::<Vec<_>>();
-    let cut = |v: &[Bounded]| v.iter().any(|b| b.bound != Bound::Exact);
-    let ratio = paired_ratio(&plain(values), &plain(reference))?;
-    let bound = match (cut(values), cut(reference)) {
-        (false, false) => return Some(ratio),
-        (true, false) => Bound::Above,
-        (false, true) => Bound::Below,
-        (true, true) => return None,
-    };
-    Some(Ratio { bound, interval: None, verdict: Verdict::TooFew, ..ratio })
+    Some((difference, Some(half)))
 }
 
 /// Jain's index of equal shares: 1 when all are equal, 1/n when one has everything. `None` without
@@ -294,14 +364,12 @@ pub fn censored_too_many(finished: u64, censored: u64) -> bool {
 ///
 /// Deviation: statistics.md 1.4 leaves it out of the mean. A target that reads once in 20 ms and is stuck
 /// for the rest of the run would then look like one that waits 20 ms.
-pub fn latency_mean(proc: &ProcRecord) -> Option<Bounded> {
-    match proc.censored {
-        None => proc.latency.mean().map(Bounded::from),
-        Some(cut) => {
-            let all = proc.latency.sum() + u128::from(cut.0);
-            Some(Bounded::above(all as f64 / (proc.latency.count() + 1) as f64))
-        }
+pub fn latency_mean(h: &Histogram, censored: &[Nanos]) -> Option<Bounded> {
+    if censored.is_empty() {
+        return h.mean().map(Bounded::from);
     }
+    let all = censored.iter().fold(h.sum(), |sum, cut| sum + u128::from(cut.0));
+    Some(Bounded::above(all as f64 / (h.count() + censored.len() as u64) as f64))
 }
 
 /// Largest latency in nanoseconds, unfinished I/Os included with the time they had waited.
@@ -363,48 +431,88 @@ mod tests {
         assert_eq!(p50.of(&h, &[Nanos(500); 200]), None, "most are still waiting");
     }
 
-    #[test]
-    fn repetitions_that_do_not_belong_together_are_compared_by_welch() {
-        let of = |v: &[f64]| v.iter().map(|&v| Bounded::from(v)).collect::<Vec<_>>();
-        let r = unpaired_ratio(&of(&[2.0, 2.1, 1.9, 2.0]), &of(&[1.0, 1.01, 0.99])).unwrap();
-        assert!((r.mean - 2.0).abs() < 0.01 && r.differs(), "{r:?}");
-        let (low, high) = r.interval.unwrap();
-        assert!(low < r.mean && r.mean < high && low > 1.7 && high < 2.3, "{r:?}");
-        let wide = unpaired_ratio(&of(&[1.0, 3.0, 0.5]), &of(&[1.0, 1.0, 1.2])).unwrap();
-        assert_eq!((wide.verdict, wide.differs()), (Verdict::Unsure, false));
-        let few = unpaired_ratio(&of(&[2.0]), &of(&[1.0])).unwrap();
-        assert_eq!((few.verdict, few.differs()), (Verdict::TooFew, true));
-        let none = unpaired_ratio(&of(&[1.0; 3]), &of(&[1.0; 3])).unwrap();
-        assert_eq!((none.verdict, none.interval), (Verdict::Same, Some((1.0, 1.0))));
-        let cut = [Bounded::above(0.5)];
-        assert!(!unpaired_ratio(&cut, &of(&[1.0])).unwrap().differs(), "it may still be larger");
+    fn of(values: &[f64]) -> Vec<Bounded> {
+        values.iter().map(|&v| Bounded::from(v)).collect()
+    }
+
+    fn paired(values: &[f64], reference: &[f64]) -> Option<Ratio> {
+        ratio(&of(values), &of(reference), true)
+    }
+
+    fn unpaired(values: &[f64], reference: &[f64]) -> Option<Ratio> {
+        ratio(&of(values), &of(reference), false)
     }
 
     #[test]
-    fn a_ratio_of_bounds_is_a_bound() {
-        let (one, two) = ([Bounded::from(1.0)], [Bounded::above(2.0)]);
-        let above = paired_ratio_bounded(&two, &one).unwrap();
-        assert_eq!((above.bound, above.interval), (Bound::Above, None));
-        assert!((above.mean - 2.0).abs() < 1e-12);
-        assert_eq!(paired_ratio_bounded(&one, &two).unwrap().bound, Bound::Below);
-        assert_eq!(paired_ratio_bounded(&two, &two), None);
+    fn repetitions_that_do_not_belong_together_are_compared_by_welch() {
+        let r = unpaired(&[2.0, 2.1, 1.9, 2.0], &[1.0, 1.01, 0.99]).unwrap();
+        assert!((r.mean - 2.0).abs() < 0.01 && r.finding == Finding::More, "{r:?}");
+        let (low, high) = r.interval.unwrap();
+        assert!(low < r.mean && r.mean < high && low > 1.7 && high < 2.3, "{r:?}");
+        let wide = unpaired(&[1.0, 3.0, 0.5], &[1.0, 1.0, 1.2]).unwrap();
+        assert_eq!(wide.finding, Finding::Unsure);
+        let few = unpaired(&[2.0], &[1.0]).unwrap();
+        assert_eq!((few.finding, few.interval), (Finding::More, None));
+        let none = unpaired(&[1.0; 3], &[1.0; 3]).unwrap();
+        assert_eq!((none.finding, none.interval), (Finding::Same, Some((1.0, 1.0))));
+    }
+
+    #[test]
+    fn a_ratio_of_bounds_is_a_bound_and_of_two_bounds_nothing() {
+        for pairs in [true, false] {
+            let (one, two) = ([Bounded::from(1.0)], [Bounded::above(2.0)]);
+            let above = ratio(&two, &one, pairs).unwrap();
+            assert_eq!((above.bound, above.interval), (Bound::Above, None));
+            assert!((above.mean - 2.0).abs() < 1e-12);
+            assert_eq!(above.finding, Finding::More);
+            let below = ratio(&one, &two, pairs).unwrap();
+            assert_eq!((below.bound, below.finding), (Bound::Below, Finding::Less));
+            assert_eq!(ratio(&two, &two, pairs), None);
+            assert_eq!(finding(&two, &[Bounded::above(9.0)], pairs), Finding::Unknown);
+            let open = ratio(&[Bounded::above(0.5)], &one, pairs).unwrap();
+            assert_eq!(open.finding, Finding::Unknown, "it may still be larger");
+            let back = open.turned();
+            assert_eq!((back.mean, back.bound), (2.0, Bound::Below));
+            assert_eq!(back.finding, Finding::Unknown);
+        }
+        // One bound among values that scatter: larger only if the repetitions tell so.
+        let cut = [Bounded::from(1.0), Bounded::from(3.0), Bounded::above(0.6)];
+        assert_eq!(ratio(&cut, &of(&[1.0; 3]), true).unwrap().finding, Finding::Unknown);
     }
 
     #[test]
     fn ratios_of_pairs_ignore_what_both_share() {
         // The layouts differ by a factor of 100, the ratio is 2 throughout.
-        let r = paired_ratio(&[2.0, 20.0, 200.0], &[1.0, 10.0, 100.0]).unwrap();
+        let r = paired(&[2.0, 20.0, 200.0], &[1.0, 10.0, 100.0]).unwrap();
         assert!((r.mean - 2.0).abs() < 1e-12);
-        assert_eq!(r.verdict, Verdict::Different);
-        let near = paired_ratio(&[1.02, 10.2, 102.0], &[1.0, 10.0, 100.0]).unwrap();
-        assert_eq!(near.verdict, Verdict::Same, "within three percent");
-        let close = paired_ratio(&[0.95, 1.06, 1.1], &[1.0, 1.0, 1.0]).unwrap();
-        assert_eq!(close.verdict, Verdict::Same, "the interval holds 1");
-        let wide = paired_ratio(&[0.5, 2.0, 3.0], &[1.0, 1.0, 1.0]).unwrap();
-        assert_eq!(wide.verdict, Verdict::Unsure, "it holds everything else, too");
-        assert_eq!(paired_ratio(&[2.0], &[1.0]).unwrap().verdict, Verdict::TooFew);
-        assert_eq!(paired_ratio(&[1.0], &[0.0]), None);
-        assert_eq!(paired_ratio(&[1.0], &[1.0, 2.0]), None);
+        assert_eq!((r.finding, r.turned().finding), (Finding::More, Finding::Less));
+        let near = paired(&[1.02, 10.2, 102.0], &[1.0, 10.0, 100.0]).unwrap();
+        assert_eq!(near.finding, Finding::Same, "within three percent");
+        let close = paired(&[0.95, 1.06, 1.1], &[1.0, 1.0, 1.0]).unwrap();
+        assert_eq!(close.finding, Finding::Same, "the interval holds 1");
+        let wide = paired(&[0.5, 2.0, 3.0], &[1.0, 1.0, 1.0]).unwrap();
+        assert_eq!(wide.finding, Finding::Unsure, "it holds everything else, too");
+        let few = paired(&[2.0], &[1.0]).unwrap();
+        assert_eq!((few.interval, few.finding), (None, Finding::More));
+        assert_eq!(paired(&[1.02], &[1.0]).unwrap().finding, Finding::Same);
+        assert_eq!(paired(&[1.0], &[1.0, 2.0]), None);
+    }
+
+    #[test]
+    fn where_a_repetition_has_nothing_the_means_are_compared() {
+        let none = paired(&[0.0; 3], &[12.0, 12.0, 12.0]).unwrap();
+        assert_eq!((none.mean, none.interval), (0.0, Some((0.0, 0.0))));
+        assert_eq!(none.finding, Finding::Less);
+        let some = paired(&[0.0, 3.0, 5.0], &[10.0, 12.0, 14.0]).unwrap();
+        assert!((some.mean - 2.0 / 9.0).abs() < 1e-12, "all pairs count: {some:?}");
+        assert_eq!(some.finding, Finding::Less);
+        for pairs in [true, false] {
+            let say = |v: &[f64], r: &[f64]| finding(&of(v), &of(r), pairs);
+            assert_eq!(ratio(&of(&[3.0]), &of(&[0.0]), pairs), None, "nothing to divide by");
+            assert_eq!(say(&[3.0], &[0.0]), Finding::More);
+            assert_eq!(say(&[0.0; 3], &[0.0; 3]), Finding::Same);
+            assert_eq!(say(&[0.0, 0.0, 4.0], &[0.0; 3]), Finding::Unsure);
+        }
     }
 
     #[test]

@@ -14,10 +14,11 @@
 //! compared by `hoistway replay-decisions`. With few rounds the interval is wide: a row *holds* if its ratio
 //! is within the limit, and the interval says how much that is worth.
 
+use crate::judge::{self, Comparison};
 use crate::result::kept::Kept;
 use crate::result::{Cell, Rep, Run, rep_value};
 use crate::run::{Grid, RunError};
-use crate::stats::{Bounded, Ratio, paired_ratio_bounded, unpaired_ratio};
+use crate::stats::{Bound, Bounded};
 use crate::world::World;
 use hoistway::sched::{self, Entry};
 use hoistway_sim::rng::stream;
@@ -68,8 +69,7 @@ pub fn carry_out(
                 }
                 record => record?,
             };
-            let keep = |e: crate::result::DirectoryError| RunError::Keep { what: e.to_string() };
-            side.kept.save(index, &record).map_err(keep)?;
+            side.kept.save(index, &record)?;
         }
         done += 1;
         progress(done, total);
@@ -127,25 +127,21 @@ pub struct Row {
     /// Mean over the repetitions in the world that is compared with.
     pub reference: Option<Bounded>,
     /// The other worlds, in their order.
-    pub others: Vec<Other>,
+    pub others: Vec<Comparison>,
     /// Largest deviation of the ratio from 1.
     pub limit: f64,
 }
 
-/// A world beside the one compared with.
-#[derive(Clone, Debug)]
-pub struct Other {
-    /// Mean over the repetitions.
-    pub value: Option<Bounded>,
-    /// It over the reference; `None` if one of them has no value above 0.
-    pub ratio: Option<Ratio>,
-}
-
 impl Row {
-    /// Whether a world lies within the limit; `None` where there is no ratio.
+    /// Whether a world lies within the limit; `None` where there is no ratio, or a bound that allows either.
     pub fn holds(&self, other: usize) -> Option<bool> {
-        let ratio = self.others[other].ratio?.mean;
-        Some(ratio.max(1.0 / ratio) - 1.0 <= self.limit)
+        let ratio = self.others[other].ratio?;
+        let within = ratio.mean.max(1.0 / ratio.mean) - 1.0 <= self.limit;
+        match ratio.bound {
+            Bound::Exact => Some(within),
+            Bound::Above | Bound::AtLeast => (!within && ratio.mean > 1.0).then_some(false),
+            Bound::Below => (!within && ratio.mean < 1.0).then_some(false),
+        }
     }
 }
 
@@ -171,14 +167,8 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
             let values = |c: &Cell| c.reps.iter().map(&of).collect::<Option<Vec<_>>>();
             let base = values(cell);
             let other = |c: &Option<&Cell>| {
-                let values = c.and_then(values);
-                let pair = values.as_ref().zip(base.as_ref());
-                let paired = c.is_some_and(|c| seeds(c) == seeds(cell));
-                let of = if paired { paired_ratio_bounded } else { unpaired_ratio };
-                Other {
-                    ratio: pair.and_then(|(v, base)| of(v, base)),
-                    value: values.and_then(|v| Bounded::mean(&v)),
-                }
+                let paired = c.is_some_and(|c| judge::seeds(c) == judge::seeds(cell));
+                Comparison::of(c.and_then(values).as_deref(), base.as_deref(), paired)
             };
             rows.push(Row {
                 drive: cell.drive.clone(),
@@ -193,10 +183,6 @@ pub fn rows(reference: &Run, others: &[&Run]) -> Vec<Row> {
         }
     }
     rows
-}
-
-fn seeds(cell: &Cell) -> Vec<u64> {
-    cell.reps.iter().map(|rep| rep.seed).collect()
 }
 
 type Value = Box<dyn Fn(&Rep) -> Option<Bounded>>;

@@ -10,10 +10,12 @@
 //! A run is one seed. Simulated figures are as good as the drive's file: see docs/limits.md.
 
 mod judge;
+mod kernel;
 mod load;
 mod run;
 
 pub use judge::{Finding, Report, Sentence};
+pub use kernel::Kernel;
 pub use load::{default_load, find_load};
 pub use run::{Measured, Point, Way};
 

@@ -2,7 +2,7 @@
 
 use super::{OTHERS, Question, SCHEDULER, is};
 use crate::config::DEVICE;
-use crate::run::RunError;
+use crate::run::{RunError, guarded};
 use crate::world::{Sim, World};
 use hoistway::{Instant, Nanos};
 use hoistway_sim::hist::Histogram;
@@ -119,7 +119,8 @@ impl Question {
             while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                 let n = next.fetch_add(1, Ordering::Relaxed);
                 let Some(way) = ways.get(n) else { return };
-                let point = self.point(way, stop);
+                let name = || format!("{}/{}/{}", self.drive.id, way.name(self), self.workload);
+                let point = guarded(name, || self.point(way, stop)).unwrap_or_else(Err);
                 failed.fetch_or(point.is_err(), Ordering::Relaxed);
                 *slots[n].lock().expect("no thread panics while it holds the lock") = Some(point);
                 over();

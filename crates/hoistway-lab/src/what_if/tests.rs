@@ -106,3 +106,34 @@ fn each_way_gives_the_targets_to_those_who_asked() {
     let alone = question.job(&Way::Alone(0)).unwrap();
     assert_eq!(alone.procs.len(), 1);
 }
+
+#[test]
+fn the_kernels_own_means_come_with_what_to_write() {
+    let question = question("", &["gold=1ms,weight=400"]);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let report = question.answer(2, &stop, &|_, _| {}).unwrap();
+    let kernel = question.kernel(&report);
+    assert_eq!((kernel.config, kernel.kept), ("none-bfq", true));
+    assert_eq!(
+        kernel.lines,
+        [
+            "echo bfq > /sys/block/DEVICE/queue/scheduler",
+            "echo 0 > /sys/block/DEVICE/queue/iosched/low_latency",
+            "ionice -c 1 -n 4 -p PID    # of gold",
+        ]
+    );
+    // None of them keeps this one: the lines are those of the nearest.
+    let impossible = Question { wanted: vec![Wanted::parse("gold=20us").unwrap()], ..question };
+    let kernel = impossible.kernel(&report);
+    assert!(!kernel.kept);
+    let lines = |config| impossible.kernel_lines(config);
+    assert_eq!(
+        lines("lat-none"),
+        [
+            "echo none > /sys/block/DEVICE/queue/scheduler",
+            "echo 'MAJ:MIN target=20' > /sys/fs/cgroup/gold/io.latency",
+        ]
+    );
+    let cost = lines("cost-none");
+    assert!(cost[1].starts_with("echo 'MAJ:MIN ") && cost[1].contains("io.cost."), "{cost:?}");
+}

@@ -2,7 +2,7 @@
 
 use hoistway::Nanos;
 use hoistway_lab::result::{
-    Cell, ConfigInfo, DriveInfo, Judge, Manifest, Metric, Rep, Run, SCHEMA, WorkloadInfo,
+    Cell, ConfigInfo, DriveInfo, Judge, Manifest, Metric, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{DeviceRecord, Interval, Mark, ProcRecord, Role};
@@ -56,7 +56,7 @@ pub fn run(drives: usize, configs: usize, reps: u32, samples: u64) -> Run {
             }
             metrics.push(Metric {
                 experiment: "latency-2019".into(),
-                drive: drive.to_string(),
+                drive: drive.into(),
                 config: "none-none".into(),
                 workload: workload.into(),
                 metric: "latency_avg".into(),
@@ -72,7 +72,8 @@ pub fn run(drives: usize, configs: usize, reps: u32, samples: u64) -> Run {
             }
         }
     }
-    Run { manifest: manifest(drives, configs, reps, &workloads), cells, metrics, flags }
+    let run = derive(manifest(drives, configs, reps, &workloads), cells);
+    Run { metrics, flags, ..run }
 }
 
 fn manifest(drives: usize, configs: usize, reps: u32, loads: &[(&str, &str, f64)]) -> Manifest {
@@ -161,11 +162,12 @@ fn one(seed: u64, wait: f64, rate: f64, samples: u64, key: usize) -> Rep {
     };
     let target = proc_of("target", Role::Target, latency, series(mine));
     let rest = proc_of("reader1", Role::Interferer, Histogram::new(), series(rate - mine));
+    let device = DeviceRecord { read_bytes: target.bytes + rest.bytes, ..DeviceRecord::default() };
     Rep {
         seed,
         measured: Nanos::secs(10),
         procs: vec![target, rest],
-        device: DeviceRecord::default(),
+        device,
         marks: Vec::new(),
         monitor: Vec::new(),
         files: Vec::new(),
@@ -199,7 +201,21 @@ pub fn free(drives: usize, configs: usize, reps: u32) -> Run {
             }
         }
     }
-    run
+    again(run)
+}
+
+/// The same records compared anew.
+pub fn again(run: Run) -> Run {
+    let comparisons = derive(run.manifest.clone(), run.cells.clone()).comparisons;
+    Run { comparisons, ..run }
+}
+
+/// So many bytes of the target and of the other one.
+#[allow(dead_code, reason = "each test takes the samples it needs")]
+pub fn moves(rep: &mut Rep, target: u64, other: u64) {
+    rep.procs[0].bytes = target;
+    rep.procs[1].bytes = other;
+    rep.device.read_bytes = target + other;
 }
 
 /// Eight processes, judged by what each receives of an eighth: under the first configuration two have
@@ -226,7 +242,7 @@ pub fn shared(drives: usize, configs: usize, reps: u32) -> Run {
         }
     }
     let (manifest, cells) = (run.manifest, run.cells);
-    hoistway_lab::result::derive(manifest, cells)
+    derive(manifest, cells)
 }
 
 /// Starts of an application: none finished under the first configuration, short ones under the others.
@@ -254,5 +270,5 @@ pub fn starting(drives: usize, configs: usize, reps: u32) -> Run {
         }
     }
     let (manifest, cells) = (run.manifest, run.cells);
-    hoistway_lab::result::derive(manifest, cells)
+    derive(manifest, cells)
 }

@@ -13,10 +13,12 @@ pub use probe::RealProbe;
 use crate::LiveError;
 use crate::buffer::Buffer;
 use crate::error::os;
-use crate::kernel::{Guard, Place, PlaceTarget, Queue, Watch, resolve};
+use crate::kernel::{Guard, Place, PlaceTarget, Queue, SCRATCH, Watch, resolve};
+use hoistway_files::Identity;
 use hoistway_sim::probe::Subject;
 use hoistway_sim::rng;
 use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +46,8 @@ pub struct Opened {
     /// The chain of devices in words.
     pub chain: String,
     file: File,
-    scratch: Option<PathBuf>,
+    /// The file, if nobody else takes it away.
+    _scratch: Option<Scratch>,
     /// Puts everything back when it goes.
     guard: Option<Guard>,
     watch: Option<Watch>,
@@ -176,42 +179,61 @@ pub fn open(
         }
     }
     let (file, scratch) = if place.is_dir {
-        let path = place.path.join(format!(".hoistway-calibrate-{}", std::process::id()));
-        if let Some(guard) = &mut guard {
-            guard.made_file(&path)?;
-        }
-        // From here on the file goes with `Opened`.
-        let file = direct(&path, true, true)?;
-        let mut opened = Scratch(Some(path.clone()));
+        let around = place.open_dir(target)?;
+        let named = around.place(format!("{SCRATCH}calibrate-{}", std::process::id()))?;
+        // From here on the file goes with the guard, or with what takes its place.
+        let (file, scratch) = match &mut guard {
+            Some(guard) => (guard.make_file(&named)?, None),
+            None => Scratch::create(named)?,
+        };
+        let path = around.path();
+        let file = direct(&through(&file), path, true)?;
         progress("the scratch file is filled with incompressible data");
-        fill(&file, subject.area.1, stop, &path)?;
+        fill(&file, subject.area.1, stop, path)?;
         notes.push(format!("measured in a file of {} MiB", subject.area.1 >> 20));
-        opened.0 = None;
-        (file, Some(path))
+        (file, scratch)
     } else {
-        (direct(target, allowed.write, false)?, None)
+        (direct(&place.path, &place.path, allowed.write)?, None)
     };
     let chain = place.describe();
     let watch = Some(Watch::begin(&place));
-    Ok(Opened { subject, notes, chain, file, scratch, guard, watch })
+    Ok(Opened { subject, notes, chain, file, _scratch: scratch, guard, watch })
 }
 
-/// A scratch file that goes unless it is taken over.
-struct Scratch(Option<PathBuf>);
+/// A scratch file that no guard knows: it goes when this is dropped.
+#[derive(Debug)]
+struct Scratch {
+    place: hoistway_files::Place,
+    made: Identity,
+}
+
+impl Scratch {
+    fn create(place: hoistway_files::Place) -> Result<(File, Option<Scratch>), LiveError> {
+        let file = place.create(0o600)?;
+        let made = Identity::of(&file).map_err(os(place.path().display().to_string()))?;
+        Ok((file, Some(Scratch { place, made })))
+    }
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = std::fs::remove_file(path);
+        if let Err(error) = self.place.remove_made(self.made) {
+            eprintln!("warning: {error}");
         }
     }
 }
 
-fn direct(path: &Path, write: bool, create: bool) -> Result<File, LiveError> {
-    let flags = libc::O_DIRECT | if write && !create { libc::O_EXCL } else { 0 };
+/// A path that leads to an open file, whatever its name leads to.
+fn through(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// Opens what is called `shown` past the page cache; a device that is written for this process alone.
+fn direct(path: &Path, shown: &Path, write: bool) -> Result<File, LiveError> {
+    let alone = if write && path == shown { libc::O_EXCL } else { 0 };
     let mut options = OpenOptions::new();
-    options.read(true).write(write).create_new(create).custom_flags(flags);
-    options.open(path).map_err(os(format!("{} for direct I/O", path.display())))
+    options.read(true).write(write).custom_flags(libc::O_DIRECT | alone);
+    options.open(path).map_err(os(format!("{} for direct I/O", shown.display())))
 }
 
 /// Bytes written at once while the file is filled.
@@ -264,9 +286,6 @@ impl Opened {
     }
 
     fn put_back(&mut self) -> Result<(), Vec<String>> {
-        if let Some(path) = self.scratch.take() {
-            std::fs::remove_file(&path).map_err(|e| vec![format!("{}: {e}", path.display())])?;
-        }
         self.guard.take().map_or(Ok(()), |mut guard| guard.restore())
     }
 }
@@ -275,7 +294,7 @@ impl Drop for Opened {
     fn drop(&mut self) {
         if let Err(problems) = self.put_back() {
             for problem in problems {
-                eprintln!("warning: {problem}");
+                eprintln!("warning: {}", hoistway_files::shown::text(&problem));
             }
         }
     }

@@ -5,16 +5,16 @@ use std::sync::atomic::AtomicBool;
 const SIZE: u64 = 4 << 20;
 
 /// A scratch file on whatever holds temporary files; `None` if that has no direct I/O.
-fn scratch(name: &str) -> Option<(File, Scratch)> {
+fn scratch(name: &str) -> Option<(File, Option<Scratch>)> {
     let path = std::env::temp_dir().join(format!("hoistway-probe-{}-{name}", std::process::id()));
-    let file = match direct(&path, true, true) {
+    let (made, kept) = Scratch::create(hoistway_files::Place::of(&path).unwrap()).unwrap();
+    let file = match direct(&through(&made), &path, true) {
         Ok(file) => file,
         Err(e) => {
             println!("skipped: {e}");
             return None;
         }
     };
-    let kept = Scratch(Some(path.clone()));
     fill(&file, SIZE, &AtomicBool::new(false), &path).unwrap();
     Some((file, kept))
 }

@@ -150,7 +150,7 @@ impl Emulator {
         })?;
         // From here on dropping it undoes everything.
         let mut emulator = Emulator {
-            device: LoopDevice { number: u32::MAX, backing: PathBuf::new(), own: false },
+            device: LoopDevice { number: u32::MAX, backing: PathBuf::new(), own: false, seq: None },
             mount: Some(mount),
             session: None,
             timer: Some(timer),
@@ -178,7 +178,7 @@ impl Emulator {
         emulator.awake = Some(Awake::watch(&emulator.drive).map_err(os("thread"))?);
         emulator.attach(options, &folder.join(&options.drive.id))?;
         emulator.measure(options, longest)?;
-        emulator.rows = queue::set_up(&emulator.device, &options.drive, longest);
+        emulator.rows = queue::set_up(&emulator.device, &options.drive, longest)?;
         Ok(emulator)
     }
 
@@ -191,7 +191,7 @@ impl Emulator {
             state.add("own", if device.own { "1" } else { "0" })?;
             state.add("loop", &device.number.to_string())
         })?;
-        Ok(())
+        self.device.seq.map_or(Ok(()), |seq| state.add("seq", &seq.to_string()))
     }
 
     fn measure(&mut self, options: &EmulatorOptions, longest: u64) -> Result<(), LiveError> {

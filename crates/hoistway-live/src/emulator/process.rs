@@ -39,7 +39,8 @@ impl EmulatorProcess {
         let mut output = BufReader::new(child.stdout.take().expect("it was asked for"));
         let mut facts = String::new();
         let heard = output.read_line(&mut facts);
-        let device = known().into_iter().find(|known| known.pid == child.id());
+        let all = known().map(|(all, _)| all).unwrap_or_default();
+        let device = all.into_iter().find(|known| known.pid == child.id());
         match (heard, device.and_then(|known| known.device)) {
             (Ok(1..), Some(device)) => Ok(EmulatorProcess { device, facts, child, output }),
             _ => {

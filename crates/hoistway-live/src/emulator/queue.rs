@@ -3,6 +3,7 @@
 //! The order matters. With scheduler `none` a write to `nr_requests` resizes the tags of the driver itself, which stay
 //! when a scheduler is chosen later: so `none` comes first, and the present scheduler comes back last.
 
+use crate::LiveError;
 use crate::kernel::loopdev::LoopDevice;
 use hoistway_sim::drive::DriveFile;
 use std::fs;
@@ -32,7 +33,15 @@ impl QueueRow {
 const READ_AHEAD_KIB: u64 = 128;
 
 /// Sets what can be set, and says how it stands. `carried`: bytes that FUSE carries in one piece.
-pub(super) fn set_up(device: &LoopDevice, drive: &DriveFile, carried: u64) -> Vec<QueueRow> {
+///
+/// # Errors
+///
+/// Another read-ahead is in force than was written: sequential readers would be another load.
+pub(super) fn set_up(
+    device: &LoopDevice,
+    drive: &DriveFile,
+    carried: u64,
+) -> Result<Vec<QueueRow>, LiveError> {
     let queue = Files(PathBuf::from(format!("/sys/block/{}/queue", device.name())));
     let seen = drive.device();
     let mut rows = Vec::new();
@@ -47,7 +56,6 @@ pub(super) fn set_up(device: &LoopDevice, drive: &DriveFile, carried: u64) -> Ve
     }));
     // The default of write-back throttling depends on that flag: -1 asks for it anew.
     let _ = queue.write("wbt_lat_usec", "-1");
-    rows.push(queue.set("read_ahead_kb", READ_AHEAD_KIB.to_string(), String::new));
     rows.push(largest(&queue, seen.max_sectors.0 / 2, carried));
     rows.push(queue.set("write_cache", cache(seen.write_cache).into(), || {
         "flushes are sent, and cost what the model says".into()
@@ -67,7 +75,18 @@ pub(super) fn set_up(device: &LoopDevice, drive: &DriveFile, carried: u64) -> Ve
         found: queues.to_string(),
         note: note(u64::from(drive.host.hw_queues) == queues, "the loop driver has one".into()),
     });
-    rows
+    // Last: a write to `max_sectors_kb` makes it twice that (Linux 6.18).
+    let ahead = queue.set("read_ahead_kb", READ_AHEAD_KIB.to_string(), String::new);
+    if !ahead.holds() {
+        return Err(LiveError::Refused(format!(
+            "{}: read_ahead_kb is {} although {READ_AHEAD_KIB} was written: {}",
+            device.name(),
+            ahead.found,
+            ahead.note
+        )));
+    }
+    rows.insert(2, ahead);
+    Ok(rows)
 }
 
 fn cache(on: bool) -> &'static str {

@@ -7,12 +7,14 @@
 
 use crate::error::{LiveError, os};
 use crate::kernel::loopdev::{self, Detached, LoopDevice};
+use crate::kernel::{make_state, open_state, read_state};
+use hoistway_files::{Dir, Place};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Where state is kept.
@@ -24,43 +26,53 @@ pub(super) fn base() -> PathBuf {
 /// The folder of one emulator, with its lock.
 #[derive(Debug)]
 pub(super) struct StateFolder {
-    folder: PathBuf,
+    place: Place,
+    folder: Dir,
     file: File,
 }
 
 impl StateFolder {
     pub fn create() -> Result<StateFolder, LiveError> {
-        let base = base();
-        let folder = base.join(std::process::id().to_string());
-        let what = || folder.display().to_string();
-        fs::create_dir_all(&base).map_err(os(what()))?;
-        if folder.exists() {
+        let base = make_state(&base())?;
+        let place = base.place(std::process::id().to_string())?;
+        if place.identity()?.is_some() {
             // Of an earlier process of this number, which is dead.
-            clean(&folder)?;
+            clean(&place)?;
         }
-        fs::create_dir(&folder).map_err(os(what()))?;
-        fs::create_dir(folder.join("mnt")).map_err(os(what()))?;
-        let file = File::create_new(folder.join("state")).map_err(os(what()))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(os(what()))?;
-        Ok(StateFolder { folder, file })
+        let folder = place.make_dir(0o700)?;
+        folder.place(MOUNT)?.make_dir(0o700)?;
+        let file = folder.place(STATE)?.create(0o600)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(os(place.path().display().to_string()))?;
+        Ok(StateFolder { place, folder, file })
     }
 
     pub fn mount_point(&self) -> PathBuf {
-        self.folder.join("mnt")
+        self.folder.path().join(MOUNT)
     }
 
     /// Before it is made, if `--cleanup` is to find it.
     pub fn add(&mut self, key: &str, value: &str) -> Result<(), LiveError> {
         let written = writeln!(self.file, "{key} {value}").and_then(|()| self.file.sync_all());
-        written.map_err(os(self.folder.display().to_string()))
+        written.map_err(os(self.folder.path().display().to_string()))
     }
 
     /// Nothing is left to clean up.
     pub fn remove(self) {
-        let _ = fs::remove_dir(self.folder.join("mnt"));
-        let _ = fs::remove_file(self.folder.join("state"));
-        let _ = fs::remove_dir(&self.folder);
+        // What cannot be removed is for `--cleanup` to tell.
+        let _ = remove(&self.place, &self.folder);
     }
+}
+
+/// The folder that is mounted, and the file of lines.
+const MOUNT: &str = "mnt";
+const STATE: &str = "state";
+
+/// What is not empty is not ours to remove.
+fn remove(place: &Place, folder: &Dir) -> Result<(), LiveError> {
+    folder.place(MOUNT)?.remove_dir()?;
+    folder.place(STATE)?.remove_file()?;
+    Ok(place.remove_dir()?)
 }
 
 /// An emulator of this machine, alive or dead.
@@ -74,35 +86,82 @@ pub struct Known {
     pub drive: String,
     /// The loop device, once it was attached.
     pub device: Option<PathBuf>,
-    folder: PathBuf,
 }
 
-/// All emulators that this machine knows of.
-pub fn known() -> Vec<Known> {
-    let entries = fs::read_dir(base()).into_iter().flatten().flatten();
-    let mut list: Vec<Known> = entries.filter_map(|e| look(&e.path())).collect();
+/// All emulators that this machine knows of, and what is said of them that is not believed.
+///
+/// # Errors
+///
+/// Another user can change all that is said of them.
+pub fn known() -> Result<(Vec<Known>, Vec<LiveError>), LiveError> {
+    let (mut list, mut refused) = (Vec::new(), Vec::new());
+    let Some(base) = open_state(&base())? else { return Ok((list, refused)) };
+    for name in base.names()? {
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        match State::read(&base.place(&name)?) {
+            Ok(Some(State { facts, alive })) => {
+                let device = facts.get("loop").map(|n| PathBuf::from(format!("/dev/loop{n}")));
+                let drive = facts.get("drive").cloned().unwrap_or_default();
+                list.push(Known { pid, alive, drive, device });
+            }
+            Ok(None) => {}
+            Err(error) => refused.push(error),
+        }
+    }
     list.sort_by_key(|known| known.pid);
-    list
+    Ok((list, refused))
 }
 
-fn look(folder: &Path) -> Option<Known> {
-    let pid = folder.file_name()?.to_str()?.parse().ok()?;
-    let state = read(folder);
-    let device = state.get("loop").map(|n| PathBuf::from(format!("/dev/loop{n}")));
-    let drive = state.get("drive").cloned().unwrap_or_default();
-    Some(Known { pid, alive: is_alive(folder), drive, device, folder: folder.into() })
+/// What is known of one emulator.
+#[derive(Debug, Default)]
+struct State {
+    facts: BTreeMap<String, String>,
+    /// Somebody holds the lock.
+    alive: bool,
 }
 
-fn read(folder: &Path) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(folder.join("state")).unwrap_or_default();
-    let pair = |line: &str| line.split_once(' ').map(|(k, v)| (k.to_string(), v.to_string()));
-    text.lines().filter_map(pair).collect()
-}
+impl State {
+    /// `None`: the folder has gone.
+    fn read(place: &Place) -> Result<Option<State>, LiveError> {
+        if place.identity()?.is_none() {
+            return Ok(None);
+        }
+        let folder = Dir::open_own(&place.path())
+            .map_err(|error| LiveError::Refused(format!("{error}; look at it, and remove it")))?;
+        let file = match folder.place(STATE)?.open() {
+            Ok(file) => file,
+            // It died before it had one.
+            Err(error) if error.kind() == Some(std::io::ErrorKind::NotFound) => {
+                return Ok(Some(State::default()));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let text = read_state(&file).map_err(|why| {
+            let file = place.path().join(STATE);
+            LiveError::Refused(format!("{}: {why}; look at it, and remove it", file.display()))
+        })?;
+        let pair = |line: &str| line.split_once(' ').map(|(k, v)| (k.to_string(), v.to_string()));
+        let alive = flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
+        Ok(Some(State { facts: text.lines().filter_map(pair).collect(), alive }))
+    }
 
-/// Somebody holds the lock.
-fn is_alive(folder: &Path) -> bool {
-    let Ok(file) = File::open(folder.join("state")) else { return false };
-    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    /// The loop device, if one was attached, or was about to be.
+    fn device(&self, mount: &Path) -> Result<Option<LoopDevice>, LiveError> {
+        let number = |key: &str| self.facts.get(key).and_then(|n| n.parse().ok());
+        let (Some(loop_number), Some(backing)) = (number("loop"), self.facts.get("backing")) else {
+            return Ok(None);
+        };
+        let refuse = |why: &str| Err(LiveError::Refused(format!("{}: {why}", mount.display())));
+        let Ok(loop_number) = u32::try_from(loop_number) else { return refuse("no loop device") };
+        if Path::new(backing).parent() != Some(mount) {
+            return refuse("a drive lies elsewhere");
+        }
+        let own = self.facts.get("own").is_some_and(|v| v == "1");
+        Ok(Some(LoopDevice {
+            own,
+            ..LoopDevice::known(loop_number, Path::new(backing), number("seq"))
+        }))
+    }
 }
 
 /// Takes away what dead emulators left; what each left, in words. Living ones are left alone.
@@ -111,9 +170,12 @@ fn is_alive(folder: &Path) -> bool {
 ///
 /// The system's, naming what could not be taken away; the rest is.
 pub fn cleanup() -> Result<Vec<String>, LiveError> {
-    let (mut said, mut failed) = (Vec::new(), None);
-    for known in known().into_iter().filter(|known| !known.alive) {
-        match clean(&known.folder) {
+    let Some(base) = open_state(&base())? else { return Ok(Vec::new()) };
+    let (list, refused) = known()?;
+    let (mut said, mut failed) = (Vec::new(), refused.into_iter().next());
+    for known in list.into_iter().filter(|known| !known.alive) {
+        let place = base.place(known.pid.to_string())?;
+        match clean(&place) {
             Ok(done) => {
                 let what =
                     if done.is_empty() { "nothing but its folder".into() } else { done.join(", ") };
@@ -128,16 +190,15 @@ pub fn cleanup() -> Result<Vec<String>, LiveError> {
     }
 }
 
-fn clean(folder: &Path) -> Result<Vec<String>, LiveError> {
-    let (state, mut done) = (read(folder), Vec::new());
-    let mount = folder.join("mnt");
-    if let Some(number) = state.get("loop").and_then(|n| n.parse().ok()) {
-        let backing = state.get("backing").map(PathBuf::from).unwrap_or_default();
-        let own = state.get("own").is_some_and(|v| v == "1");
-        let device = LoopDevice { number, backing, own };
+fn clean(place: &Place) -> Result<Vec<String>, LiveError> {
+    let mut done = Vec::new();
+    let Some(state) = State::read(place)? else { return Ok(done) };
+    let folder = place.open_dir()?;
+    let mount = folder.path().join(MOUNT);
+    if let Some(device) = state.device(&mount)? {
         match device.detach()? {
             Detached::Gone => done.push(format!("{} detached", device.path().display())),
-            Detached::NotOurs if own => loopdev::remove_empty(number),
+            Detached::NotOurs if device.own => loopdev::remove_empty(device.number),
             Detached::NotOurs => {}
             Detached::Later => {
                 let users = device.users().join(", ");
@@ -153,15 +214,6 @@ fn clean(folder: &Path) -> Result<Vec<String>, LiveError> {
         Err(Errno::INVAL | Errno::NOENT) => {}
         Err(error) => return Err(os(format!("unmount {}", mount.display()))(error)),
     }
-    // What is not empty is not ours to remove.
-    let gone = |result: io::Result<()>| match result {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(os(folder.display().to_string())(error))
-        }
-        _ => Ok(()),
-    };
-    gone(fs::remove_dir(&mount))?;
-    gone(fs::remove_file(folder.join("state")))?;
-    gone(fs::remove_dir(folder))?;
+    remove(place, &folder)?;
     Ok(done)
 }

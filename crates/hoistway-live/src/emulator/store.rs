@@ -7,7 +7,7 @@ use hoistway_sim::drive::Command;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Where the data is. Threads share it.
@@ -24,20 +24,9 @@ impl Store {
         Ok(Store::Memory(memory.map_err(os("address space for the drive's data"))?))
     }
 
-    /// A file that is made where there is none, and gets the drive's size.
+    /// A file that is made where there is none, or has the drive's size already.
     pub fn file(path: &Path, size: u64) -> Result<Store, LiveError> {
-        let name = || path.display().to_string();
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(os(name()))?;
-        let before = file.metadata().map_err(os(name()))?.len();
-        if before > size {
-            return Err(LiveError::Refused(format!(
-                "{}: has {before} bytes, more than the {size} of the drive; it would be cut off",
-                path.display()
-            )));
-        }
-        file.set_len(size).map_err(os(name()))?;
-        Ok(Store::File(file))
+        crate::storage::image::open(path, size).map(Store::File)
     }
 
     /// A read of that range will come soon.
@@ -97,10 +86,7 @@ impl Store {
     pub fn used(&self) -> u64 {
         match self {
             Store::Memory(memory) => memory.used(),
-            Store::File(file) => {
-                use std::os::unix::fs::MetadataExt;
-                file.metadata().map_or(0, |m| m.blocks() * 512)
-            }
+            Store::File(file) => file.metadata().map_or(0, |m| m.blocks() * 512),
         }
     }
 
@@ -148,6 +134,39 @@ mod tests {
         store.close().unwrap();
         let error = Store::file(&path, 1 << 19).unwrap_err().to_string();
         assert!(error.contains("cut off"), "{error}");
+        let error = Store::file(&path, 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("another program has locked it"), "{error}");
+        drop(store);
+        let store = Store::file(&path, 1 << 20).unwrap();
+        assert_eq!(read(&store, 4999, 5), b"\0abc\0");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn files_that_are_no_store_are_left_alone() {
+        let folder = std::env::temp_dir().join(format!("hoistway-no-store-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let file = folder.join("precious");
+        std::fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, folder.join("link")).unwrap();
+        std::os::unix::fs::symlink(folder.join("new"), folder.join("nowhere")).unwrap();
+        std::fs::create_dir(folder.join("folder")).unwrap();
+        let same = folder.join("same");
+        std::fs::write(&same, vec![1; 8192]).unwrap();
+        std::fs::hard_link(&same, folder.join("hard")).unwrap();
+        for (name, why) in [
+            ("precious", "it is no store of this drive"),
+            ("link", "is a link"),
+            ("nowhere", "is a link"),
+            ("folder", "is a folder"),
+            ("hard", "has 2 names"),
+        ] {
+            let error = Store::file(&folder.join(name), 8192).unwrap_err().to_string();
+            assert!(error.contains(why), "{name}: {error}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+        assert_eq!(std::fs::read(&same).unwrap(), vec![1; 8192]);
+        assert!(!folder.join("new").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -23,6 +23,7 @@
 //! next write fails with the file's name, rather than a run without control being taken for one with it.
 
 use super::queue::Queue;
+use super::state::GROUP;
 use super::{Guard, Lack, System, line};
 use crate::LiveError;
 use std::collections::BTreeSet;
@@ -119,7 +120,7 @@ impl Groups {
         }
         self.enable(guard, parent)?;
         let group = parent.join(name);
-        guard.make_dir(&group)?;
+        guard.make_group(&group)?;
         Ok(group)
     }
 
@@ -232,7 +233,7 @@ impl Groups {
             return None;
         }
         let mut guard = Guard::begin("looking for controllers").ok()?;
-        let name = format!("hoistway-look-{}", std::process::id());
+        let name = format!("{GROUP}look-{}", std::process::id());
         let group = self.make(&mut guard, root, &name).ok()?;
         Some(names(&group))
     }
@@ -252,6 +253,11 @@ const TOLD: &[&str] = &[
     "blkio.throttle.io_serviced",
     "blkio.bfq.weight",
 ];
+
+/// Whether it is a file of I/O control, of either hierarchy.
+pub(super) fn is_control_file(name: &str) -> bool {
+    FILES.iter().any(|(v2, v1, _)| *v2 == name || v1.contains(&name))
+}
 
 /// Such a file, by its name.
 pub(crate) fn told_file(name: &str) -> Option<&'static str> {

@@ -5,6 +5,9 @@
 //! themselves begin each run as not existing. I/O past the file system ([`Operation::Block`]) goes to one large sparse
 //! file, of which only the places are written that loads name.
 //!
+//! Files of the folder are reached through its descriptor: whoever owns the folder around it can move ours away and put
+//! another, or a link, in its place, at any time of a run.
+//!
 //! On a device a file is the range that the simulated host gives it: what the page cache, read-ahead and write-back do
 //! is done on the device's own mapping. Nothing can be created or deleted there.
 //!
@@ -13,18 +16,22 @@
 use crate::buffer::Buffer;
 use crate::error::{LiveError, os};
 use crate::lab::ranges::Ranges;
+use hoistway_files::Dir;
 use hoistway_sim::host::LaidOut;
 use hoistway_sim::rng::stream;
-use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, fadvise, fallocate};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// Where the files of jobs are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Ground {
     /// In a folder that is ours.
-    Folder(PathBuf),
+    Folder(Folder),
     /// On a block device, which may be written to or not.
     Device {
         /// The device.
@@ -34,10 +41,34 @@ pub enum Ground {
     },
 }
 
+/// A folder that is ours, once it is made.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    /// Where it is to be, for messages.
+    pub path: PathBuf,
+    made: Arc<OnceLock<Dir>>,
+}
+
+impl Folder {
+    /// One that is still to be made.
+    pub fn planned(path: PathBuf) -> Folder {
+        Folder { path, made: Arc::default() }
+    }
+
+    /// Now it is.
+    pub fn open(&self, dir: Dir) {
+        self.made.set(dir).expect("a folder is made once");
+    }
+
+    fn dir(&self) -> &Dir {
+        self.made.get().expect("it is made before there are files in it")
+    }
+}
+
 /// A file of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileAt {
-    /// What is opened.
+    /// What is opened, for messages; in a folder its last component.
     pub path: PathBuf,
     /// Where the file begins in it.
     pub base: u64,
@@ -50,19 +81,31 @@ pub struct FileAt {
 }
 
 impl Ground {
-    /// Kind, path and whether it may be written.
-    pub fn encode(&self) -> (&'static str, String, bool) {
+    /// Kind, path, by what another process reaches it while this one lives, and whether it may be written.
+    pub fn encode(&self) -> (&'static str, String, String, bool) {
         match self {
-            Ground::Folder(path) => ("folder", path.display().to_string(), true),
-            Ground::Device { path, writable } => ("device", path.display().to_string(), *writable),
+            Ground::Folder(folder) => {
+                let descriptor = folder.dir().as_fd().as_raw_fd();
+                let reached = format!("/proc/{}/fd/{descriptor}", std::process::id());
+                ("folder", folder.path.display().to_string(), reached, true)
+            }
+            Ground::Device { path, writable } => {
+                let path = path.display().to_string();
+                ("device", path.clone(), path, *writable)
+            }
         }
     }
 
-    /// The reverse.
-    pub fn decode(kind: &str, path: &str, writable: bool) -> Result<Ground, String> {
+    /// The reverse, in another process.
+    pub fn decode(kind: &str, path: &str, reached: &str, writable: bool) -> Result<Ground, String> {
         match kind {
-            "folder" => Ok(Ground::Folder(path.into())),
-            "device" => Ok(Ground::Device { path: path.into(), writable }),
+            "folder" => {
+                let opened = File::open(reached).map_err(|e| format!("{path}: {e}"))?;
+                let folder = Folder::planned(path.into());
+                folder.open(Dir::from_open(OwnedFd::from(opened), path.into()));
+                Ok(Ground::Folder(folder))
+            }
+            "device" => Ok(Ground::Device { path: reached.into(), writable }),
             _ => Err(format!("no ground '{kind}'")),
         }
     }
@@ -88,7 +131,7 @@ impl Ground {
                         true => format!("file{i}-{bytes}"),
                         false => format!("made{i}"),
                     };
-                    FileAt { path: folder.join(name), base: 0, bytes, exists, raw }
+                    FileAt { path: folder.path.join(name), base: 0, bytes, exists, raw }
                 }
                 Ground::Device { path, .. } => {
                     FileAt { path: path.clone(), base: f.start, bytes, exists, raw }
@@ -101,7 +144,7 @@ impl Ground {
     /// Where I/O past the file system goes.
     pub fn block(&self, capacity: u64) -> FileAt {
         let path = match self {
-            Ground::Folder(folder) => folder.join(format!("device-{capacity}")),
+            Ground::Folder(folder) => folder.path.join(format!("device-{capacity}")),
             Ground::Device { path, .. } => path.clone(),
         };
         FileAt { path, base: 0, bytes: capacity, exists: true, raw: true }
@@ -109,12 +152,61 @@ impl Ground {
 
     /// Opens a file of it.
     pub fn open(&self, place: &FileAt, direct: bool) -> Result<File, LiveError> {
-        let mut open = OpenOptions::new();
-        open.read(true).write(self.writable());
-        if direct {
-            open.custom_flags(OFlags::DIRECT.bits() as i32);
+        let access = if self.writable() { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = if direct { access | OFlags::DIRECT } else { access };
+        self.open_with(place, flags).map_err(os(place.path.display().to_string()))
+    }
+
+    /// Opens a file for writing; in a folder it is made where it is missing.
+    pub fn make(&self, place: &FileAt) -> Result<File, LiveError> {
+        let flags = if self.is_device() { OFlags::RDWR } else { OFlags::RDWR | OFlags::CREATE };
+        self.open_with(place, flags).map_err(os(place.path.display().to_string()))
+    }
+
+    fn open_with(&self, place: &FileAt, flags: OFlags) -> io::Result<File> {
+        let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
+        let opened = match self {
+            Ground::Folder(folder) => {
+                let name = place.path.file_name().unwrap_or_default();
+                rustix::fs::openat(folder.dir(), name, flags | OFlags::NOFOLLOW, mode)
+            }
+            Ground::Device { .. } => rustix::fs::open(&place.path, flags, mode),
+        };
+        Ok(opened?.into())
+    }
+
+    /// Whether a file is there.
+    pub fn has(&self, place: &FileAt) -> bool {
+        match self {
+            Ground::Folder(folder) => {
+                let name = place.path.file_name().unwrap_or_default();
+                rustix::fs::statat(folder.dir(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+            }
+            Ground::Device { .. } => place.path.exists(),
         }
-        open.open(&place.path).map_err(os(place.path.display().to_string()))
+    }
+
+    /// Removes a file of a folder.
+    pub fn remove(&self, place: &FileAt) -> io::Result<()> {
+        let Ground::Folder(folder) = self else {
+            return Err(io::Error::other("there are no files on a device"));
+        };
+        let name = place.path.file_name().unwrap_or_default();
+        Ok(rustix::fs::unlinkat(folder.dir(), name, AtFlags::empty())?)
+    }
+
+    /// Writes all that is dirty: of the file system, since syncing thousands of files one by one takes minutes, or of the
+    /// device.
+    pub fn sync(&self) -> Result<(), LiveError> {
+        match self {
+            Ground::Folder(folder) => {
+                rustix::fs::syncfs(folder.dir()).map_err(os(folder.path.display().to_string()))
+            }
+            Ground::Device { path, .. } => {
+                let name = path.display().to_string();
+                File::open(path).and_then(|device| device.sync_all()).map_err(os(name))
+            }
+        }
     }
 }
 
@@ -179,7 +271,7 @@ impl Filled {
             match path {
                 None => {
                     let block = ground.block(capacity);
-                    let made = make(ground, &block)?;
+                    let made = filled_later(ground, &block)?;
                     for (from, to) in self.ranges.missing(from, to) {
                         if !writer.write(&made, &block.path, from, to)? {
                             return Ok(false);
@@ -192,7 +284,7 @@ impl Filled {
                 Some(path) => {
                     let place =
                         FileAt { path: path.into(), base: 0, bytes: to, exists: true, raw: false };
-                    let made = make(ground, &place)?;
+                    let made = filled_later(ground, &place)?;
                     // In one piece, if the file system can. Where it cannot allocate, writing does.
                     let _ = fallocate(&made, FallocateFlags::empty(), 0, to);
                     if !writer.write(&made, path, from, to)? {
@@ -204,7 +296,7 @@ impl Filled {
             }
         }
         if wrote {
-            sync(ground)?;
+            ground.sync()?;
         }
         Ok(true)
     }
@@ -231,16 +323,13 @@ fn page_up(at: u64) -> u64 {
 const PAGE: u64 = 4096;
 
 /// Opens a file for filling; a file of a folder is made. Past the page cache, if the file system can.
-fn make(ground: &Ground, place: &FileAt) -> Result<File, LiveError> {
-    let mut open = OpenOptions::new();
-    open.read(true).write(true).create(!ground.is_device()).mode(0o600);
-    let name = place.path.display().to_string();
-    let file = open.open(&place.path).map_err(os(name.clone()))?;
-    if !ground.is_device() && file.metadata().map_err(os(name.clone()))?.len() < place.bytes {
-        file.set_len(place.bytes).map_err(os(name))?;
+fn filled_later(ground: &Ground, place: &FileAt) -> Result<File, LiveError> {
+    let name = || place.path.display().to_string();
+    let file = ground.make(place)?;
+    if !ground.is_device() && file.metadata().map_err(os(name()))?.len() < place.bytes {
+        file.set_len(place.bytes).map_err(os(name()))?;
     }
-    open.create(false).custom_flags(OFlags::DIRECT.bits() as i32);
-    Ok(open.open(&place.path).unwrap_or(file))
+    Ok(ground.open(place, true).unwrap_or(file))
 }
 
 struct Writer<'a> {
@@ -270,20 +359,6 @@ impl Writer<'_> {
     }
 }
 
-/// Writes all that is dirty: of the file system, since syncing thousands of files one by one takes minutes, or of the
-/// device.
-fn sync(ground: &Ground) -> Result<(), LiveError> {
-    let path = match ground {
-        Ground::Folder(path) | Ground::Device { path, .. } => path,
-    };
-    let name = path.display().to_string();
-    let file = File::open(path).map_err(os(name.clone()))?;
-    match ground {
-        Ground::Folder(_) => rustix::fs::syncfs(&file).map_err(os(name)),
-        Ground::Device { .. } => file.sync_all().map_err(os(name)),
-    }
-}
-
 /// Drops what the page cache holds of a file and is clean.
 pub(super) fn drop_cached(file: &File) {
     // Advice cannot fail on a file of a disk; on others there is nothing to drop.
@@ -295,14 +370,14 @@ pub(super) fn settle(ground: &Ground, places: &[FileAt], capacity: u64) -> Resul
     let block = ground.block(capacity);
     let device = ground.is_device();
     if ground.writable() {
-        sync(ground)?;
+        ground.sync()?;
     }
     for place in if device { std::slice::from_ref(&block) } else { places } {
         let name = || place.path.display().to_string();
-        if !device && !place.exists && place.path.exists() {
-            std::fs::remove_file(&place.path).map_err(os(name()))?;
+        if !device && !place.exists && ground.has(place) {
+            ground.remove(place).map_err(os(name()))?;
         }
-        if !place.path.exists() {
+        if !ground.has(place) {
             continue;
         }
         drop_cached(&ground.open(place, false)?);
@@ -318,10 +393,52 @@ mod tests {
         LaidOut { start, bytes, exists, raw: false, in_pieces: false }
     }
 
+    fn opened(dir: &Path) -> Ground {
+        let folder = Folder::planned(dir.into());
+        folder.open(Dir::open(dir).unwrap());
+        Ground::Folder(folder)
+    }
+
+    #[test]
+    fn a_folder_that_was_moved_is_still_the_one() {
+        let dir = std::env::temp_dir().join(format!("hoistway-moved-{}", std::process::id()));
+        let (own, moved, other) = (dir.join("own"), dir.join("moved"), dir.join("other"));
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::create_dir_all(&other).unwrap();
+        let victim = dir.join("victim");
+        std::fs::write(&victim, "precious").unwrap();
+        let ground = opened(&own);
+        let places = ground.places(&[laid_out(0, 8192, true), laid_out(0, 0, false)], 1 << 24);
+        // Whoever owns the folder around ours puts links where our files would be.
+        std::fs::rename(&own, &moved).unwrap();
+        std::os::unix::fs::symlink(&other, &own).unwrap();
+        for place in &places {
+            let link = other.join(place.path.file_name().unwrap());
+            std::os::unix::fs::symlink(&victim, link).unwrap();
+        }
+        let (kind, path, reached, writable) = ground.encode();
+        let worker = Ground::decode(kind, &path, &reached, writable).unwrap();
+        let mut filled = Filled::default();
+        assert!(filled.fill(&ground, &places, &[], 1 << 24, Fill::Random, &mut || true).unwrap());
+        worker.make(&places[1]).unwrap().write_all_at(b"x", 0).unwrap();
+        worker.open(&places[0], false).unwrap().write_all_at(b"y", 0).unwrap();
+        settle(&ground, &places, 1 << 24).unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+        assert_eq!(std::fs::read_dir(&other).unwrap().count(), 2, "the links are as they were");
+        let left: Vec<_> = std::fs::read_dir(&moved).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].metadata().unwrap().len(), 8192);
+        // Nor is a link followed that is in our folder.
+        std::os::unix::fs::symlink(&victim, moved.join("made1")).unwrap();
+        assert!(worker.make(&places[1]).is_err() && worker.open(&places[1], false).is_err());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
     #[test]
     fn files_of_a_folder_are_files_and_of_a_device_ranges() {
         let layout = [laid_out(1 << 20, 8192, true), laid_out(2 << 20, 4096, false)];
-        let folder = Ground::Folder("/x".into()).places(&layout, 1 << 30);
+        let planned = Ground::Folder(Folder::planned("/x".into()));
+        let folder = planned.places(&layout, 1 << 30);
         assert_eq!((folder[0].path.to_str(), folder[0].base), (Some("/x/file0-8192"), 0));
         assert_eq!((folder[1].path.to_str(), folder[1].exists), (Some("/x/made1"), false));
         let device = Ground::Device { path: "/dev/x".into(), writable: false };
@@ -331,14 +448,14 @@ mod tests {
         assert_eq!(filled.assume(&device, &places, &[]), 8192);
         let overlapping = [((1 << 20) + 4096, 8192), (5, 1)];
         assert_eq!(filled.assume(&device, &places, &overlapping), 4096 + 4096);
-        assert_eq!(filled.assume(&Ground::Folder("/x".into()), &folder, &[]), 8192);
+        assert_eq!(filled.assume(&planned, &folder, &[]), 8192);
     }
 
     #[test]
     fn files_are_written_once_with_data_that_does_not_repeat() {
         let dir = std::env::temp_dir().join(format!("hoistway-files-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let ground = Ground::Folder(dir.clone());
+        let ground = opened(&dir);
         let layout = [laid_out(0, 1 << 20, true), laid_out(1 << 20, 4096, false)];
         let places = ground.places(&layout, 1 << 24);
         let mut filled = Filled::default();

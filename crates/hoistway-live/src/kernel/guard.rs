@@ -19,21 +19,26 @@
 //! Not remembered are changes of things that the guard itself has made: files of its cgroups, the queue of its
 //! loop device. They go away with them.
 
-use super::queue::Queue;
-use super::state::{self, Change, StateFile};
+use super::loopdev::{LoopDevice, LoopOptions};
+use super::queue::{Queue, disk_of};
+use super::state::{self, Change, Made, StateFile};
 use super::{Lack, System, line, put};
 use crate::LiveError;
 use crate::error::os;
+use hoistway_files::{Dir, Identity, Place};
 use rustix::fs::{FlockOperation, flock};
+use settings::{Disk, setting, snapshot};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+mod settings;
 mod undo;
 
-pub(super) use undo::put_back;
+pub(super) use settings::TAGS;
+pub(super) use undo::{put_back, start_of};
 
 /// Changes of the machine, until it ends.
 #[derive(Debug)]
@@ -49,7 +54,7 @@ pub struct Guard {
 impl Guard {
     /// For a piece of work, in a few words that people will read: `compare latency-2019`.
     pub fn begin(what: &str) -> Result<Guard, LiveError> {
-        Guard::new(&System::real(), state::folders(), what)
+        Guard::new(&System::real(), state::folders()?, what)
     }
 
     /// The same on another tree of files, with its state file in that folder.
@@ -86,41 +91,74 @@ impl Guard {
         Ok(line(file).unwrap_or_default())
     }
 
-    /// Makes a folder or a cgroup (a folder in the file system of cgroups). A folder goes with all that is
-    /// in it then.
-    pub fn make_dir(&mut self, folder: &Path) -> Result<(), LiveError> {
-        let parent = folder.parent().unwrap_or(Path::new("/"));
-        if fs::symlink_metadata(folder).is_ok() {
-            return Err(LiveError::Refused(format!("{}: exists already", folder.display())));
-        }
-        if parent.join("cgroup.procs").exists() {
-            self.remember(Change::Cgroup { path: folder.into() })?;
-            return fs::create_dir(folder).map_err(os(folder.display().to_string()));
-        }
-        self.remember(Change::Folder { path: folder.into(), made: None })?;
-        fs::create_dir(folder).map_err(os(folder.display().to_string()))?;
-        let meta = fs::symlink_metadata(folder).map_err(os(folder.display().to_string()))?;
-        let made = Some((meta.dev(), meta.ino()));
-        self.remember(Change::Folder { path: folder.into(), made })
+    /// Makes a folder, for this user alone, which goes with all that is in it then.
+    pub fn make_dir(&mut self, place: &Place) -> Result<Dir, LiveError> {
+        let path = self.unused(place)?;
+        self.remember(Change::Folder { path: path.clone(), made: None })?;
+        let dir = place.make_dir(0o700)?;
+        let made = Made { own: dir.identity()?, around: Some(place.dir().identity()?) };
+        self.remember(Change::Folder { path, made: Some(made) })?;
+        Ok(dir)
     }
 
-    /// A file is about to be made; it must not exist yet.
-    pub fn made_file(&mut self, file: &Path) -> Result<(), LiveError> {
-        if fs::symlink_metadata(file).is_ok() {
-            return Err(LiveError::Refused(format!("{}: exists already", file.display())));
+    /// Makes a file, for this user alone.
+    pub fn make_file(&mut self, place: &Place) -> Result<File, LiveError> {
+        let path = self.unused(place)?;
+        self.remember(Change::NewFile { path: path.clone(), made: None })?;
+        let file = place.create(0o600)?;
+        let own = Identity::of(&file).map_err(os(path.display().to_string()))?;
+        let made = Made { own, around: Some(place.dir().identity()?) };
+        self.remember(Change::NewFile { path, made: Some(made) })?;
+        Ok(file)
+    }
+
+    /// Makes a cgroup.
+    pub fn make_group(&mut self, group: &Path) -> Result<(), LiveError> {
+        let place = Place::of(group)?;
+        let path = self.unused(&place)?;
+        self.remember(Change::Cgroup { path: path.clone(), made: None })?;
+        fs::create_dir(&path).map_err(os(path.display().to_string()))?;
+        let made = place.identity()?;
+        self.remember(Change::Cgroup { path, made })
+    }
+
+    /// Mounts something on a folder, by `mount`.
+    pub fn mount(
+        &mut self,
+        at: &Path,
+        mount: impl FnOnce() -> Result<(), LiveError>,
+    ) -> Result<(), LiveError> {
+        self.remember(Change::Mount { at: at.into(), id: None })?;
+        mount()?;
+        let id = undo::mount_id(rustix::fs::CWD, at);
+        self.remember(Change::Mount { at: at.into(), id })
+    }
+
+    /// Attaches a file to a loop device.
+    pub fn attach_loop(
+        &mut self,
+        file: &Path,
+        options: LoopOptions,
+    ) -> Result<LoopDevice, LiveError> {
+        let change = |device: &LoopDevice| Change::Loop {
+            device: device.path(),
+            backing: device.backing.clone(),
+            seq: device.seq,
+        };
+        let device = LoopDevice::attach_known(file, options, |tried| self.remember(change(tried)))?;
+        self.remember(change(&device))?;
+        Ok(device)
+    }
+
+    /// The path of a place where nothing stands.
+    fn unused(&self, place: &Place) -> Result<PathBuf, LiveError> {
+        match place.identity()? {
+            None => Ok(place.path()),
+            Some(_) => {
+                let path = place.path();
+                Err(LiveError::Refused(format!("{}: exists already", path.display())))
+            }
         }
-        self.remember(Change::NewFile { path: file.into() })
-    }
-
-    /// Something is about to be mounted there.
-    pub fn mounted(&mut self, at: &Path) -> Result<(), LiveError> {
-        self.remember(Change::Mount { at: at.into() })
-    }
-
-    /// This loop device is about to be attached to that file.
-    pub fn attached_loop(&mut self, device: &Path, backing: &Path) -> Result<(), LiveError> {
-        let backing = fs::canonicalize(backing).map_err(os(backing.display().to_string()))?;
-        self.remember(Change::Loop { device: device.into(), backing })
     }
 
     /// A process was started that must not outlive the work.
@@ -158,8 +196,10 @@ impl Guard {
             return Ok(());
         }
         let changes = std::mem::take(&mut self.changes);
-        let (left, problems) = put_back(&self.system, &changes);
-        self.state.finish(&self.system, &left);
+        let (left, mut problems) = put_back(&self.system, &changes);
+        if let Err(error) = self.state.finish(&left, changes.len()) {
+            problems.push(format!("the state file: {error}"));
+        }
         self.locks.clear();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
@@ -171,12 +211,19 @@ impl Guard {
 
     /// Whether a write to `nr_requests` resizes tags that nobody can count.
     fn resizes_unseen(&self, folder: &Path) -> bool {
-        let none = setting(&self.system, folder, "scheduler").as_deref() == Some("none");
-        none && super::debug::depth(&self.system, &super::chain::file_name(folder)).is_none()
+        let disk = Disk::at(folder);
+        let none = setting(&self.system, &disk, "scheduler").as_deref() == Some("none");
+        none && super::debug::depth(&self.system, &disk.name).is_none()
     }
 
     fn remember(&mut self, change: Change) -> Result<(), LiveError> {
         assert!(!self.done, "a change after everything was put back");
+        if self.changes.contains(&change) {
+            return Ok(());
+        }
+        if let Err(why) = state::check(&self.system, &change) {
+            return Err(LiveError::Refused(format!("{}: {why}", change.describe())));
+        }
         self.state.add(&change)?;
         state::supersede(&mut self.changes, change);
         Ok(())
@@ -188,17 +235,14 @@ impl Guard {
             return Ok(());
         }
         let queue = Queue::new(&self.system, folder)?;
-        let lock = Lock::take(&queue.folder.join("queue")).map_err(|why| {
-            let owner = state::changed_by(&self.system, &self.folders, folder, true);
-            let owner =
-                owner.map_or(String::new(), |o| format!(" (process {}: {})", o.pid, o.what));
-            let why = format!("another hoistway is at work on this device{owner}: {why}");
-            LiveError::Lack(Lack::new(&queue.name, why, "wait until it ends"))
-        })?;
-        if let Some(left) = state::changed_by(&self.system, &self.folders, folder, false) {
+        let lock =
+            Lock::take(&queue.folder.join("queue")).map_err(|why| self.taken(&queue, &why))?;
+        if let Some(left) = self.changed_by(&queue, false)? {
             let why = format!(
-                "its settings are not its own: '{}' (process {}) was killed",
-                left.what, left.pid
+                "its settings are not its own: '{}' (process {}) was killed, as {} says",
+                left.what,
+                left.pid,
+                left.file.display()
             );
             return Err(LiveError::Lack(Lack::new(
                 &queue.name,
@@ -208,11 +252,41 @@ impl Guard {
         }
         let inode = fs::metadata(queue.folder.join("queue"));
         let inode = inode.map_err(os(queue.folder.display().to_string()))?.ino();
-        let old = snapshot(&self.system, &queue.folder);
+        let disk = Some(disk_of(&queue.folder));
+        let old = snapshot(&self.system, &Disk::at(&queue.folder));
         let Queue { name, number, folder, .. } = queue;
-        self.remember(Change::Queue { name, number, inode, folder, old })?;
+        self.remember(Change::Queue { name, number, inode, folder, disk, old })?;
         self.locks.push(lock);
         Ok(())
+    }
+
+    /// Why a queue is not to be had.
+    fn taken(&self, queue: &Queue, why: &std::io::Error) -> LiveError {
+        let owner = match self.changed_by(queue, true) {
+            Ok(owner) => owner,
+            Err(error) => return error,
+        };
+        let lock = queue.folder.join("queue");
+        let (why, remedy) = match owner {
+            Some(owner) => {
+                let who = format!("process {}: {}", owner.pid, owner.what);
+                let why = format!("another hoistway is at work on this device ({who}): {why}");
+                (why, "wait until it ends".to_string())
+            }
+            None => {
+                let why = format!("another program holds the lock on {}: {why}", lock.display());
+                (why, format!("`fuser {}` tells which", lock.display()))
+            }
+        };
+        LiveError::Lack(Lack::new(&queue.name, why, remedy))
+    }
+
+    fn changed_by(&self, queue: &Queue, alive: bool) -> Result<Option<state::Repaired>, LiveError> {
+        state::changed_by(&self.system, &self.folders, &queue.folder, alive).map_err(|refused| {
+            let why = "may hold what this device was set to, and is not believed";
+            let remedy = format!("settle that first: {}", refused.why);
+            LiveError::Lack(Lack::new(refused.path.display().to_string(), why, remedy))
+        })
     }
 
     fn remember_file(&mut self, file: &Path, value: &str) -> Result<(), LiveError> {
@@ -246,12 +320,22 @@ impl Guard {
     }
 
     fn own_cgroup(&self, file: &Path) -> bool {
-        self.changes.iter().any(|c| matches!(c, Change::Cgroup { path } if file.starts_with(path)))
+        let own = |c: &Change| matches!(c, Change::Cgroup { path, .. } if file.starts_with(path));
+        self.changes.iter().any(own)
     }
 
     fn own_loop(&self, folder: &Path) -> bool {
         let name = super::chain::file_name(folder);
-        let own = |c: &Change| matches!(c, Change::Loop { device, .. } if super::chain::file_name(device) == name);
+        let Some(number) = name.strip_prefix("loop").and_then(|n| n.parse().ok()) else {
+            return false;
+        };
+        let own = |c: &Change| match c {
+            Change::Loop { device, backing, seq } => {
+                super::chain::file_name(device) == name
+                    && LoopDevice::known(number, backing, *seq).is_attached()
+            }
+            _ => false,
+        };
         self.changes.iter().any(own)
     }
 }
@@ -263,37 +347,6 @@ impl Drop for Guard {
                 eprintln!("warning: not put back: {problem}");
             }
         }
-    }
-}
-
-/// All settings of a queue that can be written, and the driver's tags, by name.
-pub(super) fn snapshot(system: &System, folder: &Path) -> Vec<(String, String)> {
-    let mut names = vec![TAGS.to_string()];
-    for part in ["", "iosched"] {
-        let entries = fs::read_dir(folder.join("queue").join(part)).into_iter().flatten().flatten();
-        let writable = entries.filter(|entry| {
-            let writable = |meta: fs::Metadata| meta.permissions().mode() & 0o200 != 0;
-            entry.metadata().is_ok_and(|meta| meta.is_file() && writable(meta))
-        });
-        let name = |entry: fs::DirEntry| Path::new(part).join(entry.file_name());
-        names.extend(writable.map(|entry| name(entry).to_string_lossy().into_owned()));
-    }
-    names.sort();
-    // What cannot be read, as wbt_lat_usec of a kernel without it, cannot be put back, nor written.
-    let row = |name: String| Some((name.clone(), setting(system, folder, &name)?));
-    names.into_iter().filter_map(row).collect()
-}
-
-/// One of them, now.
-pub(super) fn setting(system: &System, folder: &Path, name: &str) -> Option<String> {
-    match name {
-        TAGS => {
-            let allocated = || line(&folder.join("mq/0/nr_tags"));
-            let depth = super::debug::depth(system, &super::chain::file_name(folder));
-            depth.map(|depth| depth.to_string()).or_else(allocated)
-        }
-        "scheduler" => Some(undo::chosen(&line(&folder.join("queue/scheduler"))?)),
-        name => line(&folder.join("queue").join(name)),
     }
 }
 
@@ -340,9 +393,6 @@ impl Drop for Lock {
         }
     }
 }
-
-/// The row of a snapshot that holds the driver's tags.
-const TAGS: &str = "(tags)";
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,9 @@
 //! of the machine taken, which then keeps its number.
 //!
 //! Attaching is one step (`LOOP_CONFIGURE`, Linux 5.8): no reader ever sees the device half made.
-//! Detaching checks the backing file first, so that a number that went to somebody else is left alone.
+//! Detaching checks first that it is the same attachment, by the name of its file and by `diskseq`, the number that the
+//! kernel gives to each attachment of the machine (Linux 5.15; before that by the name alone): a device that was
+//! detached and attached again, be it to the same file, is left alone. While it is open for that nobody else can do so.
 
 use crate::error::{LiveError, os};
 use rustix::io::Errno;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 const CONTROL: &str = "/dev/loop-control";
 // From linux/loop.h, the interface for programs.
 const LOOP_CLR_FD: u64 = 0x4C01;
+const LOOP_GET_STATUS64: u64 = 0x4C05;
 const LOOP_CONFIGURE: u64 = 0x4C0A;
 const LOOP_CTL_ADD: u64 = 0x4C80;
 const LOOP_CTL_REMOVE: u64 = 0x4C81;
@@ -84,6 +87,8 @@ pub struct LoopDevice {
     pub backing: PathBuf,
     /// It was made for this, and goes with it.
     pub own: bool,
+    /// The kernel's number of this attachment, where it has one.
+    pub seq: Option<u64>,
 }
 
 /// What became of a device that was to be detached.
@@ -136,10 +141,13 @@ impl LoopDevice {
                     false
                 }
             };
-            let device = LoopDevice { number, backing: named.clone(), own };
+            let mut device = LoopDevice { number, backing: named.clone(), own, seq: None };
             before(&device)?;
             match configure(number, &backing, options) {
-                Ok(()) => return Ok(device),
+                Ok(seq) => {
+                    device.seq = seq;
+                    return Ok(device);
+                }
                 Err(error) => {
                     device.remove();
                     match Errno::from_io_error(&error) {
@@ -152,6 +160,11 @@ impl LoopDevice {
                 }
             }
         }
+    }
+
+    /// One that was attached by an earlier process of ours.
+    pub(crate) fn known(number: u32, backing: &Path, seq: Option<u64>) -> LoopDevice {
+        LoopDevice { number, backing: backing.into(), own: number >= FIRST, seq }
     }
 
     /// The device.
@@ -175,13 +188,18 @@ impl LoopDevice {
     ///
     /// The system's.
     pub fn detach(&self) -> Result<Detached, LiveError> {
-        if backing_file(self.number).as_ref() != Some(&self.backing) {
-            return Ok(Detached::NotOurs);
-        }
         let path = self.path();
         let what = || format!("detach {}", path.display());
         {
-            let device = File::open(&path).map_err(os(what()))?;
+            let device = match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Detached::NotOurs);
+                }
+                device => device.map_err(os(what()))?,
+            };
+            if !self.is_attached() {
+                return Ok(Detached::NotOurs);
+            }
             match ioctl(device.as_raw_fd(), LOOP_CLR_FD, 0) {
                 // Somebody was faster.
                 Ok(_) | Err(Errno::NXIO) => {}
@@ -194,6 +212,13 @@ impl LoopDevice {
         }
         self.remove();
         Ok(Detached::Gone)
+    }
+
+    /// Whether it is attached as it was by us.
+    pub(super) fn is_attached(&self) -> bool {
+        let seq = diskseq(self.number);
+        backing_file(self.number).as_ref() == Some(&self.backing)
+            && (self.seq.is_none() || seq.is_none() || self.seq == seq)
     }
 
     /// Closing may finish a moment after the last `close` (a scan by udev).
@@ -230,16 +255,26 @@ pub fn backing_file(number: u32) -> Option<PathBuf> {
     Some(PathBuf::from(name.strip_suffix(" (deleted)").unwrap_or(name)))
 }
 
+/// Device and inode of the file of a loop device, whatever its name is by now. `None`: nothing is attached, or this user
+/// may not ask.
+pub(crate) fn backing_inode(number: u32) -> Option<(u64, u64)> {
+    let device = File::open(format!("/dev/loop{number}")).ok()?;
+    // SAFETY: plain numbers and arrays of them, for all of which zero is a value.
+    let mut info: LoopInfo64 = unsafe { zeroed() };
+    ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info as u64).ok()?;
+    Some((info.device, info.inode))
+}
+
 /// Removes what is left of a device of ours that was detached while somebody used it.
 pub fn remove_empty(number: u32) {
-    let device = LoopDevice { number, backing: PathBuf::new(), own: true };
+    let device = LoopDevice { number, backing: PathBuf::new(), own: true, seq: None };
     let there = Path::new("/sys/block").join(device.name()).exists();
     if number >= FIRST && there && backing_file(number).is_none() {
         device.remove();
     }
 }
 
-fn users_of(number: u32) -> Vec<String> {
+pub(crate) fn users_of(number: u32) -> Vec<String> {
     let device = format!("/dev/loop{number}");
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts.lines().filter_map(|line| {
@@ -271,7 +306,13 @@ fn free(control: &File) -> Result<u32, Errno> {
     ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE, 0).map(|n| n as u32)
 }
 
-fn configure(number: u32, backing: &File, options: LoopOptions) -> io::Result<()> {
+/// The number of what is attached to a device; `None`: the kernel does not count (before Linux 5.15).
+pub(super) fn diskseq(number: u32) -> Option<u64> {
+    fs::read_to_string(format!("/sys/block/loop{number}/diskseq")).ok()?.trim().parse().ok()
+}
+
+/// Attaches, and tells the number of the attachment.
+fn configure(number: u32, backing: &File, options: LoopOptions) -> io::Result<Option<u64>> {
     let path = format!("/dev/loop{number}");
     let device = OpenOptions::new().read(true).write(!options.read_only).open(path)?;
     // SAFETY: plain numbers and arrays of them, for all of which zero is a value.
@@ -283,7 +324,7 @@ fn configure(number: u32, backing: &File, options: LoopOptions) -> io::Result<()
         | flag(options.read_only, READ_ONLY)
         | flag(options.partitions, PARTITIONS);
     ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config as u64)?;
-    Ok(())
+    Ok(diskseq(number))
 }
 
 fn ioctl(fd: RawFd, request: u64, argument: u64) -> Result<c_int, Errno> {
@@ -322,7 +363,17 @@ mod tests {
         assert_eq!(backing_file(device.number), Some(file.canonicalize().unwrap()));
         let other = LoopDevice { backing: "/somebody/else".into(), ..device.clone() };
         assert_eq!(other.detach().unwrap(), Detached::NotOurs);
+        assert_eq!(device.seq, diskseq(device.number));
+        if let Some(seq) = device.seq {
+            let other = LoopDevice { seq: Some(seq - 1), ..device.clone() };
+            assert_eq!(
+                other.detach().unwrap(),
+                Detached::NotOurs,
+                "attached to the same file again"
+            );
+        }
         assert_eq!(device.detach().unwrap(), Detached::Gone);
+        assert_eq!(device.detach().unwrap(), Detached::NotOurs);
         if device.own {
             assert!(!Path::new("/sys/block").join(device.name()).exists());
         }

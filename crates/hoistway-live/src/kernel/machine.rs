@@ -9,10 +9,11 @@
 //!
 //! [`Recording`]: hoistway_sim::world::Recording
 
-use super::files::{Filled, Ground};
+use super::files::{Filled, Folder, Ground};
 use super::place::{Place, PlaceTarget, resolve};
 use super::probe::{Probed, probe};
 use super::run::{self, Run};
+use super::state::SCRATCH;
 use super::worker::MAX_REQUEST;
 use super::worker::order::Storage;
 use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
@@ -20,6 +21,7 @@ use crate::LiveError;
 use crate::lab::{device, machine};
 use hoistway::Instant;
 use hoistway::setting::{Tunable, Unit};
+use hoistway_files::Dir;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::load;
 use hoistway_sim::world::{Built, Job, JobError, Outcome, build};
@@ -73,6 +75,8 @@ pub struct Machine {
     /// What the machine was like before anything was changed.
     rows: Vec<(String, String)>,
     state: Mutex<State>,
+    /// The directory, open: nobody can put another in its place.
+    around: Option<Dir>,
     /// Keeps others off a device that is written to.
     _exclusive: Option<std::fs::File>,
 }
@@ -139,13 +143,15 @@ impl Machine {
     /// A place where nothing schedules, or that must not be touched.
     pub fn open(target: &PlaceTarget, options: MachineOptions) -> Result<Machine, LiveError> {
         let place = resolve(target)?;
+        let mut around = None;
         let (ground, bytes, exclusive) = match target {
             PlaceTarget::Dir(dir) => {
                 if options.destroy.is_some() {
                     let what = "--yes-destroy-data goes with --device, and names the same";
                     return Err(LiveError::Refused(what.into()));
                 }
-                let folder = place.path.join(format!(".hoistway-{}", std::process::id()));
+                around = Some(place.open_dir(dir)?);
+                let folder = place.path.join(format!("{SCRATCH}{}", std::process::id()));
                 let bytes = options.size.unwrap_or(SIZE) / 4096 * 4096;
                 if bytes < LEAST {
                     return Err(LiveError::Refused(format!(
@@ -154,9 +160,9 @@ impl Machine {
                         LEAST / 1_000_000
                     )));
                 }
-                (Ground::Folder(folder), bytes, None)
+                (Ground::Folder(Folder::planned(folder)), bytes, None)
             }
-            PlaceTarget::Device(path) => device_ground(path, &place, options.destroy.as_deref())?,
+            PlaceTarget::Device(_) => device_ground(&place, options.destroy.as_deref())?,
         };
         let storage = match &options.drive {
             Some(drive) => Storage::File(drive.id.clone(), drive.table.to_string()),
@@ -172,6 +178,7 @@ impl Machine {
             drive,
             rows,
             state: Mutex::default(),
+            around,
             _exclusive: exclusive,
             storage,
             place,
@@ -295,10 +302,8 @@ impl Machine {
             self.check_layout(job, &built)?;
         }
         let needed = self.writes_first(jobs);
-        if let (Ground::Folder(_), Ok(space)) =
-            (&self.ground, rustix::fs::statvfs(&self.place.path))
-        {
-            let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if let Some(around) = &self.around {
+            let free = free_in(around);
             if needed > free {
                 let mb = |bytes: u64| bytes.div_ceil(1_000_000);
                 let what = format!(
@@ -392,8 +397,7 @@ impl Machine {
             state.guard = Some(self.begin()?);
         }
         let free = match &self.ground {
-            Ground::Folder(folder) => rustix::fs::statvfs(folder)
-                .map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize)),
+            Ground::Folder(_) => self.around.as_ref().map_or(0, free_in),
             Ground::Device { .. } => u64::MAX,
         };
         let identity = &self.drive.identity;
@@ -403,8 +407,9 @@ impl Machine {
     /// From now on the machine is changed.
     fn begin(&self) -> Result<Guard, LiveError> {
         let mut guard = Guard::begin(&self.options.what)?;
-        if let Ground::Folder(folder) = &self.ground {
-            guard.make_dir(folder)?;
+        if let (Ground::Folder(folder), Some(around)) = (&self.ground, &self.around) {
+            let name = folder.path.file_name().unwrap_or_default();
+            folder.open(guard.make_dir(&around.place(name)?)?);
         }
         Ok(guard)
     }
@@ -420,6 +425,12 @@ impl Machine {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nobody panics while holding the lock")
     }
+}
+
+/// Bytes that files in a folder may take; 0: it does not tell.
+fn free_in(folder: &Dir) -> u64 {
+    let space = rustix::fs::fstatvfs(folder);
+    space.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// Refuses processes that have memory in common and are in several groups.
@@ -445,11 +456,8 @@ pub(super) fn is_root() -> bool {
 type OfDevice = (Ground, u64, Option<std::fs::File>);
 
 /// A device that nobody else uses, or is only read.
-fn device_ground(
-    path: &Path,
-    place: &Place,
-    destroy: Option<&Path>,
-) -> Result<OfDevice, LiveError> {
+fn device_ground(place: &Place, destroy: Option<&Path>) -> Result<OfDevice, LiveError> {
+    let path = place.path.as_path();
     let name = path.display().to_string();
     let writable = crate::lab::allowed(path, destroy)?;
     let is_block = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device());
@@ -475,7 +483,7 @@ fn device_ground(
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && !is_root() => None,
         Err(error) => return Err(LiveError::Os { what: name, error }),
     };
-    Ok((Ground::Device { path: place.path.clone(), writable }, bytes, exclusive))
+    Ok((Ground::Device { path: path.into(), writable }, bytes, exclusive))
 }
 
 /// Bytes of a device or partition, by sysfs: nothing has to be opened.
@@ -505,6 +513,7 @@ fn rows(place: &Place, groups: &Groups) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_string(), value));
     row("target", place.path.display().to_string());
+    row("date", crate::clock::today());
     for line in place.describe().lines() {
         row("chain", line.to_string());
     }

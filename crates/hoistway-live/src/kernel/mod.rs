@@ -37,13 +37,17 @@ pub use others::Moved;
 pub use place::{Place, PlaceTarget, resolve, resolve_in};
 pub use probe::Probed;
 pub use queue::{Diskstats, Identity, Queue};
-pub use state::{Repaired, repair, repair_in};
+pub use state::{Refused, Repair, Repaired, repair, repair_in};
 pub use worker::work;
 
 pub(crate) use cgroup::{own_name, remedy as control_remedy, told_file};
 pub(crate) use machine::check_shared_memory;
+pub(crate) use place::settled;
 pub(crate) use queue::scheduler_lack;
 pub(crate) use run::{WBT, group_file};
+pub(crate) use state::SCRATCH;
+#[cfg(feature = "fuse")]
+pub(crate) use state::{make_state, open_state, read_state};
 pub(crate) use worker::MAX_REQUEST;
 
 use crate::LiveError;
@@ -91,8 +95,11 @@ pub(crate) fn line(file: &Path) -> Option<String> {
 /// Writes a value as one system call, as files of the kernel want it, and says which file refused.
 pub(crate) fn put(file: &Path, value: &str) -> Result<(), LiveError> {
     use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
     let what = || format!("{}: writing '{value}'", file.display());
-    let open = fs::OpenOptions::new().write(true).truncate(false).open(file);
+    let mut options = fs::OpenOptions::new();
+    // The kernel's files are no links.
+    let open = options.write(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(file);
     let mut open = open.map_err(crate::error::os(what()))?;
     open.write_all(value.as_bytes()).map_err(crate::error::os(what()))
 }

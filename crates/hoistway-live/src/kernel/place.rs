@@ -6,6 +6,7 @@ use super::queue::Queue;
 use super::{Lack, System};
 use crate::LiveError;
 use crate::error::os;
+use hoistway_files::Dir;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +68,16 @@ impl Place {
         let lines = self.chain.iter().flat_map(Link::describe);
         let lines: Vec<String> = lines.map(|line| format!("{head}{line}")).collect();
         lines.join("\n")
+    }
+
+    /// Opens the directory, `named` as it was when it was looked up: from here on nobody can put another in its place.
+    pub(crate) fn open_dir(&self, named: &Path) -> Result<Dir, LiveError> {
+        let dir = Dir::open(named)?.resolved();
+        if dir.path() == self.path {
+            return Ok(dir);
+        }
+        let what = "was exchanged while it was looked at";
+        Err(LiveError::Refused(format!("{}: {what}", named.display())))
     }
 
     /// Whether its file system refuses writes.
@@ -149,13 +160,17 @@ fn resolve_dir(system: &System, dir: &Path) -> Result<Place, LiveError> {
     })
 }
 
-fn resolve_device(system: &System, device: &Path) -> Result<Place, LiveError> {
+fn resolve_device(system: &System, named: &Path) -> Result<Place, LiveError> {
+    let device = &match system.is_real() {
+        true => settled(named)?,
+        false => named.to_path_buf(),
+    };
     let number = number_of_device(system, device)?;
     let mut found = Found::default();
     let chain = vec![follow(system, &number, &mut found)?];
     check(&found, device)?;
     Ok(Place {
-        path: fs::canonicalize(device).unwrap_or_else(|_| device.into()),
+        path: device.clone(),
         is_dir: false,
         chain,
         queues: found.queues,
@@ -166,6 +181,11 @@ fn resolve_device(system: &System, device: &Path) -> Result<Place, LiveError> {
         upper: None,
         system: system.clone(),
     })
+}
+
+/// A device's path without links, of which none is followed that somebody else could lead elsewhere.
+pub(crate) fn settled(device: &Path) -> Result<PathBuf, LiveError> {
+    Ok(hoistway_files::Place::followed(device)?.path())
 }
 
 fn check(found: &Found, path: &Path) -> Result<(), LiveError> {

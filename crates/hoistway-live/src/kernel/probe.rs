@@ -12,8 +12,8 @@ use crate::clock::Clock;
 use crate::error::os;
 use hoistway::{Instant, Nanos};
 use hoistway_sim::rng::{Rng, stream};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// What a place carries, about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,15 +61,14 @@ pub(super) fn probe(
     }
     let place = match ground {
         Ground::Folder(folder) => {
-            FileAt { path: folder.join("probe"), base: 0, bytes: size, exists: true, raw: false }
+            let path = folder.path.join("probe");
+            FileAt { path, base: 0, bytes: size, exists: true, raw: false }
         }
         Ground::Device { .. } => ground.block(capacity),
     };
     let measured = measure(ground, &place, size, streams);
-    if let Ground::Folder(_) = ground
-        && place.path.exists()
-    {
-        std::fs::remove_file(&place.path).map_err(os(place.path.display().to_string()))?;
+    if !ground.is_device() && ground.has(&place) {
+        ground.remove(&place).map_err(os(place.path.display().to_string()))?;
     }
     measured
 }
@@ -77,12 +76,9 @@ pub(super) fn probe(
 fn measure(ground: &Ground, place: &FileAt, size: u64, streams: u64) -> Result<Probed, LiveError> {
     let name = || place.path.display().to_string();
     let writable = ground.writable();
-    let mut open = OpenOptions::new();
-    open.read(true).write(writable).mode(0o600);
-    let plain = open.create(!ground.is_device()).open(&place.path).map_err(os(name()))?;
-    open.create(false).custom_flags(libc::O_DIRECT);
+    let plain = if writable { ground.make(place)? } else { ground.open(place, false)? };
     // Some file systems have no direct I/O; then the cache is a part of what is measured.
-    let file = open.open(&place.path).unwrap_or(plain);
+    let file = ground.open(place, true).unwrap_or(plain);
     let rate = |kind| carried(&file, size, streams, kind).map_err(os(name()));
     let mut write = None;
     if writable {
@@ -161,13 +157,16 @@ fn noise(n: u64) -> Buffer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::Folder;
     use super::*;
 
     #[test]
     fn a_folder_is_measured_and_nothing_is_left() {
         let folder = std::env::temp_dir().join(format!("hoistway-probe-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let ground = Ground::Folder(folder.clone());
+        let own = Folder::planned(folder.clone());
+        own.open(hoistway_files::Dir::open(&folder).unwrap());
+        let ground = Ground::Folder(own);
         let found = probe(&ground, 1 << 30, 16 << 20, false).unwrap();
         assert!(found.read > 0 && found.write.is_some_and(|w| w > 0) && found.random_reads > 0);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);

@@ -332,6 +332,15 @@ impl Queue {
     }
 }
 
+/// Which disk a folder of sysfs is about, as far as it can become about another: by the kernel's number of what is attached to
+/// it, which changes with each attachment and each change of a medium (`diskseq`, Linux 5.15), else by the file
+/// of a loop device. Empty: the folder goes with its disk.
+pub(super) fn disk_of(folder: &Path) -> String {
+    let seq = || line(&folder.join("diskseq")).map(|seq| format!("seq {seq}"));
+    let file = || line(&folder.join("loop/backing_file")).map(|file| format!("file {file}"));
+    seq().or_else(file).unwrap_or_default()
+}
+
 /// Why a kernel of that name, which offers others, has no such scheduler.
 pub(crate) fn scheduler_lack(scheduler: &str, kernel: &str, offered: &[String]) -> Lack {
     let what = format!("scheduler {scheduler}");

@@ -15,6 +15,7 @@ use super::files::{FileAt, Fill, Filled, settle};
 use super::machine::{Machine, Noted, in_kernel_words};
 use super::others::{Moved, moved_by};
 use super::reading::{MachineTime, Reading, bytes_of, commands_of, lateness};
+use super::state::GROUP;
 use super::ticks::next_whole_second;
 use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
@@ -206,7 +207,7 @@ impl Run<'_, '_> {
         for spec in &job.groups {
             let (parent, name) = match spec.parent {
                 Some(p) => (folders[p].clone(), spec.name.clone()),
-                None => (root.clone(), format!("hoistway-{}-{}", std::process::id(), spec.name)),
+                None => (root.clone(), format!("{GROUP}{}-{}", std::process::id(), spec.name)),
             };
             let folder = groups.make(guard, &parent, &name)?;
             for (name, value) in &spec.set {

@@ -1,10 +1,12 @@
 //! Opening scratch files, files and devices, and refusing those that must not be touched.
 
-use super::device;
 use super::pattern::{MIXED, ZERO, check};
 use super::storage::Disk;
+use super::{device, users};
 use crate::error::{LiveError, os};
+use crate::kernel;
 use crate::storage::{FileOptions, rotational};
+use hoistway_files::{Dir, Identity, Place};
 use hoistway_sim::drive::DriveFile;
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, fstat, fstatvfs, seek};
 use rustix::io::Errno;
@@ -34,11 +36,11 @@ pub(super) fn scratch(dir: &Path, size: Option<u64>) -> Result<Disk, LiveError> 
     if !folder {
         return Err(LiveError::Refused(format!("{name}: is not a directory")));
     }
-    let path = dir.join(format!(".hoistway-scratch-{}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-    let file = file.map_err(os(path.display().to_string()))?;
+    let place =
+        Dir::open(dir)?.place(format!("{}scratch-{}", kernel::SCRATCH, std::process::id()))?;
+    let file = place.create(0o600)?;
     // From here on it is gone when the last descriptor is closed.
-    std::fs::remove_file(&path).map_err(os(path.display().to_string()))?;
+    place.remove_made(Identity::of(&file).map_err(os(name.clone()))?)?;
     file.set_len(size).map_err(os(name.clone()))?;
     let mut disk = of_file(file, name, size)?;
     disk.blank = true;
@@ -62,7 +64,7 @@ pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveErro
             LEAST / 1_000_000
         )));
     }
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(os(name.clone()))?;
+    let file = open_named(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
             return Err(LiveError::Refused(format!(
@@ -70,6 +72,13 @@ pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveErro
             )));
         }
         other => other.map_err(os(name.clone()))?,
+    }
+    let users = users::of(&file).map_err(os(name.clone()))?;
+    if !users.is_empty() {
+        return Err(LiveError::Refused(format!(
+            "--file {name}: is in use by {}; nothing was touched",
+            users.join("; ")
+        )));
     }
     let (leave, empty) =
         (allowed(path, destroy)?, is_empty(&file, size).map_err(os(name.clone()))?);
@@ -84,9 +93,21 @@ pub(super) fn file(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveErro
     Ok(disk)
 }
 
+/// Opens a file for reading and writing. Who named it may have named a link; root follows none that others can put there.
+fn open_named(path: &Path) -> Result<File, LiveError> {
+    let place = Place::of(path)?;
+    let is_link = place.what()?.is_some_and(|(is, _)| is == "a link");
+    if !is_link || (place.dir().is_shared()? && rustix::process::geteuid().is_root()) {
+        return Ok(place.open_writable()?);
+    }
+    let path = std::fs::canonicalize(path).map_err(os(path.display().to_string()))?;
+    Ok(Place::of(&path)?.open_writable()?)
+}
+
 /// A block device that nobody uses.
 pub(super) fn device(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveError> {
     let name = path.display().to_string();
+    let path = &kernel::settled(path)?;
     let leave = allowed(path, destroy)?;
     let identity = device::identify(path)?;
     device::check_unused(&identity, &name)?;
@@ -104,9 +125,8 @@ pub(super) fn device(path: &Path, destroy: Option<&Path>) -> Result<Disk, LiveEr
     }
     let options = FileOptions { direct: true, read_only: !leave, ..FileOptions::default() };
     let drive = drive_of(&identity.id, &identity.title, size, identity.sector, identity.rotational);
-    let path = path.to_path_buf();
     Ok(Disk {
-        path,
+        path: path.clone(),
         name,
         file,
         _lock: None,

@@ -17,6 +17,7 @@ mod process;
 pub(crate) mod ranges;
 mod storage;
 mod turn;
+pub(crate) mod users;
 
 pub(crate) use disk::{allowed, drive_of};
 pub use machine::Processors;

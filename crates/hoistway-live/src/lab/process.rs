@@ -265,6 +265,7 @@ impl Process {
         match &mut operation {
             Operation::Open { file, .. } => s.base = self.files[file.0 as usize],
             Operation::TurnOver => std::mem::swap(&mut s.base, &mut s.other),
+            Operation::TurnTo { file, .. } => s.base = self.files[file.0 as usize],
             Operation::Read { offset, count, .. } => (s.offset, s.left) = (*offset, *count),
             Operation::Write { offset, bs, count, sync } => {
                 let calls = (CHUNK / *bs).clamp(1, *count);

@@ -18,14 +18,14 @@
 //! the place that was looked for.
 
 use super::group::Group;
-use super::kernels::{self, CONFIG, Contents, IMAGE, Kernel, MANIFEST, by_release, name_is_good};
+use super::kernels::{self, Contents, Kernel, by_release, name_is_good};
 use crate::LiveError;
 use crate::clock::Clock;
 use crate::error::os;
 use crate::kernel::Lack;
 use hmac_sha256::Hash;
 use hoistway::Nanos;
-use rustix::fs::{FlockOperation, flock};
+use hoistway_files::Dir;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
@@ -34,6 +34,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use work::{Facts, Work};
+
+mod work;
 
 /// What is built.
 #[derive(Clone, Debug, Default)]
@@ -68,14 +71,17 @@ pub struct Built {
 /// The machine lacks a program; the source, a patch or its configuration does not fit; it does not compile.
 pub fn build(options: &Options, watch: &mut dyn FnMut(&str) -> bool) -> Result<Built, LiveError> {
     let began = Clock::new();
-    let source = Source::find(options.source.as_deref(), Path::new(PACKAGES))?;
+    let cache = kernels::folder()?;
     if let Some(name) = options.name.as_ref().filter(|name| !name_is_good(name)) {
         return Err(LiveError::Refused(format!(
             "the name '{name}' cannot be a folder's; choose letters, digits, '.', '-', '_'"
         )));
     }
-    let cache = kernels::folder()?;
-    fs::create_dir_all(&cache).map_err(os(cache.display().to_string()))?;
+    let folder = Dir::make_all(&cache)?;
+    if let Some(name) = &options.name {
+        kernels::check_name(&cache, name)?;
+    }
+    let source = Source::find(options.source.as_deref(), Path::new(PACKAGES))?;
     watch(&format!("reading {}", source.path.display()));
     let digest = digest(&source, &options.patches)?;
     if let Some(kernel) = reusable(&digest, options)? {
@@ -83,16 +89,19 @@ pub fn build(options: &Options, watch: &mut dyn FnMut(&str) -> bool) -> Result<B
         return Ok(Built { kernel, reused: true, missing, took });
     }
     lacking(&source)?;
-    let work = Work::begin(&cache, options.keep_tree)?;
-    let mut build = Build { tree: work.tree(), log: work.folder.join(LOG), options, watch };
+    let work = Work::begin(folder, options.keep_tree)?;
+    let mut build = Build { tree: work.tree(), log: work.folder.path().join(LOG), options, watch };
     build.unpack(&source)?;
     build.patch()?;
     build.add_ours()?;
+    if options.name.is_none() {
+        kernels::check_name(&cache, &build.series()?)?;
+    }
     let missing = build.configure()?;
     build.make(&["linux"], "compiling")?;
     let release = build.release()?;
     let name = options.name.clone().unwrap_or_else(|| short_name(&release));
-    let kernel = work.finish(&cache, &source, options, Facts { name, release, digest })?;
+    let kernel = work.finish(&source, options, Facts { name, release, digest })?;
     Ok(Built { kernel, reused: false, missing, took: began.now() - hoistway::Instant::ZERO })
 }
 
@@ -103,6 +112,8 @@ const LOG: &str = "build.log";
 const WORK: &str = ".building";
 /// The kernel whose name a new one has just taken.
 const OLD: &str = ".replaced";
+/// The source, in a folder's words.
+const TREE: &str = "tree";
 /// How often `watch` is asked.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -413,98 +424,6 @@ fn lacking(source: &Source) -> Result<(), LiveError> {
     Err(LiveError::Lack(Lack::new(list, "a kernel is not built without", remedy)))
 }
 
-/// The folder of a build, for one at a time.
-struct Work {
-    folder: PathBuf,
-    keep_tree: bool,
-    /// Held until the end.
-    _lock: File,
-}
-
-/// What a kernel is called, and made from.
-struct Facts {
-    name: String,
-    release: String,
-    digest: String,
-}
-
-impl Work {
-    fn begin(cache: &Path, keep_tree: bool) -> Result<Work, LiveError> {
-        let path = cache.join(".lock");
-        let lock = File::create(&path).map_err(os(path.display().to_string()))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let cache = cache.display();
-            let what = format!("{cache}: another build is at work there; wait for its end");
-            return Err(LiveError::Program(what));
-        }
-        for left in [cache.join(WORK), cache.join(OLD)] {
-            if left.exists() {
-                fs::remove_dir_all(&left).map_err(os(left.display().to_string()))?;
-            }
-        }
-        let folder = cache.join(WORK);
-        fs::create_dir(&folder).map_err(os(folder.display().to_string()))?;
-        Ok(Work { folder, keep_tree, _lock: lock })
-    }
-
-    fn tree(&self) -> PathBuf {
-        self.folder.join("tree")
-    }
-
-    /// Gives the folder the kernel's name.
-    fn finish(
-        self,
-        cache: &Path,
-        source: &Source,
-        options: &Options,
-        facts: Facts,
-    ) -> Result<Kernel, LiveError> {
-        let home = cache.join(&facts.name);
-        let name = |patch: &PathBuf| patch.file_name().unwrap_or_default().to_string_lossy().into();
-        let kernel = Kernel {
-            image: home.join(IMAGE),
-            config: home.join(CONFIG),
-            name: facts.name,
-            release: facts.release,
-            digest: facts.digest,
-            source: source.path.display().to_string(),
-            patches: options.patches.iter().map(name).collect(),
-        };
-        let copy = |from: &str, to: &str| {
-            let from = self.tree().join(from);
-            let copied = fs::copy(&from, self.folder.join(to));
-            copied.map(drop).map_err(os(from.display().to_string()))
-        };
-        copy("linux", IMAGE)?;
-        copy(".config", CONFIG)?;
-        if !self.keep_tree {
-            let tree = self.tree();
-            fs::remove_dir_all(&tree).map_err(os(tree.display().to_string()))?;
-        }
-        let manifest = self.folder.join(MANIFEST);
-        fs::write(&manifest, kernel.manifest()).map_err(os(manifest.display().to_string()))?;
-        // The one before stands until the new one has its place: half a kernel would be found and not start.
-        let old = cache.join(OLD);
-        if home.exists() {
-            fs::rename(&home, &old).map_err(os(home.display().to_string()))?;
-        }
-        fs::rename(&self.folder, &home).map_err(os(home.display().to_string()))?;
-        if old.exists() {
-            fs::remove_dir_all(&old).map_err(os(old.display().to_string()))?;
-        }
-        Ok(kernel)
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        // After a failure the log stays, and with `keep_tree` the tree.
-        if !self.keep_tree {
-            let _ = fs::remove_dir_all(self.tree());
-        }
-    }
-}
-
 /// A build under way.
 struct Build<'a> {
     tree: PathBuf,
@@ -621,6 +540,18 @@ impl Build<'_> {
             command.env_remove(name);
         });
         self.run(command, what)
+    }
+
+    /// The name of the kernel where none is given, by the head of its Makefile: `6.1`.
+    fn series(&self) -> Result<String, LiveError> {
+        let path = self.tree.join("Makefile");
+        let text = fs::read_to_string(&path).map_err(os(path.display().to_string()))?;
+        let number = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once('='));
+            let value = lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim());
+            value.unwrap_or_default().to_string()
+        };
+        Ok(format!("{}.{}", number("VERSION"), number("PATCHLEVEL")))
     }
 
     fn release(&self) -> Result<String, LiveError> {

@@ -5,6 +5,7 @@
 
 use crate::error::os;
 use crate::{LiveError, kernel::Lack};
+use hoistway_files::{Dir, Kind, Place};
 use std::cmp::Ordering;
 use std::fs;
 use std::io;
@@ -160,11 +161,22 @@ pub fn find(name: Option<&str>) -> Result<Kernel, LiveError> {
 pub fn remove(name: &str) -> Result<(), LiveError> {
     let folder = folder()?;
     find_in(&folder, Some(name))?;
-    let folder = folder.join(name);
+    let place = Place::of(&folder.join(name))?;
+    place.may_fill(is_kernel)?;
+    let home = place.open_dir()?;
     // What is half gone is no kernel.
-    let manifest = folder.join(MANIFEST);
-    fs::remove_file(&manifest).map_err(os(manifest.display().to_string()))?;
-    fs::remove_dir_all(&folder).map_err(os(folder.display().to_string()))
+    home.place(MANIFEST)?.remove_file()?;
+    Ok(place.remove_tree(home.identity()?)?)
+}
+
+/// Whether a folder is that of a kernel, by the beginning of its manifest.
+pub(super) fn is_kernel(dir: &Dir) -> bool {
+    dir.holds(MANIFEST, Kind::Begins(&[b"digest = \""]))
+}
+
+/// Refuses a name that something of others has in the cache directory.
+pub(super) fn check_name(cache: &Path, name: &str) -> Result<(), LiveError> {
+    Ok(Place::of(&cache.join(name))?.may_hold(is_kernel)?)
 }
 
 /// Where kernels are: `linux` in the cache directory.

@@ -267,7 +267,7 @@ impl Linux {
 }
 
 fn warn(what: &str) {
-    eprintln!("warning: {what}");
+    eprintln!("warning: {}", hoistway_files::shown::text(what));
 }
 
 const NO_PANIC: &str = "nobody panics while holding the lock";

@@ -7,6 +7,7 @@ use super::listen::{Bound, Listen};
 use super::server::{
     Acceptor, Exchange, Limits, ListeningSocket, NewClient, Next, Permit, Protocol,
 };
+use super::socket_file::SocketFile;
 use crate::error::LiveError;
 use hoistway::Nanos;
 use std::os::fd::OwnedFd;
@@ -41,6 +42,7 @@ pub enum NoPage {
 pub struct HttpServer {
     address: Listen,
     acceptor: Acceptor,
+    file: Option<SocketFile>,
 }
 
 impl HttpServer {
@@ -64,12 +66,12 @@ impl HttpServer {
         time: Nanos,
         page: impl FnMut(&str) -> Result<Page, NoPage> + Send + 'static,
     ) -> Result<HttpServer, LiveError> {
-        let Bound { socket, address } = bind(listen, allow_plain_tcp)?;
+        let Bound { socket, address, file } = bind(listen, allow_plain_tcp)?;
         let unix = matches!(address, Listen::Unix(_));
         let listeners = vec![ListeningSocket { socket, unix }];
         let limits = Limits { clients: CONNECTIONS_MAX, replace_oldest: true, time };
         let acceptor = Acceptor::start("hoistway-http", Http { page }, listeners, limits)?;
-        Ok(HttpServer { address, acceptor })
+        Ok(HttpServer { address, acceptor, file })
     }
 
     /// Where it listens; a port that was left open is filled in.
@@ -80,10 +82,8 @@ impl HttpServer {
 
 impl Drop for HttpServer {
     fn drop(&mut self) {
-        if self.acceptor.stop()
-            && let Listen::Unix(path) = &self.address
-        {
-            let _ = std::fs::remove_file(path);
+        if self.acceptor.stop() {
+            self.file.iter().for_each(SocketFile::remove);
         }
     }
 }

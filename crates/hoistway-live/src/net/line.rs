@@ -7,10 +7,10 @@
 //! line yet, and is refused where all have. What a line means is up to the function that answers it; an
 //! answer of many lines is a [stream](Answer::Stream).
 
-use super::listen::replace_stale;
 use super::server::{
     Acceptor, Exchange, Limits, ListeningSocket, NewClient, Next, Permit, Protocol,
 };
+use super::socket_file::SocketFile;
 use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
 use crate::eventfd::EventFd;
@@ -24,8 +24,7 @@ use rustix::net::{
 };
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
@@ -115,9 +114,7 @@ pub enum BadLine {
 /// A socket that answers lines. It closes, and its file goes, when it is dropped.
 #[derive(Debug)]
 pub struct LineServer {
-    path: PathBuf,
-    /// Device and inode of the socket file: nobody else's is removed.
-    file: (u64, u64),
+    file: SocketFile,
     acceptor: Acceptor,
     answers: Arc<Answers>,
 }
@@ -136,7 +133,6 @@ impl LineServer {
         full: &str,
         answer: impl Fn(Result<&str, BadLine>) -> Answer + Send + Sync + 'static,
     ) -> Result<LineServer, LiveError> {
-        replace_stale(path)?;
         let what = || format!("control socket {}", path.display());
         let socket = socket_with(
             AddressFamily::UNIX,
@@ -145,12 +141,12 @@ impl LineServer {
             None,
         )
         .map_err(os(what()))?;
-        let address = SocketAddrUnix::new(path).map_err(os(what()))?;
         // The file gets its mode from the socket: at no time may others connect.
         fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(os(what()))?;
-        bind(&socket, &address).map_err(os(what()))?;
-        listen(&socket, 16).map_err(os(what()))?;
-        let file = identity(path).map_err(os(what()))?;
+        let ((), file) = SocketFile::bind(path, "control socket", |path| {
+            bind(&socket, &SocketAddrUnix::new(path)?)?;
+            Ok(listen(&socket, 16)?)
+        })?;
         let answers = Arc::new(Answers {
             wakeup: Arc::new(EventFd::new().map_err(os("eventfd"))?),
             clock: Clock::new(),
@@ -165,7 +161,7 @@ impl LineServer {
         let listeners = vec![ListeningSocket { socket, unix: true }];
         let limits = Limits { clients: CLIENTS_MAX, replace_oldest: true, time: TIME };
         let acceptor = Acceptor::start("hoistway-control", lines, listeners, limits)?;
-        Ok(LineServer { path: path.into(), file, acceptor, answers })
+        Ok(LineServer { file, acceptor, answers })
     }
 
     /// Answers no further line, and removes the socket file.
@@ -174,9 +170,7 @@ impl LineServer {
             return;
         }
         self.answers.stop();
-        if identity(&self.path).is_ok_and(|file| file == self.file) {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.file.remove();
     }
 }
 
@@ -184,10 +178,6 @@ impl Drop for LineServer {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
-    std::fs::symlink_metadata(path).map(|m| (m.dev(), m.ino()))
 }
 
 /// The protocol: a line comes, and is handed to a thread that answers it.
@@ -353,6 +343,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::PathBuf;
 
     fn place(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("hoistway-line-{}-{name}.sock", std::process::id()))
@@ -486,7 +477,7 @@ mod tests {
         assert_eq!(ask(&path, b"x\n"), "<x>\n", "the first server is unharmed");
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "a file").unwrap();
-        assert!(matches!(echo(&path), Err(LiveError::Os { .. })));
+        assert!(matches!(echo(&path), Err(LiveError::Refused(_))));
         drop(first);
         assert!(path.exists(), "somebody else's file is not removed");
         std::fs::remove_file(&path).unwrap();

@@ -1,20 +1,20 @@
 //! Where servers listen, and how they take clients.
 
 use super::passed::{Passed, PassedAddress};
+use super::socket_file::SocketFile;
 use crate::error::{LiveError, os};
 use hoistway::Nanos;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// A Unix socket; a socket file nobody listens on any more is replaced.
+    /// A Unix socket. A socket of this user or root that nobody listens on any more is replaced, and nothing else.
     Unix(PathBuf),
     /// TCP; port 0 takes any free one.
     Tcp(SocketAddr),
@@ -23,14 +23,6 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Its socket file, if it is ours to remove.
-    pub(crate) fn path(&self) -> Option<PathBuf> {
-        match self {
-            Listen::Unix(path) => Some(path.clone()),
-            Listen::Tcp(_) | Listen::Passed(_) => None,
-        }
-    }
-
     /// Listens there, without blocking. `local`: why other machines must not reach it, and what to do.
     ///
     /// # Errors
@@ -44,14 +36,13 @@ impl Listen {
                     TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
                 listener.set_nonblocking(true).map_err(os("listener"))?;
                 let address = Listen::Tcp(listener.local_addr().map_err(os("listener"))?);
-                Ok(Bound { socket: listener.into(), address })
+                Ok(Bound { socket: listener.into(), address, file: None })
             }
             Listen::Unix(path) => {
-                replace_stale(path)?;
-                let what = format!("listen on {}", path.display());
-                let listener = UnixListener::bind(path).map_err(os(what))?;
+                let (listener, file) =
+                    SocketFile::bind(path, "listen on", |path| UnixListener::bind(path))?;
                 listener.set_nonblocking(true).map_err(os("listener"))?;
-                Ok(Bound { socket: listener.into(), address: self.clone() })
+                Ok(Bound { socket: listener.into(), address: self.clone(), file: Some(file) })
             }
             Listen::Passed(passed) => {
                 let address = match passed.place()? {
@@ -61,7 +52,7 @@ impl Listen {
                         Listen::Tcp(address)
                     }
                 };
-                Ok(Bound { socket: passed.socket()?, address })
+                Ok(Bound { socket: passed.socket()?, address, file: None })
             }
         }
     }
@@ -73,6 +64,8 @@ pub(crate) struct Bound {
     pub socket: OwnedFd,
     /// Where: a port that was left open is filled in, a passed socket stands with its address.
     pub address: Listen,
+    /// Its socket file, if it is ours to remove.
+    pub file: Option<SocketFile>,
 }
 
 fn check_reach(address: &SocketAddr, local: Option<&str>) -> Result<(), LiveError> {
@@ -82,16 +75,6 @@ fn check_reach(address: &SocketAddr, local: Option<&str>) -> Result<(), LiveErro
         ))),
         _ => Ok(()),
     }
-}
-
-/// Removes a socket file whose server is gone. Everything else is left alone, and binding fails.
-pub(crate) fn replace_stale(path: &Path) -> Result<(), LiveError> {
-    let socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    let refused = std::io::ErrorKind::ConnectionRefused;
-    if socket && UnixStream::connect(path).is_err_and(|e| e.kind() == refused) {
-        std::fs::remove_file(path).map_err(os(format!("remove {}", path.display())))?;
-    }
-    Ok(())
 }
 
 /// The process has no room for another descriptor: nobody is to be accepted for [`PAUSE`].

@@ -5,6 +5,7 @@ pub mod line;
 pub(crate) mod listen;
 mod passed;
 pub(crate) mod server;
+pub(crate) mod socket_file;
 
 pub use listen::Listen;
 pub use passed::{Passed, passed};

@@ -6,7 +6,7 @@
 use super::memory::Memory;
 use super::{
     Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetError, TargetKey,
-    TargetKind, holes,
+    TargetKind, holes, image,
 };
 use crate::buffer::Part;
 use crate::clock::{Clock, timespec};
@@ -25,7 +25,11 @@ pub(super) static TARGET: TargetKind = TargetKind {
     syntax: "emulate:DRIVE[:SIZE]",
     summary: "a drive of `hoistway list drives`, or of a drive file, as slow as its model says",
     keys: &[
-        TargetKey { name: "data", value: "FILE", help: "sparse file for the data, else memory" },
+        TargetKey {
+            name: "data",
+            value: "FILE",
+            help: "sparse file for the data, new or of the drive's size, else memory",
+        },
         TargetKey { name: "seed", value: "N", help: "seed of the model" },
     ],
     parse: |text| {
@@ -54,7 +58,7 @@ pub struct Emulation {
     pub drive: DriveFile,
     /// Bytes served, from the beginning of the drive; `None`: all of it.
     pub size: Option<u64>,
-    /// A file for the data, made sparse and of the right size; `None`: memory.
+    /// A file for the data, new or of the right size; `None`: memory.
     pub file: Option<PathBuf>,
     /// Seed of the model's randomness.
     pub seed: u64,
@@ -131,7 +135,7 @@ pub(crate) fn open_checked(emulation: &Emulation) -> Result<Opened, LiveError> {
         None => {
             (Store::Memory(Memory::new(size).map_err(os("memory for the drive"))?), "memory".into())
         }
-        Some(path) => (Store::file(path, size)?, path.display().to_string()),
+        Some(path) => (Store::File(image::open(path, size)?), path.display().to_string()),
     };
     let facts = Facts {
         size,
@@ -238,14 +242,6 @@ enum Store {
 }
 
 impl Store {
-    fn file(path: &PathBuf, size: u64) -> Result<Store, LiveError> {
-        let name = || path.display().to_string();
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(os(name()))?;
-        file.set_len(size).map_err(os(name()))?;
-        Ok(Store::File(file))
-    }
-
     fn carry_out(&mut self, command: Command, parts: &mut [Part]) -> Result<(), Errno> {
         match self {
             Store::Memory(memory) => memory.carry_out(&command, parts.iter().copied()),

@@ -10,6 +10,7 @@ mod cow;
 mod emulate;
 mod file;
 mod holes;
+pub(crate) mod image;
 mod memory;
 mod null;
 mod open;

@@ -20,9 +20,9 @@ pub const MODEL: Model = Model {
 
 /// Keys of `[bucket]`.
 pub const BUCKET_KEYS: &[Key] = &[
-    Key::num("iops", 0.0, 1e9, "Operations per second; 0: no limit."),
+    Key::off("iops", 1e-3, 1e9, "Operations per second; 0: no limit."),
     Key::num("iops_burst", 1.0, 1e9, "Operations that may be saved up."),
-    Key::num("bytes_mb_s", 0.0, 1e6, "Rate; 0: no limit."),
+    Key::off("bytes_mb_s", 1e-3, 1e6, "Rate; 0: no limit."),
     Key::kib("bytes_burst_kib", "Bytes that may be saved up."),
     Key::us("read_us", "Mean latency of a read."),
     Key::us("write_us", "Mean latency of a write."),

@@ -10,6 +10,7 @@ use super::faults::{self, Faults, Faulty};
 use super::keys::{self, Key, TABLES};
 use super::{Drive, MODELS, Model};
 use hoistway::setting::nearest;
+use hoistway_files::input::{self, Limit, Lines, ReadError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -337,6 +338,9 @@ const FILE_START_FRAC: f64 = 0.05;
 
 const CHECKED: &str = "every key was checked against its declaration when the file was read";
 
+/// Drive files are written by hand.
+const DRIVE_FILE: Limit = Limit { what: "a drive file", bytes: 1 << 20 };
+
 /// A file before it is understood.
 #[derive(Debug)]
 struct Source {
@@ -352,8 +356,11 @@ impl Source {
         if id_or_path.contains('/') || id_or_path.ends_with(".toml") {
             let path = folder.map_or_else(|| PathBuf::from(id_or_path), |f| f.join(id_or_path));
             let label = path.display().to_string();
-            let text = std::fs::read_to_string(&path).map_err(|e| {
-                format!("{label}: cannot be read: {e}; give an id or the path of a file")
+            let text = input::text(&path, DRIVE_FILE).map_err(|e| match e {
+                ReadError::Io { error, .. } => {
+                    format!("{label}: cannot be read: {error}; give an id or the path of a file")
+                }
+                other => other.to_string(),
             })?;
             return Ok(Source { label, path: Some(path), text });
         }
@@ -643,9 +650,8 @@ fn read_layer(
     level: usize,
 ) -> Result<(toml::Table, BTreeMap<(String, String), LineAt>), DriveFileError> {
     let text = &source.text;
-    let line_of = |at: usize| {
-        1 + text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count()
-    };
+    let lines = Lines::of(text);
+    let line_of = |at: usize| lines.at(at);
     let syntax = |e: toml::de::Error| {
         let line = e.span().map_or(1, |span| line_of(span.start));
         DriveFileError(format!("{}:{line}: {}", source.label, e.message().replace('\n', ", ")))

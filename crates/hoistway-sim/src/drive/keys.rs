@@ -25,8 +25,10 @@ pub enum ValueType {
         /// Largest value.
         max: f64,
     },
-    /// A number above 0.
-    Positive {
+    /// A number, or 0 for nothing of the kind.
+    Off {
+        /// Smallest value above 0.
+        min: f64,
         /// Largest value.
         max: f64,
     },
@@ -93,14 +95,26 @@ impl Key {
         Key::num(name, 0.0, 1e9, doc)
     }
 
-    /// A rate in 10^6 bytes/s, above 0.
+    /// A rate in 10^6 bytes/s: at least 1 kB/s, with which a page takes four seconds.
     pub const fn rate(name: &'static str, doc: &'static str) -> Key {
-        Key::new(name, ValueType::Positive { max: 1e6 }, doc)
+        Key::num(name, 1e-3, 1e6, doc)
     }
 
-    /// A rate in 10^6 bytes/s, from 0 (what 0 means is up to the key).
+    /// The same, or 0 (what that means is up to the key).
     pub const fn rate0(name: &'static str, doc: &'static str) -> Key {
-        Key::num(name, 0.0, 1e6, doc)
+        Key::off(name, 1e-3, 1e6, doc)
+    }
+
+    /// A number in `min..=max`, or 0: nothing of the kind.
+    pub const fn off(name: &'static str, min: f64, max: f64, doc: &'static str) -> Key {
+        Key::new(name, ValueType::Off { min, max }, doc)
+    }
+
+    /// The mean time between things that happen by themselves, or the length of such a thing, in milliseconds; 0: it
+    /// does not happen. What is shorter than 0.1 ms is no event that a scheduler could see but part of every service,
+    /// and a run would be nothing but such events: with this bound it has at most 10,000 in a second.
+    pub const fn event_ms(name: &'static str, doc: &'static str) -> Key {
+        Key::off(name, 0.1, 1e9, doc)
     }
 
     /// true or false.
@@ -138,7 +152,7 @@ impl Key {
         use hoistway::quantity::{bytes, duration, rate};
         let numeric = matches!(
             self.kind,
-            ValueType::Int { .. } | ValueType::Num { .. } | ValueType::Positive { .. }
+            ValueType::Int { .. } | ValueType::Num { .. } | ValueType::Off { .. }
         );
         // A price per something is no quantity of that.
         if !numeric || self.name.contains("_per_") {
@@ -176,10 +190,10 @@ impl Key {
                 Some(f) if f >= min && f <= max => Ok(()),
                 Some(_) => must(format!("is outside {min}..={max}")),
             },
-            ValueType::Positive { max } => match number(value) {
+            ValueType::Off { min, max } => match number(value) {
                 None => must("must be a number".into()),
-                Some(f) if f > 0.0 && f <= max => Ok(()),
-                Some(_) => must(format!("must be above 0 and at most {max}")),
+                Some(f) if f == 0.0 || f >= min && f <= max => Ok(()),
+                Some(_) => must(format!("is neither 0 nor in {min}..={max}")),
             },
             ValueType::Bool if value.is_bool() => Ok(()),
             ValueType::Bool => must("must be true or false".into()),

@@ -51,6 +51,15 @@ pub enum Operation {
     /// Turns to the other file of the process, which has room for two: the one that was open before the last
     /// time it turned, with its read-ahead state. A copy reads one and writes the other.
     TurnOver,
+    /// Turns to one of any number of files of the process, each with the read-ahead state that it was left with.
+    TurnTo {
+        /// Which.
+        file: FileId,
+        /// What it will do, if the file is opened.
+        advice: Advice,
+        /// It is opened afresh; one that has not been opened is so anyway.
+        afresh: bool,
+    },
     /// Starts the write-back of the file's dirty pages and drops the clean ones (host.md 4.3).
     DontNeed(FileId),
     /// The same for the pages of a part of it.

@@ -34,6 +34,11 @@ enum Stage {
     Tell(Notice),
     Barrier(BarrierId),
     TurnOver,
+    TurnTo {
+        file: FileId,
+        advice: Advice,
+        afresh: bool,
+    },
     Empty(FileId),
     Block(BlockCall),
     Read(Reading),
@@ -83,6 +88,7 @@ impl Stage {
             Operation::Tell(notice) => Stage::Tell(notice),
             Operation::Barrier(barrier) => Stage::Barrier(barrier),
             Operation::TurnOver => Stage::TurnOver,
+            Operation::TurnTo { file, advice, afresh } => Stage::TurnTo { file, advice, afresh },
             Operation::Exit => Stage::Exit,
         }
     }
@@ -114,6 +120,10 @@ impl Stage {
             }
             Stage::TurnOver => {
                 std::mem::swap(&mut task.open, &mut task.other);
+                Step::Over
+            }
+            Stage::TurnTo { file, advice, afresh } => {
+                task.turn_to(file.0, *advice, *afresh);
                 Step::Over
             }
             Stage::Empty(file) => {

@@ -7,6 +7,7 @@ use super::calls::Calls;
 use super::op::{Act, Advice, ProcInfo, Ran};
 use super::submission::Submission;
 use hoistway::{Instant, Nanos, ProcId};
+use std::collections::BTreeMap;
 
 /// A call whose latency is still open.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +112,8 @@ pub(super) struct Task {
     pub open: Option<OpenFile>,
     /// Its other file, open too.
     pub other: Option<OpenFile>,
+    /// Files that it can turn to, by number.
+    shelf: BTreeMap<u32, OpenFile>,
     pub submission: Submission,
     pub own: OwnBios,
     /// Its asynchronous calls.
@@ -136,6 +139,7 @@ impl Task {
             stop,
             open: None,
             other: None,
+            shelf: BTreeMap::new(),
             submission: Submission::default(),
             own: OwnBios::default(),
             calls: Calls::default(),
@@ -150,6 +154,16 @@ impl Task {
     pub fn act_as(&mut self, info: ProcInfo) {
         self.own.change_identity(self.info.id, info.id);
         self.info = info;
+    }
+
+    /// Another of its files is the one in use; what it had open stays so.
+    pub fn turn_to(&mut self, file: u32, advice: Advice, afresh: bool) {
+        if let Some(open) = self.open.take() {
+            self.shelf.insert(open.file, open);
+        }
+        let kept = self.shelf.remove(&file).filter(|_| !afresh);
+        let new = || OpenFile { file, advice, ahead: Ahead::default() };
+        self.open = Some(kept.unwrap_or_else(new));
     }
 
     /// The file that a load has opened before it reads or writes.

@@ -16,7 +16,12 @@ pub(super) enum Order {
 impl Order {
     /// A random order of `count` blocks.
     pub fn random(count: u64, rng: &mut Rng) -> Order {
-        if count > LISTED {
+        Order::random_of(count, LISTED, rng)
+    }
+
+    /// The same with a list of at most `listed` blocks: where there may be thousands of them.
+    pub fn random_of(count: u64, listed: u64, rng: &mut Rng) -> Order {
+        if count > listed {
             return Order::Computed(Shuffle::new(count, rng));
         }
         let mut order: Vec<u32> = (0..count as u32).collect();

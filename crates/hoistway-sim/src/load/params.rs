@@ -109,6 +109,16 @@ impl<'a> Params<'a> {
         self.read(name, whole)
     }
 
+    /// A whole number that may be negative.
+    pub fn signed(&self, name: &str) -> Result<Option<i64>, JobError> {
+        let Some(value) = self.table.get(name) else { return Ok(None) };
+        match (value.as_integer(), quantity(value)) {
+            (Some(n), _) => Ok(Some(n)),
+            (None, Ok(n)) if i64::try_from(n).is_ok() => Ok(Some(n as i64)),
+            _ => Err(self.wrong(format!("{name} = {value}: give a whole number"))),
+        }
+    }
+
     /// A number.
     pub fn real(&self, name: &str) -> Result<Option<f64>, JobError> {
         self.read(name, real)
@@ -125,6 +135,22 @@ impl<'a> Params<'a> {
         let text = value.as_str().filter(|t| !t.is_empty());
         let wrong = || self.wrong(format!("{name} = {value}: give a name in quotes"));
         text.map(Some).ok_or_else(wrong)
+    }
+
+    /// Names: one in quotes, or a list of them; none if it is not given.
+    pub fn texts(&self, name: &str) -> Result<Vec<&'a str>, JobError> {
+        let Some(list) = self.table.get(name).and_then(Value::as_array) else {
+            return Ok(self.text(name)?.into_iter().collect());
+        };
+        let texts: Option<Vec<&str>> =
+            list.iter().map(|v| v.as_str().filter(|t| !t.is_empty())).collect();
+        let wrong = || self.wrong(format!("{name}: give a list of names in quotes"));
+        texts.filter(|t| !t.is_empty()).ok_or_else(wrong)
+    }
+
+    /// Whether it is given.
+    pub fn has(&self, name: &str) -> bool {
+        self.table.contains_key(name)
     }
 
     /// One of `words`, as its index.

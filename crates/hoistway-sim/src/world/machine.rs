@@ -12,7 +12,7 @@ use super::record::{DeviceStats, ProcStats, Served, Span, figure};
 use super::setup::{check_limits, span_of, stack_of};
 use super::spawned::Spawned;
 use super::step::Step;
-use super::{Job, JobError, Mark, Outcome, Role, TraceMode, UNFINISHED};
+use super::{Job, JobError, Mark, NamedFigure, Outcome, Role, TraceMode, UNFINISHED};
 use crate::drive::Command;
 use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
 use crate::load::{self, Load};
@@ -686,7 +686,11 @@ impl<G: Platform> Machine<G> {
         let tunables = (entry.tunables.iter())
             .filter_map(|t| scheduler.value(t.name).map(|v| (t.name.to_string(), v)))
             .collect();
-        let mut scheduler_figures = Vec::new();
+        let counters = self.stack.counters();
+        let counted = [("requests_issued", counters.issued), ("requests_chosen", counters.chosen)];
+        let counted =
+            counted.map(|(name, n)| NamedFigure { name: name.into(), of: None, value: n as i64 });
+        let mut scheduler_figures = Vec::from(counted);
         scheduler.figures(&mut |f| scheduler_figures.push(figure(f)));
         let mut controller_figures = Vec::new();
         let mut controller_tunables = Vec::new();

@@ -33,7 +33,8 @@ pub struct Sequence {
 
 /// Streams of a device and direction that are followed: as many as a disk's cache has segments, about.
 const STREAMS: usize = 32;
-/// Processes whose last request is remembered; of further ones no request counts as sequential.
+/// Processes whose last request is remembered, and pairs of device and direction whose streams are; of further ones no
+/// request counts as sequential.
 const PROCESSES: usize = 65_536;
 
 impl Sequence {
@@ -46,7 +47,11 @@ impl Sequence {
         let room = self.process_ends.len() < PROCESSES || self.process_ends.contains_key(&key);
         let continues = room && self.process_ends.insert(key, end) == Some(r.offset);
         self.of_process += u64::from(continues);
-        let streams = self.streams.entry((r.device, r.op)).or_default();
+        let key = (r.device, r.op);
+        if self.streams.len() >= PROCESSES && !self.streams.contains_key(&key) {
+            return continues;
+        }
+        let streams = self.streams.entry(key).or_default();
         match streams.iter().rposition(|(end, _)| *end == r.offset) {
             Some(at) => {
                 self.of_streams += 1;

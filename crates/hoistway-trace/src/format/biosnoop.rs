@@ -13,10 +13,11 @@
 //!
 //! Source: the man page of biosnoop(8) of bcc.
 
+use super::recognise::{self, Head, Refusal};
 use super::text::{self, Found, LineParser, billionths, number};
-use super::{Completions, Context, Fit, Format, rwbs};
-use crate::Record;
+use super::{Completions, Context, Format, rwbs};
 use crate::error::Fault;
+use crate::{Flags, Op, Record};
 
 pub(crate) static FORMAT: Format = Format {
     name: "biosnoop",
@@ -24,19 +25,17 @@ pub(crate) static FORMAT: Format = Format {
     columns: "TIME (s, at completion) COMM PID DISK T SECTOR BYTES [PATTERN] [QUE (ms)] LAT (ms)",
     completions: Completions::Response,
     window: 16_384,
-    detect,
+    trial: recognise::trial::<Biosnoop>,
+    refusal: Some(refusal),
     parser: text::lines::<Biosnoop>,
 };
 
-fn detect(head: &[u8]) -> Fit {
+fn refusal(head: &Head<'_>) -> Option<Refusal> {
     let without_offset = |l: &[u8]| l.starts_with(b"TIME(ms)") && !contains(l, b"SECTOR");
-    if text::whole_lines(head).take(5).any(without_offset) {
-        return Fit::Refused(
-            "the output of bpftrace's biosnoop.bt, which has no offset and no size,",
-            "record with biosnoop of bcc (biosnoop-bpfcc), with perf or with `hoistway record`",
-        );
-    }
-    text::fits::<Biosnoop>(head)
+    head.lines().any(|(_, line)| without_offset(line.trim_ascii_start())).then_some((
+        "the output of bpftrace's biosnoop.bt, which has no offset and no size,",
+        "record with biosnoop of bcc (biosnoop-bpfcc), with perf or with `hoistway record`",
+    ))
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {
@@ -56,14 +55,14 @@ impl LineParser for Biosnoop {
         if line.starts_with(b"TIME(s)") {
             self.pattern = contains(line, b"PATTERN");
             self.queued = contains(line, b"QUE(ms)");
-            return Ok(Found::Nothing);
+            return Ok(Found::Mark);
         }
         if line.starts_with(b"Tracing ") || line.starts_with(b"Attach") {
             return Ok(Found::Nothing);
         }
         let few = Fault::new("line", "has too few columns");
         // The name may have spaces in it, so the columns after it are counted from the end.
-        let mut words = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+        let mut words = text::split_words(line);
         let time = words.next().ok_or(few)?;
         let mut back = || words.next_back().ok_or(few);
         let latency = milliseconds(back()?, "LAT")?;
@@ -85,17 +84,25 @@ impl LineParser for Biosnoop {
             return Err(Fault::new("TIME", "is not in seconds with decimals"));
         }
         let bytes = number(bytes, "BYTES")?;
-        number(pid, "PID")?;
+        let sector = number(sector, "SECTOR")?;
         if disk.iter().all(u8::is_ascii_digit) {
-            return Err(Fault::new("DISK", "is a number; are the columns in this order?"));
+            // What stands there is the PID then.
+            return match bytes {
+                0 => Ok(Found::LeftOut(NO_DISK)),
+                _ => Err(Fault::new("DISK", "is a number; are the columns in this order?")),
+            };
         }
-        let sector = if bytes == 0 { 0 } else { number(sector, "SECTOR")? };
-        if !rwbs::fill(r, op, sector, Some(bytes))? {
+        number(pid, "PID")?;
+        if bytes == 0 && sector == u64::MAX {
+            // Only a flush has this sector; older bcc calls it a read.
+            (r.op, r.flags) = (Op::Flush, Flags::NONE);
+        } else if !rwbs::fill(r, op, if bytes == 0 { 0 } else { sector }, Some(bytes))? {
             return Ok(Found::Unwanted);
         }
         let response = latency.saturating_add(queued);
         // The first lines may have arrived before the clock of the trace began; OFFSET keeps them in order.
-        r.time = (billionths(time, "TIME")?.saturating_add(OFFSET)).saturating_sub(response);
+        let time = text::time(Some(billionths(time, "TIME")?), "TIME")?;
+        r.time = (time + OFFSET).saturating_sub(response);
         r.response = Some(response);
         self.name.push(b'/');
         self.name.extend_from_slice(pid);
@@ -103,7 +110,17 @@ impl LineParser for Biosnoop {
         r.device = context.names.devices.intern(disk);
         Ok(Found::Record)
     }
+
+    fn shaped(line: &[u8]) -> bool {
+        let mut words = text::split_words(line);
+        let seconds = words.next().is_some_and(|w| w[0].is_ascii_digit() && w.contains(&b'.'));
+        seconds && (6..=16).contains(&words.count())
+    }
 }
+
+/// Older bcc prints the drive's own flushes so, and commands that skip the kernel's accounting.
+const NO_DISK: Fault =
+    Fault::new("DISK", "is blank: a flush or a command without data, of an unknown disk");
 
 /// An hour, added to all times: the trace's clock begins at its first line, which is a completion.
 const OFFSET: u64 = 3_600_000_000_000;

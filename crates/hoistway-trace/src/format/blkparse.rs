@@ -7,11 +7,12 @@
 //! ```
 //!
 //! device, CPU, sequence, seconds, pid, action, rwbs, sector + sectors, process (of a completion: error). As of the binary
-//! files, arrivals are `Q`, completions `C`, plugs `P`, `U` and `UT` (here also called `T`). From the summary on
-//! (`CPU0 (8,0):`) the rest of the file is no trace.
+//! files, arrivals are `Q`, completions `C`, plugs `P`, `U` and `UT` (here also called `T`). On a terminal `Input file ... added`
+//! stands before the events, and a summary (`CPU0 (8,0):`) behind them. Events that follow these are another recording,
+//! whose times begin at 0 again (`cat a.txt b.txt`): it is put behind the one before.
 
 use super::text::{self, Found, LineParser, billionths, number};
-use super::{Completions, Context, Format, rwbs};
+use super::{Completions, Context, Format, recognise, rwbs};
 use crate::error::Fault;
 use crate::{Kind, Record};
 
@@ -21,23 +22,46 @@ pub(crate) static FORMAT: Format = Format {
     columns: "maj,min cpu sequence time (s) pid action rwbs sector + sectors [process]",
     completions: Completions::Records,
     window: 4096,
-    detect: text::fits::<Blkparse>,
+    trial: recognise::trial::<Blkparse>,
+    refusal: None,
     parser: text::lines::<Blkparse>,
 };
 
 #[derive(Default)]
 struct Blkparse {
-    summary: bool,
+    /// The recording is over: what follows is its summary, or another one.
+    over: bool,
+    /// End of the recordings before, and latest time so far.
+    before: u64,
+    latest: Option<u64>,
     name: Vec<u8>,
 }
 
 impl LineParser for Blkparse {
     fn line(&mut self, line: &[u8], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
         let line = line.trim_ascii();
-        if self.summary || is_summary(line) {
-            self.summary = true;
+        if self.over && !self.another(line, context) {
             return Ok(Found::Nothing);
         }
+        match self.event(line, context, r) {
+            Err(fault) => self.around(line, fault),
+            found => found,
+        }
+    }
+
+    fn shaped(line: &[u8]) -> bool {
+        let mut rest = line;
+        next_word(&mut rest).is_some_and(is_device) && text::split_words(rest).count() >= 5
+    }
+}
+
+impl Blkparse {
+    fn event(
+        &mut self,
+        line: &[u8],
+        context: &mut Context,
+        r: &mut Record,
+    ) -> Result<Found, Fault> {
         let few = Fault::new("line", "has too few columns");
         let mut rest = line;
         let mut word = || next_word(&mut rest).ok_or(few);
@@ -48,8 +72,9 @@ impl LineParser for Blkparse {
         }
         number(cpu, "cpu")?;
         number(sequence, "sequence")?;
-        r.time = billionths(time, "time")?;
+        r.time = text::time(billionths(time, "time")?.checked_add(self.before), "time")?;
         number(pid, "pid")?;
+        self.latest = self.latest.max(Some(r.time));
         r.kind = match action {
             b"Q" => Kind::Arrival,
             b"C" if context.completions => Kind::Complete,
@@ -72,7 +97,11 @@ impl LineParser for Blkparse {
         let Some(open) = memchr::memrchr(b'[', rest) else { return Err(few) };
         let (range, tail) = rest.split_at(open);
         let (name, _) = bracketed(tail).ok_or(few)?;
-        let mut words = range.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+        if range.contains(&b'(') {
+            // A pass-through command, in hexadecimal.
+            return Ok(Found::Unwanted);
+        }
+        let mut words = text::split_words(range);
         // A flush has no range.
         let sector = words.next().unwrap_or(b"0");
         let plus = words.next().unwrap_or(b"+");
@@ -92,6 +121,35 @@ impl LineParser for Blkparse {
 }
 
 impl Blkparse {
+    /// Whether another recording begins with this line.
+    #[cold]
+    fn another(&mut self, line: &[u8], context: &mut Context) -> bool {
+        let mut rest = line;
+        if !next_word(&mut rest).is_some_and(is_device) {
+            return false;
+        }
+        self.over = false;
+        if let Some(latest) = self.latest {
+            self.before = latest;
+            context.recordings += 1;
+        }
+        true
+    }
+
+    /// What stands before and behind the events.
+    #[cold]
+    fn around(&mut self, line: &[u8], fault: Fault) -> Result<Found, Fault> {
+        if is_summary(line) {
+            self.over = true;
+            return Ok(Found::Mark);
+        }
+        if line.starts_with(b"Input file ") && line.ends_with(b" added") {
+            self.over = self.latest.is_some();
+            return Ok(Found::Mark);
+        }
+        Err(fault)
+    }
+
     fn process(&mut self, name: &[u8], pid: &[u8], context: &mut Context, r: &mut Record) {
         self.name.clear();
         self.name.extend_from_slice(name);

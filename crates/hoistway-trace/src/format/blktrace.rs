@@ -3,10 +3,11 @@
 //! The raw events are in [`crate::blktrace`]. Where bytes are no event, the next magic number is looked for: what lies
 //! between is one malformed record. The files of the CPUs are merged by time by the reader.
 
-use super::{Bad, Completions, Context, Fit, Format, Parser, Step};
+use super::recognise::{Head, Trial};
+use super::{Bad, Completions, Context, Format, Parser, Step};
 use crate::blktrace::{EVENT, Event, Parsed, action, category, device_name, parse};
-use crate::error::{Error, Fault};
-use crate::input::Input;
+use crate::error::{Error, Fault, Malformed};
+use crate::input::{Input, JUNK_MAX};
 use crate::{Kind, Op, Record};
 
 pub(crate) static FORMAT: Format = Format {
@@ -16,12 +17,42 @@ pub(crate) static FORMAT: Format = Format {
     completions: Completions::Records,
     // The kernel's buffers are per CPU, so that one concatenated file may be out of order by a few events.
     window: 4096,
-    detect: |head| match parse(head) {
-        Parsed::Event(_) => Fit::Yes,
-        _ => Fit::No,
-    },
+    trial,
+    refusal: None,
     parser: |_| Ok(Box::new(Blktrace)),
 };
+
+/// Events follow each other without a gap; what lies between is one misfit.
+fn trial(head: &Head<'_>) -> Trial {
+    let mut trial = Trial::default();
+    let mut at = 0;
+    while at < head.bytes.len() {
+        let rest = &head.bytes[at..];
+        let whole = match parse(rest) {
+            Parsed::Event(event) => EVENT + usize::from(event.payload),
+            Parsed::Short | Parsed::NoMagic => 0,
+        };
+        if (1..=rest.len()).contains(&whole) {
+            trial.read += 1;
+            at += whole;
+            continue;
+        }
+        let (byte, file, line, text) = (at as u64, None, None, String::new());
+        let next = (at + 1..head.bytes.len()).find(|&at| is_event(&head.bytes[at..]));
+        // The head may end in the middle of an event.
+        if next.is_some() || head.whole {
+            trial.misfit(whole > 0, || Malformed { file, line, byte, fault: NO_EVENT, text });
+        }
+        at = next.unwrap_or(head.bytes.len());
+    }
+    trial
+}
+
+fn is_event(bytes: &[u8]) -> bool {
+    matches!(parse(bytes), Parsed::Event(_))
+}
+
+const NO_EVENT: Fault = Fault::new("event", "has no magic number of blktrace version 7");
 
 struct Blktrace;
 
@@ -41,11 +72,11 @@ impl Parser for Blktrace {
             Parsed::Short => {
                 let left = bytes.len();
                 input.take(left);
-                return Ok(bad(byte, "is cut off at the end of the trace"));
+                return Ok(Step::Bad(bad_at(byte)));
             }
             Parsed::NoMagic => {
                 resynchronise(input)?;
-                return Ok(bad(byte, "has no magic number of blktrace version 7"));
+                return Ok(Step::Bad(Bad { fault: NO_EVENT, ..bad_at(byte) }));
             }
         };
         let whole = EVENT + usize::from(event.payload);
@@ -53,24 +84,25 @@ impl Parser for Blktrace {
         if bytes.len() < whole {
             let left = bytes.len();
             input.take(left);
-            return Ok(bad(byte, "is cut off at the end of the trace"));
+            return Ok(Step::Bad(bad_at(byte)));
         }
         let step = turn(&event, &bytes[EVENT..], context, record);
         input.take(whole);
         Ok(match step {
             Ok(step) => step,
-            Err(fault) => Step::Bad(Bad { line: None, byte, fault, from: 0, to: 0 }),
+            Err(fault) => Step::Bad(Bad { fault, ..bad_at(byte) }),
         })
     }
 }
 
-fn bad(byte: u64, problem: &'static str) -> Step {
-    let fault = Fault::new("event", problem);
-    Step::Bad(Bad { line: None, byte, fault, from: 0, to: 0 })
+fn bad_at(byte: u64) -> Bad {
+    let fault = Fault::new("event", "is cut off at the end of the trace");
+    Bad { line: None, byte, fault, from: 0, to: 0, known: false }
 }
 
 /// Passes on to the next event.
 fn resynchronise(input: &mut Input) -> Result<(), Error> {
+    let from = input.offset();
     input.take(1);
     loop {
         let bytes = input.peek(4096)?;
@@ -80,10 +112,15 @@ fn resynchronise(input: &mut Input) -> Result<(), Error> {
             return Ok(());
         }
         let last = bytes.len() - EVENT;
-        let found = (0..=last).find(|at| matches!(parse(&bytes[*at..]), Parsed::Event(_)));
+        let found = (0..=last).find(|at| is_event(&bytes[*at..]));
         input.take(found.unwrap_or(last + 1));
         if found.is_some() {
             return Ok(());
+        }
+        if input.offset() - from > JUNK_MAX {
+            let problem =
+                format!("holds no event of blktrace in {} MiB from byte {from} on", JUNK_MAX >> 20);
+            return Err(Error::Unrecognised { name: input.name.clone(), problem });
         }
     }
 }
@@ -107,7 +144,8 @@ fn turn(
         action::UNPLUG | action::UNPLUG_TIMER if context.plugs => Kind::Unplug,
         _ => return Ok(Step::Unwanted),
     };
-    *record = Record { kind, time: event.time, ..Record::default() };
+    let time = super::text::time(Some(event.time), "time")?;
+    *record = Record { kind, time, ..Record::default() };
     let payload = match payload.split_first_chunk::<8>() {
         Some((group, rest)) if event.action & action::CGROUP != 0 => {
             // A number of the machine that recorded; here it is a name only.

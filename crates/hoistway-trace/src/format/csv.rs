@@ -13,8 +13,9 @@
 //! Sources: README of alibaba/block-traces; README of SNIA IOTTA "Tencent Block Storage" (Zhang and others, ATC 2020);
 //! SPC Trace File Format Specification 1.0.1; README of SNIA IOTTA "SYSTOR '17" (Lee and others, 2017).
 
-use super::text::{self, Found, LineParser, billionths, columns, number, sectors, within};
-use super::{Completions, Context, Format, Parser, Step};
+use super::header::{BYTES, Column, Columns, SECTORS};
+use super::text::{self, Found, LineParser, billionths, number, sectors, within};
+use super::{Completions, Context, Format, Parser, Step, recognise};
 use crate::error::{Error, Fault};
 use crate::input::Input;
 use crate::{Op, Record};
@@ -25,7 +26,8 @@ pub(crate) static ALIBABA: Format = Format {
     columns: "device_id,opcode (R|W),offset (bytes),length (bytes),timestamp (us since 1970)",
     completions: Completions::No,
     window: 256,
-    detect: text::fits::<Alibaba>,
+    trial: recognise::trial::<Alibaba>,
+    refusal: None,
     parser: text::lines::<Alibaba>,
 };
 
@@ -35,7 +37,8 @@ pub(crate) static TENCENT: Format = Format {
     columns: "Timestamp (s since 1970),Offset (sectors),Size (sectors),IOType (0 read|1 write),VolumeID",
     completions: Completions::No,
     window: 0,
-    detect: text::fits::<TencentLine>,
+    trial: recognise::trial::<TencentLine>,
+    refusal: None,
     parser: |_| Ok(Box::<Tencent>::default()),
 };
 
@@ -45,7 +48,8 @@ pub(crate) static SPC: Format = Format {
     columns: "ASU,LBA (512-byte blocks),Size (bytes),Opcode (r|w),Timestamp (s), optional fields",
     completions: Completions::No,
     window: 256,
-    detect: text::fits::<Spc>,
+    trial: recognise::trial::<Spc>,
+    refusal: None,
     parser: text::lines::<Spc>,
 };
 
@@ -56,7 +60,8 @@ pub(crate) static SYSTOR: Format = Format {
               Size (bytes)",
     completions: Completions::Response,
     window: 256,
-    detect: text::fits::<Systor>,
+    trial: recognise::trial::<Systor>,
+    refusal: None,
     parser: text::lines::<Systor>,
 };
 
@@ -64,7 +69,7 @@ pub(crate) static SYSTOR: Format = Format {
 const DATES: std::ops::RangeInclusive<u64> = 631_152_000..=4_102_444_800;
 
 fn read_or_write(text: &[u8], field: &'static str) -> Result<Op, Fault> {
-    match text {
+    match text.trim_ascii() {
         b"R" | b"r" => Ok(Op::Read),
         b"W" | b"w" => Ok(Op::Write),
         _ => Err(Fault::new(field, "is neither R nor W")),
@@ -72,12 +77,34 @@ fn read_or_write(text: &[u8], field: &'static str) -> Result<Op, Fault> {
 }
 
 #[derive(Default)]
-struct Alibaba;
+struct Alibaba(Columns<5>);
+
+const ALIBABA_COLUMNS: [Column; 5] = [
+    Column { name: "device_id", called: &["deviceid", "device", "volume", "volumeid"], units: &[] },
+    Column { name: "opcode", called: &["opcode", "op", "type", "iotype", "rw"], units: &[] },
+    Column { name: "offset", called: &["offset"], units: BYTES },
+    Column { name: "length", called: &["length", "size", "len"], units: BYTES },
+    Column { name: "timestamp", called: &["timestamp", "time", "ts"], units: &["us"] },
+];
 
 impl LineParser for Alibaba {
     #[inline]
     fn line(&mut self, line: &[u8], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
-        let [device, op, offset, len, time] = columns::<5>(line, b',')?;
+        match self.0.commas(line).and_then(|cells| Alibaba::record(cells, context, r)) {
+            Err(fault) => self.0.header_of_commas(&ALIBABA_COLUMNS, line, fault),
+            found => found,
+        }
+    }
+
+    fn shaped(line: &[u8]) -> bool {
+        text::table_row(line.split(|b| *b == b','), 5..=5)
+    }
+}
+
+impl Alibaba {
+    #[inline]
+    fn record(cells: [&[u8]; 5], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
+        let [device, op, offset, len, time] = cells;
         number(device, "device_id")?;
         r.op = read_or_write(op, "opcode")?;
         r.offset = text::offset(Some(number(offset, "offset")?), "offset")?;
@@ -86,30 +113,54 @@ impl LineParser for Alibaba {
         let fault = Fault::new("timestamp", "is no date in us since 1970");
         within(micros / 1_000_000, DATES, fault)?;
         r.time = micros * 1000;
-        r.device = context.names.devices.intern(device);
+        r.device = context.names.devices.intern(device.trim_ascii());
         Ok(Found::Record)
     }
 }
 
-#[derive(Default)]
-struct TencentLine;
+#[derive(Debug, Default)]
+struct TencentLine(Columns<5>);
+
+const TENCENT_COLUMNS: [Column; 5] = [
+    Column { name: "Timestamp", called: &["timestamp", "time", "ts"], units: &["s", "sec"] },
+    Column { name: "Offset", called: &["offset"], units: SECTORS },
+    Column { name: "Size", called: &["size", "length", "len"], units: SECTORS },
+    Column { name: "IOType", called: &["iotype", "type", "op", "opcode", "rw"], units: &[] },
+    Column { name: "VolumeID", called: &["volumeid", "volume", "deviceid", "device"], units: &[] },
+];
 
 impl LineParser for TencentLine {
+    const NUMBERS_ONLY: bool = true;
+
     #[inline]
     fn line(&mut self, line: &[u8], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
-        let [time, offset, size, op, volume] = columns::<5>(line, b',')?;
+        match self.0.commas(line).and_then(|cells| TencentLine::record(cells, context, r)) {
+            Err(fault) => self.0.header_of_commas(&TENCENT_COLUMNS, line, fault),
+            found => found,
+        }
+    }
+
+    fn shaped(line: &[u8]) -> bool {
+        text::table_row(line.split(|b| *b == b','), 5..=5)
+    }
+}
+
+impl TencentLine {
+    #[inline]
+    fn record(cells: [&[u8]; 5], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
+        let [time, offset, size, op, volume] = cells;
         let fault = Fault::new("Timestamp", "is no date in s since 1970");
         let seconds = within(number(time, "Timestamp")?, DATES, fault)?;
         r.time = seconds * 1_000_000_000;
         r.offset = text::offset(sectors(offset, "Offset")?, "Offset")?;
         r.len = text::length(sectors(size, "Size")?, "Size")?;
-        r.op = match op {
+        r.op = match op.trim_ascii() {
             b"0" => Op::Read,
             b"1" => Op::Write,
             _ => return Err(Fault::new("IOType", "is neither 0 (read) nor 1 (write)")),
         };
         number(volume, "VolumeID")?;
-        r.device = context.names.devices.intern(volume);
+        r.device = context.names.devices.intern(volume.trim_ascii());
         Ok(Found::Record)
     }
 }
@@ -184,49 +235,93 @@ impl Parser for Tencent {
 }
 
 #[derive(Default)]
-struct Spc;
+struct Spc(Columns<5>);
+
+const SPC_COLUMNS: [Column; 5] = [
+    Column { name: "ASU", called: &["asu"], units: &[] },
+    Column { name: "LBA", called: &["lba"], units: SECTORS },
+    Column { name: "Size", called: &["size", "length", "len"], units: BYTES },
+    Column { name: "Opcode", called: &["opcode", "op", "type", "iotype", "rw"], units: &[] },
+    Column { name: "Timestamp", called: &["timestamp", "time", "ts"], units: &["s", "sec"] },
+];
 
 impl LineParser for Spc {
     #[inline]
     fn line(&mut self, line: &[u8], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
         // Optional fields may follow the fifth.
         let end = memchr::memchr_iter(b',', line).nth(4).unwrap_or(line.len());
-        let [asu, lba, size, op, time] = columns::<5>(&line[..end], b',')?.map(<[u8]>::trim_ascii);
+        let own = matches!(self.0, Columns::Own);
+        let cells = self.0.commas(if own { &line[..end] } else { line });
+        match cells.and_then(|cells| Spc::record(cells, context, r)) {
+            Err(fault) => self.0.header_of_commas(&SPC_COLUMNS, line, fault),
+            found => found,
+        }
+    }
+
+    fn shaped(line: &[u8]) -> bool {
+        text::table_row(line.split(|b| *b == b','), 5..=12)
+    }
+}
+
+impl Spc {
+    #[inline]
+    fn record(cells: [&[u8]; 5], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
+        let [asu, lba, size, op, time] = cells.map(<[u8]>::trim_ascii);
         within(number(asu, "ASU")?, 0..=65_535, Fault::new("ASU", "is more than 65535"))?;
         r.offset = text::offset(sectors(lba, "LBA")?, "LBA")?;
         r.len = text::length(Some(number(size, "Size")?), "Size")?;
         r.op = read_or_write(op, "Opcode")?;
-        r.time = billionths(time, "Timestamp")?;
+        r.time = text::time(Some(billionths(time, "Timestamp")?), "Timestamp")?;
         r.device = context.names.devices.intern(asu);
         Ok(Found::Record)
     }
 }
 
 #[derive(Default)]
-struct Systor;
+struct Systor(Columns<6>);
+
+const SYSTOR_COLUMNS: [Column; 6] = [
+    Column { name: "Timestamp", called: &["timestamp", "time", "ts"], units: &["s", "sec"] },
+    Column { name: "Response", called: &["response", "responsetime"], units: &["s", "sec"] },
+    Column { name: "IOType", called: &["iotype", "type", "op", "opcode", "rw"], units: &[] },
+    Column { name: "LUN", called: &["lun", "lunid", "device", "deviceid"], units: &[] },
+    Column { name: "Offset", called: &["offset"], units: BYTES },
+    Column { name: "Size", called: &["size", "length", "len"], units: BYTES },
+];
 
 impl LineParser for Systor {
     #[inline]
     fn line(&mut self, line: &[u8], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
-        if line.starts_with(b"Timestamp,Response,IOType,LUN,Offset,Size") {
-            return Ok(Found::Nothing);
+        match self.0.commas(line).and_then(|cells| Systor::record(cells, context, r)) {
+            Err(fault) => self.0.header_of_commas(&SYSTOR_COLUMNS, line, fault),
+            found => found,
         }
-        let [time, response, op, lun, offset, size] = columns::<6>(line, b',')?;
+    }
+
+    fn shaped(line: &[u8]) -> bool {
+        text::table_row(line.split(|b| *b == b','), 6..=6)
+    }
+}
+
+impl Systor {
+    #[inline]
+    fn record(cells: [&[u8]; 6], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
+        let [time, response, op, lun, offset, size] = cells;
         r.time = billionths(time, "Timestamp")?;
         let fault = Fault::new("Timestamp", "is no date in s since 1970");
         within(r.time / 1_000_000_000, DATES, fault)?;
         // Blank where the completion was not seen.
-        if !response.is_empty() {
+        if !response.trim_ascii().is_empty() {
             r.response = Some(billionths(response, "Response")?);
         }
-        if op.is_empty() {
+        if op.trim_ascii().is_empty() {
             return Ok(Found::Unwanted);
         }
         r.op = read_or_write(op, "IOType")?;
         r.offset = text::offset(Some(number(offset, "Offset")?), "Offset")?;
         r.len = text::length(Some(number(size, "Size")?), "Size")?;
         number(lun, "LUN")?;
-        r.device = context.names.devices.intern(lun);
+        r.device = context.names.devices.intern(lun.trim_ascii());
         Ok(Found::Record)
     }
 }

@@ -10,11 +10,15 @@
 //!
 //! Bytes; in version 3 the time is in microseconds since the start of the run (fio's manual names no unit; measured with
 //! fio 3.33). In version 2 time passes at `wait` only: each is relative to the one before, so the requests between two
-//! waits arrive together. fio drops waits below 100 us; they are kept here, since leaving them out makes a trace end
-//! early. A file is a device. Version 1 (`rw, offset, length` without a first line) has no times and is refused.
+//! waits have no time of their own. They are given that of the last wait, and counted: fio submits them one after
+//! another, as its queue has room, and most logs of this version have no wait at all. fio drops waits below 100 us; they
+//! are kept here, since leaving them out makes a trace end early. A file is a device. A first line in the middle
+//! (`cat a b`) begins another recording, which is put behind the one before. Version 1 (`rw, offset, length` without a first
+//! line) has no times and is refused.
 
+use super::recognise::{self, Head, Refusal};
 use super::text::{self, Found, LineParser, number, words};
-use super::{Completions, Context, Fit, Format};
+use super::{Completions, Context, Format};
 use crate::error::Fault;
 use crate::{Flags, Op, Record};
 
@@ -24,24 +28,26 @@ pub(crate) static FORMAT: Format = Format {
     columns: "first line `fio version 2|3 iolog`; [time (us)] file action [offset length (bytes)]",
     completions: Completions::No,
     window: 0,
-    detect,
+    trial: recognise::trial::<Iolog>,
+    refusal: Some(refusal),
     parser: text::lines::<Iolog>,
 };
 
-fn detect(head: &[u8]) -> Fit {
-    let Some(first) = text::whole_lines(head).next() else { return Fit::No };
-    match first {
-        b"fio version 2 iolog" | b"fio version 3 iolog" => Fit::Yes,
-        _ if first.starts_with(b"fio version ") => Fit::Refused(
+fn refusal(head: &Head<'_>) -> Option<Refusal> {
+    let first = |l: &[u8]| version(l).is_none() && l.starts_with(b"fio version ");
+    if head.lines().any(|(_, line)| first(line.trim_ascii())) {
+        return Some((
             "a fio iolog of this version",
             "versions 2 and 3 can be: write it again with a current fio (write_iolog=FILE)",
-        ),
-        _ if text::whole_lines(head).take(20).all(is_version_1) => Fit::Refused(
-            "a fio iolog of version 1 (`rw, offset, length`), which has no times,",
-            "write it again with a current fio (write_iolog=FILE)",
-        ),
-        _ => Fit::No,
+        ));
     }
+    let lines = head.lines().filter(|(_, line)| !line.trim_ascii().is_empty());
+    let (all, fit) =
+        lines.fold((0, 0), |(all, fit), (_, line)| (all + 1, fit + u32::from(is_version_1(line))));
+    (fit > 0 && fit * 2 >= all).then_some((
+        "a fio iolog of version 1 (`rw, offset, length`), which has no times,",
+        "write it again with a current fio (write_iolog=FILE)",
+    ))
 }
 
 /// `rw, offset, length` with rw 0, 1 or 2.
@@ -56,24 +62,59 @@ fn is_version_1(line: &[u8]) -> bool {
 #[derive(Default)]
 struct Iolog {
     version: u8,
-    /// Version 2: the sum of the waits, in us.
+    /// Version 2: the sum of the waits, in us; and whether one stands before this line.
     waited: u64,
+    fresh: bool,
+    /// Version 3: end of the recordings before in us, and latest time so far.
+    before: u64,
+    latest: u64,
 }
 
 impl LineParser for Iolog {
     fn line(&mut self, line: &[u8], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
-        if let Some(version) = version(line) {
-            // `cat a b` makes a second first line.
-            self.version = version;
-            return Ok(Found::Nothing);
+        match self.action(line, context, r) {
+            Err(fault) => match version(line) {
+                Some(version) => {
+                    context.recordings += u64::from(self.version > 0);
+                    self.version = version;
+                    (self.before, self.fresh) = (self.latest.max(self.waited), false);
+                    (self.latest, self.waited) = (self.before, self.before);
+                    Ok(Found::Mark)
+                }
+                None => Err(fault),
+            },
+            found => found,
         }
+    }
+
+    fn shaped(line: &[u8]) -> bool {
+        let word = |w: &[u8]| ACTIONS.contains(&w);
+        text::split_words(line).skip(1).take(2).any(word)
+    }
+}
+
+const ACTIONS: [&[u8]; 9] =
+    [b"add", b"open", b"close", b"read", b"write", b"trim", b"sync", b"datasync", b"wait"];
+
+impl Iolog {
+    #[inline]
+    fn action(
+        &mut self,
+        line: &[u8],
+        context: &mut Context,
+        r: &mut Record,
+    ) -> Result<Found, Fault> {
         if self.version == 0 {
             return Err(Fault::new("first line", "is not `fio version 2 iolog` or `... 3 ...`"));
         }
         let (words, n) = words::<5>(line).ok_or(Fault::new("line", "has too many columns"))?;
         let (micros, rest, n) = match self.version {
             3 if n == 0 => return Ok(Found::Nothing),
-            3 => (number(words[0], "time")?, &words[1..], n - 1),
+            3 => {
+                let at = number(words[0], "time")?.checked_add(self.before);
+                let at = at.ok_or(Fault::new("time", "is too large"))?;
+                (at, &words[1..], n - 1)
+            }
             _ => (self.waited, &words[..], n),
         };
         if n < 2 {
@@ -85,7 +126,9 @@ impl LineParser for Iolog {
             b"add" | b"open" | b"close" => return Ok(Found::Nothing),
             b"wait" if self.version == 2 => {
                 let wait = number(rest[2], "wait")?;
-                self.waited = self.waited.checked_add(wait).ok_or(too_large)?;
+                let waited = self.waited.checked_add(wait).ok_or(too_large)?;
+                text::time(waited.checked_mul(1000), "wait")?;
+                (self.waited, self.fresh) = (waited, true);
                 return Ok(Found::Nothing);
             }
             b"read" => r.op = Op::Read,
@@ -94,7 +137,7 @@ impl LineParser for Iolog {
             b"sync" | b"datasync" => r.op = Op::Flush,
             _ => return Err(Fault::new("action", "is none that fio writes")),
         }
-        r.time = micros.checked_mul(1000).ok_or(too_large)?;
+        r.time = text::time(micros.checked_mul(1000), "time")?;
         if r.op == Op::Flush {
             r.flags = Flags::SYNC;
         } else {
@@ -103,6 +146,10 @@ impl LineParser for Iolog {
             }
             r.offset = text::offset(Some(number(rest[2], "offset")?), "offset")?;
             r.len = text::length(Some(number(rest[3], "length")?), "length")?;
+        }
+        self.latest = self.latest.max(micros);
+        if self.version == 2 && !std::mem::take(&mut self.fresh) {
+            context.untimed += 1;
         }
         r.device = context.names.devices.intern(file);
         Ok(Found::Record)

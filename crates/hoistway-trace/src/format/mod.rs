@@ -1,15 +1,17 @@
 //! The formats: what exists, how one is recognised, and what a parser is.
 //!
-//! A format is recognised by content: its magic number, or its first lines, all of which it must be able to parse. Text
-//! that fits two formats is refused with their names, since a guess would read one's numbers as the other's.
+//! A format is recognised by content ([`recognise`]): the one that reads most of the beginning.
 
 mod biosnoop;
 mod blkparse;
 mod blktrace;
 mod csv;
+mod header;
 mod iolog;
+pub(crate) mod looks;
 mod msr;
 mod perf;
+pub(crate) mod recognise;
 mod rwbs;
 mod spaces;
 #[cfg(test)]
@@ -19,6 +21,8 @@ mod text;
 use crate::error::{Error, Fault, shown};
 use crate::input::Input;
 use crate::{Names, Options, Record};
+pub(crate) use recognise::HEAD;
+use recognise::{Head, Refusal, Trial};
 use std::path::{Path, PathBuf};
 
 /// Every format, in the order in which they are listed.
@@ -51,8 +55,10 @@ pub struct Format {
     pub completions: Completions,
     /// Records to hold back, so that they come out in order of time.
     pub window: usize,
-    /// Whether a trace that begins so is one.
-    pub(crate) detect: fn(&[u8]) -> Fit,
+    /// How it reads the beginning of a trace.
+    pub(crate) trial: fn(&Head<'_>) -> Trial,
+    /// What a trace like this is that cannot be read.
+    pub(crate) refusal: Option<fn(&Head<'_>) -> Option<Refusal>>,
     /// A parser of a file of this name (for messages).
     pub(crate) parser: fn(&str) -> Result<Box<dyn Parser>, Error>,
 }
@@ -75,24 +81,22 @@ impl Format {
     }
 }
 
-/// Whether a trace is of a format.
-pub(crate) enum Fit {
-    No,
-    Yes,
-    /// It is, and this kind of it cannot be read; what to do instead.
-    Refused(&'static str, &'static str),
-}
-
 /// What parsers share.
 pub(crate) struct Context {
     pub(crate) names: Names,
     pub(crate) completions: bool,
     pub(crate) plugs: bool,
+    /// Arrivals without a time of their own; they have that of the one before.
+    pub(crate) untimed: u64,
+    /// Further recordings in the same file, each put behind the one before.
+    pub(crate) recordings: u64,
 }
 
 impl Context {
     pub(crate) fn new(options: &Options) -> Context {
-        Context { names: Names::default(), completions: options.completions, plugs: options.plugs }
+        let (names, untimed, recordings) = (Names::default(), 0, 0);
+        let Options { completions, plugs, .. } = *options;
+        Context { names, completions, plugs, untimed, recordings }
     }
 }
 
@@ -115,6 +119,8 @@ pub(crate) struct Bad {
     pub(crate) fault: Fault,
     pub(crate) from: usize,
     pub(crate) to: usize,
+    /// It is of this format, and cannot be used.
+    pub(crate) known: bool,
 }
 
 /// Turns bytes into records.
@@ -126,39 +132,6 @@ pub(crate) trait Parser: Send {
         context: &mut Context,
         record: &mut Record,
     ) -> Result<Step, Error>;
-}
-
-/// Bytes that detection looks at.
-const HEAD: usize = 32 * 1024;
-
-/// The format of a trace.
-pub(crate) fn detect(input: &mut Input) -> Result<&'static Format, Error> {
-    let name = input.name.clone();
-    let head = input.peek(HEAD)?;
-    if head.is_empty() {
-        return Err(Error::Unrecognised { name, problem: "is empty".into() });
-    }
-    let mut found = Vec::new();
-    for format in FORMATS {
-        match (format.detect)(head) {
-            Fit::No => {}
-            Fit::Yes => found.push(*format),
-            Fit::Refused(what, instead) => return Err(Error::Unsupported { name, what, instead }),
-        }
-    }
-    let names: Vec<&str> = found.iter().map(|f| f.name).collect();
-    let problem = match found[..] {
-        [format] => return Ok(format),
-        [] => {
-            let known: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
-            format!(
-                "is no trace of a known format; `--format` names one of {} and says where it differs",
-                known.join(", ")
-            )
-        }
-        _ => format!("fits the formats {}; choose with `--format`", names.join(" and ")),
-    };
-    Err(Error::Unrecognised { name, problem })
 }
 
 /// The files of a trace: the one named, or `NAME.blktrace.0`, `.1`, ... of blktrace.

@@ -15,7 +15,7 @@
 
 use super::blkparse::{bracketed, is_device, next_word};
 use super::text::{self, Found, LineParser, billionths, number, sectors};
-use super::{Completions, Context, Format, rwbs};
+use super::{Completions, Context, Format, recognise, rwbs};
 use crate::error::Fault;
 use crate::{Kind, Record};
 
@@ -25,7 +25,8 @@ pub(crate) static FORMAT: Format = Format {
     columns: "process pid [cpu] time (s): block_EVENT: maj,min rwbs ... sector + sectors [process]",
     completions: Completions::Records,
     window: 4096,
-    detect: text::fits::<Perf>,
+    trial: recognise::trial::<Perf>,
+    refusal: None,
     parser: text::lines::<Perf>,
 };
 
@@ -54,10 +55,7 @@ impl LineParser for Perf {
     }
 
     fn line(&mut self, line: &[u8], context: &mut Context, r: &mut Record) -> Result<Found, Fault> {
-        if line.trim_ascii_start().starts_with(b"#") || line.starts_with(b"CPU:") {
-            return Ok(Found::Nothing);
-        }
-        let (open, close) = cpu(line).ok_or(Fault::new("line", "has no [cpu]"))?;
+        let Some((open, close)) = cpu(line) else { return between(line) };
         let who = line[..open].trim_ascii();
         let mut rest = &line[close + 1..];
         let missing = Fault::new("time", "is missing");
@@ -67,10 +65,10 @@ impl LineParser for Perf {
                 break time;
             }
         };
-        r.time = billionths(time, "time")?;
+        r.time = text::time(Some(billionths(time, "time")?), "time")?;
         let event = next_word(&mut rest).ok_or(Fault::new("event", "is missing"))?;
         let event = event.strip_prefix(b"block:").unwrap_or(event);
-        let event = event.strip_suffix(b":").ok_or(Fault::new("event", "is missing"))?;
+        let Some(event) = event.strip_suffix(b":") else { return no_event(event, rest) };
         r.kind = match event {
             e if e == self.arrival => Kind::Arrival,
             e if e == self.completion && context.completions => Kind::Complete,
@@ -94,6 +92,48 @@ impl LineParser for Perf {
         }
         Ok(Found::Record)
     }
+
+    fn shaped(line: &[u8]) -> bool {
+        cpu(line).is_some() && memchr::memmem::find(line, b"block_").is_some()
+    }
+}
+
+/// An event without a colon: perf's own records, the head of a stack, a function and its caller.
+#[cold]
+fn no_event(word: &[u8], rest: &[u8]) -> Result<Found, Fault> {
+    let caller = rest.trim_ascii_start().starts_with(b"<-");
+    if caller || word == b"<stack" || word.starts_with(b"PERF_RECORD_") {
+        return Ok(Found::Unwanted);
+    }
+    Err(Fault::new("event", "is missing"))
+}
+
+/// What the tools print between events: heads, losses, stacks of `perf record -g`, `trace-cmd record -T` and tracefs.
+#[cold]
+fn between(line: &[u8]) -> Result<Found, Fault> {
+    let text = line.trim_ascii();
+    let number_after = |head: &[u8]| {
+        text.strip_prefix(head).is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit))
+    };
+    if number_after(b"cpus=") {
+        return Ok(Found::Mark);
+    }
+    let of_trace_cmd = number_after(b"version = ")
+        || text.starts_with(b"CPU:")
+        || (text.starts_with(b"CPU ") && text.ends_with(b" is empty"))
+        || text.starts_with(b"=> ")
+        || (text.starts_with(b"[LOST ") && text.ends_with(b" EVENTS]"));
+    if of_trace_cmd || (line[0].is_ascii_whitespace() && is_frame(text)) {
+        return Ok(Found::Nothing);
+    }
+    Err(Fault::new("line", "has no [cpu]"))
+}
+
+/// `ffffffff8a5c1234 blk_mq_start_request+0x44 ([kernel.kallsyms])`.
+fn is_frame(text: &[u8]) -> bool {
+    let mut rest = text;
+    let Some(address) = next_word(&mut rest) else { return false };
+    address.len() <= 16 && address.iter().all(u8::is_ascii_hexdigit) && !rest.is_empty()
 }
 
 impl Perf {

@@ -3,31 +3,41 @@
 //! Numbers are decimal and must fit; each column has bounds of what can be ("a length is at most 1 GiB"), so that
 //! columns in another order are errors and not other numbers.
 
-use super::{Bad, Context, Fit, HEAD, Parser, Step};
+use super::{Bad, Context, HEAD, Parser, Step};
+use crate::Record;
 use crate::error::{Error, Fault};
-use crate::input::{Input, Line, TOO_LONG};
-use crate::{Names, Record};
+use crate::input::{BOM, Input, Line, TOO_LONG};
 
 /// Longest request in bytes. Linux stops at 2^32 - 1 with everything raised; a discard may be as long. More than this
 /// is a column read as another.
 pub(crate) const LEN_MAX: u64 = 1 << 32;
 /// Largest offset in bytes: 2^60, an exbibyte.
 pub(crate) const OFFSET_MAX: u64 = 1 << 60;
-/// Lines that detection tries.
-const TRIED: usize = 20;
+/// Latest time in ns, since whatever a trace counts from: 2^62, 146 years. What lies beyond is no time, and sums of two
+/// such times still fit.
+pub(crate) const TIME_MAX: u64 = 1 << 62;
 
 /// What a line was.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Record,
     Unwanted,
+    /// A comment, or what a tool says beside the trace.
     Nothing,
+    /// No record, and a line of this format only: a header, a summary.
+    Mark,
+    /// A record of this format that cannot be used: left out and told.
+    LeftOut(Fault),
 }
 
 /// A format of one record a line.
 pub(crate) trait LineParser: Send + Default + 'static {
+    /// Its lines are numbers and nothing else, so that tables of any kind look like it: recognition is stricter.
+    const NUMBERS_ONLY: bool = false;
+
     /// The beginning of the trace, before its first line.
     fn begin(&mut self, _head: &[u8]) {}
+
     /// The record of a line that is not blank; its time is absolute. `record` is fresh.
     fn line(
         &mut self,
@@ -35,6 +45,59 @@ pub(crate) trait LineParser: Send + Default + 'static {
         context: &mut Context,
         record: &mut Record,
     ) -> Result<Found, Fault>;
+
+    /// Whether a line has the columns of this format, whatever stands in them.
+    fn shaped(line: &[u8]) -> bool;
+
+    /// Whether a line that can be read tells this format from those with the same columns.
+    fn telling(_line: &[u8]) -> bool {
+        true
+    }
+}
+
+/// What a line is. Beside what its format says: blank lines and comments are nothing, and a byte order mark is no part of
+/// a line (`cat` puts the one of its second file in the middle).
+#[inline]
+pub(crate) fn read_line<P: LineParser>(
+    parser: &mut P,
+    line: &[u8],
+    context: &mut Context,
+    record: &mut Record,
+) -> Result<Found, Fault> {
+    if line.iter().all(|b| b.is_ascii_whitespace()) {
+        return Ok(Found::Nothing);
+    }
+    *record = Record::default();
+    match parser.line(line, context, record) {
+        Err(fault) => read_odd_line(parser, line, context, record, fault),
+        found => found,
+    }
+}
+
+/// A line that its format cannot read, looked at again.
+#[cold]
+fn read_odd_line<P: LineParser>(
+    parser: &mut P,
+    line: &[u8],
+    context: &mut Context,
+    record: &mut Record,
+    mut fault: Fault,
+) -> Result<Found, Fault> {
+    let mut rest = line;
+    while let Some(after) = rest.strip_prefix(BOM) {
+        rest = after;
+    }
+    if rest.len() < line.len() {
+        *record = Record::default();
+        match parser.line(rest, context, record) {
+            Err(again) => fault = again,
+            found => return found,
+        }
+    }
+    match rest.trim_ascii_start() {
+        [] | [b'#', ..] => Ok(Found::Nothing),
+        _ => Err(fault),
+    }
 }
 
 /// Reads lines for a line parser.
@@ -54,27 +117,26 @@ impl<P: LineParser> Parser for Lines<P> {
     ) -> Result<Step, Error> {
         if !self.begun {
             self.begun = true;
+            if input.peek(BOM.len())? == BOM {
+                input.take(BOM.len());
+            }
             self.parser.begin(input.peek(HEAD)?);
         }
         let byte = input.offset();
-        let (from, to, fault) = match input.line()? {
+        let (from, to, fault, known) = match input.line()? {
             Line::End => return Ok(Step::End),
-            Line::TooLong => (0, 0, TOO_LONG),
+            Line::TooLong => (0, 0, TOO_LONG, false),
             Line::At(from, to) => {
-                let line = input.text(from, to);
-                if line.iter().all(|b| b.is_ascii_whitespace()) {
-                    return Ok(Step::Nothing);
-                }
-                *record = Record::default();
-                match self.parser.line(line, context, record) {
+                match read_line(&mut self.parser, input.text(from, to), context, record) {
                     Ok(Found::Record) => return Ok(Step::Record),
                     Ok(Found::Unwanted) => return Ok(Step::Unwanted),
-                    Ok(Found::Nothing) => return Ok(Step::Nothing),
-                    Err(fault) => (from, to, fault),
+                    Ok(Found::Nothing | Found::Mark) => return Ok(Step::Nothing),
+                    Ok(Found::LeftOut(fault)) => (from, to, fault, true),
+                    Err(fault) => (from, to, fault, false),
                 }
             }
         };
-        Ok(Step::Bad(Bad { line: Some(input.lines), byte, fault, from, to }))
+        Ok(Step::Bad(Bad { line: Some(input.lines), byte, fault, from, to, known }))
     }
 }
 
@@ -83,29 +145,22 @@ pub(crate) fn lines<P: LineParser>(_name: &str) -> Result<Box<dyn Parser>, Error
     Ok(Box::new(Lines { parser: P::default(), begun: false }))
 }
 
-/// Whether the first lines are all of this format.
-pub(crate) fn fits<P: LineParser>(head: &[u8]) -> Fit {
-    let mut parser = P::default();
-    let mut context = Context { names: Names::default(), completions: true, plugs: true };
-    parser.begin(head);
-    let mut records = 0;
-    for line in whole_lines(head).take(TRIED) {
-        let mut record = Record::default();
-        match parser.line(line, &mut context, &mut record) {
-            Ok(Found::Record | Found::Unwanted) => records += 1,
-            Ok(Found::Nothing) => {}
-            Err(_) => return Fit::No,
-        }
+/// Whether a line has so many columns, of which at least half begin with a digit.
+pub(crate) fn table_row<'a>(
+    cells: impl Iterator<Item = &'a [u8]>,
+    columns: std::ops::RangeInclusive<usize>,
+) -> bool {
+    let (mut all, mut numbers) = (0, 0);
+    for cell in cells {
+        all += 1;
+        numbers += usize::from(cell.trim_ascii_start().first().is_some_and(u8::is_ascii_digit));
     }
-    if records > 0 { Fit::Yes } else { Fit::No }
+    columns.contains(&all) && numbers * 2 >= all
 }
 
-/// The lines of a trace's beginning that are not blank. The last one may be cut off, so it is left out unless it is
-/// the only one.
-pub(crate) fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let end = memchr::memrchr(b'\n', head).unwrap_or(head.len());
-    let lines = head[..end].split(|b| *b == b'\n');
-    lines.map(|line| line.trim_ascii()).filter(|line| !line.is_empty())
+/// The words of a line.
+pub(crate) fn split_words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty())
 }
 
 /// The columns of a line separated by `separator`; exactly `N` of them.
@@ -186,11 +241,20 @@ const TENS: [u64; 10] =
 pub(crate) fn words<const N: usize>(line: &[u8]) -> Option<([&[u8]; N], usize)> {
     let mut out = [&line[..0]; N];
     let mut n = 0;
-    for word in line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()) {
+    for word in split_words(line) {
         *out.get_mut(n)? = word;
         n += 1;
     }
     Some((out, n))
+}
+
+/// A time in ns that can be one.
+#[inline]
+pub(crate) fn time(ns: Option<u64>, field: &'static str) -> Result<u64, Fault> {
+    match ns {
+        Some(ns) if ns <= TIME_MAX => Ok(ns),
+        _ => Err(Fault::new(field, "is more than 146 years; is it in this unit?")),
+    }
 }
 
 /// A number of 512-byte sectors, in bytes.

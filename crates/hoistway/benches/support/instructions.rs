@@ -65,6 +65,7 @@ pub fn count(row: &Row, set: &[(String, u64)]) -> Counts {
     };
     let out = command.output().expect("valgrind ran a moment ago");
     let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{row:?}: the bench under valgrind failed: {errors}");
     let written = std::fs::read_to_string(&file);
     let profile = written.unwrap_or_else(|e| panic!("valgrind left no profile: {e}\n{errors}"));
     std::fs::remove_file(&file).expect("the profile can be removed");

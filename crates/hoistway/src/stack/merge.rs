@@ -200,6 +200,7 @@ impl Stack {
             self.env.requests.get_mut(kept).prio = prio;
         }
         self.elevator.remove(gone.slot());
+        self.held -= u32::from(self.state[gone.index()].place == Place::Queued);
         self.state[gone.index()] = State::default();
         self.env.requests.join(kept, gone);
         let end = self.env.requests[kept].end();

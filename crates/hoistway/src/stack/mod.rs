@@ -334,6 +334,8 @@ pub struct Stack {
     wake: Option<Instant>,
     now: Instant,
     counters: Counters,
+    /// Requests in the scheduler's hands.
+    held: u32,
 }
 
 /// Who carries a bio through the stack: sleeps for it, collects its request in a plug.
@@ -375,6 +377,9 @@ pub struct Counters {
     pub completed: u64,
     /// Times a submitter went to sleep for a tag.
     pub tag_waits: u64,
+    /// Requests that the scheduler chose among at least two that it held. The others it could not have served
+    /// otherwise than it did, except later.
+    pub chosen: u64,
 }
 
 impl Stack {
@@ -437,6 +442,7 @@ impl Stack {
             wake: None,
             now: Instant::ZERO,
             counters: Counters::default(),
+            held: 0,
             env: Env::new(device, requests, ios),
         };
         stack.tag_sets = stack.make_tag_sets();

@@ -300,6 +300,7 @@ impl Stack {
             return crate::sched::Run::Usual;
         }
         self.state[id.index()].place = Place::Queued;
+        self.held += 1;
         let run = self.scheduler.insert(now, id, at, &mut self.env.cx());
         let r = &self.env.requests[id];
         let event =
@@ -329,6 +330,7 @@ impl Stack {
             }
         };
         if let Dispatch::Issue(id) = answer {
+            self.counters.chosen += u64::from(self.held > 1);
             self.left_scheduler(id);
         }
         answer
@@ -358,6 +360,7 @@ impl Stack {
         let mut any = false;
         while let Some(id) = self.scheduler.reinsert(self.now, &mut self.env.cx()) {
             any = true;
+            self.held -= 1;
             self.state[id.index()].place = Place::Nowhere;
             self.insert_prepared(id, At::Tail);
         }
@@ -369,6 +372,7 @@ impl Stack {
         assert!(state.place == Place::Queued, "a scheduler issues what it was given, once");
         state.place = Place::Nowhere;
         state.started = true;
+        self.held -= 1;
         if self.entry.search == Search::Elevator {
             self.elevator.remove(id.slot());
         }

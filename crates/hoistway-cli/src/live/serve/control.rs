@@ -377,7 +377,11 @@ fn switch(device: &Device, asked: &str) -> Result<Value, String> {
     for _ in 0..SWITCH_LOOKS {
         let report = device.report().map_err(text)?;
         if !report.changing {
-            return Ok(json!({ "scheduler": config.scheduler.name, "done": true }));
+            return Ok(json!({
+                "scheduler": config.scheduler.name,
+                "done": true,
+                "controllers": report.controllers,
+            }));
         }
         waits_for = report.waits_for;
         std::thread::sleep(SWITCH_LOOK);

@@ -39,6 +39,8 @@ pub struct Keys<'a> {
 
 /// Names of the limits of io.max, in the order of [`Keys::rates`].
 const RATES: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
+/// Weight of a group without one.
+const WEIGHT: u64 = 100;
 const IO_MAX: &str = "io.max";
 const IO_LATENCY: &str = "io.latency";
 const IO_COST: &str = "io.cost";
@@ -256,6 +258,44 @@ impl Groups {
         added
     }
 
+    /// Policies that work against each other on a device with these options, as sentences.
+    pub fn contradictions(&self, options: &DeviceOptions) -> Vec<String> {
+        let has = |name: &str| options.controllers.iter().any(|(known, _)| known == name);
+        let shares = options.scheduler.knobs.iter().any(|k| k.file.ends_with("weight"));
+        let mut said = Vec::new();
+        if has(IO_LATENCY) {
+            let targets = self.wanted.iter().filter(|(_, l)| l.latency_us.is_some());
+            for (group, limits) in targets {
+                let own = limits.weight.unwrap_or(WEIGHT);
+                let heavier =
+                    |l: &Limits| l.latency_us.is_none() && l.weight.unwrap_or(WEIGHT) > own;
+                let heavier =
+                    self.wanted.iter().filter(|(_, l)| heavier(l)).map(|(name, _)| &name[..]);
+                let heavier = heavier.collect::<Vec<_>>().join(", ");
+                if !heavier.is_empty() {
+                    said.push(format!(
+                        "group '{group}' has a latency target, which io.latency keeps by holding back all others, \
+                         the heavier ones too: {heavier} will not get the part that the weight promises; \
+                         --scheduler paternoster keeps targets and weights"
+                    ));
+                }
+            }
+        }
+        if has(IO_COST) && has(IO_LATENCY) {
+            said.push(
+                "io.cost and io.latency both hold groups back, and neither knows what the other holds: use one"
+                    .into(),
+            );
+        }
+        if has(IO_COST) && shares {
+            said.push(format!(
+                "io.cost and {} both share by weight, by other measures: use one",
+                options.scheduler.name
+            ));
+        }
+        said
+    }
+
     /// The group of an export: its settings, united with those of others that name it; `None`: the
     /// root.
     pub fn export(&self, export: &ExportSpec, options: &DeviceOptions) -> Option<GroupSpec> {
@@ -337,6 +377,31 @@ mod tests {
         let groups = Groups::of(&file, "ram:1G None").unwrap();
         assert_eq!(groups.wanted["a"].rates, [Some(500), None, None, Some(2000)]);
         assert_eq!(groups.wanted["uid-7"].latency_us, Some(10_000));
+    }
+
+    #[test]
+    fn policies_that_work_against_each_other_are_named() {
+        let said = |config: &str, exports: &[&str]| {
+            let export = exports.iter().map(|e| ExportSpec::parse(e).unwrap()).collect();
+            let file = ServeOptions { export, ..ServeOptions::default() };
+            let groups = Groups::of(&file, &file.export[0].device_key()).unwrap();
+            let mut options = super::super::spec::device_options(config).unwrap();
+            groups.complete(&mut options);
+            groups.contradictions(&options).join("; ")
+        };
+        let pair = ["gold=ram:1M,weight=800", "bronze=ram:1M,latency=5ms"];
+        assert!(said("bfq", &pair).contains("heavier ones too: gold will not get"));
+        assert_eq!(said("paternoster", &pair), "");
+        for harmless in [
+            ["gold=ram:1M,weight=800,latency=5ms", "bronze=ram:1M"],
+            ["gold=ram:1M", "bronze=ram:1M,latency=5ms"],
+            ["gold=ram:1M,weight=800", "bronze=ram:1M,rbps=1M"],
+        ] {
+            assert_eq!(said("bfq", &harmless), "", "{harmless:?}");
+        }
+        assert!(said("cost-bfq", &pair).contains("both share by weight"));
+        assert!(said("cost-none", &pair).contains("both hold groups back"));
+        assert_eq!(said("cost-none", &["gold=ram:1M,weight=800", "bronze=ram:1M"]), "");
     }
 
     #[test]

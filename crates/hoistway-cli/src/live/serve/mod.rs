@@ -19,6 +19,7 @@ use attached::Places;
 use control::ControlService;
 use hoistway::quantity;
 use hoistway::{IoPrio, Nanos};
+use hoistway_files::Scratch;
 use hoistway_live::front::Export;
 use hoistway_live::front::nbd::{ClientRule, Server, ServerOptions};
 use hoistway_live::net::Listen;
@@ -29,7 +30,6 @@ use keeping_up::LatenessMonitor;
 use limits::Groups;
 use service::PidFile;
 use spec::{ClientSpec, ExportSpec, ServeOptions};
-use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, exit};
@@ -47,8 +47,12 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     // Where it is refused the server takes as many connections as there are descriptors.
     let _ = hoistway_live::front::raise_descriptor_limit();
     let settings = configuration(args)?;
-    let scratch = Scratch::default();
-    let listen = addresses(args, &settings, &scratch)?;
+    if let Some(path) = &settings.pidfile {
+        PidFile::check(path)?;
+    }
+    // A folder for the socket of `--run`, removed at the end.
+    let mut scratch = None;
+    let listen = addresses(args, &settings, &mut scratch)?;
     let Opened { exports, devices, of } = open(args, &settings)?;
     warn_of_limits(&settings)?;
     let clients = settings.client.iter().map(rule).collect::<Result<_, _>>()?;
@@ -223,7 +227,7 @@ fn configuration(args: &Serve) -> Result<ServeOptions, Failure> {
 fn addresses(
     args: &Serve,
     settings: &ServeOptions,
-    scratch: &Scratch,
+    scratch: &mut Option<Scratch>,
 ) -> Result<Vec<Listen>, Failure> {
     let mut list: Vec<Listen> = args.socket.iter().cloned().map(Listen::Unix).collect();
     let local = |port: &u16| Listen::Tcp((Ipv4Addr::LOCALHOST, *port).into());
@@ -234,8 +238,8 @@ fn addresses(
     let passed = hoistway_live::net::passed().map_err(failure)?;
     list.extend(passed.into_iter().map(Listen::Passed));
     if list.is_empty() && args.run.is_some() {
-        let folder = scratch.make().map_err(Failure::Environment)?;
-        list.push(Listen::Unix(folder.join("nbd.sock")));
+        let folder = Scratch::new("serve").map_err(|e| Failure::Environment(e.to_string()))?;
+        list.push(Listen::Unix(scratch.insert(folder).path().join("nbd.sock")));
     }
     if list.is_empty() && attached::wanted(settings).next().is_none() {
         let message = "no socket; write --socket PATH or --port 10809, or --run COMMAND (no \
@@ -324,6 +328,9 @@ fn open_device(
             args,
             &format!("{controller} is installed on {} for group {group}", export_spec.target),
         );
+    }
+    for sentence in groups.contradictions(&options) {
+        eprintln!("warning: {}: {sentence}", export_spec.target);
     }
     let device =
         Device::open(&settings.target(export_spec).map_err(usage)?, &options).map_err(failure)?;
@@ -434,38 +441,5 @@ fn failure(error: LiveError) -> Failure {
         }
         LiveError::Closed | LiveError::NotFlushed { .. } => Failure::Failed(error.to_string()),
         _ => Failure::Usage(error.to_string()),
-    }
-}
-
-/// A folder for the socket of `--run`, removed at the end.
-#[derive(Default)]
-struct Scratch(std::cell::RefCell<Option<PathBuf>>);
-
-impl Scratch {
-    fn make(&self) -> Result<PathBuf, String> {
-        let mut builder = std::fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let mut again = 0;
-        loop {
-            let name = format!("hoistway-serve-{}-{again}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            match builder.create(&path) {
-                Ok(()) => {
-                    *self.0.borrow_mut() = Some(path.clone());
-                    return Ok(path);
-                }
-                // Numbers of processes come again: one of that number was killed and left its folder.
-                Err(e) if e.kind() == ErrorKind::AlreadyExists && again < 100 => again += 1,
-                Err(e) => return Err(format!("{}: {e}", path.display())),
-            }
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(path) = self.0.take() {
-            let _ = std::fs::remove_dir_all(path);
-        }
     }
 }

@@ -3,6 +3,7 @@
 use super::limits::Quantity;
 use hoistway::IoPrio;
 use hoistway::quantity;
+use hoistway_files::input::{self, Limit};
 use hoistway_lab::config::Config;
 use hoistway_live::front::FRONTS;
 use hoistway_live::front::nbd::ClientMatch;
@@ -158,10 +159,13 @@ impl ClientSpec {
     }
 }
 
+/// Configurations are written by hand, or name some ten thousand exports.
+const CONFIGURATION: Limit = Limit { what: "a configuration of the server", bytes: 4 << 20 };
+
 impl ServeOptions {
     /// Reads a configuration file; messages name file and line.
     pub fn read(path: &Path) -> Result<ServeOptions, String> {
-        let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = input::text(path, CONFIGURATION).map_err(|e| e.to_string())?;
         let failed = |(at, message): (usize, String)| {
             let line = 1 + text[..at].matches('\n').count();
             format!("{}:{line}: {message}", path.display())
@@ -563,18 +567,24 @@ impl ExportSpec {
 /// anew while the drive is never empty. A database that syncs every transaction is away for as long as a
 /// flush takes, which counts as thinking: it loses the protection of prompt queues, a busy neighbour
 /// passes for the one who wakes it, and what is injected then knows no limit (docs/guide/serve.md). Who
-/// names `injection` or `base` gets what he names.
+/// names `injection` or `base` gets what he names. It serves with `low_latency=0` as well, unless that or `base` is
+/// named: the reference raises who is new or comes back after a pause, as a program that starts on a desktop. A
+/// server's clients connect and pause all day, each raised one is waited for, and everybody else waits with it.
 ///
 /// Deviation: `kyber` serves with `flush_samples=0`; in the reference an empty flush counts as a write that has
 /// been in the device for ever, so that beside clients who sync writes are throttled to one at a time
 /// (docs/schedulers/kyber.md).
 pub fn server_tunables(scheduler: &str, mut set: Vec<(String, u64)>) -> Vec<(String, u64)> {
-    let chosen = set.iter().any(|(name, _)| matches!(&name[..], "injection" | "base"));
-    if scheduler == "bfq" && !chosen {
-        set.push(("injection".into(), 0));
-    }
-    if scheduler == "kyber" && !set.iter().any(|(name, _)| name == "flush_samples") {
-        set.push(("flush_samples".into(), 0));
+    let own: &[&str] = match scheduler {
+        // A version of the kernel's is asked for as that version.
+        "bfq" if !set.iter().any(|(name, _)| name == "base") => &["injection", "low_latency"],
+        "kyber" => &["flush_samples"],
+        _ => &[],
+    };
+    for name in own {
+        if !set.iter().any(|(given, _)| given == name) {
+            set.push(((*name).into(), 0));
+        }
     }
     set
 }
@@ -626,16 +636,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bfq_serves_without_injection_unless_it_is_asked_for() {
-        let injection = |config: &str| {
+    fn bfq_serves_without_injection_and_raising_unless_they_are_asked_for() {
+        let of = |config: &str, of: &str| {
             let set = device_options(config).unwrap().set;
-            set.iter().find(|(name, _)| name == "injection").map(|(_, value)| *value)
+            set.iter().find(|(name, _)| name == of).map(|(_, value)| *value)
         };
-        assert_eq!(injection("bfq"), Some(0));
-        assert_eq!(injection("max-bfq{low_latency=0}"), Some(0));
-        assert_eq!(injection("bfq{injection=1}"), Some(1));
-        for other in ["bfq{base=6.1}", "bfq-v1", "mq-deadline", "none"] {
-            assert_eq!(injection(other), None, "{other}");
+        for (config, injection, low_latency) in [
+            ("bfq", Some(0), Some(0)),
+            ("max-bfq{low_latency=0}", Some(0), Some(0)),
+            ("bfq{injection=1}", Some(1), Some(0)),
+            ("bfq{low_latency=1}", Some(0), Some(1)),
+            ("bfq{base=6.1}", None, None),
+            ("bfq-v1", None, None),
+            ("mq-deadline", None, None),
+            ("none", None, None),
+        ] {
+            let got = (of(config, "injection"), of(config, "low_latency"));
+            assert_eq!(got, (injection, low_latency), "{config}");
         }
     }
 

@@ -14,6 +14,7 @@ use crate::live::ctl::ask;
 use crate::live::serve::control::Request;
 use frame::{Frame, Rows, Sort};
 use hoistway::{Instant, Nanos};
+use hoistway_files::shown;
 use hoistway_live::Clock;
 use sample::Sample;
 use screen::{Key, Screen};
@@ -136,6 +137,7 @@ impl Watch<'_> {
             true => format!("{}\n", frame.json(self.rows, self.sort)),
             false => view::text(&frame, self.rows, self.sort) + "\n",
         };
+        let text = shown::text(&text);
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(true),

@@ -1,6 +1,7 @@
 //! The terminal: its alternate screen, keys one by one, and everything as before at the end, also
 //! after a panic.
 
+use hoistway_files::shown;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::Write;
@@ -74,7 +75,7 @@ impl Screen {
         self.size = size();
         let (columns, rows) = self.size;
         let mut out = String::from("\x1b[H");
-        let cut = |line: &str| line.chars().take(columns).collect::<String>();
+        let cut = |line: &str| shown::line(line).chars().take(columns).collect::<String>();
         for line in text.lines().take(rows.saturating_sub(1)) {
             out += &cut(line);
             out += "\x1b[K\r\n";

@@ -49,7 +49,7 @@ pub(super) fn add(
     }
     step.lines.push(format!("echo '{number} {qos}' > /sys/fs/cgroup/io.cost.qos"));
     step.undo.insert(0, format!("echo '{number} enable=0 ctrl=auto' > /sys/fs/cgroup/io.cost.qos"));
-    lines.service.push(step);
+    lines.steps.push(step);
     let Some(model) = identity.model.as_deref().filter(|_| by == Match::Model) else {
         let why = "no hwdb entry for io.cost: its model is that of one drive, and no model is known to match it by";
         return lines.cannot.push(why.into());
@@ -60,7 +60,7 @@ pub(super) fn add(
         .collect();
     let key = SOLUTION.to_uppercase();
     let text = format!(
-        "# Made by hoistway recommend. Undo: delete this file, then systemd-hwdb update.\n\
+        "# Undo: delete this file, then systemd-hwdb update.\n\
          block:*:name:{}:fwrev:*:\n IOCOST_SOLUTIONS={SOLUTION}\n IOCOST_MODEL_{key}={linear}\n IOCOST_QOS_{key}={}\n",
         pattern(model.trim()),
         kept.join(" ")
@@ -69,6 +69,6 @@ pub(super) fn add(
     lines.files.push(SystemFile { path, text });
     lines.files.push(SystemFile {
         path: "/etc/systemd/iocost.conf.d/hoistway.conf".into(),
-        text: format!("[IOCost]\nTargetSolution={SOLUTION}\n"),
+        text: format!("# Made by hoistway recommend.\n[IOCost]\nTargetSolution={SOLUTION}\n"),
     });
 }

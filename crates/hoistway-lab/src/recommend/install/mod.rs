@@ -9,7 +9,11 @@ mod iocost;
 mod service;
 mod udev;
 
+pub use service::{USUAL, bfq_weight, property_for_bfq};
 pub use udev::Match;
+
+pub(super) use service::by_weight;
+pub(super) use udev::pattern;
 
 use super::identity::Identity;
 use crate::config::Config;
@@ -90,6 +94,31 @@ pub struct Step {
     pub lines: Vec<String>,
     /// What takes them back.
     pub undo: Vec<String>,
+    /// What they need to know.
+    pub asks: Asks,
+}
+
+/// What lines need to know before they can be run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing but the drive.
+    #[default]
+    Nothing,
+    /// The name of a service, in place of `SERVICE`; the weight that it was measured with.
+    Service(Option<u64>),
+    /// A program that runs, or the name of its service.
+    Program,
+}
+
+/// What of a configuration the runs tried, as far as it has to be known to install that and nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tried {
+    /// They wrote: they tell of write-back throttling.
+    pub wrote: bool,
+    /// They had a target, which some configurations put into a class of its own.
+    pub target: bool,
+    /// The weights of those who shared, the least first, each with the names of those who had it.
+    pub weights: Vec<(u64, String)>,
 }
 
 /// Everything that installs a configuration.
@@ -101,12 +130,49 @@ pub struct Lines {
     pub now: Option<Step>,
     /// Files that do the same at every boot.
     pub files: Vec<SystemFile>,
-    /// For whoever is to be served: needs the name of a service or a process.
-    pub service: Vec<Step>,
+    /// More until the next boot: of a controller, or for whoever is to be served.
+    pub steps: Vec<Step>,
     /// What is not installed, and why.
     pub cannot: Vec<String>,
     /// What to know.
     pub notes: Vec<String>,
+}
+
+impl Lines {
+    /// Weights that services can have.
+    pub fn weights(&self) -> Vec<u64> {
+        let of = |step: &Step| match step.asks {
+            Asks::Service(weight) => weight,
+            Asks::Nothing | Asks::Program => None,
+        };
+        self.steps.iter().filter_map(of).collect()
+    }
+
+    /// Why the files alone do not install what was measured; empty: they do. With `named`, what a service has to be
+    /// told is told.
+    pub fn lacks(&self, named: bool) -> Vec<String> {
+        let mut all = self.cannot.clone();
+        let weights: Vec<String> = self.weights().iter().map(u64::to_string).collect();
+        let services = self.steps.iter().any(|s| s.asks == Asks::Service(None));
+        if !named && !weights.is_empty() {
+            all.push(format!(
+                "weights belong to services: name each with --service NAME=WEIGHT (measured: {})",
+                weights.join(", ")
+            ));
+        } else if !named && services {
+            all.push("it belongs to a service: name it with --service NAME".into());
+        }
+        if self.steps.iter().any(|s| s.asks == Asks::Program) && !named {
+            all.push(
+                "the real-time class belongs to a program: name its service with --service NAME"
+                    .into(),
+            );
+        }
+        if self.files.is_empty() && all.is_empty() {
+            all.push("there is nothing to install".into());
+        }
+        all
+    }
 }
 
 impl Install {
@@ -118,6 +184,18 @@ impl Install {
     /// The scheduler, where the name is known.
     pub fn scheduler(&self) -> Option<&str> {
         self.config.as_ref().map(|c| c.scheduler.name)
+    }
+
+    /// Write-back is throttled, or BFQ does without.
+    pub fn throttles(&self) -> bool {
+        self.config.as_ref().is_some_and(|c| has_wbt(c) || c.scheduler.name == "bfq")
+    }
+
+    /// BFQ that raises the weight of what has just started.
+    pub fn raises(&self) -> bool {
+        let off =
+            |c: &Config| c.set.iter().any(|(name, value)| name == "low_latency" && *value == 0);
+        self.config.as_ref().is_some_and(|c| c.scheduler.name == "bfq" && !off(c))
     }
 
     /// How simple: what Linux does by itself first, then schedulers by their size, then what must be told about
@@ -150,8 +228,8 @@ impl Install {
         config.policy.is_none() || config.base == "none-none"
     }
 
-    /// What installs it on that drive's machine.
-    pub fn lines(&self, identity: &Identity, by: Match) -> Lines {
+    /// What installs it on that drive's machine as it was tried.
+    pub fn lines(&self, identity: &Identity, by: Match, tried: &Tried) -> Lines {
         let Some(config) = &self.config else {
             let why = format!("{} is no configuration that this version knows", self.id);
             return Lines { cannot: vec![why], ..Lines::default() };
@@ -179,26 +257,33 @@ impl Install {
             }
         }
         let throttles = identity.present_wbt();
+        let is_bfq = scheduler == "bfq";
         if has_wbt(config) && throttles != Some(true) {
             // -1: what the kernel takes for this kind of drive.
             set.push(("wbt_lat_usec".to_string(), "-1".to_string()));
-        } else if !has_wbt(config) && throttles == Some(true) && scheduler != "bfq" {
+        } else if !has_wbt(config) && throttles == Some(true) && !is_bfq && tried.wrote {
             // It was measured without, and the kernel switches it on.
             set.push(("wbt_lat_usec".to_string(), "0".to_string()));
+        } else if !has_wbt(config) && throttles == Some(true) && !is_bfq {
+            lines.notes.push(
+                "write-back throttling stays on: the runs wrote nothing, so they say nothing about it"
+                    .into(),
+            );
         }
         lines.now = Some(now(identity, &set, module));
         udev::rule(identity, by, &set, &mut lines);
         // Without a rule nobody needs the module at boot.
         if let Some(module) = module.filter(|_| !lines.files.is_empty()) {
             let path = format!("/etc/modules-load.d/hoistway-{module}.conf");
-            let text =
-                format!("# {scheduler} must be there when the udev rule chooses it.\n{module}\n");
+            let text = format!(
+                "# Made by hoistway recommend: {scheduler} must be there when the udev rule chooses it.\n{module}\n"
+            );
             lines.files.push(SystemFile { path, text });
         }
         let label = format!("{}.toml", identity.drive);
         let drive = DriveFile::parse(&label, &identity.parameters).ok();
         iocost::add(config, identity, drive.as_ref(), by, &mut lines);
-        service::add(config, identity, drive.as_ref(), &mut lines);
+        service::add(config, identity, drive.as_ref(), tried, &mut lines);
         lines
     }
 }
@@ -244,5 +329,5 @@ fn now(identity: &Identity, set: &[(String, String)], module: Option<&str>) -> S
             });
         }
     }
-    Step { title: "now, until the next boot".into(), lines, undo }
+    Step { title: "now, until the next boot".into(), lines, undo, asks: Asks::Nothing }
 }

@@ -1,9 +1,11 @@
 //! Horizontal bars: one row per configuration, labelled directly. On a logarithmic axis, which has no zero
 //! for a bar to begin at, they are dots.
 
+use super::super::figures::bounded;
 use super::super::svg::{FINEST, Scale, Svg, Unit, WIDTH, letter, number};
 use super::shorten;
 use crate::result::Spread;
+use crate::stats::{Bound, Bounded};
 
 /// A bar with its error bar.
 pub(in super::super) struct Bar {
@@ -13,6 +15,8 @@ pub(in super::super) struct Bar {
     pub(in super::super) label: String,
     /// The value; `None` prints a dash.
     pub(in super::super) value: Option<Spread>,
+    /// Whether the value is only a bound.
+    pub(in super::super) bound: Bound,
     /// A published value to compare with.
     pub(in super::super) published: Option<f64>,
 }
@@ -117,10 +121,16 @@ pub(in super::super) fn bars(
                 clear = p;
             }
         }
-        svg.text("t val", clear + 6.0, y + layout.bar / 2.0 + 4.0, &unit.value(value.mean));
+        svg.text("t val", clear + 6.0, y + layout.bar / 2.0 + 4.0, &row.mean(value.mean, unit));
         svg.end();
     }
     svg.close()
+}
+
+impl Bar {
+    fn mean(&self, mean: f64, unit: Unit) -> String {
+        bounded(Bounded { value: mean, bound: self.bound }, |v| unit.value(v))
+    }
 }
 
 /// Two quantities of these names laid end to end, MB/s.
@@ -307,7 +317,7 @@ fn tip(row: &Bar, unit: Unit) -> String {
     match row.value {
         None => tip.push_str("no mean"),
         Some(s) => {
-            tip.push_str(&unit.value(s.mean));
+            tip.push_str(&row.mean(s.mean, unit));
             if let Some(half) = s.half_width {
                 match half < s.mean.abs() * FINEST {
                     true => tip.push_str(" ± <1 %"),

@@ -63,6 +63,8 @@ pub(crate) fn prepare(folder: &Path) -> Result<(PathBuf, Option<String>), LiveEr
             Err(error) => return Err(os(folder.display().to_string())(error)),
             Ok(found) if !found.is_dir() => return refused("is not a folder"),
             Ok(found) => {
+                // Root is not led elsewhere by a link that somebody else could put there.
+                hoistway_files::Dir::open(folder)?;
                 let folder = folder.canonicalize().map_err(os(folder.display().to_string()))?;
                 if is_mount_point(&folder, &found) {
                     return refused(

@@ -247,7 +247,10 @@ impl Connection {
         if refused.left == 0
             && let Some(Refused { request, .. }) = self.refused.take()
         {
-            self.refuse(&request, Errno::INVAL);
+            // A write that is too long would be refused for another reason first.
+            let write = request.kind == CommandKind::Write;
+            let errno = if write { self.refusal(&request, Op::Write) } else { None };
+            self.refuse(&request, errno.unwrap_or(Errno::INVAL));
         }
         skipped as usize
     }
@@ -289,14 +292,20 @@ impl Connection {
             CommandKind::Flush => {
                 self.order(core, request, Op::Flush, Flags::PREFLUSH, Buffer::empty());
             }
-            CommandKind::Trim if !self.view.trim => self.refuse(&request, Errno::OPNOTSUPP),
-            CommandKind::Trim => {
-                self.order(core, request, Op::Discard, Flags::NONE, Buffer::empty())
-            }
+            CommandKind::Trim => self.trim(core, request),
             CommandKind::Cache => self.cache(core, request),
             CommandKind::WriteZeroes => self.write_zeroes(core, request),
         }
         0
+    }
+
+    fn trim(&mut self, core: &mut Core, request: Request) {
+        match self.refusal(&request, Op::Discard) {
+            Some(errno) => self.refuse(&request, errno),
+            // It was not offered. ENOTSUP is the answer to fast zeroes alone.
+            None if !self.view.trim => self.refuse(&request, Errno::INVAL),
+            None => self.order(core, request, Op::Discard, Flags::NONE, Buffer::empty()),
+        }
     }
 
     fn write_zeroes(&mut self, core: &mut Core, request: Request) {
@@ -371,14 +380,15 @@ impl Connection {
     /// Why this request is not carried out.
     fn refusal(&self, request: &Request, op: Op) -> Option<Errno> {
         let end = request.offset.checked_add(request.len);
-        if op == Op::Flush {
-            None
-        } else if request.flags & !request.kind.flags() != 0 {
+        if request.flags & !request.kind.flags() != 0 {
             Some(Errno::INVAL)
+        } else if op == Op::Flush {
+            None
         } else if self.view.read_only && op != Op::Read {
             Some(Errno::PERM)
         } else if end.is_none_or(|end| end > self.view.size) {
-            Some(if op == Op::Read { Errno::INVAL } else { Errno::NOSPC })
+            let needs_room = matches!(request.kind, CommandKind::Write | CommandKind::WriteZeroes);
+            Some(if needs_room { Errno::NOSPC } else { Errno::INVAL })
         } else {
             None
         }
@@ -530,6 +540,8 @@ impl Session for Connection {
         }
         self.owed.remove(slot);
         let head = match result {
+            // That a storage cannot do something is no answer of the protocol.
+            Err(Errno::OPNOTSUPP) => Head::error(style, &request, wire::error_number(Errno::IO)),
             Err(errno) => Head::error(style, &request, wire::error_number(errno)),
             Ok(()) if request.kind == CommandKind::Read => Head::data(style, &request),
             Ok(()) if request.kind == CommandKind::BlockStatus => {

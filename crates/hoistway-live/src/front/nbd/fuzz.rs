@@ -164,7 +164,10 @@ impl Asked {
                 let refused = error == 22;
                 match r.kind {
                     CommandKind::BlockStatus => true,
-                    CommandKind::Write if r.payload > PAYLOAD_MAX.into() => refused,
+                    // Of a read-only export, or beyond its end, for that reason.
+                    CommandKind::Write if r.payload > PAYLOAD_MAX.into() => {
+                        [1, 22, 28].contains(&error)
+                    }
                     CommandKind::Write if r.flags & command_flags::PAYLOAD_LEN != 0 => refused,
                     CommandKind::Write => len.is_none(),
                     _ if r.payload > 0 => refused,

@@ -11,9 +11,9 @@ use crate::front::{Export, View};
 use crate::net::Listen;
 use crate::net::listen::Bound;
 use crate::net::server::{Acceptor, Limits, ListeningSocket};
+use crate::net::socket_file::SocketFile;
 use hoistway::Nanos;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// How a server is set up.
@@ -77,8 +77,8 @@ impl Server {
         let mut addresses = Vec::new();
         for place in listen {
             let local = security != Security::Required && !options.allow_plain_tcp;
-            let Bound { socket, address } = place.bind(local.then_some(IN_THE_CLEAR))?;
-            files.add(place.path());
+            let Bound { socket, address, file } = place.bind(local.then_some(IN_THE_CLEAR))?;
+            files.add(file);
             let unix = matches!(address, Listen::Unix(_));
             listeners.push(ListeningSocket { socket, unix });
             addresses.push(address);
@@ -146,17 +146,17 @@ impl fmt::Debug for Server {
 
 /// Socket files of our own. They go when the server stops, or has not come to start.
 #[derive(Debug, Default)]
-struct SocketFiles(Mutex<Vec<PathBuf>>);
+struct SocketFiles(Mutex<Vec<SocketFile>>);
 
 impl SocketFiles {
-    fn add(&self, file: Option<PathBuf>) {
+    fn add(&self, file: Option<SocketFile>) {
         self.0.lock().expect("nobody panics while holding the lock").extend(file);
     }
 
     /// Once: another server may listen there afterwards.
     fn remove(&self) {
         for file in self.0.lock().expect("nobody panics while holding the lock").drain(..) {
-            let _ = std::fs::remove_file(file);
+            file.remove();
         }
     }
 }

@@ -1,8 +1,19 @@
 //! On made-up files, and on a loop device where root runs them.
 
-use super::super::state::repair_in;
+use super::super::state::{Repaired, repair_in};
 use super::*;
 use std::process::Command;
+
+/// What is put back of runs whose files are all believed.
+fn repaired(system: &System, folder: &Path, dry_run: bool) -> Vec<Repaired> {
+    let found = repair_in(system, folder, dry_run);
+    assert_eq!(found.refused, []);
+    found.runs
+}
+
+fn place(path: &Path) -> Place {
+    Place::of(path).unwrap()
+}
 
 /// A folder for one test.
 struct Scratch(PathBuf);
@@ -26,7 +37,8 @@ impl Drop for Scratch {
 /// A loop device on a sparse file, which goes with it.
 struct Loop {
     device: String,
-    _scratch: Scratch,
+    image: PathBuf,
+    scratch: Scratch,
     state: PathBuf,
 }
 
@@ -47,7 +59,7 @@ impl Loop {
         };
         let device = String::from_utf8(made.stdout).unwrap().trim().to_string();
         let state = scratch.0.join("state");
-        let this = Loop { device, _scratch: scratch, state };
+        let this = Loop { device, image, scratch, state };
         // What an earlier user of this device has left.
         for scheduler in ["none", "mq-deadline"] {
             put(&this.queue().attribute_file("scheduler"), scheduler).unwrap();
@@ -145,6 +157,19 @@ fn everything_of_a_queue_is_as_it_was() {
 }
 
 #[test]
+fn a_read_ahead_that_the_kernel_moved_is_put_back() {
+    let Some(device) = Loop::new("ahead") else { return };
+    let queue = device.queue();
+    put(&queue.attribute_file("read_ahead_kb"), "96").unwrap();
+    let before = device.all();
+    let mut guard = device.guard();
+    // Linux 6.18 makes the read-ahead twice that; older ones leave it.
+    guard.write(&queue.attribute_file("max_sectors_kb"), "256").unwrap();
+    assert_eq!(guard.restore(), Ok(()));
+    assert_eq!(device.all(), before);
+}
+
+#[test]
 fn files_that_were_not_written_stay_as_others_set_them() {
     let Some(device) = Loop::new("others") else { return };
     let queue = device.queue();
@@ -168,14 +193,14 @@ fn what_a_killed_run_left_is_repaired_and_nothing_begins_before() {
     assert_eq!(device.all(), changed);
     let error = device.guard().hold(&device.queue()).unwrap_err().to_string();
     assert!(error.contains("run `hoistway restore` first"), "{error}");
-    let dry = repair_in(&System::real(), &device.state, true).unwrap();
+    let dry = repaired(&System::real(), &device.state, true);
     assert_eq!((dry.len(), dry[0].alive, dry[0].rebooted), (1, false, false));
     assert!(dry[0].changes[0].contains("scheduler mq-deadline"), "{:?}", dry[0].changes);
     assert_eq!(device.all(), changed);
-    let done = repair_in(&System::real(), &device.state, false).unwrap();
+    let done = repaired(&System::real(), &device.state, false);
     assert_eq!(done[0].problems, Vec::<String>::new());
     assert_eq!(device.all(), before);
-    assert!(repair_in(&System::real(), &device.state, false).unwrap().is_empty());
+    assert!(repaired(&System::real(), &device.state, false).is_empty());
 }
 
 /// The guard without its end.
@@ -205,53 +230,61 @@ fn a_queue_belongs_to_one_process_at_a_time() {
 fn folders_files_mounts_and_loop_devices_go() {
     let Some(device) = Loop::new("mounts") else { return };
     let scratch = Scratch::new("mounts-own");
-    let (image, at) = (scratch.0.join("image"), scratch.0.join("at"));
+    let (image, at) = (scratch.0.join(".hoistway-image"), scratch.0.join(".hoistway-at"));
     let mut guard = device.guard();
-    guard.made_file(&image).unwrap();
-    File::create(&image).unwrap().set_len(16 << 20).unwrap();
-    let free = Command::new("losetup").arg("-f").output().unwrap();
-    let own = PathBuf::from(String::from_utf8(free.stdout).unwrap().trim());
-    guard.attached_loop(&own, &image).unwrap();
-    let ran = |command: &mut Command| assert!(command.output().unwrap().status.success());
-    ran(Command::new("losetup").arg(&own).arg(&image));
+    guard.make_file(&place(&image)).unwrap().set_len(16 << 20).unwrap();
+    let own = guard.attach_loop(&image, LoopOptions::default()).unwrap();
     // Its queue goes with it: no lock, nothing to remember.
-    let name = own.file_name().unwrap().to_str().unwrap();
-    let queue = Queue::by_name(&System::real(), name).unwrap();
+    let queue = Queue::by_name(&System::real(), &own.name()).unwrap();
     let known = guard.changes().len();
     guard.write(&queue.attribute_file("read_ahead_kb"), "40").unwrap();
     assert_eq!(guard.changes().len(), known);
-    ran(Command::new("mkfs.ext4").arg("-q").arg(&own));
-    guard.make_dir(&at).unwrap();
-    guard.mounted(&at).unwrap();
-    ran(Command::new("mount").arg(&own).arg(&at));
-    guard.make_dir(&at.join("deep")).unwrap();
-    fs::write(at.join("deep/file"), "data").unwrap();
+    let ran = |command: &mut Command| assert!(command.output().unwrap().status.success());
+    ran(Command::new("mkfs.ext4").arg("-q").arg(own.path()));
+    guard.make_dir(&place(&at)).unwrap();
+    let mount = || {
+        ran(Command::new("mount").arg(own.path()).arg(&at));
+        Ok(())
+    };
+    guard.mount(&at, mount).unwrap();
+    guard.make_dir(&place(&at.join(".hoistway-deep"))).unwrap();
+    fs::write(at.join(".hoistway-deep/file"), "data").unwrap();
     assert_eq!(guard.restore(), Ok(()));
     assert!(!at.exists() && !image.exists());
-    let attached = format!("/sys/block/{}/loop", own.file_name().unwrap().to_str().unwrap());
+    let attached = format!("/sys/block/{}/loop", own.name());
     assert!(!Path::new(&attached).exists(), "still attached");
+}
+
+/// A machine of files with one hierarchy of cgroups, which was started.
+fn machine(scratch: &Scratch) -> (System, PathBuf) {
+    let files = [
+        ("proc/self/mountinfo", "32 31 0:29 / /group rw - cgroup2 cgroup2 rw\n"),
+        ("proc/sys/kernel/random/boot_id", "one\n"),
+        ("group/blkio.bfq.weight", "old\n"),
+    ];
+    for (name, text) in files {
+        let file = scratch.0.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+    (System::below(&scratch.0), scratch.0.join("group/blkio.bfq.weight"))
 }
 
 #[test]
 fn what_outlives_a_reboot_is_removed_and_the_rest_forgotten() {
     let scratch = Scratch::new("reboot");
-    let system = System::below(&scratch.0);
-    let boot = system.path("/proc/sys/kernel/random/boot_id");
-    fs::create_dir_all(boot.parent().unwrap()).unwrap();
-    fs::write(&boot, "one\n").unwrap();
+    let (system, setting) = machine(&scratch);
     let state = scratch.0.join("state");
-    let setting = scratch.0.join("setting");
-    fs::write(&setting, "old\n").unwrap();
     let mut guard = Guard::begin_in(&system, &state, "a run").unwrap();
     guard.write(&setting, "new").unwrap();
-    let files = scratch.0.join("files");
-    guard.make_dir(&files).unwrap();
+    let files = scratch.0.join(".hoistway-files");
+    guard.make_dir(&place(&files)).unwrap();
     fs::create_dir(files.join("a")).unwrap();
     fs::write(files.join("a/b"), "x").unwrap();
     drop(take_apart(guard));
-    fs::write(&boot, "two\n").unwrap();
-    let done = repair_in(&system, &state, false).unwrap();
-    assert!(done[0].rebooted && done[0].problems.is_empty());
+    fs::write(system.path("/proc/sys/kernel/random/boot_id"), "two\n").unwrap();
+    let done = repaired(&system, &state, false);
+    assert!(done[0].rebooted && done[0].problems.is_empty(), "{:?}", done[0].problems);
     assert_eq!(done[0].changes, [format!("folder {}", files.display())]);
     assert!(!files.exists());
     assert_eq!(fs::read_to_string(&setting).unwrap().trim(), "new");
@@ -262,32 +295,50 @@ fn a_folder_that_is_not_ours_stays() {
     let scratch = Scratch::new("foreign");
     let system = System::real();
     let state = scratch.0.join("state");
-    let folder = scratch.0.join("folder");
+    let folder = scratch.0.join(".hoistway-folder");
     fs::create_dir(&folder).unwrap();
     let mut guard = Guard::begin_in(&system, &state, "a run").unwrap();
-    assert!(guard.make_dir(&folder).unwrap_err().to_string().contains("exists already"));
-    let own = scratch.0.join("own");
-    guard.make_dir(&own).unwrap();
+    let error = guard.make_dir(&place(&folder)).unwrap_err().to_string();
+    assert!(error.contains("exists already"), "{error}");
+    let own = scratch.0.join(".hoistway-own");
+    guard.make_dir(&place(&own)).unwrap();
     // Somebody replaces it: another folder of that name is not what was made.
     fs::rename(&own, scratch.0.join("moved")).unwrap();
     fs::create_dir(&own).unwrap();
     fs::write(own.join("precious"), "x").unwrap();
     let problems = guard.restore().unwrap_err();
-    assert!(problems[0].contains("is not the folder that was made"), "{problems:?}");
+    assert!(problems[0].contains("is not what was made"), "{problems:?}");
     assert!(own.join("precious").exists() && folder.exists());
+}
+
+#[test]
+fn what_no_run_changes_is_not_changed() {
+    let scratch = Scratch::new("limits");
+    let system = System::real();
+    let state = scratch.0.join("state");
+    let mut guard = Guard::begin_in(&system, &state, "a run").unwrap();
+    let file = scratch.0.join("passwd");
+    fs::write(&file, "root").unwrap();
+    assert!(guard.write(&file, "x").unwrap_err().to_string().contains("cgroup"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "root");
+    assert!(guard.make_dir(&place(&scratch.0.join("folder"))).is_err());
+    assert!(guard.make_file(&place(&scratch.0.join("file"))).is_err());
+    assert!(guard.make_group(&scratch.0.join("hoistway-1")).is_err());
+    assert!(guard.changes().is_empty());
+    drop(guard);
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 2);
 }
 
 #[test]
 fn values_go_back_in_reverse_order_and_once() {
     let scratch = Scratch::new("values");
-    let file = scratch.0.join("value");
-    fs::write(&file, "first\n").unwrap();
-    let mut guard = Guard::begin_in(&System::real(), &scratch.0.join("state"), "a run").unwrap();
-    assert_eq!(guard.write(&file, "other").unwrap(), "other");
-    guard.write(&file, "third").unwrap();
+    let (system, file) = machine(&scratch);
+    let mut guard = Guard::begin_in(&system, &scratch.0.join("state"), "a run").unwrap();
+    assert_eq!(guard.write(&file, "new").unwrap(), "new");
+    guard.write(&file, "odd").unwrap();
     assert_eq!(guard.changes().len(), 1);
     drop(guard);
-    assert_eq!(line(&file).as_deref(), Some("first"));
+    assert_eq!(line(&file).as_deref(), Some("old"));
 }
 
 #[test]
@@ -296,11 +347,11 @@ fn a_process_is_ended_only_if_it_is_the_one() {
     let mut guard = Guard::begin_in(&System::real(), &scratch.0.join("state"), "a run").unwrap();
     let mut child = Command::new("sleep").arg("100").spawn().unwrap();
     guard.started(child.id()).unwrap();
-    assert!(undo::start_of(&System::real(), child.id()).is_some());
+    assert!(start_of(&System::real(), child.id()).is_some());
     guard.restore().unwrap();
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(child.wait().unwrap().signal(), Some(9));
-    assert_eq!(undo::start_of(&System::real(), child.id()), None);
+    assert_eq!(start_of(&System::real(), child.id()), None);
 }
 
 /// The controller of I/O, on a loop device; `None`, with the reason printed, where there is none.
@@ -407,15 +458,51 @@ fn a_folder_on_a_file_system_that_is_not_mounted_is_kept_in_mind() {
     ran(Command::new("mkfs.ext4").arg("-q").arg(&device.device));
     ran(Command::new("mount").arg(&device.device).arg(&at));
     let mut guard = device.guard();
-    guard.make_dir(&at.join("files")).unwrap();
-    fs::write(at.join("files/x"), "x").unwrap();
+    let files = at.join(".hoistway-files");
+    guard.make_dir(&place(&files)).unwrap();
+    fs::write(files.join("x"), "x").unwrap();
     ran(Command::new("umount").arg(&at));
     let problems = guard.restore().unwrap_err();
     assert!(problems[0].contains("its file system is not mounted"), "{problems:?}");
     drop(guard);
-    ran(Command::new("mount").arg(&device.device).arg(&at));
-    let done = repair_in(&System::real(), &device.state, false).unwrap();
-    assert_eq!((done.len(), done[0].problems.len()), (1, 0));
-    assert!(!at.join("files").exists());
+    // By another device, as after a reboot that finds the disks in another order.
+    let other = Command::new("losetup").args(["-f", "--show"]).arg(&device.image).output().unwrap();
+    let other = String::from_utf8(other.stdout).unwrap();
+    ran(Command::new("mount").arg(other.trim()).arg(&at));
+    let done = repaired(&System::real(), &device.state, false);
+    assert_eq!((done.len(), done[0].problems.len()), (1, 0), "{done:?}");
+    assert!(!files.exists());
     ran(Command::new("umount").arg(&at));
+    ran(Command::new("losetup").args(["-d", other.trim()]));
 }
+
+#[test]
+fn what_was_put_back_is_not_put_back_again() {
+    let scratch = Scratch::new("marks");
+    let (system, state) = (System::real(), scratch.0.join("state"));
+    let mut guard = Guard::begin_in(&system, &state, "a run").unwrap();
+    let names = [".hoistway-1", ".hoistway-2", ".hoistway-3"].map(|name| scratch.0.join(name));
+    for folder in &names {
+        guard.make_dir(&place(folder)).unwrap();
+    }
+    drop(take_apart(guard));
+    // A second one of that name, which nobody has made.
+    fs::rename(&names[1], scratch.0.join("moved")).unwrap();
+    fs::create_dir(&names[1]).unwrap();
+    let done = repaired(&system, &state, false);
+    assert!(done[0].kept && done[0].problems.len() == 1, "{done:?}");
+    assert_eq!(done[0].changes.len(), 2);
+    assert!(!names[0].exists() && names[1].exists() && !names[2].exists());
+    // Others that have the names by now have nothing to do with the run.
+    fs::create_dir(&names[0]).unwrap();
+    let again = repaired(&system, &state, false);
+    assert_eq!((again[0].changes.len(), again[0].problems.len()), (0, 1), "{again:?}");
+    assert!(names[0].exists());
+    fs::remove_dir(&names[1]).unwrap();
+    fs::rename(scratch.0.join("moved"), &names[1]).unwrap();
+    let last = repaired(&system, &state, false);
+    assert_eq!((last[0].changes.len(), last[0].kept), (1, false), "{last:?}");
+    assert!(repaired(&system, &state, false).is_empty());
+}
+
+mod others;

@@ -1,39 +1,46 @@
 //! Putting changes back, the last first.
+//!
+//! What was changed is told by more than its path: others may have put something else there since. So the folder around
+//! it is opened, by a way without links of others; what stands in it is compared with what was noted; and what is then
+//! done is done below the descriptor that was looked at.
 
-use super::super::state::Change;
+use super::super::loopdev::{self, Detached, LoopDevice};
+use super::super::mounts::Mount;
+use super::super::queue::disk_of;
+use super::super::state::{Change, Made};
 use super::super::{System, line, put};
-use super::{TAGS, setting};
-use std::collections::BTreeSet;
-use std::ffi::CString;
+use super::settings::{Disk, Settings};
+use hoistway_files::{Dir, Identity, Place, PlaceError};
+use rustix::fs::{AtFlags, FsWord, StatxFlags};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Puts changes back. Returns those that could not be but may be later, and what went wrong in words.
-pub(in super::super) fn put_back(
-    system: &System,
-    changes: &[Change],
-) -> (Vec<Change>, Vec<String>) {
+/// Puts changes back. Returns the places of those that could not be but may be later, and what went wrong in words.
+pub(in super::super) fn put_back(system: &System, changes: &[Change]) -> (Vec<usize>, Vec<String>) {
     let mut left = Vec::new();
     let mut problems = Vec::new();
-    for change in changes.iter().rev() {
+    for (at, change) in changes.iter().enumerate().rev() {
         match undo(system, change, changes) {
             Ok(()) => {}
             Err(Problem::Gone(why)) => problems.push(why),
             Err(Problem::Later(why)) => {
-                problems.push(why);
-                left.push(change.clone());
+                problems.push(format!("{}: {why}", change.describe()));
+                left.push(at);
                 if let Change::Queue { folder, .. } = change {
-                    let own =
-                        |c: &&Change| matches!(c, Change::Wrote { folder: f, .. } if f == folder);
-                    left.extend(changes.iter().filter(own).rev().cloned());
+                    left.extend(wrote(changes, folder).map(|(at, _)| at));
                 }
             }
         }
     }
-    left.reverse();
+    left.sort_unstable();
     (left, problems)
 }
 
@@ -44,166 +51,146 @@ enum Problem {
     Later(String),
 }
 
+impl From<String> for Problem {
+    fn from(why: String) -> Problem {
+        Problem::Later(why)
+    }
+}
+
 fn undo(system: &System, change: &Change, all: &[Change]) -> Result<(), Problem> {
-    let later =
-        |what: &dyn std::fmt::Display| Problem::Later(format!("{}: {what}", change.describe()));
     match change {
-        Change::Queue { name, inode, folder, old, .. } => {
-            let now = fs::metadata(folder.join("queue")).map(|meta| meta.ino());
-            match now {
-                Ok(now) if now == *inode => {}
-                Ok(_) => {
-                    return Err(Problem::Gone(format!(
-                        "{name}: is another device now; left alone"
-                    )));
-                }
-                Err(_) => {
-                    return Err(Problem::Gone(format!("{name}: has gone; nothing to put back")));
-                }
-            }
-            let wrote = all.iter().filter_map(|c| match c {
-                Change::Wrote { folder: f, file } if f == folder => Some(file.as_str()),
-                _ => None,
-            });
-            let wrote = wrote.collect();
-            let refused = Vec::new();
-            let mut settings = Settings { system, folder, old, wrote: &wrote, refused };
-            settings.put_back().map_err(|why| later(&why))
+        Change::Queue { name, inode, folder, disk, old, .. } => {
+            let known = Known { name, inode: *inode, disk: disk.as_deref(), old };
+            queue(system, folder, &known, all)
         }
         Change::Wrote { .. } => Ok(()),
-        Change::File { path, old } => match line(path) {
-            None => Err(Problem::Gone(format!("{}: has gone", path.display()))),
-            Some(now) if now == *old => Ok(()),
-            Some(_) => put(path, old).map_err(|e| later(&e)),
-        },
-        Change::Keyed { path, key, old } => keyed(path, key, old.as_deref()).map_err(|e| later(&e)),
+        Change::File { path, old } => {
+            let Some((dir, file)) = kernel_file(system, path, CGROUPS)? else {
+                return Err(Problem::Gone(format!("{}: has gone", path.display())));
+            };
+            match line(&file) {
+                Some(now) if now == *old => Ok(()),
+                _ => put(&file, old).map_err(|e| Problem::Later(named(&e, &dir))),
+            }
+        }
+        Change::Keyed { path, key, old } => {
+            let Some((dir, file)) = kernel_file(system, path, CGROUPS)? else {
+                return Err(Problem::Gone(format!("{}: has gone", path.display())));
+            };
+            keyed(&file, key, old.as_deref()).map_err(|e| Problem::Later(named(&e, &dir)))
+        }
         Change::Enabled { path, controllers } => {
-            let on = line(path).unwrap_or_default();
+            let Some((dir, file)) = kernel_file(system, path, CGROUPS)? else { return Ok(()) };
+            let on = line(&file).unwrap_or_default();
             for controller in controllers.iter().filter(|c| on.split(' ').any(|o| o == *c)) {
-                put(path, &format!("-{controller}")).map_err(|e| later(&e))?;
+                put(&file, &format!("-{controller}")).map_err(|e| named(&e, &dir))?;
             }
             Ok(())
         }
-        Change::Cgroup { path } => cgroup(path).map_err(|e| later(&e)),
-        Change::Folder { path, made } => remove_folder(path, *made).map_err(|e| later(&e)),
-        Change::NewFile { path } => match fs::remove_file(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(later(&e)),
-            _ => Ok(()),
-        },
-        Change::Mount { at } => unmount(system, at).map_err(|e| later(&e)),
-        Change::Loop { device, backing } => detach(system, device, backing).map_err(|e| later(&e)),
-        Change::Process { pid, started } => end(system, *pid, *started).map_err(|e| later(&e)),
+        Change::Cgroup { path, made } => cgroup(system, path, *made),
+        Change::Folder { path, made } => remove_made(path, made.as_ref(), What::Folder),
+        Change::NewFile { path, made } => remove_made(path, made.as_ref(), What::File),
+        Change::Mount { at, id } => Ok(unmount_from(system, at, *id)?),
+        Change::Loop { device, backing, seq } => detach(device, backing, *seq),
+        Change::Process { pid, started } => Ok(end(system, *pid, *started)?),
     }
 }
 
-/// The settings of a queue as they were, and which of them are ours to put back.
-struct Settings<'a> {
-    system: &'a System,
+/// Files of a queue that were written, with their places.
+fn wrote<'a>(
+    changes: &'a [Change],
     folder: &'a Path,
+) -> impl Iterator<Item = (usize, &'a str)> + 'a {
+    changes.iter().enumerate().filter_map(move |(at, change)| match change {
+        Change::Wrote { folder: of, file } if of == folder => Some((at, file.as_str())),
+        _ => None,
+    })
+}
+
+/// What was noted of a queue.
+struct Known<'a> {
+    name: &'a str,
+    inode: u64,
+    disk: Option<&'a str>,
     old: &'a [(String, String)],
-    wrote: &'a BTreeSet<&'a str>,
-    refused: Vec<String>,
 }
 
-impl<'a> Settings<'a> {
-    /// In the order in which they depend on each other.
-    fn put_back(&mut self) -> Result<(), String> {
-        // Without debugfs nobody sees how many tags the driver hands out: they are set once, unseen.
-        let mut unseen = self.wrote.contains(TAGS);
-        for _ in 0..ROUNDS {
-            self.refused.clear();
-            if !unseen && self.wrong().is_empty() {
-                return Ok(());
-            }
-            if std::mem::take(&mut unseen) || self.differs(TAGS) {
-                self.set_tags();
-            }
-            for name in ["scheduler", "nr_requests"] {
-                if self.differs(name) {
-                    self.set(name, self.was(name).unwrap_or_default());
-                }
-            }
-            for (name, value) in self.old {
-                if !matches!(name.as_str(), "scheduler" | "nr_requests" | TAGS)
-                    && self.differs(name)
-                {
-                    self.set_one(name, value);
-                }
-            }
-        }
-        let wrong = self.wrong();
-        if wrong.is_empty() {
-            return Ok(());
-        }
-        let wrong: Vec<String> = wrong
-            .iter()
-            .map(|name| format!("{name} was {}", self.was(name).unwrap_or("?")))
-            .collect();
-        Err(format!("{} ({})", wrong.join(", "), self.refused.join("; ")))
+fn queue(system: &System, folder: &Path, known: &Known<'_>, all: &[Change]) -> Result<(), Problem> {
+    let Known { name, old, .. } = *known;
+    let gone = |why: &str| Err(Problem::Gone(format!("{name}: {why}")));
+    let Some(dir) = kernel_folder(system, folder, &[SYSFS])? else {
+        return gone("has gone; nothing to put back");
+    };
+    let through = through(&dir);
+    match fs::metadata(through.join("queue")) {
+        Ok(now) if now.ino() == known.inode => {}
+        Ok(_) => return gone("is another device now; left alone"),
+        Err(_) => return gone("has gone; nothing to put back"),
     }
-
-    /// Under `none` a write to `nr_requests` resizes the driver's tags. A write of the value that is shown does
-    /// nothing, and what is shown is not what is in force once a scheduler was chosen in between.
-    fn set_tags(&mut self) {
-        let Some(tags) = self.was(TAGS).and_then(|tags| tags.parse::<u64>().ok()) else { return };
-        self.set("scheduler", "none");
-        let other = if tags > TAGS_MIN { tags - 1 } else { tags + 1 };
-        self.set("nr_requests", &other.to_string());
-        self.set("nr_requests", &tags.to_string());
-        // Shown is the driver's own number again after a scheduler was in between.
-        if self.was("scheduler") == Some("none") && self.differs("nr_requests") {
-            let text = line(&self.folder.join("queue/scheduler")).unwrap_or_default();
-            let names = text.split_whitespace().map(|word| word.trim_matches(['[', ']']));
-            if let Some(other) = names.into_iter().find(|name| *name != "none") {
-                self.set("scheduler", other);
-                self.set("scheduler", "none");
-            }
+    let scheduler = old.iter().find(|(key, _)| key == "scheduler").map_or("?", |(_, old)| old);
+    let now = disk_of(&through);
+    match known.disk {
+        Some(then) if then == now => {}
+        None if !ATTACHED_ANEW.iter().any(|driver| name.starts_with(driver)) => {}
+        Some(_) => {
+            return gone(&format!(
+                "what is attached there now is not what was; left alone (its scheduler was {scheduler})"
+            ));
+        }
+        None => {
+            return gone(&format!(
+                "this file, of an earlier hoistway, does not say what was attached there; left alone (its scheduler \
+                 was {scheduler})"
+            ));
         }
     }
+    let wrote = wrote(all, folder).map(|(_, file)| file).collect();
+    let disk = Disk { name: name.into(), folder: through };
+    let settled = Settings::new(system, &disk, old, &wrote).put_back();
+    settled.map_err(|why| Problem::Later(named(&why, &dir)))
+}
 
-    fn set_one(&mut self, name: &str, value: &str) {
-        if name == "wbt_lat_usec" {
-            // -1 is the default, which follows the device; the number would be kept by hand.
-            self.set(name, "-1");
-            if line(&self.folder.join("queue").join(name)).as_deref() == Some(value) {
-                return;
-            }
-        }
-        self.set(name, value);
-    }
+/// Devices that stay when something else is attached to them.
+const ATTACHED_ANEW: [&str; 2] = ["loop", "nbd"];
 
-    fn set(&mut self, name: &str, value: &str) {
-        if let Err(e) = put(&self.folder.join("queue").join(name), value) {
-            self.refused.push(e.to_string());
-        }
-    }
-
-    fn was(&self, name: &str) -> Option<&'a str> {
-        self.old.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
-    }
-
-    fn wrong(&self) -> Vec<&str> {
-        let names = self.old.iter().map(|(name, _)| name.as_str());
-        names.filter(|name| self.differs(name)).collect()
-    }
-
-    fn differs(&self, name: &str) -> bool {
-        self.ours(name) && setting(self.system, self.folder, name).as_deref() != self.was(name)
-    }
-
-    /// What we wrote, and what choosing a scheduler or resizing tags changes beside the file that is written.
-    fn ours(&self, name: &str) -> bool {
-        let anew = self.wrote.contains("scheduler") || self.wrote.contains("nr_requests");
-        let dragged = matches!(name, "scheduler" | "nr_requests" | "wbt_lat_usec" | TAGS)
-            || name.starts_with("iosched/");
-        self.wrote.contains(name) || (anew && dragged)
+/// An open folder of a file system of the kernel; `None`: there is none any more.
+fn kernel_folder(system: &System, folder: &Path, kinds: &[FsWord]) -> Result<Option<Dir>, String> {
+    let dir = match Dir::open(folder) {
+        Ok(dir) => dir,
+        Err(error) if error.kind() == Some(io::ErrorKind::NotFound) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let kind = rustix::fs::fstatfs(&dir).map_err(|e| e.to_string())?.f_type;
+    // Made-up machines are made of plain files.
+    match !system.is_real() || kinds.contains(&kind) {
+        true => Ok(Some(dir)),
+        false => Err(format!("{}: is no folder of the kernel", folder.display())),
     }
 }
 
-/// `none [bfq] kyber`: the one in brackets.
-pub(super) fn chosen(text: &str) -> String {
-    let chosen = text.split_whitespace().find(|word| word.starts_with('['));
-    chosen.unwrap_or(text.trim()).trim_matches(['[', ']']).into()
+/// The same around a file, and the file's path below the descriptor.
+fn kernel_file(
+    system: &System,
+    path: &Path,
+    kinds: &[FsWord],
+) -> Result<Option<(Dir, PathBuf)>, String> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err("names no file".into());
+    };
+    let Some(dir) = kernel_folder(system, folder, kinds)? else { return Ok(None) };
+    let file = through(&dir).join(name);
+    Ok(fs::symlink_metadata(&file).is_ok().then_some((dir, file)))
+}
+
+/// A path that leads through the descriptor, wherever the folder is by now.
+fn through(dir: &Dir) -> PathBuf {
+    format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()).into()
+}
+
+/// An error with the folder's name in place of its descriptor.
+fn named(error: &impl ToString, dir: &Dir) -> String {
+    let descriptor = through(dir);
+    error.to_string().replace(&*descriptor.to_string_lossy(), &dir.path().to_string_lossy())
 }
 
 fn keyed(path: &Path, key: &str, old: Option<&str>) -> Result<(), String> {
@@ -227,115 +214,171 @@ fn keyed(path: &Path, key: &str, old: Option<&str>) -> Result<(), String> {
 }
 
 /// Ends a cgroup: who is still in it goes to its parent.
-fn cgroup(path: &Path) -> Result<(), String> {
+fn cgroup(system: &System, path: &Path, made: Option<Identity>) -> Result<(), Problem> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let Some(dir) = kernel_folder(system, parent, CGROUPS)? else { return Ok(()) };
+    let (above, place) = (through(&dir), dir.place(name).map_err(|e| e.to_string())?);
     let mut error = String::new();
     for _ in 0..TRIES {
-        if !path.exists() {
-            return Ok(());
+        match (place.identity().map_err(|e| e.to_string())?, made) {
+            (None, _) => return Ok(()),
+            (Some(now), Some(made)) if !now.is(&made) => {
+                let why = "is not the cgroup that was made; left alone";
+                return Err(Problem::Gone(format!("{}: {why}", path.display())));
+            }
+            _ => {}
         }
-        let parent = path.parent().unwrap_or(Path::new("/"));
-        for pid in line(&path.join("cgroup.procs")).unwrap_or_default().lines() {
+        let members = line(&above.join(name).join("cgroup.procs")).unwrap_or_default();
+        for pid in members.lines() {
             // One that ends meanwhile is no error.
-            let _ = put(&parent.join("cgroup.procs"), pid);
+            let _ = put(&above.join("cgroup.procs"), pid);
         }
-        match fs::remove_dir(path) {
+        match place.remove_dir() {
             Ok(()) => return Ok(()),
             Err(e) => error = e.to_string(),
         }
         // Processes that have ended stay members until the kernel is done with them.
         sleep(PAUSE);
     }
-    Err(error)
+    Err(Problem::Later(error))
 }
 
-/// Removes a folder and what is in it, but nothing that lies on another file system.
-fn remove_folder(path: &Path, made: Option<(u64, u64)>) -> Result<(), String> {
-    let Ok(meta) = fs::symlink_metadata(path) else {
-        let parent = path.parent().and_then(|parent| fs::metadata(parent).ok());
-        return match made.filter(|(device, _)| parent.is_none_or(|p| p.dev() != *device)) {
-            None => Ok(()),
-            Some(_) => Err("is not to be seen: its file system is not mounted, or was mounted anew; mount it and \
-                            try again, or remove the state file if the folder is gone"
-                .into()),
-        };
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Folder,
+    File,
+}
+
+/// Removes a file, or a folder and what is in it, but nothing that lies on another file system.
+fn remove_made(path: &Path, made: Option<&Made>, what: What) -> Result<(), Problem> {
+    let unseen = || {
+        let why = "is not to be seen: its file system is not mounted, or a folder above it was moved; bring it back and \
+                   try again, or remove the state file if it is gone";
+        Err(Problem::Later(why.into()))
     };
-    match made {
-        // The process died between the note and the folder, or just after: it is empty.
-        None => match fs::remove_dir(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.to_string()),
+    let place = match Place::of(path) {
+        Ok(place) => place,
+        Err(error) if error.kind() == Some(io::ErrorKind::NotFound) => {
+            return if made.is_some() { unseen() } else { Ok(()) };
+        }
+        Err(error) => return Err(Problem::Later(error.to_string())),
+    };
+    let said = |error: PlaceError| Problem::Later(error.to_string());
+    let Some(made) = made else { return remove_wished(&place, what) };
+    if place.identity().map_err(said)?.is_none() {
+        let around = place.dir().identity().map_err(said)?;
+        return match made.around {
+            Some(then) if around.is(&then) => Ok(()),
+            // An earlier hoistway noted no more than this.
+            None if around.device == made.own.device => Ok(()),
+            _ => unseen(),
+        };
+    }
+    let removed = match what {
+        What::Folder => place.remove_tree(made.own),
+        What::File => place.remove_made(made.own),
+    };
+    removed.map_err(said)
+}
+
+/// The process died between the note and what it was about, or just after: it is empty. One of somebody else's is none
+/// of ours.
+fn remove_wished(place: &Place, what: What) -> Result<(), Problem> {
+    let said = |error: &dyn ToString| Problem::Later(error.to_string());
+    let user = rustix::process::geteuid().as_raw();
+    match what {
+        What::Folder => match place.open_dir() {
+            Ok(dir) if dir.owner_and_mode().map_err(|e| said(&e))?.0 == user => {
+                place.remove_dir().map_err(|e| said(&e))
+            }
             _ => Ok(()),
         },
-        Some((_, inode)) if meta.ino() != inode || !meta.is_dir() => {
-            Err("is not the folder that was made; left alone".into())
-        }
-        Some(_) => remove_tree(path, meta.dev()).map_err(|e| e.to_string()),
-    }
-}
-
-fn remove_tree(path: &Path, device: u64) -> std::io::Result<()> {
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        if meta.is_dir() {
-            if meta.dev() != device {
-                return Err(std::io::Error::other(format!(
-                    "{}: something is mounted there",
-                    entry.path().display()
-                )));
+        What::File => match place.open() {
+            Ok(file) => {
+                let meta = file.metadata().map_err(|e| said(&e))?;
+                let identity = Identity::of(&file).map_err(|e| said(&e))?;
+                match (meta.uid() == user && meta.nlink() == 1, meta.len()) {
+                    (true, 0) => place.remove_made(identity).map_err(|e| said(&e)),
+                    (true, _) => {
+                        let why = "holds data, and it was not noted which file was made; look at it, and remove it";
+                        Err(Problem::Later(why.into()))
+                    }
+                    (false, _) => Ok(()),
+                }
             }
-            remove_tree(&entry.path(), device)?;
-        } else {
-            fs::remove_file(entry.path())?;
-        }
+            _ => Ok(()),
+        },
     }
-    fs::remove_dir(path)
 }
 
-fn unmount(system: &System, at: &Path) -> Result<(), String> {
+/// The kernel's number of the mount that a path leads to: one that is never given out again (Linux 6.8), or as
+/// `/proc/self/mountinfo` has it.
+pub(super) fn mount_id(dir: impl AsFd, name: &Path) -> Option<u64> {
+    let (unique, how) = (StatxFlags::from_bits_retain(MNT_ID_UNIQUE), AtFlags::SYMLINK_NOFOLLOW);
+    let known = unique | StatxFlags::MNT_ID;
+    let found = rustix::fs::statx(dir, name, how, known).ok()?;
+    (found.stx_mask & known.bits() != 0).then_some(found.stx_mnt_id)
+}
+
+fn unmount_from(system: &System, at: &Path, id: Option<u64>) -> Result<(), String> {
+    let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return Ok(()) };
     let mut error = String::new();
     for _ in 0..TRIES {
-        let mounts = super::super::mounts::Mount::all(system).map_err(|e| e.to_string())?;
+        let mounts = Mount::all(system).map_err(|e| e.to_string())?;
         if !mounts.iter().any(|mount| mount.point == at) {
             return Ok(());
         }
-        let path = CString::new(at.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
-        // SAFETY: the path is a string with an end, and is not kept.
-        match unsafe { libc::umount2(path.as_ptr(), libc::UMOUNT_NOFOLLOW) } {
-            0 => return Ok(()),
-            _ => error = std::io::Error::last_os_error().to_string(),
+        let dir = Dir::open(parent).map_err(|e| e.to_string())?;
+        if id.is_none() || mount_id(&dir, Path::new(name)) != id {
+            return Err(format!(
+                "it is not known to be what was mounted; left alone (`umount {}` if it is)",
+                at.display()
+            ));
+        }
+        // A name that something is mounted on can be neither moved nor removed: it still leads there.
+        match unmount(through(&dir).join(name), UnmountFlags::NOFOLLOW) {
+            Ok(()) => return Ok(()),
+            Err(e) => error = e.to_string(),
         }
         sleep(PAUSE);
     }
     Err(error)
 }
 
-fn detach(system: &System, device: &Path, backing: &Path) -> Result<(), String> {
-    use std::os::fd::AsRawFd;
+fn detach(device: &Path, backing: &Path, seq: Option<u64>) -> Result<(), Problem> {
     let name = super::super::chain::file_name(device);
-    let attached = || {
-        let file = system.text(&format!("/sys/block/{name}/loop/backing_file"))?;
-        let file = file.strip_suffix(" (deleted)").unwrap_or(&file).to_string();
-        (Path::new(&file) == backing).then_some(())
-    };
+    let number = name.strip_prefix("loop").and_then(|number| number.parse().ok());
+    let number: u32 = number.ok_or("is no loop device".to_string())?;
+    if loopdev::backing_file(number).as_deref() != Some(backing) {
+        return Ok(());
+    }
+    let shown = device.display();
+    let now = loopdev::diskseq(number);
+    if now != seq {
+        return match seq {
+            None => Err(Problem::Later(format!(
+                "it was not noted whether it was attached, and by whom; left alone (`losetup -d {shown}` if by hoistway)"
+            ))),
+            Some(_) => {
+                Err(Problem::Gone(format!("{shown}: was attached anew meanwhile; left alone")))
+            }
+        };
+    }
+    let attached = LoopDevice::known(number, backing, seq);
     let mut error = String::new();
     for _ in 0..TRIES {
-        if attached().is_none() {
-            return Ok(());
+        match attached.detach() {
+            Ok(Detached::Gone | Detached::NotOurs) => return Ok(()),
+            Ok(Detached::Later) => error = "is still used".into(),
+            Err(e) => error = e.to_string(),
         }
-        let file = fs::File::open(device).map_err(|e| e.to_string())?;
-        // SAFETY: an ioctl without an argument, on a file that is open.
-        if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_CLR_FD) } != 0 {
-            error = std::io::Error::last_os_error().to_string();
-        }
-        // With the last file closed the device goes.
-        drop(file);
         sleep(PAUSE);
     }
-    Err(error)
+    Err(Problem::Later(error))
 }
 
 /// When a process was started, in ticks since boot; `None` if it has ended.
-pub(super) fn start_of(system: &System, pid: u32) -> Option<u64> {
+pub(in super::super) fn start_of(system: &System, pid: u32) -> Option<u64> {
     let text = system.text(&format!("/proc/{pid}/stat"))?;
     // The name, in parentheses, may hold anything.
     let (_, rest) = text.rsplit_once(')')?;
@@ -348,26 +391,45 @@ pub(super) fn start_of(system: &System, pid: u32) -> Option<u64> {
 }
 
 fn end(system: &System, pid: u32, started: u64) -> Result<(), String> {
-    for attempt in 0..TRIES {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let held = match rustix::process::pidfd_open(number, PidfdFlags::empty()) {
+        Ok(held) => Some(held),
+        Err(Errno::SRCH) => return Ok(()),
+        // Before Linux 5.3, or under a filter of system calls.
+        Err(_) => None,
+    };
+    // Looked at once it is held: whoever has the number later is not hit.
+    if start_of(system, pid) != Some(started) {
+        return Ok(());
+    }
+    let owner = fs::metadata(system.path(&format!("/proc/{pid}"))).map(|meta| meta.uid());
+    let user = rustix::process::geteuid().as_raw();
+    if let Some(owner) = owner.ok().filter(|owner| *owner != user) {
+        return Err(format!("is of user {owner}, and none that hoistway started; left alone"));
+    }
+    let killed = match &held {
+        Some(held) => rustix::process::pidfd_send_signal(held, Signal::KILL),
+        None => rustix::process::kill_process(number, Signal::KILL),
+    };
+    match killed {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    for _ in 0..TRIES {
         if start_of(system, pid) != Some(started) {
             return Ok(());
-        }
-        if let Some(pid) = rustix::process::Pid::from_raw(pid as i32).filter(|_| attempt == 0) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
         sleep(PAUSE);
     }
     Err("does not end".into())
 }
 
-/// `LOOP_CLR_FD` of `linux/loop.h`.
-const LOOP_CLR_FD: libc::Ioctl = 0x4c01;
+/// The numbers of file systems in linux/magic.h.
+const SYSFS: FsWord = 0x6265_6572;
+const CGROUPS: &[FsWord] = &[0x0027_e0eb, 0x6367_7270];
 
-/// Linux has no fewer.
-const TAGS_MIN: u64 = 4;
-
-/// How often a queue is looked at: a tunable may move others. Chosen.
-const ROUNDS: u32 = 4;
+/// `STATX_MNT_ID_UNIQUE` of linux/stat.h.
+const MNT_ID_UNIQUE: u32 = 0x4000;
 
 /// How long somebody else may be in the way: 2 s. Chosen.
 const TRIES: u32 = 40;

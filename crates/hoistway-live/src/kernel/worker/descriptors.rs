@@ -72,7 +72,7 @@ impl Descriptors {
     /// Starts write-back of the dirty pages of a part and drops the clean ones; `None`: of all of it.
     pub fn dont_need(&self, id: usize, part: Option<(u64, u64)>) -> Result<(), String> {
         let place = &self.places[id];
-        if !place.path.exists() {
+        if !self.ground.has(place) {
             return Ok(());
         }
         let file = self.ground.open(place, false).map_err(|e| e.to_string())?;
@@ -141,31 +141,20 @@ impl Descriptors {
 
     /// sync() of the file system, or of the device.
     pub fn sync_all(&self) -> Result<(), String> {
-        match &self.ground {
-            Ground::Folder(folder) => {
-                let folder = File::open(folder).map_err(|e| format!("{}: {e}", folder.display()));
-                rustix::fs::syncfs(folder?).map_err(|e| format!("syncfs: {e}"))
-            }
-            Ground::Device { .. } => {
-                let device = self.ground.open(&self.block, false).map_err(|e| e.to_string())?;
-                device.sync_all().map_err(|e| format!("{}: fsync: {e}", self.block.path.display()))
-            }
-        }
+        self.ground.sync().map_err(|e| e.to_string())
     }
 
     /// Makes a file, or empties it.
     pub fn create(&mut self, id: usize) -> Result<(), String> {
-        let made = self.on_folder(id, "create").and_then(|place| {
-            let made = File::options().write(true).create(true).truncate(true).open(&place.path);
-            made.map_err(|e| self.failed(id, "create", e))
-        });
-        made.map(drop)
+        let place = self.on_folder(id, "create")?;
+        let made = self.ground.make(place).map_err(|e| e.to_string())?;
+        made.set_len(0).map_err(|e| self.failed(id, "create", e))
     }
 
     /// Deletes it.
     pub fn unlink(&mut self, id: usize) -> Result<(), String> {
         let place = self.on_folder(id, "unlink")?;
-        std::fs::remove_file(&place.path).map_err(|e| self.failed(id, "unlink", e))?;
+        self.ground.remove(place).map_err(|e| self.failed(id, "unlink", e))?;
         self.direct[id] = None;
         self.mapped[id] = None;
         Ok(())
@@ -254,6 +243,7 @@ impl Drop for Mapping {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::files::Folder;
     use super::*;
     use std::os::unix::fs::FileExt;
 
@@ -265,7 +255,9 @@ mod tests {
         file.unwrap().write_all_at(&vec![1; 3 * 4096 + 100], 0).unwrap();
         let bytes = 3 * 4096 + 100;
         let place = FileAt { path: path.clone(), base: 0, bytes, exists: true, raw: false };
-        let ground = Ground::Folder(std::env::temp_dir());
+        let folder = Folder::planned(std::env::temp_dir());
+        folder.open(hoistway_files::Dir::open(&std::env::temp_dir()).unwrap());
+        let ground = Ground::Folder(folder);
         let mut files = Descriptors::new(ground, vec![place], 1 << 30);
         assert_eq!(files.cached(0, 0, 4096), Ok(4096));
         assert_eq!(files.cached(0, 5000, 1 << 20), Ok(bytes - 5000));

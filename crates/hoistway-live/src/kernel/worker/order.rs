@@ -86,9 +86,10 @@ impl Order {
         let mut order = Table::new();
         let mut set = |name: &str, value: Value| drop(order.insert(name.into(), value));
         set("board", self.board.clone().into());
-        let (kind, path, writable) = self.ground.encode();
+        let (kind, path, reached, writable) = self.ground.encode();
         set("ground", kind.into());
         set("path", path.into());
+        set("reached", reached.into());
         set("writable", writable.into());
         set("drive", self.storage.encode());
         set("virtual_time", self.virtual_time.into());
@@ -115,6 +116,7 @@ impl Order {
             ground: Ground::decode(
                 text_of(&order, "ground")?,
                 text_of(&order, "path")?,
+                text_of(&order, "reached")?,
                 flag(&order, "writable")?,
             )?,
             storage: Storage::decode(order.get("drive").ok_or("no drive")?)?,

@@ -4,7 +4,7 @@
 //!
 //! | operation          | system call                                                              |
 //! |--------------------|--------------------------------------------------------------------------|
-//! | Open               | open, posix_fadvise                                                      |
+//! | Open, TurnTo       | open, posix_fadvise, where the file is not open                          |
 //! | Read, Write        | pread, pwrite, one per call; fdatasync or fsync where the load says       |
 //! | Direct             | pread or pwrite on a descriptor with O_DIRECT                             |
 //! | Queue, Collect     | io_uring, one read or write per call                                      |
@@ -29,9 +29,10 @@ use super::wire::Event;
 use crate::buffer::Buffer;
 use crate::clock::{Clock, processor_time};
 use hoistway::{Instant, Nanos};
-use hoistway_sim::host::{BlockIo, Notice, Operation, Room, SyncKind};
+use hoistway_sim::host::{Advice, BlockIo, Notice, Operation, Room, SyncKind};
 use hoistway_sim::load::Load;
 use hoistway_sim::rng::stream;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -77,6 +78,8 @@ pub struct Process {
     open: Option<Open>,
     /// The other file, after [`Operation::TurnOver`].
     other: Option<Open>,
+    /// Files that it turned away from, by number, after [`Operation::TurnTo`].
+    shelf: BTreeMap<usize, Open>,
     /// Asynchronous calls.
     queue: Option<Queue>,
     /// Bytes submitted without waiting, which count with the next call that waits.
@@ -91,6 +94,9 @@ pub struct Process {
 
 /// Bytes about which the page cache is asked at a time: a system call of a guest is dear.
 const LOOK_AHEAD: u64 = 256 << 10;
+
+/// Files that a process keeps open beside the one in use: descriptors are few.
+const SHELF: usize = 256;
 
 /// What a process is made of.
 #[derive(Debug)]
@@ -123,6 +129,7 @@ impl Process {
             closing: Some(end),
             open: None,
             other: None,
+            shelf: BTreeMap::new(),
             queue: None,
             unseen: 0,
             own: Buffer::empty(),
@@ -152,6 +159,9 @@ impl Process {
                 self.open = Some(self.files.open(file.0 as usize, advice)?);
             }
             Operation::TurnOver => std::mem::swap(&mut self.open, &mut self.other),
+            Operation::TurnTo { file, advice, afresh } => {
+                self.turn_to(file.0 as usize, advice, afresh)?;
+            }
             Operation::DontNeed(file) => self.files.dont_need(file.0 as usize, None)?,
             Operation::DontNeedPart { file, offset, len } => {
                 self.files.dont_need(file.0 as usize, Some((offset, len)))?;
@@ -201,6 +211,22 @@ impl Process {
             }
         }
         Ok(Flow::On)
+    }
+
+    /// Another file is the one in use. What is closed for want of room is opened again when its turn comes.
+    fn turn_to(&mut self, file: usize, advice: Advice, afresh: bool) -> Result<(), String> {
+        if let Some(open) = self.open.take() {
+            self.shelf.insert(open.id, open);
+        }
+        let kept = self.shelf.remove(&file).filter(|_| !afresh);
+        if self.shelf.len() > SHELF {
+            self.shelf.pop_first();
+        }
+        self.open = Some(match kept {
+            Some(open) => open,
+            None => self.files.open(file, advice)?,
+        });
+        Ok(())
     }
 
     fn record(&self, event: Event) -> Result<(), String> {

@@ -13,6 +13,7 @@
 use super::bits::{Bits, PAGE, PAGE_BITS};
 use crate::error::{LiveError, os};
 use crate::storage::file;
+use hoistway_files::Place;
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -144,14 +145,14 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// When it is in use, is no overlay, or is one of another base or of this base as it was before.
 pub(super) fn open(path: &Path, shape: &Shape) -> Result<Opened, LiveError> {
     let name = || path.display().to_string();
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-    let file = file.map_err(os(name()))?;
+    let place = Place::of(path)?;
+    let file = if place.what()?.is_none() { place.create(0o666) } else { place.open_writable() }?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Err(OverlayError::InUse.of(path));
     }
     let mut bits = Bits::new(shape.blocks());
     if file.metadata().map_err(os(name()))?.len() == 0 {
-        create(&file, path, shape).map_err(os(name()))?;
+        create(&file, &place, shape).map_err(os(name()))?;
     } else {
         check(&file, path, shape)?;
         load(&file, shape, &mut bits).map_err(os(name()))?;
@@ -161,13 +162,12 @@ pub(super) fn open(path: &Path, shape: &Shape) -> Result<Opened, LiveError> {
 }
 
 /// The header comes last: a file without one is empty, or is refused.
-fn create(file: &File, path: &Path, shape: &Shape) -> io::Result<()> {
+fn create(file: &File, place: &Place, shape: &Shape) -> io::Result<()> {
     file.set_len(shape.data() + shape.size)?;
     fdatasync(file)?;
     file.write_all_at(&shape.header(), 0)?;
     fdatasync(file)?;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fsync(File::open(folder)?)?;
+    fsync(place.dir())?;
     Ok(())
 }
 

@@ -38,21 +38,21 @@ pub const TABLE: &str = "faults";
 
 /// Keys of `[faults]`.
 pub const FAULT_KEYS: &[Key] = &[
-    off("pause_every_ms", "Mean time between pauses, in which the drive does nothing; 0: none."),
-    off("pause_ms", "Mean length of a pause; each is 0.5 to 1.5 times as long."),
-    off("slow_every_ms", "Mean time between slow phases; 0: none."),
-    off("slow_ms", "Mean length of a slow phase; each is 0.5 to 1.5 times as long."),
+    event("pause_every_ms", "Mean time between pauses, in which the drive does nothing; 0: none."),
+    event("pause_ms", "Mean length of a pause; each is 0.5 to 1.5 times as long."),
+    event("slow_every_ms", "Mean time between slow phases; 0: none."),
+    event("slow_ms", "Mean length of a slow phase; each is 0.5 to 1.5 times as long."),
     Key::num("slow_factor", 1.0, 1e6, "In a slow phase all takes so many times as long.").or("1"),
-    off("start_ms", "The run begins with a slow phase of this length; 0: with none."),
+    event("start_ms", "The run begins with a slow phase of this length; 0: with none."),
     Key::num("start_factor", 1.0, 1e6, "In it all takes so many times as long.").or("1"),
     Key::int("credit_ios", 0, 1 << 40, "Commands saved up as burst credit; 0: no limit.").or("0"),
-    Key::num("credit_iops", 0.0, 1e9, "Commands per second when it is spent.").or("0"),
+    Key::off("credit_iops", 1e-3, 1e9, "Commands per second when it is spent.").or("0"),
     Key::mib("credit_mib", "Bytes saved up as burst credit; 0: no limit.").or("0"),
     Key::rate0("credit_mb_s", "Bytes per second when it is spent.").or("0"),
     Key::mib("cache_mib", "Write cache: bytes that are written at full rate; 0: no limit.").or("0"),
     Key::rate0("cache_mb_s", "Rate at which it drains, and of writes when it is full.").or("0"),
-    off("readonly_every_ms", "Mean time between phases in which only reads are done; 0: none."),
-    off("readonly_ms", "Mean length of such a phase; each is 0.5 to 1.5 times as long."),
+    event("readonly_every_ms", "Mean time between phases in which only reads are done; 0: none."),
+    event("readonly_ms", "Mean length of such a phase; each is 0.5 to 1.5 times as long."),
     Key::num(
         "noise_sigma",
         0.0,
@@ -63,8 +63,8 @@ pub const FAULT_KEYS: &[Key] = &[
 ];
 
 /// A time in ms that may be missing.
-const fn off(name: &'static str, doc: &'static str) -> Key {
-    Key::ms(name, doc).or("0")
+const fn event(name: &'static str, doc: &'static str) -> Key {
+    Key::event_ms(name, doc).or("0")
 }
 
 /// Keys that belong together. The first switches the fault on, if it is not 0; then all others must be given.

@@ -67,7 +67,7 @@ pub const FLASH_KEYS: &[Key] = &[
     Key::kib("seq_quantum_kib", "Turn of a sequential stream; 0: order of arrival."),
     Key::num("quantum_jitter", 0.0, 1.0, "Relative spread of the quantum."),
     Key::num("read_jitter", 0.0, 1.0, "Relative spread of the array read time."),
-    Key::ms("hiccup_interval_ms", "Mean time between pauses of the controller; 0: none."),
+    Key::event_ms("hiccup_interval_ms", "Mean time between pauses of the controller; 0: none."),
     Key::us("hiccup_us", "Mean length of such a pause."),
     Key::mib("slc_cache_mib", "Bytes that are programmed in SLC mode first; 0: none."),
     Key::us("slc_program_us", "Program of a unit in SLC mode."),

@@ -28,6 +28,11 @@ impl Pace {
         self.due
     }
 
+    /// The schedule moves.
+    pub fn shift(&mut self, by: Nanos) {
+        self.due += by;
+    }
+
     /// A call of `len` bytes is made. The schedule is kept on average: a late call does not shift those
     /// behind it.
     pub fn spent(&mut self, len: u64, rng: &mut Rng) {
@@ -40,13 +45,46 @@ impl Pace {
     }
 }
 
-/// Pauses after every so many calls.
+/// Pauses after every so many calls, or so much time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Think {
-    pub time: Nanos,
+    time: Nanos,
     /// The first part of it, in which the process computes.
-    pub spin: Nanos,
-    pub blocks: u64,
+    spin: Nanos,
+    blocks: u64,
+    every: Option<Nanos>,
+    /// Calls until the next one, and since when time counts.
+    left: u64,
+    since: Instant,
+}
+
+impl Think {
+    /// `first`: calls before the first pause.
+    pub fn new(time: Nanos, spin: Nanos, blocks: u64, first: u64, every: Option<Nanos>) -> Think {
+        let since = Instant::ZERO;
+        Think { time, spin: spin.min(time), blocks, every, left: first, since }
+    }
+
+    /// The process begins.
+    pub fn start(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// So many calls were made.
+    pub fn made(&mut self, calls: u64) {
+        self.left = self.left.saturating_sub(calls);
+    }
+
+    /// The two parts of a pause that is due.
+    pub fn due(&mut self, now: Instant) -> Option<(Nanos, Nanos)> {
+        let time = self.every.is_some_and(|every| self.since + every <= now);
+        if self.left > 0 && !time {
+            return None;
+        }
+        self.left = self.blocks;
+        self.since = now + self.time;
+        Some((self.spin, Nanos(self.time.0 - self.spin.0)))
+    }
 }
 
 #[cfg(test)]
@@ -66,5 +104,25 @@ mod tests {
         // Standard deviation of the sum: sqrt(100000) ms = 0.3 s.
         assert!((98.5..101.5).contains(&(poisson.due().as_nanos() as f64 / 1e9)));
         assert!(Pace::new(0, 0, false).is_none());
+    }
+
+    #[test]
+    fn pauses_come_after_calls_or_time_whichever_is_first() {
+        let at = |ms| Instant::ZERO + Nanos::ms(ms);
+        let mut think = Think::new(Nanos::ms(50), Nanos::ms(10), 4, 8, None);
+        let parts = Some((Nanos::ms(10), Nanos::ms(40)));
+        think.made(7);
+        assert_eq!(think.due(at(1)), None);
+        think.made(1);
+        assert_eq!((think.due(at(2)), think.due(at(2))), (parts, None));
+        think.made(4);
+        assert_eq!(think.due(at(60)), parts);
+        let every = Some(Nanos::ms(100));
+        let mut timed = Think::new(Nanos::ms(50), Nanos::ZERO, u64::MAX, u64::MAX, every);
+        timed.start(at(0));
+        timed.made(1000);
+        let whole = Some((Nanos::ZERO, Nanos::ms(50)));
+        let dues = [99, 100, 249, 250].map(|ms| timed.due(at(ms)));
+        assert_eq!(dues, [None, whole, None, whole]);
     }
 }

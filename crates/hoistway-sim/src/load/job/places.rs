@@ -1,267 +1,320 @@
-//! Where the next call of a job lies in its region.
+//! Where the next call of a job lies: which of its files, where in it, and how long.
 //!
-//! In sequence each direction has a position of its own, as in fio; `run` calls in a row begin at a random
-//! place. At random without a distribution every block is visited once before any is visited again, unless
-//! sizes vary or that is not wanted: then places are drawn uniformly. With a distribution, ranks are drawn and
-//! spread over the region by a permutation, so that popular blocks are not neighbours; a normal distribution
-//! and zones keep their places.
+//! As fio does it (3.33, observed by its iolog; the program's tests hold the two side by side):
+//!
+//! - In sequence each direction has a position of its own in each file. Where no call fits any more the file is done;
+//!   in a job that fills its time it goes on at the beginning. A hole that leads over the end does so too.
+//! - At random, every block is visited once: a block is drawn, and if it has been visited the next free one behind it is
+//!   taken. A size that would reach into a visited block is cut there. When no block is left the file is done. The
+//!   map counts blocks of the direction's smallest size: where the directions differ, so do their maps.
+//! - Without a map, with a distribution or with an alignment, blocks are drawn each time from all, without an end.
+//! - `run` calls in a row begin at a random place; they look at no map, and what would cross the end is a new place.
+//! - A size that does not fit in front of the end is drawn again.
+//!
+//! One size, nothing in a row: a permutation of the blocks takes the place of the map. It has the same property and no
+//! run of neighbours towards the end of a pass.
 
 use super::super::order::{Order, Shuffle};
+use super::popularity::Popularity;
+use super::region::Region;
+use super::sizes::Sizes;
+use super::turns::Turns;
+use super::visited::Visited;
 use crate::rng::Rng;
 
-/// Which blocks are popular.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Popularity {
-    /// All alike.
-    Uniform,
-    /// The k-th most popular block with probability proportional to k^-theta.
-    Zipf(f64),
-    /// A share `1 - h` of the accesses goes to a share `h` of the blocks, and so on inside of it.
-    Pareto(f64),
-    /// Around the middle, with this standard deviation in percent of the region.
-    Normal(f64),
-    /// Percent of the accesses, percent of the region, zone behind zone.
-    Zones(Vec<(u64, u64)>),
+/// What places follow from. Of pairs the first is for reads.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub sizes: [Sizes; 2],
+    /// Random places are multiples of it.
+    pub align: [u64; 2],
+    /// Percent of the calls that are at random places.
+    pub random: [u64; 2],
+    /// Calls in a row from one random place on, and whether they stay at it.
+    pub run: u64,
+    pub same: bool,
+    /// Bytes left out behind each sequential call; below zero it goes backwards.
+    pub hole: i64,
+    pub popularity: [Popularity; 2],
+    /// How visited blocks are known.
+    pub once: Once,
+    /// The job goes on until its time is over.
+    pub endless: bool,
 }
 
-impl Popularity {
-    /// `random`, `zipf:1.2`, `pareto:0.2`, `normal:20`, `zoned:60/10:30/20:10/70`.
-    pub fn parse(text: &str) -> Result<Popularity, String> {
-        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-        let number = |low: f64, high: f64, without: f64| {
-            let n: f64 = rest.parse().map_err(|_| format!("'{rest}' is not a number"))?;
-            match n > low && n < high && n != without {
-                true => Ok(n),
-                false => {
-                    Err(format!("{n}: choose a number above {low} and below {high}, not {without}"))
-                }
+/// How blocks are kept from being visited twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Once {
+    /// They are not.
+    No,
+    /// All blocks are alike: a permutation.
+    Permuted,
+    /// A map of so many blocks.
+    Mapped(u64),
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    /// Number of the file.
+    pub file: usize,
+    pub offset: u64,
+    pub len: u64,
+}
+
+/// A file of the job, and how far the job is in it.
+#[derive(Debug)]
+struct Spot {
+    base: u64,
+    size: u64,
+    /// Where the next sequential call of either direction begins; it may lie outside.
+    at: [i64; 2],
+    order: Option<(Order, u64)>,
+    map: Option<Visited>,
+    spread: Option<Shuffle>,
+}
+
+impl Spot {
+    /// Its map, if it has one, made when it is first needed: jobs that are not begun need none.
+    fn map(&mut self, plan: &Plan) -> Option<&mut Visited> {
+        match plan.once {
+            Once::Mapped(blocks) if plan.random != [0, 0] => {
+                Some(self.map.get_or_insert_with(|| Visited::new(blocks)))
             }
-        };
-        match kind {
-            "random" if rest.is_empty() => Ok(Popularity::Uniform),
-            "zipf" => number(0.0, 100.0, 1.0).map(Popularity::Zipf),
-            "pareto" => number(0.0, 1.0, -1.0).map(Popularity::Pareto),
-            "normal" => number(0.0, 100.000_001, -1.0).map(Popularity::Normal),
-            "zoned" => zones(rest).map(Popularity::Zones),
-            _ => {
-                Err("choose random, zipf:THETA, pareto:H, normal:PERCENT or zoned:ACCESS/SIZE:..."
-                    .into())
-            }
+            _ => None,
         }
     }
 }
 
-fn zones(text: &str) -> Result<Vec<(u64, u64)>, String> {
-    let zone = |part: &str| {
-        let (access, size) = part.split_once('/')?;
-        Some((access.trim().parse().ok()?, size.trim().parse().ok()?))
-    };
-    let zones: Option<Vec<(u64, u64)>> = text.split(':').map(zone).collect();
-    let sum = |of: fn(&(u64, u64)) -> u64, zones: &[(u64, u64)]| {
-        zones.iter().map(of).try_fold(0u64, u64::checked_add)
-    };
-    zones
-        .filter(|z| sum(|p| p.0, z) == Some(100) && sum(|p| p.1, z) == Some(100))
-        .filter(|z| z.iter().all(|p| p.1 > 0))
-        .ok_or_else(|| "zones are ACCESS/SIZE in whole percent, both summing up to 100".into())
-}
-
-/// How random places are found.
-#[derive(Debug)]
-enum Draw {
-    /// Every block once per round: the order, and how far it is.
-    Once {
-        order: Order,
-        next: u64,
-    },
-    Ranks {
-        popularity: Popularity,
-        spread: Shuffle,
-    },
-    /// Blocks are drawn, each time from all.
-    Any(Popularity),
-}
+/// Blocks of a permutation that is kept as a list: 256 KiB of memory. There may be ten thousand jobs.
+const LISTED: u64 = 1 << 16;
 
 /// The places of a job's calls.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Bytes of the region, and of the blocks that random places are multiples of.
-    size: u64,
-    align: u64,
-    draw: Option<Draw>,
-    /// Percent of the calls that are at random places.
-    random: u64,
-    /// Calls in a row from one random place on.
-    run: u64,
+    plan: Plan,
+    spots: Vec<Spot>,
+    turns: Turns,
     in_run: u64,
-    /// Bytes left out behind each sequential call.
-    hole: i64,
-    /// Where the next sequential call of either direction begins.
-    at: [u64; 2],
+    /// Blocks of the longest list.
+    listed: u64,
+    /// For places, and as it was at the beginning of a pass.
     rng: Rng,
-}
-
-/// What places follow from.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub size: u64,
-    pub align: u64,
-    pub random: u64,
-    pub run: u64,
-    pub hole: i64,
-    pub popularity: Popularity,
-    /// Every block once before any comes again.
-    pub once: bool,
+    first: Rng,
 }
 
 impl Places {
-    pub fn new(plan: Plan, mut rng: Rng) -> Places {
-        let blocks = (plan.size / plan.align).max(1);
-        let draw = (plan.random > 0).then(|| match plan.popularity {
-            Popularity::Uniform if plan.once => {
-                Draw::Once { order: Order::random(blocks, &mut rng), next: 0 }
-            }
-            p @ (Popularity::Zipf(_) | Popularity::Pareto(_)) => {
-                Draw::Ranks { popularity: p, spread: Shuffle::new(blocks, &mut rng) }
-            }
-            p => Draw::Any(p),
-        });
-        let Plan { size, align, random, run, hole, .. } = plan;
-        Places { size, align, draw, random, run, in_run: 0, hole, at: [0, 0], rng }
+    pub fn new(plan: Plan, regions: &[Region], turns: Turns, mut rng: Rng) -> Places {
+        let ranks = plan.popularity.iter().any(|p| matches!(p, Popularity::Ranks(..)));
+        let random = plan.random != [0, 0];
+        let listed = LISTED / regions.len() as u64;
+        let make = |region: &Region| {
+            let (base, size) = (region.base, region.size);
+            let blocks = (size / plan.align[0].min(plan.align[1])).max(1);
+            let order = (random && plan.once == Once::Permuted)
+                .then(|| (Order::random_of(blocks, listed, &mut rng), 0));
+            let spread = (random && ranks).then(|| Shuffle::new(blocks, &mut rng));
+            Spot { base, size, at: [0, 0], order, map: None, spread }
+        };
+        let spots = regions.iter().map(make).collect();
+        Places { plan, spots, turns, in_run: 0, listed, first: rng.clone(), rng }
     }
 
-    /// A new pass over the region.
+    /// Another pass over the same places, in the same order.
     pub fn restart(&mut self) {
-        self.at = [0, 0];
+        self.turns.restart();
         self.in_run = 0;
+        self.rng = self.first.clone();
+        for spot in &mut self.spots {
+            spot.at = [0, 0];
+            if let Some((_, next)) = &mut spot.order {
+                *next = 0;
+            }
+            spot.map = None;
+        }
     }
 
-    /// The offset of the next call, of `len` bytes, in the region.
-    pub fn next(&mut self, write: bool, len: u64) -> u64 {
+    /// The file whose turn it is; `None`: all are done.
+    pub fn file(&mut self) -> Option<usize> {
+        self.turns.next(&mut self.rng)
+    }
+
+    /// The next call of a direction; `None`: nothing is left. `draws`: for sizes.
+    pub fn next(&mut self, write: bool, draws: &mut Rng) -> Option<Call> {
         let side = usize::from(write);
-        let jumps = self.draw.is_some()
-            && self.in_run == 0
-            && (self.random >= 100 || self.rng.below(100) < self.random);
-        if jumps {
-            self.in_run = self.run;
-            self.at[side] = self.random_block() * self.align;
-        }
-        if self.draw.is_some() {
-            self.in_run = self.in_run.saturating_sub(1);
-        }
-        // What would cross the end begins anew.
-        let mut at = self.at[side];
-        if at + len > self.size {
-            at = if jumps { (self.size - len) / self.align * self.align } else { 0 };
-        }
-        self.at[side] = (at + len).saturating_add_signed(self.hole);
-        at
-    }
-
-    /// Calls in sequence from the current place of a direction, without a jump, at most `most`.
-    pub fn stretch(&self, write: bool, len: u64, most: u64) -> u64 {
-        if self.draw.is_some() || self.hole != 0 {
-            return 1;
-        }
-        let at = self.at[usize::from(write)];
-        let at = if at + len > self.size { 0 } else { at };
-        ((self.size - at) / len).clamp(1, most.max(1))
-    }
-
-    /// Further calls follow the last one: `n` of them have been taken as well.
-    pub fn skip(&mut self, write: bool, len: u64, n: u64) {
-        self.at[usize::from(write)] += len * n;
-    }
-
-    fn random_block(&mut self) -> u64 {
-        let blocks = (self.size / self.align).max(1);
-        match self.draw.as_mut().expect("a jump is drawn") {
-            Draw::Once { order, next } => {
-                let block = order.block(*next);
-                *next = (*next + 1) % blocks;
-                block
-            }
-            Draw::Ranks { popularity: Popularity::Zipf(theta), spread } => {
-                spread.block(zipf(*theta, blocks, &mut self.rng))
-            }
-            Draw::Ranks { popularity, spread } => {
-                let Popularity::Pareto(h) = popularity else { unreachable!("the other one") };
-                let power = libm::log(*h) / libm::log(1.0 - *h);
-                let rank = libm::pow(self.rng.unit(), power) * blocks as f64;
-                spread.block((rank as u64).min(blocks - 1))
-            }
-            Draw::Any(Popularity::Normal(percent)) => {
-                let at = 0.5 + self.rng.normal() * *percent / 100.0;
-                ((at.clamp(0.0, 1.0) * blocks as f64) as u64).min(blocks - 1)
-            }
-            Draw::Any(Popularity::Zones(zones)) => {
-                let mut ball = self.rng.below(100);
-                let mut begin = 0;
-                for &(access, size) in zones.iter() {
-                    if ball < access {
-                        let from = blocks * begin / 100;
-                        let to = (blocks * (begin + size) / 100).max(from + 1);
-                        return (from + self.rng.below(to - from)).min(blocks - 1);
-                    }
-                    ball -= access;
-                    begin += size;
+        // In an endless job every file has a place, once all have been set to their beginnings.
+        let mut again = self.plan.endless;
+        loop {
+            let Some(file) = self.file() else {
+                if !std::mem::take(&mut again) {
+                    return None;
                 }
-                unreachable!("the accesses come to 100 percent")
+                self.turns.restart();
+                self.spots.iter_mut().for_each(|s| s.at = [0, 0]);
+                continue;
+            };
+            match self.place(file, side) {
+                Some(at) => return Some(self.measure(file, side, at, draws)),
+                None => self.turns.done(file),
             }
-            Draw::Any(_) => self.rng.below(blocks),
         }
     }
-}
 
-/// A rank below `n`, the k-th (from 1) with probability proportional to k^-theta, by rejection-inversion: no
-/// sum over all ranks is needed (W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from
-/// monotone discrete distributions", ACM TOMACS 6(3), 1996).
-fn zipf(theta: f64, n: u64, rng: &mut Rng) -> u64 {
-    // H(x), the integral of x^-theta, and its inverse.
-    let s = 1.0 - theta;
-    let h = |x: f64| (libm::pow(x, s) - 1.0) / s;
-    let inverse = |y: f64| libm::pow((1.0 + y * s).max(0.0), 1.0 / s);
-    let mass = |k: f64| libm::pow(k, -theta);
-    let (low, high) = (h(1.5) - 1.0, h(n as f64 + 0.5));
-    loop {
-        let u = high + rng.unit() * (low - high);
-        let x = inverse(u);
-        let k = libm::floor(x + 0.5).clamp(1.0, n as f64);
-        if u >= h(k + 0.5) - mass(k) {
-            return k as u64 - 1;
+    /// How long the call is; the positions behind it.
+    fn measure(&mut self, file: usize, side: usize, at: u64, draws: &mut Rng) -> Call {
+        let sizes = &self.plan.sizes[side];
+        let spot = &mut self.spots[file];
+        let mut len = sizes.draw_within(spot.size - at, draws);
+        if let Some(map) = spot.map(&self.plan) {
+            let block = sizes.smallest();
+            let visited = map.visit(at / block, len.div_ceil(block));
+            if visited > 0 {
+                len = len.min(visited * block);
+            }
         }
+        let next = if self.plan.same { at as i64 } else { (at + len) as i64 };
+        spot.at[side] = next.saturating_add(self.plan.hole);
+        Call { file, offset: spot.base + at, len }
+    }
+
+    /// Where in a file the next call of a direction begins.
+    fn place(&mut self, file: usize, side: usize) -> Option<u64> {
+        let random = self.plan.random[side];
+        if random == 0 {
+            return self.in_sequence(file, side);
+        }
+        let jumps = self.in_run == 0 && (random >= 100 || self.rng.below(100) < random);
+        if jumps {
+            self.in_run = self.plan.run;
+        }
+        self.in_run = self.in_run.saturating_sub(1);
+        match jumps {
+            true => self.at_random(file, side),
+            false => self.in_sequence(file, side).or_else(|| self.at_random(file, side)),
+        }
+    }
+
+    fn in_sequence(&mut self, file: usize, side: usize) -> Option<u64> {
+        let (spot, hole) = (&self.spots[file], self.plan.hole);
+        let fits = |at: i64| {
+            u64::try_from(at).ok().filter(|at| at + self.plan.sizes[side].smallest() <= spot.size)
+        };
+        let at = spot.at[side];
+        if let Some(at) = fits(at) {
+            return Some(at);
+        }
+        if at < 0 {
+            return fits(spot.size as i64 + hole);
+        }
+        // With an offset fio does not see a hole lead over the end.
+        let over = hole > 0 && spot.base == 0;
+        // A job of one file goes on in place; of several each has its turn.
+        let alone = self.plan.endless && self.turns.in_place();
+        (over || alone || self.plan.random[side] > 0 && self.plan.endless).then_some(0)
+    }
+
+    fn at_random(&mut self, file: usize, side: usize) -> Option<u64> {
+        let (plan, spot) = (&self.plan, &mut self.spots[file]);
+        let align = plan.align[side];
+        let blocks = spot.size.checked_sub(plan.sizes[side].smallest())? / align + 1;
+        if let Some((order, next)) = &mut spot.order {
+            if *next == blocks {
+                if !plan.endless {
+                    return None;
+                }
+                *order = Order::random_of(blocks, self.listed, &mut self.rng);
+                *next = 0;
+            }
+            *next += 1;
+            return Some(order.block(*next - 1) * align);
+        }
+        let spread = spot.spread.as_ref();
+        let block = plan.popularity[side].draw(spot.size, blocks, spread, &mut self.rng);
+        let Some(map) = spot.map(plan) else { return Some(block * align) };
+        let free = |map: &Visited, block| match map.contains(block) {
+            false => Some(block),
+            true => map.free_from(block).filter(|&free| free < blocks),
+        };
+        let block = free(map, block).or_else(|| {
+            plan.endless.then(|| {
+                map.clear();
+                block
+            })
+        });
+        block.map(|block| block * align)
+    }
+
+    /// Makes further calls of one size that follow the last one directly, at most `most`; how many.
+    pub fn follow(&mut self, write: bool, len: u64, most: u64) -> u64 {
+        let side = usize::from(write);
+        let [spot] = &mut self.spots[..] else { return 0 };
+        if self.plan.random[side] > 0 || self.plan.hole != 0 {
+            return 0;
+        }
+        let calls = (spot.size.saturating_sub(spot.at[side] as u64) / len).min(most);
+        spot.at[side] += (len * calls) as i64;
+        calls
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::FileId;
     use crate::rng::stream;
 
-    fn plan(blocks: u64, popularity: Popularity) -> Plan {
+    fn plan(sizes: &str) -> Plan {
+        let sizes = Sizes::parse(sizes).unwrap();
         Plan {
-            size: blocks * 4096,
-            align: 4096,
-            random: 100,
+            align: [sizes.smallest(); 2],
+            sizes: [sizes.clone(), sizes],
+            random: [100, 100],
             run: 1,
+            same: false,
             hole: 0,
-            popularity,
-            once: true,
+            popularity: [Popularity::Uniform, Popularity::Uniform],
+            once: Once::Permuted,
+            endless: false,
         }
     }
 
-    fn draw(plan: Plan, n: usize) -> Vec<u64> {
-        let mut places = Places::new(plan, stream(1, "places"));
-        (0..n).map(|_| places.next(false, 4096) / 4096).collect()
+    fn region(base: u64, size: u64) -> Region {
+        Region { file: FileId(0), base, size, part: false }
+    }
+
+    fn places(plan: Plan, base: u64, size: u64) -> Places {
+        Places::new(plan, &[region(base, size)], Turns::new(1), stream(1, "places"))
+    }
+
+    /// Up to `n` calls of reads in blocks of 4 KiB, with their lengths in blocks.
+    fn calls(plan: Plan, blocks: u64, n: usize) -> Vec<(u64, u64)> {
+        let mut places = places(plan, 0, blocks * 4096);
+        let mut draws = stream(2, "draws");
+        (0..n)
+            .map_while(|_| places.next(false, &mut draws))
+            .map(|c| (c.offset / 4096, c.len / 4096))
+            .collect()
+    }
+
+    fn starts(plan: Plan, blocks: u64, n: usize) -> Vec<u64> {
+        calls(plan, blocks, n).into_iter().map(|c| c.0).collect()
     }
 
     #[test]
-    fn without_a_distribution_every_block_comes_once_per_round() {
-        let mut seen = draw(plan(100, Popularity::Uniform), 200);
-        seen.sort_unstable();
-        assert!(seen.chunks(2).enumerate().all(|(i, pair)| pair == [i as u64, i as u64]));
-        let any = draw(Plan { once: false, ..plan(100, Popularity::Uniform) }, 100);
-        let mut once = any.clone();
+    fn every_block_comes_once_and_then_the_pass_is_over() {
+        for once in [Once::Permuted, Once::Mapped(100)] {
+            let mut seen = starts(Plan { once, ..plan("4k") }, 100, 200);
+            assert_ne!(seen[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..100), "{once:?}");
+            // With time left it goes round after round.
+            let rounds = starts(Plan { once, endless: true, ..plan("4k") }, 100, 200);
+            assert_ne!(rounds[..100], rounds[100..], "in another order");
+            let mut again = rounds[100..].to_vec();
+            again.sort_unstable();
+            assert!(again.into_iter().eq(0..100));
+        }
+        let mut once = starts(Plan { once: Once::No, ..plan("4k") }, 100, 100);
         once.sort_unstable();
         once.dedup();
         // 100 draws of 100 hit 63 blocks on average.
@@ -269,71 +322,100 @@ mod tests {
     }
 
     #[test]
-    fn zipf_ranks_have_their_probabilities() {
-        let (n, theta, draws) = (1000u64, 1.2, 200_000);
-        let mut rng = stream(3, "zipf");
-        let mut counts = vec![0u32; n as usize];
-        (0..draws).for_each(|_| counts[zipf(theta, n, &mut rng) as usize] += 1);
-        let sum: f64 = (1..=n).map(|k| libm::pow(k as f64, -theta)).sum();
-        for k in [1u64, 2, 10, 100] {
-            let expected = f64::from(draws) * libm::pow(k as f64, -theta) / sum;
-            let got = f64::from(counts[k as usize - 1]);
-            // Five standard deviations of a Poisson count.
-            assert!((got - expected).abs() < 5.0 * expected.sqrt(), "{k}: {got} of {expected}");
+    fn sizes_are_cut_where_blocks_have_been_visited() {
+        let plan = Plan { once: Once::Mapped(1000), ..plan("4k/50:32k/50") };
+        let all = calls(plan, 1000, 2000);
+        let mut seen = vec![0; 1000];
+        for (at, len) in &all {
+            seen[*at as usize..(at + len) as usize].iter_mut().for_each(|n| *n += 1);
+        }
+        assert!(seen.iter().all(|&n| n == 1), "each block once");
+        assert!(all.iter().any(|c| c.1 > 1 && c.1 < 8), "some are cut");
+    }
+
+    #[test]
+    fn a_pass_begins_again_in_the_same_order() {
+        for once in [Once::Permuted, Once::Mapped(50)] {
+            let mut places = places(Plan { once, ..plan("4k") }, 0, 50 * 4096);
+            let mut round = || -> Vec<u64> {
+                places.restart();
+                let mut draws = stream(2, "draws");
+                (0..60).map_while(|_| places.next(false, &mut draws)).map(|c| c.offset).collect()
+            };
+            assert_eq!(round(), round());
         }
     }
 
     #[test]
-    fn the_other_distributions_put_calls_where_they_say() {
-        let share = |picks: &[u64], of: &dyn Fn(u64) -> bool| {
-            picks.iter().filter(|&&b| of(b)).count() as f64 / picks.len() as f64
-        };
-        let zones = Popularity::parse("zoned:60/10:30/20:10/70").unwrap();
-        let picks = draw(plan(1000, zones), 20_000);
-        assert!((share(&picks, &|b| b < 100) - 0.6).abs() < 0.02);
-        assert!((share(&picks, &|b| (100..300).contains(&b)) - 0.3).abs() < 0.02);
-        let picks = draw(plan(1000, Popularity::Normal(10.0)), 20_000);
-        assert!((share(&picks, &|b| (400..600).contains(&b)) - 0.683).abs() < 0.02);
-        // Pareto 0.2: 80 percent of the calls on 20 percent of the blocks.
-        let picks = draw(plan(1000, Popularity::Pareto(0.2)), 40_000);
-        let mut counts = vec![0u32; 1000];
-        picks.iter().for_each(|&b| counts[b as usize] += 1);
-        counts.sort_unstable_by(|a, b| b.cmp(a));
-        let top: u32 = counts[..200].iter().sum();
-        assert!((f64::from(top) / 40_000.0 - 0.8).abs() < 0.02, "{top}");
+    fn sequences_have_an_end_holes_and_a_position_for_each_direction() {
+        let sequence = |hole| Plan { random: [0, 0], once: Once::No, hole, ..plan("4k") };
+        assert_eq!(starts(sequence(0), 4, 6), [0, 1, 2, 3]);
+        let endless = Plan { endless: true, ..sequence(0) };
+        assert_eq!(starts(endless, 4, 6), [0, 1, 2, 3, 0, 1]);
+        assert_eq!(starts(sequence(4096), 4, 5), [0, 2, 0, 2, 0]);
+        // Backwards, as fio's example does.
+        assert_eq!(starts(sequence(-8192), 4, 7), [0, 2, 1, 0, 2, 1, 0]);
+        let mut offset = places(sequence(4096), 1 << 20, 4 * 4096);
+        let mut draws = stream(2, "draws");
+        let all: Vec<u64> = (0..5)
+            .map_while(|_| offset.next(false, &mut draws))
+            .map(|c| c.offset - (1 << 20))
+            .collect();
+        assert_eq!(all, [0, 8192]);
+        let mut both = places(sequence(0), 0, 4 * 4096);
+        let at =
+            [false, true, true, false].map(|w| both.next(w, &mut draws).unwrap().offset / 4096);
+        assert_eq!(at, [0, 0, 1, 1]);
+        // 10 MiB in calls of 3 MiB: the rest is not touched.
+        let tail = calls(Plan { random: [0, 0], ..plan("3m") }, 2560, 9);
+        assert_eq!(tail, [(0, 768), (768, 768), (1536, 768)]);
+        // The last size is drawn again until it fits.
+        let split = Plan { random: [0, 0], once: Once::No, ..plan("4k/50:32k/50") };
+        let all = calls(split, 1000, 2000);
+        assert_eq!(all.iter().map(|c| c.1).sum::<u64>(), 1000);
     }
 
     #[test]
-    fn sequences_wrap_have_holes_and_keep_directions_apart() {
-        let sequence = |hole| Plan { random: 0, hole, ..plan(4, Popularity::Uniform) };
-        assert_eq!(draw(sequence(0), 6), [0, 1, 2, 3, 0, 1]);
-        assert_eq!(draw(sequence(4096), 4), [0, 2, 0, 2]);
-        let mut both = Places::new(sequence(0), stream(1, "x"));
-        let at: Vec<u64> =
-            [false, true, true, false].map(|w| both.next(w, 4096) / 4096).into_iter().collect();
-        assert_eq!(at, [0, 0, 1, 1]);
-        // Four calls in a row from each random place.
-        let runs = draw(Plan { run: 4, ..plan(1_000_000, Popularity::Uniform) }, 400);
+    fn runs_begin_at_random_and_end_where_the_region_does() {
+        let row = |run, once| Plan { run, once, ..plan("4k") };
+        let runs = starts(row(4, Once::No), 1_000_000, 400);
         let jumps = runs.windows(2).filter(|w| w[1] != w[0] + 1).count();
         assert_eq!(jumps, 99);
-        let half = draw(Plan { random: 50, ..plan(1_000_000, Popularity::Uniform) }, 4000);
+        let same = starts(Plan { same: true, ..row(4, Once::No) }, 1_000_000, 400);
+        assert!(same.chunks(4).all(|c| c.iter().all(|b| *b == c[0])) && same[0] != same[4]);
+        let half = Plan { random: [50, 50], ..plan("4k") };
+        let half = starts(Plan { once: Once::No, ..half }, 1_000_000, 4000);
         let jumps = half.windows(2).filter(|w| w[1] != w[0] + 1).count();
         assert!((1800..2200).contains(&jumps), "{jumps}");
+        // Only one direction at random.
+        let mut mixed = places(Plan { random: [100, 0], once: Once::No, ..plan("4k") }, 0, 1 << 30);
+        let mut draws = stream(2, "draws");
+        let writes: Vec<u64> =
+            (0..5).map(|_| mixed.next(true, &mut draws).unwrap().offset / 4096).collect();
+        assert_eq!(writes, [0, 1, 2, 3, 4]);
+        assert!(starts(row(8, Once::No), 16, 1000).iter().all(|&b| b < 16));
     }
 
     #[test]
-    fn words_that_say_nothing_are_refused() {
-        for text in [
-            "zipf",
-            "zipf:1",
-            "zipf:x",
-            "pareto:1",
-            "normal:0",
-            "zoned:50/50",
-            "zoned:100/0",
-            "best",
-        ] {
-            assert!(Popularity::parse(text).is_err(), "{text}");
-        }
+    fn files_have_their_turns() {
+        let regions = [region(0, 8192), region(0, 8192), region(0, 8192)];
+        let order = |turns: Turns, endless| -> Vec<(usize, u64)> {
+            let plan = Plan { random: [0, 0], once: Once::No, endless, ..plan("4k") };
+            let mut places = Places::new(plan, &regions, turns, stream(1, "places"));
+            let mut draws = stream(2, "draws");
+            (0..8)
+                .map_while(|_| places.next(false, &mut draws))
+                .map(|c| (c.file, c.offset / 4096))
+                .collect()
+        };
+        let all = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)];
+        assert_eq!(order(Turns::new(3), false), all);
+        assert_eq!(order(Turns::new(3), true)[6..], [(0, 0), (1, 0)]);
+        let one = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
+        assert_eq!(order(Turns::new(3).open(1), false), one);
+        assert_eq!(order(Turns::new(3).open(1), true)[6..], [(0, 0), (0, 1)]);
+        let two = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)];
+        assert_eq!(order(Turns::new(3).open(2), false), two);
+        assert_eq!(order(Turns::new(3).each(2), false), one);
     }
 }

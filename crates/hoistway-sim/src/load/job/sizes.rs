@@ -7,7 +7,7 @@ use hoistway::quantity;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sizes {
     One(u64),
-    /// Multiples of the first between both, all alike.
+    /// Up to the second, all alike, in multiples of the first; the second itself need be none.
     Range(u64, u64),
     /// Size and weight; the weights come to `whole`.
     Split {
@@ -33,7 +33,8 @@ impl Sizes {
                 Ok((size(of)?, u64::from(weight)))
             };
             let parts: Result<Vec<(u64, u64)>, String> = text.split(':').map(part).collect();
-            let parts = parts?;
+            let mut parts = parts?;
+            parts.retain(|p| p.1 > 0);
             let whole = parts.iter().map(|p| p.1).sum();
             return match whole {
                 0 => Err("no size has a share".into()),
@@ -71,7 +72,7 @@ impl Sizes {
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         match self {
             Sizes::One(size) => *size,
-            Sizes::Range(from, to) => from * (1 + rng.below(to / from)),
+            Sizes::Range(from, to) => (1 + rng.below(*to)).next_multiple_of(*from).min(*to),
             Sizes::Split { parts, whole } => {
                 let mut ball = rng.below(*whole);
                 for &(size, weight) in parts {
@@ -84,7 +85,16 @@ impl Sizes {
             }
         }
     }
+
+    /// A size of at most `room` bytes, which is at least the smallest: others are drawn again.
+    pub fn draw_within(&self, room: u64, rng: &mut Rng) -> u64 {
+        let tries = (0..DRAWS).map(|_| self.draw(rng));
+        tries.into_iter().find(|&size| size <= room).unwrap_or_else(|| self.smallest())
+    }
 }
+
+/// Draws before the smallest size is taken, which may have a small share.
+const DRAWS: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -103,6 +113,16 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, [4096, 8192, 12288, 16384]);
+        // As fio 3.33: 40, 40 and 20 percent.
+        let odd = Sizes::parse("8k-20k").unwrap();
+        let draws: Vec<u64> = (0..10_000).map(|_| odd.draw(&mut rng)).collect();
+        for (size, share) in [(8192, 4000), (16384, 4000), (20480, 2000)] {
+            let n = draws.iter().filter(|&&s| s == size).count();
+            assert!(n.abs_diff(share) < 250, "{size}: {n}");
+        }
+        assert!((0..100).all(|_| odd.draw_within(18_000, &mut rng) <= 16384));
+        let rare = Sizes::parse("4k/0:8k/1:1m/9999").unwrap();
+        assert_eq!((rare.smallest(), rare.draw_within(8192, &mut rng)), (8192, 8192));
         assert_eq!(Sizes::parse("8k-8k"), Ok(Sizes::One(8192)));
         for bad in ["0", "2g", "4k/0", "4k/60:", "8k-4k", "x", "4k/60:8"] {
             assert!(Sizes::parse(bad).is_err(), "{bad}");

@@ -3,7 +3,9 @@
 use super::*;
 use crate::drive::DriveFile;
 use crate::host::{Host, HostConfig};
+use crate::load::Build;
 use crate::load::params::Params;
+use crate::world::JobError;
 use hoistway::Sectors;
 
 fn build(params: &str) -> Result<Box<dyn Load>, JobError> {
@@ -67,12 +69,13 @@ fn a_job_drops_its_cache_opens_its_file_does_its_bytes_and_exits() {
     assert!(offsets.windows(2).any(|w| w[1] != w[0] + 1), "in another order");
     offsets.sort_unstable();
     assert!(offsets.into_iter().eq(0..16), "each block once");
-    assert!(matches!(random[random.len() - 2..], [Operation::Fsync(_), Operation::Exit]));
+    let end = &random[random.len() - 3..];
+    assert!(matches!(end, [Operation::Fsync(_), Operation::Tell(_), Operation::Exit]));
 }
 
 #[test]
 fn a_mix_has_its_share_of_reads_and_its_sizes() {
-    let params = "rw = \"randrw\"\nmix = 70\nsize = \"256m\"\nbs = \"4k/50:16k/50\"\nbs_write = \"8k\"\ndirect = true";
+    let params = "rw = \"randrw\"\nmix = 70\nsize = \"256m\"\nbs = \"4k/50:16k/50\"\nbs_write = \"8k\"\ndirect = true\nrepeat_blocks = true";
     let all = calls(&operations(params, STEP, 20_000));
     let reads = all.iter().filter(|c| !c.0).count() as f64 / all.len() as f64;
     assert!((reads - 0.7).abs() < 0.015, "{reads}");
@@ -133,7 +136,7 @@ fn rates_and_time_limits_hold() {
 
 #[test]
 fn syncs_follow_their_number_of_writes_and_are_counted() {
-    let all = operations("rw = \"write\"\nsize = \"64k\"\nfsync = 4\nfdatasync = 8", STEP, 100);
+    let all = operations("rw = \"write\"\nsize = \"64k\"\nfsync = 4\nfdatasync = 6", STEP, 100);
     let syncs: Vec<u64> = all
         .iter()
         .scan(0, |wrote, o| {
@@ -152,9 +155,148 @@ fn syncs_follow_their_number_of_writes_and_are_counted() {
     assert!(all.iter().any(|o| matches!(o, Operation::Fdatasync(_))));
     let counted = all.iter().filter(|o| matches!(o, Operation::Tell(Notice::Count { .. }))).count();
     assert!(counted >= 3, "{counted}");
+    // As fio 3.33: 11 syncs for 21 writes of 40 calls, where every fourth write would make 5.
+    let mixed =
+        operations("rw = \"randrw\"\nsize = \"4m\"\nfsync = 4\ndirect = true", STEP, 10_000);
+    let (mut writes, mut last) = (0u64, false);
+    for operation in &mixed {
+        match operation {
+            Operation::Fsync(_) => assert!(!std::mem::replace(&mut last, true) && writes % 4 == 0),
+            Operation::Direct { write, .. } => {
+                assert!(last || writes == 0 || writes % 4 != 0, "a sync is due");
+                writes += u64::from(*write);
+                last = false;
+            }
+            _ => {}
+        }
+    }
+    let syncs = mixed.iter().filter(|o| matches!(o, Operation::Fsync(_))).count() as u64;
+    assert!(syncs > writes / 3, "{syncs} syncs of {writes} writes");
     let synced = operations("rw = \"write\"\nsize = \"8k\"\nsync = true", STEP, 100);
     let one = |o: &Operation| matches!(o, Operation::Write { count: 1, sync: SyncKind::Data, .. });
     assert_eq!(synced.iter().filter(|o| one(o)).count(), 2);
+}
+
+/// How many calls, and in how many openings of a file.
+fn passes(params: &str) -> (usize, usize) {
+    let all = operations(&format!("direct = true\n{params}"), STEP, 10_000);
+    let opened = all.iter().filter(|o| matches!(o, Operation::Open { .. })).count();
+    (calls(&all).len(), opened)
+}
+
+/// Figures of fio 3.33 for the same jobs.
+#[test]
+fn bytes_calls_and_loops_end_a_job_where_fio_does() {
+    for (params, expected) in [
+        // 10 MiB in calls of 3 MiB.
+        ("bs = \"3m\"\nsize = \"10m\"", (3, 1)),
+        ("bs = \"3m\"\nsize = \"10m\"\nio_size = \"20m\"", (6, 2)),
+        ("size = \"64k\"\nio_size = \"10k\"", (3, 1)),
+        ("rw = \"randread\"\nsize = \"64k\"\nio_size = \"130k\"", (32, 2)),
+        ("rw = \"randread\"\nsize = \"64k\"\nio_size = \"134k\"", (34, 3)),
+        ("size = \"32k\"\nio_size = \"80k\"\nloops = 2", (24, 3)),
+        ("size = \"64k\"\nio_size = \"20k\"\nloops = 3", (15, 1)),
+        ("rw = \"randread\"\nsize = \"64k\"\ncalls = 5", (5, 1)),
+        ("rw = \"randread\"\nsize = \"64k\"\ncalls = 30", (16, 1)),
+        ("rw = \"randread\"\nsize = \"64k\"\ncalls = 5\nloops = 3", (15, 1)),
+        ("rw = \"randread\"\nsize = \"64k\"\ncalls = 30\nio_size = \"256k\"", (30, 2)),
+        ("size = \"32k\"\noffset = \"32k\"\nhole = 4096", (4, 1)),
+        ("size = \"64k\"\nhole = 4096", (16, 1)),
+        // What fills its time opens its file once, and its cache keeps what it has read.
+        ("size = \"32k\"\ntime_based = true\nrun = \"1ms\"", (98, 1)),
+    ] {
+        assert_eq!(passes(params), expected, "{params}");
+    }
+}
+
+#[test]
+fn in_a_mix_the_rates_decide_what_comes_next() {
+    let mix = |rates: &str| {
+        let params = format!(
+            "rw = \"randrw\"\nmix = 70\nsize = \"16m\"\nrun = \"2s\"\ntime_based = true\ndirect = true\n{rates}"
+        );
+        let all = calls(&operations(&params, STEP, 1_000_000));
+        let writes = all.iter().filter(|c| c.0).count();
+        (all.len() - writes, writes)
+    };
+    // As fio 3.33: 400 and 400 in four seconds, 400 and 41, 400 and as many as there is time for.
+    let (reads, writes) = mix("rate_iops = 100\nrate_iops_write = 100");
+    assert!(reads.abs_diff(200) < 3 && writes.abs_diff(200) < 3, "{reads} {writes}");
+    let (reads, writes) = mix("rate = \"400k\"\nrate_write = \"40k\"");
+    assert!(reads.abs_diff(200) < 3 && writes.abs_diff(20) < 3, "{reads} {writes}");
+    let (reads, writes) = mix("rate_iops = 100");
+    assert!(reads.abs_diff(200) < 3 && writes > 100_000, "{reads} {writes}");
+    // Calls per second are of the smallest size.
+    let (reads, _) = mix("rate_iops = 100\nrate_iops_write = 1\nbs = \"4k/50:16k/50\"");
+    assert!((70..95).contains(&reads), "{reads}");
+}
+
+#[test]
+fn behind_a_pause_a_rate_is_caught_up_with_or_not() {
+    let rated = "rw = \"randread\"\nrate_iops = 100\nthink = \"1s\"\nthink_blocks = 50\nrun = \"4s\"\n\
+                 time_based = true\nsize = \"1m\"";
+    let n = |more: &str| calls(&operations(&format!("{rated}{more}"), STEP, 10_000)).len();
+    // fio 3.33: 200 and 150.
+    assert!(n("").abs_diff(200) < 2 && n("\ncatch_up = false").abs_diff(150) < 2);
+}
+
+#[test]
+fn several_files_are_used_by_turns() {
+    let params =
+        "files = 3\nsize = \"8k\"\nrw = \"write\"\nfsync = 4\ndirect = true\nend_fsync = true";
+    let all = operations(params, STEP, 100);
+    let mut open = u32::MAX;
+    let mut order = Vec::new();
+    for operation in &all {
+        match *operation {
+            Operation::TurnTo { file, .. } => open = file.0,
+            Operation::Direct { offset, .. } => order.push((open, offset / 4096)),
+            Operation::Fsync(file) => order.push((file.0, 99)),
+            _ => {}
+        }
+    }
+    // As fio 3.33: the sync has a turn too.
+    let (first, calls) = (order[0].0, order);
+    let calls: Vec<(u32, u64)> = calls.iter().map(|c| (c.0 - first, c.1)).collect();
+    let begin = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 99), (2, 1)];
+    assert_eq!(calls[..6], begin);
+    assert_eq!(calls[calls.len() - 3..], [(0, 99), (1, 99), (2, 99)]);
+    let opened = all.iter().filter(|o| matches!(o, Operation::TurnTo { afresh: true, .. })).count();
+    assert_eq!(opened, 3);
+}
+
+#[test]
+fn percent_are_of_the_device_or_of_a_file_of_known_size() {
+    let span = |params: &str| {
+        let all = calls(&operations(&format!("direct = true\n{params}"), STEP, 1_000_000));
+        (all.iter().map(|c| c.1).min().unwrap(), all.iter().map(|c| c.1 + c.2).max().unwrap())
+    };
+    let of_file = span("file_size = \"128k\"\nsize = \"25%\"\noffset = \"33%\"");
+    assert_eq!(of_file, (45_056, 77_824));
+    assert_eq!(span("file_size = \"128k\"\nsize = \"50%\"\noffset = \"75%\""), (98_304, 131_072));
+    let (begin, end) = span("raw = true\noffset = \"50%\"\nsize = \"1%\"\nbs = \"1m\"");
+    assert!(end - begin > begin / 52 && end - begin < begin / 49, "{begin} {end}");
+    let unknown = build("size = \"50%\"").map(|_| ()).unwrap_err().to_string();
+    assert!(unknown.contains("set file_size"), "{unknown}");
+}
+
+#[test]
+fn a_job_that_is_over_stops_those_that_heed_it() {
+    let drive = DriveFile::load("plextor-px-256m5s").unwrap();
+    let mut host = Host::new(HostConfig::profile("2019").unwrap(), &drive, Sectors(1024), 1);
+    let mut load = |params: &str| {
+        let table: toml::Table = params.parse().unwrap();
+        let params = Params::new("job", &table, ENTRY.params).unwrap();
+        let start = Instant::ZERO;
+        (ENTRY.build)(&mut Build { params, host: &mut host, index: 0, seed: 1, start }).unwrap()
+    };
+    let mut short = load("size = \"8k\"\nstops = \"group-0\"");
+    let mut long = load("size = \"8m\"\ndirect = true\nstopped_by = \"all group-0\"");
+    for _ in 0..10 {
+        assert!(!matches!(long.next(Instant::ZERO), Operation::Exit));
+    }
+    while !matches!(short.next(Instant::ZERO), Operation::Exit) {}
+    assert!(matches!(long.next(Instant::ZERO), Operation::Exit));
 }
 
 #[test]
@@ -174,6 +316,12 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         ("direct = true\ndepth = 4\nsync = true", "set depth = 1"),
         ("distribution = \"zipf:1\"", "not 1"),
         ("file_size = \"1m\"\nsize = \"2m\"", "less than offset"),
+        ("calls = 0", "at least a call"),
+        ("files = 0", "choose 1 to"),
+        ("files = 2\nfile = [\"a\", \"b\"]", "leave one of"),
+        ("file = []", "a list of names"),
+        ("distribution = \"zoned_abs:50/1g:50/1g\"\nsize = \"1m\"", "the region has 1048576"),
+        ("hole = 100", "multiple of 512"),
     ] {
         let error = build(params).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(part), "{params}: {error}");

@@ -13,7 +13,8 @@
 
 use super::Arrival;
 use hoistway::Instant;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// When I/Os are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,47 +95,54 @@ impl Pacer {
     }
 }
 
-/// What an [`Arrival`] of a recording with ends follows, found while the recording is read: per process the I/Os
-/// whose ends are known or awaited.
+/// What an [`Arrival`] of a recording with ends follows, found while the recording is read: per process the I/Os whose
+/// ends are known and still to come. Of an I/O whose end is not known nothing is kept: a recording without ends costs
+/// nothing, however long it is.
 #[derive(Debug, Default)]
 pub struct Follow {
     submitted: u64,
     last: u64,
     /// End and number of the one that ended last so far.
     latest: Option<(u64, u64)>,
-    /// End and number of those that have not ended yet at the last submission.
-    open: Vec<(u64, u64)>,
+    /// End and number of those that end after the last submission, the earliest end first.
+    coming: BinaryHeap<Reverse<(u64, u64)>>,
 }
+
+/// Ends that are kept: four times those that a dependency can reach.
+const COMING_MAX: usize = 4 * LOOK_BACK as usize;
 
 impl Follow {
     /// A submission at `at` (recorded ns) that ends at `end`, if that is known already: what it follows, as
     /// [`Arrival::after`] and [`Arrival::think`] (recorded ns), and its number.
     pub fn submit(&mut self, at: u64, end: Option<u64>) -> (u32, u64, u64) {
-        let latest = &mut self.latest;
-        self.open.retain(|&(end, number)| {
-            let over = end <= at;
-            if over && latest.is_none_or(|l| l.0 <= end) {
-                *latest = Some((end, number));
+        while let Some(&Reverse((end, number))) = self.coming.peek().filter(|c| c.0.0 <= at) {
+            self.coming.pop();
+            if self.latest.is_none_or(|latest| latest.0 <= end) {
+                self.latest = Some((end, number));
             }
-            !over
-        });
+        }
         let number = self.submitted;
-        let back = latest.map_or(0, |(_, latest)| number - latest);
+        let back = self.latest.map_or(0, |(_, latest)| number - latest);
         let gap = if number == 0 { at } else { at.saturating_sub(self.last) };
-        let (after, think) = match *latest {
+        let (after, think) = match self.latest {
             Some((end, _)) if back <= u64::from(LOOK_BACK) => (back as u32, at - end),
             _ => (0, gap),
         };
-        self.open.push((end.unwrap_or(u64::MAX), number));
         self.submitted += 1;
         self.last = at;
+        if let Some(end) = end {
+            self.ended(number, end);
+        }
         (after, think, number)
     }
 
     /// The recording says that submission `number` ended at `end`.
     pub fn ended(&mut self, number: u64, end: u64) {
-        if let Some(open) = self.open.iter_mut().find(|o| o.1 == number) {
-            open.0 = end;
+        if self.coming.len() == COMING_MAX {
+            // Ends that never come, since the recorded ones are absurd.
+            let oldest = self.submitted.saturating_sub(u64::from(LOOK_BACK));
+            self.coming.retain(|Reverse((_, number))| *number >= oldest);
         }
+        self.coming.push(Reverse((end, number)));
     }
 }

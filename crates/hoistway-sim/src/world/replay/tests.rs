@@ -338,6 +338,21 @@ fn what_an_io_follows_is_the_one_that_ended_last_before_it() {
     assert_eq!(follow.submit(128, None), (3, 3, 5));
 }
 
+/// A million submissions whose ends are missing, or in another century, take no more memory or time than any.
+#[test]
+fn ends_that_never_come_are_not_waited_for() {
+    for absurd in [None, Some(u64::MAX)] {
+        let mut follow = Follow::default();
+        let n = 1_000_000;
+        for i in 0..n {
+            assert_eq!(follow.submit(i, absurd).0, 0);
+        }
+        assert!(format!("{follow:?}").len() < 1_000_000);
+        follow.ended(n - 1, n);
+        assert_eq!(follow.submit(n + 5, None), (1, 5, n));
+    }
+}
+
 #[test]
 fn the_legacy_layer_gets_bios_of_the_size_of_a_request() {
     let long = Arrival { sectors: 5000, ..read(0, 0, 80) };

@@ -17,6 +17,7 @@ pub(super) use threads::Relays;
 
 use super::handshake::Security;
 use crate::error::{LiveError, os};
+use hoistway_files::input::{self, Limit, ReadError};
 use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
@@ -54,7 +55,8 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let chain: Vec<CertificateDer<'static>> = items(&folder.join("server-cert.pem"))?;
         let key_file = folder.join("server-key.pem");
-        let key = PrivateKeyDer::from_pem_file(&key_file).map_err(|e| wrong(&key_file, &e))?;
+        let key = input::bytes(&key_file, PEM).map_err(unread)?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|e| wrong(&key_file, &e))?;
         let refused = |e: rustls::Error| {
             let message = format!("{}: certificate and key: {e}", folder.display());
             LiveError::Refused(message)
@@ -102,7 +104,8 @@ fn verifier(
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let list = folder.join("ca-crl.pem");
-    if list.exists() {
+    // What is there and cannot be read must not pass for a list that revokes nothing.
+    if list.symlink_metadata().map_or_else(|e| e.kind() != std::io::ErrorKind::NotFound, |_| true) {
         let lists: Vec<CertificateRevocationListDer<'static>> = items(&list)?;
         builder = builder
             .with_crls(lists)
@@ -114,7 +117,8 @@ fn verifier(
 
 /// Everything of one kind in a PEM file; at least one.
 fn items<T: PemObject>(file: &Path) -> Result<Vec<T>, LiveError> {
-    let list = T::pem_file_iter(file).and_then(|items| items.collect::<Result<Vec<_>, _>>());
+    let bytes = input::bytes(file, PEM).map_err(unread)?;
+    let list = T::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let list = list.map_err(|e| wrong(file, &e))?;
     if list.is_empty() {
         return Err(wrong(file, &pem::Error::NoItemsFound));
@@ -122,16 +126,24 @@ fn items<T: PemObject>(file: &Path) -> Result<Vec<T>, LiveError> {
     Ok(list)
 }
 
-fn wrong(file: &Path, error: &pem::Error) -> LiveError {
+/// Certificates and lists of revoked ones are of any number, within reason.
+const PEM: Limit = Limit { what: "a PEM file", bytes: 16 << 20 };
+
+fn unread(error: ReadError) -> LiveError {
     match error {
-        pem::Error::Io(e) => {
-            let error =
-                e.raw_os_error().map_or_else(|| e.kind().into(), std::io::Error::from_raw_os_error);
-            os(file.display().to_string())(error)
-        }
-        other => LiveError::Refused(format!(
-            "{}: not what it should be: {other}; PEM files are wanted",
-            file.display()
-        )),
+        ReadError::Io { path, error } => os(path.display().to_string())(error),
+        other => LiveError::Refused(other.to_string()),
     }
+}
+
+fn wrong(file: &Path, error: &pem::Error) -> LiveError {
+    let what = match error {
+        // They say what stands in the file, which may be any.
+        pem::Error::IllegalSectionStart { .. } | pem::Error::MissingSectionEnd { .. } => {
+            "a section that does not begin or end as it should".into()
+        }
+        other => other.to_string(),
+    };
+    let file = file.display();
+    LiveError::Refused(format!("{file}: not what it should be: {what}; PEM files are wanted"))
 }

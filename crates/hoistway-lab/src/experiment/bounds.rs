@@ -1,0 +1,148 @@
+//! How large an experiment may be. Memory and time of runs are products of numbers that are small by themselves; each
+//! product has a limit, and what is beyond is refused before anything runs.
+
+use super::source::Section;
+use super::{Experiment, ExperimentError, Procedure};
+use hoistway::Nanos;
+
+/// Most processes of a workload.
+pub(crate) const PROCS_MAX: u64 = 10_000;
+/// Most runs of a grid: drives x workloads x configurations x repetitions.
+pub(crate) const RUNS_MAX: u64 = 10_000;
+/// Most processes in all runs of a grid; each has a record of one to two kB.
+pub(crate) const RECORDS_MAX: u64 = 250_000;
+/// Most intervals of all throughput series of a grid, of 24 bytes each.
+pub(crate) const INTERVALS_MAX: u64 = 4_000_000;
+/// Longest time of any kind.
+pub(crate) const TIME_MAX: Nanos = Nanos::secs(86_400);
+
+/// What the runs of a grid come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    /// Runs.
+    pub runs: u64,
+    /// Processes in all of them.
+    pub records: u64,
+    /// Intervals in all of them.
+    pub intervals: u64,
+}
+
+impl Size {
+    /// Adds a cell: so many repetitions of so many processes, measured in such intervals.
+    pub fn add(&mut self, reps: u64, procs: u64, measured: Nanos, [target, device]: [Nanos; 2]) {
+        let each = |interval: Nanos| measured.0 / interval.0.max(1);
+        let intervals = procs.saturating_mul(each(target)).saturating_add(each(device));
+        self.runs = self.runs.saturating_add(reps);
+        self.records = self.records.saturating_add(reps.saturating_mul(procs));
+        self.intervals = self.intervals.saturating_add(reps.saturating_mul(intervals));
+    }
+
+    /// The first limit that is passed: the key that the product is about, and what is wrong.
+    pub fn beyond(&self) -> Option<(&'static str, String)> {
+        let said = |what: &str, n: u64, max: u64| format!("{n} {what}, at most {max}");
+        match self {
+            s if s.runs > RUNS_MAX => Some(("reps", said("runs", s.runs, RUNS_MAX))),
+            s if s.records > RECORDS_MAX => {
+                Some(("reps", said("processes in all runs", s.records, RECORDS_MAX)))
+            }
+            s if s.intervals > INTERVALS_MAX => {
+                let what = "intervals in all runs";
+                Some(("window.target_interval", said(what, s.intervals, INTERVALS_MAX)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Holds the products of a file against their limits.
+pub(super) fn check(top: &Section<'_>, e: &Experiment) -> Result<(), ExperimentError> {
+    for workload in &e.workloads {
+        let own = workload.target.as_ref().or(e.target.as_ref()).map_or(0, |t| u64::from(t.count));
+        let mut procs = own;
+        for (i, template) in workload.procs.iter().enumerate() {
+            let at = |key: &str| format!("workload.{}.procs[{i}].{key}", workload.id);
+            procs += u64::from(template.count);
+            if procs > PROCS_MAX {
+                let (id, count) = (&workload.id, template.count);
+                let what = format!(
+                    "count = {count}: with them workload '{id}' has {procs} processes, at most {PROCS_MAX}"
+                );
+                return Err(top.wrong(&at("count"), what));
+            }
+            let last = template.stagger.0.saturating_mul(u64::from(template.count - 1));
+            if last > TIME_MAX.0 {
+                let what = format!(
+                    "the last of {} processes {} ns apart would start {} s late, at most {} s",
+                    template.count,
+                    template.stagger.0,
+                    last / 1_000_000_000,
+                    TIME_MAX.0 / 1_000_000_000
+                );
+                return Err(top.wrong(&at("stagger"), what));
+            }
+        }
+    }
+    check_size(top, e, "")?;
+    for (procedure, place) in
+        [(Procedure::Sound, "document.sound."), (Procedure::AsPublished, "document.as-published.")]
+    {
+        if let Some(changed) = e.of_document(procedure) {
+            check_size(top, &changed, place)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of the drives, configurations and workloads that the file itself asks for.
+fn check_size(top: &Section<'_>, e: &Experiment, place: &str) -> Result<(), ExperimentError> {
+    let mut size = Size::default();
+    let cells = (e.drives.len() as u64).saturating_mul(e.configs.len() as u64);
+    let intervals = [e.window.target_interval, e.window.device_interval];
+    let mut longest = Nanos::ZERO;
+    for workload in e.default_workloads.iter().filter_map(|id| e.workload(id)) {
+        let cases = e.longer.iter().filter_map(|l| l.measured).chain([e.window.measured]);
+        let measured = workload.measured.or_else(|| cases.max()).unwrap_or(e.window.measured);
+        longest = longest.max(measured);
+        let reps = cells.saturating_mul(u64::from(e.reps));
+        size.add(reps, e.processes(workload), measured, intervals);
+    }
+    // Workloads that are asked for by name alone are of this size too.
+    for workload in &e.workloads {
+        let mut one = Size::default();
+        let measured = workload.measured.unwrap_or(e.window.measured);
+        one.add(1, e.processes(workload), measured, intervals);
+        if let Some((key, what)) = one.beyond() {
+            let (id, procs) = (&workload.id, e.processes(workload));
+            let what = format!(
+                "a run of workload '{id}', {procs} processes for {} s with an interval each {} us, has {what}",
+                measured.0 / 1_000_000_000,
+                e.window.target_interval.0 / 1000
+            );
+            return Err(top.wrong(&path(place, key), what));
+        }
+    }
+    let Some((key, what)) = size.beyond() else { return Ok(()) };
+    let what = format!(
+        "{} drives x {} workloads x {} configurations x {} repetitions, up to {} s measured each, come to {what}",
+        e.drives.len(),
+        e.default_workloads.len(),
+        e.configs.len(),
+        e.reps,
+        longest.0 / 1_000_000_000
+    );
+    Err(top.wrong(&path(place, key), what))
+}
+
+/// The path of a key; the procedures of a document have those of the window among their own.
+fn path(place: &str, key: &str) -> String {
+    let key = if place.is_empty() { key } else { key.trim_start_matches("window.") };
+    format!("{place}{key}")
+}
+
+impl Experiment {
+    /// Processes of a run of this workload.
+    pub(crate) fn processes(&self, workload: &super::Workload) -> u64 {
+        let target = workload.target.as_ref().or(self.target.as_ref());
+        target.into_iter().chain(&workload.procs).map(|p| u64::from(p.count)).sum()
+    }
+}

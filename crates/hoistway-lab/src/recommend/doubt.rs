@@ -1,0 +1,140 @@
+//! What an answer hangs by. Rounds drawn anew tell how much chance there is in the figures; a figure that is the same in
+//! every round may still lie so near a limit that a longer run, another seed or another level of the bench puts it on
+//! the other side. Then two benches of one drive contradict each other, and both were sure. So the choice is made again:
+//!
+//! - *near a limit*: with each limit of the goal, and each tolerance of a criterion, tighter and looser by a part of
+//!   what it gives away ([`LIMIT`], [`TOLERANCE`]);
+//! - *moved by time*: with the throughput of the first and of the second half of the runs alone;
+//! - *short*: BFQ raises the weight of what has just started for up to [`RAISING`]. On a disk, where that costs most, a
+//!   shorter run shows nothing else, so it cannot be sure of a choice for BFQ, nor of one that BFQ lost by a limit.
+//!
+//! Where any of these gives another choice, the answer is not sure. What it hangs by is said, with the other choice.
+
+use super::choose::{Choice, Fell, Plan};
+use super::field::Field;
+use super::goal::{Goal, Limit};
+use super::install::Install;
+use hoistway::Nanos;
+
+/// A limit is tried tighter and looser by this part of what it gives away: 90 % as 95 and as 85 %.
+const LIMIT: f64 = 0.5;
+/// A limit on latency gives nothing away: it is tried a tenth lower and higher.
+const BELOW: f64 = 0.1;
+/// A tolerance is tried smaller and larger by this part of it: 20 % as 15 and as 25 %.
+const TOLERANCE: f64 = 0.25;
+
+/// BFQ raises weights for so long at most (docs/specs/bfq.md).
+pub const RAISING: Nanos = Nanos::secs(25);
+
+/// What an answer hangs by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doubt {
+    /// What it is.
+    pub kind: DoubtKind,
+    /// The choice that it would be; `None`: none.
+    pub instead: Option<usize>,
+}
+
+/// Kinds of doubts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DoubtKind {
+    /// With this limit.
+    Limit(Limit),
+    /// With this tolerance, in scores, of criterion number i.
+    Tolerance(usize, f64),
+    /// With the first (`false`) or the second half of the runs alone.
+    Half(bool),
+    /// With runs that are longer than this.
+    Short(Nanos),
+}
+
+/// Everything that the choice hangs by.
+pub(super) fn all(
+    goal: &Goal,
+    field: &Field,
+    plan: &Plan,
+    choice: &Choice,
+    installs: &[Install],
+) -> Vec<Doubt> {
+    let mut doubts = near(plan, choice);
+    for late in [false, true] {
+        let Some(half) = field.half(late) else { continue };
+        let other = Plan::new(goal, &half, plan.base, plan.ranks.clone()).choice();
+        doubts.extend(other_choice(choice, &other, DoubtKind::Half(late)));
+    }
+    doubts.extend(short(field, plan, choice, installs));
+    doubts
+}
+
+/// Limits and tolerances that a little less or more of makes another choice.
+fn near(plan: &Plan, choice: &Choice) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    for (i, limit) in plan.limits.iter().enumerate() {
+        let (shift, tighter, looser) = match limit.limit {
+            Limit::Keeps { aspect, part } => {
+                let of = |factor: f64| Limit::Keeps { aspect, part: part.powf(factor) };
+                (-LIMIT * libm::log(part), of(1.0 - LIMIT), of(1.0 + LIMIT))
+            }
+            Limit::Others { part } => {
+                let of = |factor: f64| Limit::Others { part: part.powf(factor) };
+                (-LIMIT * libm::log(part), of(1.0 - LIMIT), of(1.0 + LIMIT))
+            }
+            Limit::Below(ns) => {
+                let of = |factor: f64| Limit::Below((ns as f64 * factor) as u64);
+                (libm::log1p(BELOW), of(1.0 / (1.0 + BELOW)), of(1.0 + BELOW))
+            }
+        };
+        for (shift, with) in [(shift, tighter), (-shift, looser)] {
+            let mut tried = plan.clone();
+            tried.limits[i].shift = shift;
+            doubts.extend(other_choice(choice, &tried.choice(), DoubtKind::Limit(with)));
+        }
+    }
+    for (i, criterion) in plan.criteria.iter().enumerate() {
+        for factor in [1.0 - TOLERANCE, 1.0 + TOLERANCE] {
+            let mut tried = plan.clone();
+            tried.criteria[i].tolerance = criterion.tolerance * factor;
+            let kind = DoubtKind::Tolerance(i, criterion.tolerance * factor);
+            doubts.extend(other_choice(choice, &tried.choice(), kind));
+        }
+    }
+    doubts
+}
+
+/// Runs on a disk that saw nothing but a BFQ that raises, where the choice hangs by it.
+fn short(field: &Field, plan: &Plan, choice: &Choice, installs: &[Install]) -> Option<Doubt> {
+    let measured = field.shortest().filter(|&t| t < RAISING)?;
+    if field.identity.rotational != Some(true) {
+        return None;
+    }
+    let raises = |c: &usize| installs[*c].raises();
+    let instead = match choice.config.filter(raises) {
+        // Without its raising it would not be there.
+        Some(chosen) => {
+            let rounds: Vec<usize> = (0..plan.rounds).collect();
+            plan.choose(&rounds, &[chosen]).config
+        }
+        None => Some(rejected(plan, choice).into_iter().map(|(c, _)| c).find(raises)?),
+    };
+    Some(Doubt { kind: DoubtKind::Short(measured), instead })
+}
+
+fn other_choice(choice: &Choice, other: &Choice, kind: DoubtKind) -> Option<Doubt> {
+    (other.config != choice.config).then_some(Doubt { kind, instead: other.config })
+}
+
+/// Configurations that would be the choice but for limits, with the first limit that they break.
+pub(super) fn rejected(plan: &Plan, choice: &Choice) -> Vec<(usize, usize)> {
+    let without = |c: usize| {
+        let mut tried = plan.clone();
+        // None is broken by this one.
+        tried.limits.iter_mut().for_each(|l| l.leeway[c] = f64::INFINITY);
+        tried.choice().config == Some(c)
+    };
+    let fell = choice.fell.iter().enumerate();
+    let of = |(c, fell): (usize, &Fell)| match fell {
+        Fell::Limit(i) => without(c).then_some((c, *i)),
+        _ => None,
+    };
+    fell.filter_map(of).collect()
+}

@@ -284,7 +284,7 @@ pub struct Common {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "device", "drive"])]
     pub target_dir: Option<PathBuf>,
     /// For --on engine: use this file; its contents are overwritten
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "drive"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "drive"], hide_short_help = true)]
     pub file: Option<PathBuf>,
     /// For --on engine and kernel: use this block device; it is only read, unless --yes-destroy-data names it too
     #[arg(long, value_name = "DEVICE", conflicts_with = "drive")]

@@ -145,7 +145,7 @@ fn a_population_is_the_same_whatever_runs_it_and_its_cases_are_files() {
     }
     for (args, code, part) in [
         (&["--of", "bfq"][..], 2, "--of bfq: it does not run; there are: kyber"),
-        (&["--seed", "2", "--out", "kept"], 3, "holds cases of another program or seed"),
+        (&["--seed", "2", "--out", "kept"], 2, "holds cases of another program or seed"),
         (&["-c", "kyper"], 2, "did you mean 'kyber'?"),
     ] {
         let output = folder.run(&[&["population", "-c", "kyber", "--cases", "1"], args].concat());

@@ -450,7 +450,8 @@ fn open(dir: &Path, key: &str) -> Result<Dir, PopulationError> {
     if file.identity().map_err(wrong)?.is_some() {
         let dir = dir.display();
         let what = format!(
-            "{dir} holds cases of another program or seed; choose another folder or delete it"
+            "{dir} holds cases of another program or seed (its file {dir}/{KEY_FILE}); choose another \
+             folder or delete it"
         );
         return Err(PopulationError::InTheWay { what });
     }

@@ -24,6 +24,7 @@ pub(crate) fn differences(drawn: &Drawn, fio: &Did, ours: &Did) -> Vec<String> {
         skew(drawn, fio, ours, &mut found);
     }
     syncs(drawn, fio, ours, &mut found);
+    depth(drawn, fio, ours, &mut found);
     found
 }
 
@@ -206,5 +207,14 @@ fn syncs(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
     };
     if (a - b).abs() > room {
         found.push(format!("syncs: fio {a}, ours {b}"));
+    }
+}
+
+/// Calls in flight, where enough of them of one size are made.
+fn depth(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
+    let one_size = drawn.single && drawn.sizes[0] == drawn.sizes[1];
+    let enough = fio.calls.len() as u64 >= 40 * drawn.depth;
+    if one_size && enough && fio.depth != ours.depth {
+        found.push(format!("depth: fio {}, ours {}, asked {}", fio.depth, ours.depth, drawn.depth));
     }
 }

@@ -12,7 +12,7 @@ mod draw;
 
 use super::*;
 use draw::Drawn;
-use hoistway_trace::{Op, Options, Reader, Record};
+use hoistway_trace::{Kind, Op, Options, Reader, Record};
 use std::collections::BTreeMap;
 
 /// A call: number of the file, where, how long; a sync has no length.
@@ -29,8 +29,8 @@ pub(crate) struct Call {
 pub(crate) struct Did {
     pub calls: Vec<Call>,
     pub syncs: u64,
-    /// Most calls in flight, if that is known.
-    pub depth: Option<u64>,
+    /// Most calls in flight, as fio counts them: the power of two below, at most 16.
+    pub depth: u64,
 }
 
 const DRIVE: &str = "samsung-970-pro";
@@ -85,7 +85,8 @@ fn of_fio(folder: &Folder, drawn: &Drawn) -> Result<Did, String> {
         fs::File::create(dir.join(name)).unwrap().set_len(*size).unwrap();
     }
     let mut command = Command::new("fio");
-    command.args(["j.fio", "--write_iolog=log", "--output=out"]).current_dir(&dir);
+    let says = ["--output-format=json", "--output=out"];
+    command.args(["j.fio", "--write_iolog=log"]).args(says).current_dir(&dir);
     let output = command.output().unwrap();
     if !output.status.success() {
         return Err(format!("{}{}", stderr(&output), stdout(&output)));
@@ -107,7 +108,17 @@ fn of_fio(folder: &Folder, drawn: &Drawn) -> Result<Did, String> {
             _ => {}
         }
     }
+    did.depth = depth_of_fio(&fs::read_to_string(dir.join("out")).map_err(|e| e.to_string())?);
     Ok(did)
+}
+
+/// The largest class of fio's `iodepth_level` that at least one call in twenty met.
+fn depth_of_fio(report: &str) -> u64 {
+    let report = &report[report.find('{').unwrap_or(0)..];
+    let report: serde_json::Value = serde_json::from_str(report).expect("fio's report is JSON");
+    let levels = report["jobs"][0]["iodepth_level"].as_object().expect("fio tells the depths");
+    let often = levels.iter().filter(|(_, share)| share.as_f64().is_some_and(|s| s >= 5.0));
+    often.filter_map(|(level, _)| level.parse().ok()).max().unwrap_or(0)
 }
 
 /// What hoistway does.
@@ -118,7 +129,18 @@ fn of_ours(folder: &Folder, drawn: &Drawn) -> Result<Did, String> {
     };
     let (records, syncs) = trace(folder, &drawn.text(true), "ours")?;
     let mut did = Did { syncs, ..Did::default() };
+    // A completion covers what was merged: bytes are counted, of calls of one size.
+    let (mut flying, mut most) = (0_u64, 0);
     for record in &records {
+        match record.kind {
+            Kind::Complete => flying = flying.saturating_sub(record.len),
+            _ => flying += record.len,
+        }
+        most = most.max(flying / drawn.sizes[0].0);
+    }
+    did.depth = most.min(16).checked_ilog2().map_or(0, |n| 1 << n);
+    let records = records.iter().filter(|r| r.kind == Kind::Arrival);
+    for record in records {
         let file = bases.iter().rposition(|&base| base <= record.offset).unwrap_or(0);
         let (write, offset) = (record.op == Op::Write, record.offset - bases[file]);
         did.calls.push(Call { file, write, offset, len: record.len });
@@ -133,7 +155,7 @@ fn bases(folder: &Folder, drawn: &Drawn) -> Result<Vec<u64>, String> {
         drawn.files, drawn.file_size
     );
     let (records, _) = trace(folder, &text, "bases")?;
-    Ok(records.iter().map(|r| r.offset).collect())
+    Ok(records.iter().filter(|r| r.kind == Kind::Arrival).map(|r| r.offset).collect())
 }
 
 /// The requests of a job's own process, and how many syncs it made.
@@ -155,8 +177,8 @@ fn trace(folder: &Folder, text: &str, name: &str) -> Result<(Vec<Record>, u64), 
         .filter(|line| line.contains(",syncs,"))
         .find_map(|line| line.split(',').find_map(|field| field.parse::<f64>().ok()))
         .unwrap_or(0.0) as u64;
-    let mut reader =
-        Reader::open(Path::new(saved), &Options::default()).map_err(|e| e.to_string())?;
+    let options = Options { completions: true, ..Options::default() };
+    let mut reader = Reader::open(Path::new(saved), &options).map_err(|e| e.to_string())?;
     let (mut records, mut record) = (Vec::new(), Record::default());
     while reader.read(&mut record).map_err(|e| e.to_string())? {
         let own = reader.names().processes.name(record.process).starts_with('j');

@@ -54,7 +54,7 @@ pub fn replay_trace(options: &Replay) -> Result<(), Failure> {
     if configs.is_empty() {
         configs = defaults;
     }
-    let once = is_read_once(&plan.path);
+    let once = is_read_once(&plan.path)?;
     let runs = configs.len() * parts(&common.drive).len() * options.reps as usize;
     let groups = configs.iter().any(|c| Config::parse(c).is_ok_and(|c| c.groups));
     let ahead = plan.target.is_some() || groups;
@@ -85,8 +85,10 @@ pub fn replay_trace(options: &Replay) -> Result<(), Failure> {
 }
 
 /// Whether a trace can be read a single time: standard input, or a pipe that was handed over.
-fn is_read_once(path: &Path) -> bool {
-    path == Path::new("-") || path.metadata().is_ok_and(|meta| !meta.is_file())
+fn is_read_once(path: &Path) -> Result<bool, Failure> {
+    // The files of a blktrace may lie there under a common name that is none of them.
+    let named = path == Path::new("-") || path.exists();
+    Ok(named && hoistway_trace::comes_once(path).map_err(|e| Failure::Usage(e.to_string()))?)
 }
 
 /// Decides when I/Os are submitted, where the trace does not say it: without times in closed loop, and without times or
@@ -168,7 +170,7 @@ fn plan(options: &Replay) -> Result<Plan, Failure> {
         limit: options.limit,
         ..hoistway_trace::Options::default()
     };
-    let whole = !is_read_once(&options.trace)
+    let whole = !is_read_once(&options.trace)?
         && reader.devices.is_empty()
         && reader.from == 0
         && reader.to.is_none();

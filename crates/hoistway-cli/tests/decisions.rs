@@ -174,7 +174,7 @@ fn bad_recordings_end_with_exit_2_file_and_line() {
         (&["event.csv"], "event.csv:5: no such event: 'sleep'"),
         (&["back.csv"], "back.csv:5: time goes back"),
         (&["empty.csv"], "empty.csv:1: not a recording"),
-        (&["bytes.csv"], "bytes.csv:2: not text"),
+        (&["bytes.csv"], "bytes.csv:2: is no text in UTF-8"),
         (&["not.csv.gz"], "not.csv.gz: cannot be read"),
         (&["cut.csv.gz"], "cut.csv.gz: cannot be read"),
         (&["none.csv"], "none.csv: cannot be read"),

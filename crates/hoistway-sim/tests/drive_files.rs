@@ -81,7 +81,12 @@ fn mistakes_are_named_with_file_line_and_the_nearest_key() {
         ("bytes = 512", "bytes = 520", "sector_bytes", "sector_bytes = 520 must be 512 or"),
         ("7862016", "7862017", "capacity_bytes", "capacity_bytes = 500107862017 must be a mul"),
         ("\"half\"", "\"both\"", "duplex", "duplex = \"both\" must be one of \"half\", \"full\""),
-        ("rate_mb_s = 270", "rate_mb_s = 0", "rate_mb_s", "rate_mb_s = 0 must be above 0"),
+        (
+            "rate_mb_s = 270",
+            "rate_mb_s = 0",
+            "rate_mb_s",
+            "rate_mb_s = 0 is outside 0.001..=1000000",
+        ),
         ("file_mib = 500", "\tx = \"y\"", "file_mib", "x must be a number"),
         ("year = 2011", "rpm = 1", "year", "unknown key 'rpm'; it belongs to table [hdd]"),
         ("zones = 24", "zones = = 24", "zones", ""),

@@ -6,6 +6,7 @@
 use crate::error::{Error, Fault, shown};
 use crate::zstd::{Zstd, is_zstd};
 use hoistway_files::input::{self, Limit, ReadError};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,25 @@ pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 /// A trace is read as it comes and may have any length, but it is a file or a pipe that was handed over: a FIFO that
 /// nobody writes to would be waited for silently, and a device has no end.
 const TRACE: Limit = Limit { what: "a trace, or `-` and redirect standard input", bytes: u64::MAX };
+
+/// Whether a trace comes as a stream, standard input or a pipe that was handed over, and so only once.
+///
+/// # Errors
+///
+/// What cannot be a trace: a folder, a device, a FIFO.
+pub fn comes_once(path: &Path) -> Result<bool, Error> {
+    if path == Path::new("-") {
+        return Ok(true);
+    }
+    Ok(opened(path)?.1.is_none())
+}
+
+fn opened(path: &Path) -> Result<(File, Option<u64>), Error> {
+    input::open(path, TRACE).map_err(|error| match error {
+        ReadError::Io { error, .. } => Error::Io { name: shown(path), error },
+        other => Error::NotAFile(other),
+    })
+}
 
 /// A buffered source of bytes.
 pub(crate) struct Input {
@@ -58,10 +78,7 @@ impl Input {
         if path == Path::new("-") {
             return Input::new(shown(path), Box::new(io::stdin()), None);
         }
-        let (file, size) = input::open(path, TRACE).map_err(|error| match error {
-            ReadError::Io { error, .. } => Error::Io { name: shown(path), error },
-            other => Error::NotAFile(other),
-        })?;
+        let (file, size) = opened(path)?;
         Input::new(shown(path), Box::new(file), size)
     }
 

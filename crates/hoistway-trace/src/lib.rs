@@ -40,6 +40,7 @@ mod zstd;
 pub use error::{Error, Fault, Malformed};
 pub use fit::Fit;
 pub use format::{FORMATS, Format};
+pub use input::comes_once;
 pub use names::{Names, Table};
 pub use options::Options;
 pub use reader::Reader;

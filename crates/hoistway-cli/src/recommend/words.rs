@@ -3,6 +3,8 @@
 use super::text::keeps;
 use crate::table::three;
 use hoistway::Nanos;
+use hoistway_lab::bench::plan::as_budget;
+use hoistway_lab::bench::record::Record;
 use hoistway_lab::recommend::Advice;
 use hoistway_lab::recommend::choose::Fell;
 use hoistway_lab::recommend::compare::{Comparison, ROUNDS_MAX, Verdict};
@@ -178,15 +180,38 @@ pub fn commands(a: &Advice, more: usize) -> Vec<String> {
     folders.dedup();
     let of = |command: &String| match (command.starts_with("hoistway bench "), folders.as_slice()) {
         (true, [folder]) if is_word(folder) => {
-            format!("{command} --rounds {rounds} --out {}", folder.display())
+            format!(
+                "{} --rounds {rounds} --out {}",
+                within(command, folder, rounds),
+                folder.display()
+            )
         }
         (true, _) => format!("{command} --rounds {rounds}"),
         (false, _) => {
-            let each = command.split(" && ").map(|c| with_reps(c, rounds));
+            let each = command.split(" && ");
+            let each = each.map(|c| with_flag(c, "--reps", &rounds.to_string()));
             each.collect::<Vec<_>>().join(" && ")
         }
     };
     a.field.made.commands.iter().map(of).collect()
+}
+
+/// The command of a bench with the limits that let it choose the same workloads for so many rounds.
+fn within(command: &str, folder: &Path, rounds: usize) -> String {
+    let record = Record::read(folder);
+    let limits = record.and_then(|r| Some((r.limits, r.limits.with(&r.estimate, rounds)?)));
+    let Some((before, limits)) = limits.filter(|(before, now)| before != now) else {
+        return command.to_string();
+    };
+    let time = match limits.time_ns.div_ceil(1_000_000) {
+        ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
+        ms => format!("{ms}ms"),
+    };
+    let command = with_flag(command, "--time", &time);
+    match limits.writes == before.writes {
+        true => command,
+        false => with_flag(&command, "--write-budget", &as_budget(limits.writes)),
+    }
 }
 
 /// A path that stays one word in a shell.
@@ -195,13 +220,13 @@ fn is_word(path: &Path) -> bool {
     path.to_str().is_some_and(|text| !text.is_empty() && text.chars().all(plain))
 }
 
-/// A command of `compare` with another number of repetitions.
-fn with_reps(command: &str, reps: usize) -> String {
+/// A command with another value of a flag.
+fn with_flag(command: &str, flag: &str, value: &str) -> String {
     let mut words: Vec<&str> = command.split(' ').collect();
-    if let Some(at) = words.iter().position(|w| *w == "--reps") {
+    if let Some(at) = words.iter().position(|w| *w == flag) {
         words.drain(at..(at + 2).min(words.len()));
     }
-    format!("{} --reps {reps}", words.join(" "))
+    format!("{} {flag} {value}", words.join(" "))
 }
 
 #[cfg(test)]
@@ -227,10 +252,10 @@ mod tests {
     #[test]
     fn a_command_is_repeated_with_more_repetitions() {
         assert_eq!(
-            with_reps("hoistway compare x --reps 3 --seed 1", 9),
+            with_flag("hoistway compare x --reps 3 --seed 1", "--reps", "9"),
             "hoistway compare x --seed 1 --reps 9"
         );
-        assert_eq!(with_reps("hoistway compare x", 9), "hoistway compare x --reps 9");
+        assert_eq!(with_flag("hoistway compare x", "--reps", "9"), "hoistway compare x --reps 9");
         assert!(
             is_word(Path::new("runs/bench.sim-1"))
                 && !is_word(Path::new("a b"))

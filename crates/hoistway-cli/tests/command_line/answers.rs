@@ -89,7 +89,7 @@ fn recommend_answers_from_runs_and_merge_counts_machines() {
 fn rules_hold_all_of_what_was_chosen_or_nothing() {
     let folder = Folder::new("recommend-share");
     let run = ["compare", "bench-share", "-d", "samsung-970-pro", "-c", "none,prop-bfq", "-r", "3"];
-    let run = [&run[..], &["--duration", "500ms", "--quiet", "-j", "1", "-o", "r"]].concat();
+    let run = [&run[..], &["--duration", "1s", "--quiet", "-j", "1", "-o", "r"]].concat();
     let done = folder.run(&run);
     assert!(done.status.success(), "{}", stderr(&done));
     let ask =

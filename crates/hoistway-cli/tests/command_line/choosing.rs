@@ -126,7 +126,7 @@ fn a_bench_of_several_drives_has_a_folder_and_an_answer_for_each() {
     let few = folder.run(&[&args[..], &["--rounds", "2"]].concat());
     let text = stdout(&few);
     assert_eq!(few.status.code(), Some(1), "two rounds never decide: {text} {}", stderr(&few));
-    let next = "next        hoistway bench --drive sd-card-2009 --time 2s --config 'none+wbt,bfq' --rounds 3 --out x/sd-card-2009";
+    let next = "next        hoistway bench --drive sd-card-2009 --config 'none+wbt,bfq' --time 3s --rounds 3 --out x/sd-card-2009";
     assert!(text.contains(next), "{text}");
     assert!(text.lines().any(|l| l.starts_with("usb-stick-32g  not enough data")), "{text}");
     let asked = folder.run(&["recommend", "x/sd-card-2009"]);

@@ -24,7 +24,7 @@ fn fio_jobs_run_as_an_experiment_and_every_job_has_its_lines() {
     for (args, part) in [
         (&["--job", "my.fio", "--strict"][..], "1 settings are not supported"),
         (&["--job", "my.fio", "--target", "deap"], "no job 'deap'; there are: deep"),
-        (&["--job", "gone.fio"], "gone.fio: cannot be read"),
+        (&["--job", "gone.fio"], "gone.fio: No such file"),
         (&["latency-2019", "--job", "my.fio"], "in place of an experiment"),
     ] {
         let output = folder.run(&[&["compare"], args].concat());

@@ -35,7 +35,7 @@ fn interrupted(folder: &Folder, args: &[&str], ready: impl Fn() -> bool) -> Outp
 fn ctrl_c_ends_with_130_and_leaves_nothing() {
     let folder = Folder::new("ctrl-c");
     // The signal must come after the handler is installed; the run takes minutes.
-    let args = ["compare", "latency-2019", "--reps", "100", "--duration", "1h", "--jobs", "1"];
+    let args = ["compare", "latency-2019", "--reps", "10", "--duration", "1h", "--jobs", "1"];
     let output = interrupted(&folder, &args, || true);
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(folder.entries(), 0, "nothing half-written");

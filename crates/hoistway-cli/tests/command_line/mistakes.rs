@@ -181,6 +181,6 @@ fn an_unwritable_place_is_refused_before_anything_runs() {
     fs::write(folder.0.join("mine/notes.txt"), "x").unwrap();
     let output = folder.run(&["compare", "--out", "mine"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("is not a run directory"));
+    assert!(stderr(&output).contains("something in it that hoistway did not write"));
     assert!(folder.0.join("mine/notes.txt").is_file());
 }

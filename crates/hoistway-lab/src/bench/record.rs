@@ -1,6 +1,6 @@
 //! `bench.json`: what a folder of a bench holds, and how far it is.
 
-use super::plan::{Estimate, Level, Plan};
+use super::plan::{self, Estimate, Level, Plan};
 use super::suite;
 use crate::result::DirectoryError;
 use hoistway_files::input::{self, Limit};
@@ -69,10 +69,46 @@ pub struct Record {
     pub left_out: Vec<(String, String, String)>,
     /// What the plan takes.
     pub estimate: Estimate,
+    /// The limits that its parts were chosen for; 0 in files of earlier versions.
+    #[serde(default)]
+    pub limits: Limits,
     /// What was measured on: name and value.
     pub machine: Vec<(String, String)>,
     /// Equal for runs that may be put together.
     pub key: String,
+}
+
+/// The limits of a bench, and the rounds that had to fit them when its parts were chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Of time, ns.
+    pub time_ns: u64,
+    /// Of bytes written; none if it is the largest number.
+    pub writes: u64,
+    /// Rounds.
+    pub rounds: u32,
+}
+
+impl Limits {
+    /// The limits that the same parts are chosen for with so many rounds; `estimate`: what the plan took. On real
+    /// storage, where files are made first, about the same parts.
+    pub fn with(&self, estimate: &Estimate, rounds: usize) -> Option<Limits> {
+        if self.rounds == 0 {
+            return None;
+        }
+        let scaled = |of: u64, once: u64| {
+            let each = u128::from(of.saturating_sub(once)) * rounds as u128;
+            let all = u128::from(once) + each.div_ceil(u128::from(self.rounds));
+            all.min(u128::from(u64::MAX)) as u64
+        };
+        // What is taken once is planned for within a part of the limit.
+        let once = plan::planned_for(estimate.prepare_ns);
+        let writes = match self.writes {
+            u64::MAX => u64::MAX,
+            writes => scaled(writes, estimate.files),
+        };
+        Some(Limits { time_ns: scaled(self.time_ns, once), writes, rounds: rounds as u32 })
+    }
 }
 
 /// The files beside the runs of a bench.
@@ -176,6 +212,11 @@ impl Record {
                 .map(|(p, why)| (p.experiment.into(), p.workload.into(), why.clone()))
                 .collect(),
             estimate: plan.estimate,
+            limits: Limits {
+                time_ns: plan.limit.0,
+                writes: plan.writes_limit,
+                rounds: plan.fitted,
+            },
             machine: machine.to_vec(),
             key: key.into(),
         }

@@ -1,6 +1,7 @@
 //! Plans within their limits, and a bench that is broken off and goes on.
 
 use super::plan::{self, Level, Plan, PlanError, ROUNDS_MIN, Rates, Subject, Wish};
+use super::record::Record;
 use super::run::{Ears, Ended, Outcome, Place, run};
 use super::{subject, suite::SUITE};
 use crate::config::Config;
@@ -106,6 +107,35 @@ fn rounds_are_never_fewer_than_three() {
             assert!(plan(&Wish { time: Some(least), ..wish(Level::Quick) }, &flash).is_ok());
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// The command that adds rounds measures the same workloads for as long, or its runs could not be put together with
+/// those that are there.
+#[test]
+fn more_rounds_in_more_time_are_rounds_of_the_same() {
+    let simulated = |name: &str| subject::simulated(&DriveFile::load(name).unwrap());
+    let drives = ["sd-card-2009", "hitachi-hts727550a9e364", "samsung-970-pro"];
+    for (i, subject) in drives.map(simulated).into_iter().enumerate() {
+        for time in [None, Some(1), Some(2), Some(5), Some(60), Some(90), Some(300)] {
+            for rounds in [None, Some(2), Some(6)] {
+                let wish = Wish { time: time.map(Nanos::secs), rounds, ..wish(Level::Quick) };
+                let Ok(first) = plan(&wish, &subject) else { continue };
+                let record = Record::of(&first, "", "", &[], Vec::new());
+                for more in [3, 7, 40] {
+                    let limits = record.limits.with(&first.estimate, more).unwrap();
+                    let (time, writes) = (Some(Nanos(limits.time_ns)), Some(limits.writes));
+                    let wish = Wish { time, writes, rounds: Some(more as u32), ..wish.clone() };
+                    let then = plan(&wish, &subject).unwrap();
+                    let of = |plan: &Plan| {
+                        let each = plan.parts.iter().map(|p| (p.part.workload, p.measured));
+                        each.collect::<Vec<_>>()
+                    };
+                    assert_eq!(of(&then), of(&first), "{i} {time:?} {rounds:?} {more}");
+                    assert_eq!(then.rounds, more as u32);
+                }
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const RUNS_MAX: u64 = 10_000;
 /// Most processes in all runs of a grid; each has a record of one to two kB.
 pub(crate) const RECORDS_MAX: u64 = 250_000;
 /// Most intervals of all throughput series of a grid, of 24 bytes each.
-pub(crate) const INTERVALS_MAX: u64 = 4_000_000;
+pub(crate) const INTERVALS_MAX: u64 = 8_000_000;
 /// Longest time of any kind.
 pub(crate) const TIME_MAX: Nanos = Nanos::secs(86_400);
 

@@ -328,8 +328,8 @@ fn a_lead_is_the_targets() {
 fn every_embedded_experiment_says_what_it_judges_by() {
     for id in Experiment::ids() {
         let e = Experiment::load(id).unwrap();
-        // Start-ups beside a film, a search beside a compiler: each workload has its own.
-        let mixed = ["kernel-devel-s", "startup-blkmq-2018"].contains(&id);
+        // Start-ups beside a film, a search beside a compiler, the decisions of a scheduler: each workload has its own.
+        let mixed = ["kernel-devel-s", "scheduler-patch", "startup-blkmq-2018"].contains(&id);
         assert_eq!(e.judge.is_none(), mixed, "{id}");
     }
     let shares = Experiment::load("bandwidth-2019").unwrap();

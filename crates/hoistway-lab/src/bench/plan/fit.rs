@@ -170,6 +170,7 @@ impl Fit {
             pace: self.pace,
             writes_limit: bounds.writes,
             rounds: n as u32,
+            fitted: n as u32,
             most: n as u32,
             parts,
             left_out: self.left_out,

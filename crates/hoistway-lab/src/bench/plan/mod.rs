@@ -113,6 +113,11 @@ impl Level {
     }
 }
 
+/// The limit of time within which so much is planned.
+pub(super) fn planned_for(time_ns: u64) -> u64 {
+    time_ns.saturating_mul(100).div_ceil(PLANNED)
+}
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Wish {
@@ -171,6 +176,8 @@ pub struct Plan {
     pub writes_limit: u64,
     /// Rounds.
     pub rounds: u32,
+    /// Rounds that had to fit when the parts were chosen.
+    pub fitted: u32,
     /// Rounds where runs take less than was foreseen: on real storage the time that is left makes the answer surer.
     pub most: u32,
     /// What runs, the most important first.
@@ -237,10 +244,11 @@ pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, Pl
     let able = able(wish, subject, check)?;
     let bounds = |rounds: u32| Bounds { limit, writes: writes_limit, rounds: rounds.into() };
     let with = |pace: Pace, rounds: u32| Fit::find(subject, &able, pace, bounds(rounds));
-    let mut fit =
-        with(Pace::of(wish.level, &amount, subject), wish.rounds.unwrap_or(ROUNDS_WANTED))?;
+    let mut fitted = wish.rounds.unwrap_or(ROUNDS_WANTED);
+    let mut fit = with(Pace::of(wish.level, &amount, subject), fitted)?;
     let rounds = wish.rounds.unwrap_or(ROUNDS_MIN);
     if fit.parts.len() < 2 {
+        fitted = rounds;
         fit = with(fit.pace, rounds)?;
     }
     // Two questions with short runs say more than one with long ones.
@@ -262,7 +270,7 @@ pub fn plan(wish: &Wish, subject: &Subject, check: Check<'_>) -> Result<Plan, Pl
         true => most.max(rounds),
         false => rounds,
     };
-    Ok(Plan { most, ..fit.plan(wish, subject, bounds(rounds)) })
+    Ok(Plan { most, fitted, ..fit.plan(wish, subject, bounds(rounds)) })
 }
 
 /// Each part with its configurations, or why it cannot run here.

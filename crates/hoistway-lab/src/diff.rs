@@ -219,12 +219,13 @@ mod tests {
 
     /// A run of the experiment for patches under one configuration, which is called `subject` whatever it is.
     fn run(experiment: &str, drive: &str, workloads: &[&str], config: &str) -> Run {
+        let experiment = Experiment::load(experiment).unwrap();
         let mut grid = Grid {
-            experiment: Experiment::load(experiment).unwrap(),
+            reps: experiment.reps,
+            experiment,
             drives: vec![DriveFile::load(drive).unwrap()],
             workloads: workloads.iter().map(|w| w.to_string()).collect(),
             configs: vec![Config::parse(config).unwrap()],
-            reps: 3,
             seed: 1,
             options: Options { quick: false, duration: None, trace: None },
             command: String::new(),

@@ -83,6 +83,7 @@ impl Package {
         if !lacks.is_empty() {
             return Err(lacks.join("; "));
         }
+        all_told(lines, services)?;
         let mut package = Package { files: lines.files.clone(), ..Package::default() };
         for step in &lines.steps {
             match step.asks {
@@ -93,24 +94,6 @@ impl Package {
                     package.files.extend(named.map(|s| real_time(&s.name)));
                 }
             }
-        }
-        let told = |s: &Service| {
-            package
-                .install
-                .iter()
-                .chain(package.files.iter().map(|f| &f.path))
-                .any(|l| l.contains(&s.name))
-        };
-        if let Some(idle) = services.iter().find(|s| !told(s)) {
-            let weights: Vec<String> = lines.weights().iter().map(u64::to_string).collect();
-            return Err(match weights.is_empty() {
-                true => format!("--service {}: it has nothing to tell a service", idle.name),
-                false => format!(
-                    "--service {}: name its weight, one of those that were measured: {}",
-                    idle.name,
-                    weights.join(", ")
-                ),
-            });
         }
         for file in &package.files {
             let other = |f: &&SystemFile| f.path == file.path && rules_of(f) != rules_of(file);
@@ -155,6 +138,28 @@ impl Package {
             false => Ok(()),
         }
     }
+}
+
+/// Refuses services that no step is about.
+fn all_told(lines: &Lines, services: &[Service]) -> Result<(), String> {
+    let told = |s: &Service| {
+        let about = |step: &Step| match step.asks {
+            Asks::Nothing => false,
+            Asks::Service(weight) => s.weight == weight,
+            Asks::Program => s.weight.is_none(),
+        };
+        lines.steps.iter().any(about)
+    };
+    let Some(idle) = services.iter().find(|s| !told(s)) else { return Ok(()) };
+    let weights: Vec<String> = lines.weights().iter().map(u64::to_string).collect();
+    Err(match weights.is_empty() {
+        true => format!("--service {}: it has nothing to tell a service", idle.name),
+        false => format!(
+            "--service {}: name its weight, one of those that were measured: {}",
+            idle.name,
+            weights.join(", ")
+        ),
+    })
 }
 
 /// The text without its comments, which tell when and by what it was measured.

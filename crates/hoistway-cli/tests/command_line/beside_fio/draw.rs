@@ -93,7 +93,8 @@ pub(crate) fn job(seed: u64) -> Drawn {
         drawn.random(&mut dice);
     }
     drawn.rest(&mut dice);
-    let apart = drawn.sides == [true, true] && drawn.sizes[0].0 != drawn.sizes[1].0;
+    // Also where one of them alone is used: the unit of fio's map is the smaller of both.
+    let apart = drawn.sizes[0].0 != drawn.sizes[1].0;
     if apart && drawn.once {
         drawn.known.push(Known::EndOfPass);
     }

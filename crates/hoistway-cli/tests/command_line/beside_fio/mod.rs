@@ -181,7 +181,7 @@ fn trace(folder: &Folder, text: &str, name: &str) -> Result<(Vec<Record>, u64), 
     let mut reader = Reader::open(Path::new(saved), &options).map_err(|e| e.to_string())?;
     let (mut records, mut record) = (Vec::new(), Record::default());
     while reader.read(&mut record).map_err(|e| e.to_string())? {
-        let own = reader.names().processes.name(record.process).starts_with('j');
+        let own = reader.names().processes.name(record.process).starts_with("j/");
         if own && matches!(record.op, Op::Read | Op::Write) && record.len > 0 {
             records.push(record);
         }

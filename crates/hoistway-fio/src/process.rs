@@ -114,7 +114,7 @@ impl Process {
                 self.0.push(("io_size", Setting::Bare(size.min(job.room(copy)).to_string())));
             }
             (Some(Amount::Bytes(_)) | None, Some(_)) => {}
-            (Some(Amount::Bytes(size)), None) => self.bare("size", whole_calls(job, size) / files),
+            (Some(Amount::Bytes(size)), None) => self.bare("size", size / files),
             (Some(percent), _) => self.amount("size", percent),
             (None, None) => {}
         }
@@ -266,19 +266,5 @@ impl Job {
         let begin =
             bytes(self.offset).saturating_add(bytes(self.offset_increment).saturating_mul(copy));
         whole.saturating_sub(begin).saturating_mul(self.file_count()).max(1)
-    }
-}
-
-/// The region of a job on a device: with `io_size`, fio's sequential calls begin anew only behind its end, so that the
-/// last one of a pass goes beyond it.
-fn whole_calls(job: &Job, size: u64) -> u64 {
-    let blocks = job.sizes.each_ref().map(|s| s.parse::<u64>());
-    match blocks {
-        [Ok(read), Ok(write)]
-            if read == write && job.raw && !job.random && job.io_size.is_some() =>
-        {
-            size.next_multiple_of(read.max(1))
-        }
-        _ => size,
     }
 }

@@ -227,12 +227,6 @@ fn files_have_the_sizes_and_names_that_fio_gives_them() {
     );
     assert!(!small.contains("\nsize ="), "{small}");
     assert!(told("size=64m\nfilesize=16m").contains("io_size = 16777216\n"));
-    // On a device a pass that has more to do ends behind the end of its region.
-    let device = "filename=/dev/sda\nbs=12k\nsize=530432";
-    assert!(told(device).contains("size = 530432\n"));
-    let more = format!("{device}\nio_size=1063936");
-    assert!(told(&more).contains("size = 540672\n"), "{}", told(&more));
-    assert!(told(&format!("{more}\nrw=randread")).contains("size = 530432\n"));
     assert!(told("size=50%\nfilesize=16m").contains("size = \"50%\"\n"));
     let several = told("size=96k\nnrfiles=3\nfile_service_type=random:4\nopenfiles=2");
     for part in

@@ -3,14 +3,31 @@
 /// A difference from fio that docs/reference/fio.md names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// With sizes that differ by direction and a map, a pass ends at a random point.
-    EndOfPass,
+    /// With sizes that differ by direction a random pass ends at a point that is chance.
+    Apart,
+    /// Zipf and Pareto draw the last block too that does not fit: it ends fio's pass.
+    Tail,
+    /// With `ba` the map counts other blocks than are drawn.
+    Aligned,
+    /// Sequential calls among random ones that come to the end of a region.
+    Rows,
+    /// Backwards with an offset fio begins at the end.
+    Backwards,
+    /// With several calls in flight fio leaves syncs out.
+    AsyncSyncs,
 }
 
 impl Known {
     pub fn text(self) -> &'static str {
         match self {
-            Known::EndOfPass => "sizes differ by direction: where a pass ends is chance",
+            Known::Apart => "sizes differ by direction: where a pass ends is chance",
+            Known::Tail => {
+                "zipf or pareto, and a last block that does not fit: where a pass ends is chance"
+            }
+            Known::Aligned => "ba: where a pass ends is chance",
+            Known::Rows => "rows, and blocks that do not fit: where a pass ends is chance",
+            Known::Backwards => "backwards with an offset",
+            Known::AsyncSyncs => "syncs with several calls in flight",
         }
     }
 }
@@ -36,6 +53,10 @@ pub(crate) struct Drawn {
     pub once: bool,
     /// Calls in a row, or a share of sequential ones.
     pub rows: bool,
+    /// Sizes are given for each direction.
+    apart: bool,
+    /// The region.
+    region: u64,
     /// Places have a distribution of their own.
     pub skewed: bool,
     pub depth: u64,
@@ -82,6 +103,8 @@ pub(crate) fn job(seed: u64) -> Drawn {
         single: true,
         once: false,
         rows: false,
+        apart: false,
+        region: 0,
         skewed: false,
         depth: 1,
         known: Vec::new(),
@@ -93,17 +116,49 @@ pub(crate) fn job(seed: u64) -> Drawn {
         drawn.random(&mut dice);
     }
     drawn.rest(&mut dice);
-    // Also where one of them alone is used: the unit of fio's map is the smaller of both.
-    let apart = drawn.sizes[0].0 != drawn.sizes[1].0;
-    if apart && drawn.once {
-        drawn.known.push(Known::EndOfPass);
-    }
+    drawn.find_known();
     drawn
 }
 
 impl Drawn {
     fn set(&mut self, key: &'static str, value: impl ToString) {
         self.settings.push((key, value.to_string()));
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.settings.iter().any(|(k, _)| *k == key)
+    }
+
+    /// Whether the value of a key holds some text.
+    fn says(&self, key: &str, part: &str) -> bool {
+        self.settings.iter().any(|(k, value)| *k == key && value.contains(part))
+    }
+
+    fn find_known(&mut self) {
+        // Also where one direction alone is used: the unit of fio's map is the smaller of both.
+        if self.apart && self.random {
+            self.known.push(Known::Apart);
+        }
+        let fits =
+            |bytes: u64| self.single && bytes.is_multiple_of(self.sizes[0].0.max(self.sizes[1].0));
+        let whole =
+            !self.says("size", "%") && fits(self.region / self.files) && fits(self.file_size);
+        let skewed = ["zipf", "pareto"].iter().any(|k| self.says("random_distribution", k));
+        if skewed && !whole {
+            self.known.push(Known::Tail);
+        }
+        if self.has("ba") {
+            self.known.push(Known::Aligned);
+        }
+        if self.rows && (!whole || self.raw) {
+            self.known.push(Known::Rows);
+        }
+        if self.says("rw", ":-") && self.has("offset") {
+            self.known.push(Known::Backwards);
+        }
+        if self.depth > 1 && (self.has("fsync") || self.has("fdatasync")) {
+            self.known.push(Known::AsyncSyncs);
+        }
     }
 
     /// The job file, for hoistway or for fio.
@@ -157,6 +212,7 @@ impl Drawn {
             }
             5..7 => {
                 let (a, b) = (dice.of(&one), dice.of(&one));
+                self.apart = a != b;
                 self.sizes = [(a * K, a * K), (b * K, b * K)];
                 self.set("bs", format!("{a}k,{b}k"));
             }
@@ -188,6 +244,7 @@ impl Drawn {
     fn places(&mut self, dice: &mut Dice) {
         // Not always a multiple of the block; the device's sectors are 512 bytes.
         let size = (128 + 64 * dice.below(30) + dice.of(&[0, 0, 0, 2, 6])) * K;
+        self.region = size;
         self.raw = dice.percent(25);
         if self.raw {
             // The device is larger: the region is given in bytes.
@@ -275,7 +332,9 @@ impl Drawn {
             5 => {
                 let n = dice.of(&["50", "20", "100,0", "0,100"]);
                 self.set("percentage_random", n);
-                self.rows = true;
+                // All of the one direction that it has.
+                let all = [("100,0", [true, false]), ("0,100", [false, true])];
+                self.rows = !all.contains(&(n, self.sides));
             }
             6 => {
                 let n = dice.of(&["4k", "16k", "8k,4k"]);

@@ -405,7 +405,7 @@ impl Job {
         let advice = self.advice;
         let afresh = !std::mem::replace(&mut self.opened[file], true);
         self.current = Some(file);
-        let Region { file, base: offset, size: len, part } = self.regions[file];
+        let Region { file, base: offset, size: len, part, .. } = self.regions[file];
         if afresh && !self.keep_cache {
             self.next.push_back(match part {
                 true => Operation::DontNeedPart { file, offset, len },

@@ -3,12 +3,14 @@
 //! As fio does it (3.33, observed by its iolog; the program's tests hold the two side by side):
 //!
 //! - In sequence each direction has a position of its own in each file. Where no call fits any more the file is done;
-//!   in a job that fills its time it goes on at the beginning. A hole that leads over the end does so too.
+//!   in a job that fills its time it goes on at the beginning. A hole that leads over the end does so too. On a device
+//!   the last call begins before the end of the region, and may end behind it.
 //! - At random, every block is visited once: a block is drawn, and if it has been visited the next free one behind it is
 //!   taken. A size that would reach into a visited block is cut there. When no block is left the file is done. The
 //!   map counts blocks of the direction's smallest size: where the directions differ, so do their maps.
 //! - Without a map, with a distribution or with an alignment, blocks are drawn each time from all, without an end.
 //! - `run` calls in a row begin at a random place; they look at no map, and what would cross the end is a new place.
+//! - Sequential calls between random ones (`random` below 100) are not marked in the map: their blocks come again.
 //! - A size that does not fit in front of the end is drawn again.
 //!
 //! One size, nothing in a row: a permutation of the blocks takes the place of the map. It has the same property and no
@@ -67,6 +69,9 @@ pub(super) struct Call {
 struct Spot {
     base: u64,
     size: u64,
+    /// The file, or the device, is larger; bytes of the device behind the region.
+    part: bool,
+    behind: u64,
     /// Where the next sequential call of either direction begins; it may lie outside.
     at: [i64; 2],
     order: Option<(Order, u64)>,
@@ -114,7 +119,8 @@ impl Places {
             let order = (random && plan.once == Once::Permuted)
                 .then(|| (Order::random_of(blocks, listed, &mut rng), 0));
             let spread = (random && ranks).then(|| Shuffle::new(blocks, &mut rng));
-            Spot { base, size, at: [0, 0], order, map: None, spread }
+            let Region { part, behind, .. } = *region;
+            Spot { base, size, part, behind, at: [0, 0], order, map: None, spread }
         };
         let spots = regions.iter().map(make).collect();
         Places { plan, spots, turns, in_run: 0, listed, first: rng.clone(), rng }
@@ -153,19 +159,24 @@ impl Places {
                 self.spots.iter_mut().for_each(|s| s.at = [0, 0]);
                 continue;
             };
+            let begins = self.in_run == 0;
             match self.place(file, side) {
-                Some(at) => return Some(self.measure(file, side, at, draws)),
+                Some((at, jumps)) => {
+                    let marks = jumps || !begins;
+                    return Some(self.measure(file, side, at, marks, draws));
+                }
                 None => self.turns.done(file),
             }
         }
     }
 
-    /// How long the call is; the positions behind it.
-    fn measure(&mut self, file: usize, side: usize, at: u64, draws: &mut Rng) -> Call {
+    /// How long the call is; the positions behind it. `marks`: its blocks are visited with that.
+    fn measure(&mut self, file: usize, side: usize, at: u64, marks: bool, draws: &mut Rng) -> Call {
         let sizes = &self.plan.sizes[side];
         let spot = &mut self.spots[file];
-        let mut len = sizes.draw_within(spot.size - at, draws);
-        if let Some(map) = spot.map(&self.plan) {
+        let behind = if self.plan.random[side] == 0 { spot.behind } else { 0 };
+        let mut len = sizes.draw_within(spot.size + behind - at, draws);
+        if marks && let Some(map) = spot.map(&self.plan) {
             let block = sizes.smallest();
             let visited = map.visit(at / block, len.div_ceil(block));
             if visited > 0 {
@@ -177,27 +188,31 @@ impl Places {
         Call { file, offset: spot.base + at, len }
     }
 
-    /// Where in a file the next call of a direction begins.
-    fn place(&mut self, file: usize, side: usize) -> Option<u64> {
+    /// Where in a file the next call of a direction begins, and whether that was drawn.
+    fn place(&mut self, file: usize, side: usize) -> Option<(u64, bool)> {
         let random = self.plan.random[side];
         if random == 0 {
-            return self.in_sequence(file, side);
+            return Some((self.in_sequence(file, side)?, false));
         }
         let jumps = self.in_run == 0 && (random >= 100 || self.rng.below(100) < random);
         if jumps {
             self.in_run = self.plan.run;
         }
         self.in_run = self.in_run.saturating_sub(1);
-        match jumps {
-            true => self.at_random(file, side),
-            false => self.in_sequence(file, side).or_else(|| self.at_random(file, side)),
+        let next = if jumps { None } else { self.in_sequence(file, side) };
+        match next {
+            Some(at) => Some((at, false)),
+            None => Some((self.at_random(file, side)?, true)),
         }
     }
 
     fn in_sequence(&mut self, file: usize, side: usize) -> Option<u64> {
         let (spot, hole) = (&self.spots[file], self.plan.hole);
+        let smallest = self.plan.sizes[side].smallest();
+        let behind = if self.plan.random[side] == 0 { spot.behind } else { 0 };
         let fits = |at: i64| {
-            u64::try_from(at).ok().filter(|at| at + self.plan.sizes[side].smallest() <= spot.size)
+            let at = u64::try_from(at).ok().filter(|&at| at < spot.size)?;
+            (at + smallest <= spot.size + behind).then_some(at)
         };
         let at = spot.at[side];
         if let Some(at) = fits(at) {
@@ -206,8 +221,8 @@ impl Places {
         if at < 0 {
             return fits(spot.size as i64 + hole);
         }
-        // With an offset fio does not see a hole lead over the end.
-        let over = hole > 0 && spot.base == 0;
+        // What fio sees a hole lead over is the end of the file, counted without the offset.
+        let over = hole > 0 && spot.base == 0 && !spot.part;
         // A job of one file goes on in place; of several each has its turn.
         let alone = self.plan.endless && self.turns.in_place();
         (over || alone || self.plan.random[side] > 0 && self.plan.endless).then_some(0)
@@ -279,7 +294,7 @@ mod tests {
     }
 
     fn region(base: u64, size: u64) -> Region {
-        Region { file: FileId(0), base, size, part: false }
+        Region { file: FileId(0), base, size, part: false, behind: 0 }
     }
 
     fn places(plan: Plan, base: u64, size: u64) -> Places {
@@ -355,6 +370,16 @@ mod tests {
         assert_eq!(starts(sequence(4096), 4, 5), [0, 2, 0, 2, 0]);
         // Backwards, as fio's example does.
         assert_eq!(starts(sequence(-8192), 4, 7), [0, 2, 1, 0, 2, 1, 0]);
+        // On a device a call may end behind the region, and a hole ends the pass there.
+        let device = Region { part: true, behind: 1 << 20, ..region(0, 18_000) };
+        let over = |plan: Plan| {
+            let (rng, mut draws) = (stream(1, "places"), stream(2, "draws"));
+            let mut places = Places::new(plan, &[device], Turns::new(1), rng);
+            let all = (0..9).map_while(|_| places.next(false, &mut draws)).map(|c| c.offset / 4096);
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!(over(sequence(0)), [0, 1, 2, 3, 4]);
+        assert_eq!(over(sequence(4096)), [0, 2, 4]);
         let mut offset = places(sequence(4096), 1 << 20, 4 * 4096);
         let mut draws = stream(2, "draws");
         let all: Vec<u64> = (0..5)

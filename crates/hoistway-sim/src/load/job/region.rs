@@ -14,6 +14,8 @@ pub(super) struct Region {
     pub size: u64,
     /// There is more in the file than it.
     pub part: bool,
+    /// Bytes of the device behind it.
+    pub behind: u64,
 }
 
 /// The files of a job.
@@ -119,7 +121,9 @@ impl Regions {
         let place = Place::new(build, shape, raw)?;
         if raw {
             let file = build.host.device_file()?;
-            let region = Region { file, base: place.base, size: place.size, part: true };
+            let Place { base, size, .. } = place;
+            let behind = build.host.capacity().saturating_sub(base + size);
+            let region = Region { file, base, size, part: true, behind };
             return Ok(Regions { all: vec![region], creates });
         }
         let whole = place.whole.unwrap_or(place.base + place.size).next_multiple_of(512);
@@ -133,7 +137,7 @@ impl Regions {
             names => names.iter().map(|name| build.host.shared_file(name, whole)).collect(),
         };
         let part = whole > place.size || !shared.is_empty();
-        let region = |file| Region { file, base: place.base, size: place.size, part };
+        let region = |file| Region { file, base: place.base, size: place.size, part, behind: 0 };
         Ok(Regions { all: files?.into_iter().map(region).collect(), creates })
     }
 }

@@ -27,7 +27,7 @@ step "lints"
 if cargo clippy --version >/dev/null 2>&1; then
   # Everything there is; then as it is by default, the live crate without its options, and the program as
   # ./hoistway builds it for what only simulates.
-  cargo clippy --locked --workspace --features hoistway-cli/ublk --all-targets -- -D warnings
+  cargo clippy --locked --workspace --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-cli -- -D warnings
   cargo clippy --locked -p hoistway-live --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings
@@ -42,7 +42,7 @@ trap 'rm -f "$log"' EXIT
 quiet='/^successes:$/ { hide = 1 } /^(failures:$|test result:)/ { hide = 0 } !hide { print; fflush() }'
 where='$1 == "Running" || $1 == "Doc-tests" { where = $0; sub(/^ */, "", where); sub(/ \(.*/, "", where) }'
 passed=true
-cargo test --locked --workspace --features hoistway-cli/ublk --no-fail-fast -- --show-output 2>&1 |
+cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 |
   tee "$log" | awk "$quiet" || passed=false
 if grep -q "^skipped: " "$log"; then
   step "skipped"

@@ -10,8 +10,8 @@
 #
 #   KERNEL=FILE.deb or FOLDER          a linux-image package, or a folder with one unpacked (boot/, lib/modules/)
 #   SUITE=trixie                       take it from another suite of Debian
-#   HOISTWAY=PROGRAM                   a program built with `--features ublk`; built if not given
-#   UNIT=PROGRAM                       the unit tests of hoistway-live, built with `--features ublk`; not run if not given
+#   HOISTWAY=PROGRAM                   the program; built if not given
+#   UNIT=PROGRAM                       the unit tests of hoistway-live with its feature ublk; not run if not given
 #   ACCEL=kvm or tcg                   KVM where it boots the machine and TCG otherwise, if not given
 #   ONLY='ram figures'                 the named parts only
 #   KEEP=FOLDER                        leave the console's text and the report there
@@ -31,11 +31,11 @@ find_kernel
 
 program=${HOISTWAY:-}
 if [ -z "$program" ]; then
-  say "building hoistway with --features ublk"
-  cargo build --locked --release --quiet -p hoistway-cli --features ublk
+  say "building hoistway"
+  cargo build --locked --release --quiet -p hoistway-cli
   program=${CARGO_TARGET_DIR:-target}/release/hoistway
 fi
-"$program" list fronts | grep -q ublk || { say "$program was built without --features ublk"; exit 1; }
+"$program" list fronts | grep -q ublk || { say "$program was built without ublk"; exit 1; }
 
 make_root
 for tool in mkfs.ext4 e2fsck blkdiscard blockdev losetup fio dd cmp timeout; do

@@ -105,7 +105,7 @@ fn of_jobs(
     if !args.as_fio() {
         let more = |run: &Run| {
             jobs.tell_unmeasured(run);
-            format!("\n{}", job::table(run))
+            format!("\n{}", job::table(run, &jobs))
         };
         return carry_out(vec![grid], common, &chosen, &more);
     }

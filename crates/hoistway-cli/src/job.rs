@@ -97,6 +97,14 @@ impl Jobs {
         self.procs.get(proc).or_else(|| self.procs.get(base)).copied()
     }
 
+    /// How the job of a process is called.
+    fn label(&self, proc: &str) -> String {
+        match self.number(proc) {
+            Some(i) if proc == "target" => format!("{} (target)", self.file.jobs[i].name),
+            _ => proc.into(),
+        }
+    }
+
     /// Says which jobs have no result, since nothing of them was measured.
     pub fn tell_unmeasured(&self, run: &Run) {
         for cell in &run.cells {
@@ -194,8 +202,8 @@ fn flags(args: &JobArgs) -> String {
     text
 }
 
-/// A line per configuration, job and direction.
-pub fn table(run: &Run) -> String {
+/// A line per configuration, job and direction; `jobs`: the names of jobs, the target's too.
+pub fn table(run: &Run, jobs: &Jobs) -> String {
     let several =
         |of: &dyn Fn(&Cell) -> &String| run.cells.iter().any(|c| of(c) != of(&run.cells[0]));
     let drives = several(&|c| &c.drive);
@@ -210,7 +218,7 @@ pub fn table(run: &Run) -> String {
         for (i, name) in procs.iter().map(|p| &p.name).enumerate() {
             for kind in ["read", "write"] {
                 let Some(figures) = figures(cell, i, kind) else { continue };
-                let mut row = vec![cell.config.clone(), name.clone(), kind.to_string()];
+                let mut row = vec![cell.config.clone(), jobs.label(name), kind.to_string()];
                 if drives {
                     row.insert(0, cell.drive.clone());
                 }

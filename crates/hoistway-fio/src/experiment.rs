@@ -47,10 +47,14 @@ pub fn experiment(file: &JobFile, title: &str, target: Option<&str>) -> Result<E
         "# Made from fio jobs.\nschema = 1\ntitle = {}\nabout = {}\njudge = \"{judge}\"\n\
          drives = [\"plextor-px-256m5s\"]\nconfigs = [\"none-none\", \"mq-deadline\", \"kyber\", \"bfq\"]\n\
          workloads = [\"jobs\"]\nreps = 3\n\n[host]\nprofile = \"today\"\n\n",
-        text(&format!("fio jobs of {title}")),
+        text(&match target {
+            Some(i) => format!("fio jobs of {title}, target {}", names[i]),
+            None => format!("fio jobs of {title}"),
+        }),
         text(&about)
     );
     let mut notes = Vec::new();
+    notes.extend(target.and_then(|i| plan.behind(i, &names)));
     window(&mut out, file, &plan, target, &mut notes);
     groups(&mut out, file, &names);
     let _ = write!(out, "[workload.jobs]\nsummary = {}\n", text(&summary(&file.jobs)));
@@ -127,6 +131,29 @@ impl<'a> Plan<'a> {
         let raised = jobs.iter().zip(&stages).filter_map(|(job, stage)| flag(job, *stage));
         let raised = raised.collect();
         Plan { jobs, awaited, files: shared_files(jobs), raised, stages }
+    }
+
+    /// Says that jobs which begin behind the target do not run: measuring ends with it.
+    fn behind(&self, target: usize, names: &[String]) -> Option<String> {
+        let mut late: BTreeSet<usize> = BTreeSet::from([target]);
+        // A job waits for one that stands before it.
+        for (i, job) in self.jobs.iter().enumerate() {
+            if self.stages[i] > self.stages[target] || job.wait_for.is_some_and(|of| late.contains(&of)) {
+                late.insert(i);
+            }
+        }
+        late.remove(&target);
+        let all: Vec<&str> = late.iter().map(|&i| names[i].as_str()).collect();
+        let more = all.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let shown = all[..all.len().min(NAMED)].join(", ");
+        (!all.is_empty()).then(|| {
+            format!(
+                "measuring ends when the target, job '{}', is over, so that what begins behind it does not run: {shown}{more}; \
+                 without --target all jobs run",
+                names[target]
+            )
+        })
     }
 
     fn of(&self, i: usize) -> Part<'_> {

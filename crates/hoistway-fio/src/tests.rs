@@ -346,6 +346,10 @@ fn an_experiment_has_the_processes_their_stages_and_shared_files() {
     }
     let target = experiment(&file, "a.fio", Some("raw")).unwrap().text;
     assert!(target.contains("[workload.jobs.target]\nload = \"job\""), "{target}");
+    let first = experiment(&file, "a.fio", Some("lay out")).unwrap();
+    assert!(first.notes[0].contains("does not run: readers-, raw, last-"), "{:?}", first.notes);
+    assert!(first.text.contains("title = \"fio jobs of a.fio, target lay_out\""), "{}", first.text);
+    assert!(experiment(&file, "a.fio", Some("raw")).unwrap().notes.is_empty());
     assert!(experiment(&file, "a.fio", Some("readers")).unwrap_err().what.contains("one process"));
     assert!(experiment(&file, "a.fio", Some("x")).unwrap_err().what.contains("no job 'x'"));
 }

@@ -139,7 +139,7 @@ fn by_server(args: &Emulate) -> Result<(), Failure> {
     if args.ublk {
         let front = hoistway_live::front::FRONTS.iter().find(|front| front.name == "ublk");
         let Some(front) = front else {
-            let message = "this program was built without ublk; build it with `--features ublk`, or use --loop";
+            let message = "this program was built without its feature ublk; use --loop";
             return Err(Failure::Environment(message.into()));
         };
         if let Some(missing) = (front.missing)() {

@@ -17,12 +17,12 @@ use std::path::Path;
 /// Who is ruled out by which limit, who would gain a lot, and what the answer hangs by.
 pub fn limits(a: &Advice) -> String {
     let mut out = String::new();
-    let Some(taken) = a.answer.config().or(a.choice.config) else { return out };
     for (c, fell) in a.choice.fell.iter().enumerate() {
         if let Fell::Limit(i) = fell {
             let _ = writeln!(out, "ruled out   {}: {}", a.field.configs[c], broken(a, c, *i));
         }
     }
+    let Some(taken) = a.answer.config().or(a.choice.config) else { return out };
     for c in a.gains_a_lot() {
         let name = &a.field.configs[c];
         let _ =

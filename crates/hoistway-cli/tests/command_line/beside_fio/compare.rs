@@ -4,6 +4,9 @@ use super::draw::{Drawn, Known};
 use super::{Call, Did};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Where a pass ends is chance.
+const ENDS: &[Known] = &[Known::Apart, Known::Tail, Known::Aligned, Known::Rows, Known::Holes];
+
 /// Everything that does not agree.
 pub(crate) fn differences(drawn: &Drawn, fio: &Did, ours: &Did) -> Vec<String> {
     let mut found = Vec::new();
@@ -16,7 +19,7 @@ pub(crate) fn differences(drawn: &Drawn, fio: &Did, ours: &Did) -> Vec<String> {
     if exact && one_way && !drawn.random && !random_files(drawn) {
         in_order(&fio.calls, &ours.calls, &mut found);
     }
-    if !known(&[Known::Apart, Known::Tail, Known::Aligned, Known::Rows]) {
+    if !known(ENDS) {
         totals(drawn, fio, ours, exact, &mut found);
     }
     mix(fio, ours, &mut found);
@@ -27,7 +30,7 @@ pub(crate) fn differences(drawn: &Drawn, fio: &Did, ours: &Did) -> Vec<String> {
         repetition(drawn, fio, ours, exact, &mut found);
         skew(drawn, fio, ours, &mut found);
     }
-    if !known(&[Known::AsyncSyncs, Known::Apart, Known::Tail, Known::Aligned, Known::Rows]) {
+    if !known(ENDS) && !known(&[Known::AsyncSyncs]) {
         syncs(drawn, fio, ours, &mut found);
     }
     depth(drawn, fio, ours, &mut found);
@@ -152,7 +155,7 @@ fn span(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
         (begin, did.calls.iter().map(|c| c.offset + c.len).max().unwrap_or(0))
     };
     let (a, b) = (ends(fio), ends(ours));
-    let n = fio.calls.len().min(ours.calls.len());
+    let n = fio.calls.len().min(ours.calls.len()) / if drawn.rows { 8 } else { 1 };
     let whole = drawn.once && !drawn.rows && drawn.known.is_empty() && n > 30;
     // Samples come close to the ends of their region; a round comes to them.
     let room = (a.1 - a.0) * if whole { 1 } else { 3 } / 8 + drawn.sizes[0].1.max(drawn.sizes[1].1);
@@ -207,6 +210,8 @@ fn syncs(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
     let (a, b) = (fio.syncs as f64, ours.syncs as f64);
     let exact = drawn.sides == [false, true] && drawn.single;
     let room = match exact {
+        // A pass that has nothing more to do closes its files too.
+        true if drawn.text(true).contains("fsync_on_close") => 2.0,
         true => 0.0,
         // They come in rows, one behind each read while the number of writes stands.
         false => 4.0 + 8.0 * a.max(b).sqrt(),
@@ -216,11 +221,12 @@ fn syncs(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
     }
 }
 
-/// Calls in flight, where enough of them of one size are made.
+/// Calls in flight, where enough of them of one size are made. Writes may be over before the next one is made.
 fn depth(drawn: &Drawn, fio: &Did, ours: &Did, found: &mut Vec<String>) {
     // A sync waits for all calls, and is itself one for fio.
     let synced = fio.syncs > 0 || ours.syncs > 0;
-    let one_size = drawn.single && drawn.sizes[0] == drawn.sizes[1] && !synced;
+    let one_size =
+        drawn.single && drawn.sizes[0] == drawn.sizes[1] && !synced && drawn.sides == [true, false];
     let enough = fio.calls.len() as u64 >= 40 * drawn.depth;
     if one_size && enough && fio.depth != ours.depth {
         found.push(format!("depth: fio {}, ours {}, asked {}", fio.depth, ours.depth, drawn.depth));

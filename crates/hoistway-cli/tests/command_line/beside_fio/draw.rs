@@ -11,6 +11,10 @@ pub(crate) enum Known {
     Aligned,
     /// Sequential calls among random ones that come to the end of a region.
     Rows,
+    /// In a mix with a hole one direction comes to the end before the other.
+    Holes,
+    /// Zones that are larger than the region are refused.
+    Zones,
     /// Backwards with an offset fio begins at the end.
     Backwards,
     /// With several calls in flight fio leaves syncs out.
@@ -26,6 +30,8 @@ impl Known {
             }
             Known::Aligned => "ba: where a pass ends is chance",
             Known::Rows => "rows, and blocks that do not fit: where a pass ends is chance",
+            Known::Holes => "a mix with a hole: where a pass ends is chance",
+            Known::Zones => "zones larger than the region",
             Known::Backwards => "backwards with an offset",
             Known::AsyncSyncs => "syncs with several calls in flight",
         }
@@ -152,6 +158,12 @@ impl Drawn {
         }
         if self.rows && (!whole || self.raw) {
             self.known.push(Known::Rows);
+        }
+        if self.sides == [true, true] && !self.random && self.says("rw", ":") {
+            self.known.push(Known::Holes);
+        }
+        if self.says("random_distribution", "zoned_abs") && self.region / self.files < 96 * K {
+            self.known.push(Known::Zones);
         }
         if self.says("rw", ":-") && self.has("offset") {
             self.known.push(Known::Backwards);

@@ -549,6 +549,8 @@ impl Load for Job {
                     if self.done.passes > 0 {
                         self.places.restart();
                         self.rng = self.first.clone();
+                        // As fio does it: a sync that is due then is made once more.
+                        self.syncs.last = false;
                     }
                     self.opened.fill(false);
                 }

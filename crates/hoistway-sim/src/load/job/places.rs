@@ -69,8 +69,7 @@ pub(super) struct Call {
 struct Spot {
     base: u64,
     size: u64,
-    /// The file, or the device, is larger; bytes of the device behind the region.
-    part: bool,
+    /// Bytes of the device behind the region.
     behind: u64,
     /// Where the next sequential call of either direction begins; it may lie outside.
     at: [i64; 2],
@@ -119,8 +118,7 @@ impl Places {
             let order = (random && plan.once == Once::Permuted)
                 .then(|| (Order::random_of(blocks, listed, &mut rng), 0));
             let spread = (random && ranks).then(|| Shuffle::new(blocks, &mut rng));
-            let Region { part, behind, .. } = *region;
-            Spot { base, size, part, behind, at: [0, 0], order, map: None, spread }
+            Spot { base, size, behind: region.behind, at: [0, 0], order, map: None, spread }
         };
         let spots = regions.iter().map(make).collect();
         Places { plan, spots, turns, in_run: 0, listed, first: rng.clone(), rng }
@@ -221,8 +219,8 @@ impl Places {
         if at < 0 {
             return fits(spot.size as i64 + hole);
         }
-        // What fio sees a hole lead over is the end of the file, counted without the offset.
-        let over = hole > 0 && spot.base == 0 && !spot.part;
+        // With an offset fio does not see a hole lead over the end, nor on a device that goes on.
+        let over = hole > 0 && spot.base == 0 && spot.behind == 0;
         // A job of one file goes on in place; of several each has its turn.
         let alone = self.plan.endless && self.turns.in_place();
         (over || alone || self.plan.random[side] > 0 && self.plan.endless).then_some(0)

@@ -570,7 +570,7 @@ pub struct ReplayDecisions {
 #[command(group = clap::ArgGroup::new("subject").required(true).args(["target", "drive"]))]
 pub struct Calibrate {
     /// A block device, read only unless --write; or a folder, in which a scratch file is made and deleted again
-    #[arg(value_name = "DEVICE|DIR", conflicts_with_all = ["iocost", "fit"])]
+    #[arg(value_name = "DEVICE|DIR", conflicts_with = "drive")]
     pub target: Option<PathBuf>,
     /// Instead of a device a simulated drive: name or path. With --iocost or --fit
     #[arg(long, short, value_name = "DRIVE", requires = "task")]

@@ -70,6 +70,17 @@ impl Table {
             .collect()
     }
 
+    /// As Markdown prints it. Names of others make no cells or tags.
+    pub fn markdown(&self) -> String {
+        let cell = |text: &String| text.replace('|', "\\|").replace('<', "&lt;");
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let rule = |i: usize| if i < self.left { "---" } else { "--:" };
+        let mut out = line(self.headings.iter().map(cell).collect());
+        out += &line((0..self.headings.len()).map(|i| rule(i).to_string()).collect());
+        self.rows.iter().for_each(|row| out += &line(row.iter().map(cell).collect()));
+        out
+    }
+
     pub fn render(&self) -> String {
         let width = |text: &str| text.chars().count();
         let lines = || std::iter::once(&self.headings).chain(&self.rows);

@@ -138,7 +138,9 @@ impl<'a> Plan<'a> {
         let mut late: BTreeSet<usize> = BTreeSet::from([target]);
         // A job waits for one that stands before it.
         for (i, job) in self.jobs.iter().enumerate() {
-            if self.stages[i] > self.stages[target] || job.wait_for.is_some_and(|of| late.contains(&of)) {
+            if self.stages[i] > self.stages[target]
+                || job.wait_for.is_some_and(|of| late.contains(&of))
+            {
                 late.insert(i);
             }
         }

@@ -69,11 +69,7 @@ pub fn text(raw: &Raw, found: &Found, out: Option<&Path>) -> String {
     if !found.guessed.is_empty() {
         line(format!("Not measured in this run: {}.", found.guessed.join(", ")));
     }
-    let c = &found.file.iocost;
-    line(format!(
-        "io.cost.model: rbps={} rseqiops={} rrandiops={} wbps={} wseqiops={} wrandiops={}",
-        c.rbps, c.rseqiops, c.rrandiops, c.wbps, c.wseqiops, c.wrandiops
-    ));
+    line(io_cost(found));
     let target =
         |us: Option<f64>| us.map_or_else(|| "not measured".into(), |us| format!("{us:.0} us"));
     let targets = &found.targets;
@@ -92,6 +88,28 @@ pub fn text(raw: &Raw, found: &Found, out: Option<&Path>) -> String {
         ));
     }
     text
+}
+
+/// The line for io.cost, and what of it nobody has measured.
+fn io_cost(found: &Found) -> String {
+    let c = &found.file.iocost;
+    let mut line = format!(
+        "io.cost.model: rbps={} rseqiops={} rrandiops={} wbps={} wseqiops={} wrandiops={}",
+        c.rbps, c.rseqiops, c.rrandiops, c.wbps, c.wseqiops, c.wrandiops
+    );
+    let guessed: Vec<&str> =
+        found.guessed.iter().filter_map(|key| key.strip_prefix("iocost.")).collect();
+    if !guessed.is_empty() {
+        let class = &found.choice.class;
+        line += &format!(
+            "\n  Not to be set as it is: {} were not measured and are as in {class}; --write measures them.",
+            guessed.join(", ")
+        );
+    }
+    if !found.quality.good {
+        line += "\n  The fit is poor: what io.cost makes of these rates is untold.";
+    }
+    line
 }
 
 pub fn json(raw: &Raw, found: &Found) -> String {

@@ -21,6 +21,19 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
     match (&options.drive, &options.target) {
         (Some(drive), _) if options.iocost => iocost::measure_rates(options, drive),
         (Some(drive), _) => of_simulated(options, drive),
+        (None, Some(target)) if options.iocost || options.fit => {
+            let (task, instead) = match options.iocost {
+                true => (
+                    "--iocost",
+                    "--write measures a device's rates and prints its line of io.cost.model",
+                ),
+                false => ("--fit", "without it a device's drive file is found"),
+            };
+            let target = target.display();
+            let what =
+                format!("{task} is of a simulated drive (--drive), not of {target}; {instead}");
+            Err(Failure::Usage(what))
+        }
         (None, Some(target)) => of_device(options, target),
         (None, None) => unreachable!("clap asks for one of them"),
     }

@@ -8,8 +8,19 @@ use hoistway_lab::recommend::{Advice, Answer, Match};
 use serde_json::{Value, json as object};
 
 pub fn json(all: &[Advice], by: Match) -> String {
-    let drives: Vec<Value> = all.iter().map(|a| one(a, by)).collect();
-    format!("{:#}\n", object!({ "schema": 1, "drives": drives }))
+    format!("{:#}\n", object!({ "schema": 1, "drives": value(all, by) }))
+}
+
+/// Of each goal the answers for all drives.
+pub fn goals<'a>(each: impl Iterator<Item = (&'a str, Value)>) -> String {
+    let goals: serde_json::Map<String, Value> =
+        each.map(|(name, drives)| (name.to_string(), drives)).collect();
+    format!("{:#}\n", object!({ "schema": 1, "goals": goals }))
+}
+
+/// An answer for each drive.
+pub fn value(all: &[Advice], by: Match) -> Value {
+    all.iter().map(|a| one(a, by)).collect()
 }
 
 fn one(a: &Advice, by: Match) -> Value {

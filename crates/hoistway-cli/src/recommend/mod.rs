@@ -1,6 +1,7 @@
 //! `hoistway recommend`: one configuration from runs, how sure it is, and the lines to install.
 
 mod json;
+mod markdown;
 pub mod rules;
 mod text;
 mod words;
@@ -12,8 +13,11 @@ use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, Source, recommend as a
 use hoistway_lab::result::Run;
 use std::path::{Path, PathBuf};
 
+/// Every goal at once.
+const ALL: &str = "all";
+
 pub fn goals() -> Vec<&'static str> {
-    GOALS.to_vec()
+    [&GOALS[..], &[ALL]].concat()
 }
 
 /// `hoistway recommend`.
@@ -26,7 +30,8 @@ pub struct Recommend {
     /// Run directories, or folders of them such as a bench directory
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// What is asked for: desktop, server, throughput, share, or 'latency<TIME', such as 'latency<5ms'
+    /// What is asked for: desktop, server, throughput, share, or 'latency<TIME', such as 'latency<5ms'; all: a table of
+    /// all drives by goals
     #[arg(long = "for", value_name = "GOAL", default_value = "desktop")]
     #[arg(value_parser = Known(goals), hide_possible_values = true)]
     pub goal: String,
@@ -49,6 +54,9 @@ pub struct Recommend {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Print a page in Markdown, to paste
+    #[arg(long, conflicts_with_all = ["json", "all"])]
+    pub markdown: bool,
     /// Print every column of the tables, however narrow the terminal
     #[arg(long, hide_short_help = true, conflicts_with = "json")]
     pub wide: bool,
@@ -62,19 +70,53 @@ impl Recommend {
 
 pub fn recommend(options: &Recommend) -> Result<(), Failure> {
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(e.to_string());
+    if options.goal == ALL {
+        return matrix(options);
+    }
     let goal = Goal::parse(&options.goal).map_err(|e| usage(&e))?;
     rules::check(options.rules.as_deref())?;
     let sources = read(&options.runs)?;
     let all = advise(&sources, &goal, options.present.as_deref()).map_err(|e| usage(&e))?;
-    let text = match options.json {
-        true => json::json(&all, options.by()),
-        false => text::text(&all, options),
+    let text = match (options.json, options.markdown) {
+        (true, _) => json::json(&all, options.by()),
+        (_, true) => markdown::pages(&all, options.by()),
+        _ => text::text(&all, options),
     };
     print(&text)?;
     if let Some(folder) = &options.rules {
         rules::write(&all, options.by(), &options.service, folder)?;
     }
     if stand(&all) { Ok(()) } else { Err(Failure::No) }
+}
+
+/// `--for all`: a row for each drive, a column for each goal. A goal that the runs do not tell of is left out.
+fn matrix(options: &Recommend) -> Result<(), Failure> {
+    if options.rules.is_some() {
+        let what = "--rules installs the answer to one goal: name it with --for";
+        return Err(Failure::Usage(what.into()));
+    }
+    let sources = read(&options.runs)?;
+    let (mut goals, mut untold) = (Vec::new(), Vec::new());
+    for name in GOALS {
+        let goal = Goal::parse(name).map_err(|e| Failure::Usage(e.to_string()))?;
+        match advise(&sources, &goal, options.present.as_deref()) {
+            Ok(all) => goals.push((name.to_string(), all)),
+            Err(error) => untold.push((name, error.to_string())),
+        }
+    }
+    if let ([], Some((_, error))) = (&goals[..], untold.first()) {
+        return Err(Failure::Usage(error.clone()));
+    }
+    let table = markdown::matrix(&goals);
+    let each = goals.iter().map(|(name, all)| (name.as_str(), json::value(all, options.by())));
+    let text = match (options.json, options.markdown) {
+        (true, _) => json::goals(each),
+        (_, true) => table.markdown(),
+        _ => table.fit(crate::table::limit(options.wide), &[]),
+    };
+    untold.iter().for_each(|(name, error)| eprintln!("left out: {name}: {error}"));
+    print(&text)?;
+    if goals.iter().all(|(_, all)| stand(all)) { Ok(()) } else { Err(Failure::No) }
 }
 
 /// Is there an answer for every drive? What the exit code says, of `bench` too.
@@ -141,6 +183,7 @@ pub fn show(advice: &[Advice], wide: bool) -> String {
         service: Vec::new(),
         all: false,
         json: false,
+        markdown: false,
         wide,
     };
     text::text(advice, &options)

@@ -11,7 +11,7 @@ use hoistway_lab::recommend::goal::{Aspect, Limit};
 use hoistway_lab::recommend::identity::KERNEL;
 use hoistway_lab::recommend::install::{Lines, Step};
 use hoistway_lab::recommend::processor::{Decisions, grouped};
-use hoistway_lab::recommend::{Advice, Answer};
+use hoistway_lab::recommend::{Advice, Answer, Match};
 use hoistway_lab::words::counted;
 use std::fmt::Write as _;
 
@@ -32,24 +32,26 @@ fn one(a: &Advice, options: &Recommend) -> String {
     }
     out.push('\n');
     out.push_str(&how(a));
-    if let Some(config) = a.answer.config() {
-        match a.is_in_force(config) {
-            true => out.push_str("\nNothing to install: it is in force already.\n"),
-            false => {
-                let mut lines = a.lines(config, options.by());
-                if let Some(why) = a.not_for_good() {
-                    lines.files.clear();
-                    lines.cannot.push(format!("nothing for every boot: {why}"));
-                }
-                out.push_str(&install(&lines));
-            }
-        }
-    }
+    out.push_str(&installed(a, options.by()));
     out
 }
 
+/// What installs the answer; nothing without one.
+pub(super) fn installed(a: &Advice, by: Match) -> String {
+    let Some(config) = a.answer.config() else { return String::new() };
+    if a.is_in_force(config) {
+        return "\nNothing to install: it is in force already.\n".into();
+    }
+    let mut lines = a.lines(config, by);
+    if let Some(why) = a.not_for_good() {
+        lines.files.clear();
+        lines.cannot.push(format!("nothing for every boot: {why}"));
+    }
+    install(&lines)
+}
+
 /// The answer in a line.
-fn headline(a: &Advice) -> String {
+pub(super) fn headline(a: &Advice) -> String {
     let name = |c: usize| a.field.configs[c].as_str();
     let sure = || format!("{} ({:.0} % of draws)", a.sureness.word(), 100.0 * a.same());
     match &a.answer {
@@ -77,7 +79,7 @@ fn headline(a: &Advice) -> String {
 }
 
 /// What is gained, what is lost, and who came second.
-fn reasons(a: &Advice) -> String {
+pub(super) fn reasons(a: &Advice) -> String {
     let mut out = String::new();
     let chosen = a.answer.config().or(a.choice.config);
     if let Answer::NotEnough { why, more } = &a.answer {
@@ -309,6 +311,14 @@ fn verdict(a: &Advice, config: usize) -> String {
 
 /// A row per configuration: each aspect over the present one's.
 fn table(a: &Advice, wide: bool) -> String {
+    let (table, note) = figures(a);
+    let spare = [Aspect::Processor, Aspect::SyncTail, Aspect::InteractiveTail, Aspect::Beside]
+        .map(Aspect::words);
+    table.fit(limit(wide), &spare) + &note
+}
+
+/// The same, and how it is to be read.
+pub(super) fn figures(a: &Advice) -> (Table, String) {
     let complete = || (0..a.field.configs.len()).filter(|&c| a.complete(c));
     let told =
         |x: &Aspect| a.field.has(*x) && complete().all(|c| a.field.scores(c, &[*x]).is_some());
@@ -333,18 +343,14 @@ fn table(a: &Advice, wide: bool) -> String {
         row.push(verdict(a, c));
         table.row(row);
     }
-    let spare = [Aspect::Processor, Aspect::SyncTail, Aspect::InteractiveTail, Aspect::Beside]
-        .map(Aspect::words);
-    let mut out = table.fit(limit(wide), &spare);
     let base = &a.field.configs[a.base];
     let aside = aspects.iter().any(|&x| aside(a, x).is_some());
-    let _ = writeln!(
-        out,
-        "(over {base}'s; =: the same within {:.0} %; ?: not told apart yet{})",
+    let note = format!(
+        "(over {base}'s; =: the same within {:.0} %; ?: not told apart yet{})\n",
         100.0 * a.field.identity.margin(),
         if aside { "; in brackets: not judged" } else { "" }
     );
-    out
+    (table, note)
 }
 
 /// The first workload of an aspect of which all were set aside.
@@ -420,7 +426,7 @@ fn workloads(a: &Advice, wide: bool) -> String {
 }
 
 /// What it was made from, and how it was decided.
-fn how(a: &Advice) -> String {
+pub(super) fn how(a: &Advice) -> String {
     let field = &a.field;
     let mut out = String::new();
     let all = field.quantities.iter().chain(&field.set_aside);

@@ -77,7 +77,7 @@ pub fn beyond(a: &Advice, config: usize, limit: usize) -> String {
 }
 
 /// What a configuration changes over another one, as people would say it: what it gains first.
-fn changes(a: &Advice, config: usize, over: usize) -> Vec<String> {
+pub fn changes(a: &Advice, config: usize, over: usize) -> Vec<String> {
     let (mut gains, mut costs) = (Vec::new(), Vec::new());
     for aspect in Aspect::ALL {
         let Some(x) = a.field.compare(config, over, &[aspect]) else { continue };

@@ -62,6 +62,28 @@ fn recommend_answers_from_runs_and_merge_counts_machines() {
         "{rule}"
     );
 
+    // A page to paste, and all goals in one table.
+    let page = stdout(&folder.run(&["recommend", "three", "--markdown"]));
+    for part in [
+        "# PLEXTOR SATA PX-256M5S, for desktop\n\n**bfq instead of mq-deadline, likely",
+        " Against mq-deadline: reads ",
+        "\n| config | latency | ",
+        "\n- *throttling*: ",
+        "\n## To install\n\n```text\n",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    let matrix = folder.run(&["recommend", "three", "--for", "all", "--markdown"]);
+    let rows = stdout(&matrix);
+    assert!(rows.starts_with("| class | drive | desktop | "), "{rows}");
+    assert!(rows.contains("| sata-ssd | plextor-px-256m5s | bfq, likely |"), "{rows}");
+    assert!(stderr(&matrix).contains("left out: share: "), "{}", stderr(&matrix));
+    let matrix = folder.run(&["recommend", "three", "--for", "all", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&matrix.stdout).unwrap();
+    assert_eq!(value["goals"]["desktop"][0]["config"], "bfq");
+    let refused = folder.run(&["recommend", "three", "--for", "all", "--rules", "x"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+
     let few = folder.run(&["recommend", "two", "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&few.stdout).unwrap();
     assert_eq!(few.status.code(), Some(1));

@@ -19,6 +19,7 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["compare", "--config", "lat-none{target=0}"], "target = 0 is outside"),
         (&["compare", "--config", "max-none{rbps=10Mbit}"], "'10Mbit' is not a rate"),
         (&["compare", "--config", "io.cost"], "did you mean 'cost-none'?"),
+        (&["calibrate", "--iocost", "/dev/sdx"], "--iocost is of a simulated drive (--drive)"),
         (&["compare", "--config", "iocost-bfq"], "did you mean 'cost-bfq'?"),
         (&["compare", "--drive", "samsung-970"], "samsung-970-pro"),
         (&["compare", "--drive", "nvme"], "nvme-consumer-gen4, nvme-enterprise-gen4"),

@@ -141,7 +141,8 @@ impl Watch {
         ours.moved.read += here.read;
         ours.moved.written += here.written;
         ours.processes.push(own);
-        let others = now.since(&self.processes, &self.system, &ours.processes);
+        let devices = self.queues.iter().flat_map(|(queue, _)| queue.numbers()).collect();
+        let others = now.since(&self.processes, &self.system, &ours.processes, &devices);
         let foreign = foreign(device, ours.moved, others.moved, self.queues.len() == 1);
         let all = device.bytes().max(1) as f64;
         let percent = |bytes: u64| 100.0 * bytes as f64 / all;
@@ -467,8 +468,12 @@ pub(super) mod tests {
                 ("proc/77/io", "read_bytes: 0\nwrite_bytes: 0\n"),
                 ("proc/77/comm", "rsync\n"),
                 ("proc/77/stat", "77 (rsync) S 1\n"),
+                ("proc/77/fd/3", "a file on the device"),
             ],
         );
+        let device = rustix::fs::stat(&tree.0).unwrap().st_dev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        tree.put(&format!("{stat}/dev"), &format!("{major}:{minor}\n"));
         let system = System::below(&tree.0);
         let queue = Queue::new(&system, &tree.0.join(stat)).unwrap();
         let begin = || Watch {

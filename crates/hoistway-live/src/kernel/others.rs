@@ -14,11 +14,13 @@
 //!   the run's count as far as other processes have written; if the run writes nothing, all of them count.
 //!
 //! *Weaknesses.* `/proc/PID/io` is not by device: whoever writes to another drive can make a journal's writes look like his.
-//! The counters of a process that has ended are its parent's, which is then named in its place.
+//! So it is named only if it has a file of this device open, or the device itself. The counters of a process that has
+//! ended are its parent's.
 
 use super::System;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 /// Bytes that processes have read from storage and made dirty or written, as `/proc/PID/io` counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +70,7 @@ pub struct Processes(BTreeMap<u32, Moved>);
 pub struct Others {
     /// All of them.
     pub moved: Moved,
-    /// The one that moved most, and its bytes.
+    /// Of those that have a file of the device open the one that moved most, and its bytes.
     pub most: Option<(String, u64)>,
 }
 
@@ -80,8 +82,14 @@ impl Processes {
         Processes(pids.filter_map(|pid| Some((pid, moved_by(system, pid)?))).collect())
     }
 
-    /// What was moved since then by processes other than these.
-    pub fn since(&self, then: &Processes, system: &System, ours: &[u32]) -> Others {
+    /// What was moved since then by processes other than these. `devices`: the numbers of the device and its parts.
+    pub fn since(
+        &self,
+        then: &Processes,
+        system: &System,
+        ours: &[u32],
+        devices: &BTreeSet<String>,
+    ) -> Others {
         let mut others = Others::default();
         for (pid, now) in self.0.iter().filter(|(pid, _)| !ours.contains(pid)) {
             let moved = now.since(&then.0.get(pid).copied().unwrap_or_default());
@@ -90,7 +98,8 @@ impl Processes {
                 continue;
             }
             others.moved.add(moved);
-            if others.most.as_ref().is_none_or(|(_, most)| *most < moved.bytes()) {
+            let more = others.most.as_ref().is_none_or(|(_, most)| *most < moved.bytes());
+            if more && uses(system, *pid, devices) {
                 let name = system.text(&format!("/proc/{pid}/comm")).unwrap_or_default();
                 others.most = Some((format!("{name}, process {pid}"), moved.bytes()));
             }
@@ -110,6 +119,17 @@ impl Processes {
         let now = self.0.get(&pid).copied().unwrap_or_default();
         now.since(&then.0.get(&pid).copied().unwrap_or_default())
     }
+}
+
+/// Whether a process has a file open that lies on one of these devices, or one of them.
+fn uses(system: &System, pid: u32, devices: &BTreeSet<String>) -> bool {
+    let number = |n: u64| format!("{}:{}", rustix::fs::major(n), rustix::fs::minor(n));
+    let open = fs::read_dir(system.path(&format!("/proc/{pid}/fd"))).into_iter().flatten();
+    // A file system that spans devices gives its files a number of its own: who uses it is not known.
+    open.flatten().filter_map(|entry| fs::metadata(entry.path()).ok()).any(|file| {
+        let block = file.file_type().is_block_device();
+        devices.contains(&number(if block { file.rdev() } else { file.dev() }))
+    })
 }
 
 /// A thread of the kernel: kthreadd itself, or a child of it.
@@ -190,22 +210,33 @@ mod tests {
         tree.put("proc/12/io", &io(7000, 9000, 0));
         tree.put("proc/13/io", &io(0, 90_000, 0));
         let now = Processes::now(&system);
-        let others = now.since(&then, &system, &[10, 11]);
+        let device = rustix::fs::stat(&tree.0).unwrap().st_dev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let here = BTreeSet::from([format!("{major}:{minor}")]);
+        let others = now.since(&then, &system, &[10, 11], &here);
         assert_eq!(others.moved, Moved { read: 7000, written: 9000 });
+        assert_eq!(others.most, None, "it has no file of the device open");
+        tree.put("proc/12/fd/3", "a file that lies here");
+        let others = now.since(&then, &system, &[10, 11], &here);
         assert_eq!(others.most, Some(("tar (1) 2 x, process 12".into(), 16_000)));
+        let elsewhere = BTreeSet::from(["8:77".to_string()]);
+        assert_eq!(now.since(&then, &system, &[10, 11], &elsewhere).most, None);
         assert_eq!(now.of(10, &then), Moved { read: 300, written: 0 });
         // Its number was given to another process.
         tree.put("proc/12/io", &io(40, 0, 0));
         let later = Processes::now(&system);
-        assert_eq!(later.since(&now, &system, &[10, 11, 13]).moved, Moved { read: 40, written: 0 });
+        assert_eq!(
+            later.since(&now, &system, &[10, 11, 13], &here).moved,
+            Moved { read: 40, written: 0 }
+        );
         // It ends, and its parent inherits all that it ever moved.
         std::fs::remove_dir_all(tree.0.join("proc/12")).unwrap();
         tree.put("proc/14/io", &io(100, 0, 0));
         let before = Processes::now(&system);
         tree.put("proc/14/io", &io(100 + 40, 0, 0));
-        let inherited = Processes::now(&system).since(&later, &system, &[10, 11, 13]);
+        let inherited = Processes::now(&system).since(&later, &system, &[10, 11, 13], &here);
         assert_eq!(inherited.moved, Moved { read: 140 - 40, written: 0 });
-        assert_eq!(before.since(&later, &system, &[10, 11, 13]).moved.read, 100 - 40);
+        assert_eq!(before.since(&later, &system, &[10, 11, 13], &here).moved.read, 100 - 40);
         assert!(!lazy_init(&system));
         tree.put("proc/15/comm", "ext4lazyinit\n");
         assert!(lazy_init(&system));

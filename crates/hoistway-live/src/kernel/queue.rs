@@ -140,6 +140,14 @@ impl Queue {
         })
     }
 
+    /// Its number, and those of its partitions.
+    pub fn numbers(&self) -> Vec<String> {
+        let parts = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let parts = parts.filter(|entry| entry.path().join("partition").exists());
+        let parts = parts.filter_map(|entry| super::line(&entry.path().join("dev")));
+        std::iter::once(self.number.clone()).chain(parts).collect()
+    }
+
     /// The queue of that kernel name.
     pub fn by_name(system: &System, name: &str) -> Result<Queue, LiveError> {
         let entry = system.path(&format!("/sys/block/{name}"));

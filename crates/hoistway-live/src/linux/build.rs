@@ -532,8 +532,8 @@ impl Build<'_> {
 
     fn make(&mut self, targets: &[&str], what: &str) -> Result<(), LiveError> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut command = Command::new("nice");
-        command.args(["make", "ARCH=um", &format!("-j{jobs}")]).args(targets);
+        let mut command = Command::new("make");
+        command.args(["ARCH=um", &format!("-j{jobs}")]).args(targets);
         command.current_dir(&self.tree);
         // Another machine's compiler, or another architecture's settings, are of no use here.
         ["ARCH", "CROSS_COMPILE", "KBUILD_OUTPUT", "MAKEFLAGS", "LLVM"].iter().for_each(|name| {
@@ -571,6 +571,7 @@ impl Build<'_> {
         let child = command.env("LC_ALL", "C").process_group(0).spawn().map_err(os(program))?;
         let mut running = Group::new(child);
         let clock = Clock::new();
+        let mut compiled = Compiled::after(&self.log, begins);
         loop {
             let ended = running.try_wait().map_err(os(what))?;
             match ended {
@@ -579,7 +580,9 @@ impl Build<'_> {
                 None => {}
             }
             let seconds = clock.now().as_nanos() / 1_000_000_000;
-            if !(self.watch)(&format!("{what}, {seconds} s")) {
+            let files = compiled.count();
+            let files = if files > 0 { format!(", {files} files") } else { String::new() };
+            if !(self.watch)(&format!("{what}{files}, {seconds} s")) {
                 return Err(LiveError::Program(format!("given up while {what}")));
             }
             sleep(LOOK);
@@ -637,9 +640,59 @@ fn missing(fragment: &str, config: &str) -> Vec<String> {
         .collect()
 }
 
+/// Files that a build has compiled, by the lines of its log.
+struct Compiled {
+    log: Option<BufReader<File>>,
+    line: Vec<u8>,
+    files: u64,
+}
+
+impl Compiled {
+    fn after(log: &Path, begins: u64) -> Compiled {
+        use std::io::Seek;
+        let opened = File::open(log).and_then(|mut log| {
+            log.seek(std::io::SeekFrom::Start(begins))?;
+            Ok(BufReader::new(log))
+        });
+        Compiled { log: opened.ok(), line: Vec::new(), files: 0 }
+    }
+
+    /// Of the lines that are whole so far.
+    fn count(&mut self) -> u64 {
+        let Some(log) = &mut self.log else { return 0 };
+        // What is cut off by the end of the file comes whole the next time.
+        while log.read_until(b'\n', &mut self.line).is_ok_and(|n| n > 0)
+            && self.line.ends_with(b"\n")
+        {
+            let compiles =
+                [&b"CC"[..], b"AS"].iter().any(|how| self.line.trim_ascii_start().starts_with(how));
+            self.files += u64::from(compiles);
+            self.line.clear();
+        }
+        self.files
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compiled_files_are_counted_line_by_line() {
+        let path = std::env::temp_dir().join(format!("hoistway-log-{}", std::process::id()));
+        fs::write(&path, "  CC  old.o\n").unwrap();
+        let begins = fs::metadata(&path).unwrap().len();
+        let mut compiled = Compiled::after(&path, begins);
+        let more = |text: &str| {
+            use std::io::Write;
+            File::options().append(true).open(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        more("  CC      a.o\n  LD      b.o\n  C");
+        assert_eq!(compiled.count(), 1);
+        more("C      c.o\n  AS      d.o\n");
+        assert_eq!(compiled.count(), 3);
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_kernel_is_called_by_the_first_two_numbers_of_its_release() {

@@ -14,6 +14,8 @@ mod interruption;
 mod mistakes;
 mod output;
 mod outputs;
+#[cfg(unix)]
+mod products;
 mod records;
 mod traces;
 

@@ -17,6 +17,8 @@ mod outputs;
 #[cfg(unix)]
 mod products;
 mod records;
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod surroundings;
 mod traces;
 
 use std::fs;

@@ -11,7 +11,7 @@ use hoistway_lab::merge::{Bench, Group, MACHINES_MIN, Merged, merge as put_toget
 use hoistway_lab::recommend::goal::Aspect;
 use hoistway_lab::recommend::{Advice, Answer, Goal, Source};
 use hoistway_lab::report::merged as page;
-use hoistway_lab::result::Run;
+use hoistway_lab::result::{Run, Together};
 use hoistway_lab::words::counted;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -55,8 +55,9 @@ pub fn merge(options: &Merge) -> Result<(), Failure> {
         out => output::check_folder(OUT, out, is_ours)?,
     }
     let mut benches = Vec::new();
+    let together = Together::default();
     for path in &options.dirs {
-        read(path, &mut benches)?;
+        read(path, &mut benches, &together)?;
     }
     let all = put_together(&benches, &goal, options.against.as_deref(), options.apart)
         .map_err(|e| usage(&e))?;
@@ -72,7 +73,7 @@ pub fn merge(options: &Merge) -> Result<(), Failure> {
 }
 
 /// The benches at a path: a run directory, a folder of them, or a folder of such folders.
-fn read(path: &Path, benches: &mut Vec<Bench>) -> Result<(), Failure> {
+fn read(path: &Path, benches: &mut Vec<Bench>, together: &Together) -> Result<(), Failure> {
     let deeper = || -> Vec<PathBuf> {
         let entries = std::fs::read_dir(path).into_iter().flatten();
         let folders = entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.is_dir());
@@ -87,11 +88,11 @@ fn read(path: &Path, benches: &mut Vec<Bench>) -> Result<(), Failure> {
             if folders.is_empty() {
                 return Err(e);
             }
-            return folders.iter().try_for_each(|f| read(f, benches));
+            return folders.iter().try_for_each(|f| read(f, benches, together));
         }
     };
     let source = |dir: &PathBuf| {
-        let run = Run::read(dir).map_err(|e| Failure::Usage(e.to_string()))?;
+        let run = Run::read_among(dir, together).map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(Source { name: dir.display().to_string(), run })
     };
     let sources = dirs.iter().map(source).collect::<Result<Vec<_>, Failure>>()?;

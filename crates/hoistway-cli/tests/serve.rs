@@ -319,3 +319,37 @@ fn a_running_server_is_listed_and_changed_over_its_control_socket() {
     let _ = server.wait().unwrap();
     assert!(wait_for(|| !control.exists() && !socket.exists()), "both socket files are removed");
 }
+
+/// Each device costs a thread and memory: what is too much is refused before the first is opened, within little memory.
+#[test]
+fn more_exports_than_there_is_room_for_are_refused_at_once() {
+    let folder = Folder::new("many");
+    let path = folder.path("many.toml");
+    let serve = |args: &[String]| {
+        let script = "ulimit -v 1500000; exec timeout 60 \"$@\"";
+        Command::new("sh")
+            .args(["-c", script, "sh", HOISTWAY, "serve"])
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let in_file = |exports: usize, target: &dyn Fn(usize) -> String| {
+        let one = |i: usize| format!("[[export]]\nname=\"e{i}\"\ntarget=\"{}\"\n", target(i));
+        std::fs::write(&path, (0..exports).map(one).collect::<String>()).unwrap();
+        let config = ["--config".into(), path.clone()];
+        serve(&[&config[..], &["--run".into(), "true".into()]].concat())
+    };
+    let said = |output: Output, parts: &[&str]| {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "'{part}': {text}"));
+    };
+    let exports = "exports = 90000, at most 10000";
+    said(in_file(90_000, &|_| "ram:1M".into()), &["many.toml: ", exports]);
+    let devices = "devices = 1001 behind 1001 exports, at most 1000";
+    said(in_file(1001, &|i| format!("ram:{}", 512 * (i + 1))), &["many.toml: ", devices]);
+    let flags = (0..1001).flat_map(|i| ["-e".into(), format!("e{i}=null:1M,cow")]);
+    said(serve(&flags.collect::<Vec<_>>()), &["--export: ", devices]);
+    let most = in_file(10_000, &|_| "ram:1M".into());
+    assert!(most.status.success(), "{}", String::from_utf8_lossy(&most.stderr));
+}

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Longest wait for a server that has taken the connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Longest answer: the figures of 10,000 exports and 4,096 clients are some MiB. What listens on the socket may be anything.
+const ANSWER_MAX: u64 = 64 << 20;
+
 /// `hoistway ctl`.
 pub fn ctl(args: &Ctl) -> Result<(), Failure> {
     if let CtlCommand::Explain { of, limit, span } = &args.command {
@@ -82,12 +85,17 @@ fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> 
     let lost = |e: std::io::Error| lost(&args.control, &e);
     let stream = send(&args.control, &request)?;
     stream.set_read_timeout(Some(PATIENCE + Duration::from_secs_f64(seconds))).map_err(lost)?;
-    let mut lines = BufReader::new(stream).lines();
-    let first = lines.next().transpose().map_err(lost)?.unwrap_or_default();
-    checked(&args.control, &first)?;
+    let mut lines = BufReader::new(stream);
+    let mut next = || -> Result<Option<String>, Failure> {
+        let mut line = Vec::new();
+        let read =
+            lines.by_ref().take(ANSWER_MAX + 1).read_until(b'\n', &mut line).map_err(lost)?;
+        let line = within(&args.control, line)?;
+        Ok((read > 0).then(|| line.trim_end_matches('\n').to_string()))
+    };
+    checked(&args.control, &next()?.unwrap_or_default())?;
     print(&format!("timeline of {of}; times since it began\n\n"))?;
-    for line in lines {
-        let line = line.map_err(lost)?;
+    while let Some(line) = next()? {
         let said: Value =
             serde_json::from_str(&line).map_err(|e| no_hoistway(&args.control, &e))?;
         if let Some(text) = said["line"].as_str() {
@@ -112,9 +120,25 @@ fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> 
 
 /// One line out, one line in.
 pub fn ask(path: &Path, request: &Request) -> Result<Value, Failure> {
-    let mut text = String::new();
-    send(path, request)?.read_to_string(&mut text).map_err(|e| lost(path, &e))?;
-    checked(path, &text)
+    let mut text = Vec::new();
+    let mut answer = send(path, request)?.take(ANSWER_MAX + 1);
+    answer.read_to_end(&mut text).map_err(|e| lost(path, &e))?;
+    checked(path, &within(path, text)?)
+}
+
+/// The text of an answer, if it is one.
+fn within(path: &Path, answer: Vec<u8>) -> Result<String, Failure> {
+    let wrong = |what: String| Failure::Environment(format!("{}: {what}", path.display()));
+    if answer.len() as u64 > ANSWER_MAX {
+        let what = format!(
+            "no hoistway server is listening on this socket: an answer of more than {} MiB",
+            ANSWER_MAX >> 20
+        );
+        return Err(wrong(what));
+    }
+    let refused =
+        |_| wrong("no hoistway server is listening on this socket: no text in UTF-8".into());
+    String::from_utf8(answer).map_err(refused)
 }
 
 /// Asks, for whatever is answered.

@@ -10,7 +10,7 @@ use crate::args::Known;
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
 use hoistway_lab::recommend::{Advice, GOALS, Goal, Match, Source, recommend as advise};
-use hoistway_lab::result::Run;
+use hoistway_lab::result::{Run, Together};
 use std::path::{Path, PathBuf};
 
 /// Every goal at once.
@@ -126,10 +126,11 @@ pub fn stand(all: &[Advice]) -> bool {
 
 /// The runs of these directories and folders of directories.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    let mut sources = Vec::new();
+    let (mut sources, together) = (Vec::new(), Together::default());
     for path in paths {
         for dir in directories_below(path)? {
-            let run = Run::read(&dir).map_err(|e| Failure::Usage(e.to_string()))?;
+            let run =
+                Run::read_among(&dir, &together).map_err(|e| Failure::Usage(e.to_string()))?;
             sources.push(Source { name: dir.display().to_string(), run });
         }
     }

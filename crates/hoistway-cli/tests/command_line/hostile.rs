@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::Stdio;
 
 /// Runs the program with little memory; whoever takes longer than the seconds given to `timeout` hangs.
-fn confined(folder: &Folder, args: &[OsString]) -> Output {
+pub fn confined(folder: &Folder, args: &[OsString]) -> Output {
     let out = Command::new("sh")
         .args([
             "-c",

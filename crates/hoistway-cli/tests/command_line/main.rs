@@ -14,7 +14,11 @@ mod interruption;
 mod mistakes;
 mod output;
 mod outputs;
+#[cfg(unix)]
+mod products;
 mod records;
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod surroundings;
 mod traces;
 
 use std::fs;

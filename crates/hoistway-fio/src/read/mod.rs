@@ -37,8 +37,8 @@ pub fn jobs(sections: ini::Reader<'_>) -> Result<JobFile> {
     for (i, section) in sections.iter().enumerate() {
         let reader = Reader { section, notes: &mut notes, base: 1024 };
         let mut job = reader.job(&numbers)?;
-        processes += job.numjobs;
-        files += job.numjobs * job.nrfiles;
+        processes = u64::saturating_add(processes, job.numjobs);
+        files = u64::saturating_add(files, job.numjobs.saturating_mul(job.nrfiles));
         if files > FILES {
             let what =
                 format!("nrfiles: with it the jobs so far have {files} files, of at most {FILES}");

@@ -2,11 +2,15 @@
 //! product has a limit, and what is beyond is refused before anything runs.
 
 use super::source::Section;
-use super::{Experiment, ExperimentError, Procedure};
+use super::{Experiment, ExperimentError, ProcTemplate, Procedure};
 use hoistway::Nanos;
 
 /// Most processes of a workload.
 pub(crate) const PROCS_MAX: u64 = 10_000;
+/// Most files of a workload that processes have of their own (`files`): each is known to the host, in up to a kB.
+pub(crate) const FILES_MAX: u64 = 65_536;
+/// Most files that processes of a workload use by name (`file`), counted for each process: each has a place of its own in it.
+pub(crate) const USES_MAX: u64 = 1_000_000;
 /// Most runs of a grid: drives x workloads x configurations x repetitions.
 pub(crate) const RUNS_MAX: u64 = 10_000;
 /// Most processes in all runs of a grid; each has a record of one to two kB.
@@ -59,6 +63,14 @@ pub(super) fn check(top: &Section<'_>, e: &Experiment) -> Result<(), ExperimentE
     for workload in &e.workloads {
         let own = workload.target.as_ref().or(e.target.as_ref()).map_or(0, |t| u64::from(t.count));
         let mut procs = own;
+        let mut files = Files::default();
+        if let Some(target) = workload.target.as_ref().or(e.target.as_ref()) {
+            let place = match workload.target {
+                Some(_) => format!("workload.{}.target", workload.id),
+                None => "target".into(),
+            };
+            files.add(target).map_err(|(key, what)| top.wrong(&format!("{place}.{key}"), what))?;
+        }
         for (i, template) in workload.procs.iter().enumerate() {
             let at = |key: &str| format!("workload.{}.procs[{i}].{key}", workload.id);
             procs += u64::from(template.count);
@@ -69,6 +81,7 @@ pub(super) fn check(top: &Section<'_>, e: &Experiment) -> Result<(), ExperimentE
                 );
                 return Err(top.wrong(&at("count"), what));
             }
+            files.add(template).map_err(|(key, what)| top.wrong(&at(key), what))?;
             let last = template.stagger.0.saturating_mul(u64::from(template.count - 1));
             if last > TIME_MAX.0 {
                 let what = format!(
@@ -91,6 +104,41 @@ pub(super) fn check(top: &Section<'_>, e: &Experiment) -> Result<(), ExperimentE
         }
     }
     Ok(())
+}
+
+/// What the processes of a workload have of files.
+#[derive(Clone, Copy, Debug, Default)]
+struct Files {
+    own: u64,
+    used: u64,
+}
+
+impl Files {
+    /// Adds those of some processes; the key that is to blame where they are too many, and what is wrong.
+    fn add(&mut self, template: &ProcTemplate) -> Result<(), (&'static str, String)> {
+        let (count, params) = (u64::from(template.count), &template.params);
+        let files = params.get("files").and_then(toml::Value::as_integer);
+        let each = files.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        self.own = self.own.saturating_add(each.saturating_mul(count));
+        if self.own > FILES_MAX {
+            let what = format!(
+                "files = {each} for each of {count} processes: with them the workload has {} files, at most {FILES_MAX}",
+                self.own
+            );
+            return Err(("files", what));
+        }
+        let names = params.get("file").and_then(toml::Value::as_array).map_or(0, Vec::len) as u64;
+        self.used = self.used.saturating_add(names.saturating_mul(count));
+        if self.used > USES_MAX {
+            let what = format!(
+                "file: {names} files, each used by {count} processes: with them the workload has {} uses of files, at most \
+                 {USES_MAX}",
+                self.used
+            );
+            return Err(("file", what));
+        }
+        Ok(())
+    }
 }
 
 /// Of the drives, configurations and workloads that the file itself asks for.

@@ -14,7 +14,7 @@
 //! `.gz` is read as well.
 
 use super::kept::compressed;
-use super::room::{self, Meter, Room};
+use super::room::{self, Meter, Room, Together};
 use super::{Cell, Manifest, Metric, Rep, Run, csv, derive, histograms, records};
 use crate::words::unquoted;
 use flate2::read::GzDecoder;
@@ -108,8 +108,14 @@ const SERIES_COLUMNS: &[&str] =
 impl Run {
     /// Reads a run directory; metrics are derived afresh from the records.
     pub fn read(dir: &Path) -> Result<Run> {
+        Run::read_among(dir, &Together::default())
+    }
+
+    /// The same, where the memory of all runs that are read has one limit.
+    pub fn read_among(dir: &Path, together: &Together) -> Result<Run> {
         let manifest_path = dir.join(MANIFEST_FILE);
         let text = input::text(&manifest_path, MANIFEST)?;
+        together.manifest(text.len()).map_err(|what| content(&manifest_path, what))?;
         let manifest: Manifest = toml::from_str(&text).map_err(|e| {
             let line = 1 + text[..e.span().map_or(0, |s| s.start)].matches('\n').count();
             content(&manifest_path, format!("line {line}: {}", unquoted(e.message())))
@@ -123,7 +129,7 @@ impl Run {
             );
             return Err(content(&manifest_path, what));
         }
-        Ok(derive(manifest, read_cells(dir)?))
+        Ok(derive(manifest, read_cells(dir, together)?))
     }
 
     /// Is there nothing at `dir`, an empty folder, or an older run?
@@ -288,8 +294,8 @@ pub fn number_text(value: f64) -> String {
     format!("{rounded}")
 }
 
-fn read_cells(dir: &Path) -> Result<Vec<Cell>> {
-    let room = Room::new();
+fn read_cells(dir: &Path, together: &Together) -> Result<Vec<Cell>> {
+    let room = Room::new(together);
     let (path, source) = record(dir, "histograms.json", &room)?;
     let read = histograms::read_histograms(source, &room);
     let mut cells = read.map_err(|what| content(&path, what))?;

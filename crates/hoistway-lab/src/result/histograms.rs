@@ -1,7 +1,7 @@
 //! `histograms.json`, and the records of one run that is kept: JSON, exact.
 
 use super::kept::Finished;
-use super::room::{Meter, Room};
+use super::room::{Meter, Room, Together};
 use super::{Cell, Monitor, Rep};
 use hoistway::Nanos;
 use hoistway::target::Answer;
@@ -508,7 +508,7 @@ pub(super) fn finished_json(run: &Finished) -> String {
 
 /// Reads what [`finished_json`] wrote.
 pub(super) fn read_finished(source: impl Read) -> Result<Finished, String> {
-    let room = Room::new();
+    let room = Room::new(&Together::default());
     let source = BufReader::new(Meter::new(source, &room));
     let text: FinishedText = serde_json::from_reader(source).map_err(|e| room.why(&e))?;
     let mut rep = read_rep(text.rep)?;

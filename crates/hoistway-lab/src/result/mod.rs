@@ -24,6 +24,7 @@ pub use derive::{LOSS_OF_CONTROL, REFERENCE, derive, reference, rep_value};
 pub use directory::{DirectoryError, METRIC_COLUMNS, holds_runs, metrics_csv, number_text};
 pub use judge::Judge;
 pub use kind::Kind;
+pub use room::Together;
 pub use target::{Target, pooled, target};
 
 use crate::judge::Compared;

@@ -12,6 +12,7 @@ use std::cell::{Cell as Shared, RefCell};
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::mem::size_of;
+use std::rc::Rc;
 
 /// Most bytes of a file of records, decompressed.
 pub(super) const TEXT_MAX: u64 = 1 << 30;
@@ -19,6 +20,10 @@ pub(super) const TEXT_MAX: u64 = 1 << 30;
 const REP_TEXT_MAX: u64 = 64 << 20;
 /// Most memory that the records of a run take.
 const MEMORY_MAX: usize = 256 << 20;
+/// Most memory that the records of all runs take that a command reads.
+const TOGETHER_MAX: usize = 512 << 20;
+/// What a manifest takes in memory, for each byte of its text.
+const MANIFEST: usize = 8;
 /// Rows that a repetition has in `metrics.csv`, and more for each phase and count of it, in bytes of memory.
 const METRICS: usize = 8 << 10;
 const METRICS_OF_ONE: usize = 4 << 10;
@@ -30,9 +35,38 @@ const NAME: usize = 48;
 /// Most cells.
 const CELLS_MAX: usize = 4096;
 
+/// The memory that is left for the records of all runs that a command reads: who reads many gives it to each.
+#[derive(Clone, Debug)]
+pub struct Together(Rc<Shared<usize>>);
+
+impl Default for Together {
+    fn default() -> Together {
+        Together(Rc::new(Shared::new(TOGETHER_MAX)))
+    }
+}
+
+impl Together {
+    fn take(&self, bytes: usize) -> Result<(), String> {
+        let left = self.0.get().checked_sub(bytes);
+        self.0.set(left.ok_or_else(|| {
+            format!(
+                "with it the records of all runs so far take more than {} MiB of memory; give fewer run directories at once",
+                TOGETHER_MAX >> 20
+            )
+        })?);
+        Ok(())
+    }
+
+    /// A manifest of so many bytes is read.
+    pub(super) fn manifest(&self, text: usize) -> Result<(), String> {
+        self.take(text.saturating_mul(MANIFEST))
+    }
+}
+
 /// What may still be read.
 #[derive(Debug)]
 pub(super) struct Room {
+    together: Together,
     memory: Shared<usize>,
     runs: Shared<u64>,
     cells: Shared<usize>,
@@ -46,8 +80,9 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new() -> Room {
+    pub(super) fn new(together: &Together) -> Room {
         Room {
+            together: together.clone(),
             memory: Shared::new(MEMORY_MAX),
             runs: Shared::new(RUNS_MAX),
             cells: Shared::new(CELLS_MAX),
@@ -64,7 +99,7 @@ impl Room {
         self.memory.set(left.ok_or_else(|| {
             format!("the records take more than {} MiB of memory", MEMORY_MAX >> 20)
         })?);
-        Ok(())
+        self.together.take(bytes)
     }
 
     /// A repetition begins.

@@ -124,7 +124,7 @@ fn subject(
         rotational: identity.rotational.unwrap_or(false),
         bus: allowed.bus.clone().unwrap_or_else(|| bus.into()),
         queue_depth: tags.clamp(1, 1023) as u32,
-        hw_queues: identity.hardware_queues.clamp(1, 65_535) as u16,
+        hw_queues: identity.hardware_queues.clamp(1, 1024) as u16,
         max_request_kib: number("max_sectors_kb").unwrap_or(512),
         fua: number("fua") == Some(1),
         write_cache: identity.write_cache.as_deref().is_none_or(|w| w.trim() == "write back"),
@@ -218,7 +218,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = self.place.remove_made(self.made) {
-            eprintln!("warning: {error}");
+            eprintln!("warning: {}", hoistway_files::shown::text(&error.to_string()));
         }
     }
 }

@@ -344,7 +344,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Err(problems) = self.restore() {
             for problem in problems {
-                eprintln!("warning: not put back: {problem}");
+                // It quotes files of the machine, and names that others have chosen.
+                eprintln!("warning: not put back: {}", hoistway_files::shown::text(&problem));
             }
         }
     }

@@ -180,6 +180,7 @@ impl Storage {
             None => {
                 let emulation = Emulation { seed: job.seed, ..Emulation::new(job.drive.clone()) };
                 let opened = storage::open_emulated(&emulation).map_err(failed)?;
+                let opened = (&*format!("emulated {}", job.drive.id), opened);
                 let (outcome, _) = turn::run(&job, opened, Ledger::new(ZERO), pages, watch);
                 let (outcome, figures) = outcome?;
                 if let Some(figures) = figures {
@@ -197,12 +198,13 @@ impl Storage {
                 }
                 let opened = disk.open().map_err(failed)?;
                 state.reach.get_or_insert_with(|| disk.reach(&opened));
+                let opened = (&*disk.name, opened);
                 let (outcome, ledger) = turn::run(&job, opened, ledger, pages, watch);
                 if ledger.is_none() {
                     state.laid = Ranges::default();
                 }
                 state.ledger = ledger;
-                outcome.map(|(outcome, _)| outcome)
+                outcome.map(|(outcome, _)| outcome).map_err(|error| disk.explained(error))
             }
         }
     }
@@ -330,6 +332,23 @@ impl Disk {
         let mut opened = storage::open_file(&self.path, &self.options)?;
         opened.device.rotational = self.drive.identity.rotational;
         Ok(opened)
+    }
+
+    /// Whoever shortens the file of a run takes its data away: EIO alone would look like a broken disk.
+    fn explained(&self, error: JobError) -> JobError {
+        let JobError::Storage { what } = error else { return error };
+        // A device says nothing by its metadata.
+        let cut =
+            self.file.metadata().ok().filter(|meta| meta.is_file() && meta.len() < self.size());
+        let what = match cut {
+            Some(meta) => format!(
+                "{what}; it has {} of its {} bytes by now: somebody has shortened it during the run",
+                meta.len(),
+                self.size()
+            ),
+            None => what,
+        };
+        JobError::Storage { what }
     }
 
     /// Direct or buffered, by io_uring or threads.

@@ -7,7 +7,8 @@ use super::process::{Inbox, Process, Report, Stamps, State};
 use crate::clock::{Clock, timespec};
 use crate::storage::{EmulationFigures, Opened};
 use hoistway::stack::IoError;
-use hoistway::{Instant, Nanos};
+use hoistway::{Instant, Nanos, Op};
+use hoistway_sim::drive::Command;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::host::Host;
 use hoistway_sim::load::Load;
@@ -23,11 +24,11 @@ const WATCH: Nanos = Nanos::ms(50);
 /// What a run has come to, and how well an emulated drive kept up.
 type Over = (Outcome, Option<EmulationFigures>);
 
-/// Runs a job on `opened`, whose pages hold what the ledger says; also returns what they hold then. At
-/// most `most_pages` are kept in memory.
+/// Runs a job on `opened`, which is called `name` and whose pages hold what the ledger says; also returns what they hold
+/// then. At most `most_pages` are kept in memory.
 pub(super) fn run(
     job: &Job<'_>,
-    opened: Opened,
+    (name, opened): (&str, Opened),
     ledger: Ledger,
     most_pages: u64,
     watch: &mut dyn FnMut(Instant) -> bool,
@@ -53,7 +54,7 @@ pub(super) fn run(
     let clock = Clock::new();
     let begun = Threads::start(processes, clock, &machine.platform).map(|c| threads = Some(c));
     let turns = Histogram::new();
-    let mut owner = Owner { clock, inbox: &inbox, most_pages, reports: Vec::new(), turns };
+    let mut owner = Owner { name, clock, inbox: &inbox, most_pages, reports: Vec::new(), turns };
     let over = begun
         .map_err(|error| storage(format!("thread: {error}")))
         .and_then(|()| owner.turn(&mut machine, watch));
@@ -135,6 +136,8 @@ impl Drop for Threads {
 }
 
 struct Owner<'a> {
+    /// What people call the storage, for messages.
+    name: &'a str,
     clock: Clock,
     inbox: &'a Inbox,
     most_pages: u64,
@@ -167,8 +170,7 @@ impl Owner<'_> {
             let mut idle = done.is_empty();
             for done in done.drain(..) {
                 if let Err(errno) = done.result {
-                    let error = std::io::Error::from(errno);
-                    return Err(storage(format!("a request failed on the storage: {error}")));
+                    return Err(self.request_failed(machine.command(request_of(done.tag)), errno));
                 }
                 machine.served(request_of(done.tag), None::<IoError>);
             }
@@ -204,7 +206,7 @@ impl Owner<'_> {
                     machine.platform.processes[p].next = next;
                     machine.resume(p);
                 }
-                Report::Wrong { what } => return Err(storage(what)),
+                Report::Wrong { what } => return Err(storage(format!("{}: {what}", self.name))),
             }
         }
         self.reports = reports;
@@ -218,7 +220,7 @@ impl Owner<'_> {
             match report {
                 Report::Did { p, ran, .. } => ran.iter().for_each(|ran| machine.ran(p, ran)),
                 Report::Begin { .. } => {}
-                Report::Wrong { what } => return Err(storage(what)),
+                Report::Wrong { what } => return Err(storage(format!("{}: {what}", self.name))),
             }
         }
         Ok(())
@@ -247,6 +249,23 @@ impl Owner<'_> {
         if fds[0].revents().contains(PollFlags::IN) {
             self.inbox.heard();
         }
+    }
+
+    /// Neither the host nor the loads know what to do with such an error: the run is over.
+    fn request_failed(&self, command: Command, errno: Errno) -> JobError {
+        let Command { start: at, len, .. } = command;
+        let op = match command.op {
+            Op::Read => "a read",
+            Op::Write => "a write",
+            Op::Discard => "a discard",
+            Op::WriteZeroes => "a write of zeroes",
+            Op::Flush => "a flush",
+        };
+        let what = match command.op {
+            Op::Flush => op.to_string(),
+            _ => format!("{op} of {len} bytes at {at}"),
+        };
+        storage(format!("{}: {what} failed: {}", self.name, std::io::Error::from(errno)))
     }
 
     /// The page cache of the model is real memory here.

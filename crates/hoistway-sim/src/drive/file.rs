@@ -560,6 +560,15 @@ impl Chain {
             );
             return Err(self.wrong("identity", "capacity_bytes", &what));
         }
+        let (depth, queues) = (file.host.queue_depth.into(), file.host.hw_queues.into());
+        let tags: u64 = u64::saturating_mul(depth, queues);
+        if tags > keys::TAGS_MAX {
+            let what = format!(
+                "hw_queues = {queues} with queue_depth = {depth} make {tags} tags, at most {}; choose less of one",
+                keys::TAGS_MAX
+            );
+            return Err(self.wrong("host", "hw_queues", &what));
+        }
         let wrong = |w: Wrong| self.wrong(w.table, w.key, &format!("{} {}", w.key, w.what));
         (model.check)(&file).map_err(wrong)?;
         faults::check(&file).map_err(wrong)?;

@@ -303,14 +303,23 @@ const IDENTITY_KEYS: &[Key] = &[
     Key::int("year", 0, 9999, "Year of introduction."),
 ];
 
+/// Deepest queue: no driver of Linux is given more tags.
+const DEPTH_MAX: u64 = 10_240;
+/// Most dispatch contexts. Each has 256 requests under a scheduler, and every context is looked at for work: 4,096 of them cost
+/// half a minute for what one takes a second for where there were 65,535.
+const QUEUES_MAX: u64 = 4_096;
+/// Most tags in all dispatch contexts: without a scheduler each context has the full depth, at 200 bytes a request. Above what
+/// any machine has: 1,023 tags for each of 1,024 processors.
+pub(super) const TAGS_MAX: u64 = 1 << 20;
+
 const HOST_KEYS: &[Key] = &[
     Key::word(
         "bus",
         &["sata", "pata", "nvme", "emmc", "sd", "usb", "virtual"],
         "ValueType of link.",
     ),
-    Key::int("queue_depth", 1, 65535, "Commands the drive takes at once (tags)."),
-    Key::int("hw_queues", 1, 65535, "Dispatch contexts that share the tags."),
+    Key::int("queue_depth", 1, DEPTH_MAX, "Commands the drive takes at once (tags)."),
+    Key::int("hw_queues", 1, QUEUES_MAX, "Dispatch contexts that share the tags."),
     Key::int("max_request_kib", 4, 1 << 40, "The block layer splits above it."),
     Key::flag("flush_nonqueued", "A flush runs alone."),
     Key::flag("fua", "The drive knows forced unit access."),

@@ -203,9 +203,9 @@ pub struct Groups {
 impl Groups {
     /// Those of the device that the exports of `file` with that key share, and of the client rules,
     /// which hold on every device.
-    pub fn of(file: &ServeOptions, device_key: &str) -> Result<Groups, String> {
+    pub fn of(file: &ServeOptions, of: &ExportSpec) -> Result<Groups, String> {
         let mut groups = Groups::default();
-        for export in file.export.iter().filter(|e| e.device_key() == device_key) {
+        for export in file.export.iter().filter(|e| e.shares_device(of)) {
             let limits = export.keys().limits().map_err(|e| in_export(export, e))?;
             if let Some(name) = export.group_name(&limits) {
                 groups.add(name, limits).map_err(|e| in_export(export, e))?;
@@ -354,11 +354,16 @@ mod tests {
         spec.set.iter().map(|s| (s.name.clone(), s.value)).collect()
     }
 
+    /// An export of the device that the files below are about.
+    fn ram() -> ExportSpec {
+        ExportSpec::parse("ram:1G").unwrap()
+    }
+
     #[test]
     fn limits_are_read_with_their_units() {
         let text = "a=ram:1G,weight=7,latency=5ms,rbps=10M,wbps=10MB/s,riops=2k,wiops=max";
         let file = file(&[text]);
-        let groups = Groups::of(&file, "ram:1G None").unwrap();
+        let groups = Groups::of(&file, &ram()).unwrap();
         let mut options = device_options("none").unwrap();
         assert_eq!(groups.complete(&mut options), [("io.max", "a"), ("io.latency", "a")]);
         let spec = groups.export(&file.export[0], &options).unwrap();
@@ -374,7 +379,7 @@ mod tests {
         let toml = "[[export]]\nname = \"a\"\ntarget = \"ram:1G\"\nrbps = 500\nwiops = \"2k\"\n\
                     [[client]]\nuid = 7\nlatency = \"10ms\"\n";
         let file: ServeOptions = toml::from_str(toml).unwrap();
-        let groups = Groups::of(&file, "ram:1G None").unwrap();
+        let groups = Groups::of(&file, &ram()).unwrap();
         assert_eq!(groups.wanted["a"].rates, [Some(500), None, None, Some(2000)]);
         assert_eq!(groups.wanted["uid-7"].latency_us, Some(10_000));
     }
@@ -384,7 +389,7 @@ mod tests {
         let said = |config: &str, exports: &[&str]| {
             let export = exports.iter().map(|e| ExportSpec::parse(e).unwrap()).collect();
             let file = ServeOptions { export, ..ServeOptions::default() };
-            let groups = Groups::of(&file, &file.export[0].device_key()).unwrap();
+            let groups = Groups::of(&file, &file.export[0]).unwrap();
             let mut options = super::super::spec::device_options(config).unwrap();
             groups.complete(&mut options);
             groups.contradictions(&options).join("; ")
@@ -439,22 +444,22 @@ mod tests {
             (&["a=ram:1G,rbps=5M", "b=ram:1G,group=a,rbps=6M"], "group 'a' has rbps"),
         ];
         for (exports, message) in cases {
-            let error = Groups::of(&file(exports), "ram:1G None").unwrap_err();
+            let error = Groups::of(&file(exports), &ram()).unwrap_err();
             assert!(error.contains(message), "{exports:?}: {error}");
         }
         let agree = file(&["a=ram:1G,group=g,weight=5", "b=ram:1G,group=g,riops=9"]);
-        let groups = Groups::of(&agree, "ram:1G None").unwrap();
+        let groups = Groups::of(&agree, &ram()).unwrap();
         let options = device_options("none").unwrap();
         let spec = groups.export(&agree.export[0], &options).unwrap();
         assert_eq!(values(&spec), [("weight".to_string(), 5), ("riops".to_string(), 9)]);
         let apart = file(&["a=ram:1G,group=g,weight=5", "b=ram:2G,group=g,weight=6"]);
-        assert!(Groups::of(&apart, "ram:1G None").is_ok(), "groups of two devices");
+        assert!(Groups::of(&apart, &ram()).is_ok(), "groups of two devices");
     }
 
     #[test]
     fn nobody_escapes_a_controller_that_never_holds_the_root() {
         let file = file(&["victim=ram:1G,latency=5ms", "hog=ram:1G"]);
-        let groups = Groups::of(&file, "ram:1G None").unwrap();
+        let groups = Groups::of(&file, &ram()).unwrap();
         let mut options = device_options("none").unwrap();
         assert_eq!(groups.export(&file.export[1], &options), None);
         groups.complete(&mut options);

@@ -9,6 +9,7 @@ mod keeping_up;
 mod limits;
 mod metrics;
 mod service;
+mod size;
 pub mod spec;
 mod stats;
 mod tls;
@@ -221,6 +222,12 @@ fn configuration(args: &Serve) -> Result<ServeOptions, Failure> {
     if all.export.is_empty() {
         return Err(Failure::Usage("nothing to serve; write --export disk=ram:1G".into()));
     }
+    let place = match &args.config {
+        Some(path) if args.export.is_empty() => path.display().to_string(),
+        Some(path) => format!("{} and --export", path.display()),
+        None => "--export".into(),
+    };
+    size::check(&place, &all).map_err(Failure::Usage)?;
     Ok(all)
 }
 
@@ -311,7 +318,7 @@ fn open_device(
     config: &str,
 ) -> Result<OneDevice, Failure> {
     let usage = |e: String| Failure::Usage(format!("export '{}': {e}", export_spec.name));
-    let groups = Groups::of(settings, &export_spec.device_key()).map_err(Failure::Usage)?;
+    let groups = Groups::of(settings, export_spec).map_err(Failure::Usage)?;
     let mut options = spec::device_options(config).map_err(usage)?;
     if let Some(limit) = &settings.stop_limit {
         options.stop_limit =

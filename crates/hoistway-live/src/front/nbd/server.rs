@@ -13,6 +13,7 @@ use crate::net::listen::Bound;
 use crate::net::server::{Acceptor, Limits, ListeningSocket};
 use crate::net::socket_file::SocketFile;
 use hoistway::Nanos;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
 
@@ -219,9 +220,9 @@ fn check_names(exports: &[Export]) -> Result<(), LiveError> {
     if exports.is_empty() {
         return Err(LiveError::Refused("no export: nothing to serve".into()));
     }
-    for (at, export) in exports.iter().enumerate() {
-        let taken = exports[..at].iter().any(|e| e.name == export.name);
-        if taken || export.name.len() > 4096 {
+    let mut taken = BTreeSet::new();
+    for export in exports {
+        if !taken.insert(&export.name) || export.name.len() > 4096 {
             return Err(LiveError::BadName(export.name.clone()));
         }
     }

@@ -172,6 +172,20 @@ impl Descriptors {
     }
 }
 
+/// What a call on a file that is open says when it fails. The name is the kernel's, so that it is true of a file that was
+/// moved or removed meanwhile, too.
+pub fn call_failed(
+    file: &impl AsRawFd,
+    what: &str,
+    len: u64,
+    at: u64,
+    error: &std::io::Error,
+) -> String {
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let name = name.map_or_else(|_| "the storage".into(), |path| path.display().to_string());
+    format!("{name}: {what} of {len} bytes at {at}: {error}")
+}
+
 fn opened<'a>(
     slot: &'a mut Option<File>,
     ground: &Ground,

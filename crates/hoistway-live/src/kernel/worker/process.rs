@@ -23,7 +23,7 @@
 
 use super::board::{Board, State};
 use super::charge::{Charge, Sequence, waited};
-use super::descriptors::{Descriptors, Open};
+use super::descriptors::{Descriptors, Open, call_failed};
 use super::queue::{Call, Queue};
 use super::wire::Event;
 use crate::buffer::Buffer;
@@ -259,7 +259,7 @@ impl Process {
             let at = open.base + offset + call * bs;
             let read = open.file.read_exact_at(&mut buffer[..bs as usize], at);
             let end = self.clock.now();
-            read.map_err(|e| failed("read", bs, at, &e))?;
+            read.map_err(|e| call_failed(&open.file, "read", bs, at, &e))?;
             self.end(bs, false, begun, end)?;
         }
         (self.own, self.open) = (buffer, Some(open));
@@ -298,7 +298,8 @@ impl Process {
             self.board.set_began(self.p, Some(begun.as_nanos()));
             let (at, bytes) = (open.base + place, calls * bs);
             let into = &mut buffer_of(&mut buffer, bytes)[..bytes as usize];
-            open.file.read_exact_at(into, at).map_err(|e| failed("read", bytes, at, &e))?;
+            let read = open.file.read_exact_at(into, at);
+            read.map_err(|e| call_failed(&open.file, "read", bytes, at, &e))?;
             for i in 0..calls - 1 {
                 self.record_read(bs, Some(next + each * i), each)?;
             }
@@ -340,7 +341,8 @@ impl Process {
             }
             self.board.set_began(self.p, Some(begun.as_nanos()));
             let at = open.base + offset + call * bs;
-            open.file.write_all_at(data, at).map_err(|e| failed("write", bs, at, &e))?;
+            let written = open.file.write_all_at(data, at);
+            written.map_err(|e| call_failed(&open.file, "write", bs, at, &e))?;
             if let Some(charge) = &self.charge {
                 charge.write(&self.clock, bs);
             }
@@ -575,14 +577,11 @@ fn transfer(
     data: &mut Data,
 ) -> Result<(), String> {
     if write {
-        return file.write_all_at(data.next(len), at).map_err(|e| failed("write", len, at, &e));
+        let written = file.write_all_at(data.next(len), at);
+        return written.map_err(|e| call_failed(file, "write", len, at, &e));
     }
     let buffer = &mut buffer_of(own, len)[..len as usize];
-    file.read_exact_at(buffer, at).map_err(|e| failed("read", len, at, &e))
-}
-
-fn failed(what: &str, len: u64, at: u64, error: &std::io::Error) -> String {
-    format!("{what} of {len} bytes at {at}: {error}")
+    file.read_exact_at(buffer, at).map_err(|e| call_failed(file, "read", len, at, &e))
 }
 
 /// What is written: random, so that nothing on the way can compress it, and each page marked, so that none is the same

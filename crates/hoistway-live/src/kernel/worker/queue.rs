@@ -1,12 +1,13 @@
 //! Calls that a process does not wait for, by io_uring: real ones, at a real depth.
 
+use super::descriptors::call_failed;
 use crate::buffer::Buffer;
 use hoistway::Instant;
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// A call that is over.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct Queue {
 
 struct Slot {
     call: Call,
+    /// The descriptor that it is carried out on, for messages.
+    fd: RawFd,
     buffer: Buffer,
 }
 
@@ -54,7 +57,7 @@ impl Queue {
             format!("io_uring: {e}; asynchronous loads need it (sysctl kernel.io_uring_disabled=0)")
         })?;
         let nothing = Call { write: false, offset: 0, len: 0, begun: Instant::ZERO };
-        let slot = |_| Slot { call: nothing, buffer: Buffer::empty() };
+        let slot = |_| Slot { call: nothing, fd: -1, buffer: Buffer::empty() };
         Ok(Queue {
             ring,
             slots: (0..depth).map(slot).collect(),
@@ -83,7 +86,7 @@ impl Queue {
     pub fn push(&mut self, fd: BorrowedFd<'_>, call: Call, fill: impl FnOnce(&mut [u8])) {
         let index = self.free.pop().expect("the caller has made room");
         let slot = &mut self.slots[index as usize];
-        slot.call = call;
+        (slot.call, slot.fd) = (call, fd.as_raw_fd());
         if slot.buffer.len() < call.len as usize {
             slot.buffer = Buffer::zeroed(call.len as usize);
         }
@@ -127,15 +130,16 @@ impl Queue {
         let Queue { ring, slots, free, .. } = self;
         for entry in ring.completion() {
             let index = entry.user_data() as u32;
-            let Call { write, offset, len, begun } = slots[index as usize].call;
+            let Slot { call: Call { write, offset, len, begun }, fd, .. } = slots[index as usize];
             free.push(index);
-            if entry.result() < 0 {
-                let error = io::Error::from_raw_os_error(-entry.result());
+            let error = match u64::try_from(entry.result()) {
+                Ok(moved) if moved == len => None,
+                Ok(moved) => Some(io::Error::other(format!("{moved} bytes were moved"))),
+                Err(_) => Some(io::Error::from_raw_os_error(-entry.result())),
+            };
+            if let Some(error) = error {
                 let what = if write { "write" } else { "read" };
-                return Err(format!("{what} of {len} bytes at {offset}: {error}"));
-            }
-            if entry.result() as u64 != len {
-                return Err(format!("{} of {len} bytes at {offset} were moved", entry.result()));
+                return Err(call_failed(&fd, what, len, offset, &error));
             }
             each(Done { begun, bytes: len, write });
         }

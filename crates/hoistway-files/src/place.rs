@@ -370,6 +370,22 @@ impl Place {
         Err(PlaceError::Foreign { path: self.path(), is: what(&meta.file_type()) })
     }
 
+    /// Opens what stands there as storage: a file or a block device, past the page cache if `direct`. A link is none.
+    ///
+    /// # Errors
+    ///
+    /// [`PlaceError::Io`], [`PlaceError::Foreign`] for a FIFO.
+    #[cfg(target_os = "linux")]
+    pub fn open_storage(&self, writable: bool, direct: bool) -> Result<File, PlaceError> {
+        // Whoever opens a FIFO waits for its other end.
+        if let Some(stat) = self.stat()?.filter(|stat| is(stat, FileType::Fifo)) {
+            return Err(PlaceError::Foreign { path: self.path(), is: kind(&stat) });
+        }
+        let mut flags = if writable { OFlags::RDWR } else { OFlags::RDONLY };
+        flags.set(OFlags::DIRECT, direct);
+        open_at(&self.dir.fd, &self.name, flags).map(File::from).map_err(|e| self.io(e))
+    }
+
     /// Makes a new folder, and opens it.
     pub fn make_dir(&self, mode: u32) -> Result<Dir, PlaceError> {
         rustix::fs::mkdirat(&self.dir.fd, &self.name, Mode::from_raw_mode(mode))

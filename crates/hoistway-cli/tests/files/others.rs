@@ -637,6 +637,19 @@ fn what_root_is_told_to_use_is_no_link_of_somebody_else() {
         args
     };
     let words = |words: &[&str]| with(Vec::new(), words);
+    // Large enough to be exported.
+    let big = fs::File::create(victim.join("big")).unwrap();
+    big.set_len(1 << 20).unwrap();
+    symlink(victim.join("big"), theirs.join("storage")).unwrap();
+    let base = fs::File::create(scene.folder.path("base")).unwrap();
+    base.set_len(1 << 20).unwrap();
+    let serve = |more: &[&str]| {
+        let socket = path("socket").replace("/theirs/", "/");
+        let args = vec!["serve".to_string(), "-q".into(), "--socket".into(), socket];
+        with(args, more)
+    };
+    let export =
+        |target: &str, name: &str| with(serve(&["-e"]), &[&format!("d={target}{}", path(name))]);
     let store = ["emulate", "--loop", "--drive", "fixed-100us", "--size", "1MiB", "--store"];
     let attempts: Vec<(&str, Vec<String>)> = vec![
         ("compare --on kernel", with(on("kernel"), &["--target-dir", &path("dir")])),
@@ -651,6 +664,24 @@ fn what_root_is_told_to_use_is_no_link_of_somebody_else() {
         ("emulate --store: another name", with(words(&store), &[&path("hard")])),
         ("emulate --store: a file of theirs", with(words(&store), &[&path("precious")])),
         ("emulate --store: a folder", with(words(&store), &[text(&victim)])),
+        ("serve: a file", export("file:", "storage")),
+        ("serve: a file, read only", with(export("file:", "storage"), &["-r"])),
+        ("serve: data=, a link", export("emulate:fixed-100us:1M,data=", "file")),
+        ("serve: data=, nowhere", export("emulate:fixed-100us:1M,data=", "nowhere")),
+        ("serve: overlay=, a link", export("file:base,overlay=", "file")),
+        ("serve: overlay=, nowhere", export("file:base,overlay=", "nowhere")),
+        ("serve: a PID file", serve(&["-e", "d=ram:1M", "--pidfile", &path("file")])),
+        ("serve: a PID file, nowhere", serve(&["-e", "d=ram:1M", "--pidfile", &path("nowhere")])),
+        ("serve: a control socket", serve(&["-e", "d=ram:1M", "--control", &path("nowhere")])),
+        ("serve: a socket", words(&["serve", "-q", "-e", "d=ram:1M", "-U", &path("nowhere")])),
+        ("serve: FUSE", serve(&["-e", "d=ram:1M", "--fuse", &path("dir")])),
+        (
+            "compare --on engine --file",
+            with(
+                on("engine"),
+                &["--yes-destroy-data", &path("storage"), "--file", &path("storage")],
+            ),
+        ),
         ("record: a link", words(&["record", "--all", "-o", &path("file")])),
         ("record: nowhere", words(&["record", "--all", "-o", &path("nowhere")])),
         ("record: below a link", words(&["record", "--all", "-o", &path("dir/new")])),
@@ -667,7 +698,8 @@ fn what_root_is_told_to_use_is_no_link_of_somebody_else() {
         let output = scene.run_as(|_| {}, &args, None);
         let said = said(&output);
         assert!(matches!(output.status.code(), Some(1..=3)), "{attempt}: {said}");
-        let named = args.iter().rev().find(|word| !word.starts_with("--")).unwrap();
+        let named = args.iter().rev().find(|word| !word.starts_with('-')).unwrap();
+        let named = named.rsplit_once(['=', ':']).map_or(*named, |(_, path)| path);
         let named = named.strip_suffix("/new").unwrap_or(named);
         assert!(said.contains(named), "{attempt}: {said}");
         assert_eq!(all(), before, "{attempt}");

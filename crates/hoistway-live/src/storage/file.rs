@@ -9,12 +9,12 @@ use super::{
 };
 use crate::error::{LiveError, os};
 use hoistway::{Device, Sectors};
+use hoistway_files::{Place, PlaceError};
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, OFlags, SeekFrom, StatxFlags, fallocate, ioctl_blksszget,
-    seek, statx,
+    AtFlags, FallocateFlags, FileType, SeekFrom, StatxFlags, fallocate, ioctl_blksszget, seek,
+    statx,
 };
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::Path;
 
 /// Files and block devices in the registry.
@@ -105,18 +105,19 @@ pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveErr
 }
 
 fn open_file(path: &Path, options: &FileOptions) -> Result<File, LiveError> {
-    let mut open = OpenOptions::new();
-    open.read(true).write(!options.read_only);
-    if options.direct {
-        open.custom_flags(OFlags::DIRECT.bits() as i32);
-    }
     let how = match (options.direct, options.read_only) {
         (true, true) => " (direct, read-only)",
         (true, false) => " (direct)",
         (false, true) => " (read-only)",
         (false, false) => "",
     };
-    open.open(path).map_err(os(format!("open {}{how}", path.display())))
+    // Whoever could exchange a link on the way could let clients write to any file.
+    let opened = Place::followed(path)
+        .and_then(|place| place.open_storage(!options.read_only, options.direct));
+    opened.map_err(|error| match error {
+        PlaceError::Io { error, .. } => os(format!("open {}{how}", path.display()))(error),
+        other => other.into(),
+    })
 }
 
 pub(super) type Built = (Box<dyn Backend>, &'static str, Option<String>);

@@ -370,20 +370,27 @@ impl Place {
         Err(PlaceError::Foreign { path: self.path(), is: what(&meta.file_type()) })
     }
 
-    /// Opens what stands there as storage: a file or a block device, past the page cache if `direct`. A link is none.
+    /// Opens what a path leads to as storage, a file or a block device, past the page cache if `direct`. Links are followed
+    /// as by [`Place::followed`]; a descriptor of this process (`/proc/self/fd/N`) is opened anew.
     ///
     /// # Errors
     ///
     /// [`PlaceError::Io`], [`PlaceError::Foreign`] for a FIFO.
     #[cfg(target_os = "linux")]
-    pub fn open_storage(&self, writable: bool, direct: bool) -> Result<File, PlaceError> {
-        // Whoever opens a FIFO waits for its other end.
-        if let Some(stat) = self.stat()?.filter(|stat| is(stat, FileType::Fifo)) {
-            return Err(PlaceError::Foreign { path: self.path(), is: kind(&stat) });
-        }
+    pub fn open_storage(path: &Path, writable: bool, direct: bool) -> Result<File, PlaceError> {
         let mut flags = if writable { OFlags::RDWR } else { OFlags::RDONLY };
         flags.set(OFlags::DIRECT, direct);
-        open_at(&self.dir.fd, &self.name, flags).map(File::from).map_err(|e| self.io(e))
+        if path.parent() == Some(Path::new("/proc/self/fd")) {
+            let opened = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+            let io = |error: Errno| PlaceError::Io { path: path.into(), error: error.into() };
+            return opened.map(File::from).map_err(io);
+        }
+        let place = Place::followed(path)?;
+        // Whoever opens a FIFO waits for its other end.
+        if let Some(stat) = place.stat()?.filter(|stat| is(stat, FileType::Fifo)) {
+            return Err(PlaceError::Foreign { path: place.path(), is: kind(&stat) });
+        }
+        open_at(&place.dir.fd, &place.name, flags).map(File::from).map_err(|e| place.io(e))
     }
 
     /// Makes a new folder, and opens it.

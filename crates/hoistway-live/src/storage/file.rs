@@ -112,8 +112,7 @@ fn open_file(path: &Path, options: &FileOptions) -> Result<File, LiveError> {
         (false, false) => "",
     };
     // Whoever could exchange a link on the way could let clients write to any file.
-    let opened = Place::followed(path)
-        .and_then(|place| place.open_storage(!options.read_only, options.direct));
+    let opened = Place::open_storage(path, !options.read_only, options.direct);
     opened.map_err(|error| match error {
         PlaceError::Io { error, .. } => os(format!("open {}{how}", path.display()))(error),
         other => other.into(),

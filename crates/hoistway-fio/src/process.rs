@@ -110,8 +110,11 @@ impl Process {
                 }
             }
             // The file says where the region ends, and the size how much is moved in it.
-            (Some(Amount::Bytes(size)), Some(_)) if job.io_size.is_none() => {
-                self.0.push(("io_size", Setting::Bare(size.min(job.room(copy)).to_string())));
+            // All of it is one pass, however much of it holes leave out.
+            (Some(Amount::Bytes(size)), Some(_))
+                if job.io_size.is_none() && size < job.room(copy) =>
+            {
+                self.0.push(("io_size", Setting::Bare(size.to_string())));
             }
             (Some(Amount::Bytes(_)) | None, Some(_)) => {}
             (Some(Amount::Bytes(size)), None) => self.bare("size", size / files),

@@ -226,7 +226,8 @@ fn files_have_the_sizes_and_names_that_fio_gives_them() {
         "{small}"
     );
     assert!(!small.contains("\nsize ="), "{small}");
-    assert!(told("size=64m\nfilesize=16m").contains("io_size = 16777216\n"));
+    let whole = told("size=64m\nfilesize=16m");
+    assert!(!whole.contains("io_size =") && whole.contains("file_size = 16777216\n"), "{whole}");
     assert!(told("size=50%\nfilesize=16m").contains("size = \"50%\"\n"));
     let several = told("size=96k\nnrfiles=3\nfile_service_type=random:4\nopenfiles=2");
     for part in

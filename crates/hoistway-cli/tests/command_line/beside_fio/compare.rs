@@ -16,7 +16,8 @@ pub(crate) fn differences(drawn: &Drawn, fio: &Did, ours: &Did) -> Vec<String> {
     }
     let exact = drawn.single && drawn.sizes[0] == drawn.sizes[1];
     let one_way = drawn.sides != [true, true];
-    if exact && one_way && !drawn.random && !random_files(drawn) {
+    let details = known(&[Known::Details]);
+    if exact && one_way && !drawn.random && !random_files(drawn) && !details {
         in_order(&fio.calls, &ours.calls, &mut found);
     }
     if !known(ENDS) {
@@ -28,7 +29,9 @@ pub(crate) fn differences(drawn: &Drawn, fio: &Did, ours: &Did) -> Vec<String> {
     if drawn.random {
         span(drawn, fio, ours, &mut found);
         repetition(drawn, fio, ours, exact, &mut found);
-        skew(drawn, fio, ours, &mut found);
+        if !details {
+            skew(drawn, fio, ours, &mut found);
+        }
     }
     if !known(ENDS) && !known(&[Known::AsyncSyncs]) {
         syncs(drawn, fio, ours, &mut found);

@@ -13,6 +13,8 @@ pub(crate) enum Known {
     Rows,
     /// In a mix with a hole one direction comes to the end before the other.
     Holes,
+    /// Which of the files that are open is next, and how often the most frequent places of `normal` come.
+    Details,
     /// Zones that are larger than the region are refused.
     Zones,
     /// Backwards with an offset fio begins at the end.
@@ -31,6 +33,7 @@ impl Known {
             Known::Aligned => "ba: where a pass ends is chance",
             Known::Rows => "rows, and blocks that do not fit: where a pass ends is chance",
             Known::Holes => "a mix with a hole: where a pass ends is chance",
+            Known::Details => "openfiles with rows of calls, or normal: order and shape",
             Known::Zones => "zones larger than the region",
             Known::Backwards => "backwards with an offset",
             Known::AsyncSyncs => "syncs with several calls in flight",
@@ -158,6 +161,12 @@ impl Drawn {
         }
         if self.rows && (!whole || self.raw) {
             self.known.push(Known::Rows);
+        }
+        let rows = self.has("openfiles") && self.says("file_service_type", ":");
+        let synced =
+            self.depth > 1 && self.files > 1 && (self.has("fsync") || self.has("fdatasync"));
+        if rows || synced || self.says("random_distribution", "normal") {
+            self.known.push(Known::Details);
         }
         if self.sides == [true, true] && !self.random && self.says("rw", ":") {
             self.known.push(Known::Holes);

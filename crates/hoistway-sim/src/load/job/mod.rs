@@ -361,6 +361,10 @@ impl Job {
         if let Some(full) = self.syncs.due().filter(|_| self.mix < 100) {
             let file = self.regions[self.places.file()?].file;
             self.syncs.last = true;
+            if self.done.calls == self.done.before {
+                // One that a pass begins with takes no turn.
+                self.places.first_turn();
+            }
             self.next.push_back(COUNTED);
             return Some(if full { Operation::Fsync(file) } else { Operation::Fdatasync(file) });
         }

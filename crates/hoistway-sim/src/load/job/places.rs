@@ -73,6 +73,8 @@ struct Spot {
     behind: u64,
     /// Where the next sequential call of either direction begins; it may lie outside.
     at: [i64; 2],
+    /// Where the last call of either direction began.
+    began: [u64; 2],
     order: Option<(Order, u64)>,
     map: Option<Visited>,
     spread: Option<Shuffle>,
@@ -118,7 +120,16 @@ impl Places {
             let order = (random && plan.once == Once::Permuted)
                 .then(|| (Order::random_of(blocks, listed, &mut rng), 0));
             let spread = (random && ranks).then(|| Shuffle::new(blocks, &mut rng));
-            Spot { base, size, behind: region.behind, at: [0, 0], order, map: None, spread }
+            Spot {
+                base,
+                size,
+                behind: region.behind,
+                at: [0, 0],
+                began: [0, 0],
+                order,
+                map: None,
+                spread,
+            }
         };
         let spots = regions.iter().map(make).collect();
         Places { plan, spots, turns, in_run: 0, listed, first: rng.clone(), rng }
@@ -130,12 +141,17 @@ impl Places {
         self.in_run = 0;
         self.rng = self.first.clone();
         for spot in &mut self.spots {
-            spot.at = [0, 0];
+            (spot.at, spot.began) = ([0, 0], [0, 0]);
             if let Some((_, next)) = &mut spot.order {
                 *next = 0;
             }
             spot.map = None;
         }
+    }
+
+    /// Whose turn it is at the beginning of a pass.
+    pub fn first_turn(&mut self) {
+        self.turns.restart();
     }
 
     /// The file whose turn it is; `None`: all are done.
@@ -181,8 +197,8 @@ impl Places {
                 len = len.min(visited * block);
             }
         }
-        let next = if self.plan.same { at as i64 } else { (at + len) as i64 };
-        spot.at[side] = next.saturating_add(self.plan.hole);
+        spot.at[side] = ((at + len) as i64).saturating_add(self.plan.hole);
+        spot.began[side] = at;
         Call { file, offset: spot.base + at, len }
     }
 
@@ -192,12 +208,17 @@ impl Places {
         if random == 0 {
             return Some((self.in_sequence(file, side)?, false));
         }
-        let jumps = self.in_run == 0 && (random >= 100 || self.rng.below(100) < random);
+        let in_run = self.in_run > 0;
+        let jumps = !in_run && (random >= 100 || self.rng.below(100) < random);
         if jumps {
             self.in_run = self.plan.run;
         }
         self.in_run = self.in_run.saturating_sub(1);
-        let next = if jumps { None } else { self.in_sequence(file, side) };
+        let next = match (jumps, in_run && self.plan.same) {
+            (true, _) => None,
+            (false, true) => Some(self.spots[file].began[side]),
+            (false, false) => self.in_sequence(file, side),
+        };
         match next {
             Some(at) => Some((at, false)),
             None => Some((self.at_random(file, side)?, true)),
@@ -219,8 +240,10 @@ impl Places {
         if at < 0 {
             return fits(spot.size as i64 + hole);
         }
-        // With an offset fio does not see a hole lead over the end, nor on a device that goes on.
-        let over = hole > 0 && spot.base == 0 && spot.behind == 0;
+        // With an offset fio does not see a hole lead over the end, nor on a device that goes on. Where the hole ends
+        // before the end, and no call fits any more, the file is done.
+        let beyond = u64::try_from(at).is_ok_and(|at| at >= spot.size);
+        let over = hole > 0 && spot.base == 0 && spot.behind == 0 && beyond;
         // A job of one file goes on in place; of several each has its turn.
         let alone = self.plan.endless && self.turns.in_place();
         (over || alone || self.plan.random[side] > 0 && self.plan.endless).then_some(0)
@@ -366,6 +389,9 @@ mod tests {
         let endless = Plan { endless: true, ..sequence(0) };
         assert_eq!(starts(endless, 4, 6), [0, 1, 2, 3, 0, 1]);
         assert_eq!(starts(sequence(4096), 4, 5), [0, 2, 0, 2, 0]);
+        // Three calls of 16 KiB, holes of 4: in front of the end there is room for less than another.
+        let large = Plan { random: [0, 0], once: Once::No, hole: 4096, ..plan("16k") };
+        assert_eq!(starts(large, 16, 9), [0, 5, 10]);
         // Backwards, as fio's example does.
         assert_eq!(starts(sequence(-8192), 4, 7), [0, 2, 1, 0, 2, 1, 0]);
         // On a device a call may end behind the region, and a hole ends the pass there.
@@ -406,6 +432,10 @@ mod tests {
         assert_eq!(jumps, 99);
         let same = starts(Plan { same: true, ..row(4, Once::No) }, 1_000_000, 400);
         assert!(same.chunks(4).all(|c| c.iter().all(|b| *b == c[0])) && same[0] != same[4]);
+        // What stays are the calls of a row, not sequential ones between random ones.
+        let stays = Plan { random: [50, 50], once: Once::No, same: true, ..plan("4k") };
+        let stays = starts(stays, 1_000_000, 4000);
+        assert!(stays.windows(2).filter(|w| w[1] == w[0] + 1).count() > 1800);
         let half = Plan { random: [50, 50], ..plan("4k") };
         let half = starts(Plan { once: Once::No, ..half }, 1_000_000, 4000);
         let jumps = half.windows(2).filter(|w| w[1] != w[0] + 1).count();

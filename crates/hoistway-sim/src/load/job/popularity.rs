@@ -101,16 +101,26 @@ impl Popularity {
             Popularity::Ranks(ranks, centre) => (ranks, centre),
         };
         let spread = spread.expect("ranks are spread");
-        let block = spread.block(ranks.draw(blocks, rng));
+        let block = within(spread, ranks.draw(blocks, rng), blocks);
         match centre {
             None => block,
             // All move along, so that the first rank comes there.
             Some(centre) => {
                 let first = ((centre * blocks as f64) as u64).min(blocks - 1);
-                (block + blocks - spread.block(0) + first) % blocks
+                (block + blocks - within(spread, 0, blocks) + first) % blocks
             }
         }
     }
+}
+
+/// A permutation of the first `blocks` blocks made of one of at least as many: what leads out of them is led on, and
+/// comes back since the permutation goes in circles. The blocks of a direction with larger calls are fewer.
+fn within(spread: &Shuffle, rank: u64, blocks: u64) -> u64 {
+    let mut block = spread.block(rank);
+    while block >= blocks {
+        block = spread.block(block);
+    }
+    block
 }
 
 impl Ranks {
@@ -210,6 +220,18 @@ mod tests {
         let mut rng = stream(3, "popularity");
         let spread = Shuffle::new(blocks, &mut rng);
         (0..n).map(|_| popularity.draw(size, blocks, Some(&spread), &mut rng)).collect()
+    }
+
+    /// The other direction's calls are smaller, and its blocks more: theirs is the permutation.
+    #[test]
+    fn blocks_of_larger_calls_lie_in_the_region_too() {
+        let mut rng = stream(3, "popularity");
+        let spread = Shuffle::new(60, &mut rng);
+        for text in ["zipf:1.2", "zipf:1.2:0.25", "pareto:0.2", "normal:10"] {
+            let popularity = Popularity::parse(text).unwrap();
+            let draw = |_| popularity.draw(60 * 4096, 45, Some(&spread), &mut rng);
+            assert!((0..2000).map(draw).all(|block| block < 45), "{text}");
+        }
     }
 
     fn share(picks: &[u64], of: impl Fn(u64) -> bool) -> f64 {

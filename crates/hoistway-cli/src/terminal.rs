@@ -20,6 +20,7 @@ pub fn say(text: Arguments<'_>) {
 }
 
 /// Says something in the place of the last line.
+#[cfg(all(feature = "live", target_os = "linux"))]
 pub fn say_again(text: &str) {
     let text = format!("\r\x1b[K{}", shown::line(text));
     let _ = std::io::stderr().lock().write_all(text.as_bytes());

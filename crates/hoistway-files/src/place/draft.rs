@@ -191,11 +191,11 @@ pub fn write(path: &Path, bytes: &[u8], ours: Kind) -> Result<(), PlaceError> {
     output.finish()
 }
 
-/// Whether [`write`] would find its way free: for whoever asks before long work.
+/// Whether [`write()`] would find its way free: for whoever asks before long work.
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub fn may_write(path: &Path, ours: Kind) -> Result<(), PlaceError> {
     if is_straight(path) {
         return Ok(());

@@ -3,7 +3,7 @@
 //! the other side. Then two benches of one drive contradict each other, and both were sure. So the choice is made again:
 //!
 //! - *near a limit*: with each limit of the goal, and each tolerance of a criterion, tighter and looser by a part of
-//!   what it gives away ([`LIMIT`], [`TOLERANCE`]);
+//!   what it gives away (`LIMIT`, `TOLERANCE`);
 //! - *moved by time*: with the throughput of the first and of the second half of the runs alone;
 //! - *short*: BFQ raises the weight of what has just started for up to [`RAISING`]. On a disk, where that costs most, a
 //!   shorter run shows nothing else, so it cannot be sure of a choice for BFQ, nor of one that BFQ lost by a limit.

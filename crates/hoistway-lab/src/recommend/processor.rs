@@ -2,7 +2,7 @@
 //! about every request looks as fast there as none at all.
 //!
 //! The estimate: instructions per request of each scheduler alone, as they are counted for `benches/instructions.txt`
-//! (100 busy queues, four requests of each), at [`PER_MICROSECOND`]. It is one of this project's code, not of the
+//! (100 busy queues, four requests of each), at `PER_MICROSECOND`. It is one of this project's code, not of the
 //! kernel's, and of a core that does nothing else: BFQ decides under one lock, so that a second core does not help.
 //! The kernel's own documentation gives BFQ about 500,000 requests per second (1.9 us each), this estimate 640,000.
 

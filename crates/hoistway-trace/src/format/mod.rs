@@ -1,6 +1,6 @@
 //! The formats: what exists, how one is recognised, and what a parser is.
 //!
-//! A format is recognised by content ([`recognise`]): the one that reads most of the beginning.
+//! A format is recognised by content (`recognise`): the one that reads most of the beginning.
 
 mod biosnoop;
 mod blkparse;

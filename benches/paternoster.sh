@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs everything behind docs/results/paternoster.md in the simulator, and writes its tables into the page.
+# Runs everything behind docs/results/paternoster.md in the simulator. Writes the two summary tables into the page, its picture, and every
+# cell into docs/data/paternoster-*.csv.
 #
 #   benches/paternoster.sh                   all runs, then the tables
 #   benches/paternoster.sh PART...           these runs: kept nvme rivals probes numbers weights floods starts picture
@@ -13,6 +14,7 @@ cd "$(dirname "$0")/.."
 program=${HOISTWAY:-target/release/hoistway}
 out=${OUT:-runs/paternoster}
 page=docs/results/paternoster.md
+data=docs/data
 reps=${REPS:-10}
 nvme_reps=${NVME_REPS:-3}
 rival_reps=${RIVAL_REPS:-2}
@@ -71,6 +73,34 @@ tables_of() { # NAME FORMAT
   "$program" report "$out/$1" --format "$2" | awk '/^### /{on=1} /^[0-9]+ repetitions from seed/{on=0} on'
 }
 
+# The cells of runs as rows of a CSV: what the tables of the format `control` show, a column each.
+csv() { # FILE COLUMNS NAME...
+  local file=$data/$1 columns=$2 name
+  shift 2
+  for name in "$@"; do
+    [ -d "$out/$name" ] || { echo "no run $out/$name: $file stays" >&2; return 0; }
+  done
+  {
+    echo "part,workload,drive,configuration,$columns"
+    for name in "$@"; do
+      tables_of "$name" control | awk -v part="$name" '
+        /^### / { load = substr($0, 5) }
+        /^\| / && !/^\| drive / {
+          gsub(/×|\\|\302\240|\342\200\257/, ""); gsub(/–/, ""); gsub(/&gt;/, ">"); gsub(/&lt;/, "<")
+          sub(/^\| /, ""); sub(/ \|$/, ""); n = split($0, cell, / \| /)
+          row = part "," load
+          for (i = 1; i <= n; i++) {
+            # "0.146 / 0.153" are two columns, the shares of four kinds are one.
+            if (split(cell[i], two, " / ") == 2) cell[i] = two[1] "," two[2]
+            gsub(/ \/ /, ":", cell[i])
+            row = row "," cell[i]
+          }
+          print row
+        }'
+    done
+  } >"$file"
+}
+
 # Puts a text between `<!-- NAME -->` and `<!-- /NAME -->` of the page.
 put() { # NAME FILE
   grep -q "^<!-- $1 -->$" "$page" || { echo "$page has no place '$1'" >&2; exit 1; }
@@ -122,12 +152,11 @@ missed() {
 tables() {
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
-  local name
-  for name in kept nvme probes numbers weights floods starts-s starts-2010 starts-2018; do
-    [ -d "$out/$name" ] || { echo "no run $out/$name: its table stays" >&2; continue; }
-    tables_of "$name" control >"$folder/$name"
-    put "$name" "$folder/$name"
-  done
+  local speed=all_mb_per_s,all_percent_of_none
+  csv paternoster-latency.csv "alone_mean_ms,alone_p99_ms,mean_ms,p50_ms,p99_ms,max_ms,mean_over_alone,p99_over_alone,$speed,others_percent_of_none" \
+    kept nvme rivals numbers probes floods
+  csv paternoster-shares.csv "shares_percent,entitled_percent,largest_error_points,largest_error_percent_of_share,$speed" weights
+  csv paternoster-starts.csv "startup_s,startup_over_none,$speed,others_percent_of_none" starts-s starts-2010 starts-2018
   if [ -d "$out/kept" ] && [ -d "$out/nvme" ]; then
     missed >"$folder/missed"
     put missed "$folder/missed"
@@ -136,10 +165,6 @@ tables() {
     "$program" report "$out/picture" --format control-svg >docs/images/paternoster.svg
     tables_of picture control-matrix >"$folder/picture"
     put picture "$folder/picture"
-  fi
-  if [ -d "$out/rivals" ]; then
-    tables_of rivals control-matrix >"$folder/rivals"
-    put rivals "$folder/rivals"
   fi
 }
 

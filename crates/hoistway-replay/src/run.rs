@@ -9,10 +9,10 @@ use crate::{
 use hoistway::device::{Device, Tags};
 use hoistway::env::Env;
 use hoistway::group::{GroupId, ProcId};
+use hoistway::merge::Elevator;
 use hoistway::request::{Io, Op, ReqId};
 use hoistway::sched::bfq::probe::{Expiry, Reason};
 use hoistway::sched::{At, Depth, Dispatch, Scheduler};
-use hoistway::stack::elevator::Elevator;
 use hoistway::stage::Change;
 use hoistway::trace::Trace;
 use hoistway::unit::{Instant, Nanos, QueueId, Sectors};
@@ -116,8 +116,6 @@ pub struct Replay {
     /// The recording says when timers fire.
     timers: bool,
     pub(crate) elevator: Elevator,
-    pub(crate) max_sectors: u64,
-    pub(crate) max_segments: u32,
     tick: u64,
     /// Sectors of a block buffer.
     buffer: u64,
@@ -166,6 +164,10 @@ impl Replay {
         if told.release.is_some_and(|release| version(release) >= PLAIN_TAGS) {
             device.tags = Tags::Plain;
         }
+        device.max_sectors = told.max_sectors.map_or(recorded.max_sectors, Sectors);
+        device.max_discard_sectors = device.max_sectors;
+        let max_segments = told.max_segments.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        device.max_segments = max_segments.unwrap_or(recorded.max_segments);
         let mut env = Env::new(device, SLOTS, 4 * SLOTS);
         env.trace = Trace::off();
         let created = told.created_tick.checked_mul(tick.0).filter(|&at| at < TIMES);
@@ -175,15 +177,12 @@ impl Replay {
         let subject = Subject::new(name, &env.device, SLOTS, created)?;
         let usual = if rotational { 4 } else { 1 };
         let buffer_kib = recorded.buffer_kib.unwrap_or(usual);
-        let max_segments = told.max_segments.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let mut replay = Replay {
             env,
             subject,
             form,
             timers: form == Form::First || told.timers,
             elevator: Elevator::new(SLOTS),
-            max_sectors: told.max_sectors.unwrap_or(recorded.max_sectors.0),
-            max_segments: max_segments.unwrap_or(recorded.max_segments),
             tick: tick.0,
             buffer: 2 * u64::from(buffer_kib.max(1)),
             names: Names::new(SLOTS),
@@ -378,7 +377,7 @@ impl Replay {
     /// The I/O of a line. `first` is the length of the bio it began with: a page or more at once is direct
     /// I/O, less a block buffer.
     fn io(&mut self, now: Instant, line: &Line<'_>, first: Option<u64>) -> Result<Io, String> {
-        let mut io = line.io(self.max_sectors)?;
+        let mut io = line.io(self.env.device.max_sectors.0)?;
         io.group = self.known(now, &line.group()?)?;
         if !line.ctx.is_empty() {
             io.proc = self.proc(line)?;
@@ -471,7 +470,7 @@ impl Replay {
             sched.insert(now, id, at, &mut cx);
             return Ok(());
         }
-        let first = self.offered.remove(&line.io(self.max_sectors)?.start.0);
+        let first = self.offered.remove(&line.io(self.env.device.max_sectors.0)?.start.0);
         let io = self.io(now, line, first)?;
         let sync = self.env.device.is_sync(io.op, io.flags);
         let id = self.env.requests.create(io, sync, QueueId(0), now);

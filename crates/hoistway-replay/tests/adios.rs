@@ -1,14 +1,14 @@
 //! The recorded answers of ADIOS's decision logic, every one (`data/adios/README.md`).
 //!
-//! Around the scheduler stands the elevator's merge search (specs/blk-mq-and-noop.md section 3), as in the stack.
+//! Around the scheduler stands the merge search of the core.
 
 use flate2::read::GzDecoder;
-use hoistway::sched::{self, At, Dispatch, Merged, Open, Scheduler, Setup};
-use hoistway::stack::elevator::Elevator;
-use hoistway::table::NIL;
+use hoistway::device::Merging;
+use hoistway::merge::{Elevator, Merger, Rules};
+use hoistway::sched::{self, At, Dispatch, Open, Scheduler, Search, Setup};
 use hoistway::trace::Trace;
 use hoistway::{
-    Device, Env, Flags, GroupId, Instant, Io, IoId, IoPrio, Nanos, Op, ProcId, QueueId,
+    Cx, Device, Env, Flags, GroupId, Instant, Io, IoId, IoPrio, Nanos, Op, ProcId, QueueId,
 };
 
 use hoistway::request::Side;
@@ -19,9 +19,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 const SLOTS: usize = 4096;
-const MAX_SECTORS: u64 = 1024;
+const MAX_SECTORS: Sectors = Sectors(1024);
 
 struct Replay {
+    now: Instant,
     env: Env,
     adios: Box<dyn Scheduler>,
     elevator: Elevator,
@@ -41,6 +42,9 @@ impl Replay {
         let mut device = Device::new(Sectors(1 << 40), SLOTS as u32);
         device.rotational = rotational;
         device.tick = Nanos::ms(1);
+        device.max_sectors = MAX_SECTORS;
+        device.max_discard_sectors = MAX_SECTORS;
+        device.max_segments = u32::MAX;
         let mut env = Env::new(device, SLOTS, 4 * SLOTS);
         env.trace = Trace::off();
         let proc = env.procs.add(GroupId::ROOT, IoPrio::NONE);
@@ -50,7 +54,8 @@ impl Replay {
         adios.set(Instant::ZERO, "adios_version", newer.into(), &mut env.cx()).unwrap();
         let elevator = Elevator::new(SLOTS);
         let (names, list, out) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Replay { env, adios, elevator, proc, newer, names, list, out, answers: String::new() }
+        let (now, answers) = (Instant::ZERO, String::new());
+        Replay { now, env, adios, elevator, proc, newer, names, list, out, answers }
     }
 
     fn say(&mut self, what: &str) {
@@ -145,101 +150,15 @@ impl Replay {
         }
     }
 
-    fn compatible(&mut self, now: Instant, io: &Io, id: ReqId) -> bool {
-        let r = &self.env.requests[id];
-        let alike = r.op == io.op && r.prio == io.prio && !r.flags.any(Flags::NOMERGE);
-        alike && self.adios.may_merge(now, io, id, &mut self.env.cx())
-    }
-
-    fn search(&mut self, now: Instant, io: &Io) -> Option<(ReqId, Side)> {
-        let hit = self.elevator.one_hit();
-        if hit != NIL {
-            let id = self.env.requests.at(hit).id;
-            let r = &self.env.requests[id];
-            let (back, front) = (r.end() == io.start, io.end() == r.start);
-            if (back || front) && self.compatible(now, io, id) {
-                return Some((id, if back { Side::Back } else { Side::Front }));
-            }
-        }
-        let behind = self.elevator.find(io.start);
-        if behind == NIL {
-            return None;
-        }
-        let id = self.env.requests.at(behind).id;
-        self.compatible(now, io, id).then_some((id, Side::Back))
-    }
-
     fn merge(&mut self, now: Instant, io: &Io) -> bool {
-        if !matches!(io.op, Op::Read | Op::Write | Op::Discard) {
-            return false;
-        }
-        let Some((id, side)) = self.search(now, io) else { return false };
-        if self.env.requests[id].sectors.0 + io.sectors.0 > MAX_SECTORS {
-            self.env.requests.get_mut(id).flags |= Flags::NOMERGE;
-            self.elevator.forget(id.slot());
-            return false;
-        }
+        self.now = now;
+        let Some((id, side)) = self.find(io) else { return false };
         let bio = self.env.requests.add_bio(*io, now).expect("bios are many");
-        self.env.requests.join_bio(id, bio, side);
-        self.adios.merged(now, id, Merged::Bio(side), &mut self.env.cx());
-        if side == Side::Back {
-            self.elevator.rehash(id.slot(), self.env.requests[id].end());
-        }
-        self.elevator.set_one_hit(id.slot());
+        self.join_bio(bio, id, side);
+        self.after_bio(id, side);
         let how = if side == Side::Back { "b" } else { "f" };
         self.say(&format!("{how},{}", self.name(id)));
         true
-    }
-
-    fn mergeable(&self, id: ReqId) -> bool {
-        let r = &self.env.requests[id];
-        matches!(r.op, Op::Read | Op::Write | Op::Discard) && !r.flags.any(Flags::NOMERGE)
-    }
-
-    fn joinable(&self, front: ReqId, back: ReqId) -> bool {
-        let (f, b) = (&self.env.requests[front], &self.env.requests[back]);
-        f.op == b.op
-            && f.end() == b.start
-            && f.prio == b.prio
-            && self.mergeable(front)
-            && self.mergeable(back)
-            && f.sectors.0 + b.sectors.0 <= MAX_SECTORS
-    }
-
-    fn merge_at_insertion(&mut self, now: Instant, new: ReqId) -> bool {
-        if !self.mergeable(new) {
-            return false;
-        }
-        let hit = self.elevator.one_hit();
-        if hit != NIL {
-            let front = self.env.requests.at(hit).id;
-            if self.joinable(front, new) {
-                self.join(now, front, new);
-                return true;
-            }
-        }
-        let (mut absorbed, mut at) = (false, new);
-        loop {
-            let before = self.elevator.find(self.env.requests[at].start);
-            if before == NIL {
-                return absorbed;
-            }
-            let front = self.env.requests.at(before).id;
-            if !self.joinable(front, at) {
-                return absorbed;
-            }
-            self.join(now, front, at);
-            (absorbed, at) = (true, front);
-        }
-    }
-
-    fn join(&mut self, now: Instant, kept: ReqId, gone: ReqId) {
-        self.say(&format!("M,{}<-{}", self.name(kept), self.name(gone)));
-        self.adios.merged(now, kept, Merged::Request(gone), &mut self.env.cx());
-        self.elevator.remove(gone.slot());
-        self.env.requests.join(kept, gone);
-        self.elevator.rehash(kept.slot(), self.env.requests[kept].end());
-        self.elevator.set_one_hit(kept.slot());
     }
 
     fn give(&mut self, now: Instant, id: ReqId, at: At) {
@@ -248,8 +167,9 @@ impl Replay {
     }
 
     fn insert(&mut self, now: Instant, id: ReqId, at: At) {
+        self.now = now;
         let open = at == At::Tail && self.adios.open(id, &self.env.cx()) == Open::Full;
-        if open && self.merge_at_insertion(now, id) {
+        if open && self.merge_at_insertion(id) {
             return;
         }
         self.adios.insert(now, id, at, &mut self.env.cx());
@@ -348,6 +268,44 @@ impl Replay {
             write!(line, ",{}", of("largest_batch_of_kind", kind)).unwrap();
         }
         self.say(&line);
+    }
+}
+
+impl Merger for Replay {
+    type Left = ();
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn env(&self) -> &Env {
+        &self.env
+    }
+
+    fn env_mut(&mut self) -> &mut Env {
+        &mut self.env
+    }
+
+    fn elevator(&mut self) -> &mut Elevator {
+        &mut self.elevator
+    }
+
+    fn scheduler(&mut self) -> (&mut dyn Scheduler, Cx<'_>) {
+        (self.adios.as_mut(), self.env.cx())
+    }
+
+    fn rules(&self) -> Rules {
+        Rules { merging: Merging::All, search: Search::Elevator, mq: true }
+    }
+
+    fn max_sectors(&self) -> Sectors {
+        self.env.device.max_sectors
+    }
+
+    fn leaving(&self, _gone: ReqId) {}
+
+    fn absorbed(&mut self, kept: ReqId, gone: ReqId, (): ()) {
+        self.say(&format!("M,{}<-{}", self.name(kept), self.name(gone)));
     }
 }
 

@@ -19,6 +19,7 @@ pub mod env;
 pub mod group;
 pub mod knob;
 pub mod list;
+pub mod merge;
 pub mod quantity;
 pub mod request;
 mod rows;
@@ -44,5 +45,5 @@ pub use unit::{Bytes, Class, Instant, IoPrio, Nanos, QueueId, Sectors, Weight};
 
 /// The README's example is compiled and run with the tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

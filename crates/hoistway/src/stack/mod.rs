@@ -6,7 +6,6 @@
 //! The file is long because it is the public face: what goes in, what comes out and what is counted are
 //! half of it, and read together. What happens in between has a file for each part.
 
-pub mod elevator;
 mod error;
 mod flush;
 mod knobs;
@@ -28,6 +27,7 @@ use crate::device::{Device, Profile, Tags};
 use crate::env::{Cx, Env};
 use crate::group::{GroupId, ProcId};
 use crate::list::{Links, List};
+use crate::merge::Elevator;
 use crate::request::{BioId, Io, IoId, Op, ReqId, Request};
 use crate::rows::Rows;
 use crate::sched::{Entry, Scheduler, Setup};
@@ -39,7 +39,6 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use elevator::Elevator;
 pub use error::StackError;
 use flush::FlushMachine;
 use knobs::PrioPolicy;

@@ -253,7 +253,7 @@ pub struct Common {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub reps: Option<u32>,
     /// First seed; repetition r uses seed + r - 1
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
     pub seed: u64,
     /// Simulations at a time [default: number of cores]. Results do not depend on it
@@ -323,7 +323,7 @@ pub struct Common {
     #[arg(long, conflicts_with = "out")]
     pub dry_run: bool,
     /// Show no progress bar
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 
@@ -372,7 +372,7 @@ pub struct WhatIf {
     #[arg(long, value_name = "TIME")]
     pub duration: Option<String>,
     /// Seed of the drive and the load
-    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
     pub seed: u64,
     /// Simulations at a time [default: number of cores]. Results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -381,7 +381,7 @@ pub struct WhatIf {
     #[arg(long)]
     pub json: bool,
     /// Show no progress bar
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 
@@ -427,7 +427,7 @@ pub struct Reproduce {
     #[arg(long, conflicts_with_all = ["json", "markdown", "out"])]
     pub dry_run: bool,
     /// Show no progress bar
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 
@@ -499,7 +499,7 @@ pub struct Replay {
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub reps: u32,
     /// First seed [default: 1]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
+    #[arg(long, short_alias = 's', value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
     pub seed: Option<u64>,
     /// Replays at a time [default: number of cores]. Results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -520,7 +520,7 @@ pub struct Replay {
     #[arg(long)]
     pub json: bool,
     /// Show no progress bar
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 
@@ -545,7 +545,7 @@ pub struct ReplayDecisions {
     )]
     pub scheduler: Vec<String>,
     /// With --on: keep the recordings in this folder
-    #[arg(long, value_name = "DIR", requires = "on")]
+    #[arg(long, short, value_name = "DIR", requires = "on")]
     pub out: Option<PathBuf>,
     /// Version of the kernel whose rules decide: value of bfq's tunable `base` [default: what the recording says, or 6.1]
     #[arg(long, value_name = "BASE")]
@@ -622,13 +622,13 @@ pub struct Calibrate {
     #[arg(long)]
     pub new: bool,
     /// Seed of the drive and of the random offsets
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
     /// Show no progress
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Describe {
     #[arg(long)]
     pub json: bool,
     /// Show no progress
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 

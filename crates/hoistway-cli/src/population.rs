@@ -26,7 +26,7 @@ pub struct Population {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub cases: u32,
     /// Seed of the population and of its runs
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
     pub seed: u64,
     /// Which numbers the cases have: design (even, to tune by), report (odd, to judge by) or all
@@ -65,7 +65,7 @@ pub struct Population {
     #[arg(long)]
     pub json: bool,
     /// Show no progress bar
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 

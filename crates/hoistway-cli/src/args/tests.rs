@@ -56,3 +56,72 @@ fn every_option_that_names_a_place_says_whether_it_is_written_to() {
     let gone: Vec<_> = told.difference(&found).collect();
     assert!(gone.is_empty(), "there is no {gone:#?}");
 }
+
+fn each(command: &clap::Command, see: &mut impl FnMut(&clap::Command)) {
+    see(command);
+    command.get_subcommands().for_each(|below| each(below, see));
+}
+
+/// What help shows; a letter from before that means something else elsewhere stays as an alias nobody sees.
+#[test]
+fn a_letter_is_the_same_option_in_every_verb() {
+    let mut long_of = std::collections::BTreeMap::new();
+    each(&Args::command(), &mut |verb| {
+        for arg in verb.get_arguments() {
+            let Some(long) = arg.get_long() else { continue };
+            if let Some(letter) = arg.get_short() {
+                let first = long_of.entry(letter).or_insert_with(|| long.to_string());
+                assert_eq!(first, long, "-{letter} of {}", verb.get_name());
+            }
+        }
+    });
+    each(&Args::command(), &mut |verb| {
+        for arg in
+            verb.get_arguments().filter(|arg| matches!(arg.get_long(), Some("out" | "quiet")))
+        {
+            assert!(
+                arg.get_short().is_some(),
+                "{} of {} has no letter",
+                arg.get_id(),
+                verb.get_name()
+            );
+        }
+    });
+}
+
+/// What a value is called says what it is: two spellings of one option must not be two things.
+#[test]
+fn an_option_takes_the_same_kind_of_value_in_every_verb() {
+    // Lists or one of it; sizes in bytes; where a result goes, as one file or as a folder.
+    let kinds: &[&[&str]] = &[
+        &["LIST", "CONFIG", "DRIVE", "DEVICE", "NAME"],
+        &["BYTES", "SIZE"],
+        &["DIR", "FILE", "FILE|DIR"],
+        &["N", "K"],
+        &["NAME=TIME", "NAME", "JOB"],
+        &["EXPORT", "NAME"],
+        &["PATH", "DEVICE"],
+    ];
+    // A server's file of settings is `--config` everywhere; an option that may be a flag has a value of its own.
+    let known = ["config", "markdown"];
+    let mut seen = std::collections::BTreeMap::<String, String>::new();
+    each(&Args::command(), &mut |verb| {
+        for arg in verb.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+            let (Some(long), Some(names)) = (arg.get_long(), arg.get_value_names()) else {
+                continue;
+            };
+            if known.contains(&long) {
+                continue;
+            }
+            let name = names[0].to_string();
+            let first = seen.entry(long.to_string()).or_insert_with(|| name.clone());
+            let same =
+                |kind: &&[&str]| kind.contains(&first.as_str()) && kind.contains(&name.as_str());
+            assert!(
+                *first == name || kinds.iter().any(|k| same(&k)),
+                "--{long}: {first}, and {name} in {}",
+                verb.get_name()
+            );
+        }
+    });
+}

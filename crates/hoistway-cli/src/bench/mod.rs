@@ -54,7 +54,7 @@ pub struct Bench {
     #[arg(long, value_name = "SIZE")]
     pub write_budget: Option<String>,
     /// Rounds, at least 3 for an answer; more than a finished bench has add to it [default: as many as the time allows]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short_alias = 'r', value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(ROUNDS_MAX)))]
     pub rounds: Option<u32>,
     /// Configurations [default: every scheduler there is]
@@ -62,7 +62,7 @@ pub struct Bench {
     #[arg(value_parser = Known(crate::args::configs), hide_possible_values = true)]
     pub config: Vec<String>,
     /// First seed; round r has seed + r - 1
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1 << 62))]
     pub seed: u64,
     /// Simulations at a time [default: number of cores]. Results do not depend on it
@@ -90,7 +90,7 @@ pub struct Bench {
     #[arg(long, hide_short_help = true)]
     pub wide: bool,
     /// Show no progress
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 }
 

@@ -73,7 +73,7 @@ pub struct Serve {
     #[command(flatten)]
     pub fronts: FrontArgs,
     /// Refuse writes to all exports
-    #[arg(long, short)]
+    #[arg(long, short_alias = 'r')]
     pub read_only: bool,
     /// TOML file with the same options
     #[arg(long, value_name = "FILE")]

@@ -41,8 +41,9 @@ pub struct Differ {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub scenarios: u64,
     /// Number of the first of them, to repeat one
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 40))]
-    pub from: u64,
+    #[arg(long, alias = "from", value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 40))]
+    pub first: u64,
     /// Seed of the scenarios
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
@@ -56,7 +57,7 @@ pub struct Differ {
     #[arg(long, value_name = "BASE")]
     pub base: Option<String>,
     /// Folder for what differs: the small scenario and its recording
-    #[arg(long, value_name = "DIR", default_value = "runs/differ")]
+    #[arg(long, short, value_name = "DIR", default_value = "runs/differ")]
     pub out: PathBuf,
     /// Do not reduce a scenario that differs to a small one
     #[arg(long)]
@@ -302,7 +303,7 @@ impl Work<'_> {
         let settings = self.settings()?;
         let (given, size) = (self.given(scheduler)?, differ::batch(scheduler));
         let (first, count) = if self.options.scenario.is_empty() {
-            (self.options.from, self.options.scenarios)
+            (self.options.first, self.options.scenarios)
         } else {
             (0, given.len() as u64)
         };
@@ -454,7 +455,7 @@ fn text(all: &[(String, Tally)], kernel: &Kernel, options: &Differ) -> String {
             let numbers: Vec<String> = t.close.iter().map(u64::to_string).collect();
             let _ = writeln!(
                 out,
-                "  {} differ, within 1 % for every process: {} (--from N -n 1 --keep)",
+                "  {} differ, within 1 % for every process: {} (--first N -n 1 --keep)",
                 t.close.len(),
                 numbers.join(", ")
             );
@@ -526,8 +527,8 @@ impl Progress {
             options.base,
             options.as_found
         );
-        if options.from > 0 {
-            let _ = write!(head, " from {}", options.from);
+        if options.first > 0 {
+            let _ = write!(head, " from {}", options.first);
         }
         // A file of a scenario may be another one by now.
         given.iter().for_each(|scenario| {

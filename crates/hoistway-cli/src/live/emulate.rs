@@ -48,7 +48,7 @@ pub struct Emulate {
     #[arg(long, value_name = "SIZE", conflicts_with = "store")]
     pub memory: Option<String>,
     /// Seed of the model
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short_alias = 's', value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Start also if this machine does not keep up with the drive
     #[arg(long)]

@@ -39,8 +39,8 @@ pub struct Record {
     pub duration: String,
     /// File to write, in blktrace's binary format; compressed if its name ends in .gz. An existing file is replaced only
     /// if hoistway recorded it
-    #[arg(long, short, value_name = "FILE")]
-    pub output: PathBuf,
+    #[arg(long, short, alias = "output", value_name = "FILE")]
+    pub out: PathBuf,
     /// Buffer of the kernel for each CPU
     #[arg(long, value_name = "SIZE", default_value = "8MiB", hide_short_help = true)]
     pub buffer: String,
@@ -75,14 +75,14 @@ pub fn record(options: &Record) -> Result<(), Failure> {
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
         .map_err(|e| Failure::Failed(format!("Ctrl-C cannot be caught: {e}")))?;
     // Made before anything of the kernel is touched: a file that cannot be written is found out first.
-    let refused = |e| output::failure("--output", e);
-    let mut file = Output::begin(&options.output, Ours::Marked).map_err(refused)?;
+    let refused = |e| output::failure("--out", e);
+    let mut file = Output::begin(&options.out, Ours::Marked).map_err(refused)?;
     let instance = TraceInstance::new(&devices, buffer)?;
     if !options.quiet {
         eprintln!("recording for {}; Ctrl-C ends it earlier", options.duration);
     }
     let pipe = instance.pipe(duration)?;
-    let gz = options.output.extension().is_some_and(|e| e == "gz");
+    let gz = options.out.extension().is_some_and(|e| e == "gz");
     let out: Box<dyn Write + '_> = match gz {
         true => {
             let mark = flate2::GzBuilder::new().comment(RECORDED);
@@ -90,7 +90,7 @@ pub fn record(options: &Record) -> Result<(), Failure> {
         }
         false => Box::new(&mut file),
     };
-    let counts = copy(pipe, BufWriter::new(out)).map_err(|e| with_path(&options.output, e))?;
+    let counts = copy(pipe, BufWriter::new(out)).map_err(|e| with_path(&options.out, e))?;
     for (what, n) in instance.lost() {
         eprintln!("warning: {n} events {what}; record fewer devices or with a larger --buffer");
     }
@@ -99,7 +99,7 @@ pub fn record(options: &Record) -> Result<(), Failure> {
     if counts.arrivals == 0 {
         eprintln!("warning: no request was seen; partitions are recorded by their whole disk");
     }
-    let path = options.output.display();
+    let path = options.out.display();
     print(&format!(
         "{}: {} requests, {} completions\nnext: hoistway describe {path}\n",
         path, counts.arrivals, counts.completions

@@ -62,11 +62,11 @@ pub struct Validate {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub cpus: Option<u16>,
     /// Folder for the run directories, DIR/DRIVE/WORLD
-    #[arg(long, value_name = "DIR", default_value = "runs/validation")]
+    #[arg(long, short, value_name = "DIR", default_value = "runs/validation")]
     pub out: PathBuf,
     /// Make the table from the run directories of an earlier validation, and run nothing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "config", "workload", "reps", "duration", "dry_run"])]
-    pub from: Option<PathBuf>,
+    #[arg(long, alias = "from", value_name = "DIR", conflicts_with_all = ["drive", "config", "workload", "reps", "duration", "dry_run"])]
+    pub runs: Option<PathBuf>,
     /// Also write the table as Markdown
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
@@ -100,7 +100,7 @@ struct Task {
 pub fn validate(options: &Validate) -> Result<(), Failure> {
     let others = worlds(&options.with)?;
     output::check("--markdown", options.markdown.as_deref(), Kind::Marked)?;
-    let results = match &options.from {
+    let results = match &options.runs {
         Some(folder) => stored(folder, &others)?,
         None => {
             let tasks = tasks(options, &others)?;
@@ -146,13 +146,13 @@ type OnDrive = (String, Vec<Run>);
 /// The run directories of an earlier validation.
 fn stored(folder: &Path, others: &[&str]) -> Result<Vec<OnDrive>, Failure> {
     let entries = std::fs::read_dir(folder)
-        .map_err(|e| Failure::Usage(format!("--from {}: {e}", folder.display())))?;
+        .map_err(|e| Failure::Usage(format!("--runs {}: {e}", folder.display())))?;
     let mut places: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
     places.retain(|place| place.join(KERNEL).join("run.toml").is_file());
     places.sort();
     if places.is_empty() {
         let what = format!(
-            "--from {}: there is no DRIVE/{KERNEL}/run.toml in it; name the --out of a validation",
+            "--runs {}: there is no DRIVE/{KERNEL}/run.toml in it; name the --out of a validation",
             folder.display()
         );
         return Err(Failure::Usage(what));
@@ -440,7 +440,7 @@ fn text(all: &[Row], others: &[&str], notes: &[String], options: &Validate) -> S
     for note in notes {
         let _ = writeln!(out, "warning: {note}");
     }
-    let place = options.from.as_ref().unwrap_or(&options.out);
+    let place = options.runs.as_ref().unwrap_or(&options.out);
     let _ = writeln!(out, "runs: {}", place.display());
     out
 }

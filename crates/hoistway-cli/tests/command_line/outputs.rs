@@ -44,8 +44,8 @@ const LIVE: &[Case] = &[
     ("emulate --store", "emulate -d maxtor-7l250s0 --size 1M --nbd unix:s --store {}", ""),
     #[cfg(feature = "fuse")]
     ("emulate --store", "emulate -d maxtor-7l250s0 --size 1M --loop --store {}", ""),
-    ("record --output", "record --all --output {}", ""),
-    ("record --output", "record --all --output {}", ".gz"),
+    ("record --out", "record --all --out {}", ""),
+    ("record --out", "record --all --out {}", ".gz"),
     ("replay-decisions --out", "replay-decisions --on linux --out {}", ""),
     ("serve --control", "serve -e ram:1M --run true --control {}", ""),
     ("serve --export", "serve -e x=file:base,overlay={} --run true", ""),

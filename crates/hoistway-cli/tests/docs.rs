@@ -217,6 +217,45 @@ fn each_dependency_has_a_line_in_the_decision_and_each_line_a_dependency() {
     assert!(stale.is_empty(), "{}: nothing depends on {stale:?}", path.display());
 }
 
+/// Whether an SPDX expression (`/` is the old `OR`) is met by these licences alone. Every bracket that crates use
+/// holds alternatives, so that a part behind `AND` is met by any of them.
+fn permitted(license: &str, allowed: &BTreeSet<&str>) -> bool {
+    let part = |part: &str| {
+        let bare = part.trim_matches(['(', ')', ' ']).replace('/', " OR ");
+        bare.split(" OR ").any(|one| allowed.contains(one.trim()))
+    };
+    license.split(" AND ").all(part)
+}
+
+/// The rules of `deny.toml`, whose own program takes minutes to build.
+#[test]
+fn all_dependencies_are_permissive_and_come_from_the_registry() {
+    let rules = fs::read_to_string(root().join("deny.toml")).expect("the rules are there");
+    let rules: toml::Table = rules.parse().expect("the rules are TOML");
+    let list = rules["licenses"]["allow"].as_array().expect("a list");
+    let allowed: BTreeSet<_> = list.iter().filter_map(|l| l.as_str()).collect();
+    assert!(permitted("MIT/GPL-2.0", &allowed) && permitted("(MIT OR X) AND ISC", &allowed));
+    assert!(!permitted("GPL-2.0", &allowed) && !permitted("MIT AND GPL-2.0", &allowed));
+    let banned = rules["bans"]["deny"].as_array().expect("a list");
+    let banned: BTreeSet<_> = banned.iter().filter_map(|b| b["crate"].as_str()).collect();
+    let said = Command::new(env!("CARGO"))
+        .args(["metadata", "--locked", "--all-features", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let said: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    for package in said["packages"].as_array().expect("a list") {
+        let name = package["name"].as_str().expect("a name");
+        let license = package["license"].as_str().unwrap_or("none named");
+        assert!(permitted(license, &allowed), "{name}: its licence is {license}");
+        assert!(!banned.contains(name), "{name} is ruled out in deny.toml");
+        let from = &package["source"];
+        let registry = "registry+https://github.com/rust-lang/crates.io-index";
+        assert!(from.is_null() || from == registry, "{name} comes from {from}");
+    }
+}
+
 /// Around the tables of settings in the reference pages.
 const SETTINGS: &str = "<!-- settings of ";
 const SETTINGS_END: &str = "<!-- end -->\n";

@@ -106,8 +106,15 @@ fn a_file_that_is_truncated_under_the_engine_is_named() {
     fs::File::create(&file).unwrap().set_len(400 << 20).unwrap();
     let name = file.to_str().unwrap();
     let child = folder.start(&["--on", "engine", "--file", name, "--yes-destroy-data", name]);
-    // The layout takes a moment; then random reads of it go on for half a minute.
-    std::thread::sleep(Duration::from_secs(3));
+    // The layout is done when the file no longer grows; then random reads of it go on for half a minute.
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&file).unwrap());
+    let (mut before, mut still) = (0, 0);
+    while still < 15 {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = blocks();
+        still = if now > 0 && now == before { still + 1 } else { 0 };
+        before = now;
+    }
     fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(4096).unwrap();
     let output = ended(child);
     told(

@@ -77,6 +77,7 @@ fn kind(kind: &DoubtKind) -> &'static str {
         DoubtKind::Half(false) => "first half",
         DoubtKind::Half(true) => "second half",
         DoubtKind::Short(_) => "short runs",
+        DoubtKind::Untried(_) => "not tried",
     }
 }
 

@@ -146,6 +146,9 @@ fn hangs_by(a: &Advice, doubt: &Doubt) -> String {
             three(seconds(*measured)),
             RAISING.0 / 1_000_000_000
         ),
+        DoubtKind::Untried(config) => {
+            format!("{config} was not tried: `hoistway bench --standard` has it")
+        }
     }
 }
 

@@ -6,7 +6,9 @@
 //!   what it gives away (`LIMIT`, `TOLERANCE`);
 //! - *moved by time*: with the throughput of the first and of the second half of the runs alone;
 //! - *short*: BFQ raises the weight of what has just started for up to [`RAISING`]. On a disk, where that costs most, a
-//!   shorter run shows nothing else, so it cannot be sure of a choice for BFQ, nor of one that BFQ lost by a limit.
+//!   shorter run shows nothing else, so it cannot be sure of a choice for BFQ, nor of one that BFQ lost by a limit;
+//! - *untried*: BFQ without that raising is what its documentation advises where throughput counts ([`CALM`]). A quick
+//!   bench tries only the one that raises, and what is chosen in its place may lose to the other.
 //!
 //! Where any of these gives another choice, the answer is not sure. What it hangs by is said, with the other choice.
 
@@ -25,6 +27,9 @@ const TOLERANCE: f64 = 0.25;
 
 /// BFQ raises weights for so long at most (docs/specs/bfq.md).
 pub const RAISING: Nanos = Nanos::secs(25);
+
+/// BFQ that raises nothing.
+pub const CALM: &str = "bfq{low_latency=0}";
 
 /// What an answer hangs by.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +51,8 @@ pub enum DoubtKind {
     Half(bool),
     /// With runs that are longer than this.
     Short(Nanos),
+    /// With this configuration, which was not tried.
+    Untried(&'static str),
 }
 
 /// Everything that the choice hangs by.
@@ -63,6 +70,7 @@ pub(super) fn all(
         doubts.extend(other_choice(choice, &other, DoubtKind::Half(late)));
     }
     doubts.extend(short(field, plan, choice, installs));
+    doubts.extend(untried(goal, plan, choice, installs));
     doubts
 }
 
@@ -117,6 +125,18 @@ fn short(field: &Field, plan: &Plan, choice: &Choice, installs: &[Install]) -> O
         None => Some(rejected(plan, choice).into_iter().map(|(c, _)| c).find(raises)?),
     };
     Some(Doubt { kind: DoubtKind::Short(measured), instead })
+}
+
+/// Where throughput comes first and BFQ lost, only in the form that spends throughput on what has just started.
+fn untried(goal: &Goal, plan: &Plan, choice: &Choice, installs: &[Install]) -> Option<Doubt> {
+    let bfq = |c: &usize| plan.complete(*c) && installs[*c].is_bfq();
+    let lost = |c: usize| matches!(choice.fell[c], Fell::Limit(_) | Fell::Criterion(_));
+    let all = || (0..installs.len()).filter(bfq);
+    let raising_lost = all().any(|c| installs[c].raises() && lost(c));
+    let chosen = choice.config.is_some_and(|c| !installs[c].is_bfq());
+    let asked = matches!(goal.name.as_str(), "server" | "throughput");
+    let doubt = Doubt { kind: DoubtKind::Untried(CALM), instead: None };
+    (asked && chosen && raising_lost && all().all(|c| installs[c].raises())).then_some(doubt)
 }
 
 fn other_choice(choice: &Choice, other: &Choice, kind: DoubtKind) -> Option<Doubt> {

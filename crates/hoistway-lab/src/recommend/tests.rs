@@ -520,6 +520,19 @@ fn near_a_limit_nothing_is_sure_and_it_is_said_what_would_be_otherwise() {
     assert_eq!((&between.answer, between.sureness), (&Answer::Keep(1), Sureness::Likely));
 }
 
+/// A quick bench of a disk kept mq-deadline for throughput, the standard one changed to a BFQ that it alone tries, and
+/// both were sure.
+#[test]
+fn where_throughput_counts_nothing_beats_a_bfq_that_was_not_tried() {
+    for goal in ["server", "throughput"] {
+        let quick = ask(&beside_a_mix(70.0), goal);
+        assert_eq!((&quick.answer, quick.sureness), (&Answer::Keep(1), Sureness::Likely));
+        let untried = |d: &doubt::Doubt| d.kind == doubt::DoubtKind::Untried(doubt::CALM);
+        assert!(quick.hangs_by.iter().any(untried), "{:?}", quick.hangs_by);
+    }
+    assert!(ask(&beside_a_mix(70.0), "desktop").hangs_by.is_empty());
+}
+
 /// Gives the throughput of BFQ's mix another value in the first half of each run, the mean as it was.
 fn lopsided(run: &mut Run, first: f64) {
     for cell in run.cells.iter_mut() {

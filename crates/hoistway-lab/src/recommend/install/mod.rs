@@ -191,11 +191,16 @@ impl Install {
         self.config.as_ref().is_some_and(|c| has_wbt(c) || c.scheduler.name == "bfq")
     }
 
+    /// BFQ, with whatever settings.
+    pub fn is_bfq(&self) -> bool {
+        self.config.as_ref().is_some_and(|c| c.scheduler.name == "bfq")
+    }
+
     /// BFQ that raises the weight of what has just started.
     pub fn raises(&self) -> bool {
         let off =
             |c: &Config| c.set.iter().any(|(name, value)| name == "low_latency" && *value == 0);
-        self.config.as_ref().is_some_and(|c| c.scheduler.name == "bfq" && !off(c))
+        self.is_bfq() && !self.config.as_ref().is_some_and(off)
     }
 
     /// How simple: what Linux does by itself first, then schedulers by their size, then what must be told about

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"))
-        .join("../../experiments");
+    let folder =
+        Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("experiments");
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(&folder).expect("the repository has a folder experiments/");
     let mut files: Vec<PathBuf> = entries

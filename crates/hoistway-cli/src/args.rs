@@ -1,7 +1,7 @@
 //! The arguments as data.
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use hoistway_lab::report::FORMATS;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -52,13 +52,44 @@ pub fn configs() -> Vec<&'static str> {
 #[derive(Debug, Parser)]
 #[command(name = "hoistway", version, arg_required_else_help = true, infer_long_args = false)]
 #[command(
-    after_help = "Start with `hoistway compare`. Exit codes: 0 done, 1 failed, 2 wrong usage, \
-                        3 environment, 130 interrupted."
+    after_help = "Start with `hoistway compare`; `hoistway VERB --help` has the rest. Exit codes: 0 done, 1 failed, \
+                  2 wrong usage, 3 environment, 130 interrupted."
 )]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The verbs by what somebody wants.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Which scheduler", &["compare", "bench", "recommend", "what-if"]),
+    ("Results", &["report", "diff", "merge", "run"]),
+    ("Drives and loads", &["calibrate", "emulate", "record", "describe", "replay"]),
+    ("Serve storage", &["serve", "ctl", "top"]),
+    ("Beside Linux", &["linux", "differ", "replay-decisions", "validate"]),
+    ("Research", &["reproduce", "population"]),
+    ("Help", &["list", "show", "restore", "completions"]),
+];
+
+/// The whole command line; its help lists verbs in groups, which clap has for options only.
+pub fn command() -> clap::Command {
+    let command = Args::command();
+    let width = command.get_subcommands().map(|verb| verb.get_name().len()).max().unwrap_or(0);
+    let mut verbs = String::new();
+    for (group, names) in GROUPS {
+        verbs += &format!("{group}:\n");
+        // Without the live parts some verbs are not there.
+        for verb in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            verbs += &format!("  {:width$}  {about}\n", verb.get_name());
+        }
+        verbs.push('\n');
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
 }
 
 /// The verbs.

@@ -32,7 +32,7 @@ mod trace_args;
 mod what_if;
 mod world;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use hoistway_files::shown;
 use std::io::Write;
 use std::process::ExitCode;
@@ -53,7 +53,8 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let args = match args::Args::try_parse() {
+    let matches = args::command().try_get_matches();
+    let args = match matches.and_then(|m| args::Args::from_arg_matches(&m)) {
         Ok(args) => args,
         Err(told) => return not_run(&told),
     };
@@ -103,8 +104,7 @@ fn run(args: args::Args) -> Result<(), Failure> {
         args::Command::Diff(options) => diff::diff(&options),
         args::Command::Completions { shell } => {
             let mut text = Vec::new();
-            let mut command = <args::Args as clap::CommandFactory>::command();
-            clap_complete::generate(shell, &mut command, "hoistway", &mut text);
+            clap_complete::generate(shell, &mut args::command(), "hoistway", &mut text);
             print(&String::from_utf8_lossy(&text))
         }
     }

@@ -1,5 +1,4 @@
 use super::*;
-use clap::CommandFactory;
 use clap::builder::ValueParser;
 use std::collections::BTreeSet;
 
@@ -124,4 +123,16 @@ fn an_option_takes_the_same_kind_of_value_in_every_verb() {
             );
         }
     });
+}
+
+#[test]
+fn help_names_every_verb_once() {
+    let grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+    let shown = command();
+    for verb in shown.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let times = grouped.iter().filter(|&&name| name == verb.get_name()).count();
+        assert_eq!(times, 1, "{}", verb.get_name());
+    }
+    let help = command().render_help().to_string();
+    assert!(help.contains("\n  compare           Run experiments"), "{help}");
 }

@@ -222,7 +222,7 @@ pub enum CtlCommand {
         #[arg(long, value_name = "N", default_value_t = 200)]
         limit: u64,
         /// Stop after this time, such as 5s or 300ms
-        #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+        #[arg(long = "duration", alias = "for", value_name = "TIME", default_value = "5s")]
         span: String,
     },
     /// Read the sizes of files and block devices again; new connections do so by themselves

@@ -79,7 +79,7 @@ fn request(args: &Ctl) -> Result<Request, Failure> {
 /// Prints the timeline while it comes in.
 fn explain(args: &Ctl, of: &str, limit: u64, span: &str) -> Result<(), Failure> {
     let span = hoistway::quantity::duration(span);
-    let span = span.map_err(|e| Failure::Usage(format!("--for: {e}")))?;
+    let span = span.map_err(|e| Failure::Usage(format!("--duration: {e}")))?;
     let seconds = span.0 as f64 / 1e9;
     let request = Request::Explain { of: of.into(), limit, seconds, export: args.export.clone() };
     let lost = |e: std::io::Error| lost(&args.control, &e);

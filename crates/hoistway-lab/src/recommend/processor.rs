@@ -7,9 +7,7 @@
 //! The kernel's own documentation gives BFQ about 500,000 requests per second (1.9 us each), this estimate 640,000.
 
 use super::install::Install;
-
-/// The counts, of the crate that has the schedulers.
-static COUNTS: &str = include_str!("../../../hoistway/benches/instructions.txt");
+use hoistway::sched::INSTRUCTIONS;
 
 /// Busy queues of the row that is taken.
 const QUEUES: &str = "100";
@@ -43,7 +41,7 @@ pub struct Decisions {
 impl Cost {
     /// Of a scheduler; `None`: it is not in the table.
     pub fn of(scheduler: &str) -> Option<Cost> {
-        let row = COUNTS.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let row = INSTRUCTIONS.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let mut row = row.filter(|w| w.len() == 9 && w[0] == scheduler && w[3] == "root");
         let row = row.find(|w| w[1] == QUEUES && w[2] == REQUESTS)?;
         Some(Cost { scheduler: scheduler.into(), instructions: row[7].parse().ok()? })
@@ -122,7 +120,7 @@ mod tests {
     fn the_cost_of_every_scheduler_that_linux_has_is_in_the_table() {
         for name in ["none", "mq-deadline", "kyber", "bfq"] {
             let cost = Cost::of(name).unwrap();
-            let line = COUNTS
+            let line = INSTRUCTIONS
                 .lines()
                 .find(|l| l.split_whitespace().take(4).eq([name, "100", "4", "root"]));
             let alone = line.unwrap().split_whitespace().nth(7).unwrap();

@@ -11,9 +11,9 @@ use crate::result::published;
 use std::sync::OnceLock;
 
 /// The figures measured without I/O control: what the models were calibrated to.
-const UNCONTROLLED: &str = include_str!("../../../../data/published-uncontrolled.csv");
+const UNCONTROLLED: &str = include_str!("../../data/published-uncontrolled.csv");
 /// Why a figure has no counterpart, and by which mechanism one lies beyond the tolerance.
-const NOTES: &str = include_str!("../../../../data/published-notes.csv");
+const NOTES: &str = include_str!("../../data/published-notes.csv");
 
 /// Ours may lie so far from a figure measured without control (specs/drives.md 9).
 pub const TOLERANCE: f64 = 0.25;

@@ -135,8 +135,9 @@ fn reads(file: &File, load: Load) -> io::Result<Reads> {
             .offset(block * u64::from(len))
             .build()
             .user_data(slot as u64);
-        // SAFETY: buffer and file live until every read of this function is done: it ends in no other
-        // way than by the loop below, or by an error of the ring, which then has taken nothing.
+        // SAFETY: buffer and file live until every read that the kernel has is done. The function ends before the first
+        // is given to it, when the loop below has waited for all, or by an error of the ring: then the buffers are
+        // never given back.
         let pushed = unsafe { ring.submission().push(&read) };
         pushed.map_err(|_| io::Error::other("a ring of that many entries is full"))
     };
@@ -171,8 +172,11 @@ fn reads(file: &File, load: Load) -> io::Result<Reads> {
                 if pause > Nanos::ZERO {
                     std::thread::sleep(Duration::from_nanos(pause.0));
                 }
-                submit(&mut ring, slot, &mut sent)?;
-                under_way += 1;
+                match submit(&mut ring, slot, &mut sent) {
+                    Ok(()) => under_way += 1,
+                    // Those under way are waited for.
+                    Err(error) => failed = Some(error),
+                }
             }
         }
     }

@@ -119,16 +119,16 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Our files, and what they are called in arch/um/drivers/hoistway.
 const OURS: &[(&str, &str)] = &[
-    ("Makefile", include_str!("../../../../linux/driver/Makefile")),
-    ("hoistway.h", include_str!("../../../../linux/driver/hoistway.h")),
-    ("hoistway_drive.c", include_str!("../../../../linux/driver/hoistway_drive.c")),
-    ("hoistway_host.c", include_str!("../../../../linux/driver/hoistway_host.c")),
-    ("hoistway_record.c", include_str!("../../../../linux/driver/hoistway_record.c")),
-    ("hoistway_record.h", include_str!("../../../../linux/driver/hoistway_record.h")),
-    ("hoistway_kernel.h", include_str!("../../../../linux/driver/hoistway_kernel.h")),
-    ("hoistway_control.c", include_str!("../../../../linux/driver/hoistway_control.c")),
+    ("Makefile", include_str!("../../linux/driver/Makefile")),
+    ("hoistway.h", include_str!("../../linux/driver/hoistway.h")),
+    ("hoistway_drive.c", include_str!("../../linux/driver/hoistway_drive.c")),
+    ("hoistway_host.c", include_str!("../../linux/driver/hoistway_host.c")),
+    ("hoistway_record.c", include_str!("../../linux/driver/hoistway_record.c")),
+    ("hoistway_record.h", include_str!("../../linux/driver/hoistway_record.h")),
+    ("hoistway_kernel.h", include_str!("../../linux/driver/hoistway_kernel.h")),
+    ("hoistway_control.c", include_str!("../../linux/driver/hoistway_control.c")),
 ];
-const FRAGMENT: &str = include_str!("../../../../linux/config");
+const FRAGMENT: &str = include_str!("../../linux/config");
 /// Without these nothing of what a kernel is built for would run.
 const NEEDED: &[&str] = &["UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "BLOCK", "BLK_CGROUP", "DEVTMPFS"];
 

@@ -2,7 +2,7 @@
 
 macro_rules! embed {
     ($($id:literal),* $(,)?) => {
-        &[$(($id, include_str!(concat!("../../../../drives/", $id, ".toml")))),*]
+        &[$(($id, include_str!(concat!("../../drives/", $id, ".toml")))),*]
     };
 }
 

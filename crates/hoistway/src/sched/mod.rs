@@ -296,6 +296,9 @@ impl core::ops::Deref for Entry {
     }
 }
 
+/// Instructions of a request under each scheduler, as `sched_cost --record` counted them: its table, as text.
+pub static INSTRUCTIONS: &str = include_str!("../../benches/instructions.txt");
+
 /// Every scheduler, in the order of listing.
 pub static SCHEDULERS: &[&Entry] = &[
     &none::ENTRY,

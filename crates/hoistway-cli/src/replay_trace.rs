@@ -470,10 +470,8 @@ fn verdict(run: &Run, drive: &str, cells: &[&Cell]) -> String {
     if !lost.is_empty() {
         let _ = write!(text, "; {} cannot keep up", lost.join(", "));
     }
-    if run.manifest.reps < 3 {
-        text.push_str(
-            "\n(fewer than three repetitions: only the drive's spread is unknown, not the load's; -r 3 shows it)",
-        );
-    }
+    text.push_str(
+        "\n(one recorded load: repetitions vary the drive's chance alone; replay traces of other days before you decide)",
+    );
     text
 }

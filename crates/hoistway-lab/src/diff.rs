@@ -171,6 +171,9 @@ fn flat(m: &Manifest) -> BTreeMap<String, String> {
     }
     for workload in &m.workloads {
         put(format!("workload {}", workload.id), workload.summary.clone());
+        if !workload.load.is_empty() {
+            put(format!("workload {}: load", workload.id), workload.load.clone());
+        }
     }
     for drive in &m.drives {
         let table: toml::Table = drive.parameters.parse().unwrap_or_default();

@@ -540,6 +540,10 @@ impl Grid {
             summary: self.experiment.workload(id).map_or_else(String::new, |w| w.summary.clone()),
             weights: self.experiment.weights_of(id),
             kind: self.experiment.workload(id).and_then(|w| w.kind),
+            load: self
+                .experiment
+                .workload(id)
+                .map_or_else(String::new, |w| self.experiment.processes_of(w)),
         });
         Manifest {
             schema: SCHEMA,

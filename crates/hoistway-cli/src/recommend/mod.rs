@@ -139,9 +139,19 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
 
 /// A run directory itself, or those directly below a folder, by name.
 pub fn directories(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let is_run = |dir: &Path| dir.join("run.toml").exists();
-    if is_run(path) {
+    // What a run writes is hidden until it is whole.
+    let hidden =
+        |dir: &Path| dir.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
+    let is_run = |dir: &Path| !hidden(dir) && dir.join("run.toml").exists();
+    if path.join("run.toml").exists() {
         return Ok(vec![path.to_path_buf()]);
+    }
+    if path.is_file() {
+        return Err(Failure::Usage(format!(
+            "{0} is a file; a run directory is needed: `hoistway replay {0}` makes one from a trace, `hoistway compare \
+             --job {0}` from a fio job",
+            path.display()
+        )));
     }
     let entries =
         std::fs::read_dir(path).map_err(|e| Failure::Usage(format!("{}: {e}", path.display())))?;

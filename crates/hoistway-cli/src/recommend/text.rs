@@ -472,7 +472,8 @@ pub(super) fn how(a: &Advice) -> String {
     };
     let _ = writeln!(out, "against     {present}");
     let _ = writeln!(out, "goal        {}: {}", a.goal.name, a.goal.about);
-    for limit in &a.plan.limits {
+    let taken = a.answer.config().or(a.choice.config).filter(|&c| a.plan.complete(c));
+    for (number, limit) in a.plan.limits.iter().enumerate() {
         let words = match &limit.limit {
             Limit::Keeps { aspect, part } => {
                 format!("at least {:.0} % of the best {}", 100.0 * part, aspect.words())
@@ -480,7 +481,15 @@ pub(super) fn how(a: &Advice) -> String {
             Limit::Below(ns) => format!("below {} ms", three(*ns as f64 / 1e6)),
             Limit::Others { part } => format!("at least {}", others(*part)),
         };
-        let _ = writeln!(out, "  limit     {words}");
+        let of = taken.map_or_else(String::new, |c| {
+            let kept = a.kept(c, number);
+            let kept = match limit.limit {
+                Limit::Below(_) => format!("{} ms", three(kept)),
+                Limit::Keeps { .. } | Limit::Others { .. } => format!("{} %", three(100.0 * kept)),
+            };
+            format!(" ({}: {kept})", field.configs[c])
+        });
+        let _ = writeln!(out, "  limit     {words}{of}");
     }
     for (i, c) in (1..).zip(&a.plan.criteria) {
         let part = c.aspects.iter().any(|a| a.is_part());

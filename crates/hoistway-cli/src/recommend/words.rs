@@ -146,6 +146,11 @@ fn hangs_by(a: &Advice, doubt: &Doubt) -> String {
             three(seconds(*measured)),
             RAISING.0 / 1_000_000_000
         ),
+        DoubtKind::LeftOut(places) => format!(
+            "there was no time for {} of the suite's workloads ({}): `hoistway bench --standard` runs all",
+            places.len(),
+            places.join(", ")
+        ),
         DoubtKind::Untried(config) => {
             format!("{config} was not tried: `hoistway bench --standard` has it")
         }

@@ -176,3 +176,28 @@ fn a_bench_of_a_place_says_what_it_would_do_or_why_it_cannot() {
     }
     assert_eq!(folder.entries(), 1, "a dry run writes nothing");
 }
+
+/// Two loads in files of one name had one manifest, and `diff` named 28 differences and no cause.
+#[test]
+fn a_run_directory_says_what_its_processes_did() {
+    let folder = Folder::new("loads");
+    let shown = stdout(&folder.run(&["show", "latency-2019"]));
+    let few = shown.replacen("count = 15", "count = 3", 1);
+    assert_ne!(shown, few);
+    for (out, text) in [("many", &shown), ("few", &few)] {
+        fs::write(folder.0.join("paper.toml"), text).unwrap();
+        let args =
+            ["compare", "./paper.toml", "-c", "none,bfq", "-w", "readers", "--quick", "-r", "1"];
+        let done = folder.run(&[&args[..], &["--quiet", "-o", out]].concat());
+        assert!(done.status.success(), "{}", stderr(&done));
+        assert!(stdout(&done).contains("bfq raises what has just started"), "{}", stdout(&done));
+    }
+    let differs = stdout(&folder.run(&["diff", "many", "few"]));
+    assert!(differs.contains("workload readers: load") && differs.contains("3 x "), "{differs}");
+    // What a run has not finished is no run.
+    fs::create_dir(folder.0.join(".few.part-1")).unwrap();
+    fs::write(folder.0.join(".few.part-1/run.toml"), "").unwrap();
+    let args = ["recommend", ".", "--for", "latency<5ms"];
+    let said = folder.run(&args);
+    assert!(!stderr(&said).contains("part-1"), "{}", stderr(&said));
+}

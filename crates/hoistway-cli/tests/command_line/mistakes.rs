@@ -58,6 +58,7 @@ fn every_bad_input_ends_with_exit_2_one_error_and_nothing_written() {
         (&["show", "latency-2019", "--markdown"], "settings of a scheduler or controller"),
         (&["list", "drive"], "'drives'"),
         (&["frobnicate"], "unrecognized subcommand"),
+        (&["recommend", "/etc/passwd"], "`hoistway replay /etc/passwd` makes one from a trace"),
     ];
     let folder = Folder::new("bad-input");
     for (args, expected) in cases {

@@ -5,6 +5,7 @@
 //! goes first when the time does not suffice for all of them, and how long a run is measured.
 
 use crate::experiment::EMBEDDED;
+use crate::recommend::goal::Aspect;
 use hoistway::Nanos;
 
 /// Version of the suite: results of different versions are not put together.
@@ -25,6 +26,24 @@ pub struct Part {
     pub time: Time,
     /// Under which configurations it runs.
     pub configs: Under,
+}
+
+impl Part {
+    /// What it tells a goal.
+    pub fn tells(&self) -> &'static [Aspect] {
+        match self.experiment {
+            "bench-latency" => &[Aspect::Interactive, Aspect::Sync],
+            "bench-startup" => &[Aspect::Startup],
+            "bench-fsync" => &[Aspect::Sync],
+            "bench-throughput" => &[Aspect::Throughput],
+            _ => &[Aspect::Share],
+        }
+    }
+
+    /// As results name it.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.experiment, self.workload)
+    }
 }
 
 /// How long a run of a part is measured.

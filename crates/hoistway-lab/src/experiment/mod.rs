@@ -137,6 +137,23 @@ pub struct ProcTemplate {
     pub params: toml::Table,
 }
 
+impl ProcTemplate {
+    /// One line: how many, what they are called, what they do.
+    fn words(&self) -> String {
+        let mut words = format!("{} x {}: {}", self.count, self.name, self.load);
+        for (name, value) in &self.params {
+            words += &format!(" {name}={value}");
+        }
+        if self.stagger > Nanos::ZERO {
+            words += &format!(" stagger={} ms", self.stagger.0 as f64 / 1e6);
+        }
+        if let Some(prio) = self.prio {
+            words += &format!(" prio={prio:?}");
+        }
+        words
+    }
+}
+
 /// Experiments are written by hand; those of job files and population files are not read from a file.
 const EXPERIMENT_FILE: Limit = Limit { what: "an experiment file", bytes: 4 << 20 };
 
@@ -194,6 +211,24 @@ impl Experiment {
     /// A workload by id.
     pub fn workload(&self, id: &str) -> Option<&Workload> {
         self.workloads.iter().find(|w| w.id == id)
+    }
+
+    /// The processes of a workload with their loads and when they are measured, in one line: what decides its results
+    /// beside drive, configuration and host.
+    pub fn processes_of(&self, workload: &Workload) -> String {
+        let target = workload.target.as_ref().or(self.target.as_ref());
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(target.map(|t| format!("target {}", t.words())));
+        parts.extend(workload.procs.iter().map(ProcTemplate::words));
+        let ms = |t: Nanos| t.0 as f64 / 1e6;
+        let measured = workload.measured.unwrap_or(self.window.measured);
+        parts.push(format!(
+            "head start {} ms, ramp {} ms, measured {} ms",
+            ms(self.head_start),
+            ms(self.window.ramp),
+            ms(measured)
+        ));
+        parts.join("; ")
     }
 
     /// The processes of a workload, by name, with the weights that the experiment gives them. A name of

@@ -173,6 +173,7 @@ impl Group {
             set_aside: self.set_aside(&members, configs.len()),
             warnings: Vec::new(),
             unit: Unit::Machine,
+            overloaded: Vec::new(),
             made: Made::default(),
             trials: members.iter().flat_map(|m| &m.fields).flat_map(|f| f.trials.clone()).collect(),
             strains: members

@@ -600,6 +600,14 @@ fn lacking(field: &Field, goal: &Goal) -> GoalError {
             told.push(q.aspect.words());
         }
     }
+    if field.quantities.is_empty() && !field.overloaded.is_empty() {
+        return GoalError(format!(
+            "{} cannot carry {} under any of these configurations, and how far it falls behind tells nothing; replay \
+             slower (--speed 0.5) or one after another (--closed), or choose another drive",
+            field.identity.name(),
+            field.overloaded.join(", ")
+        ));
+    }
     let needs: Vec<&str> = goal.needs().iter().map(|a| a.words()).collect();
     let told = if told.is_empty() {
         "nothing that configurations are compared by".into()

@@ -8,7 +8,9 @@
 //! - *short*: BFQ raises the weight of what has just started for up to [`RAISING`]. On a disk, where that costs most, a
 //!   shorter run shows nothing else, so it cannot be sure of a choice for BFQ, nor of one that BFQ lost by a limit;
 //! - *untried*: BFQ without that raising is what its documentation advises where throughput counts ([`CALM`]). A quick
-//!   bench tries only the one that raises, and what is chosen in its place may lose to the other.
+//!   bench tries only the one that raises, and what is chosen in its place may lose to the other;
+//! - *left out*: workloads of the suite that the goal is about, for which a bench had no time. A shorter bench has chosen
+//!   what a longer one rules out.
 //!
 //! Where any of these gives another choice, the answer is not sure. What it hangs by is said, with the other choice.
 
@@ -16,6 +18,7 @@ use super::choose::{Choice, Fell, Plan};
 use super::field::Field;
 use super::goal::{Goal, Limit};
 use super::install::Install;
+use crate::bench::suite::{Part, SUITE};
 use hoistway::Nanos;
 
 /// A limit is tried tighter and looser by this part of what it gives away: 90 % as 95 and as 85 %.
@@ -53,6 +56,8 @@ pub enum DoubtKind {
     Short(Nanos),
     /// With this configuration, which was not tried.
     Untried(&'static str),
+    /// With these workloads of the bench, for which there was no time.
+    LeftOut(Vec<String>),
 }
 
 /// Everything that the choice hangs by.
@@ -71,6 +76,7 @@ pub(super) fn all(
     }
     doubts.extend(short(field, plan, choice, installs));
     doubts.extend(untried(goal, plan, choice, installs));
+    doubts.extend(left_out(goal, field));
     doubts
 }
 
@@ -137,6 +143,18 @@ fn untried(goal: &Goal, plan: &Plan, choice: &Choice, installs: &[Install]) -> O
     let asked = matches!(goal.name.as_str(), "server" | "throughput");
     let doubt = Doubt { kind: DoubtKind::Untried(CALM), instead: None };
     (asked && chosen && raising_lost && all().all(|c| installs[c].raises())).then_some(doubt)
+}
+
+/// Workloads of the suite that a bench did not run.
+fn left_out(goal: &Goal, field: &Field) -> Option<Doubt> {
+    field.identity.suite.as_ref()?;
+    let asked = goal.aspects();
+    let about = |part: &&Part| part.tells().iter().any(|aspect| asked.contains(aspect));
+    let ran = |place: &String| field.quantities.iter().any(|q| q.place == *place);
+    let missing: Vec<String> =
+        SUITE.iter().filter(about).map(Part::place).filter(|place| !ran(place)).collect();
+    let kind = || DoubtKind::LeftOut(missing.clone());
+    (!missing.is_empty()).then(|| Doubt { kind: kind(), instead: None })
 }
 
 fn other_choice(choice: &Choice, other: &Choice, kind: DoubtKind) -> Option<Doubt> {

@@ -19,6 +19,7 @@ use super::goal::Aspect;
 use super::identity::{Identity, is_plain};
 use crate::experiment::Weights;
 use crate::result::control::alone_workload;
+use crate::result::replayed;
 use crate::result::share::Shares;
 use crate::result::{Cell, Judge, Kind, Manifest, Rep, Run, WorkloadInfo, rep_value, target};
 use crate::stats::{Bound, Bounded, Percentile, sum};
@@ -108,6 +109,8 @@ pub struct Field {
     pub unit: Unit,
     /// What the runs were made by, with and when.
     pub made: Made,
+    /// Replayed traces that the drive cannot carry under any configuration: how far it falls behind tells nothing.
+    pub overloaded: Vec<String>,
 }
 
 /// What the rounds of a field are.
@@ -242,6 +245,10 @@ fn score(aspect: Aspect, v: Bounded) -> Option<Score> {
     value.is_finite().then_some(Score { value, at_least: v.bound != Bound::Exact })
 }
 
+/// Of a replay: its repetitions have one load.
+const ONE_TRACE: &str = "one recorded load was replayed: repetitions vary the drive alone, and how much the load varies \
+                         from day to day is not known";
+
 impl Field {
     /// The fields of all runs, one per drive, in the order of first appearance.
     pub fn of(sources: &[Source]) -> Vec<Field> {
@@ -274,6 +281,7 @@ impl Field {
             trials: Vec::new(),
             unit: Unit::Round,
             made: Made::default(),
+            overloaded: Vec::new(),
         }
     }
 
@@ -289,9 +297,17 @@ impl Field {
             self.warn(text, std::slice::from_ref(&source.name));
         }
         self.made.add(manifest);
+        let replayed = manifest.host.iter().any(|(name, _)| name == "trace.records");
+        if replayed {
+            self.warn(ONE_TRACE, std::slice::from_ref(&source.name));
+        }
         for workload in &manifest.workloads {
             let here = |c: &&Cell| (c.drive.as_str(), &c.workload) == (drive, &workload.id);
             let cells: Vec<&Cell> = source.run.cells.iter().filter(here).collect();
+            if replayed && cells.iter().all(|cell| replayed::overloaded(cell)) {
+                self.overloaded.push(workload.id.clone());
+                continue;
+            }
             let Some(kind) = kind_of(manifest, workload, &cells) else { continue };
             for aspect in Aspect::ALL.into_iter().filter(|a| a.of(kind)) {
                 self.quantities.extend(self.quantity(manifest, workload, &cells, aspect));
@@ -431,7 +447,13 @@ impl Field {
 
     /// The quantities of an aspect.
     pub fn told(&self, aspect: Aspect) -> impl Iterator<Item = &Quantity> {
-        self.quantities.iter().filter(move |q| q.aspect == aspect)
+        let has = move |place: &str| {
+            self.quantities.iter().any(|q| q.aspect == aspect && q.place == place)
+        };
+        let tells = move |q: &&Quantity| {
+            q.aspect == aspect || aspect.mean() == Some(q.aspect) && !has(&q.place)
+        };
+        self.quantities.iter().filter(tells)
     }
 
     /// Scores by round of a configuration: the mean over the aspects of the means over their workloads.

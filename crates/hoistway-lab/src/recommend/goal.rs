@@ -106,6 +106,15 @@ impl Aspect {
         self == Aspect::Share
     }
 
+    /// The mean that stands for a percentile where samples are few.
+    pub fn mean(self) -> Option<Aspect> {
+        match self {
+            Aspect::InteractiveTail => Some(Aspect::Interactive),
+            Aspect::SyncTail => Some(Aspect::Sync),
+            _ => None,
+        }
+    }
+
     /// What stands for the mean where there are samples enough.
     fn tail(self) -> Option<Aspect> {
         match self {

@@ -124,6 +124,7 @@ mod tests {
             summary: String::new(),
             weights: Vec::new(),
             kind: None,
+            load: String::new(),
         };
         m.workloads = vec![info("alone"), info("readers")];
         let cells = vec![

@@ -124,6 +124,9 @@ pub struct WorkloadInfo {
     /// What it stands for, if the experiment says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
+    /// Its processes with their loads; empty in runs of before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub load: String,
 }
 
 /// One drive under one configuration and workload.

@@ -129,6 +129,7 @@ pub(crate) fn manifest() -> Manifest {
             summary: "15 readers".into(),
             weights: Vec::new(),
             kind: None,
+            load: String::new(),
         }],
         host: vec![("ram".into(), "8589934592".into())],
         machine: Vec::new(),

@@ -114,6 +114,7 @@ fn manifest(drives: usize, configs: usize, reps: u32, loads: &[(&str, &str, f64)
                 summary: w.1.into(),
                 weights: Vec::new(),
                 kind: None,
+                load: String::new(),
             })
             .collect(),
         host: vec![("read_ahead_kb".into(), "128".into()), ("cpus".into(), "8".into())],

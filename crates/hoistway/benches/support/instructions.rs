@@ -169,6 +169,29 @@ pub fn line(row: &Row, counts: &Counts) -> String {
     )
 }
 
+/// In front of the tool chain that the table was recorded with.
+const MADE_BY: &str = "# made by ";
+
+/// The compiler and valgrind: another compiler moves counts by more than a change that matters.
+fn tool_chain() -> String {
+    let version = |program: &str| {
+        let said = Command::new(program).arg("--version").output();
+        let said = said.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_string());
+        said.unwrap_or_else(|e| format!("{program}: {e}"))
+    };
+    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    format!("{}, {}", version(&compiler), version("valgrind"))
+}
+
+/// Why counts of here cannot be held against the table.
+pub fn incomparable() -> Option<String> {
+    let text = std::fs::read_to_string(path()).expect("the table is in the repository");
+    let made =
+        text.lines().find_map(|line| line.strip_prefix(MADE_BY)).unwrap_or("nobody knows what");
+    let here = tool_chain();
+    (made != here).then(|| format!("the table was made by {made}; here is {here}"))
+}
+
 /// Writes the table anew.
 pub fn record(rows: &[(Row, Counts)]) {
     let mut text = String::from(
@@ -176,6 +199,7 @@ pub fn record(rows: &[(Row, Counts)]) {
          # without the bench's functions around the calls) and in all, counted by valgrind:\n\
          # cargo bench -p hoistway --bench sched_cost -- --record; compared by -- --check.\n",
     );
+    writeln!(text, "{MADE_BY}{}", tool_chain()).expect("a String takes everything");
     writeln!(text, "{}", heading()).expect("a String takes everything");
     for (row, counts) in rows {
         writeln!(text, "{}", line(row, counts)).expect("a String takes everything");

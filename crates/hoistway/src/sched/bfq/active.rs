@@ -13,7 +13,7 @@
 //! *The reference's choice* (quirk Q1) is a walk over the shape of its tree, so with `exact_pick` off the set
 //! is that tree.
 //!
-//! The heaps grow to the most that ever waited at once.
+//! Both heaps grow to the most that ever waited at once.
 
 use super::ids::{EntityNo, Id, Rows};
 use super::wf2q::VTime;
@@ -33,6 +33,9 @@ impl Augment for MinStart {
 
 /// Children of a parent in a heap.
 const ARITY: usize = 4;
+/// Room of each heap of a set that is used for the first time. Both have room for everybody in the set: how many of them V
+/// has reached varies for long, and a heap that grew to its own largest number would still grow after a million requests.
+const ROOM: usize = 16;
 /// In a place: it is in the heap of those that V has not reached.
 const LATER: u32 = 1 << 31;
 
@@ -198,7 +201,20 @@ impl ActiveSet {
         }
     }
 
+    /// Makes room in both heaps for more than `all`.
+    #[cold]
+    fn grow(&mut self, all: usize) {
+        let room = (2 * all).max(ROOM);
+        self.eligible.0.reserve(room - self.eligible.0.len());
+        self.later.0.reserve(room - self.later.0.len());
+    }
+
     fn enter(&mut self, places: &mut Places, who: EntityNo, [start, finish]: [VTime; 2], v: VTime) {
+        // Whoever is in one heap may come to be in the other.
+        let all = self.eligible.0.len() + self.later.0.len();
+        if all >= self.eligible.0.capacity().min(self.later.0.capacity()) {
+            self.grow(all);
+        }
         let turn = places.turn;
         places.turn += 1;
         let one = Waiting { key: start, other: finish, turn, who };

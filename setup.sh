@@ -15,6 +15,9 @@ if [ "${1:-}" = test ]; then
   command -v nbdkit >/dev/null || packages+=(nbdkit)
   command -v qemu-io >/dev/null || packages+=(qemu-utils)
   command -v fio >/dev/null || packages+=(fio)
+  # Traces of block devices, and counts of instructions.
+  command -v blkparse >/dev/null || packages+=(blktrace)
+  command -v valgrind >/dev/null || packages+=(valgrind)
   # The job files that come with it.
   [ -d /usr/share/doc/fio/examples ] || packages+=(fio-examples)
   # File systems on exports that are files.

@@ -84,10 +84,9 @@ pub fn command() -> clap::Command {
             let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
             verbs += &format!("  {:width$}  {about}\n", verb.get_name());
         }
-        verbs.push('\n');
     }
     let template = format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}{{after-help}}"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}\nOptions:\n{{options}}{{after-help}}"
     );
     command.help_template(template)
 }

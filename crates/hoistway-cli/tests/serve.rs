@@ -208,6 +208,7 @@ fn wrong_wishes_are_refused_before_anything_is_served() {
         (&["-e", "ram:1x", "--run", "true"], 2, "'1x' is not a size"),
         (&["-e", "ram:1G", "-s", "bfk", "--run", "true"], 2, "bfq"),
         (&["-e", "file:/does/not/exist", "--run", "true"], 3, "/does/not/exist"),
+        (&["-e", "file:/tmp/no-such.img", "--run", "true"], 3, "must exist (`truncate -s 8G FILE`"),
         (&["-e", "ram:1M,offset=2M", "--run", "true"], 2, "do not fit"),
         (&["-e", "a=ram:1M", "-e", "a=ram:2M", "--run", "true"], 2, "'a'"),
         (&["-e", "ram:1M", "--listen", "tcp:0.0.0.0:0"], 2, "neither encrypted nor authenticated"),
@@ -256,6 +257,13 @@ fn a_running_server_is_listed_and_changed_over_its_control_socket() {
     assert!(wait_for(|| ctl(&control, &["list"]).0 == Some(0)), "the control socket answers");
     let mode = std::fs::metadata(&control).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    let second = Command::new("timeout")
+        .args([LIMIT, HOISTWAY, "serve", "-q", "-e", "ram:8M", "--socket"])
+        .arg(&socket)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&second.stderr);
+    assert!(error.contains("where another server listens"), "{error}");
 
     let done: &[&[&str]] = &[
         &["set-weight", "gold", "777"],

@@ -117,7 +117,7 @@ fn an_option_takes_the_same_kind_of_value_in_every_verb() {
             let same =
                 |kind: &&[&str]| kind.contains(&first.as_str()) && kind.contains(&name.as_str());
             assert!(
-                *first == name || kinds.iter().any(|k| same(&k)),
+                *first == name || kinds.iter().any(same),
                 "--{long}: {first}, and {name} in {}",
                 verb.get_name()
             );

@@ -4,7 +4,7 @@
 //! The estimate: instructions per request of each scheduler alone, as they are counted for `benches/instructions.txt`
 //! (100 busy queues, four requests of each), at `PER_MICROSECOND`. It is one of this project's code, not of the
 //! kernel's, and of a core that does nothing else: BFQ decides under one lock, so that a second core does not help.
-//! The kernel's own documentation gives BFQ about 500,000 requests per second (1.9 us each), this estimate 640,000.
+//! The kernel's own documentation gives BFQ about 500,000 requests per second (1.9 us each), this estimate 580,000.
 
 use super::install::Install;
 use hoistway::sched::INSTRUCTIONS;
@@ -81,7 +81,7 @@ impl Decisions {
         self.matter() && (scheduler.is_none() || scheduler != cheapest)
     }
 
-    /// `bfq would keep a core busy at 640,000 requests per second (1560 instructions each), ...`.
+    /// `bfq would keep a core busy at 580,000 requests per second (1724 instructions each), ...`.
     pub fn words(&self) -> String {
         let of = |(i, cost): (usize, &Cost)| {
             let busy = grouped(cost.busy_at());

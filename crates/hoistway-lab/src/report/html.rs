@@ -248,8 +248,8 @@ the first configuration's latency over this one's, geometric mean over repetitio
 <i>same</i> when the 99 % interval of the ratio holds 1 or the ratio is within 3 %. <b>sd</b>, \
 percentiles and <b>max</b>: of the I/Os of all repetitions together; a percentile needs ten I/Os above \
 it, else a dash; ≥ marks a wait the end of the run cut off. <b>time-weighted</b>: what a random instant \
-would wait through (Σx²/Σx). The load is closed: the target issues its next I/O when the last one is \
-done.</p>\n";
+would wait through (Σx²/Σx). The target of an experiment issues its next I/O when the last one is done; a \
+trace that is replayed in open loop issues each at its recorded time.</p>\n";
 
 const READING_VERDICT: &str = "<p class=\"note\" style=\"margin-top:26px\">Reading the verdicts. \
 <b>Throughput kept</b>: total throughput over that of the reference configuration (<code>none-none</code> if it \

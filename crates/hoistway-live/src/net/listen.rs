@@ -1,7 +1,7 @@
 //! Where servers listen, and how they take clients.
 
 use super::passed::{Passed, PassedAddress};
-use super::socket_file::SocketFile;
+use super::socket_file::{SocketFile, busy};
 use crate::error::{LiveError, os};
 use hoistway::Nanos;
 use rustix::io::Errno;
@@ -32,8 +32,8 @@ impl Listen {
         match self {
             Listen::Tcp(address) => {
                 check_reach(address, local)?;
-                let listener =
-                    TcpListener::bind(address).map_err(os(format!("listen on {address}")))?;
+                let listener = TcpListener::bind(address)
+                    .map_err(|e| os(busy(&e, format!("listen on {address}")))(e))?;
                 listener.set_nonblocking(true).map_err(os("listener"))?;
                 let address = Listen::Tcp(listener.local_addr().map_err(os("listener"))?);
                 Ok(Bound { socket: listener.into(), address, file: None })

@@ -32,7 +32,8 @@ impl SocketFile {
             false => path.to_path_buf(),
         };
         clear(&place, &through).map_err(|e| named(what, e))?;
-        let bound = bind(&through).map_err(os(format!("{what} {}", path.display())))?;
+        let bound =
+            bind(&through).map_err(|e| os(busy(&e, format!("{what} {}", path.display())))(e))?;
         let made = place.identity()?;
         let made = made.ok_or_else(|| gone(&place))?;
         Ok((bound, SocketFile { place, made }))
@@ -84,6 +85,16 @@ fn named(what: &str, error: PlaceError) -> LiveError {
 
 fn gone(place: &Place) -> LiveError {
     os(place.path().display().to_string())(io::Error::from(io::ErrorKind::NotFound))
+}
+
+/// What failed, with what to do where somebody else listens there.
+pub(crate) fn busy(error: &std::io::Error, what: String) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("{what}, where another server listens (end it, or choose another address)")
+        }
+        _ => what,
+    }
 }
 
 #[cfg(test)]

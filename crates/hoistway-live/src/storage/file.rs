@@ -114,7 +114,13 @@ fn open_file(path: &Path, options: &FileOptions) -> Result<File, LiveError> {
     // Whoever could exchange a link on the way could let clients write to any file.
     let opened = Place::open_storage(path, !options.read_only, options.direct);
     opened.map_err(|error| match error {
-        PlaceError::Io { error, .. } => os(format!("open {}{how}", path.display()))(error),
+        PlaceError::Io { error, .. } => {
+            // A name that is mistyped is more frequent than a disk that is to be made.
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            let hint =
+                if missing { ", which must exist (`truncate -s 8G FILE` makes one)" } else { "" };
+            os(format!("open {}{how}{hint}", path.display()))(error)
+        }
         other => other.into(),
     })
 }

@@ -70,6 +70,17 @@ fn cut(name: &str, most: usize) -> String {
     }
 }
 
+/// A line of a cell: the figure behind a name stays whole, and the name gives way.
+fn fitted(line: &str, most: usize) -> String {
+    match line.split_once(": ") {
+        Some((name, figure)) if line.chars().count() > most => {
+            let room = most.saturating_sub(figure.chars().count() + 2);
+            if room < 3 { cut(figure, most) } else { format!("{}: {figure}", shorten(name, room)) }
+        }
+        _ => cut(line, most),
+    }
+}
+
 fn draw(svg: &mut Svg, cell: &MatrixCell, x: f64, y: f64, width: f64) {
     let key = cell.winner.as_ref().map_or(usize::MAX, |w| w.0);
     let _ = write!(svg.out, "<a href=\"#{}\">", esc(&cell.link));
@@ -94,11 +105,11 @@ fn draw(svg: &mut Svg, cell: &MatrixCell, x: f64, y: f64, width: f64) {
             svg.badge(*key, x + 12.0, y + 13.0);
             svg.text("t on", x + 25.0, y + 17.0, &shorten(name, room));
         }
-        None => svg.text("t on", x + 8.0, y + 17.0, "none is better"),
+        None => svg.text("t on", x + 8.0, y + 17.0, "no other is better"),
     }
     let most = ((width - 8.0) / CHAR) as usize;
     for (n, line) in cell.lines.iter().enumerate() {
-        svg.text("t on", x + 6.0, y + 32.0 + 13.0 * n as f64, &cut(line, most));
+        svg.text("t on", x + 6.0, y + 32.0 + 13.0 * n as f64, &fitted(line, most));
     }
     if let Some(kept) = cell.kept {
         // How much of the throughput is left, as the length of a bar.

@@ -37,8 +37,12 @@ download() { # FOLDER
   local keys=/usr/share/keyrings/debian-archive-keyring.gpg
   command -v apt-get >/dev/null || { echo "no apt here: name a kernel package in KERNEL"; return 1; }
   [ -r "$keys" ] || { echo "no $keys (package debian-archive-keyring)"; return 1; }
+  # The archive that this system uses, or its mirror: not the one of security updates, which has other paths.
+  local archive
+  archive=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -v -- -security | sort -u | head -1)
+  [ -n "$archive" ] || { echo "apt names no archive here: name a kernel package in KERNEL"; return 1; }
   mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$1"
-  echo "deb [arch=amd64 signed-by=$keys] http://deb.debian.org/debian $suite main" >"$work/apt/sources.list"
+  echo "deb [arch=amd64 signed-by=$keys] $archive $suite main" >"$work/apt/sources.list"
   : >"$work/apt/status"
   local apt=(-qq -o "Dir::Etc::SourceList=$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o "Dir::State::Lists=$work/apt/lists" -o "Dir::State::Status=$work/apt/status" -o "Dir::Cache=$work/apt/cache"

@@ -91,8 +91,7 @@ pub fn results(run: &Run, limit: Option<usize>) -> String {
 /// BFQ raises the weight of what has just started, and a target has just started: windows that end before that does show
 /// nothing else.
 fn raising(run: &Run) -> String {
-    let raises =
-        |cell: &&Cell| cell.config.starts_with("bfq") && Install::of(&cell.config).raises();
+    let raises = |cell: &&Cell| Install::of(&cell.config).raises_anybody();
     let judged = run.cells.iter().filter(|cell| judge_of(run, cell) == Judge::Latency);
     let windows = judged.filter(raises).flat_map(|cell| cell.reps.iter().map(|rep| rep.measured));
     match windows.min().filter(|&window| window < RAISING) {

@@ -18,6 +18,8 @@ struct Package {
     files: Vec<SystemFile>,
     install: Vec<String>,
     undo: Vec<String>,
+    /// A file would hold two answers: which of them came first is chance, so neither is written.
+    contested: bool,
 }
 
 /// A service of the command line.
@@ -27,7 +29,8 @@ struct Service {
     weight: Option<u64>,
 }
 
-/// Writes what installs the recommendation of every drive that has one: all of it, or nothing of that drive.
+/// Writes what installs the recommendation of every drive that has one: all of it, or nothing of that drive. Nothing at
+/// all where two drives ask for two answers in one file.
 pub fn write(all: &[Advice], by: Match, services: &[String], folder: &Path) -> Result<(), Failure> {
     let services: Vec<Service> =
         services.iter().map(|text| Service::parse(text)).collect::<Result<_, _>>()?;
@@ -44,7 +47,9 @@ pub fn write(all: &[Advice], by: Match, services: &[String], folder: &Path) -> R
             refused.push(format!("{drive}: {config} is not installed, nor a part of it: {why}"));
         }
     }
-    if !package.files.is_empty() || !package.install.is_empty() {
+    if package.contested {
+        refused.push("no rules written".into());
+    } else if !package.files.is_empty() || !package.install.is_empty() {
         put(&package, &Folder::open(FLAG, folder, is_ours)?)?;
     } else if refused.is_empty() {
         eprintln!("no rules written: there is nothing to install");
@@ -98,6 +103,7 @@ impl Package {
         for file in &package.files {
             let other = |f: &&SystemFile| f.path == file.path && rules_of(f) != rules_of(file);
             if self.files.iter().any(|f| other(&f)) {
+                self.contested = true;
                 return Err(format!(
                     "{} would hold two answers; ask for each drive by itself",
                     file.path

@@ -115,6 +115,10 @@ fn table(title: &str, headings: &[String], rows: Vec<Vec<String>>) -> String {
         for (i, cell) in row.iter().enumerate() {
             let _ = match i {
                 0 => write!(out, "<th scope=\"row\">{}</th>", esc(cell)),
+                // Words may take several lines, figures may not.
+                _ if cell.contains(' ') && !cell.contains('×') => {
+                    write!(out, "<td class=\"w\">{}</td>", esc(cell))
+                }
                 _ => write!(out, "<td>{}</td>", esc(cell)),
             };
         }

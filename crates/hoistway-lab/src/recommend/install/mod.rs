@@ -203,6 +203,11 @@ impl Install {
         self.is_bfq() && !self.config.as_ref().is_some_and(off)
     }
 
+    /// The same of a target that the configuration does not set apart, by class or by group.
+    pub fn raises_anybody(&self) -> bool {
+        self.raises() && self.config.as_ref().is_some_and(|c| c.policy.is_none())
+    }
+
     /// How simple: what Linux does by itself first, then schedulers by their size, then what must be told about
     /// programs and groups.
     pub fn rank(&self) -> u32 {
@@ -334,5 +339,10 @@ fn now(identity: &Identity, set: &[(String, String)], module: Option<&str>) -> S
             });
         }
     }
-    Step { title: "now, until the next boot".into(), lines, undo, asks: Asks::Nothing }
+    let which = match identity.queue {
+        Some(_) => "",
+        None => " (DEVICE is the drive's name in /sys/block, such as sda)",
+    };
+    let title = format!("now, until the next boot{which}");
+    Step { title, lines, undo, asks: Asks::Nothing }
 }

@@ -97,6 +97,39 @@ fn links_of_documents_lead_somewhere() {
     assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
 }
 
+/// Pages that links lead to from the index, directly or through other pages.
+#[test]
+fn every_page_is_reachable_from_the_index() {
+    let begin = root().join("docs/README.md").canonicalize().expect("the index is there");
+    let (mut found, mut ways) = (BTreeSet::from([begin.clone()]), vec![begin]);
+    while let Some(page) = ways.pop() {
+        let text = fs::read_to_string(&page).expect("a page is text");
+        for (_, line) in prose(&text) {
+            for target in links(line) {
+                let file = target.split('#').next().unwrap_or_default();
+                let path = page.parent().expect("a page lies in a folder").join(file);
+                let Ok(path) = path.canonicalize() else { continue };
+                if path.extension().is_some_and(|e| e == "md") && found.insert(path.clone()) {
+                    ways.push(path);
+                }
+            }
+        }
+    }
+    let mut all = Vec::new();
+    files(&root().join("docs"), ".md", &mut all);
+    all.retain(|page| !found.contains(&page.canonicalize().expect("it was just listed")));
+    assert!(all.is_empty(), "docs/README.md does not lead to {all:#?}");
+}
+
+/// What a stranger reads first fits a screen or two, in an editor of any width.
+#[test]
+fn the_readme_is_short() {
+    let text = fs::read_to_string(root().join("README.md")).expect("the readme is there");
+    assert!(text.lines().count() <= 90, "{} lines", text.lines().count());
+    let long = text.lines().find(|line| line.chars().count() > 120);
+    assert_eq!(long, None);
+}
+
 /// What a heading is called in a link: lower case, blanks as hyphens, other punctuation left out.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);

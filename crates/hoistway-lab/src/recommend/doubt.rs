@@ -134,16 +134,19 @@ fn short(field: &Field, plan: &Plan, choice: &Choice, installs: &[Install]) -> O
     Some(Doubt { kind: DoubtKind::Short(measured), instead })
 }
 
-/// Where BFQ lost, only in the form that spends throughput on what has just started. Shares are not about that.
+/// Where only a BFQ was tried that spends throughput on what has just started: if it lost, or was chosen for a goal that
+/// puts nobody's start first. Shares are not about that.
 fn untried(goal: &Goal, plan: &Plan, choice: &Choice, installs: &[Install]) -> Option<Doubt> {
     let bfq = |c: &usize| plan.complete(*c) && installs[*c].is_bfq();
     let lost = |c: usize| matches!(choice.fell[c], Fell::Limit(_) | Fell::Criterion(_));
     let all = || (0..installs.len()).filter(bfq);
-    let raising_lost = all().any(|c| installs[c].raises() && lost(c));
-    let chosen = choice.config.is_some_and(|c| !installs[c].is_bfq());
-    let asked = goal.name != "share";
+    let open = match choice.config.filter(|&c| installs[c].is_bfq()) {
+        Some(_) => matches!(goal.name.as_str(), "server" | "throughput"),
+        None => choice.config.is_some() && all().any(lost),
+    };
+    let raising_alone = all().all(|c| installs[c].raises());
     let doubt = Doubt { kind: DoubtKind::Untried(CALM), instead: None };
-    (asked && chosen && raising_lost && all().all(|c| installs[c].raises())).then_some(doubt)
+    (goal.name != "share" && open && raising_alone).then_some(doubt)
 }
 
 /// Workloads of the suite that a bench did not run.

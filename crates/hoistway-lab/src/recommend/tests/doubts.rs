@@ -38,6 +38,10 @@ fn nothing_surely_beats_a_bfq_that_was_not_tried() {
         let untried = |d: &doubt::Doubt| d.kind == doubt::DoubtKind::Untried(doubt::CALM);
         assert!(quick.hangs_by.iter().any(untried), "{:?}", quick.hangs_by);
     }
+    // Nor is the one that raises surely the better of the two, where nobody's start comes first.
+    let chosen = ask(&beside_a_mix(130.0), "throughput");
+    assert_eq!((&chosen.answer, chosen.sureness), (&Answer::Change(2), Sureness::Likely));
+    assert_eq!(ask(&beside_a_mix(130.0), "desktop").sureness, Sureness::Sure);
 }
 
 /// Workloads with too few samples for a percentile were not looked at where another had enough: `latency<200ms` kept a

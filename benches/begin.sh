@@ -9,3 +9,12 @@ if [ -z "$binary" ]; then
   binary=${CARGO_TARGET_DIR:-target}/release/hoistway
 fi
 folder=$(mktemp -d)
+
+# Waits until a server answers there; where none does, its log and the end.
+answers() { # URI LOG
+  for _ in $(seq 100); do
+    nbdinfo --size "$1" >/dev/null 2>&1 && return
+    sleep 0.1
+  done
+  cat "$2" >&2; exit 1
+}

@@ -19,11 +19,7 @@ serve() { # CONFIG
   rm -f "$folder/sock"
   "$binary" serve -q -e disk=ram:$size -s "$1" -U "$folder/sock" >"$folder/log" 2>&1 &
   pid=$!
-  for _ in $(seq 100); do
-    nbdinfo --size "nbd+unix:///?socket=$folder/sock" >/dev/null 2>&1 && return
-    sleep 0.1
-  done
-  cat "$folder/log" >&2; exit 1
+  answers "nbd+unix:///?socket=$folder/sock" "$folder/log"
 }
 load() { # RW CLIENTS DEPTH SECONDS [BS] -> reads per second, p99 in ms
   timeout $(($4 + 60)) fio --name=c --ioengine=nbd --uri="nbd+unix:///?socket=$folder/sock" --rw="$1" --bs="${5:-4k}" \

@@ -36,11 +36,7 @@ start() {
   "$@" >"$folder/$name.log" 2>&1 &
   pid[$name]=$!
   pids+=($!)
-  for _ in $(seq 100); do
-    nbdinfo --size "nbd+unix:///?socket=$folder/$name.sock" >/dev/null 2>&1 && return
-    sleep 0.1
-  done
-  cat "$folder/$name.log" >&2; exit 1
+  answers "nbd+unix:///?socket=$folder/$name.sock" "$folder/$name.log"
 }
 start nbdkit nbdkit -f -U "$folder/nbdkit.sock" memory size="$size"
 start none "$binary" serve -q -e disk=ram:"$size" -s none -U "$folder/none.sock"

@@ -59,11 +59,7 @@ P
 serve() { # COMMAND...
   "${first[@]}" "$@" >"$folder/log" 2>&1 &
   server=$!
-  for _ in $(seq 100); do
-    nbdinfo --size "nbd+unix:///$victim?socket=$folder/s.sock" >/dev/null 2>&1 && return
-    sleep 0.1
-  done
-  cat "$folder/log" >&2; exit 1
+  answers "nbd+unix:///$victim?socket=$folder/s.sock" "$folder/log"
 }
 
 echo "| drive, control | victim p50 (ms) | victim p99 (ms) | victim requests/s | hog MB/s |"

@@ -157,8 +157,8 @@ fn left_out(goal: &Goal, field: &Field) -> Option<Doubt> {
     let ran = |place: &String| field.quantities.iter().any(|q| q.place == *place);
     let missing: Vec<String> =
         SUITE.iter().filter(about).map(Part::place).filter(|place| !ran(place)).collect();
-    let kind = || DoubtKind::LeftOut(missing.clone());
-    (!missing.is_empty()).then(|| Doubt { kind: kind(), instead: None })
+    let some = !missing.is_empty();
+    some.then_some(Doubt { kind: DoubtKind::LeftOut(missing), instead: None })
 }
 
 fn other_choice(choice: &Choice, other: &Choice, kind: DoubtKind) -> Option<Doubt> {

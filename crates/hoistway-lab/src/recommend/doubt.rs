@@ -154,7 +154,8 @@ fn left_out(goal: &Goal, field: &Field) -> Option<Doubt> {
     field.identity.suite.as_ref()?;
     let asked = goal.aspects();
     let about = |part: &&Part| part.tells().iter().any(|aspect| asked.contains(aspect));
-    let ran = |place: &String| field.quantities.iter().any(|q| q.place == *place);
+    // Also what ran and is not judged: of an emulated drive that did not keep up.
+    let ran = |place: &String| field.trials.iter().any(|t| t.place == *place);
     let missing: Vec<String> =
         SUITE.iter().filter(about).map(Part::place).filter(|place| !ran(place)).collect();
     let some = !missing.is_empty();

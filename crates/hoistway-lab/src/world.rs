@@ -129,7 +129,7 @@ impl World for Sim {
 /// Real storage under hoistway's schedulers.
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[derive(Debug)]
-pub struct Engine(pub hoistway_live::lab::Storage);
+pub struct Engine(pub hoistway_machine::engine::Storage);
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 impl World for Engine {
@@ -161,7 +161,7 @@ impl World for Engine {
 /// The kernel's own schedulers.
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[derive(Debug)]
-pub struct Kernel(pub hoistway_live::kernel::Machine);
+pub struct Kernel(pub hoistway_machine::kernel::Machine);
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 impl World for Kernel {
@@ -201,7 +201,7 @@ impl World for Kernel {
 /// A kernel of its own in virtual time.
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[derive(Debug)]
-pub struct Linux(pub hoistway_live::linux::Linux);
+pub struct Linux(pub hoistway_machine::linux::Linux);
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 impl World for Linux {
@@ -257,9 +257,9 @@ impl World for Linux {
 }
 
 #[cfg(all(feature = "live", target_os = "linux"))]
-impl From<hoistway_live::LiveError> for WorldError {
-    fn from(error: hoistway_live::LiveError) -> WorldError {
-        use hoistway_live::LiveError::{Lack, Os, TooFast};
+impl From<hoistway_machine::LiveError> for WorldError {
+    fn from(error: hoistway_machine::LiveError) -> WorldError {
+        use hoistway_machine::LiveError::{Lack, Os, TooFast};
         match error {
             Lack(_) | Os { .. } | TooFast { .. } => WorldError::Environment(error.to_string()),
             error => WorldError::Usage(error.to_string()),

@@ -4,8 +4,8 @@
 
 use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
-use hoistway_live::LiveError;
-use hoistway_live::lab::{Storage, StorageTarget};
+use hoistway_machine::engine::{Storage, StorageTarget};
+use hoistway_serve::LiveError;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::{

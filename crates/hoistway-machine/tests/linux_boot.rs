@@ -3,7 +3,7 @@
 //! Process 1 of the guest is this very program, which then runs [`guest`] alone.
 #![cfg(target_os = "linux")]
 
-use hoistway_live::linux::{Boot, Ended, find};
+use hoistway_machine::linux::{Boot, Ended, find};
 use hoistway_sim::drive::DriveFile;
 use std::ffi::{CString, OsString};
 use std::fs::{self, File};

@@ -3,15 +3,15 @@
 //! group of high weight, compaction to one of low weight: under `bfq` it hardly disturbs them.
 //!
 //! ```text
-//! cargo run --release -p hoistway-live --example kv -- [FILE [SCHEDULER]]
+//! cargo run --release -p hoistway-serve --example kv -- [FILE [SCHEDULER]]
 //! ```
 //!
 //! Without a file it runs on the emulated HITACHI disk under `bfq`. Deletion, crashes and growth are
 //! left out: this is about who waits for whom.
 
 use hoistway::{IoPrio, sched};
-use hoistway_live::storage::FileOptions;
-use hoistway_live::{Buffer, Client, Device, DeviceOptions, GroupSpec, Target};
+use hoistway_serve::storage::FileOptions;
+use hoistway_serve::{Buffer, Client, Device, DeviceOptions, GroupSpec, Target};
 use hoistway_sim::drive::DriveFile;
 use std::collections::BTreeMap;
 use std::error::Error;

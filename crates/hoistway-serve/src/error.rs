@@ -45,7 +45,7 @@ pub enum LiveError {
         error: OverlayError,
     },
     /// The machine lacks something.
-    Lack(crate::kernel::Lack),
+    Lack(hoistway_sim::world::Lack),
     /// What is asked for contradicts itself, or does not fit the device; the message says how.
     Refused(String),
     /// A program that was run for it failed, or another one is at the same work; the message says which and how.
@@ -136,7 +136,7 @@ impl From<StackError> for LiveError {
 }
 
 /// Names what was tried when the system said no.
-pub(crate) fn os<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LiveError {
+pub fn os<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LiveError {
     let what = what.into();
     move |error| LiveError::Os { what, error: error.into() }
 }

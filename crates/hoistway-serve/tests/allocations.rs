@@ -5,11 +5,11 @@ mod client;
 
 use client::Client;
 use hoistway::sched;
-use hoistway_live::front::Export;
-use hoistway_live::front::nbd::{Server, ServerOptions};
-use hoistway_live::net::Listen;
-use hoistway_live::storage::{Emulation, FileOptions, Way};
-use hoistway_live::{Device, DeviceOptions, LiveError, Target};
+use hoistway_serve::front::Export;
+use hoistway_serve::front::nbd::{Server, ServerOptions};
+use hoistway_serve::net::Listen;
+use hoistway_serve::storage::{Emulation, FileOptions, Way};
+use hoistway_serve::{Device, DeviceOptions, LiveError, Target};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::{Rng, stream};
 use std::alloc::{GlobalAlloc, Layout, System};

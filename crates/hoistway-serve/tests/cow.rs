@@ -2,8 +2,8 @@
 #![cfg(target_os = "linux")]
 
 use hoistway::{IoPrio, sched};
-use hoistway_live::storage::{FileOptions, Way};
-use hoistway_live::{Client, Device, DeviceOptions, LiveError, Target};
+use hoistway_serve::storage::{FileOptions, Way};
+use hoistway_serve::{Client, Device, DeviceOptions, LiveError, Target};
 use hoistway_sim::rng::{Rng, stream};
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ fn fuzz(client: &Client, shadow: &mut [u8], random: &mut Rng, rounds: usize) {
                 1 | 2 => {
                     let fill = random.below(255) as u8;
                     range.iter_mut().enumerate().for_each(|(n, b)| *b = fill ^ (n >> 9) as u8);
-                    let data = hoistway_live::Buffer::from_slice(range);
+                    let data = hoistway_serve::Buffer::from_slice(range);
                     let durable = random.below(4) == 0;
                     let write = if durable {
                         client.start_durable_write(from as u64, data)
@@ -83,7 +83,7 @@ fn fuzz(client: &Client, shadow: &mut [u8], random: &mut Rng, rounds: usize) {
                     pending.push((write, None));
                 }
                 _ => {
-                    let buffer = hoistway_live::Buffer::zeroed(len);
+                    let buffer = hoistway_serve::Buffer::zeroed(len);
                     pending.push((client.start_read(from as u64, buffer), Some(range.to_vec())));
                 }
             }

@@ -2,8 +2,8 @@
 #![cfg(target_os = "linux")]
 
 use hoistway::{IoPrio, sched};
-use hoistway_live::storage::{Emulation, FileOptions, Way};
-use hoistway_live::{Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Target};
+use hoistway_serve::storage::{Emulation, FileOptions, Way};
+use hoistway_serve::{Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Target};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
 use std::io::ErrorKind;

@@ -3,11 +3,11 @@
 #![cfg(all(target_os = "linux", feature = "fuse"))]
 
 use hoistway::sched;
-use hoistway_live::front::Attachment;
-use hoistway_live::front::Export;
-use hoistway_live::front::fuse::{FuseOptions, Mount};
-use hoistway_live::storage::FileOptions;
-use hoistway_live::{Device, DeviceOptions, LiveError, Target};
+use hoistway_serve::front::Attachment;
+use hoistway_serve::front::Export;
+use hoistway_serve::front::fuse::{FuseOptions, Mount};
+use hoistway_serve::storage::FileOptions;
+use hoistway_serve::{Device, DeviceOptions, LiveError, Target};
 use hoistway_sim::rng::{Rng, stream};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;

@@ -5,11 +5,11 @@
 mod client;
 
 use client::{Client, FAST_ZERO, FUA, NO_HOLE, PAYLOAD_LEN};
-use hoistway_live::front::Export;
-use hoistway_live::front::nbd::{Server, ServerOptions};
-use hoistway_live::net::Listen;
-use hoistway_live::storage::FileOptions;
-use hoistway_live::{Device, DeviceOptions, Target};
+use hoistway_serve::front::Export;
+use hoistway_serve::front::nbd::{Server, ServerOptions};
+use hoistway_serve::net::Listen;
+use hoistway_serve::storage::FileOptions;
+use hoistway_serve::{Device, DeviceOptions, Target};
 use std::path::PathBuf;
 
 const READ: u16 = 0;

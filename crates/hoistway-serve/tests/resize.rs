@@ -5,11 +5,11 @@ mod client;
 
 use client::Client;
 use hoistway::sched;
-use hoistway_live::front::Export;
-use hoistway_live::front::nbd::{Server, ServerOptions};
-use hoistway_live::net::Listen;
-use hoistway_live::storage::{FileOptions, Way};
-use hoistway_live::{Device, DeviceOptions, Target};
+use hoistway_serve::front::Export;
+use hoistway_serve::front::nbd::{Server, ServerOptions};
+use hoistway_serve::net::Listen;
+use hoistway_serve::storage::{FileOptions, Way};
+use hoistway_serve::{Device, DeviceOptions, Target};
 use hoistway_sim::rng::stream;
 use std::fs::File;
 use std::path::PathBuf;

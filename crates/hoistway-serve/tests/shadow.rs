@@ -2,13 +2,15 @@
 //! their own, while schedulers, weights, limits and tunables change. Every block says whose it is
 //! and which version, so that each read can be judged.
 //!
-//! `HOISTWAY_SECONDS=60 cargo test -p hoistway-live --test shadow` for more than a second per target.
+//! `HOISTWAY_SECONDS=60 cargo test -p hoistway-serve --test shadow` for more than a second per target.
 #![cfg(target_os = "linux")]
 
 use hoistway::stack::StageName;
 use hoistway::{IoPrio, sched};
-use hoistway_live::storage::{Emulation, FileOptions, Way};
-use hoistway_live::{Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Pending, Target};
+use hoistway_serve::storage::{Emulation, FileOptions, Way};
+use hoistway_serve::{
+    Buffer, Client, Device, DeviceOptions, GroupSpec, LiveError, Pending, Target,
+};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::{Rng, stream};
 use std::collections::VecDeque;

@@ -71,7 +71,7 @@ fn an_unknown_setting_is_refused_in_its_name() {
 #[test]
 #[cfg(target_os = "linux")]
 fn it_serves_a_device() {
-    use hoistway_live::{Device, DeviceOptions, Target};
+    use hoistway_serve::{Device, DeviceOptions, Target};
     let options = DeviceOptions::new(&ENTRY);
     let device = Device::open(&Target::Ram { size: 1 << 20 }, &options).unwrap();
     let client = device.client(IoPrio::NONE).unwrap();

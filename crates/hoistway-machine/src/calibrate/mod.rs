@@ -11,10 +11,10 @@ mod probe;
 pub use probe::RealProbe;
 
 use crate::LiveError;
-use crate::buffer::Buffer;
-use crate::error::os;
 use crate::kernel::{Guard, Place, PlaceTarget, Queue, SCRATCH, Watch, resolve};
+use crate::os;
 use hoistway_files::Identity;
+use hoistway_serve::system::Buffer;
 use hoistway_sim::probe::Subject;
 use hoistway_sim::rng;
 use std::fs::{File, OpenOptions};

@@ -13,8 +13,8 @@
 //! which. A run ends when nothing is under way, also on an error, and the process ends itself if the ring fails so that
 //! nobody can tell what the kernel still writes to.
 
-use crate::buffer::Buffer;
-use crate::clock::Clock;
+use hoistway_serve::system::Buffer;
+use hoistway_serve::system::Clock;
 use hoistway_sim::probe::{
     Action, BINS, Latencies, Outcome, Places, Probe, ProbeError, Stream, StreamOutcome, Test,
     whole_bins,

@@ -24,12 +24,12 @@
 //! scatter is not taken off, nor seen in the figures of lateness, which are this process's alone.
 
 use super::store::Store;
-use crate::clock::Clock;
 use crate::kernel::Lateness as Told;
-use crate::slab::Slab;
-use crate::storage::EmulationFigures;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use hoistway::{Instant, Nanos, Op};
+use hoistway_serve::storage::EmulationFigures;
+use hoistway_serve::system::Clock;
+use hoistway_serve::system::Slab;
 use hoistway_sim::drive::{Adapter, Command, Completion, DriveFile, DriveOutput};
 use hoistway_sim::hist::Histogram;
 use std::cmp::Reverse;

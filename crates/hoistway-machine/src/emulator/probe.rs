@@ -3,10 +3,10 @@
 //! Nothing is written, so a drive whose data is in a file is left as it is.
 
 use super::acting::{Acting, COLD, PathTime, Service};
-use crate::buffer::Buffer;
-use crate::clock::Clock;
-use crate::error::{LiveError, os};
+use crate::{LiveError, os};
 use hoistway::{Instant, Nanos};
+use hoistway_serve::system::Buffer;
+use hoistway_serve::system::Clock;
 use io_uring::{IoUring, opcode, types};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -110,7 +110,7 @@ impl Reads {
 fn urgent_reads(file: &File, load: Load) -> io::Result<Reads> {
     let result = std::thread::scope(|scope| {
         let read = || {
-            crate::thread::urgent();
+            hoistway_serve::system::thread::urgent();
             reads(file, load)
         };
         scope.spawn(read).join()

@@ -3,7 +3,7 @@
 //! It ends with the program that started it, however that ends: its standard input is a pipe from there.
 
 use super::known;
-use crate::error::{LiveError, os};
+use crate::{LiveError, os};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};

@@ -5,9 +5,9 @@
 //! with the process however that ends, and a number of a process that was given out anew proves nothing.
 //! Lines are written and synced before the thing they name is made.
 
-use crate::error::{LiveError, os};
 use crate::kernel::loopdev::{self, Detached, LoopDevice};
 use crate::kernel::{make_state, open_state, read_state};
+use crate::{LiveError, os};
 use hoistway_files::{Dir, Place};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! The data of an emulated drive: sparse memory with a limit, or a sparse file.
 
 use super::stripes::Stripes;
-use crate::error::{LiveError, os};
+use crate::{LiveError, os};
 use hoistway::Op;
 use hoistway_sim::drive::Command;
 use std::fs::File;
@@ -26,7 +26,7 @@ impl Store {
 
     /// A file that is made where there is none, or has the drive's size already.
     pub fn file(path: &Path, size: u64) -> Result<Store, LiveError> {
-        crate::storage::image::open(path, size).map(Store::File)
+        hoistway_serve::storage::open_image(path, size).map(Store::File)
     }
 
     /// A read of that range will come soon.
@@ -77,7 +77,7 @@ impl Store {
             }
             Store::File(file) => {
                 let command = Command { tag: 0, op: Op::Discard, start: at, len, fua: false };
-                crate::storage::without_data(file, command).map_err(io::Error::from)
+                hoistway_serve::storage::without_data(file, command).map_err(io::Error::from)
             }
         }
     }

@@ -6,7 +6,7 @@
 //! **Idea.** Stripes of the drive take turns among several memories, each of which has a lock of its own: a
 //! command keeps those of its own stripes busy, mostly one.
 
-use crate::storage::Memory;
+use hoistway_serve::storage::Memory;
 use std::io;
 use std::ops::Range;
 use std::sync::RwLock;

@@ -1,6 +1,6 @@
 //! Who a block device is, and who uses it.
 
-use crate::error::{LiveError, os};
+use crate::{LiveError, os};
 use rustix::fs::{FileType, major, minor, stat};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};

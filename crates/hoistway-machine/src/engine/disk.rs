@@ -3,10 +3,10 @@
 use super::pattern::{MIXED, ZERO, check};
 use super::storage::Disk;
 use super::{device, users};
-use crate::error::{LiveError, os};
 use crate::kernel;
-use crate::storage::{FileOptions, rotational};
+use crate::{LiveError, os};
 use hoistway_files::{Dir, Identity, Place};
+use hoistway_serve::storage::{FileOptions, rotational};
 use hoistway_sim::drive::DriveFile;
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, fstat, fstatvfs, seek};
 use rustix::io::Errno;

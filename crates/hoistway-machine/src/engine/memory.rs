@@ -1,6 +1,6 @@
 //! Buffers that processes, cache and device share, and that are used again when nobody has them any more.
 
-use crate::buffer::{Buffer, Pool};
+use hoistway_serve::system::{Buffer, Pool};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};

@@ -8,9 +8,9 @@
 use super::memory::{Lender, Lent};
 use super::pages::Page;
 use super::pattern::{FIRST, Stamp, check, fill};
-use crate::clock::Clock;
-use crate::eventfd::EventFd;
 use hoistway::{Instant, Nanos};
+use hoistway_serve::system::Clock;
+use hoistway_serve::system::EventFd;
 use hoistway_sim::host::{Operation, Ran, SyncKind};
 use hoistway_sim::load::Load;
 use std::io;

@@ -4,10 +4,10 @@
 use super::ledger::Ledger;
 use super::platform::Real;
 use super::process::{Inbox, Process, Report, Stamps, State};
-use crate::clock::{Clock, timespec};
-use crate::storage::{EmulationFigures, Opened};
 use hoistway::stack::IoError;
 use hoistway::{Instant, Nanos, Op};
+use hoistway_serve::storage::{EmulationFigures, Opened};
+use hoistway_serve::system::{Clock, timespec};
 use hoistway_sim::drive::Command;
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::host::Host;
@@ -50,7 +50,7 @@ pub(super) fn run(
         Err(error) => return (Err(error), None),
     };
     machine.watch_pages();
-    crate::thread::precise_timers();
+    hoistway_serve::system::thread::precise_timers();
     let clock = Clock::new();
     let begun = Threads::start(processes, clock, &machine.platform).map(|c| threads = Some(c));
     let turns = Histogram::new();

@@ -21,7 +21,7 @@
 use super::queue::Queue;
 use super::{System, line};
 use crate::LiveError;
-use crate::error::os;
+use crate::os;
 use std::fs;
 use std::path::{Path, PathBuf};
 

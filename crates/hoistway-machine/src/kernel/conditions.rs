@@ -10,7 +10,7 @@ use super::others::{Moved, Others, Processes, foreign, lazy_init};
 use super::place::Place;
 use super::queue::{Diskstats, Queue};
 use super::{System, line};
-use crate::lab::Processors;
+use crate::engine::Processors;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Watch {
     throttled: u64,
     memory_us: Option<u64>,
     swapped: Option<u64>,
-    clock: crate::Clock,
+    clock: hoistway_serve::Clock,
 }
 
 /// How late an emulated drive is, counted since it began.
@@ -78,7 +78,7 @@ impl Watch {
             throttled: throttled(&system),
             memory_us: memory_us(&system),
             swapped: swapped(&system),
-            clock: crate::Clock::new(),
+            clock: hoistway_serve::Clock::new(),
             system,
         }
     }
@@ -431,7 +431,7 @@ pub(super) mod tests {
             throttled: 0,
             memory_us: memory_us(&system),
             swapped: swapped(&system),
-            clock: crate::Clock::new(),
+            clock: hoistway_serve::Clock::new(),
             system: system.clone(),
         };
         let watch = begin();
@@ -483,7 +483,7 @@ pub(super) mod tests {
             throttled: 0,
             memory_us: None,
             swapped: swapped(&system),
-            clock: crate::Clock::new(),
+            clock: hoistway_serve::Clock::new(),
             system: system.clone(),
         };
         let ours = |read: u64, written: u64| {

@@ -13,10 +13,10 @@
 //!
 //! [`Operation::Block`]: hoistway_sim::host::Operation::Block
 
-use crate::buffer::Buffer;
-use crate::error::{LiveError, os};
-use crate::lab::ranges::Ranges;
+use crate::engine::ranges::Ranges;
+use crate::{LiveError, os};
 use hoistway_files::Dir;
+use hoistway_serve::system::Buffer;
 use hoistway_sim::host::LaidOut;
 use hoistway_sim::rng::stream;
 use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, fadvise, fallocate};

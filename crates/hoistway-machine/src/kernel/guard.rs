@@ -24,7 +24,7 @@ use super::queue::{Queue, disk_of};
 use super::state::{self, Change, Made, StateFile};
 use super::{Lack, System, line, put};
 use crate::LiveError;
-use crate::error::os;
+use crate::os;
 use hoistway_files::{Dir, Identity, Place};
 use rustix::fs::{FlockOperation, flock};
 use settings::{Disk, setting, snapshot};

@@ -10,7 +10,7 @@
 //! kernel gives to each attachment of the machine (Linux 5.15; before that by the name alone): a device that was
 //! detached and attached again, be it to the same file, is left alone. While it is open for that nobody else can do so.
 
-use crate::error::{LiveError, os};
+use crate::{LiveError, os};
 use rustix::io::Errno;
 use std::ffi::c_int;
 use std::fs::{self, File, OpenOptions};

@@ -18,7 +18,7 @@ use super::worker::MAX_REQUEST;
 use super::worker::order::Storage;
 use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
 use crate::LiveError;
-use crate::lab::{device, machine};
+use crate::engine::{device, machine};
 use hoistway::Instant;
 use hoistway::setting::{Tunable, Unit};
 use hoistway_files::Dir;
@@ -459,7 +459,7 @@ type OfDevice = (Ground, u64, Option<std::fs::File>);
 fn device_ground(place: &Place, destroy: Option<&Path>) -> Result<OfDevice, LiveError> {
     let path = place.path.as_path();
     let name = path.display().to_string();
-    let writable = crate::lab::allowed(path, destroy)?;
+    let writable = crate::engine::allowed(path, destroy)?;
     let is_block = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device());
     if !is_block {
         return Err(LiveError::Refused(format!("--device {name}: is not a block device")));
@@ -513,7 +513,7 @@ fn rows(place: &Place, groups: &Groups) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_string(), value));
     row("target", place.path.display().to_string());
-    row("date", crate::clock::today());
+    row("date", hoistway_serve::system::today());
     for line in place.describe().lines() {
         row("chain", line.to_string());
     }

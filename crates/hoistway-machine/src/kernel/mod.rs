@@ -100,6 +100,6 @@ pub(crate) fn put(file: &Path, value: &str) -> Result<(), LiveError> {
     let mut options = fs::OpenOptions::new();
     // The kernel's files are no links.
     let open = options.write(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(file);
-    let mut open = open.map_err(crate::error::os(what()))?;
-    open.write_all(value.as_bytes()).map_err(crate::error::os(what()))
+    let mut open = open.map_err(crate::os(what()))?;
+    open.write_all(value.as_bytes()).map_err(crate::os(what()))
 }

@@ -4,7 +4,7 @@ use super::chain::folders;
 use super::place::{number_of_device, plain, system_path};
 use super::{Lack, System};
 use crate::LiveError;
-use crate::error::os;
+use crate::os;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@ use super::mounts::Mount;
 use super::queue::Queue;
 use super::{Lack, System};
 use crate::LiveError;
-use crate::error::os;
+use crate::os;
 use hoistway_files::Dir;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,10 +7,10 @@
 
 use super::files::{FileAt, Ground};
 use crate::LiveError;
-use crate::buffer::Buffer;
-use crate::clock::Clock;
-use crate::error::os;
+use crate::os;
 use hoistway::{Instant, Nanos};
+use hoistway_serve::system::Buffer;
+use hoistway_serve::system::Clock;
 use hoistway_sim::rng::{Rng, stream};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

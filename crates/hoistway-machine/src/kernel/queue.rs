@@ -3,7 +3,7 @@
 use super::chain::file_name;
 use super::{Lack, System, line};
 use crate::LiveError;
-use crate::error::os;
+use crate::os;
 use std::fs;
 use std::path::{Path, PathBuf};
 

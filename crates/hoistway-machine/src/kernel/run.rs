@@ -23,9 +23,9 @@ use super::worker::order::Order;
 use super::worker::wire::Event;
 use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
 use crate::LiveError;
-use crate::clock::{Clock, monotonic};
-use crate::error::os;
+use crate::os;
 use hoistway::{Instant, Nanos};
+use hoistway_serve::system::{Clock, monotonic};
 use hoistway_sim::hist::Histogram;
 use hoistway_sim::world::{
     Built, DeviceRecord, Interval, Job, JobError, NamedFigure, Outcome, Recording, Role, build,

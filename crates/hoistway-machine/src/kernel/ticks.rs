@@ -6,9 +6,9 @@
 //! timer runs out at the same time of the run in both.
 
 use crate::LiveError;
-use crate::clock::{Clock, monotonic};
-use crate::error::os;
+use crate::os;
 use hoistway::{Instant, Nanos};
+use hoistway_serve::system::{Clock, monotonic};
 
 /// Says what the clock and the count are now.
 const FILE: &str = "/proc/timer_list";

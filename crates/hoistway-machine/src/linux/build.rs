@@ -20,12 +20,12 @@
 use super::group::Group;
 use super::kernels::{self, Contents, Kernel, by_release, name_is_good};
 use crate::LiveError;
-use crate::clock::Clock;
-use crate::error::os;
 use crate::kernel::Lack;
+use crate::os;
 use hmac_sha256::Hash;
 use hoistway::Nanos;
 use hoistway_files::Dir;
+use hoistway_serve::system::Clock;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;

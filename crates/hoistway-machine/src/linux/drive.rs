@@ -24,8 +24,8 @@
 //! together share one.
 
 use crate::LiveError;
-use crate::error::os;
 use crate::linux::boot::Requests;
+use crate::os;
 use hoistway::{Instant, Nanos, Op};
 use hoistway_sim::drive::{Adapter, Command, DriveFile, DriveOutput};
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 //!
 //! The manifest is written last, into a folder that then gets its name: a folder with a manifest is a whole kernel.
 
-use crate::error::os;
+use crate::os;
 use crate::{LiveError, kernel::Lack};
 use hoistway_files::{Dir, Kind, Place};
 use std::cmp::Ordering;

@@ -4,7 +4,7 @@ use super::core::{IoRequest, ReplyTo, TenantId};
 use super::handle::Device;
 use super::pending::{Pending, Reply, Slot, Window};
 use super::ring::Message;
-use crate::buffer::Buffer;
+use crate::system::Buffer;
 use hoistway::{Flags, Op};
 use std::io;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 use super::core::{Core, Finished, IoRequest, ReplyTo, TenantId};
 use super::tests::facts;
 use super::{Device, DeviceOptions, WRITE};
-use crate::buffer::Part;
 use crate::error::LiveError;
 use crate::storage::{Backend, Command, Done, Extent, ExtentsAnswer, Opened};
+use crate::system::Part;
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op, sched};
 use hoistway_sim::rng::{Rng, stream};
 use rustix::io::Errno;

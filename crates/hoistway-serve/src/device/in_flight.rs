@@ -1,8 +1,8 @@
 //! The I/Os that are in the stack or with the backend, by the ids the stack knows them by.
 
 use super::core::{ReplyTo, TenantId};
-use crate::buffer::{Buffer, Part};
 use crate::storage::Extent;
+use crate::system::{Buffer, Part};
 use hoistway::table::{Handle, Table};
 use hoistway::{Instant, IoId, Op, Sectors};
 use rustix::io::Errno;

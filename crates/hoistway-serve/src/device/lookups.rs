@@ -4,8 +4,8 @@
 //! no owner thread waits for that: a thread of its own asks, one request after another, and the owner
 //! thread serves everybody else meanwhile. It is started with the first such request.
 
-use crate::eventfd::EventFd;
 use crate::storage::{DeferredLookup, Extent};
+use crate::system::EventFd;
 use hoistway::IoId;
 use rustix::io::Errno;
 use std::io;

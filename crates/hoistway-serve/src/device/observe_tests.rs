@@ -7,7 +7,7 @@ use super::settings::GroupSpec;
 use super::stats::device_stats;
 use super::tests::core;
 use super::tracing::{subscribe, take_batch};
-use crate::buffer::Buffer;
+use crate::system::Buffer;
 use hoistway::sched::QueueUse;
 use hoistway::trace::{Event, Record};
 use hoistway::{Flags, GroupId, IoPrio, Op, ProcId};

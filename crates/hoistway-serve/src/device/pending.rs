@@ -1,6 +1,6 @@
 //! I/O that was started by another thread and is not over yet.
 
-use crate::buffer::Buffer;
+use crate::system::Buffer;
 use rustix::io::Errno;
 use std::future::Future;
 use std::io;

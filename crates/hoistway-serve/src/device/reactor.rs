@@ -7,9 +7,9 @@
 use super::core::{Core, Finished, IoRequest, ReplyTo};
 use super::pending::{Reply, Slot, Window};
 use super::ring::{Inbox, Message};
-use crate::buffer::Buffer;
-use crate::clock::timespec;
-use crate::thread;
+use crate::system::Buffer;
+use crate::system::thread;
+use crate::system::timespec;
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;

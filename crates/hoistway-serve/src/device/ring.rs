@@ -3,7 +3,7 @@
 use super::core::{Core, IoRequest, TenantId};
 use super::reactor::Session;
 use crate::error::LiveError;
-use crate::eventfd::EventFd;
+use crate::system::EventFd;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -125,7 +125,7 @@ mod tests {
                 seen += 1;
                 continue;
             }
-            let limit = crate::clock::timespec(hoistway::Nanos::secs(20));
+            let limit = crate::system::timespec(hoistway::Nanos::secs(20));
             let mut fds = [PollFd::from_borrowed_fd(inbox.fd(), PollFlags::IN)];
             assert_eq!(poll(&mut fds, Some(&limit)), Ok(1), "after {seen}");
             inbox.awake(true);

@@ -2,10 +2,10 @@
 
 use super::core::{Core, ExtentsRequest, Finished, IoRequest, ReplyTo, TenantId};
 use super::{DeviceOptions, GroupSpec, WRITE};
-use crate::buffer::{Buffer, Part};
 use crate::storage::{
     Backend, Command, DeferredLookup, Done, Extent, ExtentsAnswer, Facts, Opened,
 };
+use crate::system::{Buffer, Part};
 use hoistway::{Flags, GroupId, Instant, IoPrio, Nanos, Op, sched};
 use rustix::io::Errno;
 use std::ops::Range;

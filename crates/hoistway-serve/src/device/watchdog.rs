@@ -72,8 +72,8 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::Buffer;
     use crate::device::{Client, Device, DeviceOptions, DeviceStats, GroupSpec, Pending};
+    use crate::system::Buffer;
     use crate::{LiveError, Target};
     use hoistway::stack::StageName;
     use hoistway::{IoPrio, sched};

@@ -11,9 +11,9 @@ use super::server::{
     Acceptor, Exchange, Limits, ListeningSocket, NewClient, Next, Permit, Protocol,
 };
 use super::socket_file::SocketFile;
-use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
-use crate::eventfd::EventFd;
+use crate::system::EventFd;
+use crate::system::{Clock, until};
 use hoistway::{Instant, Nanos};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, fchmod};

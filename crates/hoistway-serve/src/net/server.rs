@@ -7,9 +7,9 @@
 //! sends a byte now and then ("slow loris") has no more time than one that sends none.
 
 use super::listen::{Full, PAUSE, accept};
-use crate::clock::{Clock, until};
 use crate::error::{LiveError, os};
-use crate::eventfd::EventFd;
+use crate::system::EventFd;
+use crate::system::{Clock, until};
 use hoistway::{Instant, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;

@@ -1,9 +1,9 @@
 //! What a backend is: the trait, its commands and what is known about an opened one.
 
 use super::EmulationFigures;
-use crate::buffer::Part;
+use crate::system::Part;
 use hoistway::{Device, Instant};
-pub(crate) use hoistway_sim::drive::Command;
+pub use hoistway_sim::drive::Command;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fmt;
@@ -12,9 +12,12 @@ use std::os::fd::BorrowedFd;
 
 /// A backend and what must be known about it.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub struct Opened {
+    /// What carries commands out.
     pub backend: Box<dyn Backend>,
+    /// The device as a stack sees it.
     pub device: Device,
+    /// What users of it want to know.
     pub facts: Facts,
 }
 
@@ -45,8 +48,10 @@ pub struct Facts {
 
 /// A command is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Done {
+pub struct Done {
+    /// The command's.
     pub tag: u64,
+    /// How it ended.
     pub result: Result<(), Errno>,
 }
 
@@ -61,7 +66,7 @@ pub struct Extent {
 
 /// What a backend says of its extents.
 #[derive(Debug)]
-pub(crate) enum ExtentsAnswer {
+pub enum ExtentsAnswer {
     /// They are known.
     Now(Result<Vec<Extent>, Errno>),
     /// They have to be asked for, and that may wait for the storage.
@@ -69,9 +74,10 @@ pub(crate) enum ExtentsAnswer {
 }
 
 /// A question about extents for a thread that may wait.
-pub(crate) struct DeferredLookup(Box<dyn FnOnce() -> Result<Vec<Extent>, Errno> + Send>);
+pub struct DeferredLookup(Box<dyn FnOnce() -> Result<Vec<Extent>, Errno> + Send>);
 
 impl DeferredLookup {
+    /// The thread calls it.
     pub fn new(
         ask: impl FnOnce() -> Result<Vec<Extent>, Errno> + Send + 'static,
     ) -> DeferredLookup {
@@ -100,7 +106,8 @@ impl ExtentsAnswer {
     }
 }
 
-pub(crate) trait Backend: fmt::Debug + Send {
+/// What carries out the commands of one device.
+pub trait Backend: fmt::Debug + Send {
     /// Takes a command. `parts` is the memory of a read or write in order of the bytes, and empty
     /// otherwise; it is the backend's until the command is done.
     fn issue(&mut self, now: Instant, command: Command, parts: &[Part]);
@@ -143,7 +150,7 @@ pub(crate) trait Backend: fmt::Debug + Send {
 
 /// Looks at the size of a file or block device, from any thread.
 #[derive(Debug)]
-pub(crate) struct SizeProbe {
+pub struct SizeProbe {
     file: File,
     block: u32,
 }

@@ -8,9 +8,9 @@ use super::{
     Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetError, TargetKey,
     TargetKind, holes, image,
 };
-use crate::buffer::Part;
-use crate::clock::{Clock, timespec};
 use crate::error::{LiveError, os};
+use crate::system::Part;
+use crate::system::{Clock, timespec};
 use hoistway::{Instant, Nanos, Op, Sectors};
 use hoistway_sim::drive::{self, Adapter, DriveFile, DriveOutput};
 use hoistway_sim::hist::Histogram;
@@ -121,7 +121,7 @@ pub(super) fn open(emulation: &Emulation) -> Result<Opened, LiveError> {
 }
 
 /// Opens a drive that has passed [`check_speed`].
-pub(crate) fn open_checked(emulation: &Emulation) -> Result<Opened, LiveError> {
+pub fn open_checked(emulation: &Emulation) -> Result<Opened, LiveError> {
     let drive = &emulation.drive;
     let whole = drive.identity.capacity_bytes;
     let size = emulation.size.unwrap_or(whole);
@@ -264,7 +264,7 @@ impl Store {
 }
 
 /// Refuses a drive that serves random reads faster, or more precisely, than this machine can act it out.
-pub(crate) fn check_speed(drive: &DriveFile) -> Result<(), LiveError> {
+pub fn check_speed(drive: &DriveFile) -> Result<(), LiveError> {
     let refuse = |drive_figure: String, machine_figure: String| {
         Err(LiveError::TooFast { drive: drive.id.clone(), drive_figure, machine_figure })
     };
@@ -320,7 +320,7 @@ fn single_read(drive: &DriveFile) -> Nanos {
 }
 
 /// How long the model takes for one random 4 KiB command on its own (mean of 20).
-pub(crate) fn single_command(drive: &DriveFile, op: Op) -> Nanos {
+pub fn single_command(drive: &DriveFile, op: Op) -> Nanos {
     const READS: u64 = 20;
     let mut adapter = Adapter::new(drive, drive.build(1));
     let (mut now, mut sum) = (Instant::ZERO, Nanos::ZERO);
@@ -346,7 +346,7 @@ fn scattered_read(drive: &DriveFile, n: u64) -> drive::Command {
 
 /// Median of how late this machine wakes a thread that sleeps for 100 us.
 fn wake_up_lateness() -> Nanos {
-    crate::thread::precise_timers();
+    crate::system::thread::precise_timers();
     let clock = Clock::new();
     let nap = Nanos::us(100);
     let mut late: Vec<u64> = (0..31)

@@ -73,7 +73,12 @@ impl Way {
 /// Commands under way at once (chosen: what SATA and virtual disks take, times four).
 pub(super) const DEPTH: u32 = 128;
 
-pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveError> {
+/// Opens a file or block device.
+///
+/// # Errors
+///
+/// When it cannot be had, is in use, or has no size.
+pub fn open(path: &Path, options: &FileOptions) -> Result<Opened, LiveError> {
     let file = open_file(path, options)?;
     let shape = Shape::of(&file, path, options)?;
     let (backend, reach, warning) = backend(file, options.way, shape.block_device)?;
@@ -205,7 +210,7 @@ pub(super) fn punches(file: &File, end: u64) -> bool {
 }
 
 /// Of the disk itself, or of the disk a partition lies on.
-pub(crate) fn rotational(major: u32, minor: u32) -> bool {
+pub fn rotational(major: u32, minor: u32) -> bool {
     let folder = format!("/sys/dev/block/{major}:{minor}");
     let paths = ["queue/rotational", "../queue/rotational"];
     let text = paths.iter().find_map(|p| std::fs::read_to_string(format!("{folder}/{p}")).ok());

@@ -14,7 +14,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// When it cannot be had, is no file, has another size, or another server holds it.
-pub(crate) fn open(path: &Path, size: u64) -> Result<File, LiveError> {
+pub fn open(path: &Path, size: u64) -> Result<File, LiveError> {
     let place = Place::of(path)?;
     if place.what()?.is_some() {
         let file = place.open_writable()?;

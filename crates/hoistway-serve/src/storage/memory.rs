@@ -1,7 +1,7 @@
 //! Sparse memory: an anonymous mapping of which only what was written takes room.
 
 use super::{Command, Extent, push_extent};
-use crate::buffer::Part;
+use crate::system::Part;
 use hoistway::Op;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 
 /// Zeroes at first.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     base: NonNull<u8>,
     len: u64,
     /// Grains that were written.
@@ -30,6 +30,11 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    /// Zeroes, which take no memory.
+    ///
+    /// # Errors
+    ///
+    /// There is no address space for them.
     pub fn new(len: u64) -> io::Result<Memory> {
         let bytes = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let (prot, flags) =
@@ -62,6 +67,7 @@ impl Memory {
         }
     }
 
+    /// Copies what is there from byte `at` on.
     pub fn read(&self, at: u64, into: &mut [u8]) {
         let end = self.check(at, into.len() as u64);
         let (mut from, mut rest) = (at, into);
@@ -120,6 +126,7 @@ impl Memory {
         self.used() + fresh.count() as u64 * GRAIN
     }
 
+    /// Puts bytes there from byte `at` on.
     pub fn write(&mut self, at: u64, from: &[u8]) {
         if from.is_empty() {
             return;

@@ -10,7 +10,7 @@ mod cow;
 mod emulate;
 mod file;
 mod holes;
-pub(crate) mod image;
+mod image;
 mod memory;
 mod null;
 mod open;
@@ -18,23 +18,23 @@ mod ram;
 mod threads;
 mod uring;
 
-pub(crate) use api::{Backend, Command, DeferredLookup, Done, ExtentsAnswer, Opened, SizeProbe};
-pub use api::{Extent, Facts};
+pub(crate) use api::SizeProbe;
+pub use api::{Backend, Command, DeferredLookup, Done, Extent, ExtentsAnswer, Facts, Opened};
 pub use cow::OverlayError;
 #[cfg(feature = "fuse")]
-pub(crate) use emulate::single_command;
-pub use emulate::{Emulation, EmulationFigures};
-pub(crate) use emulate::{check_speed, open_checked as open_emulated};
-pub use file::{FileOptions, Way};
-pub(crate) use file::{open as open_file, rotational};
+pub use emulate::single_command;
+pub use emulate::{Emulation, EmulationFigures, check_speed, open_checked as open_emulated};
+pub use file::{FileOptions, Way, open as open_file, rotational};
 pub(crate) use holes::push_extent;
 #[cfg(feature = "fuse")]
-pub(crate) use memory::Memory;
+pub use image::open as open_image;
+#[cfg(feature = "fuse")]
+pub use memory::Memory;
 #[allow(unused_imports, reason = "the way in for backends without a variant of their own")]
 pub(crate) use open::OpenTarget;
 pub use open::{OtherTarget, Target, TargetError, TargetKey, TargetKind, TargetText};
 #[cfg(feature = "fuse")]
-pub(crate) use threads::without_data;
+pub use threads::without_data;
 
 /// The kinds of targets, in the order of listing.
 #[rustfmt::skip]

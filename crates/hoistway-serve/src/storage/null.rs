@@ -2,8 +2,8 @@
 
 use super::ram::{device, facts};
 use super::{Backend, Command, Done, Extent, ExtentsAnswer, Opened, Target, TargetKind};
-use crate::buffer::Part;
 use crate::error::LiveError;
+use crate::system::Part;
 use hoistway::{Instant, Op};
 
 /// It in the registry.

@@ -2,8 +2,8 @@
 
 use super::memory::Memory;
 use super::{Backend, Command, Done, ExtentsAnswer, Facts, Opened, Target, TargetKind};
-use crate::buffer::Part;
 use crate::error::{LiveError, os};
+use crate::system::Part;
 use hoistway::{Device, Instant, Sectors};
 use std::collections::VecDeque;
 

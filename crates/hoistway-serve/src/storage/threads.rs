@@ -1,9 +1,9 @@
 //! A file or block device by a pool of threads: for machines whose kernel forbids io_uring.
 
 use super::{Backend, Command, Done, ExtentsAnswer, holes};
-use crate::buffer::{Buffer, Part, advance};
-use crate::eventfd::EventFd;
-use crate::thread::errors_instead_of_signals;
+use crate::system::EventFd;
+use crate::system::thread::errors_instead_of_signals;
+use crate::system::{Buffer, Part, advance};
 use hoistway::{Instant, Op};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev2, retry_on_intr};
@@ -140,7 +140,7 @@ fn carry_out(file: &File, command: Command, parts: &mut Vec<Part>) -> Result<(),
 }
 
 /// Carries out a flush, discard or write-zeroes; of a write whose data is there, the forced unit access.
-pub(crate) fn without_data(file: &File, command: Command) -> Result<(), Errno> {
+pub fn without_data(file: &File, command: Command) -> Result<(), Errno> {
     let (at, len) = (command.start, command.len);
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;

@@ -1,7 +1,7 @@
 //! A file or block device by io_uring: one submission per turn for all commands of the turn.
 
 use super::{Backend, Command, Done, ExtentsAnswer, holes};
-use crate::buffer::{Buffer, Part, advance};
+use crate::system::{Buffer, Part, advance};
 use hoistway::{Instant, Op};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::fs::FallocateFlags;

@@ -53,7 +53,7 @@ impl Buffer {
     }
 
     /// Changes the length within the room; what comes into view was there before.
-    pub(crate) fn set_len(&mut self, len: usize) {
+    pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.room, "a buffer does not grow");
         self.len = len;
     }
@@ -102,7 +102,7 @@ fn layout(room: usize) -> Layout {
 /// A piece of a buffer in the hands of a device; laid out as the kernel's `iovec`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Part {
+pub struct Part {
     memory: *mut u8,
     len: usize,
 }
@@ -133,15 +133,23 @@ impl Part {
         Part { memory: buffer[from..from + len].as_ptr().cast_mut(), len }
     }
 
+    /// Bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What is in it.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: valid and ours alone until the command is done (`Part::new`).
         unsafe { std::slice::from_raw_parts(self.memory, self.len) }
     }
 
+    /// What is in it, to be changed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.memory, self.len) }
@@ -163,7 +171,7 @@ impl Part {
 }
 
 /// Drops the first `n` bytes of a list of parts, and parts that are empty then.
-pub(crate) fn advance(parts: &mut Vec<Part>, mut n: usize) {
+pub fn advance(parts: &mut Vec<Part>, mut n: usize) {
     let whole = parts.iter().take_while(|p| {
         let gone = p.len <= n;
         n -= if gone { p.len } else { 0 };
@@ -177,8 +185,8 @@ pub(crate) fn advance(parts: &mut Vec<Part>, mut n: usize) {
 }
 
 /// Free buffers by size, so that a steady load allocates nothing.
-#[derive(Debug)]
-pub(crate) struct Pool {
+#[derive(Debug, Default)]
+pub struct Pool {
     /// Powers of two from 4 KiB to 32 MiB.
     classes: [Vec<Buffer>; CLASSES],
     /// Bytes kept.
@@ -192,8 +200,9 @@ const CLASSES: usize = 14;
 const KEPT_MAX: usize = 64 << 20;
 
 impl Pool {
+    /// Nothing is kept yet.
     pub fn new() -> Pool {
-        Pool { classes: std::array::from_fn(|_| Vec::new()), kept: 0, used: 0 }
+        Pool::default()
     }
 
     /// A buffer of `len` bytes that hold anything: what somebody else read or wrote before.

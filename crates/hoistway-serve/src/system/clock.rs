@@ -18,12 +18,12 @@ impl Clock {
     }
 
     /// A clock that stands at [`Instant::ZERO`] at that time of the monotonic clock.
-    pub(crate) fn starting_at(start: u64) -> Clock {
+    pub fn starting_at(start: u64) -> Clock {
         Clock { start }
     }
 
     /// Sleeps until then, if it is still to come.
-    pub(crate) fn sleep_until(&self, at: Instant) {
+    pub fn sleep_until(&self, at: Instant) {
         let until = timespec(Nanos(self.start.saturating_add(at.as_nanos())));
         // Whatever a signal interrupts is begun again; nothing else can fail.
         while clock_nanosleep_absolute(ThreadClock::Monotonic, &until) == Err(Errno::INTR) {}
@@ -42,23 +42,24 @@ impl Default for Clock {
 }
 
 /// The time from `now` until `at` as the kernel takes it; zero if it has passed.
-pub(crate) fn until(now: Instant, at: Instant) -> Timespec {
+pub fn until(now: Instant, at: Instant) -> Timespec {
     timespec(at.since(now))
 }
 
-pub(crate) fn timespec(span: Nanos) -> Timespec {
+/// A length of time as the kernel takes it.
+pub fn timespec(span: Nanos) -> Timespec {
     let ns = i64::try_from(span.0).unwrap_or(i64::MAX);
     Timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 }
 }
 
 /// The time of day: for the times of files, never for a decision.
 #[cfg(feature = "fuse")]
-pub(crate) fn wall_clock() -> std::time::SystemTime {
+pub fn wall_clock() -> std::time::SystemTime {
     std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(read(libc::CLOCK_REALTIME))
 }
 
 /// Today's date, UTC, as `2025-03-01`: for the record of a run, never for a decision.
-pub(crate) fn today() -> String {
+pub fn today() -> String {
     date(read(libc::CLOCK_REALTIME) / 86_400_000_000_000)
 }
 
@@ -75,12 +76,12 @@ fn date(days: u64) -> String {
 }
 
 /// Now, in nanoseconds of the monotonic clock.
-pub(crate) fn monotonic() -> u64 {
+pub fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// Processor time of this thread, in nanoseconds.
-pub(crate) fn processor_time() -> u64 {
+pub fn processor_time() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 

@@ -6,13 +6,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Readable from when it is signalled until it is cleared.
 #[derive(Debug)]
-pub(crate) struct EventFd(OwnedFd);
+pub struct EventFd(OwnedFd);
 
 impl EventFd {
+    /// Not signalled yet.
+    ///
+    /// # Errors
+    ///
+    /// There is no descriptor left.
     pub fn new() -> io::Result<EventFd> {
         Ok(EventFd(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
     }
 
+    /// Readable from now on.
     pub fn signal(&self) {
         // It can only fail by being full of signals that were not cleared yet.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());

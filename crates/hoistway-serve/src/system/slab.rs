@@ -5,7 +5,7 @@
 /// Unlike the stack's `Table` it grows by itself, and a number says nothing about whose it was: for
 /// numbers that come back once each.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     entries: Vec<Option<T>>,
     free: Vec<u32>,
 }
@@ -16,6 +16,7 @@ impl<T> Slab<T> {
         Slab { entries: Vec::with_capacity(room), free: Vec::with_capacity(room) }
     }
 
+    /// Adds an entry and gives its number.
     pub fn insert(&mut self, entry: T) -> u32 {
         match self.free.pop() {
             Some(slot) => {
@@ -29,27 +30,29 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The entry of a number.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.entries.get_mut(slot as usize)?.as_mut()
     }
 
+    /// Takes an entry out.
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         let entry = self.entries.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         Some(entry)
     }
 
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    #[cfg(any(test, feature = "fuse"))]
+    /// There are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Takes all of them out.
-    #[cfg(feature = "fuse")]
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.free.clear();
         self.entries.drain(..).flatten()

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 /// Asks the kernel to wake this thread when it said, and not up to 50 us later.
-pub(crate) fn precise_timers() {
+pub fn precise_timers() {
     // Where it is refused, wake-ups are late by the kernel's default of 50 us, which is measured.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
@@ -11,7 +11,7 @@ pub(crate) fn precise_timers() {
 /// Asks the kernel not to interrupt a running client each time a request arrives: it then sends all it
 /// has, and is answered in one piece. For devices that answer at once, where the processors are the
 /// bottleneck and every wake-up costs more than the request itself.
-pub(crate) fn prefer_batches() {
+pub fn prefer_batches() {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: both calls concern this thread's own policy; the parameter lives through the call.
     // A policy somebody chose (real time, idle) stays.
@@ -24,7 +24,7 @@ pub(crate) fn prefer_batches() {
 
 /// A write beyond the process's limit on file sizes is to be an error (EFBIG) of that write, and not
 /// SIGXFSZ and the end of everybody. For each thread that writes; io_uring's own block it already.
-pub(crate) fn errors_instead_of_signals() {
+pub fn errors_instead_of_signals() {
     let mut set = std::mem::MaybeUninit::uninit();
     // SAFETY: `sigemptyset` initialises the set it is given; the mask is this thread's own.
     unsafe {
@@ -39,7 +39,7 @@ pub(crate) fn errors_instead_of_signals() {
 /// it starts inherit it. Where it is refused (it needs CAP_SYS_RESOURCE, Linux 5.6) all works until memory
 /// is short.
 #[cfg(any(feature = "fuse", feature = "ublk"))]
-pub(crate) fn io_flusher() {
+pub fn io_flusher() {
     /// From prctl(2); `libc` has no name for it.
     const PR_SET_IO_FLUSHER: libc::c_int = 57;
     // SAFETY: it concerns this thread's own flags and takes no memory of ours.
@@ -49,7 +49,7 @@ pub(crate) fn io_flusher() {
 /// Asks the kernel to run this thread before ordinary ones: it is a drive to them, which does not wait for
 /// a processor. Threads it starts inherit it.
 #[cfg(feature = "fuse")]
-pub(crate) fn urgent() {
+pub fn urgent() {
     let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: it concerns this thread's own policy; the parameter lives through the call. Where it is
     // refused, answers are late when processors are busy, which is measured.

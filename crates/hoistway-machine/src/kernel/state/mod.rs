@@ -26,7 +26,7 @@ use super::Lack;
 use super::System;
 use super::guard::put_back;
 use crate::LiveError;
-use crate::error::os;
+use crate::os;
 #[cfg(feature = "fuse")]
 use hoistway_files::Dir;
 use hoistway_files::Place;

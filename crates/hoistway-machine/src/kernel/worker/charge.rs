@@ -22,8 +22,8 @@
 //! What cannot be charged from outside the kernel: a bio of read-ahead that the reader does not wait for, and the bios
 //! of write-back (1 us each). A bio that a buffered read waits for is charged behind it, not before.
 
-use crate::clock::Clock;
 use hoistway::{Instant, Nanos};
+use hoistway_serve::system::Clock;
 use hoistway_sim::host::Costs;
 use hoistway_sim::world::Job;
 

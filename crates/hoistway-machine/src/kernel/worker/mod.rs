@@ -18,11 +18,11 @@ mod process;
 mod queue;
 pub(super) mod wire;
 
-use crate::clock::Clock;
 use board::{Board, State};
 use charge::Charge;
 use descriptors::Descriptors;
 use hoistway::{Instant, IoPrio, Sectors};
+use hoistway_serve::system::Clock;
 use hoistway_sim::load;
 use hoistway_sim::world::{Built, ProcSpec, Role, build};
 use order::Order;
@@ -131,7 +131,7 @@ fn carry_out(order: &Order, numbers: &[usize], board: &Arc<Board>) -> Result<(),
 
 /// One process of the job, from its start on, in the calling thread.
 fn act(parts: Parts, spec: &ProcSpec) -> Result<(), String> {
-    crate::thread::precise_timers();
+    hoistway_serve::system::thread::precise_timers();
     set_prio(spec.prio)?;
     let (p, board) = (parts.p, Arc::clone(&parts.board));
     board.set_state(p, State::Ready);
@@ -286,7 +286,7 @@ fn turns(process: &mut Process, identity: &mut Identity) -> Result<Flow, String>
 }
 
 fn member(prio: IoPrio, inbox: &Receiver<Baton>, handed: &Sender<Handed>) {
-    crate::thread::precise_timers();
+    hoistway_serve::system::thread::precise_timers();
     let mut identity = Identity::default();
     let set = set_prio(prio);
     while let Ok(Baton::Act(mut process)) = inbox.recv() {

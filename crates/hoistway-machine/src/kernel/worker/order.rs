@@ -28,7 +28,7 @@ impl Storage {
     pub fn drive(&self) -> Result<DriveFile, String> {
         match self {
             Storage::Facts(id, title, bytes, sector, rotational) => {
-                Ok(crate::lab::drive_of(id, title, *bytes, *sector, *rotational))
+                Ok(crate::engine::drive_of(id, title, *bytes, *sector, *rotational))
             }
             Storage::File(id, text) => DriveFile::parse(&format!("{id}.toml"), text).map_err(said),
         }

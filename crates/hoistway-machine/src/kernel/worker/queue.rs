@@ -1,8 +1,8 @@
 //! Calls that a process does not wait for, by io_uring: real ones, at a real depth.
 
 use super::descriptors::call_failed;
-use crate::buffer::Buffer;
 use hoistway::Instant;
+use hoistway_serve::system::Buffer;
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use std::fmt;

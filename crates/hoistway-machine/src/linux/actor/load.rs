@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The guest's clock in ns.
 pub fn clock() -> u64 {
-    crate::clock::monotonic()
+    hoistway_serve::system::monotonic()
 }
 
 pub fn sleep_until(at: u64) {

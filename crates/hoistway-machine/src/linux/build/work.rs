@@ -2,8 +2,8 @@
 
 use super::{LOG, OLD, Options, Source, TREE, WORK};
 use crate::LiveError;
-use crate::error::os;
 use crate::linux::kernels::{self, CONFIG, IMAGE, Kernel, MANIFEST};
+use crate::os;
 use hoistway_files::{Dir, Kind, PlaceError};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};

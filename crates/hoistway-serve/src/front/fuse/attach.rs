@@ -35,7 +35,7 @@ const NAMED: usize = 8;
 
 /// A folder something is mounted on.
 #[derive(Debug)]
-pub(crate) struct MountPoint {
+pub struct MountPoint {
     /// Absolute, without links.
     pub folder: PathBuf,
     /// The helper that mounted it, where we may not.
@@ -45,7 +45,7 @@ pub(crate) struct MountPoint {
 }
 
 /// Checks the folder; also removes what servers that crashed left there, and says so.
-pub(crate) fn prepare(folder: &Path) -> Result<(PathBuf, Option<String>), LiveError> {
+pub fn prepare(folder: &Path) -> Result<(PathBuf, Option<String>), LiveError> {
     let refused = |what: &str| Err(LiveError::Refused(format!("{}: {what}", folder.display())));
     let mut cleaned = None;
     for _ in 0..LAYERS {
@@ -98,7 +98,7 @@ fn bury(folder: &Path) -> Result<(), LiveError> {
 }
 
 /// Mounts on a folder that was prepared; the file is the connection to the kernel.
-pub(crate) fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, MountPoint), LiveError> {
+pub fn attach(folder: PathBuf, others: bool) -> Result<(OwnedFd, MountPoint), LiveError> {
     let device =
         fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(DEVICE);
     let device =

@@ -7,16 +7,16 @@
 
 use super::inbox::{FileRequest, Inbox, Operation, Reply};
 use super::range::{Claims, Span};
-use crate::buffer::Buffer;
-use crate::clock::wall_clock;
 use crate::device::{
     ConnectionInfo, Core, ExtentsRequest, Finished, IoRequest, ReplyTo, Session, SessionState,
     TenantId, WRITE,
 };
 use crate::front::View;
-use crate::slab::Slab;
 use crate::storage::Extent;
-use crate::thread::io_flusher;
+use crate::system::Buffer;
+use crate::system::Slab;
+use crate::system::thread::io_flusher;
+use crate::system::wall_clock;
 use fuser::{FileAttr, FileType, INodeNo};
 use hoistway::{Flags, Op};
 use rustix::io::Errno;

@@ -4,8 +4,8 @@
 //! How many requests there are is bounded by the kernel: each waiting thread has one, and all asynchronous
 //! I/O of a mount together `max_background`; each is at most `max_write` long (`tree`).
 
-use crate::buffer::{Buffer, Pool};
-use crate::eventfd::EventFd;
+use crate::system::EventFd;
+use crate::system::{Buffer, Pool};
 use fuser::{
     Errno, FileAttr, Generation, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyLseek,
     ReplyWrite,

@@ -5,17 +5,17 @@
 //! owner thread of the device picks them up as those of one of its sessions (`file`) and answers the
 //! kernel when they are done.
 
-pub(crate) mod attach;
+pub mod attach;
 mod file;
 mod inbox;
 mod range;
 mod tree;
 
-use crate::clock::wall_clock;
 use crate::device::{ConnectionInfo, Device, Message};
 use crate::error::{LiveError, os};
 use crate::front::{Attached, Attachment, Export, Front, FrontOption};
-use crate::thread::io_flusher;
+use crate::system::thread::io_flusher;
+use crate::system::wall_clock;
 use attach::{DEVICE, MountPoint};
 use file::{File, FileIdentity};
 use fuser::{Config, Session, SessionACL};
@@ -85,7 +85,7 @@ pub struct Mount {
 }
 
 /// How often it is looked whether the session has noticed that it is over: 2 s.
-pub(crate) const NOTICE: u32 = 2000;
+pub const NOTICE: u32 = 2000;
 const LOOK: Duration = Duration::from_millis(1);
 /// Threads that read the kernel's requests: more than one, since each copies what is written.
 const READERS: usize = 2;
@@ -214,7 +214,7 @@ impl Drop for Mount {
 }
 
 /// True if the session is over, or ends while it is looked for so many times.
-pub(crate) fn over(thread: &mut Option<JoinHandle<()>>, mut looks: u32) -> bool {
+pub fn over(thread: &mut Option<JoinHandle<()>>, mut looks: u32) -> bool {
     while thread.as_ref().is_some_and(|t| !t.is_finished()) {
         if looks == 0 {
             return false;

@@ -10,15 +10,15 @@
 
 use super::handshake::{ALLOCATION_ID, Choice};
 use super::wire::{self, CommandKind, HEADER_MAX, Head, PAYLOAD_MAX, Request, command_flags};
-use crate::buffer::Buffer;
 use crate::device::{
     BUFFERS_MAX, ConnectionInfo, Core, ExtentsRequest, Finished, IoRequest, ReplyTo, Session,
     SessionState, TenantId, WRITE,
 };
 use crate::front::View;
 use crate::net::server::Permit;
-use crate::slab::Slab;
 use crate::storage::Extent;
+use crate::system::Buffer;
+use crate::system::Slab;
 use hoistway::{Flags, Instant, Op};
 use rustix::io::Errno;
 use rustix::net::{

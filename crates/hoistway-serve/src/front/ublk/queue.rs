@@ -9,12 +9,12 @@
 //! Memory is bounded by the number of tags times the longest request.
 
 use super::wire::{QueueCommand, Request};
-use crate::buffer::Buffer;
 use crate::device::{
     ConnectionInfo, Core, Finished, IoRequest, ReplyTo, Session, SessionState, TenantId, WRITE,
 };
 use crate::front::View;
-use crate::thread::io_flusher;
+use crate::system::Buffer;
+use crate::system::thread::io_flusher;
 use hoistway::{Flags, Op};
 use rustix::io::Errno;
 use std::fmt;

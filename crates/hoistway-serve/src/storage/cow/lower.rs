@@ -1,8 +1,8 @@
 //! A backend below another one: takes any number of commands and hands on as many as it bears.
 
-use crate::buffer::Part;
-use crate::slab::Slab;
 use crate::storage::{Backend, Command, Done};
+use crate::system::Part;
+use crate::system::Slab;
 use hoistway::{Instant, Op};
 use rustix::io::Errno;
 use std::collections::VecDeque;

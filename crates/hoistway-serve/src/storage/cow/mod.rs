@@ -22,9 +22,9 @@ use super::{
 };
 use super::{FileOptions, file, push_extent};
 use super::{Opened, Target};
-use crate::buffer::Part;
 use crate::error::{LiveError, os};
-use crate::slab::Slab;
+use crate::system::Part;
+use crate::system::Slab;
 use bits::Bits;
 use hoistway::{Instant, Op, Sectors};
 use lower::{Lower, Owner};
@@ -382,6 +382,6 @@ fn split_off(parts: &mut Vec<Part>, len: usize) -> Vec<Part> {
         taken.push(piece);
     }
     assert_eq!(missing, 0, "the parts of a read hold all of it");
-    crate::buffer::advance(parts, len);
+    crate::system::advance(parts, len);
     taken
 }

@@ -11,7 +11,7 @@
 use super::bits::{Bits, PAGE, PAGE_BITS};
 use super::lower::{Lower, Owner};
 use super::overlay::MAP;
-use crate::buffer::{Buffer, Part};
+use crate::system::{Buffer, Part};
 use hoistway::{Instant, Op};
 use rustix::io::Errno;
 use std::collections::BTreeSet;

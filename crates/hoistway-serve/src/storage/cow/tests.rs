@@ -2,8 +2,8 @@
 
 use super::overlay::MAP;
 use super::*;
-use crate::buffer::Buffer;
 use crate::storage::Target;
+use crate::system::Buffer;
 use hoistway_sim::rng::{Rng, stream};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -2,10 +2,10 @@
 
 use super::Tls;
 use super::relay::{Relay, RelayState, Side, scratch};
-use crate::clock::{Clock, until};
-use crate::eventfd::EventFd;
 use crate::front::nbd::rules::Subject;
 use crate::net::server::Permit;
+use crate::system::EventFd;
+use crate::system::{Clock, until};
 use hoistway::{Instant, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;

@@ -1,8 +1,9 @@
 //! Worlds: what carries out a job. The experiment does not know which.
 
 use hoistway::Instant;
-pub use hoistway_sim::world::Lack;
-use hoistway_sim::world::{Job, JobError, Outcome};
+pub use hoistway_run::Lack;
+use hoistway_run::{JobError, Outcome};
+use hoistway_sim::world::Job;
 use std::fmt;
 
 /// What carries out jobs.

@@ -12,7 +12,6 @@ pub mod emulator;
 pub mod engine;
 pub mod kernel;
 pub mod linux;
-mod words;
 
 pub use hoistway_serve::LiveError;
 use hoistway_serve::system::os;

@@ -5,12 +5,14 @@
 use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
 use hoistway_machine::engine::{Storage, StorageTarget};
+use hoistway_run::{
+    ControlSpec, JobError, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window,
+};
 use hoistway_serve::LiveError;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, JobError, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window,
-};
+use hoistway_sim::world::Job;
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -60,7 +62,7 @@ fn job<'a>(drive: &'a DriveFile, scheduler: &str, ms: u64, procs: Vec<ProcSpec>)
         hoistway::Profile::MultiQueue => "2019",
     };
     Job {
-        drive,
+        drive: Cow::Borrowed(drive),
         host: HostConfig::profile(profile).unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find(scheduler).expect("it is registered"),

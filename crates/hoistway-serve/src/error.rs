@@ -45,7 +45,7 @@ pub enum LiveError {
         error: OverlayError,
     },
     /// The machine lacks something.
-    Lack(hoistway_sim::world::Lack),
+    Lack(hoistway_run::Lack),
     /// What is asked for contradicts itself, or does not fit the device; the message says how.
     Refused(String),
     /// A program that was run for it failed, or another one is at the same work; the message says which and how.

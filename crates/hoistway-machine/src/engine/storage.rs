@@ -7,12 +7,13 @@ use super::ranges::Ranges;
 use super::{disk, machine, turn};
 use crate::{LiveError, os};
 use hoistway::{Device, Instant, Nanos, Sectors};
+use hoistway_run::{JobError, Outcome, ProcSpec};
 use hoistway_serve::storage::{self, Emulation, EmulationFigures, FileOptions, Opened};
 use hoistway_serve::system::Buffer;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::Fs;
 use hoistway_sim::load;
-use hoistway_sim::world::{Job, JobError, Outcome, ProcSpec, Survey, survey};
+use hoistway_sim::world::{Job, Survey, survey};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -141,7 +142,7 @@ impl Storage {
             for job in jobs {
                 if !seen.contains(&job.drive.id.as_str()) {
                     seen.push(&job.drive.id);
-                    storage::check_speed(job.drive)?;
+                    storage::check_speed(&job.drive)?;
                 }
             }
             return Ok(());
@@ -178,7 +179,8 @@ impl Storage {
         let pages = machine::memory_available() / 2 / PAGE;
         match &self.disk {
             None => {
-                let emulation = Emulation { seed: job.seed, ..Emulation::new(job.drive.clone()) };
+                let emulation =
+                    Emulation { seed: job.seed, ..Emulation::new(job.drive.clone().into_owned()) };
                 let opened = storage::open_emulated(&emulation).map_err(failed)?;
                 let opened = (&*format!("emulated {}", job.drive.id), opened);
                 let (outcome, _) = turn::run(&job, opened, Ledger::new(ZERO), pages, watch);

@@ -158,7 +158,7 @@ impl Groups {
 
     /// What the files of I/O control of a group print about the devices of the run; those that print nothing are left
     /// out.
-    pub fn texts(&self, group: &Path) -> Vec<(&'static str, String)> {
+    pub fn texts(&self, group: &Path) -> Vec<(String, String)> {
         let ours = |line: &&str| {
             let number = line.split(' ').next().unwrap_or_default();
             !is_number(number) || self.numbers.iter().any(|own| own == number)
@@ -166,7 +166,7 @@ impl Groups {
         let one = |name: &&'static str| {
             let text = fs::read_to_string(group.join(name)).ok()?;
             let text: String = text.lines().filter(ours).map(|line| format!("{line}\n")).collect();
-            (!text.is_empty()).then_some((*name, text))
+            (!text.is_empty()).then(|| (name.to_string(), text))
         };
         TOLD.iter().filter_map(one).collect()
     }
@@ -257,11 +257,6 @@ const TOLD: &[&str] = &[
 /// Whether it is a file of I/O control, of either hierarchy.
 pub(super) fn is_control_file(name: &str) -> bool {
     FILES.iter().any(|(v2, v1, _)| *v2 == name || v1.contains(&name))
-}
-
-/// Such a file, by its name.
-pub(crate) fn told_file(name: &str) -> Option<&'static str> {
-    TOLD.iter().copied().find(|told| *told == name)
 }
 
 /// Which hierarchy has the controller of I/O, and what else it has.

@@ -20,6 +20,7 @@ use hoistway_serve::system::Buffer;
 use hoistway_sim::host::LaidOut;
 use hoistway_sim::rng::stream;
 use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, fadvise, fallocate};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -33,6 +34,25 @@ pub enum Ground {
     /// In a folder that is ours.
     Folder(Folder),
     /// On a block device, which may be written to or not.
+    Device {
+        /// The device.
+        path: PathBuf,
+        /// Its data may be lost.
+        writable: bool,
+    },
+}
+
+/// [`Ground`] as another process is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reach {
+    /// A folder.
+    Folder {
+        /// Where it was made, for messages.
+        path: PathBuf,
+        /// The open folder, wherever it is now.
+        open: String,
+    },
+    /// A block device.
     Device {
         /// The device.
         path: PathBuf,
@@ -81,32 +101,34 @@ pub struct FileAt {
 }
 
 impl Ground {
-    /// Kind, path, by what another process reaches it while this one lives, and whether it may be written.
-    pub fn encode(&self) -> (&'static str, String, String, bool) {
+    /// How another process reaches it while this one lives.
+    pub fn encode(&self) -> Reach {
         match self {
             Ground::Folder(folder) => {
                 let descriptor = folder.dir().as_fd().as_raw_fd();
-                let reached = format!("/proc/{}/fd/{descriptor}", std::process::id());
-                ("folder", folder.path.display().to_string(), reached, true)
+                Reach::Folder {
+                    path: folder.path.clone(),
+                    open: format!("/proc/{}/fd/{descriptor}", std::process::id()),
+                }
             }
             Ground::Device { path, writable } => {
-                let path = path.display().to_string();
-                ("device", path.clone(), path, *writable)
+                Reach::Device { path: path.clone(), writable: *writable }
             }
         }
     }
 
     /// The reverse, in another process.
-    pub fn decode(kind: &str, path: &str, reached: &str, writable: bool) -> Result<Ground, String> {
-        match kind {
-            "folder" => {
-                let opened = File::open(reached).map_err(|e| format!("{path}: {e}"))?;
-                let folder = Folder::planned(path.into());
-                folder.open(Dir::from_open(OwnedFd::from(opened), path.into()));
+    pub fn decode(reach: &Reach) -> Result<Ground, String> {
+        match reach {
+            Reach::Folder { path, open } => {
+                let opened = File::open(open).map_err(|e| format!("{}: {e}", path.display()))?;
+                let folder = Folder::planned(path.clone());
+                folder.open(Dir::from_open(OwnedFd::from(opened), path.clone()));
                 Ok(Ground::Folder(folder))
             }
-            "device" => Ok(Ground::Device { path: reached.into(), writable }),
-            _ => Err(format!("no ground '{kind}'")),
+            Reach::Device { path, writable } => {
+                Ok(Ground::Device { path: path.clone(), writable: *writable })
+            }
         }
     }
 
@@ -416,8 +438,7 @@ mod tests {
             let link = other.join(place.path.file_name().unwrap());
             std::os::unix::fs::symlink(&victim, link).unwrap();
         }
-        let (kind, path, reached, writable) = ground.encode();
-        let worker = Ground::decode(kind, &path, &reached, writable).unwrap();
+        let worker = Ground::decode(&ground.encode()).unwrap();
         let mut filled = Filled::default();
         assert!(filled.fill(&ground, &places, &[], 1 << 24, Fill::Random, &mut || true).unwrap());
         worker.make(&places[1]).unwrap().write_all_at(b"x", 0).unwrap();

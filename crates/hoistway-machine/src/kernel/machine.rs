@@ -15,16 +15,17 @@ use super::probe::{Probed, probe};
 use super::run::{self, Run};
 use super::state::SCRATCH;
 use super::worker::MAX_REQUEST;
-use super::worker::order::Storage;
 use super::{Conditions, Groups, Guard, Hierarchy, Lack, Queue};
 use crate::LiveError;
+use crate::engine::drive_of;
 use crate::engine::{device, machine};
 use hoistway::Instant;
 use hoistway::setting::{Tunable, Unit};
 use hoistway_files::Dir;
+use hoistway_run::{JobError, Outcome};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::load;
-use hoistway_sim::world::{Built, Job, JobError, Outcome, build};
+use hoistway_sim::world::{Built, Job, build};
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -70,8 +71,6 @@ pub struct Machine {
     pub(super) groups: Groups,
     pub(super) options: MachineOptions,
     drive: DriveFile,
-    /// What the workers make the drive from.
-    pub(super) storage: Storage,
     /// What the machine was like before anything was changed.
     rows: Vec<(String, String)>,
     state: Mutex<State>,
@@ -164,11 +163,10 @@ impl Machine {
             }
             PlaceTarget::Device(_) => device_ground(&place, options.destroy.as_deref())?,
         };
-        let storage = match &options.drive {
-            Some(drive) => Storage::File(drive.id.clone(), drive.table.to_string()),
-            None => drive_facts(&place.queues, bytes),
+        let drive = match &options.drive {
+            Some(drive) => drive.clone(),
+            None => drive_of_queues(&place.queues, bytes),
         };
-        let drive = storage.drive().map_err(LiveError::Refused)?;
         let groups = Groups::open(&place.queues);
         let rows = rows(&place, &groups);
         Ok(Machine {
@@ -180,7 +178,6 @@ impl Machine {
             state: Mutex::default(),
             around,
             _exclusive: exclusive,
-            storage,
             place,
         })
     }
@@ -494,7 +491,8 @@ fn size_of(path: &Path) -> Option<u64> {
     Some(text.trim().parse::<u64>().ok()? * 512)
 }
 
-fn drive_facts(queues: &[Queue], bytes: u64) -> Storage {
+/// A device of this machine as a drive.
+fn drive_of_queues(queues: &[Queue], bytes: u64) -> DriveFile {
     let first = &queues[0];
     let identity = first.identity();
     let id = identity.model.clone().unwrap_or_else(|| first.name.clone());
@@ -505,7 +503,7 @@ fn drive_facts(queues: &[Queue], bytes: u64) -> Storage {
     };
     let rotational = queues.iter().any(|q| q.identity().rotational == Some(true));
     let sector = identity.block_bytes.unwrap_or(512).clamp(512, 4096);
-    Storage::Facts(id.trim().to_string(), title, bytes, sector, rotational)
+    drive_of(id.trim(), &title, bytes, sector, rotational)
 }
 
 /// Names that `recommend` and `merge` go by.

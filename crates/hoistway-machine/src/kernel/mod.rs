@@ -31,7 +31,7 @@ pub use cgroup::{Groups, Hierarchy};
 pub use chain::Link;
 pub use conditions::{Conditions, Lateness, Traffic, Watch};
 pub use guard::Guard;
-pub use hoistway_sim::world::Lack;
+pub use hoistway_run::Lack;
 pub use machine::{Machine, MachineOptions};
 pub use others::Moved;
 pub use place::{Place, PlaceTarget, resolve, resolve_in};
@@ -40,7 +40,7 @@ pub use queue::{Diskstats, Identity, Queue};
 pub use state::{Refused, Repair, Repaired, repair, repair_in};
 pub use worker::work;
 
-pub(crate) use cgroup::{own_name, remedy as control_remedy, told_file};
+pub(crate) use cgroup::{own_name, remedy as control_remedy};
 pub(crate) use machine::check_shared_memory;
 pub(crate) use place::settled;
 pub(crate) use queue::scheduler_lack;

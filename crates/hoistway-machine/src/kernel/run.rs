@@ -19,17 +19,17 @@ use super::state::GROUP;
 use super::ticks::next_whole_second;
 use super::worker::MAX_REQUEST;
 use super::worker::board::{Board, State};
-use super::worker::order::Order;
+use super::worker::order::{Order, of_workers};
 use super::worker::wire::Event;
 use super::{Conditions, Diskstats, Guard, Lateness, System, Traffic, Watch};
 use crate::LiveError;
 use crate::os;
 use hoistway::{Instant, Nanos};
-use hoistway_serve::system::{Clock, monotonic};
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{
-    Built, DeviceRecord, Interval, Job, JobError, NamedFigure, Outcome, Recording, Role, build,
+use hoistway_run::{
+    DeviceRecord, Histogram, Interval, JobError, NamedFigure, Outcome, Role, encode,
 };
+use hoistway_serve::system::{Clock, monotonic};
+use hoistway_sim::world::{Built, Job, Recording, build};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::VecDeque;
@@ -223,7 +223,7 @@ impl Run<'_, '_> {
     }
 
     /// What the files of the root and of the job's groups print.
-    fn files(&self, folders: &[PathBuf]) -> Vec<(String, &'static str, String)> {
+    fn files(&self, folders: &[PathBuf]) -> Vec<(String, String, String)> {
         if folders.is_empty() && self.job.control.root.is_empty() {
             return Vec::new();
         }
@@ -245,17 +245,13 @@ impl Run<'_, '_> {
     fn order(&self, board: &Board) -> Result<OwnedFd, LiveError> {
         let order = Order {
             board: board.path(),
-            ground: self.machine.ground.clone(),
-            storage: self.machine.storage.clone(),
+            ground: self.machine.ground.encode(),
             virtual_time: self.machine.options.virtual_time,
-            host: self.job.host.clone(),
-            procs: self.job.procs.clone(),
-            window: self.job.window,
-            seed: self.job.seed,
+            job: of_workers(self.job, self.machine.drive()),
         };
         let file = memfd_create("hoistway-order", MemfdFlags::CLOEXEC);
         let mut file = File::from(file.map_err(os("shared memory"))?);
-        file.write_all(order.encode().as_bytes()).map_err(os("shared memory"))?;
+        file.write_all(encode(&order).as_bytes()).map_err(os("shared memory"))?;
         Ok(file.into())
     }
 
@@ -708,21 +704,11 @@ impl<'a, 'j> Watched<'a, 'j> {
             device,
             measured: job.window.measured.min(measured),
             marks,
-            made: Vec::new(),
-            tunables: Vec::new(),
-            host_parameters: Vec::new(),
             host_figures,
-            scheduler_figures: Vec::new(),
-            controller_figures: Vec::new(),
-            controller_tunables: Vec::new(),
-            files: Vec::new(),
-            targets: Vec::new(),
-            monitor: Vec::new(),
             begin,
             end: now,
             commands_total: total - commands_of(&first),
-            trace_digest: 0,
-            trace: Vec::new(),
+            ..Outcome::default()
         };
         Ok((outcome, self.conditions))
     }

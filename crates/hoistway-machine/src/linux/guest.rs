@@ -9,17 +9,18 @@
 //! the simulated host computes is slept by the workers. Then it writes the outcome, or what went wrong.
 //!
 //! ```text
-//!   job.toml       in    the job
-//!   outcome.toml   out   what it yielded
-//!   survey.toml    out   what the kernel offers, of the task `survey`
+//!   job.json       in    the job
+//!   outcome.json   out   what it yielded
+//!   survey.json    out   what the kernel offers, of the task `survey`
 //!   error.txt      out   why there is neither
 //! ```
 
-use super::codec::{decode_job, encode_outcome};
 use super::format::Format;
 use super::survey;
 use crate::kernel::{Machine, MachineOptions, PlaceTarget, put};
+use hoistway_run::decode;
 use hoistway_sim::host::HostConfig;
+use hoistway_sim::world::Job;
 use rustix::mount::{MountFlags, mount};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -34,9 +35,9 @@ const MOUNT: &str = "/run/hoistway/disk";
 /// Where changes of the guest are remembered, which ends before anybody would put them back.
 const STATE: &str = "/run/hoistway/state";
 
-pub(super) const JOB: &str = "job.toml";
-pub(super) const OUTCOME: &str = "outcome.toml";
-pub(super) const SURVEY: &str = "survey.toml";
+pub(super) const JOB: &str = "job.json";
+pub(super) const OUTCOME: &str = "outcome.json";
+pub(super) const SURVEY: &str = "survey.json";
 pub(super) const ERROR: &str = "error.txt";
 
 /// What is to be done.
@@ -152,11 +153,10 @@ fn power_off() -> ! {
 fn run(format: Format) -> Result<(&'static str, String), String> {
     let file = Path::new(COMMON).join(JOB);
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let told = decode_job(&text)?;
-    let job = told.job();
+    let job: Job<'static> = decode(&text).map_err(|e| e.to_string())?;
     set_host(&job.host)?;
     let mut options = MachineOptions {
-        drive: Some(told.drive().clone()),
+        drive: Some(job.drive.clone().into_owned()),
         virtual_time: true,
         what: "linux-guest".into(),
         ..MachineOptions::default()
@@ -175,7 +175,7 @@ fn run(format: Format) -> Result<(&'static str, String), String> {
     let outcome = machine.run(&job, &mut |_| true).map_err(|e| e.to_string())?;
     // Its settings go with the guest.
     std::mem::forget(machine);
-    Ok((OUTCOME, encode_outcome(&outcome)))
+    Ok((OUTCOME, outcome.encode()))
 }
 
 /// The rules of write-back and read-ahead of the simulated host.

@@ -13,7 +13,6 @@
 pub mod actor;
 pub mod boot;
 pub mod build;
-mod codec;
 pub mod drive;
 mod format;
 mod group;

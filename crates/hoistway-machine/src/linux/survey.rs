@@ -5,15 +5,15 @@
 
 use super::guest::DISK;
 use crate::kernel::{Lack, Queue, System, put, scheduler_lack};
-use crate::words::{each_text, text_list};
+use hoistway_run::encode;
 use hoistway_sim::world::Job;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use toml::{Table, Value};
 
 /// What there is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Survey {
     /// The kernel's release.
     pub release: String,
@@ -58,7 +58,7 @@ pub(super) fn take() -> Result<String, String> {
     let systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let system = |line: &str| line.split_whitespace().last().map(str::to_string);
     survey.systems = systems.lines().filter_map(system).collect();
-    Ok(survey.encode())
+    Ok(encode(&survey))
 }
 
 fn names(folder: &Path) -> Result<BTreeSet<String>, String> {
@@ -67,39 +67,6 @@ fn names(folder: &Path) -> Result<BTreeSet<String>, String> {
 }
 
 impl Survey {
-    fn encode(&self) -> String {
-        let mut table = Table::new();
-        table.insert("release".into(), self.release.clone().into());
-        let scheduler = |(name, tunables): &(String, Vec<String>)| {
-            Value::Array(vec![name.clone().into(), text_list(tunables)])
-        };
-        let schedulers = self.schedulers.iter().map(scheduler).collect();
-        table.insert("schedulers".into(), Value::Array(schedulers));
-        table.insert("attributes".into(), text_list(&self.attributes));
-        table.insert("groups".into(), text_list(&self.groups));
-        table.insert("systems".into(), text_list(&self.systems));
-        table.to_string()
-    }
-
-    /// Reads it.
-    pub fn decode(text: &str) -> Result<Survey, String> {
-        let table: Table = text.parse().map_err(|e| format!("{e}"))?;
-        let list = |name: &str| each_text(table.get(name).ok_or(format!("no {name}"))?);
-        let schedulers =
-            table.get("schedulers").and_then(Value::as_array).ok_or("no schedulers")?;
-        let scheduler = |value: &Value| {
-            let [name, tunables] = crate::words::parts(value)?;
-            Ok::<_, String>((crate::words::string(name)?, each_text(tunables)?))
-        };
-        Ok(Survey {
-            release: crate::words::text_of(&table, "release")?.into(),
-            schedulers: schedulers.iter().map(scheduler).collect::<Result<_, _>>()?,
-            attributes: list("attributes")?,
-            groups: list("groups")?,
-            systems: list("systems")?,
-        })
-    }
-
     /// Why the configuration of a job cannot run under this kernel; the first reason found. `name`: of the kernel.
     pub fn lacks(&self, job: &Job<'_>, name: &str) -> Option<Lack> {
         let scheduler = job.scheduler.entry.name;

@@ -9,7 +9,6 @@
 //! processes can pay it; the kernel itself takes no time.
 
 use super::boot::{Boot, Ended, twice};
-use super::codec::{decode_outcome, encode_job};
 use super::format::Format;
 use super::guest::{ERROR, JOB, OUTCOME, SURVEY, Task};
 use super::kernels::{Kernel, find};
@@ -19,9 +18,10 @@ use crate::kernel::{Lack, MAX_REQUEST, check_shared_memory};
 use crate::os;
 use hoistway::setting::Unit;
 use hoistway::{Instant, Nanos};
+use hoistway_run::{JobError, Outcome, decode, encode};
 use hoistway_serve::Clock;
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::world::{Built, Job, JobError, Outcome, build};
+use hoistway_sim::world::{Built, Job, build};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ impl Linux {
     /// With what to do instead.
     pub fn check(&self, jobs: &[Job<'_>]) -> Result<(), LiveError> {
         if let (Some(job), false) = (jobs.first(), self.format == Format::Raw) {
-            let survey = self.survey(job.drive).map_err(LiveError::Refused)?;
+            let survey = self.survey(&job.drive).map_err(LiveError::Refused)?;
             if !survey.systems.iter().any(|s| s == self.format.name()) {
                 return Err(LiveError::Lack(Lack::new(
                     format!("file system {}", self.format.name()),
@@ -144,7 +144,7 @@ impl Linux {
             Ok(job) => job,
             Err(lack) => return Some(lack),
         };
-        match self.survey(job.drive) {
+        match self.survey(&job.drive) {
             Ok(survey) => survey.lacks(&job, &name),
             Err(why) => {
                 let remedy = "try again; if it stays, build the kernel again: hoistway linux build";
@@ -181,7 +181,7 @@ impl Linux {
                 let boot = self.boot(drive, 1, MEMORY_SURVEY_MIB, &folder.0, Task::Survey, None);
                 folder.answer(SURVEY, &boot.run(&mut || true)?)
             });
-            Survey::decode(&text.map_err(|e| e.to_string())?)
+            decode(&text.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
         });
         survey.as_ref().map_err(String::clone)
     }
@@ -239,7 +239,7 @@ impl Linux {
             return Err(JobError::Interrupted);
         }
         let (text, ended) = answer.map_err(|e| storage(e.to_string()))?;
-        let outcome = decode_outcome(&text).map_err(storage)?;
+        let outcome = Outcome::decode(&text).map_err(|e| storage(e.to_string()))?;
         let mut totals = self.totals.lock().expect(NO_PANIC);
         totals.runs += 1;
         totals.virtual_time += ended.virtual_time;
@@ -259,10 +259,10 @@ impl Linux {
     ) -> Result<(String, Ended), LiveError> {
         let folder = Folder::new()?;
         let file = folder.0.join(JOB);
-        fs::write(&file, encode_job(job)).map_err(os(file.display().to_string()))?;
+        fs::write(&file, encode(job)).map_err(os(file.display().to_string()))?;
         let memory = (job.host.ram() >> 20).min(MEMORY_MAX_MIB) as u32;
         let task = Task::Run(self.format);
-        let ended = self.boot(job.drive, job.seed, memory, &folder.0, task, record).run(watch)?;
+        let ended = self.boot(&job.drive, job.seed, memory, &folder.0, task, record).run(watch)?;
         Ok((folder.answer(OUTCOME, &ended)?, ended))
     }
 }

@@ -50,7 +50,7 @@ impl Charge {
     /// On the drive of a job.
     pub fn on(job: &Job<'_>) -> Charge {
         let flushes = job.drive.device().write_cache;
-        Charge { costs: job.host.costs(job.drive), flushes }
+        Charge { costs: job.host.costs(&job.drive), flushes }
     }
 
     /// What a read of so many bytes from the cache takes.

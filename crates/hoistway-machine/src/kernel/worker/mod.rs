@@ -18,13 +18,15 @@ mod process;
 mod queue;
 pub(super) mod wire;
 
+use super::files::Ground;
 use board::{Board, State};
 use charge::Charge;
 use descriptors::Descriptors;
 use hoistway::{Instant, IoPrio, Sectors};
+use hoistway_run::{ProcSpec, Role, decode};
 use hoistway_serve::system::Clock;
 use hoistway_sim::load;
-use hoistway_sim::world::{Built, ProcSpec, Role, build};
+use hoistway_sim::world::{Built, build};
 use order::Order;
 use process::{Flow, Identity, Parts, Process};
 use std::collections::BTreeMap;
@@ -49,8 +51,8 @@ pub fn work(args: &[String]) -> Result<(), String> {
     let numbers = numbers.map_err(|_| NOT_FOR_PEOPLE)?;
     die_with_parent();
     let text = std::fs::read_to_string(order).map_err(|e| format!("{order}: {e}"))?;
-    let order = Order::decode(&text)?;
-    let board = Board::open(&order.board, order.procs.len())
+    let order: Order = decode(&text).map_err(|e| e.to_string())?;
+    let board = Board::open(&order.board, order.job.procs.len())
         .map_err(|e| format!("{}: {e}", order.board))?;
     let board = Arc::new(board);
     let complain = |why: &str| numbers.iter().for_each(|&p| board.complain(p, why));
@@ -82,11 +84,10 @@ fn told_by(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Builds everything, waits for the start, and runs.
 fn carry_out(order: &Order, numbers: &[usize], board: &Arc<Board>) -> Result<(), String> {
-    let drive = order.storage.drive()?;
-    let job = order.job(&drive);
-    let Built { host, loads, owners, .. } = build(&job, MAX_REQUEST).map_err(|e| e.to_string())?;
+    let (job, ground) = (&order.job, Ground::decode(&order.ground)?);
+    let Built { host, loads, owners, .. } = build(job, MAX_REQUEST).map_err(|e| e.to_string())?;
     let layout = host.layout();
-    let places = order.ground.places(&layout, host.capacity());
+    let places = ground.places(&layout, host.capacity());
     let unwritten = owners.iter().map(|&p| load::find(&job.procs[p].load).is_ok_and(|l| !l.writes));
     let unwritten: Arc<[bool]> = unwritten.collect();
     let parties: Arc<[u32]> = host.parties().into();
@@ -98,12 +99,12 @@ fn carry_out(order: &Order, numbers: &[usize], board: &Arc<Board>) -> Result<(),
             p,
             load,
             board: Arc::clone(board),
-            files: Descriptors::new(order.ground.clone(), places.clone(), host.capacity()),
+            files: Descriptors::new(ground.clone(), places.clone(), host.capacity()),
             unwritten: Arc::clone(&unwritten),
             parties: Arc::clone(&parties),
             target: job.procs[p].role == Role::Target,
             end: job.measuring_begins() + job.window.measured,
-            charge: order.virtual_time.then(|| Charge::on(&job)),
+            charge: order.virtual_time.then(|| Charge::on(job)),
         };
         seats.push((parts, job.procs[p].clone()));
     }

@@ -1,5 +1,10 @@
 //! The latency histogram: log-linear, integer nanoseconds, bounded relative error (statistics.md 1.1).
 
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
 /// Significant decimal digits 3: the smallest power of two not below 2 * 10^3.
 const SUB_BITS: u32 = 11;
 const SUB: u64 = 1 << SUB_BITS;
@@ -19,7 +24,7 @@ const NONE: u16 = u16::MAX;
 /// of the 33,792 slots, and a simulation may have ten thousands of processes. All pages are one vector,
 /// which doubles: a run that is warm does not allocate. A histogram that was read from a file keeps its slots packed,
 /// in less room than their text takes, until something is counted.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Histogram {
     /// Which page of `counts` holds that page of slots; empty before the first value.
     places: Vec<u16>,
@@ -37,10 +42,27 @@ pub struct Histogram {
     overflow: u64,
 }
 
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
 impl Histogram {
     /// An empty histogram.
     pub fn new() -> Histogram {
-        Histogram { min: u64::MAX, ..Histogram::default() }
+        Histogram {
+            places: Vec::new(),
+            counts: Vec::new(),
+            carries: Vec::new(),
+            packed: Box::default(),
+            count: 0,
+            sum: 0,
+            sum_sq: 0,
+            min: u64::MAX,
+            max: 0,
+            overflow: 0,
+        }
     }
 
     /// Counts one value.
@@ -324,8 +346,8 @@ impl Iterator for Unpacked<'_> {
 }
 
 /// What was counted, however it is kept.
-impl std::fmt::Debug for Histogram {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Histogram { count, sum, sum_sq, min, max, overflow, .. } = self;
         write!(
             f,
@@ -366,6 +388,96 @@ pub fn lowest_of(slot: usize) -> u64 {
 /// The highest value of a slot.
 pub fn highest_of(slot: usize) -> u64 {
     lowest_of(slot + 1) - 1
+}
+
+/// Sparse (index, count) pairs and the exact moments; sums are texts since they exceed 64 bits.
+#[derive(Serialize, Deserialize)]
+struct HistogramText {
+    count: u64,
+    sum: String,
+    sum_sq: String,
+    min: Option<u64>,
+    max: Option<u64>,
+    overflow: u64,
+    slots: SlotsText,
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        HistogramText::of(self).serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Histogram, D::Error> {
+        HistogramText::deserialize(from)?.read().map_err(D::Error::custom)
+    }
+}
+
+impl HistogramText {
+    fn of(h: &Histogram) -> HistogramText {
+        HistogramText {
+            count: h.count(),
+            sum: h.sum().to_string(),
+            sum_sq: h.sum_sq().to_string(),
+            min: h.min(),
+            max: h.max(),
+            overflow: h.overflow(),
+            slots: SlotsText(Slots::of(h)),
+        }
+    }
+
+    fn read(self) -> Result<Histogram, String> {
+        let moment = |text: &str| {
+            text.parse::<u128>().map_err(|_| format!("'{text}' is not a sum of nanoseconds"))
+        };
+        let (sum, sum_sq) = (moment(&self.sum)?, moment(&self.sum_sq)?);
+        let (min, max) = (self.min.unwrap_or(u64::MAX), self.max.unwrap_or(0));
+        match self.slots.0 {
+            slots if slots.count() == self.count => {
+                Ok(Histogram::from_slots(slots, sum, sum_sq, min, max, self.overflow))
+            }
+            _ => Err("a histogram's slots do not match its count".to_string()),
+        }
+    }
+}
+
+/// `[[3,1],[7,20]]`: packed as soon as it is read.
+struct SlotsText(Slots);
+
+impl Serialize for SlotsText {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut list = to.serialize_seq(None)?;
+        for slot in self.0.iter() {
+            list.serialize_element(&slot)?;
+        }
+        list.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for SlotsText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SlotsText, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = SlotsText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the slots of a histogram")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SlotsText, A::Error> {
+                let mut slots = Slots::default();
+                while let Some((slot, n)) = list.next_element::<(usize, u64)>()? {
+                    if !slots.push(slot, n) {
+                        let what = "a histogram whose slots are none, or not in order";
+                        return Err(A::Error::custom(what));
+                    }
+                }
+                Ok(SlotsText(slots))
+            }
+        }
+        from.deserialize_seq(List)
+    }
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ fi
 
 step "lints"
 if cargo clippy --version >/dev/null 2>&1; then
-  # Everything there is; then the live crate without its options, and the program as ./hoistway builds it for what
+  # Everything there is; then the crates of the real machine without their options, and the program as ./hoistway builds it for what
   # only simulates.
   cargo clippy --locked --workspace --all-targets -- -D warnings
-  cargo clippy --locked -p hoistway-live --all-targets -- -D warnings
+  cargo clippy --locked -p hoistway-serve -p hoistway-machine --all-targets -- -D warnings
   cargo clippy --locked -p hoistway-cli --no-default-features -- -D warnings
 else
   echo "skipped: this tool chain has no clippy (rustup component add clippy)"

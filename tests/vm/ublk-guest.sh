@@ -107,8 +107,8 @@ part_load() {
 
 # The library's own tests, which look for the driver.
 part_unit() {
-  [ -x /usr/sbin/hoistway-live-tests ] || return
-  must "unit tests of the front-end" limited 120 hoistway-live-tests front::ublk
+  [ -x /usr/sbin/hoistway-serve-tests ] || return
+  must "unit tests of the front-end" limited 120 hoistway-serve-tests front::ublk
 }
 
 # Data goes through unharmed, ends where the device ends; what is cut out is zero and nothing else.

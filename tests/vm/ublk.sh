@@ -11,7 +11,7 @@
 #   KERNEL=FILE.deb or FOLDER          a linux-image package, or a folder with one unpacked (boot/, lib/modules/)
 #   SUITE=trixie                       take it from another suite of Debian
 #   HOISTWAY=PROGRAM                   the program; built if not given
-#   UNIT=PROGRAM                       the unit tests of hoistway-live with its feature ublk; not run if not given
+#   UNIT=PROGRAM                       the unit tests of hoistway-serve with its feature ublk; not run if not given
 #   ACCEL=kvm or tcg                   KVM where it boots the machine and TCG otherwise, if not given
 #   ONLY='ram figures'                 the named parts only
 #   KEEP=FOLDER                        leave the console's text and the report there
@@ -43,7 +43,7 @@ for tool in mkfs.ext4 e2fsck blkdiscard blockdev losetup fio dd cmp timeout; do
 done
 program_into "$(command -v bash)" bin/bash
 program_into "$program" usr/sbin/hoistway
-[ -z "${UNIT:-}" ] || program_into "$UNIT" usr/sbin/hoistway-live-tests
+[ -z "${UNIT:-}" ] || program_into "$UNIT" usr/sbin/hoistway-serve-tests
 ! command -v strip >/dev/null || strip --strip-debug "$root/usr/sbin/hoistway"
 for name in crc32c_generic ext4 loop fuse ublk_drv; do module "$name"; done
 pack tests/vm/ublk-guest.sh

@@ -9,7 +9,7 @@ use hoistway_lab::experiment::Experiment;
 use hoistway_lab::explain::{Subject, story};
 use hoistway_lab::run::{Grid, RunError};
 use hoistway_lab::world::World;
-use hoistway_sim::world::{JobError, NamedFigure};
+use hoistway_run::{JobError, NamedFigure};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;

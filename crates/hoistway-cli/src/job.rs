@@ -10,8 +10,8 @@ use hoistway_lab::experiment::Experiment;
 use hoistway_lab::report::fio_json::{self, Info, JobInfo};
 use hoistway_lab::result::{Cell, Run, number_text};
 use hoistway_lab::run::Grid;
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{JobError, build};
+use hoistway_run::{Histogram, JobError};
+use hoistway_sim::world::build;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -63,8 +63,8 @@ fn rows(kind: Kind) -> Result<Vec<(String, String)>, Failure> {
         Kind::Loads => LOADS.iter().map(|l| pair(l.name, l.summary)).collect(),
         #[cfg(all(feature = "live", target_os = "linux"))]
         Kind::Fronts => {
-            let fronts = hoistway_live::front::FRONTS.iter();
-            let row = |f: &&hoistway_live::front::Front| {
+            let fronts = hoistway_serve::front::FRONTS.iter();
+            let row = |f: &&hoistway_serve::front::Front| {
                 let missing = (f.missing)().map(|m| format!("; missing here: {m}"));
                 let missing = missing.unwrap_or_default();
                 pair(f.name, &format!("{} (serve {}){missing}", f.summary, f.usage))
@@ -73,7 +73,7 @@ fn rows(kind: Kind) -> Result<Vec<(String, String)>, Failure> {
         }
         #[cfg(all(feature = "live", target_os = "linux"))]
         Kind::Targets => {
-            let targets = hoistway_live::storage::TARGETS.iter();
+            let targets = hoistway_serve::storage::TARGETS.iter();
             targets.map(|t| pair(t.syntax, t.summary)).collect()
         }
         Kind::Drives => {

@@ -12,7 +12,7 @@ use hoistway_lab::replay::{self, Loop, Place, Plan, Probe, ReplayError, ReplayWo
 use hoistway_lab::result::control::over;
 use hoistway_lab::result::{Cell, Run, pooled, reference, replayed, target};
 use hoistway_lab::stats::Finding;
-use hoistway_sim::hist::Histogram;
+use hoistway_run::Histogram;
 use hoistway_trace::FORMATS;
 use std::fmt::Write as _;
 use std::path::Path;

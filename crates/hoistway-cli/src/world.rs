@@ -90,7 +90,7 @@ fn kernel(common: &Common) -> Result<Chosen, Failure> {
 #[cfg(all(feature = "live", target_os = "linux"))]
 fn engine(common: &Common) -> Result<Chosen, Failure> {
     use hoistway_lab::world::Engine;
-    use hoistway_live::lab::{Storage, StorageTarget};
+    use hoistway_machine::engine::{Storage, StorageTarget};
     let size = one_at_a_time(common)?;
     let place = match (&common.target_dir, &common.file, &common.device) {
         (Some(dir), ..) => StorageTarget::Scratch { dir: dir.clone(), size },
@@ -123,7 +123,7 @@ fn one_at_a_time(common: &Common) -> Result<Option<u64>, Failure> {
 #[cfg(all(feature = "live", target_os = "linux"))]
 fn kernel(common: &Common) -> Result<Chosen, Failure> {
     use hoistway_lab::world::Kernel;
-    use hoistway_live::kernel::{Machine, MachineOptions, PlaceTarget};
+    use hoistway_machine::kernel::{Machine, MachineOptions, PlaceTarget};
     let size = one_at_a_time(common)?;
     let target = match (&common.target_dir, &common.device) {
         (Some(dir), _) => PlaceTarget::Dir(dir.clone()),
@@ -156,7 +156,7 @@ fn linux(common: &Common, _: Option<&str>) -> Result<Chosen, Failure> {
 #[cfg(all(feature = "live", target_os = "linux"))]
 fn linux(common: &Common, kernel: Option<&str>) -> Result<Chosen, Failure> {
     use hoistway_lab::world::Linux;
-    use hoistway_live::linux::{Format, Linux as Kernel};
+    use hoistway_machine::linux::{Format, Linux as Kernel};
     no_storage(common)?;
     let name = common.fs.as_deref().unwrap_or(Format::Raw.name());
     let format = Format::find(name).ok_or_else(|| {

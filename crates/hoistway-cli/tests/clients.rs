@@ -3,7 +3,7 @@
 //! docs/guide/serve.md.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
-#[path = "../../hoistway-live/tests/client/mod.rs"]
+#[path = "../../hoistway-serve/tests/client/mod.rs"]
 mod client;
 
 use client::{Client, wait_for};

@@ -6,7 +6,7 @@
 //! `HOISTWAY_ROUNDS=200 cargo test -p hoistway-cli --test durability` for more than a few rounds.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
-#[path = "../../hoistway-live/tests/client/mod.rs"]
+#[path = "../../hoistway-serve/tests/client/mod.rs"]
 mod client;
 mod serving;
 

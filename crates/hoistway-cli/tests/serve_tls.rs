@@ -1,7 +1,7 @@
 //! TLS with real clients: libnbd and QEMU, both on GnuTLS.
 #![cfg(all(feature = "tls", target_os = "linux"))]
 
-#[path = "../../hoistway-live/tests/certs/mod.rs"]
+#[path = "../../hoistway-serve/tests/certs/mod.rs"]
 mod certs;
 mod serving;
 

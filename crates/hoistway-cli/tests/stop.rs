@@ -3,7 +3,7 @@
 //! And of measurements under the kernel's schedulers: the machine is as it was.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
-#[path = "../../hoistway-live/tests/client/mod.rs"]
+#[path = "../../hoistway-serve/tests/client/mod.rs"]
 mod client;
 mod serving;
 

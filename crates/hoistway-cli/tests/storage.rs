@@ -3,7 +3,7 @@
 //! on. What needs root or a tool that is not there is skipped with a printed reason.
 #![cfg(all(feature = "live", target_os = "linux"))]
 
-#[path = "../../hoistway-live/tests/client/mod.rs"]
+#[path = "../../hoistway-serve/tests/client/mod.rs"]
 mod client;
 
 use client::{Client, FUA};

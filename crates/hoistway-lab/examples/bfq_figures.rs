@@ -4,11 +4,11 @@
 use hoistway::sched;
 use hoistway::trace::{Event, Record};
 use hoistway::{IoPrio, Nanos};
+use hoistway_run::{ControlSpec, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
-};
+use hoistway_sim::world::{Job, run};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 const COLOURS: [&str; 5] = ["#c1440e", "#2a6f97", "#4f772d", "#7b5ea7", "#8a6d00"];
@@ -35,7 +35,7 @@ fn reader(name: &str, level: u8, start: Nanos) -> ProcSpec {
 fn trace(procs: Vec<ProcSpec>, low_latency: u64, secs: u64) -> Vec<Record> {
     let drive = DriveFile::load("hitachi-hts727550a9e364").expect("it is embedded");
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("2019").expect("it is embedded"),
         scheduler: SchedulerSpec {
             entry: sched::find("bfq").expect("it is registered"),

@@ -8,14 +8,14 @@ use crate::experiment::bounds::Size;
 use crate::experiment::{Experiment, Options};
 use crate::result::kept::{Finished, Kept};
 use crate::result::{
-    Cell, ConfigInfo, DirectoryError, DriveInfo, Manifest, Monitor, Rep, Run, SCHEMA, WorkloadInfo,
-    derive,
+    Cell, ConfigInfo, DirectoryError, DriveInfo, Manifest, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
 use crate::world::{Lack, World};
 use hoistway::{Instant, Nanos};
+use hoistway_run::{JobError, NamedFigure, Outcome};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::rng::stream;
-use hoistway_sim::world::{Job, JobError, NamedFigure, Outcome};
+use hoistway_sim::world::Job;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -622,18 +622,8 @@ fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {
             .into_iter()
             .map(|(stage, f)| NamedFigure { name: format!("{stage}.{}", f.name), ..f }),
     );
-    let begin = outcome.begin.as_nanos() as i64;
-    let monitor = outcome.monitor.into_iter().map(|m| Monitor {
-        stage: m.stage.into(),
-        name: m.name.into(),
-        unit: m.unit.into(),
-        group: m.group,
-        points: m.points.iter().map(|&(at, v)| (at.0 as i64 - begin, v)).collect(),
-    });
-    let monitor = monitor.collect();
     let told = |file: &str, text: &str| !(file == "io.prio.class" && text == "no-change\n");
     let files = outcome.files.into_iter().filter(|(_, file, text)| first && told(file, text));
-    let files = files.map(|(group, file, text)| (group, file.to_string(), text)).collect();
     let commands = i64::try_from(outcome.commands_total).unwrap_or(i64::MAX);
     figures.push(NamedFigure { name: "commands_total".into(), of: None, value: commands });
     Rep {
@@ -644,8 +634,8 @@ fn rep_of(seed: u64, first: bool, outcome: Outcome) -> Rep {
         marks: outcome.marks,
         trace_digest: outcome.trace_digest,
         figures,
-        monitor,
-        files,
+        monitor: outcome.monitor,
+        files: files.collect(),
         targets: outcome.targets,
     }
 }

@@ -1,8 +1,9 @@
 //! Worlds: what carries out a job. The experiment does not know which.
 
 use hoistway::Instant;
-pub use hoistway_sim::world::Lack;
-use hoistway_sim::world::{Job, JobError, Outcome};
+pub use hoistway_run::Lack;
+use hoistway_run::{JobError, Outcome};
+use hoistway_sim::world::Job;
 use std::fmt;
 
 /// What carries out jobs.
@@ -129,7 +130,7 @@ impl World for Sim {
 /// Real storage under hoistway's schedulers.
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[derive(Debug)]
-pub struct Engine(pub hoistway_live::lab::Storage);
+pub struct Engine(pub hoistway_machine::engine::Storage);
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 impl World for Engine {
@@ -161,7 +162,7 @@ impl World for Engine {
 /// The kernel's own schedulers.
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[derive(Debug)]
-pub struct Kernel(pub hoistway_live::kernel::Machine);
+pub struct Kernel(pub hoistway_machine::kernel::Machine);
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 impl World for Kernel {
@@ -201,7 +202,7 @@ impl World for Kernel {
 /// A kernel of its own in virtual time.
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[derive(Debug)]
-pub struct Linux(pub hoistway_live::linux::Linux);
+pub struct Linux(pub hoistway_machine::linux::Linux);
 
 #[cfg(all(feature = "live", target_os = "linux"))]
 impl World for Linux {
@@ -257,9 +258,9 @@ impl World for Linux {
 }
 
 #[cfg(all(feature = "live", target_os = "linux"))]
-impl From<hoistway_live::LiveError> for WorldError {
-    fn from(error: hoistway_live::LiveError) -> WorldError {
-        use hoistway_live::LiveError::{Lack, Os, TooFast};
+impl From<hoistway_machine::LiveError> for WorldError {
+    fn from(error: hoistway_machine::LiveError) -> WorldError {
+        use hoistway_machine::LiveError::{Lack, Os, TooFast};
         match error {
             Lack(_) | Os { .. } | TooFast { .. } => WorldError::Environment(error.to_string()),
             error => WorldError::Usage(error.to_string()),

@@ -6,7 +6,7 @@ mod sample;
 use hoistway::Nanos;
 use hoistway::target::Answer;
 use hoistway_lab::report::{FORMATS, html, markdown};
-use hoistway_sim::world::TargetRecord;
+use hoistway_run::TargetRecord;
 use std::path::Path;
 
 /// `UPDATE=1` rewrites the stored text; the diff is reviewed like code.

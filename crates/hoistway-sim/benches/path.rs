@@ -7,11 +7,11 @@
 //! what setting a run up costs.
 
 use hoistway::{IoPrio, Nanos, sched};
+use hoistway_run::{ControlSpec, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
-};
+use hoistway_sim::world::{Job, run};
+use std::borrow::Cow;
 use std::process::Command;
 
 /// One row: a drive, a scheduler, and what runs beside the random reader.
@@ -107,7 +107,7 @@ impl Row {
         let drive = DriveFile::load(self.drive).expect("an embedded drive");
         let entry = sched::find(self.scheduler).expect("it is registered");
         let job = Job {
-            drive: &drive,
+            drive: Cow::Borrowed(&drive),
             host: HostConfig::profile("2019").expect("a profile"),
             scheduler: SchedulerSpec { entry, set: Vec::new(), queue: Vec::new() },
             control: ControlSpec::default(),

@@ -5,13 +5,13 @@
 //! once and prints the resident memory, for valgrind and for comparing lengths.
 
 use hoistway::{Flags, Instant, IoPrio, Nanos, Op, sched};
+use hoistway_run::{ControlSpec, JobError, Outcome, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::rng::{Rng, stream};
 use hoistway_sim::world::replay::{Arrival, Ended, Feed, Member, Options, Pace, replay};
-use hoistway_sim::world::{
-    ControlSpec, Job, JobError, NoRecorder, Outcome, SchedulerSpec, TraceMode, Window,
-};
+use hoistway_sim::world::{Job, NoRecorder};
+use std::borrow::Cow;
 
 /// One row: scheduler, and mean time between records.
 struct Row {
@@ -77,7 +77,7 @@ impl Row {
         let drive = DriveFile::load(self.drive).expect("an embedded drive");
         let entry = sched::find(self.scheduler).expect("it is registered");
         let job = Job {
-            drive: &drive,
+            drive: Cow::Borrowed(&drive),
             host: HostConfig::profile("today").expect("a profile"),
             scheduler: SchedulerSpec { entry, set: Vec::new(), queue: Vec::new() },
             control: ControlSpec::default(),

@@ -6,7 +6,6 @@
 
 pub mod calibrate;
 pub mod drive;
-pub mod hist;
 pub mod host;
 pub mod load;
 pub mod probe;

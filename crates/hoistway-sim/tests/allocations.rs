@@ -7,11 +7,11 @@ mod counting;
 
 use hoistway::sched;
 use hoistway::{Instant, IoPrio, Nanos};
+use hoistway_run::{ControlSpec, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
-};
+use hoistway_sim::world::{Job, run};
+use std::borrow::Cow;
 
 /// Allocations in the second half of a run, and the commands of the whole.
 fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) -> (u64, u64) {
@@ -28,7 +28,7 @@ fn second_half(drive: &str, scheduler: &str, load: &str, params: &str, ms: u64) 
     let mut procs = vec![spec(0, Role::Target, "reader", "pattern = \"rand\"")];
     procs.extend((1..=15).map(|i| spec(i, Role::Interferer, load, params)));
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("2019").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find(scheduler).expect("it is registered"),

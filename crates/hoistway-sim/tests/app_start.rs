@@ -3,10 +3,12 @@
 //! see the figures.
 
 use hoistway::{IoPrio, Nanos, Profile, sched};
+use hoistway_run::{ControlSpec, Mark, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{ControlSpec, Job, Mark, Outcome, ProcSpec, Role, SchedulerSpec};
-use hoistway_sim::world::{TraceMode, Window, run};
+use hoistway_sim::world::Job;
+use hoistway_sim::world::run;
+use std::borrow::Cow;
 
 const INTEL: &str = "intel-320-160g";
 const MAXTOR: &str = "maxtor-stm3320613as";
@@ -71,7 +73,7 @@ impl Setting<'_> {
         let mut procs = vec![target.clone()];
         procs.extend((0..self.readers).map(reader));
         let job = Job {
-            drive: &drive,
+            drive: Cow::Borrowed(&drive),
             host,
             scheduler: SchedulerSpec {
                 entry: sched::find(self.scheduler).expect("it is registered"),

@@ -3,12 +3,15 @@
 
 use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
+use hoistway_run::{
+    ControlSpec, GroupSpec, JobError, Outcome, ProcRecord, ProcSpec, Role, SchedulerSpec,
+    TraceMode, Window,
+};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, GroupSpec, Job, JobError, Outcome, ProcRecord, ProcSpec, Role,
-};
-use hoistway_sim::world::{SchedulerSpec, TraceMode, Window, run};
+use hoistway_sim::world::Job;
+use hoistway_sim::world::run;
+use std::borrow::Cow;
 
 const HITACHI: &str = "hitachi-hts727550a9e364";
 const PLEXTOR: &str = "plextor-px-256m5s";
@@ -31,7 +34,7 @@ fn readers(n: u64) -> Vec<ProcSpec> {
 fn job<'a>(drive: &'a DriveFile, scheduler: &str, procs: Vec<ProcSpec>, secs: u64) -> Job<'a> {
     let set = if scheduler == "bfq" { vec![("low_latency".into(), 0)] } else { vec![] };
     Job {
-        drive,
+        drive: Cow::Borrowed(drive),
         host: HostConfig::profile("2019").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find(scheduler).expect("it is registered"),

@@ -13,11 +13,11 @@
 
 use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
+use hoistway_run::{ControlSpec, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
-};
+use hoistway_sim::world::{Job, run};
+use std::borrow::Cow;
 
 const HITACHI: &str = "hitachi-hts727550a9e364";
 const PLEXTOR: &str = "plextor-px-256m5s";
@@ -69,7 +69,7 @@ impl Cell {
         let mut procs = vec![target.clone()];
         procs.extend((0..self.interferers).map(interferer));
         let job = Job {
-            drive,
+            drive: Cow::Borrowed(drive),
             host,
             scheduler: SchedulerSpec {
                 entry: sched::find("none").expect("it is registered"),

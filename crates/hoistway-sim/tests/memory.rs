@@ -4,12 +4,12 @@
 
 use hoistway::sched;
 use hoistway::{Instant, IoPrio, Nanos};
+use hoistway_run::{ControlSpec, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
-};
+use hoistway_sim::world::{Job, run};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Passes everything on, and counts bytes.
@@ -62,7 +62,7 @@ fn peak(n: u64, scheduler: &str, load: &str, params: &str) -> usize {
         params: params.parse().unwrap(),
     };
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("2019").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find(scheduler).expect("it is registered"),

@@ -10,13 +10,15 @@ use hoistway::sched::SCHEDULERS;
 use hoistway::setting::Tunable;
 use hoistway::stack::QUEUE_TUNABLES;
 use hoistway::{Instant, IoPrio, Nanos};
+use hoistway_run::{
+    ControlSpec, GroupSpec, JobError, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode, Window,
+};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::rng::{Rng, stream};
-use hoistway_sim::world::{
-    ControlSpec, GroupSpec, Job, JobError, Outcome, ProcSpec, Role, SchedulerSpec,
-};
-use hoistway_sim::world::{TraceMode, Window, run};
+use hoistway_sim::world::Job;
+use hoistway_sim::world::run;
+use std::borrow::Cow;
 use toml::{Table, Value};
 
 fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
@@ -172,7 +174,7 @@ fn job<'a>(drive: &'a DriveFile, seed: u64, rng: &mut Rng) -> Job<'a> {
     let procs = procs.collect();
     let entry = *pick(rng, SCHEDULERS);
     Job {
-        drive,
+        drive: Cow::Borrowed(drive),
         host: host(rng),
         scheduler: SchedulerSpec {
             entry: sched::find(entry.name).expect("it is registered"),

@@ -3,12 +3,14 @@
 
 use hoistway::sched;
 use hoistway::{IoPrio, Nanos};
+use hoistway_run::{
+    ControlSpec, ControllerSpec, GroupSpec, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode,
+    Window,
+};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, ControllerSpec, GroupSpec, Job, Outcome, ProcSpec, Role, SchedulerSpec, TraceMode,
-    Window, run,
-};
+use hoistway_sim::world::{Job, run};
+use std::borrow::Cow;
 
 const HITACHI: &str = "hitachi-hts727550a9e364";
 const PLEXTOR: &str = "plextor-px-256m5s";
@@ -38,7 +40,7 @@ fn bandwidth(drive: &str, pattern: &str, target: &str, ramp: Nanos) -> Outcome {
     let mut procs = vec![target.clone()];
     procs.extend((0..7).map(writer));
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("2019").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find("none").expect("it is registered"),
@@ -117,7 +119,7 @@ fn a_writer_that_drops_its_pages_is_held_by_io_cost() {
     );
     let qos = "8:0 enable=1 ctrl=user min=100.00 max=100.00".to_string();
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("today").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find("none").expect("it is registered"),
@@ -167,7 +169,7 @@ fn process(name: &str, role: Role, load: &str, params: &str) -> ProcSpec {
 /// An old host under deadline.
 fn old_host(drive: &DriveFile, procs: Vec<ProcSpec>, measured: Nanos) -> Outcome {
     let job = Job {
-        drive,
+        drive: Cow::Borrowed(drive),
         host: HostConfig::profile("2009").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find("deadline").expect("it is registered"),

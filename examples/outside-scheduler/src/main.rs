@@ -3,12 +3,12 @@
 
 use hoistway::{IoPrio, Nanos};
 use hoistway_lab::explain::{Subject, story};
+use hoistway_run::{ControlSpec, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
-};
+use hoistway_sim::world::{Job, run};
 use outside_scheduler::ENTRY;
+use std::borrow::Cow;
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
     };
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("today")?,
         scheduler: SchedulerSpec {
             entry: &ENTRY,

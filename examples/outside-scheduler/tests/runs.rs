@@ -2,12 +2,12 @@
 
 use hoistway::{IoPrio, Nanos};
 use hoistway_lab::explain::{Subject, story};
+use hoistway_run::{ControlSpec, ProcSpec, Role, SchedulerSpec, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
-use hoistway_sim::world::{
-    ControlSpec, Job, ProcSpec, Role, SchedulerSpec, TraceMode, Window, run,
-};
+use hoistway_sim::world::{Job, run};
 use outside_scheduler::ENTRY;
+use std::borrow::Cow;
 
 fn reader(name: &str, role: Role) -> ProcSpec {
     ProcSpec {
@@ -23,7 +23,7 @@ fn reader(name: &str, role: Role) -> ProcSpec {
 
 fn job(drive: &DriveFile, quantum: u64) -> Job<'_> {
     Job {
-        drive,
+        drive: Cow::Borrowed(drive),
         host: HostConfig::profile("today").unwrap(),
         scheduler: SchedulerSpec {
             entry: &ENTRY,
@@ -71,7 +71,7 @@ fn an_unknown_setting_is_refused_in_its_name() {
 #[test]
 #[cfg(target_os = "linux")]
 fn it_serves_a_device() {
-    use hoistway_live::{Device, DeviceOptions, Target};
+    use hoistway_serve::{Device, DeviceOptions, Target};
     let options = DeviceOptions::new(&ENTRY);
     let device = Device::open(&Target::Ram { size: 1 << 20 }, &options).unwrap();
     let client = device.client(IoPrio::NONE).unwrap();

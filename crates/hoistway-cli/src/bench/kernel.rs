@@ -17,7 +17,7 @@ use hoistway_lab::config::Config;
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::recommend::install::kernel_tunables;
 use hoistway_lab::world::{Kernel, World, WorldError};
-use hoistway_live::kernel::{
+use hoistway_machine::kernel::{
     Machine, MachineOptions, Place, PlaceTarget, Probed, Queue, Traffic, Watch, resolve,
 };
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
     let target = target(path)?;
-    let failed = |e: hoistway_live::LiveError| refused(WorldError::from(e));
+    let failed = |e: hoistway_serve::LiveError| refused(WorldError::from(e));
     let place = resolve(&target).map_err(failed)?;
     usable(&place)?;
     let watch = Watch::begin(&place);
@@ -62,7 +62,7 @@ pub fn setting(options: &Bench, path: &Path) -> Result<Setting, Failure> {
         overhead: hoistway::Nanos::ms(if identity.rotational == Some(true) { 1500 } else { 700 }),
         real: true,
         // There is nothing to wear.
-        wears: !hoistway_live::emulator::is_emulated(&place),
+        wears: !hoistway_machine::emulator::is_emulated(&place),
         prepares: place.is_dir || options.yes_destroy_data.is_some(),
     };
     let world = Kernel(machine);

@@ -4,8 +4,8 @@ use super::{Session, check_places, usage, wanted};
 use crate::Failure;
 use crate::args::Calibrate;
 use hoistway::quantity;
-use hoistway_live::LiveError;
-use hoistway_live::calibrate::{Allowed, look, open};
+use hoistway_machine::calibrate::{Allowed, look, open};
+use hoistway_serve::LiveError;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 

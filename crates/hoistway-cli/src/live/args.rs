@@ -2,7 +2,7 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as ClapArgs, Command, FromArgMatches, Subcommand};
-use hoistway_live::front::FRONTS;
+use hoistway_serve::front::FRONTS;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
 //! `hoistway emulate`: a drive's model as a block device of this machine. Everything but options and words is in
-//! `hoistway_live::emulator`.
+//! `hoistway_machine::emulator`.
 
 use crate::args::{Known, drives};
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
 use hoistway::{Nanos, quantity};
-use hoistway_live::LiveError;
-use hoistway_live::emulator::{self, Emulator, EmulatorOptions};
+use hoistway_machine::emulator::{self, Emulator, EmulatorOptions};
+use hoistway_serve::LiveError;
 use hoistway_sim::drive::DriveFile;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ fn by_server(args: &Emulate) -> Result<(), Failure> {
     }
     let mut fronts = super::args::FrontArgs::default();
     if args.ublk {
-        let front = hoistway_live::front::FRONTS.iter().find(|front| front.name == "ublk");
+        let front = hoistway_serve::front::FRONTS.iter().find(|front| front.name == "ublk");
         let Some(front) = front else {
             let message = "this program was built without its feature ublk; use --loop";
             return Err(Failure::Environment(message.into()));
@@ -278,7 +278,7 @@ fn facts(emulator: &Emulator, options: &EmulatorOptions) -> Value {
 
 /// How it went.
 struct Last {
-    figures: hoistway_live::storage::EmulationFigures,
+    figures: hoistway_serve::storage::EmulationFigures,
     most: u32,
 }
 

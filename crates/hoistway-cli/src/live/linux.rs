@@ -3,9 +3,9 @@
 use crate::terminal::say_again;
 use crate::{Failure, print};
 use clap::{Args as ClapArgs, Subcommand};
-use hoistway_live::LiveError;
-use hoistway_live::linux::build::{self, Built, Options};
-use hoistway_live::linux::kernels::{self, Contents, Kernel};
+use hoistway_machine::linux::build::{self, Built, Options};
+use hoistway_machine::linux::kernels::{self, Contents, Kernel};
+use hoistway_serve::LiveError;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::IsTerminal;

@@ -14,7 +14,7 @@ use crate::{Failure, output, print};
 use clap::Args as ClapArgs;
 use hoistway::{Instant, Nanos, quantity};
 use hoistway_files::{Kind as Ours, Output};
-use hoistway_live::Clock;
+use hoistway_serve::Clock;
 use hoistway_trace::{Format, Kind, Options, Reader, Record as Request, write};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};

@@ -2,7 +2,7 @@
 
 use crate::{Failure, print};
 use clap::Args as ClapArgs;
-use hoistway_live::kernel::{Repair, Repaired, repair};
+use hoistway_machine::kernel::{Repair, Repaired, repair};
 use serde_json::json;
 use std::fmt::Write;
 

@@ -16,9 +16,9 @@ use hoistway_lab::result::{Run, holds_runs};
 use hoistway_lab::run::Grid;
 use hoistway_lab::validate::{Row, Side, carry_out, rows};
 use hoistway_lab::world::{Engine, Kernel, Sim, World};
-use hoistway_live::emulator::{Emulator, EmulatorOptions};
-use hoistway_live::kernel::{Machine, MachineOptions, PlaceTarget};
-use hoistway_live::lab::{Storage, StorageTarget};
+use hoistway_machine::emulator::{Emulator, EmulatorOptions};
+use hoistway_machine::engine::{Storage, StorageTarget};
+use hoistway_machine::kernel::{Machine, MachineOptions, PlaceTarget};
 use hoistway_sim::drive::DriveFile;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -344,7 +344,7 @@ fn one(
     stop: &std::sync::Arc<std::sync::atomic::AtomicBool>,
     all_kept: &mut Vec<Kept>,
 ) -> Result<Vec<Run>, Failure> {
-    let failed = |e: hoistway_live::LiveError| Failure::Environment(e.to_string());
+    let failed = |e: hoistway_serve::LiveError| Failure::Environment(e.to_string());
     let emulated =
         EmulatorOptions { anyway: options.anyway, ..EmulatorOptions::new(task.drive.clone()) };
     let emulator = Emulator::start(&emulated).map_err(failed)?;

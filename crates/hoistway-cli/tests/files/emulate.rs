@@ -3,12 +3,12 @@
 use super::*;
 
 /// `hoistway emulate` with a loop device.
-fn emulator(args: &[&str]) -> Option<hoistway_live::emulator::EmulatorProcess> {
+fn emulator(args: &[&str]) -> Option<hoistway_machine::emulator::EmulatorProcess> {
     if !there_is(&["losetup", "mkfs.ext4", "e2fsck", "blkdiscard"]) {
         return None;
     }
     let all = [&["--anyway"], args].concat();
-    match hoistway_live::emulator::EmulatorProcess::start(Path::new(HOISTWAY), &all) {
+    match hoistway_machine::emulator::EmulatorProcess::start(Path::new(HOISTWAY), &all) {
         Ok(process) => Some(process),
         Err(error) => {
             // What is missing here is told by the loop driver or by FUSE; anything else is a mistake.

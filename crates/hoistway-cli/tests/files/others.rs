@@ -2,7 +2,7 @@
 //! Root's things lie in a folder `victim`, of which everything is compared before and after; the other user is number
 //! 65534, and owns a folder `theirs`.
 //!
-//! More attempts, those between two steps of one command, are in `hoistway-live/src/kernel/guard/tests/others.rs`.
+//! More attempts, those between two steps of one command, are in `hoistway-machine/src/kernel/guard/tests/others.rs`.
 
 use super::*;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};

@@ -3,8 +3,9 @@
 //! A survey of the simulated host would count the journal and the file system's own places, which a real directory
 //! has already. The suite's loads say the sizes of their files themselves.
 
+use hoistway_run::{JobError, ProcSpec};
 use hoistway_sim::load::params;
-use hoistway_sim::world::{Job, JobError, ProcSpec};
+use hoistway_sim::world::Job;
 
 /// Bytes of the job's files.
 pub fn bytes(job: &Job<'_>) -> Result<u64, JobError> {

@@ -15,9 +15,10 @@ use super::suite::{Part, Time};
 use crate::experiment::Experiment;
 use crate::run::Grid;
 use hoistway::Nanos;
+use hoistway_run::ProcSpec;
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::load::params;
-use hoistway_sim::world::{Job, ProcSpec};
+use hoistway_sim::world::Job;
 
 /// Processor time of a request at a simulated drive.
 pub const REQUEST: Nanos = Nanos(3_000);
@@ -93,7 +94,7 @@ impl Pace {
 
     /// How long a run of the part is measured; `job`: one of it, whatever its measured time.
     pub fn measured(self, part: &Part, job: &Job<'_>) -> Nanos {
-        let drive = job.drive;
+        let drive = &*job.drive;
         match (self, part.time) {
             (Pace::Wall { measured, .. }, Time::Level) => measured,
             (Pace::Wall { .. }, Time::Limit(flash, disk)) => {
@@ -141,7 +142,7 @@ impl Pace {
 
     /// Processor time of a simulated second of a job.
     pub fn per_second(job: &Job<'_>) -> Nanos {
-        Nanos(SECOND.0 + REQUEST.0 * requests(&job.procs, job.drive))
+        Nanos(SECOND.0 + REQUEST.0 * requests(&job.procs, &job.drive))
     }
 }
 

@@ -11,8 +11,8 @@ use hoistway::setting::nearest;
 use hoistway::setting::{Tunable, TunableError, check};
 use hoistway::stack::{QUEUE_KNOBS, QUEUE_TUNABLES};
 use hoistway::{IoPrio, ctl};
+use hoistway_run::{ControllerSpec, SchedulerSpec};
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::world::{ControllerSpec, SchedulerSpec};
 use std::fmt;
 
 /// A canonical configuration, as the published comparisons name them.

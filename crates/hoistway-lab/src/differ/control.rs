@@ -4,7 +4,7 @@
 //! in slices of 100 ms, io.cost in periods of 10 to 500 ms, io.latency every half second.
 
 use super::generate::{DRIVES, chance, process};
-use hoistway_live::linux::actor::scenario::{Change, DEV, Process, Scenario, What};
+use hoistway_machine::linux::actor::scenario::{Change, DEV, Process, Scenario, What};
 use hoistway_sim::rng::{self, Rng};
 
 /// Scenario `number` of those that `seed` gives for `controller`; scenarios of one batch share a drive.

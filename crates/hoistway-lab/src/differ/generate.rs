@@ -5,7 +5,7 @@
 //! now and then, or nothing would ever merge or lie next to anything else.
 
 use hoistway::unit::IoPrio;
-use hoistway_live::linux::actor::scenario::{Change, Load, Order, Process, Scenario, What};
+use hoistway_machine::linux::actor::scenario::{Change, Load, Order, Process, Scenario, What};
 use hoistway_replay::control::CONTROLLERS;
 use hoistway_sim::rng::{self, Rng};
 

@@ -18,7 +18,7 @@ pub mod known;
 pub mod shrink;
 pub mod suite;
 
-use hoistway_live::linux::actor::scenario::Scenario;
+use hoistway_machine::linux::actor::scenario::Scenario;
 use hoistway_replay::{Outcome, Recorded, replay};
 pub use known::Known;
 

@@ -6,7 +6,7 @@
 //! processes takes a handful of rounds.
 
 use hoistway::unit::IoPrio;
-use hoistway_live::linux::actor::scenario::{Load, Order, Scenario, What};
+use hoistway_machine::linux::actor::scenario::{Load, Order, Scenario, What};
 
 /// Smaller scenarios, the boldest first.
 pub fn proposals(s: &Scenario) -> Vec<Scenario> {
@@ -82,7 +82,7 @@ fn without_groups(s: &Scenario) -> Scenario {
 
 /// The same with process `p` plainer in one way.
 fn plainer(s: &Scenario, p: usize) -> Vec<Scenario> {
-    let with = |change: &dyn Fn(&mut hoistway_live::linux::actor::scenario::Process)| {
+    let with = |change: &dyn Fn(&mut hoistway_machine::linux::actor::scenario::Process)| {
         let mut less = s.clone();
         change(&mut less.processes[p]);
         less

@@ -3,7 +3,7 @@
 //! Random scenarios find what nobody thought of; these say what is known to matter, and stay the same from kernel to
 //! kernel and from seed to seed.
 
-use hoistway_live::linux::actor::scenario::{Scenario, What};
+use hoistway_machine::linux::actor::scenario::{Scenario, What};
 
 /// Their names and texts; written for bfq, which takes all of what they say.
 pub static SUITE: &[(&str, &str)] = &[

@@ -6,8 +6,8 @@ use super::ExperimentError;
 use super::source::Section;
 use crate::config::{self, Config, DEVICE, FileLine, Member};
 use hoistway_files::input::{self, Limit};
+use hoistway_run::{ControlSpec, GroupSpec, ProcSpec, Role};
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::world::{ControlSpec, GroupSpec, ProcSpec, Role};
 use std::path::Path;
 
 type Result<T> = std::result::Result<T, ExperimentError>;

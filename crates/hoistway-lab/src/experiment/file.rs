@@ -10,9 +10,9 @@ use crate::result::{Judge, Kind};
 use hoistway::quantity;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos};
+use hoistway_run::Window;
 use hoistway_sim::drive::{DriveFile, faults};
 use hoistway_sim::load::{Better, LOADS};
-use hoistway_sim::world::Window;
 
 type Result<T> = std::result::Result<T, ExperimentError>;
 

@@ -21,10 +21,12 @@ use control::Plan;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos, Profile};
 use hoistway_files::input::{self, Limit, ReadError};
+use hoistway_run::{JobError, ProcSpec, Role, TraceMode, Window};
 use hoistway_sim::drive::DriveFile;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::load::{LOADS, params};
-use hoistway_sim::world::{Job, JobError, ProcSpec, Role, TraceMode, Window};
+use hoistway_sim::world::Job;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Id and text of every file of `experiments/`, sorted by id.
@@ -395,7 +397,7 @@ impl Experiment {
         let plan = Plan { config, drive, rules: &self.files, tree: &self.tree, kinds: &kinds };
         let (control, groups) = plan.make(&mut procs);
         Ok(Job {
-            drive,
+            drive: Cow::Borrowed(drive),
             host,
             scheduler: config.scheduler_spec(),
             control,

@@ -6,8 +6,7 @@ use super::*;
 use crate::result::{Cell, DriveInfo, Kind, Manifest, Rep, Run, WorkloadInfo, derive};
 use crate::stats::sum;
 use hoistway::Nanos;
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::NamedFigure;
+use hoistway_run::{Histogram, NamedFigure};
 
 mod doubts;
 
@@ -620,7 +619,7 @@ fn what_is_installed_of_a_share_is_what_was_measured() {
         let drive = hoistway_sim::drive::DriveFile::load("samsung-970-pro").unwrap();
         run.manifest.drives[0].parameters = drive.table.to_string();
         for rep in run.cells.iter_mut().filter(|c| c.workload == "w0").flat_map(|c| &mut c.reps) {
-            rep.procs[0].role = hoistway_sim::world::Role::Interferer;
+            rep.procs[0].role = hoistway_run::Role::Interferer;
             rep.procs[0].name = "light0".into();
         }
         let lines = ask(&run, goal).lines(2, Match::Model);

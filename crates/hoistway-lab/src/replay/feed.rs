@@ -5,8 +5,9 @@
 
 use super::{HOUR, LATEST, Loop, Place, Plan, Split};
 use hoistway::{Flags, Instant, IoPrio, Nanos, Op};
+use hoistway_run::{JobError, ProcSpec};
+use hoistway_sim::world::Job;
 use hoistway_sim::world::replay::{Arrival, Feed, Follow, Member};
-use hoistway_sim::world::{Job, JobError, ProcSpec};
 use hoistway_trace::{self as trace, Kind, Reader, Record};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -18,10 +18,9 @@ use hoistway::setting::nearest;
 use hoistway::{Instant, Nanos};
 use hoistway_files::PlaceError;
 use hoistway_files::input::{self, Limit};
+use hoistway_run::{JobError, NamedFigure, Outcome, PhaseRecord, ProcRecord, Role, TraceMode};
 use hoistway_sim::world::replay::{self as world, ALL, Ended, Pace};
-use hoistway_sim::world::{
-    Job, JobError, NamedFigure, NoRecorder, Outcome, PhaseRecord, ProcRecord, Role, TraceMode,
-};
+use hoistway_sim::world::{Job, NoRecorder};
 use hoistway_trace::{Kind, Reader, Record};
 use saved::SavedFeed;
 use std::io::{Read, Seek, SeekFrom};

@@ -19,10 +19,11 @@
 
 use hoistway::{Class, Flags, GroupId, Instant, IoPrio, Op, ProcId};
 use hoistway_files::{Kind, Output, PlaceError, input};
+use hoistway_run::{JobError, Role};
 use hoistway_sim::drive::Command;
 use hoistway_sim::host::HostConfig;
 use hoistway_sim::world::replay::{Arrival, Deed, Feed, Member};
-use hoistway_sim::world::{Job, JobError, Recorder, Role, Step};
+use hoistway_sim::world::{Job, Recorder, Step};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;

@@ -6,12 +6,11 @@ use super::verdict::percent;
 use crate::judge::{self, Comparison, Side};
 use crate::result::share::Shares;
 use crate::result::startup::Startups;
-use crate::result::{Cell, Judge, Monitor, Rep, Run, Spread, counts, pooled, reference};
+use crate::result::{Cell, Judge, Rep, Run, Spread, counts, pooled, reference};
 use crate::stats::{self, Bound, Bounded, Percentile, Ratio};
 use hoistway::Nanos;
-use hoistway_sim::hist::Histogram;
+use hoistway_run::{Histogram, Interval, Monitor, ProcRecord, Role};
 use hoistway_sim::load::{Better, CountDoc};
-use hoistway_sim::world::{Interval, ProcRecord, Role};
 
 /// One cell, reduced.
 pub(super) struct Figures<'a> {

@@ -11,8 +11,7 @@
 //! - `iodepth_level` is one bin: the mean number of calls in flight, from Little's law.
 
 use crate::result::{Cell, Rep, Run};
-use hoistway_sim::hist::{Histogram, lowest_of};
-use hoistway_sim::world::{PhaseRecord, ProcRecord};
+use hoistway_run::{Histogram, PhaseRecord, ProcRecord, lowest_of};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

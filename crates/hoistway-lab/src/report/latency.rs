@@ -7,7 +7,7 @@ use super::section::{Chart, dash_cell, gain_text, mean_cell, references, rows_an
 use super::svg::{Unit, duration, esc, number};
 use crate::result::{DriveInfo, Run, WorkloadInfo};
 use crate::stats::Bound;
-use hoistway_sim::world::Role;
+use hoistway_run::Role;
 
 pub(super) fn charts(
     run: &Run,

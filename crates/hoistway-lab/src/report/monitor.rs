@@ -4,7 +4,8 @@ use super::chart::{Line, Panel, panels};
 use super::figures::Figures;
 use super::section::Chart;
 use super::svg::esc;
-use crate::result::{Monitor, Run};
+use crate::result::Run;
+use hoistway_run::Monitor;
 use std::fmt::Write;
 
 /// The target's group; others are shown as their mean.

@@ -6,7 +6,7 @@ use super::svg::{esc, letter};
 use crate::result::Run;
 use hoistway::Nanos;
 use hoistway::target::{Answer, millis, percent};
-use hoistway_sim::world::TargetRecord;
+use hoistway_run::TargetRecord;
 use std::fmt::Write;
 
 /// A line: place of the configuration in the manifest, and its cells.

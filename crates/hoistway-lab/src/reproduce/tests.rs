@@ -3,7 +3,8 @@ use super::*;
 use crate::result::published;
 use crate::world::World;
 use hoistway::{Instant, Nanos};
-use hoistway_sim::world::{Job, JobError, Outcome};
+use hoistway_run::{JobError, Outcome};
+use hoistway_sim::world::Job;
 use std::sync::atomic::Ordering;
 
 /// The experiment with runs that are over at once.

@@ -4,8 +4,8 @@
 use super::derive::Sink;
 use super::{Cell, Rep};
 use crate::stats::Bounded;
+use hoistway_run::Role;
 use hoistway_sim::load::{Better, CountDoc, find_count};
-use hoistway_sim::world::Role;
 
 /// The counts of a repetition: name and sum over all processes, in order of first appearance.
 pub fn counts(rep: &Rep) -> Vec<(&str, u64)> {

@@ -10,9 +10,8 @@ use super::{
 use crate::judge::{self, Compared, Comparison, Side};
 use crate::stats::{self, Bound, Bounded, PERCENTILES};
 use hoistway::Nanos;
-use hoistway_sim::hist::Histogram;
+use hoistway_run::{Histogram, ProcRecord, Role};
 use hoistway_sim::load::Better;
-use hoistway_sim::world::{ProcRecord, Role};
 use std::borrow::Cow;
 
 /// Id of the configuration that others are compared with, if it takes part.

@@ -30,7 +30,7 @@ pub use target::{Target, pooled, target};
 use crate::judge::Compared;
 use crate::stats::Bound;
 use hoistway::Nanos;
-use hoistway_sim::world::{DeviceRecord, Interval, Mark, NamedFigure, ProcRecord, TargetRecord};
+use hoistway_run::{DeviceRecord, Interval, Mark, Monitor, NamedFigure, ProcRecord, TargetRecord};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -130,7 +130,7 @@ pub struct WorkloadInfo {
 }
 
 /// One drive under one configuration and workload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Cell {
     /// Drive id.
     pub drive: String,
@@ -142,53 +142,50 @@ pub struct Cell {
     pub reps: Vec<Rep>,
 }
 
-/// One repetition: the raw records.
-#[derive(Clone, Debug)]
+/// One repetition: the raw records. What has a file of its own is not written with the others.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Rep {
     /// Its seed.
     pub seed: u64,
     /// Length of the measured window.
+    #[serde(rename = "measured_ns", with = "hoistway_run::plain")]
     pub measured: Nanos,
+    /// Digest of the trace.
+    #[serde(with = "digest")]
+    pub trace_digest: u64,
     /// Per process.
     pub procs: Vec<ProcRecord>,
     /// The device.
     pub device: DeviceRecord,
-    /// Marks of the loads.
-    pub marks: Vec<Mark>,
-    /// Digest of the trace.
-    pub trace_digest: u64,
     /// Figures of host, scheduler and controllers.
     pub figures: Vec<NamedFigure>,
+    /// How the latency targets stand at the end. Absent in older runs, and under schedulers that take none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetRecord>,
+    /// Marks of the loads.
+    #[serde(skip)]
+    pub marks: Vec<Mark>,
     /// Gauges over time; recorded for the first repetition only.
+    #[serde(skip)]
     pub monitor: Vec<Monitor>,
     /// What the cgroup files print at the end: group, file, text; of the first repetition only.
+    #[serde(skip)]
     pub files: Vec<(String, String, String)>,
-    /// How the latency targets stand at the end.
-    pub targets: Vec<TargetRecord>,
 }
 
-/// A gauge of a scheduler or controller over time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Monitor {
-    /// Registry name of the stage.
-    pub stage: String,
-    /// What it is.
-    pub name: String,
-    /// Unit of the values.
-    pub unit: String,
-    /// Path of the group; `None`: the device's.
-    pub group: Option<String>,
-    /// Nanoseconds since the beginning of measuring, negative before it, and value.
-    pub points: Vec<(i64, i64)>,
-}
+/// A digest in hexadecimal.
+mod digest {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-impl Monitor {
-    /// Stage and name, with the group behind a colon.
-    pub fn key(&self) -> String {
-        match &self.group {
-            Some(group) => format!("{}.{}:{group}", self.stage, self.name),
-            None => format!("{}.{}", self.stage, self.name),
-        }
+    pub fn serialize<S: Serializer>(digest: &u64, to: S) -> Result<S::Ok, S::Error> {
+        format!("{digest:016x}").serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(from)?;
+        let what = |_| D::Error::custom(format!("trace_digest '{text}' is not hexadecimal"));
+        u64::from_str_radix(&text, 16).map_err(what)
     }
 }
 

@@ -8,8 +8,7 @@ use super::{Cell, Rep};
 use crate::judge::{self, Compared, Comparison};
 use crate::stats::{self, Bounded};
 use hoistway::Nanos;
-use hoistway_sim::hist::{Histogram, lowest_of};
-use hoistway_sim::world::PhaseRecord;
+use hoistway_run::{Histogram, PhaseRecord, lowest_of};
 
 /// The row that pools all phases.
 pub const TOTAL: &str = "total";

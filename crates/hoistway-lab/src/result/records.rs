@@ -2,9 +2,9 @@
 //! written, so that reading takes a time in proportion to the length.
 
 use super::room::Room;
-use super::{Cell, Monitor, Rep, csv, series_of};
+use super::{Cell, Rep, csv, series_of};
 use hoistway::Nanos;
-use hoistway_sim::world::{Interval, Mark};
+use hoistway_run::{Interval, Mark, Monitor};
 use std::io::BufRead;
 
 const INTERVALS: &[&str] =

@@ -68,7 +68,7 @@ pub(super) fn flags(cell: &Cell) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::result::tests::rep;
-    use hoistway_sim::world::NamedFigure;
+    use hoistway_run::NamedFigure;
 
     fn cell(figures: &[(&str, i64)]) -> Cell {
         let mut rep = rep(1, 1000, "done");

@@ -6,8 +6,7 @@
 
 use super::{Cell, Rep};
 use crate::experiment::bounds::RUNS_MAX;
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{Interval, PhaseRecord, ProcRecord};
+use hoistway_run::{Histogram, Interval, PhaseRecord, ProcRecord};
 use std::cell::{Cell as Shared, RefCell};
 use std::collections::BTreeSet;
 use std::io::{self, Read};

@@ -8,7 +8,7 @@
 
 use super::{Cell, Manifest, Rep, WorkloadInfo};
 use crate::stats;
-use hoistway_sim::world::Role;
+use hoistway_run::Role;
 
 /// Weight of a process of which the experiment says nothing.
 pub const WEIGHT: u64 = 100;

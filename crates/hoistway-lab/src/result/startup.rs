@@ -8,7 +8,7 @@ use super::{Cell, Rep, Spread};
 use crate::stats::{self, Bounded};
 use hoistway::Nanos;
 use hoistway::quantity;
-use hoistway_sim::world::UNFINISHED;
+use hoistway_run::UNFINISHED;
 
 /// How a start ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Startups {
 mod tests {
     use super::*;
     use crate::result::tests::rep;
-    use hoistway_sim::world::Mark;
+    use hoistway_run::Mark;
 
     fn with(marks: &[(u64, &str, u64)]) -> Rep {
         let marks = marks.iter().map(|&(ms, text, moved)| Mark {

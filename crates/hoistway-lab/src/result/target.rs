@@ -2,8 +2,7 @@
 
 use super::Rep;
 use hoistway::Nanos;
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{ProcRecord, Role};
+use hoistway_run::{Histogram, ProcRecord, Role};
 use std::borrow::Cow;
 
 /// The measured processes of a repetition. A target with `count = 5` is all five: their calls are one sample, their

@@ -1,7 +1,6 @@
 use super::*;
 use hoistway::target::Answer;
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::Role;
+use hoistway_run::{Histogram, Role};
 
 fn histogram(values: &[u64]) -> Histogram {
     let mut h = Histogram::new();

@@ -12,7 +12,7 @@ pub use student::t_quantile;
 
 use crate::result::Spread;
 use hoistway::Nanos;
-use hoistway_sim::hist::{Histogram, highest_of, lowest_of};
+use hoistway_run::{Histogram, highest_of, lowest_of};
 
 /// Two-sided level of every interval: 99 % (statistics.md 4).
 pub const CONFIDENCE: f64 = 0.99;

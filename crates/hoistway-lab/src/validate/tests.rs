@@ -3,8 +3,9 @@ use crate::config::Config;
 use crate::experiment::{Experiment, Options};
 use crate::result::tests::Folder;
 use crate::world::Sim;
+use hoistway_run::{JobError, Outcome};
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::world::{Job, JobError, Outcome};
+use hoistway_sim::world::Job;
 use std::sync::Mutex;
 
 /// The simulator, taken for a world on the wall clock: it says in which order it was asked.

@@ -24,8 +24,9 @@ use crate::experiment::{Experiment, Options};
 use crate::run::RunError;
 use hoistway::setting::nearest;
 use hoistway::{IoPrio, Nanos, quantity};
+use hoistway_run::{JobError, ProcSpec, Role, TraceMode};
 use hoistway_sim::drive::DriveFile;
-use hoistway_sim::world::{Job, JobError, ProcSpec, Role, TraceMode};
+use hoistway_sim::world::Job;
 
 /// The scheduler that keeps targets.
 pub const SCHEDULER: &str = "paternoster";

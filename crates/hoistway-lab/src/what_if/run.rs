@@ -5,8 +5,8 @@ use crate::config::DEVICE;
 use crate::run::{RunError, guarded};
 use crate::world::{Sim, World};
 use hoistway::{Instant, Nanos};
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{GroupSpec, Job, JobError, Outcome, ProcRecord, Role, TargetRecord};
+use hoistway_run::{GroupSpec, Histogram, JobError, Outcome, ProcRecord, Role, TargetRecord};
+use hoistway_sim::world::Job;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -4,8 +4,7 @@ use hoistway::Nanos;
 use hoistway_lab::result::{
     Cell, ConfigInfo, DriveInfo, Judge, Manifest, Metric, Rep, Run, SCHEMA, WorkloadInfo, derive,
 };
-use hoistway_sim::hist::Histogram;
-use hoistway_sim::world::{DeviceRecord, Interval, Mark, ProcRecord, Role};
+use hoistway_run::{DeviceRecord, Histogram, Interval, Mark, ProcRecord, Role};
 
 const DRIVES: [(&str, &str, f64, f64); 3] = [
     ("plextor-px-256m5s", "Plextor PX-256M5S (SATA SSD, 2013)", 39e6, 520.0),

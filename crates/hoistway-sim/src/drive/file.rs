@@ -11,13 +11,14 @@ use super::keys::{self, Key, TABLES};
 use super::{Drive, MODELS, Model};
 use hoistway::setting::nearest;
 use hoistway_files::input::{self, Limit, Lines, ReadError};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 /// `[identity]`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Identity {
     /// Size in bytes.
     pub capacity_bytes: u64,
@@ -30,7 +31,7 @@ pub struct Identity {
 }
 
 /// `[host]`: how the block layer sees the drive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostSide {
     /// sata, pata, nvme, emmc, sd, usb or virtual.
     pub bus: String,
@@ -49,7 +50,7 @@ pub struct HostSide {
 }
 
 /// `[link]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Link {
     /// Bytes per second towards the host.
     pub read_rate: f64,
@@ -60,7 +61,7 @@ pub struct Link {
 }
 
 /// `[iocost]`: the six coefficients of the linear model (bytes/s and 1/s).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct IoCost {
     /// Sequential read bytes per second.
     pub rbps: u64,
@@ -77,7 +78,7 @@ pub struct IoCost {
 }
 
 /// One drive file, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DriveFile {
     /// File name without `.toml`: the id on the command line and in results.
     pub id: String,

@@ -7,10 +7,12 @@ use super::ahead::Variant;
 use super::balance::Thresholds;
 use super::cache::PAGE;
 use crate::drive::DriveFile;
-use crate::world::JobError;
 use hoistway::device::RunAtCompletion;
 use hoistway::setting::{Setting, TextSetting, Tunable, Unit};
 use hoistway::{Nanos, Profile};
+use hoistway_run::JobError;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The file system: where its journal's flags and its fdatasync come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +46,24 @@ pub enum DataMode {
     Ordered,
     /// Nothing.
     Writeback,
+}
+
+/// As its profile's name, and what differs from it: names and values.
+impl Serialize for HostConfig {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        (self.profile, self.differences()).serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostConfig {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<HostConfig, D::Error> {
+        let (profile, differences) = <(String, Vec<(String, String)>)>::deserialize(from)?;
+        let mut host = HostConfig::profile(&profile).map_err(D::Error::custom)?;
+        for (name, text) in differences {
+            host.set_text(&name, &text).map_err(D::Error::custom)?;
+        }
+        Ok(host)
+    }
 }
 
 /// Parameters of the host: an era's profile (host.md 1.4) and what differs from it (host.md 15).

@@ -11,8 +11,8 @@ use super::config::HostConfig;
 use super::layout::Layout;
 use super::op::FileId;
 use super::owner::Ballot;
-use crate::world::JobError;
 use hoistway::{GroupId, Instant};
+use hoistway_run::JobError;
 
 /// Largest device that raw loads may use: its map takes 4 bytes for every MiB, here 64 MB.
 const RAW_MOST: u64 = 1 << 44;

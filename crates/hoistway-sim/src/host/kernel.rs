@@ -14,8 +14,8 @@ use super::task::{Step, Task};
 use super::wait::{Sleepers, Turns, Wait};
 use super::writeback::Writeback;
 use crate::drive::DriveFile;
-use crate::world::JobError;
 use hoistway::{Flags, GroupId, Instant, Nanos, Op, Profile, Sectors};
+use hoistway_run::JobError;
 
 /// What things cost a process in its own time (host.md 2.1).
 #[derive(Clone, Copy, Debug)]

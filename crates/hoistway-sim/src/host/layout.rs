@@ -3,7 +3,7 @@
 
 use super::cache::PAGE;
 use crate::rng::{Rng, stream};
-use crate::world::JobError;
+use hoistway_run::JobError;
 
 /// Length of the journal.
 pub(super) const JOURNAL: u64 = 128 << 20;

@@ -63,9 +63,9 @@ pub use op::{
 };
 
 use crate::drive::DriveFile;
-use crate::world::{JobError, NamedFigure};
 use bio::BioKind;
 use hoistway::{Flags, Instant, IoId, Sectors};
+use hoistway_run::{JobError, NamedFigure};
 use kernel::Kernel;
 use process::{NoMemory, Process};
 use shared::SharedMemory;

@@ -1,8 +1,8 @@
 //! The vocabulary between the host and its caller: what a process asks for ([`Operation`]), what it does
 //! next ([`Act`]), what calls took ([`Ran`]).
 
-use crate::world::JobError;
 use hoistway::{Flags, GroupId, Instant, Io, IoPrio, Nanos, ProcId};
+use hoistway_run::JobError;
 
 /// A file of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

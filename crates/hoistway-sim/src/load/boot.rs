@@ -24,8 +24,8 @@ use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
 use crate::host::{BarrierId, Host, Notice, Operation};
 use crate::rng::{Rng, stream};
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {

@@ -4,8 +4,8 @@
 use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
 use crate::host::{Advice, FileId, Notice, Operation};
-use crate::world::JobError;
 use hoistway::Instant;
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "copy_reader",

@@ -8,8 +8,8 @@
 use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
 use crate::host::{Advice, BarrierId, FileId, Notice, Operation, PAGE, SyncKind};
-use crate::world::JobError;
 use hoistway::Instant;
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "file_copy",

@@ -16,8 +16,8 @@ use super::params::ParamDoc;
 use super::{Better, Build, CountDoc, Load, LoadEntry};
 use crate::host::{Advice, FileId, Notice, Operation};
 use crate::rng::Rng;
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {

@@ -3,8 +3,8 @@
 use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
 use crate::host::{Advice, FileId, Operation, PAGE, SyncKind};
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "fsync_tester",

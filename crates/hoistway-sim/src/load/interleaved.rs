@@ -8,8 +8,8 @@
 use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
 use crate::host::{Advice, FileId, Operation, PAGE};
-use crate::world::JobError;
 use hoistway::Instant;
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "interleaved",

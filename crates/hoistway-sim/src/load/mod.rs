@@ -30,8 +30,8 @@ mod writer;
 
 use crate::host::{Host, Operation, Room};
 use crate::rng::{Rng, stream};
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 use order::Order;
 use params::{ParamDoc, Params};
 

@@ -1,6 +1,6 @@
 //! Parameters of loads and of the host as they stand in experiment files.
 
-use crate::world::JobError;
+use hoistway_run::JobError;
 use toml::Value;
 
 /// One parameter, for `hoistway show` and the documents.

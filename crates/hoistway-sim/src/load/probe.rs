@@ -5,8 +5,8 @@ use super::params::ParamDoc;
 use super::{BS, Build, Load, LoadEntry, SIZE};
 use crate::host::{Advice, FileId, Operation};
 use crate::rng::Rng;
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "sporadic_probe",

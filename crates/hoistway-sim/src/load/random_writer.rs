@@ -9,8 +9,8 @@ use super::params::ParamDoc;
 use super::{BS, Build, Load, LoadEntry};
 use crate::host::{Advice, FileId, Operation, PAGE, SyncKind};
 use crate::rng::Rng;
-use crate::world::JobError;
 use hoistway::Instant;
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "random_writer",

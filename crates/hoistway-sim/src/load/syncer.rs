@@ -3,8 +3,8 @@
 use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
 use crate::host::Operation;
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "syncer",

@@ -22,8 +22,8 @@
 use super::params::ParamDoc;
 use super::{Better, Build, CountDoc, Load, LoadEntry};
 use crate::host::{Advice, FileId, Notice, Operation, PAGE};
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "video_player",

@@ -7,8 +7,8 @@
 use super::params::ParamDoc;
 use super::{BS, Blocks, Build, Calls, DEPTH, DIRECT, Load, LoadEntry, PATTERN, RATE, SIZE, Turn};
 use crate::host::{Advice, FileId, Operation, PAGE, SyncKind};
-use crate::world::JobError;
 use hoistway::Instant;
+use hoistway_run::JobError;
 
 pub(super) const ENTRY: LoadEntry = LoadEntry {
     name: "writer",

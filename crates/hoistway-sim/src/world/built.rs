@@ -1,11 +1,12 @@
 //! The loads of a job on its host, before anything runs: every world lays out the same files and draws the same
 //! random choices, because all of them build here.
 
-use super::{Job, JobError, Role};
+use super::Job;
 use crate::host::Host;
 use crate::load::params::Params;
 use crate::load::{self, Build, Load};
 use hoistway::{Instant, Sectors};
+use hoistway_run::{JobError, Role};
 
 /// A host with the files of a job, and its loads in the order of the processes.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct Built {
 ///
 /// An unknown load, a wrong parameter, files that do not fit.
 pub fn build(job: &Job<'_>, max_request: Sectors) -> Result<Built, JobError> {
-    let mut host = Host::new(job.host.clone(), job.drive, max_request, job.seed);
+    let mut host = Host::new(job.host.clone(), &job.drive, max_request, job.seed);
     // Files are laid out in order of creation, the target's before the interferers'.
     let mut loads: Vec<Option<Box<dyn Load>>> = job.procs.iter().map(|_| None).collect();
     let (mut owners, mut sharers) = (Vec::new(), Vec::new());

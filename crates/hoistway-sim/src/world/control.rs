@@ -1,12 +1,12 @@
 //! Controllers and groups of a job: installing them, writing their files, recording their gauges.
 
-use super::job::{ControlSpec, MonitorSeries, TargetRecord};
+use super::Job;
 use super::setup::set_up;
-use super::{Job, JobError};
 use hoistway::ctl::CONTROLLERS;
 use hoistway::stack::StageName;
 use hoistway::target::TargetState;
 use hoistway::{GroupId, Groups, Input, Instant, Nanos, Stack};
+use hoistway_run::{ControlSpec, JobError, Monitor, TargetRecord};
 
 /// Installs the controllers, in the order of the registry, and writes the root's files.
 pub(super) fn install(stack: &mut Stack, spec: &ControlSpec) -> Result<(), JobError> {
@@ -84,7 +84,7 @@ fn path(groups: &Groups, group: GroupId) -> String {
 }
 
 /// What every file of every group prints, where it prints anything.
-pub(super) fn files(stack: &mut Stack) -> Vec<(String, &'static str, String)> {
+pub(super) fn files(stack: &mut Stack) -> Vec<(String, String, String)> {
     let knobs: Vec<&'static str> = stack.knobs().map(|k| k.file).collect();
     let groups: Vec<GroupId> =
         std::iter::once(GroupId::ROOT).chain(stack.env().groups.living()).collect();
@@ -94,7 +94,7 @@ pub(super) fn files(stack: &mut Stack) -> Vec<(String, &'static str, String)> {
         for file in &knobs {
             let text = stack.read_knob(group, file).expect("the file was listed");
             if !text.is_empty() {
-                all.push((path.clone(), *file, text));
+                all.push((path.clone(), file.to_string(), text));
             }
         }
     }
@@ -119,18 +119,18 @@ pub(super) fn targets(stack: &mut Stack) -> Vec<TargetRecord> {
 
 /// Records gauges at regular times.
 #[derive(Debug)]
-pub(super) struct Monitor {
+pub(super) struct Gauges {
     every: Nanos,
     next: Option<Instant>,
-    series: Vec<MonitorSeries>,
+    series: Vec<Monitor>,
     /// The group of each series.
     keys: Vec<Option<GroupId>>,
 }
 
-impl Monitor {
-    pub fn new(every: Option<Nanos>) -> Monitor {
+impl Gauges {
+    pub fn new(every: Option<Nanos>) -> Gauges {
         let every = every.filter(|e| e.0 > 0);
-        Monitor {
+        Gauges {
             every: every.unwrap_or_default(),
             next: every.map(|_| Instant::ZERO),
             series: Vec::new(),
@@ -150,21 +150,21 @@ impl Monitor {
 
     fn sample(&mut self, at: Instant, stack: &mut Stack) {
         let (series, keys) = (&mut self.series, &mut self.keys);
-        let time = at.since(Instant::ZERO);
+        let time = at.as_nanos() as i64;
         let mut fresh = Vec::new();
         // Gauges come in the same order each time, so each search begins behind the last hit.
         let mut from = 0;
         stack.gauges(&mut |stage, gauge| {
             let n = series.len();
             let found = (0..n).map(|i| (from + i) % n).find(|&i| {
-                let s: &MonitorSeries = &series[i];
+                let s: &Monitor = &series[i];
                 keys[i] == gauge.group && s.name == gauge.name && s.stage == stage
             });
             let index = found.unwrap_or_else(|| {
-                series.push(MonitorSeries {
-                    stage,
-                    name: gauge.name,
-                    unit: gauge.unit,
+                series.push(Monitor {
+                    stage: stage.into(),
+                    name: gauge.name.into(),
+                    unit: gauge.unit.into(),
                     group: None,
                     points: Vec::new(),
                 });
@@ -180,7 +180,11 @@ impl Monitor {
         }
     }
 
-    pub fn finish(self) -> Vec<MonitorSeries> {
+    /// All of them, with times since the beginning of measuring.
+    pub fn finish(mut self, begin: Instant) -> Vec<Monitor> {
+        let begin = begin.as_nanos() as i64;
+        let points = self.series.iter_mut().flat_map(|monitor| &mut monitor.points);
+        points.for_each(|(at, _)| *at -= begin);
         self.series
     }
 }

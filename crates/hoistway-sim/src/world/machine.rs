@@ -5,14 +5,14 @@
 //! requests, and where processes live, is the [`Platform`]'s part: a drive model and the loads themselves in the
 //! simulator, storage and threads in a live world.
 
+use super::Job;
 use super::built::{Built, build};
-use super::control::{Monitor, add_groups, files, install, targets};
+use super::control::{Gauges, add_groups, files, install, targets};
 use super::events::{EventQueue, NEVER};
 use super::record::{DeviceStats, ProcStats, Served, Span, figure};
 use super::setup::{check_limits, span_of, stack_of};
 use super::spawned::Spawned;
 use super::step::Step;
-use super::{Job, JobError, Mark, NamedFigure, Outcome, Role, TraceMode, UNFINISHED};
 use crate::drive::Command;
 use crate::host::{Act, Host, Notice, Operation, ProcInfo, Ran};
 use crate::load::{self, Load};
@@ -21,6 +21,7 @@ use hoistway::stage::Change;
 use hoistway::table::Handle;
 use hoistway::{Device, Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Nanos, Output, ProcId};
 use hoistway::{Profile, ReqId, Request, Stack};
+use hoistway_run::{JobError, Mark, NamedFigure, Outcome, Role, TraceMode, UNFINISHED};
 
 /// Entity 0 of the event queue is the device.
 pub(super) const DEVICE: usize = 0;
@@ -124,7 +125,7 @@ pub struct Machine<G> {
     accepted: bool,
     /// Targets that have not done their last call.
     running: usize,
-    monitor: Monitor,
+    monitor: Gauges,
     /// The last target, or without targets the last process, has just exited: nobody is left to be measured.
     exited: bool,
     /// Controllers are installed, which may want read-ahead cut.
@@ -219,7 +220,7 @@ impl<G: Platform> Machine<G> {
             device_stats: DeviceStats::new(span, &job.window),
             submission: IoId(u64::MAX),
             accepted: true,
-            monitor: Monitor::new(job.control.monitor),
+            monitor: Gauges::new(job.control.monitor),
             controlled,
             fault: None,
         })
@@ -693,12 +694,8 @@ impl<G: Platform> Machine<G> {
         let mut scheduler_figures = Vec::from(counted);
         scheduler.figures(&mut |f| scheduler_figures.push(figure(f)));
         let mut controller_figures = Vec::new();
-        let mut controller_tunables = Vec::new();
         for (entry, stage) in self.stack.controllers() {
-            stage.figures(&mut |f| controller_figures.push((entry.name, figure(f))));
-            let values = entry.tunables.iter().map(|t| (t.name, stage.value(t.name)));
-            controller_tunables
-                .extend(values.filter_map(|(name, v)| v.map(|v| (entry.name, name, v))));
+            stage.figures(&mut |f| controller_figures.push((entry.name.to_string(), figure(f))));
         }
         let files = files(&mut self.stack);
         let targets = targets(&mut self.stack);
@@ -710,10 +707,9 @@ impl<G: Platform> Machine<G> {
             tunables,
             scheduler_figures,
             controller_figures,
-            controller_tunables,
             files,
             targets,
-            monitor: self.monitor.finish(),
+            monitor: self.monitor.finish(self.span.begin),
             begin: self.span.begin,
             commands_total: self.device_stats.issued,
             device: self.device_stats.finish(self.now.max(self.span.end)),

@@ -4,7 +4,6 @@ mod built;
 mod control;
 mod events;
 mod job;
-mod lack;
 mod machine;
 mod phases;
 mod record;
@@ -19,8 +18,7 @@ mod survey;
 mod tests;
 
 pub use built::{Built, build};
-pub use job::*;
-pub use lack::Lack;
+pub use job::Job;
 pub use machine::{Machine, Platform, request_of, tag_of};
 pub use recording::Recording;
 pub use sim::{run, run_recorded};

@@ -6,10 +6,9 @@
 //! was on when measuring began has no beginning, one that is on when it ends has no end, and whoever derives
 //! its length from these knows a lower bound only.
 
-use super::PhaseRecord;
 use super::record::Span;
-use crate::hist::Histogram;
 use hoistway::{Instant, Nanos};
+use hoistway_run::PhaseRecord;
 
 /// The phases of one process.
 #[derive(Debug)]
@@ -59,7 +58,7 @@ impl Phases {
         let (begun, end) = (inside(begun), inside(end));
         let name = if write { "write" } else { "read" };
         let i = self.all.iter().position(|p| p.name == name).unwrap_or_else(|| {
-            self.all.push(PhaseRecord::begun(name, Some(begun)));
+            self.all.push(record_of(name, Some(begun)));
             self.all.len() - 1
         });
         let phase = &mut self.all[i];
@@ -76,7 +75,7 @@ impl Phases {
         let Some(name) = name.filter(|_| now < self.span.end) else { return };
         let begin = (now >= self.span.begin).then(|| now - self.span.begin);
         let i = self.all.iter().position(|p| p.name == name).unwrap_or_else(|| {
-            self.all.push(PhaseRecord::begun(name, begin));
+            self.all.push(record_of(name, begin));
             self.all.len() - 1
         });
         self.all[i].end = None;
@@ -102,20 +101,9 @@ impl Phases {
     }
 }
 
-impl PhaseRecord {
-    /// A phase that begins.
-    fn begun(name: &str, begin: Option<Nanos>) -> PhaseRecord {
-        PhaseRecord {
-            name: name.to_string(),
-            begin,
-            end: None,
-            turns: 0,
-            spent: Nanos::ZERO,
-            latency: Histogram::new(),
-            bytes: 0,
-            ios: 0,
-        }
-    }
+/// A phase that begins.
+fn record_of(name: &str, begin: Option<Nanos>) -> PhaseRecord {
+    PhaseRecord { name: name.to_string(), begin, ..PhaseRecord::default() }
 }
 
 #[cfg(test)]

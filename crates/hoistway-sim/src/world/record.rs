@@ -1,11 +1,12 @@
 //! What is counted while a run goes on: latencies and throughput per process, and the device.
 
 use super::phases::Phases;
-use super::{DeviceRecord, Interval, NamedFigure, ProcRecord, ProcSpec, Role, Window};
-use crate::hist::Histogram;
 use crate::host::Ran;
 use crate::load;
 use hoistway::{Instant, Nanos, Op};
+use hoistway_run::{
+    DeviceRecord, Histogram, Interval, NamedFigure, ProcRecord, ProcSpec, Role, Window,
+};
 
 /// The measured window as instants.
 #[derive(Clone, Copy, Debug)]

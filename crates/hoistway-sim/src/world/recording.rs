@@ -4,12 +4,13 @@
 //! process in the order of its calls, but not in one order of all. It records them here, by the code that counts in
 //! every other world: what a metric means does not depend on the world.
 
+use super::Job;
 use super::record::ProcStats;
 use super::setup::span_of;
-use super::{Job, JobError, Mark, ProcRecord, UNFINISHED};
 use crate::host::{Notice, Ran};
 use crate::load;
 use hoistway::{Instant, Nanos};
+use hoistway_run::{JobError, Mark, ProcRecord, UNFINISHED};
 
 /// Records of the processes of a job.
 #[derive(Debug)]

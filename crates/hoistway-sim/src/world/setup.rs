@@ -1,14 +1,15 @@
 //! What a job asks of clock, event queue and block layer before anything runs: refused, or made.
 
+use super::Job;
 use super::events::{MOST, NEVER, horizon};
 use super::machine::FLUSHERS;
 use super::record::Span;
-use super::{Job, JobError, TraceMode};
 use hoistway::sched::bfq;
 use hoistway::setting::TunableError;
 use hoistway::stack::{StackError, StageName};
 use hoistway::trace::Trace;
 use hoistway::{Device, Input, Instant, Nanos, Output, Profile, Stack};
+use hoistway_run::{JobError, TraceMode};
 
 /// Numbers for everybody in the event queue: each group may have a flusher; the drive, the journal and the
 /// root's flusher have numbers too.

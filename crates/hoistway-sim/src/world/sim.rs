@@ -3,11 +3,12 @@
 
 use super::events::NEVER;
 use super::machine::{DEVICE, Machine, Platform, request_of};
-use super::{Job, JobError, NoRecorder, Outcome, Recorder, Step};
+use super::{Job, NoRecorder, Recorder, Step};
 use crate::drive::{Adapter, Command, DriveOutput};
 use crate::host::{Host, Operation, Ran};
 use crate::load::Load;
 use hoistway::{Instant, Nanos, ReqId, Stack};
+use hoistway_run::{JobError, Outcome};
 
 /// How often `watch` is asked.
 const WATCH_TIME: Nanos = Nanos::ms(10);
@@ -72,7 +73,7 @@ pub fn run_recorded(
     watch: &mut dyn FnMut(Instant) -> bool,
     recorder: impl Recorder,
 ) -> Result<Outcome, JobError> {
-    let adapter = Adapter::new(job.drive, job.drive.build(job.seed));
+    let adapter = Adapter::new(&job.drive, job.drive.build(job.seed));
     let platform = |loads, _: &Host| Ok(Virtual { adapter, loads, touched: false, recorder });
     let mut machine = Machine::new(job, job.drive.device(), platform)?;
     if machine.platform.listens() {

@@ -5,9 +5,9 @@
 //! timers do, then processes. So a second run that is told of the processes' steps alone, in this order, and has
 //! the same drive behind it, makes the rest by itself.
 
-use super::Role;
 use crate::drive::Command;
 use hoistway::{GroupId, Instant, Io, IoPrio, ProcId};
+use hoistway_run::Role;
 
 /// One step.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,12 @@
 //! What a job touches, found out without running it.
 
+use super::Job;
 use super::machine::{Machine, Platform};
-use super::{Job, JobError};
 use crate::drive::Command;
 use crate::host::{Host, Operation, Ran};
 use crate::load::Load;
 use hoistway::{Device, Instant, ReqId, Stack};
+use hoistway_run::JobError;
 
 /// Places on the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,11 @@ use crate::drive::DriveFile;
 use crate::host::HostConfig;
 use hoistway::sched;
 use hoistway::{Instant, IoPrio, Nanos};
+use hoistway_run::{
+    ControlSpec, GroupSpec, JobError, Outcome, ProcRecord, ProcSpec, Role, SchedulerSpec,
+    TraceMode, Window,
+};
+use std::borrow::Cow;
 
 struct Setting<'a> {
     drive: &'a str,
@@ -50,7 +55,7 @@ impl Setting<'_> {
         let mut procs = vec![target.clone()];
         procs.extend((0..self.interferers).map(interferer));
         let job = Job {
-            drive: &drive,
+            drive: Cow::Borrowed(&drive),
             host,
             scheduler: SchedulerSpec {
                 entry: sched::find(self.scheduler).expect("it is registered"),
@@ -180,7 +185,7 @@ fn an_io_that_outlasts_the_grace_is_censored() {
         queue: Vec::new(),
     };
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("2019").unwrap(),
         scheduler,
         control: ControlSpec::default(),
@@ -311,7 +316,7 @@ fn a_depth_is_kept_at_the_device_and_every_call_of_the_target_is_counted() {
             params: params.parse().unwrap(),
         };
         let job = Job {
-            drive: &drive,
+            drive: Cow::Borrowed(&drive),
             host: HostConfig::profile("2019").unwrap(),
             scheduler: SchedulerSpec {
                 entry: sched::find("none").expect("it is registered"),
@@ -367,7 +372,7 @@ fn jobs_record_directions_apart_and_follow_one_another() {
     let second =
         "rw = \"write\"\nnew_file = true\nsize = \"8m\"\nend_fsync = true\nwaits_for = \"first\"";
     let job = Job {
-        drive: &drive,
+        drive: Cow::Borrowed(&drive),
         host: HostConfig::profile("2019").unwrap(),
         scheduler: SchedulerSpec {
             entry: sched::find("bfq").expect("it is registered"),

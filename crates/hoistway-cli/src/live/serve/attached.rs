@@ -5,8 +5,8 @@ use super::spec::ServeOptions;
 use super::{failure, say};
 use crate::Failure;
 use crate::live::args::Serve;
-use hoistway_live::front::nbd::Server;
-use hoistway_live::front::{AttachFn, AttachRequest, Attached, Attachment, Export, FRONTS};
+use hoistway_serve::front::nbd::Server;
+use hoistway_serve::front::{AttachFn, AttachRequest, Attached, Attachment, Export, FRONTS};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,7 +134,7 @@ fn users(attached: &dyn Attachment) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoistway_live::LiveError;
+    use hoistway_serve::LiveError;
     use std::cell::{Cell, RefCell};
     use std::path::PathBuf;
 

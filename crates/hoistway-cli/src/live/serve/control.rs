@@ -1,5 +1,5 @@
 //! The control socket of a running server: one JSON object in, one out (docs/guide/serve.md). What a
-//! command does to a device is in `hoistway-live`; here it is only found, checked and told.
+//! command does to a device is in `hoistway-serve`; here it is only found, checked and told.
 
 use super::explain::{self, About};
 use super::metrics::{self, DeviceSnapshot};
@@ -7,12 +7,12 @@ use super::spec::server_tunables;
 use super::stats;
 use hoistway::Weight;
 use hoistway_lab::config::Config;
-use hoistway_live::device::{
+use hoistway_serve::device::{
     ClientReport, DeviceReport, GroupReport, GroupSetting, LATENCY_AUTO, ROOT_NAME, TargetReport,
 };
-use hoistway_live::front::Export;
-use hoistway_live::net::line::{Answer, BadLine, LINE_MAX, LineServer};
-use hoistway_live::{Device, Group, GroupSpec, LiveError};
+use hoistway_serve::front::Export;
+use hoistway_serve::net::line::{Answer, BadLine, LINE_MAX, LineServer};
+use hoistway_serve::{Device, Group, GroupSpec, LiveError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -470,7 +470,7 @@ fn text(error: LiveError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoistway_live::{DeviceOptions, Target};
+    use hoistway_serve::{DeviceOptions, Target};
 
     fn device(scheduler: &str) -> Device {
         let options = super::super::spec::device_options(scheduler).unwrap();

@@ -4,9 +4,9 @@ use hoistway::Instant;
 use hoistway::Nanos;
 use hoistway::sched::Entry;
 use hoistway_lab::explain::{Subject, Teller};
-use hoistway_live::Device;
-use hoistway_live::device::{TraceBatch, TraceClient, TraceReader};
-use hoistway_live::net::line::{Answer, Lines};
+use hoistway_serve::Device;
+use hoistway_serve::device::{TraceBatch, TraceClient, TraceReader};
+use hoistway_serve::net::line::{Answer, Lines};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Warns while the server runs when an emulated drive or the machine does not keep up: who is held up
 //! loses shares and latencies that no scheduler can give back, and nothing else tells.
 
-use hoistway_live::Device;
-use hoistway_live::lab::Processors;
+use hoistway_machine::engine::Processors;
+use hoistway_serve::Device;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 

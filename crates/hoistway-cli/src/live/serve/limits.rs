@@ -4,8 +4,8 @@
 use super::spec::{ClientSpec, ExportSpec, ServeOptions};
 use hoistway::Weight;
 use hoistway::quantity;
-use hoistway_live::device::LATENCY_AUTO;
-use hoistway_live::{DeviceOptions, GroupSpec};
+use hoistway_serve::device::LATENCY_AUTO;
+use hoistway_serve::{DeviceOptions, GroupSpec};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 

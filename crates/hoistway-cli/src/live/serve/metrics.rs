@@ -6,7 +6,7 @@
 
 use hoistway::Nanos;
 use hoistway::target::Answer;
-use hoistway_live::device::{
+use hoistway_serve::device::{
     ClientReport, DeviceStats, GroupSum, IoCounters, LatencyHistogram, OPS, OpCounters,
     TargetReport,
 };

@@ -1,4 +1,4 @@
-//! `hoistway serve`: exports over NBD. Everything but reading the options is in `hoistway-live`.
+//! `hoistway serve`: exports over NBD. Everything but reading the options is in `hoistway-serve`.
 
 mod attached;
 pub mod control;
@@ -21,12 +21,12 @@ use control::ControlService;
 use hoistway::quantity;
 use hoistway::{IoPrio, Nanos};
 use hoistway_files::Scratch;
-use hoistway_live::front::Export;
-use hoistway_live::front::nbd::{ClientRule, Server, ServerOptions};
-use hoistway_live::net::Listen;
-use hoistway_live::net::http::{HttpServer, NoPage, Page};
-use hoistway_live::storage::EmulationFigures;
-use hoistway_live::{Device, DeviceOptions, Group, GroupSpec, LiveError};
+use hoistway_serve::front::Export;
+use hoistway_serve::front::nbd::{ClientRule, Server, ServerOptions};
+use hoistway_serve::net::Listen;
+use hoistway_serve::net::http::{HttpServer, NoPage, Page};
+use hoistway_serve::storage::EmulationFigures;
+use hoistway_serve::{Device, DeviceOptions, Group, GroupSpec, LiveError};
 use keeping_up::LatenessMonitor;
 use limits::Groups;
 use service::PidFile;
@@ -46,7 +46,7 @@ const ONE_SIGNAL: Duration = Duration::from_secs(1);
 pub fn serve(args: &Serve) -> Result<(), Failure> {
     end_when_a_thread_panics();
     // Where it is refused the server takes as many connections as there are descriptors.
-    let _ = hoistway_live::front::raise_descriptor_limit();
+    let _ = hoistway_serve::front::raise_descriptor_limit();
     let settings = configuration(args)?;
     if let Some(path) = &settings.pidfile {
         PidFile::check(path)?;
@@ -242,7 +242,7 @@ fn addresses(
     for text in &settings.listen {
         list.push(spec::listen(text).map_err(Failure::Usage)?);
     }
-    let passed = hoistway_live::net::passed().map_err(failure)?;
+    let passed = hoistway_serve::net::passed().map_err(failure)?;
     list.extend(passed.into_iter().map(Listen::Passed));
     if list.is_empty() && args.run.is_some() {
         let folder = Scratch::new("serve").map_err(|e| Failure::Environment(e.to_string()))?;

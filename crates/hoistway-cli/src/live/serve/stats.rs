@@ -2,10 +2,10 @@
 //! (docs/guide/observe.md).
 
 use super::metrics::{METRICS, Read};
-use hoistway_live::device::{
+use hoistway_serve::device::{
     DeviceStats, GroupSum, IoCounters, LatencyHistogram, OPS, StateFigure,
 };
-use hoistway_live::storage::EmulationFigures;
+use hoistway_serve::storage::EmulationFigures;
 use serde_json::{Map, Value, json};
 
 /// Version of what `stats` answers.

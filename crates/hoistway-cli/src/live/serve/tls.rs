@@ -2,7 +2,7 @@
 
 use super::spec::ServeOptions;
 use crate::Failure;
-use hoistway_live::front::nbd::{Tls, TlsMode, uri_escaped};
+use hoistway_serve::front::nbd::{Tls, TlsMode, uri_escaped};
 use std::path::PathBuf;
 
 /// TLS that is asked for.

@@ -15,7 +15,7 @@ use crate::live::serve::control::Request;
 use frame::{Frame, Rows, Sort};
 use hoistway::{Instant, Nanos};
 use hoistway_files::shown;
-use hoistway_live::Clock;
+use hoistway_serve::Clock;
 use sample::Sample;
 use screen::{Key, Screen};
 use std::io::{ErrorKind, IsTerminal, Write};

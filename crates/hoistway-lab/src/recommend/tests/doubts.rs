@@ -88,7 +88,7 @@ fn lopsided(run: &mut Run, first: f64) {
         for rep in &mut cell.reps {
             let all = rep.device.read_bytes;
             let first = if cell.config == "bfq" && cell.workload == "w1" { first } else { 1.0 };
-            let interval = |at: u64| hoistway_sim::world::Interval {
+            let interval = |at: u64| hoistway_run::Interval {
                 at: Nanos::secs(at),
                 bytes: (all as f64 / 10.0 * if at < 5 { first } else { 2.0 - first }) as u64,
                 ios: 1,

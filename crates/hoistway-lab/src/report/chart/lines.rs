@@ -1,7 +1,7 @@
 //! Lines: distributions and series. Letters on the lines name them; colour and dash only help.
 
 use super::super::svg::{Scale, Svg, Unit, WIDTH, dash, letter, px};
-use hoistway_sim::hist::{Histogram, highest_of};
+use hoistway_run::{Histogram, highest_of};
 use std::fmt::Write;
 
 /// A line of one configuration.

@@ -21,10 +21,10 @@ use super::file::Files;
 use super::kernel::Kernel;
 use super::op::Act;
 use super::task::{Step, Task};
-use crate::world::NamedFigure;
 use btrfs::{Btrfs, TreeCommit};
 use ext::Commit;
 use hoistway::Instant;
+use hoistway_run::NamedFigure;
 use nilfs2::{LogWriter, Nilfs2};
 
 /// What a file system remembers beside its transactions.

@@ -29,8 +29,8 @@ use super::super::sync::push_flush;
 use super::super::task::{Step, Task};
 use super::super::wait::Wait;
 use super::begin_commit;
-use crate::world::JobError;
 use hoistway::{Flags, GroupId, Instant, Op};
+use hoistway_run::JobError;
 use std::collections::VecDeque;
 
 /// Bytes of a segment.

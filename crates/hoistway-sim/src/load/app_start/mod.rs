@@ -20,9 +20,9 @@ use super::params::ParamDoc;
 use super::{Build, Load, LoadEntry};
 use crate::host::{Host, Notice, Operation};
 use crate::rng::Rng;
-use crate::world::JobError;
 use chain::{ReadKind, Request};
 use hoistway::{Flags, Instant, Nanos};
+use hoistway_run::JobError;
 use player::{Form, Player};
 use profile::{PROFILES, Profile};
 

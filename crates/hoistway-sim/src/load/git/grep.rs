@@ -14,8 +14,8 @@ use crate::load::params::ParamDoc;
 use crate::load::tree::{self, PAGE};
 use crate::load::{Build, Load, LoadEntry};
 use crate::rng::stream;
-use crate::world::JobError;
 use hoistway::{Instant, Nanos};
+use hoistway_run::JobError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -20,8 +20,8 @@ use crate::load::params::ParamDoc;
 use crate::load::tree::{self, PAGE};
 use crate::load::{Better, Build, CountDoc, Load, LoadEntry};
 use crate::rng::Rng;
-use crate::world::JobError;
 use hoistway::{Flags, Instant, Nanos};
+use hoistway_run::JobError;
 
 const fn files(default: &'static str) -> [ParamDoc; 5] {
     [

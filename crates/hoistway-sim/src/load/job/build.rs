@@ -11,8 +11,8 @@ use super::turns::Turns;
 use super::{Advice, At, Done, Extent, Job, Room, Syncs};
 use crate::host::BarrierId;
 use crate::rng::{Rng, stream};
-use crate::world::JobError;
 use hoistway::Nanos;
+use hoistway_run::JobError;
 use std::collections::VecDeque;
 
 /// Words of `rw`.

@@ -3,8 +3,8 @@
 use super::super::Build;
 use super::super::params::Params;
 use crate::host::{FileId, PAGE};
-use crate::world::JobError;
 use hoistway::quantity;
+use hoistway_run::JobError;
 
 /// Where a job's calls go: a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

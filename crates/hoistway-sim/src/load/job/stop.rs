@@ -1,7 +1,7 @@
 //! Jobs that end when another one does.
 
 use super::super::Build;
-use crate::world::JobError;
+use hoistway_run::JobError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

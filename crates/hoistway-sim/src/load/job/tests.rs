@@ -5,8 +5,8 @@ use crate::drive::DriveFile;
 use crate::host::{Host, HostConfig};
 use crate::load::Build;
 use crate::load::params::Params;
-use crate::world::JobError;
 use hoistway::Sectors;
+use hoistway_run::JobError;
 
 fn build(params: &str) -> Result<Box<dyn Load>, JobError> {
     let drive = DriveFile::load("plextor-px-256m5s").unwrap();

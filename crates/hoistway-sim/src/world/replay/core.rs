@@ -2,15 +2,16 @@
 
 use super::NEVER;
 use crate::drive::{Adapter, DriveOutput};
-use crate::world::control::{Monitor, add_groups, install};
+use crate::world::Job;
+use crate::world::control::{Gauges, add_groups, install};
 use crate::world::machine::{command_of, request_of};
 use crate::world::record::{DeviceStats, Served};
 use crate::world::step::{Recorder, Step};
-use crate::world::{Job, JobError};
 use hoistway::stack::IoError;
 use hoistway::stage::Change;
 use hoistway::{GroupId, Input, Instant, Io, IoId, IoPrio, Op, Output, ProcId, Profile, ReqId};
 use hoistway::{Sectors, Stack};
+use hoistway_run::JobError;
 
 /// Whoever the I/Os belong to.
 pub(super) trait Owner {
@@ -30,7 +31,7 @@ pub(super) struct Core<R> {
     pub stack: Stack,
     pub recorder: R,
     pub stats: DeviceStats,
-    pub monitor: Monitor,
+    pub monitor: Gauges,
     monitored: bool,
     /// The drive takes discards.
     pub discards: bool,
@@ -67,12 +68,12 @@ impl<R: Recorder> Core<R> {
             now: Instant::ZERO,
             recorder,
             stats: DeviceStats::open_ended(&job.window),
-            monitor: Monitor::new(job.control.monitor),
+            monitor: Gauges::new(job.control.monitor),
             monitored: job.control.monitor.is_some(),
             discards: device.max_discard_sectors.0 > 0,
             touched: false,
             timeline: SEED,
-            adapter: Adapter::new(job.drive, job.drive.build(job.seed)),
+            adapter: Adapter::new(&job.drive, job.drive.build(job.seed)),
             drive_at: NEVER,
             tick_at: NEVER,
             sequential: vec![false; stack.env().requests.capacity()],

@@ -1,12 +1,11 @@
 //! What a replay leaves behind: the records of a run, as of any other world.
 
 use super::{Actors, Ended, Feed, Replay};
-use crate::hist::Histogram;
 use crate::world::control::{files, targets};
 use crate::world::record::figure;
 use crate::world::step::Recorder;
-use crate::world::{Interval, JobError, NamedFigure, Outcome, ProcRecord, Role};
 use hoistway::{Instant, Nanos};
+use hoistway_run::{Interval, JobError, NamedFigure, Outcome, ProcRecord, Role};
 
 /// Name of the record of all processes together.
 pub const ALL: &str = "all";
@@ -37,33 +36,27 @@ impl<F: Feed, R: Recorder> Replay<'_, F, R> {
             .collect();
         let mut scheduler_figures = Vec::new();
         scheduler.figures(&mut |f| scheduler_figures.push(figure(f)));
-        let (mut controller_figures, mut controller_tunables) = (Vec::new(), Vec::new());
+        let mut controller_figures = Vec::new();
         for (entry, stage) in stack.controllers() {
-            stage.figures(&mut |f| controller_figures.push((entry.name, figure(f))));
-            let values = entry.tunables.iter().map(|t| (t.name, stage.value(t.name)));
-            controller_tunables
-                .extend(values.filter_map(|(name, v)| v.map(|v| (entry.name, name, v))));
+            stage.figures(&mut |f| controller_figures.push((entry.name.to_string(), figure(f))));
         }
         let outcome = Outcome {
             procs,
             measured: end - Instant::ZERO,
-            marks: Vec::new(),
-            made: Vec::new(),
             tunables,
-            host_parameters: Vec::new(),
             host_figures: figures_of(&self.ended),
             scheduler_figures,
             controller_figures,
-            controller_tunables,
             files: files(stack),
             targets: targets(stack),
-            monitor: self.core.monitor.finish(),
+            monitor: self.core.monitor.finish(Instant::ZERO),
             begin: Instant::ZERO,
             end: now,
             commands_total: self.core.stats.issued,
             trace_digest: self.core.timeline,
             trace: self.core.stack.trace_mut().take(),
             device: self.core.stats.finish(end),
+            ..Outcome::default()
         };
         Ok((outcome, self.ended))
     }
@@ -76,18 +69,8 @@ fn procs_of(actors: Actors, end: Instant) -> Vec<ProcRecord> {
     let length = all.iter().map(|a| a.stats.interval()).max().unwrap_or(1);
     let length = common_length(length, end);
     let mut records = Vec::with_capacity(all.len() + 1);
-    let mut sum = ProcRecord {
-        name: ALL.into(),
-        role: Role::Target,
-        latency: Histogram::new(),
-        bytes: 0,
-        ios: 0,
-        intervals: Vec::new(),
-        censored: None,
-        starved,
-        counts: Vec::new(),
-        phases: Vec::new(),
-    };
+    let mut sum =
+        ProcRecord { name: ALL.into(), role: Role::Target, starved, ..ProcRecord::default() };
     for mut actor in all.drain(..) {
         actor.stats.coarsen(length);
         actor.stats.cut(end);

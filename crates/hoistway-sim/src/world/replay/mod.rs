@@ -34,13 +34,14 @@ use self::core::{Core, Owner};
 pub use self::finish::ALL;
 use self::pace::Pacer;
 pub use self::pace::{Follow, LOOK_BACK, Pace};
+use super::Job;
 use super::record::ProcStats;
 use super::setup::stack_of;
 use super::step::{Recorder, Step};
-use super::{Job, JobError, Outcome, ProcSpec, Role};
 use hoistway::stack::IoError;
 use hoistway::stage::Change;
 use hoistway::{Flags, GroupId, Input, Instant, Io, IoId, IoPrio, Nanos, Op, ProcId, Sectors};
+use hoistway_run::{JobError, Outcome, ProcSpec, Role};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -3,10 +3,10 @@
 use super::*;
 use crate::drive::DriveFile;
 use crate::host::HostConfig;
-use crate::world::{
-    ControlSpec, ControllerSpec, GroupSpec, SchedulerSpec, TraceMode, Window, run_recorded,
-};
+use crate::world::run_recorded;
 use hoistway::{Profile, sched};
+use hoistway_run::{ControlSpec, ControllerSpec, GroupSpec, SchedulerSpec, TraceMode, Window};
+use std::borrow::Cow;
 
 /// An event of the drive: whether it is a completion, when, of what.
 type Event = (bool, u64, Op, u64, u64);
@@ -109,7 +109,7 @@ fn job<'a>(case: &Case, drive: &'a DriveFile) -> Job<'a> {
     });
     let controllers = case.controller.iter();
     Job {
-        drive,
+        drive: Cow::Borrowed(drive),
         host,
         scheduler: SchedulerSpec { entry, set: Vec::new(), queue: Vec::new() },
         control: ControlSpec {
@@ -367,7 +367,7 @@ fn the_legacy_layer_gets_bios_of_the_size_of_a_request() {
 fn intervals_of_a_long_recording_grow_longer_instead_of_more() {
     let list = (0..3000).map(|i| read(i * 1_000_000, (i % 3) as u32, i * 8)).collect();
     let (outcome, ..) = play("none", OPEN, list);
-    let counts = |r: &[crate::world::Interval]| r.iter().map(|i| i.ios).sum::<u64>();
+    let counts = |r: &[hoistway_run::Interval]| r.iter().map(|i| i.ios).sum::<u64>();
     let all = &outcome.procs[0].intervals;
     assert!(all.len() <= 512 && all.len() > 200, "{}", all.len());
     assert!(all.windows(2).all(|w| w[1].at.0 - w[0].at.0 == all[1].at.0));

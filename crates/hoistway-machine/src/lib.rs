@@ -1,0 +1,17 @@
+//! Worlds outside the simulator: experiments on real machines and real kernels (Linux).
+//!
+//! [`engine`]: hoistway's schedulers on real storage. [`kernel`]: the machine's own schedulers and
+//! controllers. [`linux`]: Linux in virtual time, with those of any kernel. [`emulator`]: a drive model as a
+//! block device. [`calibrate`]: the probes by which a drive model is made from a drive.
+#![cfg(target_os = "linux")]
+#![warn(missing_docs)]
+
+pub mod calibrate;
+#[cfg(feature = "fuse")]
+pub mod emulator;
+pub mod engine;
+pub mod kernel;
+pub mod linux;
+
+pub use hoistway_serve::LiveError;
+use hoistway_serve::system::os;

@@ -1,0 +1,15 @@
+//! What is asked of the operating system besides I/O: clocks, threads, memory, wake-ups.
+
+mod buffer;
+mod clock;
+mod eventfd;
+mod slab;
+pub mod thread;
+
+pub use crate::error::os;
+pub use buffer::{ALIGN, Buffer, Part, Pool, advance};
+#[cfg(feature = "fuse")]
+pub use clock::wall_clock;
+pub use clock::{Clock, monotonic, processor_time, timespec, today, until};
+pub use eventfd::EventFd;
+pub use slab::Slab;

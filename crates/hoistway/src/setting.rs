@@ -31,6 +31,9 @@
 //! assert_eq!(TUNABLES[0].parse("2s"), Ok(2_000));
 //! ```
 //!
+//! A row whose promise ([`OnChange`]) needs more than the new value has the function that keeps it, an *effect*:
+//! `Setting<Conf, Effect>` and `.field_then(get, set, effect)`, where `Effect` is the function that its owner calls.
+//!
 //! A setting whose value is no number (a path, a name, a fraction) is a [`TextSetting`].
 
 use crate::quantity::{self, QuantityError};
@@ -105,9 +108,13 @@ pub enum OnChange {
     WaitingRequests,
     /// A wait that is armed ends no later than one armed under the new value; it is never lengthened.
     Waits,
+    /// A wait that is armed ends when it was to; later ones end by the new value.
+    LaterWaits,
     /// The slot, slice or window under way ends by the new value if that is sooner, budgets given are cut to
     /// it; nothing is lengthened.
     Limits,
+    /// The slot, slice or window under way and budgets given stay; later ones are made by the new value.
+    LaterLimits,
     /// Samples already taken stay as they were counted; later ones are counted by it.
     LaterSamples,
     /// Makes a state of its own anew, as its text says.
@@ -124,7 +131,9 @@ impl OnChange {
             OnChange::LaterRequests => "later requests",
             OnChange::WaitingRequests => "waiting requests",
             OnChange::Waits => "waits",
+            OnChange::LaterWaits => "later waits",
             OnChange::Limits => "limits",
+            OnChange::LaterLimits => "later limits",
             OnChange::LaterSamples => "later samples",
             OnChange::Resets => "resets",
             OnChange::Frozen => "drains",
@@ -138,9 +147,11 @@ impl OnChange {
             OnChange::LaterRequests => "for later requests; those that wait keep their deadlines",
             OnChange::WaitingRequests => "deadlines of waiting requests move with it",
             OnChange::Waits => "an armed wait is shortened to it, never lengthened",
+            OnChange::LaterWaits => "for later waits; an armed one ends when it was to",
             OnChange::Limits => {
                 "slots, windows and budgets under way are cut to it, never lengthened"
             }
+            OnChange::LaterLimits => "for later slots, windows and budgets; those under way stay",
             OnChange::LaterSamples => "for later samples; those taken stay as they were counted",
             OnChange::Resets => "makes what it is about anew",
             OnChange::Frozen => "in force when no request exists; until then requests drain",
@@ -161,6 +172,17 @@ pub enum Presets {
     IfDifferent(&'static [u64]),
 }
 
+/// The one value of a selector under which a change does what [`Tunable::on_change`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnlyWith {
+    /// The selector: `base`.
+    pub selector: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// What a change does under the other values.
+    pub otherwise: OnChange,
+}
+
 /// One tunable.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
@@ -178,6 +200,8 @@ pub struct Tunable {
     pub doc: &'static str,
     /// What a change does to what was made under the old value.
     pub on_change: OnChange,
+    /// Under which value of a selector that holds; `None`: always.
+    pub only_with: Option<OnlyWith>,
     /// What it is under each value of the setting that stands for many.
     pub presets: Presets,
 }
@@ -199,6 +223,7 @@ impl Tunable {
             max,
             doc,
             on_change: OnChange::Decides,
+            only_with: None,
             presets: Presets::None,
         }
     }
@@ -223,6 +248,29 @@ impl Tunable {
         Tunable { on_change, ..self }
     }
 
+    /// The same, where `on_change` holds only while `selector` has `value`, and `otherwise` elsewhere.
+    pub const fn only_with(
+        self,
+        selector: &'static str,
+        value: u64,
+        otherwise: OnChange,
+    ) -> Tunable {
+        Tunable { only_with: Some(OnlyWith { selector, value, otherwise }), ..self }
+    }
+
+    /// Whether a change does what `on_change` says while its selector has this value.
+    pub fn keeps_promise(&self, selected: u64) -> bool {
+        self.only_with.is_none_or(|only| only.value == selected)
+    }
+
+    /// What a change does while its selector has this value.
+    pub fn on_change_under(&self, selected: u64) -> OnChange {
+        match self.only_with {
+            Some(only) if only.value != selected => only.otherwise,
+            _ => self.on_change,
+        }
+    }
+
     /// The same with another default, for another version of what it belongs to.
     pub const fn with_default(self, default: u64) -> Tunable {
         Tunable { default, ..self }
@@ -241,8 +289,18 @@ impl Tunable {
     }
 
     /// The row of a table: where the value is kept.
-    pub const fn field<C>(self, get: fn(&C) -> u64, set: fn(&mut C, u64)) -> Setting<C> {
-        Setting { tunable: self, get, set }
+    pub const fn field<C, E>(self, get: fn(&C) -> u64, set: fn(&mut C, u64)) -> Setting<C, E> {
+        Setting { tunable: self, get, set, effect: None }
+    }
+
+    /// The same with what its owner calls when the row was written.
+    pub const fn field_then<C, E: Copy>(
+        self,
+        get: fn(&C) -> u64,
+        set: fn(&mut C, u64),
+        effect: E,
+    ) -> Setting<C, E> {
+        Setting { tunable: self, get, set, effect: Some(effect) }
     }
 
     /// The value that `text` stands for: a plain number in the tunable's own unit, a quantity with a unit, a
@@ -345,37 +403,40 @@ impl From<ValueError> for String {
     }
 }
 
-/// A tunable and where its value is kept in a `C`: one row of a table.
+/// A tunable and where its value is kept in a `C`: one row of a table. `E`: a function that its owner calls when
+/// the row was written.
 #[derive(Debug)]
-pub struct Setting<C: 'static> {
+pub struct Setting<C: 'static, E: 'static = ()> {
     /// Name, unit, default, range, text, effect of a change.
     pub tunable: Tunable,
     /// The value in force, in the tunable's unit.
     pub get: fn(&C) -> u64,
     /// Puts down a value of the range.
     pub set: fn(&mut C, u64),
+    /// Makes what the tunable says of a change true; `None`: the new value alone does.
+    pub effect: Option<E>,
 }
 
-impl<C> Clone for Setting<C> {
-    fn clone(&self) -> Setting<C> {
+impl<C, E: Copy> Clone for Setting<C, E> {
+    fn clone(&self) -> Setting<C, E> {
         *self
     }
 }
 
-impl<C> Copy for Setting<C> {}
+impl<C, E: Copy> Copy for Setting<C, E> {}
 
 /// All settings of one stage, kept in a `C`.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings<C: 'static> {
+pub struct Settings<C: 'static, E: 'static = ()> {
     /// Whose they are, for messages.
     pub of: &'static str,
     /// The rows, in the order of listing.
-    pub rows: &'static [Setting<C>],
+    pub rows: &'static [Setting<C, E>],
 }
 
-impl<C> Settings<C> {
+impl<C, E> Settings<C, E> {
     /// The table of `of`.
-    pub const fn new(of: &'static str, rows: &'static [Setting<C>]) -> Settings<C> {
+    pub const fn new(of: &'static str, rows: &'static [Setting<C, E>]) -> Settings<C, E> {
         Settings { of, rows }
     }
 
@@ -396,15 +457,34 @@ impl<C> Settings<C> {
         }
     }
 
-    /// Sets one; on an error nothing changes. Returns its name, for the effects of the change.
+    /// Sets one; on an error nothing changes. Returns its row, for the effect of the change.
     ///
     /// # Errors
     ///
     /// No such setting, or outside its range.
-    pub fn set(&self, of: &mut C, name: &str, value: u64) -> Result<&'static str, TunableError> {
+    pub fn set(
+        &self,
+        of: &mut C,
+        name: &str,
+        value: u64,
+    ) -> Result<&'static Setting<C, E>, TunableError> {
         let row = self.check(name, value)?;
         (row.set)(of, value);
-        Ok(row.tunable.name)
+        Ok(row)
+    }
+
+    /// The rows whose effects follow when `written` was set: that one, and those whose values it changed with its
+    /// own, as a selector does.
+    pub fn touched<'a>(
+        &self,
+        written: &'a Setting<C, E>,
+        before: &'a C,
+        after: &'a C,
+    ) -> impl Iterator<Item = &'static Setting<C, E>> + 'a {
+        let is_touched = move |row: &&'static Setting<C, E>| {
+            row.tunable.name == written.tunable.name || (row.get)(before) != (row.get)(after)
+        };
+        self.rows.iter().filter(is_touched)
     }
 
     /// The value in force; `None` if there is no such setting.
@@ -413,7 +493,7 @@ impl<C> Settings<C> {
     }
 
     /// The row of that name.
-    pub fn find(&self, name: &str) -> Option<&'static Setting<C>> {
+    pub fn find(&self, name: &str) -> Option<&'static Setting<C, E>> {
         self.rows.iter().find(|row| row.tunable.name == name)
     }
 
@@ -422,7 +502,7 @@ impl<C> Settings<C> {
     /// # Errors
     ///
     /// No such setting, or outside its range.
-    pub fn check(&self, name: &str, value: u64) -> Result<&'static Setting<C>, TunableError> {
+    pub fn check(&self, name: &str, value: u64) -> Result<&'static Setting<C, E>, TunableError> {
         let row = self.find(name);
         let row = row.ok_or_else(|| TunableError::Unknown { name: name.into(), stage: self.of })?;
         row.tunable.check(value)?;
@@ -446,7 +526,7 @@ impl<C> Settings<C> {
 /// The tunables of a table's rows, for lists in which the type of what is set does not count:
 /// `static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);`. Panics, when it is compiled, if `N` is not the
 /// number of rows.
-pub const fn listed<C, const N: usize>(rows: &[Setting<C>]) -> [Tunable; N] {
+pub const fn listed<C, E, const N: usize>(rows: &[Setting<C, E>]) -> [Tunable; N] {
     assert!(rows.len() == N, "as many tunables as rows");
     let mut all = [Tunable::switch("", false, ""); N];
     let mut i = 0;
@@ -635,9 +715,9 @@ mod tests {
     fn what_is_refused_changes_nothing() {
         let mut conf = TABLE.defaults();
         let range = TunableError::OutOfRange { name: "rule", got: 10, min: 0, max: 9 };
-        assert_eq!(TABLE.set(&mut conf, "rule", 10), Err(range));
+        assert_eq!(TABLE.set(&mut conf, "rule", 10).err(), Some(range));
         let unknown = TunableError::Unknown { name: "rul".into(), stage: "test" };
-        assert_eq!(TABLE.set(&mut conf, "rul", 1), Err(unknown));
+        assert_eq!(TABLE.set(&mut conf, "rul", 1).err(), Some(unknown));
         assert_eq!(TABLE.value(&conf, "rul"), None);
         assert_eq!(conf, TABLE.defaults());
     }

@@ -13,7 +13,7 @@ use hoistway_lab::bench::plan::{Level, Rates, Subject};
 use hoistway_lab::bench::record::{Carried, SCHEMA, may_write};
 use hoistway_lab::bench::subject;
 use hoistway_lab::bench::suite::{SUITE, Under};
-use hoistway_lab::config::Config;
+use hoistway_lab::config::{Config, replaces_wbt};
 use hoistway_lab::experiment::{Experiment, Options};
 use hoistway_lab::recommend::install::kernel_tunables;
 use hoistway_lab::world::{Kernel, World, WorldError};
@@ -198,7 +198,7 @@ fn throttles(queue: &Queue) -> bool {
     let target = queue.attribute("wbt_lat_usec").and_then(|v| v.parse::<i64>().ok());
     // BFQ switches it off while it is there.
     target.is_some_and(|us| us > 0)
-        || (target.is_some() && queue.scheduler().is_ok_and(|s| s == "bfq"))
+        || (target.is_some() && queue.scheduler().is_ok_and(|s| replaces_wbt(&s)))
 }
 
 /// What is in force, as a configuration.

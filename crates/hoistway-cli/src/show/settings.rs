@@ -26,7 +26,41 @@ pub fn text(of_device: Rows, of_group: &[Tunable]) -> String {
             out.push_str(&format!("  {:width$}  {}\n", change.word(), change.text()));
         }
     }
+    for (condition, names) in exceptions(list, |word| word.to_string()) {
+        out.push_str(&format!("\nwith {condition}:\n"));
+        for (change, names) in names {
+            out.push_str(&format!("  {}: {}\n", change.word(), names.join(", ")));
+        }
+    }
     out
+}
+
+/// Rows whose change does something else, by what it does.
+type Exceptions = Vec<(OnChange, Vec<String>)>;
+
+/// Under which values of a selector changes do not do what their rows say, and what they do there instead.
+fn exceptions(list: &[Tunable], quoted: impl Fn(&str) -> String) -> Vec<(String, Exceptions)> {
+    let mut all: Vec<(String, Exceptions)> = Vec::new();
+    for t in list {
+        let Some(only) = t.only_with else { continue };
+        let selector = list.iter().find(|s| s.name == only.selector);
+        let value = match selector.map(|s| s.unit) {
+            Some(Unit::Choice(words)) => words[only.value as usize].to_string(),
+            _ => only.value.to_string(),
+        };
+        let (name, value) = (quoted(only.selector), quoted(&value));
+        let condition = format!("another {name} than {value}");
+        let at = all.iter().position(|(c, _)| *c == condition).unwrap_or_else(|| {
+            all.push((condition, Vec::new()));
+            all.len() - 1
+        });
+        let of = &mut all[at].1;
+        match of.iter_mut().find(|(change, _)| *change == only.otherwise) {
+            Some((_, names)) => names.push(quoted(t.name)),
+            None => of.push((only.otherwise, vec![quoted(t.name)])),
+        }
+    }
+    all
 }
 
 fn columns(heading: &str, list: &[Tunable]) -> String {
@@ -67,6 +101,13 @@ pub fn markdown(name: &str) -> Option<String> {
     let meanings: Vec<String> =
         words.iter().map(|change| format!("*{}*: {}", change.word(), change.text())).collect();
     parts.push(format!("If changed while running: {}.\n", meanings.join("; ")));
+    for (condition, names) in exceptions(of_device, |word| format!("`{word}`")) {
+        let one = |(change, names): &(OnChange, Vec<String>)| {
+            format!("*{}*: {}", change.word(), names.join(", "))
+        };
+        let all: Vec<String> = names.iter().map(one).collect();
+        parts.push(format!("With {condition}: {}.\n", all.join("; ")));
+    }
     Some(parts.join("\n"))
 }
 
@@ -101,8 +142,11 @@ fn word(t: &Tunable, words: &[&'static str]) -> &'static str {
 fn words<'a>(list: impl Iterator<Item = &'a Tunable>) -> Vec<OnChange> {
     let mut found = Vec::new();
     for t in list {
-        if !found.contains(&t.on_change) {
-            found.push(t.on_change);
+        let elsewhere = t.only_with.map(|only| only.otherwise);
+        for change in [Some(t.on_change), elsewhere].into_iter().flatten() {
+            if !found.contains(&change) {
+                found.push(change);
+            }
         }
     }
     found

@@ -46,10 +46,16 @@ pub static NAMED: &[Named] = &[
 /// Behind a configuration's name: write-back throttling is on.
 pub const WBT: &str = "+wbt";
 
+/// The scheduler that a configuration names, settings or not, switches write-back throttling off while it is there.
+pub fn replaces_wbt(config: &str) -> bool {
+    let name = config.split(['{', '+']).next().unwrap_or_default();
+    hoistway::sched::find(name).is_some_and(|entry| entry.replaces_wbt)
+}
+
 /// A scheduler as it is when it is chosen in a kernel that throttles write-back (CONFIG_BLK_WBT_MQ, on by default):
-/// with [`WBT`], but for BFQ, which switches throttling off while it is there.
+/// with [`WBT`], but for those that switch throttling off.
 pub fn throttled(scheduler: &str) -> String {
-    match scheduler.starts_with("bfq") {
+    match replaces_wbt(scheduler) {
         true => scheduler.to_string(),
         false => format!("{scheduler}{WBT}"),
     }
@@ -423,6 +429,7 @@ pub(crate) mod tests {
             direct: false,
             tag_percent_min: None,
             tags_min: 0,
+            replaces_wbt: false,
             build: unbuilt,
         }
     }

@@ -1,6 +1,6 @@
 //! Which drive and which machine a run is about, as far as its manifest tells.
 
-use crate::config::{WBT, throttled};
+use crate::config::{WBT, replaces_wbt, throttled};
 use crate::result::{DriveInfo, Manifest};
 
 /// The world whose schedulers are the kernel's.
@@ -121,7 +121,7 @@ impl Identity {
         let tunables = self.present_tunables.as_deref().unwrap_or_default();
         let value = tunables.split_whitespace().find_map(|t| t.strip_prefix("wbt_lat_usec="));
         // BFQ has switched it off, which says nothing of the others.
-        let named = self.present_config.as_deref().filter(|c| !c.starts_with("bfq"));
+        let named = self.present_config.as_deref().filter(|c| !replaces_wbt(c));
         value.map(|v| v != "0").or_else(|| named.map(|c| c.ends_with(WBT)))
     }
 

@@ -3,6 +3,7 @@
 use super::figures::Results;
 use super::value::Value;
 use crate::result::published;
+use hoistway::sched::{Service, find};
 
 /// What comes of a row: ours and how it came about, or what is missing for it.
 type Derived = Result<(Value, &'static str), String>;
@@ -144,7 +145,8 @@ impl At<'_> {
 
     /// The shortest or the longest start of xterm over the four loads.
     fn extreme_xterm(&self, config: &str, best: bool) -> Derived {
-        let config = if config.starts_with("bfq") { "bfq-v1" } else { "cfq" };
+        let budgets = find(config).is_some_and(|entry| entry.service == Service::Budgets);
+        let config = if budgets { "bfq-v1" } else { "cfq" };
         let all = ["10r-seq", "10r-rand", "5r5w-seq", "5r5w-rand"]
             .map(|load| self.value(config, &format!("xterm+{load}"), "startup_time"));
         let mut all = all.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -57,6 +57,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: Some(100),
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(K2::new(setup)),
 };
 
@@ -81,7 +82,10 @@ struct Conf {
     mended: bool,
 }
 
-const ROWS: &[Setting<Conf>] = &[
+/// Makes what a row says of its change true.
+type Effect = fn(&mut K2);
+
+const ROWS: &[Setting<Conf, Effect>] = &[
     Tunable::new(
         "max_inflight",
         Unit::Requests,
@@ -112,7 +116,9 @@ const ROWS: &[Setting<Conf>] = &[
         false,
         "A flush command that ends counts as a request of K2's that ends, and lets another one out, as in Linux 4.15.",
     )
-    .field(|c| c.count_bypassed.into(), |c, v| c.count_bypassed = v == 1),
+    .on_change(OnChange::Resets)
+    .only_with("base", 1, OnChange::Decides)
+    .field_then(|c| c.count_bypassed.into(), |c, v| c.count_bypassed = v == 1, K2::count_anew),
     Tunable::choice(
         "base",
         &["2019", "hoistway"],
@@ -121,9 +127,10 @@ const ROWS: &[Setting<Conf>] = &[
          and what waits is asked for. 2019: the request counts as out for ever, and what waits stands still until the next insertion.",
     )
     .on_change(OnChange::Resets)
-    .field(|c| c.mended.into(), |c, v| c.mended = v == 1),
+    .only_with("base", 1, OnChange::Decides)
+    .field_then(|c| c.mended.into(), |c, v| c.mended = v == 1, K2::count_anew),
 ];
-static SETTINGS: Settings<Conf> = Settings::new("k2", ROWS);
+static SETTINGS: Settings<Conf, Effect> = Settings::new("k2", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// What happened, for reports.
@@ -339,6 +346,13 @@ impl Scheduler for K2 {
     }
 }
 
+impl K2 {
+    /// What was counted by other rules is counted as it is.
+    fn count_anew(&mut self) {
+        self.inflight = self.out;
+    }
+}
+
 impl Stage for K2 {
     fn info(&self) -> &'static StageInfo {
         &ENTRY.stage
@@ -351,15 +365,14 @@ impl Stage for K2 {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        SETTINGS.set(&mut self.conf, name, value)?;
-        if self.conf.mended {
-            // What was counted by other rules is counted anew, and what may go now goes.
-            if matches!(name, "base" | "count_bypassed") {
-                self.inflight = self.out;
-            }
-            if !self.is_full() && self.waiting > 0 {
-                self.run(cx);
-            }
+        let row = SETTINGS.set(&mut self.conf, name, value)?;
+        let mended = self.conf.mended;
+        if let Some(effect) = row.effect.filter(|_| row.tunable.keeps_promise(mended.into())) {
+            effect(self);
+        }
+        // What may go now goes.
+        if mended && !self.is_full() && self.waiting > 0 {
+            self.run(cx);
         }
         Ok(())
     }

@@ -283,6 +283,8 @@ pub struct Entry {
     /// The least scheduler tags it asks for where nothing is set (multi-queue profile): a scheduler that sees
     /// two requests cannot choose. 0: the device's usual number.
     pub tags_min: u32,
+    /// Write-back throttling is off while it is in force, as Linux switches it off for BFQ.
+    pub replaces_wbt: bool,
     /// Makes an instance with all tunables at their defaults.
     pub build: fn(&Setup<'_>) -> Box<dyn Scheduler>,
 }
@@ -326,4 +328,18 @@ pub static SCHEDULERS: &[&Entry] = &[
 /// Finds an entry by name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     SCHEDULERS.iter().copied().find(|e| e.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bfq_and_its_releases_replace_write_back_throttling_and_nobody_else() {
+        for entry in SCHEDULERS {
+            let of_bfq = entry.name == "bfq" || entry.name.starts_with("bfq-v");
+            assert_eq!(entry.replaces_wbt, of_bfq, "{}", entry.name);
+            assert_eq!(entry.service == Service::Budgets, of_bfq, "{}", entry.name);
+        }
+    }
 }

@@ -57,6 +57,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: None,
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(MqDeadline::new(setup)),
 };
 
@@ -89,90 +90,127 @@ impl Base {
     const ALL: [Base; 3] = [Base::V61, Base::Hoistway, Base::V612];
 }
 
-const ROWS: &[Setting<Conf>] = &[
+const HOISTWAY: u64 = Base::Hoistway as u64;
+
+/// Makes what a row says of its change true: whether the base keeps that is told.
+type Effect = fn(&mut MqDeadline, bool);
+
+const ROWS: &[Setting<Conf, Effect>] = &[
     Tunable::new(
-                "read_expire",
-                Unit::Millis,
-                500,
-                (0, EXPIRE_MS_MAX),
-                "A read this old starts the next batch of reads of its level.",
-            )
-            .on_change(OnChange::WaitingRequests).field(|c| c.read_expire_ms, |c, v| c.read_expire_ms = v),
+        "read_expire",
+        Unit::Millis,
+        500,
+        (0, EXPIRE_MS_MAX),
+        "A read this old starts the next batch of reads of its level.",
+    )
+    .on_change(OnChange::WaitingRequests)
+    .only_with("base", HOISTWAY, OnChange::LaterRequests)
+    .field_then(
+        |c| c.read_expire_ms,
+        |c, v| c.read_expire_ms = v,
+        |m, mended| m.set_expire(READ, m.conf.read_expire_ms, mended),
+    ),
     Tunable::new(
-                "write_expire",
-                Unit::Millis,
-                5000,
-                (0, EXPIRE_MS_MAX),
-                "A write this old starts the next batch of writes of its level.",
-            )
-            .on_change(OnChange::WaitingRequests).field(|c| c.write_expire_ms, |c, v| c.write_expire_ms = v),
+        "write_expire",
+        Unit::Millis,
+        5000,
+        (0, EXPIRE_MS_MAX),
+        "A write this old starts the next batch of writes of its level.",
+    )
+    .on_change(OnChange::WaitingRequests)
+    .only_with("base", HOISTWAY, OnChange::LaterRequests)
+    .field_then(
+        |c| c.write_expire_ms,
+        |c, v| c.write_expire_ms = v,
+        |m, mended| m.set_expire(WRITE, m.conf.write_expire_ms, mended),
+    ),
     Tunable::new(
-                "prio_aging_expire",
-                Unit::Millis,
-                10_000,
-                (0, EXPIRE_MS_MAX),
-                "A request this old is served although more important levels are busy.",
-            ).field(|c| c.aging_expire_ms, |c, v| c.aging_expire_ms = v),
+        "prio_aging_expire",
+        Unit::Millis,
+        10_000,
+        (0, EXPIRE_MS_MAX),
+        "A request this old is served although more important levels are busy.",
+    )
+    .field_then(
+        |c| c.aging_expire_ms,
+        |c, v| c.aging_expire_ms = v,
+        |m, _| m.aging_expire = m.clock.whole_ticks(m.conf.aging_expire_ms),
+    ),
     Tunable::new(
-                "writes_starved",
-                Unit::Count,
-                2,
-                (0, COUNT_MAX),
-                "Batches of reads that may go before waiting writes.",
-            ).field(|c| c.writes_starved, |c, v| c.writes_starved = v),
+        "writes_starved",
+        Unit::Count,
+        2,
+        (0, COUNT_MAX),
+        "Batches of reads that may go before waiting writes.",
+    )
+    .field(|c| c.writes_starved, |c, v| c.writes_starved = v),
     Tunable::new(
-                "fifo_batch",
-                Unit::Requests,
-                16,
-                (0, COUNT_MAX),
-                "Longest batch; 0 behaves as 1.",
-            ).field(|c| c.fifo_batch, |c, v| c.fifo_batch = v),
+        "fifo_batch",
+        Unit::Requests,
+        16,
+        (0, COUNT_MAX),
+        "Longest batch; 0 behaves as 1.",
+    )
+    .field(|c| c.fifo_batch, |c, v| c.fifo_batch = v),
     Tunable::new(
-                "front_merges",
-                Unit::Switch,
-                1,
-                (0, 1),
-                "Look for requests that begin where a bio ends.",
-            ).field(|c| c.front_merges.into(), |c, v| c.front_merges = v != 0),
+        "front_merges",
+        Unit::Switch,
+        1,
+        (0, 1),
+        "Look for requests that begin where a bio ends.",
+    )
+    .field(|c| c.front_merges.into(), |c, v| c.front_merges = v != 0),
     Tunable::new(
-                "async_depth",
-                Unit::Requests,
-                256,
-                (1, COUNT_MAX),
-                "Writes may take the part async_depth / nr_requests of \
-                      each word of tags. Fresh, and whenever nr_requests changes, it follows \
-                      nr_requests (256 on deep devices) as async_depth_default says.",
-            ).field(|c| c.async_depth, |c, v| c.async_depth = v),
+        "async_depth",
+        Unit::Requests,
+        256,
+        (1, COUNT_MAX),
+        "Writes may take the part async_depth / nr_requests of each word of \
+         tags. Fresh, and whenever nr_requests changes, it follows nr_requests \
+         (256 on deep devices) as async_depth_default says.",
+    )
+    .field(|c| c.async_depth, |c, v| c.async_depth = v),
     Tunable::new(
-                "async_depth_default",
-                Unit::Choice(&["full", "three_quarters"]),
-                0,
-                (0, 1),
-                "What async_depth is reset to: nr_requests (6.1 long-term and from 6.9), or three \
-                      quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it resets async_depth.",
-            )
-            .on_change(OnChange::Resets).field(|c| c.three_quarters.into(), |c, v| c.three_quarters = v != 0),
+        "async_depth_default",
+        Unit::Choice(&["full", "three_quarters"]),
+        0,
+        (0, 1),
+        "What async_depth is reset to: nr_requests (6.1 long-term and from \
+         6.9), or three quarters of it (5.14 to 6.0, 6.2 to 6.8). Setting it \
+         resets async_depth.",
+    )
+    .on_change(OnChange::Resets)
+    .field_then(
+        |c| c.three_quarters.into(),
+        |c, v| c.three_quarters = v != 0,
+        |m, _| m.conf.async_depth = m.default_async_depth(),
+    ),
     Tunable::new(
-                "shared_at_head",
-                Unit::Switch,
-                0,
-                (0, 1),
-                "Requeued requests of all levels go before everything else (recent kernels).",
-            ).field(|c| c.shared_at_head.into(), |c, v| c.shared_at_head = v != 0),
+        "shared_at_head",
+        Unit::Switch,
+        0,
+        (0, 1),
+        "Requeued requests of all levels go before everything else (recent \
+         kernels).",
+    )
+    .field(|c| c.shared_at_head.into(), |c, v| c.shared_at_head = v != 0),
     Tunable::new(
-                "base",
-                Unit::Choice(Base::WORDS),
-                Base::Hoistway as u64,
-                (0, Base::ALL.len() as u64 - 1),
-                "Whose rules. When read_expire or write_expire changes while requests wait, hoistway moves \
-                      their deadlines with it. 6.1 and 6.12 leave them, and since the kernel takes a \
-                      request's start to be its deadline less the expiry in force, a lowered one makes them \
-                      seem to come from the future: nothing of them is dispatched until that time has come. \
-                      A sweep goes on with the request that followed the last one when that was dispatched; \
-                      with 6.12 (since 6.5) with the first one at its sector or behind it, whenever it came.",
-            ).field(|c| c.base as u64, |c, v| c.base = Base::ALL[v as usize]),
+        "base",
+        Unit::Choice(Base::WORDS),
+        Base::Hoistway as u64,
+        (0, Base::ALL.len() as u64 - 1),
+        "Whose rules. When read_expire or write_expire changes while requests \
+         wait, hoistway moves their deadlines with it. 6.1 and 6.12 leave them, \
+         and since the kernel takes a request's start to be its deadline less \
+         the expiry in force, a lowered one makes them seem to come from the \
+         future: nothing of them is dispatched until that time has come. A \
+         sweep goes on with the request that followed the last one when that \
+         was dispatched; with 6.12 (since 6.5) with the first one at its sector \
+         or behind it, whenever it came.",
+    )
+    .field(|c| c.base as u64, |c, v| c.base = Base::ALL[v as usize]),
 ];
-static SETTINGS: Settings<Conf> = Settings::new("mq-deadline", ROWS);
+static SETTINGS: Settings<Conf, Effect> = Settings::new("mq-deadline", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// Largest expiry: ten minutes (chosen).
@@ -435,24 +473,11 @@ impl MqDeadline {
     ///
     /// Deviation: the kernel leaves them (`base = 6.1`), see the tunable. Requests on an `at_head` list have
     /// the instant of their insertion for a deadline and are never too young.
-    fn set_expire(&mut self, dir: usize, ms: u64) {
+    fn set_expire(&mut self, dir: usize, ms: u64, waiting_too: bool) {
         let old = core::mem::replace(&mut self.expire[dir], self.clock.whole_ticks(ms));
-        if self.conf.base == Base::Hoistway {
+        if waiting_too {
             let by = self.expire[dir] - old;
             self.levels.iter().for_each(|l| l.lanes[dir].postpone(&mut self.pool, by));
-        }
-    }
-
-    /// What follows from a change of `name`.
-    fn applied(&mut self, name: &str) {
-        match name {
-            "read_expire" => self.set_expire(READ, self.conf.read_expire_ms),
-            "write_expire" => self.set_expire(WRITE, self.conf.write_expire_ms),
-            "prio_aging_expire" => {
-                self.aging_expire = self.clock.whole_ticks(self.conf.aging_expire_ms);
-            }
-            "async_depth_default" => self.conf.async_depth = self.default_async_depth(),
-            _ => {}
         }
     }
 
@@ -608,8 +633,10 @@ impl Stage for MqDeadline {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let name = SETTINGS.set(&mut self.conf, name, value)?;
-        self.applied(name);
+        let row = SETTINGS.set(&mut self.conf, name, value)?;
+        if let Some(effect) = row.effect {
+            effect(self, row.tunable.keeps_promise(self.conf.base as u64));
+        }
         Ok(())
     }
 

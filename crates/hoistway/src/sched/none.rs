@@ -47,6 +47,7 @@ pub static ENTRY: Entry = Entry {
     direct: true,
     tag_percent_min: None,
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(SoftwareQueues::new(setup)),
 };
 

@@ -59,6 +59,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: Some(100),
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(Sio::new(setup, Revision::Directions)),
 };
 

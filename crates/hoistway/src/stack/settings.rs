@@ -48,7 +48,7 @@ const ROWS: &[Setting<Stack>] = &[
 ];
 static SETTINGS: Settings<Stack> = Settings::new("queue", ROWS);
 /// Tunables of the block layer itself.
-pub static QUEUE_TUNABLES: &[Tunable] = &listed::<Stack, { ROWS.len() }>(ROWS);
+pub static QUEUE_TUNABLES: &[Tunable] = &listed::<Stack, (), { ROWS.len() }>(ROWS);
 
 impl Stack {
     pub(super) fn set(

@@ -186,9 +186,9 @@ impl Install {
         self.config.as_ref().map(|c| c.scheduler.name)
     }
 
-    /// Write-back is throttled, or BFQ does without.
+    /// Write-back is throttled, or the scheduler does without.
     pub fn throttles(&self) -> bool {
-        self.config.as_ref().is_some_and(|c| has_wbt(c) || c.scheduler.name == "bfq")
+        self.config.as_ref().is_some_and(|c| has_wbt(c) || c.scheduler.replaces_wbt)
     }
 
     /// BFQ, with whatever settings.

@@ -86,7 +86,7 @@ use low::Low;
 use queue::{HeldBio, Queues, Source};
 use slice::{BPS_MAX, Clock, IOPS_MAX, Lane, Limit, Rate, Size};
 use tables::{
-    Conf, GROUP_TUNABLES, KNOB, KNOB_LOW, SETTINGS, SETTINGS_LOW, SLICE, SLICE_ROTATIONAL,
+    Conf, Effect, GROUP_TUNABLES, KNOB, KNOB_LOW, SETTINGS, SETTINGS_LOW, SLICE_ROTATIONAL,
     group_default,
 };
 pub use tables::{ENTRY, ENTRY_LOW};
@@ -193,7 +193,7 @@ impl IoMax {
         this
     }
 
-    fn settings(&self) -> &'static Settings<Conf> {
+    fn settings(&self) -> &'static Settings<Conf, Effect> {
         if self.low.is_some() { &SETTINGS_LOW } else { &SETTINGS }
     }
 
@@ -595,6 +595,17 @@ impl Controller for IoMax {
     }
 }
 
+impl IoMax {
+    /// What a slice allows follows from its length.
+    fn slice_changed(&mut self) {
+        self.clock.set_slice(self.conf.slice_ms);
+        let clock = self.clock;
+        for lane in self.nodes.iter_mut().flat_map(|n| &mut n.lanes) {
+            lane.limit = clock.limit(lane.limit.rate);
+        }
+    }
+}
+
 impl Stage for IoMax {
     fn info(&self) -> &'static StageInfo {
         if self.low.is_some() { &ENTRY_LOW.stage } else { &ENTRY.stage }
@@ -649,13 +660,9 @@ impl Stage for IoMax {
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
         self.clock.set(now);
-        let name = self.settings().set(&mut self.conf, name, value)?;
-        if name == SLICE {
-            self.clock.set_slice(value);
-            let clock = self.clock;
-            for lane in self.nodes.iter_mut().flat_map(|n| &mut n.lanes) {
-                lane.limit = clock.limit(lane.limit.rate);
-            }
+        let row = self.settings().set(&mut self.conf, name, value)?;
+        if let Some(effect) = row.effect {
+            effect(self);
         }
         self.timers.kind = self.conf.tick_timers;
         self.clock.newer = self.conf.base == 1;

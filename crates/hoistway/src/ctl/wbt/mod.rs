@@ -40,7 +40,7 @@ use super::{Controller, Entry, Gate, Verdict};
 use crate::device::Device;
 use crate::env::Cx;
 use crate::request::{BioId, Dir, Flags, Io, Op, ReqId};
-use crate::setting::{Setting, Settings, Tunable, TunableError, Unit, listed};
+use crate::setting::{OnChange, Setting, Settings, Tunable, TunableError, Unit, listed};
 use crate::stage::{Change, Figure, Gauge, Stage, StageInfo};
 use crate::unit::{Instant, Nanos};
 use alloc::boxed::Box;
@@ -63,10 +63,6 @@ pub static ENTRY: Entry = Entry {
     build: |device| Box::new(Wbt::new(device)),
 };
 
-const TARGET: &str = "target";
-const WINDOW: &str = "window";
-const DEPTH: &str = "depth";
-
 /// What is set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Conf {
@@ -77,26 +73,34 @@ struct Conf {
     depth: u32,
 }
 
-const ROWS: &[Setting<Conf>] = &[
+/// Makes what a row says of its change true.
+type Effect = fn(&mut Wbt, Instant);
+
+const ROWS: &[Setting<Conf, Effect>] = &[
     Tunable::new(
-        TARGET,
+        "target",
         Unit::Micros,
         2_000,
         (0, 10_000_000),
         "Read latency above which writes are held back; 0: off. On a rotational device the \
          default is 75000.",
     )
-    .field(|c| c.target.as_us(), |c, v| c.target = Nanos::us(v)),
+    .field_then(
+        |c| c.target.as_us(),
+        |c, v| c.target = Nanos::us(v),
+        |w, _| w.target_changed(),
+    ),
     Tunable::new(
-        WINDOW,
+        "window",
         Unit::Millis,
         100,
         (1, 10_000),
         "Length of a window at step 0; a step down shortens it.",
     )
-    .field(|c| c.window.as_ms(), |c, v| c.window = Nanos::ms(v)),
+    .on_change(OnChange::Limits)
+    .field_then(|c| c.window.as_ms(), |c, v| c.window = Nanos::ms(v), Wbt::window_changed),
     Tunable::new(
-        DEPTH,
+        "depth",
         Unit::Requests,
         16,
         (1, 1024),
@@ -104,7 +108,7 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .field(|c| c.depth.into(), |c, v| c.depth = v as u32),
 ];
-static SETTINGS: Settings<Conf> = Settings::new("wbt", ROWS);
+static SETTINGS: Settings<Conf, Effect> = Settings::new("wbt", ROWS);
 static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 
 /// Default target of a rotational device.
@@ -518,6 +522,22 @@ impl Controller for Wbt {
     }
 }
 
+impl Wbt {
+    /// Turned off, it observes nothing any more.
+    fn target_changed(&mut self) {
+        if self.off() {
+            (self.window_end, self.step, self.unknown) = (None, 0, 0);
+            self.window_length = self.conf.window;
+        }
+    }
+
+    /// The window under way ends no later than one that began now.
+    fn window_changed(&mut self, now: Instant) {
+        self.window_length = self.conf.window;
+        self.window_end = self.window_end.map(|end| end.min(now + self.window_length));
+    }
+}
+
 impl Stage for Wbt {
     fn info(&self) -> &'static StageInfo {
         &ENTRY.stage
@@ -550,19 +570,8 @@ impl Stage for Wbt {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        match SETTINGS.set(&mut self.conf, name, value)? {
-            TARGET if self.off() => {
-                // Nothing is observed any more.
-                (self.window_end, self.step, self.unknown) = (None, 0, 0);
-                self.window_length = self.conf.window;
-            }
-            WINDOW => {
-                let window = self.conf.window;
-                self.window_length = window;
-                // The window under way ends no later than one that began now.
-                self.window_end = self.window_end.map(|end| end.min(now + window));
-            }
-            _ => {}
+        if let Some(effect) = SETTINGS.set(&mut self.conf, name, value)?.effect {
+            effect(self, now);
         }
         self.compute_depths();
         Ok(())

@@ -169,7 +169,7 @@ fn each_kind_of_write_has_its_limit() {
     assert_eq!(rig.admitted(Op::Write, Flags::BACKGROUND), 16);
     // Off.
     let mut rig = Rig::wbt(|_| {});
-    rig.ctl.set(now, TARGET, 0, &mut rig.env.cx()).unwrap();
+    rig.ctl.set(now, "target", 0, &mut rig.env.cx()).unwrap();
     assert_eq!(rig.admitted(Op::Write, BUFFERED), 200);
     assert_eq!(rig.ctl.next_timer(), None);
 }
@@ -207,13 +207,13 @@ fn behind_a_volatile_cache_waiters_go_when_all_are_written() {
 #[test]
 fn turning_it_off_releases_all_and_the_default_follows_the_device() {
     let mut rig = Rig::wbt(|d| d.rotational = true);
-    assert_eq!(rig.ctl.value(TARGET), Some(75_000));
+    assert_eq!(rig.ctl.value("target"), Some(75_000));
     assert_eq!(rig.admitted(Op::Discard, Flags::NONE), 4);
     let now = rig.now;
-    rig.ctl.set(now, TARGET, 0, &mut rig.env.cx()).unwrap();
+    rig.ctl.set(now, "target", 0, &mut rig.env.cx()).unwrap();
     let released = core::iter::from_fn(|| rig.release()).count();
     assert_eq!(released, 196);
-    for (name, value) in [(TARGET, 10_000_001), (WINDOW, 0), (DEPTH, 0), ("step", 1)] {
+    for (name, value) in [("target", 10_000_001), ("window", 0), ("depth", 0), ("step", 1)] {
         assert!(rig.ctl.set(now, name, value, &mut rig.env.cx()).is_err(), "{name}");
     }
 }

@@ -32,7 +32,7 @@ mod model;
 mod tunables;
 
 use self::model::{KINDS, Models, Shrink};
-use self::tunables::{KIND_NAMES, SETTINGS, TUNABLES};
+use self::tunables::{SETTINGS, TUNABLES};
 use super::{At, Dispatch, Entry, Merged, Open, Run, Scheduler, Search, Service, Setup};
 use crate::device::Profile;
 use crate::env::Cx;
@@ -69,6 +69,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: None,
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(Adios::new(setup)),
 };
 
@@ -582,6 +583,13 @@ impl Adios {
         let tick = self.ticks(now);
         self.models.load(kind, base, slope, tick);
     }
+
+    /// What was written stands in the model already; as a load it begins anew from there.
+    fn load_as_it_stands(&mut self, now: Instant, kind: usize) {
+        let (base, slope) = (self.models.of[kind].base, self.models.of[kind].slope);
+        self.load(now, kind, base, slope);
+        self.models.empty_pool();
+    }
 }
 
 impl Scheduler for Adios {
@@ -724,18 +732,8 @@ impl Stage for Adios {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let name = SETTINGS.set(self, name, value)?;
-        let kind = [READ, WRITE, DISCARD].into_iter().find(|&k| name.contains(KIND_NAMES[k]));
-        match (name, kind) {
-            ("read_priority", _) => self.bias = 0,
-            // What it wrote stands in the model already; as a load it begins anew from there.
-            (_, Some(kind)) if name.starts_with("lat_model_") => {
-                let (base, slope) = (self.models.of[kind].base, self.models.of[kind].slope);
-                self.load(now, kind, base, slope);
-                self.models.empty_pool();
-            }
-            (_, Some(kind)) if name.starts_with("lat_target_") => self.load(now, kind, 0, 0),
-            _ => {}
+        if let Some(effect) = SETTINGS.set(self, name, value)?.effect {
+            effect(self, now);
         }
         Ok(())
     }

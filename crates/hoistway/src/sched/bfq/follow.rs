@@ -2,56 +2,102 @@
 //!
 //! Deviation: the reference leaves them. A wait armed under a `slice_idle` of ten minutes then keeps the device
 //! idle for ten minutes although 8 ms were written meanwhile, and a queue with a budget of the old size stands
-//! behind everything that smaller ones can do. Nothing is ever lengthened. Only with `base = hoistway`.
+//! behind everything that smaller ones can do. Nothing is ever lengthened. Only with `base = hoistway`: the rows
+//! say so ([`crate::setting::OnlyWith`]), and each has the function that makes it true.
 
 use super::Bfq;
 use super::ids::Id;
 use super::queue::raise::NOT_RAISED;
-use super::tunables::{Base, Conf};
+use super::tunables::{Conf, SETTINGS};
 use crate::env::Cx;
+use crate::setting::Setting;
 use crate::unit::{Instant, Nanos};
 
+/// Makes what a row says of its change true.
+pub(super) type Effect = fn(&mut Bfq, &Written<'_>, &mut Cx<'_>);
+
+/// A tunable was written.
+pub(super) struct Written<'a> {
+    pub now: Instant,
+    /// What was set until now.
+    pub before: &'a Conf,
+    /// Under this base the row keeps what it says; otherwise what was made under the old value stays.
+    pub mended: bool,
+}
+
 impl Bfq {
-    /// `name` was set, what was set `before` is known: what follows from it.
-    pub(super) fn applied(&mut self, now: Instant, name: &str, before: &Conf, cx: &mut Cx<'_>) {
-        match name {
-            "low_latency" if before.low_latency && !self.conf.low_latency => {
-                self.end_all_raising(now, cx);
+    /// Calls the effects of the row that was `written`, and of those that it changed with itself.
+    pub(super) fn follow(
+        &mut self,
+        now: Instant,
+        written: &'static Setting<Conf, Effect>,
+        before: &Conf,
+        cx: &mut Cx<'_>,
+    ) {
+        let after = self.conf.clone();
+        for row in SETTINGS.touched(written, before, &after) {
+            let mended = row.tunable.keeps_promise(after.base as u64);
+            if let Some(effect) = row.effect {
+                effect(self, &Written { now, before, mended }, cx);
             }
-            "max_budget" => self.recompute_max_budget(),
-            "timeout_sync" => {
-                self.conf.timeout_written = true;
-                self.recompute_max_budget();
-            }
-            "queue_statistics" => self.restart_queue_statistics(),
-            _ => {}
         }
-        self.fair.set_rules(self.conf.fair);
-        if self.conf.move_counts && !before.move_counts {
-            self.recount_groups();
-        }
-        self.recompute_wr_duration();
-        self.follow(now, name);
     }
 
-    /// After `name` was set.
-    fn follow(&mut self, now: Instant, name: &str) {
-        if self.conf.base != Base::Hoistway {
-            return;
+    /// `slice_idle` in any of its forms.
+    pub(super) fn idling_changed(&mut self, written: &Written<'_>, _cx: &mut Cx<'_>) {
+        if written.mended {
+            self.shorten_wait(written.now);
         }
-        match name {
-            "slice_idle" | "slice_idle_us" | "strict_guarantees" => self.shorten_wait(now),
-            "max_budget" | "timeout_sync" => {
-                self.shorten_slot();
-                self.cut_budgets();
-            }
-            "wr_max_time" | "wr_rt_max_time" => self.shorten_raising(),
-            _ => {}
+    }
+
+    pub(super) fn budgets_changed(&mut self, written: &Written<'_>, _cx: &mut Cx<'_>) {
+        self.recompute_max_budget();
+        if written.mended {
+            self.shorten_slot();
+            self.cut_budgets();
         }
+    }
+
+    pub(super) fn timeout_changed(&mut self, written: &Written<'_>, cx: &mut Cx<'_>) {
+        self.conf.timeout_written = true;
+        self.budgets_changed(written, cx);
+    }
+
+    /// How long queues stay raised.
+    pub(super) fn raising_changed(&mut self, written: &Written<'_>, _cx: &mut Cx<'_>) {
+        self.recompute_wr_duration();
+        if written.mended {
+            self.shorten_raising();
+        }
+    }
+
+    pub(super) fn low_latency_changed(&mut self, written: &Written<'_>, cx: &mut Cx<'_>) {
+        if written.before.low_latency && !self.conf.low_latency {
+            self.end_all_raising(written.now, cx);
+        }
+    }
+
+    /// What the fair queue decides by.
+    pub(super) fn rules_changed(&mut self, _written: &Written<'_>, _cx: &mut Cx<'_>) {
+        self.fair.set_rules(self.conf.fair);
+    }
+
+    pub(super) fn rounding_changed(&mut self, _written: &Written<'_>, _cx: &mut Cx<'_>) {
+        self.recompute_wr_duration();
+    }
+
+    pub(super) fn counting_changed(&mut self, written: &Written<'_>, _cx: &mut Cx<'_>) {
+        if self.conf.move_counts && !written.before.move_counts {
+            self.recount_groups();
+        }
+    }
+
+    pub(super) fn statistics_changed(&mut self, _written: &Written<'_>, _cx: &mut Cx<'_>) {
+        self.restart_queue_statistics();
     }
 
     /// A wait that is armed ends when one of the present length would have.
-    fn shorten_wait(&mut self, now: Instant) {
+    pub(super) fn shorten_wait(&mut self, now: Instant) {
         let Some((end, q)) = self.serving.timer else { return };
         let idle = self.conf.slice_idle;
         let longest = match self.fair.ents[q].wr > 1 && idle > Nanos::ZERO {
@@ -64,7 +110,7 @@ impl Bfq {
 
     /// The slot in service ends by the present limit. (That of `bfq-v1` begins with a completion, and its own
     /// `set` sees to it.)
-    fn shorten_slot(&mut self) {
+    pub(super) fn shorten_slot(&mut self) {
         let q = self.serving.queue;
         if q.is_none() || self.rules.own_slot_limit {
             return;
@@ -76,7 +122,7 @@ impl Bfq {
     }
 
     /// No budget is above the largest; queues that wait their turn are stamped anew.
-    fn cut_budgets(&mut self) {
+    pub(super) fn cut_budgets(&mut self) {
         let most = if self.conf.user_max_budget > 0 {
             self.conf.user_max_budget
         } else {
@@ -98,7 +144,7 @@ impl Bfq {
     }
 
     /// What is raised stays so for no longer than a queue that is raised now.
-    fn shorten_raising(&mut self) {
+    pub(super) fn shorten_raising(&mut self) {
         let terms = self.terms();
         for q in self.queues.ids() {
             let queue = &mut self.queues[q];

@@ -126,6 +126,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: None,
     tags_min: 0,
+    replaces_wbt: true,
     build: |setup| Box::new(Bfq::new(setup)),
 };
 
@@ -407,8 +408,8 @@ impl Stage for Bfq {
     ) -> Result<(), TunableError> {
         self.clock(now);
         let before = self.conf.clone();
-        let name = SETTINGS.set(&mut self.conf, name, value)?;
-        self.applied(now, name, &before, cx);
+        let row = SETTINGS.set(&mut self.conf, name, value)?;
+        self.follow(now, row, &before, cx);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Tunables: the kernel's, and the switches for quirks of the reference (specs/bfq.md sections 9, 10).
 
+use super::Bfq;
+use super::follow::Effect;
 use super::wf2q::Rules;
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
 use crate::unit::Nanos;
@@ -119,7 +121,7 @@ const MS_MAX: u64 = 600_000;
 const MENDED: &[u64] = &[0, 0, 1, 0, 0, 0];
 const HOISTWAY: u64 = Base::Hoistway as u64;
 
-const ROWS: &[Setting<Conf>] = &[
+const ROWS: &[Setting<Conf, Effect>] = &[
     Tunable::new(
         "slice_idle",
         Unit::Millis,
@@ -128,7 +130,12 @@ const ROWS: &[Setting<Conf>] = &[
         "How long the device is kept idle for the next request of a queue. 0: never.",
     )
     .on_change(OnChange::Waits)
-    .field(|c| c.slice_idle.as_ms(), |c, v| c.slice_idle = Nanos::ms(v)),
+    .only_with("base", HOISTWAY, OnChange::LaterWaits)
+    .field_then(
+        |c| c.slice_idle.as_ms(),
+        |c, v| c.slice_idle = Nanos::ms(v),
+        Bfq::idling_changed,
+    ),
     Tunable::new(
         "slice_idle_us",
         Unit::Micros,
@@ -137,14 +144,24 @@ const ROWS: &[Setting<Conf>] = &[
         "The same in microseconds; the last one written counts.",
     )
     .on_change(OnChange::Waits)
-    .field(|c| c.slice_idle.as_us(), |c, v| c.slice_idle = Nanos::us(v)),
+    .only_with("base", HOISTWAY, OnChange::LaterWaits)
+    .field_then(
+        |c| c.slice_idle.as_us(),
+        |c, v| c.slice_idle = Nanos::us(v),
+        Bfq::idling_changed,
+    ),
     Tunable::switch(
         "strict_guarantees",
         false,
         "Always idle, and only one request in the device. Raises slice_idle to 8 ms.",
     )
     .on_change(OnChange::Waits)
-    .field(|c| c.strict_guarantees.into(), |c, v| c.set_strict(v != 0)),
+    .only_with("base", HOISTWAY, OnChange::LaterWaits)
+    .field_then(
+        |c| c.strict_guarantees.into(),
+        |c, v| c.set_strict(v != 0),
+        Bfq::idling_changed,
+    ),
     Tunable::new(
         "max_budget",
         Unit::Sectors,
@@ -154,10 +171,12 @@ const ROWS: &[Setting<Conf>] = &[
          peak rate.",
     )
     .on_change(OnChange::Limits)
-    .field(|c| c.user_max_budget, |c, v| c.user_max_budget = v),
+    .only_with("base", HOISTWAY, OnChange::LaterLimits)
+    .field_then(|c| c.user_max_budget, |c, v| c.user_max_budget = v, Bfq::budgets_changed),
     Tunable::new("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a slot.")
         .on_change(OnChange::Limits)
-        .field(|c| c.timeout.as_ms(), |c, v| c.timeout = Nanos::ms(v)),
+        .only_with("base", HOISTWAY, OnChange::LaterLimits)
+        .field_then(|c| c.timeout.as_ms(), |c, v| c.timeout = Nanos::ms(v), Bfq::timeout_changed),
     Tunable::new(
         "fifo_expire_sync",
         Unit::Millis,
@@ -209,7 +228,11 @@ const ROWS: &[Setting<Conf>] = &[
         (1, MS_MAX),
         "How often the idle class is offered a slot while others are busy.",
     )
-    .field(|c| c.fair.idle_class_period.as_ms(), |c, v| c.fair.idle_class_period = Nanos::ms(v)),
+    .field_then(
+        |c| c.fair.idle_class_period.as_ms(),
+        |c, v| c.fair.idle_class_period = Nanos::ms(v),
+        Bfq::rules_changed,
+    ),
     Tunable::switch(
         "exact_pick",
         true,
@@ -217,7 +240,11 @@ const ROWS: &[Setting<Conf>] = &[
          (quirk Q1).",
     )
     .presets(MENDED, HOISTWAY)
-    .field(|c| c.fair.exact_pick.into(), |c, v| c.fair.exact_pick = v != 0),
+    .field_then(
+        |c| c.fair.exact_pick.into(),
+        |c, v| c.fair.exact_pick = v != 0,
+        Bfq::rules_changed,
+    ),
     Tunable::switch(
         "exact_candidate",
         true,
@@ -225,7 +252,11 @@ const ROWS: &[Setting<Conf>] = &[
          cached one (Q15).",
     )
     .presets(MENDED, HOISTWAY)
-    .field(|c| c.fair.exact_candidate.into(), |c, v| c.fair.exact_candidate = v != 0),
+    .field_then(
+        |c| c.fair.exact_candidate.into(),
+        |c, v| c.fair.exact_candidate = v != 0,
+        Bfq::rules_changed,
+    ),
     Tunable::choice(
         "first_think",
         &["zero", "long"],
@@ -241,7 +272,11 @@ const ROWS: &[Setting<Conf>] = &[
         "Raises the weight of interactive and soft real-time queues for a while.",
     )
     .on_change(OnChange::Resets)
-    .field(|c| c.low_latency.into(), |c, v| c.low_latency = v != 0),
+    .field_then(
+        |c| c.low_latency.into(),
+        |c, v| c.low_latency = v != 0,
+        Bfq::low_latency_changed,
+    ),
     Tunable::choice(
         "base",
         Base::WORDS,
@@ -261,7 +296,11 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .presets(&[1, 1, 0, 1, 1, 1], HOISTWAY)
     .on_change(OnChange::LaterSamples)
-    .field(|c| c.tick_rounding.into(), |c, v| c.tick_rounding = v != 0),
+    .field_then(
+        |c| c.tick_rounding.into(),
+        |c, v| c.tick_rounding = v != 0,
+        Bfq::rounding_changed,
+    ),
     Tunable::switch(
         "inject_after_long_idle",
         true,
@@ -276,7 +315,11 @@ const ROWS: &[Setting<Conf>] = &[
         "1: a group that is repositioned while in service is not charged twice (Q3).",
     )
     .presets(MENDED, HOISTWAY)
-    .field(|c| c.fair.fix_double_charge.into(), |c, v| c.fair.fix_double_charge = v != 0),
+    .field_then(
+        |c| c.fair.fix_double_charge.into(),
+        |c, v| c.fair.fix_double_charge = v != 0,
+        Bfq::rules_changed,
+    ),
     Tunable::switch(
         "charge_as_tuned",
         true,
@@ -308,7 +351,11 @@ const ROWS: &[Setting<Conf>] = &[
          until it is chosen (Q10).",
     )
     .presets(MENDED, HOISTWAY)
-    .field(|c| c.fair.keep_idle_ticket.into(), |c, v| c.fair.keep_idle_ticket = v != 0),
+    .field_then(
+        |c| c.fair.keep_idle_ticket.into(),
+        |c, v| c.fair.keep_idle_ticket = v != 0,
+        Bfq::rules_changed,
+    ),
     Tunable::switch(
         "fix_group_ticket",
         true,
@@ -316,7 +363,11 @@ const ROWS: &[Setting<Conf>] = &[
          it has it at once (Q22).",
     )
     .presets(&[0, 0, 1, 1, 0, 0], HOISTWAY)
-    .field(|c| c.fair.fix_group_ticket.into(), |c, v| c.fair.fix_group_ticket = v != 0),
+    .field_then(
+        |c| c.fair.fix_group_ticket.into(),
+        |c, v| c.fair.fix_group_ticket = v != 0,
+        Bfq::rules_changed,
+    ),
     Tunable::switch(
         "fix_class_count",
         true,
@@ -325,7 +376,11 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .presets(MENDED, HOISTWAY)
     .on_change(OnChange::Resets)
-    .field(|c| c.fair.fix_class_count.into(), |c, v| c.fair.fix_class_count = v != 0),
+    .field_then(
+        |c| c.fair.fix_class_count.into(),
+        |c, v| c.fair.fix_class_count = v != 0,
+        Bfq::rules_changed,
+    ),
     Tunable::switch(
         "move_counts",
         true,
@@ -334,7 +389,7 @@ const ROWS: &[Setting<Conf>] = &[
     )
     .presets(MENDED, HOISTWAY)
     .on_change(OnChange::Resets)
-    .field(|c| c.move_counts.into(), |c, v| c.move_counts = v != 0),
+    .field_then(|c| c.move_counts.into(), |c, v| c.move_counts = v != 0, Bfq::counting_changed),
     Tunable::switch(
         "fix_exit_charge",
         true,
@@ -359,7 +414,12 @@ const ROWS: &[Setting<Conf>] = &[
         "Raising of a soft real-time queue.",
     )
     .on_change(OnChange::Limits)
-    .field(|c| c.wr_rt_max_time.as_ms(), |c, v| c.wr_rt_max_time = Nanos::ms(v)),
+    .only_with("base", HOISTWAY, OnChange::LaterLimits)
+    .field_then(
+        |c| c.wr_rt_max_time.as_ms(),
+        |c, v| c.wr_rt_max_time = Nanos::ms(v),
+        Bfq::raising_changed,
+    ),
     Tunable::new(
         "wr_max_time",
         Unit::Millis,
@@ -368,7 +428,12 @@ const ROWS: &[Setting<Conf>] = &[
         "Raising of an interactive queue. 0: 3 to 25 s, by the peak rate of the device.",
     )
     .on_change(OnChange::Limits)
-    .field(|c| c.wr_max_time.as_ms(), |c, v| c.wr_max_time = Nanos::ms(v)),
+    .only_with("base", HOISTWAY, OnChange::LaterLimits)
+    .field_then(
+        |c| c.wr_max_time.as_ms(),
+        |c, v| c.wr_max_time = Nanos::ms(v),
+        Bfq::raising_changed,
+    ),
     Tunable::new(
         "wr_min_idle_time",
         Unit::Millis,
@@ -498,11 +563,15 @@ const ROWS: &[Setting<Conf>] = &[
          written.",
     )
     .on_change(OnChange::LaterSamples)
-    .field(|c| c.queue_statistics.into(), |c, v| c.queue_statistics = v != 0),
+    .field_then(
+        |c| c.queue_statistics.into(),
+        |c, v| c.queue_statistics = v != 0,
+        Bfq::statistics_changed,
+    ),
 ];
 
 /// The table.
-pub(super) static SETTINGS: Settings<Conf> = Settings::new("bfq", ROWS);
+pub(super) static SETTINGS: Settings<Conf, Effect> = Settings::new("bfq", ROWS);
 /// The same for the registry.
 pub(super) static TUNABLES: [Tunable; ROWS.len()] = listed(ROWS);
 

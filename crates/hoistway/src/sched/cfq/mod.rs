@@ -118,6 +118,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: None,
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(Cfq::new(setup, &CFQ)),
 };
 
@@ -199,7 +200,7 @@ enum Version {
 struct Kernel {
     entry: &'static Entry,
     version: Version,
-    settings: &'static Settings<Conf>,
+    settings: &'static Settings<Conf, tunables::Effect>,
 }
 
 static CFQ_30: Kernel = Kernel { entry: &ENTRY_30, version: Version::V30, settings: &SETTINGS_30 };
@@ -399,9 +400,9 @@ impl Stage for Cfq {
         value: u64,
         _cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        self.kernel.settings.set(&mut self.conf, name, value)?;
-        if matches!(name, "slice_sync" | "slice_async" | "slice_idle" | "group_idle") {
-            self.follow(tick(now));
+        let row = self.kernel.settings.set(&mut self.conf, name, value)?;
+        if let Some(effect) = row.effect {
+            effect(self, tick(now));
         }
         Ok(())
     }

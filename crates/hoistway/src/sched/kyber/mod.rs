@@ -69,6 +69,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: Some(ASYNC_PERCENT),
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(Kyber::new(setup)),
 };
 

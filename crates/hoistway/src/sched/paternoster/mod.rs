@@ -91,6 +91,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: Some(GREEDY_PERCENT),
     tags_min: TAGS,
+    replaces_wbt: false,
     build: |setup| Box::new(Paternoster::new(setup)),
 };
 

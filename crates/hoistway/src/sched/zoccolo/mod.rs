@@ -68,6 +68,7 @@ pub static ENTRY: Entry = Entry {
     direct: false,
     tag_percent_min: None,
     tags_min: 0,
+    replaces_wbt: false,
     build: |setup| Box::new(Zoccolo::new(setup)),
 };
 

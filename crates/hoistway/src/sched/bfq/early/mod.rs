@@ -75,6 +75,7 @@ pub static ENTRY_V1: Entry = Entry {
     direct: false,
     tag_percent_min: Some(100),
     tags_min: 0,
+    replaces_wbt: true,
     build: |setup| Box::new(Early::new(setup, Release::V1)),
 };
 
@@ -618,17 +619,11 @@ impl Stage for Early {
         value: u64,
         cx: &mut Cx<'_>,
     ) -> Result<(), TunableError> {
-        let before = self.b.conf.clone();
-        let name = self.release.settings().set(self, name, value)?;
+        let row = self.release.settings().set(self, name, value)?;
         self.b.clock(now);
-        if !tunables::OWN.contains(&name) {
-            self.b.applied(now, name, &before, cx);
+        if let Some(effect) = row.effect {
+            effect(self, now, cx);
         }
-        if before.low_latency && !self.b.conf.low_latency {
-            self.b.end_all_raising(now, cx);
-        }
-        self.recompute_max_budget();
-        self.shorten_slot();
         Ok(())
     }
 

@@ -1,8 +1,9 @@
 //! Tunables of the early releases (specs/bfq.md 9 and 11). Those of raising are v4's alone.
 
 use super::{Early, Release};
+use crate::env::Cx;
 use crate::setting::{OnChange, Setting, Settings, Tunable, Unit, listed};
-use crate::unit::Nanos;
+use crate::unit::{Instant, Nanos};
 
 const MS_MAX: u64 = 600_000;
 
@@ -10,7 +11,7 @@ const MS_MAX: u64 = 600_000;
 const IN_V1: usize = 15;
 
 /// The rows of a release.
-const fn rows(release: Release) -> [Setting<Early>; 22] {
+const fn rows(release: Release) -> [Setting<Early, Effect>; 22] {
     let v4 = matches!(release, Release::V4);
     [
         Tunable::new(
@@ -21,7 +22,11 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
             "Longest wait for a sync queue. 0: none.",
         )
         .on_change(OnChange::Waits)
-        .field(|s| s.b.conf.slice_idle.as_ms(), |s, v| s.b.conf.slice_idle = Nanos::ms(v)),
+        .field_then(
+            |s| s.b.conf.slice_idle.as_ms(),
+            |s, v| s.b.conf.slice_idle = Nanos::ms(v),
+            |s, now, _| s.b.shorten_wait(now),
+        ),
         Tunable::switch(
             "low_latency",
             true,
@@ -32,7 +37,11 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
             },
         )
         .on_change(OnChange::Resets)
-        .field(|s| s.low_latency.into(), |s, v| s.set_low_latency(v != 0)),
+        .field_then(
+            |s| s.low_latency.into(),
+            |s, v| s.set_low_latency(v != 0),
+            Early::low_latency_changed,
+        ),
         Tunable::new(
             "max_budget",
             Unit::Sectors,
@@ -42,10 +51,18 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
          peak rate.",
         )
         .on_change(OnChange::Limits)
-        .field(|s| s.b.conf.user_max_budget, |s, v| s.b.conf.user_max_budget = v),
+        .field_then(
+            |s| s.b.conf.user_max_budget,
+            |s, v| s.b.conf.user_max_budget = v,
+            Early::budgets_changed,
+        ),
         Tunable::new("timeout_sync", Unit::Millis, 125, (1, MS_MAX), "Time limit of a sync slot.")
             .on_change(OnChange::Limits)
-            .field(|s| s.b.conf.timeout.as_ms(), |s, v| s.b.conf.timeout = Nanos::ms(v)),
+            .field_then(
+                |s| s.b.conf.timeout.as_ms(),
+                |s, v| s.b.conf.timeout = Nanos::ms(v),
+                Early::budgets_changed,
+            ),
         Tunable::new(
             "timeout_async",
             Unit::Millis,
@@ -54,7 +71,11 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
             "Time limit of an async slot.",
         )
         .on_change(OnChange::Limits)
-        .field(|s| s.timeout_async.as_ms(), |s, v| s.timeout_async = Nanos::ms(v)),
+        .field_then(
+            |s| s.timeout_async.as_ms(),
+            |s, v| s.timeout_async = Nanos::ms(v),
+            |s, _, _| s.shorten_slot(),
+        ),
         Tunable::new(
             "fifo_expire_sync",
             Unit::Millis,
@@ -106,9 +127,10 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
             (1, MS_MAX),
             "Look-in of the idle class.",
         )
-        .field(
+        .field_then(
             |s| s.b.conf.fair.idle_class_period.as_ms(),
             |s, v| s.b.conf.fair.idle_class_period = Nanos::ms(v),
+            Early::rules_changed,
         ),
         Tunable::switch(
             "exact_pick",
@@ -116,11 +138,17 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
             "1: the eligible queue with the smallest finish. 0: the reference's tree descent \
          (Q1).",
         )
-        .field(|s| s.b.conf.fair.exact_pick.into(), |s, v| s.b.conf.fair.exact_pick = v != 0),
-        Tunable::switch("exact_candidate", false, "1: a look-up at every activation (Q15).").field(
-            |s| s.b.conf.fair.exact_candidate.into(),
-            |s, v| s.b.conf.fair.exact_candidate = v != 0,
+        .field_then(
+            |s| s.b.conf.fair.exact_pick.into(),
+            |s, v| s.b.conf.fair.exact_pick = v != 0,
+            Early::rules_changed,
         ),
+        Tunable::switch("exact_candidate", false, "1: a look-up at every activation (Q15).")
+            .field_then(
+                |s| s.b.conf.fair.exact_candidate.into(),
+                |s, v| s.b.conf.fair.exact_candidate = v != 0,
+                Early::rules_changed,
+            ),
         Tunable::choice(
             "v1_rules",
             &["shipped", "described"],
@@ -145,7 +173,11 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
             "Raising of an interactive queue.",
         )
         .on_change(OnChange::Limits)
-        .field(|s| s.b.conf.wr_max_time.as_ms(), |s, v| s.b.conf.wr_max_time = Nanos::ms(v)),
+        .field_then(
+            |s| s.b.conf.wr_max_time.as_ms(),
+            |s, v| s.b.conf.wr_max_time = Nanos::ms(v),
+            Early::raising_changed,
+        ),
         Tunable::new(
             "wr_rt_max_time",
             Unit::Millis,
@@ -154,7 +186,11 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
             "Raising of a soft real-time queue.",
         )
         .on_change(OnChange::Limits)
-        .field(|s| s.b.conf.wr_rt_max_time.as_ms(), |s, v| s.b.conf.wr_rt_max_time = Nanos::ms(v)),
+        .field_then(
+            |s| s.b.conf.wr_rt_max_time.as_ms(),
+            |s, v| s.b.conf.wr_rt_max_time = Nanos::ms(v),
+            Early::raising_changed,
+        ),
         Tunable::new(
             "wr_min_idle_time",
             Unit::Millis,
@@ -190,18 +226,42 @@ const fn rows(release: Release) -> [Setting<Early>; 22] {
     ]
 }
 
-const ROWS_V1: [Setting<Early>; 22] = rows(Release::V1);
-const ROWS_V4: [Setting<Early>; 22] = rows(Release::V4);
-static SETTINGS_V1: Settings<Early> = Settings::new("bfq-v1", ROWS_V1.split_at(IN_V1).0);
-static SETTINGS_V4: Settings<Early> = Settings::new("bfq-v4", &ROWS_V4);
+const ROWS_V1: [Setting<Early, Effect>; 22] = rows(Release::V1);
+const ROWS_V4: [Setting<Early, Effect>; 22] = rows(Release::V4);
+static SETTINGS_V1: Settings<Early, Effect> = Settings::new("bfq-v1", ROWS_V1.split_at(IN_V1).0);
+static SETTINGS_V4: Settings<Early, Effect> = Settings::new("bfq-v4", &ROWS_V4);
 pub(super) static TUNABLES_V1: [Tunable; IN_V1] = listed(ROWS_V1.split_at(IN_V1).0);
 pub(super) static TUNABLES_V4: [Tunable; ROWS_V4.len()] = listed(&ROWS_V4);
-/// Settings that BFQ does not have, or that mean something else there.
-pub(super) const OWN: &[&str] =
-    &["low_latency", "timeout_async", "quantum", "max_budget_async_rq", "v1_rules", "queue_merge"];
+/// Makes what a row says of its change true.
+pub(super) type Effect = fn(&mut Early, Instant, &mut Cx<'_>);
+
+impl Early {
+    fn budgets_changed(&mut self, _now: Instant, _cx: &mut Cx<'_>) {
+        self.b.cut_budgets();
+        self.recompute_max_budget();
+        self.shorten_slot();
+    }
+
+    /// Nobody is raised any more.
+    fn low_latency_changed(&mut self, now: Instant, cx: &mut Cx<'_>) {
+        if !self.b.conf.low_latency {
+            self.b.end_all_raising(now, cx);
+        }
+    }
+
+    fn rules_changed(&mut self, _now: Instant, _cx: &mut Cx<'_>) {
+        self.b.fair.set_rules(self.b.conf.fair);
+    }
+
+    /// How long queues stay raised.
+    fn raising_changed(&mut self, _now: Instant, _cx: &mut Cx<'_>) {
+        self.b.recompute_wr_duration();
+        self.b.shorten_raising();
+    }
+}
 
 impl Release {
-    pub(super) fn settings(self) -> &'static Settings<Early> {
+    pub(super) fn settings(self) -> &'static Settings<Early, Effect> {
         match self {
             Release::V1 => &SETTINGS_V1,
             Release::V4 => &SETTINGS_V4,
